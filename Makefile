@@ -1,0 +1,67 @@
+# make demo, make test and make bench work on a fresh clone; the rest is for developers.
+PYTHON ?= python3
+TORCH ?= 2.13.0
+PYTEST_ARGS ?= -n 2 -q
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The system's cmake and ninja where there are any, else PyPI's.
+export PATH := $(PATH):$(CURDIR)/$(BIN)
+
+.PHONY: env build demo test bench sanitize lint clean
+.DEFAULT_GOAL := build
+
+ENV_DONE := $(VENV)/.weft-env
+TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
+
+## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
+env: $(ENV_DONE) $(if $(PARITY),$(TORCH_DONE))
+
+# Everything pyproject.toml asks for, and a one-line .pth in place of an editable install's hook.
+$(ENV_DONE): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c 'import tomllib; \
+	  p = tomllib.load(open("pyproject.toml", "rb")); x = p["project"]["optional-dependencies"]; \
+	  print(*p["build-system"]["requires"], *p["project"]["dependencies"], *x["test"], \
+	        *x["plot"], "cmake", "ninja", sep="\n")' > $(VENV)/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	echo "$(CURDIR)" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/weft.pth"
+	touch $@
+
+$(TORCH_DONE): $(ENV_DONE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
+	touch $@
+
+build: $(ENV_DONE)
+	@test -f build/build.ninja || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
+	@ninja -C build --quiet
+
+demo: build
+	$(BIN)/python examples/listops.py
+
+test: build
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+bench: build $(TORCH_DONE)
+	$(BIN)/python bench/run.py
+
+# The sanitized extension lies beside a copy of the package, which goes before the source tree on
+# the path. PYTHONMALLOC=malloc shows ASAN every Python object; leaks are CPython's own at exit;
+# --capture=sys leaves file descriptor 2 to the sanitizers, whose reports would die with a worker.
+sanitize: $(ENV_DONE)
+	@test -f build/sanitize/build.ninja || cmake -S . -B build/sanitize -G Ninja -DWEFT_SANITIZE=ON
+	@ninja -C build/sanitize --quiet
+	rm -rf build/sanitize/stage && mkdir -p build/sanitize/stage
+	cp -r weft build/sanitize/stage/ && rm -f build/sanitize/stage/weft/*.so
+	cp build/sanitize/_C.*.so build/sanitize/stage/weft/
+	PYTHONPATH=$(CURDIR)/build/sanitize/stage PYTHONMALLOC=malloc \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(BIN)/pytest --capture=sys $(PYTEST_ARGS)
+
+lint: $(ENV_DONE)
+	$(BIN)/ruff check .
+
+clean:
+	rm -rf build dist out weft/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

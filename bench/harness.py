@@ -1,0 +1,186 @@
+"""What every bench script shares: alternating measurement of weft and its peer, and the table.
+
+Both run the same program, in one process, on one pinned core with one thread, turn and turn about,
+so that a drift of the machine meets both. A row shows medians. The ratio is the peer's time over
+weft's; absolute times differ between machines, the ratio much less.
+"""
+
+import argparse
+import dataclasses
+import gc
+import importlib
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+ROUND = 0.03  # seconds that one timed round lasts at least
+SPENT = 2.0  # seconds spent on each of the two in a row, about
+ROUNDS = (7, 41)  # fewest and most rounds
+SEED = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A program timed for both libraries.
+
+    `make(lib)` prepares it with `lib` standing for torch and returns a step without arguments.
+    A step is `per` operations; a tensor it returns must agree between the libraries.
+    `ratio` is the target: peer's time over weft's, at least.
+    """
+
+    name: str
+    make: Callable
+    ratio: float | None = None
+    per: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """A quantity found otherwise: `value(name)` for "weft" or the peer's name, in `unit`.
+
+    It may return None where it has no meaning. `limit` is the target: weft's value, at most.
+    """
+
+    name: str
+    value: Callable
+    unit: str
+    limit: float | None = None
+
+
+def pin():
+    """Bind this process to one core, the last it may use: the first ones serve interrupts."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def timed(step, count):
+    """Seconds for one of `count` successive steps, the cyclic collector off as in timeit."""
+    gc.disable()
+    start = time.perf_counter()
+    for _ in range(count):
+        step()
+    seconds = time.perf_counter() - start
+    gc.enable()
+    return seconds / count
+
+
+def alternate(steps):
+    """Times callables turn and turn about; returns one list of seconds per step for each."""
+    counts, longest = [], 0.0
+    for step in steps:
+        step()
+        once = timed(step, 1)
+        count = max(1, round(ROUND / once))
+        counts.append(max(1, round(ROUND / timed(step, min(count, 100)))))
+        longest = max(longest, once, ROUND)
+    gc.collect()
+    rounds = min(max(ROUNDS[0], round(SPENT / longest)), ROUNDS[1])
+    samples = [[] for _ in steps]
+    for _ in range(rounds):
+        for step, count, sample in zip(steps, counts, samples):
+            sample.append(timed(step, count))
+    return samples
+
+
+def agree(values):
+    """Raises if the tensors that the first steps returned differ by more than rounding."""
+    sizes = [value.detach().abs().mean().item() for value in values if value is not None]
+    if sizes and abs(sizes[0] - sizes[-1]) > 1e-3 * abs(sizes[-1]):
+        raise ValueError(f"[bench] expected equal results, got mean sizes {sizes}")
+
+
+def run_row(row, libs):
+    steps = []
+    for lib in libs.values():
+        lib.manual_seed(SEED)
+        steps.append(row.make(lib))
+    agree([step() for step in steps])
+    medians = [statistics.median(sample) / row.per for sample in alternate(steps)]
+    return dict(zip(libs, medians))
+
+
+def result(row, libs):
+    """A row's result as a JSON-able dict: times in seconds, or a fact's values in its unit."""
+    if isinstance(row, Fact):
+        values, unit = {name: row.value(name) for name in libs}, row.unit
+    else:
+        values, unit = run_row(row, libs), "s"
+    weft, peer = [*values.values(), None][:2]
+    ratio = peer / weft if peer and weft else None
+    target, met = None, None
+    if isinstance(row, Fact) and row.limit is not None:
+        target = f"<= {shown(row.limit, unit)}"
+        met = None if weft is None else weft <= row.limit
+    elif isinstance(row, Row) and row.ratio is not None:
+        target, met = f">= {row.ratio:g}x", None if ratio is None else ratio >= row.ratio
+    return {
+        "row": row.name, "unit": unit, "weft": weft, "peer": peer,
+        "ratio": ratio, "target": target, "met": met,
+    }  # fmt: skip
+
+
+def shown(value, unit):
+    """A value with its unit, seconds in the unit that reads best."""
+    if value is None:
+        return "-"
+    if unit == "s":
+        scale, unit = next(
+            ((s, u) for s, u in ((1, "s"), (1e3, "ms"), (1e6, "µs")) if value * s >= 1), (1e9, "ns")
+        )
+        value *= scale
+    return f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
+
+
+COLUMNS = "{:<52} {:>10} {:>10} {:>8}  {:<9} {}"
+
+
+def print_result(found):
+    ratio = f"{found['ratio']:.2f}x" if found["ratio"] else "-"
+    met = {None: "", True: "met", False: "short"}[found["met"]]
+    unit = found["unit"]
+    cells = shown(found["weft"], unit), shown(found["peer"], unit), ratio, found["target"] or ""
+    print(COLUMNS.format(found["row"], *cells, met), flush=True)
+
+
+def load(names):
+    """The libraries by name, on one thread; a peer that is not installed is left out."""
+    libs = {}
+    for name in names:
+        try:
+            lib = importlib.import_module(name.split(":")[0])
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            print("torch is not installed: no ratios (make env PARITY=1)", file=sys.stderr)
+            continue
+        lib.set_num_threads(1)
+        libs[name] = lib
+    return libs
+
+
+def main(rows, description):
+    """The command line of every script: runs `rows` and prints their table."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--only", metavar="TEXT", help="rows whose name contains TEXT")
+    parser.add_argument("--json", action="store_true", help="print JSON, seconds as numbers")
+    parser.add_argument(
+        "--self-check", action="store_true", help="torch against itself: ratios must be about 1"
+    )
+    args = parser.parse_args()
+    pin()
+    libs = load(["torch", "torch:again"] if args.self_check else ["weft", "torch"])
+    names = [*libs, "torch"][:2]
+    if not args.json:
+        print(COLUMNS.format("one thread, medians", *names, "ratio", "target", "").rstrip())
+    results = []
+    for row in rows:
+        if args.only and args.only not in row.name:
+            continue
+        results.append(result(row, libs))
+        if not args.json:
+            print_result(results[-1])
+    if args.json:
+        print(json.dumps(results, indent=2, ensure_ascii=False))

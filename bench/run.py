@@ -1,0 +1,22 @@
+"""Every claim with a number, weft beside PyTorch: one table."""
+
+import gpt
+import gru_cells
+import harness
+import import_time
+import installed_size
+import layer_norm_softmax
+import matmul
+import mlp
+import pointwise
+import provenance
+import small_ops
+import tree_lstm
+
+SCRIPTS = [
+    small_ops, mlp, tree_lstm, gru_cells, gpt, matmul, pointwise, layer_norm_softmax,
+    provenance, import_time, installed_size,
+]  # fmt: skip
+
+if __name__ == "__main__":
+    harness.main([row for script in SCRIPTS for row in script.ROWS], __doc__)

@@ -1,0 +1,79 @@
+#include "autograd/accumulate.h"
+
+#include "base/lock.h"
+#include "ops/functions.h"
+
+namespace weft {
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
+    sequence = UINT64_MAX;  // before everything else that is ready: frees its buffer early
+    set_results({leaf});
+}
+
+AccumulateGrad::~AccumulateGrad() {
+    GradMeta* m = meta_or_null(leaf_);
+    if (m && m->accumulator == this) m->accumulator = nullptr;
+}
+
+Hooks* AccumulateGrad::leaf_hooks() {
+    GradMeta* m = meta_or_null(leaf_);
+    return m && !m->hooks.empty() ? &m->hooks : nullptr;
+}
+
+Ref<Node> accumulator(const Tensor& leaf) {
+    GradMeta& m = meta(leaf);
+    if (m.accumulator) return Ref<Node>(m.accumulator);
+    Ref<Node> node(new AccumulateGrad(leaf));
+    m.accumulator = static_cast<AccumulateGrad*>(node.get());
+    return node;
+}
+
+namespace {
+
+/// Nobody but the one reference at hand can see this tensor's memory.
+bool sole_owner(const Tensor& t) {
+    return t.impl()->refs == 1 && !t.impl()->wrapper && t.storage()->refs == 1 &&
+           t.storage()->block != 0;
+}
+
+}  // namespace
+
+void accumulate_grad(const Tensor& leaf, Tensor grad) {
+    Locked locked;
+    bool graph = mode & kGradMode;
+    Tensor old = meta(leaf).grad;
+    Tensor sum;
+    if (!old.defined()) {
+        if (graph)
+            sum = grad;
+        else if (sole_owner(grad) && grad.contiguous())
+            sum = std::move(grad);
+        else
+            sum = ops::clone(detach(grad));
+    } else if (graph) {
+        sum = old + grad;
+    } else {
+        const Op& op = ops::add.op();
+        Tensor in[] = {old, grad};
+        Call c(op, in, 2, op.defaults.data());
+        c.dest = old;
+        c.in_place = true;
+        ops::call(c);
+        return;
+    }
+    meta(leaf).grad = sum;
+}
+
+void AccumulateGrad::run(Work& work) {
+    if (!work.grads[0].defined()) return;
+    accumulate_grad(leaf_, std::move(work.grads[0]));
+    GradMeta* m = meta_or_null(leaf_);
+    if (!m || m->after_accumulate.empty()) return;
+    Hooks hooks = m->after_accumulate;  // a hook may remove itself
+    for (auto& hook : hooks) {
+        std::vector<Tensor> leaf{leaf_};
+        hook->call(leaf, nullptr);
+    }
+}
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+/// The end of the graph at a leaf: adds what arrives to the leaf's `.grad`.
+#pragma once
+#include "autograd/meta.h"
+
+namespace weft {
+
+class AccumulateGrad final : public LooseNode {
+public:
+    explicit AccumulateGrad(const Tensor& leaf);
+    ~AccumulateGrad();
+    std::string name() const override { return "AccumulateGrad"; }
+    void run(Work& work) override;
+    Hooks* leaf_hooks() override;
+    const Tensor& variable() const { return leaf_; }
+
+private:
+    Tensor leaf_;
+};
+
+/// The accumulator of a leaf that requires grad: one at a time.
+Ref<Node> accumulator(const Tensor& leaf);
+
+/// leaf.grad += grad, in place where nobody else holds the memory that would change.
+/// Several threads may do this for one leaf: it keeps the core lock (Note [One lock]).
+void accumulate_grad(const Tensor& leaf, Tensor grad);
+
+}  // namespace weft

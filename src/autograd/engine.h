@@ -1,0 +1,27 @@
+/// The engine: runs a graph backwards.
+#pragma once
+#include <vector>
+
+#include "autograd/node.h"
+
+namespace weft {
+
+struct BackwardOptions {
+    bool keep_graph = false;    ///< keep saved tensors, so that the graph can be run again
+    bool create_graph = false;  ///< record the backward pass itself
+    bool accumulate = true;     ///< false: nothing is added to leaves (autograd.grad)
+};
+
+/// Runs the graph from `roots` with their gradients. With `targets`, only what they need runs, and
+/// the gradients that arrive there are returned (undefined where none did); with
+/// `options.accumulate` they are the only leaves that get one.
+std::vector<Tensor> backward(const std::vector<Edge>& roots, std::vector<Tensor> gradients,
+                             const std::vector<Edge>& targets, const BackwardOptions& options);
+
+/// Turned on by anomaly mode: called after each node with its results.
+inline void (*inspect_results)(const Node& node, const std::vector<Tensor>& results) = nullptr;
+
+/// Calls `f` when the outermost backward pass of this thread has ended (queue_callback).
+void after_backward(Ref<Hook> f);
+
+}  // namespace weft

@@ -1,0 +1,93 @@
+#include "autograd/grad_buffer.h"
+
+#include "kernels/matmul.h"
+#include "ops/copy.h"
+#include "ops/functions.h"
+
+namespace weft {
+namespace {
+
+/// Rows that are worth one GEMM; more would only hold memory.
+constexpr int64_t kRows = 256;
+
+bool may_add_in_place(const Tensor& t) {
+    return !(mode & kGradMode) && t.impl()->refs == 1 && !t.impl()->wrapper &&
+           t.storage()->refs == 1 && t.storage()->block != 0 && t.contiguous() &&
+           !t.has(kTracked);
+}
+
+/// The rows of all factors on top of each other.
+Tensor stack_rows(const std::vector<std::pair<Tensor, Tensor>>& factors, bool second, int64_t rows) {
+    auto pick = [&](size_t i) -> const Tensor& { return second ? factors[i].second : factors[i].first; };
+    if (factors.size() == 1) return ops::as_contiguous(pick(0));
+    int64_t width = pick(0).size(1);
+    Tensor out = Tensor::empty(pick(0).dtype(), Dims{rows, width});
+    int64_t at = 0;
+    for (size_t i = 0; i < factors.size(); ++i) {
+        const Tensor& part = pick(i);
+        ops::copy_into(out.view_as(part.shape(), Dims{width, 1}, at * width), part);
+        at += part.size(0);
+    }
+    return out;
+}
+
+template <class T>
+void multiply_into(const Tensor& sum, bool fresh, const std::vector<std::pair<Tensor, Tensor>>& factors,
+                   int64_t rows) {
+    using kernels::Trans;
+    int64_t m = sum.size(0), n = sum.size(1);
+    Tensor a = stack_rows(factors, false, rows), b = stack_rows(factors, true, rows);
+    kernels::gemm<T>(Trans::Yes, Trans::No, m, n, rows, T{1}, a.data<T>(), m, b.data<T>(), n,
+                     fresh ? T{0} : T{1}, sum.data<T>(), n);
+}
+
+}  // namespace
+
+void GradBuffer::add(Tensor t) {
+    if (!t.defined()) return;
+    if (!sum_.defined()) {
+        sum_ = std::move(t);
+        return;
+    }
+    if (may_add_in_place(sum_) && sum_.dtype() == t.dtype()) {
+        const Op& op = ops::add.op();
+        Tensor in[] = {sum_, std::move(t)};
+        Call c(op, in, 2, op.defaults.data());
+        c.dest = sum_;
+        c.in_place = true;
+        ops::call(c);
+        return;
+    }
+    if (may_add_in_place(t) && sum_.dtype() == t.dtype()) {
+        std::swap(sum_, t);
+        return add(std::move(t));
+    }
+    sum_ = sum_ + t;
+}
+
+void GradBuffer::add_product(Tensor a, Tensor b) {
+    rows_ += a.size(0);
+    factors_.emplace_back(std::move(a), std::move(b));
+    if (rows_ >= kRows) flush();
+}
+
+void GradBuffer::flush() {
+    if (factors_.empty()) return;
+    const Tensor& a = factors_[0].first;
+    Dims shape{a.size(1), factors_[0].second.size(1)};
+    bool fresh = !sum_.defined() || !may_add_in_place(sum_);
+    Tensor target = fresh ? Tensor::empty(a.dtype(), shape) : sum_;
+    dispatch<FloatingTypes>(a.dtype(), "backward", [&]<class T>() {
+        multiply_into<T>(target, fresh, factors_, rows_);
+    });
+    factors_.clear();
+    rows_ = 0;
+    if (fresh) add(std::move(target));
+}
+
+Tensor GradBuffer::take() {
+    flush();
+    return std::move(sum_);
+}
+
+}  // namespace weft

@@ -1,0 +1,171 @@
+/// In-place writes in the graph, and the views they reach.
+///
+/// Note [Views]
+/// A view shares memory with its base, so a write through one changes what the other computes. Each
+/// view made while recording knows its base (itself no view). A write through a view is recorded on
+/// the base, as CopySlices: the gradient of the written part goes through the written op, the rest
+/// passes. Views whose memory was written since they were made get their grad_fn anew when asked
+/// for: an as_strided of the base. The storage's version tells when that is due.
+#include "autograd/meta.h"
+#include "autograd/op_node.h"
+#include "ops/copy.h"
+#include "ops/functions.h"
+
+namespace weft {
+namespace {
+
+void write_op(const ops::Function& function, const Tensor& dest, std::initializer_list<Tensor> in) {
+    Call c(function.op(), in.begin(), static_cast<int>(in.size()), function.op().defaults.data());
+    c.dest = dest;
+    c.in_place = true;
+    ops::call(c);
+}
+
+const ops::Function copy_op{"copy"};
+
+class CopySlices final : public LooseNode {
+public:
+    CopySlices(const Tensor& base, const Tensor& view, Ref<Node> written)
+        : base_(Tensor::layout(base.dtype(), base.shape(), base.strides())),
+          view_shape_(view.shape()), view_strides_(view.strides()),
+          offset_(view.offset() - base.offset()), written_(std::move(written)) {
+        std::vector<Edge> edges{gradient_edge(base)};
+        for (int i = 1; i < written_->edge_count(); ++i) edges.push_back(written_->edge(i));
+        set_edges(std::move(edges));
+        set_results({base});
+    }
+    std::string name() const override { return "CopySlices"; }
+
+    void run(Work& work) override {
+        if (!written_) fail_released(*this);
+        Tensor all = Tensor::layout(base_.dtype(), base_.shape(), base_.strides());
+        all.allocate();
+        write_op(copy_op, all, {all, work.grads[0]});
+        Tensor part = ops::as_strided(all, view_shape_, view_strides_, offset_);
+        std::vector<Tensor> grads{ops::clone(part)};
+        std::vector<Tensor> results(written_->edge_count());
+        Work inner{grads, results, work.skip, {}, false};
+        written_->run(inner);
+        if (results.empty() || !results[0].defined())
+            write_op(copy_op, part, {part, ops::number(0, part.dtype())});
+        else
+            write_op(copy_op, part, {part, ops::sum_to(results[0], part.shape())});
+        for (size_t i = 1; i < results.size(); ++i) work.results[i] = std::move(results[i]);
+        work.results[0] = std::move(all);
+    }
+    void release_saved() override {
+        if (written_) written_->release_saved();
+    }
+
+private:
+    Tensor base_;  // layout only
+    Dims view_shape_, view_strides_;
+    int64_t offset_;
+    Ref<Node> written_;
+};
+
+[[noreturn]] void refuse(const Call& c, std::string_view what, std::string_view hint) {
+    fail(ErrorKind::Runtime, text(c.name(), c.in_place ? "_" : ""),
+         "a tensor that may be written in place", what, hint);
+}
+
+void check_may_write(const Call& c, bool recorded) {
+    const Tensor& dest = c.dest;
+    bool wanted = requires_grad(dest);
+    if (!c.in_place && (recorded || wanted))
+        refuse(c, "out= with tensors that require grad (functions with out=... arguments don't support "
+                  "automatic differentiation)",
+               "use the result instead of out=");
+    if (wanted && is_leaf(dest))
+        refuse(c, "a leaf Variable that requires grad (it is being used in an in-place operation)",
+               "write under no_grad(), or write a clone()");
+    GradMeta* m = meta_or_null(dest);
+    if (!m || !m->base.defined()) return;
+    if (requires_grad(m->base) && is_leaf(m->base))
+        refuse(c, "a view of a leaf Variable that requires grad (it is being used in an in-place "
+                  "operation)",
+               "write under no_grad(), or write a clone()");
+    if (m->pinned_view && (wanted || recorded))
+        refuse(c, "one of several views made by one call (such a view is not allowed to be modified "
+                  "in place)",
+               "clone() it, or write into the base");
+}
+
+/// `t` as it is now: its place in the graph, and its values if they are about to be written.
+Tensor as_it_was(const Tensor& t, bool values) {
+    Tensor out;
+    if (values) {
+        out = Tensor::empty(t.dtype(), t.shape());
+        ops::copy_into(out, t);
+    } else {
+        out = t.alias();
+    }
+    if (requires_grad(t)) {
+        Edge edge = gradient_edge(t);
+        set_history(out, edge.node, edge.output);
+    }
+    return out;
+}
+
+}  // namespace
+
+std::vector<Tensor> before_write(Call& c) {
+    const Tensor& dest = c.dest;
+    if (!(mode & kGradMode)) return {};
+    SaveMask saves = 0;
+    bool recorded = false;
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.op->differentiable(i) && c.in[i].defined() && requires_grad(c.in[i])) {
+            recorded = true;
+            saves |= c.op->saves_for(i);
+        }
+    check_may_write(c, recorded);
+    if (!recorded) return {};
+    WEFT_EXPECT(!dest.has(kInference), Runtime, c.name(),
+                "a normal tensor for an in-place write that needs a gradient",
+                "an inference tensor", "clone() it first");
+    std::vector<Tensor> before(c.in, c.in + c.inputs);
+    for (int i = 0; i < c.inputs; ++i) {
+        bool shares = c.in[i].defined() && c.in[i].storage() == dest.storage();
+        if (i == 0 || shares) before[i] = as_it_was(c.in[i], shares && (saves & save_in(i)));
+    }
+    return before;
+}
+
+void after_write(Call& c, const std::vector<Tensor>& before) {
+    const Tensor& dest = c.dest;
+    if (dest.storage()->watched && !dest.has(kSilent)) note_write(*dest.storage());
+    if (before.empty()) return;
+    Ref<Node> node = OpNode::make(c, before.data());
+    if (!node) return;
+    GradMeta* m = meta_or_null(dest);
+    if (!m || !m->base.defined()) return set_history(dest, node, 0);
+    Tensor base = m->base;
+    Ref<Node> slices(new CopySlices(base, dest, node));
+    slices->site = Site::here();
+    set_history(base, slices, 0);
+}
+
+void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, bool pinned) {
+    if (!is_floating(of.dtype()) || of.has(kInference)) return;
+    GradMeta* of_meta = meta_or_null(of);
+    GradMeta& m = meta(view);
+    m.base = of_meta && of_meta->base.defined() ? of_meta->base : of;
+    m.base_version = view.version();
+    m.pinned_view = pinned;
+    m.grad_fn = node;
+    m.output = k;
+    view.set(kTracked);
+}
+
+void refresh_view(const Tensor& view, GradMeta& m) {
+    if (m.base_version == view.version()) return;
+    m.base_version = view.version();
+    if (!requires_grad(m.base)) return;
+    ModeGuard grad(kGradMode, 0);
+    Tensor again = ops::as_strided(m.base, Dims(view.shape()), Dims(view.strides()), view.offset());
+    m.grad_fn = grad_fn(again);
+    m.output = 0;
+}
+
+}  // namespace weft

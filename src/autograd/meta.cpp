@@ -1,0 +1,156 @@
+#include "autograd/meta.h"
+
+#include <algorithm>
+
+#include "autograd/accumulate.h"
+#include "base/pool.h"
+#include "ops/functions.h"
+
+namespace weft {
+
+void GradMeta::destroy() { delete this; }
+
+GradMeta* meta_or_null(const Tensor& t) {
+    Slot* slot = t.impl()->slot.get();
+    return slot && slot->kind == kMetaSlot ? static_cast<GradMeta*>(slot) : nullptr;
+}
+
+GradMeta& meta(const Tensor& t) {
+    if (GradMeta* m = meta_or_null(t)) return *m;
+    Ref<Slot> old = t.impl()->slot;
+    auto* m = new GradMeta;
+    t.impl()->slot = Ref<Slot>(m);
+    if (old) m->grad_fn = Ref<Node>(static_cast<Node*>(old.get()));
+    return *m;
+}
+
+Ref<Node> grad_fn(const Tensor& t) {
+    Slot* slot = t.impl()->slot.get();
+    if (!slot) return nullptr;
+    if (slot->kind == kNodeSlot) return Ref<Node>(static_cast<Node*>(slot));
+    auto* m = static_cast<GradMeta*>(slot);
+    if (m->base.defined()) refresh_view(t, *m);
+    return m->grad_fn;
+}
+
+uint32_t output_number(const Tensor& t) {
+    grad_fn(t);
+    GradMeta* m = meta_or_null(t);
+    return m ? m->output : 0;
+}
+
+bool requires_grad(const Tensor& t) {
+    if (!t.has(kTracked)) return false;
+    GradMeta* m = meta_or_null(t);
+    return !m || m->requires_grad || grad_fn(t);
+}
+
+bool is_leaf(const Tensor& t) { return !t.has(kTracked) || !grad_fn(t); }
+
+Edge gradient_edge(const Tensor& t) {
+    Slot* slot = t.impl()->slot.get();
+    if (!slot || !t.has(kTracked)) return {};
+    if (slot->kind == kNodeSlot) return {Ref<Node>(static_cast<Node*>(slot)), 0};
+    auto& m = *static_cast<GradMeta*>(slot);
+    if (m.base.defined()) refresh_view(t, m);
+    if (m.grad_fn) return {m.grad_fn, m.output};
+    if (!m.requires_grad) return {};
+    return {accumulator(t), 0};
+}
+
+void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k) {
+    t.set(kTracked);
+    Slot* slot = t.impl()->slot.get();
+    if (k == 0 && (!slot || slot->kind == kNodeSlot)) {
+        t.impl()->slot = node;
+        return;
+    }
+    GradMeta& m = meta(t);
+    m.grad_fn = node;
+    m.output = k;
+    m.requires_grad = false;
+    if (m.retains_grad) node->hooks().retain.emplace_back(k, m.retains_grad);
+}
+
+void set_requires_grad(const Tensor& t, bool value) {
+    if (value == requires_grad(t)) return;
+    if (!is_leaf(t)) {
+        throw Error(ErrorKind::Runtime,
+                    "[requires_grad] expected a leaf tensor, got one made by " + grad_fn(t)->name() +
+                        " (you can only change requires_grad flags of leaf variables.). Hint: "
+                        "use var_no_grad = var.detach() for the values outside the graph");
+    }
+    WEFT_EXPECT(!value || is_floating(t.dtype()), Runtime, "requires_grad",
+                "a tensor of a floating dtype (only Tensors of floating point and complex dtype can "
+                "require gradients)",
+                name(t.dtype()));
+    WEFT_EXPECT(!value || !t.has(kInference), Runtime, "requires_grad", "a normal tensor",
+                "an inference tensor (made inside inference_mode)", "clone() it first");
+    meta(t).requires_grad = value;
+    GradMeta* m = meta_or_null(t);
+    t.set(kTracked, value || m->base.defined());
+}
+
+Tensor grad_of(const Tensor& t) {
+    GradMeta* m = meta_or_null(t);
+    return m ? m->grad : Tensor();
+}
+
+void set_grad(const Tensor& t, const Tensor& grad) {
+    if (!grad.defined()) {
+        if (GradMeta* m = meta_or_null(t)) m->grad = Tensor();
+        return;
+    }
+    WEFT_EXPECT(!grad.same(t), Runtime, "grad", "another tensor (can't assign Variable as its own grad)",
+                "the tensor itself");
+    WEFT_EXPECT(grad.dtype() == t.dtype(), Runtime, "grad", text("a tensor of ", name(t.dtype())),
+                name(grad.dtype()));
+    WEFT_EXPECT(equal(grad.shape(), t.shape()), Runtime, "grad",
+                text("a tensor of shape ", to_string(t.shape())), to_string(grad.shape()));
+    meta(t).grad = grad;
+}
+
+void RetainHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>*) {
+    if (!grads[0].defined() || !impl) return;
+    GradMeta& m = meta(Tensor(impl));
+    m.grad = m.grad.defined() ? ops::add(m.grad, grads[0]) : grads[0];
+}
+
+void retain_grad(const Tensor& t) {
+    WEFT_EXPECT(requires_grad(t), Runtime, "retain_grad",
+                "a tensor that requires grad (can't retain_grad on Tensor that has requires_grad=False)",
+                "one that does not");
+    if (is_leaf(t) || meta(t).retains_grad) return;
+    GradMeta& m = meta(t);
+    m.retains_grad = Ref<RetainHook>(new RetainHook(t.impl()));
+    grad_fn(t)->hooks().retain.emplace_back(m.output, m.retains_grad);
+}
+
+void add_tensor_hook(const Tensor& t, Ref<Hook> hook) {
+    WEFT_EXPECT(requires_grad(t), Runtime, "register_hook",
+                "a tensor that requires grad (cannot register a hook on a tensor that doesn't "
+                "require gradient)",
+                "one that does not");
+    if (Ref<Node> node = grad_fn(t))
+        node->hooks().on_tensor.emplace_back(output_number(t), std::move(hook));
+    else
+        meta(t).hooks.push_back(std::move(hook));
+}
+
+Tensor detach(const Tensor& t) { return t.alias(); }
+
+void detach_in_place(const Tensor& t) {
+    GradMeta* m = meta_or_null(t);
+    WEFT_EXPECT(!m || !m->base.defined(), Runtime, "detach_", "a tensor that is not a view",
+                "a view (can't detach views in-place)", "use detach() instead");
+    if (m) {
+        m->grad_fn = nullptr;
+        m->requires_grad = false;
+        m->output = 0;
+    } else {
+        t.impl()->slot = nullptr;
+    }
+    t.set(kTracked, false);
+}
+
+}  // namespace weft

@@ -1,0 +1,80 @@
+/// What the graph knows of a tensor.
+///
+/// The result of a recorded op has its node straight in the tensor's slot. Everything else (leaves,
+/// views, outputs after the first, retained gradients) has a GradMeta there.
+#pragma once
+#include "autograd/node.h"
+
+namespace weft {
+
+class AccumulateGrad;
+
+/// Keeps a non-leaf's gradient when it passes. Forgets the tensor when that dies first.
+struct RetainHook final : Hook {
+    explicit RetainHook(TensorImpl* impl) : impl(impl) {}
+    void call(std::vector<Tensor>& grads, const std::vector<Tensor>*) override;
+    TensorImpl* impl;
+};
+
+struct GradMeta final : Slot {
+    GradMeta() { kind = kMetaSlot; }
+    ~GradMeta() {
+        if (retains_grad) retains_grad->impl = nullptr;
+    }
+    void destroy() override;
+
+    Ref<Node> grad_fn;
+    uint32_t output = 0;
+    bool requires_grad = false;      ///< a leaf that wants a gradient
+    Ref<RetainHook> retains_grad;
+    Tensor grad;
+    AccumulateGrad* accumulator = nullptr;  ///< not owned: it owns the tensor
+    Hooks hooks;                     ///< a leaf's; others' are on their node
+    Hooks after_accumulate;
+    Tensor base;                     ///< a view's base, itself no view
+    uint32_t base_version = 0;       ///< version for which grad_fn is right (Note [Views])
+    bool pinned_view = false;        ///< one of several outputs: must not be written in place
+};
+
+/// The meta of `t`, null if it has none.
+GradMeta* meta_or_null(const Tensor& t);
+/// The meta of `t`, made if need be (a node in the slot moves into it).
+GradMeta& meta(const Tensor& t);
+
+bool requires_grad(const Tensor& t);
+bool is_leaf(const Tensor& t);
+/// The node that made `t`; null for leaves.
+Ref<Node> grad_fn(const Tensor& t);
+uint32_t output_number(const Tensor& t);
+/// Where the gradient of `t` goes: its node, or its accumulator if it is a leaf that wants one.
+Edge gradient_edge(const Tensor& t);
+
+/// Makes `node` the producer of `t` (output `k`).
+void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k);
+/// Throws Runtime for a non-leaf, or for a dtype without gradients.
+void set_requires_grad(const Tensor& t, bool value);
+Tensor grad_of(const Tensor& t);
+/// Checks as PyTorch's setter does, then stores.
+void set_grad(const Tensor& t, const Tensor& grad);
+void retain_grad(const Tensor& t);
+void add_tensor_hook(const Tensor& t, Ref<Hook> hook);
+
+/// The same memory outside the graph.
+Tensor detach(const Tensor& t);
+void detach_in_place(const Tensor& t);
+
+/// In-place writes and views: what the door's hooks do (inplace.cpp).
+std::vector<Tensor> before_write(Call& c);
+void after_write(Call& c, const std::vector<Tensor>& before);
+/// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
+void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, bool pinned);
+/// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).
+void refresh_view(const Tensor& view, GradMeta& m);
+
+/// Records a call (record.cpp): the door's hook, and the part that in-place writes share.
+void record(Call& c);
+
+/// Puts all hooks of this layer on the door.
+void install();
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+#include "autograd/node.h"
+
+#include "autograd/anomaly.h"
+
+namespace weft {
+
+/// Note [No recursion]
+/// A node's last reference may be held by another node's edge, so dropping a chain of 10^6 nodes
+/// from within a destructor would recurse 10^6 deep. Dead nodes are queued, and the outermost
+/// release frees them in a loop.
+class ReleaseQueue {
+public:
+    static void push(Node* node) {
+        static thread_local std::vector<Node*>* dead = nullptr;
+        if (dead) {
+            dead->push_back(node);
+            return;
+        }
+        std::vector<Node*> queue;
+        dead = &queue;
+        node->deallocate();
+        while (!queue.empty()) {
+            Node* next = queue.back();
+            queue.pop_back();
+            next->deallocate();
+        }
+        dead = nullptr;
+    }
+};
+
+void ResultInfo::set(DType dtype, DimSpan shape) {
+    dtype_ = dtype;
+    ndim_ = static_cast<uint8_t>(shape.size());
+    int64_t* to = inline_;
+    if (shape.size() > 4) to = heap_ = new int64_t[shape.size()];
+    std::copy(shape.begin(), shape.end(), to);
+}
+
+namespace {
+uint64_t sequence_counter = 0;
+}
+
+uint64_t next_sequence() { return sequence_counter++; }
+
+Node::Node() : sequence(sequence_counter++) {
+    kind = kNodeSlot;
+    if (anomaly::on) [[unlikely]]
+        hooks().trace = anomaly::trace();
+}
+
+Node::~Node() = default;
+
+void Node::destroy() { ReleaseQueue::push(this); }
+
+void LooseNode::set_edges(std::vector<Edge> edges) {
+    edge_store_ = std::move(edges);
+    edges_ = edge_store_.data();
+    edge_count_ = static_cast<int>(edge_store_.size());
+}
+
+void LooseNode::set_results(const std::vector<Tensor>& results) {
+    result_store_ = std::make_unique<ResultInfo[]>(results.size());
+    for (size_t k = 0; k < results.size(); ++k)
+        if (results[k].defined()) result_store_[k].set(results[k].dtype(), results[k].shape());
+    results_ = result_store_.get();
+    output_count_ = static_cast<int>(results.size());
+}
+
+std::string describe(const Node& node) {
+    return text(node.name(), ", made at ", node.site.describe());
+}
+
+}  // namespace weft

@@ -1,0 +1,144 @@
+/// A node of the graph: one recorded call, and where its gradients go.
+///
+/// Reading guide: Edge and ResultInfo, then Node. The kinds of node are OpNode (record.cpp),
+/// AccumulateGrad (accumulate.h), CopySlices (inplace.cpp) and custom functions (custom.h, derived
+/// by the binding). The engine (engine.cpp) knows only Node.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/site.h"
+#include "ops/op.h"
+
+namespace weft {
+
+class Node;
+struct NodeTask;
+struct Trace;
+
+/// Kinds of Slot in this layer.
+enum SlotKind : uint8_t { kNodeSlot = 1, kMetaSlot = 2 };
+
+/// A tensor's place in the graph: output `output` of `node`. Inputs without gradient have no node.
+struct Edge {
+    Ref<Node> node;
+    uint32_t output = 0;
+    explicit operator bool() const { return static_cast<bool>(node); }
+};
+
+/// What the gradient of one output must look like; the engine casts and sums to it.
+class ResultInfo {
+public:
+    ResultInfo() = default;
+    explicit ResultInfo(const Tensor& t) { set(t.dtype(), t.shape()); }
+    ResultInfo(const ResultInfo&) = delete;
+    ~ResultInfo() {
+        if (heap_) delete[] heap_;
+    }
+    void set(DType dtype, DimSpan shape);
+    DType dtype() const { return dtype_; }
+    DimSpan shape() const { return {heap_ ? heap_ : inline_, ndim_}; }
+
+private:
+    int64_t inline_[4];
+    int64_t* heap_ = nullptr;
+    uint8_t ndim_ = 0;
+    DType dtype_ = DType::Float32;
+};
+
+/// A user's function on gradients. `call` may change the tensors in place in the vector.
+struct Hook {
+    uint32_t refs = 0;
+    virtual ~Hook() = default;
+    /// Tensor hooks: one gradient. Node pre-hooks: the gradients of the outputs. Node hooks:
+    /// `grads` are the gradients of the inputs, `outputs` those that came in.
+    virtual void call(std::vector<Tensor>& grads, const std::vector<Tensor>* outputs) = 0;
+};
+inline void release(Hook* hook) { delete hook; }
+using Hooks = std::vector<Ref<Hook>>;
+
+struct NodeHooks {
+    std::vector<std::pair<uint32_t, Ref<Hook>>> on_tensor;  ///< by output, in order of registration
+    std::vector<std::pair<uint32_t, Ref<Hook>>> retain;     ///< retain_grad: after those
+    Hooks before, after;
+    std::shared_ptr<const Trace> trace;  ///< in anomaly mode: the stack that made it (anomaly.h)
+};
+
+class Node : public Slot {
+public:
+    Node(const Node&) = delete;
+
+    virtual std::string name() const = 0;
+    /// The gradients of the edges from those of the outputs; `wanted(i)` tells which to make.
+    /// Undefined ones are zero.
+    struct Work;
+    virtual void run(Work& work) = 0;
+    /// Drops what was saved; a later run raises.
+    virtual void release_saved() {}
+    /// Hooks that belong to the tensor, not to the node (leaves).
+    virtual Hooks* leaf_hooks() { return nullptr; }
+
+    int edge_count() const { return edge_count_; }
+    int output_count() const { return output_count_; }
+    const Edge& edge(int i) const { return edges_[i]; }
+    const ResultInfo& result(int k) const { return results_[k]; }
+    NodeHooks& hooks() {
+        if (!hooks_) hooks_ = std::make_unique<NodeHooks>();
+        return *hooks_;
+    }
+    NodeHooks* hooks_or_null() const { return hooks_.get(); }
+
+    uint64_t sequence;       ///< order of recording: the engine runs the latest first
+    Site site;
+    NodeTask* tasks = nullptr;  ///< backward passes under way that count on this node (engine.cpp)
+    void* wrapper = nullptr;    ///< the binding's object for this node; not owned
+
+protected:
+    Node();
+    ~Node();
+    friend class ReleaseQueue;
+    /// Frees the memory; called from a loop, never from within another node's release.
+    virtual void deallocate() = 0;
+    void destroy() final;
+
+    Edge* edges_ = nullptr;
+    ResultInfo* results_ = nullptr;
+    int edge_count_ = 0;
+    int output_count_ = 0;
+    std::unique_ptr<NodeHooks> hooks_;
+};
+
+/// One execution of a node by the engine.
+struct Node::Work {
+    std::vector<Tensor>& grads;         ///< by output
+    std::vector<Tensor>& results;       ///< by edge
+    const std::vector<bool>* skip;      ///< edges nobody asked for; null: none
+    /// Set by rules that give a product (Note [Sums of products]): by edge, a and b of a^T b.
+    std::vector<std::pair<int, std::pair<Tensor, Tensor>>> products;
+    bool may_defer_products = false;
+    bool wanted(int i) const { return !(skip && (*skip)[i]); }
+};
+
+/// Nodes with their edges and results in vectors, for kinds that are rare.
+class LooseNode : public Node {
+public:
+    virtual ~LooseNode() = default;
+    void set_edges(std::vector<Edge> edges);
+    void set_results(const std::vector<Tensor>& results);
+
+protected:
+    void deallocate() override { delete this; }
+
+private:
+    std::vector<Edge> edge_store_;
+    std::unique_ptr<ResultInfo[]> result_store_;
+};
+
+/// The number the next node gets.
+uint64_t next_sequence();
+
+/// "MulBackward0, made at model.py:12, in forward: `y = x * b`"
+std::string describe(const Node& node);
+
+}  // namespace weft

@@ -1,0 +1,185 @@
+#include "autograd/op_node.h"
+
+#include <bit>
+#include <memory>
+#include <new>
+#include <unordered_set>
+
+#include "autograd/meta.h"
+#include "base/pool.h"
+#include "ops/functions.h"
+
+namespace weft {
+namespace {
+
+int index_of(SaveMask mask, int bit) { return std::popcount(mask & ((SaveMask{1} << bit) - 1)); }
+
+/// Node names that depend on the call, kept once each.
+const char* intern(std::string name) {
+    static auto* names = new std::unordered_set<std::string>;
+    return names->insert(std::move(name)).first->c_str();
+}
+
+/// Attributes other than the defaults have to be kept.
+int attributes_to_keep(const Call& c) {
+    return c.attrs == c.op->defaults.data() ? 0 : static_cast<int>(c.op->defaults.size());
+}
+
+void keep_layout(std::vector<Dims>& kept, const Tensor& t) {
+    kept.push_back(t.defined() ? Dims(t.shape()) : Dims());
+    Dims layout = t.defined() ? Dims(t.strides()) : Dims();
+    if (t.defined()) layout.push_back(t.offset());
+    kept.push_back(layout);
+}
+
+}  // namespace
+
+Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
+    const Op& op = *c.op;
+    constexpr int kFew = 4;
+    Edge few[kFew];
+    std::unique_ptr<Edge[]> many;
+    Edge* edges = few;
+    if (c.inputs > kFew) edges = (many = std::make_unique<Edge[]>(c.inputs)).get();
+
+    bool any = false;
+    SaveMask mask = 0;
+    for (int i = 0; i < c.inputs; ++i) {
+        if (!in[i].defined() || !op.differentiable(i)) continue;
+        edges[i] = gradient_edge(in[i]);
+        if (!edges[i]) continue;
+        any = true;
+        mask |= op.saves_for(i);
+    }
+    if (!any) return nullptr;
+    if (c.inputs < 16) mask &= ~SaveMask{0} << 16 | (save_in(c.inputs) - 1);  // lists may be short
+
+    int attrs = attributes_to_keep(c), saved = std::popcount(mask);
+    size_t size = sizeof(OpNode) + c.inputs * sizeof(Edge) + c.outputs * sizeof(ResultInfo) +
+                  saved * sizeof(SavedTensor) + attrs * sizeof(Value);
+    auto* node = new (Pool::allocate(size)) OpNode(op);
+    node->size_ = static_cast<uint32_t>(size);
+    char* at = reinterpret_cast<char*>(node + 1);
+    auto carve = [&]<class T>(T*& field, int count) {
+        field = reinterpret_cast<T*>(at);
+        at += count * sizeof(T);
+    };
+    carve(node->edges_, c.inputs);
+    std::uninitialized_move_n(edges, c.inputs, node->edges_);
+    node->edge_count_ = c.inputs;
+    carve(node->results_, c.outputs);
+    for (int k = 0; k < c.outputs; ++k) new (&node->results_[k]) ResultInfo(c.out(k));
+    node->output_count_ = c.outputs;
+    node->mask_ = mask;
+    node->saved_count_ = static_cast<uint16_t>(saved);
+    carve(node->saved_, saved);
+    std::uninitialized_default_construct_n(node->saved_, saved);
+    node->attrs_ = op.defaults.data();
+    if (attrs) {
+        Value* values;
+        carve(values, attrs);
+        std::uninitialized_copy_n(c.attrs, attrs, values);
+        node->attrs_ = values;
+        node->attr_count_ = static_cast<uint16_t>(attrs);
+    }
+    Ref<Node> owner(node);
+    node->site = Site::here();
+    if (op.backward_name) node->variant_ = intern(op.backward_name(c));
+    if (op.keep_shapes) {
+        node->shapes_ = new std::vector<Dims>;
+        for (int i = 0; i < c.inputs; ++i)
+            keep_layout(*node->shapes_, in[i]);
+    }
+    SavedTensor* slot = node->saved_;
+    for (SaveMask rest = mask; rest; rest &= rest - 1) {
+        int bit = std::countr_zero(rest);
+        *slot++ = bit < 16 ? SavedTensor(in[bit], false) : SavedTensor(c.out(bit - 16), true);
+    }
+    return owner;
+}
+
+void OpNode::deallocate() {
+    std::destroy_n(edges_, edge_count_);
+    std::destroy_n(results_, output_count_);
+    std::destroy_n(saved_, saved_count_);
+    if (attr_count_) std::destroy_n(const_cast<Value*>(attrs_), attr_count_);
+    delete shapes_;
+    size_t size = size_;
+    this->~OpNode();
+    Pool::free(this, size);
+}
+
+std::string OpNode::name() const { return variant_ ? variant_ : op_->node_name; }
+
+void OpNode::release_saved() {
+    if (saved_count_ == 0) return;
+    for (int i = 0; i < saved_count_; ++i) saved_[i].reset();
+    released_ = true;
+}
+
+Tensor OpNode::saved(int bit) const {
+    if (released_) fail_released(*this);
+    if (!keeps(bit))
+        fail(ErrorKind::Runtime, op_->name, "a gradient rule that reads what its record saves",
+             text(bit < 16 ? "input " : "output ", bit & 15), "add it to the rule's SaveMask");
+    return saved_[index_of(mask_, bit)].unpack(const_cast<OpNode*>(this), bit - 16);
+}
+
+Dims OpNode::kept_shape(int i) const {
+    if (shapes_) return (*shapes_)[2 * i];
+    if (!edges_[i])
+        fail(ErrorKind::Runtime, op_->name, "keep_shapes() in the record", "none");
+    return Dims(edges_[i].node->result(static_cast<int>(edges_[i].output)).shape());
+}
+
+Dims OpNode::kept_layout(int i) const {
+    if (!shapes_) fail(ErrorKind::Runtime, op_->name, "keep_shapes() in the record", "none");
+    return (*shapes_)[2 * i + 1];
+}
+
+/// What the gradient rules see of a node at work.
+class OpNode::Context final : public Grad {
+public:
+    Context(const OpNode& node, Work& work) : node_(node), work_(work) {
+        op_ = node.op_;
+        grads_ = work.grads.data();
+        attrs_ = node.attrs_;
+        int count = std::min(node.edge_count_, 64);
+        for (int i = 0; i < count; ++i)
+            if (node.edges_[i] && work.wanted(i)) needs_ |= uint64_t{1} << i;
+    }
+    Dims in_shape(int i) const override { return node_.kept_shape(i); }
+    Dims in_layout(int i) const override { return node_.kept_layout(i); }
+    Dims out_shape(int k) const override { return Dims(node_.results_[k].shape()); }
+    DType out_dtype(int k) const override { return node_.results_[k].dtype(); }
+    int inputs() const override { return node_.edge_count_; }
+    void set(int i, Tensor value) override { work_.results[i] = std::move(value); }
+    void set_product(int i, const Tensor& a, const Tensor& b) override {
+        if (work_.may_defer_products)
+            work_.products.push_back({i, {a, b}});
+        else
+            work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
+    }
+
+protected:
+    Tensor saved(int bit) const override { return node_.saved(bit); }
+
+private:
+    const OpNode& node_;
+    Work& work_;
+};
+
+void OpNode::run(Work& work) {
+    if (released_) fail_released(*this);
+    Context g(*this, work);
+    if (op_->joint) return op_->joint(g);
+    for (int i = 0; i < edge_count_; ++i)
+        if (edges_[i] && work.wanted(i) && op_->differentiable(i)) work.results[i] = op_->grads[i](g);
+}
+
+Tensor Grad::grad_or_zeros(int k) const {
+    if (grads_[k].defined()) return grads_[k];
+    return ops::zeros(out_shape(k), out_dtype(k));
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+/// The node of a recorded op: edges, result infos, saved tensors and attributes in one allocation.
+#pragma once
+#include "autograd/saved.h"
+
+namespace weft {
+
+class OpNode final : public Node {
+public:
+    /// A node for `c`, with an edge for each of `in` that has a place in the graph and what the
+    /// rules of those inputs declared as saved; null if no input wants a gradient. `in` are the
+    /// inputs as the graph shall see them (an in-place write passes the tensor as it was).
+    static Ref<Node> make(const Call& c, const Tensor* in);
+
+    std::string name() const override;
+    void run(Work& work) override;
+    void release_saved() override;
+
+    const Op& op() const { return *op_; }
+    bool released() const { return released_; }
+    /// The saved value of bit `bit` (see save_in, save_out).
+    Tensor saved(int bit) const;
+    bool keeps(int bit) const { return mask_ >> bit & 1; }
+    const Value& attr(int i) const { return attrs_[i]; }
+    Dims kept_shape(int i) const;
+    Dims kept_layout(int i) const;
+
+
+private:
+    explicit OpNode(const Op& op) : op_(&op) {}
+    ~OpNode() = default;
+    void deallocate() override;
+    class Context;
+
+    const Op* op_;
+    SavedTensor* saved_ = nullptr;
+    const Value* attrs_ = nullptr;
+    std::vector<Dims>* shapes_ = nullptr;  ///< with op.keep_shapes: sizes and layout by input
+    const char* variant_ = nullptr;        ///< a node name that depended on the call
+    SaveMask mask_ = 0;
+    uint32_t size_ = 0;
+    uint16_t saved_count_ = 0;
+    uint16_t attr_count_ = 0;
+    bool released_ = false;
+};
+
+}  // namespace weft

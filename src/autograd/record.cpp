@@ -1,0 +1,29 @@
+/// Draws the graph: called by the door after a kernel (see Note [Tracked] in ops/call.h).
+#include "autograd/meta.h"
+#include "autograd/op_node.h"
+#include "ops/call.h"
+
+namespace weft {
+
+void record(Call& c) {
+    const Op& op = *c.op;
+    Ref<Node> node = op.differentiable() ? OpNode::make(c, c.in) : nullptr;
+    if (op.view) {
+        for (int k = 0; k < c.outputs; ++k)
+            attach_view(c.out(k), c.in[0], node, k, op.outputs < 0);
+        return;
+    }
+    if (!node) return;
+    for (int k = 0; k < c.outputs; ++k)
+        if (is_floating(c.out(k).dtype()) && !(op.constant_outputs >> k & 1))
+            set_history(c.out(k), node, k);
+}
+
+void install() {
+    ops::hooks.record = record;
+    ops::hooks.before_write = before_write;
+    ops::hooks.after_write = after_write;
+    release_write_note = [](void* site) { delete static_cast<Site*>(site); };
+}
+
+}  // namespace weft

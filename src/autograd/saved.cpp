@@ -1,0 +1,79 @@
+#include "autograd/saved.h"
+
+#include "autograd/meta.h"
+#include "ops/call.h"
+
+namespace weft {
+
+SavedTensor::SavedTensor(const Tensor& t, bool is_output) : is_output_(is_output) {
+    if (!t.defined()) return;
+    if (pack_hooks) [[unlikely]] {
+        pack(t);
+        return;
+    }
+    value_ = is_output ? t.alias() : t;
+    version_ = t.version();
+    t.storage()->watched = true;
+}
+
+/// The functions see values outside the graph: what they do is not recorded, so not saved either.
+void SavedTensor::pack(const Tensor& t) {
+    ModeGuard quiet(0, kGradMode);
+    uint32_t before = t.version();
+    packed_ = pack_hooks->pack(is_output_ ? t.alias() : detach(t));
+    WEFT_EXPECT(t.version() == before, Runtime, "pack_hook",
+                "the saved value unchanged (A saved tensor pack hook is modifying its input in place)",
+                text("version ", t.version(), " after version ", before), "write a clone() there");
+    if (!is_output_ && requires_grad(t)) packed_->origin = gradient_edge(t);
+}
+
+Tensor SavedTensor::unpack_again(Node* owner, int k) const {
+    Ref<Packed> keep = packed_;  // the function may release the node
+    Tensor t = keep->unpack();
+    if (!(mode & kGradMode) || !(is_output_ || keep->origin)) return t;
+    Tensor out = t.alias();
+    if (is_output_) set_history(out, Ref<Node>(owner), k);
+    else set_history(out, keep->origin.node, keep->origin.output);
+    return out;
+}
+
+Tensor SavedTensor::unpack(Node* owner, int k) const {
+    if (packed_) [[unlikely]]
+        return unpack_again(owner, k);
+    if (!value_.defined()) return {};
+    if (value_.version() != version_) [[unlikely]] {
+        std::string made = "a leaf or a value outside the graph";
+        if (Ref<Node> fn = is_output_ ? Ref<Node>(owner) : grad_fn(value_))
+            made = text("output ", is_output_ ? k : output_number(value_), " of ", fn->name());
+        auto* site = static_cast<Site*>(value_.storage()->last_write);
+        throw Error(ErrorKind::Runtime,
+                    text("[backward] expected the saved value unchanged (one of the variables needed "
+                         "for gradient computation has been modified by an inplace operation): a ",
+                         name(value_.dtype()), " tensor of shape ", to_string(value_.shape()),
+                         ", which is ", made, ", got version ", value_.version(),
+                         "; expected version ", version_, "\n  saved at ", owner->site.describe(),
+                         "\n  overwritten at ", site ? site->describe() : "an unknown line",
+                         "\n  Hint: write out of place there, or clone() the tensor before"));
+    }
+    if (!is_output_ || !(mode & kGradMode)) return value_;
+    Tensor out = value_.alias();
+    set_history(out, Ref<Node>(owner), k);
+    return out;
+}
+
+void note_write(Storage& storage) {
+    if (!storage.last_write) storage.last_write = new Site;
+    *static_cast<Site*>(storage.last_write) = Site::here();
+}
+
+void fail_released(const Node& node) {
+    throw Error(ErrorKind::Runtime,
+                text("Trying to backward through the graph a second time (or directly access saved "
+                     "tensors after they have already been freed). Saved intermediate values of the "
+                     "graph are freed when you call .backward() or autograd.grad(). Specify "
+                     "retain_graph=True if you need to backward through the graph a second time or "
+                     "if you need to access saved tensors after calling backward.\n  [",
+                    node.name(), "] expected its saved tensors, got a node already released"));
+}
+
+}  // namespace weft

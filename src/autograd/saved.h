@@ -1,0 +1,52 @@
+/// A tensor kept for the backward pass.
+///
+/// Note [Saved outputs]
+/// A node that kept its own output would own the tensor that owns the node. So an output is kept as
+/// an alias: same memory, no slot; reading it back attaches the node again, for second derivatives.
+#pragma once
+#include "autograd/node.h"
+
+namespace weft {
+
+/// What a user's pack hook returned; `unpack` gives the tensor back, in any place of the graph:
+/// it is put where the saved one was.
+struct Packed {
+    uint32_t refs = 0;
+    Edge origin;  ///< where the gradient of the saved tensor goes, unless it was an output
+    virtual ~Packed() = default;
+    virtual Tensor unpack() = 0;
+};
+inline void release(Packed* p) { delete p; }
+
+/// The pair of functions in force (graph.saved_tensors_hooks); null: none.
+struct PackHooks {
+    virtual ~PackHooks() = default;
+    virtual Ref<Packed> pack(const Tensor& t) = 0;
+};
+inline thread_local PackHooks* pack_hooks = nullptr;
+
+class SavedTensor {
+public:
+    SavedTensor() = default;
+    SavedTensor(const Tensor& t, bool is_output);
+
+    /// The tensor as it was. `owner` made it, as output `k`, if it was an output.
+    /// Throws Runtime if it was written in place since, naming both lines.
+    Tensor unpack(Node* owner, int k) const;
+    void reset() { *this = SavedTensor(); }
+
+private:
+    void pack(const Tensor& t);
+    Tensor unpack_again(Node* owner, int k) const;
+    Tensor value_;
+    Ref<Packed> packed_;
+    uint32_t version_ = 0;
+    bool is_output_ = false;
+};
+
+/// Where the last in-place write to watched memory happened; hangs in Storage::last_write.
+void note_write(Storage& storage);
+
+[[noreturn]] void fail_released(const Node& node);
+
+}  // namespace weft

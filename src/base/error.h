@@ -1,0 +1,43 @@
+/// One grammar for every error: `[who] expected E, got G. Hint: H`.
+///
+/// Layers below Python throw `weft::Error`; `src/python/errors.cpp` alone maps its kind to the
+/// Python exception type that PyTorch raises.
+#pragma once
+#include <cstdint>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace weft {
+
+enum class ErrorKind : uint8_t { Runtime, Value, Type, Index, NotImplemented, Memory, Overflow };
+
+class Error : public std::runtime_error {
+public:
+    Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind(kind) {}
+    ErrorKind kind;
+};
+
+/// Concatenates anything that streams: `text("dim ", d, " of ", n)`.
+template <class... Args>
+std::string text(const Args&... args) {
+    std::ostringstream out;
+    (out << ... << args);
+    return out.str();
+}
+
+[[noreturn]] inline void fail(ErrorKind kind, std::string_view who, std::string_view expected,
+                              std::string_view got, std::string_view hint = {}) {
+    std::string message = text("[", who, "] expected ", expected, ", got ", got);
+    if (!hint.empty()) message += text(". Hint: ", hint);
+    throw Error(kind, message);
+}
+
+}  // namespace weft
+
+/// WEFT_EXPECT(condition, kind, who, expected, got[, hint]): the strings are built on failure only.
+#define WEFT_EXPECT(condition, kind, ...)                                              \
+    do {                                                                               \
+        if (!(condition)) [[unlikely]] ::weft::fail(::weft::ErrorKind::kind, __VA_ARGS__); \
+    } while (0)

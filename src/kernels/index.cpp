@@ -1,0 +1,281 @@
+#include "kernels/index.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "base/parallel.h"
+
+namespace weft::kernels {
+namespace {
+
+/// Elements per parallel piece.
+constexpr int64_t kGrain = 32768;
+/// Columns per parallel piece where rows have to be taken in order.
+constexpr int64_t kColumns = 64;
+
+/// Counts through `shape` in row-major order and keeps the offsets of two operands.
+class Odometer {
+public:
+    Odometer(Sizes shape, Sizes first, Sizes second, int64_t start = 0)
+        : shape_(shape), first_(first), second_(second) {
+        for (int d = static_cast<int>(shape.size()) - 1; d >= 0; --d) {
+            at_[d] = start % shape[d];
+            start /= shape[d];
+            a += at_[d] * first[d];
+            b += at_[d] * second[d];
+        }
+    }
+    void next() {
+        for (int d = static_cast<int>(shape_.size()) - 1; d >= 0; --d) {
+            a += first_[d];
+            b += second_[d];
+            if (++at_[d] < shape_[d]) return;
+            a -= first_[d] * shape_[d];
+            b -= second_[d] * shape_[d];
+            at_[d] = 0;
+        }
+    }
+    int64_t operator[](size_t d) const { return at_[d]; }
+    int64_t a = 0, b = 0;
+
+private:
+    static constexpr int kMaxDims = 64;
+    Sizes shape_, first_, second_;
+    int64_t at_[kMaxDims];
+};
+
+Sizes all_but_last(Sizes s) { return s.first(s.size() - 1); }
+
+int64_t product(Sizes shape) {
+    int64_t n = 1;
+    for (int64_t s : shape) n *= s;
+    return n;
+}
+
+template <class T>
+void add_to(T& to, T value) {
+    if constexpr (std::is_same_v<T, bool>) to = to || value;
+    else to += value;
+}
+
+/// Calls f with a pointer type of `item` bytes.
+template <class F>
+void by_size(int item, F&& f) {
+    if (item == 1) f.template operator()<uint8_t>();
+    else if (item == 4) f.template operator()<uint32_t>();
+    else f.template operator()<uint64_t>();
+}
+
+}  // namespace
+
+// ---- layouts ------------------------------------------------------------------------------------
+
+template <class T>
+void add_strided(T* to, Sizes shape, Sizes strides, const T* from) {
+    int64_t n = product(shape);
+    if (n == 0) return;
+    if (shape.empty()) return add_to(*to, *from);
+    int64_t line = shape.back(), step = strides.back();
+    Odometer at(all_but_last(shape), all_but_last(strides), all_but_last(strides));
+    for (int64_t done = 0; done < n; done += line, at.next())
+        for (int64_t i = 0; i < line; ++i) add_to(to[at.a + i * step], from[done + i]);
+}
+
+template <class T>
+void divide_by_counts(T* x, const T* counts, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+        if (counts[i] > 1) x[i] /= counts[i];
+}
+
+void triangle(char* to, const char* from, int item, int64_t count, int64_t rows, int64_t columns,
+              int64_t k, bool lower) {
+    int64_t row_bytes = columns * item;
+    parallel_for(count * rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end) {
+        for (int64_t q = begin; q < end; ++q) {
+            // columns below `edge` lie under the diagonal or on it (lower), or strictly under (upper)
+            int64_t edge = std::clamp<int64_t>(q % rows + k + (lower ? 1 : 0), 0, columns) * item;
+            char* row = to + q * row_bytes;
+            int64_t kept = lower ? 0 : edge, kept_end = lower ? edge : row_bytes;
+            if (to != from) std::memcpy(row + kept, from + q * row_bytes + kept, kept_end - kept);
+            std::memset(row + (lower ? edge : 0), 0, lower ? row_bytes - edge : edge);
+        }
+    });
+}
+
+int64_t first_outside(const int64_t* values, int64_t n, int64_t low, int64_t high) {
+    constexpr int64_t kBlock = 1024;
+    for (int64_t start = 0; start < n; start += kBlock) {
+        int64_t end = std::min(n, start + kBlock);
+        bool inside = true;
+        for (int64_t i = start; i < end; ++i) inside &= (values[i] >= low) & (values[i] < high);
+        if (inside) continue;
+        for (int64_t i = start; i < end; ++i)
+            if (values[i] < low || values[i] >= high) return i;
+    }
+    return -1;
+}
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+void take_blocks(char* to_, const char* from_, const Blocks& b, int item) {
+    by_size(item, [&]<class U>() {
+        auto* to = reinterpret_cast<U*>(to_);
+        auto* from = reinterpret_cast<const U*>(from_);
+        int64_t n = b.inner_count;
+        int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1));
+        parallel_for(b.outer_count * b.row_count, grain, [&](int64_t begin, int64_t end) {
+            int64_t o = begin / b.row_count, r = begin % b.row_count;
+            for (int64_t q = begin; q < end; ++q) {
+                const U* source = from + b.outer[o] + b.rows[r];
+                U* target = to + q * n;
+                if (n == 1) *target = *source;
+                else if (!b.inner) std::memcpy(target, source, n * sizeof(U));
+                else for (int64_t i = 0; i < n; ++i) target[i] = source[b.inner[i]];
+                if (++r == b.row_count) r = 0, ++o;
+            }
+        });
+    });
+}
+
+void put_blocks(char* to_, const char* from_, const Blocks& b, int item) {
+    by_size(item, [&]<class U>() {
+        auto* from = reinterpret_cast<const U*>(from_);
+        int64_t n = b.inner_count;
+        for (int64_t o = 0; o < b.outer_count; ++o)
+            for (int64_t r = 0; r < b.row_count; ++r, from += n) {
+                U* target = reinterpret_cast<U*>(to_) + b.outer[o] + b.rows[r];
+                if (n == 1) *target = *from;
+                else if (!b.inner) std::memcpy(target, from, n * sizeof(U));
+                else for (int64_t i = 0; i < n; ++i) target[b.inner[i]] = from[i];
+            }
+    });
+}
+
+template <class T>
+void add_blocks(T* to, const T* from, const Blocks& b) {
+    auto columns = [&](int64_t begin, int64_t end) {
+        const T* row = from;
+        for (int64_t o = 0; o < b.outer_count; ++o)
+            for (int64_t r = 0; r < b.row_count; ++r, row += b.inner_count) {
+                T* target = to + b.outer[o] + b.rows[r];
+                if (!b.inner) for (int64_t i = begin; i < end; ++i) add_to(target[i], row[i]);
+                else for (int64_t i = begin; i < end; ++i) add_to(target[b.inner[i]], row[i]);
+            }
+    };
+    if (b.count() < kGrain) columns(0, b.inner_count);
+    else parallel_for(b.inner_count, kColumns, columns);
+}
+
+template <class T>
+void add_rows(T* to, const T* from, const int64_t* index, int64_t n, int64_t width, int64_t skip,
+              const int64_t* count) {
+    auto columns = [&](int64_t begin, int64_t end) {
+        for (int64_t r = 0; r < n; ++r) {
+            if (index[r] == skip) continue;
+            T* target = to + index[r] * width;
+            const T* row = from + r * width;
+            T scale = count ? T{1} / static_cast<T>(count[index[r]]) : T{1};
+            if (!count) for (int64_t i = begin; i < end; ++i) target[i] += row[i];
+            else for (int64_t i = begin; i < end; ++i) target[i] += scale * row[i];
+        }
+    };
+    if (n * width < kGrain) columns(0, width);
+    else parallel_for(width, kColumns, columns);
+}
+
+// ---- lines --------------------------------------------------------------------------------------
+
+void gather_lines(char* to_, const char* from_, const int64_t* index, const Lines& l, int item) {
+    int64_t line = l.shape.back(), lines = product(all_but_last(l.shape));
+    by_size(item, [&]<class U>() {
+        auto* to = reinterpret_cast<U*>(to_);
+        auto* from = reinterpret_cast<const U*>(from_);
+        parallel_for(lines, std::max<int64_t>(1, kGrain / line), [&](int64_t begin, int64_t end) {
+            Odometer at(all_but_last(l.shape), all_but_last(l.strides), all_but_last(l.other), begin);
+            int64_t s = l.strides.back(), t = l.other.back();
+            for (int64_t q = begin; q < end; ++q, at.next()) {
+                const int64_t* which = index + q * line;
+                for (int64_t i = 0; i < line; ++i)
+                    to[at.b + i * t] = from[at.a + i * s + which[i] * l.step];
+            }
+        });
+    });
+}
+
+template <class T>
+void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& l, Combine how) {
+    int64_t line = l.shape.back(), lines = product(all_but_last(l.shape));
+    int64_t s = l.strides.back(), t = l.other.back();
+    Odometer at(all_but_last(l.shape), all_but_last(l.strides), all_but_last(l.other));
+    auto each = [&](auto&& combine) {
+        for (int64_t q = 0; q < lines; ++q, at.next(), index += line)
+            for (int64_t i = 0; i < line; ++i)
+                combine(to[at.a + i * s + index[i] * l.step], from[at.b + i * t]);
+    };
+    switch (how) {
+        case Combine::Set: return each([](T& a, T b) { a = b; });
+        case Combine::Add: return each([](T& a, T b) { add_to(a, b); });
+        case Combine::Multiply: return each([](T& a, T b) { a = static_cast<T>(a * b); });
+    }
+}
+
+// ---- masks --------------------------------------------------------------------------------------
+
+template <class T>
+int64_t count_nonzero(const T* x, int64_t n) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; ++i) count += x[i] != T{0};
+    return count;
+}
+
+template <class T>
+void nonzero(const T* x, Sizes shape, int64_t* out) {
+    int64_t n = product(shape);
+    if (shape.empty() || n == 0) return;
+    size_t last = shape.size() - 1;
+    Sizes lead = all_but_last(shape);
+    Odometer at(lead, lead, lead);
+    for (int64_t done = 0; done < n; done += shape[last], at.next())
+        for (int64_t i = 0; i < shape[last]; ++i) {
+            if (x[done + i] == T{0}) continue;
+            for (size_t d = 0; d < last; ++d) *out++ = at[d];
+            *out++ = i;
+        }
+}
+
+void masked_take(char* to_, const char* from_, const bool* mask, int64_t n, int item) {
+    by_size(item, [&]<class U>() {
+        auto* to = reinterpret_cast<U*>(to_);
+        auto* from = reinterpret_cast<const U*>(from_);
+        for (int64_t i = 0; i < n; ++i)
+            if (mask[i]) *to++ = from[i];
+    });
+}
+
+void masked_put(char* to_, const char* from_, const bool* mask, int64_t n, int item) {
+    by_size(item, [&]<class U>() {
+        auto* to = reinterpret_cast<U*>(to_);
+        auto* from = reinterpret_cast<const U*>(from_);
+        for (int64_t i = 0; i < n; ++i)
+            if (mask[i]) to[i] = *from++;
+    });
+}
+
+#define WEFT_FOR_ALL(X) X(float) X(double) X(int64_t) X(bool)
+#define X(T)                                                                                     \
+    template void add_strided(T*, Sizes, Sizes, const T*);                                       \
+    template void add_blocks(T*, const T*, const Blocks&);                                       \
+    template void scatter_lines(T*, const T*, const int64_t*, const Lines&, Combine);            \
+    template int64_t count_nonzero(const T*, int64_t);                                           \
+    template void nonzero(const T*, Sizes, int64_t*);
+WEFT_FOR_ALL(X)
+#undef X
+#undef WEFT_FOR_ALL
+template void divide_by_counts(float*, const float*, int64_t);
+template void divide_by_counts(double*, const double*, int64_t);
+template void divide_by_counts(int64_t*, const int64_t*, int64_t);
+template void add_rows(float*, const float*, const int64_t*, int64_t, int64_t, int64_t, const int64_t*);
+template void add_rows(double*, const double*, const int64_t*, int64_t, int64_t, int64_t, const int64_t*);
+
+}  // namespace weft::kernels

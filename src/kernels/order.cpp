@@ -1,0 +1,236 @@
+/// Rows are sorted as (key, index) pairs, where the key is an unsigned integer in the order of the
+/// numbers: short rows by comparison, long ones by radix (LSD, one byte per pass, passes in which
+/// all bytes agree left out; medians by MSD, following the one digit that holds them). Knuth, The
+/// Art of Computer Programming 3, 5.2.5.
+#include "kernels/order.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "base/parallel.h"
+
+namespace weft::kernels {
+namespace {
+
+template <class T>
+auto ordered(T x) {
+    if constexpr (std::is_same_v<T, bool>) {
+        return static_cast<uint32_t>(x);
+    } else if constexpr (std::is_same_v<T, int64_t>) {
+        return static_cast<uint64_t>(x) ^ (uint64_t{1} << 63);
+    } else {
+        using U = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+        constexpr U sign = U{1} << (8 * sizeof(U) - 1);
+        if (x != x) return std::numeric_limits<U>::max();
+        auto bits = std::bit_cast<U>(x == T{0} ? T{0} : x);
+        return static_cast<U>(bits & sign ? ~bits : bits | sign);
+    }
+}
+
+/// A 64-bit key beside its index.
+struct Wide {
+    uint64_t key_;
+    int64_t index_;
+    Wide() = default;
+    Wide(uint64_t key, int64_t index) : key_(key), index_(index) {}
+    uint64_t key() const { return key_; }
+    int64_t index() const { return index_; }
+    bool operator<(const Wide& o) const {
+        return key_ != o.key_ ? key_ < o.key_ : index_ < o.index_;
+    }
+};
+/// A 32-bit key over its index, in one word. For rows of less than 2^32.
+struct Narrow {
+    uint64_t word;
+    Narrow() = default;
+    Narrow(uint32_t key, int64_t index)
+        : word(uint64_t{key} << 32 | static_cast<uint64_t>(index)) {}
+    uint32_t key() const { return static_cast<uint32_t>(word >> 32); }
+    int64_t index() const { return static_cast<int64_t>(word & 0xffffffffu); }
+    bool operator<(const Narrow& o) const { return word < o.word; }
+};
+
+template <class Entry>
+using KeyOf = decltype(std::declval<Entry>().key());
+
+constexpr int64_t kShort = 64;
+constexpr int64_t kRadixFrom = 1024;
+
+/// Room for one row at a time, on the stack if it is short.
+template <class Entry>
+class Row {
+public:
+    explicit Row(int64_t n) : n_(n) {
+        if (n > kShort) heap_.reset(new Entry[2 * n]);
+    }
+    Entry* begin() { return heap_ ? heap_.get() : short_; }
+    Entry* end() { return begin() + n_; }
+
+    template <class T>
+    void load(const T* x, int64_t stride, bool descending) {
+        Entry* e = begin();
+        for (int64_t i = 0; i < n_; ++i) {
+            auto key = static_cast<KeyOf<Entry>>(ordered(x[i * stride]));
+            e[i] = Entry(descending ? ~key : key, i);
+        }
+    }
+    void sort() {
+        if (n_ < kRadixFrom) std::sort(begin(), end());
+        else radix_sort();
+    }
+    /// The entry that sorting would put at k. Leaves the row in disorder.
+    Entry select(int64_t k) {
+        int64_t n = n_;
+        Entry* e = begin();
+        for (int shift = 8 * (sizeof(KeyOf<Entry>) - 1); shift >= 0 && n > kShort; shift -= 8) {
+            int64_t counts[256] = {};
+            for (int64_t i = 0; i < n; ++i) counts[e[i].key() >> shift & 255]++;
+            int digit = 0;
+            while (k >= counts[digit]) k -= counts[digit++];
+            if (counts[digit] == n) continue;
+            int64_t kept = 0;
+            for (int64_t i = 0; i < n; ++i) {
+                e[kept] = e[i];
+                kept += static_cast<int>(e[i].key() >> shift & 255) == digit;
+            }
+            n = kept;
+        }
+        if (n > kShort) return e[k];  // equal keys, still in the order of their indices
+        std::nth_element(e, e + k, e + n);
+        return e[k];
+    }
+
+private:
+    void radix_sort() {
+        constexpr int kDigits = sizeof(KeyOf<Entry>);
+        int64_t counts[kDigits][256] = {};
+        Entry *from = begin(), *to = end();
+        for (int64_t i = 0; i < n_; ++i)
+            for (int d = 0; d < kDigits; ++d) counts[d][from[i].key() >> (8 * d) & 255]++;
+        for (int d = 0; d < kDigits; ++d) {
+            if (counts[d][from[0].key() >> (8 * d) & 255] == n_) continue;
+            int64_t start = 0;
+            for (int64_t& count : counts[d]) start += std::exchange(count, start);
+            for (int64_t i = 0; i < n_; ++i)
+                to[counts[d][from[i].key() >> (8 * d) & 255]++] = from[i];
+            std::swap(from, to);
+        }
+        if (from != begin()) std::copy(from, from + n_, begin());
+    }
+
+    int64_t n_;
+    Entry short_[kShort];
+    std::unique_ptr<Entry[]> heap_;
+};
+
+/// Calls `work(row, x, o, i)` for every row of the axis, with the row type its length allows.
+template <class T, class Work>
+void for_rows(const T* x, Axis axis, Work&& work) {
+    auto run = [&]<class Entry>() {
+        int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(axis.n, 1));
+        parallel_for(axis.outer * axis.inner, grain, [&](int64_t begin, int64_t end) {
+            Row<Entry> row(axis.n);
+            for (int64_t r = begin; r < end; ++r) {
+                int64_t o = r / axis.inner, i = r % axis.inner;
+                work(row, x + o * axis.n * axis.inner + i, o, i);
+            }
+        });
+    };
+    if (sizeof(ordered(T{})) == 4 && axis.n < (int64_t{1} << 32)) run.template operator()<Narrow>();
+    else run.template operator()<Wide>();
+}
+
+/// Writes the first k entries of a row.
+template <class T, class Entry>
+void store(const Entry* e, const T* x, T* values, int64_t* indices, int64_t k, int64_t inner) {
+    if (values)
+        for (int64_t j = 0; j < k; ++j) values[j * inner] = x[e[j].index() * inner];
+    if (indices)
+        for (int64_t j = 0; j < k; ++j) indices[j * inner] = e[j].index();
+}
+
+template <class P>
+P* at(P* base, int64_t offset) {
+    return base ? base + offset : nullptr;
+}
+
+}  // namespace
+
+template <class T>
+void sort(const T* x, T* values, int64_t* indices, bool descending, Axis axis) {
+    for_rows(x, axis, [&](auto& row, const T* from, int64_t o, int64_t i) {
+        row.load(from, axis.inner, descending);
+        row.sort();
+        int64_t base = o * axis.n * axis.inner + i;
+        store(row.begin(), from, at(values, base), at(indices, base), axis.n, axis.inner);
+    });
+}
+
+template <class T>
+void topk(const T* x, T* values, int64_t* indices, int64_t k, bool largest, Axis axis) {
+    for_rows(x, axis, [&](auto& row, const T* from, int64_t o, int64_t i) {
+        row.load(from, axis.inner, largest);
+        if (k < axis.n / 16) {
+            std::partial_sort(row.begin(), row.begin() + k, row.end());
+        } else {
+            if (k < axis.n) std::nth_element(row.begin(), row.begin() + k, row.end());
+            std::sort(row.begin(), row.begin() + k);
+        }
+        int64_t base = o * k * axis.inner + i;
+        store(row.begin(), from, at(values, base), at(indices, base), k, axis.inner);
+    });
+}
+
+template <class T>
+void median(const T* x, T* values, int64_t* indices, Axis axis) {
+    for_rows(x, axis, [&](auto& row, const T* from, int64_t o, int64_t i) {
+        int64_t to = o * axis.inner + i, found = -1;
+        for (int64_t j = 0; j < axis.n && found < 0; ++j)
+            if (from[j * axis.inner] != from[j * axis.inner]) found = j;
+        if (found < 0) {
+            row.load(from, axis.inner, false);
+            found = row.select((axis.n - 1) / 2).index();
+        }
+        values[to] = from[found * axis.inner];
+        if (indices) indices[to] = found;
+    });
+}
+
+template <class T>
+void pick_along(const T* x, const int64_t* index, T* y, int64_t k, Axis axis) {
+    for (int64_t o = 0; o < axis.outer; ++o)
+        for (int64_t j = 0; j < k; ++j)
+            for (int64_t i = 0; i < axis.inner; ++i) {
+                int64_t to = (o * k + j) * axis.inner + i;
+                y[to] = x[(o * axis.n + index[to]) * axis.inner + i];
+            }
+}
+
+template <class T>
+void place_along(const T* x, const int64_t* index, T* y, int64_t k, Axis axis) {
+    std::memset(y, 0, sizeof(T) * axis.outer * axis.n * axis.inner);
+    for (int64_t o = 0; o < axis.outer; ++o)
+        for (int64_t j = 0; j < k; ++j)
+            for (int64_t i = 0; i < axis.inner; ++i) {
+                int64_t from = (o * k + j) * axis.inner + i;
+                y[(o * axis.n + index[from]) * axis.inner + i] = x[from];
+            }
+}
+
+#define WEFT_ORDER(T)                                                              \
+    template void sort(const T*, T*, int64_t*, bool, Axis);                        \
+    template void topk(const T*, T*, int64_t*, int64_t, bool, Axis);               \
+    template void median(const T*, T*, int64_t*, Axis);                            \
+    template void pick_along(const T*, const int64_t*, T*, int64_t, Axis);         \
+    template void place_along(const T*, const int64_t*, T*, int64_t, Axis);
+WEFT_ORDER(float)
+WEFT_ORDER(double)
+WEFT_ORDER(int64_t)
+WEFT_ORDER(bool)
+#undef WEFT_ORDER
+
+}  // namespace weft::kernels

@@ -1,0 +1,195 @@
+/// Reductions with one pass: operations in the form of axis_work.h, then the interface.
+#include "kernels/reduce.h"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/axis_work.h"
+#include "kernels/reduce_ops.h"
+#include "kernels/row_sums.h"
+
+namespace weft::kernels {
+namespace {
+
+template <class Lane>
+struct Product {
+    Lane value = 1;
+    void join(const Product& other) { value *= other.value; }
+};
+template <class T>
+struct ProdOp {
+    using Lane = std::conditional_t<is_real<T>, T, uint64_t>;
+    using Part = Product<Lane>;
+    static constexpr Lane start = 1;
+    WEFT_INLINE static Lane merge(Lane acc, T x) { return acc * static_cast<Lane>(x); }
+    WEFT_INLINE static void flush(Part& part, Lane acc) { part.value *= acc; }
+    static void row(const T* x, int64_t n, Part* part) {
+        if constexpr (is_real<T>)
+            vec::per_width<RowFold<T, MultiplyLanes>::template Body>(x, n, &part->value);
+        else
+            per_isa<PlainRow<ProdOp, T>>(x, n, part);
+    }
+};
+
+/// Any and All over "is nonzero".
+template <bool Every>
+struct Truth {
+    uint8_t value = Every;
+    void join(const Truth& other) {
+        value = Every ? value & other.value : value | other.value;
+    }
+};
+template <class T, bool Every>
+struct TruthOp {
+    using Lane = uint8_t;
+    using Part = Truth<Every>;
+    static constexpr Lane start = Every;
+    WEFT_INLINE static Lane merge(Lane acc, T x) {
+        const Lane truth = x != T(0);
+        return Every ? acc & truth : acc | truth;
+    }
+    WEFT_INLINE static void flush(Part& part, Lane acc) {
+        part.join({acc});
+    }
+    static void row(const T* x, int64_t n, Part* part) {
+        per_isa<PlainRow<TruthOp, T>>(x, n, part);
+    }
+};
+
+/// Squares are exact in double for float.
+template <class T>
+struct RowSquares {
+    template <int Bytes>
+    struct Body {
+        WEFT_INLINE static void run(const T* x, int64_t n, Total<T>* total) {
+            lane_sums<double, Bytes, 1>(
+                n,
+                [x]<int W>(int64_t i, auto* out) __attribute__((always_inline)) {
+                    constexpr int bytes = W / static_cast<int>(sizeof(double) / sizeof(T));
+                    const typename vec::Simd<T, bytes>::Vector v = vec::load<T, bytes>(x + i);
+                    if constexpr (W == sizeof(double)) {
+                        out[0] = static_cast<double>(v) * v;
+                    } else {
+                        using V = typename vec::Simd<double, W>::Vector;
+                        const V wide = __builtin_convertvector(v, V);
+                        out[0] = wide * wide;
+                    }
+                },
+                total);
+        }
+    };
+};
+
+template <class T>
+struct SquaresOp {
+    using Lane = double;
+    using Part = Total<T>;
+    static constexpr Lane start = 0;
+    WEFT_INLINE static Lane merge(Lane acc, T x) { return acc + static_cast<double>(x) * x; }
+    WEFT_INLINE static void flush(Part& part, Lane acc) { part.add(acc); }
+    static void row(const T* x, int64_t n, Part* part) {
+        vec::per_width<RowSquares<T>::template Body>(x, n, part);
+    }
+};
+
+/// For a Part that is one value of the result.
+template <class Op, class T, class Out>
+void reduce_values(const T* x, Out* y, Axis axis) {
+    using Part = typename Op::Part;
+    reduce_with<Op>(x, axis, [y](int64_t first, int64_t count, const Part* parts) {
+        for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<Out>(parts[i].value);
+    });
+}
+
+}  // namespace
+
+template <class T>
+void sum(const T* x, SumOf<T>* y, Axis axis) {
+    using Part = typename SumOp<T>::Part;
+    reduce_with<SumOp<T>>(x, axis, [y](int64_t first, int64_t count, const Part* parts) {
+        for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<SumOf<T>>(parts[i].get());
+    });
+}
+
+template <class T>
+void prod(const T* x, SumOf<T>* y, Axis axis) {
+    using Op = std::conditional_t<std::is_same_v<T, bool>, TruthOp<T, true>, ProdOp<T>>;
+    using Part = typename Op::Part;
+    reduce_with<Op>(x, axis, [y](int64_t first, int64_t count, const Part* parts) {
+        for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<SumOf<T>>(parts[i].value);
+    });
+}
+
+template <class T>
+void mean(const T* x, T* y, Axis axis) {
+    using Part = typename SumOp<T>::Part;
+    const double n = static_cast<double>(axis.n);
+    reduce_with<SumOp<T>>(x, axis, [y, n](int64_t first, int64_t count, const Part* parts) {
+        for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<T>(parts[i].get() / n);
+    });
+}
+
+template <class T>
+void max(const T* x, T* y, Axis axis) {
+    if (axis.n > 0) reduce_values<ExtremeOp<T, MaxLanes>>(x, y, axis);
+}
+
+template <class T>
+void min(const T* x, T* y, Axis axis) {
+    if (axis.n > 0) reduce_values<ExtremeOp<T, MinLanes>>(x, y, axis);
+}
+
+template <>
+void max(const bool* x, bool* y, Axis axis) {
+    if (axis.n > 0) any(x, y, axis);
+}
+
+template <>
+void min(const bool* x, bool* y, Axis axis) {
+    if (axis.n > 0) all(x, y, axis);
+}
+
+template <class T>
+void any(const T* x, bool* y, Axis axis) {
+    reduce_values<TruthOp<T, false>>(x, y, axis);
+}
+
+template <class T>
+void all(const T* x, bool* y, Axis axis) {
+    reduce_values<TruthOp<T, true>>(x, y, axis);
+}
+
+template <class T>
+void norm2(const T* x, T* y, Axis axis) {
+    reduce_with<SquaresOp<T>>(x, axis, [y](int64_t first, int64_t count, const Total<T>* parts) {
+        for (int64_t i = 0; i < count; ++i)
+            y[first + i] = static_cast<T>(std::sqrt(parts[i].get()));
+    });
+}
+
+#define WEFT_REDUCE(T)                                \
+    template void sum(const T*, SumOf<T>*, Axis);     \
+    template void prod(const T*, SumOf<T>*, Axis);    \
+    template void any(const T*, bool*, Axis);         \
+    template void all(const T*, bool*, Axis);
+WEFT_REDUCE(float)
+WEFT_REDUCE(double)
+WEFT_REDUCE(int64_t)
+WEFT_REDUCE(bool)
+#undef WEFT_REDUCE
+
+template void max(const float*, float*, Axis);
+template void max(const double*, double*, Axis);
+template void max(const int64_t*, int64_t*, Axis);
+template void min(const float*, float*, Axis);
+template void min(const double*, double*, Axis);
+template void min(const int64_t*, int64_t*, Axis);
+
+#define WEFT_REDUCE_REAL(T)                 \
+    template void mean(const T*, T*, Axis); \
+    template void norm2(const T*, T*, Axis);
+WEFT_REDUCE_REAL(float)
+WEFT_REDUCE_REAL(double)
+#undef WEFT_REDUCE_REAL
+
+}  // namespace weft::kernels

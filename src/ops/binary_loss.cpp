@@ -1,0 +1,275 @@
+/// Cross entropy of probabilities and of logits against targets in [0, 1].
+#include "kernels/math_exp.h"
+#include "ops/loss.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+namespace math = kernels::math;
+
+const Function bce_backward{"binary_cross_entropy_backward"},
+    logits_backward{"_binary_cross_entropy_with_logits_backward"}, sigmoid_of{"sigmoid"},
+    softplus{"softplus"}, log1p{"log1p"};
+
+void check_sizes(const Call& c) {
+    WEFT_EXPECT(equal(c.in[0].shape(), c.in[1].shape()), Value, c.name(),
+                "input and target of the same size",
+                text("target size ", to_string(c.in[1].shape()), " and input size ",
+                     to_string(c.in[0].shape())),
+                "Target size must be the same as input size");
+}
+
+/// A weight must broadcast to the input without enlarging it.
+void check_fits(const Call& c, const Tensor& weight, const char* which) {
+    if (!weight.defined()) return;
+    DimSpan shape = c.in[0].shape();
+    WEFT_EXPECT(equal(broadcast(c.name(), shape, weight.shape()), shape), Runtime, c.name(),
+                text("a ", which, " that broadcasts to the input's size ", to_string(shape)),
+                to_string(weight.shape()));
+}
+
+/// t * w * scale, for gradient rules.
+Tensor weigh(const Tensor& t, const Tensor& weight, double scale) {
+    Tensor out = scale == 1 ? t : t * scale;
+    return weight.defined() ? out * weight : out;
+}
+
+// ---- probabilities: inputs (x, target, weight), attribute reduction ----
+
+/// Logarithms are kept above -100, so that a wrong certainty costs 100 and not infinity.
+struct Bce {
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t) const {
+        T yes = math::log(x), no = math::log1p(-x), least = T(-100);
+        yes = yes < least ? least : yes;
+        no = no < least ? least : no;
+        return (t - T{1}) * no - t * yes;
+    }
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+};
+constexpr double kLeastVariance = 1e-12;
+struct BceSlope {
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t) const {
+        T variance = (T{1} - x) * x, least = static_cast<T>(kLeastVariance);
+        return (x - t) / (variance < least ? least : variance);
+    }
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+};
+
+void bce_shape(Call& c) {
+    check_sizes(c);
+    const Tensor& x = c.in[0];
+    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, c.name(), "a floating dtype",
+                name(x.dtype()));
+    WEFT_EXPECT(c.in[1].dtype() == x.dtype(), Runtime, c.name(),
+                text("a target of dtype ", name(x.dtype())), name(c.in[1].dtype()),
+                "convert the target with .to(input.dtype)");
+    check_fits(c, c.in[2], "weight");
+    add_loss(c, x.dtype(), x.shape());
+}
+
+template <class T>
+void check_probabilities(const Tensor& t, const char* which) {
+    const T* p = t.data<T>();
+    int64_t bad = 0;
+    for (int64_t i = 0, n = t.numel(); i < n; ++i) bad += !(p[i] >= T{0} && p[i] <= T{1});
+    WEFT_EXPECT(bad == 0, Runtime, "binary_cross_entropy",
+                text("all elements of ", which, " between 0 and 1"), text(bad, " outside"),
+                "binary_cross_entropy_with_logits takes any real number");
+}
+
+void bce_kernel(Call& c) {
+    Tensor in[] = {as_contiguous(c.in[0]), as_contiguous(c.in[1]), c.in[2]};
+    dispatch<FloatingTypes>(in[0].dtype(), c.name(), [&]<class T>() {
+        check_probabilities<T>(in[0], "input");
+        check_probabilities<T>(in[1], "target");
+        if (in[2].defined()) run_forward<3, T>(c, Bce{}, in, in[0].shape());
+        else run_forward<2, T>(c, Bce{}, in, in[0].shape());
+    });
+}
+
+void same_as_input(Call& c) { c.add(Tensor::layout(c.in[1].dtype(), c.in[1].shape())); }
+
+void bce_backward_kernel(Call& c) {
+    double scale = scale_of(c.attr(0), c.out(0).shape());
+    dispatch<FloatingTypes>(c.out(0).dtype(), c.name(), [&]<class T>() {
+        if (c.in[3].defined()) run_backward<4, T>(c, BceSlope{}, c.in, scale);
+        else run_backward<3, T>(c, BceSlope{}, c.in, scale);
+    });
+}
+
+Tensor bce_variance(const Tensor& x) {
+    return maximum((1.0 - x) * x, number(kLeastVariance, x.dtype()));
+}
+
+void register_bce(Table& t) {
+    constexpr SaveMask used = save_in(0) | save_in(1) | save_in(2), all = used | save_in(3);
+    t.add("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, str "
+          "reduction=\"mean\") -> Tensor")
+        .doc("-(t log(x) + (1 - t) log(1 - x)) * weight, logarithms kept above -100; the mean\n"
+             "(or 'sum', or 'none'). RuntimeError for elements outside [0, 1], ValueError for\n"
+             "sizes that differ.")
+        .shape(bce_shape).kernel(bce_kernel).function_only()
+        .grad(0, used, [](const Grad& g) {
+            return bce_backward(g.grad(), g.in(0), g.in(1), g.in(2), g.attr(0));
+        })
+        .grad(1, save_in(0) | save_in(2), [](const Grad& g) {
+            Tensor x = g.in(0);
+            double scale = scale_of(g.attr(0), x.shape());
+            return weigh(g.grad() * (log1p(-x) - log(x)), g.in(2), scale);
+        })
+        .samples({"f(T(2, 3, lo=0.1, hi=0.9), T(2, 3, lo=0.1, hi=0.9))",
+                  "f(T(3, lo=0.1, hi=0.9), T(3, lo=0.1, hi=0.9), reduction='none')",
+                  "f(T(lo=0.1, hi=0.9), T(lo=0.1, hi=0.9), reduction='sum')"});
+    t.add("binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? "
+          "weight, str reduction) -> Tensor")
+        .doc("The gradient of binary_cross_entropy to its input, (x - t) / (x (1 - x)).")
+        .shape(same_as_input).kernel(bce_backward_kernel).internal()
+        .grad(0, all, [](const Grad& g) {
+            return bce_backward(g.grad(), g.in(1), g.in(2), g.in(3), g.attr(0));
+        })
+        .grad(1, all, [](const Grad& g) {
+            Tensor x = g.in(1), p = g.in(2), v = bce_variance(x);
+            Tensor curve = (x * x - x * p * 2.0 + p) / (v * v);
+            return weigh(g.grad() * g.in(0) * curve, g.in(3), scale_of(g.attr(0), x.shape()));
+        })
+        .grad(2, save_in(0) | save_in(1) | save_in(3), [](const Grad& g) {
+            Tensor x = g.in(1);
+            return weigh(-g.grad() * g.in(0) / bce_variance(x), g.in(3),
+                         scale_of(g.attr(0), x.shape()));
+        });
+}
+
+// ---- logits: inputs (x, target, weight, pos_weight), attribute reduction ----
+
+/// (1 - t) x + (1 + (p - 1) t) softplus(-x), with p the weight of positives.
+struct Logits {
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t) const {
+        return (x > T{0} ? x : T{0}) - x * t + math::log1p(math::exp(-math::abs(x)));
+    }
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t, T w, T p) const {
+        T soft = (x < T{0} ? -x : T{0}) + math::log1p(math::exp(-math::abs(x)));
+        return w * ((T{1} - t) * x + (T{1} + (p - T{1}) * t) * soft);
+    }
+};
+struct LogitsSlope {
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t) const { return math::sigmoid(x) - t; }
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+    template <class T>
+    WEFT_INLINE T operator()(T x, T t, T w, T p) const {
+        return w * ((T{1} - t) - (T{1} + (p - T{1}) * t) * math::sigmoid(-x));
+    }
+};
+
+void logits_shape(Call& c) {
+    check_sizes(c);
+    WEFT_EXPECT(is_floating(c.in[1].dtype()), Runtime, c.name(), "a target of a floating dtype",
+                text(name(c.in[1].dtype()), " (result type Float can't be cast to it)"));
+    check_fits(c, c.in[2], "weight");
+    check_fits(c, c.in[3], "pos_weight");
+    add_loss(c, loss_dtype(c.name(), c.in, 2), c.in[0].shape());
+}
+
+/// Calls `run` with how many operands there are: weights that are not given are not read, and a
+/// missing weight before a pos_weight is 1.
+template <class Run>
+void with_weights(Tensor* operands, const Tensor& weight, const Tensor& positive, DType dtype,
+                  Run&& run) {
+    operands[0] = weight;
+    operands[1] = positive;
+    if (positive.defined() && !weight.defined()) operands[0] = Tensor::scalar(1.0, dtype);
+    if (positive.defined()) run(std::integral_constant<int, 2>{});
+    else if (weight.defined()) run(std::integral_constant<int, 1>{});
+    else run(std::integral_constant<int, 0>{});
+}
+
+void logits_kernel(Call& c) {
+    DType dtype = c.out(0).dtype();
+    Tensor in[4] = {c.in[0], c.in[1]};
+    with_weights(in + 2, c.in[2], c.in[3], dtype, [&](auto weights) {
+        dispatch<FloatingTypes>(dtype, c.name(), [&]<class T>() {
+            run_forward<2 + weights, T>(c, Logits{}, in, c.in[0].shape());
+        });
+    });
+}
+
+void logits_backward_kernel(Call& c) {
+    DType dtype = c.out(0).dtype();
+    double scale = scale_of(c.attr(0), c.out(0).shape());
+    Tensor in[5] = {c.in[0], c.in[1], c.in[2]};
+    with_weights(in + 3, c.in[3], c.in[4], dtype, [&](auto weights) {
+        dispatch<FloatingTypes>(dtype, c.name(), [&]<class T>() {
+            run_backward<3 + weights, T>(c, LogitsSlope{}, in, scale);
+        });
+    });
+}
+
+/// 1 + (p - 1) t
+Tensor positive_factor(const Tensor& t, const Tensor& p) { return (p - 1.0) * t + 1.0; }
+
+/// d/dt of the loss: (p - 1) softplus(-x) - x.
+Tensor logits_target_gradient(const Grad& g) {
+    Tensor x = g.in(0), p = g.in(3);
+    Tensor slope = p.defined() ? (p - 1.0) * softplus(-x) - x : -x;
+    return weigh(g.grad() * slope, g.in(2), scale_of(g.attr(0), x.shape()));
+}
+
+void register_logits(Table& t) {
+    constexpr SaveMask used = save_in(0) | save_in(1) | save_in(2) | save_in(3),
+                       all = used | save_in(4);
+    t.add("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, *, "
+          "str reduction=\"mean\", Tensor? pos_weight=None) -> Tensor")
+        .doc("binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies\n"
+             "the positive part. ValueError for sizes that differ.")
+        .shape(logits_shape).kernel(logits_kernel).function_only()
+        .grad(0, used, [](const Grad& g) {
+            return logits_backward(g.grad(), g.in(0), g.in(1), g.in(2), g.in(3), g.attr(0));
+        })
+        .grad(1, save_in(0) | save_in(2) | save_in(3), logits_target_gradient)
+        .samples({"f(T(2, 3), T(2, 3))", "f(T(3), T(3), reduction='none')",
+                  "f(T(), T(), reduction='sum')"});
+    t.add(
+         "_binary_cross_entropy_with_logits_backward(Tensor grad_output, Tensor self, Tensor "
+         "target, Tensor? weight, Tensor? pos_weight, str reduction) -> Tensor")
+        .doc("The gradient of binary_cross_entropy_with_logits to its input.")
+        .shape([](Call& c) {
+            c.add(Tensor::layout(loss_dtype(c.name(), c.in + 1, 2), c.in[1].shape()));
+        })
+        .kernel(logits_backward_kernel)
+        .internal()
+        .grad(0, all,
+              [](const Grad& g) {
+                  return logits_backward(g.grad(), g.in(1), g.in(2), g.in(3), g.in(4), g.attr(0));
+              })
+        .grad(1, all,
+              [](const Grad& g) {
+                  Tensor x = g.in(1), p = g.in(4);
+                  Tensor curve = sigmoid_of(x) * sigmoid_of(-x);
+                  if (p.defined()) curve = curve * positive_factor(g.in(2), p);
+                  return weigh(g.grad() * g.in(0) * curve, g.in(3), scale_of(g.attr(0), x.shape()));
+              })
+        .grad(2, save_in(0) | save_in(1) | save_in(3) | save_in(4), [](const Grad& g) {
+            Tensor x = g.in(1), p = g.in(4), hg = -g.grad() * g.in(0);
+            if (p.defined()) hg = hg * ((p - 1.0) * sigmoid_of(-x) + 1.0);
+            return weigh(hg, g.in(3), scale_of(g.attr(0), x.shape()));
+        });
+}
+
+}  // namespace
+
+void register_binary_loss(Table& t) {
+    register_bce(t);
+    register_logits(t);
+}
+
+}  // namespace weft

@@ -1,0 +1,111 @@
+#include "ops/call.h"
+
+#include "ops/copy.h"
+
+namespace weft::ops {
+
+Hooks hooks;
+
+namespace {
+
+bool any_tracked(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && c.in[i].has(kTracked)) return true;
+    return false;
+}
+
+void give_memory(Call& c) {
+    if (!c.op->view) {
+        for (int k = 0; k < c.outputs; ++k) c.out(k).allocate();
+        return;
+    }
+    for (int k = 0; k < c.outputs; ++k)
+        c.out(k).share(c.in[0], c.offset_of_view(k));
+}
+
+void check_writable(const Call& c, const Tensor& result) {
+    const Tensor& dest = c.dest;
+    std::string who = c.name();
+    if (c.in_place) who += "_";
+    WEFT_EXPECT(equal(result.shape(), dest.shape()), Runtime, who,
+                text("a result of the written tensor's shape ", to_string(dest.shape())),
+                to_string(result.shape()),
+                "an in-place operation cannot change the shape of its tensor");
+    WEFT_EXPECT(category(result.dtype()) <= category(dest.dtype()) || result.dtype() == dest.dtype(),
+                Runtime, who, text("a result that fits the written tensor's dtype ", name(dest.dtype())),
+                text(name(result.dtype()), " (result type can't be cast to the desired output type)"));
+    for (int d = 0; d < dest.ndim(); ++d)
+        WEFT_EXPECT(dest.stride(d) != 0 || dest.size(d) <= 1 || dest.numel() == 0, Runtime, who,
+                    "a tensor whose elements lie apart",
+                    text("one expanded along dimension ", d,
+                         " (more than one element refers to a single memory location)"),
+                    "clone() it before writing");
+}
+
+/// A kernel may write straight over an input only where each element is read before it is written.
+bool can_write_through(const Call& c, const Tensor& result) {
+    if (!c.op->strided_output || result.dtype() != c.dest.dtype()) return false;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& in = c.in[i];
+        if (!in.defined() || !in.may_overlap(c.dest)) continue;
+        bool same = in.bytes() == c.dest.bytes() && in.dtype() == c.dest.dtype() &&
+                    equal(in.shape(), c.dest.shape()) && equal(in.strides(), c.dest.strides());
+        if (!same) return false;
+    }
+    return true;
+}
+
+/// Note [Writing]
+/// In-place and out= forms are the op itself with a destination. The shape rule runs as always; its
+/// result must have the destination's shape and a dtype that fits. Kernels that write any layout
+/// write through; the result of others is made apart and copied, which also covers operands that
+/// overlap the destination. Then the version goes up and the graph hears of it.
+void call_into(Call& c) {
+    std::vector<Tensor> before;
+    if (hooks.before_write) before = hooks.before_write(c);
+    c.op->shape(c);
+    check_writable(c, c.out(0));
+    if (can_write_through(c, c.out(0))) {
+        c.out(0) = c.dest;
+        for (int k = 1; k < c.outputs; ++k) c.out(k).allocate();
+        c.op->kernel(c);
+    } else {
+        give_memory(c);
+        c.op->kernel(c);
+        copy_into(c.dest, c.out(0));
+        c.out(0) = c.dest;
+    }
+    if (!c.dest.has(kSilent)) c.dest.storage()->version++;
+    if (hooks.after_write) hooks.after_write(c, before);
+}
+
+}  // namespace
+
+void call(Call& c) {
+    const Op& op = *c.op;
+    if (op.body) return op.body(c);
+    if (c.dest.defined()) return call_into(c);
+    op.shape(c);
+    give_memory(c);
+    op.kernel(c);
+    if (mode & kGradMode) {
+        if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
+    } else if (mode & kInferenceMode) {
+        for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
+    }
+}
+
+Tensor call1(const Op& op, std::initializer_list<Tensor> in, std::initializer_list<Value> attrs) {
+    if (attrs.size() == op.defaults.size()) {
+        Call c(op, in.begin(), static_cast<int>(in.size()), attrs.begin());
+        call(c);
+        return std::move(c.out(0));
+    }
+    std::vector<Value> all(attrs);
+    all.insert(all.end(), op.defaults.begin() + attrs.size(), op.defaults.end());
+    Call c(op, in.begin(), static_cast<int>(in.size()), all.data());
+    call(c);
+    return std::move(c.out(0));
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,56 @@
+/// THE door: every execution of an op enters here, from Python, from gradient rules, from the
+/// engine.
+///
+/// In order: shape rule -> memory -> kernel -> (a tracked input? the recording hook). A composite
+/// runs its body instead. Layers below install hooks; the door knows nothing of what they do.
+///
+/// Note [Tracked]
+/// A tensor with `kTracked` belongs to a graph. The door tells the recording hook about a call when
+/// recording is on and an input (or the written tensor) is tracked, or when the op makes views,
+/// since a view must follow what is later written into its base.
+#pragma once
+#include <initializer_list>
+
+#include "ops/op.h"
+#include "ops/table.h"
+
+namespace weft {
+
+/// One thread-local word of flags, so that the common case tests one word.
+enum ModeFlag : uint32_t {
+    kGradMode = 1,       ///< record calls
+    kInferenceMode = 2,  ///< results never join a graph
+};
+inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
+
+class ModeGuard {
+public:
+    ModeGuard(uint32_t set, uint32_t clear) : saved_(mode) { mode = (mode | set) & ~clear; }
+    ~ModeGuard() { mode = saved_; }
+    ModeGuard(const ModeGuard&) = delete;
+
+private:
+    uint32_t saved_;
+};
+
+namespace ops {
+
+struct Hooks {
+    /// After the kernel, for a differentiable op with a tracked input, or a view.
+    void (*record)(Call&) = nullptr;
+    /// Before a write into c.dest; may refuse it by throwing. Returns the inputs as the graph shall
+    /// see them, or nothing if the write is not recorded.
+    std::vector<Tensor> (*before_write)(Call&) = nullptr;
+    void (*after_write)(Call&, const std::vector<Tensor>& before) = nullptr;
+};
+extern Hooks hooks;
+
+/// Runs `c`. With `c.dest` the result goes there (see Note [Writing]). On an error no tensor has
+/// changed: rules check before kernels write.
+void call(Call& c);
+
+/// One output, inputs and attributes in schema order; attributes left out take their defaults.
+Tensor call1(const Op& op, std::initializer_list<Tensor> in, std::initializer_list<Value> attrs = {});
+
+}  // namespace ops
+}  // namespace weft

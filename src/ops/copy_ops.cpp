@@ -1,0 +1,118 @@
+/// Copies: into new memory, another dtype, or a tensor that exists.
+#include "ops/copy.h"
+#include "ops/functions.h"
+#include "ops/indexing.h"
+#include "ops/shape.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+
+const Function to_copy{"_to_copy"}, contiguous_copy{"_contiguous_copy"};
+
+void copy_kernel(Call& c) { copy_into(c.out(0), c.in[0]); }
+
+Tensor pass(const Grad& g) { return g.grad(); }
+/// Nothing of the old value is left: a zero, not an absent gradient.
+Tensor nothing(const Grad& g) { return zeros(g.grad().shape(), g.grad().dtype()); }
+
+void unsafe_view_kernel(Call& c) {
+    const Tensor& self = c.in[0];
+    copy_into(c.out(0).view_as(self.shape(), contiguous_strides(self.shape())), self);
+}
+
+void copy_shape(Call& c) {
+    const Tensor &self = c.in[0], &src = c.in[1];
+    bool fits = src.ndim() <= self.ndim();
+    for (int d = 0; fits && d < src.ndim(); ++d)
+        fits = src.size(d) == 1 || src.size(d) == self.size(self.ndim() - src.ndim() + d);
+    WEFT_EXPECT(fits, Runtime, c.name(),
+                text("a source that broadcasts to shape ", to_string(self.shape())), to_string(src.shape()));
+    c.add(Tensor::layout(self.dtype(), self.shape()));
+}
+
+void fill_shape(Call& c) {
+    WEFT_EXPECT(c.in[1].ndim() == 0, Runtime, c.name(), "a number or a 0-dimension value tensor",
+                text("a value tensor with ", c.in[1].ndim(), " dimensions"));
+    c.add(preserved_layout(c.in[0], c.in[0].dtype()));
+}
+
+void fill_kernel(Call& c) {
+    require_fits(c.name(), c.in[1], c.out(0).dtype());
+    copy_into(c.out(0), c.in[1]);
+}
+
+void zero_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    if (is_dense(out.shape(), out.strides()))
+        std::memset(out.bytes(), 0, out.numel() * item_size(out.dtype()));
+    else
+        copy_into(out, Tensor::scalar(0, out.dtype()));
+}
+
+/// PyTorch counts fill's variants through: by number, by tensor, then both again in place.
+std::string fill_node_name(const Call& c) {
+    return text("FillBackward", (c.in_place ? 2 : 0) + (c.in[1].has(kWrapped) ? 0 : 1));
+}
+
+}  // namespace
+
+void register_copy_ops(Table& t) {
+    t.add("clone(Tensor self) -> Tensor")
+        .doc("A copy with its own memory, in self's memory order.\n\n>>> weft.ones(2).clone()\n"
+             "tensor([1., 1.])")
+        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); }).kernel(copy_kernel)
+        .batch(Batch::Pointwise).grad(0, 0, pass).samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
+    t.add("_contiguous_copy(Tensor self) -> Tensor")
+        .doc("A copy in row-major order.")
+        .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
+        .kernel(copy_kernel).batch(Batch::Pointwise).internal().node_name("CloneBackward0")
+        .grad(0, 0, pass).samples({"f(T(2, 3))"});
+    t.add("contiguous(Tensor self) -> Tensor")
+        .doc("self if it lies in row-major order, else a copy that does.\n\n"
+             ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
+        .body([](Call& c) { c.set(c.in[0].contiguous() ? c.in[0] : contiguous_copy(c.in[0])); })
+        .method_only().samples({"f(T(2, 3))"});
+    t.add("_unsafe_view(Tensor self, int[] size) -> Tensor")
+        .doc("The elements copied into another shape: reshape where no view does.")
+        .shape([](Call& c) {
+            Dims size = infer_size("reshape", c.attr(0).as_ints(), c.in[0].numel());
+            c.add(Tensor::layout(c.in[0].dtype(), size));
+        })
+        .kernel(unsafe_view_kernel).internal().node_name("UnsafeViewBackward0")
+        .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
+        .samples({"f(T(2, 3), (3, 2))"});
+    t.add("_to_copy(Tensor self, dtype? dtype=None) -> Tensor")
+        .doc("A copy in `dtype`.")
+        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.attr(0).as_dtype(c.in[0].dtype()))); })
+        .kernel(copy_kernel).batch(Batch::Pointwise).internal().node_name("ToCopyBackward0")
+        .grad(0, 0, pass);
+    t.add("to(Tensor self, dtype? dtype=None) -> Tensor")
+        .doc("self in `dtype`: self itself if it has it.")
+        .body([](Call& c) {
+            bool same = c.attr(0).none() || c.attr(0).as_dtype() == c.in[0].dtype();
+            c.set(same ? c.in[0] : to_copy(c.in[0], c.attr(0)));
+        })
+        .internal();
+    t.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor")
+        .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
+             ">>> weft.zeros(2).copy_(weft.tensor([1, 2]))\ntensor([1., 2.])")
+        .shape(copy_shape).kernel([](Call& c) { copy_into(c.out(0), c.in[1]); })
+        .strided_output().internal().inplace().node_name("CopyBackwards")
+        .grad(0, 0, nothing).grad(1, 0, pass)
+        .samples({"f(T(2, 3), T(3))", "f(T(2, 3), T(2, 1))", "f(T(2), T())"});
+    t.add("fill(Tensor self, Tensor value) -> Tensor")
+        .doc("A number or a 0-d tensor in every element.\n\n>>> weft.zeros(2).fill_(3)\n"
+             "tensor([3., 3.])")
+        .shape(fill_shape).kernel(fill_kernel)
+        .batch(Batch::Pointwise).strided_output().function_only().inplace().node_name(fill_node_name)
+        .grad(0, 0, nothing).grad(1, 0, pass)
+        .samples({"f(T(2, 3), 2)", "f(T(2, 3), T())"});
+    t.add("zero(Tensor self) -> Tensor")
+        .doc("zero_ writes 0 into every element.\n\n>>> weft.ones(2).zero_()\ntensor([0., 0.])")
+        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); }).kernel(zero_kernel)
+        .strided_output().internal().inplace().grad(0, 0, nothing).samples({"f(T(2, 3))"});
+}
+
+}  // namespace weft

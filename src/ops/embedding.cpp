@@ -1,0 +1,139 @@
+/// Rows of a table by number, and numbers as rows.
+#include <algorithm>
+#include <cstring>
+
+#include "base/lock.h"
+#include "ops/copy.h"
+#include "ops/functions.h"
+#include "ops/indexing.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+
+const Function embedding_op{"embedding"}, embedding_backward{"embedding_dense_backward"};
+
+void require_indices(const Call& c, const Tensor& indices) {
+    WEFT_EXPECT(indices.dtype() == DType::Int64, Runtime, c.name(), "int64 indices", name(indices.dtype()));
+}
+
+void embedding_shape(Call& c) {
+    const Tensor &weight = c.in[0], &indices = c.in[1];
+    WEFT_EXPECT(weight.ndim() == 2, Runtime, c.name(), "a weight that is 2-D", to_string(weight.shape()));
+    require_indices(c, indices);
+    Dims shape(indices.shape());
+    shape.push_back(weight.size(1));
+    c.add(Tensor::layout(weight.dtype(), shape));
+}
+
+/// Rows of a dense table one after the other; of any other as index_select would.
+void embedding_kernel(Call& c) {
+    Tensor weight = as_contiguous(c.in[0]), index = dense_index(c.in[1]);
+    int64_t n = index.numel(), width = weight.size(1);
+    const auto* at = index.data<int64_t>();
+    int64_t bad = kernels::first_outside(at, n, 0, weight.size(0));
+    WEFT_EXPECT(bad < 0, Index, c.name(), text("indices in [0, ", weight.size(0), ")"),
+                text(at[bad], " (index out of range in self)"));
+    if (n * width == 0) return;
+    if (n == 1) {
+        int64_t bytes = width * item_size(weight.dtype());
+        std::memcpy(c.out(0).bytes(), weight.bytes() + at[0] * bytes, bytes);
+        return;
+    }
+    Tensor places = Tensor::empty(DType::Int64, Dims{n});
+    for (int64_t i = 0; i < n; ++i) places.data<int64_t>()[i] = at[i] * width;
+    const int64_t start = 0;
+    Unlocked unlocked(n * width);
+    kernels::take_blocks(c.out(0).bytes(), weight.bytes(), {&start, places.data<int64_t>(), nullptr, 1, n, width},
+                         item_size(weight.dtype()));
+}
+
+void embedding_backward_shape(Call& c) {
+    const Tensor& grad = c.in[0];
+    c.add(Tensor::layout(grad.dtype(), Dims{c.attr(0).as_int(), grad.size(grad.ndim() - 1)}));
+}
+
+void embedding_backward_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    std::memset(out.bytes(), 0, out.numel() * item_size(out.dtype()));
+    add_embedding_rows(out, c.in[1], c.in[0], c.attr(1).as_int(), c.attr(2).as_bool());
+}
+
+/// Linear in grad: each row read back, without the padding, divided by the count of its index.
+Tensor embedding_double_backward(const Grad& g) {
+    Tensor indices = g.in(1), table = g.grad();
+    Dims shape(indices.shape());
+    shape.push_back(1);
+    if (g.attr(2).as_bool()) {
+        Tensor ones = full_like(zeros(shape, table.dtype()), 1);
+        Tensor count = embedding_backward(ones, indices, g.attr(0), -1, false);
+        table = table / maximum(count, full_like(count, 1));
+    }
+    Tensor rows = embedding_op(table, indices);
+    if (g.attr(1).as_int() < 0) return rows;
+    Tensor padding = eq(reshape(indices, shape), number(g.attr(1).as_double(), DType::Int64));
+    return masked_fill(rows, padding, number(0, rows.dtype()));
+}
+
+// ---- one_hot ------------------------------------------------------------------------------------
+
+/// Without num_classes the size is the largest value + 1.
+void one_hot_shape(Call& c) {
+    const Tensor& self = c.in[0];
+    WEFT_EXPECT(self.dtype() == DType::Int64, Runtime, c.name(),
+                "an index tensor of type LongTensor (one_hot is only applicable to it)", name(self.dtype()));
+    int64_t classes = c.attr(0).as_int();
+    WEFT_EXPECT(classes >= -1 && (classes != 0 || self.numel() == 0), Runtime, c.name(), "num_classes above 0, or -1",
+                std::to_string(classes));
+    if (classes == -1) {
+        WEFT_EXPECT(self.numel() > 0, Runtime, c.name(), "a tensor with elements, or num_classes",
+                    "Can not infer total number of classes from empty tensor.");
+        Tensor dense = dense_index(self);
+        classes = 1 + std::max<int64_t>(
+                          -1, *std::max_element(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel()));
+    }
+    Dims shape(self.shape());
+    shape.push_back(classes);
+    c.add(Tensor::layout(DType::Int64, shape));
+}
+
+void one_hot_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    Tensor index = dense_index(c.in[0]);
+    int64_t classes = out.size(out.ndim() - 1);
+    const auto* at = index.data<int64_t>();
+    int64_t bad = kernels::first_outside(at, index.numel(), 0, classes);
+    WEFT_EXPECT(bad < 0, Runtime, c.name(),
+                at[bad] < 0 ? "Class values must be non-negative" : "Class values must be smaller than num_classes",
+                std::to_string(at[bad]));
+    std::memset(out.bytes(), 0, out.numel() * sizeof(int64_t));
+    for (int64_t i = 0; i < index.numel(); ++i) out.data<int64_t>()[i * classes + at[i]] = 1;
+}
+
+}  // namespace
+
+void register_embedding(Table& t) {
+    t.add("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+          "bool sparse=False) -> Tensor")
+        .doc("Rows of weight [n, d] by int64 indices [...]: [..., d]. The row padding_idx gets no gradient. "
+             "Raises IndexError out of range.\n\n"
+             ">>> weft.embedding(weft.eye(3), weft.tensor([2])).tolist()\n[[0.0, 0.0, 1.0]]")
+        .shape(embedding_shape).kernel(embedding_kernel).function_only()
+        .grad(0, save_in(1), [](const Grad& g) {
+            return embedding_backward(g.grad(), g.in(1), g.in_shape(0)[0], g.attr(0), g.attr(1));
+        })
+        .samples({"f(T(4, 3), I(5, high=4))", "f(T(4, 3), I(2, 3, high=4), 1)", "f(T(4, 3), I(high=4))",
+                  "f(T(4, 3), I(6, high=4), scale_grad_by_freq=True)", "f(T(4, 3), I(0))"});
+    t.add("embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
+          "bool scale_grad_by_freq) -> Tensor")
+        .doc("The rows of grad_output added into a table of zeros: the gradient of embedding.")
+        .shape(embedding_backward_shape).kernel(embedding_backward_kernel).internal()
+        .grad(0, save_in(1), embedding_double_backward)
+        .samples({"f(T(5, 3), I(5, high=4), 4, -1, False)", "f(T(5, 3), I(5, high=4), 4, 1, True)"});
+    t.add("one_hot(Tensor self, int num_classes=-1) -> Tensor")
+        .doc("int64 [..., num_classes] with 1 at each value, 0 elsewhere.").shape(one_hot_shape)
+        .kernel(one_hot_kernel).internal().samples({"f(I(3, 2), 5)", "f(I(4))"});
+}
+
+}  // namespace weft

@@ -1,0 +1,233 @@
+/// Largest and smallest elements, where they are, and the one in the middle.
+#include <limits>
+
+#include "kernels/order.h"
+#include "ops/axes.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+using kernels::Axis;
+
+const Function place_along{"_place_along"};
+
+template <bool Max>
+void value_step(const Tensor& from, const Tensor& to, Axis axis) {
+    Unlocked unlocked(from.numel());
+    dispatch<AllTypes>(from.dtype(), Max ? "max" : "min", [&]<class T>() {
+        if constexpr (Max) kernels::max(from.data<T>(), to.data<T>(), axis);
+        else kernels::min(from.data<T>(), to.data<T>(), axis);
+    });
+}
+
+void require_any(const Call& c, ErrorKind kind) {
+    if (c.in[0].numel() == 0) [[unlikely]]
+        fail(
+            kind, c.name(),
+            "a dim, for an input without elements (Expected reduction dim to be "
+            "specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.)",
+            text("shape ", to_string(c.in[0].shape())));
+}
+
+void full_shape(Call& c) {
+    require_any(c, ErrorKind::Runtime);
+    c.add(Tensor::layout(c.in[0].dtype(), DimSpan()));
+}
+
+template <bool Max>
+void full_kernel(Call& c) {
+    reduce(c.in[0], every_dim(c.in[0].ndim()), c.out(0), value_step<Max>);
+}
+
+bool names_all(const Value& dim) {
+    return dim.none() || (dim.kind() == Value::Kind::Ints && dim.as_ints().empty());
+}
+
+void over_dims_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
+    if (names_all(c.attr(0))) require_any(c, ErrorKind::Runtime);
+    else require_elements(c.name(), x.shape(), mask);
+    c.add(Tensor::layout(x.dtype(), reduced_shape(x.shape(), mask, c.attr(1).as_bool())));
+}
+
+template <bool Max>
+void over_dims_kernel(Call& c) {
+    reduce(c.in[0], dim_mask(c.name(), c.attr(0), c.in[0].ndim()), c.out(0), value_step<Max>);
+}
+
+/// The incoming gradient shared evenly by the elements that equal the extremum.
+Tensor share_gradient(const Grad& g, const Value& dim, bool keepdim) {
+    Tensor x = g.in(0);
+    Dims shape(x.shape());
+    Tensor hits = as_dtype(eq(x, spread(g.out(0), dim, keepdim, shape)), x.dtype());
+    return spread(g.grad(), dim, keepdim, shape) * (hits / sum_dim(hits, dim, true));
+}
+
+Dims indexed_shape(const Call& c, int64_t dim, bool keepdim) {
+    const Tensor& x = c.in[0];
+    int d = wrap_dim(c.name(), dim, x.ndim());
+    DimMask mask = (DimMask{1} << d) & every_dim(x.ndim());
+    require_elements(c.name(), x.shape(), mask);
+    return reduced_shape(x.shape(), mask, keepdim);
+}
+
+/// (values, indices) along one dim.
+void indexed_layout(Call& c) {
+    Dims shape = indexed_shape(c, c.attr(0).as_int(), c.attr(1).as_bool());
+    c.add(Tensor::layout(c.in[0].dtype(), shape));
+    c.add(Tensor::layout(DType::Int64, shape));
+}
+
+template <bool Max>
+void run_arg(const Tensor& x, Axis axis, const Tensor* values, const Tensor& indices) {
+    Unlocked unlocked(x.numel());
+    dispatch<AllTypes>(x.dtype(), Max ? "argmax" : "argmin", [&]<class T>() {
+        T* value = values ? values->data<T>() : nullptr;
+        if constexpr (Max) kernels::argmax(x.data<T>(), value, indices.data<int64_t>(), axis);
+        else kernels::argmin(x.data<T>(), value, indices.data<int64_t>(), axis);
+    });
+}
+
+Folded along_dim(const Call& c, int64_t dim) {
+    const Tensor& x = c.in[0];
+    return fold(x, (DimMask{1} << wrap_dim(c.name(), dim, x.ndim())) & every_dim(x.ndim()));
+}
+
+template <bool Max>
+void indexed_kernel(Call& c) {
+    Folded f = along_dim(c, c.attr(0).as_int());
+    run_arg<Max>(f.x, f.axis, &c.out(0), c.out(1));
+}
+
+/// The gradient goes to the element that was chosen.
+Tensor chosen_gradient(const Grad& g) {
+    return place_along(g.grad(), g.out(1), g.attr(0).as_int(), g.in_shape(0));
+}
+
+void arg_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    bool keepdim = c.attr(1).as_bool();
+    WEFT_EXPECT(x.dtype() != DType::Bool, Runtime, c.name(), "a tensor of a number dtype",
+                "bool (does not support bool input)");
+    if (c.attr(0).none()) require_any(c, ErrorKind::Index);
+    c.add(Tensor::layout(DType::Int64, c.attr(0) ? indexed_shape(c, c.attr(0).as_int(), keepdim)
+                                                 : reduced_shape(x.shape(), ~DimMask{0}, keepdim)));
+}
+
+template <bool Max>
+void arg_kernel(Call& c) {
+    if (c.attr(0)) {
+        Folded f = along_dim(c, c.attr(0).as_int());
+        return run_arg<Max>(f.x, f.axis, nullptr, c.out(0));
+    }
+    Tensor x = as_contiguous(c.in[0]);
+    run_arg<Max>(x, {1, x.numel(), 1}, nullptr, c.out(0));
+}
+
+/// max or min, amax or amin, argmax or argmin; `size` is the adjective in the docs.
+template <bool Max>
+void register_pair(Table& t) {
+    const char* size = Max ? "largest" : "smallest";
+    std::string m = Max ? "max" : "min", node = Max ? "Max" : "Min";
+    t.add(m + "(Tensor self) -> Tensor")
+        .doc(text("The ", size,
+                  " element, 0-d; a NaN wins. RuntimeError if there is none.\n\n>>> weft.", m,
+                  "(weft.tensor([1., 3., 2.]))\ntensor(", Max ? "3" : "1", ".)"))
+        .shape(full_shape)
+        .kernel(full_kernel<Max>)
+        .node_name(node + "Backward1")
+        .grad(0, save_in(0) | save_out(0),
+              [](const Grad& g) { return share_gradient(g, Value(), false); })
+        .samples({"f(T(2, 3))", "f(T())", "f(I(4))"});
+    t.add(m + ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+        .doc(text("The ", size, " elements along `dim` and the first index of each (int64).\n"
+                  "IndexError if the dim is empty."))
+        .shape(indexed_layout).kernel(indexed_kernel<Max>).constant_output(1)
+        .node_name(node + "Backward0")
+        .grad(0, save_out(1), chosen_gradient)
+        .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)",
+                  "f(T(0, 3), 1)"});
+    t.add(m + ".other(Tensor self, Tensor other) -> Tensor")
+        .doc(text("Elementwise: weft.", Max ? "maximum" : "minimum", "(self, other)."))
+        .body([](Call& c) { c.set(Max ? maximum(c.in[0], c.in[1]) : minimum(c.in[0], c.in[1])); })
+        .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))"});
+    t.add("a" + m + "(Tensor self, int[]? dim=[], bool keepdim=False) -> Tensor")
+        .doc(text("The ", size,
+                  " elements over `dim` (None or empty: all). Equal ones share the gradient."))
+        .shape(over_dims_shape)
+        .kernel(over_dims_kernel<Max>)
+        .grad(0, save_in(0) | save_out(0),
+              [](const Grad& g) { return share_gradient(g, g.attr(0), g.attr(1).as_bool()); })
+        .samples({"f(T(2, 3))", "f(T(2, 3), 0)", "f(T(2, 3, 4), (0, 2), True)", "f(T(), -1)",
+                  "f(T(0, 3), 1)"});
+    t.add("arg" + m + "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor")
+        .doc(text(
+            "The index (int64) of the first ", size,
+            " element along `dim`, or of all elements in "
+            "row-major order.\nThe first NaN wins. IndexError if there is none.\n\n>>> weft.arg",
+            m, "(weft.tensor([1., 3., 2.]))\ntensor(", Max ? 1 : 0, ")"))
+        .shape(arg_shape)
+        .kernel(arg_kernel<Max>)
+        .samples({"f(T(2, 3))", "f(T(2, 3), 0)", "f(T(2, 3), -1, keepdim=True)", "f(I(7), 0)"});
+}
+
+void median_shape_check(const Call& c) {
+    WEFT_EXPECT(c.in[0].dtype() != DType::Bool, NotImplemented, "median",
+                "a tensor of a number dtype", "bool (not implemented for 'Bool')");
+}
+
+void run_median(const Tensor& x, Axis axis, const Tensor& values, int64_t* indices) {
+    Unlocked unlocked(8 * x.numel());
+    dispatch<NumberTypes>(x.dtype(), "median", [&]<class T>() {
+        kernels::median(x.data<T>(), values.data<T>(), indices, axis);
+    });
+}
+
+/// No element at all: NaN.
+void full_median(Call& c) {
+    Folded f = fold(c.in[0], every_dim(c.in[0].ndim()));
+    if (f.axis.n > 0) return run_median(f.x, f.axis, c.out(0), nullptr);
+    copy_into(c.out(0), Tensor::scalar(std::numeric_limits<double>::quiet_NaN(), DType::Float64));
+}
+
+void register_median(Table& t) {
+    t.add("median(Tensor self) -> Tensor")
+        .doc("The median of all elements, the lower one of two; NaN if any is or if there are\n"
+             "none.\n\n"
+             ">>> weft.median(weft.tensor([1., 4., 2., 3.]))\n"
+             "tensor(2.)")
+        .shape([](Call& c) {
+            median_shape_check(c);
+            c.add(Tensor::layout(c.in[0].dtype(), DimSpan()));
+        })
+        .kernel(full_median)
+        .grad(0, save_in(0) | save_out(0),
+              [](const Grad& g) { return share_gradient(g, Value(), false); })
+        .samples({"f(T(2, 3))", "f(T())", "f(I(5))"});
+    t.add("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+        .doc("The medians along `dim` and where they are (int64). IndexError if the dim is\n"
+             "empty.")
+        .shape([](Call& c) {
+            median_shape_check(c);
+            indexed_layout(c);
+        })
+        .kernel([](Call& c) {
+            Folded f = along_dim(c, c.attr(0).as_int());
+            run_median(f.x, f.axis, c.out(0), c.out(1).data<int64_t>());
+        })
+        .constant_output(1).node_name("MedianBackward1")
+        .grad(0, save_out(1), chosen_gradient)
+        .samples({"f(T(4, 3), 0)", "f(T(2, 5), dim=-1, keepdim=True)", "f(T(), 0)"});
+}
+
+}  // namespace
+
+void register_extrema(Table& t) {
+    register_pair<true>(t);
+    register_pair<false>(t);
+    register_median(t);
+}
+
+}  // namespace weft

@@ -1,0 +1,70 @@
+#include "ops/functions.h"
+
+namespace weft::ops {
+
+Tensor Function::run(const Tensor* in, int inputs, const Value* attrs, int given) const {
+    const Op& o = op();
+    int wanted = static_cast<int>(o.defaults.size());
+    std::vector<Value> all;
+    if (given < wanted) {
+        if (given == 0) {
+            attrs = o.defaults.data();
+        } else {
+            all.assign(attrs, attrs + given);
+            all.insert(all.end(), o.defaults.begin() + given, o.defaults.end());
+            attrs = all.data();
+        }
+    }
+    Call c(o, in, inputs, attrs);
+    call(c);
+    return std::move(c.out(0));
+}
+
+std::vector<Tensor> Function::all(std::initializer_list<Tensor> in,
+                                  std::initializer_list<Value> attrs) const {
+    std::vector<Value> values(attrs);
+    values.insert(values.end(), op().defaults.begin() + attrs.size(), op().defaults.end());
+    Call c(op(), in.begin(), static_cast<int>(in.size()), values.data());
+    call(c);
+    std::vector<Tensor> out;
+    for (int k = 0; k < c.outputs; ++k) out.push_back(std::move(c.out(k)));
+    return out;
+}
+
+Tensor Function::over(const std::vector<Tensor>& in, std::initializer_list<Value> attrs) const {
+    std::vector<Value> values(attrs);
+    values.insert(values.end(), op().defaults.begin() + attrs.size(), op().defaults.end());
+    Call c(op(), in.data(), static_cast<int>(in.size()), values.data());
+    call(c);
+    return std::move(c.out(0));
+}
+
+Tensor number(double value, DType like) {
+    return Tensor::scalar(value, is_floating(like) ? like : DType::Float64, true);
+}
+
+Tensor zeros(DimSpan shape, DType dtype) {
+    Tensor out = Tensor::empty(dtype, shape);
+    std::memset(out.bytes(), 0, out.numel() * item_size(dtype));
+    return out;
+}
+
+Tensor full_like(const Tensor& like, double value) {
+    Tensor out = Tensor::empty(like.dtype(), like.shape());
+    dispatch<AllTypes>(like.dtype(), "full", [&]<class T>() {
+        std::fill_n(out.data<T>(), out.numel(), static_cast<T>(value));
+    });
+    return out;
+}
+
+Tensor sum_to(const Tensor& t, DimSpan shape) {
+    if (equal(t.shape(), shape)) return t;
+    Dims dims;
+    int lead = t.ndim() - static_cast<int>(shape.size());
+    for (int d = 0; d < t.ndim(); ++d)
+        if (d < lead || (shape[d - lead] == 1 && t.size(d) != 1)) dims.push_back(d);
+    Tensor out = dims.empty() ? t : sum_dim(t, dims, true);
+    return equal(out.shape(), shape) ? out : view(out, Dims(shape));
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,298 @@
+/// Reading and writing at positions that tensors name. See Note [Blocks] in kernels/index.h.
+#include <cstring>
+
+#include "base/lock.h"
+#include "ops/copy.h"
+#include "ops/functions.h"
+#include "ops/indexing.h"
+#include "ops/shape.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+
+const Function index_op{"index"}, index_backward{"index_backward"}, index_put{"index_put"},
+    index_select_op{"index_select"}, index_fill{"index_fill"};
+
+void take(const Tensor& out, const Tensor& from, const kernels::Blocks& blocks) {
+    if (blocks.count() == 0) return;
+    Unlocked unlocked(blocks.count());
+    kernels::take_blocks(out.bytes(), from.bytes(), blocks, item_size(out.dtype()));
+}
+
+/// Writes or adds dense `values` at the blocks of `out`.
+void put(const Tensor& out, const Tensor& values, const kernels::Blocks& blocks, bool add) {
+    if (blocks.count() == 0) return;
+    Unlocked unlocked(blocks.count());
+    if (!add) return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item_size(out.dtype()));
+    dispatch<AllTypes>(out.dtype(), "index_put", [&]<class T>() {
+        kernels::add_blocks(out.data<T>(), values.data<T>(), blocks);
+    });
+}
+
+void zero(const Tensor& t) { std::memset(t.bytes(), 0, t.numel() * item_size(t.dtype())); }
+
+/// Inputs `first` to the last of a gradient rule, `head` before them.
+std::vector<Tensor> with_indices(std::vector<Tensor> head, const Grad& g, int first) {
+    for (int i = first; i < g.inputs(); ++i) head.push_back(g.in(i));
+    return head;
+}
+constexpr SaveMask save_from(int first) { return 0xffff & ~(save_in(first) - 1); }
+
+// ---- x[indices] ---------------------------------------------------------------------------------
+
+void require_few(const Call& c) {
+    WEFT_EXPECT(c.inputs <= 16, Index, c.name(), "at most 14 index tensors", text(c.inputs));
+}
+
+void index_shape(Call& c) {
+    require_few(c);
+    Indexing plan(c.name(), c.in[0].shape(), c.in + 1, c.inputs - 1);
+    c.add(Tensor::layout(c.in[0].dtype(), plan.result));
+}
+
+void index_kernel(Call& c) {
+    const Tensor& self = c.in[0];
+    Indexing plan(c.name(), self.shape(), c.in + 1, c.inputs - 1);
+    BlockTables tables(c.name(), plan, self.strides());
+    take(c.out(0), self, tables.blocks);
+}
+
+void index_backward_shape(Call& c) {
+    c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints()));
+}
+
+void index_backward_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    Indexing plan(c.name(), out.shape(), c.in + 1, c.inputs - 1);
+    BlockTables tables(c.name(), plan, out.strides());
+    zero(out);
+    put(out, spread(c.in[0], plan.result, out.dtype()), tables.blocks, true);
+}
+
+void index_put_shape(Call& c) {
+    require_few(c);
+    const Tensor &self = c.in[0], &values = c.in[1];
+    Indexing plan(c.name(), self.shape(), c.in + 2, c.inputs - 2);
+    WEFT_EXPECT(values.has(kWrapped) || values.dtype() == self.dtype(), Runtime, c.name(),
+                text("values of the destination's dtype ", name(self.dtype())),
+                text(name(values.dtype()), " (Index put requires the source and destination dtypes match)"));
+    bool fits = values.ndim() <= plan.result.size();
+    int lead = plan.result.size() - values.ndim();
+    for (int d = 0; fits && d < values.ndim(); ++d)
+        fits = values.size(d) == 1 || values.size(d) == plan.result[lead + d];
+    WEFT_EXPECT(fits, Runtime, c.name(),
+                text("values that broadcast to the indexing result's shape ", to_string(plan.result)),
+                text("shape mismatch: value tensor of shape ", to_string(values.shape())));
+    c.add(Tensor::layout(self.dtype(), self.shape()));
+}
+
+void index_put_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    Indexing plan(c.name(), out.shape(), c.in + 2, c.inputs - 2);
+    BlockTables tables(c.name(), plan, out.strides());
+    if (c.in[1].has(kWrapped)) require_fits(c.name(), c.in[1], out.dtype());
+    Tensor values = spread(apart(c, c.in[1], out.dtype()), plan.result, out.dtype());
+    start_from_self(c);
+    put(out, values, tables.blocks, c.attr(0).as_bool());
+}
+
+void index_put_gradient(Grad& g) {
+    if (g.needs(0)) {
+        Tensor none = ops::zeros({}, g.grad().dtype());
+        g.set(0, g.attr(0).as_bool() ? g.grad() : index_put.over(with_indices({g.grad(), none}, g, 2), {false}));
+    }
+    if (g.needs(1)) g.set(1, index_op.over(with_indices({g.grad()}, g, 2)));
+}
+
+// ---- one dimension, one index vector ------------------------------------------------------------
+
+/// `index` alone along `dim` of a tensor of `shape`.
+struct Along {
+    Along(std::string_view who, const Tensor& self, const Tensor& index, const Value& dim_attr)
+        : dim(wrap_dim(who, dim_attr.as_int(), self.ndim())), indices(static_cast<size_t>(dim) + 1) {
+        indices[static_cast<size_t>(dim)] = at_least_1d(dense_index(index));
+    }
+    Indexing plan(std::string_view who, DimSpan shape) const { return {who, shape, indices.data(), dim + 1}; }
+    const Tensor& index() const { return indices.back(); }
+
+    int dim;
+    std::vector<Tensor> indices;
+};
+
+void require_vector(const Call& c, const Tensor& index, std::string_view dtype_error) {
+    WEFT_EXPECT(index.ndim() <= 1, Index, c.name(), "an index that is a vector", text(index.ndim(), " dimensions"));
+    WEFT_EXPECT(index.dtype() == DType::Int64, Runtime, c.name(), dtype_error, name(index.dtype()));
+}
+
+void index_select_shape(Call& c) {
+    const Tensor &self = c.in[0], &index = c.in[1];
+    require_vector(c, index, "an int64 index (Expected dtype int32 or int64 for index)");
+    int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
+    Dims shape(self.shape());
+    WEFT_EXPECT(self.ndim() || index.numel() == 1, Runtime, c.name(), "one index for a 0-d tensor",
+                text(index.numel()));
+    if (self.ndim()) shape[dim] = index.numel();
+    c.add(Tensor::layout(self.dtype(), shape));
+}
+
+void index_select_kernel(Call& c) {
+    Tensor self = at_least_1d(c.in[0]);
+    Along along(c.name(), self, c.in[1], c.attr(0));
+    int64_t size = self.size(along.dim);
+    const auto* values = along.index().data<int64_t>();
+    int64_t bad = kernels::first_outside(values, along.index().numel(), 0, size);
+    WEFT_EXPECT(bad < 0, Index, c.name(), text("indices in [0, ", size, ")"),
+                text(values[bad], " (index out of range in self)"));
+    BlockTables tables(c.name(), along.plan(c.name(), self.shape()), self.strides());
+    take(c.out(0), self, tables.blocks);
+}
+
+/// The gradient of an input that was read at g.in(1) along g.attr(0): zeros with grad added there.
+Tensor index_select_gradient(const Grad& g) {
+    Dims in = g.in_shape(0);
+    if (in.empty()) return reshape(g.grad(), in);
+    int dim = wrap_dim("index_select", g.attr(0).as_int(), in.size());
+    std::vector<Tensor> inputs(static_cast<size_t>(dim) + 2);
+    inputs[0] = g.grad();
+    inputs.back() = reshape(g.in(1), Dims{-1});
+    return index_backward.over(inputs, {in});
+}
+
+/// self, index and a source with as many positions along dim as there are indices.
+void along_shape(Call& c, ErrorKind mismatch) {
+    const Tensor &self = c.in[0], &index = c.in[1], &source = c.in[2];
+    require_vector(c, index, "an int64 index");
+    int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
+    WEFT_EXPECT(source.dtype() == self.dtype(), Runtime, c.name(), text("a source of self's dtype ", name(self.dtype())),
+                name(source.dtype()));
+    if (index.numel() != size_along(source, dim))
+        fail(mismatch, c.name(), text("as many indices (", index.numel(), ") as source.size(dim)"),
+             text(size_along(source, dim), " for dim ", dim));
+    bool fits = source.ndim() == self.ndim();
+    for (int d = 0; fits && d < self.ndim(); ++d) fits = d == dim || source.size(d) == self.size(d);
+    WEFT_EXPECT(fits, Runtime, c.name(),
+                text("a source of self's shape ", to_string(self.shape()), " but for dimension ", dim),
+                to_string(source.shape()));
+    c.add(Tensor::layout(self.dtype(), self.shape()));
+}
+
+Tensor scaled(const Tensor& t, const Value& alpha) {
+    if (alpha.as_double() == 1) return t;
+    Tensor out = Tensor::empty(t.dtype(), t.shape());
+    dispatch<NumberTypes>(t.dtype(), "index_add", [&]<class T>() {
+        T by = std::is_floating_point_v<T> ? static_cast<T>(alpha.as_double()) : static_cast<T>(alpha.as_int());
+        for (int64_t i = 0; i < t.numel(); ++i) out.data<T>()[i] = by * t.data<T>()[i];
+    });
+    return out;
+}
+
+/// Writes (or adds) the source along dim, after all checks.
+template <bool Add>
+void along_kernel(Call& c) {
+    Tensor out = at_least_1d(c.out(0));
+    Along along(c.name(), out, c.in[1], c.attr(0));
+    require_inside(c.name(), Add ? ErrorKind::Runtime : ErrorKind::Index, along.index(), 0, out.size(along.dim),
+                   along.dim);
+    BlockTables tables(c.name(), along.plan(c.name(), out.shape()), out.strides());
+    Tensor source = apart(c, c.in[2], out.dtype());
+    if constexpr (Add) source = scaled(source, c.attr(1));
+    start_from_self(c);
+    put(out, source, tables.blocks, Add);
+}
+
+void index_fill_shape(Call& c) {
+    require_vector(c, c.in[1], "an int64 index");
+    wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
+    if (c.inputs > 2)
+        WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(), "a number or a 0-dimensional value tensor",
+                    text("a tensor with ", c.in[2].ndim(), " dimension(s)"));
+    c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape()));
+}
+
+/// The value is input 2, or attribute 1 where it is a number.
+void index_fill_kernel(Call& c) {
+    Tensor out = at_least_1d(c.out(0));
+    Along along(c.name(), out, c.in[1], c.attr(0));
+    Indexing plan = along.plan(c.name(), out.shape());
+    BlockTables tables(c.name(), plan, out.strides());
+    Tensor value = c.inputs > 2 ? apart(c, c.in[2], c.in[2].dtype()) : as_tensor(c.attr(1));
+    require_fits(c.name(), value, out.dtype());
+    Tensor values = spread(value, plan.result, out.dtype());
+    start_from_self(c);
+    put(out, values, tables.blocks, false);
+}
+
+Tensor index_unfilled(const Grad& g) { return index_fill(g.grad(), g.in(1), g.attr(0), 0); }
+
+Tensor selected(const Grad& g) { return index_select_op(g.grad(), g.in(1), g.attr(0)); }
+
+void register_along(Table& t) {
+    t.add("index_select(Tensor self, int dim, Tensor index) -> Tensor")
+        .doc("The positions along `dim` that a vector names. Raises IndexError out of range.\n\n"
+             ">>> weft.arange(4).index_select(0, weft.tensor([2, 0]))\ntensor([2, 0])")
+        .shape(index_select_shape).kernel(index_select_kernel).out_form()
+        .grad(0, save_in(1), index_select_gradient)
+        .samples({"f(T(4, 3), 0, I(5, high=4))", "f(T(2, 3, 2), -2, I(2, high=3))", "f(T(3), 0, I(high=3))",
+                  "f(T(4, 3), 0, I(0))"});
+    t.add("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+        .doc("self with alpha * source added at the named positions along `dim`.\n\n"
+             ">>> weft.zeros(3).index_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2., 0.])")
+        .shape([](Call& c) { along_shape(c, ErrorKind::Runtime); }).kernel(along_kernel<true>)
+        .strided_output().inplace().grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .grad(2, save_in(1), [](const Grad& g) {
+            Tensor grad = selected(g);
+            return g.attr(1).as_double() == 1 ? grad : grad * g.attr(1).as_double();
+        })
+        .samples({"f(T(4, 3), 0, I(5, high=4), T(5, 3))", "f(T(2, 3), -1, I(2, high=3), T(2, 2), alpha=2)"});
+    t.add("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
+        .doc("self with source written at the named positions along `dim`; the last of several wins.\n\n"
+             ">>> weft.zeros(3).index_copy(0, weft.tensor([1]), weft.ones(1))\ntensor([0., 1., 0.])")
+        .shape([](Call& c) { along_shape(c, ErrorKind::Index); }).kernel(along_kernel<false>)
+        .strided_output().inplace()
+        .grad(0, save_in(1), index_unfilled)
+        .grad(2, save_in(1), selected)
+        .samples({"f(T(4, 3), 0, weft.tensor([2, 0]), T(2, 3))"});
+    t.add("index_fill(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
+        .doc("self with a number or 0-d tensor at the named positions along `dim`.\n\n"
+             ">>> weft.zeros(3).index_fill(0, weft.tensor([1]), 2)\ntensor([0., 2., 0.])")
+        .shape(index_fill_shape).kernel(index_fill_kernel).strided_output().inplace()
+        .grad(0, save_in(1), index_unfilled).samples({"f(T(4, 3), 0, weft.tensor([2, 0]), 1.5)"});
+    t.add("index_fill.tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
+        .doc("The same with a 0-d tensor.").shape(index_fill_shape).kernel(index_fill_kernel)
+        .strided_output().inplace().node_name("IndexFillBackward1")
+        .grad(0, save_in(1), index_unfilled).grad(2, save_in(1), selected)
+        .samples({"f(T(4, 3), 1, weft.tensor([2, 0]), T())"});
+}
+
+}  // namespace
+
+void register_index(Table& t) {
+    t.add("index(Tensor self, Tensor[]? indices) -> Tensor")
+        .doc("self[indices] with int64 index tensors that broadcast; an undefined one keeps its "
+             "dimension. Raises IndexError out of range.")
+        .shape(index_shape).kernel(index_kernel).internal()
+        .joint_grad(save_from(1), [](Grad& g) {
+            if (g.needs(0)) g.set(0, index_backward.over(with_indices({g.grad()}, g, 1), {g.in_shape(0)}));
+        })
+        .samples({"f(T(4, 3), [I(5, high=4)])", "f(T(4, 3), [None, I(2, 2, high=3)])",
+                  "f(T(2, 3, 4), [I(2, 1, high=2), None, I(3, high=4)])"});
+    t.add("index_backward(Tensor grad, Tensor[]? indices, int[] size) -> Tensor")
+        .doc("Zeros of `size` with grad added at the indices: the gradient of index.")
+        .shape(index_backward_shape).kernel(index_backward_kernel).internal()
+        .node_name("IndexPutBackward0")
+        .joint_grad(save_from(1), [](Grad& g) {
+            if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
+        })
+        .samples({"f(T(5, 3), [I(5, high=4)], (4, 3))"});
+    t.add("index_put(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> Tensor")
+        .doc("self with values, broadcast, written (or added) at self[indices]; the last of several "
+             "writes wins. Raises IndexError before anything is written.")
+        .shape(index_put_shape).kernel(index_put_kernel).strided_output().internal().inplace()
+        .joint_grad(save_from(2), index_put_gradient)
+        .samples({"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])", "f(T(4, 3), T(), [None, I(2)], True)"});
+    register_along(t);
+}
+
+}  // namespace weft

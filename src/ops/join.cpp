@@ -1,0 +1,183 @@
+/// Several tensors into one.
+#include <algorithm>
+
+#include "ops/copy.h"
+#include "ops/functions.h"
+#include "ops/pointwise.h"
+#include "ops/shape.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+
+const Function unbind{"unbind"};
+
+void require_some(const Call& c) {
+    WEFT_EXPECT(c.inputs > 0, Runtime, c.name(), "a non-empty TensorList", "an empty one");
+}
+
+/// PyTorch lets a 1-d tensor without elements stand for any shape in cat.
+bool ignored(const Tensor& t) { return t.ndim() == 1 && t.size(0) == 0; }
+
+const Tensor& model_of(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (!ignored(c.in[i])) return c.in[i];
+    return c.in[0];
+}
+
+void cat_shape(Call& c) {
+    WEFT_EXPECT(c.inputs > 0, Value, c.name(), "a non-empty list of Tensors", "an empty one");
+    for (int i = 0; i < c.inputs; ++i)
+        WEFT_EXPECT(c.in[i].ndim() > 0, Runtime, c.name(), "tensors with dimensions",
+                    text("a zero-dimensional tensor (at position ", i, "), which cannot be concatenated"),
+                    "stack() joins 0-d tensors");
+    const Tensor& model = model_of(c);
+    int dim = wrap_dim(c.name(), c.attr(0).as_int(), model.ndim());
+    Dims shape(model.shape());
+    shape[dim] = 0;
+    bool alike = true;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        alike &= t.dtype() == c.in[0].dtype();
+        if (ignored(t)) continue;
+        WEFT_EXPECT(t.ndim() == model.ndim(), Runtime, c.name(), text("tensors of ", model.ndim(), " dimensions"),
+                    text(t.ndim(), " at position ", i, " (Tensors must have same number of dimensions)"));
+        for (int d = 0; d < model.ndim(); ++d)
+            WEFT_EXPECT(d == dim || t.size(d) == model.size(d), Runtime, c.name(),
+                        text("size ", model.size(d), " at dimension ", d),
+                        text("size ", t.size(d), " for tensor number ", i,
+                             " in the list (Sizes of tensors must match except in dimension ", dim, ")"));
+        shape[dim] += t.size(dim);
+    }
+    c.add(Tensor::layout(alike ? c.in[0].dtype() : promoted(c.in, c.inputs), shape));
+}
+
+/// Each input into its part of the output, seen as [outer, its size along dim, inner].
+void cat_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    if (out.numel() == 0) return;
+    int dim = wrap_dim(c.name(), c.attr(0).as_int(), out.ndim());
+    int64_t outer = 1, inner = item_size(out.dtype());
+    for (int d = 0; d < dim; ++d) outer *= out.size(d);
+    for (int d = dim + 1; d < out.ndim(); ++d) inner *= out.size(d);
+    int64_t row = inner * out.size(dim);
+    char* to = out.bytes();
+    int64_t at = 0;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (t.numel() == 0) continue;
+        int64_t bytes = inner * t.size(dim);
+        if (t.contiguous() && t.dtype() == out.dtype() && bytes * outer < 65536) {
+            const char* from = t.bytes();
+            for (int64_t o = 0; o < outer; ++o) std::memcpy(to + o * row, from + o * bytes, bytes);
+        } else {
+            copy_into(out.view_as(t.shape(), out.strides(), at), t);
+        }
+        to += bytes;
+        at += bytes / item_size(out.dtype());
+    }
+}
+
+void cat_gradient(Grad& g) {
+    int64_t at = 0;
+    for (int i = 0; i < g.inputs(); ++i) {
+        Dims shape = g.in_shape(i);
+        if (shape.size() == 1 && shape[0] == 0) {
+            g.set(i, zeros(shape, g.grad().dtype()));
+            continue;
+        }
+        int64_t size = shape[wrap_dim("cat", g.attr(0).as_int(), shape.size())];
+        if (i >= 64 || g.needs(i)) g.set(i, slice(g.grad(), g.attr(0), at, at + size));
+        at += size;
+    }
+}
+
+void stack_shape(Call& c) {
+    require_some(c);
+    const Tensor& first = c.in[0];
+    int dim = wrap_dim(c.name(), c.attr(0).as_int(), first.ndim() + 1);
+    bool alike = true;
+    for (int i = 1; i < c.inputs; ++i) {
+        WEFT_EXPECT(equal(c.in[i].shape(), first.shape()), Runtime, c.name(),
+                    text("each tensor to be equal size, ", to_string(first.shape()), " at entry 0"),
+                    text(to_string(c.in[i].shape()), " at entry ", i));
+        alike &= c.in[i].dtype() == first.dtype();
+    }
+    Dims shape(first.shape());
+    shape.insert(dim, c.inputs);
+    c.add(Tensor::layout(alike ? first.dtype() : promoted(c.in, c.inputs), shape));
+}
+
+void stack_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    int dim = wrap_dim(c.name(), c.attr(0).as_int(), out.ndim());
+    Dims strides = without(out.strides(), dim);
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (dim == 0 && t.contiguous() && t.dtype() == out.dtype() && t.numel() < 8192) {
+            int64_t bytes = t.numel() * item_size(t.dtype());
+            std::memcpy(out.bytes() + i * bytes, t.bytes(), bytes);
+        } else {
+            copy_into(out.view_as(t.shape(), strides, i * out.stride(dim)), t);
+        }
+    }
+}
+
+void stack_gradient(Grad& g) {
+    auto parts = unbind.all({g.grad()}, {g.attr(0)});
+    for (int i = 0; i < g.inputs(); ++i) g.set(i, std::move(parts[i]));
+}
+
+/// The inputs with at least `dims` dimensions, new ones as numpy's atleast_nd puts them.
+std::vector<Tensor> at_least(const Call& c, int dims) {
+    std::vector<Tensor> out(c.in, c.in + c.inputs);
+    for (Tensor& t : out) {
+        if (t.ndim() == 0 && dims > 0) t = reshape(t, Dims{1});
+        if (t.ndim() == 1 && dims > 1) t = unsqueeze(t, 0);
+        if (t.ndim() == 2 && dims > 2) t = unsqueeze(t, 2);
+    }
+    return out;
+}
+
+void hstack_body(Call& c) {
+    require_some(c);
+    auto parts = at_least(c, 1);
+    c.set(cat.over(parts, {parts[0].ndim() == 1 ? 0 : 1}));
+}
+
+}  // namespace
+
+void register_join(Table& t) {
+    t.add("cat(Tensor[] tensors, int dim=0) -> Tensor")
+        .doc("The tensors behind each other along `dim`; other sizes agree, dtypes are promoted.\n\n"
+             ">>> weft.cat([weft.zeros(1), weft.ones(2)])\ntensor([0., 1., 1.])")
+        .shape(cat_shape).kernel(cat_kernel).function_only().out_form().keep_shapes()
+        .joint_grad(0, cat_gradient).alias("concat").alias("concatenate")
+        .samples({"f([T(2, 3), T(1, 3)])", "f([T(2, 3), T(2, 1)], -1)", "f([T(2), T(0)])", "f([T(2, 3)], dim=0)"});
+    t.add("stack(Tensor[] tensors, int dim=0) -> Tensor")
+        .doc("Tensors of one shape along a new dimension.\n\n>>> weft.stack([weft.zeros(2), weft.ones(2)])\n"
+             "tensor([[0., 0.],\n        [1., 1.]])")
+        .shape(stack_shape).kernel(stack_kernel).function_only().out_form()
+        .joint_grad(0, stack_gradient)
+        .samples({"f([T(2, 3), T(2, 3)])", "f([T(2), T(2)], -1)", "f([T(), T()])", "f([T(0, 2)])"});
+    t.add("hstack(Tensor[] tensors) -> Tensor").body(hstack_body)
+        .doc("cat along dimension 1, or 0 for 1-d tensors.").function_only()
+        .samples({"f([T(2, 3), T(2, 1)])", "f([T(2), T()])"});
+    t.add("vstack(Tensor[] tensors) -> Tensor")
+        .body([](Call& c) {
+            require_some(c);
+            c.set(cat.over(at_least(c, 2), {0}));
+        })
+        .doc("cat along dimension 0; 1-d tensors are rows.").function_only().alias("row_stack")
+        .samples({"f([T(2, 3), T(3)])"});
+    t.add("dstack(Tensor[] tensors) -> Tensor")
+        .body([](Call& c) {
+            require_some(c);
+            c.set(cat.over(at_least(c, 3), {2}));
+        })
+        .doc("cat along dimension 2; 1-d and 2-d tensors get it as a new one.").function_only()
+        .samples({"f([T(2, 3), T(2, 3)])", "f([T(3), T(3)])"});
+}
+
+}  // namespace weft

@@ -1,0 +1,140 @@
+#include "ops/shape.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace weft::ops {
+
+Dims infer_size(std::string_view who, DimSpan size, int64_t numel) {
+    Dims out(size);
+    int unknown = -1;
+    int64_t product = 1;
+    bool overflow = false;
+    for (int d = 0; d < out.size(); ++d) {
+        if (out[d] == -1) {
+            WEFT_EXPECT(unknown < 0, Runtime, who, "at most one size of -1 (only one dimension can be inferred)",
+                        to_string(size));
+            unknown = d;
+            continue;
+        }
+        WEFT_EXPECT(out[d] >= 0, Runtime, who, "sizes of at least 0, or one -1",
+                    text("invalid shape dimension ", out[d], " in ", to_string(size)));
+        overflow |= __builtin_mul_overflow(product, out[d], &product);
+    }
+    bool fits = !overflow && (product == numel || (unknown >= 0 && product > 0 && numel % product == 0));
+    WEFT_EXPECT(fits, Runtime, who, text("a shape of ", numel, " elements"),
+                text("shape '", to_string(size), "' is invalid for input of size ", numel));
+    if (unknown < 0) return out;
+    WEFT_EXPECT(product != 0, Runtime, who, "sizes that leave one meaning for -1",
+                text("cannot reshape tensor of 0 elements into shape ", to_string(size),
+                     " because the unspecified dimension size -1 can be any value"));
+    out[unknown] = numel / product;
+    return out;
+}
+
+namespace {
+
+/// Neighbouring dims that lie behind each other in memory, innermost run first.
+struct Run {
+    int64_t size, stride;
+};
+
+SmallVector<Run, 6> merged(DimSpan shape, DimSpan strides) {
+    SmallVector<Run, 6> runs;
+    for (int d = static_cast<int>(shape.size()) - 1; d >= 0; --d) {
+        if (shape[d] == 1) continue;
+        if (!runs.empty() && strides[d] == runs.back().size * runs.back().stride)
+            runs.back().size *= shape[d];
+        else
+            runs.push_back({shape[d], strides[d]});
+    }
+    return runs;
+}
+
+}  // namespace
+
+bool view_strides(DimSpan shape, DimSpan strides, DimSpan target, Dims& out) {
+    if (equal(shape, target)) {
+        out = strides;
+        return true;
+    }
+    out = contiguous_strides(target);
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return true;
+    auto runs = merged(shape, strides);
+    int64_t step = runs.empty() ? 1 : runs[0].stride, left = runs.empty() ? 1 : runs[0].size;
+    int next = 1;
+    for (int d = out.size() - 1; d >= 0; --d) {
+        if (left == 1 && target[d] != 1) {
+            if (next >= runs.size()) return false;
+            step = runs[next].stride;
+            left = runs[next++].size;
+        }
+        if (left % target[d] != 0) return false;
+        out[d] = step;
+        step *= target[d];
+        left /= target[d];
+    }
+    return left == 1 && next >= runs.size();
+}
+
+Dims dense_strides(const Tensor& t) {
+    if (t.contiguous() || is_dense(t.shape(), t.strides())) return Dims(t.strides());
+    Dims order(t.ndim());
+    std::iota(order.begin(), order.end(), 0);
+    // Innermost first; a size of 1 or a repeated element says nothing about the order.
+    auto inner = [&](int64_t a, int64_t b) {
+        int64_t x = t.stride(static_cast<int>(a)), y = t.stride(static_cast<int>(b));
+        if (x == 0 || y == 0 || x == y) return false;
+        return x < y;
+    };
+    std::reverse(order.begin(), order.end());
+    for (int i = 1; i < order.size(); ++i)
+        for (int j = i; j > 0 && inner(order[j], order[j - 1]); --j) std::swap(order[j], order[j - 1]);
+    Dims strides(t.ndim());
+    int64_t step = 1;
+    for (int64_t d : order) {
+        strides[static_cast<int>(d)] = step;
+        step *= std::max<int64_t>(t.size(static_cast<int>(d)), 1);
+    }
+    return strides;
+}
+
+Tensor preserved_layout(const Tensor& t, DType dtype) {
+    if (t.contiguous()) return Tensor::layout(dtype, t.shape());
+    return Tensor::layout(dtype, t.shape(), dense_strides(t));
+}
+
+Span slice_span(std::string_view who, int64_t size, const Value& start, const Value& end,
+                int64_t step) {
+    WEFT_EXPECT(step > 0, Runtime, who, "a positive step", std::to_string(step), "flip() reverses");
+    auto clamp = [&](const Value& v, int64_t otherwise) {
+        if (v.none()) return otherwise;
+        int64_t at = v.as_int();
+        if (at < 0) at += size;
+        return std::clamp<int64_t>(at, 0, size);
+    };
+    int64_t first = clamp(start, 0), last = std::max(clamp(end, size), first);
+    int64_t length = last - first;
+    return {first, length / step + (length % step != 0)};
+}
+
+int64_t wrap_index(std::string_view who, int64_t index, int dim, int64_t size) {
+    WEFT_EXPECT(index >= -size && index < size, Index, who,
+                size ? text("an index in [", -size, ", ", size - 1, "] for dimension ", dim)
+                     : text("a dimension ", dim, " that is not empty"),
+                text("index ", index, " is out of bounds for dimension ", dim, " with size ", size));
+    return index < 0 ? index + size : index;
+}
+
+Dims without(DimSpan dims, int dim) {
+    Dims out(dims);
+    out.erase(dim);
+    return out;
+}
+
+OpBuilder view_op(Table& t, std::string_view schema, void (*shape)(Call&), GradRule grad,
+                  std::source_location where) {
+    return t.add(schema, where).shape(shape).kernel(no_kernel).view().grad(0, 0, grad);
+}
+
+}  // namespace weft::ops

@@ -1,0 +1,335 @@
+/// Products: mm, bmm, mv, dot, outer, matmul, addmm, baddbmm, linear.
+///
+/// A weight's gradient is a sum of products over all its uses; rules give it with set_product, so
+/// that the engine adds the products up at once (Note [Sums of products] in grad_buffer.h).
+#include "ops/matmul.h"
+
+#include "base/lock.h"
+#include "kernels/matmul.h"
+#include "ops/copy.h"
+#include "ops/functions.h"
+
+namespace weft {
+namespace ops {
+namespace {
+
+using kernels::Trans;
+
+const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"},
+    squeeze_dim{"squeeze.dim"};
+
+/// How a matrix lies in memory: rows one after the other, columns, or neither.
+struct Layout {
+    Trans trans;
+    int64_t lead;
+    bool fits;
+};
+
+Layout layout_of(const Tensor& t) {
+    int64_t rows = t.size(0), cols = t.size(1), r = t.stride(0), c = t.stride(1);
+    if ((c == 1 || cols == 1) && (r >= cols || rows == 1))
+        return {Trans::No, std::max(r, std::max<int64_t>(cols, 1)), true};
+    if ((r == 1 || rows == 1) && (c >= rows || cols == 1))
+        return {Trans::Yes, std::max(c, std::max<int64_t>(rows, 1)), true};
+    return {Trans::No, 0, false};
+}
+
+void check_product(const Call& c, const Tensor& a, const Tensor& b, int da, int db) {
+    WEFT_EXPECT(a.ndim() == da && b.ndim() == db, Runtime, c.name(),
+                text("tensors of ", da, " and ", db, " dimensions"),
+                text(a.ndim(), " and ", b.ndim(), ": ", to_string(a.shape()), " and ",
+                     to_string(b.shape())));
+    int64_t ka = a.size(da - 1), kb = b.size(db == 1 ? 0 : db - 2);
+    WEFT_EXPECT(ka == kb, Runtime, c.name(),
+                text("inner sizes that are equal"),
+                text(to_string(a.shape()), " and ", to_string(b.shape()), ": ", ka, " and ", kb,
+                     " (mat1 and mat2 shapes cannot be multiplied)"));
+    WEFT_EXPECT(a.dtype() == b.dtype(), Runtime, c.name(), "two tensors of one dtype",
+                text(name(a.dtype()), " and ", name(b.dtype())), "convert one with .to()");
+    WEFT_EXPECT(a.dtype() != DType::Bool, Runtime, c.name(), "a number dtype", "bool");
+}
+
+void mm_shape(Call& c) {
+    check_product(c, c.in[0], c.in[1], 2, 2);
+    c.add(Tensor::layout(c.in[0].dtype(), Dims{c.in[0].size(0), c.in[1].size(1)}));
+}
+void mm_kernel(Call& c) { gemm_into(c.out(0), c.in[0], c.in[1], 1, 0); }
+
+Tensor t(const Tensor& m) { return transpose(m, 0, 1); }
+Tensor mt(const Tensor& m) { return transpose(m, -2, -1); }
+
+void mm_grad(Grad& g) {
+    if (g.needs(0)) g.set_product(0, t(g.grad()), t(g.in(1)));
+    if (g.needs(1)) g.set_product(1, g.in(0), g.grad());
+}
+
+void bmm_shape(Call& c) {
+    check_product(c, c.in[0], c.in[1], 3, 3);
+    WEFT_EXPECT(c.in[0].size(0) == c.in[1].size(0), Runtime, c.name(), "equal batch sizes",
+                text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
+    c.add(Tensor::layout(c.in[0].dtype(),
+                         Dims{c.in[0].size(0), c.in[0].size(1), c.in[1].size(2)}));
+}
+
+void bmm_kernel(Call& c) {
+    auto slice_layout = [](const Tensor& x) {
+        return layout_of(x.view_as(x.shape().subspan(1), x.strides().subspan(1)));
+    };
+    Tensor a = c.in[0], b = c.in[1];
+    if (!slice_layout(a).fits) a = as_contiguous(a);
+    if (!slice_layout(b).fits) b = as_contiguous(b);
+    Layout la = slice_layout(a), lb = slice_layout(b);
+    const Tensor& out = c.out(0);
+    int64_t batch = out.size(0), m = out.size(1), n = out.size(2), k = a.size(2);
+    dispatch<NumberTypes>(a.dtype(), c.name(), [&]<class T>() {
+        const T *pa = a.data<T>(), *pb = b.data<T>();
+        T* po = out.data<T>();
+        Unlocked unlocked(batch * m * n * k);
+        kernels::gemm_batched<T>(la.trans, lb.trans, batch, m, n, k, T{1}, pa, la.lead, a.stride(0), pb,
+                                 lb.lead, b.stride(0), T{0}, po, n, m * n);
+    });
+}
+
+void mv_shape(Call& c) {
+    check_product(c, c.in[0], c.in[1], 2, 1);
+    c.add(Tensor::layout(c.in[0].dtype(), Dims{c.in[0].size(0)}));
+}
+void mv_kernel(Call& c) {
+    Tensor a = layout_of(c.in[0]).fits ? c.in[0] : as_contiguous(c.in[0]);
+    Layout l = layout_of(a);
+    const Tensor& x = c.in[1];
+    int64_t rows = a.size(l.trans == Trans::No ? 0 : 1), cols = a.size(l.trans == Trans::No ? 1 : 0);
+    dispatch<NumberTypes>(a.dtype(), c.name(), [&]<class T>() {
+        kernels::gemv<T>(l.trans, rows, cols, T{1}, a.data<T>(), l.lead, x.data<T>(), x.stride(0), T{0},
+                         c.out(0).data<T>(), 1);
+    });
+}
+
+void dot_shape(Call& c) {
+    WEFT_EXPECT(c.in[0].ndim() == 1 && c.in[1].ndim() == 1, Runtime, c.name(), "two 1-D tensors",
+                text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
+    check_product(c, c.in[0], c.in[1], 1, 1);
+    c.add(Tensor::layout(c.in[0].dtype(), {}));
+}
+void dot_kernel(Call& c) {
+    const Tensor &a = c.in[0], &b = c.in[1];
+    dispatch<NumberTypes>(a.dtype(), c.name(), [&]<class T>() {
+        *c.out(0).data<T>() =
+            kernels::dot<T>(a.numel(), a.data<T>(), a.stride(0), b.data<T>(), b.stride(0));
+    });
+}
+
+Tensor row(const Tensor& v) { return unsqueeze(v, 0); }
+Tensor column(const Tensor& v) { return unsqueeze(v, 1); }
+
+Dims concat(DimSpan a, std::initializer_list<int64_t> b) {
+    Dims out(a);
+    for (int64_t x : b) out.push_back(x);
+    return out;
+}
+
+/// [..., m, k] @ [..., k, n] over broadcast batch dimensions.
+Tensor batched_matmul(const Tensor& a, const Tensor& b) {
+    Dims lead = broadcast("matmul", a.shape().first(a.ndim() - 2), b.shape().first(b.ndim() - 2));
+    int64_t batch = count_elements("matmul", lead);
+    auto flat = [&](const Tensor& x) {
+        int64_t r = x.size(x.ndim() - 2), s = x.size(x.ndim() - 1);
+        Tensor e = expand(x, concat(lead, {r, s}));
+        return reshape(e, Dims{batch, r, s});
+    };
+    Tensor out = bmm(flat(a), flat(b));
+    return unsafe_view(out, concat(lead, {out.size(1), out.size(2)}));
+}
+
+/// PyTorch's matmul: 1-D operands are rows or columns, more than two dimensions are batches.
+void matmul_body(Call& c) {
+    Tensor a = c.in[0], b = c.in[1];
+    int da = a.ndim(), db = b.ndim();
+    WEFT_EXPECT(da > 0 && db > 0, Runtime, "matmul", "two tensors of at least one dimension",
+                text(da, "D and ", db, "D"));
+    check_product(c, a, b, da, db);
+    if (da == 1 && db == 1) return c.set(dot(a, b));
+    if (da == 2 && db == 1) return c.set(mv(a, b));
+    if (da == 1 && db == 2) return c.set(squeeze_dim(mm(row(a), b), 0));
+    if (da == 2 && db == 2) return c.set(mm(a, b));
+    if (da > 2 && db <= 2) {  // one product of all rows
+        int64_t k = a.size(da - 1);
+        Tensor rows = reshape(a, Dims{k ? a.numel() / k : count_elements("matmul", a.shape().first(da - 1)), k});
+        Tensor out = db == 1 ? mv(rows, b) : mm(rows, b);
+        Dims shape(a.shape().first(da - 1));
+        if (db == 2) shape.push_back(b.size(1));
+        return c.set(unsafe_view(out, shape));
+    }
+    if (da == 1) return c.set(squeeze_dim(batched_matmul(row(a), b), -2));
+    if (db == 1) return c.set(squeeze_dim(batched_matmul(a, column(b)), -1));
+    c.set(batched_matmul(a, b));
+}
+
+// ---- addmm and linear
+
+void addmm_shape(Call& c) {
+    check_product(c, c.in[1], c.in[2], 2, 2);
+    Dims shape{c.in[1].size(0), c.in[2].size(1)};
+    Dims bias = broadcast(c.name(), c.in[0].shape(), shape);
+    WEFT_EXPECT(bias == shape, Runtime, c.name(), text("an input that expands to ", to_string(shape)),
+                to_string(c.in[0].shape()));
+    c.add(Tensor::layout(c.in[1].dtype(), shape));
+}
+void addmm_kernel(Call& c) {
+    double beta = c.attr(0).as_double(), alpha = c.attr(1).as_double();
+    if (beta != 0) copy_into(c.out(0), c.in[0]);
+    gemm_into(c.out(0), c.in[1], c.in[2], alpha, beta);
+}
+Tensor times(const Tensor& x, const Value& factor) {
+    return factor.as_double() == 1 ? x : x * factor.as_double();
+}
+void addmm_grad(Grad& g) {
+    if (g.needs(0)) g.set(0, times(g.grad(), g.attr(0)));
+    if (g.needs(1)) g.set_product(1, t(times(g.grad(), g.attr(1))), t(g.in(2)));
+    if (g.needs(2)) g.set_product(2, g.in(1), times(g.grad(), g.attr(1)));
+}
+
+void linear_shape(Call& c) {
+    const Tensor &x = c.in[0], &w = c.in[1], &b = c.in[2];
+    WEFT_EXPECT(w.ndim() == 2, Runtime, "linear", "a weight [out, in]", to_string(w.shape()));
+    WEFT_EXPECT(x.ndim() > 0 && x.size(x.ndim() - 1) == w.size(1), Runtime, "linear",
+                text("an input [..., ", w.size(1), "] for a weight ", to_string(w.shape())),
+                text(to_string(x.shape()), " (mat1 and mat2 shapes cannot be multiplied)"));
+    WEFT_EXPECT(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == w.dtype()), Runtime, "linear",
+                text("input and bias of the weight's dtype ", name(w.dtype())), name(x.dtype()),
+                "convert with .to()");
+    WEFT_EXPECT(!b.defined() || (b.ndim() == 1 && b.size(0) == w.size(0)), Runtime, "linear",
+                text("a bias [", w.size(0), "]"), b.defined() ? to_string(b.shape()) : "");
+    Dims shape(x.shape());
+    shape[x.ndim() - 1] = w.size(0);
+    c.add(Tensor::layout(x.dtype(), shape));
+}
+
+/// All leading dimensions as one; a view, or a copy if the layout does not allow one.
+Tensor as_rows(const Tensor& x) {
+    int64_t k = x.size(x.ndim() - 1);
+    int64_t rows = count_elements("linear", x.shape().first(x.ndim() - 1));
+    if (x.ndim() == 2) return x;
+    return as_contiguous(x).view_as(Dims{rows, k}, Dims{std::max<int64_t>(k, 1), 1});
+}
+
+void linear_kernel(Call& c) {
+    const Tensor &w = c.in[1], &b = c.in[2], &out = c.out(0);
+    Tensor rows = as_rows(c.in[0]);
+    Tensor flat = out.view_as(Dims{rows.size(0), w.size(0)}, Dims{w.size(0), 1});
+    if (b.defined()) copy_into(flat, b);
+    gemm_into(flat, rows, w.view_as(Dims{w.size(1), w.size(0)}, Dims{w.stride(1), w.stride(0)}), 1,
+              b.defined() ? 1 : 0);
+}
+
+void linear_grad(Grad& g) {
+    const Tensor& grad = g.grad();
+    auto rows = [](const Tensor& x) {
+        return x.ndim() == 2 ? x : reshape(x, Dims{-1, x.size(x.ndim() - 1)});
+    };
+    Tensor grows = grad.numel() ? rows(grad) : Tensor();
+    if (!grows.defined()) {  // nothing flowed through no rows: shapes alone decide
+        if (g.needs(0)) g.set(0, zeros(g.in_shape(0), grad.dtype()));
+        if (g.needs(1)) g.set(1, zeros(g.in_shape(1), grad.dtype()));
+        if (g.needs(2)) g.set(2, zeros(g.in_shape(2), grad.dtype()));
+        return;
+    }
+    if (g.needs(0)) {
+        Tensor dx = mm(grows, g.in(1));
+        g.set(0, grad.ndim() == 2 ? dx : view(dx, g.in_shape(0)));
+    }
+    if (g.needs(1)) g.set_product(1, grows, rows(g.in(0)));
+    if (g.needs(2))
+        g.set(2, grows.size(0) == 1 ? view(grows, Dims{grows.size(1)}) : sum_dim(grows, Dims{0}));
+}
+
+std::string linear_node(const Call& c) {
+    bool bias = c.in[2].defined();
+    switch (c.in[0].ndim()) {
+        case 1: return bias ? "ViewBackward0" : "SqueezeBackward4";
+        case 2: return bias ? "AddmmBackward0" : "MmBackward0";
+        default: return bias ? "ViewBackward0" : "UnsafeViewBackward0";
+    }
+}
+
+}  // namespace
+
+void gemm_into(const Tensor& out, const Tensor& a_, const Tensor& b_, double alpha, double beta) {
+    Layout la = layout_of(a_), lb = layout_of(b_);
+    Tensor a = a_, b = b_;
+    if (!la.fits) la = layout_of(a = as_contiguous(a_));
+    if (!lb.fits) lb = layout_of(b = as_contiguous(b_));
+    int64_t m = out.size(0), n = out.size(1), k = a.size(1);
+    dispatch<NumberTypes>(out.dtype(), "matmul", [&]<class T>() {
+        const T *pa = a.data<T>(), *pb = b.data<T>();
+        T* po = out.data<T>();
+        Unlocked unlocked(m * n * k / 8);
+        kernels::gemm<T>(la.trans, lb.trans, m, n, k, static_cast<T>(alpha), pa, la.lead, pb, lb.lead,
+                         static_cast<T>(beta), po, n);
+    });
+}
+
+}  // namespace ops
+
+void register_matmul(Table& table) {
+    using namespace ops;
+    table.add("mm(Tensor self, Tensor mat2) -> Tensor")
+        .doc("[m, k] times [k, n].\n\n>>> weft.mm(weft.ones(2, 3), weft.ones(3, 1))\n"
+             "tensor([[3.],\n        [3.]])")
+        .shape(mm_shape).kernel(mm_kernel).batch(Batch::SharedRhs).out_form()
+        .joint_grad(save_in(0) | save_in(1), mm_grad)
+        .samples({"f(T(2, 3), T(3, 4))", "f(T(1, 3), T(3, 1))", "f(T(0, 3), T(3, 2))",
+                  "f(T(3, 2).t(), T(4, 3).t())"});
+    table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
+        .doc("[b, m, k] times [b, k, n], batch by batch.")
+        .shape(bmm_shape).kernel(bmm_kernel).batch(Batch::Stack).out_form()
+        .grad(0, save_in(1), [](const Grad& g) { return bmm(g.grad(), mt(g.in(1))); })
+        .grad(1, save_in(0), [](const Grad& g) { return bmm(mt(g.in(0)), g.grad()); })
+        .samples({"f(T(2, 3, 4), T(2, 4, 2))", "f(T(1, 1, 1), T(1, 1, 1))",
+                  "f(T(2, 4, 3).transpose(1, 2), T(2, 4, 2))"});
+    table.add("mv(Tensor self, Tensor vec) -> Tensor")
+        .doc("[m, k] times [k].")
+        .shape(mv_shape).kernel(mv_kernel).batch(Batch::Stack).out_form()
+        .joint_grad(save_in(0) | save_in(1), [](Grad& g) {
+            if (g.needs(0)) g.set_product(0, row(g.grad()), row(g.in(1)));
+            if (g.needs(1)) g.set(1, mv(t(g.in(0)), g.grad()));
+        })
+        .samples({"f(T(2, 3), T(3))", "f(T(3, 2).t(), T(3))"});
+    table.add("dot(Tensor self, Tensor tensor) -> Tensor")
+        .doc("The sum of products of two 1-D tensors.")
+        .shape(dot_shape).kernel(dot_kernel).batch(Batch::Stack).out_form()
+        .grad(0, save_in(1), [](const Grad& g) { return g.grad() * g.in(1); })
+        .grad(1, save_in(0), [](const Grad& g) { return g.grad() * g.in(0); })
+        .samples({"f(T(3), T(3))", "f(T(0), T(0))"});
+    table.add("outer(Tensor self, Tensor vec2) -> Tensor")
+        .doc("[m] and [n] give [m, n].")
+        .body([](Call& c) {
+            WEFT_EXPECT(c.in[0].ndim() == 1 && c.in[1].ndim() == 1, Runtime, "outer",
+                        "two 1-D tensors",
+                        text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
+            c.set(column(c.in[0]) * c.in[1]);
+        })
+        .alias("ger").samples({"f(T(3), T(4))", "f(T(0), T(2))"});
+    table.add("matmul(Tensor self, Tensor other) -> Tensor")
+        .doc("The product of NumPy's `@`: 1-D operands are vectors, leading dimensions are batches "
+             "and broadcast.\n\n>>> weft.ones(5, 2, 3) @ weft.ones(3) \n"
+             "tensor([[3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.]])")
+        .body(matmul_body)
+        .samples({"f(T(3), T(3))", "f(T(2, 3), T(3))", "f(T(3), T(3, 2))", "f(T(2, 3), T(3, 4))",
+                  "f(T(5, 2, 3), T(3, 4))", "f(T(5, 2, 3), T(3))", "f(T(5, 1, 2, 3), T(4, 3, 2))",
+                  "f(T(3), T(2, 3, 4))", "f(T(2, 3), T(5, 3, 2))"});
+    table.add("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+        .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.")
+        .shape(addmm_shape).kernel(addmm_kernel).batch(Batch::SharedRhs).out_form().inplace()
+        .joint_grad(save_in(1) | save_in(2), addmm_grad)
+        .samples({"f(T(4), T(2, 3), T(3, 4))", "f(T(2, 4), T(2, 3), T(3, 4), beta=0.5, alpha=2)"});
+    table.add("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
+        .doc("input [..., in] times weight [out, in] transposed, plus bias [out].\n\n"
+             ">>> weft.linear(weft.ones(3), weft.ones(2, 3), weft.ones(2))\ntensor([4., 4.])")
+        .shape(linear_shape).kernel(linear_kernel).batch(Batch::SharedRhs).function_only()
+        .joint_grad(save_in(0) | save_in(1), linear_grad).node_name(linear_node)
+        .samples({"f(T(2, 3), T(4, 3), T(4))", "f(T(3), T(4, 3), T(4))", "f(T(5, 2, 3), T(4, 3))",
+                  "f(T(1, 3), T(4, 3), T(4))", "f(T(0, 3), T(4, 3), T(4))"});
+}
+
+}  // namespace weft

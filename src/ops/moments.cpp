@@ -1,0 +1,295 @@
+/// Variances, norms and logsumexp.
+#include <cmath>
+#include <limits>
+
+#include "base/function_ref.h"
+#include "ops/axes.h"
+#include "ops/pointwise.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+using kernels::Axis;
+
+const Function mean_dim{"mean.dim"}, vector_norm{"linalg_vector_norm"}, magnitude{"abs"},
+    amax{"amax"}, amin{"amin"}, logsumexp{"logsumexp"};
+const Function var{"var"}, standard_deviation{"std"};
+
+/// `t`, with 0 where `mask` holds.
+Tensor zero_where(const Tensor& mask, const Tensor& t) {
+    return where(mask, number(0, t.dtype()), t);
+}
+Tensor is_zero(const Tensor& t) { return eq(t, number(0, t.dtype())); }
+
+/// a / b, with 0 where b is 0. The divisor is replaced, not the quotient, so that derivatives of
+/// this are finite too.
+Tensor divided(const Tensor& a, const Tensor& b) {
+    Tensor zero = is_zero(b);
+    return zero_where(zero, a) / where(zero, number(1, b.dtype()), b);
+}
+
+// ---- variance: attributes (dim, correction, keepdim) ----
+
+double correction_of(const Value& correction) { return correction ? correction.as_double() : 1.0; }
+
+void variance_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    WEFT_EXPECT(is_floating(x.dtype()), Runtime, c.name(), "a floating dtype", name(x.dtype()),
+                "std and var only support floating point dtypes");
+    DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
+    c.add(Tensor::layout(x.dtype(), reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
+}
+
+template <bool Root>
+void variance_kernel(Call& c) {
+    Folded f = fold(c.in[0], dim_mask(c.name(), c.attr(0), c.in[0].ndim()));
+    const Tensor& out = c.out(0);
+    Unlocked unlocked(f.x.numel());
+    dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
+        T* y = out.data<T>();
+        kernels::var<T>(f.x.data<T>(), nullptr, y, correction_of(c.attr(1)), f.axis);
+        if constexpr (Root)
+            for (int64_t i = 0, n = f.axis.outer * f.axis.inner; i < n; ++i) y[i] = std::sqrt(y[i]);
+    });
+}
+
+/// `d`, the gradient of the variance, times d(var)/dx = 2 (x - mean) / (n - correction).
+Tensor variance_gradient(const Grad& g, const Tensor& d) {
+    Dims shape = g.in_shape(0);
+    Tensor x = g.in(0);
+    auto n = static_cast<double>(count_over(shape, dim_mask("var", g.attr(0), shape.size())));
+    double freedom = std::max(n - correction_of(g.attr(1)), 0.0);
+    Tensor scaled = n == 0 ? d : d * (2 / freedom);
+    return spread(scaled, g.attr(0), g.attr(2).as_bool(), shape) *
+           (x - mean_dim(x, g.attr(0), true));
+}
+
+Tensor deviation_gradient(const Grad& g) {
+    return variance_gradient(g, divided(g.grad(), g.out(0) * 2.0));
+}
+
+/// The result or results of a call with (dim, correction, keepdim).
+using Moments = void (*)(Call&, const Value&, const Value&, const Value&);
+
+void only_var(Call& c, const Value& dim, const Value& correction, const Value& keepdim) {
+    c.add(var(c.in[0], dim, correction, keepdim));
+}
+void only_std(Call& c, const Value& dim, const Value& correction, const Value& keepdim) {
+    c.add(standard_deviation(c.in[0], dim, correction, keepdim));
+}
+void var_and_mean(Call& c, const Value& dim, const Value& correction, const Value& keepdim) {
+    only_var(c, dim, correction, keepdim);
+    c.add(mean_dim(c.in[0], dim, keepdim));
+}
+void std_and_mean(Call& c, const Value& dim, const Value& correction, const Value& keepdim) {
+    only_std(c, dim, correction, keepdim);
+    c.add(mean_dim(c.in[0], dim, keepdim));
+}
+
+/// The older signatures, with a bool for the correction: 1 or 0.
+template <Moments Run>
+void add_unbiased(Table& t, const std::string& name, const std::string& result) {
+    t.add(name + ".unbiased(Tensor self, bool unbiased) -> " + result)
+        .doc("`unbiased` is correction=1, otherwise 0.")
+        .body([](Call& c) { Run(c, Value(), c.attr(0).as_int(), false); })
+        .samples({"f(T(2, 3), False)", "f(T(5), unbiased=True)"});
+    t.add(name + ".dim(Tensor self, int[]? dim, bool unbiased, bool keepdim=False) -> " + result)
+        .doc("`unbiased` is correction=1, otherwise 0.")
+        .body([](Call& c) { Run(c, c.attr(0), c.attr(1).as_int(), c.attr(2)); })
+        .samples({"f(T(2, 3), 0, False)", "f(T(2, 3), 1, True, keepdim=True)"});
+}
+
+template <Moments Run>
+void add_with_mean(Table& t, const std::string& name) {
+    t.add(name +
+          "(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+          "(Tensor, Tensor)")
+        .doc(text("The ", name.substr(0, 3), " over `dim` and the mean, as a pair."))
+        .body([](Call& c) { Run(c, c.attr(0), c.attr(1), c.attr(2)); })
+        .samples({"f(T(2, 3))", "f(T(4, 3), 0, correction=0, keepdim=True)"});
+    add_unbiased<Run>(t, name, "(Tensor, Tensor)");
+}
+
+void register_variance(Table& t) {
+    const std::vector<std::string> samples = {
+        "f(T(2, 3))", "f(T(3, 4), 0)", "f(T(2, 3, 4), (0, 2), correction=0)",
+        "f(T(5), dim=-1, keepdim=True, correction=2)", "f(T(0, 3))"};
+    t.add("var(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+          "Tensor")
+        .doc("The variance over `dim` (None or empty: all), divided by n - correction (None: 1).\n"
+             "RuntimeError for integers.\n\n"
+             ">>> weft.var(weft.tensor([1., 3.]))\n"
+             "tensor(2.)")
+        .shape(variance_shape).kernel(variance_kernel<false>)
+        .grad(0, save_in(0), [](const Grad& g) { return variance_gradient(g, g.grad()); })
+        .samples(samples);
+    add_unbiased<only_var>(t, "var", "Tensor");
+    t.add("std(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+          "Tensor")
+        .doc("The standard deviation: the square root of var().")
+        .shape(variance_shape).kernel(variance_kernel<true>)
+        .grad(0, save_in(0) | save_out(0), deviation_gradient)
+        .samples(samples);
+    add_unbiased<only_std>(t, "std", "Tensor");
+    add_with_mean<var_and_mean>(t, "var_mean");
+    add_with_mean<std_and_mean>(t, "std_mean");
+}
+
+// ---- norms: attributes (ord, dim, keepdim, dtype) ----
+
+void norm_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    const char* who = "linalg.vector_norm";
+    DType dtype = dtype_or_own(c.attr(3), x);
+    WEFT_EXPECT(is_floating(x.dtype()), Runtime, who, "a floating point tensor as input",
+                name(x.dtype()));
+    WEFT_EXPECT(is_floating(dtype), Runtime, who, "a floating dtype", name(dtype));
+    DimMask mask = dim_mask(who, c.attr(1), x.ndim());
+    double ord = c.attr(0).as_double();
+    if (ord < 0 || ord == std::numeric_limits<double>::infinity())
+        WEFT_EXPECT(
+            count_over(x.shape(), mask) > 0, Runtime, who, "elements to reduce",
+            text("shape ", to_string(x.shape()), " (cannot compute the ", ord,
+                 " norm on an empty tensor because the operation does not have an identity)"));
+    c.add(Tensor::layout(dtype, reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
+}
+
+void norm2_step(const Tensor& from, const Tensor& to, Axis axis) {
+    Unlocked unlocked(from.numel());
+    dispatch<FloatingTypes>(from.dtype(), "norm", [&]<class T>() {
+        kernels::norm2(from.data<T>(), to.data<T>(), axis);
+    });
+}
+
+/// Orders other than 2, from other ops.
+Tensor general_norm(const Tensor& x, double ord, const Value& dim, const Value& keepdim) {
+    ModeGuard no_graph(0, kGradMode);
+    constexpr double inf = std::numeric_limits<double>::infinity();
+    if (ord == 0) return sum_dim(ne(x, number(0, x.dtype())), dim, keepdim, x.dtype());
+    Tensor a = magnitude(x);
+    if (ord == 1) return sum_dim(a, dim, keepdim);
+    if (ord == inf) return amax(a, dim, keepdim);
+    if (ord == -inf) return amin(a, dim, keepdim);
+    Tensor total = sum_dim(pow(a, number(ord, x.dtype())), dim, keepdim);
+    return pow(total, number(1 / ord, x.dtype()));
+}
+
+void norm_kernel(Call& c) {
+    Tensor x = in_dtype(c.in[0], c.out(0).dtype());
+    double ord = c.attr(0).as_double();
+    if (ord == 2) return reduce(x, dim_mask(c.name(), c.attr(1), x.ndim()), c.out(0), norm2_step);
+    copy_into(c.out(0), general_norm(x, ord, c.attr(1), c.attr(2)));
+}
+
+/// d(norm)/dx = sign(x) |x|^(p-1) / norm^(p-1); 0 where the norm is 0 or, below p = 1, where x is.
+Tensor power_norm_gradient(const Tensor& x, const Tensor& r, const Tensor& d, double ord,
+                           FunctionRef<Tensor(const Tensor&)> spread_over) {
+    auto raised = [](const Tensor& t, double p) { return pow(t, number(p, t.dtype())); };
+    if (ord < 1)
+        return zero_where(is_zero(x), sign(x) * raised(magnitude(x), ord - 1)) *
+               spread_over(d * raised(r, 1 - ord));
+    Tensor scale = spread_over(divided(d, raised(r, ord - 1)));
+    if (ord < 2) return sign(x) * raised(magnitude(x), ord - 1) * scale;
+    return x * raised(magnitude(x), ord - 2) * scale;
+}
+
+Tensor norm_gradient(const Grad& g) {
+    Dims shape = g.in_shape(0);
+    Tensor x = cast(g.in(0), g.out_dtype(0)), r = g.out(0);
+    double ord = g.attr(0).as_double();
+    auto spread_over = [&](const Tensor& t) {
+        return spread(t, g.attr(1), g.attr(2).as_bool(), shape);
+    };
+    if (ord == 0) return {};
+    if (ord == 1) return sign(x) * spread_over(g.grad());
+    if (ord == 2) return x * spread_over(divided(g.grad(), r));
+    if (std::isinf(ord)) {
+        Tensor hits = as_dtype(eq(magnitude(x), spread_over(r)), x.dtype());
+        return sign(x) * spread_over(g.grad()) * (hits / sum_dim(hits, g.attr(1), true));
+    }
+    return power_norm_gradient(x, r, g.grad(), ord, spread_over);
+}
+
+Value text_order(const Value& p) {
+    const std::string& s = p.as_text();
+    WEFT_EXPECT(s == "fro", Value, "norm", "a number or 'fro'", text("p='", s, "'"),
+                "the nuclear norm is linalg.svdvals(x).sum()");
+    return 2;
+}
+
+void register_norms(Table& t) {
+    t.add("linalg_vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, "
+          "dtype? dtype=None) -> Tensor")
+        .doc("sum(|x|^ord)^(1/ord) over `dim`; ord 0 counts nonzeros, inf and -inf take the\n"
+             "largest and smallest |x|. RuntimeError for integers.")
+        .shape(norm_shape).kernel(norm_kernel).internal()
+        .grad(0, save_in(0) | save_out(0), norm_gradient)
+        .samples({"f(T(2, 3))", "f(T(2, 3), 1, 0)", "f(T(2, 3), 3, (0, 1), True)", "f(T(5), 1.5)",
+                  "f(T(4), 0.5)", "f(T(2, 3), float('inf'), 1)", "f(T(5), -float('inf'))",
+                  "f(T())"});
+    t.add("norm(Tensor self, Scalar? p=None, int[]? dim=None, bool keepdim=False, *, dtype? "
+          "dtype=None) -> Tensor")
+        .doc("The p-norm over `dim` of the elements (None: p = 2; no matrix norms),\n"
+             "differentiable with subgradient 0 at 0.\n\n"
+             ">>> weft.norm(weft.tensor([3., 4.]))\n"
+             "tensor(5.)")
+        .body([](Call& c) {
+            Value p = c.attr(0) ? c.attr(0) : Value(2);
+            c.set(vector_norm(c.in[0], p, c.attr(1), c.attr(2), c.attr(3)));
+        })
+        .samples({"f(T(2, 3))", "f(T(2, 3), 2, 1)", "f(T(2, 3), p=1, dim=0, keepdim=True)"});
+    t.add("norm.text(Tensor self, str p, int[]? dim=None, bool keepdim=False, *, dtype? "
+          "dtype=None) -> Tensor")
+        .doc("p='fro' is p=2.")
+        .body([](Call& c) {
+            c.set(vector_norm(c.in[0], text_order(c.attr(0)), c.attr(1), c.attr(2), c.attr(3)));
+        })
+        .samples({"f(T(2, 3), 'fro')", "f(T(2, 3), p='fro', dim=1)"});
+}
+
+// ---- logsumexp ----
+
+void logsumexp_step(const Tensor& from, const Tensor& to, Axis axis) {
+    Unlocked unlocked(8 * from.numel());
+    dispatch<FloatingTypes>(from.dtype(), "logsumexp", [&]<class T>() {
+        kernels::logsumexp(from.data<T>(), to.data<T>(), axis);
+    });
+}
+
+void register_logsumexp(Table& t) {
+    t.add("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor")
+        .doc("log(sum(exp(x))) over `dim`, without overflow; -inf for an empty dim. Integers\n"
+             "become floating.\n\n"
+             ">>> weft.logsumexp(weft.zeros(2), 0)\n"
+             "tensor(0.6931)")
+        .shape([](Call& c) {
+            const Tensor& x = c.in[0];
+            DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
+            c.add(Tensor::layout(is_floating(x.dtype()) ? x.dtype() : default_dtype,
+                                 reduced_shape(x.shape(), mask, c.attr(1).as_bool())));
+        })
+        .kernel([](Call& c) {
+            Tensor x = in_dtype(c.in[0], c.out(0).dtype());
+            reduce(x, dim_mask(c.name(), c.attr(0), x.ndim()), c.out(0), logsumexp_step);
+        })
+        .grad(0, save_in(0) | save_out(0),
+              [](const Grad& g) {
+                  Dims shape = g.in_shape(0);
+                  bool keepdim = g.attr(1).as_bool();
+                  return spread(g.grad(), g.attr(0), keepdim, shape) *
+                         exp(g.in(0) - spread(g.out(0), g.attr(0), keepdim, shape));
+              })
+        .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3), (0, 1))",
+                  "f(T(), 0)", "f(T(0, 3), 0)"});
+}
+
+}  // namespace
+
+void register_moments(Table& t) {
+    register_variance(t);
+    register_norms(t);
+    register_logsumexp(t);
+}
+
+}  // namespace weft

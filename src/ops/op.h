@@ -1,0 +1,237 @@
+/// The op record: everything the rest of weft knows about an op, in one place.
+///
+/// A record is written once, in the file of its family (`unary.cpp`, `shape.cpp`, ...), with the
+/// builder at the end of this file. Bindings, methods, in-place and out= forms, stubs, docs and the
+/// laws of tests/test_every_op.py are loops over the table.
+///
+/// Reading guide: Param and Op (the record), Call (one execution, what shape rules and kernels
+/// see), Grad (what a gradient rule may see), OpBuilder (how a record is written).
+#pragma once
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "ops/value.h"
+
+namespace weft {
+
+struct Op;
+struct Call;
+class Grad;
+
+struct Param {
+    enum class Kind : uint8_t {
+        Tensor, Tensors,                       // inputs
+        Int, Ints, Float, Bool, Scalar, DType, Text,  // attributes
+    };
+    std::string name;
+    Kind kind;
+    bool optional = false;      ///< `?`: None is accepted
+    bool keyword_only = false;  ///< after `*`
+    bool has_default = false;
+    Value fallback;             ///< the default of an attribute; an input's default is None
+    int slot = 0;               ///< index among the inputs or among the attributes
+    bool is_input() const { return kind == Kind::Tensor || kind == Kind::Tensors; }
+};
+
+/// How calls of the op merge when they are batched.
+enum class Batch : uint8_t {
+    None,        ///< one by one
+    Pointwise,   ///< concatenate flat
+    Rows,        ///< concatenate along leading dims; the last dim(s) belong together
+    SharedRhs,   ///< a product: rows of the first input against shared other inputs
+    Stack,       ///< stack equal shapes
+};
+
+/// Bits that name inputs and outputs in a gradient's list of saved values.
+using SaveMask = uint32_t;
+constexpr SaveMask save_in(int i) { return SaveMask{1} << i; }
+constexpr SaveMask save_out(int k) { return SaveMask{1} << (16 + k); }
+
+/// d(loss)/d(one input), an expression over ops. Never sums, un-broadcasts, casts or validates:
+/// the engine does. An undefined result means zero.
+using GradRule = Tensor (*)(const Grad&);
+/// The same for several inputs at once, where one kernel gives them all: `g.set(i, value)`.
+using JointRule = void (*)(Grad&);
+
+struct Op {
+    std::string name;      ///< unique: "sum.dim"
+    std::string public_name;  ///< what Python calls it: "sum"
+    std::string schema;
+    std::string doc;
+    std::vector<Param> params;
+    std::vector<Value> defaults;     ///< of the attributes, in slot order
+    int inputs = 0;                  ///< tensor parameters
+    int outputs = 1;                 ///< -1: as many as the shape rule says
+    std::vector<std::string> output_names;  ///< "values", "indices": given in the schema or empty
+
+    void (*shape)(Call&) = nullptr;  ///< lays out c.out (dtype, sizes, strides), reads no data
+    void (*kernel)(Call&) = nullptr; ///< fills c.out
+    void (*body)(Call&) = nullptr;   ///< composite: the whole op, written from others
+
+    std::vector<GradRule> grads;     ///< by input; null: not differentiable
+    std::vector<SaveMask> saves;     ///< what each of them reads
+    JointRule joint = nullptr;
+    SaveMask joint_saves = 0;
+    bool keep_shapes = false;        ///< gradient rules ask for layouts, of any input
+    uint32_t constant_outputs = 0;   ///< mask of outputs that carry no gradient (indices)
+    std::string (*backward_name)(const Call&) = nullptr;
+    std::string node_name;           ///< "MulBackward0"
+
+    Batch batch = Batch::None;
+    bool view = false;               ///< outputs are views of input 0
+    bool strided_output = false;     ///< the kernel writes any layout, also over its own input
+    bool factory = false;            ///< makes tensors: takes requires_grad and device too
+    bool random = false;             ///< draws from the generator
+    bool function = true;            ///< weft.name exists
+    bool method = true;              ///< Tensor.name exists
+    bool inplace = false;            ///< name_ exists
+    bool out_form = false;           ///< name(..., out=) exists
+    bool number_self = false;        ///< as a function, input 0 may be a Python number
+    std::vector<std::string> samples;    ///< calls, as Python text; see tests/test_every_op.py
+    std::vector<std::string> aliases;    ///< further public names
+    std::source_location where;
+
+    bool differentiable() const { return joint || !grads.empty(); }
+    SaveMask saves_for(int input) const {
+        if (joint) return joint_saves;
+        return input < static_cast<int>(saves.size()) ? saves[input] : 0;
+    }
+    bool differentiable(int input) const {
+        return joint || (input < static_cast<int>(grads.size()) && grads[input]);
+    }
+};
+
+/// One execution of an op, on the stack of whoever asked for it.
+struct Call {
+    explicit Call(const Op& op) : op(&op) {}
+    Call(const Op& op, const Tensor* in, int inputs, const Value* attrs)
+        : op(&op), in(in), inputs(inputs), attrs(attrs) {}
+
+    const Op* op;
+    const Tensor* in = nullptr;    ///< optional inputs may be undefined
+    int inputs = 0;
+    const Value* attrs = nullptr;
+    Tensor dest;                   ///< in-place and out= forms: where the result goes
+    bool in_place = false;         ///< dest is input 0
+    int outputs = 0;
+    int64_t view_offset = 0;       ///< op.view: elements after input 0's first one (output 0)
+
+    const Value& attr(int i) const { return attrs[i]; }
+    const char* name() const { return op->public_name.c_str(); }
+    Tensor& out(int k) { return many_ ? many_->out[k] : few_[k]; }
+    const Tensor& out(int k) const { return many_ ? many_->out[k] : few_[k]; }
+    /// Shape rules: adds an output.
+    void add(Tensor t) {
+        if (outputs == kFew && !many_) {
+            many_ = std::make_unique<Many>();
+            for (int k = 0; k < kFew; ++k) many_->out.push_back(std::move(few_[k]));
+        }
+        if (many_) many_->out.push_back(std::move(t));
+        else few_[outputs] = std::move(t);
+        ++outputs;
+    }
+    void add_view(Tensor t, int64_t offset) {
+        if (op->outputs < 0) {
+            if (!many_) many_ = std::make_unique<Many>();
+            many_->offsets.push_back(offset);
+        }
+        view_offset = offset;
+        add(std::move(t));
+    }
+    int64_t offset_of_view(int k) const { return many_ ? many_->offsets[k] : view_offset; }
+    /// Composite bodies: the one result.
+    void set(Tensor t) {
+        outputs = 1;
+        out(0) = std::move(t);
+    }
+
+private:
+    static constexpr int kFew = 3;
+    struct Many {
+        std::vector<Tensor> out;
+        std::vector<int64_t> offsets;
+    };
+    Tensor few_[kFew];
+    std::unique_ptr<Many> many_;
+};
+
+/// What a gradient rule may see: the incoming gradients, what its record declared as saved, the
+/// attributes, and the shapes. The layer of the graph fills it in (autograd/record.cpp).
+class Grad {
+public:
+    virtual ~Grad() = default;
+    /// Gradient of output k; undefined if nothing flowed there (then it counts as zero).
+    const Tensor& grad(int k = 0) const { return grads_[k]; }
+    /// The same, zeros instead of undefined.
+    Tensor grad_or_zeros(int k) const;
+    Tensor in(int i) const { return saved(i); }
+    Tensor out(int k) const { return saved(16 + k); }
+    const Value& attr(int i) const { return attrs_[i]; }
+    /// Whether input i wants a gradient.
+    bool needs(int i) const { return needs_ >> i & 1; }
+    /// Sizes of input i: always for those that need a gradient, for others with `keep_shapes`.
+    virtual Dims in_shape(int i) const = 0;
+    /// With `keep_shapes`: the strides of input i, then its offset in its storage.
+    virtual Dims in_layout(int i) const = 0;
+    virtual Dims out_shape(int k) const = 0;
+    virtual DType out_dtype(int k) const = 0;
+    virtual int inputs() const = 0;
+    /// Joint rules: the gradient of input i.
+    virtual void set(int i, Tensor value) = 0;
+    /// Joint rules: the gradient of input i is a^T b, with a [r, m] and b [r, n]. The engine adds
+    /// such products into one buffer instead of making each (Note [Sums of products]).
+    virtual void set_product(int i, const Tensor& a, const Tensor& b) = 0;
+
+protected:
+    virtual Tensor saved(int bit) const = 0;
+    const Op* op_ = nullptr;
+    Tensor* grads_ = nullptr;
+    const Value* attrs_ = nullptr;
+    uint64_t needs_ = 0;
+};
+
+/// Writes one record: `table.add("tanh(Tensor self) -> Tensor").doc(...).shape(...).kernel(...)`.
+class OpBuilder {
+public:
+    explicit OpBuilder(Op& op) : op_(op) {}
+    OpBuilder& doc(std::string text) { op_.doc = std::move(text); return *this; }
+    OpBuilder& shape(void (*rule)(Call&)) { op_.shape = rule; return *this; }
+    OpBuilder& kernel(void (*run)(Call&)) { op_.kernel = run; return *this; }
+    OpBuilder& body(void (*run)(Call&)) { op_.body = run; return *this; }
+    /// The gradient of input `i`; `saved` is all that the rule reads.
+    OpBuilder& grad(int i, SaveMask saved, GradRule rule);
+    OpBuilder& joint_grad(SaveMask saved, JointRule rule) {
+        op_.joint = rule;
+        op_.joint_saves = saved;
+        return *this;
+    }
+    OpBuilder& keep_shapes() { op_.keep_shapes = true; return *this; }
+    OpBuilder& constant_output(int k) { op_.constant_outputs |= 1u << k; return *this; }
+    OpBuilder& node_name(std::string name) { op_.node_name = std::move(name); return *this; }
+    /// A name that depends on the call, where PyTorch's does.
+    OpBuilder& node_name(std::string (*name)(const Call&)) { op_.backward_name = name; return *this; }
+    OpBuilder& batch(Batch rule) { op_.batch = rule; return *this; }
+    OpBuilder& view() { op_.view = true; return *this; }
+    OpBuilder& strided_output() { op_.strided_output = true; return *this; }
+    OpBuilder& factory() { op_.factory = true; op_.method = false; return *this; }
+    OpBuilder& random() { op_.random = true; return *this; }
+    OpBuilder& inplace() { op_.inplace = true; return *this; }
+    OpBuilder& out_form() { op_.out_form = true; return *this; }
+    OpBuilder& number_self() { op_.number_self = true; return *this; }
+    OpBuilder& method_only() { op_.function = false; return *this; }
+    OpBuilder& function_only() { op_.method = false; return *this; }
+    /// Neither a function nor a method: used by gradient rules and by the Python package as
+    /// `weft._C.ops.name`.
+    OpBuilder& internal() { op_.function = op_.method = false; return *this; }
+    OpBuilder& alias(std::string name) { op_.aliases.push_back(std::move(name)); return *this; }
+    /// Calls as Python text. T(*sizes, lo=-2, hi=2) is a float tensor, I(*sizes, high=5) int64,
+    /// B(*sizes) bool, `f` the op itself.
+    OpBuilder& samples(std::vector<std::string> calls) { op_.samples = std::move(calls); return *this; }
+
+private:
+    Op& op_;
+};
+
+}  // namespace weft

@@ -1,0 +1,141 @@
+#include "ops/pointwise.h"
+
+#include "base/lock.h"
+#include "base/parallel.h"
+#include "kernels/strided.h"
+#include "ops/shape.h"
+
+namespace weft::ops {
+namespace {
+
+/// Elements per parallel piece: below it a second thread costs more than it saves.
+constexpr int64_t kGrain = 32768;
+
+struct Typed {
+    DType type = DType::Bool;
+    bool any = false;
+    void join(DType t) {
+        type = any ? promote(type, t) : t;
+        any = true;
+    }
+};
+
+Typed combine(Typed high, Typed low) {
+    if (!high.any) return low;
+    if (low.any && category(low.type) > category(high.type)) high.join(low.type);
+    return high;
+}
+
+template <int N>
+void run_strided(kernels::MapLoop loop, const void* f, const Tensor& out, const Tensor* in) {
+    char* base[N];
+    base[0] = out.bytes();
+    for (int k = 1; k < N; ++k) base[k] = in[k - 1].bytes();
+    auto stride_of = [&](int k, int d) -> int64_t {
+        const Tensor& t = k == 0 ? out : in[k - 1];
+        int axis = d - (out.ndim() - t.ndim());
+        if (axis < 0 || t.size(axis) == 1) return 0;
+        return t.stride(axis) * item_size(t.dtype());
+    };
+    kernels::StridedPlan<N> plan(out.shape(), stride_of);
+    Unlocked unlocked(plan.count);
+    parallel_for(plan.count, kGrain, [&](int64_t begin, int64_t end) {
+        plan.run(base, begin, end,
+                 [&](char* const* p, const int64_t* s, int64_t n) { loop(f, p, s, n); });
+    });
+}
+
+}  // namespace
+
+DType promoted(const Tensor* in, int inputs) {
+    Typed dimensioned, scalars, numbers;
+    for (int i = 0; i < inputs; ++i) {
+        const Tensor& t = in[i];
+        if (!t.defined()) continue;
+        if (t.has(kWrapped))
+            numbers.join(is_floating(t.dtype()) ? default_dtype : t.dtype());
+        else
+            (t.ndim() ? dimensioned : scalars).join(t.dtype());
+    }
+    return combine(dimensioned, combine(scalars, numbers)).type;
+}
+
+namespace {
+
+bool same_dims(const TensorImpl* a, const TensorImpl* b) {
+    if (a->ndim != b->ndim) return false;
+    for (int d = 0; d < a->ndim; ++d)
+        if (a->dims[d] != b->dims[d]) return false;
+    return true;
+}
+
+void broadcast_layout(Call& c, DType dtype) {
+    Dims shape(c.in[0].shape());
+    for (int i = 1; i < c.inputs; ++i) shape = broadcast(c.name(), shape, c.in[i].shape());
+    // The first operand that has the result's shape gives it its order in memory.
+    for (int i = 0; i < c.inputs; ++i)
+        if (equal(c.in[i].shape(), shape)) return c.add(preserved_layout(c.in[i], dtype));
+    c.add(Tensor::layout(dtype, shape));
+}
+
+}  // namespace
+
+void pointwise_layout(Call& c, DType dtype) {
+    const Tensor& first = c.in[0];
+    bool alike = true;
+    for (int i = 1; i < c.inputs; ++i) alike &= same_dims(first.impl(), c.in[i].impl());
+    if (!alike) {
+        // a number or a 0-d operand leaves the layout to the other one
+        if (c.inputs == 2 && c.in[1].ndim() == 0 && first.contiguous())
+            return c.add(Tensor::layout_like(first, dtype));
+        if (c.inputs == 2 && first.ndim() == 0 && c.in[1].contiguous())
+            return c.add(Tensor::layout_like(c.in[1], dtype));
+        return broadcast_layout(c, dtype);
+    }
+    if (first.contiguous()) return c.add(Tensor::layout_like(first, dtype));
+    c.add(preserved_layout(first, dtype));
+}
+
+void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tensor* in, int inputs) {
+    int64_t n = out.numel();
+    bool flat = out.contiguous();
+    char* p[4] = {out.bytes()};
+    int64_t s[4] = {item_size(out.dtype())};
+    for (int i = 0; i < inputs; ++i) {
+        p[i + 1] = in[i].bytes();
+        s[i + 1] = in[i].numel() == 1 ? 0 : item_size(in[i].dtype());
+        flat &= in[i].numel() == 1 || (in[i].contiguous() && in[i].numel() == n);
+    }
+    if (flat) [[likely]] {
+        if (n <= kGrain) {
+            loop(f, p, s, n);
+            return;
+        }
+        Unlocked unlocked(n);
+        parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+            char* at[4];
+            for (int k = 0; k <= inputs; ++k) at[k] = p[k] + begin * s[k];
+            loop(f, at, s, end - begin);
+        });
+        return;
+    }
+    if (n == 0) return;
+    switch (inputs) {
+        case 1: return run_strided<2>(loop, f, out, in);
+        case 2: return run_strided<3>(loop, f, out, in);
+        default: return run_strided<4>(loop, f, out, in);
+    }
+}
+
+void run_map_as(DType dtype, kernels::MapLoop loop, const void* f, Call& c, int inputs) {
+    bool ready = true;
+    for (int i = 0; i < inputs; ++i) ready &= c.in[i].dtype() == dtype;
+    if (ready) [[likely]]
+        return run_map(loop, f, c.out(0), c.in, inputs);
+    Tensor converted[3];
+    for (int i = 0; i < inputs; ++i)
+        converted[i] = c.in[i].dtype() == dtype ? c.in[i] : as_dtype(c.in[i], dtype);
+    run_map(loop, f, c.out(0), converted, inputs);
+}
+
+}  // namespace weft::ops

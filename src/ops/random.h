@@ -1,0 +1,29 @@
+/// The process's random numbers. Draws happen under the core lock (Note [One lock] in base/ref.h).
+#pragma once
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "kernels/random.h"
+
+namespace weft::ops {
+
+/// The generator that ops draw from: the default one, unless a GeneratorScope names another.
+kernels::Generator& generator();
+kernels::Generator& default_generator();
+
+/// Makes ops of this thread draw from another generator (`generator=` in Python).
+class GeneratorScope {
+public:
+    explicit GeneratorScope(kernels::Generator& generator);
+    ~GeneratorScope();
+    GeneratorScope(const GeneratorScope&) = delete;
+
+private:
+    kernels::Generator* before_;
+};
+
+/// A seed from the system's randomness, for `seed()`.
+uint64_t entropy_seed();
+
+}  // namespace weft::ops

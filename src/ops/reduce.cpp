@@ -1,0 +1,277 @@
+/// Sums, means, products, any and all, and the view that undoes a reduction's shape.
+#include "ops/axes.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+using kernels::Axis;
+
+const Function shift{"_shift"}, cumprod{"cumprod"};
+
+struct Sum {
+    template <class T, class Out>
+    static void run(const T* x, Out* y, Axis axis) {
+        if constexpr (std::is_same_v<Out, bool>) kernels::any(x, y, axis);
+        else kernels::sum(x, y, axis);
+    }
+};
+struct Prod {
+    template <class T, class Out>
+    static void run(const T* x, Out* y, Axis axis) {
+        if constexpr (std::is_same_v<Out, bool>) kernels::all(x, y, axis);
+        else kernels::prod(x, y, axis);
+    }
+};
+
+/// One step of a sum-like reduction; the result dtype is int64 for integers and bools, and bool
+/// only where that was asked for.
+template <class Kernel>
+void step(const Tensor& from, const Tensor& to, Axis axis) {
+    Unlocked unlocked(from.numel());
+    dispatch<AllTypes>(from.dtype(), "sum", [&]<class T>() {
+        if (to.dtype() == DType::Bool) Kernel::run(from.data<T>(), to.data<bool>(), axis);
+        else Kernel::run(from.data<T>(), to.data<kernels::SumOf<T>>(), axis);
+    });
+}
+
+void mean_step(const Tensor& from, const Tensor& to, Axis axis) {
+    Unlocked unlocked(from.numel());
+    dispatch<FloatingTypes>(from.dtype(), "mean", [&]<class T>() {
+        kernels::mean(from.data<T>(), to.data<T>(), axis);
+    });
+}
+
+template <bool All>
+void truth_step(const Tensor& from, const Tensor& to, Axis axis) {
+    Unlocked unlocked(from.numel());
+    dispatch<AllTypes>(from.dtype(), All ? "all" : "any", [&]<class T>() {
+        if constexpr (All) kernels::all(from.data<T>(), to.data<bool>(), axis);
+        else kernels::any(from.data<T>(), to.data<bool>(), axis);
+    });
+}
+
+void add_reduced(Call& c, DType dtype, DimMask mask, bool keepdim) {
+    const Tensor& x = c.in[0];
+    if (mask == every_dim(x.ndim()) && !keepdim) return c.add(Tensor::layout(dtype, DimSpan()));
+    c.add(Tensor::layout(dtype, reduced_shape(x.shape(), mask, keepdim)));
+}
+
+/// Integers and bools are summed in int64.
+DType sum_dtype(const Tensor& x, const Value& dtype) {
+    return dtype.as_dtype(is_floating(x.dtype()) ? x.dtype() : DType::Int64);
+}
+
+DType mean_dtype(const Tensor& x, const Value& dtype) {
+    DType t = dtype_or_own(dtype, x);
+    WEFT_EXPECT(is_floating(t), Runtime, "mean", "a floating dtype",
+                text(name(t), dtype ? " (as dtype=)" : " (could not infer output dtype)"),
+                "pass dtype=torch.float32");
+    return t;
+}
+
+/// What is summed: the input, converted first if a dtype asks for it.
+Tensor summand(const Tensor& x, const Value& dtype) {
+    if (dtype.none() || dtype.as_dtype() == DType::Bool) return x;
+    return in_dtype(x, dtype.as_dtype());
+}
+
+template <ReduceStep Step>
+void full_kernel(Call& c) {
+    reduce(summand(c.in[0], c.attr(0)), every_dim(c.in[0].ndim()), c.out(0), Step);
+}
+
+/// Overloads with (dim, keepdim, dtype).
+template <ReduceStep Step>
+void dim_kernel(Call& c) {
+    reduce(summand(c.in[0], c.attr(2)), dim_mask(c.name(), c.attr(0), c.in[0].ndim()), c.out(0),
+           Step);
+}
+
+template <DType (*Dtype)(const Tensor&, const Value&)>
+void full_shape(Call& c) {
+    c.add(Tensor::layout(Dtype(c.in[0], c.attr(0)), DimSpan()));
+}
+
+template <DType (*Dtype)(const Tensor&, const Value&)>
+void dim_shape(Call& c) {
+    DType dtype = Dtype(c.in[0], c.attr(2));
+    add_reduced(c, dtype, dim_mask(c.name(), c.attr(0), c.in[0].ndim()), c.attr(1).as_bool());
+}
+
+Tensor spread_full(const Grad& g, const Tensor& t) {
+    return spread(t, Value(), false, g.in_shape(0));
+}
+/// For overloads whose attributes begin with (dim, keepdim).
+Tensor spread_dims(const Grad& g, const Tensor& t) {
+    return spread(t, g.attr(0), g.attr(1).as_bool(), g.in_shape(0));
+}
+
+/// Nothing receives the gradient of an empty mean, but its own derivative must stay finite.
+double divisor(int64_t count) { return static_cast<double>(std::max<int64_t>(count, 1)); }
+
+Tensor mean_gradient(const Grad& g) {
+    double count = divisor(count_over(g.in_shape(0), ~DimMask{0}));
+    return spread_full(g, g.grad() / count);
+}
+Tensor mean_dim_gradient(const Grad& g) {
+    Dims shape = g.in_shape(0);
+    double count = divisor(count_over(shape, dim_mask("mean", g.attr(0), shape.size())));
+    return spread_dims(g, g.grad() / count);
+}
+
+void register_sums(Table& t) {
+    t.add("sum(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .doc("The sum of all elements, converted to `dtype` first; integers and bools are summed\n"
+             "in int64. 0 if there are none.\n\n"
+             ">>> weft.sum(weft.tensor([1., 2.]))\n"
+             "tensor(3.)")
+        .shape(full_shape<sum_dtype>).kernel(full_kernel<step<Sum>>)
+        .grad(0, 0, [](const Grad& g) { return spread_full(g, g.grad()); })
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
+    t.add("sum.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+        .doc("The sum over `dim` (None or empty: all). IndexError for a dim out of range.")
+        .shape(dim_shape<sum_dtype>).kernel(dim_kernel<step<Sum>>).node_name("SumBackward1")
+        .grad(0, 0, [](const Grad& g) { return spread_dims(g, g.grad()); })
+        .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
+                  "f(T(), 0)", "f(T(0, 3), 0)", "f(T(2, 3), None)", "f(T(2, 3), [])"});
+    t.add("mean(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .doc("The mean of all elements; NaN if there are none. RuntimeError for integers and\n"
+             "bools.\n\n"
+             ">>> weft.mean(weft.tensor([1., 2.]))\n"
+             "tensor(1.5000)")
+        .shape(full_shape<mean_dtype>).kernel(full_kernel<mean_step>)
+        .grad(0, 0, mean_gradient)
+        .samples({"f(T(2, 3))", "f(T())"});
+    t.add("mean.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+        .doc("The mean over `dim` (None or empty: all).")
+        .shape(dim_shape<mean_dtype>).kernel(dim_kernel<mean_step>).node_name("MeanBackward1")
+        .grad(0, 0, mean_dim_gradient)
+        .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
+                  "f(T(), 0)", "f(T(2, 0), 0)"});
+}
+
+/// d(prod)/d(x[i]) is the product of the others, taken as what stands before times what stands
+/// after, so that zeros need no division and the expression can be differentiated again.
+Tensor product_of_others(const Tensor& x, int64_t dim) {
+    auto before = [&](const Tensor& t) { return shift(cumprod(t, dim), dim, 1.0, false); };
+    Dims dims{dim};
+    return before(x) * flip(before(flip(x, dims)), dims);
+}
+
+Tensor prod_gradient(const Grad& g) {
+    Dims shape = g.in_shape(0);
+    Tensor x = cast(g.in(0), g.out_dtype(0));
+    Tensor flat = shape.size() == 1 ? x : reshape(x, Dims{-1});
+    Tensor d = g.grad() * product_of_others(flat, 0);
+    return shape.size() == 1 ? d : reshape(d, shape);
+}
+Tensor prod_dim_gradient(const Grad& g) {
+    Tensor x = cast(g.in(0), g.out_dtype(0));
+    return spread_dims(g, g.grad()) * product_of_others(x, g.attr(0).as_int());
+}
+
+void register_products(Table& t) {
+    t.add("prod(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .doc("The product of all elements; integers and bools in int64. 1 if there are none.\n\n"
+             ">>> weft.prod(weft.tensor([2., 3.]))\n"
+             "tensor(6.)")
+        .shape(full_shape<sum_dtype>).kernel(full_kernel<step<Prod>>)
+        .grad(0, save_in(0), prod_gradient)
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(T(5) * I(5, high=2))"});
+    t.add("prod.dim(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+        .doc("The product over one dim.")
+        .shape(dim_shape<sum_dtype>).kernel(dim_kernel<step<Prod>>).node_name("ProdBackward1")
+        .grad(0, save_in(0), prod_dim_gradient)
+        .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)",
+                  "f(T(0, 3), 0)"});
+}
+
+/// `dim=()` is the one case where reductions of truth reduce nothing.
+DimMask truth_mask(const Call& c) {
+    const Value& dim = c.attr(0);
+    bool nothing = dim.kind() == Value::Kind::Ints && dim.as_ints().empty();
+    return nothing ? 0 : dim_mask(c.name(), dim, c.in[0].ndim());
+}
+
+template <bool All>
+void add_truth(Table& t, std::string_view full, std::string_view over_dims, const char* what) {
+    t.add(full)
+        .doc(text("Whether ", what, " element is nonzero (NaN is): a 0-d bool."))
+        .shape([](Call& c) { c.add(Tensor::layout(DType::Bool, DimSpan())); })
+        .kernel(
+            [](Call& c) { reduce(c.in[0], every_dim(c.in[0].ndim()), c.out(0), truth_step<All>); })
+        .samples({"f(I(2, 3, high=2))", "f(B(4))", "f(T(0))"});
+    t.add(over_dims)
+        .doc(text("Whether ", what, " element along `dim` is nonzero."))
+        .shape([](Call& c) { add_reduced(c, DType::Bool, truth_mask(c), c.attr(1).as_bool()); })
+        .kernel([](Call& c) { reduce(c.in[0], truth_mask(c), c.out(0), truth_step<All>); })
+        .samples({"f(B(2, 3), 0)", "f(B(2, 3), dim=(0, 1), keepdim=True)", "f(B(0, 3), 0)"});
+}
+
+void nansum_kernel(Call& c) {
+    Tensor x = summand(c.in[0], c.attr(2));
+    if (is_floating(x.dtype())) x = where(isnan(x), number(0, x.dtype()), x);
+    reduce(x, dim_mask(c.name(), c.attr(0), x.ndim()), c.out(0), step<Sum>);
+}
+
+void register_counts(Table& t) {
+    t.add("count_nonzero(Tensor self, int[]? dim=None) -> Tensor")
+        .doc("How many elements are nonzero, over `dim` or all: int64.")
+        .shape([](Call& c) {
+            add_reduced(c, DType::Int64, dim_mask(c.name(), c.attr(0), c.in[0].ndim()), false);
+        })
+        .kernel([](Call& c) {
+            DimMask mask = dim_mask(c.name(), c.attr(0), c.in[0].ndim());
+            reduce(in_dtype(c.in[0], DType::Bool), mask, c.out(0), step<Sum>);
+        })
+        .samples({"f(I(2, 3, high=2))", "f(I(2, 3, high=2), 0)", "f(T(0))"});
+    t.add("nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
+          "Tensor")
+        .doc("The sum, NaN counted as 0.")
+        .shape(dim_shape<sum_dtype>)
+        .kernel([](Call& c) {
+            ModeGuard no_graph(0, kGradMode);
+            nansum_kernel(c);
+        })
+        .grad(0, save_in(0), [](const Grad& g) {
+            return where(isnan(g.in(0)), number(0, g.out_dtype(0)), spread_dims(g, g.grad()));
+        })
+        .samples({"f(T(2, 3))", "f(T(2, 3), 0, keepdim=True)"});
+}
+
+/// Strides 0 over the dims that were reduced.
+void spread_shape(Call& c) {
+    const Tensor& t = c.in[0];
+    Dims size(c.attr(2).as_ints());
+    DimMask mask = dim_mask(c.name(), c.attr(0), size.size());
+    bool keepdim = c.attr(1).as_bool();
+    Dims strides(size.size());
+    for (int d = 0, from = 0; d < size.size(); ++d) {
+        bool reduced = mask >> d & 1;
+        if (!reduced) strides[d] = t.stride(from);
+        if (!reduced || keepdim) ++from;
+    }
+    c.add_view(Tensor::layout(t.dtype(), size, strides), 0);
+}
+
+}  // namespace
+
+void register_reduce(Table& t) {
+    register_sums(t);
+    register_products(t);
+    add_truth<true>(t, "all(Tensor self) -> Tensor",
+                    "all.dim(Tensor self, int[]? dim, bool keepdim=False) -> Tensor", "every");
+    add_truth<false>(t, "any(Tensor self) -> Tensor",
+                     "any.dim(Tensor self, int[]? dim, bool keepdim=False) -> Tensor", "any");
+    register_counts(t);
+    t.add("_spread(Tensor self, int[]? dim, bool keepdim, int[] size) -> Tensor")
+        .doc("A view of a reduction's result (or its gradient) repeated to `size`, the shape\n"
+             "before.")
+        .shape(spread_shape).kernel([](Call&) {}).view().internal().node_name("ExpandBackward0")
+        .grad(0, 0, [](const Grad& g) { return sum_dim(g.grad(), g.attr(0), g.attr(1)); })
+        .samples({"f(T(3), 0, False, (2, 3))", "f(T(2, 1), (1,), True, (2, 3))",
+                  "f(T(), None, False, (2, 2))"});
+}
+
+}  // namespace weft

@@ -1,0 +1,12 @@
+/// Reads a schema such as "sum.dim(Tensor self, int[]? dim=None, *, dtype? dtype=None) -> Tensor".
+#pragma once
+#include <string_view>
+
+#include "ops/op.h"
+
+namespace weft {
+
+/// Fills name, public_name, schema, params, defaults, inputs and outputs. Throws Error(Value).
+void parse_schema(std::string_view schema, Op& op);
+
+}  // namespace weft

@@ -1,0 +1,58 @@
+#include "ops/table.h"
+
+#include "ops/schema.h"
+
+namespace weft {
+
+#define WEFT_FAMILIES(X) X(unary) X(activation) X(rectifier) X(binary) X(compare) X(power) \
+    X(ternary) X(shape) X(part) X(join) X(copy_ops) X(matmul) X(recurrent) X(rearrange) \
+    X(index) X(gather) X(mask) X(embedding) X(create) X(random) X(reduce) X(extrema) \
+    X(moments) X(softmax) X(norm) X(cumulative) X(sort) X(loss) X(binary_loss) \
+    X(cross_entropy)
+
+#define X(family) void register_##family(Table& table);
+WEFT_FAMILIES(X)
+#undef X
+
+OpBuilder Table::add(std::string_view schema, std::source_location where) {
+    Op& op = ops_.emplace_back();
+    parse_schema(schema, op);
+    op.where = where;
+    bool fresh = by_name_.emplace(op.name, &op).second;
+    WEFT_EXPECT(fresh, Value, "table", "a name that is free", op.name);
+    return OpBuilder(op);
+}
+
+const Op* Table::find(std::string_view name) const {
+    auto it = by_name_.find(std::string(name));
+    return it == by_name_.end() ? nullptr : it->second;
+}
+
+const Op& Table::at(std::string_view name) const {
+    const Op* op = find(name);
+    WEFT_EXPECT(op, Value, "table", "the name of an op", text("'", name, "'"));
+    return *op;
+}
+
+OpBuilder& OpBuilder::grad(int i, SaveMask saved, GradRule rule) {
+    if (static_cast<int>(op_.grads.size()) <= i) {
+        op_.grads.resize(i + 1);
+        op_.saves.resize(i + 1);
+    }
+    op_.grads[i] = rule;
+    op_.saves[i] = saved;
+    return *this;
+}
+
+const Table& table() {
+    static const Table* built = [] {
+        auto* t = new Table;
+#define X(family) register_##family(*t);
+        WEFT_FAMILIES(X)
+#undef X
+        return t;
+    }();
+    return *built;
+}
+
+}  // namespace weft

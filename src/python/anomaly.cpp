@@ -1,0 +1,61 @@
+/// Anomaly mode for weft/autograd/anomaly.py.
+#include "autograd/anomaly.h"
+
+#include "python/object.h"
+
+namespace weft::python {
+namespace {
+
+/// Sets the pending exception aside for the scope; what is raised meanwhile is dropped.
+class SetAside {
+public:
+    SetAside() { PyErr_Fetch(&type_, &value_, &trace_); }
+    ~SetAside() { PyErr_Restore(type_, value_, trace_); }
+    SetAside(const SetAside&) = delete;
+
+private:
+    PyObject *type_, *value_, *trace_;
+};
+
+std::string stack() {
+    SetAside pending;
+    try {
+        Object lines = import_attr("traceback", "format_stack").call();
+        Object joined = Object::take(PyUnicode_Join(py_str("").get(), lines.get()));
+        return std::string(to_text(joined.get()));
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return {};
+    }
+}
+
+/// A filter may turn the warning into an exception; the error that it explains goes first.
+void warn(const std::string& message) {
+    SetAside pending;
+    if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) PyErr_Clear();
+}
+
+PyObject* set_anomaly(PyObject*, PyObject* args) {
+    int enabled, check_nan;
+    if (!PyArg_ParseTuple(args, "pp", &enabled, &check_nan)) return nullptr;
+    anomaly::set(enabled, check_nan);
+    Py_RETURN_NONE;
+}
+PyObject* is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(anomaly::on); }
+PyObject* is_nan_check(PyObject*, PyObject*) { return PyBool_FromLong(anomaly::checks_nan()); }
+
+PyMethodDef functions[] = {
+    {"_set_anomaly", set_anomaly, METH_VARARGS, "_set_anomaly(enabled, check_nan)"},
+    {"is_anomaly_enabled", is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
+    {"is_anomaly_check_nan_enabled", is_nan_check, METH_NOARGS,
+     "Whether anomaly mode is on and looks for nan."},
+    {}};
+
+}  // namespace
+
+void init_anomaly(PyObject* module) {
+    checked(PyModule_AddFunctions(module, functions));
+    anomaly::host = {stack, warn};
+}
+
+}  // namespace weft::python

@@ -1,0 +1,152 @@
+/// backward, grad, hooks on tensors and the modes, for weft/autograd.
+#include "autograd/engine.h"
+#include "ops/functions.h"
+#include "python/hooks.h"
+
+namespace weft::python {
+namespace {
+
+Object fast(PyObject* sequence, const char* what) {
+    return Object::take(PySequence_Fast(sequence, what));
+}
+
+Edge edge_of(PyObject* o, const char* who, bool root) {
+    Tensor t = expect_tensor(o, who);
+    Edge e = gradient_edge(t);
+    if (e) return e;
+    if (root)
+        throw Error(ErrorKind::Runtime,
+                    "[backward] expected a tensor that requires grad, got one that does not (element "
+                    "0 of tensors does not require grad and does not have a grad_fn)");
+    fail(ErrorKind::Runtime, who, "inputs that require grad (one of the differentiated Tensors does not "
+         "require grad)", "one that does not");
+}
+
+/// The gradient to start from: the given one, or one for a scalar.
+Tensor start_of(const Tensor& root, PyObject* given) {
+    if (given == Py_None) {
+        WEFT_EXPECT(root.numel() == 1, Runtime, "backward",
+                    "a scalar, or a gradient for each output (grad can be implicitly created only for "
+                    "scalar outputs)",
+                    text("shape ", to_string(root.shape())), "call .sum() first or pass gradient=");
+        return ops::full_like(root, 1);
+    }
+    Tensor g = expect_tensor(given, "backward");
+    WEFT_EXPECT(equal(g.shape(), root.shape()), Runtime, "backward",
+                text("a gradient of shape ", to_string(root.shape()), " (Mismatch in shape)"),
+                to_string(g.shape()));
+    WEFT_EXPECT(is_floating(g.dtype()), Runtime, "backward", "a floating gradient", name(g.dtype()));
+    return g;
+}
+
+/// _backward(tensors, gradients, keep_graph, create_graph, inputs or None, allow_unused, accumulate)
+PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
+    return guarded([&] {
+        WEFT_EXPECT(n == 7, Type, "_backward", "7 arguments", std::to_string(n));
+        Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
+        BackwardOptions options{args[2] == Py_True, args[3] == Py_True, args[6] == Py_True};
+        std::vector<Edge> roots, targets;
+        std::vector<Tensor> starts;
+        Py_ssize_t count = PySequence_Fast_GET_SIZE(tensors.get());
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            PyObject* t = PySequence_Fast_GET_ITEM(tensors.get(), i);
+            roots.push_back(edge_of(t, "backward", true));
+            starts.push_back(start_of(unwrap(t), PySequence_Fast_GET_ITEM(gradients.get(), i)));
+        }
+        Object inputs = args[4] == Py_None ? Object() : fast(args[4], "inputs");
+        std::vector<Tensor> wanted;
+        if (inputs)
+            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i) {
+                PyObject* t = PySequence_Fast_GET_ITEM(inputs.get(), i);
+                targets.push_back(edge_of(t, options.accumulate ? "backward" : "grad", false));
+                wanted.push_back(unwrap(t));
+            }
+        std::vector<Tensor> found = backward(roots, std::move(starts), targets, options);
+        for (size_t i = 0; i < found.size(); ++i) {
+            WEFT_EXPECT(found[i].defined() || args[5] == Py_True, Runtime, "grad",
+                        "inputs that were used in the graph (One of the differentiated Tensors appears "
+                        "to not have been used in the graph)",
+                        text("input ", i), "set allow_unused=True if this is the desired behavior");
+            if (options.accumulate && !is_leaf(wanted[i]) && found[i].defined()) {
+                Tensor old = grad_of(wanted[i]);
+                meta(wanted[i]).grad = old.defined() ? old + found[i] : found[i];
+            }
+        }
+        return tuple_of(found).release();
+    });
+}
+
+PyObject* py_register_hook(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return guarded([&] {
+        Tensor t = expect_tensor(args[0], "register_hook");
+        Ref<Hook> hook(new PyHook(args[1], HookStyle::Gradient));
+        add_tensor_hook(t, hook);
+        if (GradMeta* m = meta_or_null(t)) purge(m->hooks);
+        return hook_handle(hook);
+    });
+}
+PyObject* py_register_after_accumulate(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return guarded([&] {
+        Tensor t = expect_tensor(args[0], "register_post_accumulate_grad_hook");
+        WEFT_EXPECT(requires_grad(t) && is_leaf(t), Runtime, "register_post_accumulate_grad_hook",
+                    "a leaf tensor that requires grad (post accumulate grad hooks cannot be registered "
+                    "on non-leaf tensors)",
+                    requires_grad(t) ? "a non-leaf" : "one that does not");
+        Ref<Hook> hook(new PyHook(args[1], HookStyle::Plain));
+        purge(meta(t).after_accumulate);
+        meta(t).after_accumulate.push_back(hook);
+        return hook_handle(hook);
+    });
+}
+PyObject* py_queue_callback(PyObject*, PyObject* f) {
+    return guarded([&] {
+        after_backward(Ref<Hook>(new PyHook(f, HookStyle::Plain)));
+        return Py_NewRef(Py_None);
+    });
+}
+/// _gradient_edge(tensor): (node, output number)
+PyObject* py_gradient_edge(PyObject*, PyObject* o) {
+    return guarded([&] {
+        Edge e = gradient_edge(expect_tensor(o, "gradient_edge"));
+        return Py_BuildValue("(NI)", wrap_node(e.node), e.output);
+    });
+}
+
+/// _set_mode(flags): the new flags (bit 0 grad, bit 1 inference); returns the old ones.
+PyObject* py_set_mode(PyObject*, PyObject* flags) {
+    long f = PyLong_AsLong(flags);
+    if (f == -1 && PyErr_Occurred()) return nullptr;
+    uint32_t old = mode;
+    mode = static_cast<uint32_t>(f);
+    return PyLong_FromLong(old);
+}
+PyObject* py_mode(PyObject*, PyObject*) { return PyLong_FromLong(mode); }
+PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode & kGradMode); }
+
+PyMethodDef functions[] = {
+    {"_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_backward)), METH_FASTCALL,
+     nullptr},
+    {"_register_hook", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_hook)),
+     METH_FASTCALL, nullptr},
+    {"_register_after_accumulate",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_after_accumulate)),
+     METH_FASTCALL, nullptr},
+    {"_queue_callback", py_queue_callback, METH_O, nullptr},
+    {"_gradient_edge", py_gradient_edge, METH_O, nullptr},
+    {"_set_mode", py_set_mode, METH_O, nullptr},
+    {"_mode", py_mode, METH_NOARGS, nullptr},
+    {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},
+    {}};
+
+}  // namespace
+
+void init_node_type(PyObject* module);
+
+void init_autograd(PyObject* module) {
+    init_hooks(module);
+    init_node_type(module);
+    checked(PyModule_AddFunctions(module, functions));
+    install();
+}
+
+}  // namespace weft::python

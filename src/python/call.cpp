@@ -1,0 +1,193 @@
+/// Ops as Python callables.
+///
+/// Each public name is one object that knows its records; a call converts the arguments by schema
+/// and enters the door. Vectorcall and the method-descriptor flag keep Python from making argument
+/// tuples or bound methods. The objects are made in one loop over the table: nothing here knows any
+/// op.
+#include "python/parse.h"
+
+#include <structmember.h>
+
+#include <map>
+
+namespace weft::python {
+namespace {
+
+struct OpFunction {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    const std::vector<const Op*>* overloads;
+    PyObject* name;
+    PyObject* qualname;
+    PyObject* doc;
+    bool in_place;
+};
+
+[[noreturn]] void fail_arguments(const OpFunction& f, const std::string& reasons) {
+    std::string schemas;
+    for (const Op* op : *f.overloads) schemas += "\n  " + op->schema;
+    throw Error(ErrorKind::Type, text("[", to_text(f.name), "] expected arguments of", schemas,
+                                      "\ngot", reasons));
+}
+
+PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
+    Call c(op);
+    arguments.fill(c);
+    if (f.in_place) {
+        c.dest = c.in[0];
+        c.in_place = true;
+    }
+    ops::call(c);
+    if (arguments.wants_grad())
+        for (int k = 0; k < c.outputs; ++k) set_requires_grad(c.out(k), true);
+    return wrap_results(c);
+}
+
+PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    const auto& f = *reinterpret_cast<OpFunction*>(self);
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    return guarded([&]() -> PyObject* {
+        std::string reasons;
+        for (const Op* op : *f.overloads) {
+            Arguments arguments;
+            if (arguments.parse(*op, args, count, kwnames)) return run(f, *op, arguments);
+            reasons += "\n  " + arguments.reason();
+        }
+        fail_arguments(f, reasons);
+    });
+}
+
+PyObject* method_get(PyObject* self, PyObject* object, PyObject*) {
+    if (!object || object == Py_None) return Py_NewRef(self);
+    return PyMethod_New(self, object);
+}
+
+PyObject* function_repr(PyObject* self) {
+    auto* f = reinterpret_cast<OpFunction*>(self);
+    return PyUnicode_FromFormat("<built-in %s %U>",
+                                Py_TYPE(self)->tp_descr_get ? "method" : "function", f->name);
+}
+
+/// Pickles by name, so that a module holding `weft.relu` can be saved.
+PyObject* function_reduce(PyObject* self, PyObject*) {
+    auto* f = reinterpret_cast<OpFunction*>(self);
+    return guarded([&] {
+        Object get = import_attr("builtins", "getattr");
+        Object owner = Py_TYPE(self)->tp_descr_get
+                           ? Object::borrow(reinterpret_cast<PyObject*>(&tensor_type))
+                           : Object::take(PyImport_ImportModule("weft"));
+        return Py_BuildValue("O(OO)", get.get(), owner.get(), f->name);
+    });
+}
+
+/// Where the record stands, for weft.tools.where: "src/ops/unary.cpp:12".
+PyObject* function_where(PyObject* self, void*) {
+    auto* f = reinterpret_cast<OpFunction*>(self);
+    const Op& op = *f->overloads->front();
+    std::string_view file = op.where.file_name();
+    size_t src = file.rfind("src/");
+    if (src != file.npos) file.remove_prefix(src);
+    return PyUnicode_FromString(text(file, ":", op.where.line()).c_str());
+}
+
+PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, nullptr}, {}};
+PyMemberDef function_members[] = {
+    {"__name__", T_OBJECT, offsetof(OpFunction, name), READONLY, nullptr},
+    {"__qualname__", T_OBJECT, offsetof(OpFunction, qualname), READONLY, nullptr},
+    {"__doc__", T_OBJECT, offsetof(OpFunction, doc), READONLY, nullptr},
+    {}};
+PyGetSetDef function_getset[] = {{"__where__", function_where, nullptr, nullptr, nullptr}, {}};
+
+PyTypeObject function_type = blank_type();
+PyTypeObject method_type = blank_type();
+
+void ready(PyTypeObject& type, const char* name, unsigned long flags = 0) {
+    type.tp_name = name;
+    type.tp_basicsize = sizeof(OpFunction);
+    type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | flags;
+    type.tp_vectorcall_offset = offsetof(OpFunction, vectorcall);
+    type.tp_call = PyVectorcall_Call;
+    type.tp_repr = function_repr;
+    type.tp_methods = function_methods;
+    type.tp_members = function_members;
+    type.tp_getset = function_getset;
+    checked(PyType_Ready(&type));
+}
+
+PyObject* make_function(PyTypeObject& type, const std::string& name, const std::string& prefix,
+                        const std::vector<const Op*>* overloads, bool in_place) {
+    std::string doc;
+    for (const Op* op : *overloads) doc += op->schema + "\n\n" + op->doc + "\n\n";
+    auto* f = reinterpret_cast<OpFunction*>(checked(type.tp_alloc(&type, 0)));
+    f->vectorcall = op_vectorcall;
+    f->overloads = overloads;
+    f->name = py_str(name).release();
+    f->qualname = py_str(prefix + name).release();
+    f->doc = py_str(doc).release();
+    f->in_place = in_place;
+    return reinterpret_cast<PyObject*>(f);
+}
+
+using Groups = std::map<std::string, std::vector<const Op*>>;
+
+void add_all(Groups& groups, PyObject* dict, PyTypeObject& type, const std::string& prefix,
+             bool in_place) {
+    for (auto& [name, overloads] : groups) {
+        auto* kept = new std::vector<const Op*>(std::move(overloads));  // lives as long as the type
+        Object f = Object::steal(make_function(type, name, prefix, kept, in_place));
+        checked(PyDict_SetItemString(dict, name.c_str(), f.get()));
+    }
+}
+
+/// Records in groups of one public name: functions, methods, in-place methods, internal ones.
+void register_ops(PyObject* module) {
+    Groups functions, methods, in_place, in_place_functions, internal;
+    for (const Op& op : table().all()) {
+        std::vector<std::string> names{op.public_name};
+        names.insert(names.end(), op.aliases.begin(), op.aliases.end());
+        for (const std::string& name : names) {
+            if (op.function) functions[name].push_back(&op);
+            if (op.method && op.inputs > 0) methods[name].push_back(&op);
+            if (op.inplace) in_place[name + "_"].push_back(&op);
+            if (op.inplace && op.function) in_place_functions[name + "_"].push_back(&op);
+            internal[name].push_back(&op);
+        }
+    }
+    PyObject* type_dict = tensor_type.tp_dict;
+    add_all(methods, type_dict, method_type, "Tensor.", false);
+    add_all(in_place, type_dict, method_type, "Tensor.", true);
+    PyType_Modified(&tensor_type);
+    add_all(functions, PyModule_GetDict(module), function_type, "", false);
+    add_all(in_place_functions, PyModule_GetDict(module), function_type, "", true);
+    Object ops = Object::take(PyModule_New("weft._C.ops"));
+    add_all(internal, PyModule_GetDict(ops.get()), function_type, "ops.", false);
+    add_object(module, "ops", ops.get());
+}
+
+}  // namespace
+
+PyObject* call_binary(const Op& op, PyObject* a, PyObject* b) {
+    return guarded([&]() -> PyObject* {
+        bool ta = is_tensor(a), tb = is_tensor(b);
+        Tensor in[2];
+        if (ta) in[0] = unwrap(a);
+        if (tb) in[1] = unwrap(b);
+        if (!ta || !tb) {
+            PyObject* other = ta ? b : a;
+            if (!is_number(other)) Py_RETURN_NOTIMPLEMENTED;
+            in[ta ? 1 : 0] = number_tensor(other, &in[ta ? 0 : 1]);
+        }
+        Call c(op, in, 2, op.defaults.data());
+        ops::call(c);
+        return wrap(std::move(c.out(0)));
+    });
+}
+
+void init_calls(PyObject* module) {
+    ready(function_type, "weft.Function");
+    method_type.tp_descr_get = method_get;
+    ready(method_type, "weft.Method", Py_TPFLAGS_METHOD_DESCRIPTOR);
+    register_ops(module);
+}
+
+}  // namespace weft::python

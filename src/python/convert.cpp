@@ -1,0 +1,321 @@
+/// Numbers, nested sequences and foreign arrays, to tensors and back.
+#include <cstring>
+
+#include "ops/copy.h"
+#include "ops/pointwise.h"
+#include "python/object.h"
+
+namespace weft::python {
+
+bool is_number(PyObject* o) {
+    if (PyFloat_Check(o) || PyLong_Check(o)) return true;
+    if (is_tensor(o) || PyUnicode_Check(o) || PySequence_Check(o)) return false;
+    PyNumberMethods* n = Py_TYPE(o)->tp_as_number;  // NumPy's scalars
+    return n && (n->nb_index || n->nb_float) && !PyComplex_Check(o);
+}
+
+int64_t to_int(PyObject* o, const char* who) {
+    Object index = Object::take(PyNumber_Index(o));
+    int overflow = 0;
+    long long v = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
+    if (overflow)
+        fail(ErrorKind::Runtime, who, "an integer of 64 bits", "one that overflows them");
+    if (v == -1 && PyErr_Occurred()) throw PythonError{};
+    return v;
+}
+
+double to_double(PyObject* o, const char*) {
+    double v = PyFloat_AsDouble(o);
+    if (v == -1 && PyErr_Occurred()) throw PythonError{};
+    return v;
+}
+
+Tensor number_tensor(PyObject* o, const Tensor* like) {
+    if (PyBool_Check(o)) return Tensor::scalar(o == Py_True, DType::Bool, true);
+    bool floating_like = like && is_floating(like->dtype());
+    bool integer = PyLong_Check(o) || (!PyFloat_Check(o) && PyIndex_Check(o));
+    if (integer && !floating_like) return Tensor::scalar(to_int(o, "number"), DType::Int64, true);
+    return Tensor::scalar(to_double(o, "number"), floating_like ? like->dtype() : DType::Float64, true);
+}
+
+bool to_dims(PyObject* o, Dims& out) {
+    out.clear();
+    if (PyLong_Check(o) && !PyBool_Check(o)) {
+        out.push_back(to_int(o, "sizes"));
+        return true;
+    }
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        PyObject** items = PySequence_Fast_ITEMS(o);
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+            if (PyBool_Check(items[i]) || (!PyLong_Check(items[i]) && !PyIndex_Check(items[i])))
+                return false;
+            out.push_back(to_int(items[i], "sizes"));
+        }
+        return true;
+    }
+    if (!is_tensor(o) && !PyBool_Check(o) && PyIndex_Check(o)) {
+        out.push_back(to_int(o, "sizes"));
+        return true;
+    }
+    return false;
+}
+
+namespace {
+
+bool is_array(PyObject* o) {
+    return !PyBytes_Check(o) && !is_tensor(o) &&
+           (PyObject_CheckBuffer(o) || PyObject_HasAttrString(o, "__array_interface__"));
+}
+bool is_sequence(PyObject* o) {
+    return PyList_Check(o) || PyTuple_Check(o) ||
+           (PySequence_Check(o) && !PyUnicode_Check(o) && !PyBytes_Check(o) && !is_tensor(o) &&
+            !PyDict_Check(o));
+}
+
+/// Sizes of nested sequences, from the first element of each level.
+void find_shape(PyObject* data, Dims& shape) {
+    if (is_tensor(data)) {
+        for (int64_t s : unwrap(data).shape()) shape.push_back(s);
+        return;
+    }
+    if (is_number(data) || !is_sequence(data)) return;
+    Py_ssize_t n = checked(PySequence_Size(data));
+    shape.push_back(n);
+    WEFT_EXPECT(shape.size() <= kMaxDims, Value, "tensor", "at most 64 nested sequences", "more");
+    if (n == 0) return;
+    Object first = Object::take(PySequence_GetItem(data, 0));
+    find_shape(first.get(), shape);
+}
+
+/// What the elements are: 0 bool, 1 int, 2 float; the highest found.
+void find_kind(PyObject* data, int& kind) {
+    if (is_tensor(data)) {
+        kind = std::max(kind, static_cast<int>(category(unwrap(data).dtype())));
+    } else if (PyBool_Check(data)) {
+    } else if (PyFloat_Check(data)) {
+        kind = 2;
+    } else if (PyLong_Check(data)) {
+        kind = std::max(kind, 1);
+    } else if (!is_number(data) && is_sequence(data)) {
+        Object fast = Object::take(PySequence_Fast(data, "a sequence"));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
+            find_kind(PySequence_Fast_GET_ITEM(fast.get(), i), kind);
+    } else if (is_number(data)) {
+        kind = std::max(kind, PyIndex_Check(data) ? 1 : 2);
+    } else {
+        fail(ErrorKind::Type, "tensor", "numbers, sequences of numbers, arrays or tensors",
+             Py_TYPE(data)->tp_name);
+    }
+}
+
+template <class T>
+T read_number(PyObject* o) {
+    if (is_tensor(o)) {
+        Tensor t = unwrap(o);
+        if constexpr (std::is_floating_point_v<T>) return static_cast<T>(t.item_double());
+        else return static_cast<T>(t.item_int());
+    }
+    if constexpr (std::is_same_v<T, bool>) {
+        return checked(PyObject_IsTrue(o)) != 0;
+    } else if constexpr (std::is_floating_point_v<T>) {
+        return static_cast<T>(to_double(o, "tensor"));
+    } else {
+        if (PyFloat_Check(o)) {
+            double v = PyFloat_AS_DOUBLE(o);
+            WEFT_EXPECT(v >= -9.3e18 && v <= 9.2e18, Runtime, "tensor", "a number that fits int64",
+                        std::to_string(v));
+            return static_cast<T>(v);
+        }
+        return static_cast<T>(to_int(o, "tensor"));
+    }
+}
+
+template <class T>
+void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
+    if (d == shape.size()) {
+        if (!is_tensor(data) && !is_number(data))
+            fail(ErrorKind::Value, "tensor", text("a number at depth ", d), Py_TYPE(data)->tp_name,
+                 "nested sequences must have equal lengths");
+        *at++ = read_number<T>(data);
+        return;
+    }
+    if (is_tensor(data)) {
+        Tensor t = unwrap(data);
+        WEFT_EXPECT(equal(t.shape(), shape.subspan(d)), Value, "tensor",
+                    text("an element of shape ", to_string(shape.subspan(d))), to_string(t.shape()));
+        Tensor to = Tensor::empty(dtype_of<T>, t.shape());
+        ops::copy_into(to, t);
+        std::memcpy(at, to.bytes(), to.numel() * sizeof(T));
+        at += to.numel();
+        return;
+    }
+    Object fast = is_number(data) || !is_sequence(data)
+                      ? Object()
+                      : Object::take(PySequence_Fast(data, "a sequence"));
+    int64_t n = fast ? PySequence_Fast_GET_SIZE(fast.get()) : -1;
+    if (n != shape[d])
+        fail(ErrorKind::Value, "tensor", text("a sequence of length ", shape[d], " at dim ", d),
+             n < 0 ? std::string(Py_TYPE(data)->tp_name) : text("one of length ", n),
+             "ragged lists are not tensors: pad them, or keep a list of tensors");
+    for (int64_t i = 0; i < n; ++i)
+        read_values(PySequence_Fast_GET_ITEM(fast.get(), i), shape, d + 1, at);
+}
+
+bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
+    char c = format ? format[0] : 'B';
+    if (c == '<' || c == '=' || c == '@') c = format[1];
+    if (c == '?') out = DType::Bool;
+    else if (c == 'f') out = DType::Float32;
+    else if (c == 'd') out = DType::Float64;
+    else if ((c == 'q' || c == 'l') && size == 8) out = DType::Int64;
+    else return false;
+    return true;
+}
+
+void release_buffer(void* owner) {
+    auto* view = static_cast<Py_buffer*>(owner);
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyBuffer_Release(view);
+    PyGILState_Release(state);
+    delete view;
+}
+
+}  // namespace
+
+Tensor tensor_sharing(PyObject* data, const char* who) {
+    auto view = std::make_unique<Py_buffer>();
+    if (PyObject_GetBuffer(data, view.get(), PyBUF_FULL) != 0) {
+        PyErr_Clear();
+        if (PyObject_GetBuffer(data, view.get(), PyBUF_FULL_RO) != 0) throw PythonError{};
+    }
+    struct Guard {
+        Py_buffer* v;
+        ~Guard() {
+            if (v) PyBuffer_Release(v);
+        }
+    } guard{view.get()};
+    DType dtype;
+    WEFT_EXPECT(dtype_of_format(view->format, view->itemsize, dtype), Type, who,
+                "an array of float32, float64, int64 or bool",
+                text("format '", view->format ? view->format : "B", "'"),
+                "convert it with astype() first");
+    Dims shape(view->ndim), strides(view->ndim);
+    for (int d = 0; d < view->ndim; ++d) {
+        shape[d] = view->shape[d];
+        WEFT_EXPECT(view->strides[d] >= 0, Value, who, "strides of at least 0",
+                    text(view->strides[d], " bytes at dimension ", d), "copy the array first");
+        WEFT_EXPECT(view->strides[d] % view->itemsize == 0 || shape[d] <= 1, Value, who,
+                    text("strides that are multiples of ", view->itemsize),
+                    std::to_string(view->strides[d]));
+        strides[d] = view->strides[d] / view->itemsize;
+    }
+    auto* bytes = static_cast<char*>(view->buf);
+    Ref<Storage> storage = borrow_storage(bytes, view->len, release_buffer, view.get());
+    storage->read_only = view->readonly;
+    guard.v = nullptr;
+    view.release();
+    return Tensor::from_storage(std::move(storage), bytes, dtype, shape, strides);
+}
+
+Tensor tensor_from(PyObject* data, const DType* dtype) {
+    if (is_tensor(data) || (!is_number(data) && is_array(data))) {
+        Tensor t = is_tensor(data) ? unwrap(data) : tensor_sharing(data, "tensor");
+        Tensor out = Tensor::empty(dtype ? *dtype : t.dtype(), t.shape());
+        ops::copy_into(out, t);
+        return out;
+    }
+    Dims shape;
+    find_shape(data, shape);
+    DType type;
+    if (dtype) {
+        type = *dtype;
+    } else {
+        int kind = 0;
+        find_kind(data, kind);
+        if (count_elements("tensor", shape) == 0) kind = 2;
+        type = kind == 2 ? ops::default_dtype : kind == 1 ? DType::Int64 : DType::Bool;
+    }
+    Tensor out = Tensor::empty(type, shape);
+    dispatch<AllTypes>(type, "tensor", [&]<class T>() {
+        T* at = out.data<T>();
+        read_values<T>(data, shape, 0, at);
+    });
+    return out;
+}
+
+namespace {
+
+PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
+    PyObject *data, *dtype = Py_None, *device = Py_None;
+    int requires_grad = 0, pinned = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", const_cast<char**>(names), &data,
+                                     &dtype, &device, &requires_grad, &pinned))
+        return nullptr;
+    return guarded([&] {
+        DType type;
+        bool given = dtype != Py_None;
+        WEFT_EXPECT(!given || to_dtype(dtype, type), Type, "tensor", "a dtype", Py_TYPE(dtype)->tp_name);
+        Tensor t = tensor_from(data, given ? &type : nullptr);
+        if (requires_grad) set_requires_grad(t, true);
+        return wrap(std::move(t));
+    });
+}
+
+PyObject* py_sharing(PyObject*, PyObject* data) {
+    return guarded([&] { return wrap(tensor_sharing(data, "from_numpy")); });
+}
+
+PyMethodDef functions[] = {
+    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_tensor)),
+     METH_VARARGS | METH_KEYWORDS,
+     "tensor(data, *, dtype=None, device=None, requires_grad=False)\n\n"
+     "A new tensor with the values of numbers, nested sequences, arrays or a tensor.\n\n"
+     ">>> weft.tensor([1, 2.5])\ntensor([1.0000, 2.5000])\n"},
+    {"_sharing", py_sharing, METH_O, "A tensor over the memory of a buffer or array."},
+    {}};
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+    return guarded_int([&] {
+        Tensor t = unwrap(self);
+        if (requires_grad(t)) {
+            PyErr_SetString(PyExc_BufferError,
+                            "[buffer] expected a tensor outside the graph, got one that requires "
+                            "grad. Hint: use tensor.detach()");
+            throw PythonError{};
+        }
+        if (!(flags & PyBUF_STRIDES) && !t.contiguous()) {
+            PyErr_SetString(PyExc_BufferError, "[buffer] expected a contiguous tensor, got strides");
+            throw PythonError{};
+        }
+        auto* dims = new Py_ssize_t[2 * t.ndim() + 1];
+        int size = item_size(t.dtype());
+        for (int d = 0; d < t.ndim(); ++d) {
+            dims[d] = t.size(d);
+            dims[t.ndim() + d] = t.stride(d) * size;
+        }
+        *view = {};
+        view->buf = t.bytes();
+        view->obj = Py_NewRef(self);
+        view->len = t.numel() * size;
+        view->itemsize = size;
+        view->readonly = t.storage()->read_only;
+        view->ndim = t.ndim();
+        view->format = flags & PyBUF_FORMAT ? const_cast<char*>(info(t.dtype()).letter) : nullptr;
+        view->shape = dims;
+        view->strides = dims + t.ndim();
+        view->internal = dims;
+        return 0;
+    });
+}
+void free_buffer(PyObject*, Py_buffer* view) { delete[] static_cast<Py_ssize_t*>(view->internal); }
+PyBufferProcs buffer_slots = {get_buffer, free_buffer};
+
+}  // namespace
+
+void init_convert(PyObject* module) {
+    tensor_type.tp_as_buffer = &buffer_slots;
+    checked(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace weft::python

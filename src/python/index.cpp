@@ -1,0 +1,173 @@
+/// t[key] and t[key] = value: basic indexing makes views one after the other, tensors in the key
+/// are gathered in one op.
+#include "ops/functions.h"
+#include "ops/indexing.h"
+#include "python/object.h"
+
+namespace weft::python {
+namespace {
+
+const ops::Function index_op{"index"}, index_put_op{"index_put"}, nonzero_op{"nonzero"},
+    copy_op{"copy"};
+
+struct Selection {
+    Tensor view;                  ///< after ints, slices, None and ...
+    std::vector<Tensor> indices;  ///< by dimension of `view`; undefined: all of it
+    bool advanced = false;
+    bool moved = false;           ///< some view was made
+};
+
+bool is_integer_scalar(PyObject* o) {
+    if (PyBool_Check(o)) return false;
+    if (PyLong_Check(o)) return true;
+    if (is_tensor(o)) {
+        Tensor t = unwrap(o);
+        return t.ndim() == 0 && t.dtype() == DType::Int64;
+    }
+    return !PyUnicode_Check(o) && PyIndex_Check(o);
+}
+
+int64_t int_of(PyObject* o) { return is_tensor(o) ? unwrap(o).item_int() : to_int(o, "index"); }
+
+Value slice_bound(PyObject* o) { return o == Py_None ? Value() : Value(int_of(o)); }
+
+/// Dimensions of the indexed tensor that an item takes.
+int consumed(PyObject* o) {
+    if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
+    if (is_tensor(o) && unwrap(o).dtype() == DType::Bool) return unwrap(o).ndim();
+    return 1;
+}
+
+Tensor index_tensor(PyObject* o) {
+    if (is_tensor(o)) return unwrap(o);
+    Tensor t = tensor_from(o, nullptr);
+    if (t.numel() == 0 && is_floating(t.dtype())) t = Tensor::empty(DType::Int64, t.shape());
+    return t;
+}
+
+void add_tensor_index(Selection& s, int& dim, Tensor index, PyObject* item) {
+    WEFT_EXPECT(!is_floating(index.dtype()), Index, "index",
+                "ints, slices, None, ..., or integer or bool tensors",
+                is_tensor(item) ? text("a tensor of ", name(index.dtype())) : Py_TYPE(item)->tp_name);
+    s.advanced = true;
+    s.indices.resize(dim);
+    if (index.dtype() != DType::Bool) {
+        s.indices.push_back(index);
+        ++dim;
+        return;
+    }
+    for (int d = 0; d < index.ndim(); ++d)
+        WEFT_EXPECT(dim + d < s.view.ndim() && index.size(d) == s.view.size(dim + d), Index, "index",
+                    text("a mask of the indexed tensor's shape ", to_string(s.view.shape())),
+                    text(to_string(index.shape()), " at dimension ", dim));
+    Tensor where = nonzero_op(index);
+    for (int d = 0; d < index.ndim(); ++d) s.indices.push_back(ops::select(where, 1, d));
+    dim += index.ndim();
+}
+
+void apply(Selection& s, int& dim, PyObject* item, int rest) {
+    if (is_integer_scalar(item)) {
+        s.view = ops::select(s.view, dim, int_of(item));
+        s.moved = true;
+    } else if (PySlice_Check(item)) {
+        auto* slice = reinterpret_cast<PySliceObject*>(item);
+        WEFT_EXPECT(dim < s.view.ndim(), Index, "index", text("at most ", s.view.ndim(), " indices"),
+                    "more");
+        int64_t step = slice->step == Py_None ? 1 : int_of(slice->step);
+        WEFT_EXPECT(step > 0, Value, "index", "a slice step greater than zero", std::to_string(step),
+                    "flip() the tensor for a negative step");
+        if (slice->start != Py_None || slice->stop != Py_None || step != 1) {
+            s.view = ops::call1(ops::slice.op(), {s.view},
+                                {dim, slice_bound(slice->start), slice_bound(slice->stop), step});
+            s.moved = true;
+        }
+        ++dim;
+    } else if (item == Py_None) {
+        s.view = ops::unsqueeze(s.view, dim++);
+        s.moved = true;
+    } else if (item == Py_Ellipsis) {
+        dim += rest;
+    } else if (PyBool_Check(item)) {
+        s.view = ops::unsqueeze(s.view, dim);
+        s.moved = true;
+        Tensor index = Tensor::empty(DType::Int64, Dims{item == Py_True ? 1 : 0});
+        if (item == Py_True) *index.data<int64_t>() = 0;
+        add_tensor_index(s, dim, index, item);
+    } else {
+        add_tensor_index(s, dim, index_tensor(item), item);
+    }
+}
+
+Selection select(const Tensor& t, PyObject* key) {
+    Selection s{t, {}, false, false};
+    PyObject* one[] = {key};
+    PyObject** items = one;
+    Py_ssize_t n = 1;
+    if (PyTuple_Check(key)) {
+        items = &PyTuple_GET_ITEM(key, 0);
+        n = PyTuple_GET_SIZE(key);
+    }
+    int taken = 0, ellipses = 0;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+        taken += consumed(items[i]);
+        ellipses += items[i] == Py_Ellipsis;
+    }
+    WEFT_EXPECT(ellipses <= 1, Index, "index", "at most one ...", std::to_string(ellipses));
+    WEFT_EXPECT(taken <= t.ndim(), Index, "index",
+                text("at most ", t.ndim(), " indices for a tensor of shape ", to_string(t.shape())),
+                text(taken, " (too many indices)"));
+    int dim = 0;
+    for (Py_ssize_t i = 0; i < n; ++i) apply(s, dim, items[i], t.ndim() - taken);
+    return s;
+}
+
+std::vector<Tensor> with_indices(std::initializer_list<Tensor> first, const Selection& s) {
+    std::vector<Tensor> in(first);
+    in.insert(in.end(), s.indices.begin(), s.indices.end());
+    return in;
+}
+
+void write(const ops::Function& op, const std::vector<Tensor>& in) {
+    Call c(op.op(), in.data(), static_cast<int>(in.size()), op.op().defaults.data());
+    c.dest = in[0];
+    c.in_place = true;
+    ops::call(c);
+}
+
+/// Assigned values may have leading dimensions of size 1 that the target lacks.
+Tensor without_leading_ones(Tensor v, int ndim) {
+    while (v.ndim() > ndim && v.size(0) == 1) v = ops::select(v, 0, 0);
+    return v;
+}
+
+}  // namespace
+
+Tensor get_item(const Tensor& t, PyObject* key) {
+    if (PyLong_CheckExact(key)) {
+        WEFT_EXPECT(t.ndim() > 0, Index, "index", "a tensor with dimensions",
+                    "a 0-d tensor (invalid index of a 0-dim tensor)", "use tensor.item()");
+        return ops::select(t, 0, to_int(key, "index"));
+    }
+    Selection s = select(t, key);
+    if (s.advanced) return index_op.over(with_indices({s.view}, s));
+    return s.moved ? s.view : ops::view(s.view, Dims(s.view.shape()));
+}
+
+void set_item(const Tensor& t, PyObject* key, PyObject* value) {
+    Selection s = select(t, key);
+    Tensor v;
+    if (is_tensor(value)) v = unwrap(value);
+    else if (is_number(value)) v = number_tensor(value, &t);
+    else v = tensor_from(value, nullptr);
+    if (s.advanced) {
+        if (v.dtype() != t.dtype()) v = ops::to(v, t.dtype());
+        if (v.ndim() > 1) {
+            ops::Indexing plan("index_put", s.view.shape(), s.indices.data(), static_cast<int>(s.indices.size()));
+            v = without_leading_ones(v, plan.result.size());
+        }
+        return write(index_put_op, with_indices({s.view, v}, s));
+    }
+    write(copy_op, {s.view, without_leading_ones(v, s.view.ndim())});
+}
+
+}  // namespace weft::python

@@ -1,0 +1,149 @@
+/// The extension module `weft._C`.
+#include "base/lock.h"
+#include "base/parallel.h"
+#include "kernels/matmul.h"
+#include "kernels/simd.h"
+#include "ops/pointwise.h"
+#include "python/object.h"
+#include "tensor/format.h"
+
+namespace weft::python {
+namespace {
+
+PyObject* py_memory_stats(PyObject*, PyObject*) {
+    MemoryStats s = memory_stats();
+    return Py_BuildValue("{sLsLsLsL}", "current", static_cast<long long>(s.current), "peak",
+                         static_cast<long long>(s.peak), "cached", static_cast<long long>(s.cached),
+                         "allocations", static_cast<long long>(s.allocations));
+}
+PyObject* py_reset_peak(PyObject*, PyObject*) {
+    reset_peak_memory();
+    Py_RETURN_NONE;
+}
+PyObject* py_empty_cache(PyObject*, PyObject*) {
+    empty_memory_cache();
+    Py_RETURN_NONE;
+}
+PyObject* py_fail_allocation(PyObject*, PyObject* n) {
+    return guarded([&] {
+        fail_allocation(to_int(n, "_fail_allocation"));
+        return Py_NewRef(Py_None);
+    });
+}
+PyObject* py_set_threads(PyObject*, PyObject* n) {
+    return guarded([&] {
+        int64_t count = to_int(n, "set_num_threads");
+        WEFT_EXPECT(count > 0, Runtime, "set_num_threads", "a positive number", std::to_string(count));
+        set_num_threads(static_cast<int>(std::min<int64_t>(count, max_threads)));
+        return Py_NewRef(Py_None);
+    });
+}
+PyObject* py_get_threads(PyObject*, PyObject*) { return PyLong_FromLong(get_num_threads()); }
+PyObject* py_cpu_level(PyObject*, PyObject*) { return PyUnicode_FromString(kernels::cpu_level_name()); }
+PyObject* py_set_blas(PyObject*, PyObject* path) {
+    return guarded([&] {
+        static std::string kept;
+        kept = to_text(path);
+        kernels::set_blas_path(kept.c_str());
+        return Py_NewRef(Py_None);
+    });
+}
+PyObject* py_get_default_dtype(PyObject*, PyObject*) { return Py_NewRef(dtype_object(ops::default_dtype)); }
+PyObject* py_set_default_dtype(PyObject*, PyObject* o) {
+    return guarded([&] {
+        DType t;
+        WEFT_EXPECT(to_dtype(o, t) && is_floating(t), Type, "set_default_dtype", "a floating dtype",
+                    Py_TYPE(o)->tp_name);
+        ops::default_dtype = t;
+        return Py_NewRef(Py_None);
+    });
+}
+/// _print_options(precision, threshold, edgeitems, linewidth, sci_mode): None keeps one.
+PyObject* py_print_options(PyObject*, PyObject* args) {
+    PyObject* o[5];
+    if (!PyArg_ParseTuple(args, "OOOOO", &o[0], &o[1], &o[2], &o[3], &o[4])) return nullptr;
+    return guarded([&] {
+        FormatOptions f = format_options();
+        if (o[0] != Py_None) f.precision = static_cast<int>(to_int(o[0], "set_printoptions"));
+        if (o[1] != Py_None) f.threshold = to_int(o[1], "set_printoptions");
+        if (o[2] != Py_None) f.edgeitems = to_int(o[2], "set_printoptions");
+        if (o[3] != Py_None) f.linewidth = to_int(o[3], "set_printoptions");
+        if (o[4] != Py_None) f.sci_mode = static_cast<int>(to_int(o[4], "set_printoptions"));
+        format_options() = f;
+        return Py_BuildValue("iLLLi", f.precision, static_cast<long long>(f.threshold),
+                             static_cast<long long>(f.edgeitems), static_cast<long long>(f.linewidth),
+                             f.sci_mode);
+    });
+}
+
+/// The table, for docs and tests: a dict per record.
+PyObject* py_records(PyObject*, PyObject*) {
+    return guarded([] {
+        Object out = Object::take(PyList_New(0));
+        for (const Op& op : table().all()) {
+            Object samples = Object::take(PyList_New(0));
+            for (auto& s : op.samples) checked(PyList_Append(samples.get(), py_str(s).get()));
+            Object aliases = Object::take(PyList_New(0));
+            for (auto& s : op.aliases) checked(PyList_Append(aliases.get(), py_str(s).get()));
+            std::string_view file = op.where.file_name();
+            if (size_t at = file.rfind("src/"); at != file.npos) file.remove_prefix(at);
+            Object record = Object::take(Py_BuildValue(
+                "{ss ss ss ss ss# si sN sN sN sN sN sN sN si sO sO ss}", "name", op.name.c_str(),
+                "public_name", op.public_name.c_str(), "schema", op.schema.c_str(), "doc",
+                op.doc.c_str(), "file", file.data(), static_cast<Py_ssize_t>(file.size()), "line",
+                static_cast<int>(op.where.line()), "differentiable", PyBool_FromLong(op.differentiable()),
+                "composite", PyBool_FromLong(op.body != nullptr), "view", PyBool_FromLong(op.view),
+                "inplace", PyBool_FromLong(op.inplace), "function", PyBool_FromLong(op.function),
+                "method", PyBool_FromLong(op.method && op.inputs > 0), "random",
+                PyBool_FromLong(op.random), "batch", static_cast<int>(op.batch), "samples",
+                samples.get(), "aliases", aliases.get(), "node_name", op.node_name.c_str()));
+            checked(PyList_Append(out.get(), record.get()));
+        }
+        return out.release();
+    });
+}
+
+PyMethodDef functions[] = {
+    {"_memory_stats", py_memory_stats, METH_NOARGS, nullptr},
+    {"_reset_peak_memory", py_reset_peak, METH_NOARGS, nullptr},
+    {"_empty_cache", py_empty_cache, METH_NOARGS, nullptr},
+    {"_fail_allocation", py_fail_allocation, METH_O, nullptr},
+    {"set_num_threads", py_set_threads, METH_O, "Threads that one op may use."},
+    {"get_num_threads", py_get_threads, METH_NOARGS, "Threads that one op may use."},
+    {"_cpu_level", py_cpu_level, METH_NOARGS, nullptr},
+    {"_set_blas_path", py_set_blas, METH_O, nullptr},
+    {"get_default_dtype", py_get_default_dtype, METH_NOARGS, "The dtype of new floating tensors."},
+    {"set_default_dtype", py_set_default_dtype, METH_O, "Sets the dtype of new floating tensors."},
+    {"_print_options", py_print_options, METH_VARARGS, nullptr},
+    {"_records", py_records, METH_NOARGS, nullptr},
+    {}};
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "weft._C", "weft's core.", -1, functions,
+                          nullptr,               nullptr,   nullptr,        nullptr};
+
+}  // namespace
+
+}  // namespace weft::python
+
+PyMODINIT_FUNC PyInit__C() {
+    using namespace weft::python;
+    PyObject* module = PyModule_Create(&definition);
+    if (!module) return nullptr;
+    return guarded([&] {
+        weft::lock_hooks = {[]() -> void* { return PyEval_SaveThread(); },
+                            [](void* s) { PyEval_RestoreThread(static_cast<PyThreadState*>(s)); }};
+        init_types(module);
+        init_convert(module);
+        init_tensor_type(module);
+        init_calls(module);
+        init_autograd(module);
+        init_site(module);
+        init_optim(module);
+        init_saved_hooks(module);
+        init_anomaly(module);
+        init_module_slots(module);
+        init_function(module);
+        init_random(module);
+        return module;
+    });
+}

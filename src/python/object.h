@@ -1,0 +1,179 @@
+/// The Python objects of the binding, and how they map to the core's handles.
+///
+/// Raw CPython, not a binding generator: a call through METH_FASTCALL or a number slot costs a third
+/// of a generated one (docs/decisions/0001-binding.md), and that is most of a small op. Only
+/// src/python may know it.
+#pragma once
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string>
+
+#include "autograd/meta.h"
+#include "ops/call.h"
+
+namespace weft::python {
+
+/// Thrown when a Python exception is set: C++ only unwinds.
+struct PythonError {};
+
+/// Sets the Python exception for the C++ one in flight. Call in a catch block.
+void set_python_error();
+/// Throws PythonError if `condition` (a result of the C API) says that an exception is set.
+template <class T>
+T checked(T result) {
+    if constexpr (std::is_pointer_v<T>) {
+        if (!result) throw PythonError{};
+    } else {
+        if (result < 0) throw PythonError{};
+    }
+    return result;
+}
+
+/// Runs `f`, turning C++ exceptions into Python's and `on_error` (nullptr or -1).
+template <class F, class R = std::invoke_result_t<F>>
+R guarded(F&& f, R on_error = R()) {
+    try {
+        return f();
+    } catch (...) {
+        set_python_error();
+        return on_error;
+    }
+}
+template <class F>
+int guarded_int(F&& f) {
+    return guarded(std::forward<F>(f), -1);
+}
+
+/// An owned PyObject*.
+class Object {
+public:
+    Object() = default;
+    static Object steal(PyObject* p) {
+        Object o;
+        o.p_ = p;
+        return o;
+    }
+    /// Takes a new reference returned by the C API; throws if it is null.
+    static Object take(PyObject* p) { return steal(checked(p)); }
+    static Object borrow(PyObject* p) {
+        Py_XINCREF(p);
+        return steal(p);
+    }
+    Object(const Object& o) : p_(o.p_) { Py_XINCREF(p_); }
+    Object(Object&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+    Object& operator=(Object o) noexcept {
+        std::swap(p_, o.p_);
+        return *this;
+    }
+    ~Object() { Py_XDECREF(p_); }
+    PyObject* get() const { return p_; }
+    PyObject* release() { return std::exchange(p_, nullptr); }
+    explicit operator bool() const { return p_ != nullptr; }
+    Object attr(const char* name) const { return take(PyObject_GetAttrString(p_, name)); }
+    template <class... A>
+    Object call(const A&... args) const {
+        PyObject* argv[] = {nullptr, args.get()...};
+        return take(PyObject_Vectorcall(p_, argv + 1, sizeof...(A) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                        nullptr));
+    }
+
+private:
+    PyObject* p_ = nullptr;
+};
+
+/// A static type to fill in and pass to PyType_Ready.
+inline PyTypeObject blank_type() {
+    PyTypeObject t{};
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(&t), 1);
+    return t;
+}
+
+inline Object none() { return Object::borrow(Py_None); }
+inline Object py_int(int64_t v) { return Object::take(PyLong_FromLongLong(v)); }
+inline Object py_str(std::string_view s) {
+    return Object::take(PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())));
+}
+std::string_view to_text(PyObject* str);
+Object import_attr(const char* module, const char* name);
+/// Adds `object` to `module` under `name`; throws PythonError.
+void add_object(PyObject* module, const char* name, PyObject* object);
+
+// ---- tensors (tensor.cpp)
+
+/// Note [Wrapper and tensor]
+/// A PyTensor owns a TensorImpl, whose `wrapper` points back, so a tensor is one Python object as
+/// long as that lives. When the last Python reference goes while the core still holds the tensor,
+/// a plain wrapper just dies (another is made when needed). One with attributes or of a subclass
+/// (a Parameter) must not lose them: ownership turns round, and the tensor keeps the wrapper
+/// (kOwnsWrapper) until Python sees it again.
+struct PyTensor {
+    PyObject_HEAD
+    TensorImpl* impl;
+    PyObject* dict;
+    PyObject* weakrefs;
+};
+extern PyTypeObject tensor_type;
+
+inline bool is_tensor(PyObject* o) {
+    return Py_TYPE(o) == &tensor_type || PyType_IsSubtype(Py_TYPE(o), &tensor_type);
+}
+inline Tensor unwrap(PyObject* o) { return Tensor(reinterpret_cast<PyTensor*>(o)->impl); }
+/// A new reference; None for an undefined tensor.
+PyObject* wrap(Tensor t);
+inline Object wrapped(Tensor t) { return Object::take(wrap(std::move(t))); }
+/// The tensor in `o`, or TypeError naming `who`.
+Tensor expect_tensor(PyObject* o, const char* who);
+/// A dim of `t` in [0, ndim), or IndexError.
+int check_dim(const char* who, int64_t dim, const Tensor& t);
+/// A tuple of the results of a call: one tensor, or a (named) tuple.
+PyObject* wrap_results(Call& c);
+void init_tensor_type(PyObject* module);
+
+// ---- dtypes, sizes, devices (types.cpp)
+
+PyObject* dtype_object(DType t);  ///< borrowed
+/// Accepts dtype objects and Python's float, int, bool; false if `o` is none of them.
+bool to_dtype(PyObject* o, DType& out);
+PyObject* size_object(DimSpan dims);  ///< new reference to a Size
+PyObject* to_python(const Value& v);  ///< new reference
+void init_types(PyObject* module);
+
+// ---- conversion (convert.cpp)
+
+bool is_number(PyObject* o);
+/// Throws PythonError/Error. `who` names the function in errors.
+int64_t to_int(PyObject* o, const char* who);
+double to_double(PyObject* o, const char* who);
+/// A number as a 0-d tensor that yields in promotion; `like` is the other operand's dtype.
+Tensor number_tensor(PyObject* o, const Tensor* like);
+/// A sequence of ints (or one int) as dims; false if `o` is neither.
+bool to_dims(PyObject* o, Dims& out);
+/// A new tensor with the values of nested sequences, numbers, arrays or tensors (weft.tensor).
+Tensor tensor_from(PyObject* data, const DType* dtype);
+/// Shares memory with anything that speaks the buffer protocol or __array_interface__.
+Tensor tensor_sharing(PyObject* data, const char* who);
+void init_convert(PyObject* module);
+
+// ---- calls (call.cpp)
+
+void init_calls(PyObject* module);
+/// Runs `op` on a parsed Python call; used by number slots.
+PyObject* call_binary(const Op& op, PyObject* a, PyObject* b);
+
+// ---- the rest
+
+Tensor get_item(const Tensor& t, PyObject* key);
+void set_item(const Tensor& t, PyObject* key, PyObject* value);
+void init_site(PyObject* module);
+void init_autograd(PyObject* module);
+void init_optim(PyObject* module);
+void init_saved_hooks(PyObject* module);
+void init_anomaly(PyObject* module);
+void init_module_slots(PyObject* module);
+void init_function(PyObject* module);
+void init_random(PyObject* module);
+PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
+Ref<Node> unwrap_node(PyObject* o, const char* who);
+
+}  // namespace weft::python

@@ -1,0 +1,232 @@
+#include "python/parse.h"
+
+namespace weft::python {
+namespace {
+
+const char* type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
+
+bool is_int(PyObject* o) {
+    return (PyLong_Check(o) && !PyBool_Check(o)) || (!PyBool_Check(o) && !is_tensor(o) && PyIndex_Check(o));
+}
+
+/// Extra keywords of functions that make tensors; the values that mean what weft does anyway.
+bool harmless(std::string_view name, PyObject* value) {
+    if (value == Py_None) return true;
+    if (name == "pin_memory" || name == "non_blocking") return value == Py_False;
+    if (name == "device" || name == "layout" || name == "memory_format") {
+        Object shown = Object::take(PyObject_Str(value));
+        std::string_view s = to_text(shown.get());
+        return s == "cpu" || s == "cpu:0" || s == "torch.strided" ||
+               s == "torch.contiguous_format" || s == "torch.preserve_format";
+    }
+    return false;
+}
+
+std::string_view kind_text(Param::Kind kind) {
+    switch (kind) {
+        case Param::Kind::Tensor: return "a Tensor";
+        case Param::Kind::Tensors: return "a list of Tensors";
+        case Param::Kind::Int: return "an int";
+        case Param::Kind::Ints: return "ints";
+        case Param::Kind::Float: return "a float";
+        case Param::Kind::Bool: return "a bool";
+        case Param::Kind::Scalar: return "a number";
+        case Param::Kind::DType: return "a dtype";
+        case Param::Kind::Text: return "a str";
+    }
+    return "";
+}
+
+}  // namespace
+
+Value& Arguments::attr(const Op& op, int slot) {
+    if (!attrs_used_) {
+        int count = static_cast<int>(op.defaults.size());
+        WEFT_EXPECT(count <= kAttrs, Runtime, op.name, text("at most ", kAttrs, " attributes"),
+                    std::to_string(count));
+        std::copy_n(op.defaults.data(), count, attrs_);
+        attrs_used_ = attrs_;
+    }
+    return attrs_[slot];
+}
+
+bool Arguments::set_input(const Op& op, const Param& p, PyObject* value) {
+    if (p.kind == Param::Kind::Tensors) {
+        if (!PyList_Check(value) && !PyTuple_Check(value)) return false;
+        PyObject** items = PySequence_Fast_ITEMS(value);
+        Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
+        for (Py_ssize_t i = 0; i < n; ++i)
+            if (!is_tensor(items[i]) && !(items[i] == Py_None && p.optional)) return false;
+        if (!listed_) list_.assign(in_, in_ + p.slot);
+        listed_ = true;
+        for (Py_ssize_t i = 0; i < n; ++i)
+            list_.push_back(items[i] == Py_None ? Tensor() : unwrap(items[i]));
+        return true;
+    }
+    if (is_tensor(value)) {
+        (listed_ ? list_[p.slot] : in_[p.slot]) = unwrap(value);
+        return true;
+    }
+    if (value == Py_None) return p.optional;
+    if (op.batch == Batch::Pointwise && is_number(value) && (p.slot > 0 || op.number_self)) {
+        numbers_[p.slot] = value;
+        return any_number_ = true;
+    }
+    return false;
+}
+
+bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
+    if (p.is_input()) return set_input(op, p, value);
+    if (value == Py_None) {
+        if (!p.optional) return false;
+        attr(op, p.slot) = Value();
+        return true;
+    }
+    switch (p.kind) {
+        case Param::Kind::Int:
+            if (!is_int(value) && !(is_tensor(value) && !is_floating(unwrap(value).dtype()) &&
+                                    unwrap(value).numel() == 1))
+                return false;
+            attr(op, p.slot) = to_int(value, op.public_name.c_str());
+            return true;
+        case Param::Kind::Ints: {
+            Dims dims;
+            if (!to_dims(value, dims)) return false;
+            attr(op, p.slot) = Value(dims);
+            return true;
+        }
+        case Param::Kind::Float:
+            if (!is_number(value) || is_tensor(value)) return false;
+            attr(op, p.slot) = to_double(value, op.public_name.c_str());
+            return true;
+        case Param::Kind::Bool:
+            if (!PyBool_Check(value)) return false;
+            attr(op, p.slot) = value == Py_True;
+            return true;
+        case Param::Kind::Scalar:
+            if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
+            else if (is_int(value)) attr(op, p.slot) = to_int(value, op.public_name.c_str());
+            else if (is_number(value)) attr(op, p.slot) = to_double(value, op.public_name.c_str());
+            else return false;
+            return true;
+        case Param::Kind::DType: {
+            DType t;
+            if (!to_dtype(value, t)) return false;
+            attr(op, p.slot) = t;
+            return true;
+        }
+        case Param::Kind::Text:
+            if (!PyUnicode_Check(value)) return false;
+            attr(op, p.slot) = std::string(to_text(value));
+            return true;
+        default: return false;
+    }
+}
+
+bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
+    std::string_view n = to_text(name);
+    if (n == "out" && op.out_form) {
+        if (value == Py_None) return true;
+        if (!is_tensor(value)) return refuse("out must be a Tensor");
+        out_ = unwrap(value);
+        return true;
+    }
+    if (op.factory && n == "requires_grad" && PyBool_Check(value)) {
+        requires_grad_ = value == Py_True;
+        return true;
+    }
+    if ((op.factory && harmless(n, value)) || (n == "memory_format" && harmless(n, value))) return true;
+    return refuse(text("an unexpected keyword argument '", n, "'"));
+}
+
+bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
+    uint64_t given = 0;
+    const auto& params = op.params;
+    int total = static_cast<int>(params.size());
+    inputs_ = op.inputs;
+    WEFT_EXPECT(op.inputs <= kInputs, Runtime, op.name, text("at most ", kInputs, " inputs"),
+                std::to_string(op.inputs));
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        if (i >= total || params[i].keyword_only)
+            return refuse(text("at most ", i, " positional arguments (", count, " given)"));
+        const Param& p = params[i];
+        bool last = i + 1 == total || params[i + 1].keyword_only;
+        if (p.kind == Param::Kind::Ints && last && is_int(args[i]) && count > i + 1) {
+            Dims dims;
+            for (Py_ssize_t j = i; j < count; ++j) {
+                if (!is_int(args[j])) return refuse(text(p.name, " must be ints"));
+                dims.push_back(to_int(args[j], op.public_name.c_str()));
+            }
+            attr(op, p.slot) = Value(dims);
+            given |= uint64_t{1} << i;
+            break;
+        }
+        if (!set(op, p, args[i]))
+            return refuse(text(p.name, " must be ", kind_text(p.kind), ", not ", type_name(args[i])));
+        given |= uint64_t{1} << i;
+    }
+    if (kwnames) {
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
+            PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+            PyObject* value = args[count + k];
+            std::string_view n = to_text(name);
+            int i = 0;
+            while (i < total && params[i].name != n) ++i;
+            if (i == total && n == "axis")  // NumPy's names, which PyTorch takes too
+                for (i = 0; i < total && params[i].name != "dim";) ++i;
+            if (i == total && n == "input" && total && params[0].name == "self") i = 0;
+            if (i == total && n == "keepdims")
+                for (i = 0; i < total && params[i].name != "keepdim";) ++i;
+            if (i == total) {
+                if (!set_extra(op, name, value)) return false;
+                continue;
+            }
+            if (given >> i & 1) return refuse(text("multiple values for '", n, "'"));
+            if (!set(op, params[i], value))
+                return refuse(text(params[i].name, " must be ", kind_text(params[i].kind), ", not ",
+                                   type_name(value)));
+            given |= uint64_t{1} << i;
+        }
+    }
+    return complete(op, given);
+}
+
+bool Arguments::complete(const Op& op, uint64_t given) {
+    uint64_t all = (uint64_t{1} << op.params.size()) - 1;
+    if (given != all) {
+        for (size_t i = 0; i < op.params.size(); ++i) {
+            const Param& p = op.params[i];
+            if (!(given >> i & 1) && !p.has_default && !(p.is_input() && p.optional) &&
+                !(p.kind == Param::Kind::Ints && op.factory))
+                return refuse(text("missing argument '", p.name, "'"));
+            if (!(given >> i & 1) && p.kind == Param::Kind::Ints && op.factory && !p.has_default)
+                attr(op, p.slot) = Value(Dims());
+        }
+    }
+    if (!attrs_used_) attrs_used_ = op.defaults.data();
+    if (listed_) inputs_ = static_cast<int>(list_.size());
+    return !any_number_ || set_numbers(op);
+}
+
+/// Python numbers become 0-d tensors that take the other operands' dtype where that loses nothing.
+bool Arguments::set_numbers(const Op& op) {
+    const Tensor* like = nullptr;
+    for (int i = 0; i < op.inputs; ++i)
+        if (in_[i].defined() && (!like || category(in_[i].dtype()) > category(like->dtype())))
+            like = &in_[i];
+    for (int i = 0; i < op.inputs; ++i)
+        if (numbers_[i]) {
+            Tensor t = number_tensor(numbers_[i], like);
+            in_[i] = std::move(t);
+        }
+    return true;
+}
+
+void Arguments::fill(Call& c) const {
+    c.in = listed_ ? list_.data() : in_;
+    c.inputs = inputs_;
+    c.attrs = attrs_used_;
+    c.dest = out_;
+}
+
+}  // namespace weft::python

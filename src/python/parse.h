@@ -1,0 +1,45 @@
+/// Python arguments to a call, by the op's schema.
+#pragma once
+#include "python/object.h"
+
+namespace weft::python {
+
+/// The arguments of one Python call, converted. Lives on the stack of the call.
+class Arguments {
+public:
+    /// False if they do not fit the op (then `reason` says why, and nothing is set as Python error).
+    /// Throws for arguments of the right type with bad values.
+    bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
+    const std::string& reason() const { return reason_; }
+    /// Points `c` at what was parsed.
+    void fill(Call& c) const;
+    bool wants_grad() const { return requires_grad_; }
+    const Tensor& destination() const { return out_; }
+
+private:
+    static constexpr int kInputs = 8, kAttrs = 12;
+    bool set(const Op& op, const Param& p, PyObject* value);
+    bool set_input(const Op& op, const Param& p, PyObject* value);
+    bool set_extra(const Op& op, PyObject* name, PyObject* value);
+    bool refuse(std::string reason) {
+        reason_ = std::move(reason);
+        return false;
+    }
+    Value& attr(const Op& op, int slot);
+    bool set_numbers(const Op& op);
+    bool complete(const Op& op, uint64_t given);
+
+    Tensor in_[kInputs];
+    std::vector<Tensor> list_;            // inputs when a parameter is a list of tensors
+    Value attrs_[kAttrs];
+    const Value* attrs_used_ = nullptr;
+    int inputs_ = 0;
+    bool listed_ = false;
+    bool requires_grad_ = false;
+    PyObject* numbers_[kInputs] = {};     // Python numbers given where tensors are expected
+    bool any_number_ = false;
+    Tensor out_;
+    std::string reason_;
+};
+
+}  // namespace weft::python

@@ -1,0 +1,151 @@
+/// Provenance: the innermost Python frame outside weft. See Note [Sites] in autograd/site.h.
+///
+/// On CPython 3.11 the frame chain is read directly; on later versions through the public API, which
+/// makes a frame object and so costs more.
+#if defined(__cplusplus)
+#define Py_BUILD_CORE 1
+#endif
+#include <Python.h>
+#if PY_VERSION_HEX < 0x030c0000
+#include <internal/pycore_frame.h>
+#endif
+#undef Py_BUILD_CORE
+
+#include <string>
+
+#include "python/object.h"
+
+namespace weft::python {
+namespace {
+
+/// What a code object's extra slot says: 0 unknown, else one of these.
+enum : intptr_t { kUser = 1, kInternal = 2 };
+Py_ssize_t extra_index = -1;
+std::string package_prefix;
+
+#if PY_VERSION_HEX < 0x030c0000
+constexpr auto get_extra = _PyCode_GetExtra;
+constexpr auto set_extra = _PyCode_SetExtra;
+#else
+constexpr auto get_extra = PyUnstable_Code_GetExtra;
+constexpr auto set_extra = PyUnstable_Code_SetExtra;
+#endif
+
+bool is_internal(PyObject* code) {
+    void* extra = nullptr;
+    get_extra(code, extra_index, &extra);
+    auto kind = reinterpret_cast<intptr_t>(extra);
+    if (kind == 0) [[unlikely]] {
+        PyObject* file = reinterpret_cast<PyCodeObject*>(code)->co_filename;
+        const char* name = PyUnicode_AsUTF8(file);
+        if (!name) PyErr_Clear();
+        bool inside = name && !package_prefix.empty() &&
+                      std::string_view(name).starts_with(package_prefix);
+        kind = inside ? kInternal : kUser;
+        set_extra(code, extra_index, reinterpret_cast<void*>(kind));
+    }
+    return kind == kInternal;
+}
+
+bool enabled = true;
+
+void* capture(int32_t* offset) {
+    if (!enabled) return nullptr;
+#if PY_VERSION_HEX < 0x030c0000
+    PyThreadState* state = _PyThreadState_UncheckedGet();
+    if (!state || !state->cframe) return nullptr;
+    for (_PyInterpreterFrame* f = state->cframe->current_frame; f; f = f->previous) {
+        auto* code = reinterpret_cast<PyObject*>(f->f_code);
+        if (_PyFrame_IsIncomplete(f) || is_internal(code)) continue;
+        *offset = static_cast<int32_t>(_PyInterpreterFrame_LASTI(f) * sizeof(_Py_CODEUNIT));
+        return Py_NewRef(code);
+    }
+    return nullptr;
+#else
+    PyFrameObject* frame = PyEval_GetFrame();
+    Py_XINCREF(frame);
+    while (frame) {
+        auto* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
+        if (!is_internal(code)) {
+            *offset = PyFrame_GetLasti(frame);
+            Py_DECREF(frame);
+            return code;
+        }
+        Py_DECREF(code);
+        PyFrameObject* back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    return nullptr;
+#endif
+}
+
+void release_code(void* code) { Py_DECREF(static_cast<PyObject*>(code)); }
+
+std::string describe_code(void* p, int32_t offset) {
+    auto* code = static_cast<PyCodeObject*>(p);
+    int line = PyCode_Addr2Line(code, offset);
+    // an error may be on its way: looking for the line must not disturb it
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    std::string out = "an unknown line";
+    try {
+        out = text(to_text(code->co_filename), ":", line, ", in ", to_text(code->co_name));
+        Object getline = import_attr("linecache", "getline");
+        Object source = getline.call(Object::borrow(code->co_filename), py_int(line));
+        Object stripped = Object::take(PyObject_CallMethod(source.get(), "strip", nullptr));
+        if (std::string_view s = to_text(stripped.get()); !s.empty()) out += text(": `", s, "`");
+    } catch (const PythonError&) {
+        PyErr_Clear();
+    }
+    PyErr_Restore(type, value, trace);
+    return out;
+}
+
+void annotate(const std::string& line) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!type) return;
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (PyObject* r = PyObject_CallMethod(value, "add_note", "s", line.c_str())) Py_DECREF(r);
+    else PyErr_Clear();
+    PyErr_Restore(type, value, trace);
+}
+
+PyObject* set_provenance(PyObject*, PyObject* on) {
+    enabled = on == Py_True;
+    Py_RETURN_NONE;
+}
+
+/// The line of the call under way, as nodes would remember it.
+PyObject* here(PyObject*, PyObject*) {
+    return guarded([] { return py_str(Site::here().describe()).release(); });
+}
+
+/// Files below this folder are weft's own; the package calls it first of all.
+PyObject* set_package(PyObject*, PyObject* folder) {
+    return guarded([&] {
+        package_prefix = text(to_text(folder), "/");
+        return Py_NewRef(Py_None);
+    });
+}
+
+PyMethodDef functions[] = {
+    {"_set_package", set_package, METH_O, nullptr},
+    {"_set_provenance", set_provenance, METH_O, "Turns the recording of lines on or off (benchmarks)."},
+    {"_here", here, METH_NOARGS, "The innermost line outside weft, as text."},
+    {}};
+
+}  // namespace
+
+void init_site(PyObject* module) {
+#if PY_VERSION_HEX < 0x030c0000
+    extra_index = _PyEval_RequestCodeExtraIndex(nullptr);
+#else
+    extra_index = PyUnstable_Eval_RequestCodeExtraIndex(nullptr);
+#endif
+    checked(PyModule_AddFunctions(module, functions));
+    site_hooks = {capture, release_code, describe_code, annotate};
+}
+
+}  // namespace weft::python

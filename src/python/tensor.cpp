@@ -1,0 +1,604 @@
+/// The Tensor type: life of the wrapper, number slots, properties. Methods that are ops come from
+/// the table (call.cpp); those that are plain Python from weft/_tensor.py.
+#include "ops/pointwise.h"
+#include "python/object.h"
+#include "tensor/format.h"
+
+namespace weft::python {
+
+PyTypeObject tensor_type = blank_type();
+
+namespace {
+
+PyTensor* as_wrapper(PyObject* o) { return reinterpret_cast<PyTensor*>(o); }
+PyObject* as_object(PyTensor* t) { return reinterpret_cast<PyObject*>(t); }
+
+// ---- life (Note [Wrapper and tensor])
+
+/// Dead plain wrappers, kept for reuse. Untracked by the collector until they get attributes.
+constexpr int kFreeLimit = 4096;
+PyTensor* free_list[kFreeLimit];
+int free_count = 0;
+
+PyTensor* new_wrapper() {
+#if !defined(__SANITIZE_ADDRESS__)
+    if (free_count > 0) {
+        PyTensor* t = free_list[--free_count];
+        PyObject_Init(as_object(t), &tensor_type);
+        return t;
+    }
+#endif
+    PyTensor* t = PyObject_GC_New(PyTensor, &tensor_type);
+    checked(as_object(t));
+    t->dict = t->weakrefs = nullptr;
+    return t;
+}
+
+void tensor_dealloc(PyObject* self) {
+    PyTensor* t = as_wrapper(self);
+    TensorImpl* impl = t->impl;
+    bool plain = Py_TYPE(self) == &tensor_type;
+    if (impl && impl->refs > 1 && (!plain || t->dict)) {
+        // the core still holds the tensor: it now owns the wrapper, which keeps class and attributes
+        Py_SET_REFCNT(self, 1);
+        if (!plain) Py_INCREF(Py_TYPE(self));  // subtype_dealloc drops one after us
+        impl->flags |= kOwnsWrapper;
+        --impl->refs;
+        return;
+    }
+    if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
+    if (t->weakrefs) PyObject_ClearWeakRefs(self);
+    Py_CLEAR(t->dict);
+    if (impl) {
+        t->impl = nullptr;
+        impl->wrapper = nullptr;
+        if (--impl->refs == 0) release(impl);
+    }
+#if !defined(__SANITIZE_ADDRESS__)
+    if (plain && free_count < kFreeLimit) {
+        free_list[free_count++] = t;
+        return;
+    }
+#endif
+    Py_TYPE(self)->tp_free(self);
+}
+
+/// The tensor's last reference went while it owned its wrapper.
+void drop_wrapper(TensorImpl* impl) {
+    auto* t = static_cast<PyTensor*>(impl->wrapper);
+    impl->wrapper = nullptr;
+    t->impl = nullptr;
+    release(impl);
+    Py_DECREF(as_object(t));
+}
+
+struct VisitHook;
+
+int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(as_wrapper(self)->dict);
+    return 0;
+}
+
+int tensor_clear(PyObject* self) {
+    Py_CLEAR(as_wrapper(self)->dict);
+    return 0;
+}
+
+int tensor_setattro(PyObject* self, PyObject* name, PyObject* value) {
+    int result = PyObject_GenericSetAttr(self, name, value);
+    if (as_wrapper(self)->dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+    return result;
+}
+
+PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+    return guarded([&]() -> PyObject* {
+        PyObject* data = nullptr;
+        if (kwargs && PyDict_GET_SIZE(kwargs) && type == &tensor_type)
+            fail(ErrorKind::Type, "Tensor", "Tensor(data) or Tensor(*sizes)", "keyword arguments",
+                 "use weft.tensor(data, dtype=...)");
+        Py_ssize_t n = PyTuple_GET_SIZE(args);
+        if (n == 1) data = PyTuple_GET_ITEM(args, 0);
+        Tensor t;
+        Dims sizes;
+        if (n == 0) {
+            t = Tensor::empty(DType::Float32, Dims{0});
+        } else if (data && is_tensor(data)) {
+            t = detach(unwrap(data));
+        } else if (data && !PyLong_Check(data) && Py_TYPE(data)->tp_name != std::string_view("torch.Size")) {
+            DType f = DType::Float32;
+            t = tensor_from(data, &f);
+        } else if (to_dims(n == 1 ? data : args, sizes)) {
+            t = Tensor::empty(DType::Float32, sizes);
+        } else {
+            fail(ErrorKind::Type, "Tensor", "data or sizes", Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name);
+        }
+        if (type == &tensor_type) return wrap(std::move(t));
+        auto* self = as_wrapper(checked(type->tp_alloc(type, 0)));
+        self->impl = t.detach_impl();
+        self->impl->wrapper = self;
+        return as_object(self);
+    });
+}
+
+// ---- numbers
+
+const Op& op_named(const char* name) { return table().at(name); }
+
+#define WEFT_BINARY_SLOT(slot, name)                          \
+    PyObject* slot(PyObject* a, PyObject* b) {                \
+        static const Op& op = op_named(name);                 \
+        return call_binary(op, a, b);                         \
+    }
+#define WEFT_UNARY_SLOT(slot, name)                                              \
+    PyObject* slot(PyObject* a) {                                                \
+        return guarded([&] {                                                     \
+            static const Op& op = op_named(name);                                \
+            return wrap(ops::call1(op, {unwrap(a)}));                            \
+        });                                                                      \
+    }
+#define WEFT_INPLACE_SLOT(slot, name)                                            \
+    PyObject* slot(PyObject* a, PyObject* b) {                                   \
+        static const Op& op = op_named(name);                                    \
+        return in_place_binary(op, a, b);                                        \
+    }
+
+PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
+    return guarded([&]() -> PyObject* {
+        Tensor in[2] = {unwrap(a)};
+        if (is_tensor(b)) in[1] = unwrap(b);
+        else if (is_number(b)) in[1] = number_tensor(b, &in[0]);
+        else Py_RETURN_NOTIMPLEMENTED;
+        Call c(op, in, 2, op.defaults.data());
+        c.dest = in[0];
+        c.in_place = true;
+        ops::call(c);
+        return Py_NewRef(a);
+    });
+}
+
+WEFT_BINARY_SLOT(nb_add, "add")
+WEFT_BINARY_SLOT(nb_subtract, "sub")
+WEFT_BINARY_SLOT(nb_multiply, "mul")
+WEFT_BINARY_SLOT(nb_true_divide, "div")
+WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide")
+WEFT_BINARY_SLOT(nb_remainder, "remainder")
+WEFT_BINARY_SLOT(nb_matmul, "matmul")
+WEFT_BINARY_SLOT(nb_and, "bitwise_and")
+WEFT_BINARY_SLOT(nb_or, "bitwise_or")
+WEFT_BINARY_SLOT(nb_xor, "bitwise_xor")
+WEFT_UNARY_SLOT(nb_negative, "neg")
+WEFT_UNARY_SLOT(nb_absolute, "abs")
+WEFT_UNARY_SLOT(nb_invert, "bitwise_not")
+WEFT_INPLACE_SLOT(nb_iadd, "add")
+WEFT_INPLACE_SLOT(nb_isubtract, "sub")
+WEFT_INPLACE_SLOT(nb_imultiply, "mul")
+WEFT_INPLACE_SLOT(nb_itrue_divide, "div")
+WEFT_INPLACE_SLOT(nb_ifloor_divide, "floor_divide")
+WEFT_INPLACE_SLOT(nb_iremainder, "remainder")
+WEFT_INPLACE_SLOT(nb_iand, "bitwise_and")
+WEFT_INPLACE_SLOT(nb_ior, "bitwise_or")
+WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor")
+
+PyObject* nb_positive(PyObject* a) { return Py_NewRef(a); }
+
+PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulus) {
+    if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+    static const Op& op = op_named("pow");
+    return call_binary(op, a, b);
+}
+PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
+    static const Op& op = op_named("pow");
+    return in_place_binary(op, a, b);
+}
+
+int nb_bool(PyObject* self) {
+    return guarded_int([&] {
+        Tensor t = unwrap(self);
+        WEFT_EXPECT(t.numel() == 1, Runtime, "bool", "a tensor with one element",
+                    text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
+                         t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
+        return t.item_double() != 0 ? 1 : 0;
+    });
+}
+PyObject* nb_int(PyObject* self) {
+    return guarded([&]() -> PyObject* {
+        Tensor t = unwrap(self);
+        if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
+        return PyLong_FromLongLong(t.item_int());
+    });
+}
+PyObject* nb_float(PyObject* self) {
+    return guarded([&] { return PyFloat_FromDouble(unwrap(self).item_double()); });
+}
+PyObject* nb_index(PyObject* self) {
+    return guarded([&] {
+        Tensor t = unwrap(self);
+        WEFT_EXPECT(!is_floating(t.dtype()) && t.numel() == 1, Type, "index",
+                    "an integer tensor of one element (only integer tensors of a single element can "
+                    "be converted to an index)",
+                    text(name(t.dtype()), " ", to_string(t.shape())));
+        return PyLong_FromLongLong(t.item_int());
+    });
+}
+
+PyObject* compare(PyObject* a, PyObject* b, int how) {
+    static const Op* const ops[] = {&op_named("lt"), &op_named("le"), &op_named("eq"),
+                                    &op_named("ne"), &op_named("gt"), &op_named("ge")};
+    return call_binary(*ops[how], a, b);
+}
+
+// ---- containers
+
+Py_ssize_t tensor_length(PyObject* self) {
+    return guarded(
+        [&]() -> Py_ssize_t {
+            Tensor t = unwrap(self);
+            WEFT_EXPECT(t.ndim() > 0, Type, "len", "a tensor with dimensions", "a 0-d tensor");
+            return t.size(0);
+        },
+        Py_ssize_t{-1});
+}
+PyObject* tensor_subscript(PyObject* self, PyObject* key) {
+    return guarded([&] { return wrap(get_item(unwrap(self), key)); });
+}
+int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
+    return guarded_int([&] {
+        if (!value) fail(ErrorKind::Type, "del", "an assignment", "del of a tensor's element");
+        set_item(unwrap(self), key, value);
+        return 0;
+    });
+}
+
+PyObject* tensor_iter(PyObject* self) {
+    return guarded([&] {
+        WEFT_EXPECT(unwrap(self).ndim() > 0, Type, "iter", "a tensor with dimensions",
+                    "a 0-d tensor (iteration over a 0-d tensor)");
+        Object rows = Object::take(PyObject_CallMethod(self, "unbind", "i", 0));
+        return PyObject_GetIter(rows.get());
+    });
+}
+int tensor_contains(PyObject* self, PyObject* element) {
+    return guarded_int([&] {
+        Object same = Object::take(PyObject_RichCompare(self, element, Py_EQ));
+        Object any = Object::take(PyObject_CallMethod(same.get(), "any", nullptr));
+        return checked(PyObject_IsTrue(any.get()));
+    });
+}
+
+// ---- printing
+
+std::vector<std::string> suffixes(const Tensor& t) {
+    auto out = layout_suffixes(t.dtype(), t.shape(), ops::default_dtype);
+    if (Ref<Node> fn = grad_fn(t))
+        out.push_back("grad_fn=<" + fn->name() + ">");
+    else if (requires_grad(t))
+        out.push_back("requires_grad=True");
+    return out;
+}
+
+PyObject* tensor_repr(PyObject* self) {
+    return guarded([&] {
+        Tensor t = unwrap(self);
+        auto extra = suffixes(t);
+        FormatView view{t.dtype(), t.bytes(), t.shape(), t.strides()};
+        return py_str(format_tensor(view, "tensor(", extra)).release();
+    });
+}
+
+// ---- properties
+
+template <PyObject* (*F)(const Tensor&)>
+PyObject* getter(PyObject* self, void*) {
+    return guarded([&] { return F(unwrap(self)); });
+}
+
+PyObject* get_shape(const Tensor& t) { return size_object(t.shape()); }
+PyObject* get_dtype(const Tensor& t) { return Py_NewRef(dtype_object(t.dtype())); }
+PyObject* get_ndim(const Tensor& t) { return PyLong_FromLong(t.ndim()); }
+PyObject* get_requires_grad(const Tensor& t) { return PyBool_FromLong(requires_grad(t)); }
+PyObject* get_is_leaf(const Tensor& t) { return PyBool_FromLong(is_leaf(t)); }
+PyObject* get_grad(const Tensor& t) { return wrap(grad_of(t)); }
+PyObject* get_grad_fn(const Tensor& t) { return wrap_node(grad_fn(t)); }
+PyObject* get_version(const Tensor& t) { return PyLong_FromLong(t.version()); }
+PyObject* get_output_nr(const Tensor& t) { return PyLong_FromLong(output_number(t)); }
+PyObject* get_retains(const Tensor& t) {
+    GradMeta* m = meta_or_null(t);
+    return PyBool_FromLong(m && m->retains_grad);
+}
+PyObject* get_itemsize(const Tensor& t) { return PyLong_FromLong(item_size(t.dtype())); }
+PyObject* get_nbytes(const Tensor& t) { return PyLong_FromLongLong(t.numel() * item_size(t.dtype())); }
+PyObject* get_base(const Tensor& t) {
+    GradMeta* m = meta_or_null(t);
+    return wrap(m ? m->base : Tensor());
+}
+PyObject* get_inference(const Tensor& t) { return PyBool_FromLong(t.has(kInference)); }
+PyObject* get_data(const Tensor& t) {
+    Tensor out = t.alias();
+    out.set(kSilent);
+    return wrap(out);
+}
+
+int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
+    return guarded_int([&] {
+        WEFT_EXPECT(value && PyBool_Check(value), Type, "requires_grad", "a bool",
+                    value ? Py_TYPE(value)->tp_name : "del");
+        set_requires_grad(unwrap(self), value == Py_True);
+        return 0;
+    });
+}
+int set_grad_attr(PyObject* self, PyObject* value, void*) {
+    return guarded_int([&] {
+        bool clear = !value || value == Py_None;
+        set_grad(unwrap(self), clear ? Tensor() : expect_tensor(value, "grad"));
+        return 0;
+    });
+}
+/// t.data = other: the tensor shows other memory from now on; its place in the graph stays.
+int set_data_attr(PyObject* self, PyObject* value, void*) {
+    return guarded_int([&] {
+        WEFT_EXPECT(value, Type, "data", "a tensor", "del");
+        Tensor t = unwrap(self), from = expect_tensor(value, "data");
+        WEFT_EXPECT(!requires_grad(t) || is_floating(from.dtype()), Runtime, "data",
+                    "a floating tensor for one that requires grad", name(from.dtype()));
+        t.become(from);
+        return 0;
+    });
+}
+
+PyGetSetDef properties[] = {
+    {"shape", getter<get_shape>, nullptr, "The sizes.", nullptr},
+    {"dtype", getter<get_dtype>, nullptr, "The type of the elements.", nullptr},
+    {"ndim", getter<get_ndim>, nullptr, "The number of dimensions.", nullptr},
+    {"requires_grad", getter<get_requires_grad>, set_requires_grad_attr,
+     "Whether gradients flow to or through it.", nullptr},
+    {"is_leaf", getter<get_is_leaf>, nullptr, "Whether no recorded op made it.", nullptr},
+    {"grad", getter<get_grad>, set_grad_attr, "The gradient accumulated so far, or None.", nullptr},
+    {"grad_fn", getter<get_grad_fn>, nullptr, "The node that made it, or None.", nullptr},
+    {"data", getter<get_data>, set_data_attr, "The values outside the graph; writes are not seen by it.",
+     nullptr},
+    {"_version", getter<get_version>, nullptr, "In-place writes so far.", nullptr},
+    {"output_nr", getter<get_output_nr>, nullptr, "Which output of grad_fn it is.", nullptr},
+    {"retains_grad", getter<get_retains>, nullptr, "Whether retain_grad() was called.", nullptr},
+    {"itemsize", getter<get_itemsize>, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", getter<get_nbytes>, nullptr, "Bytes of all elements.", nullptr},
+    {"_base", getter<get_base>, nullptr, "The tensor a view was taken of, or None.", nullptr},
+    {"_inference", getter<get_inference>, nullptr, nullptr, nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
+
+// ---- methods
+
+PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+    return guarded([&]() -> PyObject* {
+        Tensor t = unwrap(self);
+        if (n == 0 || args[0] == Py_None) return size_object(t.shape());
+        return PyLong_FromLongLong(t.size(check_dim("size", to_int(args[0], "size"), t)));
+    });
+}
+PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+    return guarded([&]() -> PyObject* {
+        Tensor t = unwrap(self);
+        if (n) return PyLong_FromLongLong(t.stride(check_dim("stride", to_int(args[0], "stride"), t)));
+        Object out = Object::take(PyTuple_New(t.ndim()));
+        for (int d = 0; d < t.ndim(); ++d) PyTuple_SET_ITEM(out.get(), d, py_int(t.stride(d)).release());
+        return out.release();
+    });
+}
+PyObject* method_item(PyObject* self, PyObject*) {
+    return guarded([&]() -> PyObject* {
+        Tensor t = unwrap(self);
+        if (is_floating(t.dtype())) return PyFloat_FromDouble(t.item_double());
+        int64_t v = t.item_int();
+        return t.dtype() == DType::Bool ? PyBool_FromLong(v != 0) : PyLong_FromLongLong(v);
+    });
+}
+
+PyObject* to_list(const Tensor& t, int d, int64_t offset) {
+    if (d == t.ndim()) {
+        return dispatch<AllTypes>(t.dtype(), "tolist", [&]<class T>() -> PyObject* {
+            T v = t.data<T>()[offset];
+            if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
+            else if constexpr (std::is_floating_point_v<T>) return PyFloat_FromDouble(v);
+            else return PyLong_FromLongLong(v);
+        });
+    }
+    Object out = Object::take(PyList_New(t.size(d)));
+    for (int64_t i = 0; i < t.size(d); ++i)
+        PyList_SET_ITEM(out.get(), i, checked(to_list(t, d + 1, offset + i * t.stride(d))));
+    return out.release();
+}
+PyObject* method_tolist(PyObject* self, PyObject*) {
+    return guarded([&] { return to_list(unwrap(self), 0, 0); });
+}
+
+template <class F>
+PyObject* simple(PyObject* self, F f) {
+    return guarded([&] { return f(unwrap(self)); });
+}
+PyObject* method_dim(PyObject* s, PyObject*) {
+    return simple(s, [](const Tensor& t) { return PyLong_FromLong(t.ndim()); });
+}
+PyObject* method_numel(PyObject* s, PyObject*) {
+    return simple(s, [](const Tensor& t) { return PyLong_FromLongLong(t.numel()); });
+}
+PyObject* method_offset(PyObject* s, PyObject*) {
+    return simple(s, [](const Tensor& t) { return PyLong_FromLongLong(t.offset()); });
+}
+PyObject* method_data_ptr(PyObject* s, PyObject*) {
+    return simple(s, [](const Tensor& t) {
+        return PyLong_FromVoidPtr(t.numel() ? static_cast<void*>(t.bytes()) : nullptr);
+    });
+}
+PyObject* method_is_contiguous(PyObject* s, PyObject*) {
+    return simple(s, [](const Tensor& t) { return PyBool_FromLong(t.contiguous()); });
+}
+PyObject* method_detach(PyObject* s, PyObject*) {
+    return simple(s, [](const Tensor& t) { return wrap(detach(t)); });
+}
+PyObject* method_detach_(PyObject* s, PyObject*) {
+    return guarded([&] {
+        detach_in_place(unwrap(s));
+        return Py_NewRef(s);
+    });
+}
+PyObject* method_retain_grad(PyObject* s, PyObject*) {
+    return guarded([&] {
+        retain_grad(unwrap(s));
+        return Py_NewRef(Py_None);
+    });
+}
+/// The bytes of the whole storage, for serialisation and DLPack: (address, bytes, offset).
+PyObject* method_storage_info(PyObject* s, PyObject*) {
+    return simple(s, [](const Tensor& t) {
+        return Py_BuildValue("KLL", reinterpret_cast<unsigned long long>(t.storage()->data),
+                             static_cast<long long>(t.storage()->bytes),
+                             static_cast<long long>(t.offset()));
+    });
+}
+/// Tensor._make_subclass(cls, data, requires_grad=False): data's memory as an instance of cls.
+PyObject* make_subclass(PyObject*, PyObject* args) {
+    PyTypeObject* cls;
+    PyObject* data;
+    int requires_grad = 0;
+    if (!PyArg_ParseTuple(args, "O!O!|p", &PyType_Type, &cls, &tensor_type, &data, &requires_grad))
+        return nullptr;
+    return guarded([&] {
+        WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass", "a subclass of Tensor",
+                    cls->tp_name);
+        Tensor t = detach(unwrap(data));
+        if (requires_grad) set_requires_grad(t, true);
+        if (cls == &tensor_type) return wrap(std::move(t));
+        auto* self = as_wrapper(checked(cls->tp_alloc(cls, 0)));
+        self->impl = t.detach_impl();
+        self->impl->wrapper = self;
+        return as_object(self);
+    });
+}
+
+#define WEFT_METHOD(name, f, doc) {name, f, METH_NOARGS, doc}
+#define WEFT_FAST(name, f, doc) \
+    {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL, doc}
+PyMethodDef methods[] = {
+    WEFT_FAST("size", method_size, "size(dim=None): the sizes, or one of them."),
+    WEFT_FAST("stride", method_stride, "stride(dim=None): the strides in elements, or one of them."),
+    WEFT_METHOD("item", method_item, "The one element as a Python number."),
+    WEFT_METHOD("tolist", method_tolist, "Nested lists of Python numbers."),
+    WEFT_METHOD("dim", method_dim, "The number of dimensions."),
+    WEFT_METHOD("ndimension", method_dim, "The number of dimensions."),
+    WEFT_METHOD("numel", method_numel, "The number of elements."),
+    WEFT_METHOD("nelement", method_numel, "The number of elements."),
+    WEFT_METHOD("storage_offset", method_offset, "Elements before the first one in the storage."),
+    WEFT_METHOD("data_ptr", method_data_ptr, "The address of the first element."),
+    WEFT_METHOD("is_contiguous", method_is_contiguous, "Whether it is row-major and dense."),
+    WEFT_METHOD("detach", method_detach, "The same memory outside the graph."),
+    WEFT_METHOD("detach_", method_detach_, "Takes the tensor itself out of the graph."),
+    WEFT_METHOD("retain_grad", method_retain_grad, "Keeps .grad although it is no leaf."),
+    WEFT_METHOD("_storage_info", method_storage_info, nullptr),
+    {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
+    {}};
+
+PyNumberMethods number_slots;
+PyMappingMethods mapping_slots;
+PySequenceMethods sequence_slots;
+
+/// _extend(name, object): a method or property of Tensor written in Python (weft/_tensor.py).
+PyObject* extend(PyObject*, PyObject* args) {
+    const char* name;
+    PyObject* object;
+    if (!PyArg_ParseTuple(args, "sO", &name, &object)) return nullptr;
+    if (PyDict_SetItemString(tensor_type.tp_dict, name, object) != 0) return nullptr;
+    PyType_Modified(&tensor_type);
+    Py_RETURN_NONE;
+}
+PyMethodDef module_functions[] = {{"_extend", extend, METH_VARARGS, nullptr}, {}};
+
+void set_number_slots() {
+    auto& n = number_slots;
+    n.nb_add = nb_add;
+    n.nb_subtract = nb_subtract;
+    n.nb_multiply = nb_multiply;
+    n.nb_true_divide = nb_true_divide;
+    n.nb_floor_divide = nb_floor_divide;
+    n.nb_remainder = nb_remainder;
+    n.nb_matrix_multiply = nb_matmul;
+    n.nb_power = nb_power;
+    n.nb_and = nb_and;
+    n.nb_or = nb_or;
+    n.nb_xor = nb_xor;
+    n.nb_negative = nb_negative;
+    n.nb_positive = nb_positive;
+    n.nb_absolute = nb_absolute;
+    n.nb_invert = nb_invert;
+    n.nb_inplace_add = nb_iadd;
+    n.nb_inplace_subtract = nb_isubtract;
+    n.nb_inplace_multiply = nb_imultiply;
+    n.nb_inplace_true_divide = nb_itrue_divide;
+    n.nb_inplace_floor_divide = nb_ifloor_divide;
+    n.nb_inplace_remainder = nb_iremainder;
+    n.nb_inplace_power = nb_ipower;
+    n.nb_inplace_and = nb_iand;
+    n.nb_inplace_or = nb_ior;
+    n.nb_inplace_xor = nb_ixor;
+    n.nb_bool = nb_bool;
+    n.nb_int = nb_int;
+    n.nb_float = nb_float;
+    n.nb_index = nb_index;
+    mapping_slots = {tensor_length, tensor_subscript, tensor_assign};
+}
+
+}  // namespace
+
+PyObject* wrap(Tensor t) {
+    if (!t.defined()) Py_RETURN_NONE;
+    TensorImpl* impl = t.impl();
+    if (impl->wrapper) {
+        PyObject* o = as_object(static_cast<PyTensor*>(impl->wrapper));
+        if (!(impl->flags & kOwnsWrapper)) return Py_NewRef(o);
+        impl->flags &= static_cast<uint8_t>(~kOwnsWrapper);
+        ++impl->refs;
+        return o;
+    }
+    PyTensor* w = new_wrapper();
+    w->impl = t.detach_impl();
+    w->impl->wrapper = w;
+    return as_object(w);
+}
+
+Tensor expect_tensor(PyObject* o, const char* who) {
+    WEFT_EXPECT(is_tensor(o), Type, who, "a Tensor", Py_TYPE(o)->tp_name);
+    return unwrap(o);
+}
+
+int check_dim(const char* who, int64_t dim, const Tensor& t) { return wrap_dim(who, dim, t.ndim()); }
+
+void init_tensor_type(PyObject* module) {
+    release_wrapper = drop_wrapper;
+    set_number_slots();
+    PyTypeObject& t = tensor_type;
+    t.tp_name = "torch.Tensor";
+    t.tp_basicsize = sizeof(PyTensor);
+    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+    t.tp_new = tensor_new;
+    t.tp_dealloc = tensor_dealloc;
+    t.tp_traverse = tensor_traverse;
+    t.tp_clear = tensor_clear;
+    t.tp_setattro = tensor_setattro;
+    t.tp_dictoffset = offsetof(PyTensor, dict);
+    t.tp_weaklistoffset = offsetof(PyTensor, weakrefs);
+    t.tp_repr = tensor_repr;
+    t.tp_richcompare = compare;
+    t.tp_hash = reinterpret_cast<hashfunc>(_Py_HashPointer);
+    t.tp_as_number = &number_slots;
+    t.tp_as_mapping = &mapping_slots;
+    sequence_slots.sq_contains = tensor_contains;
+    t.tp_as_sequence = &sequence_slots;
+    t.tp_iter = tensor_iter;
+    t.tp_methods = methods;
+    t.tp_getset = properties;
+    t.tp_doc = "An n-dimensional array of one dtype, with its place in the graph.";
+    checked(PyType_Ready(&t));
+    add_object(module, "Tensor", reinterpret_cast<PyObject*>(&t));
+    checked(PyModule_AddFunctions(module, module_functions));
+}
+
+}  // namespace weft::python

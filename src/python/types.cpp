@@ -1,0 +1,154 @@
+/// dtype, Size and their conversions.
+#include "python/object.h"
+
+namespace weft::python {
+namespace {
+
+struct PyDType {
+    PyObject_HEAD
+    DType type;
+};
+
+PyObject* dtype_repr(PyObject* self) {
+    auto& i = info(reinterpret_cast<PyDType*>(self)->type);
+    return PyUnicode_FromFormat("torch.%s", i.name.data());
+}
+
+PyObject* dtype_reduce(PyObject* self, PyObject*) {
+    auto& i = info(reinterpret_cast<PyDType*>(self)->type);
+    return guarded([&] {
+        Object get = import_attr("builtins", "getattr");
+        Object module = Object::take(PyImport_ImportModule("weft"));
+        return Py_BuildValue("O(Os)", get.get(), module.get(), i.name.data());
+    });
+}
+
+PyObject* dtype_is_floating(PyObject* self, void*) {
+    return PyBool_FromLong(is_floating(reinterpret_cast<PyDType*>(self)->type));
+}
+PyObject* dtype_is_complex(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* dtype_itemsize(PyObject* self, void*) {
+    return PyLong_FromLong(item_size(reinterpret_cast<PyDType*>(self)->type));
+}
+
+PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
+PyGetSetDef dtype_getset[] = {
+    {"is_floating_point", dtype_is_floating, nullptr, "whether it is a floating dtype", nullptr},
+    {"is_complex", dtype_is_complex, nullptr, "whether it is a complex dtype", nullptr},
+    {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
+    {}};
+
+PyTypeObject dtype_type = blank_type();
+PyTypeObject size_type = blank_type();
+PyObject* dtypes[kDTypeCount];
+
+PyObject* size_repr(PyObject* self) {
+    return guarded([&] {
+        std::string out = "torch.Size([";
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
+            if (i) out += ", ";
+            out += std::to_string(to_int(PyTuple_GET_ITEM(self, i), "Size"));
+        }
+        return PyUnicode_FromString((out + "])").c_str());
+    });
+}
+
+PyObject* size_numel(PyObject* self, PyObject*) {
+    return guarded([&] {
+        int64_t n = 1;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i)
+            n *= to_int(PyTuple_GET_ITEM(self, i), "Size");
+        return PyLong_FromLongLong(n);
+    });
+}
+
+/// Slices and sums of sizes are sizes.
+PyObject* as_size(PyObject* tuple) {
+    if (!tuple || !PyTuple_CheckExact(tuple)) return tuple;
+    PyObject* out = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&size_type), tuple);
+    Py_DECREF(tuple);
+    return out;
+}
+PyObject* size_concat(PyObject* a, PyObject* b) {
+    return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+}
+PyObject* size_subscript(PyObject* self, PyObject* key) {
+    return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(self, key));
+}
+PyObject* size_reduce(PyObject* self, PyObject*) {
+    PyObject* tuple = PyTuple_GetSlice(self, 0, PyTuple_GET_SIZE(self));
+    return tuple ? Py_BuildValue("O(N)", &size_type, tuple) : nullptr;
+}
+
+PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "Product of the sizes."},
+                              {"__reduce__", size_reduce, METH_NOARGS, nullptr},
+                              {}};
+PySequenceMethods size_sequence;
+PyMappingMethods size_mapping;
+
+}  // namespace
+
+PyObject* dtype_object(DType t) { return dtypes[static_cast<int>(t)]; }
+
+bool to_dtype(PyObject* o, DType& out) {
+    if (Py_TYPE(o) == &dtype_type) out = reinterpret_cast<PyDType*>(o)->type;
+    else if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) out = DType::Float64;
+    else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) out = DType::Int64;
+    else if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) out = DType::Bool;
+    else return false;
+    return true;
+}
+
+PyObject* size_object(DimSpan dims) {
+    PyObject* out = size_type.tp_alloc(&size_type, static_cast<Py_ssize_t>(dims.size()));
+    if (!out) return nullptr;
+    for (size_t i = 0; i < dims.size(); ++i)
+        PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(dims[i]));
+    return out;
+}
+
+PyObject* to_python(const Value& v) {
+    switch (v.kind()) {
+        case Value::Kind::None: Py_RETURN_NONE;
+        case Value::Kind::Bool: return PyBool_FromLong(v.as_bool());
+        case Value::Kind::Int: return PyLong_FromLongLong(v.as_int());
+        case Value::Kind::Float: return PyFloat_FromDouble(v.as_double());
+        case Value::Kind::DType: return Py_NewRef(dtype_object(v.as_dtype()));
+        case Value::Kind::Ints: return size_object(v.as_ints());
+        case Value::Kind::Text: return PyUnicode_FromString(v.as_text().c_str());
+    }
+    Py_UNREACHABLE();
+}
+
+void init_types(PyObject* module) {
+    dtype_type.tp_name = "torch.dtype";
+    dtype_type.tp_basicsize = sizeof(PyDType);
+    dtype_type.tp_flags = Py_TPFLAGS_DEFAULT;
+    dtype_type.tp_repr = dtype_repr;
+    dtype_type.tp_methods = dtype_methods;
+    dtype_type.tp_getset = dtype_getset;
+    dtype_type.tp_doc = "The type of a tensor's elements.";
+    checked(PyType_Ready(&dtype_type));
+    add_object(module, "dtype", reinterpret_cast<PyObject*>(&dtype_type));
+    for (int i = 0; i < kDTypeCount; ++i) {
+        auto* d = reinterpret_cast<PyDType*>(checked(dtype_type.tp_alloc(&dtype_type, 0)));
+        d->type = static_cast<DType>(i);
+        dtypes[i] = reinterpret_cast<PyObject*>(d);
+        add_object(module, kDTypeInfo[i].name.data(), dtypes[i]);
+    }
+
+    size_sequence.sq_concat = size_concat;
+    size_mapping.mp_subscript = size_subscript;
+    size_type.tp_name = "torch.Size";
+    size_type.tp_base = &PyTuple_Type;
+    size_type.tp_flags = Py_TPFLAGS_DEFAULT;
+    size_type.tp_repr = size_repr;
+    size_type.tp_as_sequence = &size_sequence;
+    size_type.tp_as_mapping = &size_mapping;
+    size_type.tp_methods = size_methods;
+    size_type.tp_doc = "The sizes of a tensor: a tuple of ints.";
+    checked(PyType_Ready(&size_type));
+    add_object(module, "Size", reinterpret_cast<PyObject*>(&size_type));
+}
+
+}  // namespace weft::python

@@ -1,0 +1,180 @@
+/// A size-classed caching allocator.
+///
+/// Classes: multiples of 64 bytes up to 1 KiB, then eight steps per power of two, so at most an
+/// eighth is lost. A freed block goes to its class; reuse saves the page faults that dominate large
+/// eager pointwise work. The cache is bounded by kCacheLimit; under memory pressure it is emptied
+/// before an allocation fails. All under the core lock (Note [One lock]).
+#include "tensor/storage.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstdlib>
+#include <vector>
+
+#include "base/error.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kCacheLimit = int64_t{256} << 20;
+constexpr int64_t kSmall = 1024;
+constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int kClasses = 16 + 8 * 54;
+
+bool caching_wanted() {
+#if defined(__SANITIZE_ADDRESS__)
+    return false;
+#else
+    const char* wish = std::getenv("WEFT_CACHE");
+    return !(wish && wish[0] == '0');
+#endif
+}
+
+struct State {
+    std::vector<void*> free_blocks[kClasses];
+    int64_t fail_in = 0;
+    const bool caching = caching_wanted();
+};
+/// Never destroyed: tensors may outlive static destruction.
+State& state() {
+    static State* s = new State;
+    return *s;
+}
+
+struct Class {
+    int index;
+    int64_t size;
+};
+
+Class class_of(int64_t size) {
+    if (size <= kSmall) {
+        int64_t step = (size + 63) / 64;
+        return {static_cast<int>(step - 1), step * 64};
+    }
+    int log = 63 - std::countl_zero(static_cast<uint64_t>(size - 1));  // 2^log <= size-1 < 2^(log+1)
+    int64_t step = int64_t{1} << (log - 3);
+    int64_t rounded = (size + step - 1) / step * step;
+    int eighth = static_cast<int>((rounded - 1) >> (log - 3)) & 7;
+    return {16 + (log - 10) * 8 + eighth, rounded};
+}
+
+void* system_allocate(int64_t size) {
+    void* block = nullptr;
+    if (size >= kHugePage) {
+        block = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
+        // fewer page faults on first touch; only a hint, so its result does not matter
+        if (block) madvise(block, size, MADV_HUGEPAGE);
+    } else {
+        block = std::aligned_alloc(64, size);
+    }
+    return block;
+}
+
+void* take_block(Class c) {
+    State& s = state();
+    auto& list = s.free_blocks[c.index];
+    if (!list.empty()) {
+        void* block = list.back();
+        list.pop_back();
+        detail::small_blocks.stats.cached -= c.size;
+        return block;
+    }
+    void* block = system_allocate(c.size);
+    if (!block) {
+        empty_memory_cache();
+        block = system_allocate(c.size);
+    }
+    return block;
+}
+
+}  // namespace
+
+detail::SmallBlocks detail::small_blocks = {
+    {}, {}, caching_wanted() ? detail::SmallBlocks::kMaxLength : 0, {}};
+
+Storage* detail::allocate_slow(int64_t bytes) {
+    State& s = state();
+    constexpr int64_t header = sizeof(Storage);
+    void* block = nullptr;
+    Class c{};
+    if (bytes < (int64_t{1} << 60) && !(s.fail_in && --s.fail_in == 0)) {
+        c = class_of(bytes + header);
+        block = take_block(c);
+    }
+    MemoryStats& stats = small_blocks.stats;
+    if (!block) [[unlikely]]
+        fail(ErrorKind::Runtime, "alloc", text("room for ", bytes, " bytes"),
+             text("no memory (", stats.current, " bytes in use)"));
+    auto* storage = static_cast<Storage*>(block);
+    *storage = Storage{};
+    storage->data = static_cast<char*>(block) + header;
+    storage->bytes = bytes;
+    storage->block = c.size;
+    stats.current += bytes;
+    stats.allocations++;
+    if (stats.current > stats.peak) stats.peak = stats.current;
+    return storage;
+}
+
+Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*), void* owner) {
+    auto* storage = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage)));
+    if (!storage) throw Error(ErrorKind::Memory, "[alloc] out of memory");
+    *storage = Storage{};
+    storage->data = static_cast<char*>(data);
+    storage->bytes = bytes;
+    storage->give_back = give_back;
+    storage->owner = owner;
+    return Ref<Storage>(storage);
+}
+
+void detail::release_slow(Storage* storage) {
+    if (storage->last_write) release_write_note(storage->last_write);
+    if (storage->block == 0) {
+        if (storage->give_back) storage->give_back(storage->owner);
+        std::free(storage);
+        return;
+    }
+    State& s = state();
+    MemoryStats& stats = small_blocks.stats;
+    stats.current -= storage->bytes;
+    Class c = class_of(storage->block);
+    if (s.caching && storage->block > SmallBlocks::kMaxBlock && stats.cached + c.size <= kCacheLimit) {
+        s.free_blocks[c.index].push_back(storage);
+        stats.cached += c.size;
+    } else {
+        std::free(storage);
+    }
+}
+
+MemoryStats memory_stats() { return detail::small_blocks.stats; }
+
+void reset_peak_memory() {
+    MemoryStats& stats = detail::small_blocks.stats;
+    stats.peak = stats.current;
+}
+
+void empty_memory_cache() {
+    for (auto& list : state().free_blocks) {
+        for (void* block : list) std::free(block);
+        list.clear();
+        list.shrink_to_fit();
+    }
+    auto& small = detail::small_blocks;
+    for (size_t i = 0; i < std::size(small.head); ++i) {
+        while (auto* link = small.head[i]) {
+            small.head[i] = link->next;
+            std::free(link);
+        }
+        small.length[i] = 0;
+    }
+    small.stats.cached = 0;
+}
+
+void fail_allocation(int64_t n) {
+    empty_memory_cache();
+    state().fail_in = n;
+    detail::small_blocks.limit = n || !state().caching ? 0 : detail::SmallBlocks::kMaxLength;
+}
+
+}  // namespace weft

@@ -1,0 +1,109 @@
+/// Storage: bytes shared by a tensor and its views, with the version that counts in-place writes.
+#pragma once
+#include <cstdint>
+
+#include "base/ref.h"
+
+namespace weft {
+
+/// 64 bytes, so that the bytes of an own allocation follow it in the same block, aligned to 64.
+struct alignas(64) Storage {
+    uint32_t refs;
+    uint32_t version;         ///< in-place writes so far; views share it
+    char* data;
+    int64_t bytes;
+    int64_t block;            ///< size of the allocation including this header; 0 for borrowed memory
+    void (*give_back)(void*); ///< for borrowed memory: called with `owner` at the end
+    void* owner;
+    void* last_write;         ///< opaque note of the last in-place write, set if `watched`
+    bool watched;             ///< some node saved it: an in-place write leaves a note
+    bool read_only;           ///< borrowed from a read-only exporter (never written by us)
+};
+static_assert(sizeof(Storage) == 64);
+
+/// Frees a Storage's write note; installed by the layer that makes notes.
+inline void (*release_write_note)(void*) = nullptr;
+
+struct MemoryStats {
+    int64_t current;      ///< bytes in live storages
+    int64_t peak;         ///< its maximum since start or reset
+    int64_t cached;       ///< bytes kept for reuse
+    int64_t allocations;  ///< storages ever allocated
+};
+
+namespace detail {
+
+/// Free blocks of up to 1 KiB, a list per multiple of 64 bytes: the part of the allocator that
+/// small ops feel, hence inline.
+struct SmallBlocks {
+    struct Link {
+        Link* next;
+    };
+    static constexpr int64_t kMaxBlock = 1024;
+    static constexpr uint32_t kMaxLength = 4096;
+    Link* head[kMaxBlock / 64];
+    uint32_t length[kMaxBlock / 64];
+    uint32_t limit;  ///< 0: no reuse (WEFT_CACHE=0, ASAN, a test that makes allocations fail)
+    MemoryStats stats;
+};
+extern SmallBlocks small_blocks;
+
+Storage* allocate_slow(int64_t bytes);
+void release_slow(Storage* storage);
+
+}  // namespace detail
+
+inline void release(Storage* storage) {
+    auto& small = detail::small_blocks;
+    int64_t block = storage->block;
+    if (block && block <= detail::SmallBlocks::kMaxBlock && !storage->last_write) [[likely]] {
+        int64_t i = block / 64 - 1;
+        if (small.length[i] < small.limit) {
+            small.stats.current -= storage->bytes;
+            small.stats.cached += block;
+            auto* link = reinterpret_cast<detail::SmallBlocks::Link*>(storage);
+            link->next = small.head[i];
+            small.head[i] = link;
+            ++small.length[i];
+            return;
+        }
+    }
+    detail::release_slow(storage);
+}
+
+/// Uninitialised bytes. Throws weft::Error (Runtime, as PyTorch's allocator) when there are none.
+inline Ref<Storage> allocate_storage(int64_t bytes) {
+    auto& small = detail::small_blocks;
+    int64_t block = bytes + static_cast<int64_t>(sizeof(Storage));
+    if (block <= detail::SmallBlocks::kMaxBlock) [[likely]] {
+        int64_t i = (block - 1) / 64;
+        if (auto* link = small.head[i]) [[likely]] {
+            small.head[i] = link->next;
+            --small.length[i];
+            auto* storage = reinterpret_cast<Storage*>(link);
+            *storage = Storage{};
+            storage->data = reinterpret_cast<char*>(storage) + sizeof(Storage);
+            storage->bytes = bytes;
+            storage->block = (i + 1) * 64;
+            auto& stats = small.stats;
+            stats.cached -= storage->block;
+            stats.allocations++;
+            stats.current += bytes;
+            if (stats.current > stats.peak) stats.peak = stats.current;
+            return Ref<Storage>(storage);
+        }
+    }
+    return Ref<Storage>(detail::allocate_slow(bytes));
+}
+
+/// Memory of somebody else; `give_back(owner)` runs when the last reference goes.
+Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*), void* owner);
+
+MemoryStats memory_stats();
+void reset_peak_memory();
+/// Returns the kept bytes to the system.
+void empty_memory_cache();
+/// Test hook: the n-th allocation from now fails (0: none does).
+void fail_allocation(int64_t n);
+
+}  // namespace weft

@@ -1,0 +1,133 @@
+#include "tensor/tensor.h"
+
+#include <cstring>
+
+namespace weft {
+using detail::new_impl;
+
+TensorImpl* detail::new_large_impl(DType dtype, int ndim) {
+    WEFT_EXPECT(ndim <= kMaxDims, Runtime, "tensor", text("at most ", kMaxDims, " dimensions"),
+                std::to_string(ndim));
+    auto* dims = static_cast<int64_t*>(Pool::allocate(2 * sizeof(int64_t) * ndim));
+    TensorImpl* impl = new_impl(dtype, 0);
+    impl->ndim = static_cast<uint8_t>(ndim);
+    impl->dims = dims;
+    return impl;
+}
+
+Tensor Tensor::layout(DType dtype, DimSpan shape) {
+    TensorImpl* impl = new_impl(dtype, static_cast<int>(shape.size()));
+    Tensor out(impl);
+    int64_t step = 1;
+    bool overflow = false;
+    for (int d = impl->ndim - 1; d >= 0; --d) {
+        impl->dims[d] = shape[d];
+        impl->dims[impl->ndim + d] = step;
+        overflow |= shape[d] < 0 ||
+                    __builtin_mul_overflow(step, shape[d] > 1 ? shape[d] : 1, &step);
+    }
+    overflow |= step > (INT64_MAX >> 5);
+    if (overflow) [[unlikely]]
+        step = count_elements("tensor", shape, item_size(dtype));  // throws, or a size is 0
+    impl->numel = step;
+    for (int64_t size : shape) impl->numel = size == 0 ? 0 : impl->numel;
+    impl->flags = kContiguous;
+    return out;
+}
+
+Tensor Tensor::layout(DType dtype, DimSpan shape, DimSpan strides) {
+    TensorImpl* impl = new_impl(dtype, static_cast<int>(shape.size()));
+    Tensor out(impl);
+    for (size_t d = 0; d < shape.size(); ++d) {
+        impl->dims[d] = shape[d];
+        impl->dims[impl->ndim + d] = strides[d];
+    }
+    impl->numel = count_elements("tensor", shape);
+    impl->flags = is_contiguous(shape, strides) ? kContiguous : 0;
+    return out;
+}
+
+Tensor Tensor::empty(DType dtype, DimSpan shape) {
+    Tensor out = layout(dtype, shape);
+    out.allocate();
+    return out;
+}
+
+Tensor Tensor::from_storage(Ref<Storage> storage, char* data, DType dtype, DimSpan shape,
+                            DimSpan strides) {
+    Tensor out = layout(dtype, shape, strides);
+    out.impl_->storage = std::move(storage);
+    out.impl_->data = data;
+    return out;
+}
+
+void Tensor::share(const Tensor& base, int64_t offset) const {
+    impl_->storage = base.impl_->storage;
+    impl_->data = base.impl_->data + offset * item_size(base.dtype());
+    impl_->flags |= base.impl_->flags & (kSilent | kInference);
+}
+
+Tensor Tensor::view_as(DimSpan shape, DimSpan strides, int64_t offset) const {
+    Tensor out = layout(dtype(), shape, strides);
+    out.share(*this, offset);
+    return out;
+}
+
+Tensor Tensor::alias() const {
+    Tensor out = layout_like(*this, dtype());
+    out.share(*this, 0);
+    out.impl_->flags |= impl_->flags & kWrapped;
+    return out;
+}
+
+void Tensor::become(const Tensor& other) const {
+    Tensor from = other.alias();
+    TensorImpl *a = impl_.get(), *b = from.impl();
+    std::swap(a->dtype, b->dtype);
+    std::swap(a->ndim, b->ndim);
+    std::swap(a->numel, b->numel);
+    std::swap(a->storage, b->storage);
+    std::swap(a->data, b->data);
+    bool a_inline = a->dims == a->inline_dims, b_inline = b->dims == b->inline_dims;
+    std::swap(a->inline_dims, b->inline_dims);
+    std::swap(a->dims, b->dims);
+    if (b_inline) a->dims = a->inline_dims;
+    if (a_inline) b->dims = b->inline_dims;
+    auto contiguous = static_cast<uint8_t>(b->flags & kContiguous);
+    b->flags = static_cast<uint8_t>((b->flags & ~kContiguous) | (a->flags & kContiguous));
+    a->flags = static_cast<uint8_t>((a->flags & ~kContiguous) | contiguous);
+}
+
+bool Tensor::may_overlap(const Tensor& other) const {
+    if (!(storage() == other.storage()) || numel() == 0 || other.numel() == 0) return false;
+    auto last = [](const Tensor& t) {
+        char* end = t.bytes() + item_size(t.dtype());
+        for (int d = 0; d < t.ndim(); ++d) end += (t.size(d) - 1) * t.stride(d) * item_size(t.dtype());
+        return end;
+    };
+    return bytes() < last(other) && other.bytes() < last(*this);
+}
+
+namespace {
+
+void require_one(const Tensor& t) {
+    WEFT_EXPECT(t.numel() == 1, Runtime, "item", "a tensor with one element",
+                text("shape ", to_string(t.shape()), " (a Tensor with ", t.numel(),
+                     " elements cannot be converted to Scalar)"));
+}
+
+}  // namespace
+
+double Tensor::item_double() const {
+    require_one(*this);
+    return dispatch<AllTypes>(dtype(), "item",
+                              [&]<class T>() { return static_cast<double>(*data<T>()); });
+}
+
+int64_t Tensor::item_int() const {
+    require_one(*this);
+    return dispatch<AllTypes>(dtype(), "item",
+                              [&]<class T>() { return static_cast<int64_t>(*data<T>()); });
+}
+
+}  // namespace weft

@@ -1,0 +1,181 @@
+/// Tensor = storage + layout + one opaque slot for the layers below.
+///
+/// `Tensor` is a one-word handle to a counted `TensorImpl`. The layers below ops see values through
+/// it; what the graph knows about a value hangs in `slot` and is none of this layer's business.
+#pragma once
+#include <cstdint>
+#include <new>
+#include <string>
+
+#include "base/pool.h"
+#include "tensor/dtype.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+
+namespace weft {
+
+/// What a layer below attaches to a tensor. autograd derives its nodes from it, so that the result
+/// of a recorded op costs one allocation there, not two.
+struct Slot {
+    uint32_t refs = 0;
+    uint8_t kind = 0;  ///< for the owning layer
+    /// Called when the last reference goes; frees the object.
+    virtual void destroy() = 0;
+
+protected:
+    ~Slot() = default;
+};
+inline void release(Slot* slot) { slot->destroy(); }
+
+enum TensorFlag : uint8_t {
+    kContiguous = 1,  ///< row-major and dense
+    kWrapped = 2,     ///< made from a Python number: yields to other operands in promotion
+    kTracked = 4,     ///< a layer below wants to hear of calls with this input (Note [Tracked])
+    kSilent = 8,      ///< made by `.data`: writes do not count as in-place for the graph
+    kInference = 16,  ///< made in inference mode: never part of a graph
+    kOwnsWrapper = 32, ///< the binding's object lives as long as the tensor
+};
+
+struct TensorImpl {
+    uint32_t refs;
+    DType dtype;
+    uint8_t ndim;
+    uint8_t flags;
+    int64_t numel;
+    int64_t* dims;     ///< sizes, then strides (in elements); `inline_dims` up to 4 dimensions
+    Ref<Storage> storage;
+    char* data;        ///< first element
+    Ref<Slot> slot;
+    void* wrapper;     ///< the language binding's object for this tensor; not owned
+    int64_t inline_dims[8];
+};
+static_assert(sizeof(TensorImpl) <= 128, "two cache lines: the hot fields, then the dims");
+
+namespace detail {
+
+/// The general case of new_impl: more than four dimensions.
+TensorImpl* new_large_impl(DType dtype, int ndim);
+
+inline TensorImpl* new_impl(DType dtype, int ndim) {
+    if (ndim > 4) [[unlikely]]
+        return new_large_impl(dtype, ndim);
+    auto* impl = static_cast<TensorImpl*>(Pool::allocate(sizeof(TensorImpl)));
+    impl->refs = 0;
+    impl->dtype = dtype;
+    impl->ndim = static_cast<uint8_t>(ndim);
+    impl->flags = 0;
+    impl->numel = 0;
+    impl->dims = impl->inline_dims;
+    new (&impl->storage) Ref<Storage>;
+    impl->data = nullptr;
+    new (&impl->slot) Ref<Slot>;
+    impl->wrapper = nullptr;
+    return impl;
+}
+
+}  // namespace detail
+
+/// Tells the binding that the last reference went although `wrapper` is set (it then owns nothing).
+inline void (*release_wrapper)(TensorImpl*) = nullptr;
+
+inline void release(TensorImpl* impl) {
+    if (impl->wrapper) [[unlikely]]
+        return release_wrapper(impl);
+    impl->slot = nullptr;
+    impl->storage = nullptr;
+    if (impl->dims != impl->inline_dims) [[unlikely]]
+        Pool::free(impl->dims, 2 * sizeof(int64_t) * impl->ndim);
+    Pool::free(impl, sizeof(TensorImpl));
+}
+
+class Tensor {
+public:
+    Tensor() = default;
+    explicit Tensor(TensorImpl* impl) : impl_(impl) {}
+
+    /// A tensor without memory yet: `allocate` gives it some, `share` makes it a view.
+    static Tensor layout(DType dtype, DimSpan shape);
+    static Tensor layout(DType dtype, DimSpan shape, DimSpan strides);
+    /// Same sizes and strides as `other` (dense), of `dtype`.
+    static Tensor layout_like(const Tensor& other, DType dtype);
+    static Tensor empty(DType dtype, DimSpan shape);
+    /// A 0-d tensor.
+    template <class T>
+    static Tensor scalar(T value, DType dtype, bool wrapped = false);
+    static Tensor from_storage(Ref<Storage> storage, char* data, DType dtype, DimSpan shape,
+                               DimSpan strides);
+
+    bool defined() const { return static_cast<bool>(impl_); }
+    explicit operator bool() const { return defined(); }
+    TensorImpl* impl() const { return impl_.get(); }
+    TensorImpl* detach_impl() { return impl_.detach(); }
+
+    DType dtype() const { return impl_->dtype; }
+    int ndim() const { return impl_->ndim; }
+    int64_t numel() const { return impl_->numel; }
+    DimSpan shape() const { return {impl_->dims, impl_->ndim}; }
+    DimSpan strides() const { return {impl_->dims + impl_->ndim, impl_->ndim}; }
+    int64_t size(int d) const { return impl_->dims[d]; }
+    int64_t stride(int d) const { return impl_->dims[impl_->ndim + d]; }
+    bool contiguous() const { return impl_->flags & kContiguous; }
+    bool has(TensorFlag flag) const { return impl_->flags & flag; }
+    void set(TensorFlag flag, bool on = true) const {
+        impl_->flags = static_cast<uint8_t>(on ? impl_->flags | flag : impl_->flags & ~flag);
+    }
+    bool same(const Tensor& other) const { return impl_ == other.impl_; }
+
+    char* bytes() const { return impl_->data; }
+    template <class T>
+    T* data() const {
+        return reinterpret_cast<T*>(impl_->data);
+    }
+    const Ref<Storage>& storage() const { return impl_->storage; }
+    /// Elements between the storage's start and the first element.
+    int64_t offset() const { return (impl_->data - impl_->storage->data) / item_size(dtype()); }
+    uint32_t version() const { return impl_->storage->version; }
+
+    /// Gives a tensor made by `layout` its own memory.
+    void allocate() const;
+    /// Makes a tensor made by `layout` a view of `base`, starting `offset` elements after it.
+    void share(const Tensor& base, int64_t offset) const;
+    /// The same values under another layout; no slot, flags of a fresh view.
+    Tensor view_as(DimSpan shape, DimSpan strides, int64_t offset = 0) const;
+    /// A second tensor over the same memory and layout, without a slot.
+    Tensor alias() const;
+    /// Takes over memory, layout and dtype of `other`; slot and wrapper stay (`.data = `).
+    void become(const Tensor& other) const;
+    /// Whether the two may touch the same bytes.
+    bool may_overlap(const Tensor& other) const;
+
+    /// The single element as a number. Throws as PyTorch's item() for other sizes.
+    double item_double() const;
+    int64_t item_int() const;
+
+private:
+    Ref<TensorImpl> impl_;
+};
+static_assert(sizeof(Tensor) == sizeof(void*));
+
+inline Tensor Tensor::layout_like(const Tensor& other, DType dtype) {
+    const TensorImpl* from = other.impl();
+    TensorImpl* impl = detail::new_impl(dtype, from->ndim);
+    for (int d = 0; d < 2 * from->ndim; ++d) impl->dims[d] = from->dims[d];
+    impl->numel = from->numel;
+    impl->flags = from->flags & kContiguous;
+    return Tensor(impl);
+}
+
+inline void Tensor::allocate() const {
+    impl_->storage = allocate_storage(impl_->numel * item_size(impl_->dtype));
+    impl_->data = impl_->storage->data;
+}
+
+template <class T>
+Tensor Tensor::scalar(T value, DType dtype, bool wrapped) {
+    Tensor out = empty(dtype, {});
+    dispatch<AllTypes>(dtype, "scalar", [&]<class U>() { *out.data<U>() = static_cast<U>(value); });
+    if (wrapped) out.set(kWrapped);
+    return out;
+}
+
+}  // namespace weft

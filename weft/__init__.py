@@ -1,0 +1,62 @@
+"""weft: a define-by-run deep-learning framework. PyTorch's names and meanings, on a small core.
+
+The operators come from the table of the C extension (docs/ops.md lists them); what is Python is
+named below.
+"""
+
+import os as _os
+
+from weft import _C
+
+_C._set_package(__path__[0])
+
+from weft._C import *  # noqa: E402, F403
+from weft._C import Size, Tensor, dtype, tensor  # noqa: E402
+from weft._modes import (  # noqa: E402
+    enable_grad,
+    inference_mode,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from weft._names import (  # noqa: E402
+    BoolTensor,
+    DoubleTensor,
+    FloatTensor,
+    LongTensor,
+    contiguous_format,
+    double,
+    e,
+    float,  # noqa: A004
+    inf,
+    long,
+    nan,
+    pi,
+    preserve_format,
+    strided,
+)
+from weft._functions import *  # noqa: E402, F403
+from weft.random import *  # noqa: E402, F403
+from weft._tensor import attach as _attach, device  # noqa: E402
+
+_attach()
+
+
+def _find_blas() -> None:
+    """Tells the core where OpenBLAS lies; it is loaded with the first large product."""
+    import sys
+
+    for folder in sys.path:
+        path = _os.path.join(folder, "scipy_openblas32", "lib", "libscipy_openblas.so")
+        if _os.path.exists(path):
+            _C._set_blas_path(path)
+            return
+
+
+_find_blas()
+
+from weft import autograd, cuda, nn, optim  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [name for name in dir() if not name.startswith("_")]

@@ -1,0 +1,150 @@
+"""Scopes that turn the recording of the graph on and off. PyTorch's semantics."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from weft import _C
+
+__all__ = ["enable_grad", "inference_mode", "is_inference_mode_enabled", "no_grad", "set_grad_enabled"]
+
+_GRAD = 1
+_INFERENCE = 2
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _with_mode(scope: Callable[[], Any], function: F) -> F:
+    """`function` run inside a fresh `scope()`, a generator function between its yields too."""
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Any:
+            running = function(*args, **kwargs)
+            sent: Any = None
+            try:
+                while True:
+                    with scope():
+                        item = running.send(sent)
+                    sent = yield item
+            except StopIteration as end:
+                return end.value
+            finally:
+                running.close()
+
+        return generator  # type: ignore[return-value]
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with scope():
+            return function(*args, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+class _Mode:
+    """Sets bits of the thread's mode on entry and puts the mode back on exit."""
+
+    __slots__ = ("_saved",)
+    _set = 0
+    _clear = 0
+
+    def __enter__(self) -> None:
+        self._saved = _C._set_mode((_C._mode() | self._set) & ~self._clear)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_mode(self._saved)
+
+    def __call__(self, function: F) -> F:
+        return _with_mode(type(self), function)
+
+
+class no_grad(_Mode):
+    """Calls in this scope are not recorded. A context manager and a decorator.
+
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> with weft.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    __slots__ = ()
+    _clear = _GRAD
+
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        return self if function is None else _with_mode(cls, function)
+
+
+class enable_grad(_Mode):
+    """Calls in this scope are recorded, also within `no_grad`."""
+
+    __slots__ = ()
+    _set = _GRAD
+
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        return self if function is None else _with_mode(cls, function)
+
+
+class set_grad_enabled(_Mode):
+    """Turns recording on or off at once; as a context manager, until the scope ends.
+
+    >>> with weft.set_grad_enabled(False):
+    ...     weft.is_grad_enabled()
+    False
+    """
+
+    __slots__ = ("mode", "_before")
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+        self._before = _C._set_mode(_C._mode() | _GRAD if mode else _C._mode() & ~_GRAD)
+
+    def __enter__(self) -> None:
+        _C._set_mode(_C._mode() | _GRAD if self.mode else _C._mode() & ~_GRAD)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_mode(self._before)
+
+    def __call__(self, function: F) -> F:
+        _C._set_mode(self._before)
+        return _with_mode(lambda: set_grad_enabled(self.mode), function)
+
+
+class inference_mode(_Mode):
+    """Like `no_grad`, and tensors made here can never join a graph. `mode=False` leaves the scope.
+
+    >>> with weft.inference_mode():
+    ...     y = weft.ones(2) * 2
+    >>> y.is_inference()
+    True
+    """
+
+    __slots__ = ("mode",)
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        return self if isinstance(mode, bool) else _with_mode(cls, mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        mode = _C._mode()
+        if self.mode:
+            self._saved = _C._set_mode((mode | _INFERENCE) & ~_GRAD)
+        else:
+            self._saved = _C._set_mode((mode & ~_INFERENCE) | _GRAD)
+
+    def __call__(self, function: F) -> F:
+        return _with_mode(lambda: inference_mode(self.mode), function)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside `inference_mode`."""
+    return bool(_C._mode() & _INFERENCE)

@@ -1,0 +1,53 @@
+"""Constants and small namespaces that programs written for PyTorch name."""
+
+from __future__ import annotations
+
+from weft import _C
+
+
+class _Named:
+    """A constant that prints as PyTorch's, such as torch.strided."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+strided = _Named("strided")
+contiguous_format = _Named("contiguous_format")
+preserve_format = _Named("preserve_format")
+
+inf = float("inf")
+nan = float("nan")
+pi = 3.141592653589793
+e = 2.718281828459045
+
+float = _C.float32  # noqa: A001
+double = _C.float64
+long = _C.int64
+
+
+def _typed(kind: _C.dtype, name: str) -> object:
+    def make(*args: object) -> _C.Tensor:
+        import weft
+
+        if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
+            return weft.tensor(args[0], dtype=kind)
+        return weft.empty(*args, dtype=kind) if args else weft.empty(0, dtype=kind)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"A tensor of {kind} from data, or uninitialised from sizes."
+    return make
+
+
+FloatTensor = _typed(_C.float32, "FloatTensor")
+DoubleTensor = _typed(_C.float64, "DoubleTensor")
+LongTensor = _typed(_C.int64, "LongTensor")
+BoolTensor = _typed(_C.bool, "BoolTensor")

@@ -1,0 +1,379 @@
+"""Methods and properties of Tensor that need no speed: plain Python, attached to the C type.
+
+PyTorch's semantics throughout. What is an op is not here: the table makes those methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor, dtype
+
+_Methods: dict[str, Any] = {}
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    _Methods[function.__name__] = function
+    return function
+
+
+def _property(function: Callable[[Tensor], Any]) -> None:
+    _Methods[function.__name__] = property(function)
+
+
+class device:
+    """Where a tensor lives. weft has the CPU.
+
+    >>> weft.device("cpu")
+    device(type='cpu')
+    """
+
+    __slots__ = ("index", "type")
+
+    def __new__(cls, type: Any = "cpu", index: int | None = None) -> Any:
+        if isinstance(type, device):
+            return type
+        self = super().__new__(cls)
+        name, _, number = str(type).partition(":")
+        if name != "cpu":
+            raise RuntimeError(f"[device] expected 'cpu', got {str(type)!r}. Hint: this build has no "
+                               "other device")
+        self.type = name
+        self.index = int(number) if number else index
+        return self
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> Any:
+        return device, (self.type, self.index)
+
+    def __enter__(self) -> device:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+_CPU = device("cpu")
+
+
+# ---- the graph
+
+
+@_method
+def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None,
+             create_graph: bool = False, inputs: Any = None) -> None:
+    """Adds d(self)/d(leaf) to `.grad` of every leaf it was made from.
+
+    `gradient`: of self's shape, needed unless self has one element. `retain_graph`: keep the graph
+    for another pass (default: `create_graph`). `inputs`: only these get a gradient.
+
+    >>> x = weft.tensor([1., 2.], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is not None:
+        inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        if not inputs:
+            raise RuntimeError("[backward] expected inputs to name at least one tensor, got an empty "
+                               "sequence (`inputs` argument to `backward()` cannot be empty.)")
+    _C._backward((self,), (gradient,), bool(keep), bool(create_graph), inputs, True, True)
+
+
+@_method
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
+    """`hook(grad)` runs when the gradient of self is known; what it returns replaces it."""
+    return _C._register_hook(self, hook)
+
+
+@_method
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> Any:
+    """`hook(self)` runs after self's `.grad` was updated; for leaves."""
+    return _C._register_after_accumulate(self, hook)
+
+
+@_method
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Sets `requires_grad` and returns self."""
+    self.requires_grad = requires_grad
+    return self
+
+
+@_method
+def is_inference(self: Tensor) -> bool:
+    """Whether it was made in `inference_mode`."""
+    return self._inference
+
+
+# ---- conversion
+
+
+@_method
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """A NumPy array over the same memory. `force=True` detaches first.
+
+    >>> weft.ones(2).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    import numpy as np
+
+    if force:
+        self = self.detach()
+    if self.requires_grad:
+        raise RuntimeError("[numpy] expected a tensor outside the graph, got one that requires grad "
+                           "(Can't call numpy() on Tensor that requires grad.). Hint: use "
+                           "tensor.detach().numpy() instead.")
+    return np.asarray(memoryview(self))
+
+
+@_method
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+@_method
+def __format__(self: Tensor, spec: str) -> str:
+    if self.dim() == 0:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
+    """The dtype asked for by the arguments of `to`, after checking the rest."""
+    wanted: dtype | None = kwargs.pop("dtype", None)
+    kwargs.pop("non_blocking", None)
+    kwargs.pop("copy", None)
+    memory_format = kwargs.pop("memory_format", None)
+    if memory_format not in (None, weft.contiguous_format, weft.preserve_format):
+        raise RuntimeError(f"[to] expected memory_format contiguous or preserve, got {memory_format}")
+    if (place := kwargs.pop("device", None)) is not None:
+        device(place)
+    if kwargs:
+        raise TypeError(f"[to] expected dtype, device, non_blocking or copy, got '{next(iter(kwargs))}'")
+    for arg in args:
+        if isinstance(arg, Tensor):
+            wanted = arg.dtype
+        elif isinstance(arg, dtype) or arg in (float, int, bool):
+            wanted = arg
+        elif isinstance(arg, (str, device)):
+            device(arg)
+        elif not isinstance(arg, bool) and arg is not None:
+            raise TypeError(f"[to] expected a dtype, a device or a tensor, got {type(arg).__name__}")
+    return wanted
+
+
+@_method
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """`to(dtype)`, `to(device)`, `to(other)`: self if nothing changes, else a converted copy.
+
+    >>> weft.ones(2).to(weft.int64)
+    tensor([1, 1])
+    """
+    copy = kwargs.get("copy", False)
+    wanted = _parse_to(args, kwargs)
+    out = self if wanted is None else _C.ops.to(self, wanted)
+    return out.clone() if copy and out is self else out
+
+
+def _converter(name: str, to_dtype: dtype) -> None:
+    def convert(self: Tensor) -> Tensor:
+        return _C.ops.to(self, to_dtype)
+
+    convert.__name__ = name
+    convert.__doc__ = f"self as {to_dtype}."
+    _method(convert)
+
+
+_converter("float", _C.float32)
+_converter("double", _C.float64)
+_converter("long", _C.int64)
+_converter("bool", _C.bool)
+
+_TYPE_NAMES = {"torch.FloatTensor": _C.float32, "torch.DoubleTensor": _C.float64,
+               "torch.LongTensor": _C.int64, "torch.BoolTensor": _C.bool}
+
+
+@_method
+def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A001
+    """The type's name ('torch.FloatTensor'), or self converted to `dtype`."""
+    if dtype is None:
+        return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
+    return self.to(_TYPE_NAMES.get(dtype, dtype), **kwargs)
+
+
+@_method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """self in other's dtype."""
+    return _C.ops.to(self, other.dtype)
+
+
+@_method
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """self: it lives there already."""
+    return self
+
+
+@_method
+def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Raises: this build has the CPU only."""
+    raise RuntimeError("[cuda] expected a build with CUDA, got one without. Hint: check "
+                       "weft.cuda.is_available() first")
+
+
+@_method
+def is_floating_point(self: Tensor) -> bool:
+    """Whether the dtype is floating."""
+    return self.dtype.is_floating_point
+
+
+@_method
+def is_complex(self: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return False
+
+
+@_method
+def element_size(self: Tensor) -> int:
+    """Bytes per element."""
+    return self.itemsize
+
+
+@_method
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return self.shape == other.shape
+
+
+@_method
+def allclose(self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
+             equal_nan: bool = False) -> bool:
+    """Whether |self - other| <= atol + rtol * |other| everywhere."""
+    return weft.allclose(self, other, rtol, atol, equal_nan)
+
+
+@_method
+def equal(self: Tensor, other: Tensor) -> bool:
+    """Whether shapes and all values are equal."""
+    return weft.equal(self, other)
+
+
+# ---- copies
+
+
+@_method
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError("[deepcopy] expected a leaf (only Tensors created explicitly by the user "
+                           "(graph leaves) support the deepcopy protocol at the moment), got one made "
+                           f"by {self.grad_fn.name()}. Hint: detach() or clone() it")
+    if id(self) in memo:
+        return memo[id(self)]
+    import copy
+
+    with weft.no_grad():
+        data = weft.empty_strided(self.shape, self.stride(), dtype=self.dtype) if _dense(self) else None
+        data = self.detach().clone() if data is None else data.copy_(self.detach())
+    cls = self.__class__
+    out = data if cls is Tensor else Tensor._make_subclass(cls, data)
+    out.requires_grad = self.requires_grad
+    memo[id(self)] = out
+    if self.grad is not None:
+        out.grad = copy.deepcopy(self.grad, memo)
+    for name, value in self.__dict__.items():
+        setattr(out, name, copy.deepcopy(value, memo))
+    return out
+
+
+def _dense(t: Tensor) -> bool:
+    """Whether its strides are those of a permuted contiguous tensor."""
+    step = 1
+    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _rebuild(cls: Any, raw: bytes, shape: Sequence[int], kind: dtype, requires_grad: bool,
+             attributes: dict[str, Any]) -> Tensor:
+    """The inverse of Tensor.__reduce_ex__."""
+    data = weft.empty(shape, dtype=kind)
+    if raw:
+        memoryview(data.reshape(-1)).cast("B")[:] = raw
+    out = data if cls is Tensor else Tensor._make_subclass(cls, data)
+    out.requires_grad = requires_grad
+    out.__dict__.update(attributes)
+    return out
+
+
+@_method
+def __reduce_ex__(self: Tensor, protocol: int) -> Any:
+    if not self.is_leaf:
+        raise RuntimeError("[pickle] expected a leaf, got a tensor made by "
+                           f"{self.grad_fn.name()}. Hint: detach() it first")
+    raw = bytes(memoryview(self.detach().contiguous().reshape(-1)).cast("B")) if self.numel() else b""
+    return _rebuild, (self.__class__, raw, tuple(self.shape), self.dtype, self.requires_grad,
+                      dict(self.__dict__))
+
+
+# ---- new tensors like this one
+
+
+def _factory(name: str) -> None:
+    def make(self: Tensor, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return getattr(weft, name)(*args, dtype=self.dtype if dtype is None else dtype, **kwargs)
+
+    make.__name__ = "new_" + name
+    make.__doc__ = f"weft.{name}(...) of self's dtype."
+    _method(make)
+
+
+for _name in ("zeros", "ones", "empty", "full", "tensor"):
+    _factory(_name)
+
+
+# ---- properties
+
+
+@_property
+def T(self: Tensor) -> Tensor:
+    """The dimensions in reverse order; for matrices, the transpose."""
+    return self.t() if self.dim() == 2 else self.permute(*range(self.dim() - 1, -1, -1)) if self.dim() else self
+
+
+@_property
+def mT(self: Tensor) -> Tensor:
+    """The last two dimensions swapped."""
+    return self.transpose(-2, -1)
+
+
+_Methods["device"] = property(lambda self: _CPU)
+_Methods["is_cuda"] = property(lambda self: False)
+_Methods["is_cpu"] = property(lambda self: True)
+_Methods["is_sparse"] = property(lambda self: False)
+_Methods["is_quantized"] = property(lambda self: False)
+_Methods["layout"] = property(lambda self: weft.strided)
+
+
+def attach() -> None:
+    """Puts the methods of this file on Tensor. Called once by the package."""
+    for name, method in _Methods.items():
+        _C._extend(name, method)

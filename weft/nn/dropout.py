@@ -1,0 +1,41 @@
+"""Dropout: random zeros in training."""
+
+from __future__ import annotations
+
+from weft import Tensor
+from weft.nn.functional import dropout
+from weft.nn.module import Module
+
+
+class Dropout(Module):
+    """In training, zeroes each element with probability `p` and scales the rest by 1 / (1 - p).
+
+    Hinton et al., "Improving neural networks by preventing co-adaptation of feature detectors",
+    2012. In evaluation it returns its input.
+
+    Args:
+        p: the probability of a zero.
+        inplace: whether the input itself is changed.
+
+    Raises:
+        ValueError: `p` is outside of 0 to 1.
+
+    >>> import weft
+    >>> weft.nn.Dropout(0.5).eval()(weft.ones(3)).tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    __constants__ = ("p", "inplace")
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if p < 0 or p > 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p = p
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return dropout(input, self.p, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"

@@ -1,0 +1,463 @@
+"""`Module`: parameters, buffers and modules under one name each, and a `forward`.
+
+Reading guide. `Module` is put together from three parts, one file each: the walk over the tree
+(module_tree.py), hooks (module_hooks.py) and state dictionaries (module_state.py). Here are the
+attributes, the call, and what changes every tensor at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import weft
+from weft import _C, Tensor
+from weft.nn import module_hooks
+from weft.nn.module_hooks import ModuleHooks
+from weft.nn.module_state import ModuleState
+from weft.nn.module_tree import ModuleTree
+from weft.nn.parameter import Buffer, Parameter
+
+Self = TypeVar("Self", bound="Module")
+
+
+class Module(ModuleTree, ModuleHooks, ModuleState):
+    """The base class of everything that has parameters or a `forward`.
+
+    A subclass calls `super().__init__()` first, assigns parameters and submodules as attributes,
+    and defines `forward`. Calling the module calls `forward`, and the hooks if there are any.
+
+    Attributes:
+        training: whether the module is in training mode; see `train`.
+
+    >>> import weft
+    >>> class Scale(weft.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.factor = weft.nn.Parameter(weft.tensor(2.0))
+    ...     def forward(self, x):
+    ...         return self.factor * x
+    >>> Scale()(weft.ones(2)).tolist()
+    [2.0, 2.0]
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
+
+    #: Whether `Module.__init__` goes on to the next class of a subclass with several bases.
+    call_super_init: bool = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            raise TypeError(_init_error(type(self).__name__, args, kwargs))
+        self.__dict__.update(
+            training=True,
+            _parameters={},
+            _buffers={},
+            _non_persistent_buffers_set=set(),
+            _modules={},
+        )
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _speed_up(cls)
+
+    # --- calling --------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooked:  # Note [Calls without hooks are free]
+            return self._call_with_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the output; every subclass that is called defines it."""
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
+
+    # --- attributes -----------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        tables = self.__dict__
+        if "_modules" in tables:
+            if name in (table := tables["_parameters"]):
+                return table[name]
+            if name in (table := tables["_modules"]):
+                return table[name]
+            if name in (table := tables["_buffers"]):
+                return table[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        tables = self.__dict__
+        if isinstance(value, Parameter):
+            _expect_init(tables, "parameters")
+            self._forget(name, keep="_parameters")
+            self.register_parameter(name, value)
+        elif name in tables.get("_parameters", ()):
+            _expect_none(value, "parameter", name, "weft.nn.Parameter")
+            tables["_parameters"][name] = None
+        elif isinstance(value, Module):
+            _expect_init(tables, "module")
+            self._forget(name, keep="_modules")
+            self.register_module(name, value)
+        elif name in tables.get("_modules", ()):
+            _expect_none(value, "child module", name, "weft.nn.Module")
+            tables["_modules"][name] = None
+        elif isinstance(value, Buffer):
+            _expect_init(tables, "buffer")
+            self._forget(name, keep="_buffers")
+            self.register_buffer(name, value, value.persistent)
+        elif name in tables.get("_buffers", ()):
+            if not isinstance(value, Tensor):
+                _expect_none(value, "buffer", name, "weft.nn.Buffer, weft.Tensor")
+            for hook in list(module_hooks._global_buffer_registration_hooks.values()):
+                value = _kept(value, hook(self, name, value))
+            tables["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        tables = self.__dict__
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if name in tables.get(kind, ()):
+                del tables[kind][name]
+                tables["_non_persistent_buffers_set"].discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        names = {*dir(type(self)), *self.__dict__}
+        names.update(self._parameters, self._modules, self._buffers)
+        # The children of a list are named by numbers, which are not attributes.
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def _forget(self, name: str, keep: str) -> None:
+        """Make room for a new meaning of `name`; in the table `keep` it keeps its place."""
+        tables = self.__dict__
+        tables.pop(name, None)
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if kind != keep:
+                tables[kind].pop(name, None)
+        tables["_non_persistent_buffers_set"].discard(name)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under `name`; `None` reserves the name.
+
+        Raises:
+            TypeError: `param` is not a `Parameter`.
+            KeyError: the name is empty, has a dot, or is taken by something else.
+        """
+        _expect_init(self.__dict__, "parameter")
+        self._expect_free(name, "parameter", self._parameters)
+        if not (param is None or isinstance(param, Parameter)):
+            raise TypeError(
+                f"cannot assign '{_typename(param)}' object to parameter '{name}' "
+                "(weft.nn.Parameter or None required)"
+            )
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                f"created explicitly. To express '{name}' as a function of another Tensor, "
+                "compute the value in the forward() method."
+            )
+        for hook in list(module_hooks._global_parameter_registration_hooks.values()):
+            param = _kept(param, hook(self, name, param))
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that belongs to the module and is not trained.
+
+        Args:
+            name: the attribute it gets.
+            tensor: the tensor; `None` reserves the name.
+            persistent: whether `state_dict` contains it.
+
+        Raises:
+            TypeError: `tensor` is not a tensor.
+            KeyError: the name is empty, has a dot, or is taken by something else.
+        """
+        _expect_init(self.__dict__, "buffer")
+        self._expect_free(name, "buffer", self._buffers)
+        if not (tensor is None or isinstance(tensor, Tensor)):
+            raise TypeError(
+                f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
+                "(weft Tensor or None required)"
+            )
+        for hook in list(module_hooks._global_buffer_registration_hooks.values()):
+            tensor = _kept(tensor, hook(self, name, tensor))
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule under `name`; `None` reserves the name.
+
+        Raises:
+            TypeError: `module` is not a module.
+            KeyError: the name is empty, has a dot, or is taken by something else.
+        """
+        if not (module is None or isinstance(module, Module)):
+            raise TypeError(f"{_typename(module)} is not a Module subclass")
+        self._expect_free(name, "module", self._modules)
+        for hook in list(module_hooks._global_module_registration_hooks.values()):
+            module = _kept(module, hook(self, name, module))
+        self._modules[name] = module
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """The same as `add_module`."""
+        self.add_module(name, module)
+
+    def _expect_free(self, name: str, kind: str, table: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {_typename(name)}")
+        if name not in table and hasattr(self, name):
+            raise KeyError(f"attribute '{name}' already exists")
+        if "." in name:
+            got = f", got: {name}" if kind == "module" else ""
+            raise KeyError(f'{kind} name can\'t contain "."{got}')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+
+    # --- all tensors at once --------------------------------------------------------------------
+
+    def apply(self: Self, fn: Callable[[Module], None]) -> Self:
+        """Call `fn` with every module below this one, then with this one; returns the module.
+
+        >>> import weft
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 1))
+        >>> _ = net.apply(lambda m: print(type(m).__name__))
+        Linear
+        Sequential
+        """
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Replace the values of every parameter, gradient and buffer by `fn` of them."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        with weft.no_grad():
+            for param in self._parameters.values():
+                if param is None:
+                    continue
+                grad = param.grad
+                converted = fn(param)
+                if converted is not param:
+                    param.data = converted
+                if grad is not None:
+                    converted_grad = fn(grad)
+                    if converted_grad is not grad:
+                        grad.data = converted_grad
+            for name, buffer in self._buffers.items():
+                if buffer is not None:
+                    self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self: Self, *args: Any, **kwargs: Any) -> Self:
+        """Convert to a device, a dtype, or those of a tensor; in place, and returns the module.
+
+        `to(device=None, dtype=None, non_blocking=False)`, `to(dtype)`, `to(tensor)`. A dtype
+        changes floating-point parameters and buffers only.
+
+        Raises:
+            TypeError: the dtype is not a floating-point one.
+        """
+        device, dtype, non_blocking = _parse_to(*args, **kwargs)
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={dtype}"
+            )
+
+        def convert(tensor: Tensor) -> Tensor:
+            to_dtype = dtype if tensor.is_floating_point() else None
+            if device is None and to_dtype is None:
+                return tensor
+            if device is None:
+                return tensor.to(to_dtype, non_blocking=non_blocking)
+            return tensor.to(device, to_dtype, non_blocking=non_blocking)
+
+        return self._apply(convert)
+
+    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without copying values."""
+        return self._apply(lambda t: weft.empty_like(t, device=device), recurse=recurse)
+
+    def type(self: Self, dst_type: Any) -> Self:
+        """Convert all parameters and buffers to `dst_type`."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def float(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to float32."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to float64."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self: Self) -> Self:
+        """Convert floating-point parameters and buffers to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+    def cpu(self: Self) -> Self:
+        """Move to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self: Self, device: Any = None) -> Self:
+        """Move to a CUDA device."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def train(self: Self, mode: bool = True) -> Self:
+        """Set training mode for this module and all below it, for instance for dropout.
+
+        Raises:
+            ValueError: `mode` is not a bool.
+        """
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: Self) -> Self:
+        """Set evaluation mode: `train(False)`."""
+        return self.train(False)
+
+    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+        """Set `requires_grad` of all parameters."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients, or fill them with zeros if `set_to_none` is false."""
+        for param in self.parameters():
+            clear_grad(param, set_to_none)
+
+    # --- printing -------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """Return what stands between the brackets when the module is printed."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        only_extra = len(lines)
+        for name, module in self._modules.items():
+            lines.append(f"({name}): " + indent(repr(module)))
+        if not lines:
+            return f"{self._get_name()}()"
+        if len(lines) == only_extra == 1:
+            return f"{self._get_name()}({lines[0]})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def _speed_up(cls: type[Module]) -> None:
+    """Let the extension do what `__getattr__` and `__call__` do, unless `cls` has its own."""
+    if hasattr(_C, "_speed_up_module"):
+        _C._speed_up_module(cls)
+
+
+_speed_up(Module)
+
+
+def clear_grad(param: Tensor, set_to_none: bool) -> None:
+    """Take the gradient of a parameter away, or zero it and cut it off its graph."""
+    grad = param.grad
+    if grad is None:
+        return
+    if set_to_none:
+        param.grad = None
+        return
+    if grad.grad_fn is not None:
+        grad = param.grad = grad.detach()
+    else:
+        grad.requires_grad_(False)
+    grad.zero_()
+
+
+def _kept(value: Any, replaced: Any) -> Any:
+    return value if replaced is None else replaced
+
+
+def _expect_init(tables: dict[str, Any], what: str) -> None:
+    if "_modules" not in tables:
+        raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+
+
+def _expect_none(value: Any, kind: str, name: str, expected: str) -> None:
+    if value is not None:
+        raise TypeError(
+            f"cannot assign '{_typename(value)}' as {kind} '{name}' ({expected} or None expected)"
+        )
+
+
+def _init_error(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    if kwargs:
+        return f"{name}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+    return f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+
+
+def _typename(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return value.type()
+    cls = type(value)
+    if cls.__module__ == "builtins":
+        return cls.__qualname__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _parse_to(
+    *args: Any,
+    device: Any = None,
+    dtype: Any = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> tuple[Any, Any, bool]:
+    """Sort out the three ways to call `to`."""
+    del copy, memory_format  # a conversion in place has neither a copy nor a layout to choose
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        tensor = rest.pop(0)
+        device, dtype = tensor.device, tensor.dtype
+    elif rest and isinstance(rest[0], weft.dtype):
+        dtype = rest.pop(0)
+    elif rest:
+        device = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], weft.dtype)):
+            dtype = rest.pop(0)
+    if rest:
+        non_blocking = rest.pop(0)
+    if rest or not isinstance(non_blocking, bool):
+        got = ", ".join(type(arg).__name__ for arg in args)
+        raise TypeError(f"[Module.to] expected a device, a dtype or a tensor, got ({got})")
+    return (None if device is None else weft.device(device)), dtype, non_blocking
+
+
+def indent(text: str) -> str:
+    first, *rest = text.split("\n")
+    return "\n".join([first, *("  " + line if line.strip() else "" for line in rest)])
