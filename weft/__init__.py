@@ -55,7 +55,7 @@ def _find_blas() -> None:
 
 _find_blas()
 
-from weft import autograd, cuda, nn, optim  # noqa: E402
+from weft import autograd, cuda, nn, optim, utils  # noqa: E402
 
 __version__ = "0.1.0"
 

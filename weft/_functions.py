@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
-from weft import _C
+from weft import _C, _composites
 from weft._C import Size, Tensor, dtype
+from weft._composites import *  # noqa: F403
 
 __all__ = [
-    "allclose", "as_tensor", "asarray", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
-    "empty_strided", "equal", "finfo", "from_numpy", "get_default_dtype", "iinfo", "is_complex",
+    "allclose", "as_tensor", "asarray", "broadcast_shapes", "broadcast_tensors", "can_cast",
+    "cartesian_prod",
+    "empty_strided", "equal", "finfo", "from_dlpack", "from_numpy", "get_default_dtype", "iinfo", "is_complex",
     "is_floating_point", "is_nonzero", "is_tensor", "lstm_cell", "meshgrid", "nonzero", "numel",
-    "result_type", "set_default_dtype", "set_printoptions", "where",
+    "promote_types", "result_type", "set_default_dtype", "set_printoptions", "where",
 ]  # fmt: skip
+__all__ += _composites.__all__
 
 from weft._C import get_default_dtype, set_default_dtype
 
@@ -56,6 +59,26 @@ def from_numpy(array: Any) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"[from_numpy] expected an np.ndarray, got {type(array).__name__}")
     return _C._sharing(array)
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of an array of another library, or of a DLPack capsule.
+
+    >>> import numpy as np
+    >>> weft.from_dlpack(np.array([1., 2.]))
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    if device is not None:
+        weft.device(device)
+    if hasattr(ext_tensor, "__dlpack__"):
+        try:
+            capsule = ext_tensor.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = ext_tensor.__dlpack__()
+    else:
+        capsule = ext_tensor
+    out = _C._from_dlpack(capsule)
+    return out.clone() if copy else out
 
 
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
@@ -175,10 +198,47 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return weft.stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
 
 
+_ORDER = (_C.bool, _C.int64, _C.float32, _C.float64)
+
+
+def _category(kind: dtype) -> int:
+    return 2 if kind.is_floating_point else int(kind is not _C.bool)
+
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The smallest dtype that holds the values of both.
+
+    >>> weft.promote_types(weft.int64, weft.float32)
+    torch.float32
+    """
+    return max(type1, type2, key=_ORDER.index)
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether the conversion keeps the category: no float to int, no number to bool."""
+    return _category(from_) <= _category(to)
+
+
 def result_type(tensor1: Any, tensor2: Any) -> dtype:
-    """The dtype that arithmetic between the two gives."""
-    a = tensor1 if isinstance(tensor1, Tensor) else _C.tensor(tensor1)
-    return (a.detach() + tensor2).dtype if a is tensor1 else (tensor1 + tensor2.detach()).dtype
+    """The dtype that arithmetic between the two gives; numbers yield to 0-d tensors, those to others.
+
+    >>> weft.result_type(weft.tensor([1, 2]), 1.0)
+    torch.float32
+    """
+    ranks: list[dtype | None] = [None, None, None]  # numbers, 0-d tensors, other tensors
+    for operand in (tensor1, tensor2):
+        if isinstance(operand, Tensor):
+            rank, kind = (2 if operand.dim() else 1), operand.dtype
+        else:
+            rank, kind = 0, _C.tensor(operand).dtype
+        known = ranks[rank]
+        ranks[rank] = kind if known is None else promote_types(known, kind)
+    out = None
+    for kind in reversed(ranks):
+        if kind is not None and (out is None or _category(kind) > _category(out)):
+            out = kind
+    assert out is not None
+    return out
 
 
 def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor,

@@ -5,12 +5,13 @@ PyTorch's semantics throughout. What is an op is not here: the table makes those
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
 from weft import _C
-from weft._C import Tensor, dtype
+from weft._C import Size, Tensor, dtype
 
 _Methods: dict[str, Any] = {}
 
@@ -156,6 +157,28 @@ def __format__(self: Tensor, spec: str) -> str:
     return object.__format__(self, spec)
 
 
+@_method
+def __dlpack__(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+               dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+    """A DLPack capsule over the same memory, for other array libraries.
+
+    Raises: BufferError for a tensor that requires grad or for another device.
+    """
+    if self.requires_grad:
+        raise BufferError("[__dlpack__] expected a tensor outside the graph, got one that requires "
+                          "grad (Can't export tensors that require gradient). Hint: use "
+                          "tensor.detach()")
+    if dl_device not in (None, (1, 0)):
+        raise BufferError(f"[__dlpack__] expected the CPU (1, 0), got {dl_device}")
+    return _C._to_dlpack(self.clone() if copy else self, max_version)
+
+
+@_method
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    """DLPack's name of the CPU."""
+    return (1, 0)
+
+
 def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
     """The dtype asked for by the arguments of `to`, after checking the rest."""
     wanted: dtype | None = kwargs.pop("dtype", None)
@@ -216,6 +239,8 @@ def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A001
     """The type's name ('torch.FloatTensor'), or self converted to `dtype`."""
     if dtype is None:
         return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
+    if isinstance(dtype, str) and dtype not in _TYPE_NAMES:
+        raise ValueError(f"[type] expected one of {', '.join(_TYPE_NAMES)}, got {dtype!r}")
     return self.to(_TYPE_NAMES.get(dtype, dtype), **kwargs)
 
 
@@ -278,60 +303,80 @@ def equal(self: Tensor, other: Tensor) -> bool:
 # ---- copies
 
 
+def _as_class(cls: Any, data: Tensor, requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+    out = data if cls is Tensor else Tensor._make_subclass(cls, data)
+    out.requires_grad = requires_grad
+    if attributes:
+        out.__dict__.update(attributes)
+    return out
+
+
 @_method
-def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+def __copy__(self: Tensor) -> Tensor:
+    """A second leaf over the same memory, of the same class, with the same attributes."""
+    return _as_class(self.__class__, self.detach(), self.requires_grad, dict(self.__dict__))
+
+
+@_method
+def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A copy of the storage under the same layout; tensors that share memory still do."""
+    if id(self) in memo:
+        return memo[id(self)]
     if not self.is_leaf:
         raise RuntimeError("[deepcopy] expected a leaf (only Tensors created explicitly by the user "
                            "(graph leaves) support the deepcopy protocol at the moment), got one made "
                            f"by {self.grad_fn.name()}. Hint: detach() or clone() it")
-    if id(self) in memo:
-        return memo[id(self)]
     import copy
 
-    with weft.no_grad():
-        data = weft.empty_strided(self.shape, self.stride(), dtype=self.dtype) if _dense(self) else None
-        data = self.detach().clone() if data is None else data.copy_(self.detach())
-    cls = self.__class__
-    out = data if cls is Tensor else Tensor._make_subclass(cls, data)
-    out.requires_grad = self.requires_grad
+    address, size, offset = self._storage_info()
+    memory = memo.get(key := ("storage", address, self.dtype))
+    if memory is None:
+        whole = self.detach().as_strided((size // self.itemsize,), (1,), 0)
+        memory = memo[key] = whole.clone()
+    data = memory.as_strided(self.shape, self.stride(), offset).detach()
+    out = _as_class(self.__class__, data, self.requires_grad, {})
     memo[id(self)] = out
-    if self.grad is not None:
+    if self.is_leaf and self.grad is not None:
         out.grad = copy.deepcopy(self.grad, memo)
-    for name, value in self.__dict__.items():
-        setattr(out, name, copy.deepcopy(value, memo))
+    if self.__dict__:
+        out.__dict__.update(copy.deepcopy(self.__dict__, memo))
     return out
 
 
-def _dense(t: Tensor) -> bool:
-    """Whether its strides are those of a permuted contiguous tensor."""
-    step = 1
-    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
-
-
-def _rebuild(cls: Any, raw: bytes, shape: Sequence[int], kind: dtype, requires_grad: bool,
-             attributes: dict[str, Any]) -> Tensor:
+def _rebuild(cls: Any, raw: bytes, shape: Sequence[int], order: Sequence[int], kind: dtype,
+             requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
     """The inverse of Tensor.__reduce_ex__."""
     data = weft.empty(shape, dtype=kind)
     if raw:
         memoryview(data.reshape(-1)).cast("B")[:] = raw
-    out = data if cls is Tensor else Tensor._make_subclass(cls, data)
-    out.requires_grad = requires_grad
-    out.__dict__.update(attributes)
-    return out
+    back = sorted(range(len(order)), key=order.__getitem__)
+    data = data.permute(back).detach() if back != list(range(len(back))) else data
+    return _as_class(Tensor if cls is None else cls, data, requires_grad, attributes)
 
 
 @_method
 def __reduce_ex__(self: Tensor, protocol: int) -> Any:
-    if not self.is_leaf:
-        raise RuntimeError("[pickle] expected a leaf, got a tensor made by "
-                           f"{self.grad_fn.name()}. Hint: detach() it first")
-    raw = bytes(memoryview(self.detach().contiguous().reshape(-1)).cast("B")) if self.numel() else b""
-    return _rebuild, (self.__class__, raw, tuple(self.shape), self.dtype, self.requires_grad,
+    """Values, order of dimensions in memory, requires_grad and attributes; the graph stays here."""
+    stride = self.stride()
+    order = tuple(sorted(range(self.dim()), key=lambda d: -stride[d]))
+    data = self.detach().permute(order).contiguous() if order else self.detach()
+    raw = bytes(memoryview(data.reshape(-1)).cast("B")) if self.numel() else b""
+    cls = None if self.__class__ is Tensor else self.__class__
+    return _rebuild, (cls, raw, tuple(data.shape), order, self.dtype, self.requires_grad,
                       dict(self.__dict__))
+
+
+def _named_dtype(name: str) -> dtype:
+    return getattr(_C, name)
+
+
+def _size(sizes: tuple[int, ...]) -> Size:
+    return Size(sizes)
+
+
+# Their classes are called torch.dtype and torch.Size, where pickle would not find them.
+copyreg.pickle(dtype, lambda d: (_named_dtype, (str(d).removeprefix("torch."),)))  # type: ignore[arg-type]
+copyreg.pickle(Size, lambda s: (_size, (tuple(s),)))
 
 
 # ---- new tensors like this one
@@ -346,8 +391,24 @@ def _factory(name: str) -> None:
     _method(make)
 
 
-for _name in ("zeros", "ones", "empty", "full", "tensor"):
+for _name in ("zeros", "ones", "empty", "full"):
     _factory(_name)
+
+
+@_method
+def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:
+    """A copy of `data` in self's dtype."""
+    return weft.tensor(data, dtype=self.dtype if dtype is None else dtype, device=device,
+                       requires_grad=requires_grad)
+
+
+@_method
+def new_empty_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], *,
+                      dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """An uninitialised tensor of those sizes and strides, of self's dtype."""
+    return weft.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype,
+                              device=device, requires_grad=requires_grad)
 
 
 # ---- properties

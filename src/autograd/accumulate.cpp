@@ -1,6 +1,7 @@
 #include "autograd/accumulate.h"
 
 #include "base/lock.h"
+#include "ops/copy.h"
 #include "ops/functions.h"
 
 namespace weft {
@@ -36,6 +37,22 @@ bool sole_owner(const Tensor& t) {
            t.storage()->block != 0;
 }
 
+/// A gradient lies in memory as its leaf does if that is dense, else row-major: then optimizers
+/// walk both in one order.
+bool lies_like(const Tensor& grad, const Tensor& leaf) {
+    if (leaf.contiguous() || !is_dense(leaf.shape(), leaf.strides())) return grad.contiguous();
+    return equal(grad.strides(), leaf.strides());
+}
+
+Tensor copy_lying_like(const Tensor& grad, const Tensor& leaf) {
+    bool dense = is_dense(leaf.shape(), leaf.strides());
+    Tensor out = dense ? Tensor::layout_like(leaf, grad.dtype())
+                       : Tensor::layout(grad.dtype(), leaf.shape());
+    out.allocate();
+    ops::copy_into(out, grad);
+    return out;
+}
+
 }  // namespace
 
 void accumulate_grad(const Tensor& leaf, Tensor grad) {
@@ -46,10 +63,10 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
     if (!old.defined()) {
         if (graph)
             sum = grad;
-        else if (sole_owner(grad) && grad.contiguous())
+        else if (sole_owner(grad) && lies_like(grad, leaf))
             sum = std::move(grad);
         else
-            sum = ops::clone(detach(grad));
+            sum = copy_lying_like(grad, leaf);
     } else if (graph) {
         sum = old + grad;
     } else {

@@ -51,9 +51,14 @@ public:
     void plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients);
     void run();
     std::vector<Tensor> found() { return std::move(found_); }
+    bool reaches(const Node& node);
+    bool full() const { return targets_.empty() && options_.accumulate; }
+    uint64_t number() const { return number_; }
+
+    static inline thread_local Pass* current = nullptr;
 
 private:
-    NodeTask* find(Node* node) {
+    NodeTask* find(const Node* node) {
         for (NodeTask* t = node->tasks; t; t = t->next)
             if (t->pass == this) return t;
         return nullptr;
@@ -67,6 +72,8 @@ private:
     void deliver(NodeTask& task, Node::Work& work);
     Tensor validated(const Node& from, const Edge& to, Tensor t, int i) const;
 
+    static inline uint64_t passes = 0;
+    uint64_t number_ = ++passes;
     BackwardOptions options_;
     const std::vector<Edge>& targets_;
     std::vector<Tensor> found_;
@@ -162,7 +169,17 @@ NodeTask* Pass::pop() {
     return task;
 }
 
+bool Pass::reaches(const Node& node) {
+    NodeTask* task = find(&node);
+    return task && (targets_.empty() || task->needed || !task->captures.empty());
+}
+
 void Pass::run() {
+    struct Current {
+        explicit Current(Pass* pass) : outer(current) { current = pass; }
+        ~Current() { current = outer; }
+        Pass* outer;
+    } scope(this);
     uint32_t grad = kGradMode;
     ModeGuard guard(options_.create_graph ? grad : 0, options_.create_graph ? 0 : grad);
     while (!ready_.empty()) run_task(*pop());
@@ -299,6 +316,14 @@ void run_callbacks() {
     for (auto& f : now) f->call(none, nullptr);
 }
 }  // namespace
+
+uint64_t current_pass() { return Pass::current ? Pass::current->number() : 0; }
+
+bool current_pass_reaches(const Node& node) {
+    return Pass::current && Pass::current->reaches(node);
+}
+
+bool current_pass_is_full() { return !Pass::current || Pass::current->full(); }
 
 void after_backward(Ref<Hook> f) {
     WEFT_EXPECT(depth > 0, Runtime, "queue_callback", "a backward pass under way", "none");

@@ -21,6 +21,13 @@ std::vector<Tensor> backward(const std::vector<Edge>& roots, std::vector<Tensor>
 /// Turned on by anomaly mode: called after each node with its results.
 inline void (*inspect_results)(const Node& node, const std::vector<Tensor>& results) = nullptr;
 
+/// The number of the innermost backward pass of this thread; 0 outside.
+uint64_t current_pass();
+/// Whether that pass makes the gradients of `node`'s outputs.
+bool current_pass_reaches(const Node& node);
+/// Whether it adds to all leaves: a pass for chosen inputs does not.
+bool current_pass_is_full();
+
 /// Calls `f` when the outermost backward pass of this thread has ended (queue_callback).
 void after_backward(Ref<Hook> f);
 

@@ -76,18 +76,24 @@ void check_may_write(const Call& c, bool recorded) {
         refuse(c, "out= with tensors that require grad (functions with out=... arguments don't support "
                   "automatic differentiation)",
                "use the result instead of out=");
-    if (wanted && is_leaf(dest))
+    GradMeta* m = meta_or_null(dest);
+    bool view = m && m->base.defined();
+    if (wanted && is_leaf(dest) && !view)
         refuse(c, "a leaf Variable that requires grad (it is being used in an in-place operation)",
                "write under no_grad(), or write a clone()");
-    GradMeta* m = meta_or_null(dest);
-    if (!m || !m->base.defined()) return;
+    if (!view) return;
+    if (m->view_kind == ViewKind::Unrecorded && (wanted || recorded))
+        refuse(c, "a view made outside the graph (A view was created in no_grad mode and is being "
+                  "modified inplace with grad mode enabled)",
+               "make the view and the write both under no_grad(), or both outside");
     if (requires_grad(m->base) && is_leaf(m->base))
         refuse(c, "a view of a leaf Variable that requires grad (it is being used in an in-place "
                   "operation)",
                "write under no_grad(), or write a clone()");
-    if (m->pinned_view && (wanted || recorded))
-        refuse(c, "one of several views made by one call (such a view is not allowed to be modified "
-                  "in place)",
+    if (m->view_kind == ViewKind::OneOfSeveral && (wanted || recorded))
+        refuse(c, "one of several views made by one call (This view is the output of a function that "
+                  "returns multiple views. Such functions do not allow the output views to be modified "
+                  "inplace)",
                "clone() it, or write into the base");
 }
 
@@ -146,13 +152,13 @@ void after_write(Call& c, const std::vector<Tensor>& before) {
     set_history(base, slices, 0);
 }
 
-void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, bool pinned) {
+void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind) {
     if (!is_floating(of.dtype()) || of.has(kInference)) return;
     GradMeta* of_meta = meta_or_null(of);
     GradMeta& m = meta(view);
     m.base = of_meta && of_meta->base.defined() ? of_meta->base : of;
     m.base_version = view.version();
-    m.pinned_view = pinned;
+    m.view_kind = kind;
     m.grad_fn = node;
     m.output = k;
     view.set(kTracked);
@@ -161,11 +167,10 @@ void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, ui
 void refresh_view(const Tensor& view, GradMeta& m) {
     if (m.base_version == view.version()) return;
     m.base_version = view.version();
-    if (!requires_grad(m.base)) return;
+    if (!requires_grad(m.base) || m.view_kind == ViewKind::Unrecorded) return;
     ModeGuard grad(kGradMode, 0);
     Tensor again = ops::as_strided(m.base, Dims(view.shape()), Dims(view.strides()), view.offset());
-    m.grad_fn = grad_fn(again);
-    m.output = 0;
+    set_producer(m, grad_fn(again), 0);
 }
 
 }  // namespace weft

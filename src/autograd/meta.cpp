@@ -42,7 +42,7 @@ uint32_t output_number(const Tensor& t) {
 bool requires_grad(const Tensor& t) {
     if (!t.has(kTracked)) return false;
     GradMeta* m = meta_or_null(t);
-    return !m || m->requires_grad || grad_fn(t);
+    return !m || m->requires_grad || grad_fn(t) || (m->base.defined() && requires_grad(m->base));
 }
 
 bool is_leaf(const Tensor& t) { return !t.has(kTracked) || !grad_fn(t); }
@@ -66,10 +66,19 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k) {
         return;
     }
     GradMeta& m = meta(t);
+    m.requires_grad = false;
+    set_producer(m, node, k);
+}
+
+void set_producer(GradMeta& m, const Ref<Node>& node, uint32_t k) {
+    if (m.retains_grad) {
+        if (m.grad_fn)
+            std::erase_if(m.grad_fn->hooks().retain,
+                          [&](const auto& entry) { return entry.second == m.retains_grad; });
+        node->hooks().retain.emplace_back(k, m.retains_grad);
+    }
     m.grad_fn = node;
     m.output = k;
-    m.requires_grad = false;
-    if (m.retains_grad) node->hooks().retain.emplace_back(k, m.retains_grad);
 }
 
 void set_requires_grad(const Tensor& t, bool value) {
@@ -142,7 +151,7 @@ Tensor detach(const Tensor& t) { return t.alias(); }
 void detach_in_place(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
     WEFT_EXPECT(!m || !m->base.defined(), Runtime, "detach_", "a tensor that is not a view",
-                "a view (can't detach views in-place)", "use detach() instead");
+                "a view (Can't detach views in-place)", "use detach() instead");
     if (m) {
         m->grad_fn = nullptr;
         m->requires_grad = false;

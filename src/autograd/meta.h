@@ -16,6 +16,13 @@ struct RetainHook final : Hook {
     TensorImpl* impl;
 };
 
+/// Which views may be written in place while recording.
+enum class ViewKind : uint8_t {
+    Plain,         ///< may
+    OneOfSeveral,  ///< made with others by one call: must not
+    Unrecorded,    ///< made while nothing was recorded (no_grad): must not; has no node
+};
+
 struct GradMeta final : Slot {
     GradMeta() { kind = kMetaSlot; }
     ~GradMeta() {
@@ -33,7 +40,7 @@ struct GradMeta final : Slot {
     Hooks after_accumulate;
     Tensor base;                     ///< a view's base, itself no view
     uint32_t base_version = 0;       ///< version for which grad_fn is right (Note [Views])
-    bool pinned_view = false;        ///< one of several outputs: must not be written in place
+    ViewKind view_kind = ViewKind::Plain;
 };
 
 /// The meta of `t`, null if it has none.
@@ -51,6 +58,8 @@ Edge gradient_edge(const Tensor& t);
 
 /// Makes `node` the producer of `t` (output `k`).
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k);
+/// The part of it that concerns the meta: a retained gradient moves from the old node to `node`.
+void set_producer(GradMeta& m, const Ref<Node>& node, uint32_t k);
 /// Throws Runtime for a non-leaf, or for a dtype without gradients.
 void set_requires_grad(const Tensor& t, bool value);
 Tensor grad_of(const Tensor& t);
@@ -67,7 +76,7 @@ void detach_in_place(const Tensor& t);
 std::vector<Tensor> before_write(Call& c);
 void after_write(Call& c, const std::vector<Tensor>& before);
 /// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
-void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, bool pinned);
+void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind);
 /// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).
 void refresh_view(const Tensor& view, GradMeta& m);
 

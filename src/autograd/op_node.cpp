@@ -36,18 +36,11 @@ void keep_layout(std::vector<Dims>& kept, const Tensor& t) {
 
 Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     const Op& op = *c.op;
-    constexpr int kFew = 4;
-    Edge few[kFew];
-    std::unique_ptr<Edge[]> many;
-    Edge* edges = few;
-    if (c.inputs > kFew) edges = (many = std::make_unique<Edge[]>(c.inputs)).get();
-
     bool any = false;
     SaveMask mask = 0;
     for (int i = 0; i < c.inputs; ++i) {
-        if (!in[i].defined() || !op.differentiable(i)) continue;
-        edges[i] = gradient_edge(in[i]);
-        if (!edges[i]) continue;
+        if (!in[i].defined() || !in[i].has(kTracked) || !op.differentiable(i)) continue;
+        if (!requires_grad(in[i])) continue;
         any = true;
         mask |= op.saves_for(i);
     }
@@ -65,15 +58,15 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
         at += count * sizeof(T);
     };
     carve(node->edges_, c.inputs);
-    std::uninitialized_move_n(edges, c.inputs, node->edges_);
+    for (int i = 0; i < c.inputs; ++i)
+        new (&node->edges_[i])
+            Edge(in[i].defined() && op.differentiable(i) ? gradient_edge(in[i]) : Edge{});
     node->edge_count_ = c.inputs;
     carve(node->results_, c.outputs);
     for (int k = 0; k < c.outputs; ++k) new (&node->results_[k]) ResultInfo(c.out(k));
     node->output_count_ = c.outputs;
     node->mask_ = mask;
-    node->saved_count_ = static_cast<uint16_t>(saved);
     carve(node->saved_, saved);
-    std::uninitialized_default_construct_n(node->saved_, saved);
     node->attrs_ = op.defaults.data();
     if (attrs) {
         Value* values;
@@ -90,10 +83,12 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
         for (int i = 0; i < c.inputs; ++i)
             keep_layout(*node->shapes_, in[i]);
     }
-    SavedTensor* slot = node->saved_;
     for (SaveMask rest = mask; rest; rest &= rest - 1) {
         int bit = std::countr_zero(rest);
-        *slot++ = bit < 16 ? SavedTensor(in[bit], false) : SavedTensor(c.out(bit - 16), true);
+        SavedTensor* slot = node->saved_ + node->saved_count_;
+        if (bit < 16) new (slot) SavedTensor(in[bit], false);
+        else new (slot) SavedTensor(c.out(bit - 16), true);
+        ++node->saved_count_;  // a user's pack hook may throw: only what exists is destroyed
     }
     return owner;
 }
@@ -123,6 +118,12 @@ Tensor OpNode::saved(int bit) const {
         fail(ErrorKind::Runtime, op_->name, "a gradient rule that reads what its record saves",
              text(bit < 16 ? "input " : "output ", bit & 15), "add it to the rule's SaveMask");
     return saved_[index_of(mask_, bit)].unpack(const_cast<OpNode*>(this), bit - 16);
+}
+
+bool OpNode::may_keep(int bit) const {
+    SaveMask all = op_->joint_saves;
+    for (SaveMask saves : op_->saves) all |= saves;
+    return all >> bit & 1;
 }
 
 Dims OpNode::kept_shape(int i) const {

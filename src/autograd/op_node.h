@@ -20,6 +20,8 @@ public:
     /// The saved value of bit `bit` (see save_in, save_out).
     Tensor saved(int bit) const;
     bool keeps(int bit) const { return mask_ >> bit & 1; }
+    /// Whether it would keep it if every input wanted a gradient.
+    bool may_keep(int bit) const;
     const Value& attr(int i) const { return attrs_[i]; }
     Dims kept_shape(int i) const;
     Dims kept_layout(int i) const;

@@ -7,10 +7,13 @@ namespace weft {
 
 void record(Call& c) {
     const Op& op = *c.op;
-    Ref<Node> node = op.differentiable() ? OpNode::make(c, c.in) : nullptr;
+    bool recorded = mode & kGradMode;
+    Ref<Node> node = recorded && op.differentiable() ? OpNode::make(c, c.in) : nullptr;
     if (op.view) {
-        for (int k = 0; k < c.outputs; ++k)
-            attach_view(c.out(k), c.in[0], node, k, op.outputs < 0);
+        ViewKind kind = !recorded        ? ViewKind::Unrecorded
+                        : op.outputs < 0 ? ViewKind::OneOfSeveral
+                                         : ViewKind::Plain;
+        for (int k = 0; k < c.outputs; ++k) attach_view(c.out(k), c.in[0], node, k, kind);
         return;
     }
     if (!node) return;

@@ -16,13 +16,15 @@ SavedTensor::SavedTensor(const Tensor& t, bool is_output) : is_output_(is_output
     t.storage()->watched = true;
 }
 
-/// The functions see values outside the graph: what they do is not recorded, so not saved either.
+/// What the functions do is not recorded, so not saved either. They get an input itself, but of an
+/// output an alias outside the graph (Note [Saved outputs]).
 void SavedTensor::pack(const Tensor& t) {
     ModeGuard quiet(0, kGradMode);
     uint32_t before = t.version();
-    packed_ = pack_hooks->pack(is_output_ ? t.alias() : detach(t));
+    packed_ = pack_hooks->pack(is_output_ ? t.alias() : t);
     WEFT_EXPECT(t.version() == before, Runtime, "pack_hook",
-                "the saved value unchanged (A saved tensor pack hook is modifying its input in place)",
+                "the saved value unchanged (A saved tensor pack hook is modifying its input in "
+                "place)",
                 text("version ", t.version(), " after version ", before), "write a clone() there");
     if (!is_output_ && requires_grad(t)) packed_->origin = gradient_edge(t);
 }
@@ -30,7 +32,7 @@ void SavedTensor::pack(const Tensor& t) {
 Tensor SavedTensor::unpack_again(Node* owner, int k) const {
     Ref<Packed> keep = packed_;  // the function may release the node
     Tensor t = keep->unpack();
-    if (!(mode & kGradMode) || !(is_output_ || keep->origin)) return t;
+    if (is_output_ ? !(mode & kGradMode) : !keep->origin) return t;
     Tensor out = t.alias();
     if (is_output_) set_history(out, Ref<Node>(owner), k);
     else set_history(out, keep->origin.node, keep->origin.output);

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/parallel.h"
+#include "kernels/simd.h"
 
 namespace weft::kernels {
 namespace {
@@ -69,7 +70,7 @@ void by_size(int item, F&& f) {
 
 }  // namespace
 
-// ---- layouts ------------------------------------------------------------------------------------
+// ---- layouts -----------------------------------------------------------------------------------
 
 template <class T>
 void add_strided(T* to, Sizes shape, Sizes strides, const T* from) {
@@ -91,46 +92,90 @@ void divide_by_counts(T* x, const T* counts, int64_t n) {
 void triangle(char* to, const char* from, int item, int64_t count, int64_t rows, int64_t columns,
               int64_t k, bool lower) {
     int64_t row_bytes = columns * item;
-    parallel_for(count * rows, std::max<int64_t>(1, kGrain / columns), [&](int64_t begin, int64_t end) {
-        for (int64_t q = begin; q < end; ++q) {
-            // columns below `edge` lie under the diagonal or on it (lower), or strictly under (upper)
-            int64_t edge = std::clamp<int64_t>(q % rows + k + (lower ? 1 : 0), 0, columns) * item;
-            char* row = to + q * row_bytes;
-            int64_t kept = lower ? 0 : edge, kept_end = lower ? edge : row_bytes;
-            if (to != from) std::memcpy(row + kept, from + q * row_bytes + kept, kept_end - kept);
-            std::memset(row + (lower ? edge : 0), 0, lower ? row_bytes - edge : edge);
-        }
-    });
+    parallel_for(count * rows, std::max<int64_t>(1, kGrain / columns),
+                 [&](int64_t begin, int64_t end) {
+                     for (int64_t q = begin; q < end; ++q) {
+                         // columns below `edge` lie under the diagonal or on it (lower), or
+                         // strictly under (upper)
+                         int64_t edge = std::clamp<int64_t>(q % rows + k + (lower ? 1 : 0), 0,
+                                                            columns) *
+                                        item;
+                         char* row = to + q * row_bytes;
+                         int64_t kept = lower ? 0 : edge, kept_end = lower ? edge : row_bytes;
+                         if (to != from)
+                             std::memcpy(row + kept, from + q * row_bytes + kept, kept_end - kept);
+                         std::memset(row + (lower ? edge : 0), 0, lower ? row_bytes - edge : edge);
+                     }
+                 });
 }
 
-int64_t first_outside(const int64_t* values, int64_t n, int64_t low, int64_t high) {
-    constexpr int64_t kBlock = 1024;
-    for (int64_t start = 0; start < n; start += kBlock) {
-        int64_t end = std::min(n, start + kBlock);
-        bool inside = true;
-        for (int64_t i = start; i < end; ++i) inside &= (values[i] >= low) & (values[i] < high);
-        if (inside) continue;
-        for (int64_t i = start; i < end; ++i)
-            if (values[i] < low || values[i] >= high) return i;
+namespace {
+
+struct AllInside {
+    WEFT_INLINE static void run(const int64_t* values, int64_t n, int64_t low, int64_t high,
+                                bool* all) {
+        // One comparison without signs: values in [low, high) lie below high - low above low.
+        const auto width = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+        uint64_t outside = 0;
+        for (int64_t i = 0; i < n; ++i)
+            outside |= static_cast<uint64_t>(values[i]) - static_cast<uint64_t>(low) >= width;
+        *all = outside == 0;
     }
+};
+
+}  // namespace
+
+int64_t first_outside(const int64_t* values, int64_t n, int64_t low, int64_t high) {
+    bool inside;
+    per_isa<AllInside, const int64_t*, int64_t, int64_t, int64_t, bool*>(values, n, low, high,
+                                                                         &inside);
+    for (int64_t i = 0; !inside && i < n; ++i)
+        if (values[i] < low || values[i] >= high) return i;
     return -1;
 }
 
-// ---- blocks -------------------------------------------------------------------------------------
+// ---- blocks ------------------------------------------------------------------------------------
+
+namespace {
+
+/// Single elements: to[r] = from[rows[r]].
+template <class U>
+struct TakeElements {
+    WEFT_INLINE static void run(U* __restrict to, const U* __restrict from, const int64_t* rows,
+                                int64_t n) {
+        for (int64_t r = 0; r < n; ++r) to[r] = from[rows[r]];
+    }
+};
+
+template <class U>
+void take_elements(U* to, const U* from, const Blocks& b) {
+    auto take = IsaVersions<TakeElements<U>, U*, const U*, const int64_t*, int64_t>::pick();
+    if (b.outer_count == 1)
+        return parallel_for(b.row_count, kGrain, [&](int64_t begin, int64_t end) {
+            take(to + begin, from + b.outer[0], b.rows + begin, end - begin);
+        });
+    int64_t grain = std::max<int64_t>(1, kGrain / b.row_count);
+    parallel_for(b.outer_count, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t o = begin; o < end; ++o)
+            take(to + o * b.row_count, from + b.outer[o], b.rows, b.row_count);
+    });
+}
+
+}  // namespace
 
 void take_blocks(char* to_, const char* from_, const Blocks& b, int item) {
     by_size(item, [&]<class U>() {
         auto* to = reinterpret_cast<U*>(to_);
         auto* from = reinterpret_cast<const U*>(from_);
         int64_t n = b.inner_count;
-        int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1));
+        if (n == 1) return take_elements(to, from, b);
+        int64_t grain = std::max<int64_t>(1, kGrain / n);
         parallel_for(b.outer_count * b.row_count, grain, [&](int64_t begin, int64_t end) {
             int64_t o = begin / b.row_count, r = begin % b.row_count;
             for (int64_t q = begin; q < end; ++q) {
                 const U* source = from + b.outer[o] + b.rows[r];
                 U* target = to + q * n;
-                if (n == 1) *target = *source;
-                else if (!b.inner) std::memcpy(target, source, n * sizeof(U));
+                if (!b.inner) std::memcpy(target, source, n * sizeof(U));
                 else for (int64_t i = 0; i < n; ++i) target[i] = source[b.inner[i]];
                 if (++r == b.row_count) r = 0, ++o;
             }
@@ -184,7 +229,25 @@ void add_rows(T* to, const T* from, const int64_t* index, int64_t n, int64_t wid
     else parallel_for(width, kColumns, columns);
 }
 
-// ---- lines --------------------------------------------------------------------------------------
+// ---- lines -------------------------------------------------------------------------------------
+
+namespace {
+
+/// One line, where the index steps through dense memory along the line or across it.
+template <class U>
+struct GatherLine {
+    WEFT_INLINE static void run(U* __restrict to, const U* __restrict from, const int64_t* index,
+                                int64_t n, int64_t to_step, int64_t from_step, int64_t step) {
+        if (to_step == 1 && from_step == 0 && step == 1)
+            for (int64_t i = 0; i < n; ++i) to[i] = from[index[i]];
+        else if (to_step == 1 && from_step == 1)
+            for (int64_t i = 0; i < n; ++i) to[i] = from[i + index[i] * step];
+        else
+            for (int64_t i = 0; i < n; ++i) to[i * to_step] = from[i * from_step + index[i] * step];
+    }
+};
+
+}  // namespace
 
 void gather_lines(char* to_, const char* from_, const int64_t* index, const Lines& l, int item) {
     int64_t line = l.shape.back(), lines = product(all_but_last(l.shape));
@@ -192,13 +255,12 @@ void gather_lines(char* to_, const char* from_, const int64_t* index, const Line
         auto* to = reinterpret_cast<U*>(to_);
         auto* from = reinterpret_cast<const U*>(from_);
         parallel_for(lines, std::max<int64_t>(1, kGrain / line), [&](int64_t begin, int64_t end) {
-            Odometer at(all_but_last(l.shape), all_but_last(l.strides), all_but_last(l.other), begin);
-            int64_t s = l.strides.back(), t = l.other.back();
-            for (int64_t q = begin; q < end; ++q, at.next()) {
-                const int64_t* which = index + q * line;
-                for (int64_t i = 0; i < line; ++i)
-                    to[at.b + i * t] = from[at.a + i * s + which[i] * l.step];
-            }
+            Odometer at(all_but_last(l.shape), all_but_last(l.strides), all_but_last(l.other),
+                        begin);
+            for (int64_t q = begin; q < end; ++q, at.next())
+                per_isa<GatherLine<U>, U*, const U*, const int64_t*, int64_t, int64_t, int64_t,
+                        int64_t>(to + at.b, from + at.a, index + q * line, line, l.other.back(),
+                                 l.strides.back(), l.step);
         });
     });
 }
@@ -209,9 +271,15 @@ void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& l, C
     int64_t s = l.strides.back(), t = l.other.back();
     Odometer at(all_but_last(l.shape), all_but_last(l.strides), all_but_last(l.other));
     auto each = [&](auto&& combine) {
-        for (int64_t q = 0; q < lines; ++q, at.next(), index += line)
-            for (int64_t i = 0; i < line; ++i)
-                combine(to[at.a + i * s + index[i] * l.step], from[at.b + i * t]);
+        for (int64_t q = 0; q < lines; ++q, at.next(), index += line) {
+            T* target = to + at.a;
+            const T* source = from + at.b;
+            if (s == 0 && l.step == 1 && t == 1)
+                for (int64_t i = 0; i < line; ++i) combine(target[index[i]], source[i]);
+            else
+                for (int64_t i = 0; i < line; ++i)
+                    combine(target[i * s + index[i] * l.step], source[i * t]);
+        }
     };
     switch (how) {
         case Combine::Set: return each([](T& a, T b) { a = b; });
@@ -220,36 +288,52 @@ void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& l, C
     }
 }
 
-// ---- masks --------------------------------------------------------------------------------------
+// ---- masks -------------------------------------------------------------------------------------
+
+namespace {
+
+template <class T>
+struct CountNonzero {
+    WEFT_INLINE static void run(const T* x, int64_t n, int64_t* count) {
+        int64_t sum = 0;
+        for (int64_t i = 0; i < n; ++i) sum += x[i] != T{0};
+        *count = sum;
+    }
+};
+
+}  // namespace
 
 template <class T>
 int64_t count_nonzero(const T* x, int64_t n) {
     int64_t count = 0;
-    for (int64_t i = 0; i < n; ++i) count += x[i] != T{0};
+    per_isa<CountNonzero<T>, const T*, int64_t, int64_t*>(x, n, &count);
     return count;
 }
 
+/// Every element's coordinates are written, the place moves on only where it counts: no branch to
+/// mispredict.
 template <class T>
-void nonzero(const T* x, Sizes shape, int64_t* out) {
-    int64_t n = product(shape);
-    if (shape.empty() || n == 0) return;
-    size_t last = shape.size() - 1;
-    Sizes lead = all_but_last(shape);
-    Odometer at(lead, lead, lead);
-    for (int64_t done = 0; done < n; done += shape[last], at.next())
-        for (int64_t i = 0; i < shape[last]; ++i) {
-            if (x[done + i] == T{0}) continue;
-            for (size_t d = 0; d < last; ++d) *out++ = at[d];
-            *out++ = i;
+void nonzero(const T* x, Sizes shape, int64_t* out, int64_t count) {
+    if (shape.empty()) return;
+    const int64_t *end = out + count * static_cast<int64_t>(shape.size()), last = shape.back();
+    size_t lead = shape.size() - 1;
+    Odometer at(all_but_last(shape), all_but_last(shape), all_but_last(shape));
+    for (; out != end; x += last, at.next())
+        for (int64_t i = 0; i < last && out != end; ++i) {
+            for (size_t d = 0; d < lead; ++d) out[d] = at[d];
+            out[lead] = i;
+            out += x[i] != T{0} ? shape.size() : 0;
         }
 }
 
-void masked_take(char* to_, const char* from_, const bool* mask, int64_t n, int item) {
+void masked_take(char* to_, const char* from_, const bool* mask, int64_t count, int item) {
     by_size(item, [&]<class U>() {
         auto* to = reinterpret_cast<U*>(to_);
         auto* from = reinterpret_cast<const U*>(from_);
-        for (int64_t i = 0; i < n; ++i)
-            if (mask[i]) *to++ = from[i];
+        for (const U* end = to + count; to != end; ++from, ++mask) {
+            *to = *from;
+            to += *mask;
+        }
     });
 }
 
@@ -268,14 +352,16 @@ void masked_put(char* to_, const char* from_, const bool* mask, int64_t n, int i
     template void add_blocks(T*, const T*, const Blocks&);                                       \
     template void scatter_lines(T*, const T*, const int64_t*, const Lines&, Combine);            \
     template int64_t count_nonzero(const T*, int64_t);                                           \
-    template void nonzero(const T*, Sizes, int64_t*);
+    template void nonzero(const T*, Sizes, int64_t*, int64_t);
 WEFT_FOR_ALL(X)
 #undef X
 #undef WEFT_FOR_ALL
 template void divide_by_counts(float*, const float*, int64_t);
 template void divide_by_counts(double*, const double*, int64_t);
 template void divide_by_counts(int64_t*, const int64_t*, int64_t);
-template void add_rows(float*, const float*, const int64_t*, int64_t, int64_t, int64_t, const int64_t*);
-template void add_rows(double*, const double*, const int64_t*, int64_t, int64_t, int64_t, const int64_t*);
+template void add_rows(float*, const float*, const int64_t*, int64_t, int64_t, int64_t,
+                       const int64_t*);
+template void add_rows(double*, const double*, const int64_t*, int64_t, int64_t, int64_t,
+                       const int64_t*);
 
 }  // namespace weft::kernels

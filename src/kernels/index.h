@@ -59,12 +59,12 @@ void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& line
 
 template <class T>
 int64_t count_nonzero(const T* x, int64_t n);
-/// Coordinates of the elements that are not zero, row by row: out[k * ndim + d].
+/// Coordinates of the `count` elements that are not zero, row by row: out[k * ndim + d].
 template <class T>
-void nonzero(const T* x, Sizes shape, int64_t* out);
+void nonzero(const T* x, Sizes shape, int64_t* out, int64_t count);
 
-/// to = the elements of `from` where `mask`, in order; elements of `item` bytes.
-void masked_take(char* to, const char* from, const bool* mask, int64_t n, int item);
+/// to = the `count` elements of `from` where `mask`, in order; elements of `item` bytes.
+void masked_take(char* to, const char* from, const bool* mask, int64_t count, int item);
 /// to[i] = the next element of `from` where mask[i]; others stay.
 void masked_put(char* to, const char* from, const bool* mask, int64_t n, int item);
 
@@ -74,7 +74,8 @@ template <class T>
 void add_rows(T* to, const T* from, const int64_t* index, int64_t n, int64_t width, int64_t skip,
               const int64_t* count);
 
-/// Triangles of `count` matrices [rows, columns] of `item` bytes: keeps column - row <= k (lower) or
+/// Triangles of `count` matrices [rows, columns] of `item` bytes: keeps column - row <= k (lower)
+/// or
 /// >= k, zeros elsewhere. to == from is allowed.
 void triangle(char* to, const char* from, int item, int64_t count, int64_t rows, int64_t columns,
               int64_t k, bool lower);

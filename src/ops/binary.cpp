@@ -1,5 +1,6 @@
 /// Arithmetic of two tensors. (Powers are in power.cpp, comparisons and extremes in compare.cpp.)
 #include <cmath>
+#include <utility>
 
 #include "kernels/math.h"
 #include "ops/pointwise_common.h"
@@ -229,8 +230,8 @@ void register_sums(Table& t) {
                   "f(I(3), 2)"});
     shaped_op(t, "rsub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_shape,
               [](Call& c) {
-                  Tensor swapped[] = {c.in[1], c.in[0]};
-                  const Tensor* in = std::exchange(c.in, swapped);
+                  Tensor exchanged[] = {c.in[1], c.in[0]};
+                  const Tensor* in = std::exchange(c.in, exchanged);
                   add_kernel<Sub, NumberTypes, -1>(c);
                   c.in = in;
               })

@@ -34,6 +34,8 @@ void check_writable(const Call& c, const Tensor& result) {
     WEFT_EXPECT(category(result.dtype()) <= category(dest.dtype()) || result.dtype() == dest.dtype(),
                 Runtime, who, text("a result that fits the written tensor's dtype ", name(dest.dtype())),
                 text(name(result.dtype()), " (result type can't be cast to the desired output type)"));
+    WEFT_EXPECT(!dest.storage()->read_only, Runtime, who, "memory that may be written",
+                "a tensor over read-only memory of another library", "clone() it before writing");
     for (int d = 0; d < dest.ndim(); ++d)
         WEFT_EXPECT(dest.stride(d) != 0 || dest.size(d) <= 1 || dest.numel() == 0, Runtime, who,
                     "a tensor whose elements lie apart",
@@ -90,6 +92,8 @@ void call(Call& c) {
     op.kernel(c);
     if (mode & kGradMode) {
         if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
+    } else if (op.view && c.in[0].has(kTracked)) {
+        hooks.record(c);  // nothing is recorded, but a view stays known as one
     } else if (mode & kInferenceMode) {
         for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
     }

@@ -1,5 +1,6 @@
 /// Comparisons, extremes and logic of two tensors.
 #include <cmath>
+#include <utility>
 
 #include "ops/pointwise_common.h"
 
@@ -10,7 +11,7 @@ using namespace ops;
 
 const Function extreme_backward{"extreme_backward"}, logical_or{"logical_or"};
 
-#define WEFT_BINARY_FUNCTOR(Name, Out, block, expression)                           \
+#define WEFT_BINARY_FUNCTOR(Name, Out, block, expression)                          \
     struct Name {                                                                  \
         static constexpr int one_loop = block;                                     \
         template <class T>                                                         \
@@ -36,10 +37,10 @@ constexpr auto compare_kernel = map_kernel<F, AllTypes, Result::Bool, 2>;
 /// a > b is b < a: the kernel with its operands exchanged.
 template <class F>
 void exchanged_kernel(Call& c) {
-    Tensor in[] = {c.in[1], c.in[0]};
-    Call other(*c.op, in, 2, c.attrs);
-    other.add(c.out(0));
-    map_kernel<F, AllTypes, Result::Bool, 2>(other);
+    Tensor exchanged[] = {c.in[1], c.in[0]};
+    const Tensor* in = std::exchange(c.in, exchanged);
+    compare_kernel<F>(c);
+    c.in = in;
 }
 
 /// The gradient of max(a, b) by a: all of it where a is larger, half where they are equal. NaN

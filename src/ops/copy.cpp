@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/lock.h"
+#include "kernels/copy.h"
 #include "ops/pointwise.h"
 
 namespace weft::ops {
@@ -27,6 +29,17 @@ kernels::MapLoop cast_loop(DType to, DType from) {
     });
 }
 
+/// Elements of one dtype, whatever the layouts.
+void copy_same(const Tensor& dest, const Tensor& source) {
+    Dims strides(dest.ndim());
+    int lead = dest.ndim() - source.ndim();
+    for (int d = lead; d < dest.ndim(); ++d)
+        strides[d] = source.size(d - lead) == 1 ? 0 : source.stride(d - lead);
+    Unlocked unlocked(dest.numel());
+    kernels::copy_strided(dest.bytes(), source.bytes(), item_size(dest.dtype()), dest.shape(),
+                          dest.strides(), strides);
+}
+
 }  // namespace
 
 void copy_into(const Tensor& dest, const Tensor& source) {
@@ -43,6 +56,7 @@ void copy_into(const Tensor& dest, const Tensor& source) {
         from = Tensor::empty(source.dtype(), source.shape());
         copy_into(from, source);
     }
+    if (dest.dtype() == from.dtype()) return copy_same(dest, from);
     char none = 0;
     run_map(cast_loop(dest.dtype(), from.dtype()), &none, dest, &from, 1);
 }

@@ -28,7 +28,8 @@ void copy_shape(Call& c) {
     for (int d = 0; fits && d < src.ndim(); ++d)
         fits = src.size(d) == 1 || src.size(d) == self.size(self.ndim() - src.ndim() + d);
     WEFT_EXPECT(fits, Runtime, c.name(),
-                text("a source that broadcasts to shape ", to_string(self.shape())), to_string(src.shape()));
+                text("a source that broadcasts to shape ", to_string(self.shape())),
+                to_string(src.shape()));
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
 
@@ -62,8 +63,11 @@ void register_copy_ops(Table& t) {
     t.add("clone(Tensor self) -> Tensor")
         .doc("A copy with its own memory, in self's memory order.\n\n>>> weft.ones(2).clone()\n"
              "tensor([1., 1.])")
-        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); }).kernel(copy_kernel)
-        .batch(Batch::Pointwise).grad(0, 0, pass).samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
+        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
+        .kernel(copy_kernel)
+        .batch(Batch::Pointwise)
+        .grad(0, 0, pass)
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("_contiguous_copy(Tensor self) -> Tensor")
         .doc("A copy in row-major order.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
@@ -85,8 +89,12 @@ void register_copy_ops(Table& t) {
         .samples({"f(T(2, 3), (3, 2))"});
     t.add("_to_copy(Tensor self, dtype? dtype=None) -> Tensor")
         .doc("A copy in `dtype`.")
-        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.attr(0).as_dtype(c.in[0].dtype()))); })
-        .kernel(copy_kernel).batch(Batch::Pointwise).internal().node_name("ToCopyBackward0")
+        .shape(
+            [](Call& c) { c.add(preserved_layout(c.in[0], c.attr(0).as_dtype(c.in[0].dtype()))); })
+        .kernel(copy_kernel)
+        .batch(Batch::Pointwise)
+        .internal()
+        .node_name("ToCopyBackward0")
         .grad(0, 0, pass);
     t.add("to(Tensor self, dtype? dtype=None) -> Tensor")
         .doc("self in `dtype`: self itself if it has it.")
@@ -105,14 +113,25 @@ void register_copy_ops(Table& t) {
     t.add("fill(Tensor self, Tensor value) -> Tensor")
         .doc("A number or a 0-d tensor in every element.\n\n>>> weft.zeros(2).fill_(3)\n"
              "tensor([3., 3.])")
-        .shape(fill_shape).kernel(fill_kernel)
-        .batch(Batch::Pointwise).strided_output().function_only().inplace().node_name(fill_node_name)
-        .grad(0, 0, nothing).grad(1, 0, pass)
+        .shape(fill_shape)
+        .kernel(fill_kernel)
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .function_only()
+        .inplace()
+        .node_name(fill_node_name)
+        .grad(0, 0, nothing)
+        .grad(1, 0, pass)
         .samples({"f(T(2, 3), 2)", "f(T(2, 3), T())"});
     t.add("zero(Tensor self) -> Tensor")
         .doc("zero_ writes 0 into every element.\n\n>>> weft.ones(2).zero_()\ntensor([0., 0.])")
-        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); }).kernel(zero_kernel)
-        .strided_output().internal().inplace().grad(0, 0, nothing).samples({"f(T(2, 3))"});
+        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
+        .kernel(zero_kernel)
+        .strided_output()
+        .internal()
+        .inplace()
+        .grad(0, 0, nothing)
+        .samples({"f(T(2, 3))"});
 }
 
 }  // namespace weft

@@ -28,7 +28,7 @@ void like_shape(Call& c) {
     c.add(preserved_layout(c.in[0], c.attr(DTypeSlot).as_dtype(c.in[0].dtype())));
 }
 
-// ---- constants ----------------------------------------------------------------------------------
+// ---- constants ---------------------------------------------------------------------------------
 
 void zeros_kernel(Call& c) {
     const Tensor& out = c.out(0);
@@ -68,11 +68,12 @@ void eye_kernel(Call& c) {
     zeros_kernel(c);
     const Tensor& out = c.out(0);
     dispatch<AllTypes>(out.dtype(), c.name(), [&]<class T>() {
-        for (int64_t i = 0; i < std::min(out.size(0), out.size(1)); ++i) out.data<T>()[i * (out.size(1) + 1)] = T{1};
+        for (int64_t i = 0; i < std::min(out.size(0), out.size(1)); ++i)
+            out.data<T>()[i * (out.size(1) + 1)] = T{1};
     });
 }
 
-// ---- ranges -------------------------------------------------------------------------------------
+// ---- ranges ------------------------------------------------------------------------------------
 
 /// The bounds of arange, which has a form without start and step.
 struct Range {
@@ -107,7 +108,8 @@ int64_t range_length(const Call& c, const Range& r) {
         return static_cast<int64_t>(span / stride + (span % stride != 0));
     }
     double length = std::ceil((end - start) / step);
-    WEFT_EXPECT(length < 0x1p62, Runtime, c.name(), "a size that fits in memory", text(length, " elements"));
+    WEFT_EXPECT(length < 0x1p62, Runtime, c.name(), "a size that fits in memory",
+                text(length, " elements"));
     return static_cast<int64_t>(length);
 }
 
@@ -123,24 +125,26 @@ void arange_kernel(Call& c) {
     dispatch<NumberTypes>(r.dtype, c.name(), [&]<class T>() {
         using S = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
         S start, step;
-        if constexpr (std::is_floating_point_v<T>) start = r.start.as_double(), step = r.step.as_double();
+        if constexpr (std::is_floating_point_v<T>)
+            start = r.start.as_double(), step = r.step.as_double();
         else start = r.start.as_int(), step = r.step.as_int();
         T* to = out.data<T>();
-        for (int64_t i = 0, n = out.numel(); i < n; ++i) to[i] = static_cast<T>(start + static_cast<S>(i) * step);
+        for (int64_t i = 0, n = out.numel(); i < n; ++i)
+            to[i] = static_cast<T>(start + static_cast<S>(i) * step);
     });
 }
 
 /// Attributes: start, end, steps, ..., dtype last.
 void steps_shape(Call& c) {
     int64_t steps = c.attr(2).as_int();
-    WEFT_EXPECT(steps >= 0, Runtime, c.name(), "a number of steps that is non-negative", std::to_string(steps));
+    WEFT_EXPECT(steps >= 0, Runtime, c.name(), "a number of steps that is non-negative",
+                std::to_string(steps));
     DType dtype = c.attr(static_cast<int>(c.op->defaults.size()) - 1).as_dtype(default_dtype);
     c.add(Tensor::layout(dtype, Dims{steps}));
 }
 
 /// Even steps, counted from whichever end is nearer, so that both ends are exact.
-template <class F>
-void write_steps(Call& c, F&& f) {
+void linspace_kernel(Call& c) {
     const Tensor& out = c.out(0);
     dispatch<NumberTypes>(out.dtype(), c.name(), [&]<class T>() {
         using S = std::conditional_t<std::is_floating_point_v<T>, T, double>;
@@ -149,30 +153,51 @@ void write_steps(Call& c, F&& f) {
         int64_t n = out.numel();
         S step = n > 1 ? (end - start) / static_cast<S>(n - 1) : S{0};
         for (int64_t i = 0; i < n; ++i) {
-            S at = i < n / 2 || n == 1 ? std::fma(step, static_cast<S>(i), start)
-                                       : std::fma(-step, static_cast<S>(n - 1 - i), end);
-            out.data<T>()[i] = static_cast<T>(f(at));
+            bool near_start = i < n / 2 || n == 1;
+            S at = near_start ? std::fma(step, static_cast<S>(i), start)
+                              : std::fma(-step, static_cast<S>(n - 1 - i), end);
+            out.data<T>()[i] = static_cast<T>(at);
         }
     });
 }
 
-void linspace_kernel(Call& c) {
-    write_steps(c, [](auto at) { return at; });
-}
-
+/// In double between ends of the result's dtype, as PyTorch does.
 void logspace_kernel(Call& c) {
+    const Tensor& out = c.out(0);
     double base = c.attr(3).as_double();
-    write_steps(c, [base](auto at) { return std::pow(static_cast<decltype(at)>(base), at); });
+    int64_t n = out.numel();
+    dispatch<NumberTypes>(out.dtype(), c.name(), [&]<class T>() {
+        double start = static_cast<double>(static_cast<T>(c.attr(0).as_double()));
+        double end = static_cast<double>(static_cast<T>(c.attr(1).as_double()));
+        double step = n > 1 ? (end - start) / static_cast<double>(n - 1) : 0;
+        for (int64_t i = 0; i < n; ++i) {
+            bool near_start = i < n / 2 || n == 1;
+            double at = near_start ? start + step * static_cast<double>(i)
+                                   : end - step * static_cast<double>(n - 1 - i);
+            out.data<T>()[i] = static_cast<T>(std::pow(base, at));
+        }
+    });
 }
 
 void register_like(Table& t) {
-    t.add("empty_like(Tensor self, *, dtype? dtype=None) -> Tensor").shape(like_shape<0>).kernel(no_kernel).factory()
+    t.add("empty_like(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .shape(like_shape<0>)
+        .kernel(no_kernel)
+        .factory()
         .doc("Uninitialised memory, shaped and ordered as self.");
-    t.add("zeros_like(Tensor self, *, dtype? dtype=None) -> Tensor").shape(like_shape<0>).kernel(zeros_kernel).factory()
-        .doc("Zeros, shaped and ordered as self.\n\n>>> weft.zeros_like(weft.ones(2))\ntensor([0., 0.])")
+    t.add("zeros_like(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .shape(like_shape<0>)
+        .kernel(zeros_kernel)
+        .factory()
+        .doc("Zeros, shaped and ordered as self.\n\n>>> weft.zeros_like(weft.ones(2))\ntensor([0., "
+             "0.])")
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.int64)", "f(T(0, 3))"});
-    t.add("ones_like(Tensor self, *, dtype? dtype=None) -> Tensor").shape(like_shape<0>).kernel(ones_kernel).factory()
-        .doc("Ones, shaped and ordered as self.\n\n>>> weft.ones_like(weft.zeros(2))\ntensor([1., 1.])")
+    t.add("ones_like(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .shape(like_shape<0>)
+        .kernel(ones_kernel)
+        .factory()
+        .doc("Ones, shaped and ordered as self.\n\n>>> weft.ones_like(weft.zeros(2))\ntensor([1., "
+             "1.])")
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.bool)", "f(T(0, 3))"});
     t.add("full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
         .shape(like_shape<1>).kernel([](Call& c) { fill(c, c.attr(0)); }).factory()
@@ -184,13 +209,24 @@ void register_like(Table& t) {
 }  // namespace
 
 void register_create(Table& t) {
-    t.add("empty(int[] size, *, dtype? dtype=None) -> Tensor").shape(sized_shape<1>).kernel(no_kernel).factory()
+    t.add("empty(int[] size, *, dtype? dtype=None) -> Tensor")
+        .shape(sized_shape<1>)
+        .kernel(no_kernel)
+        .factory()
         .doc("Uninitialised memory of that size.");
-    t.add("zeros(int[] size, *, dtype? dtype=None) -> Tensor").shape(sized_shape<1>).kernel(zeros_kernel).factory()
-        .out_form().doc("Zeros of that size.\n\n>>> weft.zeros(2)\ntensor([0., 0.])")
+    t.add("zeros(int[] size, *, dtype? dtype=None) -> Tensor")
+        .shape(sized_shape<1>)
+        .kernel(zeros_kernel)
+        .factory()
+        .out_form()
+        .doc("Zeros of that size.\n\n>>> weft.zeros(2)\ntensor([0., 0.])")
         .samples({"f(2, 3)", "f((2,), dtype=weft.int64)", "f(())", "f(0, 3)"});
-    t.add("ones(int[] size, *, dtype? dtype=None) -> Tensor").shape(sized_shape<1>).kernel(ones_kernel).factory()
-        .out_form().doc("Ones of that size.\n\n>>> weft.ones(2)\ntensor([1., 1.])")
+    t.add("ones(int[] size, *, dtype? dtype=None) -> Tensor")
+        .shape(sized_shape<1>)
+        .kernel(ones_kernel)
+        .factory()
+        .out_form()
+        .doc("Ones of that size.\n\n>>> weft.ones(2)\ntensor([1., 1.])")
         .samples({"f(2, 3)", "f((2,), dtype=weft.bool)", "f(())", "f(0, 3)"});
     t.add("full(int[] size, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
         .shape([](Call& c) { sized(c, c.attr(2).as_dtype(dtype_of_number(c.attr(1)))); })
@@ -198,11 +234,20 @@ void register_create(Table& t) {
         .doc("fill_value in every element; its kind is the default dtype's.\n\n"
              ">>> weft.full((2,), 3)\ntensor([3, 3])")
         .samples({"f((2, 3), 1.5)", "f((2,), True)", "f((2,), 3, dtype=weft.float64)", "f((), 2)"});
-    t.add("eye(int n, int? m=None, *, dtype? dtype=None) -> Tensor").shape(eye_shape).kernel(eye_kernel).factory()
-        .out_form().doc("[n, m] with 1 on the diagonal, 0 elsewhere.\n\n>>> weft.eye(2).tolist()\n[[1.0, 0.0], [0.0, 1.0]]")
+    t.add("eye(int n, int? m=None, *, dtype? dtype=None) -> Tensor")
+        .shape(eye_shape)
+        .kernel(eye_kernel)
+        .factory()
+        .out_form()
+        .doc("[n, m] with 1 on the diagonal, 0 elsewhere.\n\n>>> weft.eye(2).tolist()\n[[1.0, "
+             "0.0], [0.0, 1.0]]")
         .samples({"f(3)", "f(2, 3)", "f(3, 2, dtype=weft.int64)", "f(0)"});
-    t.add("arange(Scalar end, *, dtype? dtype=None) -> Tensor").shape(arange_shape).kernel(arange_kernel).factory()
-        .out_form().doc("start, start + step, ... below end; int64 if all three are integers.\n\n"
+    t.add("arange(Scalar end, *, dtype? dtype=None) -> Tensor")
+        .shape(arange_shape)
+        .kernel(arange_kernel)
+        .factory()
+        .out_form()
+        .doc("start, start + step, ... below end; int64 if all three are integers.\n\n"
              ">>> weft.arange(3)\ntensor([0, 1, 2])")
         .samples({"f(5)", "f(2.5)", "f(0)", "f(3, dtype=weft.float64)"});
     t.add("arange.start(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None) -> Tensor")
@@ -210,13 +255,22 @@ void register_create(Table& t) {
         .doc("start, start + step, ... below end.\n\n>>> weft.arange(5, 0, -2)\ntensor([5, 3, 1])")
         .samples({"f(1, 5)", "f(1, 2, 0.25)", "f(5, 0, -2)", "f(3, 3)"});
     t.add("linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None) -> Tensor")
-        .shape(steps_shape).kernel(linspace_kernel).factory().out_form()
+        .shape(steps_shape)
+        .kernel(linspace_kernel)
+        .factory()
+        .out_form()
         .doc("`steps` numbers evenly from start to end, both included.\n\n"
              ">>> weft.linspace(0, 1, 3)\ntensor([0.0000, 0.5000, 1.0000])")
-        .samples({"f(0, 1, 5)", "f(3, -2, 4)", "f(1, 2, 1)", "f(0, 10, 5, dtype=weft.int64)", "f(0, 1, 0)"});
-    t.add("logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None) -> Tensor")
-        .shape(steps_shape).kernel(logspace_kernel).factory().out_form()
-        .doc("base to the power of each number of linspace.\n\n>>> weft.logspace(0, 2, 3)\ntensor([  1.,  10., 100.])")
+        .samples({"f(0, 1, 5)", "f(3, -2, 4)", "f(1, 2, 1)", "f(0, 10, 5, dtype=weft.int64)",
+                  "f(0, 1, 0)"});
+    t.add("logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None) -> "
+          "Tensor")
+        .shape(steps_shape)
+        .kernel(logspace_kernel)
+        .factory()
+        .out_form()
+        .doc("base to the power of each number of linspace.\n\n>>> weft.logspace(0, 2, "
+             "3)\ntensor([  1.,  10., 100.])")
         .samples({"f(0, 2, 3)", "f(0, 3, 4, base=2.0)", "f(1, 2, 1)"});
     register_like(t);
 }

@@ -15,12 +15,14 @@ using namespace ops;
 const Function embedding_op{"embedding"}, embedding_backward{"embedding_dense_backward"};
 
 void require_indices(const Call& c, const Tensor& indices) {
-    WEFT_EXPECT(indices.dtype() == DType::Int64, Runtime, c.name(), "int64 indices", name(indices.dtype()));
+    WEFT_EXPECT(indices.dtype() == DType::Int64, Runtime, c.name(), "int64 indices",
+                name(indices.dtype()));
 }
 
 void embedding_shape(Call& c) {
     const Tensor &weight = c.in[0], &indices = c.in[1];
-    WEFT_EXPECT(weight.ndim() == 2, Runtime, c.name(), "a weight that is 2-D", to_string(weight.shape()));
+    WEFT_EXPECT(weight.ndim() == 2, Runtime, c.name(), "a weight that is 2-D",
+                to_string(weight.shape()));
     require_indices(c, indices);
     Dims shape(indices.shape());
     shape.push_back(weight.size(1));
@@ -45,7 +47,8 @@ void embedding_kernel(Call& c) {
     for (int64_t i = 0; i < n; ++i) places.data<int64_t>()[i] = at[i] * width;
     const int64_t start = 0;
     Unlocked unlocked(n * width);
-    kernels::take_blocks(c.out(0).bytes(), weight.bytes(), {&start, places.data<int64_t>(), nullptr, 1, n, width},
+    kernels::take_blocks(c.out(0).bytes(), weight.bytes(),
+                         {&start, places.data<int64_t>(), nullptr, 1, n, width},
                          item_size(weight.dtype()));
 }
 
@@ -76,22 +79,24 @@ Tensor embedding_double_backward(const Grad& g) {
     return masked_fill(rows, padding, number(0, rows.dtype()));
 }
 
-// ---- one_hot ------------------------------------------------------------------------------------
+// ---- one_hot -----------------------------------------------------------------------------------
 
 /// Without num_classes the size is the largest value + 1.
 void one_hot_shape(Call& c) {
     const Tensor& self = c.in[0];
     WEFT_EXPECT(self.dtype() == DType::Int64, Runtime, c.name(),
-                "an index tensor of type LongTensor (one_hot is only applicable to it)", name(self.dtype()));
+                "an index tensor of type LongTensor (one_hot is only applicable to it)",
+                name(self.dtype()));
     int64_t classes = c.attr(0).as_int();
-    WEFT_EXPECT(classes >= -1 && (classes != 0 || self.numel() == 0), Runtime, c.name(), "num_classes above 0, or -1",
-                std::to_string(classes));
+    WEFT_EXPECT(classes >= -1 && (classes != 0 || self.numel() == 0), Runtime, c.name(),
+                "num_classes above 0, or -1", std::to_string(classes));
     if (classes == -1) {
         WEFT_EXPECT(self.numel() > 0, Runtime, c.name(), "a tensor with elements, or num_classes",
                     "Can not infer total number of classes from empty tensor.");
         Tensor dense = dense_index(self);
-        classes = 1 + std::max<int64_t>(
-                          -1, *std::max_element(dense.data<int64_t>(), dense.data<int64_t>() + dense.numel()));
+        classes = 1 +
+                  std::max<int64_t>(-1, *std::max_element(dense.data<int64_t>(),
+                                                          dense.data<int64_t>() + dense.numel()));
     }
     Dims shape(self.shape());
     shape.push_back(classes);
@@ -105,7 +110,8 @@ void one_hot_kernel(Call& c) {
     const auto* at = index.data<int64_t>();
     int64_t bad = kernels::first_outside(at, index.numel(), 0, classes);
     WEFT_EXPECT(bad < 0, Runtime, c.name(),
-                at[bad] < 0 ? "Class values must be non-negative" : "Class values must be smaller than num_classes",
+                at[bad] < 0 ? "Class values must be non-negative"
+                            : "Class values must be smaller than num_classes",
                 std::to_string(at[bad]));
     std::memset(out.bytes(), 0, out.numel() * sizeof(int64_t));
     for (int64_t i = 0; i < index.numel(); ++i) out.data<int64_t>()[i * classes + at[i]] = 1;
@@ -114,23 +120,34 @@ void one_hot_kernel(Call& c) {
 }  // namespace
 
 void register_embedding(Table& t) {
-    t.add("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, "
+    t.add("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool "
+          "scale_grad_by_freq=False, "
           "bool sparse=False) -> Tensor")
-        .doc("Rows of weight [n, d] by int64 indices [...]: [..., d]. The row padding_idx gets no gradient. "
+        .doc("Rows of weight [n, d] by int64 indices [...]: [..., d]. The row padding_idx gets no "
+             "gradient. "
              "Raises IndexError out of range.\n\n"
              ">>> weft.embedding(weft.eye(3), weft.tensor([2])).tolist()\n[[0.0, 0.0, 1.0]]")
-        .shape(embedding_shape).kernel(embedding_kernel).function_only()
-        .grad(0, save_in(1), [](const Grad& g) {
-            return embedding_backward(g.grad(), g.in(1), g.in_shape(0)[0], g.attr(0), g.attr(1));
-        })
-        .samples({"f(T(4, 3), I(5, high=4))", "f(T(4, 3), I(2, 3, high=4), 1)", "f(T(4, 3), I(high=4))",
-                  "f(T(4, 3), I(6, high=4), scale_grad_by_freq=True)", "f(T(4, 3), I(0))"});
-    t.add("embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, "
+        .shape(embedding_shape)
+        .kernel(embedding_kernel)
+        .function_only()
+        .grad(0, save_in(1),
+              [](const Grad& g) {
+                  return embedding_backward(g.grad(), g.in(1), g.in_shape(0)[0], g.attr(0),
+                                            g.attr(1));
+              })
+        .samples({"f(T(4, 3), I(5, high=4))", "f(T(4, 3), I(2, 3, high=4), 1)",
+                  "f(T(4, 3), I(high=4))", "f(T(4, 3), I(6, high=4), scale_grad_by_freq=True)",
+                  "f(T(4, 3), I(0))"});
+    t.add("embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int "
+          "padding_idx, "
           "bool scale_grad_by_freq) -> Tensor")
         .doc("The rows of grad_output added into a table of zeros: the gradient of embedding.")
-        .shape(embedding_backward_shape).kernel(embedding_backward_kernel).internal()
+        .shape(embedding_backward_shape)
+        .kernel(embedding_backward_kernel)
+        .internal()
         .grad(0, save_in(1), embedding_double_backward)
-        .samples({"f(T(5, 3), I(5, high=4), 4, -1, False)", "f(T(5, 3), I(5, high=4), 4, 1, True)"});
+        .samples(
+            {"f(T(5, 3), I(5, high=4), 4, -1, False)", "f(T(5, 3), I(5, high=4), 4, 1, True)"});
     t.add("one_hot(Tensor self, int num_classes=-1) -> Tensor")
         .doc("int64 [..., num_classes] with 1 at each value, 0 elsewhere.").shape(one_hot_shape)
         .kernel(one_hot_kernel).internal().samples({"f(I(3, 2), 5)", "f(I(4))"});

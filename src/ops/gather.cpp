@@ -15,23 +15,25 @@ using namespace ops;
 using kernels::Combine;
 
 const Function gather_backward{"gather_backward"}, scatter_op{"scatter.value"},
-    slice_backward{"slice_backward"}, index_backward{"index_backward"}, take_op{"take"}, put_op{"put"},
-    wrap_op{"_wrap_index"};
+    slice_backward{"slice_backward"}, index_backward{"index_backward"}, take_op{"take"},
+    put_op{"put"}, wrap_op{"_wrap_index"};
 
-// ---- gather and scatter -------------------------------------------------------------------------
+// ---- gather and scatter ------------------------------------------------------------------------
 
 /// index must have self's number of dimensions (0-d counts as 1) and fit in `limit` but along dim.
 void check_index(const Call& c, const Tensor& index, DimSpan limit, int dim, std::string_view of) {
-    WEFT_EXPECT(index.dtype() == DType::Int64, Runtime, c.name(), "an int64 index (Expected dtype int32/int64 for index)",
-                name(index.dtype()));
+    WEFT_EXPECT(index.dtype() == DType::Int64, Runtime, c.name(),
+                "an int64 index (Expected dtype int32/int64 for index)", name(index.dtype()));
     if (index.numel() == 0) return;
     int n = std::max<int>(static_cast<int>(limit.size()), 1);
     WEFT_EXPECT(std::max(index.ndim(), 1) == n, Runtime, c.name(),
-                text("an index with the same number of dimensions as ", of, " (", limit.size(), ")"),
+                text("an index with the same number of dimensions as ", of, " (", limit.size(),
+                     ")"),
                 text(index.ndim()));
     for (int d = 0; d < index.ndim() && !limit.empty(); ++d)
         WEFT_EXPECT(d == dim || index.size(d) <= limit[d], Runtime, c.name(),
-                    text("index ", to_string(index.shape()), " to be no larger than ", of, " ", to_string(limit),
+                    text("index ", to_string(index.shape()), " to be no larger than ", of, " ",
+                         to_string(limit),
                          dim < 0 ? std::string() : text(" apart from dimension ", dim)),
                     text("size ", index.size(d), " at dimension ", d));
 }
@@ -40,8 +42,11 @@ int checked_dim(const Call& c) { return wrap_dim(c.name(), c.attr(0).as_int(), c
 
 /// The kernels' view of an indexed tensor and the other side, all of at least one dimension.
 struct LinesOf {
-    LinesOf(const Call& c, const Tensor& index_, const Tensor& indexed_, const Tensor& other_, int dim)
-        : index(at_least_1d(dense_index(index_))), indexed(at_least_1d(indexed_)), other(at_least_1d(other_)),
+    LinesOf(const Call& c, const Tensor& index_, const Tensor& indexed_, const Tensor& other_,
+            int dim)
+        : index(at_least_1d(dense_index(index_))),
+          indexed(at_least_1d(indexed_)),
+          other(at_least_1d(other_)),
           strides(indexed.strides()) {
         lines = {index.shape(), {}, strides[dim], other.strides()};
         strides[dim] = 0;
@@ -69,7 +74,8 @@ void gather_kernel(Call& c) {
     kernels::gather_lines(out.bytes(), c.in[0].bytes(), l.at(), l.lines, item_size(out.dtype()));
 }
 
-void scatter_into(const Call& c, const Tensor& out, const Tensor& source, const LinesOf& l, Combine how) {
+void scatter_into(const Call& c, const Tensor& out, const Tensor& source, const LinesOf& l,
+                  Combine how) {
     Unlocked unlocked(l.index.numel());
     dispatch<AllTypes>(out.dtype(), c.name(), [&]<class T>() {
         kernels::scatter_lines(out.data<T>(), source.data<T>(), l.at(), l.lines, how);
@@ -89,7 +95,8 @@ void gather_backward_kernel(Call& c) {
 Combine combine_of(const Call& c, const Value& reduce) {
     if (reduce.none()) return Combine::Set;
     const std::string& how = reduce.as_text();
-    WEFT_EXPECT(how == "add" || how == "multiply", Runtime, c.name(), "reduce to be either add or multiply", how);
+    WEFT_EXPECT(how == "add" || how == "multiply", Runtime, c.name(),
+                "reduce to be either add or multiply", how);
     return how == "add" ? Combine::Add : Combine::Multiply;
 }
 
@@ -136,8 +143,10 @@ void scatter_value_kernel(Call& c) {
 }
 
 void require_plain(const Value& reduce) {
-    WEFT_EXPECT(reduce.none() || reduce.as_text() == "add", Runtime, "scatter", "a differentiable reduce",
-                "derivative for scatter with reduce='multiply' is not implemented", "use scatter_add or index_put");
+    WEFT_EXPECT(reduce.none() || reduce.as_text() == "add", Runtime, "scatter",
+                "a differentiable reduce",
+                "derivative for scatter with reduce='multiply' is not implemented",
+                "use scatter_add or index_put");
 }
 
 /// What of the gradient is left for self: all where something was added, else without the indexed.
@@ -160,15 +169,15 @@ Tensor at_indices(const Grad& g) {
     return grad;
 }
 
-// ---- the flattened tensor -----------------------------------------------------------------------
+// ---- the flattened tensor ----------------------------------------------------------------------
 
 /// self's elements as an index into one dimension, wrapped. Throws Index.
 Tensor flat_index(const Call& c, const Tensor& index, int64_t size) {
     Tensor dense = dense_index(index), out = Tensor::empty(DType::Int64, Dims{index.numel()});
     int64_t bad = kernels::first_outside(dense.data<int64_t>(), index.numel(), -size, size);
     WEFT_EXPECT(bad < 0, Index, c.name(), text("indices in [", -size, ", ", size, ")"),
-                text("out of range: tried to access index ", dense.data<int64_t>()[bad], " on a tensor of ", size,
-                     " elements"));
+                text("out of range: tried to access index ", dense.data<int64_t>()[bad],
+                     " on a tensor of ", size, " elements"));
     for (int64_t i = 0; i < index.numel(); ++i) {
         int64_t at = dense.data<int64_t>()[i];
         out.data<int64_t>()[i] = at < 0 ? at + size : at;
@@ -177,7 +186,8 @@ Tensor flat_index(const Call& c, const Tensor& index, int64_t size) {
 }
 
 void require_index(const Call& c, const Tensor& index) {
-    WEFT_EXPECT(index.dtype() == DType::Int64, Runtime, c.name(), "an int64 index", name(index.dtype()));
+    WEFT_EXPECT(index.dtype() == DType::Int64, Runtime, c.name(), "an int64 index",
+                name(index.dtype()));
 }
 
 /// Memory of any layout as [n] under one stride is not possible, so a table of all places.
@@ -194,14 +204,17 @@ void take_shape(Call& c) {
 void take_kernel(Call& c) {
     Tensor self = as_contiguous(c.in[0]), index = flat_index(c, c.in[1], self.numel());
     if (index.numel() == 0) return;
-    kernels::take_blocks(c.out(0).bytes(), self.bytes(), flat_blocks(index), item_size(self.dtype()));
+    kernels::take_blocks(c.out(0).bytes(), self.bytes(), flat_blocks(index),
+                         item_size(self.dtype()));
 }
 
 Tensor take_gradient(const Grad& g) {
     Dims in = g.in_shape(0);
     int64_t n = 1;
     for (int64_t s : in) n *= s;
-    return reshape(index_backward.over({reshape(g.grad(), Dims{-1}), reshape(g.in(1), Dims{-1})}, {Dims{n}}), in);
+    return reshape(index_backward.over({reshape(g.grad(), Dims{-1}), reshape(g.in(1), Dims{-1})},
+                                       {Dims{n}}),
+                   in);
 }
 
 void put_shape(Call& c) {
@@ -243,8 +256,10 @@ void take_along_body(Call& c) {
         index = reshape(index, Dims{-1});
     } else {
         dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
-        WEFT_EXPECT(self.ndim() == index.ndim(), Runtime, c.name(), "input and indices with the same number of dimensions",
-                    text(self.ndim(), " dimensions for input, and ", index.ndim(), " dimensions for indices"));
+        WEFT_EXPECT(self.ndim() == index.ndim(), Runtime, c.name(),
+                    "input and indices with the same number of dimensions",
+                    text(self.ndim(), " dimensions for input, and ", index.ndim(),
+                         " dimensions for indices"));
         Dims whole(self.shape()), picked(index.shape());
         if (self.ndim()) whole[dim] = picked[dim] = 1;
         Dims both = broadcast(c.name(), whole, picked), wide = both;
@@ -272,36 +287,55 @@ void register_flat(Table& t) {
     t.add("take(Tensor self, Tensor index) -> Tensor")
         .doc("Elements of the flattened tensor. Raises IndexError out of range.\n\n"
              ">>> weft.arange(4).view(2, 2).take(weft.tensor([3, 0]))\ntensor([3, 0])")
-        .shape(take_shape).kernel(take_kernel).grad(0, save_in(1), take_gradient)
-        .samples({"f(T(2, 3), I(4, high=6))", "f(T(2, 3), I(2, 2, high=6))", "f(T(), I(2, high=1))"});
+        .shape(take_shape)
+        .kernel(take_kernel)
+        .grad(0, save_in(1), take_gradient)
+        .samples(
+            {"f(T(2, 3), I(4, high=6))", "f(T(2, 3), I(2, 2, high=6))", "f(T(), I(2, high=1))"});
     t.add("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
         .doc("self with source written (or added) at positions of the flattened tensor.\n\n"
-             ">>> weft.zeros(2, 2).put(weft.tensor([3]), weft.ones(1)).tolist()\n[[0.0, 0.0], [0.0, 1.0]]")
-        .shape(put_shape).kernel(put_kernel).inplace().grad(0, save_in(1), put_gradient).keep_shapes()
+             ">>> weft.zeros(2, 2).put(weft.tensor([3]), weft.ones(1)).tolist()\n[[0.0, 0.0], "
+             "[0.0, 1.0]]")
+        .shape(put_shape)
+        .kernel(put_kernel)
+        .inplace()
+        .grad(0, save_in(1), put_gradient)
+        .keep_shapes()
         .grad(2, save_in(1), [](const Grad& g) { return take_op(g.grad(), g.in(1)); })
         .samples({"f(T(2, 3), weft.tensor([4, 0]), T(2))", "f(T(2, 3), I(3, high=6), T(3), True)"});
-    t.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor").body(take_along_body)
-        .doc("gather with indices that broadcast against self; without dim, of the flattened tensor.\n\n"
-             ">>> x = weft.tensor([[3, 1, 2]])\n>>> x.take_along_dim(x.argsort(1), 1)\ntensor([[1, 2, 3]])")
-        .samples({"f(T(2, 3), I(2, 2, high=3), 1)", "f(T(2, 3), I(1, 3, high=2), dim=0)", "f(T(2, 3), I(2, high=6))"});
-    t.add("_wrap_index(Tensor index, int size) -> Tensor").doc("Negative indices counted from the end.")
+    t.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
+        .body(take_along_body)
+        .doc("gather with indices that broadcast against self; without dim, of the flattened "
+             "tensor.\n\n"
+             ">>> x = weft.tensor([[3, 1, 2]])\n>>> x.take_along_dim(x.argsort(1), 1)\ntensor([[1, "
+             "2, 3]])")
+        .samples({"f(T(2, 3), I(2, 2, high=3), 1)", "f(T(2, 3), I(1, 3, high=2), dim=0)",
+                  "f(T(2, 3), I(2, high=6))"});
+    t.add("_wrap_index(Tensor index, int size) -> Tensor")
+        .doc("Negative indices counted from the end.")
         .shape([](Call& c) { c.add(Tensor::layout(DType::Int64, c.in[0].shape())); })
-        .kernel(wrap_index_kernel).internal();
+        .kernel(wrap_index_kernel)
+        .internal();
 }
 
 }  // namespace
 
 void register_gather(Table& t) {
     t.add("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
-        .doc("out[i][j] = self[index[i][j]][j] for dim 0, and so on; index may be smaller than self. "
+        .doc("out[i][j] = self[index[i][j]][j] for dim 0, and so on; index may be smaller than "
+             "self. "
              "Raises RuntimeError out of range.\n\n"
-             ">>> weft.tensor([[1, 2], [3, 4]]).gather(1, weft.tensor([[1], [0]])).tolist()\n[[2], [3]]")
-        .shape(gather_shape).kernel(gather_kernel).out_form()
-        .grad(0, save_in(1), [](const Grad& g) {
-            return gather_backward(g.grad(), g.in(1), g.attr(0), g.in_shape(0));
-        })
-        .samples({"f(T(3, 4), 0, I(2, 3, high=3))", "f(T(3, 4), -1, I(3, 5, high=4))", "f(T(3), 0, I(4, high=3))",
-                  "f(T(), 0, I(high=1))"});
+             ">>> weft.tensor([[1, 2], [3, 4]]).gather(1, weft.tensor([[1], [0]])).tolist()\n[[2], "
+             "[3]]")
+        .shape(gather_shape)
+        .kernel(gather_kernel)
+        .out_form()
+        .grad(0, save_in(1),
+              [](const Grad& g) {
+                  return gather_backward(g.grad(), g.in(1), g.attr(0), g.in_shape(0));
+              })
+        .samples({"f(T(3, 4), 0, I(2, 3, high=3))", "f(T(3, 4), -1, I(3, 5, high=4))",
+                  "f(T(3), 0, I(4, high=3))", "f(T(), 0, I(high=1))"});
     t.add("gather_backward(Tensor grad, Tensor index, int dim, int[] size) -> Tensor")
         .doc("Zeros of `size` with grad added where gather read: its gradient.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(1).as_ints())); })
@@ -309,26 +343,42 @@ void register_gather(Table& t) {
         .grad(0, save_in(1), [](const Grad& g) { return gather(g.grad(), g.in(1), g.attr(0)); })
         .samples({"f(T(2, 3), I(2, 3, high=3), 0, (3, 4))"});
     t.add("scatter(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor")
-        .doc("self with self[index[i][j]][j] = src[i][j] for dim 0, and so on; src is a tensor or a number, "
+        .doc("self with self[index[i][j]][j] = src[i][j] for dim 0, and so on; src is a tensor or "
+             "a number, "
              "reduce may be 'add' or 'multiply'. Raises RuntimeError out of range.\n\n"
              ">>> weft.zeros(3).scatter(0, weft.tensor([1]), 2.0)\ntensor([0., 2., 0.])")
-        .shape(scatter_shape).kernel(scatter_kernel<Combine::Set>).strided_output().inplace()
+        .shape(scatter_shape)
+        .kernel(scatter_kernel<Combine::Set>)
+        .strided_output()
+        .inplace()
         .grad(0, save_in(1), [](const Grad& g) { return around(g, g.attr(1)); })
-        .grad(2, save_in(1), [](const Grad& g) {
-            require_plain(g.attr(1));
-            return at_indices(g);
-        })
-        .samples({"f(T(3, 4), 0, weft.tensor([[0, 1], [2, 0]]), T(3, 4))", "f(T(3), 0, weft.tensor([2, 0]), T(2))"});
-    t.add("scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> Tensor")
-        .doc("The same with a number.").shape(scatter_value_shape).kernel(scatter_value_kernel)
-        .strided_output().inplace().node_name("ScatterBackward1")
+        .grad(2, save_in(1),
+              [](const Grad& g) {
+                  require_plain(g.attr(1));
+                  return at_indices(g);
+              })
+        .samples({"f(T(3, 4), 0, weft.tensor([[0, 1], [2, 0]]), T(3, 4))",
+                  "f(T(3), 0, weft.tensor([2, 0]), T(2))"});
+    t.add("scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> "
+          "Tensor")
+        .doc("The same with a number.")
+        .shape(scatter_value_shape)
+        .kernel(scatter_value_kernel)
+        .strided_output()
+        .inplace()
+        .node_name("ScatterBackward1")
         .grad(0, save_in(1), [](const Grad& g) { return around(g, g.attr(2)); })
         .samples({"f(T(3, 4), 1, I(2, 3, high=4), 1.5)", "f(T(3), 0, I(2, high=3), 2)"});
     t.add("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
-        .doc("self with src added as scatter writes it, in the order of the index.\n\n"
-             ">>> weft.zeros(2).scatter_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2.])")
-        .shape(scatter_shape).kernel(scatter_kernel<Combine::Add>).strided_output().inplace()
-        .grad(0, 0, [](const Grad& g) { return g.grad(); }).grad(2, save_in(1), at_indices)
+        .doc(
+            "self with src added as scatter writes it, in the order of the index.\n\n"
+            ">>> weft.zeros(2).scatter_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2.])")
+        .shape(scatter_shape)
+        .kernel(scatter_kernel<Combine::Add>)
+        .strided_output()
+        .inplace()
+        .grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .grad(2, save_in(1), at_indices)
         .samples({"f(T(3, 4), 0, I(2, 3, high=3), T(2, 3))", "f(T(3), -1, I(5, high=3), T(5))"});
     register_flat(t);
 }

@@ -25,7 +25,8 @@ void take(const Tensor& out, const Tensor& from, const kernels::Blocks& blocks) 
 void put(const Tensor& out, const Tensor& values, const kernels::Blocks& blocks, bool add) {
     if (blocks.count() == 0) return;
     Unlocked unlocked(blocks.count());
-    if (!add) return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item_size(out.dtype()));
+    if (!add)
+        return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item_size(out.dtype()));
     dispatch<AllTypes>(out.dtype(), "index_put", [&]<class T>() {
         kernels::add_blocks(out.data<T>(), values.data<T>(), blocks);
     });
@@ -40,7 +41,7 @@ std::vector<Tensor> with_indices(std::vector<Tensor> head, const Grad& g, int fi
 }
 constexpr SaveMask save_from(int first) { return 0xffff & ~(save_in(first) - 1); }
 
-// ---- x[indices] ---------------------------------------------------------------------------------
+// ---- x[indices] --------------------------------------------------------------------------------
 
 void require_few(const Call& c) {
     WEFT_EXPECT(c.inputs <= 16, Index, c.name(), "at most 14 index tensors", text(c.inputs));
@@ -77,13 +78,15 @@ void index_put_shape(Call& c) {
     Indexing plan(c.name(), self.shape(), c.in + 2, c.inputs - 2);
     WEFT_EXPECT(values.has(kWrapped) || values.dtype() == self.dtype(), Runtime, c.name(),
                 text("values of the destination's dtype ", name(self.dtype())),
-                text(name(values.dtype()), " (Index put requires the source and destination dtypes match)"));
+                text(name(values.dtype()),
+                     " (Index put requires the source and destination dtypes match)"));
     bool fits = values.ndim() <= plan.result.size();
     int lead = plan.result.size() - values.ndim();
     for (int d = 0; fits && d < values.ndim(); ++d)
         fits = values.size(d) == 1 || values.size(d) == plan.result[lead + d];
     WEFT_EXPECT(fits, Runtime, c.name(),
-                text("values that broadcast to the indexing result's shape ", to_string(plan.result)),
+                text("values that broadcast to the indexing result's shape ",
+                     to_string(plan.result)),
                 text("shape mismatch: value tensor of shape ", to_string(values.shape())));
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
@@ -101,20 +104,25 @@ void index_put_kernel(Call& c) {
 void index_put_gradient(Grad& g) {
     if (g.needs(0)) {
         Tensor none = ops::zeros({}, g.grad().dtype());
-        g.set(0, g.attr(0).as_bool() ? g.grad() : index_put.over(with_indices({g.grad(), none}, g, 2), {false}));
+        g.set(0, g.attr(0).as_bool()
+                     ? g.grad()
+                     : index_put.over(with_indices({g.grad(), none}, g, 2), {false}));
     }
     if (g.needs(1)) g.set(1, index_op.over(with_indices({g.grad()}, g, 2)));
 }
 
-// ---- one dimension, one index vector ------------------------------------------------------------
+// ---- one dimension, one index vector -----------------------------------------------------------
 
 /// `index` alone along `dim` of a tensor of `shape`.
 struct Along {
     Along(std::string_view who, const Tensor& self, const Tensor& index, const Value& dim_attr)
-        : dim(wrap_dim(who, dim_attr.as_int(), self.ndim())), indices(static_cast<size_t>(dim) + 1) {
+        : dim(wrap_dim(who, dim_attr.as_int(), self.ndim())),
+          indices(static_cast<size_t>(dim) + 1) {
         indices[static_cast<size_t>(dim)] = at_least_1d(dense_index(index));
     }
-    Indexing plan(std::string_view who, DimSpan shape) const { return {who, shape, indices.data(), dim + 1}; }
+    Indexing plan(std::string_view who, DimSpan shape) const {
+        return {who, shape, indices.data(), dim + 1};
+    }
     const Tensor& index() const { return indices.back(); }
 
     int dim;
@@ -122,7 +130,8 @@ struct Along {
 };
 
 void require_vector(const Call& c, const Tensor& index, std::string_view dtype_error) {
-    WEFT_EXPECT(index.ndim() <= 1, Index, c.name(), "an index that is a vector", text(index.ndim(), " dimensions"));
+    WEFT_EXPECT(index.ndim() <= 1, Index, c.name(), "an index that is a vector",
+                text(index.ndim(), " dimensions"));
     WEFT_EXPECT(index.dtype() == DType::Int64, Runtime, c.name(), dtype_error, name(index.dtype()));
 }
 
@@ -165,15 +174,16 @@ void along_shape(Call& c, ErrorKind mismatch) {
     const Tensor &self = c.in[0], &index = c.in[1], &source = c.in[2];
     require_vector(c, index, "an int64 index");
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
-    WEFT_EXPECT(source.dtype() == self.dtype(), Runtime, c.name(), text("a source of self's dtype ", name(self.dtype())),
-                name(source.dtype()));
+    WEFT_EXPECT(source.dtype() == self.dtype(), Runtime, c.name(),
+                text("a source of self's dtype ", name(self.dtype())), name(source.dtype()));
     if (index.numel() != size_along(source, dim))
         fail(mismatch, c.name(), text("as many indices (", index.numel(), ") as source.size(dim)"),
              text(size_along(source, dim), " for dim ", dim));
     bool fits = source.ndim() == self.ndim();
     for (int d = 0; fits && d < self.ndim(); ++d) fits = d == dim || source.size(d) == self.size(d);
     WEFT_EXPECT(fits, Runtime, c.name(),
-                text("a source of self's shape ", to_string(self.shape()), " but for dimension ", dim),
+                text("a source of self's shape ", to_string(self.shape()), " but for dimension ",
+                     dim),
                 to_string(source.shape()));
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
@@ -182,7 +192,8 @@ Tensor scaled(const Tensor& t, const Value& alpha) {
     if (alpha.as_double() == 1) return t;
     Tensor out = Tensor::empty(t.dtype(), t.shape());
     dispatch<NumberTypes>(t.dtype(), "index_add", [&]<class T>() {
-        T by = std::is_floating_point_v<T> ? static_cast<T>(alpha.as_double()) : static_cast<T>(alpha.as_int());
+        T by = std::is_floating_point_v<T> ? static_cast<T>(alpha.as_double())
+                                           : static_cast<T>(alpha.as_int());
         for (int64_t i = 0; i < t.numel(); ++i) out.data<T>()[i] = by * t.data<T>()[i];
     });
     return out;
@@ -193,8 +204,8 @@ template <bool Add>
 void along_kernel(Call& c) {
     Tensor out = at_least_1d(c.out(0));
     Along along(c.name(), out, c.in[1], c.attr(0));
-    require_inside(c.name(), Add ? ErrorKind::Runtime : ErrorKind::Index, along.index(), 0, out.size(along.dim),
-                   along.dim);
+    require_inside(c.name(), Add ? ErrorKind::Runtime : ErrorKind::Index, along.index(), 0,
+                   out.size(along.dim), along.dim);
     BlockTables tables(c.name(), along.plan(c.name(), out.shape()), out.strides());
     Tensor source = apart(c, c.in[2], out.dtype());
     if constexpr (Add) source = scaled(source, c.attr(1));
@@ -206,7 +217,8 @@ void index_fill_shape(Call& c) {
     require_vector(c, c.in[1], "an int64 index");
     wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
     if (c.inputs > 2)
-        WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(), "a number or a 0-dimensional value tensor",
+        WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(),
+                    "a number or a 0-dimensional value tensor",
                     text("a tensor with ", c.in[2].ndim(), " dimension(s)"));
     c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape()));
 }
@@ -232,25 +244,38 @@ void register_along(Table& t) {
     t.add("index_select(Tensor self, int dim, Tensor index) -> Tensor")
         .doc("The positions along `dim` that a vector names. Raises IndexError out of range.\n\n"
              ">>> weft.arange(4).index_select(0, weft.tensor([2, 0]))\ntensor([2, 0])")
-        .shape(index_select_shape).kernel(index_select_kernel).out_form()
+        .shape(index_select_shape)
+        .kernel(index_select_kernel)
+        .out_form()
         .grad(0, save_in(1), index_select_gradient)
-        .samples({"f(T(4, 3), 0, I(5, high=4))", "f(T(2, 3, 2), -2, I(2, high=3))", "f(T(3), 0, I(high=3))",
-                  "f(T(4, 3), 0, I(0))"});
-    t.add("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor")
+        .samples({"f(T(4, 3), 0, I(5, high=4))", "f(T(2, 3, 2), -2, I(2, high=3))",
+                  "f(T(3), 0, I(high=3))", "f(T(4, 3), 0, I(0))"});
+    t.add("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> "
+          "Tensor")
         .doc("self with alpha * source added at the named positions along `dim`.\n\n"
-             ">>> weft.zeros(3).index_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2., 0.])")
-        .shape([](Call& c) { along_shape(c, ErrorKind::Runtime); }).kernel(along_kernel<true>)
-        .strided_output().inplace().grad(0, 0, [](const Grad& g) { return g.grad(); })
-        .grad(2, save_in(1), [](const Grad& g) {
-            Tensor grad = selected(g);
-            return g.attr(1).as_double() == 1 ? grad : grad * g.attr(1).as_double();
-        })
-        .samples({"f(T(4, 3), 0, I(5, high=4), T(5, 3))", "f(T(2, 3), -1, I(2, high=3), T(2, 2), alpha=2)"});
+             ">>> weft.zeros(3).index_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2., "
+             "0.])")
+        .shape([](Call& c) { along_shape(c, ErrorKind::Runtime); })
+        .kernel(along_kernel<true>)
+        .strided_output()
+        .inplace()
+        .grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .grad(2, save_in(1),
+              [](const Grad& g) {
+                  Tensor grad = selected(g);
+                  return g.attr(1).as_double() == 1 ? grad : grad * g.attr(1).as_double();
+              })
+        .samples({"f(T(4, 3), 0, I(5, high=4), T(5, 3))",
+                  "f(T(2, 3), -1, I(2, high=3), T(2, 2), alpha=2)"});
     t.add("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
-        .doc("self with source written at the named positions along `dim`; the last of several wins.\n\n"
-             ">>> weft.zeros(3).index_copy(0, weft.tensor([1]), weft.ones(1))\ntensor([0., 1., 0.])")
-        .shape([](Call& c) { along_shape(c, ErrorKind::Index); }).kernel(along_kernel<false>)
-        .strided_output().inplace()
+        .doc(
+            "self with source written at the named positions along `dim`; the last of several "
+            "wins.\n\n"
+            ">>> weft.zeros(3).index_copy(0, weft.tensor([1]), weft.ones(1))\ntensor([0., 1., 0.])")
+        .shape([](Call& c) { along_shape(c, ErrorKind::Index); })
+        .kernel(along_kernel<false>)
+        .strided_output()
+        .inplace()
         .grad(0, save_in(1), index_unfilled)
         .grad(2, save_in(1), selected)
         .samples({"f(T(4, 3), 0, weft.tensor([2, 0]), T(2, 3))"});
@@ -272,10 +297,15 @@ void register_index(Table& t) {
     t.add("index(Tensor self, Tensor[]? indices) -> Tensor")
         .doc("self[indices] with int64 index tensors that broadcast; an undefined one keeps its "
              "dimension. Raises IndexError out of range.")
-        .shape(index_shape).kernel(index_kernel).internal()
-        .joint_grad(save_from(1), [](Grad& g) {
-            if (g.needs(0)) g.set(0, index_backward.over(with_indices({g.grad()}, g, 1), {g.in_shape(0)}));
-        })
+        .shape(index_shape)
+        .kernel(index_kernel)
+        .internal()
+        .joint_grad(save_from(1),
+                    [](Grad& g) {
+                        if (g.needs(0))
+                            g.set(0, index_backward.over(with_indices({g.grad()}, g, 1),
+                                                         {g.in_shape(0)}));
+                    })
         .samples({"f(T(4, 3), [I(5, high=4)])", "f(T(4, 3), [None, I(2, 2, high=3)])",
                   "f(T(2, 3, 4), [I(2, 1, high=2), None, I(3, high=4)])"});
     t.add("index_backward(Tensor grad, Tensor[]? indices, int[] size) -> Tensor")
@@ -286,12 +316,19 @@ void register_index(Table& t) {
             if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
         })
         .samples({"f(T(5, 3), [I(5, high=4)], (4, 3))"});
-    t.add("index_put(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> Tensor")
-        .doc("self with values, broadcast, written (or added) at self[indices]; the last of several "
-             "writes wins. Raises IndexError before anything is written.")
-        .shape(index_put_shape).kernel(index_put_kernel).strided_output().internal().inplace()
+    t.add("index_put(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> "
+          "Tensor")
+        .doc(
+            "self with values, broadcast, written (or added) at self[indices]; the last of several "
+            "writes wins. Raises IndexError before anything is written.")
+        .shape(index_put_shape)
+        .kernel(index_put_kernel)
+        .strided_output()
+        .internal()
+        .inplace()
         .joint_grad(save_from(2), index_put_gradient)
-        .samples({"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])", "f(T(4, 3), T(), [None, I(2)], True)"});
+        .samples(
+            {"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])", "f(T(4, 3), T(), [None, I(2)], True)"});
     register_along(t);
 }
 

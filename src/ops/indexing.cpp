@@ -61,7 +61,8 @@ Indexing::Indexing(std::string_view who, DimSpan shape, const Tensor* indices, i
     for (int d = 0; d < count; ++d) {
         if (!indices[d].defined()) continue;
         WEFT_EXPECT(indices[d].dtype() == DType::Int64, Index, who,
-                    "tensors used as indices to be long, int, byte or bool tensors", name(indices[d].dtype()));
+                    "tensors used as indices to be long, int, byte or bool tensors",
+                    name(indices[d].dtype()));
         indexed.push_back(d);
     }
     for (int64_t d : indexed) {
@@ -72,7 +73,8 @@ Indexing::Indexing(std::string_view who, DimSpan shape, const Tensor* indices, i
             fits &= x == y || x == 1 || y == 1;
         }
         WEFT_EXPECT(fits, Index, who, "indexing tensors whose shapes broadcast",
-                    text("shape mismatch: indexing tensors could not be broadcast together with shapes ",
+                    text("shape mismatch: indexing tensors could not be broadcast together with "
+                         "shapes ",
                          shapes_of(indices, indexed)));
         rows = broadcast(who, rows, have);
     }
@@ -95,7 +97,8 @@ BlockTables::BlockTables(std::string_view who, const Indexing& plan, DimSpan str
         int64_t size = plan.shape[d], stride = strides[d];
         require_inside(who, ErrorKind::Index, index, -size, size, d);
         const auto* at = index.data<int64_t>();
-        for (size_t r = 0; r < rows_.size(); ++r) rows_[r] += (at[r] < 0 ? at[r] + size : at[r]) * stride;
+        for (size_t r = 0; r < rows_.size(); ++r)
+            rows_[r] += (at[r] < 0 ? at[r] + size : at[r]) * stride;
     }
     bool dense = lie_behind_each_other(plan.shape, plan.inner, strides);
     if (!dense) inner_ = offsets(plan.shape, plan.inner, strides);
@@ -106,13 +109,14 @@ BlockTables::BlockTables(std::string_view who, const Indexing& plan, DimSpan str
 
 Tensor dense_index(const Tensor& index) { return as_contiguous(index, DType::Int64); }
 
-void require_inside(std::string_view who, ErrorKind kind, const Tensor& index, int64_t low, int64_t size,
-                    int64_t dim) {
+void require_inside(std::string_view who, ErrorKind kind, const Tensor& index, int64_t low,
+                    int64_t size, int64_t dim) {
     const auto* values = index.data<int64_t>();
     int64_t bad = kernels::first_outside(values, index.numel(), low, size);
     if (bad < 0) [[likely]]
         return;
-    fail(kind, who, size ? text("indices in [", low, ", ", size - 1, "]") : "a dimension that is not empty",
+    fail(kind, who,
+         size ? text("indices in [", low, ", ", size - 1, "]") : "a dimension that is not empty",
          text("index ", values[bad], " is out of bounds for dimension ", dim, " with size ", size));
 }
 
@@ -135,14 +139,16 @@ Tensor spread(const Tensor& t, DimSpan shape, DType dtype) {
 }
 
 Tensor as_tensor(const Value& number) {
-    if (number.kind() == Value::Kind::Float) return Tensor::scalar(number.as_double(), DType::Float64);
+    if (number.kind() == Value::Kind::Float)
+        return Tensor::scalar(number.as_double(), DType::Float64);
     return Tensor::scalar(number.as_int(), DType::Int64);
 }
 
 void require_fits(std::string_view who, const Tensor& value, DType dtype) {
     if (is_floating(dtype) || dtype == DType::Bool || !is_floating(value.dtype())) return;
     double x = value.item_double();
-    WEFT_EXPECT(x >= -0x1p63 && x < 0x1p63, Runtime, who, text("a value that fits in ", name(dtype)),
+    WEFT_EXPECT(x >= -0x1p63 && x < 0x1p63, Runtime, who,
+                text("a value that fits in ", name(dtype)),
                 text(x, " (value cannot be converted to type int64_t without overflow)"));
 }
 
@@ -151,17 +157,18 @@ Tensor at_least_1d(const Tensor& t) {
     return t.view_as(Dims{1}, Dims{1});
 }
 
-void add_embedding_rows(const Tensor& table, const Tensor& indices, const Tensor& grad, int64_t padding,
-                        bool by_frequency) {
+void add_embedding_rows(const Tensor& table, const Tensor& indices, const Tensor& grad,
+                        int64_t padding, bool by_frequency) {
     Tensor index = dense_index(indices), rows = as_contiguous(grad);
     std::vector<int64_t> count;
     if (by_frequency) {
         count.resize(static_cast<size_t>(table.size(0)));
-        for (int64_t i = 0; i < index.numel(); ++i) ++count[static_cast<size_t>(index.data<int64_t>()[i])];
+        for (int64_t i = 0; i < index.numel(); ++i)
+            ++count[static_cast<size_t>(index.data<int64_t>()[i])];
     }
     dispatch<FloatingTypes>(table.dtype(), "embedding", [&]<class T>() {
-        kernels::add_rows(table.data<T>(), rows.data<T>(), index.data<int64_t>(), index.numel(), table.size(1),
-                          padding, count.empty() ? nullptr : count.data());
+        kernels::add_rows(table.data<T>(), rows.data<T>(), index.data<int64_t>(), index.numel(),
+                          table.size(1), padding, count.empty() ? nullptr : count.data());
     });
 }
 

@@ -37,11 +37,12 @@ private:
 /// An int64 index as dense memory.
 Tensor dense_index(const Tensor& index);
 /// Throws `kind` unless every value of the dense `index` lies in [low, size).
-void require_inside(std::string_view who, ErrorKind kind, const Tensor& index, int64_t low, int64_t size,
-                    int64_t dim);
+void require_inside(std::string_view who, ErrorKind kind, const Tensor& index, int64_t low,
+                    int64_t size, int64_t dim);
 /// Makes c.out(0), which may be input 0 itself, hold input 0's values.
 void start_from_self(const Call& c);
-/// `t` as dense memory of `dtype` that c.out(0) does not share. To be taken before c.out(0) changes.
+/// `t` as dense memory of `dtype` that c.out(0) does not share. To be taken before c.out(0)
+/// changes.
 Tensor apart(const Call& c, const Tensor& t, DType dtype);
 /// `t` broadcast to `shape`, dense, of `dtype`.
 Tensor spread(const Tensor& t, DimSpan shape, DType dtype);
@@ -57,7 +58,7 @@ Tensor at_least_1d(const Tensor& t);
 
 /// rows of `grad` added into the rows of `table` that `indices` names; int64, unchecked. Positions
 /// equal to `padding` are left out. (Below the door: for the engine's buffers.)
-void add_embedding_rows(const Tensor& table, const Tensor& indices, const Tensor& grad, int64_t padding,
-                        bool by_frequency);
+void add_embedding_rows(const Tensor& table, const Tensor& indices, const Tensor& grad,
+                        int64_t padding, bool by_frequency);
 
 }  // namespace weft::ops

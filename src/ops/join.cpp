@@ -30,7 +30,8 @@ void cat_shape(Call& c) {
     WEFT_EXPECT(c.inputs > 0, Value, c.name(), "a non-empty list of Tensors", "an empty one");
     for (int i = 0; i < c.inputs; ++i)
         WEFT_EXPECT(c.in[i].ndim() > 0, Runtime, c.name(), "tensors with dimensions",
-                    text("a zero-dimensional tensor (at position ", i, "), which cannot be concatenated"),
+                    text("a zero-dimensional tensor (at position ", i,
+                         "), which cannot be concatenated"),
                     "stack() joins 0-d tensors");
     const Tensor& model = model_of(c);
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), model.ndim());
@@ -41,13 +42,16 @@ void cat_shape(Call& c) {
         const Tensor& t = c.in[i];
         alike &= t.dtype() == c.in[0].dtype();
         if (ignored(t)) continue;
-        WEFT_EXPECT(t.ndim() == model.ndim(), Runtime, c.name(), text("tensors of ", model.ndim(), " dimensions"),
-                    text(t.ndim(), " at position ", i, " (Tensors must have same number of dimensions)"));
+        WEFT_EXPECT(t.ndim() == model.ndim(), Runtime, c.name(),
+                    text("tensors of ", model.ndim(), " dimensions"),
+                    text(t.ndim(), " at position ", i,
+                         " (Tensors must have same number of dimensions)"));
         for (int d = 0; d < model.ndim(); ++d)
             WEFT_EXPECT(d == dim || t.size(d) == model.size(d), Runtime, c.name(),
                         text("size ", model.size(d), " at dimension ", d),
                         text("size ", t.size(d), " for tensor number ", i,
-                             " in the list (Sizes of tensors must match except in dimension ", dim, ")"));
+                             " in the list (Sizes of tensors must match except in dimension ", dim,
+                             ")"));
         shape[dim] += t.size(dim);
     }
     c.add(Tensor::layout(alike ? c.in[0].dtype() : promoted(c.in, c.inputs), shape));
@@ -150,15 +154,27 @@ void hstack_body(Call& c) {
 
 void register_join(Table& t) {
     t.add("cat(Tensor[] tensors, int dim=0) -> Tensor")
-        .doc("The tensors behind each other along `dim`; other sizes agree, dtypes are promoted.\n\n"
-             ">>> weft.cat([weft.zeros(1), weft.ones(2)])\ntensor([0., 1., 1.])")
-        .shape(cat_shape).kernel(cat_kernel).function_only().out_form().keep_shapes()
-        .joint_grad(0, cat_gradient).alias("concat").alias("concatenate")
-        .samples({"f([T(2, 3), T(1, 3)])", "f([T(2, 3), T(2, 1)], -1)", "f([T(2), T(0)])", "f([T(2, 3)], dim=0)"});
+        .doc(
+            "The tensors behind each other along `dim`; other sizes agree, dtypes are promoted.\n\n"
+            ">>> weft.cat([weft.zeros(1), weft.ones(2)])\ntensor([0., 1., 1.])")
+        .shape(cat_shape)
+        .kernel(cat_kernel)
+        .function_only()
+        .out_form()
+        .keep_shapes()
+        .joint_grad(0, cat_gradient)
+        .alias("concat")
+        .alias("concatenate")
+        .samples({"f([T(2, 3), T(1, 3)])", "f([T(2, 3), T(2, 1)], -1)", "f([T(2), T(0)])",
+                  "f([T(2, 3)], dim=0)"});
     t.add("stack(Tensor[] tensors, int dim=0) -> Tensor")
-        .doc("Tensors of one shape along a new dimension.\n\n>>> weft.stack([weft.zeros(2), weft.ones(2)])\n"
+        .doc("Tensors of one shape along a new dimension.\n\n>>> weft.stack([weft.zeros(2), "
+             "weft.ones(2)])\n"
              "tensor([[0., 0.],\n        [1., 1.]])")
-        .shape(stack_shape).kernel(stack_kernel).function_only().out_form()
+        .shape(stack_shape)
+        .kernel(stack_kernel)
+        .function_only()
+        .out_form()
         .joint_grad(0, stack_gradient)
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(2), T(2)], -1)", "f([T(), T()])", "f([T(0, 2)])"});
     t.add("hstack(Tensor[] tensors) -> Tensor").body(hstack_body)

@@ -12,7 +12,8 @@ Dims infer_size(std::string_view who, DimSpan size, int64_t numel) {
     bool overflow = false;
     for (int d = 0; d < out.size(); ++d) {
         if (out[d] == -1) {
-            WEFT_EXPECT(unknown < 0, Runtime, who, "at most one size of -1 (only one dimension can be inferred)",
+            WEFT_EXPECT(unknown < 0, Runtime, who,
+                        "at most one size of -1 (only one dimension can be inferred)",
                         to_string(size));
             unknown = d;
             continue;
@@ -21,7 +22,8 @@ Dims infer_size(std::string_view who, DimSpan size, int64_t numel) {
                     text("invalid shape dimension ", out[d], " in ", to_string(size)));
         overflow |= __builtin_mul_overflow(product, out[d], &product);
     }
-    bool fits = !overflow && (product == numel || (unknown >= 0 && product > 0 && numel % product == 0));
+    bool fits = !overflow &&
+                (product == numel || (unknown >= 0 && product > 0 && numel % product == 0));
     WEFT_EXPECT(fits, Runtime, who, text("a shape of ", numel, " elements"),
                 text("shape '", to_string(size), "' is invalid for input of size ", numel));
     if (unknown < 0) return out;
@@ -89,7 +91,8 @@ Dims dense_strides(const Tensor& t) {
     };
     std::reverse(order.begin(), order.end());
     for (int i = 1; i < order.size(); ++i)
-        for (int j = i; j > 0 && inner(order[j], order[j - 1]); --j) std::swap(order[j], order[j - 1]);
+        for (int j = i; j > 0 && inner(order[j], order[j - 1]); --j)
+            std::swap(order[j], order[j - 1]);
     Dims strides(t.ndim());
     int64_t step = 1;
     for (int64_t d : order) {
@@ -122,7 +125,8 @@ int64_t wrap_index(std::string_view who, int64_t index, int dim, int64_t size) {
     WEFT_EXPECT(index >= -size && index < size, Index, who,
                 size ? text("an index in [", -size, ", ", size - 1, "] for dimension ", dim)
                      : text("a dimension ", dim, " that is not empty"),
-                text("index ", index, " is out of bounds for dimension ", dim, " with size ", size));
+                text("index ", index, " is out of bounds for dimension ", dim, " with size ",
+                     size));
     return index < 0 ? index + size : index;
 }
 

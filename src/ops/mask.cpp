@@ -1,4 +1,6 @@
 /// Reading and writing where a mask is true.
+#include <bit>
+
 #include "base/lock.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -14,18 +16,27 @@ using namespace ops;
 const Function masked_select_op{"masked_select"}, masked_scatter_op{"masked_scatter"};
 
 void require_mask(const Call& c, const Tensor& mask) {
-    WEFT_EXPECT(mask.dtype() == DType::Bool, Runtime, c.name(), "a boolean mask", name(mask.dtype()));
+    WEFT_EXPECT(mask.dtype() == DType::Bool, Runtime, c.name(), "a boolean mask",
+                name(mask.dtype()));
 }
 
 /// dispatch's argument as a bool read by the kernels.
 const bool* flags(const Tensor& mask) { return mask.data<bool>(); }
 
-// ---- masked_fill --------------------------------------------------------------------------------
+// ---- masked_fill -------------------------------------------------------------------------------
 
+/// A choice by bits, so that no branch waits on the mask.
 template <class T>
 struct FillWhere {
+    using Bits = std::conditional_t<sizeof(T) == 8, uint64_t,
+                                    std::conditional_t<sizeof(T) == 4, uint32_t, uint8_t>>;
     T value;
-    WEFT_INLINE T operator()(T x, bool masked) const { return masked ? value : x; }
+    WEFT_INLINE T operator()(T x, bool masked) const {
+        Bits mask = static_cast<Bits>(-static_cast<Bits>(masked));
+        return std::bit_cast<T>(
+            static_cast<Bits>((std::bit_cast<Bits>(value) & mask) |
+                              (std::bit_cast<Bits>(x) & static_cast<Bits>(~mask))));
+    }
 };
 
 void masked_fill_shape(Call& c) {
@@ -47,7 +58,7 @@ void masked_fill_kernel(Call& c) {
 
 Tensor number_zero(const Grad& g) { return number(0, g.grad().dtype()); }
 
-// ---- masked_select and masked_scatter -----------------------------------------------------------
+// ---- masked_select and masked_scatter ----------------------------------------------------------
 
 /// The mask broadcast against self, dense.
 Tensor whole_mask(const Call& c, const Tensor& self, const Tensor& mask) {
@@ -62,9 +73,11 @@ void masked_select_shape(Call& c) {
 }
 
 void masked_select_kernel(Call& c) {
-    Tensor mask = whole_mask(c, c.in[0], c.in[1]), self = spread(c.in[0], mask.shape(), c.in[0].dtype());
+    Tensor mask = whole_mask(c, c.in[0], c.in[1]),
+           self = spread(c.in[0], mask.shape(), c.in[0].dtype());
     Unlocked unlocked(mask.numel());
-    kernels::masked_take(c.out(0).bytes(), self.bytes(), flags(mask), mask.numel(), item_size(self.dtype()));
+    kernels::masked_take(c.out(0).bytes(), self.bytes(), flags(mask), c.out(0).numel(),
+                         item_size(self.dtype()));
 }
 
 Tensor masked_select_gradient(const Grad& g) {
@@ -81,7 +94,8 @@ void masked_scatter_shape(Call& c) {
                 text("a source of self's dtype ", name(self.dtype())), name(source.dtype()));
     Tensor mask = whole_mask(c, self, c.in[1]);
     int64_t ones = kernels::count_nonzero(flags(mask), mask.numel());
-    WEFT_EXPECT(source.numel() >= ones, Runtime, c.name(), text("a source of at least ", ones, " elements"),
+    WEFT_EXPECT(source.numel() >= ones, Runtime, c.name(),
+                text("a source of at least ", ones, " elements"),
                 text(source.numel(), " (Number of elements of source < number of ones in mask)"));
     c.add(Tensor::layout(self.dtype(), mask.shape()));
 }
@@ -90,7 +104,8 @@ void masked_scatter_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor mask = whole_mask(c, c.in[0], c.in[1]), source = as_contiguous(c.in[2]);
     copy_into(out, c.in[0]);
-    kernels::masked_put(out.bytes(), source.bytes(), flags(mask), mask.numel(), item_size(out.dtype()));
+    kernels::masked_put(out.bytes(), source.bytes(), flags(mask), mask.numel(),
+                        item_size(out.dtype()));
 }
 
 /// The masked elements of the gradient, with zeros for what source had left over.
@@ -105,7 +120,7 @@ Tensor masked_scatter_source(const Grad& g) {
     return reshape(taken, shape);
 }
 
-// ---- nonzero ------------------------------------------------------------------------------------
+// ---- nonzero -----------------------------------------------------------------------------------
 
 /// The number of rows depends on the values.
 void nonzero_shape(Call& c) {
@@ -119,7 +134,7 @@ void nonzero_shape(Call& c) {
 void nonzero_kernel(Call& c) {
     Tensor self = as_contiguous(c.in[0]);
     dispatch<AllTypes>(self.dtype(), c.name(), [&]<class T>() {
-        kernels::nonzero(self.data<T>(), self.shape(), c.out(0).data<int64_t>());
+        kernels::nonzero(self.data<T>(), self.shape(), c.out(0).data<int64_t>(), c.out(0).size(0));
     });
 }
 
@@ -129,25 +144,38 @@ void register_mask(Table& t) {
     t.add("masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor")
         .doc("self with a number or 0-d tensor where mask, broadcast, is true.\n\n"
              ">>> weft.zeros(2).masked_fill(weft.tensor([True, False]), 1)\ntensor([1., 0.])")
-        .shape(masked_fill_shape).kernel(masked_fill_kernel).batch(Batch::Pointwise).strided_output().inplace()
+        .shape(masked_fill_shape)
+        .kernel(masked_fill_kernel)
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .inplace()
         .node_name([](const Call& c) {
-            return std::string(c.in[2].has(kWrapped) ? "MaskedFillBackward0" : "MaskedFillBackward1");
+            return std::string(c.in[2].has(kWrapped) ? "MaskedFillBackward0"
+                                                     : "MaskedFillBackward1");
         })
-        .grad(0, save_in(1), [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })
+        .grad(0, save_in(1),
+              [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })
         .grad(2, save_in(1), [](const Grad& g) { return g.grad() * g.in(1); })
         .samples({"f(T(2, 3), B(2, 3), 1.5)", "f(T(2, 3), B(3), T())", "f(T(2, 1), B(2, 3), 0)",
                   "f(T(0, 3), B(3), 1)"});
     t.add("masked_select(Tensor self, Tensor mask) -> Tensor")
         .doc("The elements where mask is true, in one dimension; both broadcast.\n\n"
              ">>> weft.arange(3).masked_select(weft.tensor([True, False, True]))\ntensor([0, 2])")
-        .shape(masked_select_shape).kernel(masked_select_kernel).grad(0, save_in(1), masked_select_gradient)
-        .samples({"f(T(2, 3), B(2, 3))", "f(T(2, 3), B(3))", "f(T(3), B(2, 3))", "f(T(0, 3), B(3))"});
+        .shape(masked_select_shape)
+        .kernel(masked_select_kernel)
+        .grad(0, save_in(1), masked_select_gradient)
+        .samples(
+            {"f(T(2, 3), B(2, 3))", "f(T(2, 3), B(3))", "f(T(3), B(2, 3))", "f(T(0, 3), B(3))"});
     t.add("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor")
         .doc("self with source's elements, in order, where mask is true.\n\n"
-             ">>> weft.zeros(3).masked_scatter(weft.tensor([True, False, True]), weft.tensor([1., 2.]))\n"
+             ">>> weft.zeros(3).masked_scatter(weft.tensor([True, False, True]), weft.tensor([1., "
+             "2.]))\n"
              "tensor([1., 0., 2.])")
-        .shape(masked_scatter_shape).kernel(masked_scatter_kernel).inplace()
-        .grad(0, save_in(1), [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })
+        .shape(masked_scatter_shape)
+        .kernel(masked_scatter_kernel)
+        .inplace()
+        .grad(0, save_in(1),
+              [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })
         .grad(2, save_in(1), masked_scatter_source)
         .samples({"f(T(2, 3), B(2, 3), T(8))", "f(T(2, 3), B(3), T(2, 3))"});
     t.add("nonzero(Tensor self) -> Tensor")

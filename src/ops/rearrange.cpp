@@ -30,7 +30,7 @@ uint64_t dim_mask(std::string_view who, DimSpan dims, int n) {
     return mask;
 }
 
-// ---- flip and roll ------------------------------------------------------------------------------
+// ---- flip and roll -----------------------------------------------------------------------------
 
 void flip_shape(Call& c) {
     dim_mask(c.name(), c.attr(0).as_ints(), c.in[0].ndim());
@@ -63,10 +63,11 @@ void roll_shape(Call& c) {
 }
 
 /// Copies box by box: each rolled dim cuts the tensor in two.
-void roll_boxes(const Tensor& to, const Tensor& from, DimSpan cuts, int dim, Dims& shape, int64_t at_to,
-                int64_t at_from) {
+void roll_boxes(const Tensor& to, const Tensor& from, DimSpan cuts, int dim, Dims& shape,
+                int64_t at_to, int64_t at_from) {
     if (dim == to.ndim()) {
-        copy_into(to.view_as(shape, to.strides(), at_to), from.view_as(shape, from.strides(), at_from));
+        copy_into(to.view_as(shape, to.strides(), at_to),
+                  from.view_as(shape, from.strides(), at_from));
         return;
     }
     int64_t size = to.size(dim), cut = cuts[dim];
@@ -100,7 +101,7 @@ Tensor roll_gradient(const Grad& g) {
     return roll_op(g.grad(), back, g.attr(1));
 }
 
-// ---- repeats ------------------------------------------------------------------------------------
+// ---- repeats -----------------------------------------------------------------------------------
 
 /// self's sizes with 1s in front, to the length of `repeats`. Throws Runtime.
 Dims padded_shape(const Call& c, DimSpan repeats) {
@@ -108,7 +109,8 @@ Dims padded_shape(const Call& c, DimSpan repeats) {
     int lead = static_cast<int>(repeats.size()) - self.ndim();
     WEFT_EXPECT(lead >= 0, Runtime, c.name(),
                 text("at least ", self.ndim(), " repeats, one for each dimension"),
-                text(to_string(repeats), " (Number of dimensions of repeat dims can not be smaller than "
+                text(to_string(repeats),
+                     " (Number of dimensions of repeat dims can not be smaller than "
                      "number of dimensions of tensor)"));
     Dims shape(lead, 1);
     for (int64_t s : self.shape()) shape.push_back(s);
@@ -173,7 +175,8 @@ void tile_body(Call& c) {
 void repeat_interleave_body(Call& c) {
     Tensor self = c.in[0];
     int64_t repeats = c.attr(0).as_int();
-    WEFT_EXPECT(repeats >= 0, Runtime, c.name(), "Repeats must be non-negative", std::to_string(repeats));
+    WEFT_EXPECT(repeats >= 0, Runtime, c.name(), "Repeats must be non-negative",
+                std::to_string(repeats));
     if (c.attr(1).none()) self = reshape(self, Dims{self.numel()});
     if (self.ndim() == 0) self = reshape(self, Dims{1});
     int dim = c.attr(1).none() ? 0 : wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
@@ -186,8 +189,9 @@ void repeat_interleave_body(Call& c) {
 /// How often each position counts, as index_select's index. The size depends on the data.
 void repeat_index_shape(Call& c) {
     const Tensor& repeats = c.in[0];
-    WEFT_EXPECT(repeats.dtype() == DType::Int64 && repeats.ndim() <= 1, Runtime, "repeat_interleave",
-                "0-dim or 1-dim int64 repeats", text(repeats.ndim(), "-dim ", name(repeats.dtype())));
+    WEFT_EXPECT(repeats.dtype() == DType::Int64 && repeats.ndim() <= 1, Runtime,
+                "repeat_interleave", "0-dim or 1-dim int64 repeats",
+                text(repeats.ndim(), "-dim ", name(repeats.dtype())));
     int64_t size = c.attr(0).as_int(), total = 0;
     WEFT_EXPECT(repeats.numel() == size || repeats.ndim() == 0 || repeats.numel() == 1, Runtime,
                 "repeat_interleave", text("repeats of size ", size, ", the input's along dim"),
@@ -195,7 +199,8 @@ void repeat_index_shape(Call& c) {
     Tensor counts = as_contiguous(repeats);
     for (int64_t i = 0; i < size; ++i) {
         int64_t n = counts.data<int64_t>()[repeats.numel() == 1 ? 0 : i];
-        WEFT_EXPECT(n >= 0, Runtime, "repeat_interleave", "repeats that are not negative", std::to_string(n));
+        WEFT_EXPECT(n >= 0, Runtime, "repeat_interleave", "repeats that are not negative",
+                    std::to_string(n));
         total += n;
     }
     c.add(Tensor::layout(DType::Int64, Dims{total}));
@@ -219,7 +224,7 @@ void repeat_interleave_tensor_body(Call& c) {
     c.set(index_select(self, dim, index));
 }
 
-// ---- triangles and diagonals --------------------------------------------------------------------
+// ---- triangles and diagonals -------------------------------------------------------------------
 
 void triangle_shape(Call& c) {
     WEFT_EXPECT(c.in[0].ndim() >= 2, Runtime, c.name(), "a tensor with at least 2 dimensions",
@@ -231,11 +236,13 @@ template <bool Lower>
 void triangle_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor self = as_contiguous(c.in[0]);
-    int64_t rows = out.size(out.ndim() - 2), columns = out.size(out.ndim() - 1), k = c.attr(0).as_int();
+    int64_t rows = out.size(out.ndim() - 2), columns = out.size(out.ndim() - 1),
+            k = c.attr(0).as_int();
     if (out.numel() == 0) return;
     int64_t count = out.numel() / (rows * columns);
     Unlocked unlocked(out.numel());
-    kernels::triangle(out.bytes(), self.bytes(), item_size(out.dtype()), count, rows, columns, k, Lower);
+    kernels::triangle(out.bytes(), self.bytes(), item_size(out.dtype()), count, rows, columns, k,
+                      Lower);
 }
 
 /// Where a diagonal of `self` goes when it is embedded: the sizes of the result.
@@ -247,7 +254,8 @@ struct Embedding {
         a = wrap_dim(c.name(), attrs[1].as_int(), n);
         b = wrap_dim(c.name(), attrs[2].as_int(), n);
         WEFT_EXPECT(self.ndim() > 0, Runtime, c.name(), "a tensor with dimensions", "a 0-d tensor");
-        WEFT_EXPECT(a != b, Runtime, c.name(), "two dimensions (diagonal dimensions cannot be identical)",
+        WEFT_EXPECT(a != b, Runtime, c.name(),
+                    "two dimensions (diagonal dimensions cannot be identical)",
                     text(attrs[1].as_int(), ", ", attrs[2].as_int()));
         int64_t side = self.size(self.ndim() - 1) + (k < 0 ? -k : k);
         shape = self.shape();
@@ -273,31 +281,42 @@ void diag_embed_kernel(Call& c) {
     strides.erase(std::max(e.a, e.b));
     strides.erase(std::min(e.a, e.b));
     strides.push_back(out.stride(e.a) + out.stride(e.b));
-    copy_into(out.view_as(self.shape(), strides, k >= 0 ? k * out.stride(e.b) : -k * out.stride(e.a)), self);
+    copy_into(out.view_as(self.shape(), strides,
+                          k >= 0 ? k * out.stride(e.b) : -k * out.stride(e.a)),
+              self);
 }
 
 void diag_body(Call& c) {
     int n = c.in[0].ndim();
     WEFT_EXPECT(n == 1 || n == 2, Runtime, c.name(), "a 1-d or 2-d tensor", text(n, " dimensions"));
-    c.set(n == 1 ? diag_embed_op(c.in[0], c.attr(0)) : diagonal_copy(diagonal_op(c.in[0], c.attr(0))));
+    c.set(n == 1 ? diag_embed_op(c.in[0], c.attr(0))
+                 : diagonal_copy(diagonal_op(c.in[0], c.attr(0))));
 }
 
 void register_triangles(Table& t) {
-    t.add("tril(Tensor self, int diagonal=0) -> Tensor").shape(triangle_shape).kernel(triangle_kernel<true>)
+    t.add("tril(Tensor self, int diagonal=0) -> Tensor")
+        .shape(triangle_shape)
+        .kernel(triangle_kernel<true>)
         .doc("The lower triangle of each matrix, zeros above `diagonal`.\n\n"
              ">>> weft.ones(2, 2).tril().tolist()\n[[1.0, 0.0], [1.0, 1.0]]")
-        .inplace().grad(0, 0, [](const Grad& g) { return tril_op(g.grad(), g.attr(0)); })
+        .inplace()
+        .grad(0, 0, [](const Grad& g) { return tril_op(g.grad(), g.attr(0)); })
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
-    t.add("triu(Tensor self, int diagonal=0) -> Tensor").shape(triangle_shape).kernel(triangle_kernel<false>)
+    t.add("triu(Tensor self, int diagonal=0) -> Tensor")
+        .shape(triangle_shape)
+        .kernel(triangle_kernel<false>)
         .doc("The upper triangle of each matrix, zeros below `diagonal`.\n\n"
              ">>> weft.ones(2, 2).triu(1).tolist()\n[[0.0, 1.0], [0.0, 0.0]]")
-        .inplace().grad(0, 0, [](const Grad& g) { return triu_op(g.grad(), g.attr(0)); })
+        .inplace()
+        .grad(0, 0, [](const Grad& g) { return triu_op(g.grad(), g.attr(0)); })
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-        .shape(diag_embed_shape).kernel(diag_embed_kernel)
+        .shape(diag_embed_shape)
+        .kernel(diag_embed_kernel)
         .doc("Matrices of zeros with the last dimension on a diagonal.\n\n"
              ">>> weft.ones(2).diag_embed().tolist()\n[[1.0, 0.0], [0.0, 1.0]]")
-        .grad(0, 0, [](const Grad& g) { return diagonal_op(g.grad(), g.attr(0), g.attr(1), g.attr(2)); })
+        .grad(0, 0,
+              [](const Grad& g) { return diagonal_op(g.grad(), g.attr(0), g.attr(1), g.attr(2)); })
         .samples({"f(T(3))", "f(T(2, 3), 1)", "f(T(2, 3), -1, 0, 2)"});
     t.add("diag(Tensor self, int diagonal=0) -> Tensor").body(diag_body)
         .doc("A matrix with self on a diagonal, or a copy of a matrix's diagonal.\n\n"
@@ -319,22 +338,28 @@ void register_rearrange(Table& t) {
         .samples({"f(T(2, 3), (0,))", "f(T(2, 3), (0, -1))", "f(T(3), ())", "f(T(0, 3), (1,))"});
     t.add("fliplr(Tensor self) -> Tensor")
         .body([](Call& c) {
-            WEFT_EXPECT(c.in[0].ndim() >= 2, Runtime, c.name(), "a tensor with at least 2 dimensions",
-                        text(c.in[0].ndim()));
+            WEFT_EXPECT(c.in[0].ndim() >= 2, Runtime, c.name(),
+                        "a tensor with at least 2 dimensions", text(c.in[0].ndim()));
             c.set(flip(c.in[0], Dims{1}));
         })
-        .doc("flip along dimension 1.").samples({"f(T(2, 3))"});
+        .doc("flip along dimension 1.")
+        .samples({"f(T(2, 3))"});
     t.add("flipud(Tensor self) -> Tensor")
         .body([](Call& c) {
-            WEFT_EXPECT(c.in[0].ndim() >= 1, Runtime, c.name(), "a tensor with at least 1 dimension", "0");
+            WEFT_EXPECT(c.in[0].ndim() >= 1, Runtime, c.name(),
+                        "a tensor with at least 1 dimension", "0");
             c.set(flip(c.in[0], Dims{0}));
         })
-        .doc("flip along dimension 0.").samples({"f(T(2, 3))"});
-    t.add("roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor").shape(roll_shape).kernel(roll_kernel)
+        .doc("flip along dimension 0.")
+        .samples({"f(T(2, 3))"});
+    t.add("roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor")
+        .shape(roll_shape)
+        .kernel(roll_kernel)
         .doc("Moves the elements along `dims`, or of the flattened tensor; the last come first.\n\n"
              ">>> weft.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
         .grad(0, 0, roll_gradient)
-        .samples({"f(T(2, 3), 1)", "f(T(2, 3), (1, -2), (0, 1))", "f(T(4), -1, 0)", "f(T(0, 3), 1, 1)"});
+        .samples(
+            {"f(T(2, 3), 1)", "f(T(2, 3), (1, -2), (0, 1))", "f(T(4), -1, 0)", "f(T(0, 3), 1, 1)"});
     t.add("repeat(Tensor self, int[] repeats) -> Tensor").shape(repeat_shape).kernel(repeat_kernel)
         .doc("Copies beside each other, so many along each dimension.\n\n"
              ">>> weft.arange(2).repeat(2, 2).tolist()\n[[0, 1, 0, 1], [0, 1, 0, 1]]")
@@ -344,15 +369,19 @@ void register_rearrange(Table& t) {
         .doc("repeat with 1 for the leading dimensions that are not given.\n\n"
              ">>> weft.arange(2).tile(2)\ntensor([0, 1, 0, 1])")
         .samples({"f(T(2, 3), (2,))", "f(T(2), (2, 2))"});
-    t.add("repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor")
+    t.add("repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> "
+          "Tensor")
         .body(repeat_interleave_body)
-        .doc("Each position `repeats` times along `dim`, or of the flattened tensor; repeats is a number "
+        .doc("Each position `repeats` times along `dim`, or of the flattened tensor; repeats is a "
+             "number "
              "or one count for each position.\n\n>>> weft.arange(2).repeat_interleave(2)\n"
              "tensor([0, 0, 1, 1])")
         .samples({"f(T(2, 3), 2)", "f(T(2, 3), 2, 1)", "f(T(2, 3), 0, dim=-1)"});
-    t.add("repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) "
+    t.add("repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? "
+          "output_size=None) "
           "-> Tensor")
-        .body(repeat_interleave_tensor_body).doc("Position i repeats[i] times along `dim`.")
+        .body(repeat_interleave_tensor_body)
+        .doc("Position i repeats[i] times along `dim`.")
         .samples({"f(T(3, 2), I(3), 0)", "f(T(3, 2), I(2), dim=1)", "f(T(2, 2), I(4))"});
     t.add("_repeat_index(Tensor repeats, int size) -> Tensor").shape(repeat_index_shape)
         .doc("Position i, repeats[i] times.").kernel(repeat_index_kernel).internal();

@@ -132,57 +132,53 @@ void gru_grad(Grad& g) {
     if (g.needs(2)) g.set(2, grad * z);
 }
 
-// ---- LSTM: i, f, g, o; c' = f * c + i * g, h' = o * tanh(c')
+// ---- LSTM: i, f, g, o from the gates; c' = f * c + i * g here, h' = o * tanh(c') by two more ops
 
 struct LstmForward {
     template <class T>
-    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* c, T* h_out,
-                                T* c_out, T* kept) {
+    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* c, T* c_out,
+                                T* open, T* kept) {
         for (int64_t row = 0; row < rows; ++row) {
             for (int64_t j = 0; j < d; ++j) {
                 T i = kernels::math::sigmoid(gi[j] + gh[j]);
                 T f = kernels::math::sigmoid(gi[d + j] + gh[d + j]);
                 T g = kernels::math::tanh(gi[2 * d + j] + gh[2 * d + j]);
-                T o = kernels::math::sigmoid(gi[3 * d + j] + gh[3 * d + j]);
-                T state = f * c[j] + i * g;
-                T shown = kernels::math::tanh(state);
                 kept[j] = i;
                 kept[d + j] = f;
                 kept[2 * d + j] = g;
-                kept[3 * d + j] = o;
-                c_out[j] = state;
-                h_out[j] = o * shown;
+                c_out[j] = f * c[j] + i * g;
+                open[j] = kernels::math::sigmoid(gi[3 * d + j] + gh[3 * d + j]);
             }
-            gi += 4 * d, gh += 4 * d, kept += 4 * d, c += d, h_out += d, c_out += d;
+            gi += 4 * d, gh += 4 * d, kept += 3 * d, c += d, c_out += d, open += d;
         }
     }
 };
 
 struct LstmBackward {
     template <class T>
-    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gh, const T* gc, const T* c,
-                                const T* c_out, const T* kept, T* dgates, T* dc) {
+    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gc, const T* go, const T* c,
+                                const T* open, const T* kept, T* dgates, T* dc) {
         for (int64_t row = 0; row < rows; ++row) {
             for (int64_t j = 0; j < d; ++j) {
-                T i = kept[j], f = kept[d + j], g = kept[2 * d + j], o = kept[3 * d + j];
-                T shown = kernels::math::tanh(c_out[j]);
-                T ds = gc[j] + gh[j] * o * (1 - shown * shown);
-                dgates[j] = ds * g * i * (1 - i);
-                dgates[d + j] = ds * c[j] * f * (1 - f);
-                dgates[2 * d + j] = ds * i * (1 - g * g);
-                dgates[3 * d + j] = gh[j] * shown * o * (1 - o);
-                dc[j] = ds * f;
+                T i = kept[j], f = kept[d + j], g = kept[2 * d + j], o = open[j];
+                dgates[j] = gc[j] * g * i * (1 - i);
+                dgates[d + j] = gc[j] * c[j] * f * (1 - f);
+                dgates[2 * d + j] = gc[j] * i * (1 - g * g);
+                dgates[3 * d + j] = go[j] * o * (1 - o);
+                dc[j] = gc[j] * f;
             }
-            gh += d, gc += d, c += d, c_out += d, dc += d, kept += 4 * d, dgates += 4 * d;
+            gc += d, go += d, c += d, open += d, dc += d, kept += 3 * d, dgates += 4 * d;
         }
     }
 };
 
 void lstm_shape(Call& c) {
     check_gates(c, c.in[0], c.in[1], c.in[2], 4);
+    Dims kept(c.in[2].shape());
+    kept.back() *= 3;
     c.add(Tensor::layout(c.in[2].dtype(), c.in[2].shape()));
     c.add(Tensor::layout(c.in[2].dtype(), c.in[2].shape()));
-    c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape()));
+    c.add(Tensor::layout(c.in[2].dtype(), kept));
 }
 void lstm_kernel(Call& c) {
     Tensor gi = dense(c.in[0]), gh = dense(c.in[1]), s = dense(c.in[2]);
@@ -196,7 +192,9 @@ void lstm_kernel(Call& c) {
 }
 
 void lstm_backward_shape(Call& c) {
-    c.add(Tensor::layout(c.in[4].dtype(), c.in[4].shape()));
+    Dims gates(c.in[2].shape());
+    gates.back() *= 4;
+    c.add(Tensor::layout(c.in[2].dtype(), gates));
     c.add(Tensor::layout(c.in[2].dtype(), c.in[2].shape()));
 }
 void lstm_backward_kernel(Call& c) {
@@ -212,9 +210,9 @@ void lstm_backward_kernel(Call& c) {
 }
 
 void lstm_grad(Grad& g) {
-    Tensor gh = g.grad_or_zeros(0), gc = g.grad_or_zeros(1), c = g.in(2);
+    Tensor gc = g.grad_or_zeros(0), go = g.grad_or_zeros(1), c = g.in(2);
     if (!recorded()) {
-        auto parts = lstm_gates_backward.all({gh, gc, c, g.out(1), g.out(2)});
+        auto parts = lstm_gates_backward.all({gc, go, c, g.out(1), g.out(2)});
         if (g.needs(0)) g.set(0, parts[0]);
         if (g.needs(1)) g.set(1, parts[0]);
         if (g.needs(2)) g.set(2, parts[1]);
@@ -224,14 +222,11 @@ void lstm_grad(Grad& g) {
     Tensor sum = g.in(0) + g.in(1);
     Tensor i = sigmoid(part(sum, 0, d)), f = sigmoid(part(sum, 1, d)), u = tanh(part(sum, 2, d)),
            o = sigmoid(part(sum, 3, d));
-    Tensor shown = tanh(f * c + i * u);
-    Tensor ds = gc + gh * o * (1 - shown * shown);
-    Tensor gates = cat.over({ds * u * i * (1 - i), ds * c * f * (1 - f), ds * i * (1 - u * u),
-                             gh * shown * o * (1 - o)},
-                            {-1});
+    Tensor gates = cat.over(
+        {gc * u * i * (1 - i), gc * c * f * (1 - f), gc * i * (1 - u * u), go * o * (1 - o)}, {-1});
     if (g.needs(0)) g.set(0, gates);
     if (g.needs(1)) g.set(1, gates);
-    if (g.needs(2)) g.set(2, ds * f);
+    if (g.needs(2)) g.set(2, gc * f);
 }
 
 // ---- cells
@@ -241,8 +236,8 @@ void gru_cell_body(Call& c) {
 }
 void lstm_cell_body(Call& c) {
     auto out = lstm_gates.all({linear(c.in[0], c.in[3], c.in[5]), linear(c.in[1], c.in[4], c.in[6]), c.in[2]});
+    c.add(out[1] * tanh(out[0]));
     c.add(std::move(out[0]));
-    c.add(std::move(out[1]));
 }
 template <const Function& activation>
 void rnn_cell_body(Call& c) {
@@ -265,11 +260,12 @@ void register_recurrent(Table& t) {
         .doc("Gradients of _gru_gates for gi, gh and h.")
         .shape(gru_backward_shape).kernel(gru_backward_kernel).batch(Batch::Rows).internal();
     t.add("_lstm_gates(Tensor gi, Tensor gh, Tensor c) -> (Tensor, Tensor, Tensor)")
-        .doc("The pointwise part of an LSTM cell: h, c and the gates kept for backward.")
+        .doc("The pointwise part of an LSTM cell: c, the output gate, the gates kept for backward.")
         .shape(lstm_shape).kernel(lstm_kernel).batch(Batch::Rows).internal().constant_output(2)
+        .node_name("AddBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(1) | save_out(2), lstm_grad)
         .samples({"f(T(2, 12), T(2, 12), T(2, 3))", "f(T(12), T(12), T(3))"});
-    t.add("_lstm_gates_backward(Tensor gh, Tensor gc, Tensor c, Tensor c_out, Tensor kept) -> "
+    t.add("_lstm_gates_backward(Tensor gc, Tensor go, Tensor c, Tensor open, Tensor kept) -> "
           "(Tensor, Tensor)")
         .doc("Gradients of _lstm_gates for the gates and c.")
         .shape(lstm_backward_shape).kernel(lstm_backward_kernel).batch(Batch::Rows).internal();

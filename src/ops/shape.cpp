@@ -15,7 +15,7 @@ const Function t_op{"t"}, squeeze_dim{"squeeze.dim"}, unsafe_view{"_unsafe_view"
 
 Tensor back_to_input(const Grad& g) { return reshape(g.grad(), g.in_shape(0)); }
 
-// ---- view, reshape and what is made of them -----------------------------------------------------
+// ---- view, reshape and what is made of them ----------------------------------------------------
 
 void view_shape(Call& c) {
     const Tensor& self = c.in[0];
@@ -26,7 +26,8 @@ void view_shape(Call& c) {
                 text("view size is not compatible with input tensor's size and stride: size ",
                      to_string(size), " of a tensor of shape ", to_string(self.shape()),
                      " and strides ", to_string(self.strides())),
-                "at least one dimension spans across two contiguous subspaces; use .reshape(...) instead");
+                "at least one dimension spans across two contiguous subspaces; use .reshape(...) "
+                "instead");
     add_view(c, size, strides);
 }
 
@@ -77,19 +78,22 @@ void unflatten_body(Call& c) {
     c.set(view(self, size));
 }
 
-// ---- expand -------------------------------------------------------------------------------------
+// ---- expand ------------------------------------------------------------------------------------
 
 void expand_to(Call& c, DimSpan target) {
     const Tensor& self = c.in[0];
     int n = static_cast<int>(target.size()), lead = n - self.ndim();
     WEFT_EXPECT(lead >= 0, Runtime, c.name(),
-                text("at least ", self.ndim(), " sizes for a tensor of shape ", to_string(self.shape())),
+                text("at least ", self.ndim(), " sizes for a tensor of shape ",
+                     to_string(self.shape())),
                 text("the number of sizes provided (", n, ")"));
     Dims size(target), strides(n);
     for (int d = n - 1; d >= 0; --d) {
         bool fresh = d < lead;
         int64_t have = fresh ? 1 : self.size(d - lead);
-        int64_t step = !fresh ? self.stride(d - lead) : d + 1 < n ? size[d + 1] * strides[d + 1] : 1;
+        int64_t step = !fresh      ? self.stride(d - lead)
+                       : d + 1 < n ? size[d + 1] * strides[d + 1]
+                                   : 1;
         if (size[d] == -1) {
             WEFT_EXPECT(!fresh, Runtime, c.name(), "-1 only for dimensions that exist",
                         text("-1 at dimension ", d, " of ", to_string(target)));
@@ -105,7 +109,7 @@ void expand_to(Call& c, DimSpan target) {
     add_view(c, size, strides);
 }
 
-// ---- order of dimensions ------------------------------------------------------------------------
+// ---- order of dimensions -----------------------------------------------------------------------
 
 void permuted(Call& c, DimSpan order) {
     const Tensor& self = c.in[0];
@@ -119,7 +123,8 @@ void permuted(Call& c, DimSpan order) {
 
 void transpose_shape(Call& c) {
     int n = c.in[0].ndim();
-    int a = wrap_dim(c.name(), c.attr(0).as_int(), n), b = wrap_dim(c.name(), c.attr(1).as_int(), n);
+    int a = wrap_dim(c.name(), c.attr(0).as_int(), n),
+        b = wrap_dim(c.name(), c.attr(1).as_int(), n);
     Dims order(n);
     std::iota(order.begin(), order.end(), 0);
     if (n) std::swap(order[a], order[b]);
@@ -129,27 +134,33 @@ void transpose_shape(Call& c) {
 void t_shape(Call& c) {
     int n = c.in[0].ndim();
     WEFT_EXPECT(n <= 2, Runtime, c.name(), "a tensor with at most 2 dimensions",
-                text(n, " dimensions (t() expects a tensor with <= 2 dimensions)"), "use transpose or .mT");
+                text(n, " dimensions (t() expects a tensor with <= 2 dimensions)"),
+                "use transpose or .mT");
     permuted(c, n == 2 ? Dims{1, 0} : Dims{0});
 }
 
 /// Every dim once, wrapped. Throws Runtime.
 Dims wrapped_order(std::string_view who, DimSpan dims, int n) {
-    WEFT_EXPECT(static_cast<int>(dims.size()) == n, Runtime, who, text(n, " dims, one for each dimension"),
-                text(dims.size(), " (number of dimensions in the tensor input does not match the length "
+    WEFT_EXPECT(static_cast<int>(dims.size()) == n, Runtime, who,
+                text(n, " dims, one for each dimension"),
+                text(dims.size(),
+                     " (number of dimensions in the tensor input does not match the length "
                      "of the desired ordering of dimensions)"));
     Dims order;
     uint64_t seen = 0;
     for (int64_t dim : dims) {
         int d = wrap_dim(who, dim, n);
-        WEFT_EXPECT(!(seen >> d & 1), Runtime, who, "every dim once", text("duplicate dims in ", to_string(dims)));
+        WEFT_EXPECT(!(seen >> d & 1), Runtime, who, "every dim once",
+                    text("duplicate dims in ", to_string(dims)));
         seen |= uint64_t{1} << d;
         order.push_back(d);
     }
     return order;
 }
 
-void permute_shape(Call& c) { permuted(c, wrapped_order(c.name(), c.attr(0).as_ints(), c.in[0].ndim())); }
+void permute_shape(Call& c) {
+    permuted(c, wrapped_order(c.name(), c.attr(0).as_ints(), c.in[0].ndim()));
+}
 
 Tensor permute_gradient(const Grad& g) {
     Dims order = wrapped_order("permute", g.attr(0).as_ints(), g.grad().ndim()), inverse(order);
@@ -160,15 +171,18 @@ Tensor permute_gradient(const Grad& g) {
 void movedim_body(Call& c) {
     const Tensor& self = c.in[0];
     DimSpan from = c.attr(0).as_ints(), to = c.attr(1).as_ints();
-    WEFT_EXPECT(from.size() == to.size(), Runtime, c.name(), "as many source dims as destination dims",
+    WEFT_EXPECT(from.size() == to.size(), Runtime, c.name(),
+                "as many source dims as destination dims",
                 text(to_string(from), " and ", to_string(to)));
     Dims order(self.ndim(), -1);
     uint64_t taken = 0;
     for (size_t i = 0; i < from.size(); ++i) {
-        int s = wrap_dim(c.name(), from[i], self.ndim()), d = wrap_dim(c.name(), to[i], self.ndim());
+        int s = wrap_dim(c.name(), from[i], self.ndim()),
+            d = wrap_dim(c.name(), to[i], self.ndim());
         if (self.ndim() == 0) continue;
         WEFT_EXPECT(!(taken >> s & 1) && order[d] < 0, Runtime, c.name(), "every dim once",
-                    text("repeated dim in `source` or `destination`: ", to_string(from), " and ", to_string(to)));
+                    text("repeated dim in `source` or `destination`: ", to_string(from), " and ",
+                         to_string(to)));
         taken |= uint64_t{1} << s;
         order[d] = s;
     }
@@ -180,7 +194,7 @@ void movedim_body(Call& c) {
     c.set(permute(self, order));
 }
 
-// ---- dimensions of size 1 -----------------------------------------------------------------------
+// ---- dimensions of size 1 ----------------------------------------------------------------------
 
 void squeeze_where(Call& c, uint64_t mask) {
     const Tensor& self = c.in[0];
@@ -213,25 +227,31 @@ void unsqueeze_shape(Call& c) {
     add_view(c, shape, strides);
 }
 
-// ---- records ------------------------------------------------------------------------------------
+// ---- records -----------------------------------------------------------------------------------
 
 void register_sizes(Table& t) {
     view_op(t, "view(Tensor self, int[] size) -> Tensor", view_shape, back_to_input)
-        .doc("The same elements under another shape, one size may be -1. Raises RuntimeError if the "
-             "memory cannot be read so.\n\n>>> weft.arange(6).view(2, -1).shape\nweft.Size([2, 3])")
-        .method_only().samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(4), (2, 1, 2))",
-                                "f(T(), (1, 1))", "f(T(0, 3), (3, 0))"});
+        .doc(
+            "The same elements under another shape, one size may be -1. Raises RuntimeError if the "
+            "memory cannot be read so.\n\n>>> weft.arange(6).view(2, -1).shape\nweft.Size([2, 3])")
+        .method_only()
+        .samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(4), (2, 1, 2))", "f(T(), (1, 1))",
+                  "f(T(0, 3), (3, 0))"});
     view_op(t, "_reshape_alias(Tensor self, int[] size) -> Tensor", view_shape, back_to_input)
         .doc("The view that reshape makes of memory that is not contiguous.").internal()
         .samples({"f(T(2, 3), (3, 2))"});
-    t.add("reshape(Tensor self, int[] shape) -> Tensor").body(reshape_body)
-        .doc("The same elements under another shape: a view where the memory allows it, else a copy.\n\n"
+    t.add("reshape(Tensor self, int[] shape) -> Tensor")
+        .body(reshape_body)
+        .doc("The same elements under another shape: a view where the memory allows it, else a "
+             "copy.\n\n"
              ">>> weft.arange(6).reshape(3, 2).shape\nweft.Size([3, 2])")
         .samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(), (1,))", "f(T(0, 3), (0,))"});
-    t.add("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor").body(flatten_body)
+    t.add("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor")
+        .body(flatten_body)
         .doc("Dimensions start_dim to end_dim as one.\n\n>>> weft.zeros(2, 3, 4).flatten(1).shape\n"
              "weft.Size([2, 12])")
-        .samples({"f(T(2, 3))", "f(T(2, 3, 4), 1)", "f(T(2, 3, 4), 0, -2)", "f(T())", "f(T(0, 3))"});
+        .samples(
+            {"f(T(2, 3))", "f(T(2, 3, 4), 1)", "f(T(2, 3, 4), 0, -2)", "f(T())", "f(T(0, 3))"});
     t.add("unflatten(Tensor self, int dim, int[] sizes) -> Tensor").body(unflatten_body)
         .doc("One dimension as several, one size may be -1.\n\n"
              ">>> weft.zeros(2, 6).unflatten(1, (2, -1)).shape\nweft.Size([2, 2, 3])")
@@ -249,17 +269,22 @@ void register_sizes(Table& t) {
             c.set(reshaped(c.in[0], infer_size(c.name(), c.in[1].shape(), c.in[0].numel())));
         })
         .doc("self.reshape(other.size()).").method_only().samples({"f(T(2, 3), T(3, 2))"});
-    view_op(t, "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
-            [](Call& c) { expand_to(c, c.attr(0).as_ints()); }, [](const Grad& g) { return g.grad(); })
+    view_op(
+        t, "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
+        [](Call& c) { expand_to(c, c.attr(0).as_ints()); }, [](const Grad& g) { return g.grad(); })
         .doc("Repeats dimensions of size 1 without copying; -1 keeps a size.\n\n"
              ">>> weft.zeros(3, 1).expand(2, -1, 4).shape\nweft.Size([2, 3, 4])")
-        .method_only().samples({"f(T(3, 1), (3, 4))", "f(T(3), (2, -1))", "f(T(), (2, 2))", "f(T(1, 3), (0, 3))"});
+        .method_only()
+        .samples(
+            {"f(T(3, 1), (3, 4))", "f(T(3), (2, -1))", "f(T(), (2, 2))", "f(T(1, 3), (0, 3))"});
     t.add("broadcast_to(Tensor self, int[] size) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], c.attr(0))); })
         .doc("self.expand(size).").samples({"f(T(3, 1), (3, 4))", "f(T(3), (2, 3))"});
     t.add("expand_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], Dims(c.in[1].shape()))); })
-        .doc("self.expand(other.size()).").method_only().samples({"f(T(3, 1), T(3, 4))", "f(T(), T(2))"});
+        .doc("self.expand(other.size()).")
+        .method_only()
+        .samples({"f(T(3, 1), T(3, 4))", "f(T(), T(2))"});
 }
 
 void register_order(Table& t) {
@@ -276,7 +301,8 @@ void register_order(Table& t) {
     view_op(t, "permute(Tensor self, int[] dims) -> Tensor", permute_shape, permute_gradient)
         .doc("The dimensions in another order.\n\n>>> weft.zeros(2, 3, 4).permute(2, 0, 1).shape\n"
              "weft.Size([4, 2, 3])")
-        .samples({"f(T(2, 3, 4), (2, 0, 1))", "f(T(2, 3), (-1, 0))", "f(T(), ())", "f(T(0, 3), (1, 0))"});
+        .samples({"f(T(2, 3, 4), (2, 0, 1))", "f(T(2, 3), (-1, 0))", "f(T(), ())",
+                  "f(T(0, 3), (1, 0))"});
     t.add("movedim(Tensor self, int[] source, int[] destination) -> Tensor").body(movedim_body)
         .doc("Moves dimensions to other places, the rest keeps its order.\n\n"
              ">>> weft.zeros(2, 3, 4).movedim(0, -1).shape\nweft.Size([3, 4, 2])")
@@ -286,12 +312,14 @@ void register_order(Table& t) {
         .doc("Without the dimensions of size 1, or without `dim` if its size is 1.\n\n"
              ">>> weft.zeros(1, 3, 1).squeeze().shape\nweft.Size([3])")
         .samples({"f(T(1, 3, 1))", "f(T(2, 3))", "f(T())", "f(T(1, 0))"});
-    view_op(t, "squeeze.dim(Tensor self, int dim) -> Tensor",
-            [](Call& c) {
-                squeeze_where(c, uint64_t{1} << wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim()));
-            },
-            back_to_input)
-        .doc("Without `dim` if its size is 1.").node_name("SqueezeBackward1")
+    view_op(
+        t, "squeeze.dim(Tensor self, int dim) -> Tensor",
+        [](Call& c) {
+            squeeze_where(c, uint64_t{1} << wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim()));
+        },
+        back_to_input)
+        .doc("Without `dim` if its size is 1.")
+        .node_name("SqueezeBackward1")
         .samples({"f(T(1, 3), 0)", "f(T(2, 1), -1)", "f(T(2, 3), 0)"});
     view_op(t, "squeeze.dims(Tensor self, int[] dim) -> Tensor", squeeze_dims_shape, back_to_input)
         .doc("Without those of `dim` whose size is 1.").node_name("SqueezeBackward2")

@@ -18,7 +18,7 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
         throw Error(ErrorKind::Runtime,
                     "[backward] expected a tensor that requires grad, got one that does not (element "
                     "0 of tensors does not require grad and does not have a grad_fn)");
-    fail(ErrorKind::Runtime, who, "inputs that require grad (one of the differentiated Tensors does not "
+    fail(ErrorKind::Runtime, who, "inputs that require grad (One of the differentiated Tensors does not "
          "require grad)", "one that does not");
 }
 

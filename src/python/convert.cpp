@@ -19,7 +19,7 @@ int64_t to_int(PyObject* o, const char* who) {
     int overflow = 0;
     long long v = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
     if (overflow)
-        fail(ErrorKind::Runtime, who, "an integer of 64 bits", "one that overflows them");
+        fail(ErrorKind::Value, who, "an integer of 64 bits", "one that overflows them");
     if (v == -1 && PyErr_Occurred()) throw PythonError{};
     return v;
 }
@@ -34,7 +34,12 @@ Tensor number_tensor(PyObject* o, const Tensor* like) {
     if (PyBool_Check(o)) return Tensor::scalar(o == Py_True, DType::Bool, true);
     bool floating_like = like && is_floating(like->dtype());
     bool integer = PyLong_Check(o) || (!PyFloat_Check(o) && PyIndex_Check(o));
-    if (integer && !floating_like) return Tensor::scalar(to_int(o, "number"), DType::Int64, true);
+    if (integer && !floating_like) {
+        int overflow = 0;
+        PyLong_Check(o) && PyLong_AsLongLongAndOverflow(o, &overflow);
+        if (overflow) fail(ErrorKind::Overflow, "number", "an int of 64 bits", "one that overflows them");
+        return Tensor::scalar(to_int(o, "number"), DType::Int64, true);
+    }
     return Tensor::scalar(to_double(o, "number"), floating_like ? like->dtype() : DType::Float64, true);
 }
 
@@ -87,8 +92,8 @@ void find_shape(PyObject* data, Dims& shape) {
     find_shape(first.get(), shape);
 }
 
-/// What the elements are: 0 bool, 1 int, 2 float; the highest found.
-void find_kind(PyObject* data, int& kind) {
+/// What the elements are: 0 bool, 1 int, 2 float; the highest found. `depth`: sequences around.
+void find_kind(PyObject* data, int& kind, int depth = 0) {
     if (is_tensor(data)) {
         kind = std::max(kind, static_cast<int>(category(unwrap(data).dtype())));
     } else if (PyBool_Check(data)) {
@@ -99,12 +104,13 @@ void find_kind(PyObject* data, int& kind) {
     } else if (!is_number(data) && is_sequence(data)) {
         Object fast = Object::take(PySequence_Fast(data, "a sequence"));
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
-            find_kind(PySequence_Fast_GET_ITEM(fast.get(), i), kind);
+            find_kind(PySequence_Fast_GET_ITEM(fast.get(), i), kind, depth + 1);
     } else if (is_number(data)) {
         kind = std::max(kind, PyIndex_Check(data) ? 1 : 2);
     } else {
-        fail(ErrorKind::Type, "tensor", "numbers, sequences of numbers, arrays or tensors",
-             Py_TYPE(data)->tp_name);
+        bool text = PyUnicode_Check(data);
+        fail(!text ? ErrorKind::Runtime : depth ? ErrorKind::Value : ErrorKind::Type, "tensor",
+             "numbers, sequences of numbers, arrays or tensors", Py_TYPE(data)->tp_name);
     }
 }
 
@@ -134,7 +140,7 @@ template <class T>
 void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
     if (d == shape.size()) {
         if (!is_tensor(data) && !is_number(data))
-            fail(ErrorKind::Value, "tensor", text("a number at depth ", d), Py_TYPE(data)->tp_name,
+            fail(ErrorKind::Type, "tensor", text("a number at depth ", d), Py_TYPE(data)->tp_name,
                  "nested sequences must have equal lengths");
         *at++ = read_number<T>(data);
         return;
@@ -154,7 +160,8 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
                       : Object::take(PySequence_Fast(data, "a sequence"));
     int64_t n = fast ? PySequence_Fast_GET_SIZE(fast.get()) : -1;
     if (n != shape[d])
-        fail(ErrorKind::Value, "tensor", text("a sequence of length ", shape[d], " at dim ", d),
+        fail(n < 0 ? ErrorKind::Type : ErrorKind::Value, "tensor",
+             text("a sequence of length ", shape[d], " at dim ", d),
              n < 0 ? std::string(Py_TYPE(data)->tp_name) : text("one of length ", n),
              "ragged lists are not tensors: pad them, or keep a list of tensors");
     for (int64_t i = 0; i < n; ++i)
@@ -275,24 +282,40 @@ PyMethodDef functions[] = {
     {"_sharing", py_sharing, METH_O, "A tensor over the memory of a buffer or array."},
     {}};
 
+[[noreturn]] void fail_buffer(const char* message) {
+    PyErr_SetString(PyExc_BufferError, message);
+    throw PythonError{};
+}
+
+/// What a consumer of the buffer holds: the memory outlives `.data = ` on the tensor.
+struct Lent {
+    Ref<Storage> storage;
+    std::unique_ptr<Py_ssize_t[]> dims;
+};
+
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
+        view->obj = nullptr;
         Tensor t = unwrap(self);
-        if (requires_grad(t)) {
-            PyErr_SetString(PyExc_BufferError,
-                            "[buffer] expected a tensor outside the graph, got one that requires "
-                            "grad. Hint: use tensor.detach()");
-            throw PythonError{};
-        }
-        if (!(flags & PyBUF_STRIDES) && !t.contiguous()) {
-            PyErr_SetString(PyExc_BufferError, "[buffer] expected a contiguous tensor, got strides");
-            throw PythonError{};
-        }
-        auto* dims = new Py_ssize_t[2 * t.ndim() + 1];
+        if (requires_grad(t))
+            fail_buffer("[buffer] expected a tensor outside the graph, got one that requires grad. "
+                        "Hint: use tensor.detach()");
+        bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
+        bool row_major = (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS ||
+                         (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
+        if ((!strided || row_major) && !t.contiguous())
+            fail_buffer("[buffer] expected a contiguous tensor, got strides");
+        if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && t.ndim() > 1)
+            fail_buffer("[buffer] expected a consumer of row-major memory, got one of column-major");
+        if ((flags & PyBUF_WRITABLE) && t.storage()->read_only)
+            fail_buffer("[buffer] expected a reader, got a writer of read-only memory");
+        auto lent = std::make_unique<Lent>();
+        lent->storage = t.storage();
+        lent->dims = std::make_unique<Py_ssize_t[]>(2 * t.ndim() + 1);
         int size = item_size(t.dtype());
         for (int d = 0; d < t.ndim(); ++d) {
-            dims[d] = t.size(d);
-            dims[t.ndim() + d] = t.stride(d) * size;
+            lent->dims[d] = t.size(d);
+            lent->dims[t.ndim() + d] = t.stride(d) * size;
         }
         *view = {};
         view->buf = t.bytes();
@@ -302,13 +325,13 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         view->readonly = t.storage()->read_only;
         view->ndim = t.ndim();
         view->format = flags & PyBUF_FORMAT ? const_cast<char*>(info(t.dtype()).letter) : nullptr;
-        view->shape = dims;
-        view->strides = dims + t.ndim();
-        view->internal = dims;
+        view->shape = (flags & PyBUF_ND) == PyBUF_ND ? lent->dims.get() : nullptr;
+        view->strides = strided ? lent->dims.get() + t.ndim() : nullptr;
+        view->internal = lent.release();
         return 0;
     });
 }
-void free_buffer(PyObject*, Py_buffer* view) { delete[] static_cast<Py_ssize_t*>(view->internal); }
+void free_buffer(PyObject*, Py_buffer* view) { delete static_cast<Lent*>(view->internal); }
 PyBufferProcs buffer_slots = {get_buffer, free_buffer};
 
 }  // namespace

@@ -32,6 +32,7 @@ PyObject* py_fail_allocation(PyObject*, PyObject* n) {
 }
 PyObject* py_set_threads(PyObject*, PyObject* n) {
     return guarded([&] {
+        WEFT_EXPECT(PyLong_Check(n), Runtime, "set_num_threads", "an int", Py_TYPE(n)->tp_name);
         int64_t count = to_int(n, "set_num_threads");
         WEFT_EXPECT(count > 0, Runtime, "set_num_threads", "a positive number", std::to_string(count));
         set_num_threads(static_cast<int>(std::min<int64_t>(count, max_threads)));
@@ -144,6 +145,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_module_slots(module);
         init_function(module);
         init_random(module);
+        init_dlpack(module);
         return module;
     });
 }

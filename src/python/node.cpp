@@ -34,7 +34,12 @@ PyObject* node_repr(PyObject* self) {
     return PyUnicode_FromFormat("<%s%s object at %p>", where, n.name().c_str(), self);
 }
 PyObject* node_name(PyObject* self, PyObject*) {
-    return guarded([&] { return py_str(node_of(self).name()).release(); });
+    return guarded([&] {
+        Node& n = node_of(self);
+        // PyTorch's engine lives in a namespace that the names of its own nodes show
+        bool plain = dynamic_cast<OpNode*>(&n) || dynamic_cast<FunctionNode*>(&n);
+        return py_str(plain ? n.name() : "torch::autograd::" + n.name()).release();
+    });
 }
 
 PyObject* node_next(PyObject* self, void*) {
@@ -90,6 +95,7 @@ PyObject* node_getattro(PyObject* self, PyObject* name) {
                 if (p.name != n) continue;
                 if (!p.is_input()) return to_python(op->attr(p.slot));
                 if (op->keeps(p.slot)) return wrap(op->saved(p.slot));
+                if (op->may_keep(p.slot)) return Py_NewRef(Py_None);
             }
         }
         PyErr_Restore(kept[0].release(), kept[1].release(), kept[2].release());

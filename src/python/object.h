@@ -173,6 +173,7 @@ void init_anomaly(PyObject* module);
 void init_module_slots(PyObject* module);
 void init_function(PyObject* module);
 void init_random(PyObject* module);
+void init_dlpack(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);
 

@@ -75,6 +75,15 @@ bool Arguments::set_input(const Op& op, const Param& p, PyObject* value) {
     return false;
 }
 
+/// An operand beyond 64 bits is an OverflowError in PyTorch, unlike a size or index.
+static int64_t to_scalar_int(PyObject* value, const char* who) {
+    try {
+        return to_int(value, who);
+    } catch (const Error& e) {
+        throw Error(ErrorKind::Overflow, e.what());
+    }
+}
+
 bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
     if (p.is_input()) return set_input(op, p, value);
     if (value == Py_None) {
@@ -91,7 +100,11 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             return true;
         case Param::Kind::Ints: {
             Dims dims;
-            if (!to_dims(value, dims)) return false;
+            try {
+                if (!to_dims(value, dims)) return false;
+            } catch (const Error& e) {  // PyTorch's kinds for an int beyond 64 bits
+                throw Error(p.name == "dim" ? e.kind : ErrorKind::Type, e.what());
+            }
             attr(op, p.slot) = Value(dims);
             return true;
         }
@@ -105,7 +118,7 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             return true;
         case Param::Kind::Scalar:
             if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
-            else if (is_int(value)) attr(op, p.slot) = to_int(value, op.public_name.c_str());
+            else if (is_int(value)) attr(op, p.slot) = to_scalar_int(value, op.public_name.c_str());
             else if (is_number(value)) attr(op, p.slot) = to_double(value, op.public_name.c_str());
             else return false;
             return true;

@@ -1,4 +1,6 @@
-/// Python functions that pack and unpack saved tensors (autograd.graph.saved_tensors_hooks).
+/// What weft/autograd/graph.py needs: functions that pack and unpack saved tensors, versions, and
+/// questions to the pass under way.
+#include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "python/object.h"
 
@@ -10,8 +12,8 @@ struct PyPacked final : Packed {
     Tensor unpack() override {
         Object out = f.call(object);
         WEFT_EXPECT(is_tensor(out.get()), Type, "unpack_hook",
-                    "the unpack hook to return a tensor (Output of saved tensor unpack_hook expected "
-                    "to be a Tensor)",
+                    "the unpack hook to return a tensor (Output of saved tensor unpack_hook "
+                    "expected to be a Tensor)",
                     Py_TYPE(out.get())->tp_name);
         return unwrap(out.get());
     }
@@ -48,9 +50,37 @@ PyObject* pop(PyObject*, PyObject*) {
     });
 }
 
+/// As if the tensor had been written in place.
+PyObject* increment_version(PyObject*, PyObject* o) {
+    return guarded([&] {
+        Tensor t = expect_tensor(o, "increment_version");
+        WEFT_EXPECT(!t.has(kInference), Runtime, "increment_version",
+                    "a tensor that counts versions (Inference tensors do not track version "
+                    "counter)",
+                    "an inference tensor");
+        ++t.storage()->version;
+        if (t.storage()->watched) note_write(*t.storage());
+        return Py_NewRef(Py_None);
+    });
+}
+PyObject* py_current_pass(PyObject*, PyObject*) {
+    return PyLong_FromUnsignedLongLong(current_pass());
+}
+PyObject* py_pass_reaches(PyObject*, PyObject* node) {
+    return guarded([&] {
+        return PyBool_FromLong(current_pass_reaches(*unwrap_node(node, "_pass_reaches")));
+    });
+}
+
+PyObject* py_pass_is_full(PyObject*, PyObject*) { return PyBool_FromLong(current_pass_is_full()); }
+
 PyMethodDef functions[] = {
     {"_push_saved_hooks", push, METH_VARARGS, "_push_saved_hooks(pack, unpack), for this thread"},
     {"_pop_saved_hooks", pop, METH_NOARGS, nullptr},
+    {"_increment_version", increment_version, METH_O, nullptr},
+    {"_current_pass", py_current_pass, METH_NOARGS, "The number of this thread's pass; 0: none."},
+    {"_pass_is_full", py_pass_is_full, METH_NOARGS, "Whether that pass is for all leaves."},
+    {"_pass_reaches", py_pass_reaches, METH_O, "Whether that pass makes the node's gradients."},
     {}};
 
 }  // namespace

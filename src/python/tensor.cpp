@@ -162,13 +162,11 @@ WEFT_BINARY_SLOT(nb_multiply, "mul")
 WEFT_BINARY_SLOT(nb_true_divide, "div")
 WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide")
 WEFT_BINARY_SLOT(nb_remainder, "remainder")
-WEFT_BINARY_SLOT(nb_matmul, "matmul")
 WEFT_BINARY_SLOT(nb_and, "bitwise_and")
 WEFT_BINARY_SLOT(nb_or, "bitwise_or")
 WEFT_BINARY_SLOT(nb_xor, "bitwise_xor")
 WEFT_UNARY_SLOT(nb_negative, "neg")
 WEFT_UNARY_SLOT(nb_absolute, "abs")
-WEFT_UNARY_SLOT(nb_invert, "bitwise_not")
 WEFT_INPLACE_SLOT(nb_iadd, "add")
 WEFT_INPLACE_SLOT(nb_isubtract, "sub")
 WEFT_INPLACE_SLOT(nb_imultiply, "mul")
@@ -179,6 +177,19 @@ WEFT_INPLACE_SLOT(nb_iand, "bitwise_and")
 WEFT_INPLACE_SLOT(nb_ior, "bitwise_or")
 WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor")
 
+PyObject* nb_matmul(PyObject* a, PyObject* b) {
+    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+    static const Op& op = op_named("matmul");
+    return call_binary(op, a, b);
+}
+PyObject* nb_invert(PyObject* a) {
+    return guarded([&] {
+        static const Op& op = op_named("bitwise_not");
+        Tensor t = unwrap(a);
+        WEFT_EXPECT(!is_floating(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
+        return wrap(ops::call1(op, {t}));
+    });
+}
 PyObject* nb_positive(PyObject* a) { return Py_NewRef(a); }
 
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulus) {
@@ -200,15 +211,24 @@ int nb_bool(PyObject* self) {
         return t.item_double() != 0 ? 1 : 0;
     });
 }
+void expect_one(const Tensor& t, const char* who) {
+    WEFT_EXPECT(t.numel() == 1, Value, who, "a tensor with one element",
+                text("shape ", to_string(t.shape())));
+}
 PyObject* nb_int(PyObject* self) {
     return guarded([&]() -> PyObject* {
         Tensor t = unwrap(self);
+        expect_one(t, "int");
         if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
         return PyLong_FromLongLong(t.item_int());
     });
 }
 PyObject* nb_float(PyObject* self) {
-    return guarded([&] { return PyFloat_FromDouble(unwrap(self).item_double()); });
+    return guarded([&] {
+        Tensor t = unwrap(self);
+        expect_one(t, "float");
+        return PyFloat_FromDouble(t.item_double());
+    });
 }
 PyObject* nb_index(PyObject* self) {
     return guarded([&] {
@@ -320,7 +340,7 @@ PyObject* get_data(const Tensor& t) {
 
 int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
-        WEFT_EXPECT(value && PyBool_Check(value), Type, "requires_grad", "a bool",
+        WEFT_EXPECT(value && PyBool_Check(value), Runtime, "requires_grad", "a bool",
                     value ? Py_TYPE(value)->tp_name : "del");
         set_requires_grad(unwrap(self), value == Py_True);
         return 0;

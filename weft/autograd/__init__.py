@@ -1,7 +1,20 @@
 """The graph's functions: backward, grad, custom functions, checks. PyTorch's semantics."""
 
 from weft._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from weft.autograd import graph
 from weft.autograd._backward import backward, grad
+from weft.autograd.anomaly import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
 from weft.autograd.function import Function, FunctionCtx, once_differentiable
+from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 
-__all__ = ["Function", "FunctionCtx", "backward", "enable_grad", "grad", "inference_mode", "no_grad", "once_differentiable", "set_grad_enabled"]
+__all__ = [
+    "Function", "FunctionCtx", "GradcheckError", "backward", "detect_anomaly", "enable_grad",
+    "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "no_grad", "once_differentiable",
+    "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip

@@ -14,8 +14,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import weft
 from weft import Tensor
 from weft.nn.warn import warn
@@ -271,6 +269,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     >>> weft.allclose(w @ w.t(), weft.eye(2), atol=1e-6)
     True
     """
+    import numpy as np
+
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0:
@@ -299,11 +299,11 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     zeros = math.ceil(sparsity * rows)
     with weft.no_grad():
         _draw(tensor, "normal_", 0, std, generator)
-        empty = np.zeros((rows, cols), dtype=bool)
+        empty = weft.zeros(rows, cols, dtype=weft.bool)
         source = {} if generator is None else {"generator": generator}
         for col in range(cols):
-            empty[weft.randperm(rows, **source)[:zeros].numpy(), col] = True
-        return tensor.masked_fill_(weft.from_numpy(empty), 0.0)
+            empty[weft.randperm(rows, **source)[:zeros], col] = True
+        return tensor.masked_fill_(empty, 0.0)
 
 
 def _draw(tensor: Tensor, how: str, first: float, second: float, generator: Any) -> Tensor:

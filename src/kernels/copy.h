@@ -1,0 +1,14 @@
+/// Copies between layouts: dense rows, transposes, broadcasts, reversals.
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace weft::kernels {
+
+/// to[i] = from[i] for every index of `shape`, elements of `item` bytes (1, 4 or 8). Strides count
+/// elements; 0 in `from_strides` repeats an element, negative ones are allowed. The two must not
+/// overlap, nor the places of `to` each other.
+void copy_strided(char* to, const char* from, int item, std::span<const int64_t> shape,
+                  std::span<const int64_t> to_strides, std::span<const int64_t> from_strides);
+
+}  // namespace weft::kernels

@@ -1,0 +1,41 @@
+"""The C++ tests of kernels and thread pool, built against the objects of `make build` and run on
+every instruction set that this processor has."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OBJECTS = ROOT / "build/CMakeFiles/_C.dir/src"
+PROGRAMS = sorted([*ROOT.glob("tests/kernels/*.cpp"), *ROOT.glob("tests/base/*.cpp")])
+FLAGS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Each test program, compiled once."""
+    compiler = os.environ.get("CXX") or shutil.which("g++")
+    if not compiler or not OBJECTS.exists():
+        pytest.skip("needs g++ and the objects of `make build`")
+    folder = tmp_path_factory.mktemp("kernels")
+    objects = [*OBJECTS.glob("kernels/*.o"), *OBJECTS.glob("base/*.o")]
+    programs = {}
+    for source in PROGRAMS:
+        programs[source.stem] = folder / source.stem
+        command = [compiler, *FLAGS, f"-I{ROOT / 'src'}", source, *objects, "-o", folder / source.stem]
+        subprocess.run([*map(str, command), "-ldl", "-lpthread"], check=True)
+    return programs
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "baseline"])
+@pytest.mark.parametrize("program", [p.stem for p in PROGRAMS])
+def test_kernels(built: dict[str, Path], program: str, level: str) -> None:
+    import scipy_openblas32
+
+    blas = Path(scipy_openblas32.get_lib_dir()) / "libscipy_openblas.so"
+    env = {**os.environ, "WEFT_CPU": level, "WEFT_BLAS": str(blas)}
+    done = subprocess.run([built[program]], env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
