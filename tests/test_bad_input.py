@@ -1,4 +1,4 @@
-"""Wrong calls: the exception PyTorch raises, a message as `[op] expected …, got …`, nothing changed.
+"""Wrong calls: PyTorch's exception, a message as `[op] expected …, got …`, nothing changed.
 
 Each program sees `torch` (weft or PyTorch), a few tensors, and `np`. It must raise.
 """
@@ -380,7 +380,8 @@ def worded_elsewhere(got, expected):
     python_words = ("unsupported operand", "can only concatenate", "not supported between",
                     "has no attribute", "must be str", "takes", "unexpected keyword", "missing",
                     "positional", "not writable", "unsupported format string",
-                    "interpreted as an integer", "invalid keyword", "invalid literal for int")  # fmt: skip
+                    "interpreted as an integer", "invalid keyword",
+                    "invalid literal for int")  # fmt: skip
     return any(words in str(got) for words in python_words)
 
 

@@ -20,17 +20,21 @@ def _letters(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], st
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
-        raise RuntimeError(f"[einsum] expected an operand for each of {len(terms)} subscripts, got "
-                           f"{len(operands)} operands")
+        raise RuntimeError(
+            f"[einsum] expected an operand for each of {len(terms)} subscripts, got "
+            f"{len(operands)} operands"
+        )
     rest = [t.dim() - len(s.replace("...", "")) for s, t in zip(terms, operands, strict=True)]
     width = max([r for r, s in zip(rest, terms, strict=True) if "..." in s], default=0)
     free = "".join(chr(0x370 + k) for k in range(width))
     out = []
     for term, r, t in zip(terms, rest, operands, strict=True):
         if r < 0 or (r > 0 and "..." not in term):
-            raise RuntimeError(f"[einsum] expected a subscript for every dimension of {tuple(t.shape)}, "
-                               f"got '{term}'")
-        out.append(term.replace("...", free[width - r:]))
+            raise RuntimeError(
+                f"[einsum] expected a subscript for every dimension of {tuple(t.shape)}, "
+                f"got '{term}'"
+            )
+        out.append(term.replace("...", free[width - r :]))
     if not arrow:
         joined = "".join(out)
         once = sorted(c for c in set(joined) if joined.count(c) == 1 and c not in free)
@@ -45,7 +49,7 @@ def _diagonals(t: Tensor, term: str) -> tuple[Tensor, str]:
             i = term.index(c)
             j = term.index(c, i + 1)
             t = t.diagonal(0, i, j)
-            term = term[:i] + term[i + 1:j] + term[j + 1:] + c
+            term = term[:i] + term[i + 1 : j] + term[j + 1 :] + c
     return t, term
 
 
@@ -56,7 +60,9 @@ def _contract(a: Tensor, sa: str, b: Tensor, sb: str, keep: str) -> tuple[Tensor
         if sizes.get(c, 1) == 1:
             sizes[c] = n
         elif n not in (1, sizes[c]):
-            raise RuntimeError(f"[einsum] expected equal sizes for a subscript, got {n} and {sizes[c]}")
+            raise RuntimeError(
+                f"[einsum] expected equal sizes for a subscript, got {n} and {sizes[c]}"
+            )
     batch = [c for c in sa if c in sb and c in keep]
     summed = [c for c in sa if c in sb and c not in keep]
     rows = [c for c in sa if c not in sb]
@@ -73,7 +79,9 @@ def _contract(a: Tensor, sa: str, b: Tensor, sb: str, keep: str) -> tuple[Tensor
             counts.append(n)
         return t.reshape(counts)
 
-    product = weft.bmm(arranged(a, sa, (batch, rows, summed)), arranged(b, sb, (batch, summed, cols)))
+    product = weft.bmm(
+        arranged(a, sa, (batch, rows, summed)), arranged(b, sb, (batch, summed, cols))
+    )
     names = [*batch, *rows, *cols]
     return product.reshape([sizes[c] for c in names]), "".join(names)
 
@@ -89,7 +97,11 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
-    tensors = tuple(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else operands
+    tensors = (
+        tuple(operands[0])
+        if len(operands) == 1 and not isinstance(operands[0], Tensor)
+        else operands
+    )
     terms, result = _letters(equation, tensors)
     for c in result:
         if not any(c in term for term in terms):
@@ -97,7 +109,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     pairs = [_diagonals(t, term) for t, term in zip(tensors, terms, strict=True)]
     out, have = pairs[0]
     for k in range(len(pairs)):
-        later = "".join(term for _, term in pairs[k + 1:]) + result
+        later = "".join(term for _, term in pairs[k + 1 :]) + result
         if k:
             t, term = pairs[k]
             alone = [i for i, c in enumerate(term) if c not in later and c not in have]
@@ -121,9 +133,13 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     """Products summed over the last dimension of both."""
     if input.dim() == 0 or other.dim() == 0:
         return input * other
-    return weft.tensordot(input, other, dims=([-1], [-1])) if hasattr(weft, "tensordot") else (
-        input.reshape(-1, input.shape[-1]) @ other.reshape(-1, other.shape[-1]).t()
-    ).reshape(*input.shape[:-1], *other.shape[:-1])
+    return (
+        weft.tensordot(input, other, dims=([-1], [-1]))
+        if hasattr(weft, "tensordot")
+        else (input.reshape(-1, input.shape[-1]) @ other.reshape(-1, other.shape[-1]).t()).reshape(
+            *input.shape[:-1], *other.shape[:-1]
+        )
+    )
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
@@ -131,16 +147,18 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return weft.dot(input, other)
 
 
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1,
-            alpha: float = 1) -> Tensor:
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2), batches of matrices [b, n, m] @ [b, m, p]."""
     product = weft.bmm(batch1, batch2)
     scaled = product if alpha == 1 else product * alpha
     return scaled if beta == 0 else (input if beta == 1 else input * beta) + scaled
 
 
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1,
-           alpha: float = 1) -> Tensor:
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
     product = weft.bmm(batch1, batch2).sum(0)
     scaled = product if alpha == 1 else product * alpha
@@ -161,7 +179,9 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     return scaled if beta == 0 else (input if beta == 1 else input * beta) + scaled
 
 
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
     """The smallest and the largest element, of all or along `dim`."""
     if dim is None:
         return input.amin(), input.amax()
@@ -205,12 +225,13 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of parts along `dim`: that many of nearly equal size, or cut before the given indices."""
+    """Views of parts along `dim`: that many of about equal size, or cut before the indices."""
     size = input.shape[dim]
     if isinstance(indices_or_sections, int):
         if indices_or_sections <= 0:
-            raise RuntimeError("[tensor_split] expected a positive number of sections, got "
-                               f"{indices_or_sections}")
+            raise RuntimeError(
+                f"[tensor_split] expected a positive number of sections, got {indices_or_sections}"
+            )
         small, more = divmod(size, indices_or_sections)
         sizes = [small + (k < more) for k in range(indices_or_sections)]
         return tuple(input.split(sizes, dim))
@@ -230,9 +251,15 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> weft.bincount(weft.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
-    if input.dim() != 1 or input.dtype.is_floating_point or (input.numel() and bool((input < 0).any())):
-        raise RuntimeError("[bincount] expected a vector of ints of at least 0, got "
-                           f"{input.dtype} {tuple(input.shape)}")
+    if (
+        input.dim() != 1
+        or input.dtype.is_floating_point
+        or (input.numel() and bool((input < 0).any()))
+    ):
+        raise RuntimeError(
+            "[bincount] expected a vector of ints of at least 0, got "
+            f"{input.dtype} {tuple(input.shape)}"
+        )
     size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
     if weights is None:
         weights = weft.ones_like(input, dtype=_C.int64)
@@ -241,8 +268,13 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return weft.zeros(size, dtype=weights.dtype).index_add(0, input, weights)
 
 
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False,
-           return_counts: bool = False, dim: int | None = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The distinct values in ascending order; also where each element went, and how often each is.
 
     >>> weft.unique(weft.tensor([3, 1, 3]))

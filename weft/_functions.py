@@ -7,19 +7,17 @@ from typing import Any
 
 import weft
 from weft import _C, _composites
-from weft._C import Size, Tensor, dtype
+from weft._C import Size, Tensor, dtype, get_default_dtype, set_default_dtype
 from weft._composites import *  # noqa: F403
 
 __all__ = [
     "allclose", "as_tensor", "asarray", "broadcast_shapes", "broadcast_tensors", "can_cast",
-    "cartesian_prod",
-    "empty_strided", "equal", "finfo", "from_dlpack", "from_numpy", "get_default_dtype", "iinfo", "is_complex",
+    "cartesian_prod", "empty_strided", "equal", "finfo", "from_dlpack", "from_numpy",
+    "get_default_dtype", "iinfo", "is_complex",
     "is_floating_point", "is_nonzero", "is_tensor", "lstm_cell", "meshgrid", "nonzero", "numel",
     "promote_types", "result_type", "set_default_dtype", "set_printoptions", "where",
 ]  # fmt: skip
 __all__ += _composites.__all__
-
-from weft._C import get_default_dtype, set_default_dtype
 
 
 def is_tensor(obj: object) -> bool:
@@ -96,15 +94,27 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tens
     return _C.tensor(data, dtype=dtype)
 
 
-def asarray(obj: Any, *, dtype: dtype | None = None, device: Any = None, copy: bool | None = None,
-            requires_grad: bool = False) -> Tensor:
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """`obj` as a tensor; `copy=True` never shares memory."""
     out = _C.tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype, device)
     return out.detach().requires_grad_() if requires_grad else out
 
 
-def empty_strided(size: Sequence[int], stride: Sequence[int], *, dtype: dtype | None = None,
-                  device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty_strided(
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """An uninitialised tensor of that shape and those strides (in elements)."""
     if any(s < 0 for s in stride):
         raise RuntimeError(f"[empty_strided] expected strides of at least 0, got {tuple(stride)}")
@@ -123,8 +133,9 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return input.shape == other.shape and bool((input == other).all())
 
 
-def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
-             equal_nan: bool = False) -> bool:
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether |input - other| <= atol + rtol * |other| everywhere, with broadcasting."""
     return bool(weft.isclose(input, other, rtol, atol, equal_nan).all())
 
@@ -162,7 +173,9 @@ def broadcast_shapes(*shapes: Any) -> Size:
         sizes = [1] * (width - len(sizes)) + sizes
         for i, (a, b) in enumerate(zip(out, sizes, strict=True)):
             if a != b and 1 not in (a, b):
-                raise RuntimeError(f"[broadcast_shapes] expected shapes that broadcast, got {shapes}")
+                raise RuntimeError(
+                    f"[broadcast_shapes] expected shapes that broadcast, got {shapes}"
+                )
             out[i] = b if a == 1 else a
     return Size(out)
 
@@ -188,7 +201,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         view = [1] * len(tensors)
         view[i] = -1
         grids.append(t.reshape(view).expand(shape))
-    return tuple(g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])) if swap else tuple(grids)
+    return (
+        tuple(g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])) if swap else tuple(grids)
+    )
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
@@ -220,7 +235,7 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtype:
-    """The dtype that arithmetic between the two gives; numbers yield to 0-d tensors, those to others.
+    """The dtype that arithmetic between the two gives; numbers yield to 0-d tensors.
 
     >>> weft.result_type(weft.tensor([1, 2]), 1.0)
     torch.float32
@@ -241,8 +256,14 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
     return out
 
 
-def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor,
-              b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """One LSTM step: input [..., in], hx = (h, c) [..., d], w_ih [4d, in], w_hh [4d, d]."""
     h, c = hx
     return _C.ops._lstm_cell(input, h, c, w_ih, w_hh, b_ih, b_hh)
@@ -251,10 +272,15 @@ def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor,
 _PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, 2**63 - 1, 3, 80)}
 
 
-def set_printoptions(precision: int | None = None, threshold: float | None = None,
-                     edgeitems: int | None = None, linewidth: int | None = None,
-                     profile: str | None = None, sci_mode: bool | None = None) -> None:
-    """How tensors print: digits, when to summarise, elements at the edges, line width, 1e5 or 100000.
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """How tensors print: digits, when to summarise, elements at the edges, line width, exponents.
 
     `profile`: 'default', 'short' or 'full'. `sci_mode=None` chooses by the values.
     """
@@ -263,14 +289,18 @@ def set_printoptions(precision: int | None = None, threshold: float | None = Non
             raise ValueError(f"[set_printoptions] expected default, short or full, got {profile!r}")
         _C._print_options(*_PROFILES[profile], None)
     limit = None if threshold is None else int(min(threshold, 2**63 - 1))
-    _C._print_options(precision, limit, edgeitems, linewidth, -1 if sci_mode is None else int(sci_mode))
+    _C._print_options(
+        precision, limit, edgeitems, linewidth, -1 if sci_mode is None else int(sci_mode)
+    )
 
 
 class finfo:
     """Limits of a floating dtype: bits, eps, max, min, tiny, resolution."""
 
-    _limits = {_C.float32: (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06),
-               _C.float64: (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15)}
+    _limits = {
+        _C.float32: (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06),
+        _C.float64: (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15),
+    }
 
     def __init__(self, type: dtype | None = None) -> None:
         type = get_default_dtype() if type is None else type
@@ -282,9 +312,11 @@ class finfo:
         self.dtype = str(type).removeprefix("torch.")
 
     def __repr__(self) -> str:
-        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
-                f"eps={self.eps:g}, smallest_normal={self.tiny:g}, tiny={self.tiny:g}, "
-                f"dtype={self.dtype})")
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.tiny:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
 
 
 class iinfo:

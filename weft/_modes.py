@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 
 from weft import _C
 
-__all__ = ["enable_grad", "inference_mode", "is_inference_mode_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
 
 _GRAD = 1
 _INFERENCE = 2

@@ -40,14 +40,19 @@ class device:
         self = super().__new__(cls)
         name, _, number = str(type).partition(":")
         if name != "cpu":
-            raise RuntimeError(f"[device] expected 'cpu', got {str(type)!r}. Hint: this build has no "
-                               "other device")
+            raise RuntimeError(
+                f"[device] expected 'cpu', got {str(type)!r}. Hint: this build has no other device"
+            )
         self.type = name
         self.index = int(number) if number else index
         return self
 
     def __repr__(self) -> str:
-        return f"device(type='{self.type}'" + ("" if self.index is None else f", index={self.index}") + ")"
+        return (
+            f"device(type='{self.type}'"
+            + ("" if self.index is None else f", index={self.index}")
+            + ")"
+        )
 
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
@@ -75,8 +80,13 @@ _CPU = device("cpu")
 
 
 @_method
-def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None,
-             create_graph: bool = False, inputs: Any = None) -> None:
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
     """Adds d(self)/d(leaf) to `.grad` of every leaf it was made from.
 
     `gradient`: of self's shape, needed unless self has one element. `retain_graph`: keep the graph
@@ -91,8 +101,10 @@ def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | 
     if inputs is not None:
         inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
         if not inputs:
-            raise RuntimeError("[backward] expected inputs to name at least one tensor, got an empty "
-                               "sequence (`inputs` argument to `backward()` cannot be empty.)")
+            raise RuntimeError(
+                "[backward] expected inputs to name at least one tensor, got an empty "
+                "sequence (`inputs` argument to `backward()` cannot be empty.)"
+            )
     _C._backward((self,), (gradient,), bool(keep), bool(create_graph), inputs, True, True)
 
 
@@ -136,9 +148,11 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     if force:
         self = self.detach()
     if self.requires_grad:
-        raise RuntimeError("[numpy] expected a tensor outside the graph, got one that requires grad "
-                           "(Can't call numpy() on Tensor that requires grad.). Hint: use "
-                           "tensor.detach().numpy() instead.")
+        raise RuntimeError(
+            "[numpy] expected a tensor outside the graph, got one that requires grad "
+            "(Can't call numpy() on Tensor that requires grad.). Hint: use "
+            "tensor.detach().numpy() instead."
+        )
     return np.asarray(memoryview(self))
 
 
@@ -158,16 +172,24 @@ def __format__(self: Tensor, spec: str) -> str:
 
 
 @_method
-def __dlpack__(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None,
-               dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+def __dlpack__(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
     """A DLPack capsule over the same memory, for other array libraries.
 
     Raises: BufferError for a tensor that requires grad or for another device.
     """
     if self.requires_grad:
-        raise BufferError("[__dlpack__] expected a tensor outside the graph, got one that requires "
-                          "grad (Can't export tensors that require gradient). Hint: use "
-                          "tensor.detach()")
+        raise BufferError(
+            "[__dlpack__] expected a tensor outside the graph, got one that requires "
+            "grad (Can't export tensors that require gradient). Hint: use "
+            "tensor.detach()"
+        )
     if dl_device not in (None, (1, 0)):
         raise BufferError(f"[__dlpack__] expected the CPU (1, 0), got {dl_device}")
     return _C._to_dlpack(self.clone() if copy else self, max_version)
@@ -186,11 +208,15 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
     kwargs.pop("copy", None)
     memory_format = kwargs.pop("memory_format", None)
     if memory_format not in (None, weft.contiguous_format, weft.preserve_format):
-        raise RuntimeError(f"[to] expected memory_format contiguous or preserve, got {memory_format}")
+        raise RuntimeError(
+            f"[to] expected memory_format contiguous or preserve, got {memory_format}"
+        )
     if (place := kwargs.pop("device", None)) is not None:
         device(place)
     if kwargs:
-        raise TypeError(f"[to] expected dtype, device, non_blocking or copy, got '{next(iter(kwargs))}'")
+        raise TypeError(
+            f"[to] expected dtype, device, non_blocking or copy, got '{next(iter(kwargs))}'"
+        )
     for arg in args:
         if isinstance(arg, Tensor):
             wanted = arg.dtype
@@ -199,7 +225,9 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
         elif isinstance(arg, (str, device)):
             device(arg)
         elif not isinstance(arg, bool) and arg is not None:
-            raise TypeError(f"[to] expected a dtype, a device or a tensor, got {type(arg).__name__}")
+            raise TypeError(
+                f"[to] expected a dtype, a device or a tensor, got {type(arg).__name__}"
+            )
     return wanted
 
 
@@ -230,8 +258,12 @@ _converter("double", _C.float64)
 _converter("long", _C.int64)
 _converter("bool", _C.bool)
 
-_TYPE_NAMES = {"torch.FloatTensor": _C.float32, "torch.DoubleTensor": _C.float64,
-               "torch.LongTensor": _C.int64, "torch.BoolTensor": _C.bool}
+_TYPE_NAMES = {
+    "torch.FloatTensor": _C.float32,
+    "torch.DoubleTensor": _C.float64,
+    "torch.LongTensor": _C.int64,
+    "torch.BoolTensor": _C.bool,
+}
 
 
 @_method
@@ -259,8 +291,10 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 @_method
 def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Raises: this build has the CPU only."""
-    raise RuntimeError("[cuda] expected a build with CUDA, got one without. Hint: check "
-                       "weft.cuda.is_available() first")
+    raise RuntimeError(
+        "[cuda] expected a build with CUDA, got one without. Hint: check "
+        "weft.cuda.is_available() first"
+    )
 
 
 @_method
@@ -288,8 +322,9 @@ def is_same_size(self: Tensor, other: Tensor) -> bool:
 
 
 @_method
-def allclose(self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08,
-             equal_nan: bool = False) -> bool:
+def allclose(
+    self: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
     """Whether |self - other| <= atol + rtol * |other| everywhere."""
     return weft.allclose(self, other, rtol, atol, equal_nan)
 
@@ -323,9 +358,11 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
-        raise RuntimeError("[deepcopy] expected a leaf (only Tensors created explicitly by the user "
-                           "(graph leaves) support the deepcopy protocol at the moment), got one made "
-                           f"by {self.grad_fn.name()}. Hint: detach() or clone() it")
+        raise RuntimeError(
+            "[deepcopy] expected a leaf (only Tensors created explicitly by the user "
+            "(graph leaves) support the deepcopy protocol at the moment), got one made "
+            f"by {self.grad_fn.name()}. Hint: detach() or clone() it"
+        )
     import copy
 
     address, size, offset = self._storage_info()
@@ -343,8 +380,15 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     return out
 
 
-def _rebuild(cls: Any, raw: bytes, shape: Sequence[int], order: Sequence[int], kind: dtype,
-             requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+def _rebuild(
+    cls: Any,
+    raw: bytes,
+    shape: Sequence[int],
+    order: Sequence[int],
+    kind: dtype,
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
     """The inverse of Tensor.__reduce_ex__."""
     data = weft.empty(shape, dtype=kind)
     if raw:
@@ -362,8 +406,15 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
     data = self.detach().permute(order).contiguous() if order else self.detach()
     raw = bytes(memoryview(data.reshape(-1)).cast("B")) if self.numel() else b""
     cls = None if self.__class__ is Tensor else self.__class__
-    return _rebuild, (cls, raw, tuple(data.shape), order, self.dtype, self.requires_grad,
-                      dict(self.__dict__))
+    return _rebuild, (
+        cls,
+        raw,
+        tuple(data.shape),
+        order,
+        self.dtype,
+        self.requires_grad,
+        dict(self.__dict__),
+    )
 
 
 def _named_dtype(name: str) -> dtype:
@@ -396,19 +447,36 @@ for _name in ("zeros", "ones", "empty", "full"):
 
 
 @_method
-def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
-               requires_grad: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A copy of `data` in self's dtype."""
-    return weft.tensor(data, dtype=self.dtype if dtype is None else dtype, device=device,
-                       requires_grad=requires_grad)
+    return weft.tensor(
+        data,
+        dtype=self.dtype if dtype is None else dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 @_method
-def new_empty_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], *,
-                      dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def new_empty_strided(
+    self: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """An uninitialised tensor of those sizes and strides, of self's dtype."""
-    return weft.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype,
-                              device=device, requires_grad=requires_grad)
+    return weft.empty_strided(
+        size,
+        stride,
+        dtype=self.dtype if dtype is None else dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 # ---- properties
@@ -417,7 +485,13 @@ def new_empty_strided(self: Tensor, size: Sequence[int], stride: Sequence[int], 
 @_property
 def T(self: Tensor) -> Tensor:
     """The dimensions in reverse order; for matrices, the transpose."""
-    return self.t() if self.dim() == 2 else self.permute(*range(self.dim() - 1, -1, -1)) if self.dim() else self
+    return (
+        self.t()
+        if self.dim() == 2
+        else self.permute(*range(self.dim() - 1, -1, -1))
+        if self.dim()
+        else self
+    )
 
 
 @_property

@@ -222,4 +222,25 @@ void copy_strided(char* to, const char* from, int item, std::span<const int64_t>
     });
 }
 
+/// In blocks of rows, so that the pages of `to` are written once, not once for each part.
+void concatenate(char* to, std::span<const Part> parts, int64_t outer) {
+    constexpr int64_t kRows = 32;
+    int64_t row = 0;
+    for (const Part& part : parts) row += part.bytes;
+    if (row == 0) return;
+    auto copy = [&](int64_t first, int64_t last) {
+        char* target = to + first * row;
+        for (const Part& part : parts) {
+            Plane plane{part.bytes, last - first, 1, row, 1, part.bytes};
+            copy_rows(target, part.from + first * part.bytes, plane, 1);
+            target += part.bytes;
+        }
+    };
+    if (outer * row <= kGrainBytes && outer <= kRows) return copy(0, outer);
+    int64_t grain = std::max<int64_t>(1, kGrainBytes / row / kRows);
+    parallel_for((outer + kRows - 1) / kRows, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) copy(b * kRows, std::min(outer, (b + 1) * kRows));
+    });
+}
+
 }  // namespace weft::kernels

@@ -37,7 +37,7 @@ public:
             at_[d] = 0;
         }
     }
-    int64_t operator[](size_t d) const { return at_[d]; }
+    const int64_t* index() const { return at_; }
     int64_t a = 0, b = 0;
 
 private:
@@ -310,20 +310,42 @@ int64_t count_nonzero(const T* x, int64_t n) {
     return count;
 }
 
-/// Every element's coordinates are written, the place moves on only where it counts: no branch to
-/// mispredict.
+namespace {
+
+/// The columns of one line that are not zero, each behind `lead` coordinates: the line's are
+/// written for every element, the place moves on only where it counts, so no branch can mispredict.
+template <class T>
+struct NonzeroLine {
+    static constexpr int64_t kBlock = 32;
+    WEFT_INLINE static void run(const T* x, int64_t n, const int64_t* line, size_t lead,
+                                int64_t** place, const int64_t* end) {
+        int64_t* out = *place;
+        const int64_t step = static_cast<int64_t>(lead) + 1;
+        for (int64_t start = 0; start < n && out != end; start += kBlock) {
+            int64_t stop = start + kBlock < n ? start + kBlock : n;
+            bool some = false;
+            for (int64_t i = start; i < stop; ++i) some |= x[i] != T{0};
+            for (int64_t i = start; some && i < stop && out != end; ++i) {
+                for (size_t d = 0; d < lead; ++d) out[d] = line[d];
+                out[lead] = i;
+                out += step * static_cast<int64_t>(x[i] != T{0});
+            }
+        }
+        *place = out;
+    }
+};
+
+}  // namespace
+
 template <class T>
 void nonzero(const T* x, Sizes shape, int64_t* out, int64_t count) {
     if (shape.empty()) return;
     const int64_t *end = out + count * static_cast<int64_t>(shape.size()), last = shape.back();
-    size_t lead = shape.size() - 1;
+    auto write = IsaVersions<NonzeroLine<T>, const T*, int64_t, const int64_t*, size_t, int64_t**,
+                             const int64_t*>::pick();
     Odometer at(all_but_last(shape), all_but_last(shape), all_but_last(shape));
     for (; out != end; x += last, at.next())
-        for (int64_t i = 0; i < last && out != end; ++i) {
-            for (size_t d = 0; d < lead; ++d) out[d] = at[d];
-            out[lead] = i;
-            out += x[i] != T{0} ? shape.size() : 0;
-        }
+        write(x, last, at.index(), shape.size() - 1, &out, end);
 }
 
 void masked_take(char* to_, const char* from_, const bool* mask, int64_t count, int item) {

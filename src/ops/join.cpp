@@ -1,6 +1,8 @@
 /// Several tensors into one.
 #include <algorithm>
 
+#include "base/lock.h"
+#include "kernels/copy.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
@@ -57,6 +59,24 @@ void cat_shape(Call& c) {
     c.add(Tensor::layout(alike ? c.in[0].dtype() : promoted(c.in, c.inputs), shape));
 }
 
+bool is_plain(const Tensor& t, DType dtype) { return t.contiguous() && t.dtype() == dtype; }
+
+/// Inputs that lie densely in the result's dtype, each `width(t)` bytes in every row. False if
+/// there are others.
+template <class Width>
+bool concatenated(Call& c, int64_t outer, Width&& width) {
+    SmallVector<kernels::Part, 8> parts;
+    for (int i = 0; i < c.inputs; ++i) {
+        if (c.in[i].numel() == 0) continue;
+        if (!is_plain(c.in[i], c.out(0).dtype())) return false;
+        parts.push_back({c.in[i].bytes(), width(c.in[i])});
+    }
+    Unlocked unlocked(c.out(0).numel());
+    kernels::concatenate(c.out(0).bytes(), {parts.data(), static_cast<size_t>(parts.size())},
+                         outer);
+    return true;
+}
+
 /// Each input into its part of the output, seen as [outer, its size along dim, inner].
 void cat_kernel(Call& c) {
     const Tensor& out = c.out(0);
@@ -65,21 +85,13 @@ void cat_kernel(Call& c) {
     int64_t outer = 1, inner = item_size(out.dtype());
     for (int d = 0; d < dim; ++d) outer *= out.size(d);
     for (int d = dim + 1; d < out.ndim(); ++d) inner *= out.size(d);
-    int64_t row = inner * out.size(dim);
-    char* to = out.bytes();
+    if (concatenated(c, outer, [&](const Tensor& t) { return inner * t.size(dim); })) return;
     int64_t at = 0;
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
         if (t.numel() == 0) continue;
-        int64_t bytes = inner * t.size(dim);
-        if (t.contiguous() && t.dtype() == out.dtype() && bytes * outer < 65536) {
-            const char* from = t.bytes();
-            for (int64_t o = 0; o < outer; ++o) std::memcpy(to + o * row, from + o * bytes, bytes);
-        } else {
-            copy_into(out.view_as(t.shape(), out.strides(), at), t);
-        }
-        to += bytes;
-        at += bytes / item_size(out.dtype());
+        copy_into(out.view_as(t.shape(), out.strides(), at * out.stride(dim)), t);
+        at += t.size(dim);
     }
 }
 
@@ -115,17 +127,15 @@ void stack_shape(Call& c) {
 
 void stack_kernel(Call& c) {
     const Tensor& out = c.out(0);
+    if (out.numel() == 0) return;
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), out.ndim());
+    int64_t outer = 1;
+    for (int d = 0; d < dim; ++d) outer *= out.size(d);
+    int64_t width = out.numel() / outer / c.inputs * item_size(out.dtype());
+    if (concatenated(c, outer, [&](const Tensor&) { return width; })) return;
     Dims strides = without(out.strides(), dim);
-    for (int i = 0; i < c.inputs; ++i) {
-        const Tensor& t = c.in[i];
-        if (dim == 0 && t.contiguous() && t.dtype() == out.dtype() && t.numel() < 8192) {
-            int64_t bytes = t.numel() * item_size(t.dtype());
-            std::memcpy(out.bytes() + i * bytes, t.bytes(), bytes);
-        } else {
-            copy_into(out.view_as(t.shape(), strides, i * out.stride(dim)), t);
-        }
-    }
+    for (int i = 0; i < c.inputs; ++i)
+        copy_into(out.view_as(c.in[i].shape(), strides, i * out.stride(dim)), c.in[i]);
 }
 
 void stack_gradient(Grad& g) {

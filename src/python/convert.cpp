@@ -92,11 +92,13 @@ void find_shape(PyObject* data, Dims& shape) {
     find_shape(first.get(), shape);
 }
 
+bool is_numpy_bool(PyObject* o) { return !std::strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10); }
+
 /// What the elements are: 0 bool, 1 int, 2 float; the highest found. `depth`: sequences around.
 void find_kind(PyObject* data, int& kind, int depth = 0) {
     if (is_tensor(data)) {
         kind = std::max(kind, static_cast<int>(category(unwrap(data).dtype())));
-    } else if (PyBool_Check(data)) {
+    } else if (PyBool_Check(data) || is_numpy_bool(data)) {
     } else if (PyFloat_Check(data)) {
         kind = 2;
     } else if (PyLong_Check(data)) {
@@ -224,6 +226,19 @@ Tensor tensor_sharing(PyObject* data, const char* who) {
     return Tensor::from_storage(std::move(storage), bytes, dtype, shape, strides);
 }
 
+/// A scalar of NumPy brings its own dtype, if it is one of ours.
+static bool dtype_of_scalar(PyObject* o, DType& out) {
+    if (!is_number(o) || !PyObject_CheckBuffer(o)) return false;
+    Py_buffer view;
+    if (PyObject_GetBuffer(o, &view, PyBUF_FULL_RO) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    bool known = dtype_of_format(view.format, view.itemsize, out);
+    PyBuffer_Release(&view);
+    return known;
+}
+
 Tensor tensor_from(PyObject* data, const DType* dtype) {
     if (is_tensor(data) || (!is_number(data) && is_array(data))) {
         Tensor t = is_tensor(data) ? unwrap(data) : tensor_sharing(data, "tensor");
@@ -236,7 +251,7 @@ Tensor tensor_from(PyObject* data, const DType* dtype) {
     DType type;
     if (dtype) {
         type = *dtype;
-    } else {
+    } else if (!dtype_of_scalar(data, type)) {
         int kind = 0;
         find_kind(data, kind);
         if (count_elements("tensor", shape) == 0) kind = 2;

@@ -29,7 +29,14 @@ bool is_integer_scalar(PyObject* o) {
 
 int64_t int_of(PyObject* o) { return is_tensor(o) ? unwrap(o).item_int() : to_int(o, "index"); }
 
-Value slice_bound(PyObject* o) { return o == Py_None ? Value() : Value(int_of(o)); }
+/// Bounds beyond 64 bits are as far as bounds go.
+Value slice_bound(PyObject* o) {
+    if (o == Py_None) return Value();
+    if (!PyLong_Check(o)) return Value(int_of(o));
+    Py_ssize_t bound = PyNumber_AsSsize_t(o, nullptr);
+    if (bound == -1 && PyErr_Occurred()) throw PythonError{};
+    return Value(int64_t{bound});
+}
 
 /// Dimensions of the indexed tensor that an item takes.
 int consumed(PyObject* o) {

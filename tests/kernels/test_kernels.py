@@ -25,7 +25,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     programs = {}
     for source in PROGRAMS:
         programs[source.stem] = folder / source.stem
-        command = [compiler, *FLAGS, f"-I{ROOT / 'src'}", source, *objects, "-o", folder / source.stem]
+        command = [
+            compiler,
+            *FLAGS,
+            f"-I{ROOT / 'src'}",
+            source,
+            *objects,
+            "-o",
+            folder / source.stem,
+        ]
         subprocess.run([*map(str, command), "-ldl", "-lpthread"], check=True)
     return programs
 

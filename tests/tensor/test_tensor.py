@@ -77,7 +77,9 @@ def test_layouts(layout):
     results = []
     for lib in (weft, torch):
         t = eval(layout, {"t": lib.arange(6.0).view(2, 3)})
-        results.append((tuple(t.shape), t.stride(), t.storage_offset(), t.is_contiguous(), t.tolist()))
+        results.append(
+            (tuple(t.shape), t.stride(), t.storage_offset(), t.is_contiguous(), t.tolist())
+        )
     assert results[0] == results[1]
 
 
@@ -97,7 +99,14 @@ def test_scalars_and_empty_tensors():
 
 @pytest.mark.parametrize(
     "shapes",
-    [((3,), (2, 3)), ((2, 1), (1, 3)), ((), (2, 3)), ((1,), (0,)), ((4, 1, 3), (2, 1)), ((0, 3), (1, 3))],
+    [
+        ((3,), (2, 3)),
+        ((2, 1), (1, 3)),
+        ((), (2, 3)),
+        ((1,), (0,)),
+        ((4, 1, 3), (2, 1)),
+        ((0, 3), (1, 3)),
+    ],
 )
 def test_broadcasting(shapes):
     a, b = (np.arange(np.prod(s), dtype=np.float32).reshape(s) for s in shapes)
@@ -123,7 +132,9 @@ def operand(lib, dtype, kind):
     return lib.tensor(values, dtype=getattr(lib, dtype))
 
 
-@pytest.mark.parametrize("op", ["add", "mul", "truediv", "floordiv", "pow", "eq", "lt", "sub", "mod"])
+@pytest.mark.parametrize(
+    "op", ["add", "mul", "truediv", "floordiv", "pow", "eq", "lt", "sub", "mod"]
+)
 def test_promotion(op):
     apply = getattr(operator, op)
     for left, right in itertools.product(OPERANDS, OPERANDS):
@@ -236,7 +247,9 @@ def test_indexing_at_random(seed):
         shape = tuple(rng.randrange(1, 5) for _ in range(rng.randrange(1, 5)))
         values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
         key = random_key(rng, shape)
-        got, expected = (attempt(lambda: lib.tensor(values)[as_key(lib, key)]) for lib in (weft, torch))
+        got, expected = (
+            attempt(lambda: lib.tensor(values)[as_key(lib, key)]) for lib in (weft, torch)
+        )
         if isinstance(expected, Exception):
             assert type(got) is type(expected), (shape, key, got, expected)
             continue
@@ -245,7 +258,9 @@ def test_indexing_at_random(seed):
 
         target = np.array(expected).shape
         choices = [2.5, np.zeros(target[1:], np.float32) - 1, np.ones((1, *target), np.float32)]
-        value = rng.choice([*choices, -np.arange(np.prod(target), dtype=np.float32).reshape(target)])
+        value = rng.choice(
+            [*choices, -np.arange(np.prod(target), dtype=np.float32).reshape(target)]
+        )
         written = []
         for lib in (weft, torch):
             t = lib.tensor(values)
@@ -439,7 +454,11 @@ def test_python_numbers():
         assert lib.tensor([[2.5]]).item() == 2.5
         assert type(lib.tensor(True).item()) is bool
         assert type(lib.tensor(3).item()) is int
-        assert (float(lib.tensor(2)), int(lib.tensor(2.7)), bool(lib.tensor([0.0]))) == (2.0, 2, False)
+        assert (float(lib.tensor(2)), int(lib.tensor(2.7)), bool(lib.tensor([0.0]))) == (
+            2.0,
+            2,
+            False,
+        )
         assert [10, 20, 30][lib.tensor(1)] == 20
         assert list(range(lib.tensor(3))) == [0, 1, 2]
         assert operator.index(lib.tensor([2])) == 2
@@ -482,7 +501,12 @@ def test_copy_shares_memory():
     t = leaf()
     c = copy.copy(t)
     assert c is not t
-    assert (c.data_ptr(), c.stride(), c.requires_grad, c.note) == (t.data_ptr(), (1, 3), True, t.note)
+    assert (c.data_ptr(), c.stride(), c.requires_grad, c.note) == (
+        t.data_ptr(),
+        (1, 3),
+        True,
+        t.note,
+    )
     assert type(copy.copy(Tagged([1.0]))) is Tagged
 
 
@@ -516,7 +540,12 @@ def test_pickle(protocol):
         return pickle.loads(pickle.dumps(x, protocol))
 
     t = there_and_back(leaf())
-    assert (t.tolist(), t.stride(), t.requires_grad, t.note) == (leaf().tolist(), (1, 3), True, ["kept"])
+    assert (t.tolist(), t.stride(), t.requires_grad, t.note) == (
+        leaf().tolist(),
+        (1, 3),
+        True,
+        ["kept"],
+    )
     for dtype in DTYPES:
         kind = getattr(weft, dtype)
         assert there_and_back(kind) is kind

@@ -18,13 +18,19 @@ def _tuple(tensors: Any) -> tuple[Any, ...]:
 def _gradients(tensors: tuple[Tensor, ...], given: Any, who: str) -> tuple[Any, ...]:
     grads = (None,) * len(tensors) if given is None else _tuple(given)
     if len(grads) != len(tensors):
-        raise RuntimeError(f"[{who}] expected {len(tensors)} gradients, one for each output, got "
-                           f"{len(grads)}")
+        raise RuntimeError(
+            f"[{who}] expected {len(tensors)} gradients, one for each output, got {len(grads)}"
+        )
     return grads
 
 
-def backward(tensors: _Tensors, grad_tensors: Any = None, retain_graph: bool | None = None,
-             create_graph: bool = False, inputs: _Tensors | None = None) -> None:
+def backward(
+    tensors: _Tensors,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: _Tensors | None = None,
+) -> None:
     """Adds the gradient of the sum of `tensors` to `.grad` of every leaf they were made from.
 
     `grad_tensors`: one per tensor, of its shape; None for scalars.
@@ -37,16 +43,33 @@ def backward(tensors: _Tensors, grad_tensors: Any = None, retain_graph: bool | N
     roots = _tuple(tensors)
     chosen = None if inputs is None else _tuple(inputs)
     if chosen is not None and not chosen:
-        raise RuntimeError("[backward] expected inputs to name at least one tensor, got an empty "
-                           "sequence (`inputs` argument to `backward()` cannot be empty.)")
+        raise RuntimeError(
+            "[backward] expected inputs to name at least one tensor, got an empty "
+            "sequence (`inputs` argument to `backward()` cannot be empty.)"
+        )
     keep = create_graph if retain_graph is None else retain_graph
-    _C._backward(roots, _gradients(roots, grad_tensors, "backward"), bool(keep), bool(create_graph),
-                 chosen, True, True)
+    _C._backward(
+        roots,
+        _gradients(roots, grad_tensors, "backward"),
+        bool(keep),
+        bool(create_graph),
+        chosen,
+        True,
+        True,
+    )
 
 
-def grad(outputs: _Tensors, inputs: _Tensors, grad_outputs: Any = None, retain_graph: bool | None = None,
-         create_graph: bool = False, only_inputs: bool = True, allow_unused: bool | None = None,
-         is_grads_batched: bool = False, materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
+def grad(
+    outputs: _Tensors,
+    inputs: _Tensors,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple; `.grad` stays.
 
     `allow_unused`: inputs the outputs do not depend on give None instead of an error;
@@ -60,19 +83,39 @@ def grad(outputs: _Tensors, inputs: _Tensors, grad_outputs: Any = None, retain_g
 
     roots, wanted = _tuple(outputs), _tuple(inputs)
     if materialize_grads and allow_unused is False:
-        raise ValueError("[grad] expected allow_unused True or unset with materialize_grads, got False")
+        raise ValueError(
+            "[grad] expected allow_unused True or unset with materialize_grads, got False"
+        )
     grads = _gradients(roots, grad_outputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         count = next(g for g in grads if g is not None).shape[0]
-        rows = [grad(roots, wanted, tuple(None if g is None else g[i] for g in grads), True,
-                     create_graph, allow_unused=allow_unused, materialize_grads=materialize_grads)
-                for i in range(count)]
-        return tuple(None if column[0] is None else weft.stack(column)
-                     for column in zip(*rows, strict=True))
-    found = _C._backward(roots, grads, bool(keep), bool(create_graph), wanted,
-                         bool(allow_unused or materialize_grads), False)
+        rows = [
+            grad(
+                roots,
+                wanted,
+                tuple(None if g is None else g[i] for g in grads),
+                True,
+                create_graph,
+                allow_unused=allow_unused,
+                materialize_grads=materialize_grads,
+            )
+            for i in range(count)
+        ]
+        return tuple(
+            None if column[0] is None else weft.stack(column) for column in zip(*rows, strict=True)
+        )
+    found = _C._backward(
+        roots,
+        grads,
+        bool(keep),
+        bool(create_graph),
+        wanted,
+        bool(allow_unused or materialize_grads),
+        False,
+    )
     if materialize_grads:
-        return tuple(weft.zeros_like(x) if g is None else g
-                     for g, x in zip(found, wanted, strict=True))
+        return tuple(
+            weft.zeros_like(x) if g is None else g for g, x in zip(found, wanted, strict=True)
+        )
     return found

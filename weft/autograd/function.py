@@ -26,8 +26,10 @@ class FunctionCtx(_C._Context):
         """Keeps tensors for backward, where `saved_tensors` gives them; None is allowed."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
-                raise TypeError("[save_for_backward] expected tensors or None, got "
-                                f"{type(t).__name__}. Hint: store other values as attributes of ctx")
+                raise TypeError(
+                    "[save_for_backward] expected tensors or None, got "
+                    f"{type(t).__name__}. Hint: store other values as attributes of ctx"
+                )
         self._to_save = tensors
 
     @property
@@ -79,8 +81,10 @@ class Function:
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The computation. Must be overridden."""
-        raise NotImplementedError("[Function] expected forward to be overridden, got none. Hint: you "
-                                  "must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError(
+            "[Function] expected forward to be overridden, got none. Hint: you "
+            "must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -90,9 +94,11 @@ class Function:
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of forward's arguments. Must be overridden to differentiate."""
-        raise NotImplementedError("[Function] expected backward (or vjp) to be overridden, got none. "
-                                  "Hint: you must implement either the backward or vjp method for your "
-                                  "custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "[Function] expected backward (or vjp) to be overridden, got none. "
+            "Hint: you must implement either the backward or vjp method for your "
+            "custom autograd.Function to use it with backward mode AD."
+        )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
@@ -108,9 +114,17 @@ class Function:
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
         backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-        recorded = _C._record_function(ctx, backward, cls.__name__ + "Backward", args, outputs,
-                                       ctx._to_save, ctx._dirty, ctx._constant,
-                                       ctx.materialize_grads)
+        recorded = _C._record_function(
+            ctx,
+            backward,
+            cls.__name__ + "Backward",
+            args,
+            outputs,
+            ctx._to_save,
+            ctx._dirty,
+            ctx._constant,
+            ctx.materialize_grads,
+        )
         return recorded[0] if single else recorded
 
 
@@ -123,9 +137,11 @@ class _Once(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError("[backward] expected a twice differentiable function, got one marked with "
-                           "@once_differentiable (trying to differentiate twice a function that was "
-                           "marked with @once_differentiable)")
+        raise RuntimeError(
+            "[backward] expected a twice differentiable function, got one marked with "
+            "@once_differentiable (trying to differentiate twice a function that was "
+            "marked with @once_differentiable)"
+        )
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
