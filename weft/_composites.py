@@ -16,7 +16,7 @@ __all__ = [
 
 
 def _letters(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]:
-    """Subscripts of every operand and of the result; '...' becomes capital letters' neighbours."""
+    """Subscripts of every operand and of the result; each dimension of '...' gets a letter."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):

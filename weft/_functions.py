@@ -159,7 +159,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     tensor([[1],
             [3]])
     """
-    found = _C.ops.nonzero(input.reshape(1) if as_tuple and input.dim() == 0 else input)
+    scalar = as_tuple and isinstance(input, Tensor) and input.dim() == 0
+    found = _C.ops.nonzero(input.reshape(1) if scalar else input)
     return found.unbind(1) if as_tuple else found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
-from weft import _C
+from weft import _C, _composites
 from weft._C import Size, Tensor, dtype
 
 _Methods: dict[str, Any] = {}
@@ -477,6 +477,13 @@ def new_empty_strided(
         device=device,
         requires_grad=requires_grad,
     )
+
+
+# ---- functions made of operators that are methods too
+
+for _name in _composites.__all__:
+    if _name != "einsum":
+        _Methods[_name] = getattr(_composites, _name)
 
 
 # ---- properties

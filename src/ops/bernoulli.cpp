@@ -167,7 +167,8 @@ void register_bernoulli(Table& t) {
     t.add("bernoulli(Tensor self) -> Tensor").shape(bernoulli_shape)
         .kernel([](Call& c) { bernoulli_each(c, c.in[0]); }).random().grad(0, 0, no_influence)
         .doc("1 with the probability given by each element, else 0.\n\n"
-             ">>> weft.bernoulli(weft.ones(2))\ntensor([1., 1.])");
+             ">>> weft.bernoulli(weft.ones(2))\ntensor([1., 1.])")
+        .samples({"f(T(3, 4, lo=0, hi=1))"});
     t.add("bernoulli.p(Tensor self, float p=0.5) -> Tensor")
         .shape(bernoulli_shape)
         .kernel(bernoulli_p_kernel)
@@ -176,7 +177,8 @@ void register_bernoulli(Table& t) {
         .inplace()
         .node_name("BernoulliBackward2")
         .grad(0, 0, no_influence)
-        .doc("1 with probability p, else 0, shaped as self.");
+        .doc("1 with probability p, else 0, shaped as self.")
+        .samples({"f(T(3, 4), 0.3)"});
     t.add("bernoulli.tensor(Tensor self, Tensor p) -> Tensor")
         .shape(bernoulli_tensor_shape)
         .kernel([](Call& c) { bernoulli_each(c, c.in[1]); })
@@ -195,17 +197,20 @@ void register_bernoulli(Table& t) {
         .doc("In training each element is 0 with probability p and divided by 1 - p otherwise; "
              "else the input "
              "itself. Srivastava et al. 2014.\n\n>>> weft.dropout(weft.ones(2), 0.0, "
-             "True)\ntensor([1., 1.])");
+             "True)\ntensor([1., 1.])")
+        .samples({"f(T(3, 4), 0.5, True)", "f(T(3, 4), 0.5, False)", "f(T(5), 1.0, True)"});
     t.add("feature_dropout(Tensor input, float p, bool train) -> Tensor")
         .body(feature_dropout_body)
         .random()
         .function_only()
-        .doc("dropout of whole channels: one decision for each [n, c].");
+        .doc("dropout of whole channels: one decision for each [n, c].")
+        .samples({"f(T(2, 3, 4), 0.5, True)"});
     t.add("alpha_dropout(Tensor input, float p, bool train) -> Tensor")
         .body(alpha_dropout_body)
         .random()
         .function_only()
-        .doc("dropout that keeps mean and variance of SELU's outputs. Klambauer et al. 2017.");
+        .doc("dropout that keeps mean and variance of SELU's outputs. Klambauer et al. 2017.")
+        .samples({"f(T(3, 4), 0.5, True)"});
     t.add("_dropout_noise(Tensor self, float p, int[]? size=None) -> Tensor")
         .shape(dropout_noise_shape)
         .kernel(dropout_noise_kernel)
@@ -217,7 +222,8 @@ void register_bernoulli(Table& t) {
         .kernel(multinomial_kernel)
         .random()
         .doc("Indices drawn with the weights of each row: [..., num_samples] int64.\n\n"
-             ">>> weft.multinomial(weft.tensor([0., 1.]), 1)\ntensor([1])");
+             ">>> weft.multinomial(weft.tensor([0., 1.]), 1)\ntensor([1])")
+        .samples({"f(T(6, lo=0.1), 3)", "f(T(2, 4, lo=0.1), 5, True)"});
 }
 
 }  // namespace weft

@@ -184,7 +184,8 @@ void register_like(Table& t) {
         .shape(like_shape<0>)
         .kernel(no_kernel)
         .factory()
-        .doc("Uninitialised memory, shaped and ordered as self.");
+        .doc("Uninitialised memory, shaped and ordered as self.")
+        .samples({"f(T(2, 3))"});
     t.add("zeros_like(Tensor self, *, dtype? dtype=None) -> Tensor")
         .shape(like_shape<0>)
         .kernel(zeros_kernel)
@@ -213,7 +214,8 @@ void register_create(Table& t) {
         .shape(sized_shape<1>)
         .kernel(no_kernel)
         .factory()
-        .doc("Uninitialised memory of that size.");
+        .doc("Uninitialised memory of that size.")
+        .samples({"f(2, 3)"});
     t.add("zeros(int[] size, *, dtype? dtype=None) -> Tensor")
         .shape(sized_shape<1>)
         .kernel(zeros_kernel)

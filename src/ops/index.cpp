@@ -328,7 +328,7 @@ void register_index(Table& t) {
         .inplace()
         .joint_grad(save_from(2), index_put_gradient)
         .samples(
-            {"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])", "f(T(4, 3), T(), [None, I(2)], True)"});
+            {"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])", "f(T(4, 3), T(), [None, I(2, high=3)], True)"});
     register_along(t);
 }
 

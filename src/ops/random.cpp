@@ -156,7 +156,8 @@ void register_normal(Table& t) {
         .kernel([](Call& c) { normal_of(c, c.in[0], 0, c.in[1], 0); })
         .node_name("NormalBackward3").grad(0, 0, no_influence).grad(1, 0, no_influence)
         .doc("Normal numbers; mean and std are tensors or numbers (then with the size).\n\n"
-             ">>> weft.normal(weft.ones(2), weft.zeros(2))\ntensor([1., 1.])");
+             ">>> weft.normal(weft.ones(2), weft.zeros(2))\ntensor([1., 1.])")
+        .samples({"f(T(3, 4), T(4, lo=0.5))"});
     t.add("normal.mean(Tensor mean, float std=1) -> Tensor")
         .function_only()
         .random()
@@ -164,42 +165,54 @@ void register_normal(Table& t) {
         .kernel([](Call& c) { normal_of(c, c.in[0], 0, Tensor(), c.attr(0).as_double()); })
         .node_name("NormalBackward1")
         .grad(0, 0, no_influence)
-        .doc("Normal numbers around each mean.");
+        .doc("Normal numbers around each mean.")
+        .samples({"f(T(20), 2.0)"});
     t.add("normal.std(float mean, Tensor std) -> Tensor").function_only().random()
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
         .kernel([](Call& c) { normal_of(c, Tensor(), c.attr(0).as_double(), c.in[0], 0); })
-        .node_name("NormalBackward2").grad(0, 0, no_influence).doc("Normal numbers of each std.");
+        .node_name("NormalBackward2").grad(0, 0, no_influence).doc("Normal numbers of each std.")
+        .samples({"f(1.5, T(3, lo=0.5))"});
     draw_op(t, "normal.sized(float mean, float std, int[] size, *, dtype? dtype=None) -> Tensor",
             real_shape<2, 3>, normal_sized_kernel)
-        .doc("Normal numbers of that size.");
+        .doc("Normal numbers of that size.")
+        .samples({"f(1.5, 0.5, (3, 4))"});
 }
 
 }  // namespace
 
 void register_random(Table& t) {
     draw_op(t, "rand(int[] size, *, dtype? dtype=None) -> Tensor", real_shape<0, 1>, rand_kernel)
-        .out_form().doc("Uniform numbers from [0, 1).");
+        .out_form().doc("Uniform numbers from [0, 1).")
+        .samples({"f(3, 4)", "f((20,))", "f(0, 3)"});
     draw_op(t, "randn(int[] size, *, dtype? dtype=None) -> Tensor", real_shape<0, 1>, randn_kernel)
-        .out_form().doc("Standard normal numbers.");
+        .out_form().doc("Standard normal numbers.")
+        .samples({"f(3, 4)", "f((20,))", "f(5, dtype=weft.float64)"});
     draw_op(t, "randint(int high, int[] size, *, dtype? dtype=None) -> Tensor", int_shape<1, 2>,
             below_kernel)
-        .out_form().doc("Integers from [low, high); low is 0 if it is not given.");
+        .out_form().doc("Integers from [low, high); low is 0 if it is not given.")
+        .samples({"f(10, (3, 4))", "f(10, (2,), dtype=weft.float32)"});
     draw_op(t, "randint.low(int low, int high, int[] size, *, dtype? dtype=None) -> Tensor",
             int_shape<2, 3>, between_kernel)
-        .out_form().doc("Integers from [low, high).");
+        .out_form().doc("Integers from [low, high).")
+        .samples({"f(-3, 10, (3, 4))", "f(0, 2**40, (5,))"});
     draw_op(t, "randperm(int n, *, dtype? dtype=None) -> Tensor", randperm_shape, randperm_kernel)
-        .out_form().doc("0 to n - 1 in random order.");
+        .out_form().doc("0 to n - 1 in random order.")
+        .samples({"f(10)", "f(0)"});
     draw_op(t, "rand_like(Tensor self, *, dtype? dtype=None) -> Tensor", like_shape<0>, rand_kernel)
-        .doc("Uniform numbers from [0, 1), shaped as self.");
+        .doc("Uniform numbers from [0, 1), shaped as self.")
+        .samples({"f(T(3, 4))"});
     draw_op(t, "randn_like(Tensor self, *, dtype? dtype=None) -> Tensor", like_shape<0>,
             randn_like_kernel)
-        .doc("Standard normal numbers, shaped as self.");
+        .doc("Standard normal numbers, shaped as self.")
+        .samples({"f(T(3, 4))", "f(T(20))"});
     draw_op(t, "randint_like(Tensor self, int high, *, dtype? dtype=None) -> Tensor", like_shape<1>,
             below_kernel)
-        .doc("Integers from [low, high) in self's dtype, shaped as self.");
+        .doc("Integers from [low, high) in self's dtype, shaped as self.")
+        .samples({"f(T(3, 4), 10)"});
     draw_op(t, "randint_like.low(Tensor self, int low, int high, *, dtype? dtype=None) -> Tensor",
             like_shape<2>, between_kernel)
-        .doc("Integers from [low, high), shaped as self.");
+        .doc("Integers from [low, high), shaped as self.")
+        .samples({"f(T(3, 4), -5, 10)"});
     register_normal(t);
 }
 

@@ -233,7 +233,7 @@ void register_sizes(Table& t) {
     view_op(t, "view(Tensor self, int[] size) -> Tensor", view_shape, back_to_input)
         .doc(
             "The same elements under another shape, one size may be -1. Raises RuntimeError if the "
-            "memory cannot be read so.\n\n>>> weft.arange(6).view(2, -1).shape\nweft.Size([2, 3])")
+            "memory cannot be read so.\n\n>>> weft.arange(6).view(2, -1).shape\ntorch.Size([2, 3])")
         .method_only()
         .samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(4), (2, 1, 2))", "f(T(), (1, 1))",
                   "f(T(0, 3), (3, 0))"});
@@ -244,22 +244,22 @@ void register_sizes(Table& t) {
         .body(reshape_body)
         .doc("The same elements under another shape: a view where the memory allows it, else a "
              "copy.\n\n"
-             ">>> weft.arange(6).reshape(3, 2).shape\nweft.Size([3, 2])")
+             ">>> weft.arange(6).reshape(3, 2).shape\ntorch.Size([3, 2])")
         .samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(), (1,))", "f(T(0, 3), (0,))"});
     t.add("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor")
         .body(flatten_body)
         .doc("Dimensions start_dim to end_dim as one.\n\n>>> weft.zeros(2, 3, 4).flatten(1).shape\n"
-             "weft.Size([2, 12])")
+             "torch.Size([2, 12])")
         .samples(
             {"f(T(2, 3))", "f(T(2, 3, 4), 1)", "f(T(2, 3, 4), 0, -2)", "f(T())", "f(T(0, 3))"});
     t.add("unflatten(Tensor self, int dim, int[] sizes) -> Tensor").body(unflatten_body)
         .doc("One dimension as several, one size may be -1.\n\n"
-             ">>> weft.zeros(2, 6).unflatten(1, (2, -1)).shape\nweft.Size([2, 2, 3])")
+             ">>> weft.zeros(2, 6).unflatten(1, (2, -1)).shape\ntorch.Size([2, 2, 3])")
         .samples({"f(T(2, 6), 1, (2, 3))", "f(T(4, 3), 0, (2, -1))", "f(T(2, 6), -1, (-1, 2))"});
     t.add("ravel(Tensor self) -> Tensor")
         .body([](Call& c) { c.set(view(contiguous(c.in[0]), Dims{c.in[0].numel()})); })
         .doc("All elements in one dimension; a view where the memory allows it.\n\n"
-             ">>> weft.zeros(2, 3).ravel().shape\nweft.Size([6])")
+             ">>> weft.zeros(2, 3).ravel().shape\ntorch.Size([6])")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("view_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(view(c.in[0], Dims(c.in[1].shape()))); })
@@ -273,7 +273,7 @@ void register_sizes(Table& t) {
         t, "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
         [](Call& c) { expand_to(c, c.attr(0).as_ints()); }, [](const Grad& g) { return g.grad(); })
         .doc("Repeats dimensions of size 1 without copying; -1 keeps a size.\n\n"
-             ">>> weft.zeros(3, 1).expand(2, -1, 4).shape\nweft.Size([2, 3, 4])")
+             ">>> weft.zeros(3, 1).expand(2, -1, 4).shape\ntorch.Size([2, 3, 4])")
         .method_only()
         .samples(
             {"f(T(3, 1), (3, 4))", "f(T(3), (2, -1))", "f(T(), (2, 2))", "f(T(1, 3), (0, 3))"});
@@ -291,26 +291,26 @@ void register_order(Table& t) {
     view_op(t, "transpose(Tensor self, int dim0, int dim1) -> Tensor", transpose_shape,
             [](const Grad& g) { return transpose(g.grad(), g.attr(0), g.attr(1)); })
         .doc("Two dimensions exchanged.\n\n>>> weft.zeros(2, 3, 4).transpose(0, 2).shape\n"
-             "weft.Size([4, 3, 2])")
+             "torch.Size([4, 3, 2])")
         .alias("swapaxes").alias("swapdims")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3, 4), -1, 0)", "f(T(3), 0, 0)", "f(T(0, 3), 0, 1)"});
     view_op(t, "t(Tensor self) -> Tensor", t_shape, [](const Grad& g) { return t_op(g.grad()); })
         .doc("The transpose of a matrix; tensors of fewer dimensions stay as they are.\n\n"
-             ">>> weft.zeros(2, 3).t().shape\nweft.Size([3, 2])")
+             ">>> weft.zeros(2, 3).t().shape\ntorch.Size([3, 2])")
         .node_name("TBackward0").samples({"f(T(2, 3))", "f(T(3))", "f(T())"});
     view_op(t, "permute(Tensor self, int[] dims) -> Tensor", permute_shape, permute_gradient)
         .doc("The dimensions in another order.\n\n>>> weft.zeros(2, 3, 4).permute(2, 0, 1).shape\n"
-             "weft.Size([4, 2, 3])")
+             "torch.Size([4, 2, 3])")
         .samples({"f(T(2, 3, 4), (2, 0, 1))", "f(T(2, 3), (-1, 0))", "f(T(), ())",
                   "f(T(0, 3), (1, 0))"});
     t.add("movedim(Tensor self, int[] source, int[] destination) -> Tensor").body(movedim_body)
         .doc("Moves dimensions to other places, the rest keeps its order.\n\n"
-             ">>> weft.zeros(2, 3, 4).movedim(0, -1).shape\nweft.Size([3, 4, 2])")
+             ">>> weft.zeros(2, 3, 4).movedim(0, -1).shape\ntorch.Size([3, 4, 2])")
         .alias("moveaxis").samples({"f(T(2, 3, 4), 0, 2)", "f(T(2, 3, 4), (0, 1), (-1, 0))"});
     view_op(t, "squeeze(Tensor self) -> Tensor", [](Call& c) { squeeze_where(c, ~uint64_t{0}); },
             back_to_input)
         .doc("Without the dimensions of size 1, or without `dim` if its size is 1.\n\n"
-             ">>> weft.zeros(1, 3, 1).squeeze().shape\nweft.Size([3])")
+             ">>> weft.zeros(1, 3, 1).squeeze().shape\ntorch.Size([3])")
         .samples({"f(T(1, 3, 1))", "f(T(2, 3))", "f(T())", "f(T(1, 0))"});
     view_op(
         t, "squeeze.dim(Tensor self, int dim) -> Tensor",
@@ -327,7 +327,7 @@ void register_order(Table& t) {
     view_op(t, "unsqueeze(Tensor self, int dim) -> Tensor", unsqueeze_shape,
             [](const Grad& g) { return squeeze_dim(g.grad(), g.attr(0)); })
         .doc("With a new dimension of size 1 at `dim`.\n\n>>> weft.zeros(3).unsqueeze(0).shape\n"
-             "weft.Size([1, 3])")
+             "torch.Size([1, 3])")
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), -1)", "f(T(), 0)", "f(T(0, 3), 1)"});
 }
 

@@ -75,12 +75,12 @@ bool Arguments::set_input(const Op& op, const Param& p, PyObject* value) {
     return false;
 }
 
-/// An operand beyond 64 bits is an OverflowError in PyTorch, unlike a size or index.
-static int64_t to_scalar_int(PyObject* value, const char* who) {
+/// PyTorch raises another type for ints beyond 64 bits by what they are: an operand, a list's item.
+static int64_t to_int_or(ErrorKind kind, PyObject* value, const char* who) {
     try {
         return to_int(value, who);
     } catch (const Error& e) {
-        throw Error(ErrorKind::Overflow, e.what());
+        throw Error(kind, e.what());
     }
 }
 
@@ -118,7 +118,8 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             return true;
         case Param::Kind::Scalar:
             if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
-            else if (is_int(value)) attr(op, p.slot) = to_scalar_int(value, op.public_name.c_str());
+            else if (is_int(value)) attr(op, p.slot) = 
+                    to_int_or(ErrorKind::Overflow, value, op.public_name.c_str());
             else if (is_number(value)) attr(op, p.slot) = to_double(value, op.public_name.c_str());
             else return false;
             return true;
@@ -168,7 +169,7 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
             Dims dims;
             for (Py_ssize_t j = i; j < count; ++j) {
                 if (!is_int(args[j])) return refuse(text(p.name, " must be ints"));
-                dims.push_back(to_int(args[j], op.public_name.c_str()));
+                dims.push_back(to_int_or(ErrorKind::Type, args[j], op.public_name.c_str()));
             }
             attr(op, p.slot) = Value(dims);
             given |= uint64_t{1} << i;

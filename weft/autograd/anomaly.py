@@ -42,7 +42,7 @@ class detect_anomaly:
     >>> with weft.autograd.detect_anomaly():
     ...     x.sqrt().backward()
     Traceback (most recent call last):
-    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.
+    RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output...
     """
 
     def __init__(self, check_nan: bool = True) -> None:

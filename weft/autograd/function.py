@@ -125,6 +125,8 @@ class Function:
             ctx._constant,
             ctx.materialize_grads,
         )
+        if recorded is not outputs:  # the node keeps what backward needs; ctx would make a cycle
+            ctx._to_save = ctx._dirty = ctx._constant = ()
         return recorded[0] if single else recorded
 
 

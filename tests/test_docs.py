@@ -1,0 +1,55 @@
+"""Every example in the docstrings of the package runs and prints what it says."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import weft
+
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def modules():
+    """The package and every Python module below it."""
+    yield "weft"
+    for module in pkgutil.walk_packages(weft.__path__, "weft."):
+        if not module.name.startswith("weft._C"):
+            yield module.name
+
+
+def examples():
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    for name in modules():
+        module = importlib.import_module(name)
+        for test in finder.find(module, name, extraglobs={"weft": weft}):
+            if test.examples:
+                yield pytest.param(test, id=test.name)
+
+
+def test_every_module_says_what_it_is():
+    for name in modules():
+        assert inspect.getdoc(importlib.import_module(name)), name
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("test", list(examples()))
+def test_the_example_runs(test):
+    report: list[str] = []
+    weft.manual_seed(0)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
+    runner.run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+@pytest.mark.parametrize("record", [pytest.param(r, id=r["name"]) for r in weft._C._records()])
+def test_the_example_of_the_op_runs(record):
+    assert record["doc"].strip()
+    names = {"weft": weft}
+    test = doctest.DocTestParser().get_doctest(record["doc"], names, record["name"], None, None)
+    report: list[str] = []
+    weft.manual_seed(0)
+    doctest.DocTestRunner(verbose=False).run(test, out=report.append)
+    assert not report, "".join(report)
