@@ -82,8 +82,7 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
 }
 
 void AccumulateGrad::run(Work& work) {
-    if (!work.grads[0].defined()) return;
-    accumulate_grad(leaf_, std::move(work.grads[0]));
+    if (work.grads[0].defined()) accumulate_grad(leaf_, std::move(work.grads[0]));
     GradMeta* m = meta_or_null(leaf_);
     if (!m || m->after_accumulate.empty()) return;
     Hooks hooks = m->after_accumulate;  // a hook may remove itself

@@ -10,6 +10,7 @@ public:
     ~AccumulateGrad();
     std::string name() const override { return "AccumulateGrad"; }
     void run(Work& work) override;
+    bool runs_without_gradient() const override { return true; }  // for the hooks behind it
     Hooks* leaf_hooks() override;
     const Tensor& variable() const { return leaf_; }
 

@@ -191,7 +191,6 @@ void call_tensor_hooks(const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks,
                        std::vector<Tensor>& grads) {
     auto copy = hooks;  // a hook may remove itself
     for (auto& [k, hook] : copy) {
-        if (!grads[k].defined()) continue;
         std::vector<Tensor> one{grads[k]};
         hook->call(one, nullptr);
         grads[k] = std::move(one[0]);
@@ -208,8 +207,9 @@ void Pass::run_task(NodeTask& task) {
     Node& node = *task.node;
     grads_.resize(node.output_count());
     for (int k = 0; k < node.output_count(); ++k) grads_[k] = task.buffer(k).take();
-    NodeHooks* hooks = node.hooks_or_null();
-    if (Hooks* leaf = node.leaf_hooks(); leaf && grads_[0].defined()) {
+    bool wanted = targets_.empty() || task.needed || !task.captures.empty();
+    NodeHooks* hooks = wanted ? node.hooks_or_null() : nullptr;
+    if (Hooks* leaf = wanted ? node.leaf_hooks() : nullptr) {
         Hooks copy = *leaf;
         for (auto& hook : copy) hook->call(grads_, nullptr);
     }
@@ -244,7 +244,8 @@ void Pass::run_node(NodeTask& task, Node::Work& work) {
     NodeHooks* hooks = node.hooks_or_null();
     if (hooks)
         for (auto& hook : Hooks(hooks->before)) hook->call(grads_, nullptr);
-    if (!any_defined(grads_)) return;
+    bool runs = any_defined(grads_) || node.runs_without_gradient();
+    if (!runs && !hooks) return;
     if (!targets_.empty()) {
         skip_.assign(node.edge_count(), false);
         for (int i = 0; i < node.edge_count(); ++i)
@@ -257,7 +258,7 @@ void Pass::run_node(NodeTask& task, Node::Work& work) {
     work.may_defer_products = !options_.create_graph && !inspect_results && !(hooks && !hooks->after.empty());
     std::vector<Tensor> incoming;
     if (hooks && !hooks->after.empty()) incoming = grads_;
-    {
+    if (runs) {
         anomaly::Running running(node);
         node.run(work);
     }
@@ -282,7 +283,9 @@ Tensor Pass::validated(const Node& from, const Edge& to, Tensor t, int i) const 
             fail(ErrorKind::Runtime, from.name(),
                  text(i < 0 ? std::string("a gradient") : text("gradient ", i), " of shape ",
                       to_string(want.shape())),
-                 to_string(t.shape()));
+                 text(to_string(t.shape()), " (the function returned an invalid gradient at index ", i,
+                      " - got ", to_string(t.shape()), " but expected shape compatible with ",
+                      to_string(want.shape()), ")"));
         t = ops::sum_to(t, want.shape());
     }
     if (t.dtype() != want.dtype()) t = ops::to(t, want.dtype());

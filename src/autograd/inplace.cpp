@@ -64,39 +64,6 @@ private:
     Ref<Node> written_;
 };
 
-[[noreturn]] void refuse(const Call& c, std::string_view what, std::string_view hint) {
-    fail(ErrorKind::Runtime, text(c.name(), c.in_place ? "_" : ""),
-         "a tensor that may be written in place", what, hint);
-}
-
-void check_may_write(const Call& c, bool recorded) {
-    const Tensor& dest = c.dest;
-    bool wanted = requires_grad(dest);
-    if (!c.in_place && (recorded || wanted))
-        refuse(c, "out= with tensors that require grad (functions with out=... arguments don't support "
-                  "automatic differentiation)",
-               "use the result instead of out=");
-    GradMeta* m = meta_or_null(dest);
-    bool view = m && m->base.defined();
-    if (wanted && is_leaf(dest) && !view)
-        refuse(c, "a leaf Variable that requires grad (it is being used in an in-place operation)",
-               "write under no_grad(), or write a clone()");
-    if (!view) return;
-    if (m->view_kind == ViewKind::Unrecorded && (wanted || recorded))
-        refuse(c, "a view made outside the graph (A view was created in no_grad mode and is being "
-                  "modified inplace with grad mode enabled)",
-               "make the view and the write both under no_grad(), or both outside");
-    if (requires_grad(m->base) && is_leaf(m->base))
-        refuse(c, "a view of a leaf Variable that requires grad (it is being used in an in-place "
-                  "operation)",
-               "write under no_grad(), or write a clone()");
-    if (m->view_kind == ViewKind::OneOfSeveral && (wanted || recorded))
-        refuse(c, "one of several views made by one call (This view is the output of a function that "
-                  "returns multiple views. Such functions do not allow the output views to be modified "
-                  "inplace)",
-               "clone() it, or write into the base");
-}
-
 /// `t` as it is now: its place in the graph, and its values if they are about to be written.
 Tensor as_it_was(const Tensor& t, bool values) {
     Tensor out;
@@ -115,6 +82,37 @@ Tensor as_it_was(const Tensor& t, bool values) {
 
 }  // namespace
 
+void check_write(const std::string& who, const Tensor& t, bool recorded) {
+    auto refuse = [&](const char* what, const char* hint) {
+        fail(ErrorKind::Runtime, who, "a tensor that may be written in place", what, hint);
+    };
+    bool wanted = requires_grad(t);
+    GradMeta* m = meta_or_null(t);
+    if (!m || !m->base.defined()) {
+        if (wanted && is_leaf(t))
+            refuse("a leaf Variable that requires grad (it is being used in an in-place operation)",
+                   "write under no_grad(), or write a clone()");
+        return;
+    }
+    if (m->view_kind == ViewKind::Unrecorded && (wanted || recorded))
+        refuse("a view made outside the graph (A view was created in no_grad mode and is being modified "
+               "inplace with grad mode enabled)",
+               "make the view and the write both under no_grad(), or both outside");
+    if (m->view_kind == ViewKind::OneOfSeveral && (wanted || recorded))
+        refuse("one of several views made by one call (This view is the output of a function that "
+               "returns multiple views. Such functions do not allow the output views to be modified "
+               "inplace)",
+               "clone() it, or write into the base");
+    if (m->view_kind == ViewKind::FromFunction && (wanted || recorded))
+        refuse("a view that a custom Function returned (This view was created inside a custom Function "
+               "(or because an input was returned as-is) and the autograd logic to handle view+inplace "
+               "would override the custom backward associated with the custom Function)",
+               "clone() the output of the Function");
+    if (requires_grad(m->base) && is_leaf(m->base))
+        refuse("a view of a leaf Variable that requires grad (it is being used in an in-place operation)",
+               "write under no_grad(), or write a clone()");
+}
+
 std::vector<Tensor> before_write(Call& c) {
     const Tensor& dest = c.dest;
     if (!(mode & kGradMode)) return {};
@@ -125,7 +123,12 @@ std::vector<Tensor> before_write(Call& c) {
             recorded = true;
             saves |= c.op->saves_for(i);
         }
-    check_may_write(c, recorded);
+    if (!c.in_place && (recorded || requires_grad(dest)))
+        fail(ErrorKind::Runtime, c.name(), "a tensor that may be written in place",
+             "out= with tensors that require grad (functions with out=... arguments don't support "
+             "automatic differentiation)",
+             "use the result instead of out=");
+    check_write(text(c.name(), c.in_place ? "_" : ""), dest, recorded);
     if (!recorded) return {};
     WEFT_EXPECT(!dest.has(kInference), Runtime, c.name(),
                 "a normal tensor for an in-place write that needs a gradient",
@@ -143,9 +146,12 @@ void after_write(Call& c, const std::vector<Tensor>& before) {
     if (dest.storage()->watched && !dest.has(kSilent)) note_write(*dest.storage());
     if (before.empty()) return;
     Ref<Node> node = OpNode::make(c, before.data());
-    if (!node) return;
+    if (node) tie_write(dest, node, 0);
+}
+
+void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
     GradMeta* m = meta_or_null(dest);
-    if (!m || !m->base.defined()) return set_history(dest, node, 0);
+    if (!m || !m->base.defined()) return set_history(dest, node, k);
     Tensor base = m->base;
     Ref<Node> slices(new CopySlices(base, dest, node));
     slices->site = Site::here();
@@ -167,7 +173,7 @@ void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, ui
 void refresh_view(const Tensor& view, GradMeta& m) {
     if (m.base_version == view.version()) return;
     m.base_version = view.version();
-    if (!requires_grad(m.base) || m.view_kind == ViewKind::Unrecorded) return;
+    if (!requires_grad(m.base) || m.view_kind >= ViewKind::Unrecorded) return;
     ModeGuard grad(kGradMode, 0);
     Tensor again = ops::as_strided(m.base, Dims(view.shape()), Dims(view.strides()), view.offset());
     set_producer(m, grad_fn(again), 0);

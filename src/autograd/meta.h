@@ -21,6 +21,7 @@ enum class ViewKind : uint8_t {
     Plain,         ///< may
     OneOfSeveral,  ///< made with others by one call: must not
     Unrecorded,    ///< made while nothing was recorded (no_grad): must not; has no node
+    FromFunction,  ///< made by a custom function, whose gradient is not known by parts: must not
 };
 
 struct GradMeta final : Slot {
@@ -75,6 +76,11 @@ void detach_in_place(const Tensor& t);
 /// In-place writes and views: what the door's hooks do (inplace.cpp).
 std::vector<Tensor> before_write(Call& c);
 void after_write(Call& c, const std::vector<Tensor>& before);
+/// Throws Runtime if `t` must not be written in place; `recorded`: the write is part of the graph.
+void check_write(const std::string& who, const Tensor& t, bool recorded);
+/// Makes `node`, which wrote `dest` as its output `k`, part of the graph: its producer, or if it is a
+/// view, part of its base's (Note [Views]).
+void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k);
 /// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind);
 /// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).

@@ -62,6 +62,7 @@ struct NodeHooks {
     std::vector<std::pair<uint32_t, Ref<Hook>>> on_tensor;  ///< by output, in order of registration
     std::vector<std::pair<uint32_t, Ref<Hook>>> retain;     ///< retain_grad: after those
     Hooks before, after;
+    Ref<Hook> metadata;  ///< the binding's: notes that live as long as the node
     std::shared_ptr<const Trace> trace;  ///< in anomaly mode: the stack that made it (anomaly.h)
 };
 
@@ -74,6 +75,8 @@ public:
     /// Undefined ones are zero.
     struct Work;
     virtual void run(Work& work) = 0;
+    /// Whether it runs even where no gradient arrived at any output.
+    virtual bool runs_without_gradient() const { return false; }
     /// Drops what was saved; a later run raises.
     virtual void release_saved() {}
     /// Hooks that belong to the tensor, not to the node (leaves).

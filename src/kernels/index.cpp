@@ -339,7 +339,7 @@ struct NonzeroLine {
 
 template <class T>
 void nonzero(const T* x, Sizes shape, int64_t* out, int64_t count) {
-    if (shape.empty()) return;
+    if (shape.empty() || count == 0) return;
     const int64_t *end = out + count * static_cast<int64_t>(shape.size()), last = shape.back();
     auto write = IsaVersions<NonzeroLine<T>, const T*, int64_t, const int64_t*, size_t, int64_t**,
                              const int64_t*>::pick();

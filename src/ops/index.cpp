@@ -327,8 +327,8 @@ void register_index(Table& t) {
         .internal()
         .inplace()
         .joint_grad(save_from(2), index_put_gradient)
-        .samples(
-            {"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])", "f(T(4, 3), T(), [None, I(2, high=3)], True)"});
+        .samples({"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])",
+                  "f(T(4, 3), T(), [None, I(2, high=3)], True)"});
     register_along(t);
 }
 

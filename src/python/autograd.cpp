@@ -82,6 +82,7 @@ PyObject* py_register_hook(PyObject*, PyObject* const* args, Py_ssize_t) {
         Ref<Hook> hook(new PyHook(args[1], HookStyle::Gradient));
         add_tensor_hook(t, hook);
         if (GradMeta* m = meta_or_null(t)) purge(m->hooks);
+        track_cycles(args[0]);
         return hook_handle(hook);
     });
 }
@@ -95,6 +96,7 @@ PyObject* py_register_after_accumulate(PyObject*, PyObject* const* args, Py_ssiz
         Ref<Hook> hook(new PyHook(args[1], HookStyle::Plain));
         purge(meta(t).after_accumulate);
         meta(t).after_accumulate.push_back(hook);
+        track_cycles(args[0]);
         return hook_handle(hook);
     });
 }

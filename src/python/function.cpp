@@ -1,12 +1,10 @@
 /// Nodes whose backward is the user's Python: what weft/autograd/function.py builds on.
 ///
 /// A context (the `ctx` of forward and backward) is a Python object; the node owns it, and it knows
-/// the node without owning it, so neither keeps the other alive.
+/// the node without owning it. What `tensor.grad_fn` shows is a wrapper of the node as for any other
+/// (node.cpp), which passes attributes on to the context: to a user the two look like one.
 #include "python/function.h"
 
-#include <algorithm>
-
-#include "autograd/saved.h"
 #include "ops/functions.h"
 #include "python/hooks.h"
 
@@ -25,66 +23,54 @@ PyTypeObject context_type = blank_type();
 
 }  // namespace
 
-FunctionNode::FunctionNode(PyObject* context, PyObject* backward, std::string name, bool materialize)
+FunctionNode::FunctionNode(PyObject* context, PyObject* backward, std::string name,
+                           std::vector<bool> takes_gradient)
     : context_(Object::borrow(context)), backward_(Object::borrow(backward)), name_(std::move(name)),
-      materialize_(materialize) {
+      takes_gradient_(std::move(takes_gradient)) {
     as_context(context)->node = this;
 }
 
-FunctionNode::~FunctionNode() {
-    if (context_) as_context(context_.get())->node = nullptr;
-}
+FunctionNode::~FunctionNode() { as_context(context_.get())->node = nullptr; }
 
-void FunctionNode::save(const std::vector<Tensor>& tensors, const std::vector<Tensor>& outputs) {
-    for (const Tensor& t : tensors) {
-        int k = -1;
-        for (size_t i = 0; i < outputs.size(); ++i)
-            if (t.defined() && outputs[i].defined() && t.same(outputs[i])) k = static_cast<int>(i);
-        saved_.emplace_back(t, k >= 0);
-        output_of_.push_back(k);
+/// (ctx, one gradient per output): None for what is no tensor.
+Object FunctionNode::arguments(const std::vector<Tensor>& grads) const {
+    Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(grads.size()) + 1));
+    PyTuple_SET_ITEM(out.get(), 0, Object(context_).release());
+    for (size_t k = 0; k < grads.size(); ++k) {
+        Tensor g = grads[k];
+        if (!g.defined() && materialize && output_is_tensor[k])
+            g = ops::zeros(result(static_cast<int>(k)).shape(), result(static_cast<int>(k)).dtype());
+        PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(k) + 1, checked(wrap(std::move(g))));
     }
-}
-
-std::vector<Tensor> FunctionNode::saved() {
-    if (released_) fail_released(*this);
-    std::vector<Tensor> out;
-    for (size_t i = 0; i < saved_.size(); ++i) out.push_back(saved_[i].unpack(this, output_of_[i]));
     return out;
 }
 
-void FunctionNode::release_saved() {
-    if (saved_.empty()) return;
-    saved_.clear();
-    released_ = true;
-}
-
 void FunctionNode::run(Work& work) {
-    std::vector<Tensor> grads = work.grads;
-    if (materialize_)
-        for (size_t k = 0; k < grads.size(); ++k)
-            if (!grads[k].defined()) grads[k] = ops::zeros(result(k).shape(), result(k).dtype());
-    Object arguments = Object::take(PyTuple_New(static_cast<Py_ssize_t>(grads.size()) + 1));
-    PyTuple_SET_ITEM(arguments.get(), 0, Object(context_).release());
-    for (size_t k = 0; k < grads.size(); ++k)
-        PyTuple_SET_ITEM(arguments.get(), static_cast<Py_ssize_t>(k) + 1, checked(wrap(grads[k])));
-    Object given = Object::take(PyObject_Call(backward_.get(), arguments.get(), nullptr));
+    Ref<Node> keep(this);  // the user's code may drop the graph
+    Object given = Object::take(PyObject_Call(backward_.get(), arguments(work.grads).get(), nullptr));
     if (!PyTuple_Check(given.get())) given = Object::take(PyTuple_Pack(1, given.get()));
     take_results(given.get(), work);
 }
 
 void FunctionNode::take_results(PyObject* given, Work& work) const {
-    Py_ssize_t count = PyTuple_GET_SIZE(given);
-    bool extra_none = true;
-    for (Py_ssize_t i = edge_count(); i < count; ++i)
-        extra_none &= PyTuple_GET_ITEM(given, i) == Py_None;
-    WEFT_EXPECT(count >= edge_count() && extra_none, Runtime, name_,
-                text(edge_count(), " gradients, one for each argument of forward (function ", name_,
-                     " returned an incorrect number of gradients)"),
-                std::to_string(count), "return None for arguments that need none");
-    for (int i = 0; i < edge_count(); ++i) {
+    auto wanted = static_cast<Py_ssize_t>(takes_gradient_.size()), count = PyTuple_GET_SIZE(given);
+    bool fits = count >= wanted;  // more are fine if they are None
+    for (Py_ssize_t i = wanted; i < count; ++i) fits &= PyTuple_GET_ITEM(given, i) == Py_None;
+    WEFT_EXPECT(fits, Runtime, name_, "one gradient (or None) for each argument of forward",
+                text(count, " (function ", name_, " returned an incorrect number of gradients (expected ",
+                     wanted, ", got ", count, "))"));
+    int edge = 0;
+    for (Py_ssize_t i = 0; i < wanted; ++i) {
         PyObject* g = PyTuple_GET_ITEM(given, i);
-        if (g == Py_None || !edge(i)) continue;
-        work.results[i] = expect_tensor(g, name_.c_str());
+        int e = takes_gradient_[i] ? edge++ : -1;
+        if (g == Py_None) continue;
+        WEFT_EXPECT(is_tensor(g), Runtime, name_, "gradients that are tensors or None",
+                    text(Py_TYPE(g)->tp_name, " (expected Variable or None (got ", Py_TYPE(g)->tp_name,
+                         "))"));
+        WEFT_EXPECT(e >= 0, Runtime, name_, "None as the gradient of an argument that is no tensor",
+                    text("a tensor (function ", name_, " returned a gradient different than None at "
+                         "position ", i + 1, ", but the corresponding forward input was not a Variable)"));
+        if (this->edge(e)) work.results[e] = unwrap(g);
     }
 }
 
@@ -96,72 +82,85 @@ bool contains(PyObject* tuple, PyObject* o) {
     return false;
 }
 
-/// Writes of forward into an argument (mark_dirty) become part of the graph.
-Tensor rewritten(PyObject* o, const Ref<Node>& node, int k) {
-    Tensor t = unwrap(o);
-    WEFT_EXPECT(!(requires_grad(t) && is_leaf(t)), Runtime, node->name(),
-                "a tensor that may be written in place",
-                "a leaf Variable that requires grad (it is being used in an in-place operation)",
-                "write a clone()");
-    GradMeta* m = meta_or_null(t);
-    WEFT_EXPECT(!m || !m->base.defined(), Runtime, node->name(), "mark_dirty on a tensor that is no view",
-                "a view", "clone() it first");
-    set_history(t, node, static_cast<uint32_t>(k));
-    return t;
+/// What forward got, returned and said, as _record_function is called with it.
+struct Applied {
+    PyObject *context, *backward, *name, *inputs, *outputs, *saved, *dirty, *constant;
+    int materialize;
+};
+
+/// The node, if an input wants a gradient and calls are recorded.
+Ref<CustomNode> make_node(const Applied& a) {
+    if (!(mode & kGradMode)) return nullptr;
+    std::vector<Edge> edges;
+    std::vector<bool> takes_gradient;
+    bool any = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a.inputs); ++i) {
+        PyObject* o = PyTuple_GET_ITEM(a.inputs, i);
+        takes_gradient.push_back(is_tensor(o));
+        if (!is_tensor(o)) continue;
+        edges.push_back(gradient_edge(unwrap(o)));
+        any |= static_cast<bool>(edges.back());
+    }
+    if (!any) return nullptr;
+    auto* node = new FunctionNode(a.context, a.backward, std::string(to_text(a.name)),
+                                  std::move(takes_gradient));
+    Ref<CustomNode> owner(node);
+    node->site = Site::here();
+    node->set_edges(std::move(edges));
+    node->materialize = a.materialize;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(a.outputs); ++k)
+        node->output_is_tensor.push_back(is_tensor(PyTuple_GET_ITEM(a.outputs, k)));
+    return owner;
+}
+
+std::vector<CustomOutput> describe_outputs(const Applied& a) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a.dirty); ++i) {
+        PyObject* o = PyTuple_GET_ITEM(a.dirty, i);
+        expect_tensor(o, "mark_dirty").storage()->version++;
+        WEFT_EXPECT(contains(a.outputs, o), Runtime, "mark_dirty",
+                    "every tensor that forward wrote among its outputs",
+                    "one that was not returned (Some elements marked as dirty during the forward method "
+                    "were not returned as output. The inputs that are modified inplace must all be "
+                    "outputs of the Function.)");
+    }
+    std::vector<CustomOutput> out(PyTuple_GET_SIZE(a.outputs));
+    for (size_t k = 0; k < out.size(); ++k) {
+        PyObject* o = PyTuple_GET_ITEM(a.outputs, static_cast<Py_ssize_t>(k));
+        if (is_tensor(o))
+            out[k] = {unwrap(o), contains(a.inputs, o), contains(a.dirty, o), contains(a.constant, o)};
+    }
+    return out;
 }
 
 /// _record_function(ctx, backward, name, inputs, outputs, saved, dirty, constant, materialize):
 /// the outputs, tied to a node if an input wants a gradient.
 PyObject* record_function(PyObject*, PyObject* args) {
-    PyObject *context, *backward, *name, *inputs, *outputs, *saved, *dirty, *constant;
-    int materialize;
-    if (!PyArg_ParseTuple(args, "O!OUO!O!O!O!O!p", &context_type, &context, &backward, &name,
-                          &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &PyTuple_Type, &saved,
-                          &PyTuple_Type, &dirty, &PyTuple_Type, &constant, &materialize))
+    Applied a;
+    if (!PyArg_ParseTuple(args, "O!OUO!O!O!O!O!p", &context_type, &a.context, &a.backward, &a.name,
+                          &PyTuple_Type, &a.inputs, &PyTuple_Type, &a.outputs, &PyTuple_Type, &a.saved,
+                          &PyTuple_Type, &a.dirty, &PyTuple_Type, &a.constant, &a.materialize))
         return nullptr;
     return guarded([&] {
-        std::vector<Edge> edges;
-        bool any = false;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
-            PyObject* o = PyTuple_GET_ITEM(inputs, i);
-            edges.push_back(is_tensor(o) && (mode & kGradMode) ? gradient_edge(unwrap(o)) : Edge{});
-            any |= static_cast<bool>(edges.back());
-        }
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dirty); ++i)
-            expect_tensor(PyTuple_GET_ITEM(dirty, i), "mark_dirty").storage()->version++;
-        if (!any) return Py_NewRef(outputs);
-
-        auto* node = new FunctionNode(context, backward, std::string(to_text(name)), materialize);
-        Ref<Node> owner(node);
-        node->site = Site::here();
-        node->set_edges(std::move(edges));
-        Py_ssize_t count = PyTuple_GET_SIZE(outputs);
-        std::vector<Tensor> given(count);
-        for (Py_ssize_t k = 0; k < count; ++k)
-            if (PyObject* o = PyTuple_GET_ITEM(outputs, k); is_tensor(o)) given[k] = unwrap(o);
-        node->set_results(given);
-
-        Object out = Object::take(PyTuple_New(count));
-        std::vector<Tensor> made(count);
-        for (Py_ssize_t k = 0; k < count; ++k) {
-            PyObject* o = PyTuple_GET_ITEM(outputs, k);
-            Tensor& t = made[k];
-            t = given[k];
-            bool tracked = t.defined() && is_floating(t.dtype()) && !contains(constant, o);
-            if (tracked && contains(dirty, o)) {
-                t = rewritten(o, owner, static_cast<int>(k));
-            } else if (tracked) {
-                if (contains(inputs, o) || requires_grad(t)) t = t.alias();
-                set_history(t, owner, static_cast<uint32_t>(k));
+        std::vector<CustomOutput> given = describe_outputs(a);
+        Ref<CustomNode> node = make_node(a);
+        std::vector<Tensor> made = tie_outputs(node, given);
+        if (node) {
+            std::vector<Tensor> keep;
+            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a.saved); ++i) {
+                PyObject* o = PyTuple_GET_ITEM(a.saved, i);
+                keep.push_back(o == Py_None ? Tensor() : expect_tensor(o, "save_for_backward"));
             }
-            PyTuple_SET_ITEM(out.get(), k, t.defined() ? checked(wrap(t)) : Py_NewRef(o));
+            node->save(keep, made);
         }
-        std::vector<Tensor> keep;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(saved); ++i) {
-            PyObject* o = PyTuple_GET_ITEM(saved, i);
-            keep.push_back(o == Py_None ? Tensor() : expect_tensor(o, "save_for_backward"));
+        Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(made.size())));
+        for (size_t i = 0; i < made.size(); ++i) {
+            auto k = static_cast<Py_ssize_t>(i);
+            bool tensor = made[i].defined();
+            PyObject* o = tensor ? checked(wrap(std::move(made[i])))
+                                 : Py_NewRef(PyTuple_GET_ITEM(a.outputs, k));
+            if (tensor && node) track_cycles(o);  // ctx may hold it
+            PyTuple_SET_ITEM(out.get(), k, o);
         }
-        node->save(keep, made);
         return out.release();
     });
 }
@@ -174,13 +173,20 @@ PyObject* context_saved(PyObject* self, PyObject*) {
         return tuple_of(node->saved()).release();
     });
 }
-PyObject* context_next(PyObject* self, void*) {
-    return guarded([&]() -> PyObject* {
-        FunctionNode* node = as_context(self)->node;
-        if (!node) return PyTuple_New(0);
-        Object shown = Object::take(wrap_node(Ref<Node>(node)));
-        return shown.attr("next_functions").release();
-    });
+
+/// What a ctx has of the node: name(), next_functions, metadata, register_hook, ...
+PyObject* context_getattro(PyObject* self, PyObject* name) {
+    PyObject* found = PyObject_GenericGetAttr(self, name);
+    FunctionNode* node = as_context(self)->node;
+    if (found || !node || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+    static const char* const passed_on[] = {"name", "next_functions", "metadata", "register_hook",
+                                            "register_prehook", "_sequence_nr", "site"};
+    for (const char* each : passed_on)
+        if (PyUnicode_CompareWithASCIIString(name, each) == 0) {
+            PyErr_Clear();
+            return guarded([&] { return node_attribute(Ref<Node>(node), name); });
+        }
+    return nullptr;
 }
 
 void context_dealloc(PyObject* self) {
@@ -198,8 +204,6 @@ int context_clear(PyObject* self) {
 }
 
 PyMethodDef context_methods[] = {{"_saved", context_saved, METH_NOARGS, nullptr}, {}};
-PyGetSetDef context_getset[] = {
-    {"next_functions", context_next, nullptr, "Where the gradients go.", nullptr}, {}};
 PyMethodDef functions[] = {{"_record_function", record_function, METH_VARARGS, nullptr}, {}};
 
 }  // namespace
@@ -213,9 +217,9 @@ void init_function(PyObject* module) {
     t.tp_dealloc = context_dealloc;
     t.tp_traverse = context_traverse;
     t.tp_clear = context_clear;
+    t.tp_getattro = context_getattro;
     t.tp_dictoffset = offsetof(PyContext, dict);
     t.tp_methods = context_methods;
-    t.tp_getset = context_getset;
     checked(PyType_Ready(&t));
     add_object(module, "_Context", reinterpret_cast<PyObject*>(&t));
     checked(PyModule_AddFunctions(module, functions));

@@ -3,34 +3,31 @@
 #include <string>
 #include <vector>
 
-#include "autograd/saved.h"
+#include "autograd/custom.h"
 #include "python/object.h"
 
 namespace weft::python {
 
-class FunctionNode final : public LooseNode {
+class FunctionNode final : public CustomNode {
 public:
-    FunctionNode(PyObject* context, PyObject* backward, std::string name, bool materialize);
+    /// `takes_gradient`: for each argument of forward, whether it is a tensor (and has an edge).
+    FunctionNode(PyObject* context, PyObject* backward, std::string name,
+                 std::vector<bool> takes_gradient);
     ~FunctionNode();
     std::string name() const override { return name_; }
     void run(Work& work) override;
-    void release_saved() override;
-
-    /// Keeps `tensors` for backward; those among `outputs` as Note [Saved outputs] says.
-    void save(const std::vector<Tensor>& tensors, const std::vector<Tensor>& outputs);
-    /// Throws Runtime if one was written since, or after release.
-    std::vector<Tensor> saved();
     PyObject* context() const { return context_.get(); }
 
+    bool materialize = true;             ///< zeros instead of None for outputs without gradient
+    std::vector<bool> output_is_tensor;
+
 private:
+    Object arguments(const std::vector<Tensor>& grads) const;
     void take_results(PyObject* given, Work& work) const;
 
     Object context_, backward_;
     std::string name_;
-    bool materialize_;
-    bool released_ = false;
-    std::vector<SavedTensor> saved_;
-    std::vector<int> output_of_;
+    std::vector<bool> takes_gradient_;
 };
 
 }  // namespace weft::python

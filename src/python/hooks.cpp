@@ -13,34 +13,60 @@ Object tuple_of(const std::vector<Tensor>& tensors) {
 
 namespace {
 
+/// Puts what a hook returned in the place of a gradient. It must look like the one it replaces.
+void replace(Tensor& grad, PyObject* result, const char* who) {
+    if (result == Py_None && !grad.defined()) return;
+    WEFT_EXPECT(result == Py_None || is_tensor(result), Type, who, "a Tensor or None from the hook",
+                Py_TYPE(result)->tp_name);
+    Tensor t = result == Py_None ? Tensor() : unwrap(result);
+    WEFT_EXPECT(grad.defined(), Runtime, who, "None from the hook where there is no gradient",
+                "a tensor (can't replace a None gradient with a non-None value)");
+    if (t.defined()) {
+        WEFT_EXPECT(equal(t.shape(), grad.shape()), Runtime, who,
+                    text("a gradient of shape ", to_string(grad.shape()), " from the hook"),
+                    text(to_string(t.shape()), " (hook has changed the size of value)"));
+        WEFT_EXPECT(t.dtype() == grad.dtype(), Runtime, who,
+                    text("a gradient of ", name(grad.dtype()), " from the hook"),
+                    text(name(t.dtype()), " (hook has changed the type of value)"));
+    }
+    grad = std::move(t);
+}
+
 void replace_all(std::vector<Tensor>& grads, PyObject* result, const char* who) {
     if (result == Py_None) return;
-    if (is_tensor(result) && grads.size() == 1) {
-        grads[0] = unwrap(result);
-        return;
-    }
-    bool fits = (PyTuple_Check(result) || PyList_Check(result)) &&
-                PySequence_Fast_GET_SIZE(result) == static_cast<Py_ssize_t>(grads.size());
-    WEFT_EXPECT(fits, Runtime, who, text("None or a tuple of ", grads.size(), " gradients"),
-                Py_TYPE(result)->tp_name);
-    for (size_t i = 0; i < grads.size(); ++i) {
-        PyObject* item = PySequence_Fast_GET_ITEM(result, static_cast<Py_ssize_t>(i));
-        grads[i] = item == Py_None ? Tensor() : expect_tensor(item, who);
-    }
+    WEFT_EXPECT(PyTuple_Check(result), Type, who,
+                text("None or a tuple of ", grads.size(), " gradients from the hook"),
+                text(Py_TYPE(result)->tp_name, " (expected tuple)"));
+    WEFT_EXPECT(PyTuple_GET_SIZE(result) == static_cast<Py_ssize_t>(grads.size()), Runtime, who,
+                text(grads.size(), " gradients from the hook"),
+                text(PyTuple_GET_SIZE(result), " (hook has returned an incorrect number of values)"));
+    for (size_t i = 0; i < grads.size(); ++i)
+        replace(grads[i], PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)), who);
 }
+
+}  // namespace
 
 struct PyHandle {
     PyObject_HEAD
-    Hook* hook;
+    PyHook* hook;  // null once that is gone
+    Py_ssize_t id;
 };
 
+namespace {
+
+PyHook* hook_of(PyObject* handle) { return reinterpret_cast<PyHandle*>(handle)->hook; }
+
 void handle_dealloc(PyObject* self) {
-    Ref<Hook>::adopt(reinterpret_cast<PyHandle*>(self)->hook);
+    if (PyHook* hook = hook_of(self)) hook->handle = nullptr;
     Py_TYPE(self)->tp_free(self);
 }
 PyObject* handle_remove(PyObject* self, PyObject*) {
-    static_cast<PyHook*>(reinterpret_cast<PyHandle*>(self)->hook)->f = Object();
+    Object dead;  // its release may free the hook
+    if (PyHook* hook = hook_of(self)) dead = std::move(hook->f);
     Py_RETURN_NONE;
+}
+PyObject* handle_id(PyObject* self, void*) {
+    return PyLong_FromSsize_t(reinterpret_cast<PyHandle*>(self)->id);
 }
 PyObject* handle_enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
 PyObject* handle_exit(PyObject* self, PyObject*) { return handle_remove(self, nullptr); }
@@ -50,9 +76,20 @@ PyMethodDef handle_methods[] = {
     {"__enter__", handle_enter, METH_NOARGS, nullptr},
     {"__exit__", handle_exit, METH_VARARGS, nullptr},
     {}};
+PyGetSetDef handle_getset[] = {{"id", handle_id, nullptr, "A number of its own.", nullptr}, {}};
 PyTypeObject handle_type = blank_type();
 
 }  // namespace
+
+PyHook::~PyHook() {
+    if (handle) handle->hook = nullptr;
+}
+
+int visit_hook(const Ref<Hook>& hook, visitproc visit, void* arg) {
+    auto* p = hook->refs == 1 ? dynamic_cast<PyHook*>(hook.get()) : nullptr;
+    if (p) Py_VISIT(p->f.get());
+    return 0;
+}
 
 void PyHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>* outputs) {
     if (!f) return;
@@ -60,13 +97,7 @@ void PyHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>* outputs
     switch (style) {
         case HookStyle::Gradient: {
             Object result = keep.call(wrapped(grads[0]));
-            WEFT_EXPECT(result.get() == Py_None || is_tensor(result.get()), Type, "hook",
-                        "None or a Tensor from a tensor hook", Py_TYPE(result.get())->tp_name);
-            if (result.get() == Py_None) return;
-            Tensor t = unwrap(result.get());
-            WEFT_EXPECT(equal(t.shape(), grads[0].shape()), Runtime, "hook",
-                        text("a gradient of shape ", to_string(grads[0].shape())), to_string(t.shape()));
-            grads[0] = t;
+            if (result.get() != Py_None) replace(grads[0], result.get(), "register_hook");
             return;
         }
         case HookStyle::BeforeNode:
@@ -82,8 +113,11 @@ void PyHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>* outputs
 }
 
 PyObject* hook_handle(Ref<Hook> hook) {
+    static Py_ssize_t ids = 0;
     auto* h = reinterpret_cast<PyHandle*>(checked(handle_type.tp_alloc(&handle_type, 0)));
-    h->hook = hook.detach();
+    h->hook = static_cast<PyHook*>(hook.get());
+    h->hook->handle = h;
+    h->id = ids++;
     return reinterpret_cast<PyObject*>(h);
 }
 
@@ -100,6 +134,7 @@ void init_hooks(PyObject* module) {
     handle_type.tp_flags = Py_TPFLAGS_DEFAULT;
     handle_type.tp_dealloc = handle_dealloc;
     handle_type.tp_methods = handle_methods;
+    handle_type.tp_getset = handle_getset;
     handle_type.tp_doc = "What registering a hook returns: remove() takes the hook away.";
     checked(PyType_Ready(&handle_type));
     add_object(module, "HookHandle", reinterpret_cast<PyObject*>(&handle_type));

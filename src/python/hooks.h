@@ -13,12 +13,19 @@ enum class HookStyle : uint8_t {
     Plain,       ///< f(tensor) or f(); the result is ignored
 };
 
+struct PyHandle;
+
 struct PyHook final : Hook {
     PyHook(PyObject* f, HookStyle style) : f(Object::borrow(f)), style(style) {}
+    ~PyHook();
     void call(std::vector<Tensor>& grads, const std::vector<Tensor>* outputs) override;
     Object f;  ///< empty once removed
     HookStyle style;
+    PyHandle* handle = nullptr;  ///< knows the hook without owning it (Note [Cycles])
 };
+
+/// Shows the collector the callable of a hook that only its list holds.
+int visit_hook(const Ref<Hook>& hook, visitproc visit, void* arg);
 
 /// A handle with remove() for a hook that was registered.
 PyObject* hook_handle(Ref<Hook> hook);

@@ -169,7 +169,8 @@ void set_item(const Tensor& t, PyObject* key, PyObject* value) {
     if (s.advanced) {
         if (v.dtype() != t.dtype()) v = ops::to(v, t.dtype());
         if (v.ndim() > 1) {
-            ops::Indexing plan("index_put", s.view.shape(), s.indices.data(), static_cast<int>(s.indices.size()));
+            ops::Indexing plan("index_put", s.view.shape(), s.indices.data(),
+                               static_cast<int>(s.indices.size()));
             v = without_leading_ones(v, plan.result.size());
         }
         return write(index_put_op, with_indices({s.view, v}, s));

@@ -12,7 +12,6 @@ namespace {
 struct PyNode {
     PyObject_HEAD
     Node* node;
-    PyObject* metadata;
 };
 PyTypeObject node_type = blank_type();
 
@@ -21,7 +20,6 @@ Node& node_of(PyObject* self) { return *reinterpret_cast<PyNode*>(self)->node; }
 void node_dealloc(PyObject* self) {
     auto* p = reinterpret_cast<PyNode*>(self);
     PyTypeObject* type = Py_TYPE(self);
-    Py_CLEAR(p->metadata);
     p->node->wrapper = nullptr;
     Ref<Node>::adopt(p->node);
     type->tp_free(self);
@@ -59,9 +57,11 @@ PyObject* node_next(PyObject* self, void*) {
 }
 
 PyObject* node_metadata(PyObject* self, void*) {
-    auto* p = reinterpret_cast<PyNode*>(self);
-    if (!p->metadata) p->metadata = PyDict_New();
-    return Py_XNewRef(p->metadata);
+    return guarded([&] {
+        Ref<Hook>& kept = node_of(self).hooks().metadata;
+        if (!kept) kept = Ref<Hook>(new PyHook(Object::take(PyDict_New()).get(), HookStyle::Plain));
+        return Py_NewRef(static_cast<PyHook*>(kept.get())->f.get());
+    });
 }
 PyObject* node_sequence(PyObject* self, PyObject*) {
     return PyLong_FromUnsignedLongLong(node_of(self).sequence);
@@ -101,6 +101,12 @@ PyObject* node_getattro(PyObject* self, PyObject* name) {
         PyErr_Restore(kept[0].release(), kept[1].release(), kept[2].release());
         throw PythonError{};
     });
+}
+
+/// Only a custom function's node takes attributes: they are its ctx's.
+int node_setattro(PyObject* self, PyObject* name, PyObject* value) {
+    auto* custom = dynamic_cast<FunctionNode*>(&node_of(self));
+    return PyObject_GenericSetAttr(custom ? custom->context() : self, name, value);
 }
 
 PyObject* add_hook(PyObject* f, Hooks& hooks, HookStyle style) {
@@ -157,6 +163,11 @@ PyObject* wrap_node(const Ref<Node>& node) {
     return reinterpret_cast<PyObject*>(p);
 }
 
+PyObject* node_attribute(const Ref<Node>& node, PyObject* name) {
+    Object shown = Object::take(wrap_node(node));
+    return checked(PyObject_GenericGetAttr(shown.get(), name));
+}
+
 Ref<Node> unwrap_node(PyObject* o, const char* who) {
     WEFT_EXPECT(PyType_IsSubtype(Py_TYPE(o), &node_type), Type, who, "a node", Py_TYPE(o)->tp_name);
     return Ref<Node>(reinterpret_cast<PyNode*>(o)->node);
@@ -170,6 +181,7 @@ void init_node_type(PyObject* module) {
     t.tp_dealloc = node_dealloc;
     t.tp_repr = node_repr;
     t.tp_getattro = node_getattro;
+    t.tp_setattro = node_setattro;
     t.tp_methods = node_methods;
     t.tp_getset = node_getset;
     t.tp_doc = "A node of the graph.";

@@ -128,6 +128,9 @@ Tensor expect_tensor(PyObject* o, const char* who);
 int check_dim(const char* who, int64_t dim, const Tensor& t);
 /// A tuple of the results of a call: one tensor, or a (named) tuple.
 PyObject* wrap_results(Call& c);
+/// Lets Python's collector look through `tensor`: what the graph holds on behalf of its wrapper
+/// alone (hooks, a custom function's ctx) may refer back to it.
+void track_cycles(PyObject* tensor);
 void init_tensor_type(PyObject* module);
 
 // ---- dtypes, sizes, devices (types.cpp)
@@ -176,5 +179,6 @@ void init_random(PyObject* module);
 void init_dlpack(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);
+PyObject* node_attribute(const Ref<Node>& node, PyObject* name);  ///< of its wrapper; new reference
 
 }  // namespace weft::python

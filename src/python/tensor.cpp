@@ -1,7 +1,8 @@
 /// The Tensor type: life of the wrapper, number slots, properties. Methods that are ops come from
 /// the table (call.cpp); those that are plain Python from weft/_tensor.py.
 #include "ops/pointwise.h"
-#include "python/object.h"
+#include "python/function.h"
+#include "python/hooks.h"
 #include "tensor/format.h"
 
 namespace weft::python {
@@ -72,21 +73,54 @@ void drop_wrapper(TensorImpl* impl) {
     Py_DECREF(as_object(t));
 }
 
-struct VisitHook;
-
-int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
-    Py_VISIT(as_wrapper(self)->dict);
+/// Note [Cycles]
+/// A hook may refer to the tensor it is on, a ctx to an output of its function. Such cycles run
+/// through the core, whose counts Python's collector does not know, so a wrapper visits for it what
+/// would die with the wrapper: what hangs on a tensor that nobody else holds, and on a node that
+/// only this tensor holds. A cycle through more of the graph than that is freed by backward, which
+/// drops saved tensors, or by `handle.remove()`; the collector leaves it alone.
+/// Only wrappers that got attributes, hooks or a custom function's node are tracked: tracking all
+/// would cost every small op.
+int visit_node(const Ref<Node>& node, visitproc visit, void* arg) {
+    if (!node || node->refs != 1) return 0;
+    if (auto* custom = dynamic_cast<FunctionNode*>(node.get())) Py_VISIT(custom->context());
+    NodeHooks* hooks = node->hooks_or_null();
+    if (!hooks) return 0;
+    for (auto& [k, hook] : hooks->on_tensor)
+        if (int stop = visit_hook(hook, visit, arg)) return stop;
+    for (Hooks* list : {&hooks->before, &hooks->after})
+        for (auto& hook : *list)
+            if (int stop = visit_hook(hook, visit, arg)) return stop;
     return 0;
 }
 
+int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+    PyTensor* t = as_wrapper(self);
+    if (!t->impl || t->impl->refs != 1) return 0;
+    Py_VISIT(t->dict);
+    const Ref<Slot>& slot = t->impl->slot;
+    if (!slot) return 0;
+    // looked at without taking references: the counts are what is asked
+    if (slot->kind == kNodeSlot) return visit_node(reinterpret_cast<const Ref<Node>&>(slot), visit, arg);
+    auto* m = static_cast<GradMeta*>(slot.get());
+    for (Hooks* list : {&m->hooks, &m->after_accumulate})
+        for (auto& hook : *list)
+            if (int stop = visit_hook(hook, visit, arg)) return stop;
+    return visit_node(m->grad_fn, visit, arg);
+}
+
 int tensor_clear(PyObject* self) {
-    Py_CLEAR(as_wrapper(self)->dict);
+    PyTensor* t = as_wrapper(self);
+    Py_CLEAR(t->dict);
+    if (!t->impl || t->impl->refs != 1 || !t->impl->slot || t->impl->slot->kind != kMetaSlot) return 0;
+    auto* m = static_cast<GradMeta*>(t->impl->slot.get());
+    Hooks hooks = std::move(m->hooks), after = std::move(m->after_accumulate);
     return 0;
 }
 
 int tensor_setattro(PyObject* self, PyObject* name, PyObject* value) {
     int result = PyObject_GenericSetAttr(self, name, value);
-    if (as_wrapper(self)->dict && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+    if (as_wrapper(self)->dict) track_cycles(self);
     return result;
 }
 
@@ -582,6 +616,10 @@ PyObject* wrap(Tensor t) {
     w->impl = t.detach_impl();
     w->impl->wrapper = w;
     return as_object(w);
+}
+
+void track_cycles(PyObject* tensor) {
+    if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
 }
 
 Tensor expect_tensor(PyObject* o, const char* who) {

@@ -14,7 +14,11 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
 
 class FunctionCtx(_C._Context):
-    """What forward leaves for backward. Any attribute may be set on it."""
+    """What forward leaves for backward. Any attribute may be set on it.
+
+    `needs_input_grad`: for each argument of forward, whether it wants a gradient. `tensor.grad_fn`
+    of an output has the attributes of its ctx, and a ctx has the methods of its node.
+    """
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
@@ -24,19 +28,23 @@ class FunctionCtx(_C._Context):
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors for backward, where `saved_tensors` gives them; None is allowed."""
-        for t in tensors:
+        for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
-                    "[save_for_backward] expected tensors or None, got "
-                    f"{type(t).__name__}. Hint: store other values as attributes of ctx"
+                    f"[save_for_backward] expected tensors or None, got {type(t).__name__} "
+                    f"(save_for_backward can only save variables, but argument {i} is of type "
+                    f"{type(t).__name__}). Hint: store other values as attributes of ctx"
                 )
         self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """For `jvp`, PyTorch's forward mode, which weft does not have: nothing reads them."""
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` kept. Raises RuntimeError if one was written in place since."""
         saved = self._saved()
-        return self._to_save if saved is None else saved
+        return () if saved is None else saved
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Names arguments that forward wrote in place; forward must return them."""
@@ -51,21 +59,60 @@ class FunctionCtx(_C._Context):
         self.materialize_grads = value
 
 
-def _forward_with_context(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments of forward by position, with its defaults where setup_context will see them."""
+    with_ctx = cls.setup_context is Function.setup_context
+    if not kwargs and (with_ctx or getattr(cls.forward, "__defaults__", None) is None):
+        return args
+    import inspect
+
+    bound = inspect.signature(cls.forward).bind(*((None,) if with_ctx else ()), *args, **kwargs)
+    if not with_ctx:
+        bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(
+            f"[{cls.__name__}.apply] expected arguments that have a position in forward (forward() "
+            f"got an unexpected keyword argument), got {next(iter(bound.kwargs))!r}"
+        )
+    return bound.args[1:] if with_ctx else bound.args
+
+
+def _run_forward(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
     """Runs forward in either style: with ctx first, or apart from setup_context."""
     with no_grad():
         if cls.setup_context is Function.setup_context:
             return cls.forward(ctx, *args)
         output = cls.forward(*args)
         cls.setup_context(ctx, args, output)
-        return output
+    outputs = output if isinstance(output, tuple) else (output,)
+    passed = {id(a) for a in args} & {id(o) for o in outputs} - {id(d) for d in ctx._dirty}
+    if any(t is not None and id(t) in passed for t in ctx._to_save):
+        raise RuntimeError(
+            f"[{cls.__name__}] expected setup_context to save no argument that forward returned as "
+            "it is (an input that has been returned as-is as output is being saved for backward), "
+            "got one. "
+            "Hint: return and save a view of it, x.view_as(x)"
+        )
+    return output
+
+
+def _backward_of(cls: type[Function]) -> Callable[..., Any]:
+    if cls.vjp is Function.vjp:
+        return cls.backward
+    if cls.backward is not Function.backward:
+        raise RuntimeError(
+            f"[{cls.__name__}] expected backward or vjp, got both (Implementing both 'backward' "
+            "and 'vjp' for a custom Function is not allowed)"
+        )
+    return cls.vjp
 
 
 class Function:
     """Base of custom functions: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
 
-    `apply(*args)` runs forward without recording, then ties the outputs to a node whose backward is
-    `backward`: it gets a gradient per output and returns one (or None) per argument of forward.
+    `apply(*args)` runs forward without recording, then ties the outputs to a node whose backward
+    is `backward`: it gets a gradient per output and returns one (or None) per argument of forward. With
+    `setup_context(ctx, inputs, output)`, forward takes no ctx.
 
     >>> class Double(weft.autograd.Function):
     ...     @staticmethod
@@ -105,27 +152,36 @@ class Function:
         """Another name for backward."""
         raise NotImplementedError("[Function] expected backward or vjp to be overridden, got none")
 
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """PyTorch's forward mode, which weft does not have."""
+        raise NotImplementedError("[Function] expected backward, got jvp: there is no forward mode")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: functions are not instances."""
+        raise RuntimeError(
+            f"[{type(self).__name__}] expected {type(self).__name__}.apply(...), got a call of an "
+            "instance (Legacy autograd function with non-static forward method is deprecated)"
+        )
+
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Runs the function on `args` and records it."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs the function on `args` and records it.
+
+        backward gives a gradient for every argument of forward that was passed, by position or by
+        name; with `setup_context`, for those that took their default too.
+        """
+        args = _bound(cls, args, kwargs)
         ctx = FunctionCtx()
-        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        output = _forward_with_context(cls, ctx, args)
+        ctx.needs_input_grad = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+        output = _run_forward(cls, ctx, args)
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
-        backward = cls.vjp if cls.vjp is not Function.vjp else cls.backward
-        recorded = _C._record_function(
-            ctx,
-            backward,
-            cls.__name__ + "Backward",
-            args,
-            outputs,
-            ctx._to_save,
-            ctx._dirty,
-            ctx._constant,
-            ctx.materialize_grads,
-        )
-        if recorded is not outputs:  # the node keeps what backward needs; ctx would make a cycle
+        recorded = _C._record_function(ctx, _backward_of(cls), cls.__name__ + "Backward", args,
+                                       outputs, ctx._to_save, ctx._dirty, ctx._constant,
+                                       ctx.materialize_grads)  # fmt: skip
+        if ctx._to_save or ctx._dirty or ctx._constant:
+            # the node keeps what backward needs; that ctx kept it too would make a cycle
             ctx._to_save = ctx._dirty = ctx._constant = ()
         return recorded[0] if single else recorded
 
@@ -147,7 +203,19 @@ class _Once(Function):
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a backward whose own operations are not to be differentiated."""
+    """Marks a backward whose own operations are not to be differentiated.
+
+    >>> class Square(weft.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @weft.autograd.function.once_differentiable
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * grad
+    """
 
     @functools.wraps(backward)
     def wrapper(ctx: Any, *args: Any) -> Any:

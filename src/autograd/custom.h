@@ -1,0 +1,38 @@
+/// Functions whose backward the user wrote: what they keep, and how their outputs join the graph.
+#pragma once
+#include "autograd/meta.h"
+#include "autograd/saved.h"
+
+namespace weft {
+
+class CustomNode : public LooseNode {
+public:
+    /// Keeps `tensors` (undefined ones too) for backward; those among `outputs` as Note [Saved
+    /// outputs] says.
+    void save(const std::vector<Tensor>& tensors, const std::vector<Tensor>& outputs);
+    /// Throws Runtime if one was written since, or after release.
+    std::vector<Tensor> saved();
+    void release_saved() override;
+    /// The user may want to know that nothing flowed.
+    bool runs_without_gradient() const override { return true; }
+
+private:
+    std::vector<SavedTensor> saved_;
+    std::vector<int> output_of_;  ///< which output each is; -1: none
+    bool released_ = false;
+};
+
+/// One thing that a custom forward returned.
+struct CustomOutput {
+    Tensor tensor;          ///< undefined: not a tensor
+    bool is_input = false;  ///< an argument of forward, returned as it is
+    bool dirty = false;     ///< an argument that forward wrote in place
+    bool constant = false;  ///< carries no gradient
+};
+
+/// Ties what forward returned to `node`, or takes it out of the graph if nothing is recorded
+/// (`node` null). Returns the tensors to hand out: an argument returned as it is comes back as a
+/// view, so that it can have a place of its own. Throws Runtime for writes that the graph refuses.
+std::vector<Tensor> tie_outputs(const Ref<CustomNode>& node, const std::vector<CustomOutput>& outputs);
+
+}  // namespace weft
