@@ -111,8 +111,8 @@ class Function:
     """Base of custom functions: static methods `forward(ctx, *args)` and `backward(ctx, *grads)`.
 
     `apply(*args)` runs forward without recording, then ties the outputs to a node whose backward
-    is `backward`: it gets a gradient per output and returns one (or None) per argument of forward. With
-    `setup_context(ctx, inputs, output)`, forward takes no ctx.
+    is `backward`: it gets a gradient per output and returns one (or None) per argument of forward.
+    With `setup_context(ctx, inputs, output)`, forward takes no ctx.
 
     >>> class Double(weft.autograd.Function):
     ...     @staticmethod
