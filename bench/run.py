@@ -1,5 +1,6 @@
 """Every claim with a number, weft beside PyTorch: one table."""
 
+import attention
 import gpt
 import gru_cells
 import harness
@@ -15,7 +16,7 @@ import tree_lstm
 
 SCRIPTS = [
     small_ops, mlp, tree_lstm, gru_cells, gpt, matmul, pointwise, layer_norm_softmax,
-    provenance, import_time, installed_size,
+    attention, provenance, import_time, installed_size,
 ]  # fmt: skip
 
 if __name__ == "__main__":

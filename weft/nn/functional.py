@@ -36,6 +36,7 @@ __all__ = [
     "embedding",
     "one_hot",
     "layer_norm",
+    "scaled_dot_product_attention",
     "dropout",
     # activations
     "relu",
@@ -86,6 +87,7 @@ __all__ = [
 linear = _C.linear
 layer_norm = _C.layer_norm
 one_hot = _C.ops.one_hot
+scaled_dot_product_attention = _C.ops.scaled_dot_product_attention
 gelu = _C.gelu
 sigmoid = _C.sigmoid
 logsigmoid = _C.logsigmoid

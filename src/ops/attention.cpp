@@ -1,0 +1,268 @@
+/// Scaled dot-product attention (Vaswani et al. 2017).
+///
+/// Two ways. The fused op never holds the matrix of scores: forward keeps one number per query, and
+/// backward makes the scores again, block by block. The composed way is the formula in ops; it
+/// serves what the fused one does not (dropout, a mask that wants a gradient, gradients of
+/// gradients) and is its oracle.
+#include <cmath>
+#include <limits>
+
+#include "base/lock.h"
+#include "kernels/attention.h"
+#include "ops/copy.h"
+#include "ops/functions.h"
+#include "ops/shape.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+using kernels::AttentionSizes;
+using kernels::Heads;
+using kernels::ScoreMask;
+
+const Function fused{"_scaled_dot_product_attention"},
+    fused_backward{"_scaled_dot_product_attention_backward"}, softmax{"softmax"},
+    softmax_backward{"_softmax_backward_data"}, dropout{"dropout"}, tril{"tril"}, ones{"ones"},
+    all_dim{"all.dim"}, repeat_interleave{"repeat_interleave"};
+
+int64_t width(const Tensor& t) { return t.size(t.ndim() - 1); }
+int64_t length(const Tensor& t) { return t.size(t.ndim() - 2); }
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+// ---- the composed way
+
+Tensor filled(const Tensor& t, const Tensor& where, double value) {
+    return masked_fill(t, where, number(value, t.dtype()));
+}
+
+/// exp(s) / sum(exp(s)), zeros for a row of minus infinities.
+Tensor weights_of(const Tensor& scores) {
+    Tensor blind = all_dim(eq(scores, number(kHidden, scores.dtype())), -1, true);
+    return filled(softmax(filled(scores, blind, 0), -1), blind, 0);
+}
+
+Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
+    Tensor s = matmul(q, transpose(k, -2, -1)) * scale;
+    if (causal) {
+        Dims shape{length(q), length(k)};
+        s = filled(s, logical_not(tril(ones(DimSpan(shape), DType::Bool))), kHidden);
+    }
+    return mask.defined() ? s + mask : s;
+}
+
+// ---- the fused way
+
+AttentionSizes sizes_of(const Tensor& q, const Tensor& v, const Value& causal, const Value& scale) {
+    return {q.size(0), q.size(1), q.size(2), v.size(2), q.size(3), v.size(3), scale.as_double(),
+            causal.as_bool()};
+}
+
+/// The four dims with dense vectors.
+Tensor with_dense_rows(const Tensor& t) {
+    return t.stride(3) == 1 || t.size(3) == 1 ? t : as_contiguous(t);
+}
+
+template <class T>
+Heads<T> heads(const Tensor& t) {
+    return {t.data<std::remove_const_t<T>>(), t.stride(0), t.stride(1), t.stride(2)};
+}
+
+template <class T>
+ScoreMask<T> score_mask(const Tensor& mask) {
+    if (!mask.defined()) return {};
+    return {mask.data<T>(), mask.stride(0), mask.stride(1), mask.stride(2), mask.stride(3)};
+}
+
+/// [batch, heads, length, width] over memory in the order [batch, length, heads, width], as the
+/// projections before and after attention read it.
+Tensor interleaved(DType dtype, int64_t batch, int64_t heads, int64_t length, int64_t width) {
+    Dims shape{batch, heads, length, width};
+    Dims strides{length * heads * width, width, heads * width, 1};
+    return Tensor::layout(dtype, shape, strides);
+}
+
+void forward_shape(Call& c) {
+    const Tensor &q = c.in[0], &v = c.in[2];
+    c.add(interleaved(q.dtype(), q.size(0), q.size(1), q.size(2), v.size(3)));
+    Dims rows{q.size(0), q.size(1), q.size(2)};
+    c.add(Tensor::layout(q.dtype(), rows));
+}
+
+void forward_kernel(Call& c) {
+    Tensor q = with_dense_rows(c.in[0]), k = with_dense_rows(c.in[1]), v = with_dense_rows(c.in[2]);
+    AttentionSizes n = sizes_of(q, v, c.attr(0), c.attr(1));
+    Unlocked unlocked(8 * n.batch * n.heads * n.queries * n.keys);
+    dispatch<FloatingTypes>(q.dtype(), c.name(), [&]<class T>() {
+        kernels::attention<T>(n, heads<const T>(q), heads<const T>(k), heads<const T>(v),
+                              score_mask<T>(c.in[3]), heads<T>(c.out(0)), c.out(1).data<T>());
+    });
+}
+
+void backward_shape(Call& c) {
+    for (int i = 1; i <= 3; ++i) {
+        const Tensor& t = c.in[i];
+        c.add(interleaved(t.dtype(), t.size(0), t.size(1), t.size(2), t.size(3)));
+    }
+}
+
+void backward_kernel(Call& c) {
+    Tensor g = with_dense_rows(c.in[0]), q = with_dense_rows(c.in[1]), k = with_dense_rows(c.in[2]),
+           v = with_dense_rows(c.in[3]), out = with_dense_rows(c.in[5]), lse = as_contiguous(c.in[6]);
+    AttentionSizes n = sizes_of(q, v, c.attr(0), c.attr(1));
+    Unlocked unlocked(16 * n.batch * n.heads * n.queries * n.keys);
+    dispatch<FloatingTypes>(q.dtype(), c.name(), [&]<class T>() {
+        kernels::attention_backward<T>(n, heads<const T>(q), heads<const T>(k), heads<const T>(v),
+                                       score_mask<T>(c.in[4]), heads<const T>(out), lse.data<T>(),
+                                       heads<const T>(g), heads<T>(c.out(0)), heads<T>(c.out(1)),
+                                       heads<T>(c.out(2)));
+    });
+}
+
+void gradient(Grad& g) {
+    if (!g.grad().defined()) return;
+    Tensor q = g.in(0), k = g.in(1), v = g.in(2), mask = g.in(3), grad = g.grad();
+    std::vector<Tensor> parts;
+    if (mode & kGradMode) {
+        double scale = g.attr(1).as_double();
+        Tensor p = weights_of(scores_of(q, k, mask, g.attr(0).as_bool(), scale));
+        Tensor ds = softmax_backward(matmul(grad, transpose(v, -2, -1)), p, -1) * scale;
+        parts = {matmul(ds, k), matmul(transpose(ds, -2, -1), q), matmul(transpose(p, -2, -1), grad)};
+    } else {
+        parts = fused_backward.all({grad, q, k, v, mask, g.out(0), g.out(1)}, {g.attr(0), g.attr(1)});
+    }
+    for (int i = 0; i < 3; ++i)
+        if (g.needs(i)) g.set(i, parts[i]);
+}
+
+// ---- the public function
+
+constexpr const char* kName = "scaled_dot_product_attention";
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal) {
+    for (const Tensor* t : {&q, &k, &v})
+        WEFT_EXPECT(t->ndim() >= 2, Runtime, kName, "query, key and value of two dims at least",
+                    to_string(t->shape()), "(..., length, width)");
+    WEFT_EXPECT(q.dtype() == k.dtype() && q.dtype() == v.dtype(), Runtime, kName,
+                "query, key and value of one dtype",
+                text(name(q.dtype()), ", ", name(k.dtype()), " and ", name(v.dtype())));
+    WEFT_EXPECT(is_floating(q.dtype()), Runtime, kName, "a floating dtype", name(q.dtype()));
+    WEFT_EXPECT(width(q) == width(k), Runtime, kName,
+                text("keys as wide as the queries, ", width(q)), std::to_string(width(k)));
+    WEFT_EXPECT(length(k) == length(v), Runtime, kName,
+                text("a value for each of ", length(k), " keys"), std::to_string(length(v)));
+    WEFT_EXPECT(!mask.defined() || !causal, Runtime, kName, "attn_mask or is_causal",
+                "both (Explicit attn_mask should not be set when is_causal=True)");
+    WEFT_EXPECT(!mask.defined() || mask.dtype() == DType::Bool || mask.dtype() == q.dtype(), Runtime,
+                kName, text("a mask of dtype bool or the query's ", name(q.dtype())),
+                mask.defined() ? name(mask.dtype()) : "");
+}
+
+/// What a mask adds to the scores: where a bool one is False, minus infinity.
+Tensor additive(const Tensor& mask, DType dtype) {
+    if (!mask.defined() || mask.dtype() != DType::Bool) return mask;
+    Tensor nothing = zeros(mask.shape(), dtype);
+    return filled(nothing, logical_not(mask), kHidden);
+}
+
+bool wants_gradient(const Tensor& t) { return t.defined() && t.has(kTracked) && (mode & kGradMode); }
+
+bool same_lead(const Tensor& a, const Tensor& b) {
+    return a.ndim() == b.ndim() && equal(a.shape().first(a.ndim() - 2), b.shape().first(b.ndim() - 2));
+}
+
+/// With leading dims of 1 up to four.
+Tensor four_dims(Tensor t) {
+    while (t.ndim() < 4) t = unsqueeze(t, 0);
+    return t;
+}
+
+/// Whether the fused op gives the same: no gradient of the mask, no broadcasting of operands.
+bool fuses(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
+    return !wants_gradient(mask) && q.ndim() <= 4 && same_lead(q, k) && same_lead(q, v) &&
+           (!mask.defined() || mask.ndim() <= q.ndim());
+}
+
+Tensor run_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
+                 double scale) {
+    Tensor m = mask;
+    if (m.defined()) {
+        Dims scores(q.shape());
+        scores.back() = length(k);
+        m = four_dims(expand(m, scores));
+    }
+    Tensor out = fused.all({four_dims(q), four_dims(k), four_dims(v), m}, {causal, scale})[0];
+    while (out.ndim() > q.ndim()) out = select(out, 0, 0);
+    return out;
+}
+
+/// Keys and values shared by groups of heads, one for each head of the query.
+Tensor for_each_head(const Tensor& t, const Tensor& q) {
+    WEFT_EXPECT(q.ndim() >= 3 && t.ndim() >= 3, Runtime, kName, "a dim of heads for enable_gqa",
+                to_string(t.shape()));
+    int64_t heads = t.size(t.ndim() - 3), wanted = q.size(q.ndim() - 3);
+    WEFT_EXPECT(heads > 0 && wanted % heads == 0, Runtime, kName,
+                text("a number of heads of key and value that divides the query's ", wanted),
+                std::to_string(heads));
+    return heads == wanted ? t : repeat_interleave(t, wanted / heads, t.ndim() - 3);
+}
+
+void body(Call& c) {
+    Tensor q = c.in[0], k = c.in[1], v = c.in[2];
+    double p = c.attr(0).as_double();
+    bool causal = c.attr(1).as_bool();
+    check(q, k, v, c.in[3], causal);
+    WEFT_EXPECT(p >= 0 && p <= 1, Value, kName, "dropout_p between 0 and 1", std::to_string(p));
+    if (c.attr(3).as_bool()) k = for_each_head(k, q), v = for_each_head(v, q);
+    double scale = c.attr(2).none() ? 1 / std::sqrt(static_cast<double>(width(q))) : c.attr(2).as_double();
+    Tensor mask = additive(c.in[3], q.dtype());
+    if (p == 0 && fuses(q, k, v, mask)) return c.set(run_fused(q, k, v, mask, causal, scale));
+    Tensor weights = weights_of(scores_of(q, k, mask, causal, scale));
+    if (p > 0) weights = dropout(weights, p, true);
+    c.set(matmul(weights, v));
+}
+
+}  // namespace
+
+void register_attention(Table& t) {
+    t.add("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
+          "attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
+          "enable_gqa=False) -> Tensor")
+        .doc("softmax(query key^T scale + attn_mask) value, for query (..., L, E), key (..., S, E)\n"
+             "and value (..., S, Ev): (..., L, Ev). A bool mask hides keys where it is False, a\n"
+             "floating one is added; it broadcasts to (..., L, S). `is_causal`: query i sees keys\n"
+             "0 .. i. `scale` is 1 / sqrt(E) by default. `dropout_p` drops weights, always.\n"
+             "`enable_gqa`: heads of key and value serve groups of the query's. A query that sees\n"
+             "no key gives zeros. Memory grows with L + S, not L S, but for dropout, a mask that\n"
+             "wants a gradient and gradients of gradients. RuntimeError for shapes or dtypes that\n"
+             "do not fit. Vaswani et al. 2017, Dao et al. 2022.\n\n"
+             ">>> x = weft.ones(1, 2, 4)\n"
+             ">>> weft.nn.functional.scaled_dot_product_attention(x, x, x).shape\n"
+             "torch.Size([1, 2, 4])")
+        .body(body)
+        .internal()
+        .samples({"f(T(2, 3, 5, 4), T(2, 3, 6, 4), T(2, 3, 6, 3))", "f(T(3, 4), T(2, 4), T(2, 4))",
+                  "f(T(2, 5, 4), T(2, 5, 4), T(2, 5, 4), is_causal=True, scale=0.7)",
+                  "f(T(2, 2, 3, 4), T(2, 2, 3, 4), T(2, 2, 3, 4), B(3, 3))",
+                  "f(T(2, 2, 3, 4), T(2, 2, 5, 4), T(2, 2, 5, 4), T(2, 1, 3, 5))",
+                  "f(T(1, 4, 3, 2), T(1, 2, 3, 2), T(1, 2, 3, 2), enable_gqa=True)",
+                  "f(T(1, 1, 0, 4), T(1, 1, 3, 4), T(1, 1, 3, 4))"});
+    t.add("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
+          "bool is_causal, float scale) -> (Tensor, Tensor)")
+        .doc("The fused form, for four dims and an additive mask; also the log-sum of each row.")
+        .shape(forward_shape).kernel(forward_kernel).internal()
+        .constant_output(1)
+        .node_name("ScaledDotProductFlashAttentionForCpuBackward0")
+        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_out(0) | save_out(1),
+                    gradient)
+        .samples({"f(T(2, 3, 5, 4), T(2, 3, 6, 4), T(2, 3, 6, 3), None, False, 0.5)",
+                  "f(T(1, 2, 5, 4), T(1, 2, 5, 4), T(1, 2, 5, 4), None, True, 0.5)"});
+    t.add("_scaled_dot_product_attention_backward(Tensor grad_output, Tensor query, Tensor key, "
+          "Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, bool is_causal, float "
+          "scale) -> (Tensor, Tensor, Tensor)")
+        .doc("The gradients of query, key and value.")
+        .shape(backward_shape).kernel(backward_kernel).internal();
+}
+
+}  // namespace weft
