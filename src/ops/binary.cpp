@@ -65,9 +65,12 @@ WEFT_INLINE int64_t quotient(int64_t a, int64_t b) {
 WEFT_INLINE int64_t rest(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 WEFT_INLINE bool rounds_up(int64_t r, int64_t b) { return r != 0 && (r < 0) != (b < 0); }
 
+/// Not one_loop: its blocks compute what the last one lacks too, and 0 / 0 traps.
+struct IntegerTruncDivide {
+    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return quotient(a, b); }
+};
 struct TruncDivide {
     static constexpr int one_loop = 64;
-    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return quotient(a, b); }
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const { return math::trunc(a / b); }
 };
@@ -192,7 +195,7 @@ void div_mode_shape(Call& c) {
 void div_mode_kernel(Call& c) {
     switch (rounding(c.attr(0))) {
         case Rounding::None: return ops::div.op().kernel(c);
-        case Rounding::Trunc: return division_kernel<TruncDivide, TruncDivide>(c);
+        case Rounding::Trunc: return division_kernel<IntegerTruncDivide, TruncDivide>(c);
         case Rounding::Floor: return floor_divide_kernel(c);
     }
 }
@@ -324,7 +327,7 @@ void register_divisions(Table& t) {
         .samples({"f(T(2, 3), T(2, 3, lo=0.5), rounding_mode='floor')",
                   "f(T(2, 1), T(3, lo=0.5), rounding_mode='trunc')",
                   "f(T(3), 2, rounding_mode=None)",
-                  "f(I(3), 2, rounding_mode='floor')"});
+                  "f(I(3), 2, rounding_mode='floor')", "f(I(7), 2, rounding_mode='trunc')"});
     shaped_op(t, "floor_divide(Tensor self, Tensor other) -> Tensor", pointwise<Result::Same>,
               floor_divide_kernel)
         .doc("self // other, rounded down as in Python. An integer divisor of 0 raises "
