@@ -1,5 +1,6 @@
 """Tools for the parameters of a module: clipping gradients, one vector of all parameters."""
 
+from weft.nn.utils import rnn
 from weft.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -10,6 +11,7 @@ from weft.nn.utils.clip_grad import (
 from weft.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 
 __all__ = [
+    "rnn",
     # gradients
     "clip_grad_norm_",
     "clip_grad_value_",
