@@ -93,8 +93,8 @@ def needs_peer(torch: Any, name: str) -> Callable[..., Any]:
 NO_PEER = {
     "_softmax_backward_data",  # PyTorch's takes the input's dtype as well
     "_log_softmax_backward_data",
+    "index_put.plain",  # values before indices
     "index",  # torch.Tensor.index is not callable like this; see tests/tensor/test_tensor.py
-    "index_put",  # values before indices here
     "gru_cell",  # without biases PyTorch's function cannot be called with two weights alone
 }
 
@@ -108,6 +108,52 @@ def same(a: Any, b: Any, rtol: float, atol: float) -> None:
     np.testing.assert_allclose(
         np.array(a.detach().tolist()), np.array(b.detach().tolist()), rtol, atol, equal_nan=True
     )
+
+
+# Nodes that PyTorch names otherwise, and why.
+OTHER_NODES = {
+    ("matmul", "f(T(2, 3), T(5, 3, 2))"),  # PyTorch multiplies the transposes and copies
+    ("bernoulli.p", "f(T(3, 4), 0.3)"),  # PyTorch has no gradient for it; ours is zero
+}
+
+
+@pytest.mark.parametrize(("name", "sample"), CASES, ids=IDS)
+def test_nodes_are_named_as_pytorchs(torch: Any, name: str, sample: str) -> None:
+    record = RECORDS[name]
+    if not (record["differentiable"] or record["composite"]):
+        pytest.skip("not differentiable")
+    if not (record["function"] or record["method"] or record["inplace"]):
+        pytest.skip("internal: named for the op that uses it")
+    f = needs_peer(torch, name)
+
+    def nodes(lib: Any, f: Callable[..., Any]) -> list[str | None]:
+        found = []
+        for t in Inputs(lib, "float64", sample, grad=True).run(f, sample):
+            node = getattr(t, "grad_fn", None)
+            found.append(type(node).__name__ if node is not None else None)
+            assert node is None or f"grad_fn=<{found[-1]}>" in repr(t)
+        return found
+
+    expected, got = nodes(torch, f), nodes(weft, ours(RECORDS[name]))
+    assert (got[: len(expected)] == expected) == ((name, sample) not in OTHER_NODES), got
+
+
+OPERATORS = """2 - x; 2 / x; 2 * x; 2 + x; 2 ** x; x - 2; x / 2; x // 2 + x; x % 2; x ** 2; -x
+abs(x); x @ x.T; x[0] @ x.T; x.T; x.mT; x.mH; x.H; x[0]; x[:, 1:]; x[..., None]; x[[0, 1]]
+x ** 2.5; x[x > 0]; x.sum(0); x.unbind()[1]; x.view(-1)[2]; x.T.reshape(-1); x.expand(3, 2, 3)
+torch.var_mean(x)[0]; torch.std_mean(x, 0)[1]; torch.where(x > 0, x, 0); x.nonzero(as_tuple=True)
+torch.nn.functional.cross_entropy(x, torch.softmax(x.detach(), 1)); torch.einsum('ij->ji', x)
+torch.nn.functional.cross_entropy(x, torch.tensor([0, 1])); torch.stack([x, x]); x.std(0)
+""".replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("text", [t.strip() for t in OPERATORS if t.strip()])
+def test_operators_print_as_pytorchs(torch: Any, text: str) -> None:
+    def shown(lib: Any) -> str:
+        x = lib.tensor([[0.5, -1.5, 2.5], [1.25, 0.75, -0.25]], requires_grad=True)
+        return repr(eval(text, {"x": x, "torch": lib}))
+
+    assert shown(weft) == shown(torch)
 
 
 def test_samples_cover_the_table() -> None:

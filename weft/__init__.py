@@ -12,6 +12,7 @@ _C._set_package(__path__[0])
 
 from weft._C import *  # noqa: E402, F403
 from weft._C import Size, Tensor, dtype, tensor  # noqa: E402
+from weft._device import device  # noqa: E402
 from weft._functions import *  # noqa: E402, F403
 from weft._modes import (  # noqa: E402
     enable_grad,
@@ -37,7 +38,6 @@ from weft._names import (  # noqa: E402
     strided,
 )
 from weft._tensor import attach as _attach  # noqa: E402
-from weft._tensor import device  # noqa: E402
 from weft.random import *  # noqa: E402, F403
 
 _attach()

@@ -9,6 +9,7 @@ import weft
 from weft import _C, _composites
 from weft._C import Size, Tensor, dtype, get_default_dtype, set_default_dtype
 from weft._composites import *  # noqa: F403
+from weft._device import expect_cpu
 
 __all__ = [
     "allclose", "as_tensor", "asarray", "broadcast_shapes", "broadcast_tensors", "can_cast",
@@ -66,8 +67,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     >>> weft.from_dlpack(np.array([1., 2.]))
     tensor([1., 2.], dtype=torch.float64)
     """
-    if device is not None:
-        weft.device(device)
+    expect_cpu(device)
     if hasattr(ext_tensor, "__dlpack__"):
         try:
             capsule = ext_tensor.__dlpack__(max_version=(1, 0))
@@ -81,8 +81,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor: itself or its memory where that is possible, else a copy."""
-    if device is not None:
-        weft.device(device)
+    expect_cpu(device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if hasattr(data, "__array_interface__"):
@@ -103,6 +102,7 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:
     """`obj` as a tensor; `copy=True` never shares memory."""
+    expect_cpu(device)
     out = _C.tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype, device)
     return out.detach().requires_grad_() if requires_grad else out
 

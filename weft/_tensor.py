@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
-from weft import _C, _composites
+from weft import _C, _composites, _functions
 from weft._C import Size, Tensor, dtype
+from weft._device import device, expect_cpu
 
 _Methods: dict[str, Any] = {}
 
@@ -23,54 +24,6 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _property(function: Callable[[Tensor], Any]) -> None:
     _Methods[function.__name__] = property(function)
-
-
-class device:
-    """Where a tensor lives. weft has the CPU.
-
-    >>> weft.device("cpu")
-    device(type='cpu')
-    """
-
-    __slots__ = ("index", "type")
-
-    def __new__(cls, type: Any = "cpu", index: int | None = None) -> Any:
-        if isinstance(type, device):
-            return type
-        self = super().__new__(cls)
-        name, _, number = str(type).partition(":")
-        if name != "cpu":
-            raise RuntimeError(
-                f"[device] expected 'cpu', got {str(type)!r}. Hint: this build has no other device"
-            )
-        self.type = name
-        self.index = int(number) if number else index
-        return self
-
-    def __repr__(self) -> str:
-        return (
-            f"device(type='{self.type}'"
-            + ("" if self.index is None else f", index={self.index}")
-            + ")"
-        )
-
-    def __str__(self) -> str:
-        return self.type if self.index is None else f"{self.type}:{self.index}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.index))
-
-    def __reduce__(self) -> Any:
-        return device, (self.type, self.index)
-
-    def __enter__(self) -> device:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        return None
 
 
 _CPU = device("cpu")
@@ -211,8 +164,7 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
         raise RuntimeError(
             f"[to] expected memory_format contiguous or preserve, got {memory_format}"
         )
-    if (place := kwargs.pop("device", None)) is not None:
-        device(place)
+    expect_cpu(kwargs.pop("device", None))
     if kwargs:
         raise TypeError(
             f"[to] expected dtype, device, non_blocking or copy, got '{next(iter(kwargs))}'"
@@ -222,11 +174,11 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
             wanted = arg.dtype
         elif isinstance(arg, dtype) or arg in (float, int, bool):
             wanted = arg
-        elif isinstance(arg, (str, device)):
-            device(arg)
+        elif isinstance(arg, (str, device)) or (isinstance(arg, int) and not isinstance(arg, bool)):
+            expect_cpu(arg)
         elif not isinstance(arg, bool) and arg is not None:
             raise TypeError(
-                f"[to] expected a dtype, a device or a tensor, got {type(arg).__name__}"
+                f"[to] expected a dtype, a device or a tensor, got {arg.__class__.__name__}"
             )
     return wanted
 
@@ -290,11 +242,9 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 @_method
 def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Raises: this build has the CPU only."""
-    raise RuntimeError(
-        "[cuda] expected a build with CUDA, got one without. Hint: check "
-        "weft.cuda.is_available() first"
-    )
+    """Raises AssertionError: this build has the CPU only."""
+    expect_cpu("cuda")
+    return self
 
 
 @_method
@@ -492,21 +442,32 @@ for _name in _composites.__all__:
 @_property
 def T(self: Tensor) -> Tensor:
     """The dimensions in reverse order; for matrices, the transpose."""
-    return (
-        self.t()
-        if self.dim() == 2
-        else self.permute(*range(self.dim() - 1, -1, -1))
-        if self.dim()
-        else self
-    )
+    return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
 
 @_property
-def mT(self: Tensor) -> Tensor:
+def H(self: Tensor) -> Tensor:
+    """The transpose of a matrix (its conjugate, for complex numbers)."""
+    if self.dim() not in (0, 2):
+        raise RuntimeError(
+            "[H] expected a matrix (tensor.H is only supported on matrices (2-D tensors)), got "
+            f"{self.dim()} dimensions. Hint: mH is for batches of matrices"
+        )
+    return self.transpose(0, 1) if self.dim() else self
+
+
+def _matrix_transpose(self: Tensor) -> Tensor:
     """The last two dimensions swapped."""
+    if self.dim() < 2:
+        raise RuntimeError(
+            f"[mT] expected a matrix or a batch of them, got {self.dim()} dimensions"
+        )
     return self.transpose(-2, -1)
 
 
+_Methods["mT"] = _Methods["mH"] = property(_matrix_transpose)
+
+_Methods["nonzero"] = _functions.nonzero
 _Methods["device"] = property(lambda self: _CPU)
 _Methods["is_cuda"] = property(lambda self: False)
 _Methods["is_cpu"] = property(lambda self: True)

@@ -1,5 +1,9 @@
 """What programs ask before they use a GPU: this build has none."""
 
+from typing import Any
+
+from weft._device import expect_cpu
+
 
 def is_available() -> bool:
     """False: the CPU is the only device."""
@@ -16,3 +20,29 @@ def manual_seed(seed: int) -> None:
 
 
 manual_seed_all = manual_seed
+
+
+def is_initialized() -> bool:
+    """False."""
+    return False
+
+
+def empty_cache() -> None:
+    """Nothing is cached there."""
+
+
+def memory_allocated(device: Any = None) -> int:
+    """0 bytes."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+def _missing(*args: Any, **kwargs: Any) -> None:
+    """Raises AssertionError, as PyTorch's CPU build does."""
+    expect_cpu("cuda")
+
+
+current_device = synchronize = set_device = get_device_name = get_device_properties = _missing
+get_device_capability = current_stream = _missing

@@ -41,6 +41,10 @@ struct Div {
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const { return a / b; }
 };
+struct InverseTimes {
+    template <class T>
+    WEFT_INLINE T operator()(T a, T b) const { return T(1) / a * b; }
+};
 struct DivBackward {
     static constexpr int one_loop = 64;
     template <class T>
@@ -240,7 +244,10 @@ void register_sums(Table& t) {
               })
         .doc("other - alpha * self. Bool raises.\n"
              ">>> weft.rsub(weft.tensor([1., 2.]), 3)\ntensor([2., 1.])")
-        .function_only().node_name("RsubBackward1")
+        .function_only()
+        .node_name([](const Call& c) -> std::string {
+            return c.in[1].has(kWrapped) ? "RsubBackward1" : "RsubBackward0";
+        })
         .grad(0, 0, [](const Grad& g) { return -scaled(g.grad(), g.attr(0)); })
         .grad(1, 0, [](const Grad& g) { return g.grad(); })
         .samples({"f(T(2, 3), 2)", "f(T(3), 2, alpha=3)", "f(I(3), 2)"});
@@ -290,6 +297,19 @@ void register_products(Table& t) {
               [](const Grad& g) { return div_backward(g.grad(), g.in(0), g.in(1)); })
         .samples({"f(T(2, 3), T(2, 3, lo=0.5))", "f(T(2, 1), T(3, lo=0.5))", "f(T(3), 2)",
                   "f(I(3), 2)"});
+    pointwise_op<Div, FloatingTypes, Result::Float, 2>(
+        t, "div.Scalar(Tensor self, Tensor other) -> Tensor")
+        .doc("self / other, for a number in a composite.").internal().node_name("DivBackward1")
+        .grad(0, save_in(1), [](const Grad& g) { return g.grad() / g.in(1); })
+        .samples({"f(T(2, 3), 2)"});
+    pointwise_op<InverseTimes, FloatingTypes, Result::Float, 2>(
+        t, "rdiv(Tensor self, Tensor other) -> Tensor")
+        .doc("1 / self * other: a number divided by self, rounded as PyTorch does.").internal()
+        .node_name("MulBackward0")
+        .grad(0, save_in(0) | save_in(1),
+              [](const Grad& g) { return div_backward(g.grad(), g.in(1), g.in(0)); })
+        .grad(1, save_in(0), [](const Grad& g) { return g.grad() / g.in(0); })
+        .samples({"f(T(3, lo=0.5), 2)", "f(I(3) + 1, 2)"});
     pointwise_op<DivBackward, FloatingTypes, Result::Same, 3>(
         t, "div_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
         .doc("-grad * self / other^2: the gradient of self / other by other.").internal()

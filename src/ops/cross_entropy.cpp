@@ -18,7 +18,8 @@ using kernels::Targets;
 
 const Function nll_loss{"nll_loss"}, nll_backward{"nll_loss_backward"}, fused{"_cross_entropy"},
     fused_spatial{"_cross_entropy_spatial"}, fused_backward{"_cross_entropy_backward"},
-    softmax{"softmax"}, log_softmax{"log_softmax"}, softmax_backward{"_softmax_backward_data"};
+    softmax{"softmax"}, log_softmax{"log_softmax"}, softmax_backward{"_softmax_backward_data"},
+    div_number{"div.Scalar"};
 
 /// Scores [C], [N, C] or [N, C, d1, ...]; classes are this dim.
 int class_dim(DimSpan scores) { return scores.size() == 1 ? 0 : 1; }
@@ -333,7 +334,9 @@ Tensor probability_cross_entropy(const Call& c, double smoothing) {
     Reduction how = reduction_of(c.name(), c.attr(1));
     if (how == Reduction::None) return -sum_dim(product, dim);
     Tensor total = -sum(product);
-    return how == Reduction::Sum ? total : total / (static_cast<double>(x.numel()) / classes);
+    return how == Reduction::Sum ? total
+                                    : div_number(total, number(static_cast<double>(x.numel()) / classes,
+                                                               x.dtype()));
 }
 
 void cross_entropy_body(Call& c) {

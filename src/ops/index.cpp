@@ -12,8 +12,8 @@ namespace {
 
 using namespace ops;
 
-const Function index_op{"index"}, index_backward{"index_backward"}, index_put{"index_put"},
-    index_select_op{"index_select"}, index_fill{"index_fill"};
+const Function index_op{"index"}, index_backward{"index_backward"}, index_put{"index_put.plain"},
+    index_select_op{"index_select"}, index_fill{"index_fill"}, nonzero{"nonzero"};
 
 void take(const Tensor& out, const Tensor& from, const kernels::Blocks& blocks) {
     if (blocks.count() == 0) return;
@@ -109,6 +109,32 @@ void index_put_gradient(Grad& g) {
                      : index_put.over(with_indices({g.grad(), none}, g, 2), {false}));
     }
     if (g.needs(1)) g.set(1, index_op.over(with_indices({g.grad()}, g, 2)));
+}
+
+/// Masks become the indices of their true elements, by dimension.
+void index_put_body(Call& c) {
+    const Tensor& self = c.in[0];
+    std::vector<Tensor> in{self, c.in[1]};
+    int dim = 0;
+    for (int i = 2; i < c.inputs; ++i) {
+        const Tensor& index = c.in[i];
+        if (index.dtype() != DType::Bool) {
+            in.push_back(index);
+            ++dim;
+            continue;
+        }
+        for (int d = 0; d < index.ndim(); ++d, ++dim)
+            WEFT_EXPECT(dim < self.ndim() && index.size(d) == self.size(dim), Index, c.name(),
+                        text("a mask of the indexed tensor's shape ", to_string(self.shape())),
+                        text(to_string(index.shape()), " at dimension ", dim));
+        Tensor where = nonzero(index);
+        for (int d = 0; d < index.ndim(); ++d) in.push_back(ops::select(where, 1, d));
+    }
+    Call plain(index_put.op(), in.data(), static_cast<int>(in.size()), c.attrs);
+    plain.dest = c.in_place ? self : Tensor();
+    plain.in_place = c.in_place;
+    ops::call(plain);
+    c.set(plain.out(0));
 }
 
 // ---- one dimension, one index vector -----------------------------------------------------------
@@ -316,16 +342,24 @@ void register_index(Table& t) {
             if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
         })
         .samples({"f(T(5, 3), [I(5, high=4)], (4, 3))"});
-    t.add("index_put(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> "
-          "Tensor")
+    t.add("index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor")
         .doc(
-            "self with values, broadcast, written (or added) at self[indices]; the last of several "
-            "writes wins. Raises IndexError before anything is written.")
+            "self with values, broadcast, written (or added) at self[indices], a list of int64 or\n"
+            "bool tensors; the last of several writes wins. Raises IndexError before anything is\n"
+            "written.\n\n"
+            ">>> weft.zeros(3).index_put([weft.tensor([2, 0])], weft.tensor(1.))\n"
+            "tensor([1., 0., 1.])")
+        .body(index_put_body)
+        .inplace()
+        .samples({"f(T(4, 3), [weft.tensor([2, 0])], T(2, 3))", "f(T(4, 3), [B(4)], T())",
+                  "f(T(4, 3), (I(5, high=4), I(5, high=3)), T(5), accumulate=True)"});
+    t.add("index_put.plain(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> "
+          "Tensor")
+        .doc("The same with int64 indices; an undefined one keeps its dimension.")
         .shape(index_put_shape)
         .kernel(index_put_kernel)
         .strided_output()
         .internal()
-        .inplace()
         .joint_grad(save_from(2), index_put_gradient)
         .samples({"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])",
                   "f(T(4, 3), T(), [None, I(2, high=3)], True)"});

@@ -16,7 +16,7 @@ namespace {
 using kernels::Trans;
 
 const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"},
-    squeeze_dim{"squeeze.dim"};
+    squeeze_row{"squeeze.row"};
 
 /// How a matrix lies in memory: rows one after the other, columns, or neither.
 struct Layout {
@@ -128,8 +128,8 @@ Dims concat(DimSpan a, std::initializer_list<int64_t> b) {
     return out;
 }
 
-/// [..., m, k] @ [..., k, n] over broadcast batch dimensions.
-Tensor batched_matmul(const Tensor& a, const Tensor& b) {
+/// [..., m, k] @ [..., k, n] over broadcast batch dimensions; `drop_row` leaves out m, which is 1.
+Tensor batched_matmul(const Tensor& a, const Tensor& b, bool drop_row = false) {
     Dims lead = broadcast("matmul", a.shape().first(a.ndim() - 2), b.shape().first(b.ndim() - 2));
     int64_t batch = count_elements("matmul", lead);
     auto flat = [&](const Tensor& x) {
@@ -138,7 +138,8 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b) {
         return reshape(e, Dims{batch, r, s});
     };
     Tensor out = bmm(flat(a), flat(b));
-    return unsafe_view(out, concat(lead, {out.size(1), out.size(2)}));
+    return unsafe_view(out, drop_row ? concat(lead, {out.size(2)})
+                                     : concat(lead, {out.size(1), out.size(2)}));
 }
 
 /// PyTorch's matmul: 1-D operands are rows or columns, more than two dimensions are batches.
@@ -150,7 +151,7 @@ void matmul_body(Call& c) {
     check_product(c, a, b, da, db);
     if (da == 1 && db == 1) return c.set(dot(a, b));
     if (da == 2 && db == 1) return c.set(mv(a, b));
-    if (da == 1 && db == 2) return c.set(squeeze_dim(mm(row(a), b), 0));
+    if (da == 1 && db == 2) return c.set(squeeze_row(mm(row(a), b)));
     if (da == 2 && db == 2) return c.set(mm(a, b));
     if (da > 2 && db <= 2) {  // one product of all rows
         int64_t k = a.size(da - 1);
@@ -160,9 +161,7 @@ void matmul_body(Call& c) {
         if (db == 2) shape.push_back(b.size(1));
         return c.set(unsafe_view(out, shape));
     }
-    if (da == 1) return c.set(squeeze_dim(batched_matmul(row(a), b), -2));
-    if (db == 1) return c.set(squeeze_dim(batched_matmul(a, column(b)), -1));
-    c.set(batched_matmul(a, b));
+    c.set(da == 1 ? batched_matmul(row(a), b, true) : batched_matmul(a, b));
 }
 
 // ---- addmm and linear

@@ -14,7 +14,8 @@ using kernels::Axis;
 
 const Function mean_dim{"mean.dim"}, vector_norm{"linalg_vector_norm"}, magnitude{"abs"},
     amax{"amax"}, amin{"amin"}, logsumexp{"logsumexp"};
-const Function var{"var"}, standard_deviation{"std"};
+const Function var{"var"}, standard_deviation{"std"}, var_mean{"_var_mean"},
+    std_mean{"_std_mean"};
 
 /// `t`, with 0 where `mask` holds.
 Tensor zero_where(const Tensor& mask, const Tensor& t) {
@@ -41,6 +42,7 @@ void variance_shape(Call& c) {
     c.add(Tensor::layout(x.dtype(), reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
 }
 
+/// The variance or its root, and with a second output the mean.
 template <bool Root>
 void variance_kernel(Call& c) {
     Folded f = fold(c.in[0], dim_mask(c.name(), c.attr(0), c.in[0].ndim()));
@@ -48,7 +50,8 @@ void variance_kernel(Call& c) {
     Unlocked unlocked(f.x.numel());
     dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
         T* y = out.data<T>();
-        kernels::var<T>(f.x.data<T>(), nullptr, y, correction_of(c.attr(1)), f.axis);
+        T* average = c.outputs > 1 ? c.out(1).data<T>() : nullptr;
+        kernels::var<T>(f.x.data<T>(), average, y, correction_of(c.attr(1)), f.axis);
         if constexpr (Root)
             for (int64_t i = 0, n = f.axis.outer * f.axis.inner; i < n; ++i) y[i] = std::sqrt(y[i]);
     });
@@ -69,6 +72,22 @@ Tensor deviation_gradient(const Grad& g) {
     return variance_gradient(g, divided(g.grad(), g.out(0) * 2.0));
 }
 
+void with_mean_shape(Call& c) {
+    variance_shape(c);
+    c.add(Tensor::layout(c.out(0).dtype(), c.out(0).shape()));
+}
+template <bool Root>
+Tensor with_mean_gradient(const Grad& g) {
+    Tensor d, mean = g.grad(1);
+    if (g.grad(0).defined())
+        d = Root ? deviation_gradient(g) : variance_gradient(g, g.grad(0));
+    if (!mean.defined()) return d;
+    Dims shape = g.in_shape(0);
+    auto n = static_cast<double>(count_over(shape, dim_mask("mean", g.attr(0), shape.size())));
+    mean = spread(mean / n, g.attr(0), g.attr(2).as_bool(), shape);
+    return d.defined() ? d + mean : mean;
+}
+
 /// The result or results of a call with (dim, correction, keepdim).
 using Moments = void (*)(Call&, const Value&, const Value&, const Value&);
 
@@ -79,12 +98,10 @@ void only_std(Call& c, const Value& dim, const Value& correction, const Value& k
     c.add(standard_deviation(c.in[0], dim, correction, keepdim));
 }
 void var_and_mean(Call& c, const Value& dim, const Value& correction, const Value& keepdim) {
-    only_var(c, dim, correction, keepdim);
-    c.add(mean_dim(c.in[0], dim, keepdim));
+    for (Tensor& t : var_mean.all({c.in[0]}, {dim, correction, keepdim})) c.add(std::move(t));
 }
 void std_and_mean(Call& c, const Value& dim, const Value& correction, const Value& keepdim) {
-    only_std(c, dim, correction, keepdim);
-    c.add(mean_dim(c.in[0], dim, keepdim));
+    for (Tensor& t : std_mean.all({c.in[0]}, {dim, correction, keepdim})) c.add(std::move(t));
 }
 
 /// The older signatures, with a bool for the correction: 1 or 0.
@@ -132,6 +149,14 @@ void register_variance(Table& t) {
         .grad(0, save_in(0) | save_out(0), deviation_gradient)
         .samples(samples);
     add_unbiased<only_std>(t, "std", "Tensor");
+    t.add("_var_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
+        .doc("var_mean in one op.").shape(with_mean_shape).kernel(variance_kernel<false>).internal()
+        .node_name("VarMeanBackward0").grad(0, save_in(0), with_mean_gradient<false>)
+        .samples({"f(T(2, 3), 1, None, False)"});
+    t.add("_std_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
+        .doc("std_mean in one op.").shape(with_mean_shape).kernel(variance_kernel<true>).internal()
+        .node_name("StdMeanBackward0").grad(0, save_in(0) | save_out(0), with_mean_gradient<true>)
+        .samples({"f(T(2, 3), 1, None, False)"});
     add_with_mean<var_and_mean>(t, "var_mean");
     add_with_mean<std_and_mean>(t, "std_mean");
 }

@@ -139,6 +139,13 @@ void parse_schema(std::string_view schema, Op& op) {
         }
         op.params.push_back(std::move(p));
     }
+    // a list of tensors takes the last slots, wherever it is named
+    for (Param& list : op.params)
+        if (list.kind == Param::Kind::Tensors) {
+            for (Param& p : op.params)
+                if (p.is_input() && p.slot > list.slot) --p.slot;
+            list.slot = op.inputs - 1;
+        }
 }
 
 }  // namespace weft

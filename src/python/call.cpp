@@ -9,6 +9,9 @@
 #include <structmember.h>
 
 #include <map>
+#include <optional>
+
+#include "ops/random.h"
 
 namespace weft::python {
 namespace {
@@ -37,6 +40,8 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
         c.dest = c.in[0];
         c.in_place = true;
     }
+    std::optional<ops::GeneratorScope> draws;
+    if (arguments.generator()) draws.emplace(*arguments.generator());
     ops::call(c);
     if (arguments.wants_grad())
         for (int k = 0; k < c.outputs; ++k) set_requires_grad(c.out(k), true);
@@ -52,6 +57,10 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
             Arguments arguments;
             if (arguments.parse(*op, args, count, kwnames)) return run(f, *op, arguments);
             reasons += "\n  " + arguments.reason();
+        }
+        for (const Op* op : *f.overloads) {
+            Arguments arguments;
+            if (arguments.parse(*op, args, count, kwnames, true)) return run(f, *op, arguments);
         }
         fail_arguments(f, reasons);
     });

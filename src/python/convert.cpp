@@ -277,6 +277,7 @@ PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
     return guarded([&] {
         DType type;
         bool given = dtype != Py_None;
+        if (device != Py_None) expect_cpu(device);
         WEFT_EXPECT(!given || to_dtype(dtype, type), Type, "tensor", "a dtype", Py_TYPE(dtype)->tp_name);
         Tensor t = tensor_from(data, given ? &type : nullptr);
         if (requires_grad) set_requires_grad(t, true);

@@ -7,7 +7,7 @@
 namespace weft::python {
 namespace {
 
-const ops::Function index_op{"index"}, index_put_op{"index_put"}, nonzero_op{"nonzero"},
+const ops::Function index_op{"index"}, index_put_op{"index_put.plain"}, nonzero_op{"nonzero"},
     copy_op{"copy"};
 
 struct Selection {

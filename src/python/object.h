@@ -12,6 +12,10 @@
 #include "autograd/meta.h"
 #include "ops/call.h"
 
+namespace weft::kernels {
+class Generator;
+}
+
 namespace weft::python {
 
 /// Thrown when a Python exception is set: C++ only unwinds.
@@ -140,6 +144,8 @@ PyObject* dtype_object(DType t);  ///< borrowed
 bool to_dtype(PyObject* o, DType& out);
 PyObject* size_object(DimSpan dims);  ///< new reference to a Size
 PyObject* to_python(const Value& v);  ///< new reference
+/// Raises as PyTorch's CPU build does if `device` is not the CPU (weft/_device.py).
+void expect_cpu(PyObject* device);
 void init_types(PyObject* module);
 
 // ---- conversion (convert.cpp)
@@ -175,6 +181,8 @@ void init_saved_hooks(PyObject* module);
 void init_anomaly(PyObject* module);
 void init_module_slots(PyObject* module);
 void init_function(PyObject* module);
+/// The engine of a weft.Generator; null for anything else.
+kernels::Generator* to_generator(PyObject* o);
 void init_random(PyObject* module);
 void init_dlpack(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null

@@ -13,11 +13,15 @@ bool is_int(PyObject* o) {
 bool harmless(std::string_view name, PyObject* value) {
     if (value == Py_None) return true;
     if (name == "pin_memory" || name == "non_blocking") return value == Py_False;
-    if (name == "device" || name == "layout" || name == "memory_format") {
+    if (name == "device") {
+        expect_cpu(value);
+        return true;
+    }
+    if (name == "layout" || name == "memory_format") {
         Object shown = Object::take(PyObject_Str(value));
         std::string_view s = to_text(shown.get());
-        return s == "cpu" || s == "cpu:0" || s == "torch.strided" ||
-               s == "torch.contiguous_format" || s == "torch.preserve_format";
+        return s == "torch.strided" || s == "torch.contiguous_format" ||
+               s == "torch.preserve_format";
     }
     return false;
 }
@@ -84,6 +88,18 @@ static int64_t to_int_or(ErrorKind kind, PyObject* value, const char* who) {
     }
 }
 
+static Value number_in(const Tensor& t) {
+    if (t.dtype() == DType::Bool) return t.item_int() != 0;
+    if (is_floating(t.dtype())) return t.item_double();
+    return t.item_int();
+}
+
+/// PyTorch takes a 0-d tensor outside the graph wherever it takes a number.
+bool Arguments::accepts_number(PyObject* value) const {
+    if (!is_tensor(value)) return is_number(value);
+    return lenient_ && unwrap(value).ndim() == 0 && !requires_grad(unwrap(value));
+}
+
 bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
     if (p.is_input()) return set_input(op, p, value);
     if (value == Py_None) {
@@ -109,7 +125,7 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             return true;
         }
         case Param::Kind::Float:
-            if (!is_number(value) || is_tensor(value)) return false;
+            if (!accepts_number(value)) return false;
             attr(op, p.slot) = to_double(value, op.public_name.c_str());
             return true;
         case Param::Kind::Bool:
@@ -118,9 +134,11 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             return true;
         case Param::Kind::Scalar:
             if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
-            else if (is_int(value)) attr(op, p.slot) = 
+            else if (is_tensor(value) && accepts_number(value))
+                attr(op, p.slot) = number_in(unwrap(value));
+            else if (is_int(value)) attr(op, p.slot) =
                     to_int_or(ErrorKind::Overflow, value, op.public_name.c_str());
-            else if (is_number(value)) attr(op, p.slot) = to_double(value, op.public_name.c_str());
+            else if (accepts_number(value)) attr(op, p.slot) = to_double(value, op.public_name.c_str());
             else return false;
             return true;
         case Param::Kind::DType: {
@@ -145,6 +163,11 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
         out_ = unwrap(value);
         return true;
     }
+    if (n == "generator" && op.random && op.kernel) {
+        if (value == Py_None) return true;
+        generator_ = to_generator(value);
+        return generator_ || refuse(text("generator must be a Generator, not ", type_name(value)));
+    }
     if (op.factory && n == "requires_grad" && PyBool_Check(value)) {
         requires_grad_ = value == Py_True;
         return true;
@@ -153,8 +176,10 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
     return refuse(text("an unexpected keyword argument '", n, "'"));
 }
 
-bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
+bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
+                      bool lenient) {
     uint64_t given = 0;
+    lenient_ = lenient;
     const auto& params = op.params;
     int total = static_cast<int>(params.size());
     inputs_ = op.inputs;
@@ -210,11 +235,8 @@ bool Arguments::complete(const Op& op, uint64_t given) {
     if (given != all) {
         for (size_t i = 0; i < op.params.size(); ++i) {
             const Param& p = op.params[i];
-            if (!(given >> i & 1) && !p.has_default && !(p.is_input() && p.optional) &&
-                !(p.kind == Param::Kind::Ints && op.factory))
+            if (!(given >> i & 1) && !p.has_default && !(p.is_input() && p.optional))
                 return refuse(text("missing argument '", p.name, "'"));
-            if (!(given >> i & 1) && p.kind == Param::Kind::Ints && op.factory && !p.has_default)
-                attr(op, p.slot) = Value(Dims());
         }
     }
     if (!attrs_used_) attrs_used_ = op.defaults.data();

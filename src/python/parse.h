@@ -1,5 +1,6 @@
 /// Python arguments to a call, by the op's schema.
 #pragma once
+#include "kernels/random.h"
 #include "python/object.h"
 
 namespace weft::python {
@@ -9,12 +10,16 @@ class Arguments {
 public:
     /// False if they do not fit the op (then `reason` says why, and nothing is set as Python error).
     /// Throws for arguments of the right type with bad values.
-    bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
+    /// `lenient`: 0-d tensors outside the graph count as numbers, for calls that fit nothing else.
+    bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
+               bool lenient = false);
     const std::string& reason() const { return reason_; }
     /// Points `c` at what was parsed.
     void fill(Call& c) const;
     bool wants_grad() const { return requires_grad_; }
     const Tensor& destination() const { return out_; }
+    /// `generator=`, or null.
+    kernels::Generator* generator() const { return generator_; }
 
 private:
     static constexpr int kInputs = 8, kAttrs = 12;
@@ -28,6 +33,7 @@ private:
     Value& attr(const Op& op, int slot);
     bool set_numbers(const Op& op);
     bool complete(const Op& op, uint64_t given);
+    bool accepts_number(PyObject* value) const;
 
     Tensor in_[kInputs];
     std::vector<Tensor> list_;            // inputs when a parameter is a list of tensors
@@ -38,6 +44,8 @@ private:
     bool requires_grad_ = false;
     PyObject* numbers_[kInputs] = {};     // Python numbers given where tensors are expected
     bool any_number_ = false;
+    bool lenient_ = false;
+    kernels::Generator* generator_ = nullptr;
     Tensor out_;
     std::string reason_;
 };

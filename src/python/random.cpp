@@ -1,50 +1,157 @@
-/// The default generator, for weft/random.py.
+/// Generators: the process's own, and those that programs make for `generator=`.
 #include "ops/random.h"
 
-#include <cstring>
-
+#include "ops/copy.h"
 #include "python/object.h"
 
 namespace weft::python {
 namespace {
 
-PyObject* manual_seed(PyObject*, PyObject* seed) {
-    unsigned long long value = PyLong_AsUnsignedLongLongMask(seed);
-    if (value == static_cast<unsigned long long>(-1) && PyErr_Occurred()) return nullptr;
-    ops::default_generator().manual_seed(value);
-    Py_RETURN_NONE;
+struct PyGenerator {
+    PyObject_HEAD
+    kernels::Generator* engine;
+    bool owned;
+};
+PyTypeObject generator_type = blank_type();
+
+kernels::Generator& engine_of(PyObject* self) { return *reinterpret_cast<PyGenerator*>(self)->engine; }
+
+PyObject* make_generator(PyTypeObject* type, kernels::Generator* engine, bool owned) {
+    auto* g = reinterpret_cast<PyGenerator*>(checked(type->tp_alloc(type, 0)));
+    g->engine = engine;
+    g->owned = owned;
+    return reinterpret_cast<PyObject*>(g);
 }
-PyObject* initial_seed(PyObject*, PyObject*) {
-    return PyLong_FromUnsignedLongLong(ops::default_generator().initial_seed());
+
+PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"device", nullptr};
+    PyObject* device = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device))
+        return nullptr;
+    return guarded([&] {
+        expect_cpu(device);
+        return make_generator(type, new kernels::Generator, true);
+    });
 }
-PyObject* entropy(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(ops::entropy_seed()); }
-PyObject* get_state(PyObject*, PyObject*) {
-    auto state = ops::default_generator().state();
+void generator_dealloc(PyObject* self) {
+    auto* g = reinterpret_cast<PyGenerator*>(self);
+    if (g->owned) delete g->engine;
+    Py_TYPE(self)->tp_free(self);
+}
+
+PyObject* manual_seed(PyObject* self, PyObject* seed) {
+    return guarded([&] {
+        Object n = Object::take(PyNumber_Index(seed));
+        int overflow = 0;
+        auto value = static_cast<unsigned long long>(PyLong_AsLongLongAndOverflow(n.get(), &overflow));
+        if (overflow > 0) value = PyLong_AsUnsignedLongLong(n.get());
+        if (overflow < 0 || PyErr_Occurred()) {
+            PyErr_Clear();
+            fail(ErrorKind::Runtime, "manual_seed", "a seed of 64 bits",
+                 "one that overflows them (Overflow when unpacking long)");
+        }
+        engine_of(self).manual_seed(value);
+        return Py_NewRef(self);
+    });
+}
+PyObject* seed(PyObject* self, PyObject*) {
+    uint64_t value = ops::entropy_seed();
+    engine_of(self).manual_seed(value);
+    return PyLong_FromUnsignedLongLong(value);
+}
+PyObject* initial_seed(PyObject* self, PyObject*) {
+    return PyLong_FromUnsignedLongLong(engine_of(self).initial_seed());
+}
+constexpr DType kStateDType = DType::Int64;
+
+PyObject* get_state(PyObject* self, PyObject*) {
+    return guarded([&] {
+        auto state = engine_of(self).state();
+        Tensor bytes = Tensor::empty(kStateDType, Dims{static_cast<int64_t>(state.size())});
+        for (size_t i = 0; i < state.size(); ++i)
+            bytes.data<int64_t>()[i] = static_cast<int64_t>(state[i]);
+        return wrap(bytes);
+    });
+}
+PyObject* set_state(PyObject* self, PyObject* o) {
+    return guarded([&] {
+        Tensor given = expect_tensor(o, "set_state");
+        WEFT_EXPECT(given.dtype() == kStateDType, Type, "set_state",
+                    text("a tensor of ", name(kStateDType)), name(given.dtype()));
+        Tensor state = ops::as_contiguous(given);
+        std::vector<std::byte> bytes(state.numel());
+        bool fits = true;
+        for (size_t i = 0; i < bytes.size(); ++i) {
+            int64_t v = state.data<int64_t>()[i];
+            fits &= v >= 0 && v < 256;
+            bytes[i] = static_cast<std::byte>(v);
+        }
+        WEFT_EXPECT(fits && engine_of(self).set_state(bytes), Runtime, "set_state",
+                    "a state that get_state returned",
+                    text("a tensor of shape ", to_string(given.shape()), " that is none"));
+        return Py_NewRef(self);
+    });
+}
+/// The same as Python bytes, for checkpoints: no tensor that memory statistics would count.
+PyObject* get_bytes(PyObject* self, PyObject*) {
+    auto state = engine_of(self).state();
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(state.data()),
                                      static_cast<Py_ssize_t>(state.size()));
 }
-PyObject* set_state(PyObject*, PyObject* bytes) {
+PyObject* set_bytes(PyObject* self, PyObject* bytes) {
     return guarded([&] {
         char* data;
         Py_ssize_t size;
         checked(PyBytes_AsStringAndSize(bytes, &data, &size));
-        bool fits = ops::default_generator().set_state(
+        bool fits = engine_of(self).set_state(
             {reinterpret_cast<const std::byte*>(data), static_cast<size_t>(size)});
-        WEFT_EXPECT(fits, Runtime, "set_rng_state", "a state that get_rng_state returned",
-                    text(size, " bytes that are none"));
+        WEFT_EXPECT(fits, Runtime, "set_state", "the bytes of a state", text(size, " others"));
         return Py_NewRef(Py_None);
     });
 }
+PyObject* clone_state(PyObject* self, PyObject*) {
+    return guarded(
+        [&] { return make_generator(Py_TYPE(self), new kernels::Generator(engine_of(self)), true); });
+}
+PyObject* get_device(PyObject*, void*) {
+    return guarded([] { return import_attr("weft._device", "device").call(py_str("cpu")).release(); });
+}
 
-PyMethodDef functions[] = {{"_manual_seed", manual_seed, METH_O, nullptr},
-                           {"_initial_seed", initial_seed, METH_NOARGS, nullptr},
-                           {"_entropy_seed", entropy, METH_NOARGS, nullptr},
-                           {"_get_rng_state", get_state, METH_NOARGS, nullptr},
-                           {"_set_rng_state", set_state, METH_O, nullptr},
-                           {}};
+PyMethodDef methods[] = {
+    {"manual_seed", manual_seed, METH_O, "Restarts it from a seed; returns the generator."},
+    {"seed", seed, METH_NOARGS, "Restarts it from the system's randomness and returns the seed."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed it was last started from."},
+    {"get_state", get_state, METH_NOARGS, "Its state: [5056] int64, a byte of PyTorch's in each."},
+    {"set_state", set_state, METH_O, "Puts back what get_state gave; RuntimeError for anything else."},
+    {"_get_bytes", get_bytes, METH_NOARGS, nullptr},
+    {"_set_bytes", set_bytes, METH_O, nullptr},
+    {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+    {}};
+PyGetSetDef properties[] = {{"device", get_device, nullptr, "The CPU.", nullptr}, {}};
 
 }  // namespace
 
-void init_random(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+kernels::Generator* to_generator(PyObject* o) {
+    return PyObject_TypeCheck(o, &generator_type) ? &engine_of(o) : nullptr;
+}
+
+void init_random(PyObject* module) {
+    PyTypeObject& t = generator_type;
+    t.tp_name = "torch.Generator";
+    t.tp_basicsize = sizeof(PyGenerator);
+    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    t.tp_new = generator_new;
+    t.tp_dealloc = generator_dealloc;
+    t.tp_methods = methods;
+    t.tp_getset = properties;
+    t.tp_doc =
+        "Generator(device='cpu')\n\nA source of random numbers for `generator=`: PyTorch's, bit for bit.\n\n"
+        ">>> g = weft.Generator().manual_seed(0)\n>>> weft.rand(2, generator=g)\n"
+        "tensor([0.4963, 0.7682])\n";
+    checked(PyType_Ready(&t));
+    add_object(module, "Generator", reinterpret_cast<PyObject*>(&t));
+    Object own = Object::steal(make_generator(&t, &ops::default_generator(), false));
+    add_object(module, "default_generator", own.get());
+}
 
 }  // namespace weft::python

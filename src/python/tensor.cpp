@@ -191,9 +191,7 @@ PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
 }
 
 WEFT_BINARY_SLOT(nb_add, "add")
-WEFT_BINARY_SLOT(nb_subtract, "sub")
 WEFT_BINARY_SLOT(nb_multiply, "mul")
-WEFT_BINARY_SLOT(nb_true_divide, "div")
 WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide")
 WEFT_BINARY_SLOT(nb_remainder, "remainder")
 WEFT_BINARY_SLOT(nb_and, "bitwise_and")
@@ -211,6 +209,15 @@ WEFT_INPLACE_SLOT(nb_iand, "bitwise_and")
 WEFT_INPLACE_SLOT(nb_ior, "bitwise_or")
 WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor")
 
+/// `number - tensor` and `number / tensor` are ops of their own in PyTorch's graph.
+PyObject* nb_subtract(PyObject* a, PyObject* b) {
+    static const Op &sub = op_named("sub"), &rsub = op_named("rsub");
+    return is_tensor(a) ? call_binary(sub, a, b) : call_binary(rsub, b, a);
+}
+PyObject* nb_true_divide(PyObject* a, PyObject* b) {
+    static const Op &div = op_named("div"), &rdiv = op_named("rdiv");
+    return is_tensor(a) ? call_binary(div, a, b) : call_binary(rdiv, b, a);
+}
 PyObject* nb_matmul(PyObject* a, PyObject* b) {
     if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
     static const Op& op = op_named("matmul");

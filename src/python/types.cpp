@@ -99,6 +99,12 @@ bool to_dtype(PyObject* o, DType& out) {
     return true;
 }
 
+void expect_cpu(PyObject* device) {
+    if (device == Py_None) return;
+    if (PyUnicode_Check(device) && to_text(device) == "cpu") return;
+    import_attr("weft._device", "expect_cpu").call(Object::borrow(device));
+}
+
 PyObject* size_object(DimSpan dims) {
     PyObject* out = size_type.tp_alloc(&size_type, static_cast<Py_ssize_t>(dims.size()));
     if (!out) return nullptr;

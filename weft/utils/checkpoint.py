@@ -56,12 +56,12 @@ def _random_state(state: bytes | None) -> Iterator[None]:
     if state is None:
         yield
         return
-    outside = _C._get_rng_state()
-    _C._set_rng_state(state)
+    outside = _C.default_generator._get_bytes()
+    _C.default_generator._set_bytes(state)
     try:
         yield
     finally:
-        _C._set_rng_state(outside)
+        _C.default_generator._set_bytes(outside)
 
 
 # ---- without re-entrancy
@@ -114,7 +114,7 @@ class _Frame:
         self.early_stop = early_stop
         self.check = check
         self.recompute_context = recompute_context
-        self.state = _C._get_rng_state() if preserve else None
+        self.state = _C.default_generator._get_bytes() if preserve else None
         self.slots: list[weakref.ref[_Slot]] = []
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.others = [None if isinstance(a, Tensor) else a for a in args]
@@ -206,7 +206,7 @@ class _Reentrant(Function):
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         ctx.function = function
-        ctx.state = _C._get_rng_state() if preserve else None
+        ctx.state = _C.default_generator._get_bytes() if preserve else None
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
