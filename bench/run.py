@@ -7,6 +7,7 @@ import harness
 import import_time
 import installed_size
 import layer_norm_softmax
+import lstm
 import matmul
 import mlp
 import pointwise
@@ -16,7 +17,7 @@ import tree_lstm
 
 SCRIPTS = [
     small_ops, mlp, tree_lstm, gru_cells, gpt, matmul, pointwise, layer_norm_softmax,
-    attention, provenance, import_time, installed_size,
+    attention, lstm, provenance, import_time, installed_size,
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ struct MapBody {
     WEFT_INLINE static void dense(const F& f, char* const* p, int64_t n, std::index_sequence<I...>) {
         auto* out = reinterpret_cast<Out*>(p[0]);
         auto in = std::make_tuple(reinterpret_cast<const In*>(p[I + 1])...);
-        auto first = std::make_tuple(*std::get<I>(in)...);
+        // the others may have no first element
+        auto first = std::make_tuple((Repeat >> I & 1) ? *std::get<I>(in) : In{}...);
         for (int64_t i = 0; i < n; ++i)
             out[i] = f(((Repeat >> I & 1) ? std::get<I>(first) : std::get<I>(in)[i])...);
     }

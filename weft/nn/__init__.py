@@ -65,6 +65,7 @@ from weft.nn.module_hooks import (
 from weft.nn.normalization import LayerNorm
 from weft.nn.parameter import Buffer, Parameter
 from weft.nn.parameter_containers import ParameterDict, ParameterList
+from weft.nn.rnn import GRU, LSTM, RNN, RNNBase
 from weft.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 __all__ = [
@@ -91,6 +92,10 @@ __all__ = [
     # recurrent cells
     "RNNCellBase",
     "RNNCell",
+    "RNNBase",
+    "RNN",
+    "GRU",
+    "LSTM",
     "GRUCell",
     "LSTMCell",
     # activations
