@@ -43,12 +43,7 @@ void multiply_into(const Tensor& sum, bool fresh, const std::vector<std::pair<Te
 
 }  // namespace
 
-void GradBuffer::add(Tensor t) {
-    if (!t.defined()) return;
-    if (!sum_.defined()) {
-        sum_ = std::move(t);
-        return;
-    }
+void GradBuffer::add_to_sum(Tensor t) {
     if (may_add_in_place(sum_) && sum_.dtype() == t.dtype()) {
         const Op& op = ops::add.op();
         Tensor in[] = {sum_, std::move(t)};
@@ -60,34 +55,31 @@ void GradBuffer::add(Tensor t) {
     }
     if (may_add_in_place(t) && sum_.dtype() == t.dtype()) {
         std::swap(sum_, t);
-        return add(std::move(t));
+        return add_to_sum(std::move(t));
     }
     sum_ = sum_ + t;
 }
 
 void GradBuffer::add_product(Tensor a, Tensor b) {
-    rows_ += a.size(0);
-    factors_.emplace_back(std::move(a), std::move(b));
-    if (rows_ >= kRows) flush();
+    if (!products_) products_ = std::make_unique<Products>();
+    products_->rows += a.size(0);
+    products_->factors.emplace_back(std::move(a), std::move(b));
+    if (products_->rows >= kRows) flush();
 }
 
 void GradBuffer::flush() {
-    if (factors_.empty()) return;
-    const Tensor& a = factors_[0].first;
-    Dims shape{a.size(1), factors_[0].second.size(1)};
+    auto& [factors, rows] = *products_;
+    if (factors.empty()) return;
+    const Tensor& a = factors[0].first;
+    Dims shape{a.size(1), factors[0].second.size(1)};
     bool fresh = !sum_.defined() || !may_add_in_place(sum_);
     Tensor target = fresh ? Tensor::empty(a.dtype(), shape) : sum_;
     dispatch<FloatingTypes>(a.dtype(), "backward", [&]<class T>() {
-        multiply_into<T>(target, fresh, factors_, rows_);
+        multiply_into<T>(target, fresh, factors, rows);
     });
-    factors_.clear();
-    rows_ = 0;
+    factors.clear();
+    rows = 0;
     if (fresh) add(std::move(target));
-}
-
-Tensor GradBuffer::take() {
-    flush();
-    return std::move(sum_);
 }
 
 }  // namespace weft

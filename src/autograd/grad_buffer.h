@@ -6,6 +6,7 @@
 /// are kept; when the sum is needed, or enough rows wait, they are stacked and multiplied once,
 /// straight into the sum.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "autograd/node.h"
@@ -15,18 +16,27 @@ namespace weft {
 class GradBuffer {
 public:
     /// Adds `t`; in place if only this buffer can see the sum and no graph of it is wanted.
-    void add(Tensor t);
+    void add(Tensor t) {
+        if (!sum_.defined()) sum_ = std::move(t);
+        else if (t.defined()) add_to_sum(std::move(t));
+    }
     /// Adds a^T b, with a [r, m] and b [r, n].
     void add_product(Tensor a, Tensor b);
     /// The sum; undefined if nothing came. The buffer is empty afterwards.
-    Tensor take();
-    bool empty() const { return !sum_.defined() && factors_.empty(); }
+    Tensor take() {
+        if (products_) flush();
+        return std::move(sum_);
+    }
 
 private:
+    struct Products {
+        std::vector<std::pair<Tensor, Tensor>> factors;
+        int64_t rows = 0;
+    };
+    void add_to_sum(Tensor t);
     void flush();
     Tensor sum_;
-    std::vector<std::pair<Tensor, Tensor>> factors_;
-    int64_t rows_ = 0;
+    std::unique_ptr<Products> products_;
 };
 
 }  // namespace weft

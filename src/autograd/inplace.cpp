@@ -44,7 +44,7 @@ public:
         Tensor part = ops::as_strided(all, view_shape_, view_strides_, offset_);
         std::vector<Tensor> grads{ops::clone(part)};
         std::vector<Tensor> results(written_->edge_count());
-        Work inner{grads, results, work.skip, {}, false};
+        Work inner{grads, results, work.skip, nullptr};
         written_->run(inner);
         if (results.empty() || !results[0].defined())
             write_op(copy_op, part, {part, ops::number(0, part.dtype())});

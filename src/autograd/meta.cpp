@@ -39,18 +39,16 @@ uint32_t output_number(const Tensor& t) {
     return m ? m->output : 0;
 }
 
-bool requires_grad(const Tensor& t) {
-    if (!t.has(kTracked)) return false;
+bool detail::requires_grad_by_meta(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
     return !m || m->requires_grad || grad_fn(t) || (m->base.defined() && requires_grad(m->base));
 }
 
 bool is_leaf(const Tensor& t) { return !t.has(kTracked) || !grad_fn(t); }
 
-Edge gradient_edge(const Tensor& t) {
+Edge detail::gradient_edge_by_meta(const Tensor& t) {
     Slot* slot = t.impl()->slot.get();
-    if (!slot || !t.has(kTracked)) return {};
-    if (slot->kind == kNodeSlot) return {Ref<Node>(static_cast<Node*>(slot)), 0};
+    if (!slot) return {};
     auto& m = *static_cast<GradMeta*>(slot);
     if (m.base.defined()) refresh_view(t, m);
     if (m.grad_fn) return {m.grad_fn, m.output};

@@ -49,13 +49,28 @@ GradMeta* meta_or_null(const Tensor& t);
 /// The meta of `t`, made if need be (a node in the slot moves into it).
 GradMeta& meta(const Tensor& t);
 
-bool requires_grad(const Tensor& t);
+namespace detail {
+bool requires_grad_by_meta(const Tensor& t);
+Edge gradient_edge_by_meta(const Tensor& t);
+inline bool made_by_node(const Tensor& t) {
+    const Slot* slot = t.impl()->slot.get();
+    return slot && slot->kind == kNodeSlot;
+}
+}  // namespace detail
+
+inline bool requires_grad(const Tensor& t) {
+    return t.has(kTracked) && (detail::made_by_node(t) || detail::requires_grad_by_meta(t));
+}
 bool is_leaf(const Tensor& t);
 /// The node that made `t`; null for leaves.
 Ref<Node> grad_fn(const Tensor& t);
 uint32_t output_number(const Tensor& t);
 /// Where the gradient of `t` goes: its node, or its accumulator if it is a leaf that wants one.
-Edge gradient_edge(const Tensor& t);
+inline Edge gradient_edge(const Tensor& t) {
+    if (!t.has(kTracked)) return {};
+    if (detail::made_by_node(t)) return {Ref<Node>(static_cast<Node*>(t.impl()->slot.get())), 0};
+    return detail::gradient_edge_by_meta(t);
+}
 
 /// Makes `node` the producer of `t` (output `k`).
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k);

@@ -28,14 +28,6 @@ public:
     }
 };
 
-void ResultInfo::set(DType dtype, DimSpan shape) {
-    dtype_ = dtype;
-    ndim_ = static_cast<uint8_t>(shape.size());
-    int64_t* to = inline_;
-    if (shape.size() > 4) to = heap_ = new int64_t[shape.size()];
-    std::copy(shape.begin(), shape.end(), to);
-}
-
 namespace {
 uint64_t sequence_counter = 0;
 }

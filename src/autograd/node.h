@@ -36,12 +36,28 @@ public:
     ~ResultInfo() {
         if (heap_) delete[] heap_;
     }
-    void set(DType dtype, DimSpan shape);
+    void set(DType dtype, DimSpan shape) {
+        dtype_ = dtype;
+        ndim_ = static_cast<uint8_t>(shape.size());
+        if (ndim_ > kInline) heap_ = new int64_t[ndim_];
+        int64_t* to = heap_ ? heap_ : inline_;
+        for (int d = 0; d < ndim_; ++d) to[d] = shape[d];
+    }
     DType dtype() const { return dtype_; }
     DimSpan shape() const { return {heap_ ? heap_ : inline_, ndim_}; }
+    /// Whether `t` has the shape and the dtype.
+    bool describes(const Tensor& t) const {
+        const TensorImpl& impl = *t.impl();
+        if (impl.dtype != dtype_ || impl.ndim != ndim_) return false;
+        const int64_t* dims = heap_ ? heap_ : inline_;
+        for (int d = 0; d < ndim_; ++d)
+            if (dims[d] != impl.dims[d]) return false;
+        return true;
+    }
 
 private:
-    int64_t inline_[4];
+    static constexpr int kInline = 4;
+    int64_t inline_[kInline];
     int64_t* heap_ = nullptr;
     uint8_t ndim_ = 0;
     DType dtype_ = DType::Float32;
@@ -112,14 +128,18 @@ protected:
     std::unique_ptr<NodeHooks> hooks_;
 };
 
+/// The gradient a^T b of an edge, not yet multiplied (Note [Sums of products]).
+struct Product {
+    int edge;
+    Tensor a, b;
+};
+
 /// One execution of a node by the engine.
 struct Node::Work {
-    std::vector<Tensor>& grads;         ///< by output
-    std::vector<Tensor>& results;       ///< by edge
-    const std::vector<bool>* skip;      ///< edges nobody asked for; null: none
-    /// Set by rules that give a product (Note [Sums of products]): by edge, a and b of a^T b.
-    std::vector<std::pair<int, std::pair<Tensor, Tensor>>> products;
-    bool may_defer_products = false;
+    std::vector<Tensor>& grads;      ///< by output
+    std::vector<Tensor>& results;    ///< by edge
+    const std::vector<bool>* skip;   ///< edges nobody asked for; null: none
+    std::vector<Product>* products;  ///< where rules may leave products; null: they multiply
     bool wanted(int i) const { return !(skip && (*skip)[i]); }
 };
 

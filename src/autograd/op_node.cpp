@@ -3,7 +3,6 @@
 #include <bit>
 #include <memory>
 #include <new>
-#include <unordered_set>
 
 #include "autograd/meta.h"
 #include "base/pool.h"
@@ -12,13 +11,14 @@
 namespace weft {
 namespace {
 
-int index_of(SaveMask mask, int bit) { return std::popcount(mask & ((SaveMask{1} << bit) - 1)); }
-
-/// Node names that depend on the call, kept once each.
-const char* intern(std::string name) {
-    static auto* names = new std::unordered_set<std::string>;
-    return names->insert(std::move(name)).first->c_str();
+/// std::popcount is a call on processors that may lack the instruction; masks have few bits.
+int count_bits(SaveMask mask) {
+    int n = 0;
+    for (; mask; mask &= mask - 1) ++n;
+    return n;
 }
+
+int index_of(SaveMask mask, int bit) { return count_bits(mask & ((SaveMask{1} << bit) - 1)); }
 
 /// Attributes other than the defaults have to be kept.
 int attributes_to_keep(const Call& c) {
@@ -47,7 +47,7 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     if (!any) return nullptr;
     if (c.inputs < 16) mask &= ~SaveMask{0} << 16 | (save_in(c.inputs) - 1);  // lists may be short
 
-    int attrs = attributes_to_keep(c), saved = std::popcount(mask);
+    int attrs = attributes_to_keep(c), saved = count_bits(mask);
     size_t size = sizeof(OpNode) + c.inputs * sizeof(Edge) + c.outputs * sizeof(ResultInfo) +
                   saved * sizeof(SavedTensor) + attrs * sizeof(Value);
     auto* node = new (Pool::allocate(size)) OpNode(op);
@@ -77,7 +77,7 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     }
     Ref<Node> owner(node);
     node->site = Site::here();
-    if (op.backward_name) node->variant_ = intern(op.backward_name(c));
+    if (op.backward_name) node->variant_ = op.backward_name(c);
     if (op.keep_shapes) {
         node->shapes_ = new std::vector<Dims>;
         for (int i = 0; i < c.inputs; ++i)
@@ -156,8 +156,8 @@ public:
     int inputs() const override { return node_.edge_count_; }
     void set(int i, Tensor value) override { work_.results[i] = std::move(value); }
     void set_product(int i, const Tensor& a, const Tensor& b) override {
-        if (work_.may_defer_products)
-            work_.products.push_back({i, {a, b}});
+        if (work_.products)
+            work_.products->push_back({i, a, b});
         else
             work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
     }
@@ -174,8 +174,9 @@ void OpNode::run(Work& work) {
     if (released_) fail_released(*this);
     Context g(*this, work);
     if (op_->joint) return op_->joint(g);
+    const GradRule* rules = op_->grads.data();  // edges go only from inputs that have one
     for (int i = 0; i < edge_count_; ++i)
-        if (edges_[i] && work.wanted(i) && op_->differentiable(i)) work.results[i] = op_->grads[i](g);
+        if (g.needs(i)) work.results[i] = rules[i](g);
 }
 
 Tensor Grad::grad_or_zeros(int k) const {

@@ -5,13 +5,10 @@
 
 namespace weft {
 
-SavedTensor::SavedTensor(const Tensor& t, bool is_output) : is_output_(is_output) {
-    if (!t.defined()) return;
-    if (pack_hooks) [[unlikely]] {
-        pack(t);
-        return;
-    }
-    value_ = is_output ? t.alias() : t;
+void SavedTensor::keep(const Tensor& t) {
+    if (pack_hooks) [[unlikely]]
+        return pack(t);
+    value_ = is_output_ ? t.alias() : t;
     version_ = t.version();
     t.storage()->watched = true;
 }
@@ -39,7 +36,7 @@ Tensor SavedTensor::unpack_again(Node* owner, int k) const {
     return out;
 }
 
-Tensor SavedTensor::unpack(Node* owner, int k) const {
+Tensor SavedTensor::unpack_slow(Node* owner, int k) const {
     if (packed_) [[unlikely]]
         return unpack_again(owner, k);
     if (!value_.defined()) return {};

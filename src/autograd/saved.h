@@ -28,15 +28,32 @@ inline thread_local PackHooks* pack_hooks = nullptr;
 class SavedTensor {
 public:
     SavedTensor() = default;
-    SavedTensor(const Tensor& t, bool is_output);
+    SavedTensor(const Tensor& t, bool is_output) : is_output_(is_output) {
+        if (!t.defined()) return;
+        if (is_output || pack_hooks) {
+            keep(t);
+            return;
+        }
+        value_ = t;
+        version_ = t.version();
+        t.storage()->watched = true;
+    }
 
     /// The tensor as it was. `owner` made it, as output `k`, if it was an output.
     /// Throws Runtime if it was written in place since, naming both lines.
-    Tensor unpack(Node* owner, int k) const;
-    void reset() { *this = SavedTensor(); }
+    Tensor unpack(Node* owner, int k) const {
+        bool as_it_lies = !is_output_ && value_.defined() && value_.version() == version_;
+        return as_it_lies ? value_ : unpack_slow(owner, k);
+    }
+    void reset() {
+        value_ = Tensor();
+        packed_ = nullptr;
+    }
 
 private:
+    void keep(const Tensor& t);
     void pack(const Tensor& t);
+    Tensor unpack_slow(Node* owner, int k) const;
     Tensor unpack_again(Node* owner, int k) const;
     Tensor value_;
     Ref<Packed> packed_;

@@ -33,8 +33,13 @@ public:
     ~Ref() {
         if (object_ && --object_->refs == 0) release(object_);
     }
-    Ref& operator=(Ref other) noexcept {
-        std::swap(object_, other.object_);
+    Ref& operator=(const Ref& other) {
+        return *this = Ref(other);
+    }
+    Ref& operator=(Ref&& other) noexcept {
+        T* incoming = other.detach();  // before the old one goes: it may be the same
+        T* old = std::exchange(object_, incoming);
+        if (old && --old->refs == 0) release(old);
         return *this;
     }
 

@@ -360,7 +360,7 @@ void register_divisions(Table& t) {
         .doc("self % other as in Python: it has the sign of other. An integer divisor of 0 raises "
              "RuntimeError.\n>>> weft.remainder(weft.tensor([-7, 7]), 3)\ntensor([2, 1])")
         .inplace().number_self()
-        .node_name([](const Call& c) -> std::string {
+        .node_name([](const Call& c) {
             return c.in[1].has(kWrapped) ? "RemainderBackward0" : "RemainderBackward1";
         })
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
@@ -374,7 +374,7 @@ void register_divisions(Table& t) {
              "divisor of 0 raises RuntimeError.\n"
              ">>> weft.fmod(weft.tensor([-7, 7]), 3)\ntensor([-1,  1])")
         .inplace()
-        .node_name([](const Call& c) -> std::string {
+        .node_name([](const Call& c) {
             return c.in[1].has(kWrapped) ? "FmodBackward0" : "FmodBackward1";
         })
         .grad(0, 0, [](const Grad& g) { return g.grad(); })

@@ -53,8 +53,10 @@ void zero_kernel(Call& c) {
 }
 
 /// PyTorch counts fill's variants through: by number, by tensor, then both again in place.
-std::string fill_node_name(const Call& c) {
-    return text("FillBackward", (c.in_place ? 2 : 0) + (c.in[1].has(kWrapped) ? 0 : 1));
+const char* fill_node_name(const Call& c) {
+    bool number = c.in[1].has(kWrapped);
+    if (c.in_place) return number ? "FillBackward2" : "FillBackward3";
+    return number ? "FillBackward0" : "FillBackward1";
 }
 
 }  // namespace

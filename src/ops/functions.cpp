@@ -2,18 +2,20 @@
 
 namespace weft::ops {
 
+Tensor Function::run(const Tensor* in, int inputs) const {
+    const Op& o = op();
+    Call c(o, in, inputs, o.defaults.data());
+    call(c);
+    return std::move(c.out(0));
+}
+
 Tensor Function::run(const Tensor* in, int inputs, const Value* attrs, int given) const {
     const Op& o = op();
-    int wanted = static_cast<int>(o.defaults.size());
     std::vector<Value> all;
-    if (given < wanted) {
-        if (given == 0) {
-            attrs = o.defaults.data();
-        } else {
-            all.assign(attrs, attrs + given);
-            all.insert(all.end(), o.defaults.begin() + given, o.defaults.end());
-            attrs = all.data();
-        }
+    if (given < static_cast<int>(o.defaults.size())) {
+        all.assign(attrs, attrs + given);
+        all.insert(all.end(), o.defaults.begin() + given, o.defaults.end());
+        attrs = all.data();
     }
     Call c(o, in, inputs, attrs);
     call(c);

@@ -14,11 +14,16 @@ public:
     Tensor operator()(const Args&... args) const {
         constexpr int tensors = (0 + ... + (std::is_same_v<Args, Tensor> ? 1 : 0));
         constexpr int values = sizeof...(Args) - tensors;
-        Tensor in[tensors + 1];
-        Value attrs[values + 1];
-        int t = 0, v = 0;
-        (place(in, t, attrs, v, args), ...);
-        return run(in, tensors, attrs, values);
+        if constexpr (values == 0) {
+            const Tensor in[] = {args...};
+            return run(in, tensors);
+        } else {
+            Tensor in[tensors + 1];
+            Value attrs[values];
+            int t = 0, v = 0;
+            (place(in, t, attrs, v, args), ...);
+            return run(in, tensors, attrs, values);
+        }
     }
     /// Several outputs.
     std::vector<Tensor> all(std::initializer_list<Tensor> in,
@@ -35,6 +40,7 @@ private:
         else
             attrs[v++] = Value(arg);
     }
+    Tensor run(const Tensor* in, int inputs) const;
     Tensor run(const Tensor* in, int inputs, const Value* attrs, int given) const;
 
     const char* name_;

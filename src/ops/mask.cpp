@@ -150,8 +150,7 @@ void register_mask(Table& t) {
         .strided_output()
         .inplace()
         .node_name([](const Call& c) {
-            return std::string(c.in[2].has(kWrapped) ? "MaskedFillBackward0"
-                                                     : "MaskedFillBackward1");
+            return c.in[2].has(kWrapped) ? "MaskedFillBackward0" : "MaskedFillBackward1";
         })
         .grad(0, save_in(1),
               [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })

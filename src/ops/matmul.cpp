@@ -242,7 +242,7 @@ void linear_grad(Grad& g) {
         g.set(2, grows.size(0) == 1 ? view(grows, Dims{grows.size(1)}) : sum_dim(grows, Dims{0}));
 }
 
-std::string linear_node(const Call& c) {
+const char* linear_node(const Call& c) {
     bool bias = c.in[2].defined();
     switch (c.in[0].ndim()) {
         case 1: return bias ? "ViewBackward0" : "SqueezeBackward4";

@@ -76,7 +76,7 @@ struct Op {
     SaveMask joint_saves = 0;
     bool keep_shapes = false;        ///< gradient rules ask for layouts, of any input
     uint32_t constant_outputs = 0;   ///< mask of outputs that carry no gradient (indices)
-    std::string (*backward_name)(const Call&) = nullptr;
+    const char* (*backward_name)(const Call&) = nullptr;  ///< a literal
     std::string node_name;           ///< "MulBackward0"
 
     Batch batch = Batch::None;
@@ -124,13 +124,10 @@ struct Call {
     const Tensor& out(int k) const { return many_ ? many_->out[k] : few_[k]; }
     /// Shape rules: adds an output.
     void add(Tensor t) {
-        if (outputs == kFew && !many_) {
-            many_ = std::make_unique<Many>();
-            for (int k = 0; k < kFew; ++k) many_->out.push_back(std::move(few_[k]));
-        }
-        if (many_) many_->out.push_back(std::move(t));
-        else few_[outputs] = std::move(t);
-        ++outputs;
+        if (outputs < kFew && !many_) [[likely]]
+            few_[outputs++] = std::move(t);
+        else
+            add_to_many(std::move(t));
     }
     void add_view(Tensor t, int64_t offset) {
         if (op->outputs < 0) {
@@ -153,6 +150,14 @@ private:
         std::vector<Tensor> out;
         std::vector<int64_t> offsets;
     };
+    [[gnu::noinline]] void add_to_many(Tensor t) {
+        if (!many_) {
+            many_ = std::make_unique<Many>();
+            for (int k = 0; k < kFew; ++k) many_->out.push_back(std::move(few_[k]));
+        }
+        many_->out.push_back(std::move(t));
+        ++outputs;
+    }
     Tensor few_[kFew];
     std::unique_ptr<Many> many_;
 };
@@ -211,7 +216,7 @@ public:
     OpBuilder& constant_output(int k) { op_.constant_outputs |= 1u << k; return *this; }
     OpBuilder& node_name(std::string name) { op_.node_name = std::move(name); return *this; }
     /// A name that depends on the call, where PyTorch's does.
-    OpBuilder& node_name(std::string (*name)(const Call&)) { op_.backward_name = name; return *this; }
+    OpBuilder& node_name(const char* (*name)(const Call&)) { op_.backward_name = name; return *this; }
     OpBuilder& batch(Batch rule) { op_.batch = rule; return *this; }
     OpBuilder& view() { op_.view = true; return *this; }
     OpBuilder& strided_output() { op_.strided_output = true; return *this; }

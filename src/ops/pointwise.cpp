@@ -127,11 +127,34 @@ void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tens
     }
 }
 
+namespace {
+
+/// The common case of run_map: dense operands of the loop's dtype, not worth a second thread.
+bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, Call& c, int inputs) {
+    const TensorImpl& out = *c.out(0).impl();
+    bool fits = (out.flags & kContiguous) && out.numel <= kGrain;
+    char* p[4] = {out.data};
+    int64_t s[4] = {item_size(out.dtype)};
+    int64_t step = item_size(dtype);
+    for (int i = 0; i < inputs; ++i) {
+        const TensorImpl& in = *c.in[i].impl();
+        bool one = in.numel == 1;
+        fits &= in.dtype == dtype && (one || ((in.flags & kContiguous) && in.numel == out.numel));
+        p[i + 1] = in.data;
+        s[i + 1] = one ? 0 : step;
+    }
+    if (fits) [[likely]]
+        loop(f, p, s, out.numel);
+    return fits;
+}
+
+}  // namespace
+
 void run_map_as(DType dtype, kernels::MapLoop loop, const void* f, Call& c, int inputs) {
+    if (run_small_map(dtype, loop, f, c, inputs)) return;
     bool ready = true;
     for (int i = 0; i < inputs; ++i) ready &= c.in[i].dtype() == dtype;
-    if (ready) [[likely]]
-        return run_map(loop, f, c.out(0), c.in, inputs);
+    if (ready) return run_map(loop, f, c.out(0), c.in, inputs);
     Tensor converted[3];
     for (int i = 0; i < inputs; ++i)
         converted[i] = c.in[i].dtype() == dtype ? c.in[i] : as_dtype(c.in[i], dtype);

@@ -140,7 +140,7 @@ void register_power(Table& t) {
              "tensor([1., 4., 9.])")
         .shape(pointwise<Result::Same>).kernel(pow_kernel)
         .batch(Batch::Pointwise).strided_output().inplace().out_form().number_self()
-        .node_name([](const Call& c) -> std::string {
+        .node_name([](const Call& c) {
             return c.in[1].has(kWrapped)   ? "PowBackward0"
                    : c.in[0].has(kWrapped) ? "PowBackward2"
                                            : "PowBackward1";

@@ -50,7 +50,7 @@ void register_sorts(Table& t) {
         })
         .constant_output(1)
         .node_name([](const Call& c) {
-            return std::string(c.attr(2).as_bool() ? "SortBackward1" : "SortBackward0");
+            return c.attr(2).as_bool() ? "SortBackward1" : "SortBackward0";
         })
         .grad(0, save_out(1), [](const Grad& g) { return moved_gradient(g, g.attr(0).as_int()); })
         .samples({"f(T(2, 3))", "f(T(4, 3), 0, True)", "f(T(5), stable=True)", "f(T())",

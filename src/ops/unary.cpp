@@ -355,7 +355,7 @@ void register_rounding(Table& t) {
         .doc("To the nearest multiple of 10^-decimals, halves to the even one.\n"
              ">>> weft.round(weft.tensor([0.5, 1.5, 2.6]))\ntensor([0., 2., 3.])")
         .inplace()
-        .node_name([](const Call& c) -> std::string {
+        .node_name([](const Call& c) {
             return c.attr(0).as_int() ? "RoundBackward1" : "RoundBackward0";
         })
         .grad(0, 0, zero_gradient)
