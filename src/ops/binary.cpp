@@ -245,7 +245,7 @@ void register_sums(Table& t) {
         .doc("other - alpha * self. Bool raises.\n"
              ">>> weft.rsub(weft.tensor([1., 2.]), 3)\ntensor([2., 1.])")
         .function_only()
-        .node_name([](const Call& c) -> std::string {
+        .node_name([](const Call& c) {
             return c.in[1].has(kWrapped) ? "RsubBackward1" : "RsubBackward0";
         })
         .grad(0, 0, [](const Grad& g) { return -scaled(g.grad(), g.attr(0)); })
