@@ -146,6 +146,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_function(module);
         init_random(module);
         init_dlpack(module);
+        init_storage(module);
         return module;
     });
 }

@@ -185,6 +185,7 @@ void init_function(PyObject* module);
 kernels::Generator* to_generator(PyObject* o);
 void init_random(PyObject* module);
 void init_dlpack(PyObject* module);
+void init_storage(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);
 PyObject* node_attribute(const Ref<Node>& node, PyObject* name);  ///< of its wrapper; new reference

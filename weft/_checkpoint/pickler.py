@@ -1,0 +1,167 @@
+"""Objects to PyTorch's pickles.
+
+Note [Names without modules]
+pickle writes a class or function only if it can be imported under its name, and PyTorch's names
+belong to no module here. So a name is pickled as a persistent id, a text that starts with a random
+token, and that id is exchanged afterwards for the opcode GLOBAL. The token (128 random bits, new
+for each pickle) keeps a user's text from being taken for one.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import re
+from collections import OrderedDict
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor
+from weft._checkpoint.dtypes import BY_STORAGE, KNOWN, name_of
+from weft._names import _Named
+from weft._tensor import device
+
+PROTOCOL = 2
+
+
+class _Name:
+    """A global of PyTorch in the pickle."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, module: str, name: str) -> None:
+        self.path = f"{module}\n{name}\n"
+
+    def __call__(self) -> None:
+        """pickle takes only callables for the function of a reduction."""
+
+
+_UTILS = "torch._utils"
+_REBUILD_V2 = _Name(_UTILS, "_rebuild_tensor_v2")
+_REBUILD_V3 = _Name(_UTILS, "_rebuild_tensor_v3")
+_REBUILD_PARAMETER = _Name(_UTILS, "_rebuild_parameter")
+_REBUILD_PARAMETER_STATE = _Name(_UTILS, "_rebuild_parameter_with_state")
+_REBUILD_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2")
+_TENSOR = _Name("torch", "Tensor")
+_SIZE = _Name("torch", "Size")
+_DEVICE = _Name("torch", "device")
+_LAYOUT = _Name("torch.serialization", "_get_layout")
+_UNTYPED = _Name("torch.storage", "UntypedStorage")
+_STORAGES = {dtype: _Name("torch", name) for name, dtype in BY_STORAGE.items()}
+
+
+class _Storage:
+    """A storage to be written: its number, its elements, and the dtype it is seen as."""
+
+    __slots__ = ("bytes", "dtype", "key", "kind", "owner")
+
+    def __init__(self, key: str, owner: Tensor, dtype: _C.dtype) -> None:
+        name = name_of(dtype)
+        self.key, self.owner, self.dtype = key, owner, dtype
+        self.kind = _STORAGES.get(name, _UNTYPED)
+        size = KNOWN[name].size if name in KNOWN else owner.itemsize
+        self.bytes = owner._storage_info()[1] // size * size
+
+    def pid(self) -> tuple[Any, ...]:
+        """What stands for the storage in the pickle."""
+        unit = 1 if self.kind is _UNTYPED else KNOWN[name_of(self.dtype)].size
+        return ("storage", self.kind, self.key, "cpu", self.bytes // unit)
+
+    def memory(self) -> memoryview | bytes:
+        """Its bytes, not copied."""
+        return whole_memory(self.owner, self.bytes)
+
+
+def whole_memory(owner: Tensor, size: int) -> memoryview | bytes:
+    """The first `size` bytes of a tensor's storage, not copied."""
+    if not size:
+        return b""
+    return memoryview(_C._over(owner, _C.bool, 0, (size,), (1,))).cast("B")
+
+
+class Pickler(pickle.Pickler):
+    """Pickles `obj` as PyTorch does; `storages` are then to be written beside it.
+
+    Raises RuntimeError where tensors of two dtypes view the same memory, as PyTorch does.
+    """
+
+    def __init__(self) -> None:
+        self._file = io.BytesIO()
+        super().__init__(self._file, protocol=PROTOCOL)
+        self._token = os.urandom(16).hex()
+        self.storages: dict[tuple[int, int], _Storage] = {}
+
+    def pickled(self, obj: Any) -> bytes:
+        """The pickle of `obj`."""
+        self.dump(obj)
+        token = self._token.encode()
+        # See Note [Names without modules]: the text, what memoizes it, and BINPERSID.
+        pattern = re.compile(b"X(....)" + token + b"([^\n]*\n[^\n]*\n)(q.|r....)Q", re.DOTALL)
+        return pattern.sub(lambda found: b"c" + found[2] + found[3], self._file.getvalue())
+
+    def persistent_id(self, obj: Any) -> Any:
+        """Ids of storages and of PyTorch's names."""
+        if isinstance(obj, _Storage):
+            return obj.pid()
+        if isinstance(obj, _Name):
+            return self._token + obj.path
+        if isinstance(obj, _C.dtype):
+            return f"{self._token}torch\n{name_of(obj)}\n"
+        return None
+
+    def reducer_override(self, obj: Any) -> Any:
+        """How weft's types are written."""
+        if isinstance(obj, Tensor):
+            return self._tensor(obj)
+        if isinstance(obj, weft.Size):
+            return _SIZE, (tuple(obj),)
+        if isinstance(obj, device):
+            return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
+        if isinstance(obj, _Named):
+            if obj is not weft.strided:
+                raise pickle.PicklingError(f"[save] expected a layout, got {obj}")
+            return _LAYOUT, ("torch.strided",)
+        return NotImplemented
+
+    def _tensor(self, tensor: Tensor) -> Any:
+        cls = type(tensor)
+        if cls is weft.nn.Parameter:
+            data, hooks = tensor.detach(), OrderedDict()
+            args = (data, tensor.requires_grad, hooks)
+            if state := dict(tensor.__dict__):
+                return _REBUILD_PARAMETER_STATE, (*args, state)
+            return _REBUILD_PARAMETER, args
+        function, parts = self._parts(tensor)
+        state = dict(tensor.__dict__)
+        if cls is weft.nn.Buffer:
+            state = {"persistent": state.get("persistent", True), "_is_buffer": True}
+            return _REBUILD_TYPE, (function, _TENSOR, parts, state)
+        if cls is not Tensor or state:
+            return _REBUILD_TYPE, (function, _TENSOR if cls is Tensor else cls, parts, state)
+        return function, parts
+
+    def _parts(self, tensor: Tensor) -> tuple[_Name, tuple[Any, ...]]:
+        storage = self._storage(tensor)
+        offset = tensor._storage_info()[2]
+        layout = (tuple(tensor.shape), tensor.stride())
+        rest = (tensor.requires_grad, OrderedDict())
+        if storage.kind is _UNTYPED:
+            return _REBUILD_V3, (storage, offset, *layout, *rest, tensor.dtype)
+        return _REBUILD_V2, (storage, offset, *layout, *rest)
+
+    def _storage(self, tensor: Tensor) -> _Storage:
+        address, size, _ = tensor._storage_info()
+        known = self.storages.get((address, size))
+        if known is None:
+            # The detached tensor keeps the memory, so that its address stays its own.
+            known = _Storage(str(len(self.storages)), tensor.detach(), tensor.dtype)
+            self.storages[address, size] = known
+        elif known.dtype is not tensor.dtype:
+            raise RuntimeError(
+                f"[save] expected tensors that share memory to have one dtype, got {known.dtype} "
+                f"and {tensor.dtype} (Cannot save multiple tensors or storages that view the same "
+                "data as different types). Hint: clone() one of them"
+            )
+        return known

@@ -1,0 +1,111 @@
+"""Storages of a file: read into new memory, or mapped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pickle import UnpicklingError
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor
+from weft._checkpoint.dtypes import BYTES, StorageType, dtype_named
+
+#: From (storage, location) to the storage where it is wanted.
+Restore = Callable[[Tensor, str], Tensor]
+
+
+def restore_with(map_location: Any) -> Restore:
+    """The meaning of `load`'s argument: None, a device, a dict of locations, or a function."""
+    if map_location is None:
+        return _default
+    if isinstance(map_location, dict):
+        return lambda storage, at: _default(storage, str(map_location.get(at, at)))
+    if isinstance(map_location, (str, bytes, weft.device)):
+        name = map_location.decode() if isinstance(map_location, bytes) else str(map_location)
+        weft.device(name)
+        return lambda storage, at: storage
+    if not callable(map_location):
+        raise TypeError(
+            "[load] expected map_location to be a device, a dict or a function, got "
+            f"{type(map_location).__name__}"
+        )
+
+    def restore(storage: Tensor, at: str) -> Tensor:
+        out = map_location(storage, at)
+        if out is None:
+            return _default(storage, at)
+        if not isinstance(out, Tensor) or out.dtype is not storage.dtype:
+            raise TypeError(
+                f"[load] expected map_location to return the storage, got {type(out).__name__}"
+            )
+        return out
+
+    return restore
+
+
+def _default(storage: Tensor, at: str) -> Tensor:
+    if at.partition(":")[0] != "cpu":
+        raise RuntimeError(
+            f"[load] expected tensors of the CPU, got some of {at!r} (Attempting to deserialize "
+            "object on a CUDA device but torch.cuda.is_available() is False). Hint: pass "
+            "map_location='cpu'"
+        )
+    return storage
+
+
+def expect_storage(pid: Any, parts: int) -> tuple[Any, ...]:
+    """Checks a persistent id; returns (type, key, location, elements, ...)."""
+    if type(pid) is not tuple or len(pid) != parts or pid[0] not in ("storage", b"storage"):
+        raise UnpicklingError(
+            "[load] expected the id of a storage (Only persistent_load of storage is allowed), got "
+            f"{pid!r:.200}"
+        )
+    kind, key, location, count = pid[1:5]
+    if (
+        not isinstance(kind, StorageType)
+        or type(key) is not str
+        or type(location) is not str
+        or type(count) is not int
+        or count < 0
+    ):
+        raise UnpicklingError(f"[load] expected type, key, place and size, got {pid!r:.200}")
+    return pid[1:]
+
+
+def kept_as(kind: StorageType) -> Any:
+    """The dtype of the 1-D tensor over a storage."""
+    return BYTES if kind.dtype is None else dtype_named(kind.dtype)
+
+
+def new_storage(kind: StorageType, count: int) -> Tensor:
+    """Memory for a storage; the caller has checked that the file has the bytes for it."""
+    return weft.empty(count, dtype=kept_as(kind))
+
+
+def swap(memory: memoryview, word: int) -> None:
+    """Exchanges the byte order of all numbers of `word` bytes, in place."""
+    if word > 1 and len(memory):
+        import numpy as np
+
+        np.frombuffer(memory, dtype=f"u{word}").byteswap(inplace=True)
+
+
+def swapped_order(record: bytes | None, default: str = "little") -> bool:
+    """Whether the file's byte order is not the machine's."""
+    if record not in (None, b"little", b"big"):
+        raise ValueError(f"Unknown endianness type: {record!r:.100}")
+    order = default if record is None else record.decode()
+    return order != sys.byteorder
+
+
+def over_map(memory: Any, kind: StorageType, count: int, offset: int) -> Tensor:
+    """The 1-D tensor over a part of a mapped file; a copy where the part is not aligned."""
+    part = memoryview(memory)[offset : offset + count * kind.size]
+    try:
+        return _C._over(part, kept_as(kind), 0, (count,), (1,))
+    except ValueError:
+        out = new_storage(kind, count)
+        memoryview(_C._over(out, _C.bool, 0, (len(part),), (1,))).cast("B")[:] = part
+        return out

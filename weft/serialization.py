@@ -1,0 +1,394 @@
+"""Saving and loading: PyTorch's files, both ways. Loading runs no code of the file.
+
+The format is that of torch.save since PyTorch 1.6, a zip archive of a pickle and of one record per
+storage. `weft.load` interprets the pickle itself: a name outside the allow-list raises
+pickle.UnpicklingError, `weights_only=False` included, and `add_safe_globals` extends the list.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft._checkpoint.archive import ArchiveReader
+    from weft._checkpoint.reader import Restore
+
+__all__ = [
+    "add_safe_globals", "clear_safe_globals", "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
+]  # fmt: skip
+
+File = str | os.PathLike[str] | IO[bytes]
+
+_MAX_SMALL_RECORD = 64
+_MAX_VERSION = 10
+
+
+# ---- saving
+
+
+def save(
+    obj: Any,
+    f: File,
+    pickle_module: Any = None,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Writes `obj` to a file that `weft.load` and torch.load(weights_only=True) read.
+
+    Tensors keep dtype, shape, strides, offset, `requires_grad` and the memory that they share;
+    gradients and the graph are not written. A path is replaced as one step: if anything fails, the
+    old file stays as it was.
+
+    Args:
+        obj: tensors, parameters, `state_dict()`s, and dicts, lists, tuples, sets, numbers, texts,
+            bytes, Size, dtype, device of them. Other objects are written as pickle does it; to
+            load them, their classes have to be allowed (`add_safe_globals`).
+        f: a path, or a binary file open for writing.
+        pickle_protocol: 2, the one of PyTorch's files.
+
+    Raises:
+        RuntimeError: tensors of two dtypes view the same memory.
+        ValueError: another protocol, pickle module or format.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> weft.save({"step": 3, "weight": weft.ones(2)}, file)
+    >>> _ = file.seek(0)
+    >>> weft.load(file)
+    {'step': 3, 'weight': tensor([1., 1.])}
+    """
+    from weft._checkpoint.pickler import PROTOCOL, Pickler
+
+    if pickle_protocol != PROTOCOL:
+        raise ValueError(f"[save] expected pickle_protocol {PROTOCOL}, got {pickle_protocol}")
+    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
+        raise ValueError(f"[save] expected the pickle module of Python, got {pickle_module}")
+    if not _use_new_zipfile_serialization:
+        raise ValueError("[save] expected the zip format, got the one from before PyTorch 1.6")
+    if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
+        raise AttributeError(
+            "[save] expected a path or a file with a method 'write' (expected 'f' to be string, "
+            f"path, or a file-like object with a 'write' attribute), got {type(f).__name__}"
+        )
+    pickler = Pickler()
+    pickled = pickler.pickled(obj)
+    storages = list(pickler.storages.values())
+    if not isinstance(f, (str, os.PathLike)):
+        _write(f, "archive", pickled, storages)
+        return
+    from weft._checkpoint.atomic import replaced
+
+    stem = os.path.splitext(os.path.basename(os.fspath(f)))[0]
+    with replaced(f) as file:
+        _write(file, stem if stem.isascii() and stem else "archive", pickled, storages)
+
+
+def _write(file: IO[bytes], name: str, pickled: bytes, storages: list[Any]) -> None:
+    import sys
+
+    from weft._checkpoint.archive import ALIGNMENT, ArchiveWriter
+
+    with ArchiveWriter(file, name) as archive:
+        archive.write("data.pkl", pickled)
+        archive.write(".format_version", b"1")
+        archive.write(".storage_alignment", str(ALIGNMENT).encode())
+        archive.write("byteorder", sys.byteorder.encode())
+        for storage in storages:
+            archive.write(f"data/{storage.key}", storage.memory())
+        archive.write("version", b"3\n")
+
+
+# ---- loading
+
+
+def load(
+    f: File,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """The object in a file of torch.save or `weft.save`; for a path *.safetensors, its tensors.
+
+    Args:
+        f: a path, or a binary file that can seek.
+        map_location: where tensors of other devices go: a device, a dict from location to location,
+            or a function of (storage, location) that returns the storage; a storage is the 1-D
+            tensor over all of its memory. This build has the CPU.
+        weights_only: accepted for PyTorch's sake. Loading runs no code of the file either way; a
+            name outside the allow-list raises with `weights_only=False` too.
+        mmap: the tensors lie over the mapped file (copy on write); for paths.
+
+    Raises:
+        pickle.UnpicklingError: a name that is not allowed, or a damaged pickle.
+        RuntimeError: not such a file, a damaged one, or tensors of a device that is not there.
+        ValueError, TypeError: arguments that cannot be met.
+
+    >>> import io, torch  # doctest: +SKIP
+    >>> torch.save(torch.nn.Linear(2, 1).state_dict(), "linear.pt")  # doctest: +SKIP
+    >>> weft.nn.Linear(2, 1).load_state_dict(weft.load("linear.pt"))  # doctest: +SKIP
+    <All keys matched successfully>
+    """
+    from weft._checkpoint.reader import restore_with
+
+    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
+        raise RuntimeError(
+            "[load] expected no pickle_module (Can not safely load weights when explicit "
+            f"pickle_module is specified), got {pickle_module}"
+        )
+    encoding = pickle_load_args.pop("encoding", "utf-8")
+    if pickle_load_args or encoding not in ("utf-8", "ascii", "ASCII", "latin1"):
+        raise TypeError(f"[load] expected no arguments for pickle, got {pickle_load_args}")
+    restore = restore_with(map_location)
+    if isinstance(f, (str, os.PathLike)):
+        if os.fspath(f).endswith(".safetensors"):
+            return _load_safetensors(f, map_location)
+        with open(f, "rb") as file:
+            return _load(file, restore, bool(mmap))
+    if mmap:
+        raise ValueError("[load] expected a path with mmap=True (f must be a file path in order "
+                         f"to use the mmap argument), got {type(f).__name__}")  # fmt: skip
+    _expect_seekable(f)
+    return _load(f, restore, False)
+
+
+def _expect_seekable(f: Any) -> None:
+    try:
+        f.seek(f.tell())
+    except (AttributeError, OSError) as error:
+        kind = AttributeError if isinstance(error, AttributeError) else io.UnsupportedOperation
+        raise kind(
+            f"[load] expected a file that can seek, got {type(f).__name__} (You can only "
+            "torch.load from a file that is seekable.). Hint: read it into an io.BytesIO first"
+        ) from None
+
+
+def _load_safetensors(f: File, map_location: Any) -> Any:
+    from weft import safetensors
+
+    if map_location is not None and not isinstance(map_location, (str, bytes)):
+        import weft
+
+        if not isinstance(map_location, weft.device):
+            raise RuntimeError(
+                "[load] expected map_location of a safetensors file to be a device, got "
+                f"{type(map_location).__name__}"
+            )
+    return safetensors.load_file(f)  # type: ignore[arg-type]
+
+
+def _load(file: IO[bytes], restore: Restore, mapped: bool) -> Any:
+    from weft._checkpoint import legacy
+    from weft._checkpoint.archive import ArchiveReader
+
+    start = file.tell()
+    head = file.read(4)
+    file.seek(start)
+    if head.startswith(b"PK\x03\x04"):
+        return _load_archive(ArchiveReader(file), restore, mapped)
+    if not head.startswith(b"\x80"):
+        raise RuntimeError(
+            f"[load] expected a file of torch.save or weft.save, got one that begins with {head!r} "
+            "(Invalid magic number; corrupt file?)"
+        )
+    if mapped:
+        raise RuntimeError(
+            "[load] expected a zip archive with mmap=True, got a file from before PyTorch 1.6 "
+            "(mmap can only be used with files saved with _use_new_zipfile_serialization=True)"
+        )
+    return legacy.load(file, restore)
+
+
+def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool) -> Any:
+    from weft._checkpoint.names import AllowList
+    from weft._checkpoint.pickler import whole_memory
+    from weft._checkpoint.reader import (
+        expect_storage,
+        kept_as,
+        new_storage,
+        over_map,
+        swap,
+        swapped_order,
+    )
+    from weft._checkpoint.unpickler import MAX_BYTES, Unpickler, UnpicklingError
+
+    if archive.find("constants.pkl"):
+        raise RuntimeError("[load] expected a file of torch.save, got a TorchScript archive")
+    _expect_version(archive)
+    foreign = swapped_order(archive.read("byteorder", _MAX_SMALL_RECORD))
+    memory = _map(archive) if mapped else None
+    storages: dict[str, Any] = {}
+
+    def read(kind: Any, key: str, count: int) -> Any:
+        record = archive.find(f"data/{key}")
+        size = count * kind.size
+        if record is None or record.size != size:
+            raise UnpicklingError(
+                f"[load] expected {size} bytes for storage {key!r:.100}, got "
+                f"{'no record' if record is None else record.size}"
+            )
+        if memory is not None and size:
+            out = over_map(memory, kind, count, record.offset)
+        else:
+            out = new_storage(kind, count)
+            if size:
+                archive.read_into(record, whole_memory(out, size))  # type: ignore[arg-type]
+        if foreign and size:
+            swap(whole_memory(out, out._storage_info()[1]), kind.word)  # type: ignore[arg-type]
+        return out
+
+    def persistent_load(pid: Any) -> Any:
+        kind, key, location, count = expect_storage(pid, 5)
+        if key not in storages:
+            storages[key] = restore(read(kind, key, count), location)
+        if storages[key].dtype is not kept_as(kind):
+            raise UnpicklingError(f"[load] expected storage {key!r:.100} in one dtype, got two")
+        return storages[key]
+
+    pickled = archive.read("data.pkl", MAX_BYTES)
+    assert pickled is not None
+    return Unpickler(pickled, AllowList(), persistent_load).load()
+
+
+def _expect_version(archive: ArchiveReader) -> None:
+    version = archive.read("version", _MAX_SMALL_RECORD)
+    if version is None:
+        version = archive.read(".data/version", _MAX_SMALL_RECORD)
+    text = (version or b"3").strip()
+    if not text.isdigit() or not 1 <= int(text) <= _MAX_VERSION:
+        raise RuntimeError(
+            f"[load] expected a format version from 1 to {_MAX_VERSION}, got {text!r:.100}"
+        )
+
+
+def _map(archive: ArchiveReader) -> Any:
+    import mmap
+
+    return mmap.mmap(archive.file.fileno(), archive.bytes, access=mmap.ACCESS_COPY)
+
+
+# ---- the allow-list
+
+
+def _named(entries: Iterable[Any]) -> dict[str, Any]:
+    out = {}
+    for entry in entries:
+        if isinstance(entry, tuple):
+            if len(entry) != 2:
+                raise ValueError(
+                    f"[add_safe_globals] expected pairs (global, name), got {len(entry)} items"
+                )
+            entry, name = entry
+            if not isinstance(name, str):
+                raise TypeError(
+                    f"[add_safe_globals] expected the name to be a str, got {type(name).__name__}"
+                )
+        elif callable(entry) and hasattr(entry, "__qualname__"):
+            name = f"{entry.__module__}.{entry.__qualname__}"
+        else:
+            raise TypeError(
+                "[add_safe_globals] expected classes, functions or pairs (global, name), got "
+                f"{type(entry).__name__}"
+            )
+        out[name] = entry
+    return out
+
+
+def add_safe_globals(safe_globals: Iterable[Callable[..., Any] | tuple[Any, str]]) -> None:
+    """Allows `load` to use these classes and functions, or pairs (object, name in the file).
+
+    What is allowed is called with arguments from the file: allow only what you would call so.
+
+    >>> from collections import defaultdict
+    >>> weft.serialization.add_safe_globals([defaultdict])
+    >>> weft.serialization.get_safe_globals()
+    [<class 'collections.defaultdict'>]
+    >>> weft.serialization.clear_safe_globals()
+    """
+    from weft._checkpoint.names import user_names
+
+    user_names().update(_named(safe_globals))
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` allowed."""
+    from weft._checkpoint.names import user_names
+
+    return list(user_names().values())
+
+
+def clear_safe_globals() -> None:
+    """Takes back what `add_safe_globals` allowed."""
+    from weft._checkpoint.names import user_names
+
+    user_names().clear()
+
+
+class safe_globals:
+    """A scope in which these are allowed besides.
+
+    >>> from collections import defaultdict
+    >>> with weft.serialization.safe_globals([defaultdict]):
+    ...     len(weft.serialization.get_safe_globals())
+    1
+    >>> weft.serialization.get_safe_globals()
+    []
+    """
+
+    def __init__(self, safe_globals: Iterable[Any]) -> None:
+        self.safe_globals = list(safe_globals)
+        self._before: list[dict[str, Any]] = []
+
+    def __enter__(self) -> safe_globals:
+        from weft._checkpoint.names import user_names
+
+        self._before.append(dict(user_names()))
+        add_safe_globals(self.safe_globals)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        from weft._checkpoint.names import user_names
+
+        names = user_names()
+        names.clear()
+        names.update(self._before.pop())
+
+
+def get_unsafe_globals_in_checkpoint(f: File) -> list[str]:
+    """Names in a file of torch.save that `load` would refuse, nothing being loaded.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> weft.save({"weight": weft.ones(2)}, file)
+    >>> weft.serialization.get_unsafe_globals_in_checkpoint(file)
+    []
+    """
+    from weft._checkpoint.archive import ArchiveReader
+    from weft._checkpoint.names import AllowList
+    from weft._checkpoint.unpickler import MAX_BYTES, UnpicklingError
+
+    if isinstance(f, (str, os.PathLike)):
+        with open(f, "rb") as file:
+            return get_unsafe_globals_in_checkpoint(file)
+    pickled = ArchiveReader(f).read("data.pkl", MAX_BYTES)
+    assert pickled is not None
+    import pickletools
+
+    allowed, refused = AllowList(), set()
+    try:
+        for opcode, argument, _ in pickletools.genops(pickled):
+            if opcode.name == "GLOBAL":
+                module, name = argument.split(" ", 1)
+                try:
+                    allowed.find(module, name)
+                except UnpicklingError:
+                    refused.add(f"{module}.{name}")
+    except ValueError as error:
+        raise UnpicklingError(f"[load] expected a valid pickle, got {error}") from None
+    return sorted(refused)
