@@ -206,6 +206,11 @@ def _memory(t: Tensor) -> memoryview | bytes:
     return memoryview(_C._over(t, _C.bool, offset, (size,), (1,))).cast("B")
 
 
+def _expect_cpu(device: Any) -> None:
+    if weft.device(device).type != "cpu":
+        raise RuntimeError(f"[safetensors] expected the device 'cpu', got {str(device)!r}")
+
+
 def _expect_little() -> None:
     if sys.byteorder != "little":
         raise RuntimeError("[safetensors] expected a little-endian machine, got a big-endian one")
@@ -280,7 +285,7 @@ def load(data: bytes) -> dict[str, Tensor]:
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Tensor]:
     """The tensors of a file. SafetensorError (a ValueError) if it breaks a rule of the format."""
-    weft.device(device)
+    _expect_cpu(device)
     with open(filename, "rb") as file:
         return _load(file, os.fstat(file.fileno()).st_size)
 
@@ -321,7 +326,7 @@ class safe_open:
         if framework not in ("pt", "torch", "pytorch", "weft"):
             raise SafetensorError(f"[safe_open] expected framework 'pt', got {framework!r}")
         _expect_little()
-        weft.device(device)
+        _expect_cpu(device)
         import mmap
 
         with open(filename, "rb") as file:

@@ -172,15 +172,14 @@ def _expect_seekable(f: Any) -> None:
 def _load_safetensors(f: File, map_location: Any) -> Any:
     from weft import safetensors
 
-    if map_location is not None and not isinstance(map_location, (str, bytes)):
-        import weft
-
-        if not isinstance(map_location, weft.device):
-            raise RuntimeError(
-                "[load] expected map_location of a safetensors file to be a device, got "
-                f"{type(map_location).__name__}"
-            )
-    return safetensors.load_file(f)  # type: ignore[arg-type]
+    if isinstance(map_location, bytes):
+        map_location = map_location.decode()
+    if isinstance(map_location, dict) or callable(map_location):
+        raise RuntimeError(
+            "[load] expected map_location of a safetensors file to be a device, got "
+            f"{type(map_location).__name__}"
+        )
+    return safetensors.load_file(f, device=map_location or "cpu")  # type: ignore[arg-type]
 
 
 def _load(file: IO[bytes], restore: Restore, mapped: bool) -> Any:

@@ -89,7 +89,12 @@ def test_mapping_needs_a_path_and_an_archive(torch, path, tmp_path):
 
 def test_safetensors_by_name(tmp_path):
     weft.safetensors.save_file({"a": LOADED}, tmp_path / "a.safetensors")
-    assert weft.load(tmp_path / "a.safetensors")["a"].tolist() == [0, 1, 2, 3]
+    for where in (None, "cpu", b"cpu", weft.device("cpu")):
+        loaded = weft.load(tmp_path / "a.safetensors", map_location=where)
+        assert loaded["a"].tolist() == [0, 1, 2, 3]
+    for where in ("cuda", {}, lambda s, at: s):
+        with pytest.raises(RuntimeError):
+            weft.load(tmp_path / "a.safetensors", map_location=where)
 
 
 # ---- map_location

@@ -24,8 +24,7 @@ def restore_with(map_location: Any) -> Restore:
         return lambda storage, at: _default(storage, str(map_location.get(at, at)))
     if isinstance(map_location, (str, bytes, weft.device)):
         name = map_location.decode() if isinstance(map_location, bytes) else str(map_location)
-        weft.device(name)
-        return lambda storage, at: storage
+        return lambda storage, at: _default(storage, name)
     if not callable(map_location):
         raise TypeError(
             "[load] expected map_location to be a device, a dict or a function, got "
