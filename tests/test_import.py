@@ -37,3 +37,16 @@ def test_a_step_of_training_stays_lazy(tmp_path):
 
 def test_the_check_sees_what_is_loaded(tmp_path):
     assert "numpy" in modules_after("import numpy", tmp_path)
+
+
+def test_functions_pickle_and_copy_by_name():
+    """They went through getattr on the module, which no copy or pickle can hold."""
+    import copy
+    import pickle
+
+    import weft
+
+    for f in (weft.add, weft.relu_, weft.nn.functional.gelu, weft.nn.functional.linear,
+              weft.Tensor.add, weft.Tensor.exp_):  # fmt: skip
+        assert pickle.loads(pickle.dumps(f)) is f
+        assert copy.deepcopy(f) is f

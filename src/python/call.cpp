@@ -77,17 +77,13 @@ PyObject* function_repr(PyObject* self) {
                                 Py_TYPE(self)->tp_descr_get ? "method" : "function", f->name);
 }
 
-/// Pickles by name, so that a module holding `weft.relu` can be saved.
+/// Pickles and copies by name, so that a module holding `F.relu` can be saved and copied.
 PyObject* function_reduce(PyObject* self, PyObject*) {
-    auto* f = reinterpret_cast<OpFunction*>(self);
-    return guarded([&] {
-        Object get = import_attr("builtins", "getattr");
-        Object owner = Py_TYPE(self)->tp_descr_get
-                           ? Object::borrow(reinterpret_cast<PyObject*>(&tensor_type))
-                           : Object::take(PyImport_ImportModule("weft"));
-        return Py_BuildValue("O(OO)", get.get(), owner.get(), f->name);
-    });
+    return Py_NewRef(reinterpret_cast<OpFunction*>(self)->qualname);
 }
+
+/// Where pickle looks the name up.
+PyObject* function_module(PyObject*, void*) { return PyUnicode_InternFromString("weft._C"); }
 
 /// Where the record stands, for weft.tools.where: "src/ops/unary.cpp:12".
 PyObject* function_where(PyObject* self, void*) {
@@ -105,7 +101,9 @@ PyMemberDef function_members[] = {
     {"__qualname__", T_OBJECT, offsetof(OpFunction, qualname), READONLY, nullptr},
     {"__doc__", T_OBJECT, offsetof(OpFunction, doc), READONLY, nullptr},
     {}};
-PyGetSetDef function_getset[] = {{"__where__", function_where, nullptr, nullptr, nullptr}, {}};
+PyGetSetDef function_getset[] = {{"__where__", function_where, nullptr, nullptr, nullptr},
+                                 {"__module__", function_module, nullptr, nullptr, nullptr},
+                                 {}};
 
 PyTypeObject function_type = blank_type();
 PyTypeObject method_type = blank_type();

@@ -36,6 +36,7 @@ from weft.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from weft.nn.attention import MultiheadAttention
 from weft.nn.containers import ModuleDict, ModuleList, Sequential
 from weft.nn.dropout import Dropout
 from weft.nn.embedding import Embedding
@@ -67,6 +68,13 @@ from weft.nn.parameter import Buffer, Parameter
 from weft.nn.parameter_containers import ParameterDict, ParameterList
 from weft.nn.rnn import GRU, LSTM, RNN, RNNBase
 from weft.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from weft.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     # the base
@@ -92,6 +100,12 @@ __all__ = [
     # recurrent cells
     "RNNCellBase",
     "RNNCell",
+    "MultiheadAttention",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "RNNBase",
     "RNN",
     "GRU",

@@ -16,6 +16,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.nn.functional_attention import multi_head_attention_forward
 from weft.nn.functional_loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -37,6 +38,7 @@ __all__ = [
     "one_hot",
     "layer_norm",
     "scaled_dot_product_attention",
+    "multi_head_attention_forward",
     "dropout",
     # activations
     "relu",

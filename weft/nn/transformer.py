@@ -1,0 +1,387 @@
+"""Transformers (Vaswani et al. 2017): layers, stacks of them, and the whole.
+
+Sequences are `(L, N, E)`, `(N, L, E)` with `batch_first`, or `(L, E)`. Masks hide where they are
+True or are added to the scores; `is_causal` says that a mask is the causal one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.nn import functional as F
+from weft.nn import init
+from weft.nn.attention import MultiheadAttention
+from weft.nn.containers import ModuleList
+from weft.nn.dropout import Dropout
+from weft.nn.functional_attention import additive_mask
+from weft.nn.linear import Linear
+from weft.nn.module import Module
+from weft.nn.normalization import LayerNorm
+
+__all__ = [
+    "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer",
+]  # fmt: skip
+
+
+def _clones(module: Module, n: int) -> ModuleList:
+    return ModuleList([copy.deepcopy(module) for _ in range(n)])
+
+
+def _activation(name: str) -> Callable[[Tensor], Tensor]:
+    if name not in ("relu", "gelu"):
+        raise RuntimeError(
+            f"[Transformer] expected activation should be relu/gelu, or a function, not {name}"
+        )
+    return getattr(F, name)
+
+
+def _causal_mask(size: int, dtype: Any = None) -> Tensor:
+    return weft.triu(weft.full((size, size), float("-inf"), dtype=dtype), 1)
+
+
+def _is_causal(mask: Tensor | None, hint: bool | None, size: int) -> bool:
+    """The hint, or whether `mask` is the causal one."""
+    if hint is not None:
+        return hint
+    if mask is None or tuple(mask.shape[-2:]) != (size, size) or mask.dim() != 2:
+        return False
+    causal = _causal_mask(size, mask.dtype if mask.is_floating_point() else None)
+    additive = additive_mask(mask, "mask", causal.dtype)
+    return bool((additive == causal).all())
+
+
+class _Layer(Module):
+    """What encoder and decoder layers share: the feed-forward block and the order of norms."""
+
+    norm_first: bool
+
+    def _feed_forward_parts(
+        self, d_model: int, hidden: int, dropout: float, bias: bool, options: dict[str, Any]
+    ) -> None:
+        self.linear1 = Linear(d_model, hidden, bias=bias, **options)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(hidden, d_model, bias=bias, **options)
+
+    def _residual(self, x: Tensor, norm: Module, block: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + block(norm(x)) if self.norm_first else norm(x + block(x))
+
+    def _wide(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if not hasattr(self, "activation"):
+            self.activation = F.relu
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward block, each with a residual and a LayerNorm.
+
+    Args:
+        d_model, nhead: size of the model and number of heads.
+        dim_feedforward: size within the feed-forward block.
+        dropout: after each block, inside the second, and of the attention weights.
+        activation: "relu", "gelu" or a function.
+        layer_norm_eps, bias: of the parts.
+        batch_first, norm_first: the layout; norms before the blocks instead of after.
+
+    >>> import weft
+    >>> layer = weft.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> layer(weft.zeros(3, 5, 8)).shape
+    torch.Size([3, 5, 8])
+    """
+
+    __constants__ = ("norm_first",)
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **options
+        )
+        self._feed_forward_parts(d_model, dim_feedforward, dropout, bias, options)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.activation = _activation(activation) if isinstance(activation, str) else activation
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        def attend(x: Tensor) -> Tensor:
+            out, _ = self.self_attn(
+                x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask,
+                need_weights=False, is_causal=is_causal,
+            )  # fmt: skip
+            return self.dropout1(out)
+
+        x = self._residual(src, self.norm1, attend)
+        return self._residual(x, self.norm2, lambda y: self.dropout2(self._wide(y)))
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to a memory, and a feed-forward block.
+
+    The arguments are those of TransformerEncoderLayer.
+    """
+
+    __constants__ = ("norm_first",)
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+
+        def attention() -> MultiheadAttention:
+            return MultiheadAttention(
+                d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **options
+            )
+
+        self.self_attn = attention()
+        self.multihead_attn = attention()
+        self._feed_forward_parts(d_model, dim_feedforward, dropout, bias, options)
+        self.norm_first = norm_first
+        for i in (1, 2, 3):
+            norm = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+            setattr(self, f"norm{i}", norm)
+        for i in (1, 2, 3):
+            setattr(self, f"dropout{i}", Dropout(dropout))
+        self.activation = _activation(activation) if isinstance(activation, str) else activation
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        def attend(x: Tensor) -> Tensor:
+            out, _ = self.self_attn(
+                x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask,
+                need_weights=False, is_causal=tgt_is_causal,
+            )  # fmt: skip
+            return self.dropout1(out)
+
+        def remember(x: Tensor) -> Tensor:
+            out, _ = self.multihead_attn(
+                x, memory, memory, attn_mask=memory_mask,
+                key_padding_mask=memory_key_padding_mask, need_weights=False,
+                is_causal=memory_is_causal,
+            )  # fmt: skip
+            return self.dropout2(out)
+
+        x = self._residual(tgt, self.norm1, attend)
+        x = self._residual(x, self.norm2, remember)
+        return self._residual(x, self.norm3, lambda y: self.dropout3(self._wide(y)))
+
+
+class TransformerEncoder(Module):
+    """`num_layers` copies of a layer, then a norm if given.
+
+    `enable_nested_tensor` and `mask_check` choose a way of PyTorch's to skip padding; the values
+    are the same, and there is no such way here.
+    """
+
+    __constants__ = ("norm",)
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        super().__init__()
+        self.layers = _clones(encoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+        self.enable_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        batch_first = self.num_layers > 0 and self.layers[0].self_attn.batch_first
+        length = src.shape[1 if src.dim() == 3 and batch_first else 0]
+        causal = _is_causal(mask, is_causal, length)
+        x = src
+        for layer in self.layers:
+            x = layer(x, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerDecoder(Module):
+    """`num_layers` copies of a layer, then a norm if given."""
+
+    __constants__ = ("norm",)
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = _clones(decoder_layer, num_layers)
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        batch_first = self.num_layers > 0 and self.layers[0].self_attn.batch_first
+        length = tgt.shape[1 if tgt.dim() == 3 and batch_first else 0]
+        causal = _is_causal(tgt_mask, tgt_is_causal, length)
+        x = tgt
+        for layer in self.layers:
+            x = layer(
+                x, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=causal,
+                memory_is_causal=memory_is_causal,
+            )  # fmt: skip
+        return x if self.norm is None else self.norm(x)
+
+
+class Transformer(Module):
+    """An encoder, and a decoder that attends to what it gives.
+
+    All weights of two dims start Glorot-uniform. `custom_encoder` and `custom_decoder` take the
+    place of the parts. RuntimeError if the two sequences disagree in batch or size.
+
+    >>> import weft
+    >>> model = weft.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)
+    >>> model(weft.zeros(3, 5, 8), weft.zeros(3, 4, 8)).shape
+    torch.Size([3, 4, 8])
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
+        custom_encoder: Any = None,
+        custom_decoder: Any = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        parts = (
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
+            norm_first, bias, device, dtype,
+        )  # fmt: skip
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
+
+        self.encoder = custom_encoder
+        if custom_encoder is None:
+            layer = TransformerEncoderLayer(*parts)
+            self.encoder = TransformerEncoder(layer, num_encoder_layers, norm())
+        self.decoder = custom_decoder
+        if custom_decoder is None:
+            decoder_layer = TransformerDecoderLayer(*parts)
+            self.decoder = TransformerDecoder(decoder_layer, num_decoder_layers, norm())
+        for p in self.parameters():
+            if p.dim() > 1:
+                init.xavier_uniform_(p)
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+        """The causal mask `(sz, sz)`: minus infinity above the diagonal, zero elsewhere."""
+        return _causal_mask(sz, dtype).to(device) if device else _causal_mask(sz, dtype)
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        batch = 0 if self.batch_first else 1
+        if src.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
+            raise RuntimeError(
+                "[Transformer] expected one batch (the batch number of src and tgt must be "
+                f"equal), got {src.shape[batch]} and {tgt.shape[batch]}"
+            )
+        if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            raise RuntimeError(
+                "[Transformer] expected the feature number of src and tgt must be equal to "
+                f"d_model, {self.d_model}, got {src.shape[-1]} and {tgt.shape[-1]}"
+            )
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
+        return self.decoder(
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )  # fmt: skip
