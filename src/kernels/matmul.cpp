@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/blas.h"
+#include "kernels/packed_gemm.h"
 #include "kernels/simd.h"
 #include "kernels/small_gemm.h"
 
@@ -20,10 +21,16 @@ namespace {
 // ---------------------------------------------------------------------------------------------
 // The oracle and the trivial cases
 
-bool simple_wanted() {
-    static const bool wanted = [] {
+enum class Way : uint8_t { Choose, Simple, Dots, Outer, Packed, Blas };
+
+/// The way that WEFT_GEMM asks for.
+Way wanted_way() {
+    static const Way wanted = [] {
         const char* env = std::getenv("WEFT_GEMM");
-        return env && !std::strcmp(env, "simple");
+        if (env && !std::strcmp(env, "simple")) return Way::Simple;
+        if (env && !std::strcmp(env, "packed") && packed_gemm_ready()) return Way::Packed;
+        if (env && !std::strcmp(env, "blas")) return Way::Blas;
+        return Way::Choose;
     }();
     return wanted;
 }
@@ -87,16 +94,20 @@ constexpr int64_t tiny_work = 1 << 12;
 /// up to 1.25 times faster than ours (64^3: 2.6 us against 3.3). Beyond, it packs and ours win:
 /// (16, 128)x(128, 640) takes 17 us against 27.
 constexpr int64_t blas_unpacked_work = 1000000;
-/// Up to here ours win on AVX-512. Float: (32, 64)x(128, 64)^T 3.8 us against 6.9, 256^3 190 us
-/// against 235, 512^3 1.65 ms against 1.75, 1024^3 lost. Double: 128^3 on par, 256^3 lost. On AVX2
-/// both: (16, 64)x(64, 64)^T 1.8 us against 2.7, 128^3 on par.
+/// Up to here a product of few rows or columns is ours on AVX-512, float (double: where OpenBLAS
+/// does not pack, and then packed): (32, 64)x(128, 64)^T 3.8 us against 6.9.
 template <class T>
-constexpr int64_t own_work_avx512 = sizeof(T) == 4 ? int64_t{1} << 27 : int64_t{1} << 21;
+constexpr int64_t own_work_avx512 = sizeof(T) == 4 ? int64_t{1} << 27 : blas_unpacked_work;
+/// On AVX2: (16, 64)x(64, 64)^T 1.8 us against 2.7, 128^3 on par.
 constexpr int64_t own_work_avx2 = 1 << 20;
 /// The same with A transposed, whose strided reads cost ours the lead beyond the level-1 cache:
 /// AVX2 64^3 on par, 128^3 0.86 times.
 constexpr int64_t own_work_trans_a = 1 << 18;
-/// Without OpenBLAS ours serve up to here, 256^3 or about 0.2 ms; beyond, its absence is an error.
+/// From so many columns on packed_gemm beats OpenBLAS on AVX-512; docs/decisions/0003-products.md
+/// has the table.
+constexpr int64_t packed_columns = 48;
+/// Without OpenBLAS the baseline serves up to here, 256^3 or about 0.2 ms; beyond, its absence is
+/// an error.
 constexpr int64_t own_work_alone = 1 << 24;
 /// From here on the pool is used: about 60 us of arithmetic, against 5 us to wake it.
 constexpr int64_t parallel_work = 1 << 22;
@@ -144,8 +155,6 @@ void run_split(const small::Problem<T>& q, bool transposed, Split split, const K
     });
 }
 
-enum class Way : uint8_t { Dots, Outer, Blas };
-
 template <class T>
 void run_own(const small::Problem<T>& q, bool transposed, Way way) {
     const int64_t work = q.m * q.n * q.k;
@@ -169,6 +178,15 @@ void run_own(const small::Problem<T>& q, bool transposed, Way way) {
     }
 }
 
+/// Whether packing both operands pays on AVX-512, for a product beyond `blas_unpacked_work`.
+template <class T>
+bool packing_pays(bool trans_a, int64_t m, int64_t n, int64_t work) {
+    if (n < packed_columns) return false;
+    if (sizeof(T) == 8) return m >= 64;
+    // Outer reads A as it lies, which for few columns costs less than to pack it.
+    return trans_a || work > own_work_avx512<T> || (m >= 128 && n >= 192);
+}
+
 /// Which kernel takes a product with m, n >= 2 and k >= 2.
 template <class T>
 Way choose_way(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
@@ -178,12 +196,15 @@ Way choose_way(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
     if (work <= tiny_work) return Way::Outer;
     int64_t limit = own_work_avx2;
     if (cpu_level == CpuLevel::Avx512) {
+        if (work > blas_unpacked_work && packing_pays<T>(trans_a, m, n, work)) return Way::Packed;
         limit = own_work_avx512<T>;
         if (!trans_b && work <= blas_unpacked_work) limit = 0;
     }
     if (trans_a) limit = std::min(limit, own_work_trans_a);
     if (work <= limit) return Way::Outer;
-    return blas_ready() || work > own_work_alone ? Way::Blas : Way::Outer;
+    if (blas_ready()) return Way::Blas;
+    if (packed_gemm_ready()) return Way::Packed;
+    return work > own_work_alone ? Way::Blas : Way::Outer;
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -318,7 +339,7 @@ void gemv(Trans trans_a, int64_t rows, int64_t cols, T alpha, const T* a, int64_
     const int64_t n = transposed ? cols : rows, k = transposed ? rows : cols;
     if (n <= 0) return;
     if (k <= 0 || alpha == T(0)) return scale(n, 1, beta, y, incy);
-    if (simple_wanted())
+    if (wanted_way() == Way::Simple)
         return gemm_simple(trans_a, Trans::No, n, 1, k, alpha, a, lda, x, incx, beta, y, incy);
     if constexpr (std::is_integral_v<T>) {
         integer_gemm(transposed, false, n, 1, k, alpha, a, lda, x, incx, beta, y, incy);
@@ -346,7 +367,7 @@ void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha
           int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
     if (m <= 0 || n <= 0) return;
     if (k <= 0 || alpha == T(0)) return scale(m, n, beta, c, ldc);
-    if (simple_wanted())
+    if (wanted_way() == Way::Simple)
         return gemm_simple(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     const bool ta = trans_a == Trans::Yes, tb = trans_b == Trans::Yes;
     if (k == 1)
@@ -360,9 +381,12 @@ void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha
         if (n == 1)
             return gemv(trans_a, ta ? k : m, ta ? m : k, alpha, a, lda, b, tb ? 1 : ldb, beta, c,
                         ldc);
-        const Way way = choose_way<T>(ta, tb, m, n, k);
+        Way way = wanted_way();
+        if (way == Way::Choose) way = choose_way<T>(ta, tb, m, n, k);
         if (way == Way::Blas)
             return run_blas(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        if (way == Way::Packed)
+            return packed_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         run_own(small::Problem<T>{m, n, k, alpha, a, ta ? 1 : lda, ta ? lda : 1, b, ldb, beta, c,
                                   ldc},
                 tb, way);

@@ -1,8 +1,8 @@
 /// Checks src/kernels/matmul.cpp against gemm_simple, exactly: operands are small integers, so
 /// every order of summation gives the same floating result.
 ///
-/// WEFT_BLAS names OpenBLAS; without it the large products are expected to throw. The program runs
-/// itself again for each lower WEFT_CPU level and without OpenBLAS.
+/// WEFT_BLAS names OpenBLAS; without it, below AVX2, the large products are expected to throw. The
+/// program runs itself again for each lower WEFT_CPU level, each WEFT_GEMM and without OpenBLAS.
 #include "kernels/matmul.h"
 
 #include <sys/wait.h>
@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "kernels/packed_gemm.h"
 #include "kernels/simd.h"
 
 using namespace weft::kernels;
@@ -27,6 +28,7 @@ namespace {
 
 int failures = 0;
 bool have_blas = false;
+bool any_size = false;  // large products need OpenBLAS or AVX2
 constexpr int64_t too_big_alone = (int64_t{1} << 24);
 
 template <class T>
@@ -105,10 +107,14 @@ void large_gemm_shapes() {
                         {1, 1, 9000},   {1000, 1200, 1}, {2, 1500, 400}};
     for (const auto& s : shapes)
         for (int trans = 0; trans < 4; ++trans)
-            if (have_blas || s.m * s.n * s.k <= too_big_alone)
+            if (any_size || s.m * s.n * s.k <= too_big_alone)
                 one_gemm<T>(trans & 1, trans & 2, s.m, s.n, s.k, T(1), T(trans == 2), trans % 2);
+    if (!any_size || std::is_integral_v<T>) return;
     // Cut in two for OpenBLAS.
-    if (have_blas && !std::is_integral_v<T>) one_gemm<T>(true, false, 333, 700, 150, T(2), T(1), 3);
+    one_gemm<T>(true, false, 333, 700, 150, T(2), T(1), 3);
+    // Several blocks of rows and of depth when packed, the last ones smaller.
+    for (int trans = 0; trans < 4; ++trans)
+        one_gemm<T>(trans & 1, trans & 2, 597, 130, 701, T(1), T(trans), trans);
 }
 
 template <class T>
@@ -187,10 +193,11 @@ void rounding_and_threads() {
     struct {
         int64_t m, n, k;
     } const shapes[] = {{1, 3000, 300}, {2, 2048, 300}, {3, 500, 9000}, {200, 300, 256},
-                        {256, 700, 200}, {64, 768, 400}, {1, 1, 50000}, {650, 540, 130}};
+                        {256, 700, 200}, {64, 768, 400}, {1, 1, 50000}, {650, 540, 130},
+                        {300, 220, 400}};
     for (const auto& s : shapes)
         for (int trans = 0; trans < 4; ++trans) {
-            if (!have_blas && s.m * s.n * s.k > too_big_alone) continue;
+            if (!any_size && s.m * s.n * s.k > too_big_alone) continue;
             std::vector<T> a(s.m * s.k), b(s.k * s.n);
             for (T& x : a) x = static_cast<T>(random_below(1 << 20)) / (1 << 19) - 1;
             for (T& x : b) x = static_cast<T>(random_below(1 << 20)) / (1 << 19) - 1;
@@ -297,15 +304,18 @@ int main(int argc, char**) {
     } catch (const weft::Error&) {
         have_blas = false;
     }
+    any_size = have_blas || packed_gemm_ready();
     weft::set_num_threads(2);
     all_of<float>();
     all_of<double>();
     all_of<int64_t>();
     const char* way = std::getenv("WEFT_GEMM");
-    if (!have_blas && !(way && !std::strcmp(way, "simple"))) missing_library();
+    if (!any_size && !(way && !std::strcmp(way, "simple"))) missing_library();
     if (first_run) {
         again("/proc/self/exe", "WEFT_CPU", "avx2");
         again("/proc/self/exe", "WEFT_CPU", "baseline");
+        again("/proc/self/exe", "WEFT_GEMM", "packed");
+        if (have_blas) again("/proc/self/exe", "WEFT_GEMM", "blas");
         if (have_blas) again("/proc/self/exe", "WEFT_BLAS", "/nowhere.so");
     }
     std::printf(failures ? "%s: %d failures\n" : "matmul %s: ok\n", cpu_level_name(), failures);
