@@ -58,9 +58,7 @@ def database() -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
-    return {
-        e.name + (f" {e.variant_test_name}" if e.variant_test_name else ""): e for e in op_db
-    }
+    return {e.name + (f" {e.variant_test_name}" if e.variant_test_name else ""): e for e in op_db}
 
 
 # ---- the same call in weft
@@ -353,9 +351,7 @@ def test_the_list_is_one() -> None:
 def report(arguments: list[str]) -> None:
     """Runs entries in child processes, so that a crash is one more disagreement."""
     wanted = [a for a in arguments if a[0] != "-"]
-    entries = {
-        n: e for n, e in database().items() if not wanted or any(w in n for w in wanted)
-    }
+    entries = {n: e for n, e in database().items() if not wanted or any(w in n for w in wanted)}
     agree, reasons = [], []
     todo = list(entries)
     while todo:

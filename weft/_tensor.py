@@ -431,9 +431,7 @@ def new_empty_strided(
 
 # ---- functions made of operators that are methods too
 
-for _name in _composites.__all__:
-    if _name != "einsum":
-        _Methods[_name] = getattr(_composites, _name)
+_Methods.update(_composites.methods())
 
 
 # ---- properties

@@ -285,6 +285,8 @@ void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& l, C
         case Combine::Set: return each([](T& a, T b) { a = b; });
         case Combine::Add: return each([](T& a, T b) { add_to(a, b); });
         case Combine::Multiply: return each([](T& a, T b) { a = static_cast<T>(a * b); });
+        case Combine::Max: return each([](T& a, T b) { a = b > a || b != b ? b : a; });
+        case Combine::Min: return each([](T& a, T b) { a = b < a || b != b ? b : a; });
     }
 }
 

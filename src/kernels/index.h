@@ -52,7 +52,7 @@ struct Lines {
 };
 /// to[other place] = from[indexed place]; elements of `item` bytes.
 void gather_lines(char* to, const char* from, const int64_t* index, const Lines& lines, int item);
-enum class Combine : uint8_t { Set, Add, Multiply };
+enum class Combine : uint8_t { Set, Add, Multiply, Max, Min };  // NaN wins in the last two
 /// to[indexed place] = (to[indexed place] combined with) from[other place].
 template <class T>
 void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& lines, Combine how);

@@ -1,6 +1,8 @@
 #include "kernels/scan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/parallel.h"
 
@@ -48,6 +50,61 @@ void shift(const T* x, T* y, T first, bool back, Axis axis) {
         std::fill_n(y + at + (back ? rest : 0), axis.inner, first);
     });
 }
+
+namespace {
+
+/// `wins(x, best)`: whether x replaces the best so far.
+template <class T, class Wins>
+void running_best(const T* x, T* y, int64_t* index, Axis axis, Wins wins) {
+    for_blocks(axis, [&](int64_t at) {
+        std::copy_n(x + at, axis.inner, y + at);
+        std::fill_n(index + at, axis.inner, 0);
+        for (int64_t i = 1; i < axis.n; ++i) {
+            for (int64_t j = 0; j < axis.inner; ++j) {
+                int64_t k = at + i * axis.inner + j, before = k - axis.inner;
+                bool won = wins(x[k], y[before]);
+                y[k] = won ? x[k] : y[before];
+                index[k] = won ? i : index[before];
+            }
+        }
+    });
+}
+
+}  // namespace
+
+template <class T>
+void cummax(const T* x, T* y, int64_t* index, Axis axis) {
+    running_best(x, y, index, axis, [](T a, T best) { return a >= best || a != a; });
+}
+
+template <class T>
+void cummin(const T* x, T* y, int64_t* index, Axis axis) {
+    running_best(x, y, index, axis, [](T a, T best) { return a <= best || a != a; });
+}
+
+template <class T>
+void logcumsumexp(const T* x, T* y, Axis axis) {
+    for_blocks(axis, [&](int64_t at) {
+        std::copy_n(x + at, axis.inner, y + at);
+        for (int64_t k = at + axis.inner, end = at + axis.n * axis.inner; k < end; ++k) {
+            T a = x[k], b = y[k - axis.inner];
+            T top = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
+            bool alike = top == low && std::isinf(top);  // their difference would be NaN
+            y[k] = alike ? top : top + std::log1p(std::exp(low - top));
+        }
+    });
+}
+
+#define WEFT_BEST(T)                                          \
+    template void cummax(const T*, T*, int64_t*, Axis);       \
+    template void cummin(const T*, T*, int64_t*, Axis);
+WEFT_BEST(float)
+WEFT_BEST(double)
+WEFT_BEST(int64_t)
+WEFT_BEST(bool)
+#undef WEFT_BEST
+template void logcumsumexp(const float*, float*, Axis);
+template void logcumsumexp(const double*, double*, Axis);
 
 #define WEFT_SCAN(T)                                              \
     template void linear_scan(const T*, const T*, T*, Axis);      \

@@ -17,4 +17,14 @@ void linear_scan_back(const T* a, const T* b, T* y, Axis axis);
 template <class T>
 void shift(const T* x, T* y, T first, bool back, Axis axis);
 
+/// Running maxima (minima) and the last index of each; NaN wins. float, double, int64_t and bool.
+template <class T>
+void cummax(const T* x, T* y, int64_t* index, Axis axis);
+template <class T>
+void cummin(const T* x, T* y, int64_t* index, Axis axis);
+
+/// Running log(sum(exp(x))). float and double.
+template <class T>
+void logcumsumexp(const T* x, T* y, Axis axis);
+
 }  // namespace weft::kernels

@@ -8,7 +8,8 @@ namespace weft {
     X(shape) X(part) X(strided) X(join) X(copy_ops) X(matmul) X(recurrent) X(sequence) X(rearrange) \
     X(index) X(gather) X(mask) X(embedding) X(create) X(random) X(random_fill) X(bernoulli) \
     X(reduce) X(extrema) X(moments) X(softmax) X(norm) X(attention) X(cumulative) X(sort) X(loss) \
-    X(binary_loss) X(cross_entropy)
+    X(binary_loss) X(cross_entropy) X(transcendental) X(bits) \
+    X(scan) X(scatter_reduce)
 
 #define X(family) void register_##family(Table& table);
 WEFT_FAMILIES(X)

@@ -1,0 +1,171 @@
+"""Differences and integrals along a dimension, made of the table's operators.
+
+PyTorch's semantics.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor
+
+__all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
+METHODS = ["diff"]
+
+
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:
+    """The n-th difference of neighbours along `dim`, of the input between `prepend` and `append`.
+
+    >>> weft.diff(weft.tensor([1, 4, 9]))
+    tensor([3, 5])
+    """
+    if input.dim() == 0:
+        raise RuntimeError("[diff] expected at least one dimension, got a 0-d tensor")
+    if n < 0:
+        raise RuntimeError(f"[diff] expected an order of at least 0, got {n}")
+    if n == 0:
+        return input
+    parts = [t for t in (prepend, input, append) if t is not None]
+    if len(parts) > 1:
+        input = weft.cat(parts, dim)
+    for _ in (None,) * min(n, input.shape[dim]):
+        size = input.shape[dim]
+        after = input.narrow(dim, 1, size - 1)
+        before = input.narrow(dim, 0, size - 1)
+        input = after ^ before if input.dtype is _C.bool else after - before
+    return input
+
+
+def _ends(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    size = y.shape[dim]
+    return y.narrow(dim, 0, size - 1), y.narrow(dim, 1, size - 1)
+
+
+def _trapezoids(who: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
+    """The area between each two neighbours."""
+    if y.dtype is _C.bool:
+        raise RuntimeError(f"[{who}] expected numbers, got a bool tensor")
+    left, right = _ends(y, dim)
+    if x is None:
+        return (left + right) * dx / 2
+    if x.dim() == 1 and y.dim() > 1:
+        shape = [1] * y.dim()
+        shape[dim] = -1
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(
+                f"[{who}] expected {y.shape[dim]} places along dim {dim}, got {x.shape[0]}"
+            )
+        x = x.reshape(shape)
+    before, after = _ends(x, dim % y.dim() - y.dim())
+    return (after - before) * (left + right) / 2
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """The integral along `dim` by the trapezoidal rule, over places x or in steps of dx.
+
+    >>> weft.trapezoid(weft.tensor([1.0, 2.0, 3.0]))
+    tensor(4.)
+    """
+    if y.shape[dim] == 0:
+        gone = [n for d, n in enumerate(y.shape) if d != dim % y.dim()]
+        return weft.zeros(gone, dtype=y.dtype)
+    return _trapezoids("trapezoid", y, x, dx, dim).sum(dim)
+
+
+def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """`trapezoid`."""
+    return trapezoid(y, x, dx=dx, dim=dim)
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1
+) -> Tensor:
+    """The running integral along `dim` by the trapezoidal rule, one element shorter.
+
+    >>> weft.cumulative_trapezoid(weft.tensor([1.0, 2.0, 3.0]))
+    tensor([1.5000, 4.0000])
+    """
+    return _trapezoids("cumulative_trapezoid", y, x, dx, dim).cumsum(dim)
+
+
+def _slope(y: Tensor, dim: int, places: Any, order: int) -> Tensor:
+    """Second order differences inside, at the ends of first or second order."""
+    size = y.shape[dim]
+
+    def part(t: Tensor, start: int, count: int) -> Tensor:
+        return t.narrow(dim, start, count)
+
+    if isinstance(places, Tensor) and places.dim():
+        shape = [1] * y.dim()
+        shape[dim] = size - 1
+        h = (places[1:] - places[:-1]).reshape(shape)
+        a, b = part(h, 0, size - 2), part(h, 1, size - 2)
+        first, second = part(h, 0, 1), part(h, size - 2, 1)
+    else:
+        h = a = b = first = second = places
+    left, mid, right = part(y, 0, size - 2), part(y, 1, size - 2), part(y, 2, size - 2)
+    inner = (
+        (right - left) / (2 * h)
+        if h is a
+        else -left * b / (a * (a + b)) + mid * (b - a) / (a * b) + right * a / (b * (a + b))
+    )
+    if order == 1:
+        head = (part(y, 1, 1) - part(y, 0, 1)) / first
+        tail = (part(y, size - 1, 1) - part(y, size - 2, 1)) / second
+    elif h is a:
+        head = (-3 * part(y, 0, 1) + 4 * part(y, 1, 1) - part(y, 2, 1)) / (2 * h)
+        tail = 3 * part(y, size - 1, 1) - 4 * part(y, size - 2, 1) + part(y, size - 3, 1)
+        tail = tail / (2 * h)
+    else:
+        p, q = part(a, 0, 1), part(b, 0, 1)
+        head = (
+            -(2 * p + q) / (p * (p + q)) * part(y, 0, 1)
+            + (p + q) / (p * q) * part(y, 1, 1)
+            - p / (q * (p + q)) * part(y, 2, 1)
+        )
+        p, q = part(a, size - 3, 1), part(b, size - 3, 1)
+        tail = (
+            q / (p * (p + q)) * part(y, size - 3, 1)
+            - (p + q) / (p * q) * part(y, size - 2, 1)
+            + (2 * q + p) / (q * (p + q)) * part(y, size - 1, 1)
+        )
+    return weft.cat([head, inner, tail], dim)
+
+
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Slopes along each of `dim` (default: all) by central differences.
+
+    `spacing`: one distance, one per dim, or the places along each. At the ends differences of
+    `edge_order` 1 or 2.
+
+    >>> weft.gradient(weft.tensor([1.0, 2.0, 4.0]))
+    (tensor([1.0000, 1.5000, 2.0000]),)
+    """
+    rank = input.dim()
+    dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    dims = [d % max(rank, 1) for d in dims]
+    if len(set(dims)) != len(dims):
+        raise RuntimeError(f"[gradient] expected each dim once, got {dims}")
+    if edge_order not in (1, 2):
+        raise RuntimeError(f"[gradient] expected edge_order 1 or 2, got {edge_order}")
+    many = isinstance(spacing, (list, tuple))
+    steps = list(spacing) if many else [spacing] * len(dims)
+    if len(steps) != len(dims):
+        raise RuntimeError(f"[gradient] expected {len(dims)} spacings, got {len(steps)}")
+    for d in dims:
+        if input.shape[d] < edge_order + 1:
+            raise RuntimeError(
+                f"[gradient] expected at least {edge_order + 1} elements along dim {d}, got "
+                f"{input.shape[d]}"
+            )
+    return tuple(_slope(input, d, s, edge_order) for d, s in zip(dims, steps, strict=True))

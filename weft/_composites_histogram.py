@@ -1,0 +1,157 @@
+"""Histograms, made of the table's operators. PyTorch's semantics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import weft
+from weft import _C
+from weft._C import Tensor
+
+__all__ = ["histc", "histogram", "histogramdd"]
+METHODS = ["histc", "histogram"]
+
+
+class _Histogram(NamedTuple):
+    """Counts and the edges of their bins."""
+
+    hist: Tensor
+    bin_edges: Any
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """Counts of elements in bins of equal width from `min` to `max`; by the data if both are equal.
+
+    Elements outside and NaN are not counted.
+
+    >>> weft.histc(weft.tensor([1.0, 2.0, 1.0]), 4, 0, 3)
+    tensor([0., 2., 1., 0.])
+    """
+    if bins <= 0:
+        raise RuntimeError(f"[histc] expected bins above 0, got {bins}")
+    x = input.detach().reshape(-1)
+    low, high = float(min), float(max)
+    if low == high and x.numel():
+        low, high = float(x.min()), float(x.max())
+    if low == high:
+        low, high = low - 1, high + 1
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"[histc] expected a finite range, got [{low}, {high}]")
+    if low > high:
+        raise RuntimeError(f"[histc] expected max to be larger than min, got [{low}, {high}]")
+    x = x[(x >= low) & (x <= high)]
+    if x.dtype.is_floating_point:
+        place = ((x - low) / (high - low) * bins).long()
+    else:
+        place = ((x - low).double() / (high - low) * bins).long()
+    out = weft.bincount(place.clamp(max=bins - 1), minlength=bins)
+    return out.to(input.dtype)
+
+
+def _edges(x: Tensor, bins: int, span: Sequence[float] | None) -> Tensor:
+    """bins + 1 edges of equal distance over a range, by the data if there is none."""
+    if span is not None:
+        low, high = map(float, span)
+        if low > high:
+            raise RuntimeError(f"[histogram] expected max above min, got [{low}, {high}]")
+    elif x.numel():
+        low, high = float(x.min()), float(x.max())
+    else:
+        low, high = 0.0, 1.0
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise RuntimeError(f"[histogram] expected a finite range, got [{low}, {high}]")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return weft.linspace(low, high, bins + 1, dtype=x.dtype)
+
+
+def _places(x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """The bin of each element, and whether it is in one; the last bin has both its edges."""
+    bins = edges.shape[0] - 1
+    place = weft.searchsorted(edges, x.contiguous(), right=True) - 1
+    return place.clamp(0, bins - 1), (x >= edges[0]) & (x <= edges[-1])
+
+
+def _counted(
+    places: Tensor, inside: Tensor, weight: Tensor | None, size: int, like: Tensor
+) -> Tensor:
+    weights = weft.ones(places.shape, dtype=like.dtype) if weight is None else weight.reshape(-1)
+    return weft.zeros(size, dtype=like.dtype).index_add(0, places[inside], weights[inside])
+
+
+def histogram(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Any = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> _Histogram:
+    """Counts (or sums of weights) in bins, a number of them or their edges, and those edges.
+
+    With `density` the integral over the range is 1.
+
+    >>> weft.histogram(weft.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
+    tensor([0., 2., 1., 0.])
+    """
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"[histogram] expected a floating input, got {input.dtype}")
+    if weight is not None and weight.shape != input.shape:
+        raise RuntimeError(
+            f"[histogram] expected a weight of shape {tuple(input.shape)}, got "
+            f"{tuple(weight.shape)}"
+        )
+    x = input.detach().reshape(-1)
+    if isinstance(bins, Tensor):
+        if range is not None:
+            raise TypeError("[histogram] expected bins or a range, got edges and a range")
+        edges = bins
+    else:
+        if bins <= 0:
+            raise RuntimeError(f"[histogram] expected bins above 0, got {bins}")
+        edges = _edges(x, bins, range)
+    place, inside = _places(x, edges)
+    hist = _counted(place, inside, weight, edges.shape[0] - 1, x)
+    if density:
+        hist = hist / hist.sum() / (edges[1:] - edges[:-1])
+    return _Histogram(hist, edges)
+
+
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> _Histogram:
+    """A histogram in D dimensions of points `(..., D)`, and the edges of each dimension.
+
+    `bins`: a number, one for each dimension, or the edges of each; `range`: 2 D numbers.
+    """
+    x = input.detach().reshape(-1, input.shape[-1])
+    width = x.shape[1]
+    counts = [bins] * width if isinstance(bins, int) else list(bins)
+    if len(counts) != width:
+        raise RuntimeError(f"[histogramdd] expected {width} bins, got {len(counts)}")
+    edges = []
+    for d, b in enumerate(counts):
+        span = None if range is None else range[2 * d : 2 * d + 2]
+        edges.append(b if isinstance(b, Tensor) else _edges(x[:, d], b, span))
+    flat = weft.zeros(x.shape[0], dtype=_C.int64)
+    inside = weft.ones(x.shape[0], dtype=_C.bool)
+    for d, e in enumerate(edges):
+        place, within = _places(x[:, d], e)
+        flat = flat * (e.shape[0] - 1) + place
+        inside = inside & within
+    sizes = [e.shape[0] - 1 for e in edges]
+    hist = _counted(flat, inside, weight, math.prod(sizes), x).reshape(sizes)
+    if density:
+        hist = hist / hist.sum()
+        for d, e in enumerate(edges):
+            shape = [1] * width
+            shape[d] = -1
+            hist = hist / (e[1:] - e[:-1]).reshape(shape)
+    return _Histogram(hist, tuple(edges))
