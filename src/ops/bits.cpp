@@ -127,7 +127,7 @@ void register_signs(Table& t) {
              ">>> weft.copysign(weft.tensor([1., -2.]), weft.tensor([-1., 0.]))\n"
              "tensor([-1.,  2.])")
         .inplace()
-        .node_name([](const Call& c) -> std::string {
+        .node_name([](const Call& c) {
             return c.in[1].has(kWrapped) ? "CopysignBackward1" : "CopysignBackward0";
         })
         .grad(0, save_in(0) | save_out(0), copysign_gradient)

@@ -193,7 +193,7 @@ void register_log_sums(Table& t) {
         .doc("self * log(other); 0 where self is 0, NaN where other is NaN.\n"
              ">>> weft.xlogy(weft.tensor([0., 2.]), weft.tensor([0., 1.]))\ntensor([0., 0.])")
         .inplace().number_self()
-        .node_name([](const Call& c) -> std::string {
+        .node_name([](const Call& c) {
             return c.in[0].has(kWrapped)   ? "XlogyBackward1"
                    : c.in[1].has(kWrapped) ? "XlogyBackward2"
                                            : "XlogyBackward0";
