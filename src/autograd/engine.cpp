@@ -65,7 +65,8 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
     for (size_t i = 0; i < roots.size(); ++i) {
         Node& node = *roots[i].node;
         uint32_t k = roots[i].output;
-        tasks_.find(&node)->buffer(k).add(fit(node, node.result(k), std::move(gradients[i]), -1));
+        fit(node, node.result(k), gradients[i], -1);
+        tasks_.find(&node)->buffer(k).add(std::move(gradients[i]));
     }
     if (!targets_.empty()) captures_ = mark_needed(tasks_, targets_);
     for (NodeTask* task = tasks_.first(); task; task = task->later)
@@ -82,7 +83,9 @@ void fit_size(std::vector<Tensor>& ts, int n) {
 }
 
 bool any_defined(const std::vector<Tensor>& ts) {
-    return std::any_of(ts.begin(), ts.end(), [](const Tensor& t) { return t.defined(); });
+    for (const Tensor& t : ts)
+        if (t.defined()) return true;
+    return false;
 }
 
 void call_tensor_hooks(const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks,
@@ -138,7 +141,8 @@ void Pass::run_task(NodeTask& task) {
     fit_size(grads_, node.output_count());
     fit_size(results_, node.edge_count());
     for (int k = 0; k < node.output_count(); ++k) grads_[k] = task.buffer(k).take();
-    if (task.wanted()) call_hooks(task);
+    bool plain = task.capture < 0 && !node.hooks_or_null() && node.edge_count() > 0;
+    if (!plain && task.wanted()) call_hooks(task);
     if (runs(task)) {
         try {
             run_node(node);
@@ -181,9 +185,8 @@ void Pass::run_node(Node& node) {
         if (inspect_results) inspect_results(node, results_);
     }
     for (int i = 0; i < node.edge_count(); ++i) {
-        Tensor& t = results_[i];
         const Edge& to = node.edge(i);
-        if (to && t.defined()) t = fit(node, to.node->result(to.output), std::move(t), i);
+        if (to && results_[i].defined()) fit(node, to.node->result(to.output), results_[i], i);
     }
     if (!options_.keep_graph) node.release_saved();
 }
@@ -217,10 +220,12 @@ void Pass::deliver(const Node& node) {
     products_.clear();
     for (int i = 0; i < node.edge_count(); ++i) {
         const Edge& edge = node.edge(i);
-        Tensor t = std::move(results_[i]);
-        if (!edge) continue;
+        if (!edge) {
+            results_[i] = Tensor();
+            continue;
+        }
         NodeTask* next = tasks_.find(edge.node.get());
-        next->buffer(edge.output).add(std::move(t));
+        next->buffer(edge.output).add(std::move(results_[i]));
         if (--next->waiting == 0) push(next);
     }
 }

@@ -15,7 +15,7 @@ bool broadcasts_to(DimSpan from, DimSpan to) {
 
 }  // namespace
 
-Tensor detail::fit_slow(const Node& from, const ResultInfo& want, Tensor t, int i) {
+void detail::fit_slow(const Node& from, const ResultInfo& want, Tensor& t, int i) {
     if (!equal(t.shape(), want.shape())) {
         if (!broadcasts_to(want.shape(), t.shape()))
             fail(ErrorKind::Runtime, from.name(),
@@ -27,7 +27,6 @@ Tensor detail::fit_slow(const Node& from, const ResultInfo& want, Tensor t, int 
         t = ops::sum_to(t, want.shape());
     }
     if (t.dtype() != want.dtype()) t = ops::to(t, want.dtype());
-    return t;
 }
 
 }  // namespace weft

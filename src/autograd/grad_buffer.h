@@ -16,7 +16,7 @@ namespace weft {
 class GradBuffer {
 public:
     /// Adds `t`; in place if only this buffer can see the sum and no graph of it is wanted.
-    void add(Tensor t) {
+    void add(Tensor&& t) {
         if (!sum_.defined()) sum_ = std::move(t);
         else if (t.defined()) add_to_sum(std::move(t));
     }

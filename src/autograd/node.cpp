@@ -11,21 +11,23 @@ namespace weft {
 class ReleaseQueue {
 public:
     static void push(Node* node) {
-        static thread_local std::vector<Node*>* dead = nullptr;
-        if (dead) {
-            dead->push_back(node);
+        if (releasing_) {
+            node->next_dead = dead_;
+            dead_ = node;
             return;
         }
-        std::vector<Node*> queue;
-        dead = &queue;
+        releasing_ = true;
         node->deallocate();
-        while (!queue.empty()) {
-            Node* next = queue.back();
-            queue.pop_back();
+        while (Node* next = dead_) {
+            dead_ = next->next_dead;
             next->deallocate();
         }
-        dead = nullptr;
+        releasing_ = false;
     }
+
+private:
+    static inline thread_local bool releasing_ = false;
+    static inline thread_local Node* dead_ = nullptr;
 };
 
 namespace {
@@ -53,7 +55,7 @@ void LooseNode::set_edges(std::vector<Edge> edges) {
 void LooseNode::set_results(const std::vector<Tensor>& results) {
     result_store_ = std::make_unique<ResultInfo[]>(results.size());
     for (size_t k = 0; k < results.size(); ++k)
-        if (results[k].defined()) result_store_[k].set(results[k].dtype(), results[k].shape());
+        if (results[k].defined()) result_store_[k].set(results[k]);
     results_ = result_store_.get();
     output_count_ = static_cast<int>(results.size());
 }

@@ -4,6 +4,8 @@
 /// AccumulateGrad (accumulate.h), CopySlices (inplace.cpp) and custom functions (custom.h, derived
 /// by the binding). The engine (engine.cpp) knows only Node.
 #pragma once
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,17 +33,21 @@ struct Edge {
 class ResultInfo {
 public:
     ResultInfo() = default;
-    explicit ResultInfo(const Tensor& t) { set(t.dtype(), t.shape()); }
+    explicit ResultInfo(const Tensor& t) { set(t); }
     ResultInfo(const ResultInfo&) = delete;
     ~ResultInfo() {
         if (heap_) delete[] heap_;
     }
-    void set(DType dtype, DimSpan shape) {
-        dtype_ = dtype;
-        ndim_ = static_cast<uint8_t>(shape.size());
-        if (ndim_ > kInline) heap_ = new int64_t[ndim_];
-        int64_t* to = heap_ ? heap_ : inline_;
-        for (int d = 0; d < ndim_; ++d) to[d] = shape[d];
+    /// Once at most.
+    void set(const Tensor& t) {
+        dtype_ = t.dtype();
+        ndim_ = static_cast<uint8_t>(t.ndim());
+        if (ndim_ <= kInline) [[likely]] {  // a fixed count is copied without a loop
+            std::memcpy(inline_, t.impl()->inline_dims, sizeof(inline_));
+        } else {
+            heap_ = new int64_t[ndim_];
+            std::copy_n(t.impl()->dims, ndim_, heap_);
+        }
     }
     DType dtype() const { return dtype_; }
     DimSpan shape() const { return {heap_ ? heap_ : inline_, ndim_}; }
@@ -110,7 +116,10 @@ public:
 
     uint64_t sequence;       ///< order of recording: the engine runs the latest first
     Site site;
-    NodeTask* tasks = nullptr;  ///< backward passes under way that count on this node (engine.cpp)
+    union {
+        NodeTask* tasks = nullptr;  ///< backward passes under way that count on this node (task.h)
+        Node* next_dead;           ///< of a node that waits for its release (Note [No recursion])
+    };
     void* wrapper = nullptr;    ///< the binding's object for this node; not owned
 
 protected:

@@ -36,13 +36,16 @@ void keep_layout(std::vector<Dims>& kept, const Tensor& t) {
 
 Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     const Op& op = *c.op;
+    const bool joint = op.joint;
+    const GradRule* rules = op.grads.data();
+    const SaveMask* saves = op.saves.data();
+    const int ruled = joint ? c.inputs : std::min(c.inputs, static_cast<int>(op.grads.size()));
     bool any = false;
     SaveMask mask = 0;
-    for (int i = 0; i < c.inputs; ++i) {
-        if (!in[i].defined() || !in[i].has(kTracked) || !op.differentiable(i)) continue;
-        if (!requires_grad(in[i])) continue;
+    for (int i = 0; i < ruled; ++i) {
+        if (!in[i].defined() || !requires_grad(in[i]) || !(joint || rules[i])) continue;
         any = true;
-        mask |= op.saves_for(i);
+        mask |= joint ? op.joint_saves : saves[i];
     }
     if (!any) return nullptr;
     if (c.inputs < 16) mask &= ~SaveMask{0} << 16 | (save_in(c.inputs) - 1);  // lists may be short
@@ -58,9 +61,10 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
         at += count * sizeof(T);
     };
     carve(node->edges_, c.inputs);
-    for (int i = 0; i < c.inputs; ++i)
-        new (&node->edges_[i])
-            Edge(in[i].defined() && op.differentiable(i) ? gradient_edge(in[i]) : Edge{});
+    for (int i = 0; i < c.inputs; ++i) {
+        bool tracked = i < ruled && in[i].defined() && in[i].has(kTracked) && (joint || rules[i]);
+        new (&node->edges_[i]) Edge(tracked ? gradient_edge(in[i]) : Edge{});
+    }
     node->edge_count_ = c.inputs;
     carve(node->results_, c.outputs);
     for (int k = 0; k < c.outputs; ++k) new (&node->results_[k]) ResultInfo(c.out(k));

@@ -69,7 +69,14 @@ bool same_dims(const TensorImpl* a, const TensorImpl* b) {
     return true;
 }
 
-void broadcast_layout(Call& c, DType dtype) {
+/// Whether all inputs have the first one's sizes.
+bool alike(const Call& c) {
+    for (int i = 1; i < c.inputs; ++i)
+        if (!same_dims(c.in[0].impl(), c.in[i].impl())) return false;
+    return true;
+}
+
+[[gnu::noinline]] void broadcast_layout(Call& c, DType dtype) {
     Dims shape(c.in[0].shape());
     for (int i = 1; i < c.inputs; ++i) shape = broadcast(c.name(), shape, c.in[i].shape());
     // The first operand that has the result's shape gives it its order in memory.
@@ -82,18 +89,18 @@ void broadcast_layout(Call& c, DType dtype) {
 
 void pointwise_layout(Call& c, DType dtype) {
     const Tensor& first = c.in[0];
-    bool alike = true;
-    for (int i = 1; i < c.inputs; ++i) alike &= same_dims(first.impl(), c.in[i].impl());
-    if (!alike) {
+    const Tensor& last = c.in[c.inputs - 1];
+    if (alike(c)) [[likely]] {
+        if (!first.contiguous()) c.add(preserved_layout(first, dtype));
+        else c.add(Tensor::layout_like(first, dtype));
+    } else if (c.inputs == 2 && last.ndim() == 0 && first.contiguous()) {
         // a number or a 0-d operand leaves the layout to the other one
-        if (c.inputs == 2 && c.in[1].ndim() == 0 && first.contiguous())
-            return c.add(Tensor::layout_like(first, dtype));
-        if (c.inputs == 2 && first.ndim() == 0 && c.in[1].contiguous())
-            return c.add(Tensor::layout_like(c.in[1], dtype));
-        return broadcast_layout(c, dtype);
+        c.add(Tensor::layout_like(first, dtype));
+    } else if (c.inputs == 2 && first.ndim() == 0 && last.contiguous()) {
+        c.add(Tensor::layout_like(last, dtype));
+    } else {
+        broadcast_layout(c, dtype);
     }
-    if (first.contiguous()) return c.add(Tensor::layout_like(first, dtype));
-    c.add(preserved_layout(first, dtype));
 }
 
 void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tensor* in, int inputs) {
@@ -130,22 +137,32 @@ void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tens
 namespace {
 
 /// The common case of run_map: dense operands of the loop's dtype, not worth a second thread.
-bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, Call& c, int inputs) {
+template <int N>
+bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, const Call& c) {
     const TensorImpl& out = *c.out(0).impl();
-    bool fits = (out.flags & kContiguous) && out.numel <= kGrain;
-    char* p[4] = {out.data};
-    int64_t s[4] = {item_size(out.dtype)};
-    int64_t step = item_size(dtype);
-    for (int i = 0; i < inputs; ++i) {
+    if (!(out.flags & kContiguous) || out.numel > kGrain) return false;
+    char* p[N + 1] = {out.data};
+    int64_t s[N + 1] = {item_size(out.dtype)};
+    const int64_t step = item_size(dtype);
+#pragma GCC unroll 3
+    for (int i = 0; i < N; ++i) {
         const TensorImpl& in = *c.in[i].impl();
         bool one = in.numel == 1;
-        fits &= in.dtype == dtype && (one || ((in.flags & kContiguous) && in.numel == out.numel));
+        bool dense = (in.flags & kContiguous) && in.numel == out.numel;
+        if (in.dtype != dtype || !(one || dense)) return false;
         p[i + 1] = in.data;
         s[i + 1] = one ? 0 : step;
     }
-    if (fits) [[likely]]
-        loop(f, p, s, out.numel);
-    return fits;
+    loop(f, p, s, out.numel);
+    return true;
+}
+
+bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, const Call& c, int inputs) {
+    switch (inputs) {
+        case 1: return run_small_map<1>(dtype, loop, f, c);
+        case 2: return run_small_map<2>(dtype, loop, f, c);
+        default: return run_small_map<3>(dtype, loop, f, c);
+    }
 }
 
 }  // namespace

@@ -26,9 +26,15 @@ struct OpFunction {
     bool in_place;
 };
 
-[[noreturn]] void fail_arguments(const OpFunction& f, const std::string& reasons) {
-    std::string schemas;
-    for (const Op* op : *f.overloads) schemas += "\n  " + op->schema;
+[[noreturn]] void fail_arguments(const OpFunction& f, PyObject* const* args, Py_ssize_t count,
+                                 PyObject* kwnames) {
+    std::string schemas, reasons;
+    for (const Op* op : *f.overloads) {
+        schemas += "\n  " + op->schema;
+        Arguments arguments(Arguments::Explain::Yes);
+        arguments.parse(*op, args, count, kwnames);
+        reasons += "\n  " + arguments.reason();
+    }
     throw Error(ErrorKind::Type, text("[", to_text(f.name), "] expected arguments of", schemas,
                                       "\ngot", reasons));
 }
@@ -52,17 +58,15 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     const auto& f = *reinterpret_cast<OpFunction*>(self);
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     return guarded([&]() -> PyObject* {
-        std::string reasons;
         for (const Op* op : *f.overloads) {
             Arguments arguments;
             if (arguments.parse(*op, args, count, kwnames)) return run(f, *op, arguments);
-            reasons += "\n  " + arguments.reason();
         }
         for (const Op* op : *f.overloads) {
             Arguments arguments;
             if (arguments.parse(*op, args, count, kwnames, true)) return run(f, *op, arguments);
         }
-        fail_arguments(f, reasons);
+        fail_arguments(f, args, count, kwnames);
     });
 }
 

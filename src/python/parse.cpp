@@ -43,15 +43,13 @@ std::string_view kind_text(Param::Kind kind) {
 
 }  // namespace
 
-Value& Arguments::attr(const Op& op, int slot) {
-    if (!attrs_used_) {
-        int count = static_cast<int>(op.defaults.size());
-        WEFT_EXPECT(count <= kAttrs, Runtime, op.name, text("at most ", kAttrs, " attributes"),
-                    std::to_string(count));
-        std::copy_n(op.defaults.data(), count, attrs_);
-        attrs_used_ = attrs_;
-    }
-    return attrs_[slot];
+void Arguments::copy_defaults(const Op& op) {
+    int count = static_cast<int>(op.defaults.size());
+    WEFT_EXPECT(count <= kAttrs, Runtime, op.name, text("at most ", kAttrs, " attributes"),
+                std::to_string(count));
+    std::uninitialized_copy_n(op.defaults.data(), count, attrs());
+    attrs_made_ = count;
+    attrs_used_ = attrs();
 }
 
 bool Arguments::set_input(const Op& op, const Param& p, PyObject* value) {
@@ -166,14 +164,14 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
     if (n == "generator" && op.random && op.kernel) {
         if (value == Py_None) return true;
         generator_ = to_generator(value);
-        return generator_ || refuse(text("generator must be a Generator, not ", type_name(value)));
+        return generator_ || refuse("generator must be a Generator, not ", type_name(value));
     }
     if (op.factory && n == "requires_grad" && PyBool_Check(value)) {
         requires_grad_ = value == Py_True;
         return true;
     }
     if ((op.factory && harmless(n, value)) || (n == "memory_format" && harmless(n, value))) return true;
-    return refuse(text("an unexpected keyword argument '", n, "'"));
+    return refuse("an unexpected keyword argument '", n, "'");
 }
 
 bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
@@ -187,13 +185,13 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
                 std::to_string(op.inputs));
     for (Py_ssize_t i = 0; i < count; ++i) {
         if (i >= total || params[i].keyword_only)
-            return refuse(text("at most ", i, " positional arguments (", count, " given)"));
+            return refuse("at most ", i, " positional arguments (", count, " given)");
         const Param& p = params[i];
         bool last = i + 1 == total || params[i + 1].keyword_only;
         if (p.kind == Param::Kind::Ints && last && is_int(args[i]) && count > i + 1) {
             Dims dims;
             for (Py_ssize_t j = i; j < count; ++j) {
-                if (!is_int(args[j])) return refuse(text(p.name, " must be ints"));
+                if (!is_int(args[j])) return refuse(p.name, " must be ints");
                 dims.push_back(to_int_or(ErrorKind::Type, args[j], op.public_name.c_str()));
             }
             attr(op, p.slot) = Value(dims);
@@ -201,7 +199,7 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
             break;
         }
         if (!set(op, p, args[i]))
-            return refuse(text(p.name, " must be ", kind_text(p.kind), ", not ", type_name(args[i])));
+            return refuse(p.name, " must be ", kind_text(p.kind), ", not ", type_name(args[i]));
         given |= uint64_t{1} << i;
     }
     if (kwnames) {
@@ -220,10 +218,10 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
                 if (!set_extra(op, name, value)) return false;
                 continue;
             }
-            if (given >> i & 1) return refuse(text("multiple values for '", n, "'"));
+            if (given >> i & 1) return refuse("multiple values for '", n, "'");
             if (!set(op, params[i], value))
-                return refuse(text(params[i].name, " must be ", kind_text(params[i].kind), ", not ",
-                                   type_name(value)));
+                return refuse(params[i].name, " must be ", kind_text(params[i].kind), ", not ",
+                              type_name(value));
             given |= uint64_t{1} << i;
         }
     }
@@ -236,7 +234,7 @@ bool Arguments::complete(const Op& op, uint64_t given) {
         for (size_t i = 0; i < op.params.size(); ++i) {
             const Param& p = op.params[i];
             if (!(given >> i & 1) && !p.has_default && !(p.is_input() && p.optional))
-                return refuse(text("missing argument '", p.name, "'"));
+                return refuse("missing argument '", p.name, "'");
         }
     }
     if (!attrs_used_) attrs_used_ = op.defaults.data();

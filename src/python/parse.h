@@ -1,5 +1,8 @@
 /// Python arguments to a call, by the op's schema.
 #pragma once
+#include <cstddef>
+#include <memory>
+
 #include "kernels/random.h"
 #include "python/object.h"
 
@@ -8,6 +11,14 @@ namespace weft::python {
 /// The arguments of one Python call, converted. Lives on the stack of the call.
 class Arguments {
 public:
+    /// Whether a refusal says why: words are made only for the error that no overload fits.
+    enum class Explain : bool { No, Yes };
+    explicit Arguments(Explain explain = Explain::No) : explain_(explain == Explain::Yes) {}
+    Arguments(const Arguments&) = delete;
+    ~Arguments() {
+        if (attrs_made_) std::destroy_n(attrs(), attrs_made_);
+    }
+
     /// False if they do not fit the op (then `reason` says why, and nothing is set as Python error).
     /// Throws for arguments of the right type with bad values.
     /// `lenient`: 0-d tensors outside the graph count as numbers, for calls that fit nothing else.
@@ -26,18 +37,26 @@ private:
     bool set(const Op& op, const Param& p, PyObject* value);
     bool set_input(const Op& op, const Param& p, PyObject* value);
     bool set_extra(const Op& op, PyObject* name, PyObject* value);
-    bool refuse(std::string reason) {
-        reason_ = std::move(reason);
+    template <class... Parts>
+    bool refuse(const Parts&... parts) {
+        if (explain_) [[unlikely]]
+            reason_ = text(parts...);
         return false;
     }
-    Value& attr(const Op& op, int slot);
+    Value& attr(const Op& op, int slot) {
+        if (!attrs_made_) copy_defaults(op);
+        return attrs()[slot];
+    }
+    Value* attrs() { return reinterpret_cast<Value*>(attr_memory_); }
+    void copy_defaults(const Op& op);
     bool set_numbers(const Op& op);
     bool complete(const Op& op, uint64_t given);
     bool accepts_number(PyObject* value) const;
 
     Tensor in_[kInputs];
     std::vector<Tensor> list_;            // inputs when a parameter is a list of tensors
-    Value attrs_[kAttrs];
+    alignas(Value) std::byte attr_memory_[kAttrs * sizeof(Value)];  // most calls need none
+    int attrs_made_ = 0;
     const Value* attrs_used_ = nullptr;
     int inputs_ = 0;
     bool listed_ = false;
@@ -45,6 +64,7 @@ private:
     PyObject* numbers_[kInputs] = {};     // Python numbers given where tensors are expected
     bool any_number_ = false;
     bool lenient_ = false;
+    bool explain_;
     kernels::Generator* generator_ = nullptr;
     Tensor out_;
     std::string reason_;
