@@ -1,5 +1,5 @@
 """Helpers around training: checkpointing of activations, DLPack."""
 
-from weft.utils import checkpoint, dlpack
+from weft.utils import checkpoint, data, dlpack
 
-__all__ = ["checkpoint", "dlpack"]
+__all__ = ["checkpoint", "data", "dlpack"]
