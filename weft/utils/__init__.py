@@ -1,5 +1,18 @@
-"""Helpers around training: checkpointing of activations, DLPack."""
+"""Helpers around training: checkpointing of activations, loading of data, DLPack."""
 
-from weft.utils import checkpoint, data, dlpack
+from __future__ import annotations
+
+from types import ModuleType
+
+from weft.utils import checkpoint, dlpack
 
 __all__ = ["checkpoint", "data", "dlpack"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """`data` is loaded when it is first named: not every program reads data with it."""
+    if name == "data":
+        import importlib
+
+        return importlib.import_module("weft.utils.data")
+    raise AttributeError(f"module 'weft.utils' has no attribute {name!r}")

@@ -342,13 +342,18 @@ def test_a_pass_given_up_ends_its_workers():
 
 
 def test_out_of_order():
-    def slow_first(i):
-        time.sleep(0.3 if i == 0 else 0)
+    others_came = multiprocessing.get_context("fork").Event()
+
+    def first_waits(i):
+        if i == 0:
+            others_came.wait(60)
+        if i == 3:  # its worker has sent 1 before
+            others_came.set()
         return i
 
-    loader = DataLoader(Items(12, slow_first), batch_size=None, num_workers=2, in_order=False)
+    loader = DataLoader(Items(12, first_waits), batch_size=None, num_workers=2, in_order=False)
     got = list(loader)
-    assert sorted(got) == list(range(12)) and got[0] != 0
+    assert sorted(got) == list(range(12)) and got[0] == 1
 
 
 def test_several_loaders_and_threads():

@@ -22,6 +22,7 @@ from weft.utils.data.failure import Failure
 from weft.utils.data.worker import Work, main
 
 _GRACE = 5.0  # seconds that a worker has to end its sample before it is terminated
+_LOOK = 5.0  # seconds between looks at workers whose end may have gone unheard (a fork elsewhere)
 
 
 class _Worker:
@@ -194,9 +195,9 @@ class ParallelIterator(LoaderIterator):
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while not self._inbox:
             waiting = [w for w in self._workers if w.owes and w.active]
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            left = _LOOK if deadline is None else min(_LOOK, max(0.0, deadline - time.monotonic()))
             ready = wait([w.channel for w in waiting] + [w.process.sentinel for w in waiting], left)
-            if not ready:
+            if not ready and deadline is not None and time.monotonic() >= deadline:
                 raise RuntimeError(
                     f"[DataLoader] expected a batch in time, got none (DataLoader timed out after "
                     f"{self._timeout} seconds)"
@@ -213,7 +214,7 @@ class ParallelIterator(LoaderIterator):
                     self._inbox.append((worker, worker.channel.receive()))
                 except EOFError:
                     dead = worker
-            elif worker.process.sentinel in ready and not worker.channel.waits(0):
+            elif not worker.process.is_alive() and not worker.channel.waits(0):
                 dead = worker
         if dead is not None and not self._inbox:
             self._died(dead)
