@@ -2,6 +2,7 @@
 
 #include "base/lock.h"
 #include "base/parallel.h"
+#include "kernels/stream.h"
 #include "kernels/strided.h"
 #include "ops/shape.h"
 
@@ -118,11 +119,15 @@ void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tens
             loop(f, p, s, n);
             return;
         }
+        int64_t bytes = 0;
+        for (int k = 0; k <= inputs; ++k) bytes += n * s[k];
+        const bool stream = bytes >= kernels::stream_bytes();
         Unlocked unlocked(n);
         parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
             char* at[4];
             for (int k = 0; k <= inputs; ++k) at[k] = p[k] + begin * s[k];
-            loop(f, at, s, end - begin);
+            if (!stream) return loop(f, at, s, end - begin);
+            kernels::stream_map(loop, f, at, s, inputs + 1, s[0], end - begin);
         });
         return;
     }
