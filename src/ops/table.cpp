@@ -9,6 +9,7 @@ namespace weft {
     X(index) X(gather) X(mask) X(embedding) X(create) X(random) X(random_fill) X(bernoulli) \
     X(reduce) X(extrema) X(moments) X(softmax) X(norm) X(attention) X(cumulative) X(sort) X(loss) \
     X(binary_loss) X(cross_entropy) X(transcendental) X(bits) \
+    X(conv) X(pad) X(pool) X(batch_norm) X(resample) \
     X(scan) X(scatter_reduce)
 
 #define X(family) void register_##family(Table& table);

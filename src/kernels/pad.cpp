@@ -1,0 +1,66 @@
+#include "kernels/pad.h"
+
+#include <algorithm>
+
+#include "base/parallel.h"
+
+namespace weft::kernels {
+namespace {
+
+/// Runs `row(output row, input row)` over the rows of each plane.
+template <class Y, class X, class Row>
+void for_rows(Y* y, X* x, int64_t planes, const PadAxis (&a)[3], const Row& row) {
+    const int64_t in = a[0].in * a[1].in * a[2].in, out = a[0].out * a[1].out * a[2].out;
+    const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, out));
+    parallel_for(planes, grain, [&](int64_t begin, int64_t end) {
+        Y* to = y + begin * out;
+        for (int64_t p = begin; p < end; ++p)
+            for (int64_t d = 0; d < a[0].out; ++d)
+                for (int64_t h = 0; h < a[1].out; ++h, to += a[2].out)
+                    row(to, x + p * in + (a[0].from[d] * a[1].in + a[1].from[h]) * a[2].in);
+    });
+}
+
+/// The longest run of outputs that read neighbours: [first, last).
+struct Run {
+    int64_t first = 0, last = 0;
+    explicit Run(const PadAxis& a) {
+        for (int64_t i = 0, start = 0; i < a.out; ++i) {
+            if (i > start && a.from[i] != a.from[i - 1] + 1) start = i;
+            if (i + 1 - start > last - first) first = start, last = i + 1;
+        }
+    }
+};
+
+}  // namespace
+
+template <class T>
+void pad(const T* x, T* y, int64_t planes, const PadAxis (&a)[3]) {
+    const Run run(a[2]);
+    for_rows(y, x, planes, a, [&](T* to, const T* from) {
+        const int64_t* at = a[2].from;
+        for (int64_t i = 0; i < run.first; ++i) to[i] = from[at[i]];
+        if (run.last > run.first)
+            std::copy_n(from + at[run.first], run.last - run.first, to + run.first);
+        for (int64_t i = run.last; i < a[2].out; ++i) to[i] = from[at[i]];
+    });
+}
+
+template <class T>
+void pad_backward(const T* dy, T* dx, int64_t planes, const PadAxis (&a)[3]) {
+    std::fill_n(dx, planes * a[0].in * a[1].in * a[2].in, T(0));
+    for_rows(dy, dx, planes, a, [&](const T* from, T* to) {
+        for (int64_t i = 0; i < a[2].out; ++i) to[a[2].from[i]] += from[i];
+    });
+}
+
+#define WEFT_PAD(T) template void pad<T>(const T*, T*, int64_t, const PadAxis (&)[3]);
+WEFT_PAD(uint8_t)
+WEFT_PAD(uint16_t)
+WEFT_PAD(uint32_t)
+WEFT_PAD(uint64_t)
+#undef WEFT_PAD
+template void pad_backward<float>(const float*, float*, int64_t, const PadAxis (&)[3]);
+template void pad_backward<double>(const double*, double*, int64_t, const PadAxis (&)[3]);
+
+}  // namespace weft::kernels

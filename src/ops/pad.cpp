@@ -1,0 +1,218 @@
+/// Padding: by a constant, any dims; by reflected, repeated or opposite values, the last one to
+/// three dims.
+#include "kernels/pad.h"
+
+#include "ops/spatial.h"
+
+namespace weft {
+namespace {
+
+using namespace ops;
+
+const Function constant_pad{"constant_pad_nd"}, pad_places{"_pad_places"},
+    pad_places_backward{"_pad_places_backward"};
+
+/// Sizes after padding; `pad` counts from the last dim on, before and after it.
+Dims padded_sizes(const Call& c, DimSpan shape, DimSpan pad) {
+    WEFT_EXPECT(pad.size() % 2 == 0, Runtime, c.name(), "an even number of pads (Padding length must "
+                "be divisible by 2)", to_string(pad));
+    WEFT_EXPECT(pad.size() <= 2 * shape.size(), Runtime, c.name(),
+                text("pads for at most the input's ", shape.size(), " dimensions"), to_string(pad));
+    Dims out(shape);
+    for (size_t i = 0; i < pad.size() / 2; ++i) {
+        int64_t& n = out[static_cast<int>(shape.size() - 1 - i)];
+        int64_t size = n + pad[2 * i] + pad[2 * i + 1];
+        WEFT_EXPECT(size >= 0, Runtime, c.name(), "a result of sizes of at least 0",
+                    text("input of size ", to_string(shape), " with pads ", to_string(pad),
+                         ", resulted in a negative output size"));
+        n = size;
+    }
+    return out;
+}
+
+void constant_shape(Call& c) {
+    c.add(Tensor::layout(c.in[0].dtype(), padded_sizes(c, c.in[0].shape(), c.attr(0).as_ints())));
+}
+
+/// The part of `t` that has a partner: t without `cut` (negative pads) on the sides.
+Tensor inner_part(const Tensor& t, DimSpan pad, int sign) {
+    Dims shape(t.shape());
+    int64_t offset = 0;
+    for (size_t i = 0; i < pad.size() / 2; ++i) {
+        int d = t.ndim() - 1 - static_cast<int>(i);
+        int64_t before = std::max<int64_t>(0, sign * pad[2 * i]);
+        int64_t after = std::max<int64_t>(0, sign * pad[2 * i + 1]);
+        shape[d] = std::max<int64_t>(0, shape[d] - before - after);
+        offset += before * t.stride(d);
+    }
+    return t.view_as(shape, t.strides(), offset);
+}
+
+void constant_kernel(Call& c) {
+    const Tensor &x = c.in[0], &y = c.out(0);
+    const Value& v = c.attr(1);
+    bool whole = v.kind() == Value::Kind::Int || v.kind() == Value::Kind::Bool;
+    DimSpan pad = c.attr(0).as_ints();
+    if (std::any_of(pad.begin(), pad.end(), [](int64_t p) { return p > 0; }))
+        copy_into(y, whole ? Tensor::scalar(v.as_int(), y.dtype())
+                           : Tensor::scalar(v.as_double(), y.dtype()));
+    Tensor from = inner_part(x, pad, -1);
+    if (from.numel()) copy_into(inner_part(y, pad, 1), from);
+}
+
+// ---- places ------------------------------------------------------------------------------------
+
+enum class Mode : uint8_t { Reflect, Replicate, Circular };
+
+Mode mode_of(const Value& text_value) {
+    const std::string& s = text_value.as_text();
+    return s == "reflect" ? Mode::Reflect : s == "replicate" ? Mode::Replicate : Mode::Circular;
+}
+
+/// The input index that output index i of a dim of size n reads.
+int64_t place(Mode mode, int64_t i, int64_t before, int64_t n) {
+    i -= before;
+    if (mode == Mode::Replicate) return std::clamp<int64_t>(i, 0, n - 1);
+    if (mode == Mode::Circular) return (i % n + n) % n;
+    if (i < 0) i = -i;
+    return i >= n ? 2 * (n - 1) - i : i;
+}
+
+void places_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    DimSpan pad = c.attr(0).as_ints();
+    const std::string& how = c.attr(1).as_text();
+    WEFT_EXPECT(how == "reflect" || how == "replicate" || how == "circular", NotImplemented, "pad",
+                "mode 'constant', 'reflect', 'replicate' or 'circular'", text("'", how, "'"));
+    int dims = static_cast<int>(pad.size() / 2);
+    WEFT_EXPECT(dims >= 1 && dims <= 3 && pad.size() % 2 == 0 &&
+                    (x.ndim() == dims + 1 || x.ndim() == dims + 2),
+                NotImplemented, "pad",
+                "pads for the last D dims of an input of D + 1 or D + 2 dimensions, D = 1, 2, 3 "
+                "(Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now)",
+                text("pads ", to_string(pad), " for an input of size ", to_string(x.shape())));
+    for (int i = 0; i < dims; ++i) {
+        int64_t n = x.size(x.ndim() - 1 - i), most = std::max(pad[2 * i], pad[2 * i + 1]);
+        WEFT_EXPECT(how != "reflect" || most < n, Runtime, "pad",
+                    "reflect pads less than the corresponding input dimension (Padding size should "
+                    "be less than the corresponding input dimension)",
+                    text("pads ", to_string(pad), " for ", to_string(x.shape())));
+        WEFT_EXPECT(how != "circular" || most <= n, Runtime, "pad",
+                    "circular pads of at most the input dimension (Padding value causes wrapping "
+                    "around more than once)",
+                    text("pads ", to_string(pad), " for ", to_string(x.shape())));
+        WEFT_EXPECT(n > 0, Runtime, "pad", "an input with elements in the padded dims",
+                    to_string(x.shape()));
+    }
+    c.add(Tensor::layout(x.dtype(), padded_sizes(c, x.shape(), pad)));
+}
+
+/// The kernel's axes, and the memory of their tables.
+struct Places {
+    kernels::PadAxis axes[3];
+    Dims tables[3];
+    int64_t planes = 1;
+
+    Places(DimSpan in, DimSpan out, DimSpan pad, Mode mode) {
+        int n = static_cast<int>(in.size()), dims = static_cast<int>(pad.size() / 2);
+        for (int d = 0; d < n - dims; ++d) planes *= in[d];
+        for (int d = 0; d < 3; ++d) {
+            int from_end = 2 - d, at = n - 1 - from_end;
+            bool padded = from_end < dims;
+            axes[d].in = padded ? in[at] : 1;
+            axes[d].out = padded ? out[at] : 1;
+            for (int64_t i = 0; i < axes[d].out; ++i)
+                tables[d].push_back(padded ? place(mode, i, pad[2 * from_end], axes[d].in) : 0);
+            axes[d].from = tables[d].data();
+        }
+    }
+};
+
+void places_kernel(Call& c) {
+    Tensor x = as_contiguous(c.in[0]);
+    const Tensor& y = c.out(0);
+    Places p(x.shape(), y.shape(), c.attr(0).as_ints(), mode_of(c.attr(1)));
+    Unlocked unlocked(y.numel());
+    auto run = [&]<class T>() { kernels::pad(x.data<T>(), y.data<T>(), p.planes, p.axes); };
+    switch (item_size(x.dtype())) {
+    case 1: return run.operator()<uint8_t>();
+    case 2: return run.operator()<uint16_t>();
+    case 4: return run.operator()<uint32_t>();
+    case 8: return run.operator()<uint64_t>();
+    default: fail_dtype("pad", "a dtype of at most 8 bytes", x.dtype());
+    }
+}
+
+void places_backward_kernel(Call& c) {
+    Tensor dy = as_contiguous(c.in[0]);
+    const Tensor& dx = c.out(0);
+    Places p(dx.shape(), dy.shape(), c.attr(1).as_ints(), mode_of(c.attr(2)));
+    dispatch<FloatingTypes>(dy.dtype(), "pad", [&]<class T>() {
+        kernels::pad_backward(dy.data<T>(), dx.data<T>(), p.planes, p.axes);
+    });
+}
+
+const char* places_node(const Call& c) {
+    static const char* names[2][3] = {
+        {"ReflectionPad1DBackward0", "ReflectionPad2DBackward0", "ReflectionPad3DBackward0"},
+        {"ReplicationPad1DBackward0", "ReplicationPad2DBackward0", "ReplicationPad3DBackward0"}};
+    Mode mode = mode_of(c.attr(1));
+    if (mode == Mode::Circular) return "CopySlices";
+    return names[mode == Mode::Replicate][c.attr(0).as_ints().size() / 2 - 1];
+}
+
+void pad_body(Call& c) {
+    const std::string& how = c.attr(1).as_text();
+    if (how == "constant") {
+        Value value = c.attr(2).none() ? Value(0.0) : c.attr(2);
+        return c.set(constant_pad(c.in[0], c.attr(0), value));
+    }
+    WEFT_EXPECT(c.attr(2).none() || c.attr(2).as_double() == 0, Value, "pad",
+                "no value with a mode other than 'constant'",
+                text("mode '", how, "' (Padding mode doesn't take in value argument)"));
+    c.set(pad_places(c.in[0], c.attr(0), c.attr(1)));
+}
+
+}  // namespace
+
+void register_pad(Table& t) {
+    t.add("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor")
+        .doc("self with `value` around it. `pad` counts from the last dim on, before and after it;\n"
+             "negative pads cut off.\n\n>>> weft.constant_pad_nd(weft.tensor([1, 2]), (1, -1))\n"
+             "tensor([0, 1])")
+        .shape(constant_shape).kernel(constant_kernel).function_only()
+        .grad(0, 0,
+              [](const Grad& g) {
+                  Dims back;
+                  for (int64_t p : g.attr(0).as_ints()) back.push_back(-p);
+                  return constant_pad(g.grad(), back, 0.0);
+              })
+        .samples({"f(T(2, 3), (1, 2))", "f(T(2, 3, 4), (1, 0, 0, 2, 1, 1), 2.5)",
+                  "f(T(2, 3), (-1, 1, 2, -1), 7)", "f(I(4), (2, 0), 3)", "f(T(0, 2), (1, 1, 2, 0))",
+                  "f(T(3), (0, 0))", "f(T(3, 4), (2, -2))"});
+    t.add("pad(Tensor input, int[] pad, str mode=\"constant\", Scalar? value=None) -> Tensor")
+        .doc("Pads from the last dim on, before and after it: with `value`, or mode 'reflect',\n"
+             "'replicate' or 'circular' over the last one to three dims.")
+        .body(pad_body).internal()
+        .samples({"f(T(2, 3), (1, 2))", "f(T(2, 3, 5), (2, 1), mode='reflect')",
+                  "f(T(3, 5), (2, 1), mode='replicate')", "f(T(1, 2, 3, 4), (2, 1, 0, 2), 'reflect')",
+                  "f(T(2, 3, 4), (2, -1, 1, 3), mode='replicate')",
+                  "f(T(1, 2, 3, 4), (2, 4, 3, 0), mode='circular')",
+                  "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='reflect')",
+                  "f(T(2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='replicate')",
+                  "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='circular')"});
+    t.add("_pad_places(Tensor input, int[] pad, str mode) -> Tensor")
+        .doc("pad with a mode other than 'constant'.").shape(places_shape).kernel(places_kernel)
+        .internal().node_name(places_node)
+        .grad(0, 0, [](const Grad& g) {
+            return pad_places_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
+        });
+    t.add("_pad_places_backward(Tensor grad, int[] size, int[] pad, str mode) -> Tensor")
+        .doc("The adjoint of _pad_places.")
+        .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); })
+        .kernel(places_backward_kernel).internal()
+        .grad(0, 0,
+              [](const Grad& g) { return pad_places(g.grad(), g.attr(1), g.attr(2)); });
+}
+
+}  // namespace weft

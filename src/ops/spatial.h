@@ -1,0 +1,41 @@
+/// What the families over images share: attributes with a number per spatial dim, unbatched inputs.
+#pragma once
+#include "base/lock.h"
+#include "ops/copy.h"
+#include "ops/functions.h"
+#include "ops/table.h"
+
+namespace weft::ops {
+
+/// One number per spatial dim, as three: `fill` for the dims in front that are not there. A list
+/// of one counts for each dim. Throws Runtime for another count, or a number below `least`.
+struct Triple {
+    int64_t v[3];
+    int64_t operator[](int d) const { return v[d]; }
+};
+inline Triple triple(std::string_view who, std::string_view what, DimSpan list, int dims,
+                     int64_t fill, int64_t least) {
+    Triple out{{fill, fill, fill}};
+    WEFT_EXPECT(list.size() == 1 || static_cast<int>(list.size()) == dims, Runtime, who,
+                text(what, " to be one int or ", dims, " ints"), to_string(list));
+    for (int d = 0; d < dims; ++d) {
+        int64_t value = list[list.size() == 1 ? 0 : d];
+        WEFT_EXPECT(value >= least && value < (int64_t{1} << 40), Runtime, who,
+                    text(what, " of at least ", least), to_string(list));
+        out.v[3 - dims + d] = value;
+    }
+    return out;
+}
+/// The spatial sizes of `shape` (the last `dims`) as three.
+inline Triple spatial_sizes(DimSpan shape, int dims) {
+    Triple out{{1, 1, 1}};
+    for (int d = 0; d < dims; ++d) out.v[3 - dims + d] = shape[shape.size() - dims + d];
+    return out;
+}
+
+template <class T>
+T* memory_or_null(const Tensor& t) {
+    return t.defined() ? t.data<T>() : nullptr;
+}
+
+}  // namespace weft::ops
