@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-HEAVY = ["numpy", "torch", "greenlet", "tqdm", "scipy", "matplotlib"]
+HEAVY = ["numpy", "torch", "greenlet", "tqdm", "scipy", "matplotlib", "multiprocessing"]
 
 
 def modules_after(code, cwd):
