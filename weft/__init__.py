@@ -56,7 +56,7 @@ def _find_blas() -> None:
 
 _find_blas()
 
-from weft import autograd, cuda, nn, optim, safetensors, serialization, utils  # noqa: E402
+from weft import autograd, cuda, nn, optim, safetensors, serialization, signal, utils  # noqa: E402
 from weft.serialization import load, save  # noqa: E402
 
 __version__ = "0.1.0"

@@ -152,6 +152,7 @@ def gradient(
     (tensor([1.0000, 1.5000, 2.0000]),)
     """
     rank = input.dim()
+    spacing = 1 if spacing is None else spacing
     dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [d % max(rank, 1) for d in dims]
     if len(set(dims)) != len(dims):

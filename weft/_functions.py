@@ -188,7 +188,11 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Grids of coordinates from 1-D tensors, in matrix ('ij') or Cartesian ('xy') order."""
+    """Grids of coordinates from 1-D tensors, in matrix ('ij') or Cartesian ('xy') order.
+
+    >>> weft.meshgrid(weft.arange(3), weft.arange(2), indexing="xy")[0].shape
+    torch.Size([2, 3])
+    """
     if len(tensors) == 1 and not isinstance(tensors[0], Tensor):
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
@@ -202,9 +206,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         view = [1] * len(tensors)
         view[i] = -1
         grids.append(t.reshape(view).expand(shape))
-    return (
-        tuple(g.transpose(0, 1) for g in (grids[1], grids[0], *grids[2:])) if swap else tuple(grids)
-    )
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:

@@ -429,6 +429,45 @@ def new_empty_strided(
     )
 
 
+@_method
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """self summed down to a size that broadcasts to its own: the inverse of `expand`.
+
+    Raises: RuntimeError for another size.
+
+    >>> weft.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    lead = self.dim() - len(sizes)
+    dims = [*range(lead)]
+    for d, n in enumerate(sizes):
+        if lead < 0 or n not in (1, self.shape[lead + d]):
+            raise RuntimeError(
+                f"[sum_to_size] expected a size that expands to {tuple(self.shape)}, got {sizes}"
+            )
+        if n == 1 and self.shape[lead + d] != 1:
+            dims.append(lead + d)
+    return self.sum(dims, keepdim=True).reshape(sizes) if dims else self
+
+
+# ---- views that replace what they were taken of
+
+
+def _view_in_place(name: str) -> None:
+    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        _C._view_in_place(self, lambda t: getattr(t, name)(*args, **kwargs))
+        return self
+
+    run.__name__ = name + "_"
+    run.__doc__ = f"`{name}` of self, which becomes that view of itself."
+    _method(run)
+
+
+for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
+    _view_in_place(_name)
+
+
 # ---- functions made of operators that are methods too
 
 _Methods.update(_composites.methods())

@@ -4,6 +4,7 @@
 /// views, outputs after the first, retained gradients) has a GradMeta there.
 #pragma once
 #include "autograd/node.h"
+#include "base/function_ref.h"
 
 namespace weft {
 
@@ -87,6 +88,10 @@ void add_tensor_hook(const Tensor& t, Ref<Hook> hook);
 /// The same memory outside the graph.
 Tensor detach(const Tensor& t);
 void detach_in_place(const Tensor& t);
+
+/// Makes `self` the view that `view` takes of it (squeeze_ and its like). What the graph knew of it
+/// moves to an alias, which the view is taken of. Throws Runtime for a leaf that requires grad.
+void view_in_place(const Tensor& self, FunctionRef<Tensor(const Tensor&)> view);
 
 /// In-place writes and views: what the door's hooks do (inplace.cpp).
 std::vector<Tensor> before_write(Call& c);

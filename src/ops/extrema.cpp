@@ -141,6 +141,11 @@ void register_pair(Table& t) {
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) { return share_gradient(g, Value(), false); })
         .samples({"f(T(2, 3))", "f(T())", "f(I(4))"});
+    // Before the form with a dim, which a 0-d int64 tensor would be taken for.
+    t.add(m + ".other(Tensor self, Tensor other) -> Tensor")
+        .doc(text("Elementwise: weft.", Max ? "maximum" : "minimum", "(self, other)."))
+        .body([](Call& c) { c.set(Max ? maximum(c.in[0], c.in[1]) : minimum(c.in[0], c.in[1])); })
+        .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))"});
     t.add(m + ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
         .doc(text("The ", size, " elements along `dim` and the first index of each (int64).\n"
                   "IndexError if the dim is empty."))
@@ -149,10 +154,6 @@ void register_pair(Table& t) {
         .grad(0, save_out(1), chosen_gradient)
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)",
                   "f(T(0, 3), 1)"});
-    t.add(m + ".other(Tensor self, Tensor other) -> Tensor")
-        .doc(text("Elementwise: weft.", Max ? "maximum" : "minimum", "(self, other)."))
-        .body([](Call& c) { c.set(Max ? maximum(c.in[0], c.in[1]) : minimum(c.in[0], c.in[1])); })
-        .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))"});
     t.add("a" + m + "(Tensor self, int[]? dim=[], bool keepdim=False) -> Tensor")
         .doc(text("The ", size,
                   " elements over `dim` (None or empty: all). Equal ones share the gradient."))

@@ -260,7 +260,7 @@ void register_flat(Table& t) {
         .inplace()
         .grad(0, save_in(1), put_gradient)
         .keep_shapes()
-        .grad(2, save_in(1), [](const Grad& g) { return take_op(g.grad(), g.in(1)); })
+        .grad(2, save_in(1), [](const Grad& g) { return reshape(take_op(g.grad(), g.in(1)), g.in_shape(2)); })
         .samples({"f(T(2, 3), weft.tensor([4, 0]), T(2))", "f(T(2, 3), I(3, high=6), T(3), True)"});
     t.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
         .body(take_along_body)

@@ -264,6 +264,9 @@ void index_fill_kernel(Call& c) {
 
 Tensor index_unfilled(const Grad& g) { return index_fill(g.grad(), g.in(1), g.attr(0), 0); }
 
+/// What index_fill wrote, each place once, however often the index names it.
+Tensor index_filled(const Grad& g) { return g.grad() - index_unfilled(g); }
+
 Tensor selected(const Grad& g) { return index_select_op(g.grad(), g.in(1), g.attr(0)); }
 
 void register_along(Table& t) {
@@ -313,7 +316,7 @@ void register_along(Table& t) {
     t.add("index_fill.tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
         .doc("The same with a 0-d tensor.").shape(index_fill_shape).kernel(index_fill_kernel)
         .strided_output().inplace().node_name("IndexFillBackward1")
-        .grad(0, save_in(1), index_unfilled).grad(2, save_in(1), selected)
+        .grad(0, save_in(1), index_unfilled).grad(2, save_in(1), index_filled)
         .samples({"f(T(4, 3), 1, weft.tensor([2, 0]), T())"});
 }
 

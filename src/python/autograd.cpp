@@ -122,6 +122,18 @@ PyObject* py_set_mode(PyObject*, PyObject* flags) {
     mode = static_cast<uint32_t>(f);
     return PyLong_FromLong(old);
 }
+/// _view_in_place(tensor, view): the tensor becomes what `view` gives of it.
+PyObject* py_view_in_place(PyObject*, PyObject* args) {
+    PyObject *self, *view;
+    if (!PyArg_ParseTuple(args, "OO", &self, &view)) return nullptr;
+    return guarded([&] {
+        view_in_place(expect_tensor(self, "view_in_place"), [&](const Tensor& t) {
+            Object out = Object::take(checked(PyObject_CallOneArg(view, wrapped(t).get())));
+            return expect_tensor(out.get(), "view_in_place");
+        });
+        return Py_NewRef(Py_None);
+    });
+}
 PyObject* py_mode(PyObject*, PyObject*) { return PyLong_FromLong(mode); }
 PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode & kGradMode); }
 
@@ -136,6 +148,7 @@ PyMethodDef functions[] = {
     {"_queue_callback", py_queue_callback, METH_O, nullptr},
     {"_gradient_edge", py_gradient_edge, METH_O, nullptr},
     {"_set_mode", py_set_mode, METH_O, nullptr},
+    {"_view_in_place", py_view_in_place, METH_VARARGS, nullptr},
     {"_mode", py_mode, METH_NOARGS, nullptr},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},
     {}};

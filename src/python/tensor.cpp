@@ -197,6 +197,8 @@ WEFT_BINARY_SLOT(nb_remainder, "remainder")
 WEFT_BINARY_SLOT(nb_and, "bitwise_and")
 WEFT_BINARY_SLOT(nb_or, "bitwise_or")
 WEFT_BINARY_SLOT(nb_xor, "bitwise_xor")
+WEFT_BINARY_SLOT(nb_lshift, "bitwise_left_shift")
+WEFT_BINARY_SLOT(nb_rshift, "bitwise_right_shift")
 WEFT_UNARY_SLOT(nb_negative, "neg")
 WEFT_UNARY_SLOT(nb_absolute, "abs")
 WEFT_INPLACE_SLOT(nb_iadd, "add")
@@ -208,6 +210,8 @@ WEFT_INPLACE_SLOT(nb_iremainder, "remainder")
 WEFT_INPLACE_SLOT(nb_iand, "bitwise_and")
 WEFT_INPLACE_SLOT(nb_ior, "bitwise_or")
 WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor")
+WEFT_INPLACE_SLOT(nb_ilshift, "bitwise_left_shift")
+WEFT_INPLACE_SLOT(nb_irshift, "bitwise_right_shift")
 
 /// `number - tensor` and `number / tensor` are ops of their own in PyTorch's graph.
 PyObject* nb_subtract(PyObject* a, PyObject* b) {
@@ -586,6 +590,8 @@ void set_number_slots() {
     n.nb_and = nb_and;
     n.nb_or = nb_or;
     n.nb_xor = nb_xor;
+    n.nb_lshift = nb_lshift;
+    n.nb_rshift = nb_rshift;
     n.nb_negative = nb_negative;
     n.nb_positive = nb_positive;
     n.nb_absolute = nb_absolute;
@@ -600,6 +606,8 @@ void set_number_slots() {
     n.nb_inplace_and = nb_iand;
     n.nb_inplace_or = nb_ior;
     n.nb_inplace_xor = nb_ixor;
+    n.nb_inplace_lshift = nb_ilshift;
+    n.nb_inplace_rshift = nb_irshift;
     n.nb_bool = nb_bool;
     n.nb_int = nb_int;
     n.nb_float = nb_float;

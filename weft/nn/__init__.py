@@ -28,6 +28,7 @@ from weft.nn.activation import (
     Sigmoid,
     SiLU,
     Softmax,
+    Softmax2d,
     Softmin,
     Softplus,
     Softshrink,
@@ -38,8 +39,16 @@ from weft.nn.activation import (
 )
 from weft.nn.attention import MultiheadAttention
 from weft.nn.containers import ModuleDict, ModuleList, Sequential
-from weft.nn.dropout import Dropout
+from weft.nn.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from weft.nn.embedding import Embedding
+from weft.nn.embedding_bag import EmbeddingBag
 from weft.nn.flatten import Flatten, Unflatten
 from weft.nn.linear import Bilinear, Identity, Linear
 from weft.nn.loss import (
@@ -52,6 +61,22 @@ from weft.nn.loss import (
     MSELoss,
     NLLLoss,
     SmoothL1Loss,
+)
+from weft.nn.loss_margin import (
+    CosineEmbeddingLoss,
+    CosineSimilarity,
+    CTCLoss,
+    GaussianNLLLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    PairwiseDistance,
+    PoissonNLLLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    TripletMarginWithDistanceLoss,
 )
 from weft.nn.module import Module
 from weft.nn.module_hooks import (
@@ -68,6 +93,7 @@ from weft.nn.parameter import Buffer, Parameter
 from weft.nn.parameter_containers import ParameterDict, ParameterList
 from weft.nn.rnn import GRU, LSTM, RNN, RNNBase
 from weft.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+from weft.nn.rrelu import RReLU
 from weft.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -96,6 +122,12 @@ __all__ = [
     "Flatten",
     "Unflatten",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
+    "AlphaDropout",
+    "FeatureAlphaDropout",
+    "EmbeddingBag",
     "LayerNorm",
     # recurrent cells
     "RNNCellBase",
@@ -129,6 +161,8 @@ __all__ = [
     "Softplus",
     "Softsign",
     "Softmax",
+    "Softmax2d",
+    "RReLU",
     "LogSoftmax",
     "Softmin",
     "GLU",
@@ -149,6 +183,20 @@ __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "KLDivLoss",
+    "CosineEmbeddingLoss",
+    "CosineSimilarity",
+    "CTCLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "PairwiseDistance",
+    "PoissonNLLLoss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
     # hooks of all modules
     "register_module_forward_pre_hook",
     "register_module_forward_hook",

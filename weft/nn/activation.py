@@ -426,6 +426,21 @@ class Softmax(_AlongDim):
         return F.softmax(input, self.dim)
 
 
+class Softmax2d(Module):
+    """`softmax` over the channels of `(batch, channels, h, w)` or `(channels, h, w)`.
+
+    Raises:
+        ValueError: another number of dimensions.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() not in (3, 4):
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
+        return F.softmax(input, -3)
+
+
 class LogSoftmax(_AlongDim):
     """`log(softmax(x))` along a dimension.
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from weft import Tensor
-from weft.nn.functional import dropout
+from weft.nn import functional as F
 from weft.nn.module import Module
 
 
-class Dropout(Module):
+class _Dropout(Module):
+    """Dropout of a probability."""
+
+    __constants__ = ("p", "inplace")
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
+        if p < 0 or p > 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        self.p = p
+        self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
     """In training, zeroes each element with probability `p` and scales the rest by 1 / (1 - p).
 
     Hinton et al., "Improving neural networks by preventing co-adaptation of feature detectors",
@@ -25,17 +41,40 @@ class Dropout(Module):
     [1.0, 1.0, 1.0]
     """
 
-    __constants__ = ("p", "inplace")
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout(input, self.p, self.training, self.inplace)
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if p < 0 or p > 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p = p
-        self.inplace = inplace
+
+class Dropout1d(_Dropout):
+    """Zeroes whole channels of `(batch, channels, length)`, see `dropout1d`."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return dropout(input, self.p, self.training, self.inplace)
+        return F.dropout1d(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+
+class Dropout2d(_Dropout):
+    """Zeroes whole channels of `(batch, channels, height, width)`, see `dropout2d`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_Dropout):
+    """Zeroes whole channels of `(batch, channels, depth, height, width)`, see `dropout3d`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout that keeps mean 0 and variance 1 behind `selu`, see `alpha_dropout`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training)

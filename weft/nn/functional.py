@@ -17,6 +17,14 @@ from typing import Any
 import weft
 from weft import _C, Tensor
 from weft.nn.functional_attention import multi_head_attention_forward
+from weft.nn.functional_dropout import (
+    alpha_dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
+    feature_alpha_dropout,
+)
+from weft.nn.functional_embedding import embedding_bag
 from weft.nn.functional_loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -27,6 +35,24 @@ from weft.nn.functional_loss import (
     mse_loss,
     nll_loss,
     smooth_l1_loss,
+)
+from weft.nn.functional_margin import (
+    cosine_embedding_loss,
+    cosine_similarity,
+    ctc_loss,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    normalize,
+    pairwise_distance,
+    pdist,
+    poisson_nll_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )
 from weft.nn.warn import warn
 
@@ -40,6 +66,12 @@ __all__ = [
     "scaled_dot_product_attention",
     "multi_head_attention_forward",
     "dropout",
+    "alpha_dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_alpha_dropout",
+    "embedding_bag",
     # activations
     "relu",
     "relu_",
@@ -74,6 +106,9 @@ __all__ = [
     "tanhshrink",
     "softshrink",
     "hardshrink",
+    "rrelu",
+    "rrelu_",
+    "gumbel_softmax",
     # losses
     "cross_entropy",
     "nll_loss",
@@ -84,6 +119,22 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "kl_div",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "ctc_loss",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "normalize",
+    "pairwise_distance",
+    "pdist",
+    "poisson_nll_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
 
 linear = _C.linear
@@ -282,6 +333,59 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Return x where it is above `threshold`, and `value` elsewhere."""
     return (_C.threshold_ if inplace else _C.threshold)(input, threshold, value)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Return x where it is positive, elsewhere x times a slope (Xu et al., 2015).
+
+    In training the slope of each element is drawn from `lower` to `upper`, else it is their mean.
+
+    Raises:
+        RuntimeError: `lower` is above `upper`.
+    """
+    if lower > upper:
+        raise RuntimeError(f"[rrelu] expected lower <= upper, got {lower} and {upper}")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    low = input.detach() <= 0
+    count = int(low.sum())
+    slopes = weft.empty(count, dtype=_C.float64).uniform_(lower, upper).to(input.dtype)
+    noise = weft.ones_like(input).masked_scatter(low, slopes)
+    return input.mul_(noise) if inplace else input * noise
+
+
+def rrelu_(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Tensor:
+    """`rrelu`, written over the input."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Return a sample near a one-hot vector along `dim` (Jang et al., 2017).
+
+    Args:
+        logits: unnormalised logarithms of probabilities.
+        tau: the temperature.
+        hard: whether the sample is one-hot, with the gradient of the soft one.
+        eps: not used, as in PyTorch.
+    """
+    if eps != 1e-10:
+        warn("`eps` parameter is deprecated and has no effect.")
+    noise = -weft.empty_like(logits).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.detach().argmax(dim, keepdim=True)
+    return weft.zeros_like(logits).scatter(dim, index, 1.0) - soft.detach() + soft
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

@@ -1,0 +1,152 @@
+"""Dropout of whole channels and dropout that keeps mean and variance; `weft.nn.functional`.
+
+All are the identity unless `training`. PyTorch's semantics and, under one seed, its random numbers.
+"""
+
+from __future__ import annotations
+
+import weft
+from weft import Tensor
+from weft.nn.warn import warn
+
+_ALPHA = 1.7580993408473766  # -(scale * alpha) of selu: what a dropped unit becomes
+
+
+def _check(p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _kept(input: Tensor, p: float, channels: bool) -> Tensor:
+    """1 where something is kept, else 0; one number per channel if `channels`."""
+    shape = list(input.shape)
+    if channels:
+        if input.dim() < 2:
+            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+        shape[2:] = [1] * (input.dim() - 2)
+    return weft.empty(shape, dtype=input.dtype).bernoulli_(1 - p)
+
+
+def _scaled(input: Tensor, p: float, training: bool, inplace: bool, channels: bool) -> Tensor:
+    if p == 0 or not training or not input.numel():
+        return input
+    if p == 1:
+        noise = weft.zeros((), dtype=input.dtype)
+    else:
+        noise = _kept(input, p, channels) / (1 - p)
+    return input.mul_(noise) if inplace else input * noise
+
+
+def _shifted(input: Tensor, p: float, training: bool, inplace: bool, channels: bool) -> Tensor:
+    """Dropped elements become selu's lowest value; then mean and variance are restored."""
+    if p == 0 or not training or not input.numel():
+        return input
+    if p == 1:
+        zero = weft.zeros((), dtype=input.dtype)
+        return input.mul_(zero) if inplace else input * zero
+    kept = _kept(input, p, channels)
+    scale = 1 / ((_ALPHA * _ALPHA * p + 1) * (1 - p)) ** 0.5
+    shift = (kept - 1) * (_ALPHA * scale) + _ALPHA * scale * p
+    kept = kept * scale
+    return input.mul_(kept).add_(shift) if inplace else input * kept + shift
+
+
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of `(batch, channels, length)` or `(channels, length)`.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+        ValueError: `p` is outside of 0 to 1.
+    """
+    _check(p)
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {input.dim()}D input. Note that "
+            "dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, "
+            "a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs)."
+        )
+    batched = input.dim() == 3
+    rows = input if batched else input.unsqueeze(0)
+    out = _scaled(rows, p, training, inplace, True)
+    if inplace:
+        return input
+    return out if batched else out.squeeze(0)
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of `(batch, channels, height, width)` (Tompson et al., 2015).
+
+    Raises:
+        ValueError: `p` is outside of 0 to 1.
+    """
+    _check(p)
+    if input.dim() not in (3, 4):
+        warn(
+            f"dropout2d: Received a {input.dim()}-D input to dropout2d, which is deprecated and "
+            "will result in an error in a future release. To retain the behavior and silence this "
+            "warning, please use dropout instead. Note that dropout2d exists to provide "
+            "channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an "
+            "optional batch dimension (i.e. 3D or 4D inputs)."
+        )
+    if input.dim() == 3:
+        warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired - input is interpreted as shape (N, C, L), where C is the channel "
+            "dim. This behavior will change in a future release to interpret the input as one "
+            "without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
+            "dropout behavior, please switch to using dropout1d instead."
+        )
+    return _scaled(input, p, training, inplace, True)
+
+
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Zero whole channels of `(batch, channels, depth, height, width)`, the batch optional.
+
+    Raises:
+        ValueError: `p` is outside of 0 to 1.
+    """
+    _check(p)
+    if input.dim() not in (4, 5):
+        warn(
+            f"dropout3d: Received a {input.dim()}-D input to dropout3d, which is deprecated and "
+            "will result in an error in a future release. To retain the behavior and silence this "
+            "warning, please use dropout instead. Note that dropout3d exists to provide "
+            "channel-wise dropout on inputs with 3 spatial dimensions, a channel dimension, and an "
+            "optional batch dimension (i.e. 4D or 5D inputs)."
+        )
+    batched = input.dim() == 5
+    rows = input if batched else input.unsqueeze(0)
+    out = _scaled(rows, p, training, inplace, True)
+    if inplace:
+        return input
+    return out if batched else out.squeeze(0)
+
+
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1 behind `selu` (Klambauer et al., 2017).
+
+    Raises:
+        ValueError: `p` is outside of 0 to 1.
+    """
+    _check(p)
+    return _shifted(input, p, training, inplace, False)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """`alpha_dropout` of whole channels.
+
+    Raises:
+        ValueError: `p` is outside of 0 to 1.
+    """
+    _check(p)
+    return _shifted(input, p, training, inplace, True)

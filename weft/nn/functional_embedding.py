@@ -1,0 +1,132 @@
+"""Sums of rows of a table; `weft.nn.functional` offers them."""
+
+from __future__ import annotations
+
+import weft
+from weft import _C, Tensor
+
+
+def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> tuple[Tensor, int]:
+    """The bag of each index, and how many bags there are."""
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+                "of fixed length sequences. However, found offsets of type Tensor"
+            )
+        count, width = input.shape
+        return weft.arange(count).repeat_interleave(width), count
+    if input.dim() != 1:
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if offsets.dim() != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    starts = offsets.long()
+    if starts.numel() and int(starts[0]) != 0:
+        raise RuntimeError(f"offsets[0] has to be 0, got {int(starts[0])}")
+    if starts.numel() and int(starts[-1]) > input.numel():
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {input.numel()}, got "
+            f"{int(starts[-1])}"
+        )
+    count = starts.shape[0] - include_last_offset
+    places = weft.arange(input.numel())
+    return weft.searchsorted(starts[:count].contiguous(), places, right=True) - 1, count
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Return the sum, mean or maximum of the rows of `weight` that each bag names.
+
+    Args:
+        input: bags `(batch, n)` of one size, or all indices after each other.
+        weight: `(rows, features)`.
+        offsets: where each bag starts in a vector of indices.
+        max_norm: rows that are used and longer than this are first shortened, in place.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: divide the gradient of a row by how often `input` names it.
+        mode: `"sum"`, `"mean"` or `"max"`; an empty bag gives zeros.
+        sparse: has to be false.
+        per_sample_weights: the input's shape, a factor of each row; for sums.
+        include_last_offset: whether `offsets` ends with the number of indices.
+        padding_idx: a row that does not count.
+
+    Returns:
+        A tensor of `(bags, features)`.
+
+    Raises:
+        ValueError: an unknown mode, or shapes that do not fit.
+        NotImplementedError: `per_sample_weights` with another mode than sum.
+
+    >>> import weft
+    >>> table = weft.tensor([[1.0], [2.0], [4.0]])
+    >>> weft.nn.functional.embedding_bag(weft.tensor([[0, 2], [1, 1]]), table, mode="sum")
+    tensor([[5.],
+            [4.]])
+    """
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+                f"supported for mode='sum' (got mode='{mode}'). Please open a feature request on "
+                "GitHub."
+            )
+        if per_sample_weights.shape != input.shape:
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({tuple(per_sample_weights.shape)}) is not "
+                f"None, then it must have the same shape as the input ({tuple(input.shape)})"
+            )
+    bags, count = _bags(input, offsets, include_last_offset)
+    indices = input.reshape(-1).long()
+    if padding_idx is not None:
+        size = weight.shape[0]
+        if not -size <= padding_idx < size:
+            raise RuntimeError("padding_idx must be within the number of embeddings")
+        kept = indices != padding_idx % size
+        indices, bags = indices[kept], bags[kept]
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)[kept]
+    rows = weft.nn.functional.embedding(
+        indices, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse
+    )
+    out = weft.zeros(count, weight.shape[1], dtype=weight.dtype)
+    if mode == "max":
+        return _largest(rows, bags, count) if rows.shape[0] else out
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.reshape(-1, 1)
+    out = out.index_add(0, bags, rows)
+    if mode == "mean":
+        sizes = weft.bincount(bags, minlength=count).clamp_min(1)
+        out = out / sizes.unsqueeze(1).to(out.dtype)
+    return out
+
+
+def _largest(rows: Tensor, bags: Tensor, count: int) -> Tensor:
+    """The largest elements of each bag; the first of equal ones gets the gradient."""
+    places = bags.unsqueeze(1).expand(rows.shape)
+    low = weft.zeros(count, rows.shape[1], dtype=rows.dtype)
+    top = low.scatter_reduce(0, places, rows.detach(), "amax", include_self=False)
+    n = rows.shape[0]
+    order = weft.arange(n).unsqueeze(1).expand(rows.shape)
+    order = weft.where(rows.detach() == top[bags], order, n)
+    first = weft.full(low.shape, n, dtype=_C.int64).scatter_reduce(0, places, order, "amin")
+    padded = weft.cat([rows, weft.zeros(1, rows.shape[1], dtype=rows.dtype)])
+    return padded.gather(0, first)

@@ -1,0 +1,5 @@
+"""Signal processing: `weft.signal`."""
+
+from weft.signal import windows
+
+__all__ = ["windows"]
