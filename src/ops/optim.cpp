@@ -1,11 +1,11 @@
 #include "ops/optim.h"
 
-#include <cmath>
+#include <cstring>
 
 #include "base/lock.h"
 #include "base/parallel.h"
-#include "kernels/simd.h"
 #include "ops/copy.h"
+#include "ops/optim_rules.h"
 
 namespace weft::ops {
 namespace {
@@ -13,117 +13,95 @@ namespace {
 constexpr int64_t kGrain = 16384;
 
 template <class T>
-struct SgdScalars {
-    T lr, momentum, keep, weight_decay;
-    bool nesterov, has_momentum, first;
+struct Pointers {
+    T* p;
+    const T* g;
+    T* s[kMaxBuffers];
 };
 
-struct SgdBody {
+/// Elements are independent, so it does no harm if the gradient is the parameter itself.
+template <template <class> class Rule>
+struct StepBody {
     template <class T>
-    WEFT_INLINE static void run(int64_t n, T* p, const T* g, T* m, T sign, SgdScalars<T> s) {
-        for (int64_t i = 0; i < n; ++i) {
-            T d = sign * g[i] + s.weight_decay * p[i];
-            if (s.has_momentum) {
-                T v = s.first ? d : s.momentum * m[i] + s.keep * d;
-                m[i] = v;
-                d = s.nesterov ? d + s.momentum * v : v;
-            }
-            p[i] -= s.lr * d;
+    WEFT_INLINE static void run(int64_t begin, int64_t end, Pointers<T> at, T sign, Rule<T> rule) {
+        constexpr int kBuffers = Rule<T>::kBuffers;
+        T *p = at.p, *s0 = at.s[0], *s1 = at.s[1], *s2 = at.s[2];
+        const T* g = at.g;
+#pragma GCC ivdep
+        for (int64_t i = begin; i < end; ++i) {
+            T x = p[i], s[kMaxBuffers] = {};
+            if (kBuffers > 0 && s0) s[0] = s0[i];
+            if (kBuffers > 1 && s1) s[1] = s1[i];
+            if (kBuffers > 2 && s2) s[2] = s2[i];
+            rule(x, sign * g[i], s);
+            p[i] = x;
+            if (kBuffers > 0 && s0) s0[i] = s[0];
+            if (kBuffers > 1 && s1) s1[i] = s[1];
+            if (kBuffers > 2 && s2) s2[i] = s[2];
         }
     }
 };
 
-template <class T>
-struct AdamScalars {
-    T take1, beta2, take2, size, correct, eps, weight_decay, shrink;
-};
-
-struct AdamBody {
-    template <class T>
-    WEFT_INLINE static void run(int64_t n, T* p, const T* g, T* m, T* v, T* largest, T sign,
-                                AdamScalars<T> s) {
-        for (int64_t i = 0; i < n; ++i) {
-            T w = p[i] * s.shrink;
-            T d = sign * g[i] + s.weight_decay * w;
-            T mean = m[i] + (d - m[i]) * s.take1;
-            T square = v[i] * s.beta2 + s.take2 * d * d;
-            m[i] = mean;
-            v[i] = square;
-            T bound = square;
-            if (largest) {
-                bound = largest[i] > square ? largest[i] : square;
-                largest[i] = bound;
-            }
-            p[i] = w - s.size * mean / (std::sqrt(bound) * s.correct + s.eps);
-        }
-    }
-};
-
-/// Contiguous stand-ins of tensors that are updated; those that are copies are written back.
+/// A contiguous stand-in of a tensor that is updated; a copy is written back.
 class Dense {
 public:
-    Dense(std::initializer_list<Tensor> tensors) {
-        for (const Tensor& t : tensors) {
-            from_[count_] = t;
-            dense_[count_++] = t.defined() ? as_contiguous(t) : t;
-        }
-    }
-    void write_back() {
-        for (int i = 0; i < count_; ++i)
-            if (from_[i].defined() && !dense_[i].same(from_[i])) copy_into(from_[i], dense_[i]);
+    explicit Dense(const Tensor& t) : from_(t), dense_(t.defined() ? as_contiguous(t) : t) {}
+    void write_back() const {
+        if (from_.defined() && !dense_.same(from_)) copy_into(from_, dense_);
     }
     template <class T>
-    T* data(int i) const {
-        return dense_[i].defined() ? dense_[i].template data<T>() : nullptr;
+    T* data() const {
+        return dense_.defined() ? dense_.template data<T>() : nullptr;
     }
 
 private:
-    Tensor from_[4], dense_[4];
-    int count_ = 0;
+    Tensor from_, dense_;
 };
 
-template <class T>
-T* at(T* p, int64_t i) {
-    return p ? p + i : nullptr;
+template <template <class> class Rule>
+void step(const StepTarget& t, const double* settings, bool maximize) {
+    Dense param(t.param), buffers[kMaxBuffers] = {Dense(t.buffers[0]), Dense(t.buffers[1]),
+                                                  Dense(t.buffers[2])};
+    Tensor grad = as_contiguous(t.grad, t.param.dtype());
+    int64_t n = t.param.numel();
+    dispatch<FloatingTypes>(t.param.dtype(), "optimizer", [&]<class T>() {
+        typename Rule<T>::Settings o;
+        std::memcpy(&o, settings, sizeof(o));
+        Counters counters(t.numbers);
+        Rule<T> rule(o, counters, t.fresh);
+        Pointers<T> at{param.data<T>(), grad.data<T>(), {}};
+        for (int i = 0; i < kMaxBuffers; ++i) at.s[i] = buffers[i].template data<T>();
+        Unlocked unlocked(n);
+        parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+            kernels::per_isa<StepBody<Rule>>(b, e, at, maximize ? T(-1) : T(1), rule);
+        });
+    });
+    param.write_back();
+    for (const Dense& d : buffers) d.write_back();
 }
+
+template <template <class> class Rule>
+constexpr StepRule rule(std::string_view name) {
+    using R = Rule<double>;
+    constexpr int kSettings = sizeof(typename R::Settings) / sizeof(double);
+    static_assert(kSettings <= kMaxSettings && R::kBuffers <= kMaxBuffers &&
+                  R::kNumbers <= kMaxNumbers);
+    return {name, R::kNumbers, R::kBuffers, kSettings, step<Rule>};
+}
+
+constexpr StepRule rules[] = {
+    rule<SgdRule>("sgd"),         rule<AdamRule>("adam"),     rule<RmspropRule>("rmsprop"),
+    rule<AdagradRule>("adagrad"), rule<AdadeltaRule>("adadelta"),
+    rule<AdamaxRule>("adamax"),   rule<NadamRule>("nadam"),   rule<RadamRule>("radam"),
+    rule<AsgdRule>("asgd"),       rule<RpropRule>("rprop"),
+};
 
 }  // namespace
 
-void sgd_step(const Tensor& param, const Tensor& grad, const Tensor& momentum, bool first,
-              const SgdOptions& o) {
-    Dense d{param, momentum};
-    Tensor g = as_contiguous(grad, param.dtype());
-    dispatch<FloatingTypes>(param.dtype(), "sgd", [&]<class T>() {
-        SgdScalars<T> s{T(o.lr), T(o.momentum), T(1 - o.dampening), T(o.weight_decay),
-                        o.nesterov, momentum.defined(), first};
-        T *p = d.data<T>(0), *m = d.data<T>(1), sign = o.maximize ? T(-1) : T(1);
-        const T* pg = g.data<T>();
-        Unlocked unlocked(param.numel());
-        parallel_for(param.numel(), kGrain, [&](int64_t b, int64_t e) {
-            kernels::per_isa<SgdBody>(e - b, p + b, pg + b, at(m, b), sign, s);
-        });
-    });
-    d.write_back();
-}
-
-void adam_step(const Tensor& param, const Tensor& grad, const Tensor& mean, const Tensor& square,
-               const Tensor& largest, double step, const AdamOptions& o) {
-    Dense d{param, mean, square, largest};
-    Tensor g = as_contiguous(grad, param.dtype());
-    double correct1 = 1 - std::pow(o.beta1, step), correct2 = 1 - std::pow(o.beta2, step);
-    dispatch<FloatingTypes>(param.dtype(), "adam", [&]<class T>() {
-        AdamScalars<T> s{T(1 - o.beta1), T(o.beta2), T(1 - o.beta2), T(o.lr / correct1),
-                         T(1 / std::sqrt(correct2)), T(o.eps), o.decoupled ? T(0) : T(o.weight_decay),
-                         o.decoupled ? T(1 - o.lr * o.weight_decay) : T(1)};
-        T *p = d.data<T>(0), *m = d.data<T>(1), *v = d.data<T>(2), *l = d.data<T>(3);
-        const T* pg = g.data<T>();
-        T sign = o.maximize ? T(-1) : T(1);
-        Unlocked unlocked(param.numel());
-        parallel_for(param.numel(), kGrain, [&](int64_t b, int64_t e) {
-            kernels::per_isa<AdamBody>(e - b, p + b, pg + b, m + b, v + b, at(l, b), sign, s);
-        });
-    });
-    d.write_back();
+const StepRule* find_step_rule(std::string_view name) {
+    for (const StepRule& r : rules)
+        if (r.name == name) return &r;
+    return nullptr;
 }
 
 }  // namespace weft::ops

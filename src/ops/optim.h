@@ -1,26 +1,31 @@
 /// Optimizer steps over one parameter, each one pass over its memory.
 ///
+/// An optimizer is a formula for one element (optim_rules.h); everything else is common to all.
 /// Updates happen below the graph, as PyTorch's do under no_grad: the caller raises versions.
 #pragma once
+#include <string_view>
+
 #include "tensor/tensor.h"
 
 namespace weft::ops {
 
-struct SgdOptions {
-    double lr, momentum, dampening, weight_decay;
-    bool nesterov, maximize;
-};
-/// `momentum` is undefined without momentum; `first`: it takes the gradient as it is.
-void sgd_step(const Tensor& param, const Tensor& grad, const Tensor& momentum, bool first,
-              const SgdOptions& o);
+constexpr int kMaxNumbers = 3, kMaxBuffers = 3, kMaxSettings = 10;
 
-struct AdamOptions {
-    double lr, beta1, beta2, eps, weight_decay;
-    bool decoupled;  ///< AdamW (Loshchilov & Hutter 2019): decay the parameter, not the gradient
-    bool amsgrad, maximize;
+/// One parameter and its state. An undefined buffer is one that the settings do not ask for.
+struct StepTarget {
+    Tensor param, grad;
+    Tensor numbers[kMaxNumbers];  ///< one element each, such as the count of steps
+    Tensor buffers[kMaxBuffers];  ///< of the parameter's shape and dtype
+    bool fresh = false;           ///< the state was made for this step
 };
-/// One step of Adam (Kingma & Ba 2015); `step` counts from 1. `largest` is undefined without amsgrad.
-void adam_step(const Tensor& param, const Tensor& grad, const Tensor& mean, const Tensor& square,
-               const Tensor& largest, double step, const AdamOptions& o);
+
+struct StepRule {
+    std::string_view name;
+    int numbers, buffers, settings;
+    void (*step)(const StepTarget& target, const double* settings, bool maximize);
+};
+
+/// The rule of that name, or nullptr.
+const StepRule* find_step_rule(std::string_view name);
 
 }  // namespace weft::ops

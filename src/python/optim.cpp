@@ -1,5 +1,7 @@
-/// One call per optimizer step, over all parameters of a group.
+/// One call per optimizer step and group: gathers gradients and state, checks, then updates.
 #include "ops/optim.h"
+
+#include <vector>
 
 #include "autograd/saved.h"
 #include "python/object.h"
@@ -7,40 +9,106 @@
 namespace weft::python {
 namespace {
 
-/// A list of tensors (or None) of a known length.
-class TensorList {
-public:
-    TensorList(PyObject* o, const char* what, Py_ssize_t length) : list_(o), what_(what) {
-        WEFT_EXPECT(PyList_Check(o) || PyTuple_Check(o), Type, "optimizer", text("a list of ", what),
-                    Py_TYPE(o)->tp_name);
-        size_ = PySequence_Fast_GET_SIZE(o);
-        WEFT_EXPECT(length < 0 || size_ == length || size_ == 0, Runtime, "optimizer",
-                    text(length, " ", what), std::to_string(size_));
+using ops::StepRule, ops::StepTarget;
+
+void check_like(const Tensor& param, const Tensor& t, PyObject* what) {
+    WEFT_EXPECT(equal(t.shape(), param.shape()), Runtime, "optimizer",
+                text(to_text(what), " of shape ", to_string(param.shape())), to_string(t.shape()));
+}
+
+void check_buffer(const Tensor& param, const Tensor& t, PyObject* what) {
+    check_like(param, t, what);
+    WEFT_EXPECT(t.dtype() == param.dtype(), Runtime, "optimizer",
+                text(to_text(what), " of ", name(param.dtype())), name(t.dtype()));
+}
+
+/// Appends the numbers of a group's setting to `out`: one, or those of a tuple such as the betas.
+void add_setting(PyObject* value, std::vector<double>& out) {
+    if (PyTuple_Check(value) || PyList_Check(value)) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
+            add_setting(PySequence_Fast_GET_ITEM(value, i), out);
+        return;
     }
-    Py_ssize_t size() const { return size_; }
-    Tensor operator[](Py_ssize_t i) const {
-        if (size_ == 0) return {};
-        PyObject* o = PySequence_Fast_GET_ITEM(list_, i);
-        return o == Py_None ? Tensor() : expect_tensor(o, "optimizer");
+    double number = PyFloat_AsDouble(value);
+    if (number == -1 && PyErr_Occurred()) throw PythonError{};
+    out.push_back(number);
+}
+
+class Gather {
+public:
+    Gather(const StepRule& rule, PyObject* group, PyObject* states, PyObject* names, PyObject* start)
+        : rule_(rule), group_(group), states_(states), names_(names), start_(start) {}
+
+    std::vector<StepTarget> targets() {
+        Object params = Object::borrow(item(group_, "params"));
+        WEFT_EXPECT(PyList_Check(params.get()), Type, "optimizer", "a list of parameters",
+                    Py_TYPE(params.get())->tp_name);
+        std::vector<StepTarget> out;
+        bool stateless = true;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names_); ++i)
+            stateless = stateless && PyTuple_GET_ITEM(names_, i) == Py_None;
+        out.reserve(static_cast<size_t>(PyList_GET_SIZE(params.get())));
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params.get()); ++i) {
+            Object param = Object::borrow(PyList_GET_ITEM(params.get(), i));
+            StepTarget t;
+            t.param = expect_tensor(param.get(), "optimizer");
+            t.grad = grad_of(t.param);
+            if (!t.grad.defined()) continue;
+            if (!stateless) fill(param.get(), t);
+            check_like(t.param, t.grad, gradient_.get());
+            out.push_back(std::move(t));
+        }
+        return out;
+    }
+    static PyObject* item(PyObject* dict, const char* key) {
+        PyObject* value = PyDict_GetItemString(dict, key);
+        WEFT_EXPECT(value, Runtime, "optimizer", text("the setting '", key, "' in the group"), "none");
+        return value;
     }
 
 private:
-    PyObject* list_;
-    const char* what_;
-    Py_ssize_t size_;
+    /// The state of a parameter; `start` makes what is missing of it.
+    void fill(PyObject* param, StepTarget& t) {
+        Object state = Object::take(PyObject_GetItem(states_, param));
+        WEFT_EXPECT(PyDict_Check(state.get()), Type, "optimizer", "a dict as state",
+                    Py_TYPE(state.get())->tp_name);
+        if (!complete(state.get())) {
+            Object::borrow(start_).call(Object::borrow(group_), Object::borrow(param), state);
+            t.fresh = true;
+        }
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names_); ++i) {
+            PyObject* name = PyTuple_GET_ITEM(names_, i);
+            if (name == Py_None && i >= rule_.numbers) continue;
+            PyObject* value = PyDict_GetItemWithError(state.get(), name);
+            WEFT_EXPECT(value && is_tensor(value), Runtime, "optimizer",
+                        text("a tensor '", to_text(name), "' in the state of every parameter"),
+                        value ? Py_TYPE(value)->tp_name : "nothing");
+            Tensor tensor = unwrap(value);
+            if (i < rule_.numbers) {
+                WEFT_EXPECT(tensor.numel() == 1, Runtime, "optimizer",
+                            text("one element in '", to_text(name), "'"),
+                            to_string(tensor.shape()));
+                t.numbers[i] = tensor;
+            } else {
+                check_buffer(t.param, tensor, name);
+                t.buffers[i - rule_.numbers] = tensor;
+            }
+        }
+    }
+    bool complete(PyObject* state) const {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names_); ++i) {
+            PyObject* name = PyTuple_GET_ITEM(names_, i);
+            if (name == Py_None) continue;
+            PyObject* value = PyDict_GetItemWithError(state, name);
+            if (!value || value == Py_None) return false;
+        }
+        return true;
+    }
+
+    const StepRule& rule_;
+    PyObject *group_, *states_, *names_, *start_;
+    Object gradient_ = py_str("a gradient");
 };
-
-void check_like(const Tensor& param, const Tensor& t, const char* what) {
-    if (!t.defined()) return;
-    WEFT_EXPECT(equal(t.shape(), param.shape()), Runtime, "optimizer",
-                text(what, " of shape ", to_string(param.shape())), to_string(t.shape()));
-}
-
-void check_state(const Tensor& param, const Tensor& t, const char* what) {
-    check_like(param, t, what);
-    WEFT_EXPECT(!t.defined() || t.dtype() == param.dtype(), Runtime, "optimizer",
-                text(what, " of ", name(param.dtype())), name(t.dtype()));
-}
 
 void wrote(const Tensor& t) {
     if (!t.defined()) return;
@@ -48,72 +116,44 @@ void wrote(const Tensor& t) {
     if (t.storage()->watched) note_write(*t.storage());
 }
 
-PyObject* fused_sgd(PyObject*, PyObject* args) {
-    PyObject *params_, *grads_, *momenta_;
-    ops::SgdOptions o{};
-    int nesterov, maximize, first;
-    if (!PyArg_ParseTuple(args, "OOOddddppp:_fused_sgd_", &params_, &grads_, &momenta_, &o.lr,
-                          &o.momentum, &o.dampening, &o.weight_decay, &nesterov, &maximize, &first))
-        return nullptr;
+/// _fused_step_(rule, settings, group, states, names, start): steps every parameter of `group` that
+/// has a gradient. `settings` names the numbers of the group that the rule takes, `names` the
+/// entries of a parameter's state: one-element tensors first, None for what this group leaves out.
+/// `start(group, param, state)` fills a state in which one is missing.
+PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
-        o.nesterov = nesterov;
-        o.maximize = maximize;
-        TensorList params(params_, "parameters", -1), grads(grads_, "gradients", params.size()),
-            momenta(momenta_, "momentum buffers", params.size());
-        for (Py_ssize_t i = 0; i < params.size(); ++i) {
-            check_like(params[i], grads[i], "a gradient");
-            check_state(params[i], momenta[i], "a momentum buffer");
-        }
-        for (Py_ssize_t i = 0; i < params.size(); ++i) {
-            Tensor p = params[i], m = momenta[i];
-            ops::sgd_step(p, grads[i], m, first, o);
-            wrote(p);
-            wrote(m);
+        WEFT_EXPECT(count == 6, Type, "optimizer", "6 arguments", std::to_string(count));
+        PyObject *settings = args[1], *group = args[2], *names = args[4];
+        WEFT_EXPECT(PyUnicode_Check(args[0]) && PyTuple_Check(settings) && PyDict_Check(group) &&
+                        PyTuple_Check(names),
+                    Type, "optimizer", "a name, names of settings, a group, states, names, a function",
+                    Py_TYPE(group)->tp_name);
+        const StepRule* rule = ops::find_step_rule(to_text(args[0]));
+        WEFT_EXPECT(rule, Value, "optimizer", "the name of a rule", text(to_text(args[0])));
+        WEFT_EXPECT(PyTuple_GET_SIZE(names) == rule->numbers + rule->buffers, Type, "optimizer",
+                    text(rule->numbers + rule->buffers, " names of state tensors"),
+                    std::to_string(PyTuple_GET_SIZE(names)));
+        std::vector<double> numbers;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(settings); ++i)
+            add_setting(Gather::item(group, to_text(PyTuple_GET_ITEM(settings, i)).data()), numbers);
+        WEFT_EXPECT(static_cast<int>(numbers.size()) == rule->settings, Type, "optimizer",
+                    text(rule->settings, " numbers as settings"), std::to_string(numbers.size()));
+        int maximize = checked(PyObject_IsTrue(Gather::item(group, "maximize")));
+        auto targets = Gather(*rule, group, args[3], names, args[5]).targets();
+        for (const StepTarget& t : targets) {
+            rule->step(t, numbers.data(), maximize != 0);
+            wrote(t.param);
+            for (const Tensor& n : t.numbers) wrote(n);
+            for (const Tensor& b : t.buffers) wrote(b);
         }
         return Py_NewRef(Py_None);
     });
 }
 
-PyObject* fused_adam(PyObject*, PyObject* args) {
-    PyObject *params_, *grads_, *means_, *squares_, *largest_, *steps_;
-    ops::AdamOptions o{};
-    int decoupled, amsgrad, maximize;
-    if (!PyArg_ParseTuple(args, "OOOOOOdddddppp:_fused_adam_", &params_, &grads_, &means_, &squares_,
-                          &largest_, &steps_, &o.lr, &o.beta1, &o.beta2, &o.eps, &o.weight_decay,
-                          &decoupled, &amsgrad, &maximize))
-        return nullptr;
-    return guarded([&] {
-        o.decoupled = decoupled;
-        o.amsgrad = amsgrad;
-        o.maximize = maximize;
-        TensorList params(params_, "parameters", -1), grads(grads_, "gradients", params.size()),
-            means(means_, "averages", params.size()), squares(squares_, "averages", params.size()),
-            largest(largest_, "maxima", params.size()), steps(steps_, "step counts", params.size());
-        for (Py_ssize_t i = 0; i < params.size(); ++i) {
-            check_like(params[i], grads[i], "a gradient");
-            check_state(params[i], means[i], "an average");
-            check_state(params[i], squares[i], "an average");
-            check_state(params[i], largest[i], "a maximum");
-            WEFT_EXPECT(means[i].defined() && squares[i].defined() && steps[i].defined() &&
-                            (!o.amsgrad || largest[i].defined()),
-                        Runtime, "optimizer", "state for every parameter", "None");
-        }
-        for (Py_ssize_t i = 0; i < params.size(); ++i) {
-            Tensor p = params[i], step = steps[i], mean = means[i], square = squares[i],
-                   top = o.amsgrad ? largest[i] : Tensor();
-            double now = step.item_double() + 1;
-            ops::adam_step(p, grads[i], mean, square, top, now, o);
-            dispatch<AllTypes>(step.dtype(), "adam",
-                               [&]<class T>() { *step.data<T>() = static_cast<T>(now); });
-            for (const Tensor& t : {p, step, mean, square, top}) wrote(t);
-        }
-        return Py_NewRef(Py_None);
-    });
-}
-
-PyMethodDef functions[] = {{"_fused_sgd_", fused_sgd, METH_VARARGS, nullptr},
-                           {"_fused_adam_", fused_adam, METH_VARARGS, nullptr},
-                           {}};
+PyMethodDef functions[] = {
+    {"_fused_step_", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fused_step)),
+     METH_FASTCALL, nullptr},
+    {}};
 
 }  // namespace
 

@@ -364,7 +364,7 @@ def expect_modes(lr: Any, foreach: bool | None, fused: bool | None, differentiab
 
 def runs_plain(group: Group) -> bool:
     """Whether a group's step is to be made of ops: to be differentiated, or as an oracle."""
-    return group["differentiable"] or (group["foreach"] is False and not group["fused"])
+    return group["differentiable"] or (group["foreach"] is False and not group.get("fused"))
 
 
 def _as_list(params: Any) -> list[Any]:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-import weft
-from weft import _C, Tensor
-from weft.optim.optimizer import (
-    Group,
-    Optimizer,
-    call_closure,
-    expect_modes,
-    expect_range,
-    runs_plain,
-)
+from weft import Tensor
+from weft.optim.fused import FusedOptimizer, State, decayed
+from weft.optim.optimizer import Group, expect_modes, expect_range
 
 
-class SGD(Optimizer):
+class SGD(FusedOptimizer):
     """Stochastic gradient descent, with momentum (Sutskever et al., 2013) if wanted.
 
     With `g` the gradient plus `weight_decay * p`: the momentum is `b = momentum * b +
@@ -47,6 +40,11 @@ class SGD(Optimizer):
     >>> p.tolist()
     [0.75, 0.5]
     """
+
+    _rule = "sgd"
+    _settings = ("lr", "momentum", "dampening", "weight_decay", "nesterov")
+    _numbers = ()
+    _buffers = ("momentum_buffer",)
 
     def __init__(
         self,
@@ -81,83 +79,16 @@ class SGD(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        loss = None if closure is None else call_closure(closure)
-        for group in self.param_groups:
-            if runs_plain(group):
-                self._plain_step(group)
+    def _state_names(self, group: Group) -> tuple[str | None, ...]:
+        return ("momentum_buffer",) if group["momentum"] else (None,)
+
+    def _plain(self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool) -> None:
+        step = decayed(group, param, grad)
+        if momentum := group["momentum"]:
+            if fresh:
+                buffer = step.clone()
             else:
-                self._fused_step(group)
-        return loss
-
-    def _fused_step(self, group: Group) -> None:
-        params, grads, buffers = [], [], []  # parameters with momentum, or all without it
-        fresh, fresh_grads = [], []  # parameters whose momentum starts now
-        if group["momentum"]:
-            state = self.state
-            for param in group["params"]:
-                if (grad := param.grad) is None:
-                    continue
-                buffer = state[param].get("momentum_buffer")
-                if buffer is None:
-                    fresh.append(param)
-                    fresh_grads.append(grad)
-                else:
-                    params.append(param)
-                    grads.append(grad)
-                    buffers.append(buffer)
-        else:
-            for param in group["params"]:
-                if (grad := param.grad) is not None:
-                    params.append(param)
-                    grads.append(grad)
-        if params:
-            _fused(group, params, grads, buffers, False)
-        if fresh:
-            buffers = [weft.empty_like(param, requires_grad=False) for param in fresh]
-            _fused(group, fresh, fresh_grads, buffers, True)
-            for param, buffer in zip(fresh, buffers):
-                self.state[param]["momentum_buffer"] = buffer
-
-    def _plain_step(self, group: Group) -> None:
-        """The step op by op: what the fused one is tested against, and what can be recorded."""
-        lr, momentum, weight_decay = group["lr"], group["momentum"], group["weight_decay"]
-        differentiable = group["differentiable"]
-        with weft.set_grad_enabled(differentiable):
-            for param in group["params"]:
-                if param.grad is None:
-                    continue
-                step = -param.grad if group["maximize"] else param.grad
-                if weight_decay:
-                    step = step + weight_decay * param
-                if momentum:
-                    state = self.state[param]
-                    buffer = state.get("momentum_buffer")
-                    if buffer is None:
-                        buffer = step.clone()
-                    else:
-                        buffer = momentum * buffer + (1 - group["dampening"]) * step
-                    state["momentum_buffer"] = buffer
-                    step = step + momentum * buffer if group["nesterov"] else buffer
-                param.sub_(step * lr)
-
-
-def _fused(
-    group: Group,
-    params: list[Tensor],
-    grads: list[Tensor],
-    buffers: list[Tensor],
-    first_step: bool,
-) -> None:
-    _C._fused_sgd_(
-        params,
-        grads,
-        buffers,
-        group["lr"],
-        group["momentum"],
-        group["dampening"],
-        group["weight_decay"],
-        group["nesterov"],
-        group["maximize"],
-        first_step,
-    )
+                buffer = momentum * state["momentum_buffer"] + (1 - group["dampening"]) * step
+            state["momentum_buffer"] = buffer
+            step = step + momentum * buffer if group["nesterov"] else buffer
+        param.sub_(step * group["lr"])

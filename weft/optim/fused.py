@@ -1,0 +1,110 @@
+"""What the optimizers that are a formula per element share: one call per group and step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import weft
+from weft import _C, Tensor
+from weft.optim.optimizer import Group, Optimizer, call_closure, runs_plain
+
+State = dict[str, Any]
+
+
+class FusedOptimizer(Optimizer):
+    """An optimizer whose step is a formula for each element, and so one pass over the memory.
+
+    A subclass names a rule of `src/ops/optim_rules.h`, the settings that it takes, and the state
+    that it keeps, and defines `_plain`, the same formula op by op: what the fast step is tested
+    against, and what can be recorded.
+    """
+
+    #: The rule, and the settings of a group whose numbers it takes.
+    _rule: ClassVar[str]
+    _settings: ClassVar[tuple[str, ...]]
+    #: State of one element, and state like the parameter. In the order in which the rule sees them.
+    _numbers: ClassVar[tuple[str, ...]] = ("step",)
+    _buffers: ClassVar[tuple[str, ...]] = ()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        loss = None if closure is None else call_closure(closure)
+        for group in self.param_groups:
+            if runs_plain(group):
+                self._plain_step(group)
+            else:
+                _C._fused_step_(
+                    self._rule,
+                    self._settings,
+                    group,
+                    self.state,
+                    self._state_names(group),
+                    self._start,
+                )
+        return loss
+
+    def _state_names(self, group: Group) -> tuple[str | None, ...]:
+        """The names of a parameter's state, None in place of what the group leaves out."""
+        return (*self._numbers, *self._buffers)
+
+    def _start(self, group: Group, param: Tensor, state: State) -> None:
+        """Make the state of a parameter, as far as it is missing: zeros."""
+        for name in self._numbers:
+            if state.get(name) is None:
+                state[name] = weft.tensor(0.0)
+        for name in self._state_names(group)[len(self._numbers) :]:
+            if name is not None and state.get(name) is None:
+                state[name] = weft.zeros_like(param, requires_grad=False)
+
+    def _plain_step(self, group: Group) -> None:
+        names = [name for name in self._state_names(group) if name is not None]
+        with weft.set_grad_enabled(group["differentiable"]):
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                state = self.state[param] if names else {}
+                fresh = any(state.get(name) is None for name in names)
+                if fresh:
+                    self._start(group, param, state)
+                if "step" in self._numbers:
+                    state["step"] += 1
+                grad = -param.grad if group["maximize"] else param.grad
+                self._plain(group, param, grad, state, fresh)
+
+    def _plain(self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool) -> None:
+        """Update a parameter and its state, whose step is counted; `fresh`: the state is new."""
+        raise NotImplementedError
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        # States from before PyTorch kept counts in tensors have plain numbers.
+        for entry in self.state.values():
+            for name in self._numbers if isinstance(entry, dict) else ():
+                if name in entry and not isinstance(entry[name], Tensor):
+                    entry[name] = weft.tensor(float(entry[name]))
+
+
+def decayed(group: Group, param: Tensor, grad: Tensor) -> Tensor:
+    """Decay the parameter itself where that is decoupled, else its gradient, which is returned."""
+    if not group["weight_decay"]:
+        return grad
+    if group.get("decoupled_weight_decay"):
+        param.mul_(1 - group["lr"] * group["weight_decay"])
+        return grad
+    return grad + group["weight_decay"] * param
+
+
+def refuse_capture(optimizer: Optimizer, capturable: bool) -> None:
+    """Raise unless `capturable` is false: there is no device whose launches could be captured."""
+    if capturable:
+        raise RuntimeError(
+            f"[{type(optimizer).__name__}] expected capturable=False, got True. Hint: there are no "
+            "CUDA graphs on the CPU."
+        )
+
+
+def expect_betas(betas: tuple[Any, Any]) -> None:
+    """Raise a ValueError unless both are in [0, 1)."""
+    for i, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
