@@ -333,6 +333,49 @@ def test_in_place_is_the_function(name: str, sample: str) -> None:
     same(got, plain, 0, 0)
 
 
+def with_out(lib: Any, f: Callable[..., Any], sample: str, make: Any) -> tuple[Any, Any, Any]:
+    """The results of a call, what out= was given, and what the call then returned."""
+    plain = Inputs(lib, "float64", sample).run(f, sample)
+    given = [make(lib, t) for t in plain]
+    out = given[0] if len(given) == 1 else tuple(given)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return f(*args, **kwargs, out=out)
+
+    return plain, given, Inputs(lib, "float64", sample).run(call, sample)
+
+
+def takes_out(record: dict[str, Any]) -> bool:
+    listed = record["schema"].endswith("Tensor[]")
+    return record["function"] and not record["view"] and not listed
+
+
+@pytest.mark.parametrize(
+    ("name", "sample"), [c for c in CASES if takes_out(RECORDS[c[0]]) and "Tensor(" not in c[1]]
+)
+def test_out_is_the_function(torch: Any, name: str, sample: str) -> None:
+    """Value and identity; a wrong shape is resized (the warning: tests/autograd), as in PyTorch."""
+    f = getattr(weft, RECORDS[name]["public_name"])
+    if isinstance(f, type(lambda: 0)):
+        f = ours(RECORDS[name])
+    makers = [
+        lambda lib, t: lib.empty(0, dtype=t.dtype),
+        lambda lib, t: lib.empty(t.shape, dtype=t.dtype),
+        lambda lib, t: lib.empty((*t.shape, 2), dtype=t.dtype)[..., 0],
+    ]
+    for make in makers:
+        plain, given, returned = with_out(weft, f, sample, make)
+        for a, b, c in zip(plain, given, returned, strict=True):
+            assert b is c
+            assert b._version >= 1
+            if "empty" not in name:
+                same(b, a, 0, 0)
+    floating = [t for t in plain if t.is_floating_point()]
+    if floating and len(plain) == 1 and name not in ("copy",):
+        with pytest.raises(RuntimeError, match="dtype"):
+            with_out(weft, f, sample, lambda lib, t: lib.empty(t.shape, dtype=lib.bool))
+
+
 @pytest.mark.parametrize("name", [n for n, r in RECORDS.items() if r["function"]])
 def test_wrong_calls_name_the_op(name: str) -> None:
     public = RECORDS[name]["public_name"]

@@ -56,7 +56,17 @@ def _find_blas() -> None:
 
 _find_blas()
 
-from weft import autograd, cuda, nn, optim, safetensors, serialization, signal, utils  # noqa: E402
+from weft import (  # noqa: E402
+    autograd,
+    cuda,
+    nn,
+    optim,
+    safetensors,
+    serialization,
+    signal,
+    tools,
+    utils,
+)
 from weft.serialization import load, save  # noqa: E402
 
 __version__ = "0.1.0"

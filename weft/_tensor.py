@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
-from weft import _C, _composites, _functions
+from weft import _C, _composites, _functions, _inplace
 from weft._C import Size, Tensor, dtype
 from weft._device import device, expect_cpu
 
@@ -52,7 +52,9 @@ def backward(
     """
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is not None:
-        inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        from weft.autograd._backward import as_tuple
+
+        inputs = as_tuple(inputs)
         if not inputs:
             raise RuntimeError(
                 "[backward] expected inputs to name at least one tensor, got an empty "
@@ -451,23 +453,6 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return self.sum(dims, keepdim=True).reshape(sizes) if dims else self
 
 
-# ---- views that replace what they were taken of
-
-
-def _view_in_place(name: str) -> None:
-    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        _C._view_in_place(self, lambda t: getattr(t, name)(*args, **kwargs))
-        return self
-
-    run.__name__ = name + "_"
-    run.__doc__ = f"`{name}` of self, which becomes that view of itself."
-    _method(run)
-
-
-for _name in ("as_strided", "squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
-    _view_in_place(_name)
-
-
 # ---- functions made of operators that are methods too
 
 _Methods.update(_composites.methods())
@@ -504,6 +489,7 @@ def _matrix_transpose(self: Tensor) -> Tensor:
 
 _Methods["mT"] = _Methods["mH"] = property(_matrix_transpose)
 
+_Methods.update(_inplace.METHODS)
 _Methods["nonzero"] = _functions.nonzero
 _Methods["device"] = property(lambda self: _CPU)
 _Methods["is_cuda"] = property(lambda self: False)

@@ -87,6 +87,11 @@ void check_write(const std::string& who, const Tensor& t, bool recorded) {
         fail(ErrorKind::Runtime, who, "a tensor that may be written in place", what, hint);
     };
     bool wanted = requires_grad(t);
+    const char* loose =
+        "a view made outside the graph (A view was created in no_grad mode and is being modified "
+        "inplace with grad mode enabled)";
+    const char* together = "make the view and the write both under no_grad(), or both outside";
+    if (t.has(kLooseView) && recorded) refuse(loose, together);
     GradMeta* m = meta_or_null(t);
     if (!m || !m->base.defined()) {
         if (wanted && is_leaf(t))
@@ -95,9 +100,7 @@ void check_write(const std::string& who, const Tensor& t, bool recorded) {
         return;
     }
     if (m->view_kind == ViewKind::Unrecorded && (wanted || recorded))
-        refuse("a view made outside the graph (A view was created in no_grad mode and is being modified "
-               "inplace with grad mode enabled)",
-               "make the view and the write both under no_grad(), or both outside");
+        refuse(loose, together);
     if (m->view_kind == ViewKind::OneOfSeveral && (wanted || recorded))
         refuse("one of several views made by one call (This view is the output of a function that "
                "returns multiple views. Such functions do not allow the output views to be modified "
@@ -143,7 +146,7 @@ std::vector<Tensor> before_write(Call& c) {
 
 void after_write(Call& c, const std::vector<Tensor>& before) {
     const Tensor& dest = c.dest;
-    if (dest.storage()->watched && !dest.has(kSilent)) note_write(*dest.storage());
+    if (dest.storage()->watched) note_write(*dest.storage());
     if (before.empty()) return;
     Ref<Node> node = OpNode::make(c, before.data());
     if (node) tie_write(dest, node, 0);
@@ -156,6 +159,24 @@ void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
     Ref<Node> slices(new CopySlices(base, dest, node));
     slices->site = Site::here();
     set_history(base, slices, 0);
+}
+
+void become_view(const std::string& who, const Tensor& t, const Tensor& view,
+                 const std::string& node_name) {
+    bool recording = mode & kGradMode;
+    if (recording) check_write(who, t, false);
+    Edge edge = recording && requires_grad(t) ? gradient_edge(view) : Edge{};
+    t.become(view);
+    t.storage()->version++;
+    if (t.storage()->watched) note_write(*t.storage());
+    GradMeta* m = meta_or_null(t);
+    bool is_view = m && m->base.defined();
+    if (edge) {
+        if (auto* node = dynamic_cast<OpNode*>(edge.node.get())) node->rename(node_name);
+        if (is_view) set_producer(*m, edge.node, edge.output);
+        else set_history(t, edge.node, edge.output);
+    }
+    if (is_view) m->base_version = t.version();
 }
 
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind) {

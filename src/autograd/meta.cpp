@@ -144,7 +144,11 @@ void add_tensor_hook(const Tensor& t, Ref<Hook> hook) {
         meta(t).hooks.push_back(std::move(hook));
 }
 
-Tensor detach(const Tensor& t) { return t.alias(); }
+Tensor detach(const Tensor& t) {
+    Tensor out = t.alias();
+    out.set(kLooseView, false);
+    return out;
+}
 
 void detach_in_place(const Tensor& t) {
     GradMeta* m = meta_or_null(t);

@@ -4,7 +4,6 @@
 /// views, outputs after the first, retained gradients) has a GradMeta there.
 #pragma once
 #include "autograd/node.h"
-#include "base/function_ref.h"
 
 namespace weft {
 
@@ -89,10 +88,6 @@ void add_tensor_hook(const Tensor& t, Ref<Hook> hook);
 Tensor detach(const Tensor& t);
 void detach_in_place(const Tensor& t);
 
-/// Makes `self` the view that `view` takes of it (squeeze_ and its like). What the graph knew of it
-/// moves to an alias, which the view is taken of. Throws Runtime for a leaf that requires grad.
-void view_in_place(const Tensor& self, FunctionRef<Tensor(const Tensor&)> view);
-
 /// In-place writes and views: what the door's hooks do (inplace.cpp).
 std::vector<Tensor> before_write(Call& c);
 void after_write(Call& c, const std::vector<Tensor>& before);
@@ -101,6 +96,9 @@ void check_write(const std::string& who, const Tensor& t, bool recorded);
 /// Makes `node`, which wrote `dest` as its output `k`, part of the graph: its producer, or if it is a
 /// view, part of its base's (Note [Views]).
 void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k);
+/// `t` takes the layout of `view`, a view of it, and its place in the graph: t_(), unsqueeze_().
+void become_view(const std::string& who, const Tensor& t, const Tensor& view,
+                 const std::string& node_name);
 /// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind);
 /// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).

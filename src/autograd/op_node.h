@@ -25,7 +25,8 @@ public:
     const Value& attr(int i) const { return attrs_[i]; }
     Dims kept_shape(int i) const;
     Dims kept_layout(int i) const;
-
+    /// Another name than the record's, for an in-place form that PyTorch counts as its own.
+    void rename(const std::string& name);
 
 private:
     explicit OpNode(const Op& op) : op_(&op) {}

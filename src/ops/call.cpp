@@ -23,25 +23,43 @@ void give_memory(Call& c) {
         c.out(k).share(c.in[0], c.offset_of_view(k));
 }
 
+std::string who(const Call& c) { return text(c.name(), c.in_place ? "_" : ""); }
+
+void check_fits(const Call& c, const Tensor& dest, const Tensor& result) {
+    WEFT_EXPECT(category(result.dtype()) <= category(dest.dtype()) || result.dtype() == dest.dtype(),
+                Runtime, who(c),
+                text("a result that fits the written tensor's dtype ", name(dest.dtype())),
+                text(name(result.dtype()), " (result type can't be cast to the desired output type)"));
+    WEFT_EXPECT(!dest.storage()->read_only, Runtime, who(c), "memory that may be written",
+                "a tensor over read-only memory of another library", "clone() it before writing");
+}
+
 void check_writable(const Call& c, const Tensor& result) {
     const Tensor& dest = c.dest;
-    std::string who = c.name();
-    if (c.in_place) who += "_";
-    WEFT_EXPECT(equal(result.shape(), dest.shape()), Runtime, who,
+    WEFT_EXPECT(equal(result.shape(), dest.shape()), Runtime, who(c),
                 text("a result of the written tensor's shape ", to_string(dest.shape())),
                 to_string(result.shape()),
                 "an in-place operation cannot change the shape of its tensor");
-    WEFT_EXPECT(category(result.dtype()) <= category(dest.dtype()) || result.dtype() == dest.dtype(),
-                Runtime, who, text("a result that fits the written tensor's dtype ", name(dest.dtype())),
-                text(name(result.dtype()), " (result type can't be cast to the desired output type)"));
-    WEFT_EXPECT(!dest.storage()->read_only, Runtime, who, "memory that may be written",
-                "a tensor over read-only memory of another library", "clone() it before writing");
+    check_fits(c, dest, result);
     for (int d = 0; d < dest.ndim(); ++d)
-        WEFT_EXPECT(dest.stride(d) != 0 || dest.size(d) <= 1 || dest.numel() == 0, Runtime, who,
+        WEFT_EXPECT(dest.stride(d) != 0 || dest.size(d) <= 1 || dest.numel() == 0, Runtime, who(c),
                     "a tensor whose elements lie apart",
                     text("one expanded along dimension ", d,
                          " (more than one element refers to a single memory location)"),
                     "clone() it before writing");
+}
+
+/// As PyTorch: an out= of another shape is resized, with a warning unless it was empty.
+void fit_destination(const Call& c, const Tensor& dest, const Tensor& result) {
+    DimSpan shape = result.shape();
+    if (equal(dest.shape(), shape)) return;
+    check_fits(c, dest, result);
+    if (dest.numel() && hooks.warn)
+        hooks.warn(text("[out] expected a tensor of the result's shape ", to_string(shape), ", got ",
+                        to_string(dest.shape()),
+                        " (An output with one or more elements was resized). Hint: pass an empty "
+                        "tensor, or out.resize_(0) first"));
+    dest.resize(shape);
 }
 
 /// A kernel may write straight over an input only where each element is read before it is written.
@@ -66,6 +84,7 @@ void call_into(Call& c) {
     std::vector<Tensor> before;
     if (hooks.before_write) before = hooks.before_write(c);
     c.op->shape(c);
+    if (!c.in_place) fit_destination(c, c.dest, c.out(0));
     check_writable(c, c.out(0));
     if (can_write_through(c, c.out(0))) {
         c.out(0) = c.dest;
@@ -77,7 +96,7 @@ void call_into(Call& c) {
         copy_into(c.dest, c.out(0));
         c.out(0) = c.dest;
     }
-    if (!c.dest.has(kSilent)) c.dest.storage()->version++;
+    c.dest.storage()->version++;
     if (hooks.after_write) hooks.after_write(c, before);
 }
 
@@ -94,9 +113,21 @@ void call(Call& c) {
         if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
     } else if (op.view && c.in[0].has(kTracked)) {
         hooks.record(c);  // nothing is recorded, but a view stays known as one
+    } else if (op.view && !(mode & kInferenceMode)) {
+        for (int k = 0; k < c.outputs; ++k) c.out(k).set(kLooseView);
     } else if (mode & kInferenceMode) {
         for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
     }
+}
+
+void write_result(const Call& c, const Tensor& dest, const Tensor& result) {
+    fit_destination(c, dest, result);
+    Call write(*c.op);
+    write.dest = dest;
+    check_writable(write, result);
+    copy_into(dest, result);
+    dest.storage()->version++;
+    if (hooks.after_write) hooks.after_write(write, {});
 }
 
 Tensor call1(const Op& op, std::initializer_list<Tensor> in, std::initializer_list<Value> attrs) {

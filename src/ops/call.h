@@ -42,12 +42,17 @@ struct Hooks {
     /// see them, or nothing if the write is not recorded.
     std::vector<Tensor> (*before_write)(Call&) = nullptr;
     void (*after_write)(Call&, const std::vector<Tensor>& before) = nullptr;
+    /// Shows a warning to the user; may throw.
+    void (*warn)(const std::string&) = nullptr;
 };
 extern Hooks hooks;
 
 /// Runs `c`. With `c.dest` the result goes there (see Note [Writing]). On an error no tensor has
 /// changed: rules check before kernels write.
 void call(Call& c);
+
+/// Puts a result of `c` into `dest`, an out= of any shape: for ops that cannot write there directly.
+void write_result(const Call& c, const Tensor& dest, const Tensor& result);
 
 /// One output, inputs and attributes in schema order; attributes left out take their defaults.
 Tensor call1(const Op& op, std::initializer_list<Tensor> in, std::initializer_list<Value> attrs = {});

@@ -10,7 +10,17 @@ Object fast(PyObject* sequence, const char* what) {
     return Object::take(PySequence_Fast(sequence, what));
 }
 
+/// A GradientEdge of weft/autograd/graph.py: (node, output number).
+bool is_edge(PyObject* o) { return PyTuple_Check(o) && PyTuple_GET_SIZE(o) == 2; }
+
 Edge edge_of(PyObject* o, const char* who, bool root) {
+    if (is_edge(o)) {
+        Ref<Node> node = unwrap_node(PyTuple_GET_ITEM(o, 0), who);
+        int64_t k = to_int(PyTuple_GET_ITEM(o, 1), who);
+        WEFT_EXPECT(k >= 0 && k < node->output_count(), Index, who,
+                    text("one of ", node->output_count(), " outputs"), std::to_string(k));
+        return {std::move(node), static_cast<uint32_t>(k)};
+    }
     Tensor t = expect_tensor(o, who);
     Edge e = gradient_edge(t);
     if (e) return e;
@@ -23,17 +33,17 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
 }
 
 /// The gradient to start from: the given one, or one for a scalar.
-Tensor start_of(const Tensor& root, PyObject* given) {
+Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
     if (given == Py_None) {
-        WEFT_EXPECT(root.numel() == 1, Runtime, "backward",
+        WEFT_EXPECT(count_elements("backward", shape) == 1, Runtime, "backward",
                     "a scalar, or a gradient for each output (grad can be implicitly created only for "
                     "scalar outputs)",
-                    text("shape ", to_string(root.shape())), "call .sum() first or pass gradient=");
-        return ops::full_like(root, 1);
+                    text("shape ", to_string(shape)), "call .sum() first or pass gradient=");
+        return ops::full_like(Tensor::empty(dtype, shape), 1);
     }
     Tensor g = expect_tensor(given, "backward");
-    WEFT_EXPECT(equal(g.shape(), root.shape()), Runtime, "backward",
-                text("a gradient of shape ", to_string(root.shape()), " (Mismatch in shape)"),
+    WEFT_EXPECT(equal(g.shape(), shape), Runtime, "backward",
+                text("a gradient of shape ", to_string(shape), " (Mismatch in shape)"),
                 to_string(g.shape()));
     WEFT_EXPECT(is_floating(g.dtype()), Runtime, "backward", "a floating gradient", name(g.dtype()));
     return g;
@@ -51,7 +61,14 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         for (Py_ssize_t i = 0; i < count; ++i) {
             PyObject* t = PySequence_Fast_GET_ITEM(tensors.get(), i);
             roots.push_back(edge_of(t, "backward", true));
-            starts.push_back(start_of(unwrap(t), PySequence_Fast_GET_ITEM(gradients.get(), i)));
+            PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
+            if (is_edge(t)) {
+                const ResultInfo& made = roots.back().node->result(static_cast<int>(roots.back().output));
+                starts.push_back(start_of(made.dtype(), made.shape(), given));
+            } else {
+                Tensor root = unwrap(t);
+                starts.push_back(start_of(root.dtype(), root.shape(), given));
+            }
         }
         Object inputs = args[4] == Py_None ? Object() : fast(args[4], "inputs");
         std::vector<Tensor> wanted;
@@ -59,7 +76,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
             for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i) {
                 PyObject* t = PySequence_Fast_GET_ITEM(inputs.get(), i);
                 targets.push_back(edge_of(t, options.accumulate ? "backward" : "grad", false));
-                wanted.push_back(unwrap(t));
+                wanted.push_back(is_edge(t) ? Tensor() : unwrap(t));
             }
         std::vector<Tensor> found = backward(roots, std::move(starts), targets, options);
         for (size_t i = 0; i < found.size(); ++i) {
@@ -67,7 +84,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
                         "inputs that were used in the graph (One of the differentiated Tensors appears "
                         "to not have been used in the graph)",
                         text("input ", i), "set allow_unused=True if this is the desired behavior");
-            if (options.accumulate && !is_leaf(wanted[i]) && found[i].defined()) {
+            if (options.accumulate && wanted[i].defined() && !is_leaf(wanted[i]) && found[i].defined()) {
                 Tensor old = grad_of(wanted[i]);
                 meta(wanted[i]).grad = old.defined() ? old + found[i] : found[i];
             }
@@ -106,6 +123,28 @@ PyObject* py_queue_callback(PyObject*, PyObject* f) {
         return Py_NewRef(Py_None);
     });
 }
+/// _become_view(tensor, view, name, node name): the in-place form of a view op.
+PyObject* py_become_view(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return guarded([&] {
+        std::string who(to_text(args[2])), node(to_text(args[3]));
+        become_view(who, expect_tensor(args[0], who.c_str()), expect_tensor(args[1], who.c_str()), node);
+        return Py_NewRef(args[0]);
+    });
+}
+/// _resize(tensor, sizes)
+PyObject* py_resize(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return guarded([&] {
+        Tensor t = expect_tensor(args[0], "resize_");
+        Dims sizes;
+        WEFT_EXPECT(to_dims(args[1], sizes), Type, "resize_", "sizes", Py_TYPE(args[1])->tp_name);
+        WEFT_EXPECT(!requires_grad(t), Runtime, "resize_",
+                    "a tensor outside the graph (cannot resize variables that require grad)",
+                    "one that requires grad");
+        t.resize(sizes);
+        t.storage()->version++;
+        return Py_NewRef(args[0]);
+    });
+}
 /// _gradient_edge(tensor): (node, output number)
 PyObject* py_gradient_edge(PyObject*, PyObject* o) {
     return guarded([&] {
@@ -122,18 +161,6 @@ PyObject* py_set_mode(PyObject*, PyObject* flags) {
     mode = static_cast<uint32_t>(f);
     return PyLong_FromLong(old);
 }
-/// _view_in_place(tensor, view): the tensor becomes what `view` gives of it.
-PyObject* py_view_in_place(PyObject*, PyObject* args) {
-    PyObject *self, *view;
-    if (!PyArg_ParseTuple(args, "OO", &self, &view)) return nullptr;
-    return guarded([&] {
-        view_in_place(expect_tensor(self, "view_in_place"), [&](const Tensor& t) {
-            Object out = Object::take(checked(PyObject_CallOneArg(view, wrapped(t).get())));
-            return expect_tensor(out.get(), "view_in_place");
-        });
-        return Py_NewRef(Py_None);
-    });
-}
 PyObject* py_mode(PyObject*, PyObject*) { return PyLong_FromLong(mode); }
 PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode & kGradMode); }
 
@@ -146,9 +173,12 @@ PyMethodDef functions[] = {
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_after_accumulate)),
      METH_FASTCALL, nullptr},
     {"_queue_callback", py_queue_callback, METH_O, nullptr},
+    {"_become_view", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_become_view)),
+     METH_FASTCALL, nullptr},
+    {"_resize", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_resize)), METH_FASTCALL,
+     nullptr},
     {"_gradient_edge", py_gradient_edge, METH_O, nullptr},
     {"_set_mode", py_set_mode, METH_O, nullptr},
-    {"_view_in_place", py_view_in_place, METH_VARARGS, nullptr},
     {"_mode", py_mode, METH_NOARGS, nullptr},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},
     {}};

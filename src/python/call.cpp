@@ -27,16 +27,35 @@ struct OpFunction {
 };
 
 [[noreturn]] void fail_arguments(const OpFunction& f, PyObject* const* args, Py_ssize_t count,
-                                 PyObject* kwnames) {
+                                 PyObject* kwnames, unsigned ways) {
     std::string schemas, reasons;
     for (const Op* op : *f.overloads) {
         schemas += "\n  " + op->schema;
         Arguments arguments(Arguments::Explain::Yes);
-        arguments.parse(*op, args, count, kwnames);
+        arguments.parse(*op, args, count, kwnames, ways);
         reasons += "\n  " + arguments.reason();
     }
     throw Error(ErrorKind::Type, text("[", to_text(f.name), "] expected arguments of", schemas,
                                       "\ngot", reasons));
+}
+
+/// out= for ops that make their results themselves: computed apart, then copied there.
+PyObject* run_into(Call& c, const std::vector<Tensor>& outs) {
+    if (mode & kGradMode) {
+        bool wanted = false;
+        for (int i = 0; i < c.inputs; ++i) wanted |= c.in[i].defined() && requires_grad(c.in[i]);
+        for (const Tensor& out : outs) wanted |= requires_grad(out);
+        WEFT_EXPECT(!wanted, Runtime, c.name(), "tensors outside the graph for out=",
+                    "one that requires grad (functions with out=... arguments don't support "
+                    "automatic differentiation)",
+                    "use the result instead of out=");
+    }
+    ops::call(c);
+    for (size_t k = 0; k < outs.size(); ++k) {
+        ops::write_result(c, outs[k], c.out(static_cast<int>(k)));
+        c.out(static_cast<int>(k)) = outs[k];
+    }
+    return wrap_results(c);
 }
 
 PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
@@ -48,6 +67,7 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
     }
     std::optional<ops::GeneratorScope> draws;
     if (arguments.generator()) draws.emplace(*arguments.generator());
+    if (!arguments.destinations().empty()) return run_into(c, arguments.destinations());
     ops::call(c);
     if (arguments.wants_grad())
         for (int k = 0; k < c.outputs; ++k) set_requires_grad(c.out(k), true);
@@ -57,16 +77,19 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const auto& f = *reinterpret_cast<OpFunction*>(self);
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    bool method = Py_TYPE(self)->tp_descr_get || f.in_place;
+    unsigned ways = method ? 0u : Arguments::kOut;
     return guarded([&]() -> PyObject* {
         for (const Op* op : *f.overloads) {
             Arguments arguments;
-            if (arguments.parse(*op, args, count, kwnames)) return run(f, *op, arguments);
+            if (arguments.parse(*op, args, count, kwnames, ways)) return run(f, *op, arguments);
         }
         for (const Op* op : *f.overloads) {
             Arguments arguments;
-            if (arguments.parse(*op, args, count, kwnames, true)) return run(f, *op, arguments);
+            if (arguments.parse(*op, args, count, kwnames, ways | Arguments::kLenient))
+                return run(f, *op, arguments);
         }
-        fail_arguments(f, args, count, kwnames);
+        fail_arguments(f, args, count, kwnames, ways);
     });
 }
 

@@ -89,14 +89,15 @@ PyObject* py_records(PyObject*, PyObject*) {
             std::string_view file = op.where.file_name();
             if (size_t at = file.rfind("src/"); at != file.npos) file.remove_prefix(at);
             Object record = Object::take(Py_BuildValue(
-                "{ss ss ss ss ss# si sN sN sN sN sN sN sN si sO sO ss}", "name", op.name.c_str(),
+                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN si sO sO ss}", "name", op.name.c_str(),
                 "public_name", op.public_name.c_str(), "schema", op.schema.c_str(), "doc",
                 op.doc.c_str(), "file", file.data(), static_cast<Py_ssize_t>(file.size()), "line",
                 static_cast<int>(op.where.line()), "differentiable", PyBool_FromLong(op.differentiable()),
                 "composite", PyBool_FromLong(op.body != nullptr), "view", PyBool_FromLong(op.view),
                 "inplace", PyBool_FromLong(op.inplace), "function", PyBool_FromLong(op.function),
-                "method", PyBool_FromLong(op.method && op.inputs > 0), "random",
-                PyBool_FromLong(op.random), "batch", static_cast<int>(op.batch), "samples",
+                "method", PyBool_FromLong(op.method && op.inputs > 0), "out_form",
+                PyBool_FromLong(op.out_form), "random", PyBool_FromLong(op.random), "batch",
+                static_cast<int>(op.batch), "samples",
                 samples.get(), "aliases", aliases.get(), "node_name", op.node_name.c_str()));
             checked(PyList_Append(out.get(), record.get()));
         }
@@ -133,6 +134,9 @@ PyMODINIT_FUNC PyInit__C() {
     return guarded([&] {
         weft::lock_hooks = {[]() -> void* { return PyEval_SaveThread(); },
                             [](void* s) { PyEval_RestoreThread(static_cast<PyThreadState*>(s)); }};
+        weft::ops::hooks.warn = [](const std::string& message) {
+            checked(PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1));
+        };
         init_types(module);
         init_convert(module);
         init_tensor_type(module);

@@ -22,6 +22,12 @@ void check_buffer(const Tensor& param, const Tensor& t, PyObject* what) {
                 text(to_text(what), " of ", name(param.dtype())), name(t.dtype()));
 }
 
+void check_writable(const Tensor& t) {
+    WEFT_EXPECT(!t.storage()->read_only, Runtime, "optimizer",
+                "parameters and state that may be written",
+                "a tensor over read-only memory of another library", "clone() it first");
+}
+
 /// Appends the numbers of a group's setting to `out`: one, or those of a tuple such as the betas.
 void add_setting(PyObject* value, std::vector<double>& out) {
     if (PyTuple_Check(value) || PyList_Check(value)) {
@@ -54,6 +60,7 @@ public:
             t.param = expect_tensor(param.get(), "optimizer");
             t.grad = grad_of(t.param);
             if (!t.grad.defined()) continue;
+            check_writable(t.param);
             if (!stateless) fill(param.get(), t);
             check_like(t.param, t.grad, gradient_.get());
             out.push_back(std::move(t));
@@ -84,6 +91,7 @@ private:
                         text("a tensor '", to_text(name), "' in the state of every parameter"),
                         value ? Py_TYPE(value)->tp_name : "nothing");
             Tensor tensor = unwrap(value);
+            check_writable(tensor);
             if (i < rule_.numbers) {
                 WEFT_EXPECT(tensor.numel() == 1, Runtime, "optimizer",
                             text("one element in '", to_text(name), "'"),

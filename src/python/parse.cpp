@@ -95,7 +95,7 @@ static Value number_in(const Tensor& t) {
 /// PyTorch takes a 0-d tensor outside the graph wherever it takes a number.
 bool Arguments::accepts_number(PyObject* value) const {
     if (!is_tensor(value)) return is_number(value);
-    return lenient_ && unwrap(value).ndim() == 0 && !requires_grad(unwrap(value));
+    return (ways_ & kLenient) && unwrap(value).ndim() == 0 && !requires_grad(unwrap(value));
 }
 
 bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
@@ -153,14 +153,28 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
     }
 }
 
-bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
-    std::string_view n = to_text(name);
-    if (n == "out" && op.out_form) {
-        if (value == Py_None) return true;
-        if (!is_tensor(value)) return refuse("out must be a Tensor");
-        out_ = unwrap(value);
+bool Arguments::set_out(const Op& op, PyObject* value) {
+    if (value == Py_None) return true;
+    if (op.outputs == 1) {
+        if (!is_tensor(value)) return refuse("out must be a Tensor, not ", type_name(value));
+        if (op.out_form) out_ = unwrap(value);
+        else outs_.push_back(unwrap(value));
         return true;
     }
+    bool sequence = PyTuple_Check(value) || PyList_Check(value);
+    if (!sequence || PySequence_Fast_GET_SIZE(value) != op.outputs)
+        return refuse("out must be ", op.outputs, " Tensors");
+    for (int k = 0; k < op.outputs; ++k) {
+        PyObject* item = PySequence_Fast_GET_ITEM(value, k);
+        if (!is_tensor(item)) return refuse("out must be ", op.outputs, " Tensors");
+        outs_.push_back(unwrap(item));
+    }
+    return true;
+}
+
+bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
+    std::string_view n = to_text(name);
+    if (n == "out" && (ways_ & kOut) && !op.view && op.outputs > 0) return set_out(op, value);
     if (n == "generator" && op.random && op.kernel) {
         if (value == Py_None) return true;
         generator_ = to_generator(value);
@@ -175,9 +189,9 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
 }
 
 bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
-                      bool lenient) {
+                      unsigned ways) {
     uint64_t given = 0;
-    lenient_ = lenient;
+    ways_ = ways;
     const auto& params = op.params;
     int total = static_cast<int>(params.size());
     inputs_ = op.inputs;

@@ -21,14 +21,17 @@ public:
 
     /// False if they do not fit the op (then `reason` says why, and nothing is set as Python error).
     /// Throws for arguments of the right type with bad values.
-    /// `lenient`: 0-d tensors outside the graph count as numbers, for calls that fit nothing else.
-    bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
-               bool lenient = false);
+    enum Ways : unsigned {
+        kLenient = 1,  ///< 0-d tensors outside the graph count as numbers, if all else fails
+        kOut = 2,      ///< out= is accepted: functions, not methods
+    };
+    bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames, unsigned ways);
     const std::string& reason() const { return reason_; }
     /// Points `c` at what was parsed.
     void fill(Call& c) const;
     bool wants_grad() const { return requires_grad_; }
-    const Tensor& destination() const { return out_; }
+    /// `out=` of an op that cannot write there itself; empty if there is none.
+    const std::vector<Tensor>& destinations() const { return outs_; }
     /// `generator=`, or null.
     kernels::Generator* generator() const { return generator_; }
 
@@ -51,6 +54,7 @@ private:
     void copy_defaults(const Op& op);
     bool set_numbers(const Op& op);
     bool complete(const Op& op, uint64_t given);
+    bool set_out(const Op& op, PyObject* value);
     bool accepts_number(PyObject* value) const;
 
     Tensor in_[kInputs];
@@ -63,10 +67,11 @@ private:
     bool requires_grad_ = false;
     PyObject* numbers_[kInputs] = {};     // Python numbers given where tensors are expected
     bool any_number_ = false;
-    bool lenient_ = false;
     bool explain_;
+    unsigned ways_ = 0;
     kernels::Generator* generator_ = nullptr;
     Tensor out_;
+    std::vector<Tensor> outs_;
     std::string reason_;
 };
 

@@ -377,11 +377,7 @@ PyObject* get_base(const Tensor& t) {
     return wrap(m ? m->base : Tensor());
 }
 PyObject* get_inference(const Tensor& t) { return PyBool_FromLong(t.has(kInference)); }
-PyObject* get_data(const Tensor& t) {
-    Tensor out = t.alias();
-    out.set(kSilent);
-    return wrap(out);
-}
+PyObject* get_data(const Tensor& t) { return wrap(t.apart()); }
 
 int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {

@@ -64,7 +64,7 @@ Tensor Tensor::from_storage(Ref<Storage> storage, char* data, DType dtype, DimSp
 void Tensor::share(const Tensor& base, int64_t offset) const {
     impl_->storage = base.impl_->storage;
     impl_->data = base.impl_->data + offset * item_size(base.dtype());
-    impl_->flags |= base.impl_->flags & (kSilent | kInference);
+    impl_->flags |= base.impl_->flags & (kLooseView | kInference);
 }
 
 Tensor Tensor::view_as(DimSpan shape, DimSpan strides, int64_t offset) const {
@@ -98,8 +98,30 @@ void Tensor::become(const Tensor& other) const {
     a->flags = static_cast<uint8_t>((a->flags & ~kContiguous) | contiguous);
 }
 
+void Tensor::resize(DimSpan shape) const {
+    Tensor wanted = layout(dtype(), shape);
+    count_elements("resize", shape, item_size(dtype()));
+    int64_t bytes_wanted = wanted.numel() * item_size(dtype());
+    if (storage()->data + storage()->bytes - bytes() >= bytes_wanted) {
+        wanted.share(*this, 0);
+    } else {
+        wanted.allocate();
+        int64_t kept = storage()->data + storage()->bytes - bytes();
+        if (kept > 0) std::memcpy(wanted.bytes(), bytes(), static_cast<size_t>(kept));
+    }
+    become(wanted);
+}
+
+Tensor Tensor::apart() const {
+    auto* from = Ref<Storage>(storage()).detach();
+    Ref<Storage> own = borrow_storage(
+        from->data, from->bytes, [](void* s) { Ref<Storage>::adopt(static_cast<Storage*>(s)); }, from);
+    own->read_only = from->read_only;
+    return from_storage(std::move(own), bytes(), dtype(), shape(), strides());
+}
+
 bool Tensor::may_overlap(const Tensor& other) const {
-    if (!(storage() == other.storage()) || numel() == 0 || other.numel() == 0) return false;
+    if (numel() == 0 || other.numel() == 0) return false;
     auto last = [](const Tensor& t) {
         char* end = t.bytes() + item_size(t.dtype());
         for (int d = 0; d < t.ndim(); ++d) end += (t.size(d) - 1) * t.stride(d) * item_size(t.dtype());

@@ -31,7 +31,7 @@ enum TensorFlag : uint8_t {
     kContiguous = 1,  ///< row-major and dense
     kWrapped = 2,     ///< made from a Python number: yields to other operands in promotion
     kTracked = 4,     ///< a layer below wants to hear of calls with this input (Note [Tracked])
-    kSilent = 8,      ///< made by `.data`: writes do not count as in-place for the graph
+    kLooseView = 8,   ///< a view made without recording, of a tensor outside every graph
     kInference = 16,  ///< made in inference mode: never part of a graph
     kOwnsWrapper = 32, ///< the binding's object lives as long as the tensor
 };
@@ -144,6 +144,11 @@ public:
     Tensor alias() const;
     /// Takes over memory, layout and dtype of `other`; slot and wrapper stay (`.data = `).
     void become(const Tensor& other) const;
+    /// Another shape, row-major: in its own memory if that suffices, else in new memory that starts
+    /// with the old elements. Other tensors over the old memory keep it.
+    void resize(DimSpan shape) const;
+    /// The same bytes under another storage, with a version of its own (`.data`).
+    Tensor apart() const;
     /// Whether the two may touch the same bytes.
     bool may_overlap(const Tensor& other) const;
 

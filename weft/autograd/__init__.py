@@ -11,10 +11,11 @@ from weft.autograd.anomaly import (
 )
 from weft.autograd.function import Function, FunctionCtx, once_differentiable
 from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from weft.autograd.variable import Variable
 
 __all__ = [
-    "Function", "FunctionCtx", "GradcheckError", "backward", "detect_anomaly", "enable_grad",
-    "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly",
+    "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "no_grad", "once_differentiable",
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -7,16 +7,19 @@ from typing import Any
 
 from weft import _C
 from weft._C import Tensor
+from weft.autograd.graph import GradientEdge
 
-_Tensors = Tensor | Sequence[Tensor]
+_Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 
 
-def _tuple(tensors: Any) -> tuple[Any, ...]:
-    return (tensors,) if tensors is None or isinstance(tensors, Tensor) else tuple(tensors)
+def as_tuple(tensors: Any) -> tuple[Any, ...]:
+    """One tensor, gradient edge or None as a tuple; other sequences as they are."""
+    one = tensors is None or isinstance(tensors, (Tensor, GradientEdge))
+    return (tensors,) if one else tuple(tensors)
 
 
 def _gradients(tensors: tuple[Tensor, ...], given: Any, who: str) -> tuple[Any, ...]:
-    grads = (None,) * len(tensors) if given is None else _tuple(given)
+    grads = (None,) * len(tensors) if given is None else as_tuple(given)
     if len(grads) != len(tensors):
         raise RuntimeError(
             f"[{who}] expected {len(tensors)} gradients, one for each output, got {len(grads)}"
@@ -33,15 +36,16 @@ def backward(
 ) -> None:
     """Adds the gradient of the sum of `tensors` to `.grad` of every leaf they were made from.
 
-    `grad_tensors`: one per tensor, of its shape; None for scalars.
+    `grad_tensors`: one per tensor, of its shape; None for scalars. A `GradientEdge` may stand for a
+    tensor, here and in `inputs`.
 
     >>> x = weft.ones(2, requires_grad=True)
     >>> weft.autograd.backward([x.sum(), (3 * x).sum()])
     >>> x.grad
     tensor([4., 4.])
     """
-    roots = _tuple(tensors)
-    chosen = None if inputs is None else _tuple(inputs)
+    roots = as_tuple(tensors)
+    chosen = None if inputs is None else as_tuple(inputs)
     if chosen is not None and not chosen:
         raise RuntimeError(
             "[backward] expected inputs to name at least one tensor, got an empty "
@@ -73,7 +77,7 @@ def grad(
     """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple; `.grad` stays.
 
     `allow_unused`: inputs the outputs do not depend on give None instead of an error;
-    `materialize_grads`: they give zeros.
+    `materialize_grads`: they give zeros. A `GradientEdge` may stand for a tensor on both sides.
 
     >>> x = weft.tensor(3., requires_grad=True)
     >>> weft.autograd.grad(x ** 2, x)
@@ -81,7 +85,11 @@ def grad(
     """
     import weft
 
-    roots, wanted = _tuple(outputs), _tuple(inputs)
+    roots, wanted = as_tuple(outputs), as_tuple(inputs)
+    if materialize_grads and any(isinstance(x, GradientEdge) for x in wanted):
+        raise RuntimeError(
+            "[grad] expected tensors as inputs with materialize_grads, got a GradientEdge"
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "[grad] expected allow_unused True or unset with materialize_grads, got False"

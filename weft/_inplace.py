@@ -1,0 +1,92 @@
+"""In-place forms that change a tensor's layout, not its values: t_, unsqueeze_, resize_ ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor
+
+__all__ = ["METHODS"]
+
+
+# What PyTorch calls the node of an in-place form, by that of the view.
+_NODES = {
+    "SqueezeBackward0": "SqueezeBackward3",
+    "SqueezeBackward1": "SqueezeBackward4",
+    "SqueezeBackward2": "SqueezeBackward5",
+}
+
+
+def _in_place(name: str, summary: str) -> Callable[..., Tensor]:
+    view = name.removesuffix("_")
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        out = getattr(self, view)(*args, **kwargs)
+        node = "" if out.grad_fn is None else out.grad_fn.name()
+        node = _NODES.get(node, node.replace("Backward0", "Backward1"))
+        return _C._become_view(self, out, name, node)
+
+    method.__name__ = name
+    method.__qualname__ = "Tensor." + name
+    method.__doc__ = f"{summary} In place: `{view}` of itself, returns self."
+    return method
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Gives self those sizes, row-major. Elements in memory stay; new ones are uninitialised.
+
+    Where its storage is too small self moves to new memory, and views of the old one keep that.
+
+    Raises: RuntimeError for a tensor that requires grad, or sizes that are negative or overflow.
+
+    >>> weft.arange(6).resize_(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
+    if memory_format not in (None, weft.contiguous_format, weft.preserve_format):
+        raise RuntimeError(f"[resize_] expected the contiguous format, got {memory_format}")
+    size = sizes[0] if len(sizes) == 1 else sizes
+    return _C._resize(self, size)
+
+
+def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """`resize_` to other's sizes."""
+    return resize_(self, other.shape, memory_format=memory_format)
+
+
+def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Makes self show source's memory under source's layout; without a source, none.
+
+    Raises: RuntimeError if self requires grad or the dtypes differ.
+    """
+    if source is None:
+        source = weft.empty(0, dtype=self.dtype)
+    if not isinstance(source, Tensor):
+        raise TypeError(f"[set_] expected a tensor, got {type(source).__name__}")
+    if self.requires_grad:
+        raise RuntimeError(
+            "[set_] expected a tensor outside the graph, got one that requires grad. Hint: "
+            "detach() it, or assign to .data"
+        )
+    if source.dtype is not self.dtype:
+        raise RuntimeError(f"[set_] expected a source of {self.dtype}, got {source.dtype}")
+    self.data = source
+    return self
+
+
+METHODS: dict[str, Callable[..., Tensor]] = {
+    name: _in_place(name, summary)
+    for name, summary in (
+        ("t_", "The transpose of a matrix."),
+        ("transpose_", "Two dimensions exchanged."),
+        ("swapaxes_", "Two dimensions exchanged."),
+        ("swapdims_", "Two dimensions exchanged."),
+        ("unsqueeze_", "With a new dimension of size 1."),
+        ("squeeze_", "Without dimensions of size 1."),
+        ("as_strided_", "Any layout over the storage."),
+    )
+}
+METHODS.update(resize_=resize_, resize_as_=resize_as_, set_=set_)
