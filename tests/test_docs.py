@@ -1,9 +1,12 @@
 """Every example in the docstrings of the package runs and prints what it says."""
 
 import doctest
+import fnmatch
 import importlib
 import inspect
+import pathlib
 import pkgutil
+import re
 
 import pytest
 
@@ -53,3 +56,20 @@ def test_the_example_of_the_op_runs(record):
     weft.manual_seed(0)
     doctest.DocTestRunner(verbose=False).run(test, out=report.append)
     assert not report, "".join(report)
+
+
+PAGES = ("DESIGN.md", "CONTRIBUTING.md", "README.md")
+NAMED = re.compile(r"(?<![\w/])[\w*./-]*\w\.(?:py|cpp|h|md|pyi|toml)\b")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_are_there(page):
+    root = pathlib.Path(weft.__file__).parent.parent
+    known = {p.name for folder in ("src", "weft", "tests", "bench", "examples", "tools", "docs")
+             for p in (root / folder).rglob("*.*")}  # fmt: skip
+    named = set(NAMED.findall((root / page).read_text()))
+    assert named
+    for name in sorted(named):
+        below = any(root.glob(name)) or any((root / "src").glob(name))
+        alone = "/" not in name and any(fnmatch.fnmatch(k, name) for k in known)
+        assert below or alone, f"{page} names {name}"

@@ -130,6 +130,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> weft.equal(weft.ones(2), weft.ones(2))
     True
     """
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        raise TypeError(f"[equal] expected two tensors, got {type(other).__name__}")
     return input.shape == other.shape and bool((input == other).all())
 
 
@@ -137,6 +139,8 @@ def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether |input - other| <= atol + rtol * |other| everywhere, with broadcasting."""
+    if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
+        raise TypeError(f"[allclose] expected two tensors, got {type(other).__name__}")
     return bool(weft.isclose(input, other, rtol, atol, equal_nan).all())
 
 
@@ -169,6 +173,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
     out: list[int] = []
     for shape in shapes:
         sizes = [shape] if isinstance(shape, int) else list(shape)
+        if any(n < 0 for n in sizes):
+            raise ValueError(f"[broadcast_shapes] expected sizes of at least 0, got {sizes}")
         width = max(len(out), len(sizes))
         out = [1] * (width - len(out)) + out
         sizes = [1] * (width - len(sizes)) + sizes
@@ -197,6 +203,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"[meshgrid] expected indexing 'ij' or 'xy', got {indexing!r}")
+    for t in tensors:
+        if t.dim() > 1:
+            raise RuntimeError(f"[meshgrid] expected 0-d or 1-D tensors, got {t.dim()} dimensions")
     swap = indexing == "xy" and len(tensors) >= 2
     if swap:
         tensors = (tensors[1], tensors[0], *tensors[2:])

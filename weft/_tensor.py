@@ -78,6 +78,10 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 @_method
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Sets `requires_grad` and returns self."""
+    if not isinstance(requires_grad, bool):
+        raise TypeError(
+            f"[requires_grad_] expected a bool, got {requires_grad.__class__.__name__}"
+        )
     self.requires_grad = requires_grad
     return self
 

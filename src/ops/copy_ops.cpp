@@ -109,6 +109,7 @@ void register_copy_ops(Table& t) {
         .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
              ">>> weft.zeros(2).copy_(weft.tensor([1, 2]))\ntensor([1., 2.])")
         .shape(copy_shape).kernel([](Call& c) { copy_into(c.out(0), c.in[1]); })
+        .batch(Batch::Pointwise)
         .strided_output().internal().inplace().node_name("CopyBackwards")
         .grad(0, 0, nothing).grad(1, 0, pass)
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3), T(2, 1))", "f(T(2), T())"});

@@ -110,7 +110,7 @@ void find_kind(PyObject* data, int& kind, int depth = 0) {
     } else if (is_number(data)) {
         kind = std::max(kind, PyIndex_Check(data) ? 1 : 2);
     } else {
-        bool text = PyUnicode_Check(data);
+        bool text = PyUnicode_Check(data) || PyBytes_Check(data);
         fail(!text ? ErrorKind::Runtime : depth ? ErrorKind::Value : ErrorKind::Type, "tensor",
              "numbers, sequences of numbers, arrays or tensors", Py_TYPE(data)->tp_name);
     }
@@ -120,6 +120,8 @@ template <class T>
 T read_number(PyObject* o) {
     if (is_tensor(o)) {
         Tensor t = unwrap(o);
+        WEFT_EXPECT(t.numel() == 1, Value, "tensor", "tensors of one element among numbers",
+                    text("one of shape ", to_string(t.shape())));
         if constexpr (std::is_floating_point_v<T>) return static_cast<T>(t.item_double());
         else return static_cast<T>(t.item_int());
     }
@@ -270,17 +272,20 @@ namespace {
 PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
     PyObject *data, *dtype = Py_None, *device = Py_None;
-    int requires_grad = 0, pinned = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOpp:tensor", const_cast<char**>(names), &data,
+    PyObject* requires_grad = Py_False;
+    int pinned = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:tensor", const_cast<char**>(names), &data,
                                      &dtype, &device, &requires_grad, &pinned))
         return nullptr;
     return guarded([&] {
+        WEFT_EXPECT(PyBool_Check(requires_grad), Type, "tensor", "requires_grad to be a bool",
+                    Py_TYPE(requires_grad)->tp_name);
         DType type;
         bool given = dtype != Py_None;
         if (device != Py_None) expect_cpu(device);
         WEFT_EXPECT(!given || to_dtype(dtype, type), Type, "tensor", "a dtype", Py_TYPE(dtype)->tp_name);
         Tensor t = tensor_from(data, given ? &type : nullptr);
-        if (requires_grad) set_requires_grad(t, true);
+        if (requires_grad == Py_True) set_requires_grad(t, true);
         return wrap(std::move(t));
     });
 }

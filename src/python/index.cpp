@@ -24,7 +24,7 @@ bool is_integer_scalar(PyObject* o) {
         Tensor t = unwrap(o);
         return t.ndim() == 0 && t.dtype() == DType::Int64;
     }
-    return !PyUnicode_Check(o) && PyIndex_Check(o);
+    return !PySequence_Check(o) && PyIndex_Check(o);  // not an array of one
 }
 
 int64_t int_of(PyObject* o) { return is_tensor(o) ? unwrap(o).item_int() : to_int(o, "index"); }
@@ -47,6 +47,8 @@ int consumed(PyObject* o) {
 
 Tensor index_tensor(PyObject* o) {
     if (is_tensor(o)) return unwrap(o);
+    WEFT_EXPECT(PySequence_Check(o), Index, "index",
+                "ints, slices, None, ..., sequences, or integer or bool tensors", Py_TYPE(o)->tp_name);
     Tensor t = tensor_from(o, nullptr);
     if (t.numel() == 0 && is_floating(t.dtype())) t = Tensor::empty(DType::Int64, t.shape());
     return t;
@@ -164,8 +166,9 @@ void set_item(const Tensor& t, PyObject* key, PyObject* value) {
     Selection s = select(t, key);
     Tensor v;
     if (is_tensor(value)) v = unwrap(value);
-    else if (is_number(value)) v = number_tensor(value, &t);
-    else v = tensor_from(value, nullptr);
+    else if (is_number(value)) ops::require_fits("index", v = number_tensor(value, &t), t.dtype());
+    else if (PySequence_Check(value)) v = tensor_from(value, nullptr);
+    else fail(ErrorKind::Type, "index", "a tensor, number or sequence to assign", Py_TYPE(value)->tp_name);
     if (s.advanced) {
         if (v.dtype() != t.dtype()) v = ops::to(v, t.dtype());
         if (v.ndim() > 1) {

@@ -1,8 +1,7 @@
 /// The Python objects of the binding, and how they map to the core's handles.
 ///
-/// Raw CPython, not a binding generator: a call through METH_FASTCALL or a number slot costs a third
-/// of a generated one (docs/decisions/0001-binding.md), and that is most of a small op. Only
-/// src/python may know it.
+/// Raw CPython, not a binding generator: a number slot costs half of what a generated operator does
+/// (docs/decisions/0001-binding.md), and that is most of a small op. Only src/python may know it.
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

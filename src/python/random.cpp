@@ -47,7 +47,7 @@ PyObject* manual_seed(PyObject* self, PyObject* seed) {
         if (overflow > 0) value = PyLong_AsUnsignedLongLong(n.get());
         if (overflow < 0 || PyErr_Occurred()) {
             PyErr_Clear();
-            fail(ErrorKind::Runtime, "manual_seed", "a seed of 64 bits",
+            fail(ErrorKind::Value, "manual_seed", "a seed of 64 bits",
                  "one that overflows them (Overflow when unpacking long)");
         }
         engine_of(self).manual_seed(value);

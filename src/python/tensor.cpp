@@ -1,8 +1,8 @@
-/// The Tensor type: life of the wrapper, number slots, properties. Methods that are ops come from
-/// the table (call.cpp); those that are plain Python from weft/_tensor.py.
+/// The Tensor type: life of the wrapper, properties, plain methods. Number slots are in numbers.cpp,
+/// what the collector sees in cycles.cpp, methods that are ops in the table (call.cpp), those that
+/// are plain Python in weft/_tensor.py.
 #include "ops/pointwise.h"
-#include "python/function.h"
-#include "python/hooks.h"
+#include "python/slots.h"
 #include "tensor/format.h"
 
 namespace weft::python {
@@ -73,51 +73,6 @@ void drop_wrapper(TensorImpl* impl) {
     Py_DECREF(as_object(t));
 }
 
-/// Note [Cycles]
-/// A hook may refer to the tensor it is on, a ctx to an output of its function. Such cycles run
-/// through the core, whose counts Python's collector does not know, so a wrapper visits for it what
-/// would die with the wrapper: what hangs on a tensor that nobody else holds, and on a node that
-/// only this tensor holds. A cycle through more of the graph than that is freed by backward, which
-/// drops saved tensors, or by `handle.remove()`; the collector leaves it alone.
-/// Only wrappers that got attributes, hooks or a custom function's node are tracked: tracking all
-/// would cost every small op.
-int visit_node(const Ref<Node>& node, visitproc visit, void* arg) {
-    if (!node || node->refs != 1) return 0;
-    if (auto* custom = dynamic_cast<FunctionNode*>(node.get())) Py_VISIT(custom->context());
-    NodeHooks* hooks = node->hooks_or_null();
-    if (!hooks) return 0;
-    for (auto& [k, hook] : hooks->on_tensor)
-        if (int stop = visit_hook(hook, visit, arg)) return stop;
-    for (Hooks* list : {&hooks->before, &hooks->after})
-        for (auto& hook : *list)
-            if (int stop = visit_hook(hook, visit, arg)) return stop;
-    return 0;
-}
-
-int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
-    PyTensor* t = as_wrapper(self);
-    if (!t->impl || t->impl->refs != 1) return 0;
-    Py_VISIT(t->dict);
-    const Ref<Slot>& slot = t->impl->slot;
-    if (!slot) return 0;
-    // looked at without taking references: the counts are what is asked
-    if (slot->kind == kNodeSlot) return visit_node(reinterpret_cast<const Ref<Node>&>(slot), visit, arg);
-    auto* m = static_cast<GradMeta*>(slot.get());
-    for (Hooks* list : {&m->hooks, &m->after_accumulate})
-        for (auto& hook : *list)
-            if (int stop = visit_hook(hook, visit, arg)) return stop;
-    return visit_node(m->grad_fn, visit, arg);
-}
-
-int tensor_clear(PyObject* self) {
-    PyTensor* t = as_wrapper(self);
-    Py_CLEAR(t->dict);
-    if (!t->impl || t->impl->refs != 1 || !t->impl->slot || t->impl->slot->kind != kMetaSlot) return 0;
-    auto* m = static_cast<GradMeta*>(t->impl->slot.get());
-    Hooks hooks = std::move(m->hooks), after = std::move(m->after_accumulate);
-    return 0;
-}
-
 int tensor_setattro(PyObject* self, PyObject* name, PyObject* value) {
     int result = PyObject_GenericSetAttr(self, name, value);
     if (as_wrapper(self)->dict) track_cycles(self);
@@ -152,144 +107,6 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         self->impl->wrapper = self;
         return as_object(self);
     });
-}
-
-// ---- numbers
-
-const Op& op_named(const char* name) { return table().at(name); }
-
-#define WEFT_BINARY_SLOT(slot, name)                          \
-    PyObject* slot(PyObject* a, PyObject* b) {                \
-        static const Op& op = op_named(name);                 \
-        return call_binary(op, a, b);                         \
-    }
-#define WEFT_UNARY_SLOT(slot, name)                                              \
-    PyObject* slot(PyObject* a) {                                                \
-        return guarded([&] {                                                     \
-            static const Op& op = op_named(name);                                \
-            return wrap(ops::call1(op, {unwrap(a)}));                            \
-        });                                                                      \
-    }
-#define WEFT_INPLACE_SLOT(slot, name)                                            \
-    PyObject* slot(PyObject* a, PyObject* b) {                                   \
-        static const Op& op = op_named(name);                                    \
-        return in_place_binary(op, a, b);                                        \
-    }
-
-PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
-    return guarded([&]() -> PyObject* {
-        Tensor in[2] = {unwrap(a)};
-        if (is_tensor(b)) in[1] = unwrap(b);
-        else if (is_number(b)) in[1] = number_tensor(b, &in[0]);
-        else Py_RETURN_NOTIMPLEMENTED;
-        Call c(op, in, 2, op.defaults.data());
-        c.dest = in[0];
-        c.in_place = true;
-        ops::call(c);
-        return Py_NewRef(a);
-    });
-}
-
-WEFT_BINARY_SLOT(nb_add, "add")
-WEFT_BINARY_SLOT(nb_multiply, "mul")
-WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide")
-WEFT_BINARY_SLOT(nb_remainder, "remainder")
-WEFT_BINARY_SLOT(nb_and, "bitwise_and")
-WEFT_BINARY_SLOT(nb_or, "bitwise_or")
-WEFT_BINARY_SLOT(nb_xor, "bitwise_xor")
-WEFT_BINARY_SLOT(nb_lshift, "bitwise_left_shift")
-WEFT_BINARY_SLOT(nb_rshift, "bitwise_right_shift")
-WEFT_UNARY_SLOT(nb_negative, "neg")
-WEFT_UNARY_SLOT(nb_absolute, "abs")
-WEFT_INPLACE_SLOT(nb_iadd, "add")
-WEFT_INPLACE_SLOT(nb_isubtract, "sub")
-WEFT_INPLACE_SLOT(nb_imultiply, "mul")
-WEFT_INPLACE_SLOT(nb_itrue_divide, "div")
-WEFT_INPLACE_SLOT(nb_ifloor_divide, "floor_divide")
-WEFT_INPLACE_SLOT(nb_iremainder, "remainder")
-WEFT_INPLACE_SLOT(nb_iand, "bitwise_and")
-WEFT_INPLACE_SLOT(nb_ior, "bitwise_or")
-WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor")
-WEFT_INPLACE_SLOT(nb_ilshift, "bitwise_left_shift")
-WEFT_INPLACE_SLOT(nb_irshift, "bitwise_right_shift")
-
-/// `number - tensor` and `number / tensor` are ops of their own in PyTorch's graph.
-PyObject* nb_subtract(PyObject* a, PyObject* b) {
-    static const Op &sub = op_named("sub"), &rsub = op_named("rsub");
-    return is_tensor(a) ? call_binary(sub, a, b) : call_binary(rsub, b, a);
-}
-PyObject* nb_true_divide(PyObject* a, PyObject* b) {
-    static const Op &div = op_named("div"), &rdiv = op_named("rdiv");
-    return is_tensor(a) ? call_binary(div, a, b) : call_binary(rdiv, b, a);
-}
-PyObject* nb_matmul(PyObject* a, PyObject* b) {
-    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
-    static const Op& op = op_named("matmul");
-    return call_binary(op, a, b);
-}
-PyObject* nb_invert(PyObject* a) {
-    return guarded([&] {
-        static const Op& op = op_named("bitwise_not");
-        Tensor t = unwrap(a);
-        WEFT_EXPECT(!is_floating(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
-        return wrap(ops::call1(op, {t}));
-    });
-}
-PyObject* nb_positive(PyObject* a) { return Py_NewRef(a); }
-
-PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulus) {
-    if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
-    static const Op& op = op_named("pow");
-    return call_binary(op, a, b);
-}
-PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
-    static const Op& op = op_named("pow");
-    return in_place_binary(op, a, b);
-}
-
-int nb_bool(PyObject* self) {
-    return guarded_int([&] {
-        Tensor t = unwrap(self);
-        WEFT_EXPECT(t.numel() == 1, Runtime, "bool", "a tensor with one element",
-                    text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
-                         t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
-        return t.item_double() != 0 ? 1 : 0;
-    });
-}
-void expect_one(const Tensor& t, const char* who) {
-    WEFT_EXPECT(t.numel() == 1, Value, who, "a tensor with one element",
-                text("shape ", to_string(t.shape())));
-}
-PyObject* nb_int(PyObject* self) {
-    return guarded([&]() -> PyObject* {
-        Tensor t = unwrap(self);
-        expect_one(t, "int");
-        if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
-        return PyLong_FromLongLong(t.item_int());
-    });
-}
-PyObject* nb_float(PyObject* self) {
-    return guarded([&] {
-        Tensor t = unwrap(self);
-        expect_one(t, "float");
-        return PyFloat_FromDouble(t.item_double());
-    });
-}
-PyObject* nb_index(PyObject* self) {
-    return guarded([&] {
-        Tensor t = unwrap(self);
-        WEFT_EXPECT(!is_floating(t.dtype()) && t.numel() == 1, Type, "index",
-                    "an integer tensor of one element (only integer tensors of a single element can "
-                    "be converted to an index)",
-                    text(name(t.dtype()), " ", to_string(t.shape())));
-        return PyLong_FromLongLong(t.item_int());
-    });
-}
-
-PyObject* compare(PyObject* a, PyObject* b, int how) {
-    static const Op* const ops[] = {&op_named("lt"), &op_named("le"), &op_named("eq"),
-                                    &op_named("ne"), &op_named("gt"), &op_named("ge")};
-    return call_binary(*ops[how], a, b);
 }
 
 // ---- containers
@@ -573,44 +390,6 @@ PyObject* extend(PyObject*, PyObject* args) {
 }
 PyMethodDef module_functions[] = {{"_extend", extend, METH_VARARGS, nullptr}, {}};
 
-void set_number_slots() {
-    auto& n = number_slots;
-    n.nb_add = nb_add;
-    n.nb_subtract = nb_subtract;
-    n.nb_multiply = nb_multiply;
-    n.nb_true_divide = nb_true_divide;
-    n.nb_floor_divide = nb_floor_divide;
-    n.nb_remainder = nb_remainder;
-    n.nb_matrix_multiply = nb_matmul;
-    n.nb_power = nb_power;
-    n.nb_and = nb_and;
-    n.nb_or = nb_or;
-    n.nb_xor = nb_xor;
-    n.nb_lshift = nb_lshift;
-    n.nb_rshift = nb_rshift;
-    n.nb_negative = nb_negative;
-    n.nb_positive = nb_positive;
-    n.nb_absolute = nb_absolute;
-    n.nb_invert = nb_invert;
-    n.nb_inplace_add = nb_iadd;
-    n.nb_inplace_subtract = nb_isubtract;
-    n.nb_inplace_multiply = nb_imultiply;
-    n.nb_inplace_true_divide = nb_itrue_divide;
-    n.nb_inplace_floor_divide = nb_ifloor_divide;
-    n.nb_inplace_remainder = nb_iremainder;
-    n.nb_inplace_power = nb_ipower;
-    n.nb_inplace_and = nb_iand;
-    n.nb_inplace_or = nb_ior;
-    n.nb_inplace_xor = nb_ixor;
-    n.nb_inplace_lshift = nb_ilshift;
-    n.nb_inplace_rshift = nb_irshift;
-    n.nb_bool = nb_bool;
-    n.nb_int = nb_int;
-    n.nb_float = nb_float;
-    n.nb_index = nb_index;
-    mapping_slots = {tensor_length, tensor_subscript, tensor_assign};
-}
-
 }  // namespace
 
 PyObject* wrap(Tensor t) {
@@ -642,7 +421,8 @@ int check_dim(const char* who, int64_t dim, const Tensor& t) { return wrap_dim(w
 
 void init_tensor_type(PyObject* module) {
     release_wrapper = drop_wrapper;
-    set_number_slots();
+    set_number_slots(number_slots);
+    mapping_slots = {tensor_length, tensor_subscript, tensor_assign};
     PyTypeObject& t = tensor_type;
     t.tp_name = "torch.Tensor";
     t.tp_basicsize = sizeof(PyTensor);
@@ -655,7 +435,7 @@ void init_tensor_type(PyObject* module) {
     t.tp_dictoffset = offsetof(PyTensor, dict);
     t.tp_weaklistoffset = offsetof(PyTensor, weakrefs);
     t.tp_repr = tensor_repr;
-    t.tp_richcompare = compare;
+    t.tp_richcompare = tensor_compare;
     t.tp_hash = reinterpret_cast<hashfunc>(_Py_HashPointer);
     t.tp_as_number = &number_slots;
     t.tp_as_mapping = &mapping_slots;

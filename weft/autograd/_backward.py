@@ -86,6 +86,11 @@ def grad(
     import weft
 
     roots, wanted = as_tuple(outputs), as_tuple(inputs)
+    if not wanted:
+        raise RuntimeError(
+            "[grad] expected inputs to name at least one tensor, got an empty sequence "
+            "(`inputs` argument to `grad()` cannot be empty.)"
+        )
     if materialize_grads and any(isinstance(x, GradientEdge) for x in wanted):
         raise RuntimeError(
             "[grad] expected tensors as inputs with materialize_grads, got a GradientEdge"

@@ -1,0 +1,181 @@
+/// Number slots of Tensor: arithmetic enters the door without a name, a schema or a bound method.
+#include "python/slots.h"
+
+namespace weft::python {
+namespace {
+
+const Op& op_named(const char* name) { return table().at(name); }
+
+#define WEFT_BINARY_SLOT(slot, name)                          \
+    PyObject* slot(PyObject* a, PyObject* b) {                \
+        static const Op& op = op_named(name);                 \
+        return call_binary(op, a, b);                         \
+    }
+#define WEFT_UNARY_SLOT(slot, name)                                              \
+    PyObject* slot(PyObject* a) {                                                \
+        return guarded([&] {                                                     \
+            static const Op& op = op_named(name);                                \
+            return wrap(ops::call1(op, {unwrap(a)}));                            \
+        });                                                                      \
+    }
+#define WEFT_INPLACE_SLOT(slot, name)                                            \
+    PyObject* slot(PyObject* a, PyObject* b) {                                   \
+        static const Op& op = op_named(name);                                    \
+        return in_place_binary(op, a, b);                                        \
+    }
+
+PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
+    return guarded([&]() -> PyObject* {
+        Tensor in[2] = {unwrap(a)};
+        if (is_tensor(b)) in[1] = unwrap(b);
+        else if (is_number(b)) in[1] = number_tensor(b, &in[0]);
+        else Py_RETURN_NOTIMPLEMENTED;
+        Call c(op, in, 2, op.defaults.data());
+        c.dest = in[0];
+        c.in_place = true;
+        ops::call(c);
+        return Py_NewRef(a);
+    });
+}
+
+WEFT_BINARY_SLOT(nb_add, "add")
+WEFT_BINARY_SLOT(nb_multiply, "mul")
+WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide")
+WEFT_BINARY_SLOT(nb_remainder, "remainder")
+WEFT_BINARY_SLOT(nb_and, "bitwise_and")
+WEFT_BINARY_SLOT(nb_or, "bitwise_or")
+WEFT_BINARY_SLOT(nb_xor, "bitwise_xor")
+WEFT_BINARY_SLOT(nb_lshift, "bitwise_left_shift")
+WEFT_BINARY_SLOT(nb_rshift, "bitwise_right_shift")
+WEFT_UNARY_SLOT(nb_negative, "neg")
+WEFT_UNARY_SLOT(nb_absolute, "abs")
+WEFT_INPLACE_SLOT(nb_iadd, "add")
+WEFT_INPLACE_SLOT(nb_isubtract, "sub")
+WEFT_INPLACE_SLOT(nb_imultiply, "mul")
+WEFT_INPLACE_SLOT(nb_itrue_divide, "div")
+WEFT_INPLACE_SLOT(nb_ifloor_divide, "floor_divide")
+WEFT_INPLACE_SLOT(nb_iremainder, "remainder")
+WEFT_INPLACE_SLOT(nb_iand, "bitwise_and")
+WEFT_INPLACE_SLOT(nb_ior, "bitwise_or")
+WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor")
+WEFT_INPLACE_SLOT(nb_ilshift, "bitwise_left_shift")
+WEFT_INPLACE_SLOT(nb_irshift, "bitwise_right_shift")
+
+/// `number - tensor` and `number / tensor` are ops of their own in PyTorch's graph.
+PyObject* nb_subtract(PyObject* a, PyObject* b) {
+    static const Op &sub = op_named("sub"), &rsub = op_named("rsub");
+    return is_tensor(a) ? call_binary(sub, a, b) : call_binary(rsub, b, a);
+}
+PyObject* nb_true_divide(PyObject* a, PyObject* b) {
+    static const Op &div = op_named("div"), &rdiv = op_named("rdiv");
+    return is_tensor(a) ? call_binary(div, a, b) : call_binary(rdiv, b, a);
+}
+PyObject* nb_matmul(PyObject* a, PyObject* b) {
+    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+    static const Op& op = op_named("matmul");
+    return call_binary(op, a, b);
+}
+PyObject* nb_invert(PyObject* a) {
+    return guarded([&] {
+        static const Op& op = op_named("bitwise_not");
+        Tensor t = unwrap(a);
+        WEFT_EXPECT(!is_floating(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
+        return wrap(ops::call1(op, {t}));
+    });
+}
+PyObject* nb_positive(PyObject* a) { return Py_NewRef(a); }
+
+PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulus) {
+    if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
+    static const Op& op = op_named("pow");
+    return call_binary(op, a, b);
+}
+PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
+    static const Op& op = op_named("pow");
+    return in_place_binary(op, a, b);
+}
+
+int nb_bool(PyObject* self) {
+    return guarded_int([&] {
+        Tensor t = unwrap(self);
+        WEFT_EXPECT(t.numel() == 1, Runtime, "bool", "a tensor with one element",
+                    text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
+                         t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
+        return t.item_double() != 0 ? 1 : 0;
+    });
+}
+void expect_one(const Tensor& t, const char* who) {
+    WEFT_EXPECT(t.numel() == 1, Value, who, "a tensor with one element",
+                text("shape ", to_string(t.shape())));
+}
+PyObject* nb_int(PyObject* self) {
+    return guarded([&]() -> PyObject* {
+        Tensor t = unwrap(self);
+        expect_one(t, "int");
+        if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
+        return PyLong_FromLongLong(t.item_int());
+    });
+}
+PyObject* nb_float(PyObject* self) {
+    return guarded([&] {
+        Tensor t = unwrap(self);
+        expect_one(t, "float");
+        return PyFloat_FromDouble(t.item_double());
+    });
+}
+PyObject* nb_index(PyObject* self) {
+    return guarded([&] {
+        Tensor t = unwrap(self);
+        WEFT_EXPECT(!is_floating(t.dtype()) && t.numel() == 1, Type, "index",
+                    "an integer tensor of one element (only integer tensors of a single element can "
+                    "be converted to an index)",
+                    text(name(t.dtype()), " ", to_string(t.shape())));
+        return PyLong_FromLongLong(t.item_int());
+    });
+}
+
+}  // namespace
+
+PyObject* tensor_compare(PyObject* a, PyObject* b, int how) {
+    static const Op* const ops[] = {&op_named("lt"), &op_named("le"), &op_named("eq"),
+                                    &op_named("ne"), &op_named("gt"), &op_named("ge")};
+    return call_binary(*ops[how], a, b);
+}
+
+void set_number_slots(PyNumberMethods& n) {
+    n.nb_add = nb_add;
+    n.nb_subtract = nb_subtract;
+    n.nb_multiply = nb_multiply;
+    n.nb_true_divide = nb_true_divide;
+    n.nb_floor_divide = nb_floor_divide;
+    n.nb_remainder = nb_remainder;
+    n.nb_matrix_multiply = nb_matmul;
+    n.nb_power = nb_power;
+    n.nb_and = nb_and;
+    n.nb_or = nb_or;
+    n.nb_xor = nb_xor;
+    n.nb_lshift = nb_lshift;
+    n.nb_rshift = nb_rshift;
+    n.nb_negative = nb_negative;
+    n.nb_positive = nb_positive;
+    n.nb_absolute = nb_absolute;
+    n.nb_invert = nb_invert;
+    n.nb_inplace_add = nb_iadd;
+    n.nb_inplace_subtract = nb_isubtract;
+    n.nb_inplace_multiply = nb_imultiply;
+    n.nb_inplace_true_divide = nb_itrue_divide;
+    n.nb_inplace_floor_divide = nb_ifloor_divide;
+    n.nb_inplace_remainder = nb_iremainder;
+    n.nb_inplace_power = nb_ipower;
+    n.nb_inplace_and = nb_iand;
+    n.nb_inplace_or = nb_ior;
+    n.nb_inplace_xor = nb_ixor;
+    n.nb_inplace_lshift = nb_ilshift;
+    n.nb_inplace_rshift = nb_irshift;
+    n.nb_bool = nb_bool;
+    n.nb_int = nb_int;
+    n.nb_float = nb_float;
+    n.nb_index = nb_index;
+}
+
+}  // namespace weft::python
