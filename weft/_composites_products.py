@@ -98,6 +98,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
+    if not isinstance(equation, str):
+        raise TypeError(f"[einsum] expected an equation, got {type(equation).__name__}")
+    if not operands:
+        raise ValueError("[einsum] expected at least one operand, got none")
     tensors = (
         tuple(operands[0])
         if len(operands) == 1 and not isinstance(operands[0], Tensor)
