@@ -321,7 +321,6 @@ a['a':]
 a[np.array([0, 5])]
 a[0] = None
 a[0] = object()
-a[0] = 1j
 i[0] = float('nan')
 torch.zeros(range)
 torch.zeros(x for x in (2, 3))
