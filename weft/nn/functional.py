@@ -63,7 +63,6 @@ __all__ = [
     "embedding",
     "one_hot",
     "layer_norm",
-    "normalize",
     "scaled_dot_product_attention",
     "multi_head_attention_forward",
     "dropout",
@@ -404,18 +403,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         )
     half = size // 2
     return input.narrow(dim, 0, half) * _C.sigmoid(input.narrow(dim, half, half))
-
-
-def normalize(
-    input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
-) -> Tensor:
-    """`input` divided by its p-norm over `dim`, or by `eps` if that is larger.
-
-    >>> weft.nn.functional.normalize(weft.tensor([3.0, 4.0]), dim=0)
-    tensor([0.6000, 0.8000])
-    """
-    length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
-    return _C.div(input, length, out=out)
 
 
 def softmax(
