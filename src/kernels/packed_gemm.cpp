@@ -210,18 +210,27 @@ struct Feed {
     int64_t slice = 0, row = 0, line = 0;  ///< the next line to fetch
 
     WEFT_INLINE void fetch(Lines& lines) {
-        lines.eighth = slice < slices ? (per_tile + 7) / 8 : 0;
-        const char* const* end = lines.at + lines.eighth * 8;
-        const char* at = from + slice * slice_step + row * row_step;
-        for (const char** out = lines.at; out < end; ++out) {
-            *out = at + line * 64;
-            if (++line < row_lines) continue;
-            line = 0;
-            at += row_step;
-            if (++row < slice_rows) continue;
-            row = 0;
-            at = ++slice < slices ? from + slice * slice_step : from;
+        const int64_t count = slice < slices ? per_tile : 0;
+        const Feed f = *this;  // copies: stores to `lines` cannot change them
+        int64_t s = f.slice, r = f.row, l = f.line;
+        const char* at = f.from + s * f.slice_step + r * f.row_step;
+        for (int64_t t = 0; t < count;) {
+            const int64_t run = std::min(f.row_lines - l, count - t);
+            for (int64_t u = 0; u < run; ++u) lines.at[t + u] = at + (l + u) * 64;
+            t += run, l += run;
+            if (l < f.row_lines) break;
+            l = 0, at += f.row_step;
+            if (++r < f.slice_rows) continue;
+            r = 0, s = s + 1 < f.slices ? s + 1 : 0;
+            at = f.from + s * f.slice_step;
+            if (s == 0) {
+                slice = f.slices;
+                lines.eighth = t / 8;
+                return;
+            }
         }
+        lines.eighth = count / 8;
+        slice = s, row = r, line = l;
     }
 };
 
@@ -311,9 +320,10 @@ struct Driver {
     }
     /// The panel of B that begins in column j.
     WEFT_INLINE Span columns_at(int64_t j) const {
-        const int64_t left = q.n - j;
-        // two panels of two vectors rather than three and one
-        return {j, left > columns && left <= columns + lanes ? 2 * lanes : std::min(columns, left)};
+        // two panels of two vectors rather than one of a single vector
+        const int64_t last = q.n % columns;
+        const bool spare = q.n > columns && last > 0 && last <= lanes;
+        return {j, std::min(spare && j < 4 * lanes ? 2 * lanes : columns, q.n - j)};
     }
 
     WEFT_INLINE Panel<T> panel_of_a(const Block& block, int64_t index) const {
@@ -344,7 +354,7 @@ struct Driver {
         feed.slice_rows = slice.transposed ? slice.cols : slice.k;
         feed.row_lines = ((slice.transposed ? slice.k : slice.cols) * sizeof(T) + 63) / 64;
         const int64_t all = slices * feed.slice_rows * feed.row_lines;
-        feed.per_tile = std::min(Lines::most, (all + tiles - 1) / tiles);
+        feed.per_tile = std::min(Lines::most, ((all + tiles - 1) / tiles + 7) / 8 * 8);
     }
 
     /// Tiles of all rows of the block by one panel of B. `pack_slice(index)` packs a slice of the
