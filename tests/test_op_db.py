@@ -39,6 +39,8 @@ UNSET = {
 # Factors are unique up to signs or phases: what PyTorch's own gradient tests make of them counts.
 FACTORS = {"svd", "qr", "linalg.svd", "linalg.qr", "linalg.eig", "linalg.eigh", "linalg.eigvals",
            "svd_lowrank", "pca_lowrank"}  # fmt: skip
+# Which of equal elements they name is left open: indices count where no two are equal.
+TIES = {"topk", "kthvalue"}
 
 
 class Disagreement(AssertionError):
@@ -189,7 +191,7 @@ def same(got: Any, expected: Any, where: str, values: bool = True) -> None:
     if expected.dtype is torch.bfloat16:
         got, expected = got.float(), expected.float()
     a = np.asarray(got.detach().numpy())
-    b = expected.detach().resolve_conj().resolve_neg().numpy()
+    b = expected.detach().resolve_conj().resolve_neg().numpy(force=True)
     tolerance = {"float64": 1e-8, "complex128": 1e-8, "float32": 3e-5, "complex64": 3e-5}
     limit = tolerance.get(b.dtype.name, 1e-2 if b.dtype.kind == "f" else 0)
     if not np.allclose(a, b, limit, limit, equal_nan=True):
@@ -246,9 +248,7 @@ def samples(entry: Any, dtype: Any, grad: bool, limit: int) -> Iterator[Any]:
     import torch
 
     torch.manual_seed(11)
-    yield from itertools.islice(
-        entry.sample_inputs("cpu", dtype, requires_grad=grad, noncontiguous=False), limit
-    )
+    yield from itertools.islice(entry.sample_inputs("cpu", dtype, requires_grad=grad), limit)
 
 
 def compare_call(entry: Any, op: Any, ours: Any, sample: Any, where: str, grad: bool) -> bool:
@@ -275,8 +275,9 @@ def compare_call(entry: Any, op: Any, ours: Any, sample: Any, where: str, grad: 
         got, expected = map(sample.output_process_fn_grad, (got, expected))
     a, b = flat(got), flat(expected)
     expect(len(a) == len(b), where, "results", len(a), len(b))
-    for x, y in zip(a, b, strict=True):
-        same(x, y, where, entry.name not in UNSET)
+    for k, (x, y) in enumerate(zip(a, b, strict=True)):
+        tied = k == 1 and entry.name in TIES and not b[0].is_floating_point()
+        same(x, y, where, entry.name not in UNSET and not tied)
     if grad:
         compare_gradients((a, b), (own_leaves, peer_leaves), where)
     return True
@@ -340,7 +341,7 @@ def test_agrees_with_pytorch(name: str) -> None:
     assert reason is None, f"[{name}] {reason}"
 
 
-FLOOR = 413  # entries that agree; the list may only grow
+FLOOR = 427  # entries that agree; the list may only grow
 
 
 def test_the_list_is_one() -> None:

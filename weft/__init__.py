@@ -38,6 +38,7 @@ from weft._names import (  # noqa: E402
     strided,
 )
 from weft._tensor import attach as _attach  # noqa: E402
+from weft._windows import *  # noqa: E402, F403
 from weft.random import *  # noqa: E402, F403
 
 _attach()
@@ -66,6 +67,16 @@ from weft import (  # noqa: E402
     signal,
     tools,
     utils,
+)
+from weft.nn.functional import (  # noqa: E402
+    alpha_dropout,
+    bilinear,
+    cosine_similarity,
+    feature_alpha_dropout,
+    pairwise_distance,
+    pdist,
+    rrelu,
+    rrelu_,
 )
 from weft.serialization import load, save  # noqa: E402
 

@@ -16,15 +16,15 @@ from weft._C import Tensor
 
 __all__ = [
     "as_strided_scatter", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "column_stack",
-    "combinations", "diagflat", "diagonal_scatter", "dsplit", "hsplit", "narrow_copy", "rot90",
-    "scalar_tensor", "select_scatter", "slice_scatter", "tensor_split", "tril_indices",
-    "triu_indices", "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes",
-    "vander", "vsplit",
+    "combinations", "diagflat", "diagonal_scatter", "dsplit", "fill_diagonal_", "hsplit",
+    "narrow_copy", "rot90", "scalar_tensor", "select_scatter", "slice_scatter",
+    "tensor_split", "tril_indices", "triu_indices", "unravel_index", "unsafe_chunk",
+    "unsafe_split", "unsafe_split_with_sizes", "vander", "vsplit",
 ]  # fmt: skip
 METHODS = [
-    "as_strided_scatter", "diagflat", "diagonal_scatter", "dsplit", "hsplit", "narrow_copy",
-    "rot90", "select_scatter", "slice_scatter", "tensor_split", "unsafe_chunk", "unsafe_split",
-    "unsafe_split_with_sizes", "vsplit",
+    "as_strided_scatter", "diagflat", "diagonal_scatter", "dsplit", "fill_diagonal_", "hsplit",
+    "narrow_copy", "rot90", "select_scatter", "slice_scatter", "tensor_split", "unsafe_chunk",
+    "unsafe_split", "unsafe_split_with_sizes", "vsplit",
 ]  # fmt: skip
 
 
@@ -169,6 +169,28 @@ def unsafe_split_with_sizes(
 ) -> tuple[Tensor, ...]:
     """`split` with sizes. See `unsafe_chunk`."""
     return input.split(list(split_sizes), dim)
+
+
+def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Writes a number on the main diagonal; in a tall matrix with `wrap` again after each gap.
+
+    Raises: RuntimeError for a vector, or for more than two dimensions of unlike sizes.
+    """
+    if input.dim() < 2 or (input.dim() > 2 and len(set(input.shape)) != 1):
+        raise RuntimeError(
+            "[fill_diagonal_] expected a matrix or equal sizes in all dimensions, got "
+            f"{tuple(input.shape)}"
+        )
+    if input.dim() > 2:
+        places = weft.arange(input.shape[0])
+        input[(places,) * input.dim()] = fill_value
+        return input
+    rows, columns = input.shape
+    input.diagonal().fill_(fill_value)
+    if wrap:
+        for start in range(columns + 1, rows, columns + 1):
+            input[start:].diagonal().fill_(fill_value)
+    return input
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:

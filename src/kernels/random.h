@@ -130,6 +130,10 @@ void bernoulli(Generator& generator, T* out, int64_t n, const P* p);
 template <class T>
 void geometric(Generator& generator, T* out, int64_t n, double p);
 
+/// poisson: out[i] is drawn at rate rates[i], which is at least 0. T is float or double.
+template <class T>
+void poisson(Generator& generator, T* out, const T* rates, int64_t n);
+
 /// randperm(n). T is any type that can hold n - 1.
 template <class T>
 void permutation(Generator& generator, T* out, int64_t n);
