@@ -1,6 +1,7 @@
 """Every claim with a number, weft beside PyTorch: one table."""
 
 import attention
+import cnn
 import gpt
 import gru_cells
 import harness
@@ -16,7 +17,7 @@ import small_ops
 import tree_lstm
 
 SCRIPTS = [
-    small_ops, mlp, tree_lstm, gru_cells, gpt, matmul, pointwise, layer_norm_softmax,
+    small_ops, mlp, tree_lstm, gru_cells, gpt, cnn, matmul, pointwise, layer_norm_softmax,
     attention, lstm, provenance, import_time, installed_size,
 ]  # fmt: skip
 

@@ -167,7 +167,7 @@ void pad_body(Call& c) {
         Value value = c.attr(2).none() ? Value(0.0) : c.attr(2);
         return c.set(constant_pad(c.in[0], c.attr(0), value));
     }
-    WEFT_EXPECT(c.attr(2).none() || c.attr(2).as_double() == 0, Value, "pad",
+    WEFT_EXPECT(c.attr(2).none() || c.attr(2).as_double() == 0, Runtime, "pad",
                 "no value with a mode other than 'constant'",
                 text("mode '", how, "' (Padding mode doesn't take in value argument)"));
     c.set(pad_places(c.in[0], c.attr(0), c.attr(1)));

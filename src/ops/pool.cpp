@@ -76,7 +76,7 @@ void check_pool_input(std::string_view who, const Tensor& x, int dims) {
     for (int d = x.ndim() - dims - 1; d < x.ndim(); ++d)
         WEFT_EXPECT(x.size(d) > 0, Runtime, who,
                     "an input with non-zero size for non-batch dimensions", to_string(x.shape()));
-    WEFT_EXPECT(is_floating(x.dtype()), Runtime, who, "a floating dtype",
+    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, who, "a floating dtype",
                 text(name(x.dtype()), " (not implemented)"), "convert with .float()");
 }
 

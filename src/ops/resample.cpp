@@ -160,7 +160,7 @@ void upsample_shape(Call& c) {
     const Tensor& x = c.in[0];
     DimSpan size = c.attr(kSize).as_ints();
     check_image(c, x.ndim(), x.shape(), size.size());
-    WEFT_EXPECT(is_floating(x.dtype()), Runtime, "interpolate", "a floating dtype",
+    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, "interpolate", "a floating dtype",
                 text(name(x.dtype()), " (not implemented)"), "convert with .float()");
     Dims out{x.size(0), x.size(1)};
     for (size_t d = 0; d < size.size(); ++d) {

@@ -16,6 +16,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.nn import functional_image, functional_norm, functional_pool
 from weft.nn.functional_attention import multi_head_attention_forward
 from weft.nn.functional_dropout import (
     alpha_dropout,
@@ -25,6 +26,7 @@ from weft.nn.functional_dropout import (
     feature_alpha_dropout,
 )
 from weft.nn.functional_embedding import embedding_bag
+from weft.nn.functional_image import *  # noqa: F403
 from weft.nn.functional_loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -54,6 +56,8 @@ from weft.nn.functional_margin import (
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from weft.nn.functional_norm import *  # noqa: F403
+from weft.nn.functional_pool import *  # noqa: F403
 from weft.nn.warn import warn
 
 __all__ = [
@@ -136,8 +140,25 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
+__all__ += [
+    # convolution, and layers of channels and pixels
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+]  # fmt: skip
+__all__ += functional_pool.__all__ + functional_image.__all__
+__all__ += functional_norm.__all__
+
 
 linear = _C.linear
+conv1d = _C.conv1d
+conv2d = _C.conv2d
+conv3d = _C.conv3d
+conv_transpose1d = _C.conv_transpose1d
+conv_transpose2d = _C.conv_transpose2d
+conv_transpose3d = _C.conv_transpose3d
+pixel_shuffle = _C.pixel_shuffle
+pixel_unshuffle = _C.pixel_unshuffle
+channel_shuffle = _C.channel_shuffle
 layer_norm = _C.layer_norm
 one_hot = _C.ops.one_hot
 scaled_dot_product_attention = _C.ops.scaled_dot_product_attention

@@ -97,3 +97,96 @@ def _rebuild_parameter(
 
 def _rebuild_buffer(cls: type[Buffer], data: Tensor, persistent: bool) -> Buffer:
     return cls(data, persistent=persistent)
+
+
+class _Uninitialized:
+    """A value without a shape yet: only `materialize` and what needs no values works."""
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Take memory of that shape, uninitialised, and become an ordinary tensor.
+
+        Args:
+            shape: the sizes.
+            device: cpu.
+            dtype: of the values; as asked for in the constructor if None.
+        """
+        self.data = weft.empty(shape, device=device, dtype=dtype or self.data.dtype)
+        self.__class__ = self._becomes
+
+    @property
+    def shape(self) -> Any:
+        """There is none: it raises RuntimeError."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """A parameter whose shape is not known yet: of a lazy layer.
+
+    Args:
+        requires_grad: whether `backward()` will fill `.grad`.
+        device, dtype: of the values to come.
+
+    >>> import weft
+    >>> p = weft.nn.UninitializedParameter()
+    >>> p.materialize((2, 3))
+    >>> type(p).__name__, p.shape
+    ('Parameter', torch.Size([2, 3]))
+    """
+
+    _becomes = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        return Tensor._make_subclass(cls, weft.empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, None, self.data.dtype)
+        return memo[id(self)]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, None, self.data.dtype)
+
+
+class UninitializedBuffer(_Uninitialized, Tensor):
+    """A buffer whose shape is not known yet: of a lazy layer.
+
+    Args:
+        requires_grad: false, as of buffers.
+        device, dtype: of the values to come.
+
+    >>> import weft
+    >>> weft.nn.parameter.UninitializedBuffer()
+    <UninitializedBuffer>
+    """
+
+    _becomes = Buffer
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None
+    ) -> UninitializedBuffer:
+        buffer = Tensor._make_subclass(
+            cls, weft.empty(0, device=device, dtype=dtype), requires_grad
+        )
+        buffer.persistent = True
+        return buffer
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, None, self.data.dtype)
+        return memo[id(self)]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, None, self.data.dtype)

@@ -1,0 +1,315 @@
+"""Layers over images beside PyTorch's: starting values, results, gradients, printing, state."""
+
+from __future__ import annotations
+
+import pytest
+
+import weft
+
+X1, X2, X3 = (2, 4, 9), (2, 4, 9, 8), (2, 4, 5, 6, 4)
+
+LAYERS = {
+    "conv1": (X1, "Conv1d(4, 6, 3)"),
+    "conv1 alone": (X1[1:], "Conv1d(4, 6, 3, padding='same', bias=False)"),
+    "conv2": (X2, "Conv2d(4, 6, (3, 2), stride=(2, 1), padding=1)"),
+    "conv2 groups": (X2, "Conv2d(4, 6, 3, groups=2, dilation=2)"),
+    "conv2 depthwise": (X2, "Conv2d(4, 8, 3, 2, 1, groups=4)"),
+    "conv2 1x1": (X2, "Conv2d(4, 5, 1)"),
+    "conv2 valid": (X2, "Conv2d(4, 5, 3, padding='valid')"),
+    "conv2 same": (X2, "Conv2d(4, 5, (2, 3), padding='same', dilation=(1, 2))"),
+    "conv2 circular": (X2, "Conv2d(4, 5, 3, padding=(1, 2), padding_mode='circular')"),
+    "conv2 reflect": (X2, "Conv2d(4, 5, 3, padding='same', padding_mode='reflect')"),
+    "conv2 replicate": (X2, "Conv2d(4, 5, 3, 2, 2, padding_mode='replicate')"),
+    "conv3": (X3, "Conv3d(4, 3, 2, padding=1)"),
+    "transpose1": (X1, "ConvTranspose1d(4, 6, 3, stride=2, output_padding=1)"),
+    "transpose2": (X2, "ConvTranspose2d(4, 6, 3, 2, 1, 1, groups=2, dilation=2)"),
+    "transpose3": (X3, "ConvTranspose3d(4, 2, 2, bias=False)"),
+    "lazy conv": (X2, "LazyConv2d(5, 3)"),
+    "lazy transpose": (X1, "LazyConvTranspose1d(5, 3)"),
+    "lazy linear": (X1, "LazyLinear(5)"),
+    "lazy batch norm": (X2, "LazyBatchNorm2d()"),
+    "lazy instance norm": (X1, "LazyInstanceNorm1d(affine=True)"),
+    "batch norm 1": (X1, "BatchNorm1d(4)"),
+    "batch norm rows": ((8, 5), "BatchNorm1d(5, eps=0.1, affine=False)"),
+    "batch norm wide": ((8, 70), "BatchNorm1d(70)"),
+    "batch norm 2": (X2, "BatchNorm2d(4, momentum=None)"),
+    "batch norm 3": (X3, "BatchNorm3d(4, track_running_stats=False)"),
+    "batch norm eval": (X2, "BatchNorm2d(4).eval()"),
+    "instance norm": (X2, "InstanceNorm2d(4)"),
+    "instance norm running": (X1, "InstanceNorm1d(4, affine=True, track_running_stats=True)"),
+    "instance norm alone": (X3[1:], "InstanceNorm3d(4)"),
+    "group norm": (X2, "GroupNorm(2, 4)"),
+    "group norm plain": (X2, "GroupNorm(4, 4, affine=False)"),
+    "rms norm": (X1, "RMSNorm(9)"),
+    "rms norm 2": (X2, "RMSNorm([9, 8], eps=0.1, elementwise_affine=False)"),
+    "local response": (X2, "LocalResponseNorm(3, alpha=0.5)"),
+    "max 1": (X1, "MaxPool1d(2)"),
+    "max 2": (X2, "MaxPool2d(2)"),
+    "max 2 uneven": ((2, 3, 7, 9), "MaxPool2d(2)"),
+    "max 2 ceil": (X2, "MaxPool2d(3, 2, 1, ceil_mode=True)"),
+    "max 2 alone": (X2[1:], "MaxPool2d((3, 2), dilation=2)"),
+    "max 3": (X3, "MaxPool3d(2, return_indices=True)"),
+    "avg 1": (X1, "AvgPool1d(3, 2, 1)"),
+    "avg 2": (X2, "AvgPool2d(3, 2, 1, True, False)"),
+    "avg 3": (X3, "AvgPool3d(2, divisor_override=3)"),
+    "lp 1": (X1, "LPPool1d(2, 3)"),
+    "lp 2": (X2, "LPPool2d(2.0, 3, stride=2)"),
+    "adaptive avg 1": (X1, "AdaptiveAvgPool1d(4)"),
+    "adaptive avg 2": (X2, "AdaptiveAvgPool2d((None, 3))"),
+    "adaptive avg 2 one": (X2, "AdaptiveAvgPool2d(1)"),
+    "adaptive avg 3": (X3, "AdaptiveAvgPool3d((2, 4, 3))"),
+    "adaptive max 1": (X1, "AdaptiveMaxPool1d(4)"),
+    "adaptive max 2": (X2, "AdaptiveMaxPool2d((5, None), return_indices=True)"),
+    "adaptive max 3": (X3, "AdaptiveMaxPool3d(3)"),
+    "constant pad": (X1, "ConstantPad1d((1, 2), 3.5)"),
+    "constant pad 2": (X2, "ConstantPad2d(2, -1)"),
+    "constant pad 3": (X3, "ConstantPad3d(1, 0.5)"),
+    "zero pad 1": (X1, "ZeroPad1d(2)"),
+    "zero pad": (X2, "ZeroPad2d((1, -1, 2, 0))"),
+    "zero pad 3": (X3, "ZeroPad3d(1)"),
+    "reflection 1": (X1, "ReflectionPad1d(3)"),
+    "reflection 2": (X2, "ReflectionPad2d((1, 2, 3, 4))"),
+    "reflection 3": (X3, "ReflectionPad3d(1)"),
+    "replication 1": (X1, "ReplicationPad1d((3, 0))"),
+    "replication 2": (X2, "ReplicationPad2d(12)"),
+    "replication 3": (X3, "ReplicationPad3d(2)"),
+    "circular 1": (X1, "CircularPad1d(4)"),
+    "circular 2": (X2, "CircularPad2d((1, 2, 3, 0))"),
+    "circular 3": (X3, "CircularPad3d(1)"),
+    "nearest": (X2, "Upsample(scale_factor=2)"),
+    "nearest exact": (X1, "Upsample(scale_factor=1.7, mode='nearest-exact')"),
+    "linear": (X1, "Upsample(13, mode='linear')"),
+    "bilinear": (X2, "Upsample(scale_factor=(1.5, 0.6), mode='bilinear')"),
+    "bicubic": (X2, "Upsample((5, 17), mode='bicubic', align_corners=True)"),
+    "trilinear": (X3, "Upsample(scale_factor=1.3, mode='trilinear')"),
+    "upsampling nearest": (X2, "UpsamplingNearest2d(size=(4, 11))"),
+    "upsampling bilinear": (X2, "UpsamplingBilinear2d(scale_factor=2)"),
+    "unfold": (X2, "Unfold((2, 3), dilation=2, padding=1, stride=2)"),
+    "fold": ((2, 12, 20), "Fold((5, 6), 2)"),
+    "pixel shuffle": (X2, "PixelShuffle(2)"),
+    "pixel unshuffle": ((2, 3, 6, 4), "PixelUnshuffle(2)"),
+    "channel shuffle": (X2, "ChannelShuffle(2)"),
+    "dropout 1": (X1, "Dropout1d(0.3)"),
+    "dropout 2": (X2, "Dropout2d()"),
+    "dropout 3": (X3, "Dropout3d(0.7)"),
+    "alpha dropout": (X2, "AlphaDropout(0.4)"),
+    "feature alpha dropout": (X2, "FeatureAlphaDropout(0.4)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer(agree, numbers, run, name):
+    """Two calls from the same seed, with its own starting values, and the state after them."""
+    shape, text = LAYERS[name]
+
+    def snippet(t):
+        layer = eval("nn." + text, {"nn": t.nn})
+        before = repr(layer)
+        first = run(layer, numbers(t, *shape))
+        second = run(layer, numbers(t, *shape, low=-1.0, high=3.0))
+        return before, first, second, dict(layer.state_dict()), repr(layer)
+
+    agree(snippet, rtol=1e-4, atol=1e-4)
+
+
+WRONG = {
+    "conv groups": "nn.Conv2d(3, 4, 3, groups=2)",
+    "conv no groups": "nn.Conv2d(3, 4, 3, groups=0)",
+    "conv padding": "nn.Conv2d(3, 4, 3, padding='some')",
+    "conv same strided": "nn.Conv2d(3, 4, 3, 2, padding='same')",
+    "conv mode": "nn.Conv2d(3, 4, 3, padding_mode='mirror')",
+    "transpose mode": "nn.ConvTranspose2d(3, 4, 3, padding_mode='reflect')",
+    "conv channels": "nn.Conv2d(3, 4, 3)(zeros(1, 2, 5, 5))",
+    "conv dims": "nn.Conv2d(3, 4, 3)(zeros(3, 5))",
+    "conv small": "nn.Conv2d(3, 4, 7)(zeros(1, 3, 5, 5))",
+    "conv dtype": "nn.Conv2d(3, 4, 3)(zeros(1, 3, 5, 5).double())",
+    "transpose size": "nn.ConvTranspose2d(3, 4, 3)(zeros(1, 3, 5, 5), output_size=(20, 20))",
+    "pool padding": "nn.MaxPool2d(2, padding=2)(zeros(1, 3, 5, 5))",
+    "pool small": "nn.MaxPool2d(7)(zeros(1, 3, 5, 5))",
+    "pool dims": "nn.MaxPool2d(2)(zeros(5, 5))",
+    "pool divisor": "nn.AvgPool2d(2, divisor_override=0)(zeros(1, 1, 5, 5))",
+    "pool ints": "nn.MaxPool2d(2)(zeros(1, 3, 4, 4).long().bool())",
+    "unpool index": "nn.MaxUnpool1d(2)(zeros(1, 1, 2), zeros(1, 1, 2).long() + 9)",
+    "unpool size": "nn.MaxUnpool1d(2)(zeros(1, 1, 2), zeros(1, 1, 2).long(), output_size=(9,))",
+    "batch norm dims": "nn.BatchNorm2d(3)(zeros(2, 3))",
+    "batch norm one": "nn.BatchNorm1d(3)(zeros(1, 3))",
+    "batch norm channels": "nn.BatchNorm1d(3)(zeros(4, 2))",
+    "instance norm one": "nn.InstanceNorm1d(3)(zeros(2, 3, 1))",
+    "group norm": "nn.GroupNorm(3, 4)",
+    "group norm channels": "nn.GroupNorm(2, 4)(zeros(2, 6, 3))",
+    "reflect wide": "nn.ReflectionPad1d(4)(zeros(1, 2, 4))",
+    "circular wide": "nn.CircularPad1d(5)(zeros(1, 2, 4))",
+    "pad negative": "nn.ZeroPad1d(-3)(zeros(1, 2, 4))",
+    "pad value": "nn.functional.pad(zeros(1, 2, 4), (1, 1), 'reflect', 2.0)",
+    "pad mode": "nn.functional.pad(zeros(1, 2, 4), (1, 1), 'some')",
+    "resize both": "nn.functional.interpolate(zeros(1, 1, 4), 3, 2)",
+    "resize neither": "nn.functional.interpolate(zeros(1, 1, 4))",
+    "resize align": "nn.functional.interpolate(zeros(1, 1, 4), 3, align_corners=True)",
+    "resize mode": "nn.functional.interpolate(zeros(1, 1, 4), 3, mode='bilinear')",
+    "resize empty": "nn.functional.interpolate(zeros(1, 1, 4, 4), 0)",
+    "fold places": "nn.Fold((4, 5), 2)(zeros(1, 12, 11))",
+    "fold channels": "nn.Fold((4, 5), 2)(zeros(1, 11, 12))",
+    "shuffle": "nn.PixelShuffle(2)(zeros(1, 6, 2, 2))",
+    "channel shuffle": "nn.ChannelShuffle(4)(zeros(1, 6, 2, 2))",
+    "dropout": "nn.Dropout2d(1.5)",
+    "grid mode": "nn.functional.grid_sample(zeros(1, 1, 2, 2), zeros(1, 1, 1, 2), mode='some')",
+    "grid size": "nn.functional.grid_sample(zeros(1, 1, 2, 2), zeros(1, 1, 1, 3))",
+    "affine": "nn.functional.affine_grid(zeros(1, 2, 2), (1, 1, 2, 2))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_use(agree, name):
+    agree(lambda t: eval(WRONG[name], {"nn": t.nn, "zeros": t.zeros}), messages=False)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_unpooling(agree, numbers, dims):
+    def snippet(t):
+        x = numbers(t, 2, 3, *[7, 6, 4][:dims]).requires_grad_()
+        pool = getattr(t.nn, f"MaxPool{dims}d")(2, return_indices=True)
+        unpool = getattr(t.nn, f"MaxUnpool{dims}d")(2)
+        y, at = pool(x)
+        back = unpool(y, at, output_size=x.shape)
+        (back * back).sum().backward()
+        return back, x.grad, repr(unpool), unpool(y.detach(), at)
+
+    agree(snippet)
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(("dims", "mode"), [
+    (2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest"),
+])  # fmt: skip
+def test_sampling_through_an_affine_map(agree, numbers, dims, mode, padding, align):
+    def snippet(t):
+        x = numbers(t, 2, 3, *[5, 6, 4][:dims], dtype=t.float64).requires_grad_()
+        theta = numbers(t, 2, dims, dims + 1, low=-0.9, high=1.3, dtype=t.float64).requires_grad_()
+        grid = t.nn.functional.affine_grid(theta, (2, 3, *[4, 3, 5][:dims]), align)
+        y = t.nn.functional.grid_sample(x, grid, mode, padding, align)
+        (y * y).sum().backward()
+        return grid, y, x.grad, 0 if mode == "nearest" else theta.grad
+
+    agree(snippet, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 4), (20, 5)])
+def test_antialiasing(agree, numbers, mode, size):
+    def snippet(t):
+        x = numbers(t, 2, 3, 11, 9).requires_grad_()
+        y = t.nn.functional.interpolate(x, size, mode=mode, antialias=True)
+        (y * y).sum().backward()
+        return y, x.grad
+
+    agree(snippet, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("scale", "recompute"), [(1.3, True), (1.3, False), (0.37, False)])
+def test_scales(agree, numbers, scale, recompute):
+    def snippet(t):
+        x = numbers(t, 1, 2, 9, 7)
+        return [
+            t.nn.functional.interpolate(
+                x, scale_factor=scale, mode=mode, recompute_scale_factor=recompute
+            )
+            for mode in ("nearest", "nearest-exact", "bilinear", "bicubic", "area")
+        ]
+
+    agree(snippet, rtol=1e-4, atol=1e-4)
+
+
+def test_pooling_takes_the_first_of_equals_and_nan(agree):
+    def snippet(t):
+        results = []
+        for kernel, stride in ((2, 2), (3, 1)):
+            x = t.tensor([0.0, 1, 1, 1, 2, 1, float("nan"), 2, 2, 0, 1, 5, 0, 0, 5, 0]).tile(9)
+            x = x.reshape(1, 1, 12, 12).requires_grad_()
+            y = t.nn.functional.max_pool2d(x, kernel, stride)
+            y.sum().backward()
+            results += [y.isnan(), y.nan_to_num() if hasattr(y, "nan_to_num") else 0, x.grad]
+        return [r for r in results if not isinstance(r, int)][::2]
+
+    agree(snippet)
+
+
+def test_output_size_of_a_transposed_convolution(agree, numbers):
+    def snippet(t):
+        layer = t.nn.ConvTranspose2d(2, 3, 3, stride=2)
+        x = numbers(t, 1, 2, 4, 5)
+        return layer(x, output_size=(10, 11)), layer(x, output_size=(1, 3, 9, 12))
+
+    agree(snippet)
+
+
+def test_a_lazy_layer_loads_what_a_trained_one_saved():
+    trained = weft.nn.Conv2d(3, 4, 2)
+    lazy = weft.nn.LazyConv2d(4, 2)
+    assert lazy.has_uninitialized_params()
+    with pytest.raises(RuntimeError, match="uninitialized"):
+        _ = lazy.weight.shape
+    lazy.load_state_dict(trained.state_dict())
+    x = weft.randn(1, 3, 5, 5)
+    assert weft.equal(lazy(x), trained(x))
+    assert type(lazy) is weft.nn.Conv2d
+    assert lazy.in_channels == 3
+
+
+def cnn(t):
+    nn = t.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(16 * 4 * 4, 10),
+    )  # fmt: skip
+
+
+def curve(t, make, optimizer):
+    t.manual_seed(3)
+    model = make(t)
+    step = optimizer(t, model.parameters())
+    x, target = t.randn(16, 1, 16, 16), t.randint(0, 10, (16,))
+    losses = []
+    for _ in range(20):
+        step.zero_grad()
+        loss = t.nn.functional.cross_entropy(model(x), target)
+        loss.backward()
+        step.step()
+        losses.append(loss.item())
+    return losses, model
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_the_same_seed_trains_to_the_same_curve(torch, momentum):
+    def sgd(t, parameters):
+        return t.optim.SGD(parameters, lr=0.05, momentum=momentum)
+
+    ours, model = curve(weft, cnn, sgd)
+    theirs, other = curve(torch, cnn, sgd)
+    assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-6)
+    for name, value in other.state_dict().items():
+        kept = model.state_dict()[name].flatten().tolist()
+        assert kept == pytest.approx(value.flatten().tolist(), rel=1e-2, abs=1e-3)
+    assert ours[-1] < 0.5 * ours[0]
+
+
+def test_the_number_of_threads_does_not_change_a_bit():
+    def run():
+        weft.manual_seed(0)
+        x = weft.randn(9, 3, 12, 13, requires_grad=True)
+        layer = weft.nn.Sequential(
+            weft.nn.Conv2d(3, 8, 3), weft.nn.BatchNorm2d(8), weft.nn.MaxPool2d(2)
+        )
+        layer(x).square().sum().backward()
+        return [x.grad, *(p.grad for p in layer.parameters())]
+
+    before = weft.get_num_threads() if hasattr(weft, "get_num_threads") else 1
+    try:
+        weft.set_num_threads(1)
+        one = run()
+        weft.set_num_threads(2)
+        two = run()
+    finally:
+        weft.set_num_threads(before)
+    assert all(weft.equal(a, b) for a, b in zip(one, two, strict=True))

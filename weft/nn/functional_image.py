@@ -1,0 +1,377 @@
+"""Images: padding, patches, other sizes, sampling at given places.
+
+Images are `(batch, channels, *sizes)` with one to three sizes.
+
+>>> import weft
+>>> import weft.nn.functional as F
+>>> F.interpolate(weft.tensor([[[1.0, 2.0]]]), scale_factor=2).tolist()
+[[[1.0, 1.0, 2.0, 2.0]]]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import weft
+from weft import _C, Tensor
+from weft.nn.functional_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from weft.nn.warn import warn
+
+__all__ = [
+    "pad", "unfold", "fold", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear",
+    "grid_sample", "affine_grid",
+]  # fmt: skip
+
+Ints = int | Sequence[int]
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """Pad from the last dimension on, before and after it.
+
+    Args:
+        input: any shape; `(batch, channels, *sizes)` or `(channels, *sizes)` with a mode other than
+            'constant'.
+        pad: two numbers per padded dimension, the last one first; negative ones cut off.
+        mode: 'constant', 'reflect', 'replicate' or 'circular'.
+        value: what to pad with in mode 'constant'; None is 0.
+
+    Raises:
+        NotImplementedError: a mode or a number of dimensions that does not exist.
+        RuntimeError: pads that do not fit, or a value with a mode that takes none.
+    """
+    return _C.ops.pad(input, pad, mode, value)
+
+
+def unfold(
+    input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+) -> Tensor:
+    """Return the patches of images `(n, c, h, w)` as columns `(n, c * kernel, places)`.
+
+    Raises:
+        RuntimeError: sizes that do not fit.
+    """
+    return _C.ops.im2col(input, kernel_size, dilation, padding, stride)
+
+
+def fold(
+    input: Tensor,
+    output_size: Ints,
+    kernel_size: Ints,
+    dilation: Ints = 1,
+    padding: Ints = 0,
+    stride: Ints = 1,
+) -> Tensor:
+    """Add columns `(n, c * kernel, places)` into images of `output_size`: unfold's adjoint.
+
+    Raises:
+        RuntimeError: sizes that do not fit.
+    """
+    return _C.ops.col2im(input, output_size, kernel_size, dilation, padding, stride)
+
+
+# --- other sizes --------------------------------------------------------------------------------
+
+
+def _scales(dims: int, scale_factor: Any) -> list[float]:
+    if isinstance(scale_factor, (list, tuple)):
+        if len(scale_factor) != dims:
+            raise ValueError(
+                f"[interpolate] expected a scale_factor of {dims} numbers, for the input's spatial "
+                f"dimensions, got {scale_factor}"
+            )
+        return [float(s) for s in scale_factor]
+    return [float(scale_factor)] * dims
+
+
+def _target(
+    input: Tensor, size: Any, scale_factor: Any, recompute: bool | None
+) -> tuple[list[int], list[float] | None]:
+    """The spatial sizes of the result, and the scales that the kernel shall use."""
+    dims = input.dim() - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            "only one of size or scale_factor should be defined"
+            if size is not None
+            else "either size or scale_factor should be defined"
+        )
+    if size is not None:
+        if recompute:
+            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+        if not isinstance(size, (list, tuple)):
+            return [size] * dims, None
+        if len(size) != dims:
+            raise ValueError(
+                f"[interpolate] expected a size of {dims} numbers, for the input's spatial "
+                f"dimensions, got {tuple(size)}"
+            )
+        return list(size), None
+    scales = _scales(dims, scale_factor)
+    sizes = [math.floor(float(n) * s) for n, s in zip(input.shape[2:], scales, strict=True)]
+    return sizes, None if recompute else scales
+
+
+_NEAREST = ("nearest", "nearest-exact")
+_LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
+_AREA = {3: adaptive_avg_pool1d, 4: adaptive_avg_pool2d, 5: adaptive_avg_pool3d}
+
+
+def interpolate(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Resample images to another size.
+
+    Args:
+        input: `(batch, channels, *sizes)`.
+        size: the new sizes; or
+        scale_factor: new sizes over old ones.
+        mode: 'nearest', 'nearest-exact', 'linear' (one size), 'bilinear' or 'bicubic' (two),
+            'trilinear' (three) or 'area'.
+        align_corners: whether the centres of the corner pixels stay where they are, for the linear
+            and cubic modes; else the corners of the pixels do.
+        recompute_scale_factor: take the scale from the sizes, not from `scale_factor`.
+        antialias: smooth when making smaller, for 'bilinear' and 'bicubic'.
+
+    Raises:
+        ValueError: arguments that contradict each other.
+        NotImplementedError: a mode that the number of sizes does not allow.
+    """
+    if mode in (*_NEAREST, "area"):
+        if align_corners is not None:
+            raise ValueError(
+                "align_corners option can only be set with the "
+                "interpolating modes: linear | bilinear | bicubic | trilinear"
+            )
+    elif align_corners is None:
+        align_corners = False
+    sizes, scales = _target(input, size, scale_factor, recompute_scale_factor)
+    if antialias and not (mode in ("bilinear", "bicubic") and input.dim() == 4):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
+            "tensor as input"
+        )
+    if mode == "area" and input.dim() in _AREA:
+        return _AREA[input.dim()](input, sizes)
+    steps = [None] * (3 - len(sizes)) + (scales or [None] * len(sizes))
+    return _C.ops._upsample(input, sizes, mode, bool(align_corners), antialias, *steps)
+
+
+def upsample(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Resample images: an older name of `interpolate`."""
+    warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Repeat pixels: `interpolate` with mode 'nearest'."""
+    warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """Interpolate between pixels: `interpolate` with mode 'bilinear' and aligned corners."""
+    warn(
+        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead."
+    )
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+# --- sampling at given places -------------------------------------------------------------------
+
+
+def _reflected(x: Tensor, low: float, span: float) -> Tensor:
+    """x, reflected at `low` and `low + span` until it lies between them."""
+    if span == 0:
+        return weft.zeros_like(x)
+    x = (x - low).abs()
+    times = (x / span).floor().detach()
+    rest = x - times * span
+    return weft.where(times % 2 == 0, rest + low, span - rest + low)
+
+
+def _placed(x: Tensor, size: int, padding_mode: str, align: bool) -> Tensor:
+    """Coordinates outside of the image as the padding mode sees them."""
+    if padding_mode == "zeros":
+        return x
+    if padding_mode == "reflection":
+        x = _reflected(x, 0, size - 1) if align else _reflected(x, -0.5, size)
+    # not clamp: on the edge itself the slope is 0
+    last = weft.full_like(x, size - 1)
+    return weft.where(x <= 0, weft.zeros_like(x), weft.where(x >= last, last, x))
+
+
+def _at(flat: Tensor, places: list[Tensor], sizes: Sequence[int]) -> Tensor:
+    """Pixels of `flat` (n, c, pixels) at whole coordinates (n, places), zeros outside."""
+    inside, index = None, None
+    for x, size in zip(places, sizes, strict=True):
+        within = (x >= 0) & (x <= size - 1)
+        inside = within if inside is None else inside & within
+        whole = weft.where(within, x, weft.zeros_like(x)).long()
+        index = whole if index is None else index * size + whole
+    index = index.unsqueeze(1).expand(-1, flat.shape[1], -1)
+    return flat.gather(2, index) * inside.unsqueeze(1).to(flat.dtype)
+
+
+def _cubic_weights(t: Tensor) -> list[Tensor]:
+    """Keys' weights (1981, a = -0.75) of the four pixels around the fraction t."""
+
+    def near(d: Tensor) -> Tensor:
+        return (1.25 * d - 2.25) * d * d + 1
+
+    def far(d: Tensor) -> Tensor:
+        return ((-0.75 * d + 3.75) * d - 6.0) * d + 3.0
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Return the input's values at the places that the grid names.
+
+    Args:
+        input: `(n, c, h, w)` or `(n, c, d, h, w)`.
+        grid: `(n, *out, 2)` or `(n, *out, 3)`: x, y and z, from -1 to 1 over the image.
+        mode: 'bilinear' (of all dimensions), 'nearest' or 'bicubic' (for two sizes).
+        padding_mode: 'zeros', 'border' or 'reflection', for places outside.
+        align_corners: whether -1 and 1 are the centres of the corner pixels, or their corners.
+
+    Returns:
+        A tensor of `(n, c, *out)`.
+
+    Raises:
+        ValueError: a mode that does not exist.
+        RuntimeError: shapes that do not fit.
+    """
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
+            f"but got: '{mode}'"
+        )
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
+        )
+    if align_corners is None:
+        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False.")
+    align = bool(align_corners)
+    dims = input.dim() - 2
+    if dims not in (2, 3) or grid.dim() != input.dim() or grid.shape[-1] != dims:
+        raise RuntimeError(
+            f"[grid_sample] expected a 4D or 5D input and a grid of as many dimensions whose last "
+            f"size is 2 or 3, got {tuple(input.shape)} and {tuple(grid.shape)}"
+        )
+    if grid.shape[0] != input.shape[0] or 0 in input.shape[2:]:
+        raise RuntimeError(
+            "[grid_sample] expected an input with pixels and a grid of the same batch size, got "
+            f"{tuple(input.shape)} and {tuple(grid.shape)}"
+        )
+    if mode == "bicubic" and dims == 3:
+        raise RuntimeError("[grid_sample] expected a 4D input for mode 'bicubic', got a 5D one")
+    n, channels, *sizes = input.shape
+    flat = input.reshape(n, channels, -1)
+    places = []  # as whole coordinates, slowest size first
+    for k, size in enumerate(sizes):
+        x = grid[..., dims - 1 - k].reshape(n, -1)
+        places.append((x + 1) * ((size - 1) / 2) if align else ((x + 1) * size - 1) / 2)
+    if mode == "bicubic":
+        out = _bicubic(flat, places, sizes, padding_mode, align)
+    else:
+        places = [_placed(x, s, padding_mode, align) for x, s in zip(places, sizes, strict=True)]
+        if mode == "nearest":
+            out = _at(flat, [x.round() for x in places], sizes)
+        else:
+            out = _linear(flat, places, sizes)
+    return out.reshape(n, channels, *grid.shape[1:-1])
+
+
+def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int]) -> Tensor:
+    first = [x.detach().floor() for x in places]
+    out = None
+    for corner in range(1 << len(places)):
+        at, weight = [], None
+        for k, (x, x0) in enumerate(zip(places, first, strict=True)):
+            upper = corner >> k & 1
+            part = x - x0 if upper else x0 + 1 - x
+            weight = part if weight is None else weight * part
+            at.append(x0 + upper)
+        term = _at(flat, at, sizes) * weight.unsqueeze(1)
+        out = term if out is None else out + term
+    return out
+
+
+def _bicubic(
+    flat: Tensor, places: list[Tensor], sizes: Sequence[int], padding_mode: str, align: bool
+) -> Tensor:
+    (y, x), (height, width) = places, sizes
+    y0, x0 = y.detach().floor(), x.detach().floor()
+    wy, wx = _cubic_weights(y - y0), _cubic_weights(x - x0)
+    out = None
+    for j in range(4):
+        row = _placed(y0 + (j - 1), height, padding_mode, align)
+        for i in range(4):
+            column = _placed(x0 + (i - 1), width, padding_mode, align)
+            term = _at(flat, [row, column], sizes) * (wy[j] * wx[i]).unsqueeze(1)
+            out = term if out is None else out + term
+    return out
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """Return the grid for `grid_sample` that an affine map makes of an image's pixels.
+
+    Args:
+        theta: `(n, 2, 3)` or `(n, 3, 4)`.
+        size: of the images that grid_sample shall make: `(n, c, h, w)` or `(n, c, d, h, w)`.
+        align_corners: as in grid_sample.
+
+    Raises:
+        ValueError: shapes that do not fit.
+    """
+    if align_corners is None:
+        warn("Default grid_sample and affine_grid behavior has changed to align_corners=False.")
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    dims = len(size) - 2
+    if dims not in (2, 3) or theta.dim() != 3 or theta.shape[1:] != (dims, dims + 1):
+        raise ValueError(
+            "[affine_grid] expected theta of (n, 2, 3) and a size of 4 numbers or (n, 3, 4) and "
+            f"5, got {tuple(theta.shape)} and {tuple(size)}"
+        )
+    if theta.shape[0] != size[0] or min(size) <= 0:
+        raise ValueError(
+            f"[affine_grid] expected a positive size that begins with {theta.shape[0]}, got "
+            f"{tuple(size)}"
+        )
+    sizes = list(size[2:])
+    columns = []
+    for k in reversed(range(dims)):
+        n = sizes[k]
+        line = weft.linspace(-1, 1, n, dtype=theta.dtype) if n > 1 else theta.new_zeros(1)
+        if not align_corners:
+            line = line * ((n - 1) / n)
+        shape = [1] * dims
+        shape[k] = n
+        columns.append(line.reshape(shape).expand(sizes))
+    columns.append(weft.ones(sizes, dtype=theta.dtype))
+    base = weft.stack(columns, -1).reshape(1, -1, dims + 1)
+    return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, dims)

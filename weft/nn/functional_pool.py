@@ -1,0 +1,226 @@
+"""Pooling: the functions of `weft.nn.functional` about windows.
+
+Inputs are `(batch, channels, *sizes)` or `(channels, *sizes)`, with one to three sizes. An argument
+about them is an integer, or one for each.
+
+>>> import weft
+>>> import weft.nn.functional as F
+>>> F.max_pool1d(weft.tensor([[1.0, 5.0, 2.0, 3.0]]), 2).tolist()
+[[5.0, 3.0]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import weft
+from weft import _C, Tensor
+
+Ints = int | Sequence[int]
+
+avg_pool1d = _C.avg_pool1d
+avg_pool2d = _C.ops.avg_pool2d
+avg_pool3d = _C.ops.avg_pool3d
+
+
+def _max_pool(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    plain = getattr(_C, f"max_pool{dims}d")
+    indexed = getattr(_C.ops, f"max_pool{dims}d_with_indices")
+
+    def max_pool(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """Return the largest value of each window; with `return_indices` also where it lies.
+
+        Args:
+            input: `(batch, channels, *sizes)` or `(channels, *sizes)`.
+            kernel_size: of the window.
+            stride: from window to window; the kernel size if None.
+            padding: places of minus infinity on both sides.
+            dilation: steps within a window.
+            ceil_mode: whether a last window may reach beyond the end.
+            return_indices: give the flat index of each value in its plane too.
+
+        Raises:
+            RuntimeError: sizes that do not fit.
+        """
+        run = indexed if return_indices else plain
+        return run(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def with_indices(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the largest value of each window, and its flat index in its plane."""
+        return indexed(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d"
+    with_indices.__name__ = with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
+    return max_pool, with_indices
+
+
+max_pool1d, max_pool1d_with_indices = _max_pool(1)
+max_pool2d, max_pool2d_with_indices = _max_pool(2)
+max_pool3d, max_pool3d_with_indices = _max_pool(3)
+
+
+def _sizes(input: Tensor, output_size: Any, dims: int) -> Any:
+    """`output_size` with the input's sizes for None."""
+    if not isinstance(output_size, (tuple, list)):
+        return output_size
+    if len(output_size) != dims and len(output_size) != 1:
+        return output_size
+    own = input.shape[-len(output_size) :]
+    return [n if wanted is None else wanted for wanted, n in zip(output_size, own, strict=True)]
+
+
+def _adaptive(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    average = getattr(_C.ops, f"adaptive_avg_pool{dims}d")
+    largest = getattr(_C.ops, f"adaptive_max_pool{dims}d")
+
+    def adaptive_avg_pool(input: Tensor, output_size: Any) -> Tensor:
+        """Return the means of `output_size` windows that cover the input; None keeps a size."""
+        return average(input, _sizes(input, output_size, dims))
+
+    def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        """Return the maxima of `output_size` windows that cover the input; None keeps a size."""
+        found = largest(input, _sizes(input, output_size, dims))
+        return tuple(found) if return_indices else found[0]
+
+    adaptive_avg_pool.__name__ = adaptive_avg_pool.__qualname__ = f"adaptive_avg_pool{dims}d"
+    adaptive_max_pool.__name__ = adaptive_max_pool.__qualname__ = f"adaptive_max_pool{dims}d"
+    return adaptive_avg_pool, adaptive_max_pool
+
+
+adaptive_avg_pool1d, adaptive_max_pool1d = _adaptive(1)
+adaptive_avg_pool2d, adaptive_max_pool2d = _adaptive(2)
+adaptive_avg_pool3d, adaptive_max_pool3d = _adaptive(3)
+
+
+def _each(value: Ints, dims: int) -> tuple[int, ...]:
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+def _lp_pool(dims: int) -> Callable[..., Tensor]:
+    average = avg_pool1d if dims == 1 else getattr(_C.ops, f"avg_pool{dims}d")
+
+    def lp_pool(
+        input: Tensor,
+        norm_type: float,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        ceil_mode: bool = False,
+    ) -> Tensor:
+        """Return `(sum of x ** norm_type) ** (1 / norm_type)` over each window."""
+        count = 1
+        for k in _each(kernel_size, dims):
+            count *= k
+        mean = average(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+        return (weft.sign(mean) * weft.relu(weft.abs(mean))).mul(count).pow(1.0 / norm_type)
+
+    lp_pool.__name__ = lp_pool.__qualname__ = f"lp_pool{dims}d"
+    return lp_pool
+
+
+lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool(1), _lp_pool(2), _lp_pool(3)
+
+
+def _unpooled_size(
+    input: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    wanted: Sequence[int] | None,
+) -> list[int]:
+    dims = len(kernel)
+    own = input.shape[-dims:]
+    sizes = [
+        (n - 1) * s + k - 2 * p for n, k, s, p in zip(own, kernel, stride, padding, strict=True)
+    ]
+    if wanted is None:
+        return sizes
+    wanted = list(wanted)
+    if len(wanted) == dims + 2:
+        wanted = wanted[2:]
+    if len(wanted) != dims:
+        raise ValueError(
+            "output_size should be a sequence containing "
+            f"{dims} or {dims + 2} elements, but it has a length of '{len(wanted)}'"
+        )
+    for n, size, s in zip(wanted, sizes, stride, strict=True):
+        if not size - s < n < size + s:
+            raise ValueError(
+                f'invalid output_size "{wanted}" (dim 0 must be between {size - s} and {size + s})'
+            )
+    return wanted
+
+
+def _max_unpool(dims: int) -> Callable[..., Tensor]:
+    def max_unpool(
+        input: Tensor,
+        indices: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        output_size: Sequence[int] | None = None,
+    ) -> Tensor:
+        """Put the results of max pooling back where they came from, zeros elsewhere.
+
+        Args:
+            input: `(batch, channels, *sizes)` or `(channels, *sizes)`.
+            indices: of the input's shape, as max pooling returns them.
+            kernel_size, stride, padding: of the pooling.
+            output_size: the sizes of the result, where several are possible.
+
+        Raises:
+            ValueError: an output size that the pooling cannot have had.
+            RuntimeError: shapes that differ, or an index out of range.
+        """
+        kernel = _each(kernel_size, dims)
+        steps = kernel if stride is None else _each(stride, dims)
+        sizes = _unpooled_size(input, kernel, steps, _each(padding, dims), output_size)
+        if indices.dtype is not weft.int64:
+            raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
+        if input.shape != indices.shape or input.dim() not in (dims + 1, dims + 2):
+            raise RuntimeError(
+                f"[max_unpool{dims}d] expected an input of {dims + 1} or {dims + 2} dimensions and "
+                f"indices of its shape, got {tuple(input.shape)} and {tuple(indices.shape)}"
+            )
+        lead = list(input.shape[:-dims])
+        count = 1
+        for n in sizes:
+            count *= n
+        places = indices.reshape([*lead, -1])
+        if places.numel() and not 0 <= int(places.min()) <= int(places.max()) < count:
+            raise RuntimeError(
+                f"[max_unpool{dims}d] expected indices in 0 .. {count - 1}, "
+                f"got {int(places.min())} .. {int(places.max())} (Found an invalid max index)"
+            )
+        table = weft.zeros([*lead, count], dtype=input.dtype)
+        return table.scatter(-1, places, input.reshape([*lead, -1])).reshape([*lead, *sizes])
+
+    max_unpool.__name__ = max_unpool.__qualname__ = f"max_unpool{dims}d"
+    return max_unpool
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)
+
+__all__ = [
+    f"{name}{dims}d"
+    for name in (
+        "max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "lp_pool", "max_unpool",
+    )
+    for dims in (1, 2, 3)
+] + [f"max_pool{dims}d_with_indices" for dims in (1, 2, 3)]  # fmt: skip
