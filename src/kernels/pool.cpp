@@ -51,52 +51,103 @@ WEFT_INLINE int64_t largest(const PoolShape& s, const T* x, int64_t d, int64_t h
     return best;
 }
 
-/// Windows of 2 x 2 side by side: one row of outputs from two rows of inputs.
+/// Note [Windows of two by two]
+/// Rows are often shorter than a vector, so nothing runs along a single row of outputs. First two
+/// rows become one (a loop over columns), into a buffer of many such rows; then neighbours in the
+/// buffer become one (one long loop). The backward goes the same way there and back: `low` says
+/// that a column's maximum lies in the lower row, and of equal values in a window the first in
+/// memory order counts, of NaNs the last.
+constexpr int64_t buffer_size = 4096;
+
 template <class T>
-WEFT_INLINE T larger(T a, T b) {
-    return b > a || b != b ? b : a;
-}
+struct PairBuffer {
+    alignas(64) T value[buffer_size], low[buffer_size], grad[buffer_size];
+};
+
 template <class T>
 struct MaxOfPairs {
-    WEFT_INLINE static void run(const T* __restrict x, T* __restrict y, int64_t rows, int64_t out,
-                                int64_t width, int64_t step) {
-        for (int64_t r = 0; r < rows; ++r, x += step, y += out) {
-            const T* below = x + width;
-            for (int64_t i = 0; i < out; ++i)
-                y[i] = larger(larger(larger(x[2 * i], x[2 * i + 1]), below[2 * i]),
-                              below[2 * i + 1]);
-        }
-    }
-};
-/// `odd`: a last column that belongs to no window.
-template <class T>
-struct MaxOfPairsBackward {
-    WEFT_INLINE static void run(const T* __restrict x, const T* __restrict dy, T* __restrict dx,
-                                int64_t rows, int64_t out, int64_t width, bool odd) {
-        for (int64_t r = 0; r < rows; ++r, x += 2 * width, dx += 2 * width, dy += out) {
-            const T* below = x + width;
-            T* dbelow = dx + width;
-            for (int64_t i = 0; i < out; ++i) {
-                const T a = x[2 * i], b = x[2 * i + 1], c = below[2 * i], d = below[2 * i + 1];
-                const T g = dy[i];
-                const bool second = (b > a) | (b != b);
-                const T ab = second ? b : a;
-                const bool third = (c > ab) | (c != c);
-                const T abc = third ? c : ab;
-                const bool fourth = (d > abc) | (d != d);
-                const T upper = third | fourth ? T(0) : g, lower = fourth ? T(0) : g;
-                dx[2 * i] = second ? T(0) : upper;
-                dx[2 * i + 1] = second ? upper : T(0);
-                dbelow[2 * i] = third ? lower : T(0);
-                dbelow[2 * i + 1] = fourth ? g : T(0);
+    WEFT_INLINE static void run(const T* x, T* y, int64_t rows, int64_t out, int64_t width,
+                                PairBuffer<T>* buffer) {
+        T* __restrict value = buffer->value;
+        const int64_t columns = 2 * out, at_once = buffer_size / columns;
+        for (int64_t first = 0; first < rows; first += at_once) {
+            const int64_t count = rows - first < at_once ? rows - first : at_once;
+            for (int64_t r = 0; r < count; ++r) {
+                const T* __restrict a = x + 2 * (first + r) * width;
+                const T* __restrict b = a + width;
+                T* __restrict to = value + r * columns;
+                for (int64_t i = 0; i < columns; ++i)
+                    to[i] = (b[i] > a[i]) | (b[i] != b[i]) ? b[i] : a[i];
             }
-            if (odd) dx[width - 1] = dbelow[width - 1] = 0;
+            T* __restrict to = y + first * out;
+            for (int64_t i = 0; i < count * out; ++i) {
+                const T a = value[2 * i], b = value[2 * i + 1];
+                to[i] = (b > a) | (b != b) ? b : a;
+            }
         }
     }
 };
 
+template <class T>
+struct MaxOfPairsBackward {
+    WEFT_INLINE static void run(const T* x, const T* dy, T* dx, int64_t rows, int64_t out,
+                                int64_t width, PairBuffer<T>* buffer) {
+        const int64_t columns = 2 * out, at_once = buffer_size / columns;
+        for (int64_t first = 0; first < rows; first += at_once) {
+            const int64_t count = rows - first < at_once ? rows - first : at_once;
+            for (int64_t r = 0; r < count; ++r)
+                fold(x + 2 * (first + r) * width, width, columns, buffer->value + r * columns,
+                     buffer->low + r * columns);
+            choose(dy + first * out, count * out, buffer);
+            for (int64_t r = 0; r < count; ++r)
+                unfold(buffer->low + r * columns, buffer->grad + r * columns, columns, width,
+                       dx + 2 * (first + r) * width);
+        }
+    }
+    WEFT_INLINE static void fold(const T* __restrict a, int64_t width, int64_t columns,
+                                 T* __restrict value, T* __restrict low) {
+        const T* __restrict b = a + width;
+        for (int64_t i = 0; i < columns; ++i) {
+            const bool lower = (b[i] > a[i]) | (b[i] != b[i]);
+            value[i] = lower ? b[i] : a[i];
+            low[i] = lower ? T(1) : T(0);
+        }
+    }
+    WEFT_INLINE static void choose(const T* __restrict dy, int64_t n, PairBuffer<T>* buffer) {
+        const T *__restrict value = buffer->value, *__restrict low = buffer->low;
+        T* __restrict grad = buffer->grad;
+        for (int64_t i = 0; i < n; ++i) {
+            const T a = value[2 * i], b = value[2 * i + 1];
+            const bool later = low[2 * i] > low[2 * i + 1];  // a lies behind b in memory
+            const bool right = (b > a) | ((b == a) & later) | ((b != b) & !((a != a) & later));
+            const T g = dy[i];
+            grad[2 * i] = right ? T(0) : g;
+            grad[2 * i + 1] = right ? g : T(0);
+        }
+    }
+    WEFT_INLINE static void unfold(const T* __restrict low, const T* __restrict grad,
+                                   int64_t columns, int64_t width, T* __restrict upper) {
+        T* __restrict lower = upper + width;
+        for (int64_t i = 0; i < columns; ++i) {
+            upper[i] = low[i] != 0 ? T(0) : grad[i];
+            lower[i] = low[i] != 0 ? grad[i] : T(0);
+        }
+        if (columns < width) upper[columns] = lower[columns] = 0;
+    }
+};
+
+/// Runs Body with vectors of at most 32 bytes: GCC 12 takes selections between wider ones apart.
+template <class Body, class... Args>
+void per_isa_selecting(Args... args) {
+#if defined(__x86_64__)
+    if (cpu_level != CpuLevel::Baseline) return IsaVersions<Body, Args...>::avx2(args...);
+#endif
+    IsaVersions<Body, Args...>::baseline(args...);
+}
+
 bool pairs(const PoolShape& s) {
-    return s.axis[0].in == 1 && s.axis[0].out == 1 && s.axis[1].pairs && s.axis[2].pairs;
+    return s.axis[0].in == 1 && s.axis[0].out == 1 && s.axis[1].pairs && s.axis[2].pairs &&
+           2 * s.axis[2].out <= buffer_size && s.axis[2].in <= 2 * s.axis[2].out + 1;
 }
 
 }  // namespace
@@ -108,9 +159,11 @@ void max_pool(const PoolShape& s, const T* x, T* y, int64_t* index) {
     for_planes(s, [&](int64_t p) {
         const T* from = x + p * in;
         T* to = y + p * out;
-        if (fast)
-            return per_isa<MaxOfPairs<T>>(from, to, s.axis[1].out, s.axis[2].out, width,
-                                          2 * width);
+        if (fast) {
+            PairBuffer<T> buffer;
+            return per_isa_selecting<MaxOfPairs<T>>(from, to, s.axis[1].out, s.axis[2].out, width,
+                                                    &buffer);
+        }
         for_windows(s, [&](int64_t o, int64_t d, int64_t h, int64_t w) {
             const int64_t best = largest(s, from, d, h, w);
             to[o] = from[best];
@@ -127,8 +180,9 @@ void max_pool_backward(const PoolShape& s, const T* x, const T* dy, T* dx) {
         const T *from = x + p * in, *grad = dy + p * out;
         T* to = dx + p * in;
         if (fast) {
-            per_isa<MaxOfPairsBackward<T>>(from, grad, to, s.axis[1].out, s.axis[2].out, width,
-                                           width % 2 == 1);
+            PairBuffer<T> buffer;
+            per_isa_selecting<MaxOfPairsBackward<T>>(from, grad, to, s.axis[1].out, s.axis[2].out,
+                                                     width, &buffer);
             std::fill(to + 2 * s.axis[1].out * width, to + in, T(0));
             return;
         }
