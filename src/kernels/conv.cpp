@@ -264,6 +264,7 @@ void fold(const ConvShape& s, const T* columns, T* x) {
     template void fold<T>(const ConvShape&, const T*, T*);
 WEFT_CONV(float)
 WEFT_CONV(double)
+WEFT_CONV(int64_t)
 #undef WEFT_CONV
 
 }  // namespace weft::kernels

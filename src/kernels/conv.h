@@ -1,4 +1,4 @@
-/// Convolution and its two gradients over dense memory, T = float or double.
+/// Convolution and its two gradients over dense memory, T = float, double or int64_t.
 ///
 /// Images are [batch, channels, depth, height, width]; fewer spatial dims have size 1 in front.
 /// The weight is [groups * out_channels, in_channels, kernel...]. What deep learning calls

@@ -235,6 +235,7 @@ void avg_pool_backward(const PoolShape& s, const T* dy, T* dx) {
     template void avg_pool_backward<T>(const PoolShape&, const T*, T*);
 WEFT_POOL(float)
 WEFT_POOL(double)
+WEFT_POOL(int64_t)
 #undef WEFT_POOL
 
 }  // namespace weft::kernels

@@ -1,4 +1,5 @@
-/// Pooling over planes of dense memory [planes, depth, height, width], T = float or double.
+/// Pooling over planes of dense memory [planes, depth, height, width], T = float, double or
+/// int64_t (averages cut off).
 ///
 /// The window of an output is a product of one range per dim, given by tables, so that strided,
 /// dilated and adaptive pooling are the same loops. A NaN wins; of equal values the first does.

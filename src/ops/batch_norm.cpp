@@ -187,6 +187,7 @@ double unbiased(double count) { return count / std::max(1.0, count - 1); }
 
 void batch_body(Call& c) {
     const Tensor& x = c.in[0];
+    if (x.ndim() == 1 && x.numel() == 0) return c.set(clone(x));  // as PyTorch: nothing to do
     bool training = c.attr(0).as_bool();
     Value attrs[] = {training, c.attr(2)};
     Call native(batch_op.op(), c.in, 5, attrs);

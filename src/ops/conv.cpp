@@ -57,7 +57,7 @@ kernels::ConvShape conv_shape(DimSpan x, DimSpan y, DimSpan w, const Geometry& g
 void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
     const Tensor &x = c.in[0], &w = c.in[1], &bias = c.in[2];
     std::string_view who = c.name();
-    WEFT_EXPECT(is_floating(x.dtype()), Runtime, who, "an input of a floating dtype",
+    WEFT_EXPECT(ImageTypes::has(x.dtype()), Runtime, who, "an input of a floating dtype or int64",
                 text(name(x.dtype()), " (not implemented)"), "convert with .float()");
     WEFT_EXPECT(w.dtype() == x.dtype() && (!bias.defined() || bias.dtype() == x.dtype()), Runtime,
                 who, text("weight and bias of the input's dtype ", name(x.dtype())),
@@ -140,7 +140,7 @@ void convolution_kernel(Call& c) {
                  ? conv_shape(y.shape(), x.shape(), w.shape(), g, c.attr(kGroups).as_int())
                  : conv_shape(x.shape(), y.shape(), w.shape(), g, c.attr(kGroups).as_int());
     Unlocked unlocked(x.numel() * s.taps() * s.out_channels);
-    dispatch<FloatingTypes>(x.dtype(), "convolution", [&]<class T>() {
+    dispatch<ImageTypes>(x.dtype(), "convolution", [&]<class T>() {
         if (!transposed)
             return kernels::conv(s, x.data<T>(), w.data<T>(), memory_or_null<T>(bias), y.data<T>());
         kernels::conv_transposed(s, x.data<T>(), w.data<T>(), y.data<T>());
@@ -211,7 +211,7 @@ void weight_kernel(Call& c) {
     Geometry g("convolution", x.ndim() - 2, c.attr(1), c.attr(2), c.attr(3));
     auto s = conv_shape(x.shape(), y.shape(), w.shape(), g, c.attr(4).as_int());
     Unlocked unlocked(x.numel() * s.taps() * s.out_channels);
-    dispatch<FloatingTypes>(x.dtype(), "convolution", [&]<class T>() {
+    dispatch<ImageTypes>(x.dtype(), "convolution", [&]<class T>() {
         kernels::conv_weight(s, x.data<T>(), y.data<T>(), w.data<T>());
     });
 }

@@ -70,10 +70,14 @@ Mode mode_of(const Value& text_value) {
 }
 
 /// The input index that output index i of a dim of size n reads.
-int64_t place(Mode mode, int64_t i, int64_t before, int64_t n) {
+int64_t place(Mode mode, int64_t i, int64_t before, int64_t after, int64_t n) {
+    if (mode == Mode::Circular) {  // around what negative pads leave
+        int64_t cut = std::max<int64_t>(0, -before), left = n - cut - std::max<int64_t>(0, -after);
+        i -= std::max<int64_t>(0, before);
+        return cut + (i % left + left) % left;
+    }
     i -= before;
     if (mode == Mode::Replicate) return std::clamp<int64_t>(i, 0, n - 1);
-    if (mode == Mode::Circular) return (i % n + n) % n;
     if (i < 0) i = -i;
     return i >= n ? 2 * (n - 1) - i : i;
 }
@@ -101,6 +105,10 @@ void places_shape(Call& c) {
                     "circular pads of at most the input dimension (Padding value causes wrapping "
                     "around more than once)",
                     text("pads ", to_string(pad), " for ", to_string(x.shape())));
+        int64_t left = n + std::min<int64_t>(0, pad[2 * i]) + std::min<int64_t>(0, pad[2 * i + 1]);
+        WEFT_EXPECT(how != "circular" || left > 0, Runtime, "pad",
+                    "circular pads that leave something of the input",
+                    text("pads ", to_string(pad), " for ", to_string(x.shape())));
         WEFT_EXPECT(n > 0, Runtime, "pad", "an input with elements in the padded dims",
                     to_string(x.shape()));
     }
@@ -122,7 +130,9 @@ struct Places {
             axes[d].in = padded ? in[at] : 1;
             axes[d].out = padded ? out[at] : 1;
             for (int64_t i = 0; i < axes[d].out; ++i)
-                tables[d].push_back(padded ? place(mode, i, pad[2 * from_end], axes[d].in) : 0);
+                tables[d].push_back(padded ? place(mode, i, pad[2 * from_end],
+                                                   pad[2 * from_end + 1], axes[d].in)
+                                           : 0);
             axes[d].from = tables[d].data();
         }
     }
@@ -198,6 +208,7 @@ void register_pad(Table& t) {
                   "f(T(3, 5), (2, 1), mode='replicate')", "f(T(1, 2, 3, 4), (2, 1, 0, 2), 'reflect')",
                   "f(T(2, 3, 4), (2, -1, 1, 3), mode='replicate')",
                   "f(T(1, 2, 3, 4), (2, 4, 3, 0), mode='circular')",
+                  "f(T(1, 2, 4, 4), (-1, 1, -2, 1), mode='circular')",
                   "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='reflect')",
                   "f(T(2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='replicate')",
                   "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='circular')"});

@@ -76,7 +76,7 @@ void check_pool_input(std::string_view who, const Tensor& x, int dims) {
     for (int d = x.ndim() - dims - 1; d < x.ndim(); ++d)
         WEFT_EXPECT(x.size(d) > 0, Runtime, who,
                     "an input with non-zero size for non-batch dimensions", to_string(x.shape()));
-    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, who, "a floating dtype",
+    WEFT_EXPECT(ImageTypes::has(x.dtype()), NotImplemented, who, "a floating dtype or int64",
                 text(name(x.dtype()), " (not implemented)"), "convert with .float()");
 }
 
@@ -151,7 +151,7 @@ void run_max(Call& c, const Windows& w) {
     Tensor x = as_contiguous(c.in[0]);
     int64_t* index = c.op->outputs == 2 ? c.out(1).data<int64_t>() : nullptr;
     Unlocked unlocked(x.numel());
-    dispatch<FloatingTypes>(x.dtype(), c.op->public_name, [&]<class T>() {
+    dispatch<ImageTypes>(x.dtype(), c.op->public_name, [&]<class T>() {
         kernels::max_pool(w.s, x.data<T>(), c.out(0).data<T>(), index);
     });
 }
@@ -167,7 +167,7 @@ void max_backward_kernel(Call& c) {
     int dims = static_cast<int>(c.attr(5).as_int());
     Windows w = windows_of(x.shape(), dims, max_sizes(c.name(), dims, c.attrs), true);
     Unlocked unlocked(x.numel());
-    dispatch<FloatingTypes>(x.dtype(), "max_pool", [&]<class T>() {
+    dispatch<ImageTypes>(x.dtype(), "max_pool", [&]<class T>() {
         kernels::max_pool_backward(w.s, x.data<T>(), dy.data<T>(), c.out(0).data<T>());
     });
 }
@@ -263,14 +263,14 @@ Windows avg_windows(std::string_view who, DimSpan shape, int dims, const Value* 
 void run_avg(Call& c, const Windows& w) {
     Tensor x = as_contiguous(c.in[0]);
     Unlocked unlocked(x.numel());
-    dispatch<FloatingTypes>(x.dtype(), c.op->public_name, [&]<class T>() {
+    dispatch<ImageTypes>(x.dtype(), c.op->public_name, [&]<class T>() {
         kernels::avg_pool(w.s, x.data<T>(), c.out(0).data<T>());
     });
 }
 void run_avg_backward(Call& c, const Windows& w) {
     Tensor dy = as_contiguous(c.in[0]);
     Unlocked unlocked(c.out(0).numel());
-    dispatch<FloatingTypes>(dy.dtype(), c.op->public_name, [&]<class T>() {
+    dispatch<ImageTypes>(dy.dtype(), c.op->public_name, [&]<class T>() {
         kernels::avg_pool_backward(w.s, dy.data<T>(), c.out(0).data<T>());
     });
 }

@@ -33,6 +33,12 @@ inline Triple spatial_sizes(DimSpan shape, int dims) {
     return out;
 }
 
+/// The dtypes of convolution and pooling, as PyTorch's.
+struct ImageTypes {
+    static constexpr bool has(DType t) { return is_floating(t) || t == DType::Int64; }
+    static constexpr std::string_view text = "a floating dtype or int64";
+};
+
 template <class T>
 T* memory_or_null(const Tensor& t) {
     return t.defined() ? t.data<T>() : nullptr;

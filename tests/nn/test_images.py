@@ -163,6 +163,12 @@ def test_wrong_use(agree, name):
     agree(lambda t: eval(WRONG[name], {"nn": t.nn, "zeros": t.zeros}), messages=False)
 
 
+def test_circular_pads_that_leave_nothing():
+    """PyTorch gives whatever was in memory."""
+    with pytest.raises(RuntimeError, match="leave something of the input"):
+        weft.nn.CircularPad1d((-4, 3))(weft.zeros(1, 2, 4))
+
+
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_unpooling(agree, numbers, dims):
     def snippet(t):
