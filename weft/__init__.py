@@ -60,6 +60,7 @@ _find_blas()
 from weft import (  # noqa: E402
     autograd,
     cuda,
+    func,
     nn,
     optim,
     safetensors,

@@ -1,6 +1,6 @@
-"""Tools for the parameters of a module: clipping gradients, one vector of all parameters."""
+"""Tools for the parameters of a module: clipping, one vector of all, normalising, pruning."""
 
-from weft.nn.utils import rnn
+from weft.nn.utils import parametrizations, parametrize, prune, rnn
 from weft.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -9,8 +9,13 @@ from weft.nn.utils.clip_grad import (
     get_total_norm,
 )
 from weft.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from weft.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from weft.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
+    "parametrizations",
+    "parametrize",
+    "prune",
     "rnn",
     # gradients
     "clip_grad_norm_",
@@ -21,4 +26,9 @@ __all__ = [
     # one vector
     "parameters_to_vector",
     "vector_to_parameters",
+    # normalised weights
+    "spectral_norm",
+    "remove_spectral_norm",
+    "weight_norm",
+    "remove_weight_norm",
 ]
