@@ -112,9 +112,9 @@ void large_gemm_shapes() {
     if (!any_size || std::is_integral_v<T>) return;
     // Cut in two for OpenBLAS.
     one_gemm<T>(true, false, 333, 700, 150, T(2), T(1), 3);
-    // Several blocks of rows and of depth when packed, the last ones smaller.
+    // Several blocks of rows, on each of two threads, and of depth when packed; the last smaller.
     for (int trans = 0; trans < 4; ++trans)
-        one_gemm<T>(trans & 1, trans & 2, 597, 130, 701, T(1), T(trans), trans);
+        one_gemm<T>(trans & 1, trans & 2, 2605, 70, 401, T(1), T(trans), trans);
 }
 
 template <class T>
