@@ -1,5 +1,5 @@
-/// Batch normalisation over dense memory [batch, channels, inner], T = float or double: each channel
-/// is brought to mean 0 and variance 1 over batch and inner.
+/// Batch normalisation over dense memory [batch, channels, inner], T = float or double: each
+/// channel is brought to mean 0 and variance 1 over batch and inner.
 ///
 /// The same call gives the same bits on any number of threads.
 #pragma once

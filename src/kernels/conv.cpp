@@ -104,13 +104,113 @@ struct FromColumns {
     }
 };
 
+/// Note [Whole slices]
+/// Where rows of input and output are equally long and the stride is 1, all rows of a slice that a
+/// tap reads lie one behind the other, moved by a constant: one copy serves them all, and only the
+/// columns at the edge are set apart. Rows are often shorter than a vector, so this is most of the
+/// time of the columns.
+bool whole_slices(const ConvShape& s) {
+    bool moves = s.stride[1] == 1 && s.stride[2] == 1 && s.in[2] == s.out[2];
+    for (int64_t k = 0; k < s.kernel[2]; ++k) {
+        const int64_t shift = k * s.dilation[2] - s.padding[2];
+        moves &= shift < s.in[2] && -shift < s.in[2];
+    }
+    return moves;
+}
+
+/// Calls `slice(columns, input or null, rows before, rows, rows after, shift)` for the output rows
+/// [begin, end) of each tap, a slice of the depth at a time. `rows` are those inside of the input;
+/// the input's first one is given.
+template <class T, class Slice>
+WEFT_INLINE void for_slices(const ConvShape& s, T* x, T* columns, int64_t begin, int64_t end,
+                            const Slice& slice) {
+    const int64_t width = s.out[2];
+    T* to = columns;
+    for (int64_t c = 0; c < s.in_channels; ++c)
+        for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
+            for (int64_t kh = 0; kh < s.kernel[1]; ++kh)
+                for (int64_t kw = 0; kw < s.kernel[2]; ++kw)
+                    for (int64_t r = begin; r < end;) {
+                        const int64_t od = r / s.out[1], oh = r % s.out[1];
+                        const int64_t count = s.out[1] - oh < end - r ? s.out[1] - oh : end - r;
+                        const int64_t d = od * s.stride[0] + kd * s.dilation[0] - s.padding[0];
+                        const int64_t from = kh * s.dilation[1] - s.padding[1] + oh;
+                        int64_t before = from < 0 ? -from : 0;
+                        int64_t after = from + count - s.in[1];
+                        if (d < 0 || d >= s.in[0] || before > count) before = count;
+                        if (after < 0) after = 0;
+                        if (after > count - before) after = count - before;
+                        slice(to, x + ((c * s.in[0] + d) * s.in[1] + from + before) * width, before,
+                              count - before - after, after,
+                              kw * s.dilation[2] - s.padding[2]);
+                        to += count * width;
+                        r += count;
+                    }
+}
+
+/// Zeros in the columns that a shifted row reads from beyond its end.
+template <class T>
+WEFT_INLINE void clear_edge(T* columns, int64_t rows, int64_t width, int64_t shift) {
+    const int64_t first = shift < 0 ? 0 : width - shift, count = shift < 0 ? -shift : shift;
+    for (int64_t r = 0; r < rows; ++r)
+        for (int64_t i = 0; i < count; ++i) columns[r * width + first + i] = 0;
+}
+
+template <class T>
+struct ToColumnsWhole {
+    WEFT_INLINE static void run(const ConvShape* shape, const T* image, T* columns, int64_t begin,
+                                int64_t end) {
+        const int64_t width = shape->out[2];
+        for_slices(*shape, const_cast<T*>(image), columns, begin, end,
+                   [&](T* __restrict to, const T* __restrict from, int64_t before, int64_t rows,
+                       int64_t after, int64_t shift) {
+                       for (int64_t i = 0; i < before * width; ++i) to[i] = 0;
+                       to += before * width;
+                       if (rows > 0) {
+                           const int64_t skip = shift < 0 ? -shift : 0;
+                           const int64_t count = rows * width - (shift < 0 ? -shift : shift);
+                           T* __restrict target = to + skip;
+                           const T* __restrict source = from + skip + shift;
+                           for (int64_t i = 0; i < count; ++i) target[i] = source[i];
+                           clear_edge(to, rows, width, shift);
+                       }
+                       to += rows * width;
+                       for (int64_t i = 0; i < after * width; ++i) to[i] = 0;
+                   });
+    }
+};
+
+/// The columns at the edge are overwritten.
+template <class T>
+struct FromColumnsWhole {
+    WEFT_INLINE static void run(const ConvShape* shape, T* image, T* columns, int64_t begin,
+                                int64_t end) {
+        const int64_t width = shape->out[2];
+        for_slices(*shape, image, columns, begin, end,
+                   [&](T* __restrict from, T* __restrict to, int64_t before, int64_t rows,
+                       int64_t, int64_t shift) {
+                       if (rows <= 0) return;
+                       from += before * width;
+                       clear_edge(from, rows, width, shift);
+                       const int64_t skip = shift < 0 ? -shift : 0;
+                       const int64_t count = rows * width - (shift < 0 ? -shift : shift);
+                       T* __restrict target = to + skip + shift;
+                       const T* __restrict source = from + skip;
+                       for (int64_t i = 0; i < count; ++i) target[i] += source[i];
+                   });
+    }
+};
+
 template <class T>
 void to_columns(const ConvShape& s, const T* x, T* columns, int64_t begin, int64_t end) {
-    per_isa<ToColumns<T>>(&s, x, columns, begin, end);
+    if (whole_slices(s)) per_isa<ToColumnsWhole<T>>(&s, x, columns, begin, end);
+    else per_isa<ToColumns<T>>(&s, x, columns, begin, end);
 }
+/// May overwrite the columns.
 template <class T>
 void add_columns(const ConvShape& s, T* x, T* columns, int64_t begin, int64_t end) {
-    per_isa<FromColumns<T>>(&s, x, columns, begin, end);
+    if (whole_slices(s)) per_isa<FromColumnsWhole<T>>(&s, x, columns, begin, end);
+    else per_isa<FromColumns<T>>(&s, x, columns, begin, end);
 }
 
 /// Whether the columns are the image itself.
@@ -253,7 +353,7 @@ void unfold(const ConvShape& s, const T* x, T* columns) {
 template <class T>
 void fold(const ConvShape& s, const T* columns, T* x) {
     std::fill_n(x, s.in_channels * s.in_size(), T(0));
-    add_columns(s, x, const_cast<T*>(columns), 0, s.out[0] * s.out[1]);
+    per_isa<FromColumns<T>>(&s, x, const_cast<T*>(columns), int64_t{0}, s.out[0] * s.out[1]);
 }
 
 #define WEFT_CONV(T)                                                              \

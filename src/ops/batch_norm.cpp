@@ -280,8 +280,8 @@ void group_gradient(Grad& g) {
     Dims others = other_dims(x.ndim());
     if (g.needs(0)) {
         Tensor weighted = w.defined() ? dy * by_channel(w, x.ndim()) : dy;
-        Tensor dx = layer_backward.all({reshape(weighted, rows), flat, reshape(g.out(1), statistics),
-                                        reshape(g.out(2), statistics), none},
+        Tensor mean = reshape(g.out(1), statistics), rstd = reshape(g.out(2), statistics);
+        Tensor dx = layer_backward.all({reshape(weighted, rows), flat, mean, rstd, none},
                                        {last, g.attr(1), kInput})[0];
         g.set(0, reshape(dx, Dims(x.shape())));
     }
@@ -316,8 +316,8 @@ void rms_body(Call& c) {
 void register_groups(Table& t) {
     t.add("group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
           "eps=1e-05, bool cudnn_enabled=True) -> Tensor")
-        .doc("Normalises groups of channels of each image (n, channels, *), then scales and shifts\n"
-             "by channel. RuntimeError for sizes that do not fit. Wu and He 2018.\n\n"
+        .doc("Normalises groups of channels of each image (n, channels, *), then scales and\n"
+             "shifts by channel. RuntimeError for sizes that do not fit. Wu and He 2018.\n\n"
              ">>> weft.group_norm(weft.tensor([[1., 3., 2., 2.]]), 2).tolist()[0][2:]\n[0.0, 0.0]")
         .body([](Call& c) {
             Value attrs[] = {c.attr(0), c.attr(1)};

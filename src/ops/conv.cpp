@@ -75,8 +75,9 @@ void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
                 to_string(w.shape()));
     int64_t wanted = transposed ? w.size(0) : w.size(1) * groups;
     WEFT_EXPECT(x.size(1) == wanted, Runtime, who,
-                text("input", to_string(x.shape()), " to have ", wanted, " channels, as weight of size ",
-                     to_string(w.shape()), " and groups=", groups, " say"),
+                text("input", to_string(x.shape()), " to have ", wanted,
+                     " channels, as weight of size ", to_string(w.shape()), " and groups=", groups,
+                     " say"),
                 text(x.size(1), " channels"));
     int64_t made = transposed ? w.size(1) * groups : w.size(0);
     WEFT_EXPECT(!bias.defined() || (bias.ndim() == 1 && bias.size(0) == made), Runtime, who,
@@ -242,8 +243,8 @@ Tensor pad_same(std::string_view who, const Tensor& x, const Tensor& w, const Va
 template <class Run>
 void with_batch(Call& c, int dims, const Run& run) {
     const Tensor &x = c.in[0], &w = c.in[1];
-    WEFT_EXPECT(w.ndim() == dims + 2, Runtime, c.name(), text("a weight of ", dims + 2, " dimensions"),
-                to_string(w.shape()));
+    WEFT_EXPECT(w.ndim() == dims + 2, Runtime, c.name(),
+                text("a weight of ", dims + 2, " dimensions"), to_string(w.shape()));
     WEFT_EXPECT(x.ndim() == dims + 1 || x.ndim() == dims + 2, Runtime, c.name(),
                 text(dims + 1, "D (unbatched) or ", dims + 2, "D (batched) input"),
                 text("input of size: ", to_string(x.shape())));
@@ -302,16 +303,17 @@ void register_conv_of(Table& t) {
                   text("f(", one, ", ", w(3, 2), ", padding='same', dilation=2)")});
     t.add(head + "int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor")
         .doc(text("Cross-correlation of images (batch, channels, ", sizes, "), or one without\n"
-                  "batch, with a weight (out, channels / groups, kernel). Zeros around by `padding`\n"
-                  "(ints, 'same' or 'valid'). RuntimeError for sizes that do not fit.\n\n"
+                  "batch, with a weight (out, channels / groups, kernel). Zeros around by\n"
+                  "`padding` (ints, 'same' or 'valid'). RuntimeError for sizes that do not fit.\n\n"
                   ">>> x, w = weft.ones(1, 1", dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "",
                   ", 4), weft.ones(1, 1", dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "",
                   ", 3)\n>>> weft.conv", n, "(x, w).flatten().tolist()\n[3.0, 3.0]"))
         .body(conv_body<dims>).function_only()
         .samples({text("f(", x, ", ", w(3, 4), ", T(3))"), text("f(", one, ", ", w(3, 2), ")"),
                   text("f(", x, ", ", w(4, 2), ", T(4), 2, 1, 1, 2)"),
-                  text("f(", x, ", ", w(4, 1), ", None, stride=1, padding=2, dilation=2, groups=4)"),
-                  text("f(", x, ", T(3, 4", dims == 1 ? "" : dims == 2 ? ", 1" : ", 1, 1", ", 1))")});
+                  text("f(", x, ", ", w(4, 1), ", None, padding=2, dilation=2, groups=4)"),
+                  text("f(", x, ", T(3, 4", dims == 1 ? "" : dims == 2 ? ", 1" : ", 1, 1",
+                       ", 1))")});
     t.add(text("conv_transpose", n, "(Tensor input, Tensor weight, Tensor? bias=None, int[] "
                "stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] "
                "dilation=[1]) -> Tensor"))
@@ -397,8 +399,8 @@ void col2im_shape(Call& c) {
                 text("size of input's dimension 1 to be divisible by the product of kernel_size ",
                      s.taps()), std::to_string(x.size(n - 2)));
     WEFT_EXPECT(x.size(n - 1) == s.out_size(), Runtime, c.name(),
-                text("size of input's dimension 2 to match the calculated number of sliding blocks ",
-                     s.out[1], " * ", s.out[2], " = ", s.out_size()),
+                text("size of input's dimension 2 to match the calculated number of sliding ",
+                     "blocks ", s.out[1], " * ", s.out[2], " = ", s.out_size()),
                 std::to_string(x.size(n - 1)));
     Dims out;
     if (n == 3) out.push_back(x.size(0));
@@ -448,8 +450,8 @@ void register_unfold(Table& t) {
 void register_conv(Table& t) {
     t.add("convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, "
           "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor")
-        .doc("Convolution, or with `transposed` its adjoint, of a batch of images with one to three\n"
-             "spatial dims; see conv2d and conv_transpose2d.")
+        .doc("Convolution, or with `transposed` its adjoint, of a batch of images with one to\n"
+             "three spatial dims; see conv2d and conv_transpose2d.")
         .shape(convolution_shape).kernel(convolution_kernel).function_only()
         .joint_grad(save_in(0) | save_in(1), convolution_gradient)
         .samples({"f(T(2, 4, 5, 6), T(3, 4, 2, 3), T(3), (2, 1), (1, 2), (1, 2), False, (0, 0), 1)",

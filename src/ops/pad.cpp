@@ -14,8 +14,8 @@ const Function constant_pad{"constant_pad_nd"}, pad_places{"_pad_places"},
 
 /// Sizes after padding; `pad` counts from the last dim on, before and after it.
 Dims padded_sizes(const Call& c, DimSpan shape, DimSpan pad) {
-    WEFT_EXPECT(pad.size() % 2 == 0, Runtime, c.name(), "an even number of pads (Padding length must "
-                "be divisible by 2)", to_string(pad));
+    WEFT_EXPECT(pad.size() % 2 == 0, Runtime, c.name(),
+                "an even number of pads (Padding length must be divisible by 2)", to_string(pad));
     WEFT_EXPECT(pad.size() <= 2 * shape.size(), Runtime, c.name(),
                 text("pads for at most the input's ", shape.size(), " dimensions"), to_string(pad));
     Dims out(shape);
@@ -187,8 +187,9 @@ void pad_body(Call& c) {
 
 void register_pad(Table& t) {
     t.add("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor")
-        .doc("self with `value` around it. `pad` counts from the last dim on, before and after it;\n"
-             "negative pads cut off.\n\n>>> weft.constant_pad_nd(weft.tensor([1, 2]), (1, -1))\n"
+        .doc("self with `value` around it. `pad` counts from the last dim on, before and after\n"
+             "it; negative pads cut off.\n\n"
+             ">>> weft.constant_pad_nd(weft.tensor([1, 2]), (1, -1))\n"
              "tensor([0, 1])")
         .shape(constant_shape).kernel(constant_kernel).function_only()
         .grad(0, 0,
@@ -205,7 +206,8 @@ void register_pad(Table& t) {
              "'replicate' or 'circular' over the last one to three dims.")
         .body(pad_body).internal()
         .samples({"f(T(2, 3), (1, 2))", "f(T(2, 3, 5), (2, 1), mode='reflect')",
-                  "f(T(3, 5), (2, 1), mode='replicate')", "f(T(1, 2, 3, 4), (2, 1, 0, 2), 'reflect')",
+                  "f(T(3, 5), (2, 1), mode='replicate')",
+                  "f(T(1, 2, 3, 4), (2, 1, 0, 2), 'reflect')",
                   "f(T(2, 3, 4), (2, -1, 1, 3), mode='replicate')",
                   "f(T(1, 2, 3, 4), (2, 4, 3, 0), mode='circular')",
                   "f(T(1, 2, 4, 4), (-1, 1, -2, 1), mode='circular')",

@@ -212,7 +212,8 @@ std::vector<std::string> max_samples(int dims) {
         return {"f(T(2, 3, 7), 2)", "f(T(3, 8), 3, 2, 1, 1, True)", "f(T(2, 3, 9), 2, 1, 0, 3)"};
     if (dims == 2)
         return {"f(T(2, 3, 6, 7), 2)", "f(T(3, 7, 6), 2)", "f(T(2, 6, 8), (3, 2), (2, 1), (1, 0))",
-                "f(T(1, 2, 7, 8), 3, 2, 1, ceil_mode=True)", "f(T(2, 2, 7, 9), 2, 2, dilation=(3, 2))",
+                "f(T(1, 2, 7, 8), 3, 2, 1, ceil_mode=True)",
+                "f(T(2, 2, 7, 9), 2, 2, dilation=(3, 2))",
                 "f(T(0, 2, 4, 4), 2)"};
     return {"f(T(1, 2, 4, 5, 4), 2)", "f(T(2, 4, 5, 4), (2, 3, 2), 1, (1, 1, 0), ceil_mode=True)"};
 }
@@ -242,7 +243,8 @@ void register_max_backward(Table& t) {
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[1].shape())); })
         .kernel(max_backward_kernel).internal()
         .grad(0, save_in(1), [](const Grad& g) {
-            return pick(g.grad(), indices_of_maxima(g.in(1), g), static_cast<int>(g.attr(5).as_int()));
+            int dims = static_cast<int>(g.attr(5).as_int());
+            return pick(g.grad(), indices_of_maxima(g.in(1), g), dims);
         });
 }
 
@@ -280,8 +282,8 @@ void avg_shape(Call& c) {
     int dims = dims_of(c);
     WEFT_EXPECT(dims == 1 || c.attr(5).none() || c.attr(5).as_int() != 0, Runtime, c.name(),
                 "a divisor_override other than zero (divisor must be not zero)", "0");
-    c.add(Tensor::layout(c.in[0].dtype(),
-                         pooled_sizes(c.name(), c.in[0], dims, avg_sizes(c.name(), dims, c.attrs))));
+    Sizes sizes = avg_sizes(c.name(), dims, c.attrs);
+    c.add(Tensor::layout(c.in[0].dtype(), pooled_sizes(c.name(), c.in[0], dims, sizes)));
 }
 void avg_kernel(Call& c) {
     int dims = dims_of(c);
@@ -322,8 +324,8 @@ void register_avg(Table& t) {
         text("avg_pool", dims, "d(Tensor input, int[] kernel_size, int[]? stride=None, int[] "
              "padding=[0], bool ceil_mode=False, bool count_include_pad=True",
              dims == 1 ? "" : ", int? divisor_override=None", ") -> Tensor"));
-    op.doc(text("The mean of each window over the last ", dims, " dims. Zeros of the padding count\n"
-                "unless count_include_pad is False; divisor_override divides all sums."))
+    op.doc(text("The mean of each window over the last ", dims, " dims. Zeros of the padding\n"
+                "count unless count_include_pad is False; divisor_override divides all sums."))
         .shape(avg_shape).kernel(avg_kernel)
         .node_name(dims == 1 ? "SqueezeBackward1" : text("AvgPool", dims, "DBackward0"))
         .grad(0, 0, avg_gradient<dims>).samples(avg_samples(dims));
@@ -396,8 +398,8 @@ void register_adaptive(Table& t) {
     std::vector<std::string> calls = {text("f(", x, ", 3)"), text("f(", one, ", 2)"),
                                       text("f(", x, ", 1)"), text("f(", x, ", 9)")};
     OpBuilder avg = t.add("adaptive_avg_pool" + n + size + "Tensor");
-    avg.doc(text("The means of `output_size` windows that cover the last ", dims, " dims; window i\n"
-                 "of m over n runs from floor(i n / m) to ceil((i + 1) n / m)."))
+    avg.doc(text("The means of `output_size` windows that cover the last ", dims, " dims; window\n"
+                 "i of m over n runs from floor(i n / m) to ceil((i + 1) n / m)."))
         .body(adaptive_avg_body<dims>).samples(calls);
     t.add("_adaptive_avg_pool" + n + size + "Tensor")
         .doc("adaptive_avg_pool by windows.").shape(adaptive_shape).internal()

@@ -28,7 +28,8 @@ struct Method {
 #define WEFT_NODE(name) "Upsample" #name "DBackward0"
 Method method_of(const Call& c) {
     static const std::pair<const char*, Method> modes[] = {
-        {"nearest", {Filter::Nearest, 0, {WEFT_NODE(Nearest1), WEFT_NODE(Nearest2), WEFT_NODE(Nearest3)}}},
+        {"nearest",
+         {Filter::Nearest, 0, {WEFT_NODE(Nearest1), WEFT_NODE(Nearest2), WEFT_NODE(Nearest3)}}},
         {"nearest-exact",
          {Filter::NearestExact, 0,
           {WEFT_NODE(NearestExact1), WEFT_NODE(NearestExact2), WEFT_NODE(NearestExact3)}}},
@@ -145,8 +146,8 @@ void check_image(const Call& c, int ndim, DimSpan shape, size_t sizes) {
     int dims = ndim - 2;
     WEFT_EXPECT(dims >= 1 && dims <= 3 && (m.dims == 0 || m.dims == dims), NotImplemented,
                 "interpolate",
-                "an input of 3 to 5 dimensions: 3D for 'linear', 4D for 'bilinear' and 'bicubic', 5D "
-                "for 'trilinear', any for 'nearest'",
+                "an input of 3 to 5 dimensions: 3D for 'linear', 4D for 'bilinear' and 'bicubic', "
+                "5D for 'trilinear', any for 'nearest'",
                 text("an input of size ", to_string(shape), " and mode '",
                      c.attr(kMode).as_text(), "'"));
     WEFT_EXPECT(static_cast<int>(sizes) == dims, Runtime, "interpolate",
@@ -245,7 +246,8 @@ const char* upsample_node(const Call& c) {
 
 void register_upsample(Table& t) {
     t.add("_upsample(Tensor input, int[] output_size, str mode, bool align_corners=False, bool "
-          "antialias=False, float? scale_d=None, float? scale_h=None, float? scale_w=None) -> Tensor")
+          "antialias=False, float? scale_d=None, float? scale_h=None, float? scale_w=None) -> "
+          "Tensor")
         .doc("Images (n, c, ...) resampled to `output_size`; a scale, where given, says how far\n"
              "output pixels lie apart instead of the quotient of the sizes.")
         .shape(upsample_shape).kernel(upsample_kernel).internal().node_name(upsample_node)
@@ -261,8 +263,8 @@ void register_upsample(Table& t) {
                   "f(T(1, 2, 6, 7), (3, 4), 'bicubic', False, True)",
                   "f(T(1, 1, 2, 3, 2), (4, 2, 3), 'trilinear')",
                   "f(T(1, 1, 2, 3, 2), (4, 2, 3), 'nearest', scale_h=0.7)"});
-    t.add("_upsample_backward(Tensor grad, int[] size, str mode, bool align_corners, bool antialias, "
-          "float? scale_d, float? scale_h, float? scale_w) -> Tensor")
+    t.add("_upsample_backward(Tensor grad, int[] size, str mode, bool align_corners, bool "
+          "antialias, float? scale_d, float? scale_h, float? scale_w) -> Tensor")
         .doc("The adjoint of _upsample for images of `size`.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); })
         .kernel(upsample_backward_kernel).internal()
