@@ -1,14 +1,16 @@
 """Functions made of the table's operators, and so differentiable to any order, by family.
 
-A family names its functions in `__all__`, those that are methods too in `METHODS` and those that
-have an in-place form `name_` in `INPLACE`.
+A family names its functions in `__all__`, those that are methods too in `METHODS`, those that have
+an in-place form `name_` in `INPLACE`, and those that take `out=` in `OUT`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+import weft
 from weft import (
     _composites_calculus,
     _composites_histogram,
@@ -36,6 +38,49 @@ _FAMILIES = [
 __all__: list[str] = []
 for _family in _FAMILIES:
     __all__ += _family.__all__
+
+
+def write_out(name: str, out: Any, result: Any) -> Any:
+    """`result` written over `out`: a tensor, or as many as there are results."""
+    if not isinstance(result, Tensor):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"[{name}] expected {len(result)} tensors as out, got {out!r}")
+        for o, r in zip(out, result, strict=True):
+            write_out(name, o, r)
+        return type(result)(*out) if hasattr(result, "_fields") else type(result)(out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"[{name}] expected a tensor as out, got {type(out).__name__}")
+    if result.requires_grad or out.requires_grad:
+        raise RuntimeError(
+            f"[{name}] expected operands outside the graph, got one that requires grad (functions "
+            "with out=... arguments don't support automatic differentiation)"
+        )
+    if out.shape != result.shape:
+        raise RuntimeError(
+            f"[{name}] expected an out of the result's shape {tuple(result.shape)}, got "
+            f"{tuple(out.shape)}"
+        )
+    if not weft.can_cast(result.dtype, out.dtype):
+        raise RuntimeError(
+            f"[{name}] expected an out that holds {result.dtype}, got {out.dtype} (result type "
+            "can't be cast to the desired output type)"
+        )
+    return out.copy_(result)
+
+
+def _with_out(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return result if out is None else write_out(name, out, result)
+
+    run.__doc__ = f"{function.__doc__ or name}\n\n    `out`: where the result is written."
+    return run
+
+
+for _family in _FAMILIES:
+    for _name in getattr(_family, "OUT", ()):
+        globals()[_name] = _with_out(_name, getattr(_family, _name))
 
 
 def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:

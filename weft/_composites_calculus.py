@@ -13,6 +13,9 @@ from weft._C import Tensor
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 METHODS = ["diff"]
+OUT = [
+    "diff",
+]  # fmt: skip
 
 
 def diff(
@@ -154,7 +157,10 @@ def gradient(
     rank = input.dim()
     spacing = 1 if spacing is None else spacing
     dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    dims = [d % max(rank, 1) for d in dims]
+    for d in dims:
+        if not -rank <= d < rank:
+            raise IndexError(f"[gradient] expected dims in [{-rank}, {rank - 1}], got {d}")
+    dims = [d % rank for d in dims]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"[gradient] expected each dim once, got {dims}")
     if edge_order not in (1, 2):

@@ -12,6 +12,9 @@ from weft._C import Tensor
 
 __all__ = ["histc", "histogram", "histogramdd"]
 METHODS = ["histc", "histogram"]
+OUT = [
+    "histc", "histogram",
+]  # fmt: skip
 
 
 class _Histogram(NamedTuple):

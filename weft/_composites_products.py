@@ -14,6 +14,10 @@ __all__ = [
 ]  # fmt: skip
 METHODS = ["addbmm", "addmv", "addr", "baddbmm", "cross", "inner", "kron", "trace", "vdot"]
 INPLACE = ["addbmm", "addmv", "addr", "baddbmm"]
+OUT = [
+    "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "inner", "kron", "tensordot",
+    "vdot",
+]  # fmt: skip
 
 
 def _letters(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]:

@@ -17,6 +17,10 @@ METHODS = [
     "scatter_reduce", "sgn", "unique", "unique_consecutive",
 ]  # fmt: skip
 INPLACE = ["float_power", "index_reduce", "ldexp", "scatter_reduce", "sgn"]
+OUT = [
+    "bucketize", "float_power", "frexp", "index_reduce", "isin", "ldexp", "nonzero_static",
+    "scatter_reduce", "searchsorted", "sgn",
+]  # fmt: skip
 
 
 # ---- pointwise
@@ -32,18 +36,22 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     for x in (input, exponent):
         if isinstance(x, complex) or (isinstance(x, Tensor) and x.dtype.is_complex):
             kind = _C.complex128
+    if not isinstance(input, Tensor) and not isinstance(exponent, Tensor):
+        raise TypeError("[float_power] expected a tensor, got two numbers")
     if isinstance(input, Tensor):
         power = exponent.to(kind) if isinstance(exponent, Tensor) else exponent
         return input.to(kind) ** power
     return weft.pow(input, exponent.to(kind))
 
 
-def ldexp(input: Tensor, other: Any) -> Tensor:
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other.
 
     >>> weft.ldexp(weft.tensor([1.0, 3.0]), weft.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        raise TypeError("[ldexp] expected two tensors, got a number")
     return input * weft.pow(2.0, other)
 
 

@@ -26,6 +26,9 @@ METHODS = [
     "narrow_copy", "rot90", "select_scatter", "slice_scatter", "tensor_split", "unsafe_chunk",
     "unsafe_split", "unsafe_split_with_sizes", "vsplit",
 ]  # fmt: skip
+OUT = [
+    "column_stack", "narrow_copy", "slice_scatter",
+]  # fmt: skip
 
 
 # ---- at least so many dimensions
@@ -126,7 +129,9 @@ def _cut(who: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Ten
         raise RuntimeError(
             f"[{who}] expected a tensor with at least {least} dimension(s), got {input.dim()}"
         )
-    if isinstance(where, int) and not isinstance(where, bool):
+    if not isinstance(where, (int, list, tuple, Tensor)):
+        raise TypeError(f"[{who}] expected a number or indices, got {type(where).__name__}")
+    if isinstance(where, int):
         if where < 1 or input.shape[dim] % where:
             raise RuntimeError(
                 f"[{who}] expected a number of sections that divides the size {input.shape[dim]} "
@@ -449,6 +454,7 @@ for _name in (
     if hasattr(_C.ops, _name):
         globals()[_name + "_copy"] = _copying(_name)
         __all__.append(_name + "_copy")
+        OUT.append(_name + "_copy")
 
 
 def alias_copy(input: Tensor) -> Tensor:
@@ -457,3 +463,4 @@ def alias_copy(input: Tensor) -> Tensor:
 
 
 __all__.append("alias_copy")
+OUT.append("alias_copy")

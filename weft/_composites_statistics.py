@@ -20,6 +20,10 @@ METHODS = [
     "nanquantile", "quantile", "renorm",
 ]  # fmt: skip
 INPLACE = ["renorm"]
+OUT = [
+    "aminmax", "kthvalue", "mode", "msort", "nanmean", "nanmedian", "nanquantile", "quantile",
+    "renorm",
+]  # fmt: skip
 
 
 class _Found(NamedTuple):

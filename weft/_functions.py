@@ -144,7 +144,14 @@ def allclose(
     return bool(weft.isclose(input, other, rtol, atol, equal_nan).all())
 
 
-def where(condition: Tensor, input: Any = None, other: Any = None, *, self: Any = None) -> Any:
+def where(
+    condition: Tensor,
+    input: Any = None,
+    other: Any = None,
+    *,
+    self: Any = None,
+    out: Tensor | None = None,
+) -> Any:
     """`input` where the condition holds, else `other`; with the condition alone, its true indices.
 
     >>> weft.where(weft.tensor([True, False]), 1.0, 2.0)
@@ -153,10 +160,12 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, self: Any 
     input = self if input is None else input
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
+    if out is not None:
+        return _C.ops.where(condition, input, other, out=out)
     return _C.ops.where(condition, input, other)
 
 
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """Indices of the elements that are not zero: [n, dim] int64, or a tuple of dim tensors [n].
 
     >>> weft.nonzero(weft.tensor([0, 3, 0, 5]))
@@ -165,6 +174,8 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """
     scalar = as_tuple and isinstance(input, Tensor) and input.dim() == 0
     found = _C.ops.nonzero(input.reshape(1) if scalar else input)
+    if out is not None:
+        return _composites.write_out("nonzero", out, found)
     return found.unbind(1) if as_tuple else found
 
 

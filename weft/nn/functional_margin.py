@@ -28,6 +28,8 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
 def _chosen(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     if size_average is not None or reduce is not None:
         return legacy_reduction(size_average, reduce)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
 
 
