@@ -3,7 +3,8 @@
 `torch.testing._internal.common_methods_invocations.op_db` says for about 700 operators which calls
 span their domain. An entry agrees if, for its first samples, weft's function of the same dotted
 name gives PyTorch's values, shapes and dtypes, and its gradients in float64; if the values agree in
-float32 and int64 too; and if the method and the in-place form agree wherever PyTorch has them. The wrong calls of the entries in tests/op_db_errors.txt raise PyTorch's types.
+float32 and int64 too; and if the method, the in-place form and `out=` agree wherever PyTorch has
+them. The wrong calls of the entries in tests/op_db_errors.txt raise errors of PyTorch's types.
 
 `python tests/test_op_db.py [--update] [NAME ...]` runs all entries (or those whose name contains
 one of NAME), prints what disagrees and why, and with --update adds the entries that agree to the
