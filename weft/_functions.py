@@ -352,3 +352,19 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+def _function_of(method: str) -> Any:
+    def run(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(input, method)(*args, **kwargs)
+
+    run.__name__ = run.__qualname__ = method
+    run.__doc__ = f"`input.{method}(...)`."
+    return run
+
+
+for _name in (
+    "addmv_", "as_strided_", "detach", "detach_", "is_inference", "is_same_size", "ldexp_", "zero_",
+):  # fmt: skip
+    globals()[_name] = _function_of(_name)
+    __all__.append(_name)

@@ -159,11 +159,6 @@ void register_signs(Table& t) {
         .inplace().samples({"f(I(5), I(5))", "f(I(2, 1), I(3))"});
 }
 
-Tensor not_differentiable(const Grad&) {
-    fail(ErrorKind::NotImplemented, "nextafter", "no gradient to be asked for",
-         "a backward pass (the derivative for 'nextafter' is not implemented)");
-}
-
 /// self = mantissa * 2^exponent with a mantissa in [0.5, 1).
 void frexp_kernel(Call& c) {
     Tensor x = as_contiguous(c.in[0]);
@@ -184,8 +179,9 @@ void register_parts(Table& t) {
               map_kernel<Nextafter, FloatingTypes, Result::Same, 2>)
         .doc("The next floating number after self towards other.\n"
              ">>> weft.nextafter(weft.tensor(1.), weft.tensor(2.)) > 1\ntensor(True)")
-        .inplace().grad(0, 0, not_differentiable).grad(1, 0, not_differentiable)
-        .samples({"f(T(2, 3).detach(), T(2, 3).detach())"});
+        .inplace().grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); })
+        .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     t.add("_frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)")
         .doc("self = mantissa * 2^exponent with |mantissa| in [0.5, 1); the exponent as int64.")
         .shape([](Call& c) {
