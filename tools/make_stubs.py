@@ -7,7 +7,7 @@ import keyword
 import sys
 from pathlib import Path
 
-from weft import _C
+from weft import _C, _library
 
 ROOT = Path(__file__).resolve().parent.parent
 TYPES = {
@@ -121,8 +121,9 @@ def stub() -> str:
 
 def ops_page() -> str:
     lines = ["# Operators", "", "Written by tools/make_stubs.py from the op table.", ""]
-    for name, overloads in group(_C._records(), "public_name").items():
-        public = [r for r in overloads if r["function"] or r["method"] or r["inplace"]]
+    for name, overloads in group(_library.records(), "public_name").items():
+        kinds = ("function", "method", "inplace")
+        public = [r for r in overloads if "call" in r or any(r[kind] for kind in kinds)]
         if not public:
             continue
         lines += [f"## {name}", ""]

@@ -61,6 +61,7 @@ from weft import (  # noqa: E402
     autograd,
     cuda,
     func,
+    linalg,
     nn,
     optim,
     safetensors,

@@ -1,0 +1,139 @@
+"""Library-backed ops: forward by NumPy or SciPy, gradient an expression over weft's ops.
+
+Note [Library-backed ops]
+Such an op is a record in Python, written where its family lies:
+
+    @library_op("linalg_det(Tensor A) -> Tensor", gradient=_det, samples=["f(T(3, 3))"])
+    def det(A):
+        \"\"\"...\"\"\"
+        return np.linalg.det(A)
+
+The decorated function sees NumPy arrays over the tensors' memory and returns arrays. `gradient(g)`
+gives one gradient per tensor of the call, or None; it reads `g.inputs`, `g.outputs`, `g.grads` and
+`g.options`, and being made of ops it can be differentiated again. `records()` lists the table's
+records and these alike, for the laws, docs/ops.md and `weft.tools.where`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from weft import _C
+from weft._C import Tensor
+from weft._modes import no_grad
+from weft.autograd.function import FunctionCtx
+
+_RECORDS: list[dict[str, Any]] = []
+
+
+class Gradients(NamedTuple):
+    """What a gradient rule sees."""
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    grads: tuple[Any, ...]  #: of the outputs; None where none flows
+    options: dict[str, Any]
+
+
+def records() -> list[dict[str, Any]]:
+    """A dictionary for every record: those of the table, then those of the libraries."""
+    return [*_C._records(), *_RECORDS]
+
+
+def library_op(
+    schema: str,
+    *,
+    gradient: Callable[[Gradients], Any] | None = None,
+    samples: Sequence[str] = (),
+    node: str | None = None,
+    peer: str | None = None,
+    results: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make an op of a function over NumPy arrays.
+
+    Args:
+        schema: name, arguments and results. Tensors come first; all others are passed by keyword.
+        gradient: the rule; without one the op is not differentiable.
+        samples: calls for the laws, as in a record of the table.
+        node: the name of its nodes; by default that of the op in PyTorch's way.
+        peer: PyTorch's dotted name, by default that of the op with a dot for its `linalg_`,
+            `special_` or `fft_`.
+        results: makes one value of several outputs, such as a named tuple.
+    """
+    name = schema[: schema.index("(")]
+    node_name = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
+
+    def decorate(forward: Callable[..., Any]) -> Callable[..., Any]:
+        given = forward.__defaults__ or ()
+        names = forward.__code__.co_varnames[: forward.__code__.co_argcount]
+        defaults = dict(zip(names[len(names) - len(given) :], given))
+
+        def call(*tensors: Any, **options: Any) -> Any:
+            with no_grad():
+                arrays = [t.detach().numpy() for t in tensors]
+                made = forward(*arrays, **options)
+                single = not isinstance(made, tuple)
+                outputs = tuple(_tensor(a) for a in ((made,) if single else made))
+            if gradient is not None and any(t.requires_grad for t in tensors):
+                outputs = _record(node_name, gradient, tensors, outputs, {**defaults, **options})
+            if single:
+                return outputs[0]
+            return outputs if results is None else results(*outputs)
+
+        call.__name__ = call.__qualname__ = name
+        call.__doc__ = forward.__doc__
+        call.__wrapped__ = forward  # type: ignore[attr-defined]
+        family, _, rest = name.partition("_")
+        dotted = f"{family}.{rest}" if family in ("linalg", "special", "fft") else name
+        code = forward.__code__
+        _RECORDS.append(
+            {
+                "name": name,
+                "public_name": peer or dotted,
+                "schema": schema,
+                "doc": forward.__doc__ or "",
+                "file": "weft/" + code.co_filename.rpartition("/weft/")[2],
+                "line": code.co_firstlineno,
+                "differentiable": gradient is not None,
+                "node_name": node_name,
+                "samples": list(samples),
+                "call": call,
+                **dict.fromkeys(
+                    ("composite", "view", "inplace", "function", "method", "out_form", "random"),
+                    False,
+                ),
+                "batch": 0,
+                "aliases": [],
+            }
+        )
+        return call
+
+    return decorate
+
+
+def _tensor(array: Any) -> Tensor:
+    import numpy as np
+
+    return _C._sharing(np.require(array, requirements=("C", "W")))
+
+
+def _record(
+    name: str,
+    gradient: Callable[[Gradients], Any],
+    tensors: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+    options: dict[str, Any],
+) -> tuple[Tensor, ...]:
+    inputs = len(tensors)
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        saved = ctx.saved_tensors
+        found = gradient(Gradients(saved[:inputs], saved[inputs:], grads, options))
+        found = found if isinstance(found, tuple) else (found,)
+        return tuple(g if t.requires_grad else None for g, t in zip(found, saved))
+
+    whole = tuple(t for t in outputs if not t.is_floating_point())
+    return _C._record_function(
+        FunctionCtx(), backward, name, tensors, outputs, (*tensors, *outputs), (), whole, False
+    )

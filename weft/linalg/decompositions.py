@@ -1,0 +1,335 @@
+"""Factors of matrices: Cholesky, QR, eigenvectors of symmetric matrices, singular values."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import weft
+from weft import Tensor
+from weft._library import Gradients, library_op
+from weft.linalg.checks import LinAlgError, expect_matrix, info_dtype
+
+
+class linalg_qr(NamedTuple):
+    """The results of `qr`."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class linalg_eigh(NamedTuple):
+    """The results of `eigh`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class linalg_svd(NamedTuple):
+    """The results of `svd`."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class linalg_cholesky_ex(NamedTuple):
+    """The results of `cholesky_ex`."""
+
+    L: Tensor
+    info: Tensor
+
+
+def _gradient_cholesky(g: Gradients) -> Any:
+    # Murray, "Differentiation of the Cholesky decomposition", 2016
+    (L, _), grad = g.outputs, g.grads[0]
+    if grad is None:
+        return None
+    P = (L.mT @ grad).tril()
+    P = P - 0.5 * weft.diag_embed(P.diagonal(0, -2, -1))
+    left = _cholesky_solve_from_left(L, P)
+    return 0.5 * (left + left.mT)
+
+
+def _cholesky_solve_from_left(L: Tensor, P: Tensor) -> Tensor:
+    """L⁻ᵀ P L⁻¹."""
+    from weft.linalg.systems import solve_triangular
+
+    Y = solve_triangular(L.mT, P, upper=True)
+    return solve_triangular(L.mT, Y.mT, upper=True).mT
+
+
+@library_op(
+    "linalg_cholesky_ex(Tensor self, *, bool upper=False) -> (Tensor L, Tensor info)",
+    gradient=_gradient_cholesky,
+    results=linalg_cholesky_ex,
+)
+def _cholesky(A: Any) -> Any:
+    """The lower Cholesky factor of each matrix, and for each the order of the minor that fails."""
+    import numpy as np
+
+    n = A.shape[-1]
+    info = np.zeros(A.shape[:-2], info_dtype())
+    A = np.tril(A) + np.tril(A, -1).swapaxes(-1, -2)
+    try:
+        return np.linalg.cholesky(A), info
+    except np.linalg.LinAlgError:
+        L = np.zeros_like(A)
+    for at in np.ndindex(*A.shape[:-2]):
+        for k in range(1, n + 1):
+            try:
+                L[at][:k, :k] = np.linalg.cholesky(A[at][:k, :k])
+            except np.linalg.LinAlgError:
+                info[at] = k
+                break
+    return L, info
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """The Cholesky factor, and where it does not exist: `(L, info)`.
+
+    Args:
+        A: symmetric positive-definite, (..., n, n); the lower triangle is read, or the upper one.
+        upper: return the factor's transpose.
+        check_errors: raise where the factor does not exist.
+
+    Raises:
+        RuntimeError: not square, not floating.
+        LinAlgError: with `check_errors`, a matrix that is not positive-definite.
+
+    >>> weft.linalg.cholesky_ex(weft.tensor([[4.]])).L
+    tensor([[2.]])
+    """
+    expect_matrix("linalg.cholesky", A, square=True)
+    L, info = _cholesky(A.mT if upper else A)
+    if check_errors and bool((info != 0).any()):
+        at = int(info.reshape(-1).nonzero()[0, 0])
+        order = int(info.reshape(-1)[at])
+        where = f"(Batch element {at}): " if info.dim() else ""
+        raise LinAlgError(
+            "[linalg.cholesky] expected a positive-definite matrix, got another (linalg.cholesky: "
+            f"{where}The factorization could not be completed because the input is not "
+            f"positive-definite (the leading minor of order {order} is not positive-definite).)"
+        )
+    return linalg_cholesky_ex(L.mT if upper else L, info)
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with A = L Lᵀ; with `upper`, its transpose.
+
+    Args:
+        A: symmetric positive-definite, (..., n, n).
+        upper: see above.
+
+    Raises:
+        RuntimeError: not square, not floating.
+        LinAlgError: not positive-definite.
+
+    >>> weft.linalg.cholesky(weft.tensor([[4., 2.], [2., 2.]]))
+    tensor([[2., 0.],
+            [1., 1.]])
+    """
+    return cholesky_ex(A, upper=upper, check_errors=True)[0]
+
+
+def _gradient_qr(g: Gradients) -> Any:
+    # Walter and Lehmann, "Algorithmic differentiation of linear algebra functions", 2010
+    (A,), (Q, R), (gQ, gR) = g.inputs, g.outputs, g.grads
+    if gQ is None and gR is None:
+        return None
+    m, n = A.shape[-2:]
+    if g.options["mode"] == "r":
+        raise RuntimeError(
+            "[linalg.qr] expected a mode that computes Q, got 'r' (The derivative of linalg.qr "
+            "depends on Q, which is not computed when mode='r'.) Hint: use mode='reduced'"
+        )
+    if m > n and g.options["mode"] == "complete":
+        raise RuntimeError(
+            "[linalg.qr] expected mode='reduced', got 'complete' (The QR decomposition is not "
+            "differentiable when mode='complete' and nrows > ncols)"
+        )
+    gQ = weft.zeros_like(Q) if gQ is None else gQ
+    gR = weft.zeros_like(R) if gR is None else gR
+    if m >= n:
+        return _of_tall(Q, R, gQ, gR)
+    # A = [X Y]: the QR of X, and R's rest is Qᵀ Y
+    Y = A[..., m:]
+    gY = Q @ gR[..., m:]
+    gX = _of_tall(Q, R[..., :m], gQ + Y @ gR[..., m:].mT, gR[..., :m])
+    return weft.cat([gX, gY], -1)
+
+
+def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
+    from weft.linalg.systems import solve_triangular
+
+    M = R @ gR.mT - gQ.mT @ Q
+    M = M.tril() + M.tril(-1).mT
+    return solve_triangular(R, (gQ + Q @ M).mT, upper=True).mT
+
+
+@library_op(
+    "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
+    gradient=_gradient_qr,
+    samples=["f(T(3, 3))", "f(T(4, 2))", "f(T(2, 3, 3))", "f(T(2, 3))"],
+    results=linalg_qr,
+)
+def _qr(A: Any, mode: str = "reduced") -> Any:
+    """The QR decomposition: orthonormal columns and an upper triangle."""
+    import numpy as np
+
+    if mode == "r":
+        return np.zeros((0,), A.dtype), np.linalg.qr(A, "r")
+    Q, R = np.linalg.qr(A, mode)
+    return Q, R
+
+
+def qr(A: Tensor, mode: str = "reduced") -> Any:
+    """A = Q R, with orthonormal columns in Q and an upper triangular R: `(Q, R)`.
+
+    Args:
+        A: (..., m, n).
+        mode: `"reduced"`: Q is m by min(m, n); `"complete"`: m by m; `"r"`: Q is empty.
+
+    Raises:
+        RuntimeError: no matrix, not floating, an unknown mode.
+
+    >>> weft.linalg.qr(weft.eye(2)).Q.abs()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    expect_matrix("linalg.qr", A)
+    if mode not in ("reduced", "complete", "r"):
+        raise RuntimeError(
+            f"[linalg.qr] expected mode 'reduced', 'complete' or 'r', got {mode!r} (qr received "
+            f"unrecognized mode '{mode}')"
+        )
+    return _qr(A, mode=mode)
+
+
+def _gradient_eigh(g: Gradients) -> Any:
+    # Giles, "Collected matrix derivative results", 2008
+    (values, V), (g_values, gV) = g.outputs, g.grads
+    if g_values is None and gV is None:
+        return None
+    inner = weft.diag_embed(weft.zeros_like(values) if g_values is None else g_values)
+    if gV is not None:
+        gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
+        diagonal = weft.eye(values.shape[-1], dtype=weft.bool)
+        inner = inner + (V.mT @ gV) * (1 / gaps.masked_fill(diagonal, 1)).masked_fill(diagonal, 0)
+    return V @ inner @ V.mT
+
+
+@library_op(
+    "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
+    gradient=_gradient_eigh,
+    results=linalg_eigh,
+)
+def _eigh(A: Any, UPLO: str = "L") -> Any:
+    """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
+    import numpy as np
+
+    return tuple(np.linalg.eigh(A, UPLO))
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Any:
+    """Eigenvalues and eigenvectors of symmetric matrices: `(eigenvalues, eigenvectors)`.
+
+    Args:
+        A: symmetric, (..., n, n).
+        UPLO: which triangle is read, `"L"` or `"U"`.
+
+    Raises:
+        RuntimeError: not square, not floating.
+        ValueError: another UPLO.
+
+    >>> weft.linalg.eigh(weft.tensor([[2., 0.], [0., 1.]])).eigenvalues
+    tensor([1., 2.])
+    """
+    expect_matrix("linalg.eigh", A, square=True)
+    if UPLO.upper() not in ("L", "U"):
+        raise RuntimeError(
+            f"[linalg.eigh] expected UPLO 'L' or 'U', got {UPLO!r} (Expected UPLO argument to be "
+            f"'L' or 'U', but got {UPLO})"
+        )
+    return _eigh(A, UPLO=UPLO.upper())
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of symmetric matrices, ascending; see `eigh`."""
+    return eigh(A, UPLO)[0]
+
+
+def _gradient_svd(g: Gradients) -> Any:
+    # Giles, "Collected matrix derivative results", 2008; with the parts outside of the two bases
+    (A,), (U, S, Vh), (gU, gS, gVh) = g.inputs, g.outputs, g.grads
+    if gU is None and gS is None and gVh is None:
+        return None
+    m, n, k = A.shape[-2], A.shape[-1], S.shape[-1]
+    if g.options["full_matrices"] and m != n and (gU is not None or gVh is not None):
+        if (m > k and gU is not None) or (n > k and gVh is not None):
+            raise RuntimeError(
+                "[linalg.svd] expected full_matrices=False, got True (The singular vectors in the "
+                "full_matrices=True case are not unique.)"
+            )
+    U, V = U[..., :k], Vh[..., :k, :].mT
+    inner = weft.diag_embed(weft.zeros_like(S) if gS is None else gS)
+    if gU is None and gVh is None:
+        return U @ inner @ V.mT
+    diagonal = weft.eye(k, dtype=weft.bool)
+    gaps = S.unsqueeze(-2).square() - S.unsqueeze(-1).square()
+    E = (1 / gaps.masked_fill(diagonal, 1)).masked_fill(diagonal, 0)
+    outside = None
+    if gU is not None:
+        gU = gU[..., :k]
+        P = U.mT @ gU
+        inner = inner + ((P - P.mT) * E) * S.unsqueeze(-2)
+        if m > k:
+            outside = ((gU - U @ P) / S.unsqueeze(-2)) @ V.mT
+    if gVh is not None:
+        gV = gVh[..., :k, :].mT
+        P = V.mT @ gV
+        inner = inner + S.unsqueeze(-1) * ((P - P.mT) * E)
+        if n > k:
+            part = U @ ((gV - V @ P) / S.unsqueeze(-2)).mT
+            outside = part if outside is None else outside + part
+    result = U @ inner @ V.mT
+    return result if outside is None else result + outside
+
+
+@library_op(
+    "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
+    gradient=_gradient_svd,
+    results=linalg_svd,
+)
+def _svd(A: Any, full_matrices: bool = True) -> Any:
+    """Singular values, descending, and singular vectors."""
+    import numpy as np
+
+    return tuple(np.linalg.svd(A, full_matrices))
+
+
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+    """A = U diag(S) Vh, with orthonormal U and V and descending S: `(U, S, Vh)`.
+
+    Args:
+        A: (..., m, n).
+        full_matrices: U and V are square; otherwise they have min(m, n) columns.
+        driver: of CUDA; has to be None.
+
+    Raises:
+        RuntimeError: no matrix, not floating, a driver.
+
+    >>> weft.linalg.svd(weft.tensor([[3., 0.], [0., 4.]])).S
+    tensor([4., 3.])
+    """
+    expect_matrix("linalg.svd", A)
+    if driver is not None:
+        raise RuntimeError(
+            "[linalg.svd] expected no driver, got one (keyword argument `driver=` is only "
+            "supported on CUDA inputs)"
+        )
+    return _svd(A, full_matrices=full_matrices)
+
+
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
+    """The singular values, descending; see `svd`."""
+    return svd(A, False, driver=driver)[1]

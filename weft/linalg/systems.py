@@ -1,0 +1,473 @@
+"""Systems of equations, inverses and determinants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import weft
+from weft import Tensor
+from weft._library import Gradients, library_op
+from weft.linalg.checks import LinAlgError, expect_like, expect_matrix, eye_like, info_dtype
+from weft.linalg.decompositions import svd
+
+
+class linalg_slogdet(NamedTuple):
+    """The results of `slogdet`."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class linalg_inv_ex(NamedTuple):
+    """The results of `inv_ex`."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class linalg_solve_ex(NamedTuple):
+    """The results of `solve_ex`."""
+
+    result: Tensor
+    info: Tensor
+
+
+class linalg_lstsq(NamedTuple):
+    """The results of `lstsq`."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def _numpy_solve(A: Any, B: Any) -> Any:
+    """A⁻¹ B and for each matrix the 1-based column of a zero pivot, or 0."""
+    import numpy as np
+
+    batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    info = np.zeros(A.shape[:-2], info_dtype())
+    try:
+        return np.linalg.solve(A, B), info
+    except np.linalg.LinAlgError:
+        X = np.full(batch + B.shape[-2:], np.nan, B.dtype)
+    for at in np.ndindex(*A.shape[:-2]):
+        info[at] = _zero_pivot(A[at])
+    singular = np.broadcast_to(info, batch)
+    As, Bs = np.broadcast_to(A, batch + A.shape[-2:]), np.broadcast_to(B, X.shape)
+    for at in np.ndindex(*batch):
+        if not singular[at]:
+            X[at] = np.linalg.solve(As[at], Bs[at])
+    return X, info
+
+
+def _zero_pivot(A: Any) -> int:
+    """The 1-based column in which Gaussian elimination finds only zeros, or 0."""
+    import numpy as np
+
+    A = A.copy()
+    for k in range(len(A)):
+        p = k + int(np.abs(A[k:, k]).argmax())
+        if A[p, k] == 0:
+            return k + 1
+        A[[k, p]] = A[[p, k]]
+        A[k + 1 :, k:] -= np.outer(A[k + 1 :, k] / A[k, k], A[k, k:])
+    return 0
+
+
+def _gradient_solve(g: Gradients) -> Any:
+    (A, _), X, grad = g.inputs, g.outputs[0], g.grads[0]
+    if grad is None:
+        return None, None
+    gB = _solve(A.mT, grad)[0]
+    return -(gB @ X.mT), gB
+
+
+@library_op(
+    "linalg_solve_ex(Tensor A, Tensor B) -> (Tensor result, Tensor info)",
+    gradient=_gradient_solve,
+    samples=["f(T(3, 3), T(3, 2))[0]", "f(T(2, 3, 3), T(2, 3, 1))[0]"],
+    results=linalg_solve_ex,
+)
+def _solve(A: Any, B: Any) -> Any:
+    """The X with A X = B, and for each matrix where it is singular, or 0."""
+    return _numpy_solve(A, B)
+
+
+def _raise_if_singular(who: str, info: Tensor) -> None:
+    if bool((info != 0).any()):
+        flat = info.reshape(-1)
+        at = int(flat.nonzero()[0, 0])
+        where = f"(Batch element {at}): " if info.dim() else ""
+        if who == "linalg.inv":
+            told = (
+                f"The diagonal element {int(flat[at])} is zero, the inversion could not be "
+                "completed because the input matrix is singular."
+            )
+        else:
+            told = "The solver failed because the input matrix is singular."
+        raise LinAlgError(
+            f"[{who}] expected an invertible matrix, got a singular one ({who}: {where}{told})"
+        )
+
+
+def _is_vectors(A: Tensor, B: Tensor) -> bool:
+    return B.dim() == 1 or (A.dim() - 1 == B.dim() and B.shape == A.shape[:-1])
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """As `solve`, with the places where `A` is singular: `(result, info)`."""
+    expect_matrix("linalg.solve", A, square=True)
+    expect_like("linalg.solve", A, B)
+    vectors = _is_vectors(A, B)
+    if vectors and not left:
+        raise RuntimeError(
+            "[linalg.solve] expected matrices with left=False, got vectors (Vector broadcasting of "
+            "the left hand side is not supported for left=False.)"
+        )
+    B = B.unsqueeze(-1) if vectors else B
+    if B.dim() < 2 or A.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"[linalg.solve] expected sizes that fit, got {tuple(A.shape)} and {tuple(B.shape)} "
+            "(Incompatible shapes of A and B)"
+        )
+    X, info = _solve(A, B) if left else _solve(A.mT, B.mT)
+    if check_errors:
+        _raise_if_singular("linalg.solve", info)
+    X = X if left else X.mT
+    return linalg_solve_ex(X.squeeze(-1) if vectors else X, info)
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """The X with A X = B; with `left=False`, with X A = B.
+
+    Args:
+        A: invertible, (..., n, n).
+        B: (..., n, k), or vectors: (n,) or A's shape without its last dimension.
+
+    Raises:
+        RuntimeError: not square, shapes that do not fit, unlike dtypes.
+        LinAlgError: a singular matrix.
+
+    >>> weft.linalg.solve(weft.tensor([[2., 0.], [0., 4.]]), weft.tensor([2., 4.]))
+    tensor([1., 1.])
+    """
+    return solve_ex(A, B, left=left, check_errors=True)[0]
+
+
+def _gradient_triangular(g: Gradients) -> Any:
+    (A, _), X, grad = g.inputs, g.outputs[0], g.grads[0]
+    o = g.options
+    gB = _triangular(A.mT, grad, upper=not o["upper"], unitriangular=o["unitriangular"])
+    gA = -(gB @ X.mT)
+    k = int(o["unitriangular"])
+    return (gA.triu(k) if o["upper"] else gA.tril(-k)), gB
+
+
+@library_op(
+    "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, "
+    "bool unitriangular=False) -> Tensor",
+    gradient=_gradient_triangular,
+)
+def _triangular(A: Any, B: Any, upper: bool, unitriangular: bool = False) -> Any:
+    """The X with A X = B for a triangular A."""
+    import numpy as np
+
+    A = np.triu(A) if upper else np.tril(A)
+    if unitriangular:
+        n = A.shape[-1]
+        A = A.copy()
+        A[..., range(n), range(n)] = 1
+    with np.errstate(all="ignore"):
+        return _numpy_solve(A, B)[0]
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """The X with A X = B for a triangular A; the other triangle is not read.
+
+    Args:
+        A: (..., n, n).
+        B: (..., n, k), or (..., k, n) with `left=False`.
+        upper: which triangle.
+        left: solve X A = B if false.
+        unitriangular: the diagonal is taken to be 1.
+
+    Raises:
+        RuntimeError: not square, shapes that do not fit.
+
+    >>> weft.linalg.solve_triangular(weft.eye(2) * 2, weft.ones(2, 1), upper=True)
+    tensor([[0.5000],
+            [0.5000]])
+    """
+    expect_matrix("linalg.solve_triangular", A, square=True)
+    expect_matrix("linalg.solve_triangular", B)
+    expect_like("linalg.solve_triangular", A, B)
+    if A.shape[-1] != B.shape[-2 if left else -1]:
+        raise RuntimeError(
+            f"[linalg.solve_triangular] expected sizes that fit, got {tuple(A.shape)} and "
+            f"{tuple(B.shape)} (Incompatible shapes of A and B)"
+        )
+    if left:
+        return _triangular(A, B, upper=upper, unitriangular=unitriangular)
+    return _triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular).mT
+
+
+def _gradient_inv(g: Gradients) -> Any:
+    Y, grad = g.outputs[0], g.grads[0]
+    return None if grad is None else -(Y.mT @ grad @ Y.mT)
+
+
+@library_op(
+    "linalg_inv_ex(Tensor A) -> (Tensor inverse, Tensor info)",
+    gradient=_gradient_inv,
+    samples=["f(T(3, 3))[0]", "f(T(2, 2, 2))[0]", "f(T(0, 3, 3))[0]"],
+    results=linalg_inv_ex,
+)
+def _inv(A: Any) -> Any:
+    """The inverse, and for each matrix where it is singular, or 0."""
+    import numpy as np
+
+    return _numpy_solve(A, np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape))
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """As `inv`, with the places where `A` is singular: `(inverse, info)`."""
+    expect_matrix("linalg.inv", A, square=True)
+    out = _inv(A)
+    if check_errors:
+        _raise_if_singular("linalg.inv", out[1])
+    return out
+
+
+def inv(A: Tensor) -> Tensor:
+    """The inverse of square matrices, (..., n, n).
+
+    Raises:
+        RuntimeError: not square, not floating.
+        LinAlgError: a singular matrix.
+
+    >>> weft.linalg.inv(weft.tensor([[2.]]))
+    tensor([[0.5000]])
+    """
+    return inv_ex(A, check_errors=True)[0]
+
+
+def _gradient_det(g: Gradients) -> Any:
+    (A,), d, grad = g.inputs, g.outputs[0], g.grads[0]
+    with weft.no_grad():
+        values = svd(A, False)[1]
+        least = A.shape[-1] * weft.finfo(A.dtype).eps
+        singular = values.numel() > 0 and bool((values[..., -1] <= values[..., 0] * least).any())
+    if not singular:
+        return (grad * d).unsqueeze(-1).unsqueeze(-1) * _inv(A.mT)[0]
+    # a singular matrix has cofactors too: from the products of all singular values but one
+    U, S, Vh = svd(A)
+    n = S.shape[-1]
+    others = S.unsqueeze(-2).expand(*S.shape, n).masked_fill(weft.eye(n, dtype=weft.bool), 1)
+    turn = (_det(U) * _det(Vh) * grad).unsqueeze(-1)
+    return U @ weft.diag_embed(others.prod(-1) * turn) @ Vh
+
+
+@library_op(
+    "linalg_det(Tensor A) -> Tensor",
+    gradient=_gradient_det,
+    samples=["f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))"],
+)
+def _det(A: Any) -> Any:
+    """The determinant."""
+    import numpy as np
+
+    return np.linalg.det(A)
+
+
+def det(A: Tensor) -> Tensor:
+    """The determinant of square matrices, (..., n, n).
+
+    Raises:
+        RuntimeError: not square, not floating.
+
+    >>> weft.linalg.det(weft.tensor([[2., 0.], [0., 4.]]))
+    tensor(8.)
+    """
+    expect_matrix("linalg.det", A, square=True)
+    return _det(A)
+
+
+def _gradient_slogdet(g: Gradients) -> Any:
+    (A,), grad = g.inputs, g.grads[1]
+    if grad is None:
+        return weft.zeros_like(A)
+    return grad.unsqueeze(-1).unsqueeze(-1) * inv(A.mT)
+
+
+@library_op(
+    "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
+    gradient=_gradient_slogdet,
+    samples=["f(T(3, 3))[1]", "f(T(2, 2, 2))[1]"],
+    results=linalg_slogdet,
+)
+def _slogdet(A: Any) -> Any:
+    """Sign and logarithm of the determinant."""
+    import numpy as np
+
+    return tuple(np.linalg.slogdet(A))
+
+
+def slogdet(A: Tensor) -> Any:
+    """The determinant as its sign and the logarithm of its magnitude: `(sign, logabsdet)`.
+
+    Raises:
+        RuntimeError: not square, not floating.
+
+    >>> weft.linalg.slogdet(weft.eye(3)).logabsdet
+    tensor(0.)
+    """
+    expect_matrix("linalg.slogdet", A, square=True)
+    return _slogdet(A)
+
+
+def _gradient_pinv(g: Gradients) -> Any:
+    # Golub and Pereyra, "The differentiation of pseudo-inverses", 1973
+    (A,), P, grad = g.inputs, g.outputs[0], g.grads[0]
+    left = weft.eye(A.shape[-2], dtype=A.dtype) - A @ P
+    right = eye_like(A) - P @ A
+    return -(P.mT @ grad @ P.mT) + left @ grad.mT @ (P @ P.mT) + (P.mT @ P) @ grad.mT @ right
+
+
+@library_op(
+    "linalg_pinv(Tensor A, *, float rtol, float atol=0.0) -> Tensor",
+    gradient=_gradient_pinv,
+)
+def _pinv(A: Any, rtol: float, atol: float = 0.0) -> Any:
+    """The pseudo-inverse."""
+    import numpy as np
+
+    if 0 in A.shape[-2:]:
+        return np.zeros((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
+    U, S, Vh = np.linalg.svd(A, full_matrices=False)
+    least = np.maximum(atol, rtol * S.max(-1, keepdims=True))
+    keep = S > least
+    inverse = np.where(keep, 1 / np.where(keep, S, 1), 0).astype(A.dtype)
+    return np.swapaxes(Vh, -1, -2) @ (inverse[..., None] * np.swapaxes(U, -1, -2))
+
+
+def pinv(
+    A: Tensor,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    hermitian: bool = False,
+    rcond: float | None = None,
+) -> Tensor:
+    """The pseudo-inverse (Moore and Penrose), (..., n, m) of (..., m, n).
+
+    Args:
+        A: the matrices; with `hermitian` symmetric, of which the lower triangle is read.
+        atol, rtol: singular values at most max(atol, rtol * greatest) count as 0. By default rtol
+            is max(m, n) times the machine's precision if atol is not given, else 0.
+        rcond: an older name of `rtol`.
+
+    Raises:
+        RuntimeError: no matrix, not floating.
+
+    >>> weft.linalg.pinv(weft.tensor([[2.], [0.]]))
+    tensor([[0.5000, 0.0000]])
+    """
+    expect_matrix("linalg.pinv", A, square=hermitian)
+    if hermitian:
+        A = A.tril() + A.tril(-1).mT
+    rtol = rcond if rtol is None else rtol
+    if rtol is None:
+        rtol = 0.0 if atol else max(A.shape[-2:]) * weft.finfo(A.dtype).eps
+    return _pinv(A, rtol=float(rtol), atol=float(atol or 0.0))
+
+
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+    """The X that makes A X - B least: `(solution, residuals, rank, singular_values)`.
+
+    Args:
+        A: (..., m, n).
+        B: (..., m, k), or vectors.
+        rcond: see `pinv`'s `rtol`; not for the drivers `"gels"`.
+        driver: `"gelsy"` (default), `"gels"`, `"gelsd"` or `"gelss"`, which say what is returned:
+            only the last two return singular values, `"gels"` no rank, `"gelsy"` no residuals.
+
+    Raises:
+        RuntimeError: shapes that do not fit, an unknown driver.
+
+    >>> weft.linalg.lstsq(weft.tensor([[1.], [1.]]), weft.tensor([[1.], [3.]])).solution
+    tensor([[2.]])
+    """
+    expect_matrix("linalg.lstsq", A)
+    expect_like("linalg.lstsq", A, B)
+    driver = "gelsy" if driver is None else driver
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise RuntimeError(
+            "[linalg.lstsq] expected driver 'gels', 'gelsy', 'gelsd' or 'gelss', got "
+            f"{driver!r} (parameter `driver` should be one of (gels, gelsy, gelsd, gelss))"
+        )
+    vectors = _is_vectors(A, B)
+    B = B.unsqueeze(-1) if vectors else B
+    if A.shape[-2] != B.shape[-2]:
+        raise RuntimeError(
+            f"[linalg.lstsq] expected as many rows in both, got {A.shape[-2]} and {B.shape[-2]} "
+            "(input.size(-2) should match other.size(-2))"
+        )
+    m, n = A.shape[-2:]
+    rtol = max(m, n) * weft.finfo(A.dtype).eps if rcond is None else rcond
+    X = _pinv(A, rtol=float(rtol)) @ B
+    with weft.no_grad():
+        values = svd(A, False)[1]
+        greatest = values[..., :1] if values.shape[-1] else values
+        rank = (values > greatest * rtol).sum(-1)
+        residuals = weft.zeros(0, dtype=A.dtype)
+        full = rank.numel() > 0 and bool((rank == n).all())
+    if m > n and full and driver != "gelsy":
+        residuals = (A @ X - B).square().sum(-2)
+    return linalg_lstsq(
+        X.squeeze(-1) if vectors else X,
+        residuals,
+        weft.zeros(0, dtype=weft.int64) if driver == "gels" else rank,
+        values if driver in ("gelsd", "gelss") else weft.zeros(0, dtype=A.dtype),
+    )
+
+
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
+    """The inverse of the product over the first `ind` dimensions; see NumPy's.
+
+    Raises:
+        RuntimeError: `ind` is not positive, or the two halves are of unlike size.
+    """
+    if ind <= 0:
+        raise RuntimeError(
+            f"[linalg.tensorinv] expected a positive ind, got {ind} (Expected a strictly positive "
+            "integer for 'ind')"
+        )
+    first, rest = A.shape[:ind], A.shape[ind:]
+    if math.prod(first) != math.prod(rest):
+        raise RuntimeError(
+            f"[linalg.tensorinv] expected two halves of one size, got {tuple(first)} and "
+            f"{tuple(rest)}"
+        )
+    return inv(A.reshape(math.prod(first), math.prod(rest))).reshape(*rest, *first)
+
+
+def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+    """The X with tensordot(A, X, X.dim()) = B; `dims` of A are moved to its end first.
+
+    Raises:
+        RuntimeError: sizes that do not fit.
+    """
+    if dims is not None:
+        order = [d for d in range(A.dim()) if d not in {k % A.dim() for k in dims}]
+        A = A.permute(*order, *(k % A.dim() for k in dims))
+    rest = A.shape[B.dim() :]
+    if math.prod(rest) != B.numel() or A.numel() != B.numel() ** 2:
+        raise RuntimeError(
+            f"[linalg.tensorsolve] expected a square system, got {tuple(A.shape)} and "
+            f"{tuple(B.shape)}"
+        )
+    return solve(A.reshape(B.numel(), -1), B.reshape(-1)).reshape(rest)
