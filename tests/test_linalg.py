@@ -71,6 +71,13 @@ L.vander(M(2, 3), N=4); L.tensorinv(M(2, 3, 6)); L.tensorinv(M(6, 2, 3), ind=1)
 L.tensorsolve(M(2, 3, 6), M(2, 3)); L.tensorsolve(M(2, 6, 3), M(2, 3), dims=(1,))
 L.inv(M(0, 3, 3)); L.det(M(2, 0, 0)); L.solve(M(0, 0), M(0, 2)); L.pinv(M(0, 3)); L.qr(M(0, 2, 2))
 """
+CALLS += """
+t.inverse(M(3, 3)); t.det(M(3, 3)); t.logdet(P(3, 3)); t.pinverse(M(3, 2)); t.cholesky(P(3, 3))
+t.svd(M(3, 2))[1]; t.svd(M(3, 2), compute_uv=False)[1]; t.cholesky_inverse(M(3, 3).tril())
+t.cholesky_solve(M(3, 2), M(3, 3).tril()); t.cholesky_solve(M(3, 2), M(3, 3).triu(), upper=True)
+t.slogdet(M(3, 3))[1]; t.matrix_power(M(3, 3), 2); M(3, 3).inverse(); M(3, 3).det(); t.qr(M(3, 3))
+M(3, 3).matrix_power(3); P(3, 3).logdet(); t.logdet(-P(1, 1)); M(3, 2).pinverse()
+"""
 CASES = [c.strip() for c in CALLS.replace("\n", ";").split(";") if c.strip()]
 # Products of factors that do not depend on the factors' signs.
 CASES += [

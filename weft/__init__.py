@@ -70,6 +70,7 @@ from weft import (  # noqa: E402
     tools,
     utils,
 )
+from weft.linalg.older import *  # noqa: E402, F403
 from weft.nn.functional import (  # noqa: E402
     alpha_dropout,
     bilinear,

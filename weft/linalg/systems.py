@@ -398,7 +398,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Raises:
         RuntimeError: shapes that do not fit, an unknown driver.
 
-    >>> weft.linalg.lstsq(weft.tensor([[1.], [1.]]), weft.tensor([[1.], [3.]])).solution
+    >>> weft.linalg.lstsq(weft.tensor([[1.], [0.]]), weft.tensor([[2.], [3.]])).solution
     tensor([[2.]])
     """
     expect_matrix("linalg.lstsq", A)
