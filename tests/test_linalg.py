@@ -7,6 +7,7 @@ import pytest
 
 import weft
 
+pytestmark = pytest.mark.filterwarnings("ignore:torch.:UserWarning")  # its deprecated names
 X = np.random.default_rng(5).normal(size=400)
 
 

@@ -33,7 +33,7 @@ def logdet(input: Tensor) -> Tensor:
     tensor(0.)
     """
     sign, value = systems.slogdet(input)
-    return value + weft.zeros_like(sign).masked_fill(sign < 0, float("nan"))
+    return value.masked_fill(sign < 0, float("nan"))
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
