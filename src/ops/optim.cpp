@@ -19,28 +19,39 @@ struct Pointers {
     T* s[kMaxBuffers];
 };
 
+/// `kPresent`, a bit for each buffer, is fixed so that the loop has no branch and vectorises.
 /// Elements are independent, so it does no harm if the gradient is the parameter itself.
-template <template <class> class Rule>
+template <template <class> class Rule, int kPresent>
 struct StepBody {
     template <class T>
     WEFT_INLINE static void run(int64_t begin, int64_t end, Pointers<T> at, T sign, Rule<T> rule) {
-        constexpr int kBuffers = Rule<T>::kBuffers;
         T *p = at.p, *s0 = at.s[0], *s1 = at.s[1], *s2 = at.s[2];
         const T* g = at.g;
 #pragma GCC ivdep
         for (int64_t i = begin; i < end; ++i) {
             T x = p[i], s[kMaxBuffers] = {};
-            if (kBuffers > 0 && s0) s[0] = s0[i];
-            if (kBuffers > 1 && s1) s[1] = s1[i];
-            if (kBuffers > 2 && s2) s[2] = s2[i];
+            if constexpr (kPresent & 1) s[0] = s0[i];
+            if constexpr (kPresent & 2) s[1] = s1[i];
+            if constexpr (kPresent & 4) s[2] = s2[i];
             rule(x, sign * g[i], s);
             p[i] = x;
-            if (kBuffers > 0 && s0) s0[i] = s[0];
-            if (kBuffers > 1 && s1) s1[i] = s[1];
-            if (kBuffers > 2 && s2) s2[i] = s[2];
+            if constexpr (kPresent & 1) s0[i] = s[0];
+            if constexpr (kPresent & 2) s1[i] = s[1];
+            if constexpr (kPresent & 4) s2[i] = s[2];
         }
     }
 };
+
+/// Calls `f` with the constant that says which buffers are there: those that the rule always needs,
+/// and of the others those in `present`.
+template <class Rule, int kMask = (1 << Rule::kNeeded) - 1, class F>
+void with_present(int present, F&& f) {
+    if (present == kMask) return f(std::integral_constant<int, kMask>());
+    if constexpr (kMask + (1 << Rule::kNeeded) < (1 << Rule::kBuffers))
+        return with_present<Rule, kMask + (1 << Rule::kNeeded)>(present, f);
+    else
+        fail(ErrorKind::Runtime, "optimizer", "every state tensor that the step needs", "None");
+}
 
 /// A contiguous stand-in of a tensor that is updated; a copy is written back.
 class Dense {
@@ -67,13 +78,20 @@ void step(const StepTarget& t, const double* settings, bool maximize) {
     dispatch<FloatingTypes>(t.param.dtype(), "optimizer", [&]<class T>() {
         typename Rule<T>::Settings o;
         std::memcpy(&o, settings, sizeof(o));
-        Counters counters(t.numbers);
-        Rule<T> rule(o, counters, t.fresh);
         Pointers<T> at{param.data<T>(), grad.data<T>(), {}};
-        for (int i = 0; i < kMaxBuffers; ++i) at.s[i] = buffers[i].template data<T>();
-        Unlocked unlocked(n);
-        parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
-            kernels::per_isa<StepBody<Rule>>(b, e, at, maximize ? T(-1) : T(1), rule);
+        int present = 0;
+        for (int i = 0; i < Rule<T>::kBuffers; ++i) {
+            at.s[i] = buffers[i].template data<T>();
+            present |= t.buffers[i].defined() << i;
+        }
+        with_present<Rule<T>>(present, [&](auto mask) {
+            Counters counters(t.numbers);
+            Rule<T> rule(o, counters, t.fresh);
+            Unlocked unlocked(n);
+            parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+                kernels::per_isa<StepBody<Rule, decltype(mask)::value>>(
+                    b, e, at, maximize ? T(-1) : T(1), rule);
+            });
         });
     });
     param.write_back();

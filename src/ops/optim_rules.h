@@ -3,8 +3,8 @@
 /// A rule is made once per parameter and step, from its settings (in the order that the Python
 /// class names them), its counters and whether its state is new. Then it is called for every
 /// element with the parameter, the gradient and the state buffers, which it updates. `C` is the
-/// type of the arithmetic. The Python classes say whose papers these are; they also hold the same
-/// formulas over ops, which the tests compare with these.
+/// type of the arithmetic; the first `kNeeded` buffers are always there. The Python classes say
+/// whose papers these are; they also hold the same formulas over ops, which the tests compare.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -38,7 +38,7 @@ private:
 
 template <class C>
 struct SgdRule {
-    static constexpr int kNumbers = 0, kBuffers = 1;
+    static constexpr int kNumbers = 0, kBuffers = 1, kNeeded = 0;
     struct Settings {
         double lr, momentum, dampening, weight_decay, nesterov;
     };
@@ -61,7 +61,7 @@ struct SgdRule {
 
 template <class C>
 struct AdamRule {
-    static constexpr int kNumbers = 1, kBuffers = 3;
+    static constexpr int kNumbers = 1, kBuffers = 3, kNeeded = 2;
     struct Settings {
         double lr, beta1, beta2, eps, weight_decay, decoupled, amsgrad;
     };
@@ -94,7 +94,7 @@ struct AdamRule {
 
 template <class C>
 struct RmspropRule {
-    static constexpr int kNumbers = 1, kBuffers = 3;
+    static constexpr int kNumbers = 1, kBuffers = 3, kNeeded = 1;
     struct Settings {
         double lr, alpha, eps, weight_decay, momentum, centered;
     };
@@ -126,7 +126,7 @@ struct RmspropRule {
 
 template <class C>
 struct AdagradRule {
-    static constexpr int kNumbers = 1, kBuffers = 1;
+    static constexpr int kNumbers = 1, kBuffers = 1, kNeeded = 1;
     struct Settings {
         double lr, lr_decay, weight_decay, eps;
     };
@@ -143,7 +143,7 @@ struct AdagradRule {
 
 template <class C>
 struct AdadeltaRule {
-    static constexpr int kNumbers = 1, kBuffers = 2;
+    static constexpr int kNumbers = 1, kBuffers = 2, kNeeded = 2;
     struct Settings {
         double lr, rho, eps, weight_decay;
     };
@@ -164,7 +164,7 @@ struct AdadeltaRule {
 
 template <class C>
 struct AdamaxRule {
-    static constexpr int kNumbers = 1, kBuffers = 2;
+    static constexpr int kNumbers = 1, kBuffers = 2, kNeeded = 2;
     struct Settings {
         double lr, beta1, beta2, eps, weight_decay;
     };
@@ -184,7 +184,7 @@ struct AdamaxRule {
 
 template <class C>
 struct NadamRule {
-    static constexpr int kNumbers = 2, kBuffers = 2;
+    static constexpr int kNumbers = 2, kBuffers = 2, kNeeded = 2;
     struct Settings {
         double lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled;
     };
@@ -214,7 +214,7 @@ struct NadamRule {
 
 template <class C>
 struct RadamRule {
-    static constexpr int kNumbers = 1, kBuffers = 2;
+    static constexpr int kNumbers = 1, kBuffers = 2, kNeeded = 2;
     struct Settings {
         double lr, beta1, beta2, eps, weight_decay, decoupled;
     };
@@ -245,7 +245,7 @@ struct RadamRule {
 
 template <class C>
 struct AsgdRule {
-    static constexpr int kNumbers = 3, kBuffers = 1;  // numbers: step, eta, mu
+    static constexpr int kNumbers = 3, kBuffers = 1, kNeeded = 1;  // numbers: step, eta, mu
     struct Settings {
         double lr, lambd, alpha, t0, weight_decay;
     };
@@ -267,7 +267,7 @@ struct AsgdRule {
 
 template <class C>
 struct RpropRule {
-    static constexpr int kNumbers = 1, kBuffers = 2;
+    static constexpr int kNumbers = 1, kBuffers = 2, kNeeded = 2;
     struct Settings {
         double less, more, smallest, largest;
     };
