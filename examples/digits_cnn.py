@@ -9,10 +9,10 @@ import argparse
 
 from sklearn.datasets import load_digits
 from tqdm import tqdm
-from weft.utils.data import DataLoader, TensorDataset
 
 import weft
 from weft import nn
+from weft.utils.data import DataLoader, TensorDataset
 
 
 def load():
