@@ -72,7 +72,6 @@ from weft import (  # noqa: E402
 )
 from weft.linalg.older import *  # noqa: E402, F403
 from weft.nn.functional import (  # noqa: E402
-    alpha_dropout,
     bilinear,
     cosine_similarity,
     feature_alpha_dropout,

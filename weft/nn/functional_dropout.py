@@ -5,11 +5,11 @@ All are the identity unless `training`. PyTorch's semantics and, under one seed,
 
 from __future__ import annotations
 
-import weft
-from weft import Tensor
-from weft.nn.warn import warn
+from typing import Any
 
-_ALPHA = 1.7580993408473766  # -(scale * alpha) of selu: what a dropped unit becomes
+import weft
+from weft import _C, Tensor
+from weft.nn.warn import warn
 
 
 def _check(p: float) -> None:
@@ -17,38 +17,24 @@ def _check(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def _kept(input: Tensor, p: float, channels: bool) -> Tensor:
-    """1 where something is kept, else 0; one number per channel if `channels`."""
-    shape = list(input.shape)
-    if channels:
-        if input.dim() < 2:
-            raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
-        shape[2:] = [1] * (input.dim() - 2)
-    return weft.empty(shape, dtype=input.dtype).bernoulli_(1 - p)
+def _run(op: Any, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    out = op(input, p, training)
+    return input.copy_(out) if inplace and out is not input else out
 
 
-def _scaled(input: Tensor, p: float, training: bool, inplace: bool, channels: bool) -> Tensor:
+def _feature_alpha_dropout(input: Tensor, p: float, training: bool) -> Tensor:
+    """alpha_dropout with one decision per sample and channel."""
     if p == 0 or not training or not input.numel():
         return input
+    if input.dim() < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if p == 1:
-        noise = weft.zeros((), dtype=input.dtype)
-    else:
-        noise = _kept(input, p, channels) / (1 - p)
-    return input.mul_(noise) if inplace else input * noise
-
-
-def _shifted(input: Tensor, p: float, training: bool, inplace: bool, channels: bool) -> Tensor:
-    """Dropped elements become selu's lowest value; then mean and variance are restored."""
-    if p == 0 or not training or not input.numel():
-        return input
-    if p == 1:
-        zero = weft.zeros((), dtype=input.dtype)
-        return input.mul_(zero) if inplace else input * zero
-    kept = _kept(input, p, channels)
-    scale = 1 / ((_ALPHA * _ALPHA * p + 1) * (1 - p)) ** 0.5
-    shift = (kept - 1) * (_ALPHA * scale) + _ALPHA * scale * p
-    kept = kept * scale
-    return input.mul_(kept).add_(shift) if inplace else input * kept + shift
+        return input * weft.zeros((), dtype=input.dtype)
+    low = 1.7580993408473766  # -(scale * alpha) of selu: what a dropped unit becomes
+    shape = [*input.shape[:2], *[1] * (input.dim() - 2)]
+    kept = weft.empty(shape, dtype=input.dtype).bernoulli_(1 - p)
+    scale = 1 / ((low * low * p + 1) * (1 - p)) ** 0.5
+    return input * (kept * scale) + ((kept - 1) * (low * scale) + low * scale * p)
 
 
 def dropout1d(
@@ -69,7 +55,7 @@ def dropout1d(
         )
     batched = input.dim() == 3
     rows = input if batched else input.unsqueeze(0)
-    out = _scaled(rows, p, training, inplace, True)
+    out = _run(_C.feature_dropout, rows, p, training, inplace)
     if inplace:
         return input
     return out if batched else out.squeeze(0)
@@ -100,7 +86,7 @@ def dropout2d(
             "without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise "
             "dropout behavior, please switch to using dropout1d instead."
         )
-    return _scaled(input, p, training, inplace, True)
+    return _run(_C.feature_dropout, input, p, training, inplace)
 
 
 def dropout3d(
@@ -122,7 +108,7 @@ def dropout3d(
         )
     batched = input.dim() == 5
     rows = input if batched else input.unsqueeze(0)
-    out = _scaled(rows, p, training, inplace, True)
+    out = _run(_C.feature_dropout, rows, p, training, inplace)
     if inplace:
         return input
     return out if batched else out.squeeze(0)
@@ -137,7 +123,7 @@ def alpha_dropout(
         ValueError: `p` is outside of 0 to 1.
     """
     _check(p)
-    return _shifted(input, p, training, inplace, False)
+    return _run(_C.alpha_dropout, input, p, training, inplace)
 
 
 def feature_alpha_dropout(
@@ -149,4 +135,4 @@ def feature_alpha_dropout(
         ValueError: `p` is outside of 0 to 1.
     """
     _check(p)
-    return _shifted(input, p, training, inplace, True)
+    return _run(_feature_alpha_dropout, input, p, training, inplace)
