@@ -392,3 +392,68 @@ def test_this_file_can_fail(torch: Any) -> None:
         same(weft.ones(2), torch.zeros(2), 1e-5, 1e-5)
     assert "CASES" in inspect.getsource(inspect.getmodule(test_values_are_pytorchs))  # type: ignore[arg-type]
     assert len(CASES) > 300
+
+
+# ---- the axis of dtypes: the first sample of every op, its T in the dtype
+
+DTYPES = ["uint8", "int8", "int16", "int32", "float16", "bfloat16"]
+TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "complex64": 2e-5, "complex128": 1e-11}
+
+# What PyTorch computes in another way, by op and dtype ("*": every one).
+DIFFERS: dict[tuple[str, str], str] = {
+    ("view_as_complex", "float16"): "weft has no complex32",
+    ("complex", "float16"): "weft has no complex32",
+}
+
+
+class Typed(Inputs):
+    """T as numbers that every dtype holds; unsigned ones lose their sign."""
+
+    def T(self, *sizes: int, lo: float = -2, hi: float = 2) -> Any:
+        values = self.rng.uniform(lo, hi, sizes)
+        kind = getattr(weft, self.dtype)
+        if kind.is_complex:
+            values = values + 1j * self.rng.uniform(lo, hi, sizes)
+        elif not kind.is_floating_point:
+            values = np.trunc(values * 3)
+            values = np.abs(values) if kind is weft.uint8 else values
+            values = values.astype("int64")
+        return self._tensor(values, self.dtype)
+
+
+def outcome(lib: Any, f: Any, sample: str, dtype: str) -> tuple[list[Any], Exception | None]:
+    try:
+        return Typed(lib, dtype, sample).run(f, sample), None
+    except Exception as error:  # noqa: BLE001
+        return [], error
+
+
+def compare(a: Any, b: Any, dtype: str) -> None:
+    if not hasattr(b, "shape"):
+        assert a == b
+        return
+    assert tuple(a.shape) == tuple(b.shape)
+    assert str(a.dtype) == str(b.dtype)
+    tolerance = TOLERANCE.get(str(b.dtype).removeprefix("torch."), TOLERANCE.get(dtype, 1e-6))
+    x, y = np.array(a.detach().tolist()), np.array(b.detach().tolist())
+    np.testing.assert_allclose(x, y, tolerance, tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [n for n, r in RECORDS.items() if r["samples"]])
+def test_every_dtype_gives_pytorchs_values(torch: Any, name: str, dtype: str) -> None:
+    """Where PyTorch refuses, weft may compute; its own refusals are errors of the grammar."""
+    if (name, dtype) in DIFFERS or (name, "*") in DIFFERS:
+        pytest.skip(DIFFERS.get((name, dtype)) or DIFFERS[name, "*"])
+    f, sample = needs_peer(torch, name), RECORDS[name]["samples"][0]
+    expected, refused = outcome(torch, f, sample, dtype)
+    got, error = outcome(weft, ours(RECORDS[name]), sample, dtype)
+    if refused is not None:
+        assert error is None or str(error).startswith("["), error
+        return
+    if error is not None:
+        raise error
+    if "empty" in name:
+        return
+    for a, b in zip(got, expected, strict=False):
+        compare(a, b, dtype)

@@ -22,19 +22,30 @@ from weft._modes import (  # noqa: E402
     set_grad_enabled,
 )
 from weft._names import (  # noqa: E402
+    BFloat16Tensor,
     BoolTensor,
+    ByteTensor,
+    CharTensor,
     DoubleTensor,
     FloatTensor,
+    HalfTensor,
+    IntTensor,
     LongTensor,
+    ShortTensor,
+    cdouble,
+    cfloat,
     contiguous_format,
     double,
     e,
     float,  # noqa: A004
+    half,
     inf,
+    int,  # noqa: A004
     long,
     nan,
     pi,
     preserve_format,
+    short,
     strided,
 )
 from weft._tensor import attach as _attach  # noqa: E402

@@ -9,17 +9,17 @@ from weft import _C
 from weft._C import Tensor
 
 __all__ = [
-    "bincount", "bucketize", "float_power", "frexp", "index_reduce", "isin", "isreal", "ldexp",
-    "nonzero_static", "scatter_reduce", "searchsorted", "sgn", "unique", "unique_consecutive",
+    "bincount", "bucketize", "float_power", "frexp", "index_reduce", "isin", "ldexp",
+    "nonzero_static", "scatter_reduce", "searchsorted", "unique", "unique_consecutive",
 ]  # fmt: skip
 METHODS = [
-    "bincount", "float_power", "frexp", "index_reduce", "isreal", "ldexp", "nonzero_static",
-    "scatter_reduce", "sgn", "unique", "unique_consecutive",
+    "bincount", "float_power", "frexp", "index_reduce", "ldexp", "nonzero_static",
+    "scatter_reduce", "unique", "unique_consecutive",
 ]  # fmt: skip
-INPLACE = ["float_power", "index_reduce", "ldexp", "scatter_reduce", "sgn"]
+INPLACE = ["float_power", "index_reduce", "ldexp", "scatter_reduce"]
 OUT = [
     "bucketize", "float_power", "frexp", "index_reduce", "isin", "ldexp", "nonzero_static",
-    "scatter_reduce", "searchsorted", "sgn",
+    "scatter_reduce", "searchsorted",
 ]  # fmt: skip
 
 
@@ -63,21 +63,6 @@ def frexp(input: Tensor) -> Any:
     """
     out = _C.ops._frexp(input)
     return type(out)((out[0], out[1].to(getattr(_C, "int32", _C.int64))))
-
-
-def isreal(input: Tensor) -> Tensor:
-    """Whether elements have no imaginary part, as bools."""
-    if input.dtype.is_complex:
-        return input.imag == 0
-    return weft.ones(input.shape, dtype=_C.bool)
-
-
-def sgn(input: Tensor) -> Tensor:
-    """sign; of complex numbers input / |input|, 0 at 0."""
-    if input.dtype.is_complex:
-        size = input.abs()
-        return weft.where(size == 0, 0, input / weft.where(size == 0, 1, size))
-    return input.sign()
 
 
 # ---- counts and sets

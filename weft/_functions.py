@@ -16,7 +16,7 @@ __all__ = [
     "cartesian_prod", "empty_strided", "equal", "finfo", "from_dlpack", "from_numpy",
     "get_default_dtype", "iinfo", "is_complex",
     "is_floating_point", "is_nonzero", "is_tensor", "lstm_cell", "meshgrid", "nonzero", "numel",
-    "promote_types", "result_type", "set_default_dtype", "set_printoptions", "where",
+    "result_type", "set_default_dtype", "set_printoptions", "where",
 ]  # fmt: skip
 __all__ += _composites.__all__
 
@@ -47,7 +47,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def from_numpy(array: Any) -> Tensor:
-    """A tensor over the memory of a NumPy array (float32, float64, int64 or bool).
+    """A tensor over the memory of a NumPy array of a dtype that weft has.
 
     >>> import numpy as np
     >>> weft.from_numpy(np.array([1., 2.]))
@@ -236,24 +236,16 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return weft.stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
 
 
-_ORDER = (_C.bool, _C.int64, _C.float32, _C.float64)
-
-
 def _category(kind: dtype) -> int:
+    """0 bool, 1 integer, 2 floating, 3 complex: promotion never goes down."""
+    if kind.is_complex:
+        return 3
     return 2 if kind.is_floating_point else int(kind is not _C.bool)
 
 
-def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """The smallest dtype that holds the values of both.
-
-    >>> weft.promote_types(weft.int64, weft.float32)
-    torch.float32
-    """
-    return max(type1, type2, key=_ORDER.index)
-
-
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether the conversion keeps the category: no float to int, no number to bool."""
+    """Whether the conversion keeps the category: no complex to float, no float to int, no number
+    to bool."""
     return _category(from_) <= _category(to)
 
 
@@ -270,11 +262,12 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
         else:
             rank, kind = 0, _C.tensor(operand).dtype
         known = ranks[rank]
-        ranks[rank] = kind if known is None else promote_types(known, kind)
+        ranks[rank] = kind if known is None else _C.promote_types(known, kind)
     out = None
     for kind in reversed(ranks):
         if kind is not None and (out is None or _category(kind) > _category(out)):
-            out = kind
+            floating = out is not None and out.is_floating_point
+            out = out.to_complex() if floating else kind
     assert out is not None
     return out
 
@@ -318,15 +311,22 @@ def set_printoptions(
 
 
 class finfo:
-    """Limits of a floating dtype: bits, eps, max, min, tiny, resolution."""
+    """Limits of a floating dtype: bits, eps, max, min, tiny, resolution; a complex dtype counts
+    as that of its parts.
+
+    >>> weft.finfo(weft.float16).max
+    65504.0
+    """
 
     _limits = {
+        _C.float16: (16, 2.0**-10, 65504.0, 2.0**-14, 1e-03),
+        _C.bfloat16: (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126, 1e-02),
         _C.float32: (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06),
         _C.float64: (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15),
     }
 
     def __init__(self, type: dtype | None = None) -> None:
-        type = get_default_dtype() if type is None else type
+        type = (get_default_dtype() if type is None else type).to_real()
         if type not in self._limits:
             raise TypeError(f"[finfo] expected a floating dtype, got {type}")
         self.bits, self.eps, self.max, self.tiny, self.resolution = self._limits[type]
@@ -343,12 +343,19 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer dtype: bits, max, min."""
+    """Limits of an integer dtype: bits, max, min.
+
+    >>> weft.iinfo(weft.uint8)
+    iinfo(min=0, max=255, dtype=uint8)
+    """
 
     def __init__(self, type: dtype) -> None:
-        if type is not _C.int64:
+        if type.is_floating_point or type.is_complex or type is _C.bool:
             raise TypeError(f"[iinfo] expected an integer dtype, got {type}")
-        self.bits, self.max, self.min, self.dtype = 64, 2**63 - 1, -(2**63), "int64"
+        self.bits = 8 * type.itemsize
+        self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
+        self.max = self.min + 2**self.bits - 1
+        self.dtype = str(type).removeprefix("torch.")
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

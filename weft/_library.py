@@ -70,6 +70,12 @@ def library_op(
         defaults = dict(zip(names[len(names) - len(given) :], given))
 
         def call(*tensors: Any, **options: Any) -> Any:
+            for t in tensors:
+                if t.dtype in (_C.float16, _C.bfloat16):
+                    raise NotImplementedError(
+                        f"[{name}] expected float32, float64 or complex numbers, got {t.dtype}. "
+                        "Hint: convert with .float() first"
+                    )
             with no_grad():
                 arrays = [t.detach().numpy() for t in tensors]
                 made = forward(*arrays, **options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 from weft import _C
 
 
@@ -31,14 +33,19 @@ e = 2.718281828459045
 
 float = _C.float32  # noqa: A001
 double = _C.float64
+half = _C.float16
 long = _C.int64
+int = _C.int32  # noqa: A001
+short = _C.int16
+cfloat = _C.complex64
+cdouble = _C.complex128
 
 
 def _typed(kind: _C.dtype, name: str) -> object:
     def make(*args: object) -> _C.Tensor:
         import weft
 
-        if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
+        if len(args) == 1 and not isinstance(args[0], (builtins.int, _C.Size)):
             return weft.tensor(args[0], dtype=kind)
         return weft.empty(*args, dtype=kind) if args else weft.empty(0, dtype=kind)
 
@@ -50,4 +57,10 @@ def _typed(kind: _C.dtype, name: str) -> object:
 FloatTensor = _typed(_C.float32, "FloatTensor")
 DoubleTensor = _typed(_C.float64, "DoubleTensor")
 LongTensor = _typed(_C.int64, "LongTensor")
+IntTensor = _typed(_C.int32, "IntTensor")
+ShortTensor = _typed(_C.int16, "ShortTensor")
+CharTensor = _typed(_C.int8, "CharTensor")
+ByteTensor = _typed(_C.uint8, "ByteTensor")
+HalfTensor = _typed(_C.float16, "HalfTensor")
+BFloat16Tensor = _typed(_C.bfloat16, "BFloat16Tensor")
 BoolTensor = _typed(_C.bool, "BoolTensor")

@@ -178,7 +178,7 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
     for arg in args:
         if isinstance(arg, Tensor):
             wanted = arg.dtype
-        elif isinstance(arg, dtype) or arg in (float, int, bool):
+        elif isinstance(arg, dtype) or arg in (float, int, bool, complex):
             wanted = arg
         elif isinstance(arg, (str, device)) or (isinstance(arg, int) and not isinstance(arg, bool)):
             expect_cpu(arg)
@@ -215,12 +215,28 @@ _converter("float", _C.float32)
 _converter("double", _C.float64)
 _converter("long", _C.int64)
 _converter("bool", _C.bool)
+_converter("half", _C.float16)
+_converter("bfloat16", _C.bfloat16)
+_converter("byte", _C.uint8)
+_converter("char", _C.int8)
+_converter("short", _C.int16)
+_converter("int", _C.int32)
+_converter("cfloat", _C.complex64)
+_converter("cdouble", _C.complex128)
 
 _TYPE_NAMES = {
     "torch.FloatTensor": _C.float32,
     "torch.DoubleTensor": _C.float64,
     "torch.LongTensor": _C.int64,
     "torch.BoolTensor": _C.bool,
+    "torch.IntTensor": _C.int32,
+    "torch.ShortTensor": _C.int16,
+    "torch.CharTensor": _C.int8,
+    "torch.ByteTensor": _C.uint8,
+    "torch.HalfTensor": _C.float16,
+    "torch.BFloat16Tensor": _C.bfloat16,
+    "torch.ComplexFloatTensor": _C.complex64,
+    "torch.ComplexDoubleTensor": _C.complex128,
 }
 
 
@@ -259,10 +275,39 @@ def is_floating_point(self: Tensor) -> bool:
     return self.dtype.is_floating_point
 
 
+@_property
+def real(self: Tensor) -> Tensor:
+    """The real part, over the same memory; a real tensor itself."""
+    return weft.real(self)
+
+
+@_property
+def imag(self: Tensor) -> Tensor:
+    """The imaginary part, over the same memory. Raises RuntimeError for real tensors."""
+    return weft.imag(self)
+
+
+@_method
+def is_conj(self: Tensor) -> bool:
+    """False: conjugates are made, not marked."""
+    return False
+
+
+@_method
+def resolve_conj(self: Tensor) -> Tensor:
+    """self: conjugates are made, not marked."""
+    return self
+
+
+@_method
+def __complex__(self: Tensor) -> complex:
+    return complex(self.item())
+
+
 @_method
 def is_complex(self: Tensor) -> bool:
     """Whether the dtype is complex."""
-    return False
+    return self.dtype.is_complex
 
 
 @_method
@@ -479,7 +524,7 @@ def H(self: Tensor) -> Tensor:
             "[H] expected a matrix (tensor.H is only supported on matrices (2-D tensors)), got "
             f"{self.dim()} dimensions. Hint: mH is for batches of matrices"
         )
-    return self.transpose(0, 1) if self.dim() else self
+    return self.transpose(0, 1).conj() if self.dim() else self.conj()
 
 
 def _matrix_transpose(self: Tensor) -> Tensor:
@@ -491,7 +536,8 @@ def _matrix_transpose(self: Tensor) -> Tensor:
     return self.transpose(-2, -1)
 
 
-_Methods["mT"] = _Methods["mH"] = property(_matrix_transpose)
+_Methods["mT"] = property(_matrix_transpose)
+_Methods["mH"] = property(lambda self: _matrix_transpose(self).conj())
 
 _Methods.update(_inplace.METHODS)
 _Methods["nonzero"] = _functions.nonzero

@@ -34,7 +34,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state() -> Tensor:
-    """The generator's state: [5056] int64, a byte of PyTorch's state in each."""
+    """The generator's state: [5056] uint8, the bytes of PyTorch's."""
     return default_generator.get_state()
 
 

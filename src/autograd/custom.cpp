@@ -81,7 +81,7 @@ std::vector<Tensor> tie_outputs(const Ref<CustomNode>& node, const std::vector<C
         const CustomOutput& out = outputs[i];
         auto k = static_cast<uint32_t>(i);
         if (!out.tensor.defined()) continue;
-        if (!node || out.constant || !is_floating(out.tensor.dtype())) {
+        if (!node || out.constant || !is_inexact(out.tensor.dtype())) {
             made[i] = constant_output(out);
         } else if (out.dirty) {
             made[i] = dirty_output(out, node, k, outputs.size());

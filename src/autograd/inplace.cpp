@@ -180,7 +180,7 @@ void become_view(const std::string& who, const Tensor& t, const Tensor& view,
 }
 
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind) {
-    if (!is_floating(of.dtype()) || of.has(kInference)) return;
+    if (!is_inexact(of.dtype()) || of.has(kInference)) return;
     GradMeta* of_meta = meta_or_null(of);
     GradMeta& m = meta(view);
     m.base = of_meta && of_meta->base.defined() ? of_meta->base : of;

@@ -87,7 +87,7 @@ void set_requires_grad(const Tensor& t, bool value) {
                         " (you can only change requires_grad flags of leaf variables.). Hint: "
                         "use var_no_grad = var.detach() for the values outside the graph");
     }
-    WEFT_EXPECT(!value || is_floating(t.dtype()), Runtime, "requires_grad",
+    WEFT_EXPECT(!value || is_inexact(t.dtype()), Runtime, "requires_grad",
                 "a tensor of a floating dtype (only Tensors of floating point and complex dtype can "
                 "require gradients)",
                 name(t.dtype()));

@@ -167,7 +167,7 @@ public:
     int inputs() const override { return node_.edge_count_; }
     void set(int i, Tensor value) override { work_.results[i] = std::move(value); }
     void set_product(int i, const Tensor& a, const Tensor& b) override {
-        if (work_.products)
+        if (work_.products && is_wide_floating(a.dtype()))
             work_.products->push_back({i, a, b});
         else
             work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);

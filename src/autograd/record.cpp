@@ -18,7 +18,7 @@ void record(Call& c) {
     }
     if (!node) return;
     for (int k = 0; k < c.outputs; ++k)
-        if (is_floating(c.out(k).dtype()) && !(op.constant_outputs >> k & 1))
+        if (is_inexact(c.out(k).dtype()) && !(op.constant_outputs >> k & 1))
             set_history(c.out(k), node, k);
 }
 

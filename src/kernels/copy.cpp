@@ -21,6 +21,11 @@ struct Plane {
     int64_t to_step, to_row, from_step, from_row;
 };
 
+/// An element of complex128.
+struct Bits128 {
+    uint64_t low, high;
+};
+
 // ---- dense rows
 // -----------------------------------------------------------------------------------
 
@@ -151,7 +156,7 @@ template <class U>
 void copy_plane(char* to, const char* from, const Plane& p) {
     auto* target = reinterpret_cast<U*>(to);
     auto* source = reinterpret_cast<const U*>(from);
-    if constexpr (sizeof(U) > 1) {
+    if constexpr (sizeof(U) == 4 || sizeof(U) == 8) {
         if (p.to_step == 1 && p.from_row == 1 && p.n > 1)
             return vec::per_width<Transpose<U>::template Body, U*, const U*, const Plane*>(target,
                                                                                            source,
@@ -185,8 +190,10 @@ void copy_strided(char* to, const char* from, int item, std::span<const int64_t>
     auto run = [&](char* t, const char* f, const Plane& p) {
         if (dense) return copy_rows(t, f, p, item);
         if (item == 1) return copy_plane<uint8_t>(t, f, p);
+        if (item == 2) return copy_plane<uint16_t>(t, f, p);
         if (item == 4) return copy_plane<uint32_t>(t, f, p);
-        copy_plane<uint64_t>(t, f, p);
+        if (item == 8) return copy_plane<uint64_t>(t, f, p);
+        copy_plane<Bits128>(t, f, p);
     };
     if (plan.count == plane.n * plane.rows && plan.count * item <= kGrainBytes)
         return run(to, from, plane);

@@ -5,7 +5,7 @@
 
 namespace weft::kernels {
 
-/// to[i] = from[i] for every index of `shape`, elements of `item` bytes (1, 4 or 8). Strides count
+/// to[i] = from[i] for every index of `shape`, elements of `item` bytes (1, 2, 4, 8 or 16). Strides count
 /// elements; 0 in `from_strides` repeats an element, negative ones are allowed. The two must not
 /// overlap, nor the places of `to` each other.
 void copy_strided(char* to, const char* from, int item, std::span<const int64_t> shape,

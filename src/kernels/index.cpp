@@ -1,5 +1,7 @@
 #include "kernels/index.h"
 
+#include "kernels/convert.h"
+
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -57,15 +59,39 @@ int64_t product(Sizes shape) {
 template <class T>
 void add_to(T& to, T value) {
     if constexpr (std::is_same_v<T, bool>) to = to || value;
-    else to += value;
+    else if constexpr (is_half<T>) to = T(static_cast<float>(to) + static_cast<float>(value));
+    else to = static_cast<T>(to + value);
 }
+
+template <class T>
+void multiply_to(T& to, T value) {
+    if constexpr (is_half<T>) to = T(static_cast<float>(to) * static_cast<float>(value));
+    else to = static_cast<T>(to * value);
+}
+
+/// NaN wins. Complex numbers have no order: the callers refuse them.
+template <bool Larger, class T>
+void extreme_to(T& to, T value) {
+    if constexpr (is_half<T>) {
+        float a = static_cast<float>(to), b = static_cast<float>(value);
+        to = (Larger ? b > a : b < a) || b != b ? value : to;
+    } else if constexpr (!is_complex_v<T>) {
+        to = (Larger ? value > to : value < to) || value != value ? value : to;
+    }
+}
+
+struct Bits128 {
+    uint64_t low, high;
+};
 
 /// Calls f with a pointer type of `item` bytes.
 template <class F>
 void by_size(int item, F&& f) {
     if (item == 1) f.template operator()<uint8_t>();
+    else if (item == 2) f.template operator()<uint16_t>();
     else if (item == 4) f.template operator()<uint32_t>();
-    else f.template operator()<uint64_t>();
+    else if (item == 8) f.template operator()<uint64_t>();
+    else f.template operator()<Bits128>();
 }
 
 }  // namespace
@@ -81,12 +107,6 @@ void add_strided(T* to, Sizes shape, Sizes strides, const T* from) {
     Odometer at(all_but_last(shape), all_but_last(strides), all_but_last(strides));
     for (int64_t done = 0; done < n; done += line, at.next())
         for (int64_t i = 0; i < line; ++i) add_to(to[at.a + i * step], from[done + i]);
-}
-
-template <class T>
-void divide_by_counts(T* x, const T* counts, int64_t n) {
-    for (int64_t i = 0; i < n; ++i)
-        if (counts[i] > 1) x[i] /= counts[i];
 }
 
 void triangle(char* to, const char* from, int item, int64_t count, int64_t rows, int64_t columns,
@@ -284,9 +304,15 @@ void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& l, C
     switch (how) {
         case Combine::Set: return each([](T& a, T b) { a = b; });
         case Combine::Add: return each([](T& a, T b) { add_to(a, b); });
-        case Combine::Multiply: return each([](T& a, T b) { a = static_cast<T>(a * b); });
-        case Combine::Max: return each([](T& a, T b) { a = b > a || b != b ? b : a; });
-        case Combine::Min: return each([](T& a, T b) { a = b < a || b != b ? b : a; });
+        case Combine::Multiply: return each([](T& a, T b) { multiply_to(a, b); });
+        case Combine::Max:  // of numbers with an order; narrow ones come widened
+            if constexpr (std::is_arithmetic_v<T>)
+                each([](T& a, T b) { extreme_to<true>(a, b); });
+            return;
+        case Combine::Min:
+            if constexpr (std::is_arithmetic_v<T>)
+                each([](T& a, T b) { extreme_to<false>(a, b); });
+            return;
     }
 }
 
@@ -370,19 +396,18 @@ void masked_put(char* to_, const char* from_, const bool* mask, int64_t n, int i
     });
 }
 
-#define WEFT_FOR_ALL(X) X(float) X(double) X(int64_t) X(bool)
+#define WEFT_FOR_ALL(X)                                                                  \
+    X(float) X(double) X(int64_t) X(bool) X(std::complex<float>) X(std::complex<double>) \
+    X(uint8_t) X(int8_t) X(int16_t) X(int32_t) X(Half) X(BFloat16)
 #define X(T)                                                                                     \
     template void add_strided(T*, Sizes, Sizes, const T*);                                       \
     template void add_blocks(T*, const T*, const Blocks&);                                       \
-    template void scatter_lines(T*, const T*, const int64_t*, const Lines&, Combine);            \
-    template int64_t count_nonzero(const T*, int64_t);                                           \
-    template void nonzero(const T*, Sizes, int64_t*, int64_t);
+    template void scatter_lines(T*, const T*, const int64_t*, const Lines&, Combine);
 WEFT_FOR_ALL(X)
 #undef X
 #undef WEFT_FOR_ALL
-template void divide_by_counts(float*, const float*, int64_t);
-template void divide_by_counts(double*, const double*, int64_t);
-template void divide_by_counts(int64_t*, const int64_t*, int64_t);
+template int64_t count_nonzero(const bool*, int64_t);
+template void nonzero(const bool*, Sizes, int64_t*, int64_t);
 template void add_rows(float*, const float*, const int64_t*, int64_t, int64_t, int64_t,
                        const int64_t*);
 template void add_rows(double*, const double*, const int64_t*, int64_t, int64_t, int64_t,

@@ -3,7 +3,7 @@
 /// Offsets and strides count elements. Positions are checked (`first_outside`) and wrapped by the
 /// callers. Writes to one place happen in the order of the elements, so that the last of several
 /// wins and sums have the same bits on any number of threads.
-/// T = float, double, int64_t or bool (whose sum is "or"), if nothing else is said.
+/// T is the type of any dtype (the sum of bools is "or"), if nothing else is said.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -15,9 +15,6 @@ using Sizes = std::span<const int64_t>;
 /// to[offset of element i under `strides`] += from[i], i in row-major order of `shape`.
 template <class T>
 void add_strided(T* to, Sizes shape, Sizes strides, const T* from);
-/// x[i] /= counts[i], where that is above 1. Not for bool.
-template <class T>
-void divide_by_counts(T* x, const T* counts, int64_t n);
 
 /// Position of the first of `n` values outside [low, high), -1 if there is none.
 int64_t first_outside(const int64_t* values, int64_t n, int64_t low, int64_t high);
@@ -32,7 +29,7 @@ struct Blocks {
     int64_t outer_count, row_count, inner_count;
     int64_t count() const { return outer_count * row_count * inner_count; }
 };
-/// to[o, r, i] = from[place]; elements of `item` bytes (1, 4 or 8).
+/// to[o, r, i] = from[place]; elements of `item` bytes (1, 2, 4, 8 or 16).
 void take_blocks(char* to, const char* from, const Blocks& blocks, int item);
 /// to[place] = from[o, r, i].
 void put_blocks(char* to, const char* from, const Blocks& blocks, int item);
@@ -57,6 +54,7 @@ enum class Combine : uint8_t { Set, Add, Multiply, Max, Min };  // NaN wins in t
 template <class T>
 void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& lines, Combine how);
 
+/// T = bool.
 template <class T>
 int64_t count_nonzero(const T* x, int64_t n);
 /// Coordinates of the `count` elements that are not zero, row by row: out[k * ndim + d].

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 
+#include "kernels/half.h"
 #include "kernels/simd.h"
 
 namespace weft::kernels {
@@ -72,6 +73,10 @@ private:
 /// uniform_(from, to): [from, to).
 template <class T>
 void uniform(Generator& generator, T* out, int64_t n, double from, double to);
+
+/// uniform_(from, to) of Half or BFloat16: drawn as float; what rounds up to `to` becomes `from`.
+template <class T>
+void uniform_narrow(Generator& generator, T* out, int64_t n, double from, double to);
 
 /// normal_(mean, std) of a contiguous tensor: blocks of 16 from 16 values on, else one by one.
 template <class T>

@@ -156,6 +156,22 @@ void uniform(Generator& generator, T* out, int64_t n, double from, double to) {
 }
 
 template <class T>
+void uniform_narrow(Generator& generator, T* out, int64_t n, double from, double to) {
+    alignas(64) float drawn[512];
+    const T low(static_cast<float>(from)), high(static_cast<float>(to));
+    for (int64_t i = 0; i < n; i += 512) {
+        const int64_t count = std::min<int64_t>(512, n - i);
+        uniform(generator, drawn, count, from, to);
+        for (int64_t j = 0; j < count; ++j) {
+            const T value(drawn[j]);
+            out[i + j] = value.bits == high.bits ? low : value;
+        }
+    }
+}
+template void uniform_narrow(Generator&, Half*, int64_t, double, double);
+template void uniform_narrow(Generator&, BFloat16*, int64_t, double, double);
+
+template <class T>
 void normal(Generator& generator, T* out, int64_t n, double mean, double std) {
     if (n < 16) return normal_one_by_one(generator, out, n, mean, std);
     normal_blocks(generator, out, n / 16, mean, std);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <limits>
 
 #include "base/parallel.h"
@@ -112,6 +113,8 @@ template void logcumsumexp(const double*, double*, Axis);
     template void shift(const T*, T*, T, bool, Axis);
 WEFT_SCAN(float)
 WEFT_SCAN(double)
+WEFT_SCAN(std::complex<float>)
+WEFT_SCAN(std::complex<double>)
 #undef WEFT_SCAN
 
 }  // namespace weft::kernels

@@ -4,7 +4,9 @@
 /// linear in `grad`; their own gradients are expressions over ops, which gives all higher orders.
 #include <numbers>
 
+#include "kernels/complex.h"
 #include "kernels/math.h"
+#include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -35,6 +37,14 @@ struct Tanh {
 struct TanhBackward {
     template <class T>
     WEFT_INLINE T operator()(T g, T y) const { return g * (T(1) - y * y); }
+};
+struct ComplexTanh {
+    template <class T>
+    T operator()(T x) const { return std::tanh(x); }
+};
+struct ComplexSigmoid {
+    template <class T>
+    T operator()(T x) const { return kernels::over(T(1), T(1) + std::exp(-x)); }
 };
 struct Silu {
     static constexpr int one_loop = 32;
@@ -218,7 +228,17 @@ void register_sigmoids(Table& t) {
         .doc("1 / (1 + e^-self).\n>>> weft.sigmoid(weft.tensor([0., 2.]))\n"
              "tensor([0.5000, 0.8808])")
         .inplace()
-        .grad(0, save_out(0), [](const Grad& g) { return sigmoid_backward(g.grad(), g.out(0)); })
+        .kernel([](Call& c) {
+            if (is_complex(c.in[0].dtype()))
+                return map_kernel<ComplexSigmoid, ComplexTypes, Result::Same, 1>(c);
+            map_kernel<Sigmoid, FloatingTypes, Result::Float, 1>(c);
+        })
+        .grad(0, save_out(0),
+              [](const Grad& g) {
+                  Tensor y = g.out(0);
+                  if (!is_complex(y.dtype())) return sigmoid_backward(g.grad(), y);
+                  return g.grad() * conj((1.0 - y) * y);
+              })
         .samples(unary_samples());
     floating_op<SigmoidBackward, 2>(t, "sigmoid_backward(Tensor grad, Tensor output) -> Tensor")
         .doc("grad * (1 - output) * output.").internal()
@@ -228,7 +248,17 @@ void register_sigmoids(Table& t) {
     pointwise_op<Tanh, FloatingTypes, Result::Float, 1>(t, "tanh(Tensor self) -> Tensor")
         .doc("Hyperbolic tangent.\n>>> weft.tanh(weft.tensor([0., 1.]))\ntensor([0.0000, 0.7616])")
         .inplace()
-        .grad(0, save_out(0), [](const Grad& g) { return tanh_backward(g.grad(), g.out(0)); })
+        .kernel([](Call& c) {
+            if (is_complex(c.in[0].dtype()))
+                return map_kernel<ComplexTanh, ComplexTypes, Result::Same, 1>(c);
+            map_kernel<Tanh, FloatingTypes, Result::Float, 1>(c);
+        })
+        .grad(0, save_out(0),
+              [](const Grad& g) {
+                  Tensor y = g.out(0);
+                  if (!is_complex(y.dtype())) return tanh_backward(g.grad(), y);
+                  return g.grad() * conj(1.0 - y * y);
+              })
         .samples(unary_samples());
     floating_op<TanhBackward, 2>(t, "tanh_backward(Tensor grad, Tensor output) -> Tensor")
         .doc("grad * (1 - output^2).").internal()

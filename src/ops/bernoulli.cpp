@@ -16,8 +16,10 @@ void bernoulli_p_kernel(Call& c) {
     double p = c.attr(0).as_double();
     WEFT_EXPECT(p >= 0 && p <= 1, Runtime, c.name(), "p in [0, 1]", text("p=", p));
     draw_dense(c, [&](const Tensor& t) {
-        dispatch<AllTypes>(t.dtype(), c.name(), [&]<class T>() {
-            kernels::bernoulli(generator(), t.data<T>(), t.numel(), p);
+        draw_as(t, widened(t.dtype()), [&](const Tensor& wide) {
+            dispatch<AllTypes>(wide.dtype(), c.name(), [&]<class T>() {
+                kernels::bernoulli(generator(), wide.data<T>(), wide.numel(), p);
+            });
         });
     });
 }

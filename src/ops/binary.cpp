@@ -2,7 +2,9 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/complex.h"
 #include "kernels/math.h"
+#include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -34,31 +36,33 @@ struct Mul {
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const {
         if constexpr (std::is_same_v<T, bool>) return a && b;
-        else return a * b;
+        else return kernels::times(a, b);
     }
 };
 struct Div {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return a / b; }
+    WEFT_INLINE T operator()(T a, T b) const { return kernels::over(a, b); }
 };
 struct InverseTimes {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return T(1) / a * b; }
+    WEFT_INLINE T operator()(T a, T b) const { return kernels::times(kernels::over(T(1), a), b); }
 };
 struct DivBackward {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T g, T a, T b) const { return -g * ((a / b) / b); }
+    WEFT_INLINE T operator()(T g, T a, T b) const { 
+        return kernels::times(-g, kernels::over(kernels::over(a, b), b));
+     }
 };
 struct ScaledMul {
     double scale;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return static_cast<T>(scale) * a * b; }
+    WEFT_INLINE T operator()(T a, T b) const { return kernels::times(static_cast<T>(scale) * a, b); }
 };
 struct ScaledDiv {
     double scale;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return static_cast<T>(scale) * a / b; }
+    WEFT_INLINE T operator()(T a, T b) const { return kernels::over(static_cast<T>(scale) * a, b); }
 };
 
 /// Truncating a / b and a % b for b != 0. Dividing the smallest integer by -1 wraps, where the
@@ -127,12 +131,19 @@ struct LerpNumber {
     WEFT_INLINE T operator()(T a, T b) const { return Lerp{}(a, b, static_cast<T>(weight)); }
 };
 
-bool is_one(const Value& alpha) { return alpha.as_double() == 1; }
+bool is_one(const Value& alpha) {
+    return alpha.kind() != Value::Kind::Complex && alpha.as_double() == 1;
+}
 
 /// self + sign * alpha * other, or with the operands exchanged.
 template <class Plain, class Set, int Sign>
 void add_kernel(Call& c) {
-    if (is_one(c.attr(0))) return map_kernel<Plain, Set, Result::Same, 2>(c);
+    if (is_one(c.attr(0))) return map_kernel<Plain, WithComplex<Set>, Result::Same, 2>(c);
+    if (DType t = compute_dtype<Result::Same>(c); is_complex(t))
+        return dispatch<ComplexTypes>(t, c.name(), [&]<class T>() {
+            using S = std::complex<double>;
+            map_inputs<T, T, 2>(c, AddScaled<S>{double{Sign} * c.attr(0).as_complex()});
+        });
     dispatch<Set>(compute_dtype<Result::Same>(c), c.name(), [&]<class T>() {
         using S = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
         map_inputs<T, T, 2>(c, AddScaled<S>{Sign * number_as<S>(c.attr(0))});
@@ -141,7 +152,7 @@ void add_kernel(Call& c) {
 
 void add_shape(Call& c) {
     pointwise<Result::Same>(c);
-    WEFT_EXPECT(c.attr(0).kind() != Value::Kind::Float || is_floating(c.out(0).dtype()), Runtime,
+    WEFT_EXPECT(c.attr(0).kind() < Value::Kind::Float || is_inexact(c.out(0).dtype()), Runtime,
                 c.name(), "an integer alpha for integers",
                 "a floating one (For integral input tensors, argument alpha must not be a floating "
                 "point number.)");
@@ -156,6 +167,8 @@ void sub_shape(Call& c) {
 }
 
 Tensor scaled(const Tensor& t, const Value& alpha) {
+    if (alpha.kind() == Value::Kind::Complex)
+        return t * Tensor::scalar(std::conj(alpha.as_complex()), DType::Complex128, true);
     return is_one(alpha) ? t : t * alpha.as_double();
 }
 
@@ -206,8 +219,10 @@ void div_mode_kernel(Call& c) {
 
 template <class F>
 void scaled_kernel(Call& c) {
-    dispatch<FloatingTypes>(compute_dtype<Result::Same>(c), c.name(),
-                            [&]<class T>() { map_inputs<T, T, 2>(c, F{c.attr(0).as_double()}); });
+    using Set = std::conditional_t<std::is_same_v<F, LerpNumber>, FloatingTypes,
+                                   WithComplex<FloatingTypes>>;
+    dispatch<Set>(compute_dtype<Result::Same>(c), c.name(),
+                  [&]<class T>() { map_inputs<T, T, 2>(c, F{c.attr(0).as_double()}); });
 }
 
 void lerp_shape(Call& c) {
@@ -274,57 +289,57 @@ void register_sums(Table& t) {
 }
 
 void register_products(Table& t) {
-    pointwise_op<Mul, AllTypes, Result::Same, 2>(t, "mul(Tensor self, Tensor other) -> Tensor")
+    pointwise_op<Mul, WithComplex<AllTypes>, Result::Same, 2>(t, "mul(Tensor self, Tensor other) -> Tensor")
         .doc("self * other.\n>>> weft.mul(weft.tensor([1, 2]), 3)\ntensor([3, 6])")
         .inplace().number_self().alias("multiply")
-        .grad(0, save_in(1), [](const Grad& g) { return g.grad() * g.in(1); })
-        .grad(1, save_in(0), [](const Grad& g) { return g.grad() * g.in(0); })
+        .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
+        .grad(1, save_in(0), [](const Grad& g) { return g.grad() * conj(g.in(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), 2)", "f(B(3), B(3))",
                   "f(I(3), 1.5)"});
     shaped_op(t, "scaled_mul(Tensor self, Tensor other, Scalar scale) -> Tensor",
               pointwise<Result::Same>, scaled_kernel<ScaledMul>)
         .doc("scale * self * other.").internal()
-        .grad(0, save_in(1), [](const Grad& g) { return scaled_mul(g.grad(), g.in(1), g.attr(0)); })
+        .grad(0, save_in(1), [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0),
-              [](const Grad& g) { return scaled_mul(g.grad(), g.in(0), g.attr(0)); });
-    pointwise_op<Div, FloatingTypes, Result::Float, 2>(
+              [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), g.attr(0)); });
+    pointwise_op<Div, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "div(Tensor self, Tensor other) -> Tensor")
         .doc("self / other; integers become floating.\n"
              ">>> weft.div(weft.tensor([1, 3]), 2)\ntensor([0.5000, 1.5000])")
         .inplace().number_self().alias("divide").alias("true_divide")
-        .grad(0, save_in(1), [](const Grad& g) { return g.grad() / g.in(1); })
+        .grad(0, save_in(1), [](const Grad& g) { return g.grad() / conj(g.in(1)); })
         .grad(1, save_in(0) | save_in(1),
-              [](const Grad& g) { return div_backward(g.grad(), g.in(0), g.in(1)); })
+              [](const Grad& g) { return div_backward(g.grad(), conj(g.in(0)), conj(g.in(1))); })
         .samples({"f(T(2, 3), T(2, 3, lo=0.5))", "f(T(2, 1), T(3, lo=0.5))", "f(T(3), 2)",
                   "f(I(3), 2)"});
-    pointwise_op<Div, FloatingTypes, Result::Float, 2>(
+    pointwise_op<Div, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "div.Scalar(Tensor self, Tensor other) -> Tensor")
         .doc("self / other, for a number in a composite.").internal().node_name("DivBackward1")
-        .grad(0, save_in(1), [](const Grad& g) { return g.grad() / g.in(1); })
+        .grad(0, save_in(1), [](const Grad& g) { return g.grad() / conj(g.in(1)); })
         .samples({"f(T(2, 3), 2)"});
-    pointwise_op<InverseTimes, FloatingTypes, Result::Float, 2>(
+    pointwise_op<InverseTimes, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "rdiv(Tensor self, Tensor other) -> Tensor")
         .doc("1 / self * other: a number divided by self, rounded as PyTorch does.").internal()
         .node_name("MulBackward0")
         .grad(0, save_in(0) | save_in(1),
-              [](const Grad& g) { return div_backward(g.grad(), g.in(1), g.in(0)); })
-        .grad(1, save_in(0), [](const Grad& g) { return g.grad() / g.in(0); })
+              [](const Grad& g) { return div_backward(g.grad(), conj(g.in(1)), conj(g.in(0))); })
+        .grad(1, save_in(0), [](const Grad& g) { return g.grad() / conj(g.in(0)); })
         .samples({"f(T(3, lo=0.5), 2)", "f(I(3) + 1, 2)"});
-    pointwise_op<DivBackward, FloatingTypes, Result::Same, 3>(
+    pointwise_op<DivBackward, WithComplex<FloatingTypes>, Result::Same, 3>(
         t, "div_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
         .doc("-grad * self / other^2: the gradient of self / other by other.").internal()
         .grad(0, save_in(1) | save_in(2),
-              [](const Grad& g) { return div_backward(g.grad(), g.in(1), g.in(2)); })
+              [](const Grad& g) { return div_backward(g.grad(), conj(g.in(1)), conj(g.in(2))); })
         .grad(1, save_in(0) | save_in(2),
-              [](const Grad& g) { return div_backward(g.grad(), g.in(0), g.in(2)); })
+              [](const Grad& g) { return div_backward(g.grad(), conj(g.in(0)), conj(g.in(2))); })
         .grad(2, save_in(2) | save_out(0),
-              [](const Grad& g) { return scaled_div(g.grad() * g.out(0), g.in(2), -2.0); });
+              [](const Grad& g) { return scaled_div(g.grad() * conj(g.out(0)), conj(g.in(2)), -2.0); });
     shaped_op(t, "scaled_div(Tensor self, Tensor other, Scalar scale) -> Tensor",
               pointwise<Result::Same>, scaled_kernel<ScaledDiv>)
         .doc("scale * self / other.").internal()
-        .grad(0, save_in(1), [](const Grad& g) { return scaled_div(g.grad(), g.in(1), g.attr(0)); })
+        .grad(0, save_in(1), [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
-            return div_backward(g.grad(), g.in(0), g.in(1)) * g.attr(0).as_double();
+            return div_backward(g.grad(), conj(g.in(0)), conj(g.in(1))) * g.attr(0).as_double();
         });
 }
 

@@ -42,14 +42,14 @@ struct Lcm {
     }
 };
 
-/// int64 only, bool excepted where PyTorch has no meaning for it.
+/// Integers, bool excepted where PyTorch has no meaning for it.
 template <class F>
 void integer_kernel(Call& c) {
     map_inputs<int64_t, int64_t, 2>(c, F{});
 }
 void integer_shape(Call& c) {
     pointwise<Result::Same>(c);
-    WEFT_EXPECT(c.out(0).dtype() == DType::Int64, Runtime, c.name(), "integers",
+    WEFT_EXPECT(category(c.out(0).dtype()) == Category::Integer, Runtime, c.name(), "integers",
                 text(name(c.out(0).dtype()), " (not implemented for it)"));
 }
 OpBuilder integer_op(Table& t, std::string_view name, void (*kernel)(Call&),

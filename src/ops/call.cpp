@@ -1,6 +1,8 @@
 #include "ops/call.h"
 
+#include "kernels/simd.h"
 #include "ops/copy.h"
+#include "ops/widen.h"
 
 namespace weft::ops {
 
@@ -12,6 +14,21 @@ bool any_tracked(const Call& c) {
     for (int i = 0; i < c.inputs; ++i)
         if (c.in[i].defined() && c.in[i].has(kTracked)) return true;
     return false;
+}
+
+/// Whether a kernel may meet a narrow dtype, among inputs or outputs.
+WEFT_INLINE bool meets_narrow(const Call& c) {
+    auto kinds = static_cast<uint8_t>(c.out(0).defined() ? c.out(0).dtype() : DType::Bool);
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined()) kinds |= static_cast<uint8_t>(c.in[i].dtype());
+    for (int k = 1; k < c.outputs; ++k) kinds |= static_cast<uint8_t>(c.out(k).dtype());
+    return kinds & kNarrowBit;
+}
+
+WEFT_INLINE void run_kernel(Call& c) {
+    if (meets_narrow(c) && !c.op->every_dtype) [[unlikely]]
+        return run_widened(c);
+    c.op->kernel(c);
 }
 
 void give_memory(Call& c) {
@@ -89,10 +106,10 @@ void call_into(Call& c) {
     if (can_write_through(c, c.out(0))) {
         c.out(0) = c.dest;
         for (int k = 1; k < c.outputs; ++k) c.out(k).allocate();
-        c.op->kernel(c);
+        run_kernel(c);
     } else {
         give_memory(c);
-        c.op->kernel(c);
+        run_kernel(c);
         copy_into(c.dest, c.out(0));
         c.out(0) = c.dest;
     }
@@ -108,7 +125,7 @@ void call(Call& c) {
     if (c.dest.defined()) return call_into(c);
     op.shape(c);
     give_memory(c);
-    op.kernel(c);
+    run_kernel(c);
     if (mode & kGradMode) {
         if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
     } else if (op.view && c.in[0].has(kTracked)) {

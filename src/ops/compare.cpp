@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/convert.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -32,8 +33,8 @@ WEFT_BINARY_FUNCTOR(Fmax, T, 64, (a >= b || b != b ? a : b))
 WEFT_BINARY_FUNCTOR(Fmin, T, 64, (a <= b || b != b ? a : b))
 #undef WEFT_BINARY_FUNCTOR
 
-template <class F>
-constexpr auto compare_kernel = map_kernel<F, AllTypes, Result::Bool, 2>;
+template <class F, class Set = AllTypes>
+constexpr auto compare_kernel = map_kernel<F, Set, Result::Bool, 2>;
 /// a > b is b < a: the kernel with its operands exchanged.
 template <class F>
 void exchanged_kernel(Call& c) {
@@ -60,12 +61,17 @@ struct IsClose {
         if (a == b) return true;
         if constexpr (std::is_floating_point_v<T>)
             if (a != a || b != b) return equal_nan && a != a && b != b;
+        if constexpr (kernels::is_complex_v<T>) {
+            auto apart = std::abs(a - b);
+            return apart <= atol + rtol * std::abs(b) && std::isfinite(apart);
+        } else {
         // In T, as the operands are compared to what T can tell apart.
         using R = std::conditional_t<std::is_floating_point_v<T>, T, double>;
         R x = static_cast<R>(a), y = static_cast<R>(b);
         R allowed = static_cast<R>(atol) + std::fabs(static_cast<R>(rtol) * y);
         R apart = std::fabs(x - y);
         return apart <= allowed && apart <= std::numeric_limits<R>::max();
+        }
     }
 };
 
@@ -79,7 +85,8 @@ void isclose_shape(Call& c) {
 }
 void isclose_kernel(Call& c) {
     IsClose f{c.attr(0).as_double(), c.attr(1).as_double(), c.attr(2).as_bool()};
-    dispatch<AllTypes>(c.in[0].dtype(), c.name(), [&]<class T>() { map_inputs<T, bool, 2>(c, f); });
+    dispatch<WithComplex<AllTypes>>(c.in[0].dtype(), c.name(),
+                                    [&]<class T>() { map_inputs<T, bool, 2>(c, f); });
 }
 
 std::string schema(std::string_view name) {
@@ -100,8 +107,8 @@ void comparison(Table& t, void (*kernel)(Call&), std::string_view name, std::str
 }
 
 void register_comparisons(Table& t) {
-    comparison(t, compare_kernel<Eq>, "eq", "", "==", "tensor([False,  True, False])");
-    comparison(t, compare_kernel<Ne>, "ne", "not_equal", "!=", "tensor([ True, False,  True])");
+    comparison(t, compare_kernel<Eq, WithComplex<AllTypes>>, "eq", "", "==", "tensor([False,  True, False])");
+    comparison(t, compare_kernel<Ne, WithComplex<AllTypes>>, "ne", "not_equal", "!=", "tensor([ True, False,  True])");
     comparison(t, compare_kernel<Lt>, "lt", "less", "<", "tensor([ True, False, False])");
     comparison(t, compare_kernel<Le>, "le", "less_equal", "<=", "tensor([ True,  True, False])");
     comparison(t, exchanged_kernel<Lt>, "gt", "greater", ">", "tensor([False, False,  True])");

@@ -1,9 +1,10 @@
 #include "ops/copy.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
 
 #include "base/lock.h"
+#include "kernels/convert.h"
 #include "kernels/copy.h"
 #include "ops/pointwise.h"
 
@@ -13,21 +14,67 @@ namespace {
 template <class To>
 struct Cast {
     template <class From>
-    WEFT_INLINE To operator()(From x) const {
-        if constexpr (std::is_same_v<To, bool>)
-            return x != From{0};
-        else
-            return static_cast<To>(x);
-    }
+    WEFT_INLINE To operator()(From x) const { return kernels::convert<To>(x); }
 };
 
-kernels::MapLoop cast_loop(DType to, DType from) {
-    return dispatch<AllTypes>(to, "copy", [&]<class To>() {
-        return dispatch<AllTypes>(from, "copy", [&]<class From>() {
-            return kernels::map_loop<Cast<To>, To, From>();
-        });
-    });
+template <class To, class From>
+kernels::MapLoop cast_loop() {
+    return kernels::map_loop<Cast<To>, To, From>();
 }
+
+/// Compiled: between any two wide dtypes, between a narrow one and its wide one, and the frequent
+/// others. Null for the rest.
+kernels::MapLoop direct_loop(DType to, DType from) {
+    if (!is_narrow(to) && !is_narrow(from))
+        return dispatch<WithComplex<AllTypes>>(to, "copy", [&]<class To>() {
+            return dispatch<WithComplex<AllTypes>>(from, "copy", [&]<class From>() {
+                return cast_loop<To, From>();
+            });
+        });
+    auto pair = [](DType to, DType from) {
+        return static_cast<int>(to) << 4 | static_cast<int>(from);
+    };
+    switch (pair(to, from)) {
+#define WEFT_CASTS(narrow, T, wide, W) \
+    case static_cast<int>(DType::narrow) << 4 | static_cast<int>(DType::wide): \
+        return cast_loop<T, W>(); \
+    case static_cast<int>(DType::wide) << 4 | static_cast<int>(DType::narrow): \
+        return cast_loop<W, T>();
+        WEFT_CASTS(UInt8, uint8_t, Int64, int64_t)
+        WEFT_CASTS(Int8, int8_t, Int64, int64_t)
+        WEFT_CASTS(Int16, int16_t, Int64, int64_t)
+        WEFT_CASTS(Int32, int32_t, Int64, int64_t)
+        WEFT_CASTS(Float16, Half, Float32, float)
+        WEFT_CASTS(BFloat16, BFloat16, Float32, float)
+        WEFT_CASTS(UInt8, uint8_t, Float32, float)
+        WEFT_CASTS(Int32, int32_t, Float32, float)
+#undef WEFT_CASTS
+        default: return nullptr;
+    }
+}
+
+/// to[i] = from[i], where there is no loop through a third dtype, a buffer at a time.
+struct CastSteps {
+    DType to, from;
+
+    static void run(const void* self, char* const* p, const int64_t* s, int64_t n) {
+        CastSteps cast = *static_cast<const CastSteps*>(self);
+        if (kernels::MapLoop loop = direct_loop(cast.to, cast.from)) return loop(self, p, s, n);
+        constexpr int64_t kElements = 256;
+        DType between = widened(is_narrow(cast.from) ? cast.from : cast.to);
+        CastSteps first{between, cast.from}, second{cast.to, between};
+        alignas(64) char buffer[kElements * sizeof(int64_t)];
+        for (int64_t i = 0; i < n; i += kElements) {
+            int64_t count = std::min(kElements, n - i);
+            char* in[] = {buffer, p[1] + i * s[1]};
+            int64_t in_steps[] = {item_size(between), s[1]};
+            run(&first, in, in_steps, count);
+            char* out[] = {p[0] + i * s[0], buffer};
+            int64_t out_steps[] = {s[0], item_size(between)};
+            run(&second, out, out_steps, count);
+        }
+    }
+};
 
 /// Elements of one dtype, whatever the layouts.
 void copy_same(const Tensor& dest, const Tensor& source) {
@@ -57,8 +104,9 @@ void copy_into(const Tensor& dest, const Tensor& source) {
         copy_into(from, source);
     }
     if (dest.dtype() == from.dtype()) return copy_same(dest, from);
-    char none = 0;
-    run_map(cast_loop(dest.dtype(), from.dtype()), &none, dest, &from, 1);
+    CastSteps cast{dest.dtype(), from.dtype()};
+    kernels::MapLoop loop = direct_loop(cast.to, cast.from);
+    run_map(loop ? loop : CastSteps::run, &cast, dest, &from, 1);
 }
 
 Tensor as_dtype(const Tensor& t, DType dtype) {

@@ -66,14 +66,14 @@ void register_copy_ops(Table& t) {
         .doc("A copy with its own memory, in self's memory order.\n\n>>> weft.ones(2).clone()\n"
              "tensor([1., 1.])")
         .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
-        .kernel(copy_kernel)
+        .kernel(copy_kernel).every_dtype()
         .batch(Batch::Pointwise)
         .grad(0, 0, pass)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("_contiguous_copy(Tensor self) -> Tensor")
         .doc("A copy in row-major order.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
-        .kernel(copy_kernel).batch(Batch::Pointwise).internal().node_name("CloneBackward0")
+        .kernel(copy_kernel).every_dtype().batch(Batch::Pointwise).internal().node_name("CloneBackward0")
         .grad(0, 0, pass).samples({"f(T(2, 3))"});
     t.add("contiguous(Tensor self) -> Tensor")
         .doc("self if it lies in row-major order, else a copy that does.\n\n"
@@ -86,14 +86,14 @@ void register_copy_ops(Table& t) {
             Dims size = infer_size("reshape", c.attr(0).as_ints(), c.in[0].numel());
             c.add(Tensor::layout(c.in[0].dtype(), size));
         })
-        .kernel(unsafe_view_kernel).internal().node_name("UnsafeViewBackward0")
+        .kernel(unsafe_view_kernel).every_dtype().internal().node_name("UnsafeViewBackward0")
         .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(2, 3), (3, 2))"});
     t.add("_to_copy(Tensor self, dtype? dtype=None) -> Tensor")
         .doc("A copy in `dtype`.")
         .shape(
             [](Call& c) { c.add(preserved_layout(c.in[0], c.attr(0).as_dtype(c.in[0].dtype()))); })
-        .kernel(copy_kernel)
+        .kernel(copy_kernel).every_dtype()
         .batch(Batch::Pointwise)
         .internal()
         .node_name("ToCopyBackward0")
@@ -108,7 +108,7 @@ void register_copy_ops(Table& t) {
     t.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor")
         .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
              ">>> weft.zeros(2).copy_(weft.tensor([1, 2]))\ntensor([1., 2.])")
-        .shape(copy_shape).kernel([](Call& c) { copy_into(c.out(0), c.in[1]); })
+        .shape(copy_shape).kernel([](Call& c) { copy_into(c.out(0), c.in[1]); }).every_dtype()
         .batch(Batch::Pointwise)
         .strided_output().internal().inplace().node_name("CopyBackwards")
         .grad(0, 0, nothing).grad(1, 0, pass)
@@ -118,6 +118,7 @@ void register_copy_ops(Table& t) {
              "tensor([3., 3.])")
         .shape(fill_shape)
         .kernel(fill_kernel)
+        .every_dtype()
         .batch(Batch::Pointwise)
         .strided_output()
         .function_only()
@@ -130,6 +131,7 @@ void register_copy_ops(Table& t) {
         .doc("zero_ writes 0 into every element.\n\n>>> weft.ones(2).zero_()\ntensor([0., 0.])")
         .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
         .kernel(zero_kernel)
+        .every_dtype()
         .strided_output()
         .internal()
         .inplace()

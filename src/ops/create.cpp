@@ -40,11 +40,15 @@ void fill(const Call& c, const Value& value) {
     const Tensor& out = c.out(0);
     if (value.kind() == Value::Kind::Float)
         require_fits(c.name(), Tensor::scalar(value.as_double(), DType::Float64), out.dtype());
-    dispatch<AllTypes>(out.dtype(), c.name(), [&]<class T>() {
-        T* to = out.data<T>();
+    Tensor number = value.kind() == Value::Kind::Complex
+                        ? Tensor::scalar(value.as_complex(), out.dtype())
+                    : value.kind() == Value::Kind::Float
+                        ? Tensor::scalar(value.as_double(), out.dtype())
+                        : Tensor::scalar(value.as_int(), out.dtype());
+    dispatch_size(out.dtype(), [&]<class U>() {
+        U* to = out.data<U>();
         int64_t n = out.numel();
-        T element = value.kind() == Value::Kind::Float ? static_cast<T>(value.as_double())
-                                                       : static_cast<T>(value.as_int());
+        U element = *number.data<U>();
         Unlocked unlocked(n);
         std::fill_n(to, n, element);
     });
@@ -54,6 +58,7 @@ void ones_kernel(Call& c) { fill(c, 1); }
 
 DType dtype_of_number(const Value& v) {
     if (v.kind() == Value::Kind::Float) return default_dtype;
+    if (v.kind() == Value::Kind::Complex) return complex_dtype(default_dtype);
     return v.kind() == Value::Kind::Bool ? DType::Bool : DType::Int64;
 }
 
@@ -67,9 +72,10 @@ void eye_shape(Call& c) {
 void eye_kernel(Call& c) {
     zeros_kernel(c);
     const Tensor& out = c.out(0);
-    dispatch<AllTypes>(out.dtype(), c.name(), [&]<class T>() {
+    Tensor one = Tensor::scalar(1, out.dtype());
+    dispatch_size(out.dtype(), [&]<class U>() {
         for (int64_t i = 0; i < std::min(out.size(0), out.size(1)); ++i)
-            out.data<T>()[i * (out.size(1) + 1)] = T{1};
+            out.data<U>()[i * (out.size(1) + 1)] = *one.data<U>();
     });
 }
 
@@ -99,7 +105,7 @@ int64_t range_length(const Call& c, const Range& r) {
                 "bounds in the order of the step's sign",
                 text("start ", start, ", end ", end, ", step ", step,
                      " (upper bound and lower bound inconsistent with step sign)"));
-    if (r.dtype == DType::Int64) {
+    if (category(r.dtype) == Category::Integer) {
         int64_t a = r.start.as_int(), b = r.end.as_int(), s = r.step.as_int();
         WEFT_EXPECT(s != 0, Runtime, c.name(), "step must be nonzero", text(step));
         uint64_t span = s > 0 ? static_cast<uint64_t>(b) - static_cast<uint64_t>(a)
@@ -122,7 +128,7 @@ void arange_shape(Call& c) {
 void arange_kernel(Call& c) {
     Range r(c);
     const Tensor& out = c.out(0);
-    dispatch<NumberTypes>(r.dtype, c.name(), [&]<class T>() {
+    dispatch<NumberTypes>(out.dtype(), c.name(), [&]<class T>() {
         using S = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
         S start, step;
         if constexpr (std::is_floating_point_v<T>)
@@ -183,12 +189,14 @@ void register_like(Table& t) {
     t.add("empty_like(Tensor self, *, dtype? dtype=None) -> Tensor")
         .shape(like_shape<0>)
         .kernel(no_kernel)
+        .every_dtype()
         .factory()
         .doc("Uninitialised memory, shaped and ordered as self.")
         .samples({"f(T(2, 3))"});
     t.add("zeros_like(Tensor self, *, dtype? dtype=None) -> Tensor")
         .shape(like_shape<0>)
         .kernel(zeros_kernel)
+        .every_dtype()
         .factory()
         .doc("Zeros, shaped and ordered as self.\n\n>>> weft.zeros_like(weft.ones(2))\ntensor([0., "
              "0.])")
@@ -196,12 +204,13 @@ void register_like(Table& t) {
     t.add("ones_like(Tensor self, *, dtype? dtype=None) -> Tensor")
         .shape(like_shape<0>)
         .kernel(ones_kernel)
+        .every_dtype()
         .factory()
         .doc("Ones, shaped and ordered as self.\n\n>>> weft.ones_like(weft.zeros(2))\ntensor([1., "
              "1.])")
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.bool)", "f(T(0, 3))"});
     t.add("full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
-        .shape(like_shape<1>).kernel([](Call& c) { fill(c, c.attr(0)); }).factory()
+        .shape(like_shape<1>).kernel([](Call& c) { fill(c, c.attr(0)); }).every_dtype().factory()
         .doc("fill_value in every element, shaped and ordered as self.\n\n"
              ">>> weft.full_like(weft.zeros(2), 3)\ntensor([3., 3.])")
         .samples({"f(T(2, 3), 2)", "f(I(2), 1.5)", "f(T(), True, dtype=weft.bool)"});
@@ -213,12 +222,14 @@ void register_create(Table& t) {
     t.add("empty(int[] size, *, dtype? dtype=None) -> Tensor")
         .shape(sized_shape<1>)
         .kernel(no_kernel)
+        .every_dtype()
         .factory()
         .doc("Uninitialised memory of that size.")
         .samples({"f(2, 3)"});
     t.add("zeros(int[] size, *, dtype? dtype=None) -> Tensor")
         .shape(sized_shape<1>)
         .kernel(zeros_kernel)
+        .every_dtype()
         .factory()
         .out_form()
         .doc("Zeros of that size.\n\n>>> weft.zeros(2)\ntensor([0., 0.])")
@@ -226,19 +237,21 @@ void register_create(Table& t) {
     t.add("ones(int[] size, *, dtype? dtype=None) -> Tensor")
         .shape(sized_shape<1>)
         .kernel(ones_kernel)
+        .every_dtype()
         .factory()
         .out_form()
         .doc("Ones of that size.\n\n>>> weft.ones(2)\ntensor([1., 1.])")
         .samples({"f(2, 3)", "f((2,), dtype=weft.bool)", "f(())", "f(0, 3)"});
     t.add("full(int[] size, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
         .shape([](Call& c) { sized(c, c.attr(2).as_dtype(dtype_of_number(c.attr(1)))); })
-        .kernel([](Call& c) { fill(c, c.attr(1)); }).factory().out_form()
+        .kernel([](Call& c) { fill(c, c.attr(1)); }).every_dtype().factory().out_form()
         .doc("fill_value in every element; its kind is the default dtype's.\n\n"
              ">>> weft.full((2,), 3)\ntensor([3, 3])")
         .samples({"f((2, 3), 1.5)", "f((2,), True)", "f((2,), 3, dtype=weft.float64)", "f((), 2)"});
     t.add("eye(int n, int? m=None, *, dtype? dtype=None) -> Tensor")
         .shape(eye_shape)
         .kernel(eye_kernel)
+        .every_dtype()
         .factory()
         .out_form()
         .doc("[n, m] with 1 on the diagonal, 0 elsewhere.\n\n>>> weft.eye(2).tolist()\n[[1.0, "

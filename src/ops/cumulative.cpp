@@ -7,6 +7,8 @@
 /// order.
 #include "kernels/scan.h"
 #include "ops/axes.h"
+#include "kernels/complex.h"
+#include "ops/conj.h"
 
 namespace weft {
 namespace {
@@ -33,8 +35,15 @@ Axis axis_of(const Call& c, const Tensor& x, int dim_slot = 0) {
 void running_shape(Call& c) {
     const Tensor& x = c.in[0];
     wrap_dim(c.name(), c.attr(0).as_int(), x.ndim());
-    DType own = is_floating(x.dtype()) ? x.dtype() : DType::Int64;
+    DType own = is_inexact(x.dtype()) ? x.dtype() : DType::Int64;
     c.add(Tensor::layout(c.attr(1).as_dtype(own), x.shape()));
+}
+
+template <class T>
+void running_product(const T* x, T* y, Axis axis) {
+    int64_t size = axis.n * axis.inner;
+    for (int64_t at = 0; at < axis.outer * size; ++at)
+        y[at] = at % size < axis.inner ? x[at] : kernels::times(y[at - axis.inner], x[at]);
 }
 
 template <class Kernel>
@@ -42,6 +51,17 @@ void running_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor x = as_contiguous(c.in[0], c.attr(1) ? out.dtype() : c.in[0].dtype());
     Unlocked unlocked(x.numel());
+    if (is_complex(x.dtype()) && x.ndim() && std::is_same_v<Kernel, Cumsum>) {
+        int dim = wrap_dim(c.name(), c.attr(0).as_int(), x.ndim());
+        Tensor from = parts_of(x), to = parts_of(out);
+        return dispatch<FloatingTypes>(from.dtype(), c.name(), [&]<class T>() {
+            Kernel::run(from.data<T>(), to.data<T>(), axis_along(from.shape(), dim));
+        });
+    }
+    if (is_complex(x.dtype()))
+        return dispatch<ComplexTypes>(x.dtype(), c.name(), [&]<class T>() {
+            running_product(x.data<T>(), out.data<T>(), axis_of(c, x));
+        });
     dispatch<AllTypes>(x.dtype(), c.name(), [&]<class T>() {
         if (out.dtype() == dtype_of<kernels::SumOf<T>>)
             return Kernel::run(x.data<T>(), out.data<kernels::SumOf<T>>(), axis_of(c, x));
@@ -55,7 +75,7 @@ void scan_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor a = as_contiguous(c.in[0]), b = as_contiguous(c.in[1], out.dtype());
     Unlocked unlocked(2 * out.numel());
-    dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
+    dispatch<WithComplex<FloatingTypes>>(out.dtype(), c.name(), [&]<class T>() {
         auto* run = c.attr(1).as_bool() ? kernels::linear_scan_back<T> : kernels::linear_scan<T>;
         run(a.data<T>(), b.data<T>(), out.data<T>(), axis_of(c, b));
     });
@@ -65,7 +85,7 @@ void sum_of_rest_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor x = as_contiguous(c.in[0]);
     Unlocked unlocked(out.numel());
-    dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
+    dispatch<WithComplex<FloatingTypes>>(out.dtype(), c.name(), [&]<class T>() {
         kernels::linear_scan_back<T>(nullptr, x.data<T>(), out.data<T>(), axis_of(c, x));
     });
 }
@@ -73,7 +93,7 @@ void sum_of_rest_kernel(Call& c) {
 void shift_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor x = as_contiguous(c.in[0]);
-    dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
+    dispatch<WithComplex<FloatingTypes>>(out.dtype(), c.name(), [&]<class T>() {
         kernels::shift(x.data<T>(), out.data<T>(), static_cast<T>(c.attr(1).as_double()),
                        c.attr(2).as_bool(), axis_of(c, x));
     });
@@ -101,8 +121,8 @@ void register_running(Table& t) {
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) {
                   Tensor x = cast(g.in(0), g.out_dtype(0));
-                  return linear_scan(x, g.grad(), g.attr(0), true) *
-                         shift(g.out(0), g.attr(0), 1.0, false);
+                  return linear_scan(conj(x), g.grad(), g.attr(0), true) *
+                         conj(shift(g.out(0), g.attr(0), 1.0, false));
               })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(), 0)", "f(T(0, 3), 0)",
                   "f(T(2, 5) * I(2, 5, high=2), 1)"});
@@ -125,14 +145,14 @@ void register_cumulative(Table& t) {
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) {
                   bool back = g.attr(1).as_bool();
-                  Tensor adjoint = linear_scan(g.in(0), g.grad(), g.attr(0), !back);
-                  const Tensor y = g.out(0);
+                  Tensor adjoint = linear_scan(conj(g.in(0)), g.grad(), g.attr(0), !back);
+                  const Tensor y = conj(g.out(0));
                   auto before = [&](const Tensor& t) { return shift(t, g.attr(0), 0.0, false); };
                   return back ? y * before(adjoint) : adjoint * before(y);
               })
         .grad(1, save_in(0),
               [](const Grad& g) {
-                  return linear_scan(g.in(0), g.grad(), g.attr(0), !g.attr(1).as_bool());
+                  return linear_scan(conj(g.in(0)), g.grad(), g.attr(0), !g.attr(1).as_bool());
               })
         .samples({"f(T(2, 4), T(2, 4), 1, False)", "f(T(4, 2), T(4, 2), 0, True)",
                   "f(T(), T(), 0, True)"});

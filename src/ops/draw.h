@@ -34,24 +34,58 @@ void draw_dense(Call& c, F&& draw) {
     copy_into(out, dense);
 }
 
-/// draw(pointer, count) for a floating result. Throws NotImplemented for others.
+/// Runs draw(tensor) on a dense `t`, or on one of `dtype` that is converted into it.
 template <class F>
-void draw_real(Call& c, F&& draw) {
-    WEFT_EXPECT(is_floating(c.out(0).dtype()), NotImplemented, c.name(), "a floating dtype",
-                name(c.out(0).dtype()));
+void draw_as(const Tensor& t, DType dtype, F&& draw) {
+    if (t.dtype() == dtype) return draw(t);
+    Tensor drawn = Tensor::empty(dtype, Dims{t.numel()});
+    draw(drawn);
+    copy_into(t, drawn.view_as(t.shape(), t.strides()));
+}
+
+/// draw(pointer, count) for a floating result, or with `parts` for those of a complex one. Throws NotImplemented for others.
+template <class F>
+void draw_real(Call& c, F&& draw, bool parts = false) {
+    DType dtype = c.out(0).dtype();
+    WEFT_EXPECT(is_floating(dtype) || (parts && is_complex(dtype)), NotImplemented, c.name(),
+                "a floating dtype", name(dtype));
     draw_dense(c, [&](const Tensor& t) {
-        dispatch<FloatingTypes>(t.dtype(), c.name(),
-                                [&]<class T>() { draw(t.data<T>(), t.numel()); });
+        if (is_complex(t.dtype()))
+            return dispatch<FloatingTypes>(real_dtype(t.dtype()), c.name(), [&]<class T>() {
+                draw(t.data<T>(), 2 * t.numel());
+            });
+        draw_as(t, widened(t.dtype()), [&](const Tensor& wide) {
+            dispatch<FloatingTypes>(wide.dtype(), c.name(),
+                                    [&]<class T>() { draw(wide.data<T>(), wide.numel()); });
+        });
     });
 }
 
-/// Bits of a floating dtype's digits, for kernels::float_from and float_to.
-template <class T>
-inline constexpr int kDigits = std::numeric_limits<T>::digits;
+/// Digits of a floating dtype, for kernels::float_from and float_to.
+inline int digits_of(DType t) {
+    switch (t) {
+        case DType::Float16: return 11;
+        case DType::BFloat16: return 8;
+        case DType::Float32: return 24;
+        default: return 53;
+    }
+}
+/// The largest and the smallest number of an integer dtype or bool.
+inline int64_t largest_of(DType t) {
+    if (t == DType::Bool) return 1;
+    if (t == DType::UInt8) return 255;
+    return std::numeric_limits<int64_t>::max() >> (64 - 8 * item_size(t));
+}
+inline int64_t smallest_of(DType t) {
+    return t == DType::Bool || t == DType::UInt8 ? 0 : -largest_of(t) - 1;
+}
 
 /// Fills c.out(0) with integers, from <= x < to. Throws Runtime if the dtype or the bounds forbid
 /// it.
 void draw_between(Call& c, int64_t from, int64_t to);
+/// Fills c.out(0), of a floating dtype. `whole`: as a contiguous tensor is drawn.
+void draw_uniform(Call& c, double from, double to);
+void draw_normal(Call& c, double mean, double std, bool whole);
 /// Throws Runtime for a negative std.
 void require_std(const Call& c, double std);
 

@@ -1,5 +1,7 @@
 #include "ops/functions.h"
 
+#include "kernels/convert.h"
+
 namespace weft::ops {
 
 Tensor Function::run(const Tensor* in, int inputs) const {
@@ -42,7 +44,7 @@ Tensor Function::over(const std::vector<Tensor>& in, std::initializer_list<Value
 }
 
 Tensor number(double value, DType like) {
-    return Tensor::scalar(value, is_floating(like) ? like : DType::Float64, true);
+    return Tensor::scalar(value, is_floating(like) ? widened(like) : DType::Float64, true);
 }
 
 Tensor zeros(DimSpan shape, DType dtype) {
@@ -53,8 +55,8 @@ Tensor zeros(DimSpan shape, DType dtype) {
 
 Tensor full_like(const Tensor& like, double value) {
     Tensor out = Tensor::empty(like.dtype(), like.shape());
-    dispatch<AllTypes>(like.dtype(), "full", [&]<class T>() {
-        std::fill_n(out.data<T>(), out.numel(), static_cast<T>(value));
+    dispatch_each(like.dtype(), [&]<class T>() {
+        std::fill_n(out.data<T>(), out.numel(), kernels::convert<T>(value));
     });
     return out;
 }

@@ -33,10 +33,10 @@ void gather_kernel(Call& c) {
     kernels::gather_lines(out.bytes(), c.in[0].bytes(), l.at(), l.lines, item_size(out.dtype()));
 }
 
-void scatter_into(const Call& c, const Tensor& out, const Tensor& source, const LinesOf& l,
+void scatter_into(const Tensor& out, const Tensor& source, const LinesOf& l,
                   Combine how) {
     Unlocked unlocked(l.index.numel());
-    dispatch<AllTypes>(out.dtype(), c.name(), [&]<class T>() {
+    dispatch_each(out.dtype(), [&]<class T>() {
         kernels::scatter_lines(out.data<T>(), source.data<T>(), l.at(), l.lines, how);
     });
 }
@@ -48,7 +48,7 @@ void gather_backward_kernel(Call& c) {
     if (c.in[1].numel() == 0) return;
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), out.ndim());
     LinesOf l(c, c.in[1], out, c.in[0], dim);
-    scatter_into(c, out, c.in[0], l, Combine::Add);
+    scatter_into(out, c.in[0], l, Combine::Add);
 }
 
 Combine combine_of(const Call& c, const Value& reduce) {
@@ -79,7 +79,7 @@ void scatter_kernel(Call& c) {
     if (source.may_overlap(out)) source = apart(c, source, out.dtype());
     LinesOf l(c, index, out, source, checked_dim(c));
     start_from_self(c);
-    scatter_into(c, out, source, l, how);
+    scatter_into(out, source, l, how);
 }
 
 void scatter_value_shape(Call& c) {
@@ -98,7 +98,7 @@ void scatter_value_kernel(Call& c) {
     Tensor source = one.view_as(index.shape(), Dims(index.ndim()));
     LinesOf l(c, index, out, source, checked_dim(c));
     start_from_self(c);
-    scatter_into(c, out, source, l, combine_of(c, c.attr(2)));
+    scatter_into(out, source, l, combine_of(c, c.attr(2)));
 }
 
 void require_plain(const Value& reduce) {
@@ -195,7 +195,7 @@ void put_kernel(Call& c) {
     kernels::Blocks blocks = flat_blocks(index);
     if (!c.attr(0).as_bool())
         return kernels::put_blocks(out.bytes(), source.bytes(), blocks, item_size(out.dtype()));
-    dispatch<AllTypes>(out.dtype(), c.name(), [&]<class T>() {
+    dispatch_each(out.dtype(), [&]<class T>() {
         kernels::add_blocks(out.data<T>(), source.data<T>(), blocks);
     });
 }
@@ -247,7 +247,7 @@ void register_flat(Table& t) {
         .doc("Elements of the flattened tensor. Raises IndexError out of range.\n\n"
              ">>> weft.arange(4).view(2, 2).take(weft.tensor([3, 0]))\ntensor([3, 0])")
         .shape(take_shape)
-        .kernel(take_kernel)
+        .kernel(take_kernel).every_dtype()
         .grad(0, save_in(1), take_gradient)
         .samples(
             {"f(T(2, 3), I(4, high=6))", "f(T(2, 3), I(2, 2, high=6))", "f(T(), I(2, high=1))"});
@@ -256,7 +256,7 @@ void register_flat(Table& t) {
              ">>> weft.zeros(2, 2).put(weft.tensor([3]), weft.ones(1)).tolist()\n[[0.0, 0.0], "
              "[0.0, 1.0]]")
         .shape(put_shape)
-        .kernel(put_kernel)
+        .kernel(put_kernel).every_dtype()
         .inplace()
         .grad(0, save_in(1), put_gradient)
         .keep_shapes()
@@ -287,7 +287,7 @@ void register_gather(Table& t) {
              ">>> weft.tensor([[1, 2], [3, 4]]).gather(1, weft.tensor([[1], [0]])).tolist()\n[[2], "
              "[3]]")
         .shape(gather_shape)
-        .kernel(gather_kernel)
+        .kernel(gather_kernel).every_dtype()
         .out_form()
         .grad(0, save_in(1),
               [](const Grad& g) {
@@ -298,7 +298,7 @@ void register_gather(Table& t) {
     t.add("gather_backward(Tensor grad, Tensor index, int dim, int[] size) -> Tensor")
         .doc("Zeros of `size` with grad added where gather read: its gradient.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(1).as_ints())); })
-        .kernel(gather_backward_kernel).internal().node_name("ScatterAddBackward0")
+        .kernel(gather_backward_kernel).every_dtype().internal().node_name("ScatterAddBackward0")
         .grad(0, save_in(1), [](const Grad& g) { return gather(g.grad(), g.in(1), g.attr(0)); })
         .samples({"f(T(2, 3), I(2, 3, high=3), 0, (3, 4))"});
     t.add("scatter(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor")
@@ -307,7 +307,7 @@ void register_gather(Table& t) {
              "reduce may be 'add' or 'multiply'. Raises RuntimeError out of range.\n\n"
              ">>> weft.zeros(3).scatter(0, weft.tensor([1]), 2.0)\ntensor([0., 2., 0.])")
         .shape(scatter_shape)
-        .kernel(scatter_kernel<Combine::Set>)
+        .kernel(scatter_kernel<Combine::Set>).every_dtype()
         .strided_output()
         .inplace()
         .grad(0, save_in(1), [](const Grad& g) { return around(g, g.attr(1)); })
@@ -322,7 +322,7 @@ void register_gather(Table& t) {
           "Tensor")
         .doc("The same with a number.")
         .shape(scatter_value_shape)
-        .kernel(scatter_value_kernel)
+        .kernel(scatter_value_kernel).every_dtype()
         .strided_output()
         .inplace()
         .node_name("ScatterBackward1")
@@ -333,7 +333,7 @@ void register_gather(Table& t) {
             "self with src added as scatter writes it, in the order of the index.\n\n"
             ">>> weft.zeros(2).scatter_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2.])")
         .shape(scatter_shape)
-        .kernel(scatter_kernel<Combine::Add>)
+        .kernel(scatter_kernel<Combine::Add>).every_dtype()
         .strided_output()
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })

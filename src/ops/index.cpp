@@ -27,7 +27,7 @@ void put(const Tensor& out, const Tensor& values, const kernels::Blocks& blocks,
     Unlocked unlocked(blocks.count());
     if (!add)
         return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item_size(out.dtype()));
-    dispatch<AllTypes>(out.dtype(), "index_put", [&]<class T>() {
+    dispatch_each(out.dtype(), [&]<class T>() {
         kernels::add_blocks(out.data<T>(), values.data<T>(), blocks);
     });
 }
@@ -158,7 +158,8 @@ struct Along {
 void require_vector(const Call& c, const Tensor& index, std::string_view dtype_error) {
     WEFT_EXPECT(index.ndim() <= 1, Index, c.name(), "an index that is a vector",
                 text(index.ndim(), " dimensions"));
-    WEFT_EXPECT(index.dtype() == DType::Int64, Runtime, c.name(), dtype_error, name(index.dtype()));
+    WEFT_EXPECT(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, Runtime, c.name(),
+                dtype_error, name(index.dtype()));
 }
 
 void index_select_shape(Call& c) {
@@ -275,6 +276,7 @@ void register_along(Table& t) {
              ">>> weft.arange(4).index_select(0, weft.tensor([2, 0]))\ntensor([2, 0])")
         .shape(index_select_shape)
         .kernel(index_select_kernel)
+        .every_dtype()
         .out_form()
         .grad(0, save_in(1), index_select_gradient)
         .samples({"f(T(4, 3), 0, I(5, high=4))", "f(T(2, 3, 2), -2, I(2, high=3))",
@@ -303,6 +305,7 @@ void register_along(Table& t) {
             ">>> weft.zeros(3).index_copy(0, weft.tensor([1]), weft.ones(1))\ntensor([0., 1., 0.])")
         .shape([](Call& c) { along_shape(c, ErrorKind::Index); })
         .kernel(along_kernel<false>)
+        .every_dtype()
         .strided_output()
         .inplace()
         .grad(0, save_in(1), index_unfilled)
@@ -311,10 +314,10 @@ void register_along(Table& t) {
     t.add("index_fill(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
         .doc("self with a number or 0-d tensor at the named positions along `dim`.\n\n"
              ">>> weft.zeros(3).index_fill(0, weft.tensor([1]), 2)\ntensor([0., 2., 0.])")
-        .shape(index_fill_shape).kernel(index_fill_kernel).strided_output().inplace()
+        .shape(index_fill_shape).kernel(index_fill_kernel).every_dtype().strided_output().inplace()
         .grad(0, save_in(1), index_unfilled).samples({"f(T(4, 3), 0, weft.tensor([2, 0]), 1.5)"});
     t.add("index_fill.tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
-        .doc("The same with a 0-d tensor.").shape(index_fill_shape).kernel(index_fill_kernel)
+        .doc("The same with a 0-d tensor.").shape(index_fill_shape).kernel(index_fill_kernel).every_dtype()
         .strided_output().inplace().node_name("IndexFillBackward1")
         .grad(0, save_in(1), index_unfilled).grad(2, save_in(1), index_filled)
         .samples({"f(T(4, 3), 1, weft.tensor([2, 0]), T())"});
@@ -328,6 +331,7 @@ void register_index(Table& t) {
              "dimension. Raises IndexError out of range.")
         .shape(index_shape)
         .kernel(index_kernel)
+        .every_dtype()
         .internal()
         .joint_grad(save_from(1),
                     [](Grad& g) {
@@ -339,7 +343,7 @@ void register_index(Table& t) {
                   "f(T(2, 3, 4), [I(2, 1, high=2), None, I(3, high=4)])"});
     t.add("index_backward(Tensor grad, Tensor[]? indices, int[] size) -> Tensor")
         .doc("Zeros of `size` with grad added at the indices: the gradient of index.")
-        .shape(index_backward_shape).kernel(index_backward_kernel).internal()
+        .shape(index_backward_shape).kernel(index_backward_kernel).every_dtype().internal()
         .node_name("IndexPutBackward0")
         .joint_grad(save_from(1), [](Grad& g) {
             if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
@@ -361,6 +365,7 @@ void register_index(Table& t) {
         .doc("The same with int64 indices; an undefined one keeps its dimension.")
         .shape(index_put_shape)
         .kernel(index_put_kernel)
+        .every_dtype()
         .strided_output()
         .internal()
         .joint_grad(save_from(2), index_put_gradient)

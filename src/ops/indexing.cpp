@@ -139,13 +139,15 @@ Tensor spread(const Tensor& t, DimSpan shape, DType dtype) {
 }
 
 Tensor as_tensor(const Value& number) {
+    if (number.kind() == Value::Kind::Complex)
+        return Tensor::scalar(number.as_complex(), DType::Complex128);
     if (number.kind() == Value::Kind::Float)
         return Tensor::scalar(number.as_double(), DType::Float64);
     return Tensor::scalar(number.as_int(), DType::Int64);
 }
 
 void require_fits(std::string_view who, const Tensor& value, DType dtype) {
-    if (is_floating(dtype) || dtype == DType::Bool || !is_floating(value.dtype())) return;
+    if (is_inexact(dtype) || dtype == DType::Bool || !is_floating(value.dtype())) return;
     double x = value.item_double();
     WEFT_EXPECT(x >= -0x1p63 && x < 0x1p63, Runtime, who,
                 text("a value that fits in ", name(dtype)),
@@ -159,7 +161,12 @@ Tensor at_least_1d(const Tensor& t) {
 
 void add_embedding_rows(const Tensor& table, const Tensor& indices, const Tensor& grad,
                         int64_t padding, bool by_frequency) {
-    Tensor index = dense_index(indices), rows = as_contiguous(grad);
+    if (is_narrow(table.dtype())) {
+        Tensor wide = as_dtype(table, widened(table.dtype()));
+        add_embedding_rows(wide, indices, grad, padding, by_frequency);
+        return copy_into(table, wide);
+    }
+    Tensor index = dense_index(indices), rows = as_contiguous(grad, table.dtype());
     std::vector<int64_t> count;
     if (by_frequency) {
         count.resize(static_cast<size_t>(table.size(0)));

@@ -168,7 +168,7 @@ void register_join(Table& t) {
             "The tensors behind each other along `dim`; other sizes agree, dtypes are promoted.\n\n"
             ">>> weft.cat([weft.zeros(1), weft.ones(2)])\ntensor([0., 1., 1.])")
         .shape(cat_shape)
-        .kernel(cat_kernel)
+        .kernel(cat_kernel).every_dtype()
         .function_only()
         .out_form()
         .keep_shapes()
@@ -182,7 +182,7 @@ void register_join(Table& t) {
              "weft.ones(2)])\n"
              "tensor([[0., 0.],\n        [1., 1.]])")
         .shape(stack_shape)
-        .kernel(stack_kernel)
+        .kernel(stack_kernel).every_dtype()
         .function_only()
         .out_form()
         .joint_grad(0, stack_gradient)

@@ -26,16 +26,17 @@ const bool* flags(const Tensor& mask) { return mask.data<bool>(); }
 // ---- masked_fill -------------------------------------------------------------------------------
 
 /// A choice by bits, so that no branch waits on the mask.
-template <class T>
+template <class U>
 struct FillWhere {
-    using Bits = std::conditional_t<sizeof(T) == 8, uint64_t,
-                                    std::conditional_t<sizeof(T) == 4, uint32_t, uint8_t>>;
-    T value;
-    WEFT_INLINE T operator()(T x, bool masked) const {
-        Bits mask = static_cast<Bits>(-static_cast<Bits>(masked));
-        return std::bit_cast<T>(
-            static_cast<Bits>((std::bit_cast<Bits>(value) & mask) |
-                              (std::bit_cast<Bits>(x) & static_cast<Bits>(~mask))));
+    U value;
+    WEFT_INLINE U operator()(U x, bool masked) const {
+        if constexpr (std::is_same_v<U, Bits128>) {
+            uint64_t mask = -static_cast<uint64_t>(masked);
+            return {(value.low & mask) | (x.low & ~mask), (value.high & mask) | (x.high & ~mask)};
+        } else {
+            U mask = static_cast<U>(-static_cast<U>(masked));
+            return static_cast<U>((value & mask) | (x & static_cast<U>(~mask)));
+        }
     }
 };
 
@@ -50,9 +51,9 @@ void masked_fill_kernel(Call& c) {
     const Tensor& out = c.out(0);
     require_fits(c.name(), c.in[2], out.dtype());
     Tensor value = as_dtype(c.in[2], out.dtype());
-    dispatch<AllTypes>(out.dtype(), c.name(), [&]<class T>() {
-        FillWhere<T> f{*value.data<T>()};
-        run_map(kernels::map_loop<FillWhere<T>, T, T, bool>(), &f, out, c.in, 2);
+    dispatch_size(out.dtype(), [&]<class U>() {
+        FillWhere<U> f{*value.data<U>()};
+        run_map(kernels::map_loop<FillWhere<U>, U, U, bool>(), &f, out, c.in, 2);
     });
 }
 
@@ -124,18 +125,14 @@ Tensor masked_scatter_source(const Grad& g) {
 
 /// The number of rows depends on the values.
 void nonzero_shape(Call& c) {
-    Tensor self = as_contiguous(c.in[0]);
-    int64_t count = dispatch<AllTypes>(self.dtype(), c.name(), [&]<class T>() {
-        return kernels::count_nonzero(self.data<T>(), self.numel());
-    });
-    c.add(Tensor::layout(DType::Int64, Dims{count, self.ndim()}));
+    Tensor set = as_contiguous(c.in[0], DType::Bool);
+    int64_t count = kernels::count_nonzero(flags(set), set.numel());
+    c.add(Tensor::layout(DType::Int64, Dims{count, set.ndim()}));
 }
 
 void nonzero_kernel(Call& c) {
-    Tensor self = as_contiguous(c.in[0]);
-    dispatch<AllTypes>(self.dtype(), c.name(), [&]<class T>() {
-        kernels::nonzero(self.data<T>(), self.shape(), c.out(0).data<int64_t>(), c.out(0).size(0));
-    });
+    Tensor set = as_contiguous(c.in[0], DType::Bool);
+    kernels::nonzero(flags(set), set.shape(), c.out(0).data<int64_t>(), c.out(0).size(0));
 }
 
 }  // namespace
@@ -146,6 +143,7 @@ void register_mask(Table& t) {
              ">>> weft.zeros(2).masked_fill(weft.tensor([True, False]), 1)\ntensor([1., 0.])")
         .shape(masked_fill_shape)
         .kernel(masked_fill_kernel)
+        .every_dtype()
         .batch(Batch::Pointwise)
         .strided_output()
         .inplace()
@@ -162,6 +160,7 @@ void register_mask(Table& t) {
              ">>> weft.arange(3).masked_select(weft.tensor([True, False, True]))\ntensor([0, 2])")
         .shape(masked_select_shape)
         .kernel(masked_select_kernel)
+        .every_dtype()
         .grad(0, save_in(1), masked_select_gradient)
         .samples(
             {"f(T(2, 3), B(2, 3))", "f(T(2, 3), B(3))", "f(T(3), B(2, 3))", "f(T(0, 3), B(3))"});
@@ -172,6 +171,7 @@ void register_mask(Table& t) {
              "tensor([1., 0., 2.])")
         .shape(masked_scatter_shape)
         .kernel(masked_scatter_kernel)
+        .every_dtype()
         .inplace()
         .grad(0, save_in(1),
               [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })
@@ -180,9 +180,9 @@ void register_mask(Table& t) {
     t.add("nonzero(Tensor self) -> Tensor")
         .doc("Coordinates of the elements that are not zero, [n, ndim] int64.\n\n"
              ">>> weft.tensor([0, 3, 4]).nonzero().tolist()\n[[1], [2]]")
-        .shape(nonzero_shape).kernel(nonzero_kernel)
+        .shape(nonzero_shape).kernel(nonzero_kernel).every_dtype()
         .samples({"f(I(3, 4))", "f(B(5))", "f(I(0, 3))"});
-    t.add("argwhere(Tensor self) -> Tensor").shape(nonzero_shape).kernel(nonzero_kernel)
+    t.add("argwhere(Tensor self) -> Tensor").shape(nonzero_shape).kernel(nonzero_kernel).every_dtype()
         .doc("nonzero().").samples({"f(I(3, 4))"});
 }
 

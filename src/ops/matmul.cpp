@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "kernels/matmul.h"
+#include "ops/conj.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 
@@ -55,12 +56,32 @@ void mm_shape(Call& c) {
 }
 void mm_kernel(Call& c) { gemm_into(c.out(0), c.in[0], c.in[1], 1, 0); }
 
+/// A product of two complex tensors from four of their parts, which are products of real ones.
+template <void (*Kernel)(Call&)>
+void or_complex(Call& c) {
+    const Tensor& out = c.out(0);
+    if (!is_complex(out.dtype())) return Kernel(c);
+    DType part = real_dtype(out.dtype());
+    Tensor parts[2][2];
+    for (int i = 0; i < 2; ++i)
+        for (int k = 0; k < 2; ++k) parts[i][k] = as_contiguous(part_of(c.in[i], k), part);
+    auto product = [&](int a, int b) {
+        Tensor in[] = {parts[0][a], parts[1][b]};
+        Call real(*c.op, in, 2, c.attrs);
+        real.add(Tensor::empty(part, out.shape()));
+        Kernel(real);
+        return real.out(0);
+    };
+    copy_into(part_of(out, 0), ops::sub(product(0, 0), product(1, 1)));
+    copy_into(part_of(out, 1), ops::add(product(0, 1), product(1, 0)));
+}
+
 Tensor t(const Tensor& m) { return transpose(m, 0, 1); }
 Tensor mt(const Tensor& m) { return transpose(m, -2, -1); }
 
 void mm_grad(Grad& g) {
-    if (g.needs(0)) g.set_product(0, t(g.grad()), t(g.in(1)));
-    if (g.needs(1)) g.set_product(1, g.in(0), g.grad());
+    if (g.needs(0)) g.set_product(0, t(g.grad()), t(conj(g.in(1))));
+    if (g.needs(1)) g.set_product(1, conj(g.in(0)), g.grad());
 }
 
 void bmm_shape(Call& c) {
@@ -176,6 +197,11 @@ void addmm_shape(Call& c) {
 }
 void addmm_kernel(Call& c) {
     double beta = c.attr(0).as_double(), alpha = c.attr(1).as_double();
+    if (is_complex(c.out(0).dtype())) {
+        ModeGuard off(0, kGradMode);
+        Tensor product = mm(c.in[1], c.in[2]) * alpha;
+        return copy_into(c.out(0), beta == 0 ? product : product + c.in[0] * beta);
+    }
     if (beta != 0) copy_into(c.out(0), c.in[0]);
     gemm_into(c.out(0), c.in[1], c.in[2], alpha, beta);
 }
@@ -184,8 +210,8 @@ Tensor times(const Tensor& x, const Value& factor) {
 }
 void addmm_grad(Grad& g) {
     if (g.needs(0)) g.set(0, times(g.grad(), g.attr(0)));
-    if (g.needs(1)) g.set_product(1, t(times(g.grad(), g.attr(1))), t(g.in(2)));
-    if (g.needs(2)) g.set_product(2, g.in(1), times(g.grad(), g.attr(1)));
+    if (g.needs(1)) g.set_product(1, t(times(g.grad(), g.attr(1))), t(conj(g.in(2))));
+    if (g.needs(2)) g.set_product(2, conj(g.in(1)), times(g.grad(), g.attr(1)));
 }
 
 void linear_shape(Call& c) {
@@ -215,6 +241,11 @@ Tensor as_rows(const Tensor& x) {
 void linear_kernel(Call& c) {
     const Tensor &w = c.in[1], &b = c.in[2], &out = c.out(0);
     Tensor rows = as_rows(c.in[0]);
+    if (is_complex(out.dtype())) {
+        ModeGuard off(0, kGradMode);
+        Tensor product = mm(rows, t(w));
+        return copy_into(out, reshape(b.defined() ? product + b : product, out.shape()));
+    }
     Tensor flat = out.view_as(Dims{rows.size(0), w.size(0)}, Dims{w.size(0), 1});
     if (b.defined()) copy_into(flat, b);
     gemm_into(flat, rows, w.view_as(Dims{w.size(1), w.size(0)}, Dims{w.stride(1), w.stride(0)}), 1,
@@ -234,10 +265,10 @@ void linear_grad(Grad& g) {
         return;
     }
     if (g.needs(0)) {
-        Tensor dx = mm(grows, g.in(1));
+        Tensor dx = mm(grows, conj(g.in(1)));
         g.set(0, grad.ndim() == 2 ? dx : view(dx, g.in_shape(0)));
     }
-    if (g.needs(1)) g.set_product(1, grows, rows(g.in(0)));
+    if (g.needs(1)) g.set_product(1, grows, rows(conj(g.in(0))));
     if (g.needs(2))
         g.set(2, grows.size(0) == 1 ? view(grows, Dims{grows.size(1)}) : sum_dim(grows, Dims{0}));
 }
@@ -275,30 +306,30 @@ void register_matmul(Table& table) {
     table.add("mm(Tensor self, Tensor mat2) -> Tensor")
         .doc("[m, k] times [k, n].\n\n>>> weft.mm(weft.ones(2, 3), weft.ones(3, 1))\n"
              "tensor([[3.],\n        [3.]])")
-        .shape(mm_shape).kernel(mm_kernel).batch(Batch::SharedRhs).out_form()
+        .shape(mm_shape).kernel(or_complex<mm_kernel>).batch(Batch::SharedRhs).out_form()
         .joint_grad(save_in(0) | save_in(1), mm_grad)
         .samples({"f(T(2, 3), T(3, 4))", "f(T(1, 3), T(3, 1))", "f(T(0, 3), T(3, 2))",
                   "f(T(3, 2).t(), T(4, 3).t())"});
     table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
         .doc("[b, m, k] times [b, k, n], batch by batch.")
-        .shape(bmm_shape).kernel(bmm_kernel).batch(Batch::Stack).out_form()
-        .grad(0, save_in(1), [](const Grad& g) { return bmm(g.grad(), mt(g.in(1))); })
-        .grad(1, save_in(0), [](const Grad& g) { return bmm(mt(g.in(0)), g.grad()); })
+        .shape(bmm_shape).kernel(or_complex<bmm_kernel>).batch(Batch::Stack).out_form()
+        .grad(0, save_in(1), [](const Grad& g) { return bmm(g.grad(), mt(conj(g.in(1)))); })
+        .grad(1, save_in(0), [](const Grad& g) { return bmm(mt(conj(g.in(0))), g.grad()); })
         .samples({"f(T(2, 3, 4), T(2, 4, 2))", "f(T(1, 1, 1), T(1, 1, 1))",
                   "f(T(2, 4, 3).transpose(1, 2), T(2, 4, 2))"});
     table.add("mv(Tensor self, Tensor vec) -> Tensor")
         .doc("[m, k] times [k].")
-        .shape(mv_shape).kernel(mv_kernel).batch(Batch::Stack).out_form()
+        .shape(mv_shape).kernel(or_complex<mv_kernel>).batch(Batch::Stack).out_form()
         .joint_grad(save_in(0) | save_in(1), [](Grad& g) {
-            if (g.needs(0)) g.set_product(0, row(g.grad()), row(g.in(1)));
-            if (g.needs(1)) g.set(1, mv(t(g.in(0)), g.grad()));
+            if (g.needs(0)) g.set_product(0, row(g.grad()), row(conj(g.in(1))));
+            if (g.needs(1)) g.set(1, mv(t(conj(g.in(0))), g.grad()));
         })
         .samples({"f(T(2, 3), T(3))", "f(T(3, 2).t(), T(3))"});
     table.add("dot(Tensor self, Tensor tensor) -> Tensor")
         .doc("The sum of products of two 1-D tensors.")
-        .shape(dot_shape).kernel(dot_kernel).batch(Batch::Stack).out_form()
-        .grad(0, save_in(1), [](const Grad& g) { return g.grad() * g.in(1); })
-        .grad(1, save_in(0), [](const Grad& g) { return g.grad() * g.in(0); })
+        .shape(dot_shape).kernel(or_complex<dot_kernel>).batch(Batch::Stack).out_form()
+        .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
+        .grad(1, save_in(0), [](const Grad& g) { return g.grad() * conj(g.in(0)); })
         .samples({"f(T(3), T(3))", "f(T(0), T(0))"});
     table.add("outer(Tensor self, Tensor vec2) -> Tensor")
         .doc("[m] and [n] give [m, n].")

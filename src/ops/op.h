@@ -81,6 +81,7 @@ struct Op {
 
     Batch batch = Batch::None;
     bool view = false;               ///< outputs are views of input 0
+    bool every_dtype = false;        ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
     bool strided_output = false;     ///< the kernel writes any layout, also over its own input
     bool factory = false;            ///< makes tensors: takes requires_grad and device too
     bool random = false;             ///< draws from the generator
@@ -219,6 +220,7 @@ public:
     OpBuilder& node_name(const char* (*name)(const Call&)) { op_.backward_name = name; return *this; }
     OpBuilder& batch(Batch rule) { op_.batch = rule; return *this; }
     OpBuilder& view() { op_.view = true; return *this; }
+    OpBuilder& every_dtype() { op_.every_dtype = true; return *this; }
     OpBuilder& strided_output() { op_.strided_output = true; return *this; }
     OpBuilder& factory() { op_.factory = true; op_.method = false; return *this; }
     OpBuilder& random() { op_.random = true; return *this; }

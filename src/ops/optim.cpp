@@ -53,10 +53,12 @@ void with_present(int present, F&& f) {
         fail(ErrorKind::Runtime, "optimizer", "every state tensor that the step needs", "None");
 }
 
-/// A contiguous stand-in of a tensor that is updated; a copy is written back.
+/// A contiguous stand-in of a tensor that is updated, of a dtype with kernels; a copy is written
+/// back.
 class Dense {
 public:
-    explicit Dense(const Tensor& t) : from_(t), dense_(t.defined() ? as_contiguous(t) : t) {}
+    explicit Dense(const Tensor& t)
+        : from_(t), dense_(t.defined() ? as_contiguous(t, widened(t.dtype())) : t) {}
     void write_back() const {
         if (from_.defined() && !dense_.same(from_)) copy_into(from_, dense_);
     }
@@ -73,9 +75,10 @@ template <template <class> class Rule>
 void step(const StepTarget& t, const double* settings, bool maximize) {
     Dense param(t.param), buffers[kMaxBuffers] = {Dense(t.buffers[0]), Dense(t.buffers[1]),
                                                   Dense(t.buffers[2])};
-    Tensor grad = as_contiguous(t.grad, t.param.dtype());
+    DType dtype = widened(t.param.dtype());
+    Tensor grad = as_contiguous(t.grad, dtype);
     int64_t n = t.param.numel();
-    dispatch<FloatingTypes>(t.param.dtype(), "optimizer", [&]<class T>() {
+    dispatch<FloatingTypes>(dtype, "optimizer", [&]<class T>() {
         typename Rule<T>::Settings o;
         std::memcpy(&o, settings, sizeof(o));
         Pointers<T> at{param.data<T>(), grad.data<T>(), {}};

@@ -269,7 +269,7 @@ void register_part(Table& t) {
     register_views(t);
     t.add("select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor")
         .doc("Zeros of input_sizes with grad_output at `index` of `dim`: the gradient of select.")
-        .shape(sized_shape).kernel(select_backward_kernel).internal()
+        .shape(sized_shape).kernel(select_backward_kernel).every_dtype().internal()
         .node_name("SelectBackwardBackward0")
         .grad(0, 0, [](const Grad& g) { return select(g.grad(), g.attr(1), g.attr(2)); })
         .samples({"f(T(3), (2, 3), 0, 1)"});
@@ -277,7 +277,7 @@ void register_part(Table& t) {
           "int step) -> Tensor")
         .doc("Zeros of input_sizes with grad_output in a slice of `dim`: the gradient of slice.")
         .shape(sized_shape)
-        .kernel(slice_backward_kernel)
+        .kernel(slice_backward_kernel).every_dtype()
         .internal()
         .node_name("SliceBackwardBackward0")
         .grad(0, 0,
@@ -289,7 +289,7 @@ void register_part(Table& t) {
           "dim2) -> Tensor")
         .doc("Zeros of input_sizes with grad_output on a diagonal: the gradient of diagonal.")
         .shape(sized_shape)
-        .kernel(diagonal_backward_kernel)
+        .kernel(diagonal_backward_kernel).every_dtype()
         .internal()
         .node_name("DiagonalBackwardBackward0")
         .grad(0, 0,

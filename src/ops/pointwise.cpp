@@ -23,8 +23,8 @@ struct Typed {
 
 Typed combine(Typed high, Typed low) {
     if (!high.any) return low;
-    if (low.any && category(low.type) > category(high.type)) high.join(low.type);
-    return high;
+    if (!low.any || category(low.type) <= category(high.type)) return high;
+    return is_floating(high.type) ? Typed{complex_dtype(high.type), true} : low;
 }
 
 template <int N>
@@ -54,7 +54,9 @@ DType promoted(const Tensor* in, int inputs) {
         const Tensor& t = in[i];
         if (!t.defined()) continue;
         if (t.has(kWrapped))
-            numbers.join(is_floating(t.dtype()) ? default_dtype : t.dtype());
+            numbers.join(is_floating(t.dtype())  ? default_dtype
+                         : is_complex(t.dtype()) ? complex_dtype(default_dtype)
+                                                 : t.dtype());
         else
             (t.ndim() ? dimensioned : scalars).join(t.dtype());
     }

@@ -27,7 +27,7 @@ DType compute_dtype(const Call& c) {
     bool alike = !c.in[0].has(kWrapped);
     for (int i = 1; i < c.inputs; ++i) alike &= c.in[i].dtype() == t;
     if (!alike) t = promoted(c.in, c.inputs);
-    if (R == Result::Float && !is_floating(t)) t = default_dtype;
+    if (R == Result::Float && !is_inexact(t)) t = default_dtype;
     return t;
 }
 

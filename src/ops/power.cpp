@@ -2,7 +2,9 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/complex.h"
 #include "kernels/math.h"
+#include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -75,6 +77,17 @@ const Function* shortcut(double exponent) {
     return nullptr;
 }
 
+struct ComplexPower {
+    template <class T>
+    T operator()(T x, T e) const { return math::pow(x, e); }
+};
+void complex_pow(Call& c, DType t) {
+    const Tensor& exponent = c.in[1];
+    if (exponent.ndim() == 0 && !is_complex(exponent.dtype()))
+        if (const Function* other = shortcut(exponent.item_double())) return other->op().kernel(c);
+    dispatch<ComplexTypes>(t, c.name(), [&]<class T>() { map_inputs<T, T, 2>(c, ComplexPower{}); });
+}
+
 void pow_kernel(Call& c) {
     DType t = compute_dtype<Result::Same>(c);
     const Tensor& exponent = c.in[1];
@@ -90,6 +103,7 @@ void pow_kernel(Call& c) {
             return dispatch<FloatingTypes>(
                 t, c.name(), [&]<class T>() { map_inputs<T, T, 1>(c, Cube{}); });
     }
+    if (is_complex(t)) return complex_pow(c, t);
     map_kernel<Power, NumberTypes, Result::Same, 2>(c);
 }
 
@@ -115,6 +129,11 @@ void pow_backward_kernel(Call& c) {
 /// By self: fused where the exponent is a number, else e self^(e - 1), and 0 where e = 0.
 Tensor gradient_by_base(const Grad& g) {
     Tensor x = g.in(0), e = g.in(1);
+    if (is_complex(g.out_dtype(0))) {
+        Tensor flat = ops::eq(e, number(0, e.dtype()));
+        return ops::where(flat, number(0, g.grad().dtype()),
+                          g.grad() * conj(e * ops::pow(x, e - 1.0)));
+    }
     if (e.has(kWrapped)) return pow_backward(g.grad(), x, e.item_double(), 1);
     Tensor zero = number(0, g.grad().dtype());
     Tensor flat = ops::eq(e, number(0, e.dtype()));
@@ -123,6 +142,11 @@ Tensor gradient_by_base(const Grad& g) {
 /// By the exponent: self^e log(self), and 0 where self = 0 and e >= 0.
 Tensor gradient_by_exponent(const Grad& g) {
     Tensor x = g.in(0), e = g.in(1);
+    if (is_complex(g.out_dtype(0))) {
+        Tensor flat = ops::eq(x, number(0, x.dtype()));
+        return ops::where(flat, number(0, g.grad().dtype()),
+                          g.grad() * conj(g.out(0) * ops::log(ops::to(x, g.out_dtype(0)))));
+    }
     if (x.has(kWrapped) && x.item_double() > 0)
         return scaled_mul(g.grad(), g.out(0), std::log(x.item_double()));
     Tensor zero = number(0, g.grad().dtype());

@@ -1,4 +1,5 @@
 /// Random tensors of given sizes, drawn as PyTorch's CPU draws them (see kernels/random.h).
+#include <numbers>
 #include <random>
 
 #include "ops/draw.h"
@@ -36,23 +37,51 @@ void draw_between(Call& c, int64_t from, int64_t to) {
     DType dtype = c.out(0).dtype();
     WEFT_EXPECT(from < to, Runtime, c.name(), "'from' to be less than 'to'",
                 text("from=", from, " >= to=", to));
-    WEFT_EXPECT(dtype != DType::Bool || (from >= 0 && to <= 2), Runtime, c.name(),
-                "bounds within bool's",
-                text("from=", from, ", to=", to, " (out of bounds for bool)"));
+    int64_t low = from, high = to;
+    if (is_floating(dtype)) {
+        low = kernels::float_from(from, digits_of(dtype));
+        high = kernels::float_to(to, digits_of(dtype));
+        WEFT_EXPECT(low < high, Runtime, c.name(), "'from' to be less than 'to' in the dtype",
+                    text("from=", low, " >= to=", high));
+    } else {
+        WEFT_EXPECT(from >= smallest_of(dtype) && to - 1 <= largest_of(dtype), Runtime, c.name(),
+                    text("bounds within ", name(dtype), "'s"),
+                    text("from=", from, ", to=", to, " (out of bounds for ", name(dtype), ")"));
+    }
+    uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     draw_dense(c, [&](const Tensor& t) {
-        dispatch<AllTypes>(dtype, c.name(), [&]<class T>() {
-            int64_t low = from, high = to;
-            if constexpr (std::is_floating_point_v<T>) {
-                low = kernels::float_from(from, kDigits<T>);
-                high = kernels::float_to(to, kDigits<T>);
-                WEFT_EXPECT(low < high, Runtime, c.name(),
-                            "'from' to be less than 'to' in the dtype",
-                            text("from=", low, " >= to=", high));
-            }
-            uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-            kernels::random_in_range(generator(), t.data<T>(), t.numel(), range, low);
+        draw_as(t, is_narrow(dtype) ? DType::Int64 : dtype, [&](const Tensor& wide) {
+            dispatch<AllTypes>(wide.dtype(), c.name(), [&]<class T>() {
+                kernels::random_in_range(generator(), wide.data<T>(), wide.numel(), range, low);
+            });
         });
     });
+}
+
+void draw_uniform(Call& c, double from, double to) {
+    if (!is_narrow(c.out(0).dtype()))
+        return draw_real(c, [&](auto* out, int64_t n) {
+            kernels::uniform(generator(), out, n, from, to);
+        }, true);
+    WEFT_EXPECT(is_floating(c.out(0).dtype()), NotImplemented, c.name(), "a floating dtype",
+                name(c.out(0).dtype()));
+    draw_dense(c, [&](const Tensor& t) {
+        if (t.dtype() == DType::Float16)
+            kernels::uniform_narrow(generator(), t.data<Half>(), t.numel(), from, to);
+        else
+            kernels::uniform_narrow(generator(), t.data<BFloat16>(), t.numel(), from, to);
+    });
+}
+
+void draw_normal(Call& c, double mean, double std, bool whole) {
+    bool narrow = is_narrow(c.out(0).dtype());
+    if (is_complex(c.out(0).dtype())) std *= std::numbers::sqrt2 / 2;  // of each part
+    draw_real(c, [&]<class T>(T* out, int64_t n) {
+        if (!whole) return kernels::normal_one_by_one(generator(), out, n, mean, std);
+        if constexpr (std::is_same_v<T, float>)
+            if (narrow) return kernels::normal_reduced(generator(), out, n, mean, std);
+        kernels::normal(generator(), out, n, mean, std);
+    }, true);
 }
 
 }  // namespace ops
@@ -75,20 +104,16 @@ template <int Size, int DTypeSlot>
 void int_shape(Call& c) { sized_shape<Size, DTypeSlot>(c, DType::Int64); }
 
 void rand_kernel(Call& c) {
-    draw_real(c, [](auto* to, int64_t n) { kernels::uniform(generator(), to, n, 0, 1); });
+    draw_uniform(c, 0, 1);
 }
 
 void randn_kernel(Call& c) {
-    draw_real(c, [](auto* to, int64_t n) { kernels::normal(generator(), to, n, 0, 1); });
+    draw_normal(c, 0, 1, true);
 }
 
 /// PyTorch draws a contiguous tensor in blocks, any other one by one.
 void randn_like_kernel(Call& c) {
-    bool whole = c.out(0).contiguous();
-    draw_real(c, [&](auto* to, int64_t n) {
-        if (whole) kernels::normal(generator(), to, n, 0, 1);
-        else kernels::normal_one_by_one(generator(), to, n, 0, 1);
-    });
+    draw_normal(c, 0, 1, c.out(0).contiguous());
 }
 
 void below_kernel(Call& c) { draw_between(c, 0, c.attr(0).as_int()); }
@@ -98,15 +123,19 @@ void randperm_shape(Call& c) {
     int64_t n = c.attr(0).as_int();
     WEFT_EXPECT(n >= 0, Runtime, c.name(), "n of at least 0", std::to_string(n));
     DType dtype = c.attr(1).as_dtype(DType::Int64);
-    WEFT_EXPECT(dtype != DType::Bool || n <= 2, Runtime, c.name(), "a dtype that holds n - 1",
-                name(dtype));
+    bool holds = is_floating(dtype) ? n <= int64_t{1} << digits_of(dtype)
+                                    : n - 1 <= largest_of(dtype);
+    WEFT_EXPECT(holds, Runtime, c.name(), "a dtype that holds n - 1",
+                text(n, " (too large for result tensor type: ", name(dtype), ")"));
     c.add(Tensor::layout(dtype, Dims{n}));
 }
 
 void randperm_kernel(Call& c) {
     const Tensor& out = c.out(0);
-    dispatch<NumberTypes>(out.dtype(), c.name(), [&]<class T>() {
-        kernels::permutation(generator(), out.data<T>(), out.numel());
+    draw_as(out, widened(out.dtype()), [&](const Tensor& wide) {
+        dispatch<NumberTypes>(wide.dtype(), c.name(), [&]<class T>() {
+            kernels::permutation(generator(), wide.data<T>(), wide.numel());
+        });
     });
 }
 
@@ -115,31 +144,40 @@ void randperm_kernel(Call& c) {
 void normal_sized_kernel(Call& c) {
     double mean = c.attr(0).as_double(), std = c.attr(1).as_double();
     require_std(c, std);
-    draw_real(c, [&](auto* out, int64_t n) { kernels::normal(generator(), out, n, mean, std); });
+    draw_normal(c, mean, std, true);
 }
 
 /// Mean and std by element: standard normals, scaled and shifted. Undefined ones are the numbers.
 void normal_of(Call& c, const Tensor& mean, double mean_number, const Tensor& std,
                double std_number) {
-    const Tensor& out = c.out(0);
+    const Tensor& result = c.out(0);
+    bool narrow = is_narrow(result.dtype());
+    Tensor out = narrow ? Tensor::empty(widened(result.dtype()), result.shape()) : result;
     require_std(c, std_number);
     WEFT_EXPECT(is_floating(out.dtype()), NotImplemented, c.name(), "floating mean and std",
                 name(out.dtype()));
     Tensor means = mean.defined() ? spread(mean, out.shape(), out.dtype()) : Tensor();
     Tensor stds = std.defined() ? spread(std, out.shape(), out.dtype()) : Tensor();
+    double spread = stds.defined() ? 1 : std_number;
     dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
         T* to = out.data<T>();
         int64_t n = out.numel();
         for (int64_t i = 0; stds.defined() && i < n; ++i)
             WEFT_EXPECT(stds.data<T>()[i] >= 0, Runtime, c.name(), "all elements of std >= 0.0",
                         text(stds.data<T>()[i]));
-        kernels::normal(generator(), to, n, 0, stds.defined() ? 1 : std_number);
+        if constexpr (std::is_same_v<T, float>) {
+            if (narrow) kernels::normal_reduced(generator(), to, n, 0, spread);
+            else kernels::normal(generator(), to, n, 0, spread);
+        } else {
+            kernels::normal(generator(), to, n, 0, spread);
+        }
         T shift = static_cast<T>(mean_number);
         for (int64_t i = 0; i < n; ++i) {
             if (stds.defined()) to[i] *= stds.data<T>()[i];
             to[i] += means.defined() ? means.data<T>()[i] : shift;
         }
     });
+    if (narrow) copy_into(result, out);
 }
 
 // ---- records -----------------------------------------------------------------------------------
@@ -147,11 +185,11 @@ void normal_of(Call& c, const Tensor& mean, double mean_number, const Tensor& st
 /// The record of a function that makes a random tensor.
 OpBuilder draw_op(Table& t, std::string_view schema, void (*shape)(Call&), void (*kernel)(Call&),
                   std::source_location where = std::source_location::current()) {
-    return t.add(schema, where).shape(shape).kernel(kernel).factory().random();
+    return t.add(schema, where).shape(shape).kernel(kernel).every_dtype().factory().random();
 }
 
 void register_normal(Table& t) {
-    t.add("normal.tensors(Tensor mean, Tensor std) -> Tensor").function_only().random()
+    t.add("normal.tensors(Tensor mean, Tensor std) -> Tensor").function_only().every_dtype().random()
         .shape([](Call& c) { pointwise_layout(c, c.in[0].dtype()); })
         .kernel([](Call& c) { normal_of(c, c.in[0], 0, c.in[1], 0); })
         .node_name("NormalBackward3").grad(0, 0, no_influence).grad(1, 0, no_influence)
@@ -160,6 +198,7 @@ void register_normal(Table& t) {
         .samples({"f(T(3, 4), T(4, lo=0.5))"});
     t.add("normal.mean(Tensor mean, float std=1) -> Tensor")
         .function_only()
+        .every_dtype()
         .random()
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
         .kernel([](Call& c) { normal_of(c, c.in[0], 0, Tensor(), c.attr(0).as_double()); })
@@ -167,7 +206,7 @@ void register_normal(Table& t) {
         .grad(0, 0, no_influence)
         .doc("Normal numbers around each mean.")
         .samples({"f(T(20), 2.0)"});
-    t.add("normal.std(float mean, Tensor std) -> Tensor").function_only().random()
+    t.add("normal.std(float mean, Tensor std) -> Tensor").function_only().every_dtype().random()
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
         .kernel([](Call& c) { normal_of(c, Tensor(), c.attr(0).as_double(), c.in[0], 0); })
         .node_name("NormalBackward2").grad(0, 0, no_influence).doc("Normal numbers of each std.")

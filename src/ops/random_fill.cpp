@@ -1,4 +1,5 @@
 /// Writes random numbers over a tensor: x.uniform_() and its kin.
+#include "kernels/convert.h"
 #include "ops/draw.h"
 
 namespace weft {
@@ -10,18 +11,14 @@ void uniform_kernel(Call& c) {
     double from = c.attr(0).as_double(), to = c.attr(1).as_double();
     WEFT_EXPECT(from <= to, Runtime, c.name(), "a [from, to) range",
                 text("from=", from, " > to=", to));
-    draw_real(c, [&](auto* out, int64_t n) { kernels::uniform(generator(), out, n, from, to); });
+    draw_uniform(c, from, to);
 }
 
 /// PyTorch draws a contiguous tensor in blocks, any other one by one.
 void normal_fill_kernel(Call& c) {
     double mean = c.attr(0).as_double(), std = c.attr(1).as_double();
     require_std(c, std);
-    bool whole = c.in[0].contiguous();
-    draw_real(c, [&](auto* out, int64_t n) {
-        if (whole) kernels::normal(generator(), out, n, mean, std);
-        else kernels::normal_one_by_one(generator(), out, n, mean, std);
-    });
+    draw_normal(c, mean, std, c.in[0].contiguous());
 }
 
 void exponential_kernel(Call& c) {
@@ -48,8 +45,18 @@ void log_normal_kernel(Call& c) {
 
 void random_kernel(Call& c) {
     draw_dense(c, [&](const Tensor& t) {
-        dispatch<AllTypes>(t.dtype(), c.name(), [&]<class T>() {
-            kernels::random_default(generator(), t.data<T>(), t.numel());
+        dispatch_each(t.dtype(), [&]<class T>() {
+            if constexpr (kernels::is_half<T>) {
+                uint64_t range = (uint64_t{1} << digits_of(t.dtype())) + 1;
+                draw_as(t, DType::Int64, [&](const Tensor& wide) {
+                    kernels::random_in_range(generator(), wide.data<int64_t>(), wide.numel(),
+                                             range, 0);
+                });
+            } else if constexpr (kernels::is_complex_v<T>) {
+                fail_dtype(c.name(), AllTypes::text, t.dtype());
+            } else {
+                kernels::random_default(generator(), t.data<T>(), t.numel());
+            }
         });
     });
 }
@@ -58,21 +65,21 @@ void random_kernel(Call& c) {
 void random_upwards(Call& c, int64_t from) {
     constexpr int64_t lowest = std::numeric_limits<int64_t>::min();
     draw_dense(c, [&](const Tensor& t) {
-        dispatch<AllTypes>(t.dtype(), c.name(), [&]<class T>() {
-            if constexpr (!std::is_same_v<T, bool>) {
-                if (from == lowest)
-                    return kernels::random_all_bits(generator(), t.data<T>(), t.numel());
-            }
-            int64_t low = from, last = std::numeric_limits<int64_t>::max();
-            if constexpr (std::is_same_v<T, bool>) last = 1;
-            if constexpr (std::is_floating_point_v<T>) {
-                low = kernels::float_from(from, kDigits<T>);
-                last = int64_t{1} << kDigits<T>;
-            }
-            WEFT_EXPECT(low <= last, Runtime, c.name(),
-                        "'from' to be at most the dtype's largest value", text(from));
-            uint64_t range = static_cast<uint64_t>(last) - static_cast<uint64_t>(low) + 1;
-            kernels::random_in_range(generator(), t.data<T>(), t.numel(), range, low);
+        DType dtype = t.dtype();
+        int64_t low = from;
+        int64_t last = is_floating(dtype) ? int64_t{1} << digits_of(dtype) : largest_of(dtype);
+        if (is_floating(dtype)) low = kernels::float_from(from, digits_of(dtype));
+        WEFT_EXPECT(low <= last, Runtime, c.name(),
+                    "'from' to be at most the dtype's largest value", text(from));
+        uint64_t range = static_cast<uint64_t>(last) - static_cast<uint64_t>(low) + 1;
+        draw_as(t, is_narrow(dtype) ? DType::Int64 : dtype, [&](const Tensor& wide) {
+            dispatch<AllTypes>(wide.dtype(), c.name(), [&]<class T>() {
+                if constexpr (!std::is_same_v<T, bool>) {
+                    if (from == lowest && !is_narrow(dtype))
+                        return kernels::random_all_bits(generator(), wide.data<T>(), wide.numel());
+                }
+                kernels::random_in_range(generator(), wide.data<T>(), wide.numel(), range, low);
+            });
         });
     });
 }
@@ -81,8 +88,10 @@ void geometric_kernel(Call& c) {
     double p = c.attr(0).as_double();
     WEFT_EXPECT(p > 0 && p < 1, Runtime, c.name(), "p in (0, 1)", text("p=", p));
     draw_dense(c, [&](const Tensor& t) {
-        dispatch<NumberTypes>(t.dtype(), c.name(), [&]<class T>() {
-            kernels::geometric(generator(), t.data<T>(), t.numel(), p);
+        draw_as(t, widened(t.dtype()), [&](const Tensor& wide) {
+            dispatch<NumberTypes>(wide.dtype(), c.name(), [&]<class T>() {
+                kernels::geometric(generator(), wide.data<T>(), wide.numel(), p);
+            });
         });
     });
 }
@@ -94,6 +103,7 @@ OpBuilder fill_op(Table& t, std::string_view schema, void (*kernel)(Call&),
         .shape(self_shape)
         .kernel(kernel)
         .strided_output()
+        .every_dtype()
         .random()
         .internal()
         .inplace()

@@ -296,7 +296,7 @@ void diag_body(Call& c) {
 void register_triangles(Table& t) {
     t.add("tril(Tensor self, int diagonal=0) -> Tensor")
         .shape(triangle_shape)
-        .kernel(triangle_kernel<true>)
+        .kernel(triangle_kernel<true>).every_dtype()
         .doc("The lower triangle of each matrix, zeros above `diagonal`.\n\n"
              ">>> weft.ones(2, 2).tril().tolist()\n[[1.0, 0.0], [1.0, 1.0]]")
         .inplace()
@@ -304,7 +304,7 @@ void register_triangles(Table& t) {
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("triu(Tensor self, int diagonal=0) -> Tensor")
         .shape(triangle_shape)
-        .kernel(triangle_kernel<false>)
+        .kernel(triangle_kernel<false>).every_dtype()
         .doc("The upper triangle of each matrix, zeros below `diagonal`.\n\n"
              ">>> weft.ones(2, 2).triu(1).tolist()\n[[0.0, 1.0], [0.0, 0.0]]")
         .inplace()
@@ -312,7 +312,7 @@ void register_triangles(Table& t) {
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
         .shape(diag_embed_shape)
-        .kernel(diag_embed_kernel)
+        .kernel(diag_embed_kernel).every_dtype()
         .doc("Matrices of zeros with the last dimension on a diagonal.\n\n"
              ">>> weft.ones(2).diag_embed().tolist()\n[[1.0, 0.0], [0.0, 1.0]]")
         .grad(0, 0,
@@ -324,14 +324,14 @@ void register_triangles(Table& t) {
         .samples({"f(T(3))", "f(T(3, 3))", "f(T(3, 4), 1)", "f(T(2), -1)"});
     t.add("_diagonal_copy(Tensor self) -> Tensor")
         .doc("A copy of a view made by diagonal.").shape(same_layout)
-        .kernel([](Call& c) { copy_into(c.out(0), c.in[0]); }).internal()
+        .kernel([](Call& c) { copy_into(c.out(0), c.in[0]); }).every_dtype().internal()
         .node_name("DiagonalBackward0_copy").grad(0, 0, [](const Grad& g) { return g.grad(); });
 }
 
 }  // namespace
 
 void register_rearrange(Table& t) {
-    t.add("flip(Tensor self, int[] dims) -> Tensor").shape(flip_shape).kernel(flip_kernel)
+    t.add("flip(Tensor self, int[] dims) -> Tensor").shape(flip_shape).kernel(flip_kernel).every_dtype()
         .doc("The order reversed along `dims`; a copy.\n\n>>> weft.arange(3).flip(0)\n"
              "tensor([2, 1, 0])")
         .grad(0, 0, [](const Grad& g) { return flip(g.grad(), g.attr(0)); })
@@ -354,13 +354,13 @@ void register_rearrange(Table& t) {
         .samples({"f(T(2, 3))"});
     t.add("roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor")
         .shape(roll_shape)
-        .kernel(roll_kernel)
+        .kernel(roll_kernel).every_dtype()
         .doc("Moves the elements along `dims`, or of the flattened tensor; the last come first.\n\n"
              ">>> weft.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
         .grad(0, 0, roll_gradient)
         .samples(
             {"f(T(2, 3), 1)", "f(T(2, 3), (1, -2), (0, 1))", "f(T(4), -1, 0)", "f(T(0, 3), 1, 1)"});
-    t.add("repeat(Tensor self, int[] repeats) -> Tensor").shape(repeat_shape).kernel(repeat_kernel)
+    t.add("repeat(Tensor self, int[] repeats) -> Tensor").shape(repeat_shape).kernel(repeat_kernel).every_dtype()
         .doc("Copies beside each other, so many along each dimension.\n\n"
              ">>> weft.arange(2).repeat(2, 2).tolist()\n[[0, 1, 0, 1], [0, 1, 0, 1]]")
         .method_only().grad(0, 0, repeat_gradient)

@@ -1,5 +1,7 @@
 /// Sums, means, products, any and all, and the view that undoes a reduction's shape.
 #include "ops/axes.h"
+#include "kernels/complex.h"
+#include "ops/conj.h"
 
 namespace weft {
 namespace {
@@ -59,12 +61,12 @@ void add_reduced(Call& c, DType dtype, DimMask mask, bool keepdim) {
 
 /// Integers and bools are summed in int64.
 DType sum_dtype(const Tensor& x, const Value& dtype) {
-    return dtype.as_dtype(is_floating(x.dtype()) ? x.dtype() : DType::Int64);
+    return dtype.as_dtype(is_inexact(x.dtype()) ? x.dtype() : DType::Int64);
 }
 
 DType mean_dtype(const Tensor& x, const Value& dtype) {
     DType t = dtype_or_own(dtype, x);
-    WEFT_EXPECT(is_floating(t), Runtime, "mean", "a floating dtype",
+    WEFT_EXPECT(is_inexact(t), Runtime, "mean", "a floating dtype",
                 text(name(t), dtype ? " (as dtype=)" : " (could not infer output dtype)"),
                 "pass dtype=torch.float32");
     return t;
@@ -73,18 +75,50 @@ DType mean_dtype(const Tensor& x, const Value& dtype) {
 /// What is summed: the input, converted first if a dtype asks for it.
 Tensor summand(const Tensor& x, const Value& dtype) {
     if (dtype.none() || dtype.as_dtype() == DType::Bool) return x;
-    return in_dtype(x, dtype.as_dtype());
+    return in_dtype(x, widened(dtype.as_dtype()));
+}
+
+/// Dimension after dimension.
+template <class T>
+void complex_product(const Tensor& input, DimMask mask, const Tensor& out) {
+    Tensor x = as_contiguous(input);
+    for (int d = 0; d < x.ndim(); ++d) {
+        if (!(mask >> d & 1)) continue;
+        Dims shape(x.shape());
+        Axis axis = axis_along(shape, d);
+        shape[d] = 1;
+        Tensor y = Tensor::empty(x.dtype(), shape);
+        for (int64_t o = 0; o < axis.outer; ++o)
+            for (int64_t i = 0; i < axis.inner; ++i) {
+                T product(1);
+                const T* at = x.data<T>() + o * axis.n * axis.inner + i;
+                for (int64_t k = 0; k < axis.n; ++k)
+                    product = kernels::times(product, at[k * axis.inner]);
+                y.data<T>()[o * axis.inner + i] = product;
+            }
+        x = y;
+    }
+    copy_into(out, x.view_as(out.shape(), contiguous_strides(out.shape())));
+}
+
+/// Sums of complex numbers are sums of their parts.
+void reduce_parts(const Tensor& x, DimMask mask, const Tensor& out, ReduceStep run) {
+    if (!is_complex(x.dtype()) || !is_complex(out.dtype())) return reduce(x, mask, out, run);
+    if (run == ReduceStep{step<Prod>})
+        return dispatch<ComplexTypes>(x.dtype(), "prod",
+                                      [&]<class T>() { complex_product<T>(x, mask, out); });
+    reduce(parts_of(x), mask, parts_of(out), run);
 }
 
 template <ReduceStep Step>
 void full_kernel(Call& c) {
-    reduce(summand(c.in[0], c.attr(0)), every_dim(c.in[0].ndim()), c.out(0), Step);
+    reduce_parts(summand(c.in[0], c.attr(0)), every_dim(c.in[0].ndim()), c.out(0), Step);
 }
 
 /// Overloads with (dim, keepdim, dtype).
 template <ReduceStep Step>
 void dim_kernel(Call& c) {
-    reduce(summand(c.in[0], c.attr(2)), dim_mask(c.name(), c.attr(0), c.in[0].ndim()), c.out(0),
+    reduce_parts(summand(c.in[0], c.attr(2)), dim_mask(c.name(), c.attr(0), c.in[0].ndim()), c.out(0),
            Step);
 }
 
@@ -163,12 +197,12 @@ Tensor prod_gradient(const Grad& g) {
     Dims shape = g.in_shape(0);
     Tensor x = cast(g.in(0), g.out_dtype(0));
     Tensor flat = shape.size() == 1 ? x : reshape(x, Dims{-1});
-    Tensor d = g.grad() * product_of_others(flat, 0);
+    Tensor d = g.grad() * conj(product_of_others(flat, 0));
     return shape.size() == 1 ? d : reshape(d, shape);
 }
 Tensor prod_dim_gradient(const Grad& g) {
     Tensor x = cast(g.in(0), g.out_dtype(0));
-    return spread_dims(g, g.grad()) * product_of_others(x, g.attr(0).as_int());
+    return spread_dims(g, g.grad()) * conj(product_of_others(x, g.attr(0).as_int()));
 }
 
 void register_products(Table& t) {
@@ -194,18 +228,34 @@ DimMask truth_mask(const Call& c) {
     return nothing ? 0 : dim_mask(c.name(), dim, c.in[0].ndim());
 }
 
+/// PyTorch keeps bytes, which were its bools once.
+DType truth_dtype(const Call& c) {
+    return c.in[0].dtype() == DType::UInt8 ? DType::UInt8 : DType::Bool;
+}
+
+template <bool All>
+void reduce_truth(Call& c, DimMask mask) {
+    const Tensor &out = c.out(0), &self = c.in[0];
+    if (!is_narrow(self.dtype()) && !is_complex(self.dtype()))
+        return reduce(self, mask, out, truth_step<All>);
+    Tensor truth = Tensor::empty(DType::Bool, out.shape());
+    reduce(in_dtype(self, DType::Bool), mask, truth, truth_step<All>);
+    copy_into(out, truth);
+}
+
 template <bool All>
 void add_truth(Table& t, std::string_view full, std::string_view over_dims, const char* what) {
     t.add(full)
         .doc(text("Whether ", what, " element is nonzero (NaN is): a 0-d bool."))
-        .shape([](Call& c) { c.add(Tensor::layout(DType::Bool, DimSpan())); })
+        .shape([](Call& c) { c.add(Tensor::layout(truth_dtype(c), DimSpan())); })
         .kernel(
-            [](Call& c) { reduce(c.in[0], every_dim(c.in[0].ndim()), c.out(0), truth_step<All>); })
+            [](Call& c) { reduce_truth<All>(c, every_dim(c.in[0].ndim())); })
+        .every_dtype()
         .samples({"f(I(2, 3, high=2))", "f(B(4))", "f(T(0))"});
     t.add(over_dims)
         .doc(text("Whether ", what, " element along `dim` is nonzero."))
-        .shape([](Call& c) { add_reduced(c, DType::Bool, truth_mask(c), c.attr(1).as_bool()); })
-        .kernel([](Call& c) { reduce(c.in[0], truth_mask(c), c.out(0), truth_step<All>); })
+        .shape([](Call& c) { add_reduced(c, truth_dtype(c), truth_mask(c), c.attr(1).as_bool()); })
+        .kernel([](Call& c) { reduce_truth<All>(c, truth_mask(c)); }).every_dtype()
         .samples({"f(B(2, 3), 0)", "f(B(2, 3), dim=(0, 1), keepdim=True)", "f(B(0, 3), 0)"});
 }
 

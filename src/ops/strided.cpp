@@ -131,9 +131,20 @@ struct Geometry {
 
 void accumulate(const Tensor& memory, const Geometry& at, const Tensor& values) {
     Tensor from = as_contiguous(values);
-    dispatch<NumberTypes>(memory.dtype(), "as_strided", [&]<class T>() {
+    dispatch_each(memory.dtype(), [&]<class T>() {
         kernels::add_strided(memory.data<T>(), at.size, at.stride, from.data<T>());
     });
+}
+
+void divide(const Tensor& memory, const Tensor& counts) {
+    DType wide = widened(memory.dtype());
+    Tensor sums = as_contiguous(memory, wide), by = as_contiguous(counts, wide);
+    dispatch<WithComplex<NumberTypes>>(wide, "as_strided", [&]<class T>() {
+        T *x = sums.data<T>(), *n = by.data<T>();
+        for (int64_t i = 0; i < memory.numel(); ++i)
+            if (n[i] != T(0) && n[i] != T(1)) x[i] /= n[i];
+    });
+    if (!sums.same(memory)) copy_into(memory, sums);
 }
 
 /// Note [Through memory]
@@ -163,9 +174,7 @@ void through_memory(const Tensor& out, const Tensor& values, const Geometry& sou
                one = Tensor::scalar(1, memory.dtype());
         accumulate(counts.view_as(shared.size, shared.stride, shared.offset - first), shared,
                    one.view_as(shared.size, Dims(static_cast<int>(shared.size.size()))));
-        dispatch<NumberTypes>(memory.dtype(), "as_strided", [&]<class T>() {
-            kernels::divide_by_counts(memory.data<T>(), counts.data<T>(), memory.numel());
-        });
+        divide(memory, counts);
     }
     copy_into(out, memory.view_as(target.size, target.stride, target.offset - first));
 }
@@ -207,7 +216,7 @@ void register_strided(Table& t) {
              "another: "
              "the gradient of as_strided and unfold.")
         .shape(as_strided_backward_shape)
-        .kernel(as_strided_backward_kernel)
+        .kernel(as_strided_backward_kernel).every_dtype()
         .internal()
         .node_name("AsStridedBackwardBackward0")
         .grad(0, 0,

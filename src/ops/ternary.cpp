@@ -50,12 +50,7 @@ void where_kernel(Call& c) {
     DType t = promoted(c.in + 1, 2);
     Tensor a = c.in[1].dtype() == t ? c.in[1] : as_dtype(c.in[1], t);
     Tensor b = c.in[2].dtype() == t ? c.in[2] : as_dtype(c.in[2], t);
-    switch (item_size(t)) {
-        case 1: return choose<uint8_t>(c.out(0), c.in[0], a, b);
-        case 4: return choose<uint32_t>(c.out(0), c.in[0], a, b);
-        case 8: return choose<uint64_t>(c.out(0), c.in[0], a, b);
-    }
-    fail_dtype(c.name(), "elements of 1, 4 or 8 bytes", t);
+    dispatch_size(t, [&]<class U>() { choose<U>(c.out(0), c.in[0], a, b); });
 }
 
 void register_where(Table& t) {
@@ -63,7 +58,7 @@ void register_where(Table& t) {
         .doc("self where condition (bool) holds, else other; all broadcast, numbers allowed.\n"
              ">>> weft.where(weft.tensor([True, False]), weft.tensor([1., 2.]), 0)\n"
              "tensor([1., 0.])")
-        .shape(where_shape).kernel(where_kernel).batch(Batch::Pointwise).strided_output().out_form()
+        .shape(where_shape).kernel(where_kernel).every_dtype().batch(Batch::Pointwise).strided_output().out_form()
         .function_only()
         .grad(1, save_in(0),
               [](const Grad& g) {

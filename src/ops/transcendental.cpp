@@ -2,7 +2,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/complex.h"
 #include "kernels/math.h"
+#include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -85,23 +87,47 @@ OpBuilder real_op(Table& t, std::string_view name,
         .inplace();
 }
 
+#define WEFT_COMPLEX_MATH(Name, function)                        \
+    struct Name {                                                \
+        template <class T>                                       \
+        T operator()(T x) const { return math::function(x); }    \
+    };
+WEFT_COMPLEX_MATH(ComplexAsinh, asinh)
+WEFT_COMPLEX_MATH(ComplexAcosh, acosh)
+WEFT_COMPLEX_MATH(ComplexAtanh, atanh)
+#undef WEFT_COMPLEX_MATH
+
+/// F, and G for complex numbers.
+template <class F, class G>
+OpBuilder analytic_op(Table& t, std::string_view name,
+                      std::source_location where = std::source_location::current()) {
+    return real_op<F>(t, name, where).kernel([](Call& c) {
+        if (is_complex(c.in[0].dtype())) map_kernel<G, ComplexTypes, Result::Same, 1>(c);
+        else map_kernel<F, FloatingTypes, Result::Float, 1>(c);
+    });
+}
+
 void register_hyperbolic(Table& t) {
-    real_op<Asinh>(t, "asinh").alias("arcsinh")
+    analytic_op<Asinh, ComplexAsinh>(t, "asinh").alias("arcsinh")
         .doc("Inverse hyperbolic sine.\n>>> weft.asinh(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.8814])")
         .grad(0, save_in(0),
-              [](const Grad& g) { return g.grad() * rsqrt(g.in(0) * g.in(0) + 1.0); })
+              [](const Grad& g) { return g.grad() * conj(rsqrt(g.in(0) * g.in(0) + 1.0)); })
         .samples(unary_samples());
-    real_op<Acosh>(t, "acosh").alias("arccosh")
+    analytic_op<Acosh, ComplexAcosh>(t, "acosh").alias("arccosh")
         .doc("Inverse hyperbolic cosine; NaN below 1.\n>>> weft.acosh(weft.tensor([1., 2.]))\n"
              "tensor([0.0000, 1.3170])")
         .grad(0, save_in(0),
-              [](const Grad& g) { return g.grad() * rsqrt(g.in(0) * g.in(0) - 1.0); })
+              [](const Grad& g) {
+                  Tensor x = conj(g.in(0));
+                  if (!is_complex(x.dtype())) return g.grad() * rsqrt(x * x - 1.0);
+                  return g.grad() * (rsqrt(x - 1.0) * rsqrt(x + 1.0));
+              })
         .samples(unary_samples("lo=1.2, hi=3"));
-    real_op<Atanh>(t, "atanh").alias("arctanh")
+    analytic_op<Atanh, ComplexAtanh>(t, "atanh").alias("arctanh")
         .doc("Inverse hyperbolic tangent; NaN outside [-1, 1].\n"
              ">>> weft.atanh(weft.tensor([0., 0.5]))\ntensor([0.0000, 0.5493])")
-        .grad(0, save_in(0), [](const Grad& g) { return g.grad() / (1.0 - g.in(0) * g.in(0)); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() / conj(1.0 - g.in(0) * g.in(0)); })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
     real_op<Degrees>(t, "rad2deg")
         .doc("Radians as degrees.\n>>> weft.rad2deg(weft.tensor([0., 1.]))\n"

@@ -2,7 +2,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/complex.h"
 #include "kernels/math.h"
+#include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -11,7 +13,8 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function cosh{"cosh"}, sinh{"sinh"}, rsqrt{"rsqrt"}, abs_backward{"abs_backward"};
+const Function cosh{"cosh"}, sinh{"sinh"}, rsqrt{"rsqrt"}, abs_backward{"abs_backward"},
+    sgn{"sgn"};
 
 #define WEFT_FUNCTOR(Name, expression)                                        \
     struct Name {                                                             \
@@ -89,6 +92,73 @@ WEFT_PREDICATE(IsFinite, finite(x))
 WEFT_PREDICATE(LogicalNot, !x)
 
 WEFT_FUNCTOR(FlipBits, ~x)
+// ---- complex numbers ---------------------------------------------------------------------------
+
+#define WEFT_COMPLEX_FUNCTOR(Name, expression)                \
+    struct Name {                                             \
+        template <class T>                                    \
+        T operator()(T x) const { return expression; }        \
+    };
+WEFT_COMPLEX_FUNCTOR(ComplexNeg, -x)
+WEFT_COMPLEX_FUNCTOR(ComplexSquare, kernels::times(x, x))
+WEFT_COMPLEX_FUNCTOR(ComplexReciprocal, kernels::over(T(1), x))
+WEFT_COMPLEX_FUNCTOR(ComplexSqrt, std::sqrt(x))
+WEFT_COMPLEX_FUNCTOR(ComplexRsqrt, kernels::over(T(1), std::sqrt(x)))
+#define WEFT_COMPLEX_MATH(Name, function) WEFT_COMPLEX_FUNCTOR(Name, math::function(x))
+WEFT_COMPLEX_MATH(ComplexExp, exp)
+WEFT_COMPLEX_MATH(ComplexExp2, exp2)
+WEFT_COMPLEX_MATH(ComplexExpm1, expm1)
+WEFT_COMPLEX_MATH(ComplexLog, log)
+WEFT_COMPLEX_MATH(ComplexLog2, log2)
+WEFT_COMPLEX_MATH(ComplexLog10, log10)
+WEFT_COMPLEX_MATH(ComplexLog1p, log1p)
+WEFT_COMPLEX_MATH(ComplexSin, sin)
+WEFT_COMPLEX_MATH(ComplexCos, cos)
+WEFT_COMPLEX_MATH(ComplexTan, tan)
+WEFT_COMPLEX_MATH(ComplexAsin, asin)
+WEFT_COMPLEX_MATH(ComplexAcos, acos)
+WEFT_COMPLEX_MATH(ComplexAtan, atan)
+WEFT_COMPLEX_MATH(ComplexSinh, sinh)
+WEFT_COMPLEX_MATH(ComplexCosh, cosh)
+#undef WEFT_COMPLEX_MATH
+#undef WEFT_COMPLEX_FUNCTOR
+
+struct ComplexAbs {
+    template <class T>
+    T operator()(std::complex<T> x) const { return std::abs(x); }
+};
+struct ComplexIsNan {
+    template <class T>
+    bool operator()(T x) const { return x != x; }
+};
+struct ComplexIsFinite {
+    template <class T>
+    bool operator()(T x) const { return finite(x.real()) && finite(x.imag()); }
+};
+struct ComplexIsInf {
+    template <class T>
+    bool operator()(T x) const { return std::isinf(x.real()) || std::isinf(x.imag()); }
+};
+struct ComplexNot {
+    template <class T>
+    bool operator()(T x) const { return x == T(0); }
+};
+
+/// `Real`, or F where the input is complex.
+template <class F, Result R, void (*Real)(Call&)>
+void or_complex(Call& c) {
+    if (is_complex(c.in[0].dtype())) map_kernel<F, ComplexTypes, R, 1>(c);
+    else Real(c);
+}
+
+void abs_kernel(Call& c) {
+    if (!is_complex(c.in[0].dtype())) return map_kernel<Abs, NumberTypes, Result::Same, 1>(c);
+    dispatch<ComplexTypes>(c.in[0].dtype(), c.name(), [&]<class T>() {
+        if constexpr (kernels::is_complex_v<T>)
+            map_inputs<T, typename T::value_type, 1>(c, ComplexAbs{});
+    });
+}
+
 /// A bool, read as the byte that it is: the compiler makes no vector code of !bool.
 WEFT_FUNCTOR(FlipBool, x ^ 1)
 
@@ -104,6 +174,8 @@ void bitwise_not_kernel(Call& c) {
 }
 void logical_not_kernel(Call& c) {
     if (c.in[0].dtype() == DType::Bool) return flip_bools(c);
+    if (is_complex(c.in[0].dtype()))
+        return map_kernel<ComplexNot, ComplexTypes, Result::Bool, 1>(c);
     map_kernel<LogicalNot, NumberTypes, Result::Bool, 1>(c);
 }
 
@@ -163,6 +235,13 @@ OpBuilder real_op(Table& t, std::string_view name,
     auto schema = text(name, "(Tensor self) -> Tensor");
     return pointwise_op<F, FloatingTypes, Result::Float, 1>(t, schema, where).inplace();
 }
+/// The same, with G for complex numbers.
+template <class F, class G>
+OpBuilder analytic_op(Table& t, std::string_view name,
+                      std::source_location where = std::source_location::current()) {
+    return real_op<F>(t, name, where)
+        .kernel(or_complex<G, Result::Float, map_kernel<F, FloatingTypes, Result::Float, 1>>);
+}
 /// A function whose result has the dtype of its argument.
 template <class F, class Set>
 OpBuilder same_op(Table& t, std::string_view name,
@@ -170,11 +249,12 @@ OpBuilder same_op(Table& t, std::string_view name,
     auto schema = text(name, "(Tensor self) -> Tensor");
     return pointwise_op<F, Set, Result::Same, 1>(t, schema, where).inplace();
 }
-template <class F>
+template <class F, class G>
 OpBuilder predicate_op(Table& t, std::string_view name,
                        std::source_location where = std::source_location::current()) {
     auto schema = text(name, "(Tensor self) -> Tensor");
-    return pointwise_op<F, AllTypes, Result::Bool, 1>(t, schema, where);
+    return pointwise_op<F, AllTypes, Result::Bool, 1>(t, schema, where)
+        .kernel(or_complex<G, Result::Bool, map_kernel<F, AllTypes, Result::Bool, 1>>);
 }
 
 /// 1 - x^2
@@ -186,13 +266,20 @@ Tensor gauss(const Grad& g, double factor) {
 }
 
 void register_arithmetic(Table& t) {
-    same_op<Neg, NumberTypes>(t, "neg").alias("negative")
+    same_op<Neg, NumberTypes>(t, "neg")
+        .kernel(or_complex<ComplexNeg, Result::Same, map_kernel<Neg, NumberTypes, Result::Same, 1>>)
+        .alias("negative")
         .doc("-self. Bool raises.\n>>> weft.neg(weft.tensor([1., -2.]))\ntensor([-1.,  2.])")
         .grad(0, 0, [](const Grad& g) { return -g.grad(); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
-    same_op<Abs, NumberTypes>(t, "abs").alias("absolute")
+    same_op<Abs, NumberTypes>(t, "abs").kernel(abs_kernel).alias("absolute")
+        .shape([](Call& c) { pointwise_layout(c, real_dtype(c.in[0].dtype())); })
         .doc("|self|. The gradient at 0 is 0.\n>>> weft.abs(weft.tensor([-1, 2]))\ntensor([1, 2])")
-        .grad(0, save_in(0), [](const Grad& g) { return abs_backward(g.grad(), g.in(0)); })
+        .grad(0, save_in(0),
+              [](const Grad& g) {
+                  Tensor x = g.in(0);
+                  return is_complex(x.dtype()) ? g.grad() * sgn(x) : abs_backward(g.grad(), x);
+              })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     pointwise_op<AbsBackward, FloatingTypes, Result::Same, 2>(
         t, "abs_backward(Tensor grad, Tensor self) -> Tensor")
@@ -210,26 +297,31 @@ void register_arithmetic(Table& t) {
             pointwise_layout(c, in == DType::Bool ? DType::Int64 : in);
         })
         .kernel([](Call& c) {
+            if (is_complex(c.out(0).dtype()))
+                return map_kernel<ComplexSquare, ComplexTypes, Result::Same, 1>(c);
             dispatch<NumberTypes>(c.out(0).dtype(), c.name(),
                                   [&]<class T>() { map_inputs<T, T, 1>(c, Square{}); });
         })
         .batch(Batch::Pointwise).strided_output().inplace().out_form().node_name("PowBackward0")
-        .grad(0, save_in(0), [](const Grad& g) { return scaled_mul(g.grad(), g.in(0), 2.0); })
+        .grad(0, save_in(0), [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), 2.0); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
-    real_op<Reciprocal>(t, "reciprocal")
+    analytic_op<Reciprocal, ComplexReciprocal>(t, "reciprocal")
         .doc("1 / self.\n>>> weft.reciprocal(weft.tensor([2., -4.]))\ntensor([ 0.5000, -0.2500])")
         .grad(0, save_out(0),
-              [](const Grad& g) { return scaled_mul(g.grad(), g.out(0) * g.out(0), -1.0); })
+              [](const Grad& g) {
+                  Tensor r = conj(g.out(0));
+                  return scaled_mul(g.grad(), r * r, -1.0);
+              })
         .samples(unary_samples("lo=0.5"));
-    real_op<Sqrt>(t, "sqrt")
+    analytic_op<Sqrt, ComplexSqrt>(t, "sqrt")
         .doc("Square root; NaN below 0.\n>>> weft.sqrt(weft.tensor([4., 9.]))\ntensor([2., 3.])")
-        .grad(0, save_out(0), [](const Grad& g) { return scaled_div(g.grad(), g.out(0), 0.5); })
+        .grad(0, save_out(0), [](const Grad& g) { return scaled_div(g.grad(), conj(g.out(0)), 0.5); })
         .samples(unary_samples("lo=0.5"));
-    real_op<Rsqrt>(t, "rsqrt")
+    analytic_op<Rsqrt, ComplexRsqrt>(t, "rsqrt")
         .doc("1 / sqrt(self).\n>>> weft.rsqrt(weft.tensor([4., 1.]))\ntensor([0.5000, 1.0000])")
         .grad(0, save_out(0),
               [](const Grad& g) {
-                  Tensor r = g.out(0);
+                  Tensor r = conj(g.out(0));
                   return scaled_mul(g.grad(), r * r * r, -0.5);
               })
         .samples(unary_samples("lo=0.5"));
@@ -244,39 +336,39 @@ void register_arithmetic(Table& t) {
 }
 
 void register_exponential(Table& t) {
-    real_op<Exp>(t, "exp")
+    analytic_op<Exp, ComplexExp>(t, "exp")
         .doc("e^self.\n>>> weft.exp(weft.tensor([0., 1.]))\ntensor([1.0000, 2.7183])")
-        .grad(0, save_out(0), [](const Grad& g) { return g.grad() * g.out(0); })
+        .grad(0, save_out(0), [](const Grad& g) { return g.grad() * conj(g.out(0)); })
         .samples(unary_samples());
-    real_op<Exp2>(t, "exp2")
+    analytic_op<Exp2, ComplexExp2>(t, "exp2")
         .doc("2^self.\n>>> weft.exp2(weft.tensor([0., 3.]))\ntensor([1., 8.])")
         .grad(0, save_out(0),
-              [](const Grad& g) { return scaled_mul(g.grad(), g.out(0), std::numbers::ln2); })
+              [](const Grad& g) { return scaled_mul(g.grad(), conj(g.out(0)), std::numbers::ln2); })
         .samples(unary_samples());
-    real_op<Expm1>(t, "expm1")
+    analytic_op<Expm1, ComplexExpm1>(t, "expm1")
         .doc("e^self - 1, exact near 0.\n>>> weft.expm1(weft.tensor([0., 1e-5]))\n"
              "tensor([0.0000e+00, 1.0000e-05])")
-        .grad(0, save_out(0), [](const Grad& g) { return g.grad() * (g.out(0) + 1.0); })
+        .grad(0, save_out(0), [](const Grad& g) { return g.grad() * (conj(g.out(0)) + 1.0); })
         .samples(unary_samples());
-    real_op<Log>(t, "log")
+    analytic_op<Log, ComplexLog>(t, "log")
         .doc("Natural logarithm; NaN below 0.\n>>> weft.log(weft.tensor([1., 10.]))\n"
              "tensor([0.0000, 2.3026])")
-        .grad(0, save_in(0), [](const Grad& g) { return g.grad() / g.in(0); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() / conj(g.in(0)); })
         .samples(unary_samples("lo=0.5"));
-    real_op<Log2>(t, "log2")
+    analytic_op<Log2, ComplexLog2>(t, "log2")
         .doc("Logarithm to base 2.\n>>> weft.log2(weft.tensor([1., 8.]))\ntensor([0., 3.])")
         .grad(0, save_in(0),
-              [](const Grad& g) { return scaled_div(g.grad(), g.in(0), std::numbers::log2e); })
+              [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log2e); })
         .samples(unary_samples("lo=0.5"));
-    real_op<Log10>(t, "log10")
+    analytic_op<Log10, ComplexLog10>(t, "log10")
         .doc("Logarithm to base 10.\n>>> weft.log10(weft.tensor([1., 1000.]))\ntensor([0., 3.])")
         .grad(0, save_in(0),
-              [](const Grad& g) { return scaled_div(g.grad(), g.in(0), std::numbers::log10e); })
+              [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log10e); })
         .samples(unary_samples("lo=0.5"));
-    real_op<Log1p>(t, "log1p").node_name("Log1PBackward0")
+    analytic_op<Log1p, ComplexLog1p>(t, "log1p").node_name("Log1PBackward0")
         .doc("log(1 + self), exact near 0.\n>>> weft.log1p(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.6931])")
-        .grad(0, save_in(0), [](const Grad& g) { return g.grad() / (g.in(0) + 1.0); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() / (conj(g.in(0)) + 1.0); })
         .samples(unary_samples("lo=-0.5"));
     real_op<Erf>(t, "erf")
         .doc("The error function 2/sqrt(pi) int_0^x e^(-t^2) dt.\n"
@@ -291,46 +383,52 @@ void register_exponential(Table& t) {
 }
 
 void register_trigonometric(Table& t) {
-    real_op<Guarded<math::Sin>>(t, "sin")
+    analytic_op<Guarded<math::Sin>, ComplexSin>(t, "sin")
         .doc("Sine of radians.\n>>> weft.sin(weft.tensor([0., 1.]))\ntensor([0.0000, 0.8415])")
-        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * ops::cos(g.in(0)); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * ops::cos(conj(g.in(0))); })
         .samples(unary_samples());
-    real_op<Guarded<math::Cos>>(t, "cos")
+    analytic_op<Guarded<math::Cos>, ComplexCos>(t, "cos")
         .doc("Cosine of radians.\n>>> weft.cos(weft.tensor([0., 1.]))\ntensor([1.0000, 0.5403])")
         .grad(0, save_in(0),
-              [](const Grad& g) { return scaled_mul(g.grad(), ops::sin(g.in(0)), -1.0); })
+              [](const Grad& g) { return scaled_mul(g.grad(), ops::sin(conj(g.in(0))), -1.0); })
         .samples(unary_samples());
-    real_op<Guarded<math::Tan>>(t, "tan")
+    analytic_op<Guarded<math::Tan>, ComplexTan>(t, "tan")
         .doc("Tangent of radians.\n>>> weft.tan(weft.tensor([0., 1.]))\ntensor([0.0000, 1.5574])")
         .grad(0, save_out(0),
-              [](const Grad& g) { return g.grad() * (g.out(0) * g.out(0) + 1.0); })
+              [](const Grad& g) {
+                  Tensor y = conj(g.out(0));
+                  return g.grad() * (y * y + 1.0);
+              })
         .samples(unary_samples("lo=-1, hi=1"));
-    real_op<Asin>(t, "asin").alias("arcsin")
+    analytic_op<Asin, ComplexAsin>(t, "asin").alias("arcsin")
         .doc("Inverse sine, in [-pi/2, pi/2]; NaN outside [-1, 1].\n"
              ">>> weft.asin(weft.tensor([0., 1.]))\ntensor([0.0000, 1.5708])")
         .grad(0, save_in(0),
-              [](const Grad& g) { return g.grad() * rsqrt(one_minus_square(g.in(0))); })
+              [](const Grad& g) { return g.grad() * rsqrt(one_minus_square(conj(g.in(0)))); })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
-    real_op<Acos>(t, "acos").alias("arccos")
+    analytic_op<Acos, ComplexAcos>(t, "acos").alias("arccos")
         .doc("Inverse cosine, in [0, pi]; NaN outside [-1, 1].\n"
              ">>> weft.acos(weft.tensor([0., 1.]))\ntensor([1.5708, 0.0000])")
         .grad(0, save_in(0),
               [](const Grad& g) {
-                  return scaled_mul(g.grad(), rsqrt(one_minus_square(g.in(0))), -1.0);
+                  return scaled_mul(g.grad(), rsqrt(one_minus_square(conj(g.in(0)))), -1.0);
               })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
-    real_op<Atan>(t, "atan").alias("arctan")
+    analytic_op<Atan, ComplexAtan>(t, "atan").alias("arctan")
         .doc("Inverse tangent, in [-pi/2, pi/2].\n>>> weft.atan(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.7854])")
-        .grad(0, save_in(0), [](const Grad& g) { return g.grad() / (g.in(0) * g.in(0) + 1.0); })
+        .grad(0, save_in(0), [](const Grad& g) {
+                  Tensor x = conj(g.in(0));
+                  return g.grad() / (x * x + 1.0);
+              })
         .samples(unary_samples());
-    real_op<Sinh>(t, "sinh")
+    analytic_op<Sinh, ComplexSinh>(t, "sinh")
         .doc("Hyperbolic sine.\n>>> weft.sinh(weft.tensor([0., 1.]))\ntensor([0.0000, 1.1752])")
-        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * cosh(g.in(0)); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * cosh(conj(g.in(0))); })
         .samples(unary_samples());
-    real_op<Cosh>(t, "cosh")
+    analytic_op<Cosh, ComplexCosh>(t, "cosh")
         .doc("Hyperbolic cosine.\n>>> weft.cosh(weft.tensor([0., 1.]))\ntensor([1.0000, 1.5431])")
-        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * sinh(g.in(0)); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * sinh(conj(g.in(0))); })
         .samples(unary_samples());
 }
 
@@ -363,16 +461,16 @@ void register_rounding(Table& t) {
 }
 
 void register_predicates(Table& t) {
-    predicate_op<IsNan>(t, "isnan")
+    predicate_op<IsNan, ComplexIsNan>(t, "isnan")
         .doc("Whether elements are NaN, as bools.\n"
              ">>> weft.isnan(weft.tensor([1., float('nan')]))\n"
              "tensor([False,  True])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
-    predicate_op<IsInf>(t, "isinf")
+    predicate_op<IsInf, ComplexIsInf>(t, "isinf")
         .doc("Whether elements are infinite.\n>>> weft.isinf(weft.tensor([1., float('inf')]))\n"
              "tensor([False,  True])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
-    predicate_op<IsFinite>(t, "isfinite")
+    predicate_op<IsFinite, ComplexIsFinite>(t, "isfinite")
         .doc("Whether elements are neither infinite nor NaN.\n"
              ">>> weft.isfinite(weft.tensor([1., float('nan')]))\ntensor([ True, False])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});

@@ -45,7 +45,7 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
     WEFT_EXPECT(equal(g.shape(), shape), Runtime, "backward",
                 text("a gradient of shape ", to_string(shape), " (Mismatch in shape)"),
                 to_string(g.shape()));
-    WEFT_EXPECT(is_floating(g.dtype()), Runtime, "backward", "a floating gradient", name(g.dtype()));
+    WEFT_EXPECT(is_inexact(g.dtype()), Runtime, "backward", "a floating gradient", name(g.dtype()));
     return g;
 }
 

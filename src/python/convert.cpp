@@ -1,6 +1,7 @@
 /// Numbers, nested sequences and foreign arrays, to tensors and back.
 #include <cstring>
 
+#include "kernels/convert.h"
 #include "ops/copy.h"
 #include "ops/pointwise.h"
 #include "python/object.h"
@@ -8,10 +9,10 @@
 namespace weft::python {
 
 bool is_number(PyObject* o) {
-    if (PyFloat_Check(o) || PyLong_Check(o)) return true;
+    if (PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o)) return true;
     if (is_tensor(o) || PyUnicode_Check(o) || PySequence_Check(o)) return false;
     PyNumberMethods* n = Py_TYPE(o)->tp_as_number;  // NumPy's scalars
-    return n && (n->nb_index || n->nb_float) && !PyComplex_Check(o);
+    return n && (n->nb_index || n->nb_float);
 }
 
 int64_t to_int(PyObject* o, const char* who) {
@@ -32,6 +33,10 @@ double to_double(PyObject* o, const char*) {
 
 Tensor number_tensor(PyObject* o, const Tensor* like) {
     if (PyBool_Check(o)) return Tensor::scalar(o == Py_True, DType::Bool, true);
+    if (PyComplex_Check(o)) {
+        Py_complex v = PyComplex_AsCComplex(o);
+        return Tensor::scalar(std::complex<double>(v.real, v.imag), DType::Complex128, true);
+    }
     bool floating_like = like && is_floating(like->dtype());
     bool integer = PyLong_Check(o) || (!PyFloat_Check(o) && PyIndex_Check(o));
     if (integer && !floating_like) {
@@ -40,7 +45,7 @@ Tensor number_tensor(PyObject* o, const Tensor* like) {
         if (overflow) fail(ErrorKind::Overflow, "number", "an int of 64 bits", "one that overflows them");
         return Tensor::scalar(to_int(o, "number"), DType::Int64, true);
     }
-    return Tensor::scalar(to_double(o, "number"), floating_like ? like->dtype() : DType::Float64, true);
+    return Tensor::scalar(to_double(o, "number"), floating_like ? widened(like->dtype()) : DType::Float64, true);
 }
 
 bool to_dims(PyObject* o, Dims& out) {
@@ -94,13 +99,15 @@ void find_shape(PyObject* data, Dims& shape) {
 
 bool is_numpy_bool(PyObject* o) { return !std::strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10); }
 
-/// What the elements are: 0 bool, 1 int, 2 float; the highest found. `depth`: sequences around.
+/// What the elements are, a Category: the highest found. `depth`: sequences around.
 void find_kind(PyObject* data, int& kind, int depth = 0) {
     if (is_tensor(data)) {
         kind = std::max(kind, static_cast<int>(category(unwrap(data).dtype())));
     } else if (PyBool_Check(data) || is_numpy_bool(data)) {
+    } else if (PyComplex_Check(data)) {
+        kind = 3;
     } else if (PyFloat_Check(data)) {
-        kind = 2;
+        kind = std::max(kind, 2);
     } else if (PyLong_Check(data)) {
         kind = std::max(kind, 1);
     } else if (!is_number(data) && is_sequence(data)) {
@@ -116,8 +123,22 @@ void find_kind(PyObject* data, int& kind, int depth = 0) {
     }
 }
 
+/// A Python number as an element of an integer dtype; throws as PyTorch's for one that overflows.
 template <class T>
-T read_number(PyObject* o) {
+T checked_integer(int64_t v) {
+    if constexpr (sizeof(T) < sizeof(int64_t)) {
+        bool wraps = std::is_unsigned_v<T> && v < 0 && v >= -int64_t{std::numeric_limits<T>::max()};
+        WEFT_EXPECT(wraps || (v >= std::numeric_limits<T>::min() &&
+                              v <= std::numeric_limits<T>::max()),
+                    Runtime, "tensor", text("a number that fits ", name(dtype_of<T>)),
+                    text(v, " (value cannot be converted to type ", name(dtype_of<T>),
+                         " without overflow)"));
+    }
+    return static_cast<T>(v);
+}
+
+template <class T>
+T read_real(PyObject* o) {
     if (is_tensor(o)) {
         Tensor t = unwrap(o);
         WEFT_EXPECT(t.numel() == 1, Value, "tensor", "tensors of one element among numbers",
@@ -134,9 +155,24 @@ T read_number(PyObject* o) {
             double v = PyFloat_AS_DOUBLE(o);
             WEFT_EXPECT(v >= -9.3e18 && v <= 9.2e18, Runtime, "tensor", "a number that fits int64",
                         std::to_string(v));
-            return static_cast<T>(v);
+            return checked_integer<T>(static_cast<int64_t>(v));
         }
-        return static_cast<T>(to_int(o, "tensor"));
+        return checked_integer<T>(to_int(o, "tensor"));
+    }
+}
+
+template <class T>
+T read_number(PyObject* o) {
+    if constexpr (kernels::is_complex_v<T>) {
+        using Part = typename T::value_type;
+        if (is_tensor(o)) return kernels::convert<T>(unwrap(o).item_complex());
+        Py_complex v = PyComplex_AsCComplex(o);
+        if (v.real == -1 && PyErr_Occurred()) throw PythonError{};
+        return {static_cast<Part>(v.real), static_cast<Part>(v.imag)};
+    } else if constexpr (kernels::is_half<T>) {
+        return kernels::convert<T>(read_number<double>(o));
+    } else {
+        return read_real<T>(o);
     }
 }
 
@@ -172,15 +208,19 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
         read_values(PySequence_Fast_GET_ITEM(fast.get(), i), shape, d + 1, at);
 }
 
+/// A dtype by the letters of the buffer protocol, whose integers have platform sizes.
 bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
-    char c = format ? format[0] : 'B';
-    if (c == '<' || c == '=' || c == '@') c = format[1];
-    if (c == '?') out = DType::Bool;
-    else if (c == 'f') out = DType::Float32;
-    else if (c == 'd') out = DType::Float64;
-    else if ((c == 'q' || c == 'l') && size == 8) out = DType::Int64;
-    else return false;
-    return true;
+    if (!format) format = "B";
+    if (*format == '<' || *format == '=' || *format == '@') ++format;
+    std::string_view letters = format;
+    if (letters == "l" && size == 4) letters = "i";
+    if (letters == "l" && size == 8) letters = "q";
+    for (DType t : kDTypes)
+        if (letters.size() && letters == info(t).letter && size == item_size(t)) {
+            out = t;
+            return true;
+        }
+    return false;
 }
 
 void release_buffer(void* owner) {
@@ -207,7 +247,7 @@ Tensor tensor_sharing(PyObject* data, const char* who) {
     } guard{view.get()};
     DType dtype;
     WEFT_EXPECT(dtype_of_format(view->format, view->itemsize, dtype), Type, who,
-                "an array of float32, float64, int64 or bool",
+                "an array of a dtype that weft has",
                 text("format '", view->format ? view->format : "B", "'"),
                 "convert it with astype() first");
     Dims shape(view->ndim), strides(view->ndim);
@@ -257,10 +297,13 @@ Tensor tensor_from(PyObject* data, const DType* dtype) {
         int kind = 0;
         find_kind(data, kind);
         if (count_elements("tensor", shape) == 0) kind = 2;
-        type = kind == 2 ? ops::default_dtype : kind == 1 ? DType::Int64 : DType::Bool;
+        type = kind == 3   ? complex_dtype(ops::default_dtype)
+               : kind == 2 ? ops::default_dtype
+               : kind == 1 ? DType::Int64
+                           : DType::Bool;
     }
     Tensor out = Tensor::empty(type, shape);
-    dispatch<AllTypes>(type, "tensor", [&]<class T>() {
+    dispatch_each(type, [&]<class T>() {
         T* at = out.data<T>();
         read_values<T>(data, shape, 0, at);
     });
@@ -321,6 +364,9 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         if (requires_grad(t))
             fail_buffer("[buffer] expected a tensor outside the graph, got one that requires grad. "
                         "Hint: use tensor.detach()");
+        if (t.dtype() == DType::BFloat16)
+            fail(ErrorKind::Type, "buffer", "a dtype that NumPy has", "bfloat16 (Got unsupported "
+                 "ScalarType BFloat16)", "convert with .float() first");
         bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
         bool row_major = (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS ||
                          (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;

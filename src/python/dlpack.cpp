@@ -48,7 +48,13 @@ struct Lent {
     Dims dims;
 };
 
-uint8_t code_of(DType t) { return t == DType::Bool ? 6 : is_floating(t) ? 2 : 0; }
+uint8_t code_of(DType t) {
+    enum : uint8_t { kInt, kUInt, kFloat, kBFloat = 4, kComplex, kBool };
+    if (t == DType::Bool) return kBool;
+    if (t == DType::UInt8) return kUInt;
+    if (t == DType::BFloat16) return kBFloat;
+    return is_complex(t) ? kComplex : is_floating(t) ? kFloat : kInt;
+}
 
 template <class M>
 M* lend(const Tensor& t) {
@@ -108,12 +114,10 @@ PyObject* to_dlpack(PyObject*, PyObject* args) {
 }
 
 DType dtype_of_dlpack(const DLTensor& d) {
-    for (int i = 0; i < kDTypeCount; ++i) {
-        auto t = static_cast<DType>(i);
+    for (DType t : kDTypes)
         if (d.lanes == 1 && d.code == code_of(t) && d.bits == 8 * item_size(t)) return t;
-    }
     if (d.lanes == 1 && d.code == 1 && d.bits == 1) return DType::Bool;
-    fail(ErrorKind::Runtime, "from_dlpack", "an array of float32, float64, int64 or bool",
+    fail(ErrorKind::Runtime, "from_dlpack", "an array of a dtype that weft has",
          text("DLPack type code ", int{d.code}, " of ", int{d.bits}, " bits, ", d.lanes, " lanes"));
 }
 

@@ -1,5 +1,6 @@
 /// t[key] and t[key] = value: basic indexing makes views one after the other, tensors in the key
 /// are gathered in one op.
+#include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
 #include "python/object.h"
@@ -17,12 +18,15 @@ struct Selection {
     bool moved = false;           ///< some view was made
 };
 
+/// PyTorch's old masks were bytes; they still work, with a warning.
+bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::UInt8; }
+
 bool is_integer_scalar(PyObject* o) {
     if (PyBool_Check(o)) return false;
     if (PyLong_Check(o)) return true;
     if (is_tensor(o)) {
         Tensor t = unwrap(o);
-        return t.ndim() == 0 && t.dtype() == DType::Int64;
+        return t.ndim() == 0 && category(t.dtype()) == Category::Integer && !is_mask(t);
     }
     return !PySequence_Check(o) && PyIndex_Check(o);  // not an array of one
 }
@@ -41,7 +45,7 @@ Value slice_bound(PyObject* o) {
 /// Dimensions of the indexed tensor that an item takes.
 int consumed(PyObject* o) {
     if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
-    if (is_tensor(o) && unwrap(o).dtype() == DType::Bool) return unwrap(o).ndim();
+    if (is_tensor(o) && is_mask(unwrap(o))) return unwrap(o).ndim();
     return 1;
 }
 
@@ -55,7 +59,17 @@ Tensor index_tensor(PyObject* o) {
 }
 
 void add_tensor_index(Selection& s, int& dim, Tensor index, PyObject* item) {
-    WEFT_EXPECT(!is_floating(index.dtype()), Index, "index",
+    if (index.dtype() == DType::UInt8) {
+        if (PyErr_WarnEx(PyExc_UserWarning,
+                         "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
+                         "torch.bool instead.",
+                         1) != 0)
+            throw PythonError{};
+        index = ops::as_dtype(index, DType::Bool);
+    } else if (is_narrow(index.dtype()) && category(index.dtype()) == Category::Integer) {
+        index = ops::as_dtype(index, DType::Int64);
+    }
+    WEFT_EXPECT(!is_inexact(index.dtype()), Index, "index",
                 "ints, slices, None, ..., or integer or bool tensors",
                 is_tensor(item) ? text("a tensor of ", name(index.dtype())) : Py_TYPE(item)->tp_name);
     s.advanced = true;

@@ -89,6 +89,7 @@ static int64_t to_int_or(ErrorKind kind, PyObject* value, const char* who) {
 static Value number_in(const Tensor& t) {
     if (t.dtype() == DType::Bool) return t.item_int() != 0;
     if (is_floating(t.dtype())) return t.item_double();
+    if (is_complex(t.dtype())) return t.item_complex();
     return t.item_int();
 }
 
@@ -134,7 +135,10 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
             else if (is_tensor(value) && accepts_number(value))
                 attr(op, p.slot) = number_in(unwrap(value));
-            else if (is_int(value)) attr(op, p.slot) =
+            else if (PyComplex_Check(value)) {
+                Py_complex v = PyComplex_AsCComplex(value);
+                attr(op, p.slot) = std::complex<double>(v.real, v.imag);
+            } else if (is_int(value)) attr(op, p.slot) =
                     to_int_or(ErrorKind::Overflow, value, op.public_name.c_str());
             else if (accepts_number(value)) attr(op, p.slot) = to_double(value, op.public_name.c_str());
             else return false;

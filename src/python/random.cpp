@@ -1,6 +1,8 @@
 /// Generators: the process's own, and those that programs make for `generator=`.
 #include "ops/random.h"
 
+#include <cstring>
+
 #include "ops/copy.h"
 #include "python/object.h"
 
@@ -62,14 +64,13 @@ PyObject* seed(PyObject* self, PyObject*) {
 PyObject* initial_seed(PyObject* self, PyObject*) {
     return PyLong_FromUnsignedLongLong(engine_of(self).initial_seed());
 }
-constexpr DType kStateDType = DType::Int64;
+constexpr DType kStateDType = DType::UInt8;
 
 PyObject* get_state(PyObject* self, PyObject*) {
     return guarded([&] {
         auto state = engine_of(self).state();
         Tensor bytes = Tensor::empty(kStateDType, Dims{static_cast<int64_t>(state.size())});
-        for (size_t i = 0; i < state.size(); ++i)
-            bytes.data<int64_t>()[i] = static_cast<int64_t>(state[i]);
+        std::memcpy(bytes.bytes(), state.data(), state.size());
         return wrap(bytes);
     });
 }
@@ -79,14 +80,9 @@ PyObject* set_state(PyObject* self, PyObject* o) {
         WEFT_EXPECT(given.dtype() == kStateDType, Type, "set_state",
                     text("a tensor of ", name(kStateDType)), name(given.dtype()));
         Tensor state = ops::as_contiguous(given);
-        std::vector<std::byte> bytes(state.numel());
-        bool fits = true;
-        for (size_t i = 0; i < bytes.size(); ++i) {
-            int64_t v = state.data<int64_t>()[i];
-            fits &= v >= 0 && v < 256;
-            bytes[i] = static_cast<std::byte>(v);
-        }
-        WEFT_EXPECT(fits && engine_of(self).set_state(bytes), Runtime, "set_state",
+        auto count = static_cast<size_t>(state.numel());
+        bool fits = engine_of(self).set_state({state.data<std::byte>(), count});
+        WEFT_EXPECT(fits, Runtime, "set_state",
                     "a state that get_state returned",
                     text("a tensor of shape ", to_string(given.shape()), " that is none"));
         return Py_NewRef(self);

@@ -1,6 +1,7 @@
 /// The Tensor type: life of the wrapper, properties, plain methods. Number slots are in numbers.cpp,
 /// what the collector sees in cycles.cpp, methods that are ops in the table (call.cpp), those that
 /// are plain Python in weft/_tensor.py.
+#include "kernels/convert.h"
 #include "ops/pointwise.h"
 #include "python/slots.h"
 #include "tensor/format.h"
@@ -216,7 +217,7 @@ int set_data_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
         WEFT_EXPECT(value, Type, "data", "a tensor", "del");
         Tensor t = unwrap(self), from = expect_tensor(value, "data");
-        WEFT_EXPECT(!requires_grad(t) || is_floating(from.dtype()), Runtime, "data",
+        WEFT_EXPECT(!requires_grad(t) || is_inexact(from.dtype()), Runtime, "data",
                     "a floating tensor for one that requires grad", name(from.dtype()));
         t.become(from);
         return 0;
@@ -266,6 +267,10 @@ PyObject* method_item(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
         Tensor t = unwrap(self);
         if (is_floating(t.dtype())) return PyFloat_FromDouble(t.item_double());
+        if (is_complex(t.dtype())) {
+            std::complex<double> v = t.item_complex();
+            return PyComplex_FromDoubles(v.real(), v.imag());
+        }
         int64_t v = t.item_int();
         return t.dtype() == DType::Bool ? PyBool_FromLong(v != 0) : PyLong_FromLongLong(v);
     });
@@ -273,11 +278,13 @@ PyObject* method_item(PyObject* self, PyObject*) {
 
 PyObject* to_list(const Tensor& t, int d, int64_t offset) {
     if (d == t.ndim()) {
-        return dispatch<AllTypes>(t.dtype(), "tolist", [&]<class T>() -> PyObject* {
+        return dispatch_each(t.dtype(), [&]<class T>() -> PyObject* {
             T v = t.data<T>()[offset];
             if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
-            else if constexpr (std::is_floating_point_v<T>) return PyFloat_FromDouble(v);
-            else return PyLong_FromLongLong(v);
+            else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
+            else if constexpr (kernels::is_complex_v<T>)
+                return PyComplex_FromDoubles(v.real(), v.imag());
+            else return PyFloat_FromDouble(kernels::convert<double>(v));
         });
     }
     Object out = Object::take(PyList_New(t.size(d)));

@@ -26,15 +26,34 @@ PyObject* dtype_reduce(PyObject* self, PyObject*) {
 PyObject* dtype_is_floating(PyObject* self, void*) {
     return PyBool_FromLong(is_floating(reinterpret_cast<PyDType*>(self)->type));
 }
-PyObject* dtype_is_complex(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* dtype_is_complex(PyObject* self, void*) {
+    return PyBool_FromLong(is_complex(reinterpret_cast<PyDType*>(self)->type));
+}
+PyObject* dtype_is_signed(PyObject* self, void*) {
+    DType t = reinterpret_cast<PyDType*>(self)->type;
+    return PyBool_FromLong(t != DType::Bool && t != DType::UInt8);
+}
+PyObject* dtype_to_real(PyObject* self, PyObject*) {
+    DType t = reinterpret_cast<PyDType*>(self)->type;
+    return Py_NewRef(dtype_object(real_dtype(t)));
+}
+PyObject* dtype_to_complex(PyObject* self, PyObject*) {
+    DType t = reinterpret_cast<PyDType*>(self)->type;
+    return Py_NewRef(dtype_object(complex_dtype(t)));
+}
 PyObject* dtype_itemsize(PyObject* self, void*) {
     return PyLong_FromLong(item_size(reinterpret_cast<PyDType*>(self)->type));
 }
 
-PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
+PyMethodDef dtype_methods[] = {
+    {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+    {"to_real", dtype_to_real, METH_NOARGS, "The dtype of its real part."},
+    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype that holds it."},
+    {}};
 PyGetSetDef dtype_getset[] = {
     {"is_floating_point", dtype_is_floating, nullptr, "whether it is a floating dtype", nullptr},
     {"is_complex", dtype_is_complex, nullptr, "whether it is a complex dtype", nullptr},
+    {"is_signed", dtype_is_signed, nullptr, "whether it has negative numbers", nullptr},
     {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
     {}};
 
@@ -119,6 +138,8 @@ PyObject* to_python(const Value& v) {
         case Value::Kind::Bool: return PyBool_FromLong(v.as_bool());
         case Value::Kind::Int: return PyLong_FromLongLong(v.as_int());
         case Value::Kind::Float: return PyFloat_FromDouble(v.as_double());
+        case Value::Kind::Complex:
+            return PyComplex_FromDoubles(v.as_complex().real(), v.as_complex().imag());
         case Value::Kind::DType: return Py_NewRef(dtype_object(v.as_dtype()));
         case Value::Kind::Ints: return size_object(v.as_ints());
         case Value::Kind::Text: return PyUnicode_FromString(v.as_text().c_str());
@@ -126,7 +147,29 @@ PyObject* to_python(const Value& v) {
     Py_UNREACHABLE();
 }
 
+namespace {
+
+PyObject* py_promote_types(PyObject*, PyObject* args) {
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "OO:promote_types", &a, &b)) return nullptr;
+    return guarded([&] {
+        DType first, second;
+        WEFT_EXPECT(to_dtype(a, first), Type, "promote_types", "a dtype", Py_TYPE(a)->tp_name);
+        WEFT_EXPECT(to_dtype(b, second), Type, "promote_types", "a dtype", Py_TYPE(b)->tp_name);
+        return Py_NewRef(dtype_object(promote(first, second)));
+    });
+}
+
+PyMethodDef type_functions[] = {
+    {"promote_types", py_promote_types, METH_VARARGS,
+     "promote_types(type1, type2)\n\nThe smallest dtype that holds the values of both.\n\n"
+     ">>> weft.promote_types(weft.int64, weft.float32)\ntorch.float32\n"},
+    {}};
+
+}  // namespace
+
 void init_types(PyObject* module) {
+    checked(PyModule_AddFunctions(module, type_functions));
     dtype_type.tp_name = "torch.dtype";
     dtype_type.tp_basicsize = sizeof(PyDType);
     dtype_type.tp_flags = Py_TPFLAGS_DEFAULT;
@@ -136,11 +179,12 @@ void init_types(PyObject* module) {
     dtype_type.tp_doc = "The type of a tensor's elements.";
     checked(PyType_Ready(&dtype_type));
     add_object(module, "dtype", reinterpret_cast<PyObject*>(&dtype_type));
-    for (int i = 0; i < kDTypeCount; ++i) {
+    for (DType t : kDTypes) {
         auto* d = reinterpret_cast<PyDType*>(checked(dtype_type.tp_alloc(&dtype_type, 0)));
-        d->type = static_cast<DType>(i);
-        dtypes[i] = reinterpret_cast<PyObject*>(d);
-        add_object(module, kDTypeInfo[i].name.data(), dtypes[i]);
+        d->type = t;
+        PyObject*& object = dtypes[static_cast<int>(t)];
+        object = reinterpret_cast<PyObject*>(d);
+        add_object(module, name(t).data(), object);
     }
 
     size_sequence.sq_concat = size_concat;

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <complex>
 #include <type_traits>
+
+#include "kernels/convert.h"
 
 namespace weft {
 namespace {
@@ -49,7 +52,7 @@ public:
     void observe(T value) {
         if constexpr (kFloating) {
             if (!counts(value)) return;
-            double size = std::abs(static_cast<double>(value));
+            double size = std::abs(as_double(value));
             smallest_ = seen_ ? std::min(smallest_, size) : size;
             largest_ = seen_ ? std::max(largest_, size) : size;
             seen_ = true;
@@ -78,21 +81,22 @@ public:
     }
 
 private:
-    static constexpr bool kFloating = std::is_floating_point_v<T>;
+    static constexpr bool kFloating = std::is_floating_point_v<T> || kernels::is_half<T>;
     /// Sign, 309 digits, point.
     static constexpr size_t kLongestFixed = 311;
 
     static bool counts(T value) {
-        if constexpr (kFloating) return std::isfinite(value) && value != 0;
+        if constexpr (kFloating) return std::isfinite(as_double(value)) && as_double(value) != 0;
         return true;
     }
+    static double as_double(T value) { return kernels::convert<double>(value); }
 
     /// Valid until the next call.
     std::string_view write(T value) {
         if constexpr (std::is_same_v<T, bool>) {
             return value ? "True" : "False";
         } else if constexpr (kFloating) {
-            return write_floating(static_cast<double>(value));
+            return write_floating(as_double(value));
         } else {
             buffer_.resize(std::numeric_limits<T>::digits10 + 2);
             return finish(std::to_chars(buffer_.data(), buffer_.data() + buffer_.size(), value));
@@ -128,6 +132,39 @@ private:
     bool seen_ = false;
     bool whole_ = true;
     bool scientific_ = false;
+};
+
+/// A complex number: its parts are written by formats of their own, `1.+2.j`.
+template <class T>
+class ElementFormat<std::complex<T>> {
+public:
+    explicit ElementFormat(const FormatOptions& options) : real_(options), imag_(options) {}
+
+    void observe(std::complex<T> value) {
+        real_.observe(value.real());
+        imag_.observe(value.imag());
+    }
+    void decide() {
+        real_.decide();
+        imag_.decide();
+    }
+    void fit(std::complex<T> value) {
+        real_.fit(value.real());
+        imag_.fit(value.imag());
+    }
+    int64_t width() const { return real_.width() + imag_.width() + 1; }
+
+    void append(std::string& out, std::complex<T> value) {
+        real_.append(out, value.real());
+        std::string part;
+        imag_.append(part, value.imag());
+        part.erase(0, part.find_first_not_of(' '));
+        if (part[0] != '-') out += '+';
+        out.append(part) += 'j';
+    }
+
+private:
+    ElementFormat<T> real_, imag_;
 };
 
 /// Writes the nested brackets of one tensor.
@@ -304,7 +341,8 @@ std::vector<std::string> layout_suffixes(DType dtype, DimSpan shape, DType defau
     bool tells_shape = empty ? shape.size() == 1 : options.edgeitems != 0;
     // `1.` means the default dtype, `1` int64 and `True` bool; `[]` means the default dtype.
     bool tells_dtype =
-        dtype == default_dtype || (!empty && (dtype == DType::Int64 || dtype == DType::Bool));
+        dtype == default_dtype ||
+        (!empty && (dtype == complex_dtype(default_dtype) || dtype == DType::Int64 || dtype == DType::Bool));
     if (!tells_shape) suffixes.push_back("size=" + as_tuple(shape));
     if (!tells_dtype) suffixes.push_back(text("dtype=", dtype_module, name(dtype)));
     return suffixes;
@@ -321,9 +359,8 @@ std::string format_tensor(const FormatView& view, std::string_view prefix,
     if (is_empty(view.shape)) {
         out += "[]";
     } else {
-        dispatch<AllTypes>(view.dtype, "print", [&]<class T>() {
-            BodyWriter<T>(view, options, out).write(indent);
-        });
+        dispatch_each(view.dtype,
+                      [&]<class T>() { BodyWriter<T>(view, options, out).write(indent); });
     }
     append_suffixes(out, suffixes, indent, options.linewidth);
     return out;

@@ -2,8 +2,11 @@
 
 #include <cstring>
 
+#include "kernels/convert.h"
+
 namespace weft {
 using detail::new_impl;
+using kernels::convert;
 
 TensorImpl* detail::new_large_impl(DType dtype, int ndim) {
     WEFT_EXPECT(ndim <= kMaxDims, Runtime, "tensor", text("at most ", kMaxDims, " dimensions"),
@@ -142,14 +145,25 @@ void require_one(const Tensor& t) {
 
 double Tensor::item_double() const {
     require_one(*this);
-    return dispatch<AllTypes>(dtype(), "item",
-                              [&]<class T>() { return static_cast<double>(*data<T>()); });
+    return dispatch_each(dtype(), [&]<class T>() { return convert<double>(*data<T>()); });
 }
 
 int64_t Tensor::item_int() const {
     require_one(*this);
-    return dispatch<AllTypes>(dtype(), "item",
-                              [&]<class T>() { return static_cast<int64_t>(*data<T>()); });
+    return dispatch_each(dtype(), [&]<class T>() { return convert<int64_t>(*data<T>()); });
+}
+
+std::complex<double> Tensor::item_complex() const {
+    require_one(*this);
+    return dispatch_each(dtype(),
+                         [&]<class T>() { return convert<std::complex<double>>(*data<T>()); });
+}
+
+void detail::store_number(char* to, DType dtype, int64_t value) {
+    dispatch_each(dtype, [&]<class T>() { *reinterpret_cast<T*>(to) = convert<T>(value); });
+}
+void detail::store_number(char* to, DType dtype, std::complex<double> value) {
+    dispatch_each(dtype, [&]<class T>() { *reinterpret_cast<T*>(to) = convert<T>(value); });
 }
 
 }  // namespace weft

@@ -155,6 +155,7 @@ public:
     /// The single element as a number. Throws as PyTorch's item() for other sizes.
     double item_double() const;
     int64_t item_int() const;
+    std::complex<double> item_complex() const;
 
 private:
     Ref<TensorImpl> impl_;
@@ -175,10 +176,32 @@ inline void Tensor::allocate() const {
     impl_->data = impl_->storage->data;
 }
 
+namespace detail {
+
+/// *to = value, of a dtype that is narrow or complex.
+void store_number(char* to, DType dtype, int64_t value);
+void store_number(char* to, DType dtype, std::complex<double> value);
+
+}  // namespace detail
+
 template <class T>
 Tensor Tensor::scalar(T value, DType dtype, bool wrapped) {
     Tensor out = empty(dtype, {});
-    dispatch<AllTypes>(dtype, "scalar", [&]<class U>() { *out.data<U>() = static_cast<U>(value); });
+    if constexpr (std::is_same_v<T, std::complex<double>>) {
+        detail::store_number(out.bytes(), dtype, value);
+    } else {
+        switch (dtype) {
+            case DType::Bool: *out.data<bool>() = static_cast<bool>(value); break;
+            case DType::Int64: *out.data<int64_t>() = static_cast<int64_t>(value); break;
+            case DType::Float32: *out.data<float>() = static_cast<float>(value); break;
+            case DType::Float64: *out.data<double>() = static_cast<double>(value); break;
+            default:
+                if constexpr (std::is_integral_v<T>)
+                    detail::store_number(out.bytes(), dtype, static_cast<int64_t>(value));
+                else
+                    detail::store_number(out.bytes(), dtype, std::complex<double>(value));
+        }
+    }
     if (wrapped) out.set(kWrapped);
     return out;
 }

@@ -30,7 +30,33 @@ def _tuple(values: Any) -> tuple[Any, ...]:
 
 
 def _outputs(function: _Function, inputs: Sequence[Any]) -> list[Tensor]:
-    return [t for t in _tuple(function(*inputs)) if isinstance(t, Tensor) and t.is_floating_point()]
+    """Floating outputs; complex ones as their parts."""
+    outputs = [t for t in _tuple(function(*inputs)) if isinstance(t, Tensor)]
+    parts = [weft.view_as_real(t) if t.is_complex() else t for t in outputs]
+    return [t for t in parts if t.is_floating_point()]
+
+
+def _on_parts(function: _Function, inputs: tuple[Any, ...]) -> tuple[_Function, tuple[Any, ...]]:
+    """The same function of the real and imaginary parts of its complex inputs.
+
+    A gradient in PyTorch's convention, dL/dx + i dL/dy, is the one by the parts.
+    """
+    complex_at = {i for i, t in enumerate(inputs) if isinstance(t, Tensor) and t.is_complex()}
+    if not complex_at:
+        return function, inputs
+
+    def of_parts(*args: Any) -> Any:
+        return function(
+            *(weft.view_as_complex(t) if i in complex_at else t for i, t in enumerate(args))
+        )
+
+    parts = (
+        weft.view_as_real(t.detach()).clone().requires_grad_(t.requires_grad)
+        if i in complex_at
+        else t
+        for i, t in enumerate(inputs)
+    )
+    return of_parts, tuple(parts)
 
 
 def _values(function: _Function, inputs: Sequence[Any]) -> list[Tensor]:
@@ -50,7 +76,7 @@ def _checked_inputs(who: str, given: Any) -> tuple[tuple[Any, ...], list[int]]:
         )
     for i in wanted:
         t = inputs[i]
-        if t.dtype != weft.float64:
+        if t.dtype not in (weft.float64, weft.complex128):
             warnings.warn(
                 f"Input #{i} requires gradient and is not a double precision floating point "
                 "or complex. This check will likely fail if all the inputs are not of double "
@@ -248,7 +274,7 @@ def gradcheck(
 ) -> bool:
     """Compares the gradients of `func(*inputs)` with finite differences in every element.
 
-    Inputs that require grad should be float64. Raises GradcheckError at a difference greater than
+    Inputs that require grad should be float64 or complex128. Raises GradcheckError at a difference greater than
     `atol + rtol * |numeric|`, or returns False with `raise_exception=False`. `nondet_tol`: how far
     two backward passes may differ. `fast_mode`: along one random direction, not every element.
     Outputs one at a time leave the other outputs' gradients undefined, and shapes and dtypes are
@@ -270,6 +296,7 @@ def gradcheck(
             "one of check_forward_ad or check_backward_ad to be True)"
         )
     values, wanted = _checked_inputs("gradcheck", inputs)
+    func, values = _on_parts(func, values)
     try:
         with weft.enable_grad():
             outputs = _outputs(func, values)

@@ -1,0 +1,55 @@
+/// One element from one type to another, as PyTorch's CPU converts.
+#pragma once
+#include <complex>
+#include <type_traits>
+
+#include "kernels/half.h"
+
+namespace weft::kernels {
+
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+template <class T>
+struct ComplexPart {
+    using type = T;
+    static constexpr bool complex = false;
+};
+template <class T>
+struct ComplexPart<std::complex<T>> {
+    using type = T;
+    static constexpr bool complex = true;
+};
+template <class T>
+inline constexpr bool is_complex_v = ComplexPart<T>::complex;
+
+/// Integers wrap, floats round to nearest even or towards zero for integers; complex to real drops
+/// the imaginary part, to bool asks whether either part is not zero.
+template <class To, class From>
+WEFT_INLINE To convert(From x) {
+    if constexpr (std::is_same_v<To, From>) {
+        return x;
+    } else if constexpr (is_half<From>) {
+        return convert<To>(static_cast<float>(x));
+    } else if constexpr (is_half<To>) {
+        return To(convert<float>(x));
+    } else if constexpr (is_complex_v<From>) {
+        if constexpr (std::is_same_v<To, bool>)
+            return x.real() != 0 || x.imag() != 0;
+        else if constexpr (is_complex_v<To>)
+            return To(static_cast<typename To::value_type>(x.real()),
+                      static_cast<typename To::value_type>(x.imag()));
+        else
+            return convert<To>(x.real());
+    } else if constexpr (is_complex_v<To>) {
+        return To(convert<typename To::value_type>(x), 0);
+    } else if constexpr (std::is_same_v<To, bool>) {
+        return x != From{0};
+    } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> &&
+                         sizeof(To) < 4) {
+        return static_cast<To>(static_cast<int64_t>(x));
+    } else {
+        return static_cast<To>(x);
+    }
+}
+
+}  // namespace weft::kernels

@@ -1,0 +1,80 @@
+#include "ops/widen.h"
+
+#include <vector>
+
+#include "ops/copy.h"
+
+namespace weft::ops {
+namespace {
+
+/// Elements of a block: its wide operands stay in a second-level cache.
+constexpr int64_t kBlock = 1 << 17;
+
+Tensor wide(const Tensor& t) {
+    if (!t.defined() || !is_narrow(t.dtype())) return t;
+    return as_dtype(t, widened(t.dtype()));
+}
+
+/// One result, each element from the same place of dense inputs or from a single number, and an
+/// error (division of integers) cannot leave half of a written tensor changed.
+bool goes_in_blocks(const Call& c) {
+    const Tensor& out = c.out(0);
+    if (c.op->batch != Batch::Pointwise || c.op->random || c.outputs != 1) return false;
+    if (out.numel() <= kBlock || !out.contiguous()) return false;
+    if (c.dest.defined() && !is_inexact(out.dtype())) return false;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined()) return false;
+        if (t.ndim() == 0) continue;
+        if (!t.contiguous() || t.numel() != out.numel()) return false;
+    }
+    return true;
+}
+
+/// Elements [begin, begin + n) of a contiguous tensor.
+Tensor piece(const Tensor& t, int64_t begin, int64_t n) {
+    if (t.ndim() == 0) return t;
+    int64_t step = 1;
+    return t.view_as(DimSpan(&n, 1), DimSpan(&step, 1), begin);
+}
+
+void run_whole(Call& c) {
+    std::vector<Tensor> in(c.in, c.in + c.inputs), out;
+    for (Tensor& t : in) t = wide(t);
+    c.in = in.data();
+    for (int k = 0; k < c.outputs; ++k) {
+        out.push_back(c.out(k));
+        if (!is_narrow(out[k].dtype())) continue;
+        c.out(k) = Tensor::layout(widened(out[k].dtype()), out[k].shape(), out[k].strides());
+        c.out(k).allocate();
+    }
+    c.op->kernel(c);
+    for (int k = 0; k < c.outputs; ++k) {
+        if (is_narrow(out[k].dtype())) copy_into(out[k], c.out(k));
+        c.out(k) = std::move(out[k]);
+    }
+}
+
+}  // namespace
+
+void run_widened(Call& c) {
+    const Tensor* inputs = c.in;
+    if (!goes_in_blocks(c)) {
+        run_whole(c);
+        c.in = inputs;
+        return;
+    }
+    Tensor whole = c.out(0);
+    std::vector<Tensor> in(c.inputs);
+    for (int64_t begin = 0; begin < whole.numel(); begin += kBlock) {
+        int64_t n = std::min(kBlock, whole.numel() - begin);
+        for (int i = 0; i < c.inputs; ++i) in[i] = piece(inputs[i], begin, n);
+        c.in = in.data();
+        c.out(0) = piece(whole, begin, n);
+        run_whole(c);
+    }
+    c.in = inputs;
+    c.out(0) = std::move(whole);
+}
+
+}  // namespace weft::ops
