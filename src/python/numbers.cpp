@@ -79,7 +79,7 @@ PyObject* nb_invert(PyObject* a) {
     return guarded([&] {
         static const Op& op = op_named("bitwise_not");
         Tensor t = unwrap(a);
-        WEFT_EXPECT(!is_floating(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
+        WEFT_EXPECT(!is_inexact(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
         return wrap(ops::call1(op, {t}));
     });
 }
@@ -101,12 +101,17 @@ int nb_bool(PyObject* self) {
         WEFT_EXPECT(t.numel() == 1, Runtime, "bool", "a tensor with one element",
                     text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
                          t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
-        return t.item_double() != 0 ? 1 : 0;
+        return t.item_complex() != 0.0;
     });
 }
+/// One element that is real.
 void expect_one(const Tensor& t, const char* who) {
     WEFT_EXPECT(t.numel() == 1, Value, who, "a tensor with one element",
                 text("shape ", to_string(t.shape())));
+    WEFT_EXPECT(!is_complex(t.dtype()) || t.item_complex().imag() == 0, Runtime, who,
+                "a real number",
+                text(t.item_complex().real(), " + ", t.item_complex().imag(),
+                     "j (value cannot be converted without overflow)"));
 }
 PyObject* nb_int(PyObject* self) {
     return guarded([&]() -> PyObject* {
@@ -126,7 +131,7 @@ PyObject* nb_float(PyObject* self) {
 PyObject* nb_index(PyObject* self) {
     return guarded([&] {
         Tensor t = unwrap(self);
-        WEFT_EXPECT(!is_floating(t.dtype()) && t.numel() == 1, Type, "index",
+        WEFT_EXPECT(!is_inexact(t.dtype()) && t.numel() == 1, Type, "index",
                     "an integer tensor of one element (only integer tensors of a single element can "
                     "be converted to an index)",
                     text(name(t.dtype()), " ", to_string(t.shape())));

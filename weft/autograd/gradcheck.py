@@ -274,9 +274,10 @@ def gradcheck(
 ) -> bool:
     """Compares the gradients of `func(*inputs)` with finite differences in every element.
 
-    Inputs that require grad should be float64 or complex128. Raises GradcheckError at a difference greater than
-    `atol + rtol * |numeric|`, or returns False with `raise_exception=False`. `nondet_tol`: how far
-    two backward passes may differ. `fast_mode`: along one random direction, not every element.
+    Inputs that require grad should be float64 or complex128. Raises GradcheckError at a difference
+    greater than `atol + rtol * |numeric|`, or returns False with `raise_exception=False`.
+    `nondet_tol`: how far two backward passes may differ. `fast_mode`: along one random direction,
+    not every element.
     Outputs one at a time leave the other outputs' gradients undefined, and shapes and dtypes are
     always compared, so `check_undefined_grad` and `check_grad_dtypes` change nothing.
     Batched and forward-mode checks raise NotImplementedError.
