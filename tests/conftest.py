@@ -33,3 +33,103 @@ def torch():
     oracle = pytest.importorskip("torch")
     oracle.set_num_threads(1)
     return oracle
+
+
+class Beside:
+    """One call, written as text, in both libraries: values, gradients to second order, errors.
+
+    In the text `t` is the library, and M(*sizes), C(*sizes) are float64 and complex128 tensors,
+    P(*sizes, lo=, hi=) is uniform between bounds.
+    """
+
+    def __init__(self, peer, seed=5):
+        self.peer, self.seed = peer, seed
+
+    def make(self, lib, text, grad=False):
+        """The results of the call, and its tensors."""
+        import numpy as np
+
+        rng, leaves = np.random.default_rng(self.seed), []
+
+        def leaf(values):
+            x = lib.from_numpy(np.asarray(values))
+            leaves.append(x.requires_grad_() if grad else x)
+            return x
+
+        names = {
+            "t": lib,
+            "M": lambda *sizes: leaf(rng.normal(size=sizes)),
+            "C": lambda *sizes: leaf(rng.normal(size=sizes) + 1j * rng.normal(size=sizes)),
+            "P": lambda *sizes, lo=0.5, hi=2.0: leaf(rng.uniform(lo, hi, sizes)),
+        }
+        out = eval(text, names)  # noqa: S307
+        return list(out) if isinstance(out, (tuple, list)) else [out], leaves
+
+    def values(self, text, rtol=1e-9, atol=1e-10):
+        import weft
+
+        ours, theirs = self.make(weft, text)[0], self.make(self.peer, text)[0]
+        assert len(ours) == len(theirs)
+        for a, b in zip(ours, theirs):
+            self.same(a, b, rtol, atol)
+
+    def same(self, a, b, rtol, atol):
+        import numpy as np
+
+        assert tuple(a.shape) == tuple(b.shape) and str(a.dtype) == str(b.dtype)
+        b = b.detach().resolve_conj().resolve_neg()
+        np.testing.assert_allclose(a.detach().numpy(), b.numpy(), rtol, atol, equal_nan=True)
+
+    def gradients(self, text, order=1, rtol=1e-7, atol=1e-8):
+        import weft
+
+        ours, theirs = self.derived(weft, text, order), self.derived(self.peer, text, order)
+        width = max(len(ours), len(theirs))  # without any gradient: zeros here, nothing there
+        ours += [None] * (width - len(ours))
+        theirs += [None] * (width - len(theirs))
+        for a, b in zip(ours, theirs):
+            if a is None or b is None:
+                other = b if a is None else a
+                assert other is None or float(other.detach().abs().sum()) == 0
+            else:
+                self.same(a, b, rtol, atol)
+
+    def derived(self, lib, text, order):
+        """Gradients of a random sum of the results; of order 2: of a random sum of those."""
+        import numpy as np
+
+        outs, leaves = self.make(lib, text, grad=True)
+        rng = np.random.default_rng(1)
+        for _ in range(order):
+            total = None
+            for out in outs:
+                shape = tuple(getattr(out, "shape", ()))
+                weight = rng.normal(size=shape) + 1j * rng.normal(size=shape)
+                if out is None or not out.requires_grad:
+                    continue
+                part = (out * lib.from_numpy(np.asarray(weight))).real.sum()
+                total = part if total is None else total + part
+            if total is None:
+                return []
+            outs = lib.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+        return list(outs)
+
+    def error(self, text):
+        """The call fails in both, by an error of the same name; weft's message."""
+        import weft
+
+        caught = []
+        for lib in (self.peer, weft):
+            with pytest.raises(Exception) as found:
+                self.make(lib, text)
+            caught.append(found.value)
+        names = [type(e).__name__.strip("_") for e in caught]
+        assert names[0] == names[1], caught
+        assert str(caught[1]).startswith("["), caught
+        return str(caught[1])
+
+
+@pytest.fixture(scope="session")
+def beside(torch):
+    """Compares a call's text with the oracle."""
+    return Beside(torch)

@@ -71,6 +71,7 @@ _find_blas()
 from weft import (  # noqa: E402
     autograd,
     cuda,
+    fft,
     func,
     linalg,
     nn,

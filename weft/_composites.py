@@ -17,6 +17,7 @@ from weft import (
     _composites_products,
     _composites_sets,
     _composites_shape,
+    _composites_spectral,
     _composites_statistics,
 )
 from weft._C import Tensor
@@ -25,6 +26,7 @@ from weft._composites_histogram import *  # noqa: F403
 from weft._composites_products import *  # noqa: F403
 from weft._composites_sets import *  # noqa: F403
 from weft._composites_shape import *  # noqa: F403
+from weft._composites_spectral import *  # noqa: F403
 from weft._composites_statistics import *  # noqa: F403
 
 _FAMILIES = [
@@ -33,6 +35,7 @@ _FAMILIES = [
     _composites_products,
     _composites_sets,
     _composites_shape,
+    _composites_spectral,
     _composites_statistics,
 ]
 __all__: list[str] = []

@@ -139,7 +139,7 @@ def _record(
         found = found if isinstance(found, tuple) else (found,)
         return tuple(g if t.requires_grad else None for g, t in zip(found, saved))
 
-    whole = tuple(t for t in outputs if not t.is_floating_point())
+    whole = tuple(t for t in outputs if not (t.is_floating_point() or t.is_complex()))
     return _C._record_function(
         FunctionCtx(), backward, name, tensors, outputs, (*tensors, *outputs), (), whole, False
     )

@@ -1,6 +1,7 @@
 #include "kernels/pad.h"
 
 #include <algorithm>
+#include <complex>
 
 #include "base/parallel.h"
 
@@ -59,8 +60,14 @@ WEFT_PAD(uint8_t)
 WEFT_PAD(uint16_t)
 WEFT_PAD(uint32_t)
 WEFT_PAD(uint64_t)
+WEFT_PAD(std::complex<double>)
 #undef WEFT_PAD
-template void pad_backward<float>(const float*, float*, int64_t, const PadAxis (&)[3]);
-template void pad_backward<double>(const double*, double*, int64_t, const PadAxis (&)[3]);
+#define WEFT_PAD_BACKWARD(T) \
+    template void pad_backward<T>(const T*, T*, int64_t, const PadAxis (&)[3]);
+WEFT_PAD_BACKWARD(float)
+WEFT_PAD_BACKWARD(double)
+WEFT_PAD_BACKWARD(std::complex<float>)
+WEFT_PAD_BACKWARD(std::complex<double>)
+#undef WEFT_PAD_BACKWARD
 
 }  // namespace weft::kernels

@@ -11,11 +11,11 @@ struct PadAxis {
 };
 
 /// y [planes, out...] from x [planes, in...]; T is any type of the element's size: uint8_t to
-/// uint64_t.
+/// uint64_t, or std::complex<double>.
 template <class T>
 void pad(const T* x, T* y, int64_t planes, const PadAxis (&axes)[3]);
 
-/// The adjoint, T = float or double: dx, which is overwritten, from dy.
+/// The adjoint, T floating or complex: dx, which is overwritten, from dy.
 template <class T>
 void pad_backward(const T* dy, T* dx, int64_t planes, const PadAxis (&axes)[3]);
 

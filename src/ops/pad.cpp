@@ -149,7 +149,7 @@ void places_kernel(Call& c) {
     case 2: return run.operator()<uint16_t>();
     case 4: return run.operator()<uint32_t>();
     case 8: return run.operator()<uint64_t>();
-    default: fail_dtype("pad", "a dtype of at most 8 bytes", x.dtype());
+    default: return run.operator()<std::complex<double>>();
     }
 }
 
@@ -157,7 +157,7 @@ void places_backward_kernel(Call& c) {
     Tensor dy = as_contiguous(c.in[0]);
     const Tensor& dx = c.out(0);
     Places p(dx.shape(), dy.shape(), c.attr(1).as_ints(), mode_of(c.attr(2)));
-    dispatch<FloatingTypes>(dy.dtype(), "pad", [&]<class T>() {
+    dispatch<WithComplex<FloatingTypes>>(dy.dtype(), "pad", [&]<class T>() {
         kernels::pad_backward(dy.data<T>(), dx.data<T>(), p.planes, p.axes);
     });
 }
