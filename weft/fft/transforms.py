@@ -177,8 +177,8 @@ def fft(
         RuntimeError: n below 1, an unknown norm, float16 or bfloat16.
         IndexError: no such dim.
 
-    >>> weft.fft.fft(weft.tensor([1., 2.]))
-    tensor([ 3.+0.j, -1.+0.j])
+    >>> weft.fft.fft(weft.tensor([1., 2j]))
+    tensor([1.+2.j, 1.-2.j])
     """
     x = _numbers("fft.fft", input, None)
     return _complex_to_complex("fft.fft", x, _one("fft.fft", x, n, dim), norm, True, out)
