@@ -77,6 +77,8 @@ def peer(torch: Any, record: dict[str, Any]) -> Callable[..., Any] | None:
     if "call" in record:  # a library's op stands behind a public function of its own checks
         home, _, name = name.rpartition(".")
         return getattr(getattr(torch, home, torch), name, None)
+    if name.startswith("special_"):
+        return getattr(torch.special, name.removeprefix("special_"))
     homes = [torch, torch.nn.functional, torch.Tensor, torch.linalg]
     if "str reduction" in record["schema"]:  # torch.kl_div and its like take reduction as a number
         homes = [torch.nn.functional]

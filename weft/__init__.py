@@ -79,6 +79,7 @@ from weft import (  # noqa: E402
     safetensors,
     serialization,
     signal,
+    special,
     tools,
     utils,
 )
@@ -93,6 +94,7 @@ from weft.nn.functional import (  # noqa: E402
     rrelu_,
 )
 from weft.serialization import load, save  # noqa: E402
+from weft.special.older import *  # noqa: E402, F403
 
 __version__ = "0.1.0"
 

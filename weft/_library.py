@@ -93,7 +93,7 @@ def library_op(
         family, _, rest = name.partition("_")
         dotted = f"{family}.{rest}" if family in ("linalg", "special", "fft") else name
         code = forward.__code__
-        _RECORDS.append(
+        call.record = (  # type: ignore[attr-defined]
             {
                 "name": name,
                 "public_name": peer or dotted,
@@ -113,6 +113,7 @@ def library_op(
                 "aliases": [],
             }
         )
+        _RECORDS.append(call.record)  # type: ignore[attr-defined]
         return call
 
     return decorate

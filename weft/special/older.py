@@ -1,0 +1,31 @@
+"""Special functions under their older names: functions of `weft`, and methods of tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import _C, Tensor
+from weft._composites import _in_place
+from weft.special import aliases, bessel, distributions
+
+__all__ = ["i0", "i0_", "igamma", "igammac", "mvlgamma", "polygamma"]
+
+i0 = bessel.i0
+igamma = distributions.gammainc
+igammac = distributions.gammaincc
+mvlgamma = aliases.multigammaln
+polygamma = aliases.polygamma
+
+
+def _polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of `digamma` at self."""
+    return polygamma(n, self)
+
+
+_METHODS: dict[str, Any] = {
+    "i0": i0, "igamma": igamma, "igammac": igammac, "mvlgamma": mvlgamma, "polygamma": _polygamma,
+}  # fmt: skip
+for _name, _method in _METHODS.items():
+    _C._extend(_name, _method)
+    _C._extend(_name + "_", _in_place(_name, _method))
+i0_ = Tensor.i0_

@@ -1,0 +1,117 @@
+"""Orthogonal polynomials of degree n, by their three-term recurrences (DLMF 18.9).
+
+`n` is a tensor or a number; below 0 the result is 0. Not differentiable, as PyTorch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.special.pointwise import pointwise
+
+_SAMPLES = ["f(T(2, 3, lo=-1, hi=1), torch.tensor([[2], [3]]))", "f(T(4), 5)", "f(0.5, T(3))"]
+
+
+def _recurrence(x: Any, n: Any, first: Callable[..., Any], step: Callable[..., Any]) -> Any:
+    """p(n) of p(0) = 1, p(1) = first(x), p(k + 1) = step(k, x, p(k), p(k - 1)); in float64."""
+    import numpy as np
+
+    kind = x.dtype
+    x, degree = x.astype("float64"), np.trunc(n)
+    before, now = np.ones_like(x), first(x)
+    out = np.where(degree == 0, before, np.where(degree < 0, 0.0, now))
+    top = int(degree.max(initial=0))
+    with np.errstate(all="ignore"):
+        for k in range(1, top):
+            before, now = now, step(k, x, now, before)
+            out = np.where(degree == k + 1, now, out)
+    return np.where(np.isnan(x) & (degree > 0), np.nan, out).astype(kind)
+
+
+def _chebyshev(k: int, x: Any, now: Any, before: Any) -> Any:
+    return 2 * x * now - before
+
+
+@pointwise("special_chebyshev_polynomial_t", samples=_SAMPLES)
+def chebyshev_polynomial_t(input: Any, n: Any) -> Any:
+    """Chebyshev's of the first kind.
+
+    >>> weft.special.chebyshev_polynomial_t(weft.tensor([0.5]), 2)
+    tensor([-0.5000])
+    """
+    return _recurrence(input, n, lambda x: x, _chebyshev)
+
+
+@pointwise("special_chebyshev_polynomial_u", samples=_SAMPLES)
+def chebyshev_polynomial_u(input: Any, n: Any) -> Any:
+    """Chebyshev's of the second kind."""
+    return _recurrence(input, n, lambda x: 2 * x, _chebyshev)
+
+
+@pointwise("special_chebyshev_polynomial_v", samples=_SAMPLES)
+def chebyshev_polynomial_v(input: Any, n: Any) -> Any:
+    """Chebyshev's of the third kind."""
+    return _recurrence(input, n, lambda x: 2 * x - 1, _chebyshev)
+
+
+@pointwise("special_chebyshev_polynomial_w", samples=_SAMPLES)
+def chebyshev_polynomial_w(input: Any, n: Any) -> Any:
+    """Chebyshev's of the fourth kind."""
+    return _recurrence(input, n, lambda x: 2 * x + 1, _chebyshev)
+
+
+@pointwise("special_shifted_chebyshev_polynomial_t", samples=_SAMPLES)
+def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Any:
+    """chebyshev_polynomial_t(2 input - 1, n)."""
+    return _recurrence(2 * input - 1, n, lambda x: x, _chebyshev)
+
+
+@pointwise("special_shifted_chebyshev_polynomial_u", samples=_SAMPLES)
+def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Any:
+    """chebyshev_polynomial_u(2 input - 1, n)."""
+    return _recurrence(2 * input - 1, n, lambda x: 2 * x, _chebyshev)
+
+
+@pointwise("special_shifted_chebyshev_polynomial_v", samples=_SAMPLES)
+def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Any:
+    """chebyshev_polynomial_v(2 input - 1, n)."""
+    return _recurrence(2 * input - 1, n, lambda x: 2 * x - 1, _chebyshev)
+
+
+@pointwise("special_shifted_chebyshev_polynomial_w", samples=_SAMPLES)
+def shifted_chebyshev_polynomial_w(input: Any, n: Any) -> Any:
+    """chebyshev_polynomial_w(2 input - 1, n)."""
+    return _recurrence(2 * input - 1, n, lambda x: 2 * x + 1, _chebyshev)
+
+
+@pointwise("special_hermite_polynomial_h", samples=_SAMPLES)
+def hermite_polynomial_h(input: Any, n: Any) -> Any:
+    """Hermite's, the physicist's."""
+    return _recurrence(
+        input, n, lambda x: 2 * x, lambda k, x, now, before: 2 * (x * now - k * before)
+    )
+
+
+@pointwise("special_hermite_polynomial_he", samples=_SAMPLES)
+def hermite_polynomial_he(input: Any, n: Any) -> Any:
+    """Hermite's, the probabilist's."""
+    return _recurrence(input, n, lambda x: x, lambda k, x, now, before: x * now - k * before)
+
+
+@pointwise("special_laguerre_polynomial_l", samples=_SAMPLES)
+def laguerre_polynomial_l(input: Any, n: Any) -> Any:
+    """Laguerre's."""
+    return _recurrence(
+        input, n, lambda x: 1 - x,
+        lambda k, x, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
+    )  # fmt: skip
+
+
+@pointwise("special_legendre_polynomial_p", samples=_SAMPLES)
+def legendre_polynomial_p(input: Any, n: Any) -> Any:
+    """Legendre's."""
+    return _recurrence(
+        input, n, lambda x: x,
+        lambda k, x, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
+    )  # fmt: skip
