@@ -55,13 +55,18 @@ from weft.random import *  # noqa: E402, F403
 _attach()
 
 
+_blas_path: str | None = None
+
+
 def _find_blas() -> None:
     """Tells the core where OpenBLAS lies; it is loaded with the first large product."""
+    global _blas_path
     import sys
 
     for folder in sys.path:
         path = _os.path.join(folder, "scipy_openblas32", "lib", "libscipy_openblas.so")
         if _os.path.exists(path):
+            _blas_path = path
             _C._set_blas_path(path)
             return
 

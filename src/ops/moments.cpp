@@ -236,6 +236,9 @@ Tensor norm_gradient(const Grad& g) {
     return power_norm_gradient(x, r, g.grad(), ord, spread_over);
 }
 
+/// x, or the magnitudes of complex numbers.
+Tensor real_size(const Tensor& x) { return is_complex(x.dtype()) ? magnitude(x) : x; }
+
 Value text_order(const Value& p) {
     const std::string& s = p.as_text();
     WEFT_EXPECT(s == "fro", Value, "norm", "a number or 'fro'", text("p='", s, "'"),
@@ -261,14 +264,14 @@ void register_norms(Table& t) {
              "tensor(5.)")
         .body([](Call& c) {
             Value p = c.attr(0) ? c.attr(0) : Value(2);
-            c.set(vector_norm(c.in[0], p, c.attr(1), c.attr(2), c.attr(3)));
+            c.set(vector_norm(real_size(c.in[0]), p, c.attr(1), c.attr(2), c.attr(3)));
         })
         .samples({"f(T(2, 3))", "f(T(2, 3), 2, 1)", "f(T(2, 3), p=1, dim=0, keepdim=True)"});
     t.add("norm.text(Tensor self, str p, int[]? dim=None, bool keepdim=False, *, dtype? "
           "dtype=None) -> Tensor")
         .doc("p='fro' is p=2.")
         .body([](Call& c) {
-            c.set(vector_norm(c.in[0], text_order(c.attr(0)), c.attr(1), c.attr(2), c.attr(3)));
+            c.set(vector_norm(real_size(c.in[0]), text_order(c.attr(0)), c.attr(1), c.attr(2), c.attr(3)));
         })
         .samples({"f(T(2, 3), 'fro')", "f(T(2, 3), p='fro', dim=1)"});
 }

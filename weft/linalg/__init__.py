@@ -8,6 +8,7 @@ Matrices are the last two dimensions; those before are batches.
 tensor([1., 1.])
 """
 
+from weft._composites import _with_out
 from weft.linalg.checks import LinAlgError
 from weft.linalg.decompositions import (
     cholesky,
@@ -17,6 +18,16 @@ from weft.linalg.decompositions import (
     qr,
     svd,
     svdvals,
+)
+from weft.linalg.eigen import eig, eigvals, matrix_exp
+from weft.linalg.factors import (
+    ldl_factor,
+    ldl_factor_ex,
+    ldl_solve,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
 )
 from weft.linalg.products import (
     cond,
@@ -32,6 +43,7 @@ from weft.linalg.products import (
     vecdot,
     vector_norm,
 )
+from weft.linalg.reflections import householder_product
 from weft.linalg.systems import (
     det,
     inv,
@@ -54,12 +66,23 @@ __all__ = [
     "cross",
     "det",
     "diagonal",
+    "eig",
     "eigh",
+    "eigvals",
     "eigvalsh",
+    "householder_product",
     "inv",
     "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
     "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -79,3 +102,7 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+for _name in __all__:
+    if _name not in ("LinAlgError", "diagonal", "matmul"):
+        globals()[_name] = _with_out(f"linalg.{_name}", globals()[_name])

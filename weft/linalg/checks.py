@@ -11,7 +11,7 @@ class LinAlgError(RuntimeError):
 
 
 def expect_matrix(who: str, A: Tensor, square: bool = False) -> None:
-    """Raise a RuntimeError unless `A` is a floating (square) matrix or a batch of them."""
+    """Raise a RuntimeError unless `A` is a floating or complex (square) matrix or a batch."""
     if not isinstance(A, Tensor):
         raise TypeError(f"[{who}] expected a tensor, got {type(A).__name__}")
     if A.dim() < 2:
@@ -24,8 +24,8 @@ def expect_matrix(who: str, A: Tensor, square: bool = False) -> None:
             f"[{who}] expected square matrices, got {A.shape[-2]} by {A.shape[-1]} (A must be "
             "batches of square matrices)"
         )
-    if not A.is_floating_point():
-        raise RuntimeError(f"[{who}] expected a floating tensor, got {A.dtype}")
+    if not (A.is_floating_point() or A.is_complex()):
+        raise RuntimeError(f"[{who}] expected a floating or complex tensor, got {A.dtype}")
 
 
 def expect_like(who: str, A: Tensor, B: Tensor) -> None:
@@ -39,6 +39,42 @@ def eye_like(A: Tensor) -> Tensor:
     return weft.eye(A.shape[-1], dtype=A.dtype)
 
 
-def info_dtype() -> str:
-    """The dtype of the places where a matrix is singular: PyTorch's int32 where there is one."""
-    return "int32" if hasattr(weft, "int32") else "int64"
+def raise_if_singular(who: str, info: Tensor) -> None:
+    """Raise an error of PyTorch's type where `info`, the place of a zero pivot, is not 0."""
+    if bool((info != 0).any()):
+        flat = info.reshape(-1)
+        at = int(flat.nonzero()[0, 0])
+        where = f"(Batch element {at}): " if info.dim() else ""
+        if who == "linalg.inv":
+            told = (
+                f"The diagonal element {int(flat[at])} is zero, the inversion could not be "
+                "completed because the input matrix is singular."
+            )
+        elif who == "linalg.solve":
+            told = "The solver failed because the input matrix is singular."
+        else:
+            told = (
+                f"U[{int(flat[at])},{int(flat[at])}] is zero and using it on lu_solve would result "
+                "in a division by zero."
+            )
+        kind = LinAlgError if who in ("linalg.inv", "linalg.solve") else RuntimeError
+        raise kind(
+            f"[{who}] expected an invertible matrix, got a singular one ({who}: {where}{told})"
+        )
+
+
+def expect_phase_free(who: str, P: Tensor) -> None:
+    """Raise a RuntimeError if a loss sees the phases of eigenvectors V: P is Vᴴ times their
+    gradient, its diagonal has to be real."""
+    if not P.is_complex():
+        return
+    with weft.no_grad():
+        phases = P.diagonal(0, -2, -1).imag
+        size = P.abs().amax() if P.numel() else weft.zeros(())
+        if bool((phases.abs() > 1e-2 * size.clamp(min=1)).any()):
+            raise RuntimeError(
+                f"[{who}] expected a loss that does not see the phases of the vectors, got one "
+                f"that does ({who}_backward: The eigenvectors in the complex case are specified up "
+                "to multiplication by e^{i phi}. The specified loss function depends on this "
+                "quantity, so it is ill-defined.)"
+            )

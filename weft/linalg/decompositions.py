@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft._library import Gradients, library_op
-from weft.linalg.checks import LinAlgError, expect_matrix, info_dtype
+from weft.linalg.checks import LinAlgError, expect_matrix, expect_phase_free
 
 
 class linalg_qr(NamedTuple):
@@ -44,18 +44,18 @@ def _gradient_cholesky(g: Gradients) -> Any:
     (L, _), grad = g.outputs, g.grads[0]
     if grad is None:
         return None
-    P = (L.mT @ grad).tril()
+    P = (L.mH @ grad).tril()
     P = P - 0.5 * weft.diag_embed(P.diagonal(0, -2, -1))
     left = _cholesky_solve_from_left(L, P)
-    return 0.5 * (left + left.mT)
+    return 0.5 * (left + left.mH)
 
 
 def _cholesky_solve_from_left(L: Tensor, P: Tensor) -> Tensor:
-    """L⁻ᵀ P L⁻¹."""
+    """L⁻ᴴ P L⁻¹."""
     from weft.linalg.systems import solve_triangular
 
-    Y = solve_triangular(L.mT, P, upper=True)
-    return solve_triangular(L.mT, Y.mT, upper=True).mT
+    Y = solve_triangular(L.mH, P, upper=True)
+    return solve_triangular(L.mH, Y.mH, upper=True).mH
 
 
 @library_op(
@@ -68,8 +68,8 @@ def _cholesky(A: Any) -> Any:
     import numpy as np
 
     n = A.shape[-1]
-    info = np.zeros(A.shape[:-2], info_dtype())
-    A = np.tril(A) + np.tril(A, -1).swapaxes(-1, -2)
+    info = np.zeros(A.shape[:-2], "int32")
+    A = np.tril(A) + np.tril(A, -1).swapaxes(-1, -2).conj()
     try:
         return np.linalg.cholesky(A), info
     except np.linalg.LinAlgError:
@@ -100,7 +100,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
     tensor([[2.]])
     """
     expect_matrix("linalg.cholesky", A, square=True)
-    L, info = _cholesky(A.mT if upper else A)
+    L, info = _cholesky(A.mH if upper else A)
     if check_errors and bool((info != 0).any()):
         at = int(info.reshape(-1).nonzero()[0, 0])
         order = int(info.reshape(-1)[at])
@@ -110,11 +110,11 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
             f"{where}The factorization could not be completed because the input is not "
             f"positive-definite (the leading minor of order {order} is not positive-definite).)"
         )
-    return linalg_cholesky_ex(L.mT if upper else L, info)
+    return linalg_cholesky_ex(L.mH if upper else L, info)
 
 
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """The lower triangular L with A = L Lᵀ; with `upper`, its transpose.
+    """The lower triangular L with A = L Lᴴ; with `upper`, its conjugate transpose.
 
     Args:
         A: symmetric positive-definite, (..., n, n).
@@ -154,16 +154,17 @@ def _gradient_qr(g: Gradients) -> Any:
     # A = [X Y]: the QR of X, and R's rest is Qᵀ Y
     Y = A[..., m:]
     gY = Q @ gR[..., m:]
-    gX = _of_tall(Q, R[..., :m], gQ + Y @ gR[..., m:].mT, gR[..., :m])
+    gX = _of_tall(Q, R[..., :m], gQ + Y @ gR[..., m:].mH, gR[..., :m])
     return weft.cat([gX, gY], -1)
 
 
 def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
     from weft.linalg.systems import solve_triangular
 
-    M = R @ gR.mT - gQ.mT @ Q
-    M = M.tril() + M.tril(-1).mT
-    return solve_triangular(R, (gQ + Q @ M).mT, upper=True).mT
+    M = R @ gR.mH - gQ.mH @ Q
+    below = M.tril(-1)
+    M = below + below.mH + weft.diag_embed(M.diagonal(0, -2, -1).real)
+    return solve_triangular(R.mH, gQ + Q @ M, upper=False, left=False)
 
 
 @library_op(
@@ -212,10 +213,13 @@ def _gradient_eigh(g: Gradients) -> Any:
         return None
     inner = weft.diag_embed(weft.zeros_like(values) if g_values is None else g_values)
     if gV is not None:
+        P = V.mH @ gV
+        expect_phase_free("linalg.eigh", P)
         gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
         diagonal = weft.eye(values.shape[-1], dtype=weft.bool)
-        inner = inner + (V.mT @ gV) * (1 / gaps.masked_fill(diagonal, 1)).masked_fill(diagonal, 0)
-    return V @ inner @ V.mT
+        scale = (0.5 / gaps.masked_fill(diagonal, 1)).masked_fill(diagonal, 0)
+        inner = inner + (P - P.mH) * scale
+    return V @ inner.to(V.dtype) @ V.mH
 
 
 @library_op(
@@ -264,34 +268,35 @@ def _gradient_svd(g: Gradients) -> Any:
     if gU is None and gS is None and gVh is None:
         return None
     m, n, k = A.shape[-2], A.shape[-1], S.shape[-1]
-    if g.options["full_matrices"] and m != n and (gU is not None or gVh is not None):
-        if (m > k and gU is not None) or (n > k and gVh is not None):
-            raise RuntimeError(
-                "[linalg.svd] expected full_matrices=False, got True (The singular vectors in the "
-                "full_matrices=True case are not unique.)"
-            )
-    U, V = U[..., :k], Vh[..., :k, :].mT
-    inner = weft.diag_embed(weft.zeros_like(S) if gS is None else gS)
+    U, V = U[..., :k], Vh[..., :k, :].mH
+    inner = weft.diag_embed(weft.zeros_like(S) if gS is None else gS).to(A.dtype)
     if gU is None and gVh is None:
-        return U @ inner @ V.mT
+        return U @ inner @ V.mH
     diagonal = weft.eye(k, dtype=weft.bool)
     gaps = S.unsqueeze(-2).square() - S.unsqueeze(-1).square()
     E = (1 / gaps.masked_fill(diagonal, 1)).masked_fill(diagonal, 0)
     outside = None
+    phases = weft.zeros_like(inner)  # of the pairs of vectors: together they must not count
     if gU is not None:
         gU = gU[..., :k]
-        P = U.mT @ gU
-        inner = inner + ((P - P.mT) * E) * S.unsqueeze(-2)
+        P = U.mH @ gU
+        phases = phases + P
+        inner = inner + ((P - P.mH) * E) * S.unsqueeze(-2)
         if m > k:
-            outside = ((gU - U @ P) / S.unsqueeze(-2)) @ V.mT
+            outside = ((gU - U @ P) / S.unsqueeze(-2)) @ V.mH
+        if A.is_complex() and gVh is not None:
+            skew = (P - P.mH).diagonal(0, -2, -1)
+            inner = inner + weft.diag_embed(skew / (2 * S))
     if gVh is not None:
-        gV = gVh[..., :k, :].mT
-        P = V.mT @ gV
-        inner = inner + S.unsqueeze(-1) * ((P - P.mT) * E)
+        gV = gVh[..., :k, :].mH
+        P = V.mH @ gV
+        phases = phases + P
+        inner = inner + S.unsqueeze(-1) * ((P - P.mH) * E)
         if n > k:
-            part = U @ ((gV - V @ P) / S.unsqueeze(-2)).mT
+            part = U @ ((gV - V @ P) / S.unsqueeze(-2)).mH
             outside = part if outside is None else outside + part
-    result = U @ inner @ V.mT
+    expect_phase_free("linalg.svd", phases)
+    result = U @ inner @ V.mH
     return result if outside is None else result + outside
 
 

@@ -6,17 +6,25 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import _C, Tensor
-from weft.linalg import decompositions, products, systems
-from weft.linalg.checks import expect_matrix
+from weft._composites import _with_out
+from weft._library import Gradients, library_op
+from weft.linalg import decompositions, eigen, factors, lapack, products, reflections, systems
+from weft.linalg.checks import expect_like, expect_matrix
 
 __all__ = [
-    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "inverse", "logdet", "matrix_power",
-    "pinverse", "qr", "slogdet", "svd",
+    "cholesky", "cholesky_inverse", "cholesky_solve", "det", "frobenius_norm", "geqrf", "inverse",
+    "logdet", "lu", "lu_solve", "lu_unpack", "matrix_exp", "matrix_power", "nuclear_norm", "orgqr",
+    "ormqr", "pca_lowrank", "pinverse", "qr", "slogdet", "svd", "svd_lowrank",
 ]  # fmt: skip
 
 det = systems.det
+geqrf = reflections.geqrf
 inverse = systems.inv
+lu_unpack = factors.lu_unpack
+matrix_exp = eigen.matrix_exp
 matrix_power = products.matrix_power
+orgqr = reflections.householder_product
+ormqr = reflections.ormqr
 slogdet = systems.slogdet
 
 
@@ -62,7 +70,27 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
         zeros = [weft.zeros(*batch, k, k, dtype=input.dtype) for k in (m, n)]
         return _SVD(zeros[0], decompositions.svdvals(input), zeros[1])
     U, S, Vh = decompositions.svd(input, not some)
-    return _SVD(U, S, Vh.mT)
+    return _SVD(U, S, Vh.mH)
+
+
+def _gradient_cholesky_solve(g: Gradients) -> Any:
+    (_, L), X, grad, upper = g.inputs, g.outputs[0], g.grads[0], g.options["upper"]
+    gB = _cholesky_solve(grad, L, upper=upper)
+    gA = gB @ X.mH
+    gA = -(gA + gA.mH)
+    return gB, L @ gA if upper else gA @ L
+
+
+@library_op(
+    "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+    gradient=_gradient_cholesky_solve,
+)
+def _cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
+    """The X with A X = B for the A whose Cholesky factor is L."""
+    adjoint = L.swapaxes(-1, -2).conj()
+    lower, over = (adjoint, L) if upper else (L, adjoint)
+    half = lapack.solve_triangular(lower, B, False, False)
+    return lapack.solve_triangular(over, half, True, False)
 
 
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
@@ -71,10 +99,17 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     >>> weft.cholesky_solve(weft.tensor([[4.]]), weft.tensor([[2.]]))
     tensor([[1.]])
     """
+    expect_matrix("cholesky_solve", input)
     expect_matrix("cholesky_solve", L, square=True)
-    lower = L.mT if upper else L
-    half = systems.solve_triangular(lower, input, upper=False)
-    return systems.solve_triangular(lower.mT, half, upper=True)
+    expect_like("cholesky_solve", input, L)
+    if input.shape[-2] != L.shape[-1]:
+        raise RuntimeError(
+            f"[cholesky_solve] expected sizes that fit, got {tuple(L.shape)} and "
+            f"{tuple(input.shape)} (Incompatible matrix sizes)"
+        )
+    batch = weft.broadcast_shapes(input.shape[:-2], L.shape[:-2])
+    input, L = (t.expand(*batch, *t.shape[-2:]) for t in (input, L))
+    return _cholesky_solve(input, L, upper=upper)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
@@ -88,5 +123,86 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     return cholesky_solve(eye, L, upper)
 
 
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """`weft.linalg.lu_factor`'s `(LU, pivots)`, with `get_infos` and the first zero pivot or 0.
+
+    >>> weft.lu(weft.tensor([[2.]]))[1]
+    tensor([1], dtype=torch.int32)
+    """
+    out = factors.lu_factor_ex(A, pivot=pivot)
+    return tuple(out) if get_infos else tuple(out[:2])
+
+
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """The X with A X = b for the A of `lu`'s results; see `weft.linalg.lu_solve`."""
+    return factors.lu_solve(LU_data, LU_pivots, b)
+
+
+def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    """The root of the sum of squares over `dim`."""
+    return products.vector_norm(input, 2, dim, keepdim)
+
+
+def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+    """The sum of the singular values."""
+    return products.matrix_norm(input, "nuc", dim, keepdim)
+
+
+def svd_lowrank(
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
+) -> Any:
+    """The q greatest singular values and their vectors, nearly: `(U, S, V)`.
+
+    A random subspace, sharpened `niter` times: Halko, Martinsson and Tropp, "Finding structure with
+    randomness", 2011, algorithms 4.4 and 5.1.
+
+    Args:
+        A: (..., m, n).
+        q: how many; a little more than the rank is right.
+        niter: rounds.
+        M: taken from A first.
+
+    >>> weft.svd_lowrank(weft.ones(5, 4), q=2).U.shape
+    torch.Size([5, 2])
+    """
+    expect_matrix("svd_lowrank", A)
+    A = A if M is None else A - M
+    wide = A.shape[-2] < A.shape[-1]
+    A = A.mH if wide else A
+    start = weft.randn(A.shape[-1], 6 if q is None else q, dtype=A.dtype)
+    Q = decompositions.qr(A @ start).Q
+    for _ in range(2 if niter is None else niter):
+        Q = decompositions.qr(A.mH @ Q).Q
+        Q = decompositions.qr(A @ Q).Q
+    U, S, Vh = decompositions.svd(Q.mH @ A, False)
+    U, V = Q @ U, Vh.mH
+    return _SVD(V, S, U) if wide else _SVD(U, S, V)
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
+    """The principal components of the rows of A: `svd_lowrank` after taking the mean of the rows.
+
+    >>> weft.pca_lowrank(weft.tensor([[1., 0.], [3., 0.]]), q=1).S
+    tensor([1.4142])
+    """
+    expect_matrix("pca_lowrank", A)
+    most = min(A.shape[-2:])
+    q = min(6, most) if q is None else q
+    if not 0 <= q <= most:
+        raise ValueError(
+            f"[pca_lowrank] expected q in [0, {most}], got {q} (q(={q}) must be non-negative "
+            f"integer and not greater than min(m, n)={most})"
+        )
+    if niter < 0:
+        raise ValueError(
+            f"[pca_lowrank] expected niter of at least 0, got {niter} (niter(={niter}) must be "
+            "non-negative integer)"
+        )
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
+
+
+_FUNCTIONS = ("frobenius_norm", "lu_unpack", "nuclear_norm", "pca_lowrank", "svd_lowrank")
 for _name in __all__:
-    _C._extend(_name, globals()[_name])
+    globals()[_name] = _with_out(_name, globals()[_name])
+    if _name not in _FUNCTIONS:
+        _C._extend(_name, globals()[_name])

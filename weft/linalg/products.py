@@ -23,6 +23,7 @@ def vector_norm(
     >>> weft.linalg.vector_norm(weft.tensor([3., 4.]))
     tensor(5.)
     """
+    x = x.abs() if x.is_complex() else x
     return weft._C.ops.linalg_vector_norm(x, ord, dim, keepdim, dtype=dtype)
 
 
@@ -150,7 +151,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return weft.eye(A.shape[-1], dtype=A.dtype).expand(A.shape).clone()
+        eye = weft.eye(A.shape[-1], dtype=A.dtype)
+        return eye + A.masked_fill(weft.ones(A.shape, dtype=weft.bool), 0)  # in the graph
     result: Tensor | None = None
     while n:
         if n & 1:
@@ -243,7 +245,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> weft.linalg.vecdot(weft.ones(2, 3), weft.ones(3))
     tensor([3., 3.])
     """
-    return (x * y).sum(dim)
+    return (x.conj() * y).sum(dim)
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:
@@ -257,6 +259,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
         raise RuntimeError(
             f"[linalg.vander] expected N greater than 1, got {N} (N must be greater than 1.)"
         )
+    x = x if x.dim() else x.reshape(1)
     columns = [weft.ones_like(x)]
     for _ in range((x.shape[-1] if N is None else N) - 1):
         columns.append(columns[-1] * x)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft._library import Gradients, library_op
-from weft.linalg.checks import LinAlgError, expect_like, expect_matrix, eye_like, info_dtype
+from weft.linalg import lapack
+from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
 from weft.linalg.decompositions import svd
 
 
@@ -47,7 +48,7 @@ def _numpy_solve(A: Any, B: Any) -> Any:
     import numpy as np
 
     batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    info = np.zeros(A.shape[:-2], info_dtype())
+    info = np.zeros(A.shape[:-2], "int32")
     try:
         return np.linalg.solve(A, B), info
     except np.linalg.LinAlgError:
@@ -80,8 +81,8 @@ def _gradient_solve(g: Gradients) -> Any:
     (A, _), X, grad = g.inputs, g.outputs[0], g.grads[0]
     if grad is None:
         return None, None
-    gB = _solve(A.mT, grad)[0]
-    return -(gB @ X.mT), gB
+    gB = _solve(A.mH, grad)[0]
+    return -(gB @ X.mH), gB
 
 
 @library_op(
@@ -93,23 +94,6 @@ def _gradient_solve(g: Gradients) -> Any:
 def _solve(A: Any, B: Any) -> Any:
     """The X with A X = B, and for each matrix where it is singular, or 0."""
     return _numpy_solve(A, B)
-
-
-def _raise_if_singular(who: str, info: Tensor) -> None:
-    if bool((info != 0).any()):
-        flat = info.reshape(-1)
-        at = int(flat.nonzero()[0, 0])
-        where = f"(Batch element {at}): " if info.dim() else ""
-        if who == "linalg.inv":
-            told = (
-                f"The diagonal element {int(flat[at])} is zero, the inversion could not be "
-                "completed because the input matrix is singular."
-            )
-        else:
-            told = "The solver failed because the input matrix is singular."
-        raise LinAlgError(
-            f"[{who}] expected an invertible matrix, got a singular one ({who}: {where}{told})"
-        )
 
 
 def _is_vectors(A: Tensor, B: Tensor) -> bool:
@@ -134,7 +118,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
         )
     X, info = _solve(A, B) if left else _solve(A.mT, B.mT)
     if check_errors:
-        _raise_if_singular("linalg.solve", info)
+        raise_if_singular("linalg.solve", info)
     X = X if left else X.mT
     return linalg_solve_ex(X.squeeze(-1) if vectors else X, info)
 
@@ -159,8 +143,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 def _gradient_triangular(g: Gradients) -> Any:
     (A, _), X, grad = g.inputs, g.outputs[0], g.grads[0]
     o = g.options
-    gB = _triangular(A.mT, grad, upper=not o["upper"], unitriangular=o["unitriangular"])
-    gA = -(gB @ X.mT)
+    gB = _triangular(A.mH, grad, upper=not o["upper"], unitriangular=o["unitriangular"])
+    gA = -(gB @ X.mH)
     k = int(o["unitriangular"])
     return (gA.triu(k) if o["upper"] else gA.tril(-k)), gB
 
@@ -172,15 +156,7 @@ def _gradient_triangular(g: Gradients) -> Any:
 )
 def _triangular(A: Any, B: Any, upper: bool, unitriangular: bool = False) -> Any:
     """The X with A X = B for a triangular A."""
-    import numpy as np
-
-    A = np.triu(A) if upper else np.tril(A)
-    if unitriangular:
-        n = A.shape[-1]
-        A = A.copy()
-        A[..., range(n), range(n)] = 1
-    with np.errstate(all="ignore"):
-        return _numpy_solve(A, B)[0]
+    return lapack.solve_triangular(A, B, upper, unitriangular)
 
 
 def solve_triangular(
@@ -217,7 +193,7 @@ def solve_triangular(
 
 def _gradient_inv(g: Gradients) -> Any:
     Y, grad = g.outputs[0], g.grads[0]
-    return None if grad is None else -(Y.mT @ grad @ Y.mT)
+    return None if grad is None else -(Y.mH @ grad @ Y.mH)
 
 
 @library_op(
@@ -238,7 +214,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
     expect_matrix("linalg.inv", A, square=True)
     out = _inv(A)
     if check_errors:
-        _raise_if_singular("linalg.inv", out[1])
+        raise_if_singular("linalg.inv", out[1])
     return out
 
 
@@ -262,12 +238,12 @@ def _gradient_det(g: Gradients) -> Any:
         least = A.shape[-1] * weft.finfo(A.dtype).eps
         singular = values.numel() > 0 and bool((values[..., -1] <= values[..., 0] * least).any())
     if not singular:
-        return (grad * d).unsqueeze(-1).unsqueeze(-1) * _inv(A.mT)[0]
+        return (grad * d.conj()).unsqueeze(-1).unsqueeze(-1) * _inv(A.mH)[0]
     # a singular matrix has cofactors too: from the products of all singular values but one
     U, S, Vh = svd(A)
     n = S.shape[-1]
     others = S.unsqueeze(-2).expand(*S.shape, n).masked_fill(weft.eye(n, dtype=weft.bool), 1)
-    turn = (_det(U) * _det(Vh) * grad).unsqueeze(-1)
+    turn = ((_det(U) * _det(Vh)).conj() * grad).unsqueeze(-1)
     return U @ weft.diag_embed(others.prod(-1) * turn) @ Vh
 
 
@@ -297,10 +273,12 @@ def det(A: Tensor) -> Tensor:
 
 
 def _gradient_slogdet(g: Gradients) -> Any:
-    (A,), grad = g.inputs, g.grads[1]
+    (A,), sign, (g_sign, grad) = g.inputs, g.outputs[0], g.grads
     if grad is None:
-        return weft.zeros_like(A)
-    return grad.unsqueeze(-1).unsqueeze(-1) * inv(A.mT)
+        grad = weft.zeros_like(g.outputs[1])
+    if A.is_complex() and g_sign is not None:
+        grad = weft.complex(grad, -(g_sign.conj() * sign).imag)
+    return grad.unsqueeze(-1).unsqueeze(-1) * inv(A.mH)
 
 
 @library_op(
@@ -334,24 +312,26 @@ def _gradient_pinv(g: Gradients) -> Any:
     (A,), P, grad = g.inputs, g.outputs[0], g.grads[0]
     left = weft.eye(A.shape[-2], dtype=A.dtype) - A @ P
     right = eye_like(A) - P @ A
-    return -(P.mT @ grad @ P.mT) + left @ grad.mT @ (P @ P.mT) + (P.mT @ P) @ grad.mT @ right
+    return -(P.mH @ grad @ P.mH) + left @ grad.mH @ (P @ P.mH) + (P.mH @ P) @ grad.mH @ right
 
 
 @library_op(
-    "linalg_pinv(Tensor A, *, float rtol, float atol=0.0) -> Tensor",
+    "linalg_pinv(Tensor A, *, float rtol, float atol=0.0, bool hermitian=False) -> Tensor",
     gradient=_gradient_pinv,
 )
-def _pinv(A: Any, rtol: float, atol: float = 0.0) -> Any:
+def _pinv(A: Any, rtol: float, atol: float = 0.0, hermitian: bool = False) -> Any:
     """The pseudo-inverse."""
     import numpy as np
 
     if 0 in A.shape[-2:]:
         return np.zeros((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
+    if hermitian:
+        A = np.tril(A) + np.swapaxes(np.tril(A, -1), -1, -2).conj()
     U, S, Vh = np.linalg.svd(A, full_matrices=False)
     least = np.maximum(atol, rtol * S.max(-1, keepdims=True))
     keep = S > least
     inverse = np.where(keep, 1 / np.where(keep, S, 1), 0).astype(A.dtype)
-    return np.swapaxes(Vh, -1, -2) @ (inverse[..., None] * np.swapaxes(U, -1, -2))
+    return np.swapaxes(Vh, -1, -2).conj() @ (inverse[..., None] * np.swapaxes(U, -1, -2).conj())
 
 
 def pinv(
@@ -377,12 +357,10 @@ def pinv(
     tensor([[0.5000, 0.0000]])
     """
     expect_matrix("linalg.pinv", A, square=hermitian)
-    if hermitian:
-        A = A.tril() + A.tril(-1).mT
     rtol = rcond if rtol is None else rtol
     if rtol is None:
         rtol = 0.0 if atol else max(A.shape[-2:]) * weft.finfo(A.dtype).eps
-    return _pinv(A, rtol=float(rtol), atol=float(atol or 0.0))
+    return _pinv(A, rtol=float(rtol), atol=float(atol or 0.0), hermitian=hermitian)
 
 
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
@@ -423,10 +401,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         values = svd(A, False)[1]
         greatest = values[..., :1] if values.shape[-1] else values
         rank = (values > greatest * rtol).sum(-1)
-        residuals = weft.zeros(0, dtype=A.dtype)
         full = rank.numel() > 0 and bool((rank == n).all())
+    residuals = A.reshape(-1)[:0].real
     if m > n and full and driver != "gelsy":
-        residuals = (A @ X - B).square().sum(-2)
+        residuals = (A @ X - B).abs().square().sum(-2)
     return linalg_lstsq(
         X.squeeze(-1) if vectors else X,
         residuals,

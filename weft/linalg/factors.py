@@ -1,0 +1,318 @@
+"""Factors with row swaps: LU and LDL."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import weft
+from weft import Tensor
+from weft._library import Gradients, library_op
+from weft.linalg import lapack
+from weft.linalg.checks import (
+    expect_like,
+    expect_matrix,
+    raise_if_singular,
+)
+from weft.linalg.systems import solve_triangular
+
+
+class linalg_lu_factor(NamedTuple):
+    """The results of `lu_factor`."""
+
+    LU: Tensor
+    pivots: Tensor
+
+
+class linalg_lu_factor_ex(NamedTuple):
+    """The results of `lu_factor_ex`."""
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class linalg_lu(NamedTuple):
+    """The results of `lu`."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class linalg_ldl_factor(NamedTuple):
+    """The results of `ldl_factor`."""
+
+    LD: Tensor
+    pivots: Tensor
+
+
+class linalg_ldl_factor_ex(NamedTuple):
+    """The results of `ldl_factor_ex`."""
+
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+def _parts(LU: Tensor) -> tuple[Tensor, Tensor]:
+    """L with its unit diagonal, and U."""
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    L = LU[..., :k].tril(-1)
+    return L + weft.eye(m, k, dtype=LU.dtype), LU[..., :k, :].triu()
+
+
+def _gradient_lu(g: Gradients) -> Any:
+    # dA = P (dL U + L dU): dL is strictly lower and dU upper, so L⁻¹ Pᵀ dA U⁻¹ splits into both
+    (LU, pivots, _), grad = g.outputs, g.grads[0]
+    if grad is None:
+        return None
+    m, n = LU.shape[-2:]
+    k = min(m, n)
+    L, U = _parts(LU)
+    gL, gU = grad[..., :k].tril(-1), grad[..., :k, :].triu()
+    L1, U1 = L[..., :k, :], U[..., :, :k]
+    lower = L1.mH @ gL[..., :k, :]
+    upper = gU[..., :, :k] @ U1.mH
+    if n > k:
+        lower = lower - gU[..., k:] @ U[..., k:].mH
+    if m > k:
+        upper = upper - L[..., k:, :].mH @ gL[..., k:, :]
+    inner = lower.tril(-1) + upper.triu()
+    out = solve_triangular(
+        L1.mH, solve_triangular(U1.mH, inner, upper=False, left=False), upper=True,
+        unitriangular=True,
+    )  # fmt: skip
+    if n > k:
+        right = solve_triangular(L1.mH, gU[..., k:], upper=True, unitriangular=True)
+        out = weft.cat([out, right], -1)
+    if m > k:
+        below = solve_triangular(U1.mH, gL[..., k:, :], upper=False, left=False)
+        out = weft.cat([out, below], -2)
+    return _permutation(pivots, m, LU.dtype) @ out
+
+
+@library_op(
+    "linalg_lu_factor_ex(Tensor A) -> (Tensor LU, Tensor pivots, Tensor info)",
+    gradient=_gradient_lu,
+    samples=["f(T(3, 3))[0]", "f(T(2, 3, 4))[0]", "f(T(4, 2))[0]"],
+    results=linalg_lu_factor_ex,
+)
+def _lu_factor(A: Any) -> Any:
+    """The factors of A = P L U in one matrix, the row swaps, and the first zero pivot or 0."""
+    return lapack.factor_lu(A)
+
+
+def _permutation(pivots: Tensor, rows: int, dtype: Any) -> Tensor:
+    """P of A = P L U, of the row swaps that LAPACK names."""
+    import numpy as np
+
+    swaps = pivots.detach().numpy()
+    order = np.array(np.broadcast_to(np.arange(rows), (*swaps.shape[:-1], rows)))
+    for i in range(swaps.shape[-1]):
+        other = swaps[..., i : i + 1].astype("int64") - 1
+        held = np.take_along_axis(order, other, -1)
+        np.put_along_axis(order, other, order[..., i : i + 1].copy(), -1)
+        order[..., i : i + 1] = held
+    P = np.zeros((*order.shape, rows), "float32")
+    np.put_along_axis(P, order[..., None, :], 1, -2)
+    return weft.from_numpy(P).to(dtype)
+
+
+def _expect_pivoting(who: str, pivot: bool) -> None:
+    if not pivot:
+        raise RuntimeError(
+            f"[{who}] expected pivot=True, got False ({who}: LU without pivoting is not "
+            "implemented on the CPU)"
+        )
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """As `lu_factor`, with the column of the first zero pivot or 0: `(LU, pivots, info)`."""
+    expect_matrix("linalg.lu_factor_ex", A)
+    _expect_pivoting("linalg.lu_factor_ex", pivot)
+    out = _lu_factor(A)
+    if check_errors:
+        raise_if_singular("linalg.lu_factor_ex", out.info)
+    return out
+
+
+_lu_factor.record["call"] = lu_factor_ex  # type: ignore[attr-defined]
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """The factors of A = P L U in one matrix, and LAPACK's row swaps: `(LU, pivots)`.
+
+    Args:
+        A: (..., m, n).
+        pivot: has to be true.
+
+    Raises:
+        RuntimeError: no matrix, not floating, no pivoting.
+        RuntimeError: a zero pivot.
+
+    >>> weft.linalg.lu_factor(weft.tensor([[1., 2.], [2., 2.]])).LU
+    tensor([[2.0000, 2.0000],
+            [0.5000, 1.0000]])
+    """
+    expect_matrix("linalg.lu_factor", A)
+    _expect_pivoting("linalg.lu_factor", pivot)
+    out = _lu_factor(A)
+    raise_if_singular("linalg.lu_factor", out.info)
+    return linalg_lu_factor(out.LU, out.pivots)
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """A = P L U with a permutation, a unit lower and an upper triangle: `(P, L, U)`.
+
+    Args:
+        A: (..., m, n).
+        pivot: has to be true.
+
+    Raises:
+        RuntimeError: no matrix, not floating, no pivoting.
+
+    >>> weft.linalg.lu(weft.tensor([[1., 2.], [2., 2.]])).P
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    expect_matrix("linalg.lu", A)
+    _expect_pivoting("linalg.lu", pivot)
+    out = _lu_factor(A)
+    return linalg_lu(_permutation(out.pivots, A.shape[-2], A.dtype), *_parts(out.LU))
+
+
+def lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
+    """The X with A X = B for the A of `lu_factor`'s results.
+
+    Args:
+        LU: (..., n, n).
+        pivots: (..., n) int32.
+        B: (..., n, k), or (..., k, n) with `left=False`.
+        left: solve X A = B if false.
+        adjoint: A's conjugate transpose instead of A.
+
+    Raises:
+        RuntimeError: shapes that do not fit, unlike dtypes, pivots that are not int32.
+
+    >>> A = weft.tensor([[1., 2.], [2., 2.]])
+    >>> weft.linalg.lu_solve(*weft.linalg.lu_factor(A), weft.ones(2, 1))
+    tensor([[0.0000],
+            [0.5000]])
+    """
+    expect_matrix("linalg.lu_solve", LU, square=True)
+    expect_like("linalg.lu_solve", LU, B)
+    if pivots.dtype != weft.int32:
+        raise RuntimeError(
+            f"[linalg.lu_solve] expected int32 pivots, got {pivots.dtype} (pivots should be a "
+            "Tensor of scalar type torch.int32)"
+        )
+    if LU.shape[:-1] != pivots.shape:
+        raise RuntimeError(
+            f"[linalg.lu_solve] expected as many pivots as rows, got {tuple(pivots.shape)} and "
+            f"{tuple(LU.shape)} (Number of pivots per batch should be same as the dimension of the "
+            "matrix)"
+        )
+    if B.dim() < 2 or B.shape[-2 if left else -1] != LU.shape[-1]:
+        raise RuntimeError(
+            f"[linalg.lu_solve] expected sizes that fit, got {tuple(LU.shape)} and "
+            f"{tuple(B.shape)} (Incompatible shapes of A and B)"
+        )
+    if not left:
+        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
+    P = _permutation(pivots, LU.shape[-1], LU.dtype)
+    if adjoint:
+        half = solve_triangular(LU.mH, B, upper=False)
+        return P @ solve_triangular(LU.mH, half, upper=True, unitriangular=True)
+    half = solve_triangular(LU, P.mT @ B, upper=False, unitriangular=True)
+    return solve_triangular(LU, half, upper=True)
+
+
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> Any:
+    """`(P, L, U)` of `lu_factor`'s results; what is not wanted is empty.
+
+    >>> LU, pivots = weft.linalg.lu_factor(weft.tensor([[1., 2.], [2., 2.]]))
+    >>> weft.lu_unpack(LU, pivots)[2]
+    tensor([[2., 2.],
+            [0., 1.]])
+    """
+    expect_matrix("lu_unpack", LU_data)
+    if unpack_pivots and LU_pivots.dtype != weft.int32:
+        raise RuntimeError(
+            f"[lu_unpack] expected int32 pivots, got {LU_pivots.dtype} (torch.lu_unpack: LU_pivots "
+            "is expected to be a contiguous tensor of torch.int32 dtype.)"
+        )
+    empty = weft.empty(0, dtype=LU_data.dtype)
+    L, U = _parts(LU_data) if unpack_data else (empty, empty)
+    P = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else empty
+    return linalg_lu(P, L, U)
+
+
+@library_op(
+    "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False) "
+    "-> (Tensor LD, Tensor pivots, Tensor info)",
+    results=linalg_ldl_factor_ex,
+)
+def _ldl_factor(A: Any, hermitian: bool = False) -> Any:
+    """The factors of a symmetric A = L D Lᵀ."""
+    return lapack.factor_ldl(A, hermitian)
+
+
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """As `ldl_factor`, with the place of the first zero in D or 0: `(LD, pivots, info)`."""
+    expect_matrix("linalg.ldl_factor_ex", A, square=True)
+    out = _ldl_factor(A, hermitian=hermitian)
+    if check_errors:
+        raise_if_singular("linalg.ldl_factor_ex", out.info)
+    return out
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+    """The factors of a symmetric A = L D Lᵀ in one matrix, LAPACK's swaps: `(LD, pivots)`.
+
+    Args:
+        A: symmetric (or with `hermitian` Hermitian), (..., n, n); the lower triangle is read.
+
+    Raises:
+        RuntimeError: not square, not floating.
+        RuntimeError: D has a zero.
+
+    >>> weft.linalg.ldl_factor(weft.tensor([[4., 2.], [2., 2.]])).LD
+    tensor([[4.0000, 0.0000],
+            [0.5000, 1.0000]])
+    """
+    expect_matrix("linalg.ldl_factor", A, square=True)
+    out = _ldl_factor(A, hermitian=hermitian)
+    raise_if_singular("linalg.ldl_factor", out.info)
+    return linalg_ldl_factor(out.LD, out.pivots)
+
+
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """The X with A X = B for the A of `ldl_factor`'s results; not differentiable, as PyTorch's.
+
+    Raises:
+        RuntimeError: shapes that do not fit, unlike dtypes.
+
+    >>> factors = weft.linalg.ldl_factor(weft.tensor([[4., 2.], [2., 2.]]))
+    >>> weft.linalg.ldl_solve(*factors, weft.ones(2, 1))
+    tensor([[0.0000],
+            [0.5000]])
+    """
+    expect_matrix("linalg.ldl_solve", LD, square=True)
+    expect_like("linalg.ldl_solve", LD, B)
+    if B.dim() < 2 or B.shape[-2] != LD.shape[-1] or pivots.shape != LD.shape[:-1]:
+        raise RuntimeError(
+            f"[linalg.ldl_solve] expected sizes that fit, got {tuple(LD.shape)}, "
+            f"{tuple(pivots.shape)} and {tuple(B.shape)} (Incompatible shapes of A and B)"
+        )
+    if pivots.dtype != weft.int32:
+        raise RuntimeError(
+            f"[linalg.ldl_solve] expected int32 pivots, got {pivots.dtype} (Expected pivots to be "
+            "integers)"
+        )
+    X = lapack.solve_ldl(*(t.detach().numpy() for t in (LD, pivots, B)), hermitian)
+    return weft.from_numpy(X)

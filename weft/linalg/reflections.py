@@ -1,0 +1,109 @@
+"""Householder's reflections: LAPACK's form of QR, and products with its Q."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import weft
+from weft import Tensor
+from weft.linalg import lapack
+from weft.linalg.checks import expect_like, expect_matrix
+
+
+class geqrf_results(NamedTuple):
+    """The results of `geqrf`."""
+
+    a: Tensor
+    tau: Tensor
+
+
+def geqrf(input: Tensor) -> Any:
+    """LAPACK's QR: R above the vectors of Householder's reflections, and their factors.
+
+    Not differentiable, as PyTorch's; `householder_product` makes Q.
+
+    >>> weft.geqrf(weft.tensor([[3.], [4.]])).a
+    tensor([[-5.0000],
+            [ 0.5000]])
+    """
+    expect_matrix("geqrf", input)
+    a, tau = lapack.factor_qr(input.detach().numpy())
+    return geqrf_results(weft.from_numpy(a), weft.from_numpy(tau))
+
+
+def _expect_reflections(who: str, A: Tensor, tau: Tensor) -> None:
+    expect_matrix(who, A)
+    expect_like(who, A, tau)
+    m, n = A.shape[-2:]
+    if tau.dim() != A.dim() - 1 or tau.shape[:-1] != A.shape[:-2] or tau.shape[-1] > n:
+        raise RuntimeError(
+            f"[{who}] expected at most {n} factors for each matrix of {tuple(A.shape)}, got "
+            f"{tuple(tau.shape)}"
+        )
+    if m < n:
+        raise RuntimeError(
+            f"[{who}] expected at least as many rows as columns, got {m} by {n} (input.shape[-2] "
+            "must be greater than or equal to input.shape[-1])"
+        )
+
+
+def _reflected(A: Tensor, tau: Tensor, X: Tensor, forward: bool, adjoint: bool) -> Tensor:
+    """H1 H2 ... Hk X (or, not `forward`, Hk ... H1 X), Hi = 1 - tau v vᴴ or its adjoint."""
+    V = A.tril(-1) + weft.eye(*A.shape[-2:], dtype=A.dtype)
+    order = range(tau.shape[-1])
+    for i in reversed(order) if forward else order:
+        v = V[..., i : i + 1]
+        factor = tau[..., i].unsqueeze(-1).unsqueeze(-1)
+        X = X - (factor.conj() if adjoint else factor) * (v @ (v.mH @ X))
+    return X
+
+
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first n columns of the product of Householder's reflections: the Q of `geqrf`.
+
+    Args:
+        A: (..., m, n), m >= n: a reflection's vector in each column, below the diagonal.
+        tau: (..., k), k <= n: their factors.
+
+    Raises:
+        RuntimeError: shapes that do not fit.
+
+    >>> weft.linalg.householder_product(*weft.geqrf(weft.tensor([[3.], [4.]])))
+    tensor([[-0.6000],
+            [-0.8000]])
+    """
+    _expect_reflections("linalg.householder_product", A, tau)
+    eye = weft.eye(*A.shape[-2:], dtype=A.dtype).expand(A.shape)
+    if not tau.shape[-1]:
+        return eye + A.masked_fill(weft.ones(A.shape, dtype=weft.bool), 0)  # in the graph
+    return _reflected(A, tau, eye, True, False)
+
+
+def ormqr(
+    input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
+) -> Tensor:
+    """Q @ other (other @ Q without `left`, Qᴴ with `transpose`) for the whole Q of `geqrf`.
+
+    Raises:
+        RuntimeError: shapes that do not fit.
+
+    >>> weft.ormqr(*weft.geqrf(weft.tensor([[3.], [4.]])), weft.tensor([[1.], [0.]]))
+    tensor([[-0.6000],
+            [-0.8000]])
+    """
+    expect_matrix("ormqr", input)
+    expect_like("ormqr", input, other)
+    if other.dim() < 2 or other.shape[-2 if left else -1] != input.shape[-2]:
+        raise RuntimeError(
+            f"[ormqr] expected sizes that fit, got {tuple(input.shape)} and {tuple(other.shape)} "
+            "(other.shape must match input.shape[-2])"
+        )
+    count = min(input.shape[-2:])
+    if tau.shape[-1:] != (count,):
+        raise RuntimeError(
+            f"[ormqr] expected {count} factors, got {tuple(tau.shape)} (tau.shape[-1] must be "
+            "equal to min(other.shape[-2], input.shape[-1]))"
+        )
+    if not left:
+        return _reflected(input, tau, other.mH, transpose, not transpose).mH
+    return _reflected(input, tau, other, not transpose, transpose)
