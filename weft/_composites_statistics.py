@@ -12,16 +12,16 @@ from weft import _C
 from weft._C import Tensor
 
 __all__ = [
-    "aminmax", "cdist", "corrcoef", "cov", "dist", "kthvalue", "mode", "msort", "nanmean",
+    "aminmax", "cdist", "corrcoef", "cov", "dist", "mode", "msort", "nanmean",
     "nanmedian", "nanquantile", "quantile", "renorm",
 ]  # fmt: skip
 METHODS = [
-    "aminmax", "corrcoef", "cov", "dist", "kthvalue", "mode", "msort", "nanmean", "nanmedian",
+    "aminmax", "corrcoef", "cov", "dist", "mode", "msort", "nanmean", "nanmedian",
     "nanquantile", "quantile", "renorm",
 ]  # fmt: skip
 INPLACE = ["renorm"]
 OUT = [
-    "aminmax", "kthvalue", "mode", "msort", "nanmean", "nanmedian", "nanquantile", "quantile",
+    "aminmax", "mode", "msort", "nanmean", "nanmedian", "nanquantile", "quantile",
     "renorm",
 ]  # fmt: skip
 
@@ -153,22 +153,6 @@ def _chosen(input: Tensor, indices: Tensor, dim: int, keepdim: bool) -> _Found:
     if keepdim or input.dim() == 0:
         return _Found(values, indices)
     return _Found(values.squeeze(dim), indices.squeeze(dim))
-
-
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> _Found:
-    """The k-th smallest element along `dim`, counted from 1, and where it stands.
-
-    Raises: RuntimeError for a k out of range.
-
-    >>> weft.kthvalue(weft.tensor([3, 1, 2]), 2).values
-    tensor(2)
-    """
-    dim = _wrap("kthvalue", dim, input.dim())
-    size = input.shape[dim] if input.dim() else 1
-    if not 1 <= k <= size:
-        raise RuntimeError(f"[kthvalue] expected k in [1, {size}], got {k} (out of range)")
-    order = input.detach().argsort(dim)
-    return _chosen(input, order.narrow(dim, k - 1, 1) if input.dim() else order, dim, keepdim)
 
 
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:

@@ -16,6 +16,8 @@ WEFT_INLINE T times(T a, T b) {
     if constexpr (Complex<T>)
         return T(a.real() * b.real() - a.imag() * b.imag(),
                  a.real() * b.imag() + a.imag() * b.real());
+    else if constexpr (std::is_same_v<T, bool>)
+        return a && b;
     else
         return static_cast<T>(a * b);
 }

@@ -171,14 +171,17 @@ void sort(const T* x, T* values, int64_t* indices, bool descending, Axis axis) {
 }
 
 template <class T>
-void topk(const T* x, T* values, int64_t* indices, int64_t k, bool largest, Axis axis) {
+void topk(const T* x, T* values, int64_t* indices, int64_t k, bool largest, bool sorted,
+          Axis axis) {
     for_rows(x, axis, [&](auto& row, const T* from, int64_t o, int64_t i) {
         row.load(from, axis.inner, largest);
-        if (k < axis.n / 16) {
-            std::partial_sort(row.begin(), row.begin() + k, row.end());
-        } else {
-            if (k < axis.n) std::nth_element(row.begin(), row.begin() + k, row.end());
-            std::sort(row.begin(), row.begin() + k);
+        auto before = [](const auto& a, const auto& b) { return a.key() < b.key(); };
+        auto *first = row.begin(), *last = first + k;
+        if (k * 64 <= axis.n) {
+            std::partial_sort(first, last, row.end(), before);
+        } else if (k > 0) {
+            std::nth_element(first, last - 1, row.end(), before);
+            if (sorted) std::sort(first, last - 1, before);
         }
         int64_t base = o * k * axis.inner + i;
         store(row.begin(), from, at(values, base), at(indices, base), k, axis.inner);
@@ -197,6 +200,48 @@ void median(const T* x, T* values, int64_t* indices, Axis axis) {
         }
         values[to] = from[found * axis.inner];
         if (indices) indices[to] = found;
+    });
+}
+
+namespace {
+
+/// Hoare's selection by the median of three (Sedgewick 1978, "Implementing quicksort programs"),
+/// which decides by its exchanges which of equal entries ends at k.
+template <class Entry>
+void select_by_exchange(Entry* e, int64_t n, int64_t k) {
+    auto order = [&](int64_t low, int64_t high) {
+        if (e[low].key() > e[high].key()) std::swap(e[low], e[high]);
+    };
+    int64_t left = 0, right = n - 1;
+    while (right > left + 1) {
+        std::swap(e[left + (right - left) / 2], e[left + 1]);
+        order(left + 1, right);
+        order(left, right);
+        order(left + 1, left);
+        const auto pivot = e[left].key();
+        int64_t i = left + 1, j = right;
+        while (true) {
+            while (e[++i].key() < pivot) {}
+            while (e[--j].key() > pivot) {}
+            if (j < i) break;
+            std::swap(e[i], e[j]);
+        }
+        std::swap(e[left], e[j]);
+        if (j <= k) left = i;
+        if (j >= k) right = j - 1;
+    }
+    if (right == left + 1) order(left, right);
+}
+
+}  // namespace
+
+template <class T>
+void kth(const T* x, T* values, int64_t* indices, int64_t k, Axis axis) {
+    for_rows(x, axis, [&](auto& row, const T* from, int64_t o, int64_t i) {
+        row.load(from, axis.inner, false);
+        select_by_exchange(row.begin(), axis.n, k);
+        int64_t to = o * axis.inner + i;
+        store(row.begin() + k, from, values + to, indices + to, 1, axis.inner);
     });
 }
 
@@ -223,8 +268,9 @@ void place_along(const T* x, const int64_t* index, T* y, int64_t k, Axis axis) {
 
 #define WEFT_ORDER(T)                                                              \
     template void sort(const T*, T*, int64_t*, bool, Axis);                        \
-    template void topk(const T*, T*, int64_t*, int64_t, bool, Axis);               \
+    template void topk(const T*, T*, int64_t*, int64_t, bool, bool, Axis);         \
     template void median(const T*, T*, int64_t*, Axis);                            \
+    template void kth(const T*, T*, int64_t*, int64_t, Axis);                      \
     template void pick_along(const T*, const int64_t*, T*, int64_t, Axis);         \
     template void place_along(const T*, const int64_t*, T*, int64_t, Axis);
 WEFT_ORDER(float)

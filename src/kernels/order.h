@@ -12,13 +12,19 @@ namespace weft::kernels {
 template <class T>
 void sort(const T* x, T* values, int64_t* indices, bool descending, Axis axis);
 
-/// The k largest or smallest in order, 0 <= k <= n; outputs are [outer, k, inner].
+/// The k largest or smallest, 0 <= k <= n; outputs are [outer, k, inner]. Which of equal elements
+/// are taken, in which order, and the order of all without `sorted`, is what the standard library's
+/// selection leaves: PyTorch's choice.
 template <class T>
-void topk(const T* x, T* values, int64_t* indices, int64_t k, bool largest, Axis axis);
+void topk(const T* x, T* values, int64_t* indices, int64_t k, bool largest, bool sorted, Axis axis);
 
 /// The lower median, or the first NaN, and where it is; n >= 1. `indices` may be null.
 template <class T>
 void median(const T* x, T* values, int64_t* indices, Axis axis);
+
+/// The element that sorting would put at k, and where it is: of equal elements PyTorch's.
+template <class T>
+void kth(const T* x, T* values, int64_t* indices, int64_t k, Axis axis);
 
 /// y[o, j, i] = x[o, index[o, j, i], i], with index and y [outer, k, inner].
 template <class T>

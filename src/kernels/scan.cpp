@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/parallel.h"
+#include "kernels/complex.h"
 
 namespace weft::kernels {
 namespace {
@@ -89,9 +90,16 @@ void logcumsumexp(const T* x, T* y, Axis axis) {
         std::copy_n(x + at, axis.inner, y + at);
         for (int64_t k = at + axis.inner, end = at + axis.n * axis.inner; k < end; ++k) {
             T a = x[k], b = y[k - axis.inner];
+            if constexpr (is_complex_v<T>) {
+                if (a.real() < b.real()) std::swap(a, b);
+                bool infinite = std::isinf(a.real()) && (a.real() > 0 || a.real() == b.real());
+                y[k] = infinite ? a : a + math::log1p(std::exp(b - a));
+                continue;
+            } else {
             T top = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
             bool alike = top == low && std::isinf(top);  // their difference would be NaN
             y[k] = alike ? top : top + std::log1p(std::exp(low - top));
+            }
         }
     });
 }
@@ -106,6 +114,8 @@ WEFT_BEST(bool)
 #undef WEFT_BEST
 template void logcumsumexp(const float*, float*, Axis);
 template void logcumsumexp(const double*, double*, Axis);
+template void logcumsumexp(const std::complex<float>*, std::complex<float>*, Axis);
+template void logcumsumexp(const std::complex<double>*, std::complex<double>*, Axis);
 
 #define WEFT_SCAN(T)                                              \
     template void linear_scan(const T*, const T*, T*, Axis);      \

@@ -18,7 +18,8 @@ namespace math = kernels::math;
 const Function sigmoid_backward{"sigmoid_backward"}, tanh_backward{"tanh_backward"},
     silu_backward{"silu_backward"}, mish_backward{"mish_backward"}, gelu_backward{"gelu_backward"},
     softplus_backward{"softplus_backward"}, logsigmoid_backward{"log_sigmoid_backward"},
-    elu_backward{"elu_backward"}, softplus{"softplus"}, ops_abs{"abs"};
+    elu_backward{"elu_backward"}, softplus{"softplus"}, ops_abs{"abs"}, sgn{"sgn"},
+    real_part{"real"};
 
 struct Sigmoid {
     static constexpr int one_loop = 32;
@@ -59,6 +60,24 @@ struct SiluBackward {
         return g * s * (T(1) + x * (T(1) - s));
     }
 };
+struct ComplexSilu {
+    template <class T>
+    T operator()(T x) const { return kernels::times(x, ComplexSigmoid{}(x)); }
+};
+struct ComplexSiluBackward {
+    template <class T>
+    T operator()(T g, T x) const {
+        T s = ComplexSigmoid{}(x);
+        return kernels::times(g, std::conj(kernels::times(s, T(1) + kernels::times(x, T(1) - s))));
+    }
+};
+
+/// Functor F for real numbers, G for complex ones.
+template <class F, class G, Result R, int N>
+void or_complex(Call& c) {
+    if (is_complex(compute_dtype<R>(c))) return map_kernel<G, ComplexTypes, Result::Same, N>(c);
+    map_kernel<F, FloatingTypes, R, N>(c);
+}
 
 /// tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2): one exp, no cancellation.
 template <class T>
@@ -149,6 +168,27 @@ struct Tanhshrink {
     template <class T>
     WEFT_INLINE T operator()(T x) const { return x - math::tanh(x); }
 };
+struct ComplexSoftsign {
+    template <class T>
+    T operator()(T x) const { return x / (1 + std::abs(x)); }
+};
+struct ComplexTanhshrink {
+    template <class T>
+    T operator()(T x) const { return x - std::tanh(x); }
+};
+
+/// x / d with d = 1 + |x|, where d moves along x / |x|.
+Tensor softsign_gradient(const Grad& g) {
+    Tensor x = g.in(0), d = ops_abs(x) + 1.0;
+    if (!is_complex(x.dtype())) return g.grad() / (d * d);
+    return g.grad() / d - sgn(x) * (real_part(conj(x) * g.grad()) / (d * d));
+}
+/// A bool cannot be subtracted from.
+void tanhshrink_shape(Call& c) {
+    WEFT_EXPECT(c.in[0].dtype() != DType::Bool, Runtime, c.name(), "numbers",
+                "a bool tensor (Subtraction, the `-` operator, with a bool tensor is not supported)");
+    pointwise<Result::Float>(c);
+}
 
 /// elu, selu and celu are positive * x above 0, negative * (e^(inner x) - 1) below.
 struct EluNumbers {
@@ -228,11 +268,7 @@ void register_sigmoids(Table& t) {
         .doc("1 / (1 + e^-self).\n>>> weft.sigmoid(weft.tensor([0., 2.]))\n"
              "tensor([0.5000, 0.8808])")
         .inplace()
-        .kernel([](Call& c) {
-            if (is_complex(c.in[0].dtype()))
-                return map_kernel<ComplexSigmoid, ComplexTypes, Result::Same, 1>(c);
-            map_kernel<Sigmoid, FloatingTypes, Result::Float, 1>(c);
-        })
+        .kernel(or_complex<Sigmoid, ComplexSigmoid, Result::Float, 1>)
         .grad(0, save_out(0),
               [](const Grad& g) {
                   Tensor y = g.out(0);
@@ -248,11 +284,7 @@ void register_sigmoids(Table& t) {
     pointwise_op<Tanh, FloatingTypes, Result::Float, 1>(t, "tanh(Tensor self) -> Tensor")
         .doc("Hyperbolic tangent.\n>>> weft.tanh(weft.tensor([0., 1.]))\ntensor([0.0000, 0.7616])")
         .inplace()
-        .kernel([](Call& c) {
-            if (is_complex(c.in[0].dtype()))
-                return map_kernel<ComplexTanh, ComplexTypes, Result::Same, 1>(c);
-            map_kernel<Tanh, FloatingTypes, Result::Float, 1>(c);
-        })
+        .kernel(or_complex<Tanh, ComplexTanh, Result::Float, 1>)
         .grad(0, save_out(0),
               [](const Grad& g) {
                   Tensor y = g.out(0);
@@ -283,20 +315,19 @@ void register_sigmoids(Table& t) {
         .doc("self / (1 + |self|).\n>>> weft.softsign(weft.tensor([1., -3.]))\n"
              "tensor([ 0.5000, -0.7500])")
         .function_only().node_name("DivBackward0")
-        .grad(0, save_in(0),
-              [](const Grad& g) {
-                  Tensor d = ops_abs(g.in(0)) + 1.0;
-                  return g.grad() / (d * d);
-              })
+        .kernel(or_complex<Softsign, ComplexSoftsign, Result::Float, 1>)
+        .grad(0, save_in(0), softsign_gradient)
         .samples(unary_samples());
     pointwise_op<Tanhshrink, FloatingTypes, Result::Float, 1>(
         t, "tanhshrink(Tensor self) -> Tensor")
         .doc("self - tanh(self).\n>>> weft.tanhshrink(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.2384])")
+        .shape(tanhshrink_shape)
+        .kernel(or_complex<Tanhshrink, ComplexTanhshrink, Result::Float, 1>)
         .function_only().node_name("SubBackward0")
         .grad(0, save_in(0),
               [](const Grad& g) {
-                  Tensor y = ops::tanh(g.in(0));
+                  Tensor y = ops::tanh(conj(g.in(0)));
                   return g.grad() * (y * y);
               })
         .samples(unary_samples());
@@ -306,15 +337,16 @@ void register_gated(Table& t) {
     floating_op<Silu, 1>(t, "silu(Tensor self) -> Tensor")
         .doc("self * sigmoid(self) (arXiv:1702.03118).\n>>> weft.silu(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.7311])")
-        .function_only().inplace()
+        .kernel(or_complex<Silu, ComplexSilu, Result::Same, 1>).function_only().inplace()
         .grad(0, save_in(0), [](const Grad& g) { return silu_backward(g.grad(), g.in(0)); })
         .samples(unary_samples());
     floating_op<SiluBackward, 2>(t, "silu_backward(Tensor grad, Tensor self) -> Tensor")
-        .doc("grad * s (1 + self (1 - s)), s = sigmoid(self).").internal()
-        .grad(0, save_in(1), [](const Grad& g) { return silu_backward(g.grad(), g.in(1)); })
+        .doc("grad * conj(s (1 + self (1 - s))), s = sigmoid(self).").internal()
+        .kernel(or_complex<SiluBackward, ComplexSiluBackward, Result::Same, 2>)
+        .grad(0, save_in(1), [](const Grad& g) { return silu_backward(g.grad(), conj(g.in(1))); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
-            Tensor x = g.in(1), s = ops::sigmoid(x);
-            return g.grad() * g.in(0) * (s * (1.0 - s) * (x * (1.0 - s * 2.0) + 2.0));
+            Tensor x = conj(g.in(1)), s = ops::sigmoid(x);
+            return conj(g.grad()) * g.in(0) * (s * (1.0 - s) * (x * (1.0 - s * 2.0) + 2.0));
         });
     floating_op<Mish, 1>(t, "mish(Tensor self) -> Tensor")
         .doc("self * tanh(softplus(self)) (arXiv:1908.08681).\n"

@@ -147,7 +147,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
     WEFT_EXPECT(q.dtype() == k.dtype() && q.dtype() == v.dtype(), Runtime, kName,
                 "query, key and value of one dtype",
                 text(name(q.dtype()), ", ", name(k.dtype()), " and ", name(v.dtype())));
-    WEFT_EXPECT(is_floating(q.dtype()), Runtime, kName, "a floating dtype", name(q.dtype()));
+    WEFT_EXPECT(is_floating(q.dtype()), NotImplemented, kName, "a floating dtype", name(q.dtype()));
     WEFT_EXPECT(width(q) == width(k), Runtime, kName,
                 text("keys as wide as the queries, ", width(q)), std::to_string(width(k)));
     WEFT_EXPECT(length(k) == length(v), Runtime, kName,

@@ -297,6 +297,7 @@ void group_gradient(Grad& g) {
 void rms_body(Call& c) {
     const Tensor &x = c.in[0], &w = c.in[1];
     DimSpan normalized = c.attr(0).as_ints();
+    if (!is_inexact(x.dtype())) fail_dtype("rms_norm", FloatingTypes::text, x.dtype());
     WEFT_EXPECT(!normalized.empty() && x.shape().size() >= normalized.size() &&
                     equal(x.shape().last(normalized.size()), normalized),
                 Runtime, "rms_norm",
@@ -307,7 +308,7 @@ void rms_body(Call& c) {
                 w.defined() ? to_string(w.shape()) : "");
     Dims last;
     for (int i = -static_cast<int>(normalized.size()); i < 0; ++i) last.push_back(i);
-    double tiny = x.dtype() == DType::Float64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+    double tiny = real_dtype(x.dtype()) == DType::Float64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
     double eps = c.attr(1).none() ? tiny : c.attr(1).as_double();
     Tensor y = x * rsqrt_op(mean_dim(x * x, last, true) + eps);
     c.set(w.defined() ? y * w : y);

@@ -65,8 +65,9 @@ double checked_rate(const Call& c, const Value& p) {
 
 /// 1 / (1 - p) with probability 1 - p, else 0; attributes p and the size (none: the input's).
 void dropout_noise_shape(Call& c) {
-    WEFT_EXPECT(is_floating(c.in[0].dtype()), Runtime, "dropout", "a floating input",
-                name(c.in[0].dtype()));
+    DType t = c.in[0].dtype();
+    WEFT_EXPECT(!is_complex(t), NotImplemented, "dropout", "a floating input", name(t));
+    WEFT_EXPECT(is_floating(t), Runtime, "dropout", "a floating input", name(t));
     if (c.attr(1).none()) self_shape(c);
     else c.add(Tensor::layout(c.in[0].dtype(), c.attr(1).as_ints()));
 }
@@ -116,6 +117,8 @@ void alpha_dropout_body(Call& c) {
     const Tensor& input = c.in[0];
     double p = checked_rate(c, c.attr(0));
     if (!drops(c, p)) return;
+    WEFT_EXPECT(is_inexact(input.dtype()), Runtime, c.name(), "a floating input",
+                name(input.dtype()));
     constexpr double alpha = 1.7580993408473766;
     double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
     Tensor kept = bernoulli_p(input, 1 - p);

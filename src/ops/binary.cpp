@@ -121,12 +121,18 @@ struct Lerp {
     static constexpr int one_loop = 64;
     template <class T>
     WEFT_INLINE T operator()(T a, T b, T w) const {
-        return math::abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w);
+        if constexpr (kernels::is_complex_v<T>) {
+            using kernels::times;
+            return std::norm(w) < 0.25f ? a + times(w, b - a) : b - times(b - a, T(1) - w);
+        } else {
+            return math::abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w);
+        }
     }
 };
+template <class S>
 struct LerpNumber {
     static constexpr int one_loop = 64;
-    double weight;
+    S weight;
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const { return Lerp{}(a, b, static_cast<T>(weight)); }
 };
@@ -219,10 +225,18 @@ void div_mode_kernel(Call& c) {
 
 template <class F>
 void scaled_kernel(Call& c) {
-    using Set = std::conditional_t<std::is_same_v<F, LerpNumber>, FloatingTypes,
-                                   WithComplex<FloatingTypes>>;
-    dispatch<Set>(compute_dtype<Result::Same>(c), c.name(),
-                  [&]<class T>() { map_inputs<T, T, 2>(c, F{c.attr(0).as_double()}); });
+    dispatch<WithComplex<FloatingTypes>>(
+        compute_dtype<Result::Same>(c), c.name(),
+        [&]<class T>() { map_inputs<T, T, 2>(c, F{c.attr(0).as_double()}); });
+}
+
+void lerp_number_kernel(Call& c) {
+    dispatch<WithComplex<FloatingTypes>>(c.out(0).dtype(), c.name(), [&]<class T>() {
+        if constexpr (kernels::is_complex_v<T>)
+            map_inputs<T, T, 2>(c, LerpNumber{c.attr(0).as_complex()});
+        else
+            map_inputs<T, T, 2>(c, LerpNumber{c.attr(0).as_double()});
+    });
 }
 
 void lerp_shape(Call& c) {
@@ -267,24 +281,24 @@ void register_sums(Table& t) {
         .grad(1, 0, [](const Grad& g) { return g.grad(); })
         .samples({"f(T(2, 3), 2)", "f(T(3), 2, alpha=3)", "f(I(3), 2)"});
     shaped_op(t, "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp_shape,
-              scaled_kernel<LerpNumber>)
+              lerp_number_kernel)
         .doc("self + weight * (end - self). One floating dtype.\n"
              ">>> weft.lerp(weft.tensor([0., 10.]), weft.tensor([4., 20.]), 0.25)\n"
              "tensor([ 1.0000, 12.5000])")
         .inplace()
-        .grad(0, 0, [](const Grad& g) { return g.grad() * (1 - g.attr(0).as_double()); })
-        .grad(1, 0, [](const Grad& g) { return g.grad() * g.attr(0).as_double(); })
+        .grad(0, 0, [](const Grad& g) { return g.grad() - times_conj(g.grad(), g.attr(0)); })
+        .grad(1, 0, [](const Grad& g) { return times_conj(g.grad(), g.attr(0)); })
         .samples({"f(T(2, 3), T(2, 3), 0.3)", "f(T(2, 1), T(3), 0.8)", "f(T(), T(0, 3), -1)"});
     shaped_op(t, "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp_shape,
-              map_kernel<Lerp, FloatingTypes, Result::Same, 3>)
+              map_kernel<Lerp, WithComplex<FloatingTypes>, Result::Same, 3>)
         .doc("self + weight * (end - self).\n"
              ">>> weft.lerp(weft.zeros(2), weft.ones(2), weft.tensor([0.25, 1.]))\n"
              "tensor([0.2500, 1.0000])")
         .inplace().node_name("LerpBackward1")
-        .grad(0, save_in(2), [](const Grad& g) { return g.grad() * (1.0 - g.in(2)); })
-        .grad(1, save_in(2), [](const Grad& g) { return g.grad() * g.in(2); })
+        .grad(0, save_in(2), [](const Grad& g) { return g.grad() * conj(1.0 - g.in(2)); })
+        .grad(1, save_in(2), [](const Grad& g) { return g.grad() * conj(g.in(2)); })
         .grad(2, save_in(0) | save_in(1),
-              [](const Grad& g) { return g.grad() * (g.in(1) - g.in(0)); })
+              [](const Grad& g) { return g.grad() * conj(g.in(1) - g.in(0)); })
         .samples({"f(T(2, 3), T(2, 3), T(2, 3))", "f(T(2, 1), T(3), T())"});
 }
 

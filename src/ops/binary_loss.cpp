@@ -173,6 +173,8 @@ struct LogitsSlope {
 
 void logits_shape(Call& c) {
     check_sizes(c);
+    for (int i = 0; i < 2; ++i)
+        if (!is_floating(c.in[i].dtype())) fail_dtype(c.name(), FloatingTypes::text, c.in[i].dtype());
     WEFT_EXPECT(is_floating(c.in[1].dtype()), Runtime, c.name(), "a target of a floating dtype",
                 text(name(c.in[1].dtype()), " (result type Float can't be cast to it)"));
     check_fits(c, c.in[2], "weight");

@@ -182,7 +182,7 @@ void register_extremes(Table& t) {
 template <class F>
 OpBuilder logical(Table& t, std::string_view name, std::string_view word, std::string_view shown,
                   std::source_location where = std::source_location::current()) {
-    return pointwise_op<F, AllTypes, Result::Bool, 2>(t, schema(name), where)
+    return pointwise_op<F, WithComplex<AllTypes>, Result::Bool, 2>(t, schema(name), where)
         .doc(text("self ", word, " other, as bools; what is not 0 is true.\n>>> weft.", name,
                   "(weft.tensor([0, 1, 2]), weft.tensor([0, 0, 3]))\n", shown))
         .inplace()

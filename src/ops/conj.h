@@ -7,6 +7,11 @@ namespace weft::ops {
 inline const Function make_conj{"_conj"};
 /// The complex conjugate of `t`; a real tensor itself.
 inline Tensor conj(const Tensor& t) { return is_complex(t.dtype()) ? make_conj(t) : t; }
+/// t times the conjugate of a number.
+inline Tensor times_conj(const Tensor& t, const Value& v) {
+    if (v.kind() != Value::Kind::Complex) return t * v.as_double();
+    return t * Tensor::scalar(std::conj(v.as_complex()), DType::Complex128, true);
+}
 
 /// Real and imaginary parts of a complex tensor as a last dimension, over the same memory. (Below
 /// the door: not recorded.)

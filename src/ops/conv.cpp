@@ -7,6 +7,7 @@
 /// So the gradients of each are the other two, and three kernels serve every order.
 #include "kernels/conv.h"
 
+#include "ops/conj.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -57,8 +58,9 @@ kernels::ConvShape conv_shape(DimSpan x, DimSpan y, DimSpan w, const Geometry& g
 void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
     const Tensor &x = c.in[0], &w = c.in[1], &bias = c.in[2];
     std::string_view who = c.name();
-    WEFT_EXPECT(ImageTypes::has(x.dtype()), Runtime, who, "an input of a floating dtype or int64",
-                text(name(x.dtype()), " (not implemented)"), "convert with .float()");
+    WEFT_EXPECT(ImageTypes::has(x.dtype()) || is_complex(x.dtype()), NotImplemented, who,
+                "an input of a number dtype", text(name(x.dtype()), " (not implemented)"),
+                "convert with .float()");
     WEFT_EXPECT(w.dtype() == x.dtype() && (!bias.defined() || bias.dtype() == x.dtype()), Runtime,
                 who, text("weight and bias of the input's dtype ", name(x.dtype())),
                 text(name(w.dtype()), bias.defined() ? " and " : "",
@@ -131,7 +133,37 @@ void add_bias(const Tensor& y, const Tensor& bias) {
     }
 }
 
+/// The kernel of a product (a, b), for complex operands: Gauss's three real products.
+void run_by_parts(Call& c) {
+    Tensor a[3], b[3], made[3];
+    for (int k = 0; k < 2; ++k) {
+        a[k] = as_contiguous(part_of(as_contiguous(c.in[0]), k));
+        b[k] = as_contiguous(part_of(as_contiguous(c.in[1]), k));
+    }
+    ModeGuard off(0, kGradMode);
+    a[2] = a[0] + a[1];
+    b[2] = b[0] + b[1];
+    for (int k = 0; k < 3; ++k) {
+        Tensor in[] = {a[k], b[k], Tensor()};
+        Call part(*c.op, in, c.inputs, c.attrs);
+        ops::call(part);
+        made[k] = std::move(part.out(0));
+    }
+    copy_into(part_of(c.out(0), 0), made[0] - made[1]);
+    copy_into(part_of(c.out(0), 1), made[2] - made[0] - made[1]);
+}
+
+void complex_convolution(Call& c) {
+    run_by_parts(c);
+    if (c.inputs < 3 || !c.in[2].defined()) return;
+    ModeGuard off(0, kGradMode);
+    Dims channels(c.out(0).ndim() - 1, 1);
+    channels[0] = c.in[2].size(0);
+    copy_into(c.out(0), c.out(0) + reshape(c.in[2], channels));
+}
+
 void convolution_kernel(Call& c) {
+    if (is_complex(c.in[0].dtype())) return complex_convolution(c);
     Tensor x = as_contiguous(c.in[0]), w = as_contiguous(c.in[1]), bias = c.in[2];
     if (bias.defined()) bias = as_contiguous(bias);
     const Tensor& y = c.out(0);
@@ -184,12 +216,12 @@ void convolution_gradient(Grad& g) {
     Value s = g.attr(kStride), p = g.attr(kPadding), d = g.attr(kDilation), n = g.attr(kGroups);
     bool transposed = g.attr(kTransposed).as_bool();
     if (g.needs(0))
-        g.set(0, transposed ? direct(dy, g.in(1), g.in_shape(0), s, p, d, n)
-                            : adjoint(dy, g.in(1), g.in_shape(0), s, p, d, n));
+        g.set(0, transposed ? direct(dy, conj(g.in(1)), g.in_shape(0), s, p, d, n)
+                            : adjoint(dy, conj(g.in(1)), g.in_shape(0), s, p, d, n));
     if (g.needs(1)) {
         Dims kernel(DimSpan(g.in_shape(1)).subspan(2));
-        g.set(1, transposed ? weight_gradient(dy, g.in(0), kernel, s, p, d, n)
-                            : weight_gradient(g.in(0), dy, kernel, s, p, d, n));
+        g.set(1, transposed ? weight_gradient(dy, conj(g.in(0)), kernel, s, p, d, n)
+                            : weight_gradient(conj(g.in(0)), dy, kernel, s, p, d, n));
     }
     if (g.needs(2)) {
         Dims dims{0};
@@ -207,6 +239,7 @@ void weight_shape(Call& c) {
 }
 
 void weight_kernel(Call& c) {
+    if (is_complex(c.in[0].dtype())) return run_by_parts(c);
     Tensor x = as_contiguous(c.in[0]), y = as_contiguous(c.in[1], x.dtype());
     const Tensor& w = c.out(0);
     Geometry g("convolution", x.ndim() - 2, c.attr(1), c.attr(2), c.attr(3));
@@ -462,13 +495,13 @@ void register_conv(Table& t) {
         .shape(weight_shape).kernel(weight_kernel).internal()
         .grad(0, save_in(1),
               [](const Grad& g) {
-                  return adjoint(g.in(1), g.grad(), g.in_shape(0), g.attr(1), g.attr(2), g.attr(3),
-                                 g.attr(4));
+                  return adjoint(conj(g.in(1)), g.grad(), g.in_shape(0), g.attr(1), g.attr(2),
+                                 g.attr(3), g.attr(4));
               })
         .grad(1, save_in(0),
               [](const Grad& g) {
-                  return direct(g.in(0), g.grad(), g.in_shape(1), g.attr(1), g.attr(2), g.attr(3),
-                                g.attr(4));
+                  return direct(conj(g.in(0)), g.grad(), g.in_shape(1), g.attr(1), g.attr(2),
+                                g.attr(3), g.attr(4));
               })
         .samples({"f(T(2, 4, 5), T(2, 6, 2), (3,), (2,), (0,), (1,), 2)"});
     register_conv_of<1>(t);

@@ -193,6 +193,43 @@ void full_median(Call& c) {
     copy_into(c.out(0), Tensor::scalar(std::numeric_limits<double>::quiet_NaN(), DType::Float64));
 }
 
+void kth_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    if (x.dtype() == DType::Bool || is_complex(x.dtype()))
+        fail_dtype(c.name(), NumberTypes::text, x.dtype());
+    int dim = wrap_dim(c.name(), c.attr(1).as_int(), x.ndim());
+    Dims shape = indexed_shape(c, dim, c.attr(2).as_bool());
+    int64_t k = c.attr(0).as_int(), n = x.ndim() ? x.size(dim) : 1;
+    WEFT_EXPECT(k >= 1 && k <= n, Runtime, c.name(), text("k in [1, ", n, "]"),
+                text(k, " (selected number k out of range for dimension ", dim, ")"));
+    c.add(Tensor::layout(x.dtype(), shape));
+    c.add(Tensor::layout(DType::Int64, shape));
+}
+
+void register_kthvalue(Table& t) {
+    t.add("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
+          "indices)")
+        .doc("The k-th smallest element along `dim`, counted from 1, and where it stands (int64).\n"
+             "RuntimeError for a k out of range, IndexError if the dim is empty.\n\n"
+             ">>> weft.kthvalue(weft.tensor([3, 1, 2]), 2).values\n"
+             "tensor(2)")
+        .shape(kth_shape)
+        .kernel([](Call& c) {
+            Folded f = along_dim(c, c.attr(1).as_int());
+            Unlocked unlocked(8 * f.x.numel());
+            dispatch<NumberTypes>(f.x.dtype(), c.name(), [&]<class T>() {
+                kernels::kth(f.x.data<T>(), c.out(0).data<T>(), c.out(1).data<int64_t>(),
+                             c.attr(0).as_int() - 1, f.axis);
+            });
+        })
+        .out_form().constant_output(1)
+        .grad(0, save_out(1),
+              [](const Grad& g) {
+                  return place_along(g.grad(), g.out(1), g.attr(1).as_int(), g.in_shape(0));
+              })
+        .samples({"f(T(4, 3), 2, 0)", "f(T(2, 5), 5, keepdim=True)", "f(T(), 1)", "f(I(9), 4)"});
+}
+
 void register_median(Table& t) {
     t.add("median(Tensor self) -> Tensor")
         .doc("The median of all elements, the lower one of two; NaN if any is or if there are\n"
@@ -229,6 +266,7 @@ void register_extrema(Table& t) {
     register_pair<true>(t);
     register_pair<false>(t);
     register_median(t);
+    register_kthvalue(t);
 }
 
 }  // namespace weft

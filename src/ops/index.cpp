@@ -2,6 +2,8 @@
 #include <cstring>
 
 #include "base/lock.h"
+#include "kernels/complex.h"
+#include "ops/conj.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
@@ -216,12 +218,15 @@ void along_shape(Call& c, ErrorKind mismatch) {
 }
 
 Tensor scaled(const Tensor& t, const Value& alpha) {
-    if (alpha.as_double() == 1) return t;
+    if (alpha.kind() != Value::Kind::Complex && alpha.as_double() == 1) return t;
     Tensor out = Tensor::empty(t.dtype(), t.shape());
-    dispatch<NumberTypes>(t.dtype(), "index_add", [&]<class T>() {
-        T by = std::is_floating_point_v<T> ? static_cast<T>(alpha.as_double())
-                                           : static_cast<T>(alpha.as_int());
-        for (int64_t i = 0; i < t.numel(); ++i) out.data<T>()[i] = by * t.data<T>()[i];
+    dispatch<WithComplex<AllTypes>>(t.dtype(), "index_add", [&]<class T>() {
+        T by;
+        if constexpr (kernels::is_complex_v<T>) by = static_cast<T>(alpha.as_complex());
+        else if constexpr (std::is_floating_point_v<T>) by = static_cast<T>(alpha.as_double());
+        else by = static_cast<T>(alpha.as_int());
+        for (int64_t i = 0; i < t.numel(); ++i)
+            out.data<T>()[i] = kernels::times(by, t.data<T>()[i]);
     });
     return out;
 }
@@ -294,7 +299,9 @@ void register_along(Table& t) {
         .grad(2, save_in(1),
               [](const Grad& g) {
                   Tensor grad = selected(g);
-                  return g.attr(1).as_double() == 1 ? grad : grad * g.attr(1).as_double();
+                  const Value& alpha = g.attr(1);
+                  if (alpha.kind() != Value::Kind::Complex && alpha.as_double() == 1) return grad;
+                  return times_conj(grad, alpha);
               })
         .samples({"f(T(4, 3), 0, I(5, high=4), T(5, 3))",
                   "f(T(2, 3), -1, I(2, high=3), T(2, 2), alpha=2)"});

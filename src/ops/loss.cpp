@@ -290,6 +290,9 @@ void kl_div_body(Call& c) {
     bool batch = how == "batchmean";
     Reduction reduction = batch ? Reduction::Sum : reduction_of(c.name(), c.attr(0));
     const Tensor &x = c.in[0], &t = c.in[1];
+    for (int i = 0; i < 2; ++i)
+        WEFT_EXPECT(is_floating(c.in[i].dtype()), Runtime, "kl_div",
+                    "floating input and target", name(c.in[i].dtype()));
     Tensor loss = c.attr(1).as_bool() ? exp(t) * (t - x) : self_information(t) - t * x;
     loss = reduced(loss, reduction);
     c.set(batch && x.ndim() ? loss / static_cast<double>(x.size(0)) : loss);

@@ -47,7 +47,7 @@ void check_product(const Call& c, const Tensor& a, const Tensor& b, int da, int 
                      " (mat1 and mat2 shapes cannot be multiplied)"));
     WEFT_EXPECT(a.dtype() == b.dtype(), Runtime, c.name(), "two tensors of one dtype",
                 text(name(a.dtype()), " and ", name(b.dtype())), "convert one with .to()");
-    WEFT_EXPECT(a.dtype() != DType::Bool, Runtime, c.name(), "a number dtype", "bool");
+    WEFT_EXPECT(a.dtype() != DType::Bool, NotImplemented, c.name(), "a number dtype", "bool");
 }
 
 void mm_shape(Call& c) {

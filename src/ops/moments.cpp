@@ -4,6 +4,7 @@
 
 #include "base/function_ref.h"
 #include "ops/axes.h"
+#include "ops/conj.h"
 #include "ops/pointwise.h"
 
 namespace weft {
@@ -13,7 +14,7 @@ using namespace ops;
 using kernels::Axis;
 
 const Function mean_dim{"mean.dim"}, vector_norm{"linalg_vector_norm"}, magnitude{"abs"},
-    amax{"amax"}, amin{"amin"}, logsumexp{"logsumexp"};
+    amax{"amax"}, amin{"amin"}, logsumexp{"logsumexp"}, sgn{"sgn"}, finite{"isfinite"};
 const Function var{"var"}, standard_deviation{"std"}, var_mean{"_var_mean"},
     std_mean{"_std_mean"};
 
@@ -36,15 +37,29 @@ double correction_of(const Value& correction) { return correction ? correction.a
 
 void variance_shape(Call& c) {
     const Tensor& x = c.in[0];
-    WEFT_EXPECT(is_floating(x.dtype()), Runtime, c.name(), "a floating dtype", name(x.dtype()),
+    WEFT_EXPECT(is_inexact(x.dtype()), Runtime, c.name(), "a floating dtype", name(x.dtype()),
                 "std and var only support floating point dtypes");
     DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
-    c.add(Tensor::layout(x.dtype(), reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
+    c.add(Tensor::layout(real_dtype(x.dtype()),
+                         reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
+}
+
+/// The sum of the variances of both parts.
+void complex_variance(Call& c, bool root) {
+    ModeGuard no_graph(0, kGradMode);
+    Tensor x = as_contiguous(c.in[0]), sum;
+    for (int k = 0; k < 2; ++k) {
+        Tensor part = var(part_of(x, k), c.attr(0), c.attr(1), c.attr(2));
+        sum = sum.defined() ? sum + part : part;
+    }
+    copy_into(c.out(0), root ? sqrt(sum) : sum);
+    if (c.outputs > 1) copy_into(c.out(1), mean_dim(x, c.attr(0), c.attr(2)));
 }
 
 /// The variance or its root, and with a second output the mean.
 template <bool Root>
 void variance_kernel(Call& c) {
+    if (is_complex(c.in[0].dtype())) return complex_variance(c, Root);
     Folded f = fold(c.in[0], dim_mask(c.name(), c.attr(0), c.in[0].ndim()));
     const Tensor& out = c.out(0);
     Unlocked unlocked(f.x.numel());
@@ -74,7 +89,7 @@ Tensor deviation_gradient(const Grad& g) {
 
 void with_mean_shape(Call& c) {
     variance_shape(c);
-    c.add(Tensor::layout(c.out(0).dtype(), c.out(0).shape()));
+    c.add(Tensor::layout(c.in[0].dtype(), c.out(0).shape()));
 }
 template <bool Root>
 Tensor with_mean_gradient(const Grad& g) {
@@ -167,9 +182,10 @@ void norm_shape(Call& c) {
     const Tensor& x = c.in[0];
     const char* who = "linalg.vector_norm";
     DType dtype = dtype_or_own(c.attr(3), x);
-    WEFT_EXPECT(is_floating(x.dtype()), Runtime, who, "a floating point tensor as input",
+    WEFT_EXPECT(is_inexact(x.dtype()), Runtime, who, "a floating point or complex tensor as input",
                 name(x.dtype()));
-    WEFT_EXPECT(is_floating(dtype), Runtime, who, "a floating dtype", name(dtype));
+    WEFT_EXPECT(is_inexact(dtype) && is_complex(dtype) == is_complex(x.dtype()), Runtime, who,
+                is_complex(x.dtype()) ? "a complex dtype" : "a floating dtype", name(dtype));
     DimMask mask = dim_mask(who, c.attr(1), x.ndim());
     double ord = c.attr(0).as_double();
     if (ord < 0 || ord == std::numeric_limits<double>::infinity())
@@ -177,7 +193,8 @@ void norm_shape(Call& c) {
             count_over(x.shape(), mask) > 0, Runtime, who, "elements to reduce",
             text("shape ", to_string(x.shape()), " (cannot compute the ", ord,
                  " norm on an empty tensor because the operation does not have an identity)"));
-    c.add(Tensor::layout(dtype, reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
+    c.add(Tensor::layout(real_dtype(dtype),
+                         reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
 }
 
 void norm2_step(const Tensor& from, const Tensor& to, Axis axis) {
@@ -201,7 +218,12 @@ Tensor general_norm(const Tensor& x, double ord, const Value& dim, const Value& 
 }
 
 void norm_kernel(Call& c) {
-    Tensor x = in_dtype(c.in[0], c.out(0).dtype());
+    Tensor x = c.in[0];
+    if (is_complex(x.dtype())) {
+        ModeGuard no_graph(0, kGradMode);
+        x = magnitude(x);
+    }
+    x = in_dtype(x, c.out(0).dtype());
     double ord = c.attr(0).as_double();
     if (ord == 2) return reduce(x, dim_mask(c.name(), c.attr(1), x.ndim()), c.out(0), norm2_step);
     copy_into(c.out(0), general_norm(x, ord, c.attr(1), c.attr(2)));
@@ -212,26 +234,28 @@ Tensor power_norm_gradient(const Tensor& x, const Tensor& r, const Tensor& d, do
                            FunctionRef<Tensor(const Tensor&)> spread_over) {
     auto raised = [](const Tensor& t, double p) { return pow(t, number(p, t.dtype())); };
     if (ord < 1)
-        return zero_where(is_zero(x), sign(x) * raised(magnitude(x), ord - 1)) *
+        return zero_where(is_zero(x), sgn(x) * raised(magnitude(x), ord - 1)) *
                spread_over(d * raised(r, 1 - ord));
     Tensor scale = spread_over(divided(d, raised(r, ord - 1)));
-    if (ord < 2) return sign(x) * raised(magnitude(x), ord - 1) * scale;
+    if (ord < 2) return sgn(x) * raised(magnitude(x), ord - 1) * scale;
     return x * raised(magnitude(x), ord - 2) * scale;
 }
 
 Tensor norm_gradient(const Grad& g) {
     Dims shape = g.in_shape(0);
-    Tensor x = cast(g.in(0), g.out_dtype(0)), r = g.out(0);
+    DType t = g.out_dtype(0);
+    Tensor x = g.in(0), r = g.out(0);
+    x = cast(x, is_complex(x.dtype()) ? complex_dtype(t) : t);
     double ord = g.attr(0).as_double();
     auto spread_over = [&](const Tensor& t) {
         return spread(t, g.attr(1), g.attr(2).as_bool(), shape);
     };
     if (ord == 0) return {};
-    if (ord == 1) return sign(x) * spread_over(g.grad());
+    if (ord == 1) return sgn(x) * spread_over(g.grad());
     if (ord == 2) return x * spread_over(divided(g.grad(), r));
     if (std::isinf(ord)) {
-        Tensor hits = as_dtype(eq(magnitude(x), spread_over(r)), x.dtype());
-        return sign(x) * spread_over(g.grad()) * (hits / sum_dim(hits, g.attr(1), true));
+        Tensor hits = as_dtype(eq(magnitude(x), spread_over(r)), t);
+        return sgn(x) * spread_over(g.grad()) * (hits / sum_dim(hits, g.attr(1), true));
     }
     return power_norm_gradient(x, r, g.grad(), ord, spread_over);
 }
@@ -285,6 +309,17 @@ void logsumexp_step(const Tensor& from, const Tensor& to, Axis axis) {
     });
 }
 
+/// Relative to the largest real part.
+void complex_logsumexp(Call& c) {
+    ModeGuard no_graph(0, kGradMode);
+    Tensor x = as_contiguous(c.in[0]), zero = number(0, real_dtype(x.dtype()));
+    if (x.numel() == 0) return copy_into(c.out(0), log(sum_dim(x, c.attr(0), c.attr(1))));
+    Tensor top = amax(part_of(x, 0), c.attr(0), true);
+    top = where(finite(top), top, zero);
+    Tensor sum = log(sum_dim(exp(x - top), c.attr(0), true)) + top;
+    copy_into(c.out(0), reshape(sum, Dims(c.out(0).shape())));
+}
+
 void register_logsumexp(Table& t) {
     t.add("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor")
         .doc("log(sum(exp(x))) over `dim`, without overflow; -inf for an empty dim. Integers\n"
@@ -294,10 +329,11 @@ void register_logsumexp(Table& t) {
         .shape([](Call& c) {
             const Tensor& x = c.in[0];
             DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
-            c.add(Tensor::layout(is_floating(x.dtype()) ? x.dtype() : default_dtype,
+            c.add(Tensor::layout(is_inexact(x.dtype()) ? x.dtype() : default_dtype,
                                  reduced_shape(x.shape(), mask, c.attr(1).as_bool())));
         })
         .kernel([](Call& c) {
+            if (is_complex(c.in[0].dtype())) return complex_logsumexp(c);
             Tensor x = in_dtype(c.in[0], c.out(0).dtype());
             reduce(x, dim_mask(c.name(), c.attr(0), x.ndim()), c.out(0), logsumexp_step);
         })
@@ -306,7 +342,7 @@ void register_logsumexp(Table& t) {
                   Dims shape = g.in_shape(0);
                   bool keepdim = g.attr(1).as_bool();
                   return spread(g.grad(), g.attr(0), keepdim, shape) *
-                         exp(g.in(0) - spread(g.out(0), g.attr(0), keepdim, shape));
+                         conj(exp(g.in(0) - spread(g.out(0), g.attr(0), keepdim, shape)));
               })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3), (0, 1))",
                   "f(T(), 0)", "f(T(0, 3), 0)"});

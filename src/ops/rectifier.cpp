@@ -135,6 +135,14 @@ void check_lambda(Call& c) {
     pointwise<Result::Same>(c);
 }
 
+void threshold_shape(Call& c) {
+    for (int i = 0; i < 2; ++i)
+        WEFT_EXPECT(c.in[0].dtype() != DType::UInt8 || c.attr(i).as_int() >= 0, Runtime,
+                    c.name(), "numbers of at least 0 for uint8",
+                    text(c.attr(i).as_double(), " (cannot be converted without overflow)"));
+    pointwise<Result::Same>(c);
+}
+
 void register_relu(Table& t) {
     pointwise_op<Relu, NumberTypes, Result::Same, 1>(t, "relu(Tensor self) -> Tensor")
         .doc("self where positive, else 0; NaN stays. Bool raises.\n"
@@ -144,6 +152,7 @@ void register_relu(Table& t) {
               [](const Grad& g) { return threshold_backward(g.grad(), g.out(0), 0); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     shaped_op(t, "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+              threshold_shape,
               [](Call& c) {
                   dispatch<NumberTypes>(c.in[0].dtype(), c.name(), [&]<class T>() {
                       map_inputs<T, T, 1>(c, Threshold<T>{number_as<T>(c.attr(0)),
@@ -216,8 +225,17 @@ void register_prelu(Table& t) {
         });
 }
 
+void hardtanh_shape(Call& c) {
+    bool negative = c.attr(0).as_int() < 0 || c.attr(1).as_int() < 0;
+    WEFT_EXPECT(c.in[0].dtype() != DType::UInt8 || !negative, Runtime, c.name(),
+                "limits of at least 0 for uint8",
+                "negative ones (cannot do hardtanh on an unsigned type with negative limits)");
+    pointwise<Result::Same>(c);
+}
+
 void register_hard(Table& t) {
     shaped_op(t, "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+              hardtanh_shape,
               [](Call& c) { clamp_kernel(c, c.attr(0), c.attr(1)); })
         .doc("self held between min_val and max_val; the gradient at the bounds is 0. Bool "
              "raises.\n"

@@ -4,6 +4,7 @@
 
 #include "kernels/scan.h"
 #include "ops/axes.h"
+#include "ops/conj.h"
 #include "ops/indexing.h"
 
 namespace weft {
@@ -13,7 +14,7 @@ using namespace ops;
 using kernels::Axis;
 
 const Function gather_backward{"gather_backward"}, logcumsumexp_op{"logcumsumexp"},
-    absolute{"abs"};
+    absolute{"abs"}, cumsum{"cumsum"};
 
 Axis axis_of(const Call& c, const Tensor& x) {
     return axis_along(x.shape(), wrap_dim(c.name(), c.attr(0).as_int(), x.ndim()));
@@ -58,6 +59,10 @@ Tensor logcumsumexp_gradient(const Grad& g) {
     Tensor x = g.in(0), y = g.out(0), grad = g.grad();
     if (x.ndim() == 0) return grad;
     int dim = wrap_dim("logcumsumexp", g.attr(0).as_int(), x.ndim());
+    if (is_complex(x.dtype())) {
+        Tensor scaled = flip(grad * ops::exp(-conj(y)), Dims{dim});
+        return ops::exp(conj(x)) * flip(cumsum(scaled, dim), Dims{dim});
+    }
     Tensor zero = number(0, grad.dtype()), size = ops::log(absolute(grad));
     Tensor nothing = number(std::numeric_limits<float>::lowest(), grad.dtype());
     auto side = [&](const Tensor& mine) {
@@ -73,14 +78,14 @@ void register_logcumsumexp(Table& t) {
              ">>> weft.logcumsumexp(weft.zeros(2), 0)\ntensor([0.0000, 0.6931])")
         .shape([](Call& c) {
             const Tensor& x = c.in[0];
-            if (!is_floating(x.dtype())) fail_dtype(c.name(), FloatingTypes::text, x.dtype());
+            if (!is_inexact(x.dtype())) fail_dtype(c.name(), FloatingTypes::text, x.dtype());
             wrap_dim(c.name(), c.attr(0).as_int(), x.ndim());
             c.add(Tensor::layout(x.dtype(), x.shape()));
         })
         .kernel([](Call& c) {
             Tensor x = as_contiguous(c.in[0]);
             Unlocked unlocked(16 * x.numel());
-            dispatch<FloatingTypes>(x.dtype(), c.name(), [&]<class T>() {
+            dispatch<WithComplex<FloatingTypes>>(x.dtype(), c.name(), [&]<class T>() {
                 kernels::logcumsumexp(x.data<T>(), c.out(0).data<T>(), axis_of(c, x));
             });
         })

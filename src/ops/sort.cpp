@@ -71,7 +71,8 @@ void topk_shape(Call& c) {
     const Tensor& x = c.in[0];
     int64_t k = c.attr(0).as_int();
     int dim = wrap_dim(c.name(), c.attr(1).as_int(), x.ndim());
-    WEFT_EXPECT(x.dtype() != DType::Bool, Runtime, c.name(), "a tensor of a number dtype", "bool");
+    if (x.dtype() == DType::Bool || is_complex(x.dtype()))
+        fail_dtype(c.name(), NumberTypes::text, x.dtype());
     int64_t n = x.ndim() ? x.size(dim) : 1;
     WEFT_EXPECT(k >= 0 && k <= n, Runtime, c.name(), text("k in [0, ", n, "]"),
                 text(k, " (selected index k out of range)"));
@@ -88,7 +89,7 @@ void topk_kernel(Call& c) {
     Unlocked unlocked(16 * along.x.numel());
     dispatch<AllTypes>(along.x.dtype(), c.name(), [&]<class T>() {
         kernels::topk(along.x.data<T>(), c.out(0).data<T>(), c.out(1).data<int64_t>(), k,
-                      c.attr(2).as_bool(), along.axis);
+                      c.attr(2).as_bool(), c.attr(3).as_bool(), along.axis);
     });
 }
 

@@ -1,6 +1,8 @@
 /// Choices and bounds: where, clamp; and the fused addcmul, addcdiv.
 #include <cmath>
 
+#include "kernels/complex.h"
+#include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -250,17 +252,36 @@ template <class S>
 struct Addcmul {
     S value;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b, T c) const { return a + static_cast<T>(value) * b * c; }
+    WEFT_INLINE T operator()(T a, T b, T c) const {
+        return a + kernels::times(kernels::times(static_cast<T>(value), b), c);
+    }
 };
+template <class S>
 struct Addcdiv {
     static constexpr int one_loop = 64;
-    double value;
+    S value;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b, T c) const { return a + static_cast<T>(value) * (b / c); }
+    WEFT_INLINE T operator()(T a, T b, T c) const {
+        return a + kernels::times(static_cast<T>(value), kernels::over(b, c));
+    }
 };
 
+/// The widest number of T's kind, and `value` as such.
+template <class T>
+auto widest(const Value& value) {
+    if constexpr (kernels::is_complex_v<T>) return value.as_complex();
+    else if constexpr (std::is_floating_point_v<T>) return value.as_double();
+    else return value.as_int();
+}
+
+/// grad * conj(factor) * conj(value).
+Tensor gradient_of_product(const Tensor& grad, const Tensor& factor, const Value& value) {
+    if (value.kind() != Value::Kind::Complex) return scaled_mul(grad, conj(factor), value);
+    return times_conj(grad, value) * conj(factor);
+}
+
 void addcdiv_shape(Call& c) {
-    WEFT_EXPECT(is_floating(c.in[1].dtype()) || is_floating(c.in[2].dtype()), Runtime, c.name(),
+    WEFT_EXPECT(is_inexact(c.in[1].dtype()) || is_inexact(c.in[2].dtype()), Runtime, c.name(),
                 "a floating tensor1 or tensor2",
                 "integers (Integer division with addcdiv is no longer supported)",
                 "add value * tensor1 / tensor2");
@@ -272,9 +293,9 @@ void register_fused(Table& t) {
                  "Scalar value=1) -> Tensor",
               pointwise<Result::Same>,
               [](Call& c) {
-                  dispatch<NumberTypes>(compute_dtype<Result::Same>(c), c.name(), [&]<class T>() {
-                      using S = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
-                      map_inputs<T, T, 3>(c, Addcmul<S>{number_as<S>(c.attr(0))});
+                  DType t = compute_dtype<Result::Same>(c);
+                  dispatch<WithComplex<NumberTypes>>(t, c.name(), [&]<class T>() {
+                      map_inputs<T, T, 3>(c, Addcmul{widest<T>(c.attr(0))});
                   });
               })
         .doc("self + value * tensor1 * tensor2.\n"
@@ -283,16 +304,17 @@ void register_fused(Table& t) {
              "tensor([2.5000, 5.0000])")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
-        .grad(1, save_in(2), [](const Grad& g) { return scaled_mul(g.grad(), g.in(2), g.attr(0)); })
-        .grad(2, save_in(1), [](const Grad& g) { return scaled_mul(g.grad(), g.in(1), g.attr(0)); })
+        .grad(1, save_in(2), [](const Grad& g) { return gradient_of_product(g.grad(), g.in(2), g.attr(0)); })
+        .grad(2, save_in(1), [](const Grad& g) { return gradient_of_product(g.grad(), g.in(1), g.attr(0)); })
         .samples({"f(T(2, 3), T(2, 3), T(2, 3))", "f(T(3), T(2, 1), T(3), value=0.5)",
                   "f(I(3), I(3), I(3), value=2)", "f(T(0, 3), T(3), T())"});
     shaped_op(t, "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, "
                  "Scalar value=1) -> Tensor",
               addcdiv_shape,
               [](Call& c) {
-                  dispatch<FloatingTypes>(compute_dtype<Result::Same>(c), c.name(), [&]<class T>() {
-                      map_inputs<T, T, 3>(c, Addcdiv{c.attr(0).as_double()});
+                  DType t = compute_dtype<Result::Same>(c);
+                  dispatch<WithComplex<FloatingTypes>>(t, c.name(), [&]<class T>() {
+                      map_inputs<T, T, 3>(c, Addcdiv{widest<T>(c.attr(0))});
                   });
               })
         .doc("self + value * tensor1 / tensor2.\n"
@@ -300,10 +322,16 @@ void register_fused(Table& t) {
              "tensor([1.5000, 1.5000])")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
-        .grad(1, save_in(2), [](const Grad& g) { return scaled_div(g.grad(), g.in(2), g.attr(0)); })
+        .grad(1, save_in(2),
+              [](const Grad& g) {
+                  if (!is_complex(g.grad().dtype()))
+                      return scaled_div(g.grad(), g.in(2), g.attr(0));
+                  return times_conj(g.grad(), g.attr(0)) / conj(g.in(2));
+              })
         .grad(2, save_in(1) | save_in(2),
               [](const Grad& g) {
-                  return div_backward(g.grad() * g.attr(0).as_double(), g.in(1), g.in(2));
+                  return div_backward(times_conj(g.grad(), g.attr(0)), conj(g.in(1)),
+                                      conj(g.in(2)));
               })
         .samples({"f(T(2, 3), T(2, 3), T(2, 3, lo=0.5))",
                   "f(T(3), T(2, 1), T(3, lo=0.5), value=0.5)", "f(T(0, 3), T(3), T(lo=1))"});

@@ -38,6 +38,23 @@ struct Sinc {
         return x == T(0) ? T(1) : std::sin(y) / y;
     }
 };
+struct ComplexSinc {
+    template <class T>
+    T operator()(T x) const {
+        T y = typename T::value_type(std::numbers::pi) * x;
+        return x == T(0) ? T(1) : kernels::over(math::sin(y), y);
+    }
+};
+/// Relative to the larger real part.
+struct ComplexLogaddexp {
+    template <class T>
+    T operator()(T a, T b) const {
+        if (a.real() < b.real()) std::swap(a, b);
+        if (std::isinf(a.real()) && a.real() == b.real() && a.real() < 0) return a;
+        if (std::isinf(a.real()) && a.real() > 0) return a;
+        return a + math::log1p(std::exp(b - a));
+    }
+};
 struct Logit {
     static constexpr int one_loop = 32;
     double low;
@@ -156,7 +173,7 @@ void register_hyperbolic(Table& t) {
 Tensor sinc_gradient(const Grad& g) {
     Tensor x = g.in(0), zero = number(0, x.dtype()), y = x * std::numbers::pi;
     Tensor slope = (y * ops::cos(y) - ops::sin(y)) / (y * x);
-    return g.grad() * ops::where(ops::eq(x, zero), zero, slope);
+    return g.grad() * conj(ops::where(ops::eq(x, zero), zero, slope));
 }
 
 /// 0 where a bound was applied; without bounds NaN outside [0, 1].
@@ -171,7 +188,7 @@ Tensor logit_gradient(const Grad& g) {
 }
 
 void register_logit(Table& t) {
-    real_op<Sinc>(t, "sinc")
+    analytic_op<Sinc, ComplexSinc>(t, "sinc")
         .doc("sin(pi x) / (pi x), 1 at 0.\n>>> weft.sinc(weft.tensor([0., 0.5]))\n"
              "tensor([1.0000, 0.6366])")
         .grad(0, save_in(0), sinc_gradient).samples(unary_samples("lo=0.2"));
@@ -195,10 +212,16 @@ void register_log_sums(Table& t) {
         .doc("log(exp(self) + exp(other)) without overflow.\n"
              ">>> weft.logaddexp(weft.tensor([0., 100.]), weft.tensor([0., 1.]))\n"
              "tensor([  0.6931, 100.0000])")
+        .kernel([](Call& c) {
+            if (is_complex(c.out(0).dtype()))
+                map_kernel<ComplexLogaddexp, ComplexTypes, Result::Same, 2>(c);
+            else
+                map_kernel<Logaddexp, FloatingTypes, Result::Float, 2>(c);
+        })
         .grad(0, save_in(0) | save_in(1),
-              [](const Grad& g) { return g.grad() * ops::sigmoid(g.in(0) - g.in(1)); })
+              [](const Grad& g) { return g.grad() * conj(ops::sigmoid(g.in(0) - g.in(1))); })
         .grad(1, save_in(0) | save_in(1),
-              [](const Grad& g) { return g.grad() * ops::sigmoid(g.in(1) - g.in(0)); })
+              [](const Grad& g) { return g.grad() * conj(ops::sigmoid(g.in(1) - g.in(0))); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     pointwise_op<Logaddexp2, FloatingTypes, Result::Float, 2>(
         t, "logaddexp2(Tensor self, Tensor other) -> Tensor")

@@ -170,8 +170,7 @@ template <class Set>
 concept TakesComplex = Set::complex;
 
 [[noreturn]] inline void fail_dtype(std::string_view op, std::string_view expected, DType got) {
-    fail(got == DType::Bool ? ErrorKind::Runtime : ErrorKind::NotImplemented, op,
-         text("a tensor of ", expected), name(got),
+    fail(ErrorKind::NotImplemented, op, text("a tensor of ", expected), name(got),
          "convert with .to(dtype) first");
 }
 
