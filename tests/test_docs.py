@@ -47,7 +47,7 @@ def test_the_example_runs(test):
     assert not report, "".join(report)
 
 
-@pytest.mark.parametrize("record", [pytest.param(r, id=r["name"]) for r in weft._C._records()])
+@pytest.mark.parametrize("record", [pytest.param(r, id=r["name"]) for r in weft._library.records()])
 def test_the_example_of_the_op_runs(record):
     assert record["doc"].strip()
     names = {"weft": weft}

@@ -1,107 +1,20 @@
-"""Laws over the table: every op, by the samples in its record.
+"""Laws over the table: every op, by the samples in its record (tests/op_samples.py).
 
-A sample is a call as Python text: `f` is the op, T(*sizes, lo=, hi=) a float tensor, I(*sizes,
-high=) int64, B(*sizes) bool. PyTorch's function of the same name is the oracle where there is one;
-gradients are checked by differences too, so that the two libraries cannot be wrong alike.
+PyTorch's function of the same name is the oracle where there is one; gradients are checked by
+differences too, so that the two libraries cannot be wrong alike. The laws in every dtype are in
+tests/test_every_dtype.py.
 """
 
 import inspect
-import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from op_samples import CASES, IDS, RECORDS, Inputs, needs_peer, ours, peer
 
 import weft
-from weft import _C, _library
-
-RECORDS = {r["name"]: r for r in _library.records()}
-CASES = [(name, sample) for name, r in RECORDS.items() for sample in r["samples"]]
-IDS = [f"{name}-{sample}" for name, sample in CASES]
-
-
-class Inputs:
-    """The T, I and B of a sample for one library; the same numbers for every library."""
-
-    def __init__(
-        self, lib: Any, dtype: str, sample: str, *, grad: bool = False, strided: bool = False
-    ) -> None:
-        self.lib, self.dtype, self.grad, self.strided = lib, dtype, grad, strided
-        self.rng = np.random.default_rng(zlib.crc32(sample.encode()))
-        self.leaves: list[Any] = []
-        self.made: list[Any] = []
-
-    def _tensor(self, values: Any, dtype: str) -> Any:
-        kind = getattr(self.lib, dtype)
-        values = np.asarray(values)
-        if self.strided and values.ndim:
-            wide = np.zeros((*values.shape[:-1], 2 * values.shape[-1]), values.dtype)
-            wide[..., ::2] = values
-            t = self.lib.tensor(wide.tolist(), dtype=kind).reshape(wide.shape)[..., ::2]
-        else:
-            t = self.lib.tensor(values.tolist(), dtype=kind).reshape(values.shape)
-        self.made.append(t)
-        return t
-
-    def T(self, *sizes: int, lo: float = -2, hi: float = 2) -> Any:
-        t = self._tensor(self.rng.uniform(lo, hi, sizes), self.dtype).detach()
-        if self.grad:
-            self.leaves.append(t.requires_grad_())
-        return t
-
-    def I(self, *sizes: int, high: int = 5) -> Any:  # noqa: E743
-        return self._tensor(self.rng.integers(0, high, sizes), "int64")
-
-    def B(self, *sizes: int) -> Any:
-        return self._tensor(self.rng.random(sizes) < 0.5, "bool")
-
-    def run(self, f: Callable[..., Any], sample: str) -> list[Any]:
-        names = {"f": f, "T": self.T, "I": self.I, "B": self.B, "weft": self.lib, "torch": self.lib}
-        self.lib.manual_seed(7)
-        return flat(eval(sample, names))  # noqa: S307
-
-
-def flat(out: Any) -> list[Any]:
-    return [t for part in out for t in flat(part)] if isinstance(out, (tuple, list)) else [out]
-
-
-def ours(record: dict[str, Any]) -> Callable[..., Any]:
-    """The op as Python sees it."""
-    return record["call"] if "call" in record else getattr(_C.ops, record["public_name"])
-
-
-def peer(torch: Any, record: dict[str, Any]) -> Callable[..., Any] | None:
-    """PyTorch's function of the same public name."""
-    name = record["public_name"]
-    if "call" in record:  # a library's op stands behind a public function of its own checks
-        home, _, name = name.rpartition(".")
-        return getattr(getattr(torch, home, torch), name, None)
-    if name.startswith("special_"):
-        return getattr(torch.special, name.removeprefix("special_"))
-    homes = [torch, torch.nn.functional, torch.Tensor, torch.linalg]
-    if "str reduction" in record["schema"]:  # torch.kl_div and its like take reduction as a number
-        homes = [torch.nn.functional]
-    if not record["function"] and record["method"]:
-        homes = [torch.Tensor]
-    return next((getattr(home, name) for home in homes if hasattr(home, name)), None)
-
-
-def needs_peer(torch: Any, name: str) -> Callable[..., Any]:
-    f = peer(torch, RECORDS[name])
-    if f is None or name in NO_PEER:
-        pytest.skip("no function of this name and signature in PyTorch")
-    return f
-
-
-# Records whose public name PyTorch has with another signature, and what weft does on purpose.
-NO_PEER = {
-    "_softmax_backward_data",  # PyTorch's takes the input's dtype as well
-    "_log_softmax_backward_data",
-    "index_put.plain",  # values before indices
-    "index",  # torch.Tensor.index is not callable like this; see tests/tensor/test_tensor.py
-    "gru_cell",  # without biases PyTorch's function cannot be called with two weights alone
-}
+from weft import _C
 
 
 def same(a: Any, b: Any, rtol: float, atol: float) -> None:
@@ -174,21 +87,6 @@ def test_samples_cover_the_table() -> None:
 def test_peers_cover_the_table(torch: Any) -> None:
     public = [n for n, r in RECORDS.items() if r["function"] or r["method"]]
     assert sum(peer(torch, RECORDS[n]) is not None for n in public) >= 0.97 * len(public)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "sample"), CASES, ids=IDS)
-def test_values_are_pytorchs(torch: Any, name: str, sample: str, dtype: str) -> None:
-    f = needs_peer(torch, name)
-    expected = Inputs(torch, dtype, sample).run(f, sample)
-    got = Inputs(weft, dtype, sample).run(ours(RECORDS[name]), sample)
-    assert len(got) >= len(expected)
-    if "empty" in name and "empty_like" not in NO_PEER:
-        return
-    for a, b in zip(got, expected, strict=False):
-        exact = str(getattr(b, "dtype", "")) == "torch.float64"
-        rtol, atol = (1e-11, 1e-11) if exact else (2e-5, 2e-5)
-        same(a, b, rtol, atol)
 
 
 def gradients(lib: Any, f: Callable[..., Any], sample: str, order: int) -> list[Any]:
@@ -275,19 +173,6 @@ def test_gradients_are_differences(name: str, sample: str) -> None:
             step = 1e-6
             numeric = (value(leaf, at, step) - value(leaf, at, -step)) / (2 * step)
             assert abs(numeric - grad[at]) <= 1e-4 * max(1, abs(numeric)), (leaf, at)
-
-
-@pytest.mark.parametrize(("name", "sample"), CASES, ids=IDS)
-def test_strided_is_contiguous(name: str, sample: str) -> None:
-    if RECORDS[name]["random"] or "empty" in name or "view" in name or "as_strided" in sample:
-        pytest.skip("random or uninitialised values, or the layout is the op's subject")
-    if name.startswith("as_strided"):
-        pytest.skip("the layout is the op's subject")
-    f = ours(RECORDS[name])
-    plain = Inputs(weft, "float64", sample).run(f, sample)
-    spread = Inputs(weft, "float64", sample, strided=True).run(f, sample)
-    for a, b in zip(spread, plain, strict=True):
-        same(a, b, 1e-12, 1e-12)
 
 
 @pytest.mark.parametrize(("name", "sample"), CASES, ids=IDS)
@@ -392,72 +277,5 @@ def test_wrong_calls_name_the_op(name: str) -> None:
 def test_this_file_can_fail(torch: Any) -> None:
     with pytest.raises(AssertionError):
         same(weft.ones(2), torch.zeros(2), 1e-5, 1e-5)
-    assert "CASES" in inspect.getsource(inspect.getmodule(test_values_are_pytorchs))  # type: ignore[arg-type]
+    assert "CASES" in inspect.getsource(inspect.getmodule(test_gradients_are_pytorchs))  # type: ignore[arg-type]
     assert len(CASES) > 300
-
-
-# ---- the axis of dtypes: the first sample of every op, its T in the dtype
-
-DTYPES = ["uint8", "int8", "int16", "int32", "float16", "bfloat16"]
-TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "complex64": 2e-5, "complex128": 1e-11}
-
-# What PyTorch computes in another way, by op and dtype ("*": every one).
-DIFFERS: dict[tuple[str, str], str] = {
-    ("view_as_complex", "float16"): "weft has no complex32",
-    ("complex", "float16"): "weft has no complex32",
-    ("linalg_matrix_exp", "float16"): "PyTorch rounds every power to the half",
-    ("linalg_matrix_exp", "bfloat16"): "PyTorch rounds every power to the half",
-}
-
-
-class Typed(Inputs):
-    """T as numbers that every dtype holds; unsigned ones lose their sign."""
-
-    def T(self, *sizes: int, lo: float = -2, hi: float = 2) -> Any:
-        values = self.rng.uniform(lo, hi, sizes)
-        kind = getattr(weft, self.dtype)
-        if kind.is_complex:
-            values = values + 1j * self.rng.uniform(lo, hi, sizes)
-        elif not kind.is_floating_point:
-            values = np.trunc(values * 3)
-            values = np.abs(values) if kind is weft.uint8 else values
-            values = values.astype("int64")
-        return self._tensor(values, self.dtype)
-
-
-def outcome(lib: Any, f: Any, sample: str, dtype: str) -> tuple[list[Any], Exception | None]:
-    try:
-        return Typed(lib, dtype, sample).run(f, sample), None
-    except Exception as error:  # noqa: BLE001
-        return [], error
-
-
-def compare(a: Any, b: Any, dtype: str) -> None:
-    if not hasattr(b, "shape"):
-        assert a == b
-        return
-    assert tuple(a.shape) == tuple(b.shape)
-    assert str(a.dtype) == str(b.dtype)
-    tolerance = TOLERANCE.get(str(b.dtype).removeprefix("torch."), TOLERANCE.get(dtype, 1e-6))
-    x, y = np.array(a.detach().tolist()), np.array(b.detach().tolist())
-    np.testing.assert_allclose(x, y, tolerance, tolerance, equal_nan=True)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", [n for n, r in RECORDS.items() if r["samples"]])
-def test_every_dtype_gives_pytorchs_values(torch: Any, name: str, dtype: str) -> None:
-    """Where PyTorch refuses, weft may compute; its own refusals are errors of the grammar."""
-    if (name, dtype) in DIFFERS or (name, "*") in DIFFERS:
-        pytest.skip(DIFFERS.get((name, dtype)) or DIFFERS[name, "*"])
-    f, sample = needs_peer(torch, name), RECORDS[name]["samples"][0]
-    expected, refused = outcome(torch, f, sample, dtype)
-    got, error = outcome(weft, ours(RECORDS[name]), sample, dtype)
-    if refused is not None:
-        assert error is None or str(error).startswith("["), error
-        return
-    if error is not None:
-        raise error
-    if "empty" in name:
-        return
-    for a, b in zip(got, expected, strict=False):
-        compare(a, b, dtype)

@@ -16,7 +16,7 @@ import pytest
 
 import weft
 
-RECORDS = weft._C._records()
+RECORDS = weft._library.records()
 DRAWS = {
     "rand": ["f(2, 3)", "f((40,), dtype=weft.float64)"],
     "randn": ["f(2, 3)", "f(40)", "f((40,), dtype=weft.float64)"],
@@ -54,6 +54,7 @@ def evaluate(text, function, lib, dtype="float32") -> list[Any]:
     names = {
         "f": function,
         "weft": lib,
+        "torch": lib,
         "T": lambda *s, lo=-2, hi=2: make(np.asarray(rng.uniform(lo, hi, s), dtype)),
         "I": lambda *s, high=5: make(np.asarray(rng.integers(0, high, s), "int64")),
         "B": lambda *s: make(np.asarray(rng.integers(0, 2, s) == 1)),
@@ -66,6 +67,8 @@ def evaluate(text, function, lib, dtype="float32") -> list[Any]:
 
 def op(record):
     name = record["public_name"]
+    if "call" in record:
+        return record["call"]
     if record["function"]:
         return getattr(weft, name)
     return getattr(weft.Tensor if record["method"] else weft._C.ops, name)

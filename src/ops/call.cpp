@@ -26,7 +26,7 @@ WEFT_INLINE bool meets_narrow(const Call& c) {
 }
 
 WEFT_INLINE void run_kernel(Call& c) {
-    if (meets_narrow(c) && !c.op->every_dtype) [[unlikely]]
+    if (meets_narrow(c) && !c.op->every_dtype && !c.op->view) [[unlikely]]
         return run_widened(c);
     c.op->kernel(c);
 }

@@ -137,9 +137,9 @@ void check_lambda(Call& c) {
 
 void threshold_shape(Call& c) {
     for (int i = 0; i < 2; ++i)
-        WEFT_EXPECT(c.in[0].dtype() != DType::UInt8 || c.attr(i).as_int() >= 0, Runtime,
+        WEFT_EXPECT(c.in[0].dtype() != DType::UInt8 || std::floor(c.attr(i).as_double()) >= 0, Runtime,
                     c.name(), "numbers of at least 0 for uint8",
-                    text(c.attr(i).as_double(), " (cannot be converted without overflow)"));
+                    text(c.attr(i).as_double(), " (value cannot be converted without overflow)"));
     pointwise<Result::Same>(c);
 }
 

@@ -132,6 +132,9 @@ struct Bounds {
 };
 void clamp_tensor_shape(Call& c) {
     Bounds given(c);
+    for (int i = 0; i < given.count; ++i)
+        if (is_complex(given.in[i].dtype()))
+            fail_dtype(c.name(), NumberTypes::text, given.in[i].dtype());
     WEFT_EXPECT(given.count > 1, Runtime, c.name(),
                 "at least one of min and max (At least one of 'min' or 'max' must not be None)",
                 "none");

@@ -273,7 +273,12 @@ void register_arithmetic(Table& t) {
         .grad(0, 0, [](const Grad& g) { return -g.grad(); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Abs, NumberTypes>(t, "abs").kernel(abs_kernel).alias("absolute")
-        .shape([](Call& c) { pointwise_layout(c, real_dtype(c.in[0].dtype())); })
+        .shape([](Call& c) {
+            DType t = c.in[0].dtype();
+            WEFT_EXPECT(!c.in_place || !is_complex(t), Runtime, "abs_", "real numbers",
+                        text(name(t), " (In-place abs is not supported for complex tensors.)"));
+            pointwise_layout(c, real_dtype(t));
+        })
         .doc("|self|. The gradient at 0 is 0.\n>>> weft.abs(weft.tensor([-1, 2]))\ntensor([1, 2])")
         .grad(0, save_in(0),
               [](const Grad& g) {

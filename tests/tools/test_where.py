@@ -18,9 +18,16 @@ def line_at(place):
         return f.read().splitlines()[int(number) - 1]
 
 
-@pytest.mark.parametrize("record", [r for r in weft._C._records() if r["function"]][::7])
+FOUND = [r for r in weft._library.records() if r["function"] or "call" in r]
+
+
+@pytest.mark.parametrize("record", FOUND[::7] + [r for r in FOUND if "call" in r])
 def test_every_op_is_found_where_its_record_is(record):
     places = weft.tools.where(record["name"]).splitlines()
+    if "call" in record:
+        assert f"{record['file']}:{record['line']}" in places
+        assert line_at(places[0]).startswith("@")
+        return
     if inspect.isfunction(getattr(weft, record["public_name"])):  # Python in front of the op
         assert "def " in line_at(places[0])
         return

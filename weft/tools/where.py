@@ -85,7 +85,8 @@ def where(name: Any) -> str:
         thing, last = name, getattr(name, "__name__", "")
         name = last
     place = None if thing is None else _python(thing)
-    lines = [place] if place else _records(name) or _records(last)
+    own = getattr(thing, "__name__", last)  # special.gammaln is lgamma
+    lines = [place] if place else _records(name) or _records(last) or _records(own)
     if not lines:
         raise TypeError(f"[where] expected something with a source, got {thing!r}")
     return "\n".join(lines)
