@@ -25,8 +25,8 @@ def expect_matrix(who: str, A: Tensor, square: bool = False) -> None:
             "batches of square matrices)"
         )
     if not (A.is_floating_point() or A.is_complex()):
-        # a RuntimeError too; PyTorch raises one or the other
-        raise NotImplementedError(f"[{who}] expected a floating or complex tensor, got {A.dtype}")
+        kind = NotImplementedError if who.startswith("linalg.lu") else RuntimeError  # as PyTorch
+        raise kind(f"[{who}] expected a floating or complex tensor, got {A.dtype}")
 
 
 def expect_like(who: str, A: Tensor, B: Tensor) -> None:
