@@ -46,8 +46,10 @@ bench: build $(TORCH_DONE)
 	$(BIN)/python bench/run.py
 
 # The sanitized extension lies beside a copy of the package, which goes before the source tree on
-# the path. PYTHONMALLOC=malloc shows ASAN every Python object; leaks are CPython's own at exit;
-# --capture=sys leaves file descriptor 2 to the sanitizers, whose reports would die with a worker.
+# the path, also for the programs that tests start (PYTHONSAFEPATH: no working directory before it).
+# PYTHONMALLOC=malloc shows ASAN every Python object; leaks are CPython's own at exit; a null for
+# what no machine has is what malloc returns too; --capture=sys leaves file descriptor 2 to the
+# sanitizers, whose reports would die with a worker.
 sanitize: $(ENV_DONE)
 	@test -f build/sanitize/build.ninja || cmake -S . -B build/sanitize -G Ninja -DWEFT_SANITIZE=ON
 	@ninja -C build/sanitize --quiet
@@ -56,7 +58,8 @@ sanitize: $(ENV_DONE)
 	cp build/sanitize/_C.*.so build/sanitize/stage/weft/
 	PYTHONPATH=$(CURDIR)/build/sanitize/stage PYTHONMALLOC=malloc \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	  PYTHONSAFEPATH=1 \
 	  $(BIN)/pytest --capture=sys $(PYTEST_ARGS)
 
 lint: $(ENV_DONE)

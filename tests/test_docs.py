@@ -64,7 +64,7 @@ NAMED = re.compile(r"(?<![\w/])[\w*./-]*\w\.(?:py|cpp|h|md|pyi|toml)\b")
 
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_are_there(page):
-    root = pathlib.Path(weft.__file__).parent.parent
+    root = pathlib.Path(__file__).parent.parent
     known = {p.name for folder in ("src", "weft", "tests", "bench", "examples", "tools", "docs")
              for p in (root / folder).rglob("*.*")}  # fmt: skip
     named = set(NAMED.findall((root / page).read_text()))

@@ -210,6 +210,8 @@ def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices, in the order that takes the fewest multiplications."""
     if len(matrices) == 1 and not isinstance(matrices[0], Tensor):
         matrices = tuple(matrices[0])
+    if not matrices:
+        raise RuntimeError("[chain_matmul] expected one or more matrices, got none")
     sizes = [m.shape[0] for m in matrices] + [matrices[-1].shape[-1]]
 
     def best(i: int, j: int, known: dict[tuple[int, int], tuple[int, int]]) -> tuple[int, int]:

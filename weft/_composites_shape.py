@@ -209,6 +209,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
                 f"[tensor_split] expected a positive number of sections, got {indices_or_sections}"
             )
         small, more = divmod(size, indices_or_sections)
+        if small == 0 and indices_or_sections > 2**26:  # as the core, whose tuples end there
+            raise RuntimeError(
+                f"[tensor_split] expected at most {2**26} parts, got {indices_or_sections}"
+            )
         sizes = [small + (k < more) for k in range(indices_or_sections)]
         return tuple(input.split(sizes, dim))
     cuts = [0]
@@ -234,7 +238,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
             [1, 3]])
     """
     if len(dims) != 2 or dims[0] % max(input.dim(), 1) == dims[1] % max(input.dim(), 1):
-        raise RuntimeError(f"[rot90] expected two different dims, got {tuple(dims)}")
+        raise RuntimeError(f"[rot90] expected two different dims, got {dims}")
     first, second = dims
     if k % 4 == 1:
         return input.flip(second).transpose(first, second).clone()
@@ -324,6 +328,14 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"[combinations] expected r of at least 0, got {r}")
     if r == 0:
         return weft.empty(0, dtype=input.dtype)
+    rows = input.shape[0]
+    count = math.comb(rows + r - 1 if with_replacement and rows else rows, r)
+    if count == 0:
+        return input[weft.empty(0, r, dtype=_C.int64)]
+    if count * r >= 2**32:
+        raise RuntimeError(
+            f"[combinations] expected a result that fits in memory, got {count} choices of {r}"
+        )
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = list(choose(range(input.shape[0]), r))
     places = weft.tensor(chosen, dtype=_C.int64).reshape(len(chosen), r)

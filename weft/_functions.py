@@ -26,23 +26,32 @@ def is_tensor(obj: object) -> bool:
     return isinstance(obj, Tensor)
 
 
+def _expect(who: str, value: Any, kind: type | tuple[type, ...], what: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"[{who}] expected {what}, got {type(value).__name__}")
+
+
 def numel(input: Tensor) -> int:
     """The number of elements."""
+    _expect("numel", input, Tensor, "a Tensor")
     return input.numel()
 
 
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is floating."""
+    _expect("is_floating_point", input, Tensor, "a Tensor")
     return input.dtype.is_floating_point
 
 
 def is_complex(input: Tensor) -> bool:
     """Whether the dtype is complex."""
+    _expect("is_complex", input, Tensor, "a Tensor")
     return input.dtype.is_complex
 
 
 def is_nonzero(input: Tensor) -> bool:
     """Whether the one element is not zero."""
+    _expect("is_nonzero", input, Tensor, "a Tensor")
     return bool(input)
 
 
@@ -215,6 +224,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"[meshgrid] expected indexing 'ij' or 'xy', got {indexing!r}")
     for t in tensors:
+        _expect("meshgrid", t, Tensor, "tensors")
         if t.dim() > 1:
             raise RuntimeError(f"[meshgrid] expected 0-d or 1-D tensors, got {t.dim()} dimensions")
     swap = indexing == "xy" and len(tensors) >= 2
@@ -246,6 +256,8 @@ def _category(kind: dtype) -> int:
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether the conversion keeps the category: no complex to float, no float to int, no number
     to bool."""
+    for kind in (from_, to):
+        _expect("can_cast", kind, dtype, "two dtypes")
     return _category(from_) <= _category(to)
 
 
@@ -260,6 +272,7 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
         if isinstance(operand, Tensor):
             rank, kind = (2 if operand.dim() else 1), operand.dtype
         else:
+            _expect("result_type", operand, (bool, int, float, complex), "tensors or numbers")
             rank, kind = 0, _C.tensor(operand).dtype
         known = ranks[rank]
         ranks[rank] = kind if known is None else _C.promote_types(known, kind)
@@ -326,7 +339,9 @@ class finfo:
     }
 
     def __init__(self, type: dtype | None = None) -> None:
-        type = (get_default_dtype() if type is None else type).to_real()
+        type = get_default_dtype() if type is None else type
+        _expect("finfo", type, dtype, "a dtype")
+        type = type.to_real()
         if type not in self._limits:
             raise TypeError(f"[finfo] expected a floating dtype, got {type}")
         self.bits, self.eps, self.max, self.tiny, self.resolution = self._limits[type]
@@ -350,6 +365,7 @@ class iinfo:
     """
 
     def __init__(self, type: dtype) -> None:
+        _expect("iinfo", type, dtype, "a dtype")
         if type.is_floating_point or type.is_complex or type is _C.bool:
             raise TypeError(f"[iinfo] expected an integer dtype, got {type}")
         self.bits = 8 * type.itemsize
@@ -363,6 +379,7 @@ class iinfo:
 
 def _function_of(method: str) -> Any:
     def run(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        _expect(method, input, Tensor, "a Tensor")
         return getattr(input, method)(*args, **kwargs)
 
     run.__name__ = run.__qualname__ = method

@@ -38,8 +38,8 @@ void zeros_kernel(Call& c) {
 
 void fill(const Call& c, const Value& value) {
     const Tensor& out = c.out(0);
-    if (value.kind() == Value::Kind::Float)
-        require_fits(c.name(), Tensor::scalar(value.as_double(), DType::Float64), out.dtype());
+    if (!is_floating(out.dtype()) || value.kind() == Value::Kind::Complex)
+        require_fits(c.name(), as_tensor(value), out.dtype());
     Tensor number = value.kind() == Value::Kind::Complex
                         ? Tensor::scalar(value.as_complex(), out.dtype())
                     : value.kind() == Value::Kind::Float
@@ -135,8 +135,11 @@ void arange_kernel(Call& c) {
             start = r.start.as_double(), step = r.step.as_double();
         else start = r.start.as_int(), step = r.step.as_int();
         T* to = out.data<T>();
+        // integers in the end fit, their products on the way need not: those may wrap
+        using W = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
         for (int64_t i = 0, n = out.numel(); i < n; ++i)
-            to[i] = static_cast<T>(start + static_cast<S>(i) * step);
+            to[i] = static_cast<T>(static_cast<S>(static_cast<W>(start) +
+                                                  static_cast<W>(i) * static_cast<W>(step)));
     });
 }
 

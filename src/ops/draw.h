@@ -74,7 +74,8 @@ inline int digits_of(DType t) {
 inline int64_t largest_of(DType t) {
     if (t == DType::Bool) return 1;
     if (t == DType::UInt8) return 255;
-    return std::numeric_limits<int64_t>::max() >> (64 - 8 * item_size(t));
+    int bits = std::min(8 * item_size(t), 64);  // more in complex128, whose parts are drawn
+    return std::numeric_limits<int64_t>::max() >> (64 - bits);
 }
 inline int64_t smallest_of(DType t) {
     return t == DType::Bool || t == DType::UInt8 ? 0 : -largest_of(t) - 1;

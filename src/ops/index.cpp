@@ -236,7 +236,8 @@ template <bool Add>
 void along_kernel(Call& c) {
     Tensor out = at_least_1d(c.out(0));
     Along along(c.name(), out, c.in[1], c.attr(0));
-    require_inside(c.name(), Add ? ErrorKind::Runtime : ErrorKind::Index, along.index(), 0,
+    bool by_line = Add && c.out(0).ndim() > 1;  // where PyTorch's check is another one
+    require_inside(c.name(), by_line ? ErrorKind::Runtime : ErrorKind::Index, along.index(), 0,
                    out.size(along.dim), along.dim);
     BlockTables tables(c.name(), along.plan(c.name(), out.shape()), out.strides());
     Tensor source = apart(c, c.in[2], out.dtype());
@@ -262,7 +263,7 @@ void index_fill_kernel(Call& c) {
     Indexing plan = along.plan(c.name(), out.shape());
     BlockTables tables(c.name(), plan, out.strides());
     Tensor value = c.inputs > 2 ? apart(c, c.in[2], c.in[2].dtype()) : as_tensor(c.attr(1));
-    require_fits(c.name(), value, out.dtype());
+    if (c.inputs <= 2) require_fits(c.name(), value, out.dtype());
     Tensor values = spread(value, plan.result, out.dtype());
     start_from_self(c);
     put(out, values, tables.blocks, false);

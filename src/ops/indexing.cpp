@@ -147,11 +147,27 @@ Tensor as_tensor(const Value& number) {
 }
 
 void require_fits(std::string_view who, const Tensor& value, DType dtype) {
-    if (is_inexact(dtype) || dtype == DType::Bool || !is_floating(value.dtype())) return;
-    double x = value.item_double();
-    WEFT_EXPECT(x >= -0x1p63 && x < 0x1p63, Runtime, who,
-                text("a value that fits in ", name(dtype)),
-                text(x, " (value cannot be converted to type int64_t without overflow)"));
+    if (dtype == DType::Bool || is_complex(dtype)) return;
+    auto expect = [&](bool fits, const auto& x) {
+        WEFT_EXPECT(fits, Runtime, who, text("a value that fits in ", name(dtype)),
+                    text(x, " (value cannot be converted to type ", name(dtype),
+                         " without overflow)"));
+    };
+    if (is_complex(value.dtype())) {
+        std::complex<double> x = value.item_complex();
+        expect(x.imag() == 0, text(x.real(), " + ", x.imag(), "j"));
+    }
+    if (is_floating(dtype)) return;
+    int bits = 8 * item_size(dtype);
+    bool bytes = dtype == DType::UInt8;  // where PyTorch lets negative numbers wrap
+    double end = std::ldexp(1., bytes ? bits : bits - 1), low = bytes ? 1 - end : -end;
+    if (is_inexact(value.dtype())) {
+        double x = value.item_double();
+        expect(x >= low && (bits == 64 ? x < end : x <= end - 1), x);
+    } else if (bits < 64) {
+        int64_t x = value.item_int();
+        expect(x >= static_cast<int64_t>(low) && x < static_cast<int64_t>(end), x);
+    }
 }
 
 Tensor at_least_1d(const Tensor& t) {

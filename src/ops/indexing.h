@@ -48,7 +48,8 @@ Tensor apart(const Call& c, const Tensor& t, DType dtype);
 Tensor spread(const Tensor& t, DimSpan shape, DType dtype);
 /// A number as a 0-d tensor of its own kind.
 Tensor as_tensor(const Value& number);
-/// Throws Runtime if a number does not fit in `dtype` (a float beyond int64).
+/// Throws Runtime if a number does not fit in `dtype`: beyond an integer's range, or with an imaginary
+/// part where there is room for none.
 void require_fits(std::string_view who, const Tensor& value, DType dtype);
 
 /// A dim of `t`, counting a 0-d tensor as one of size 1.

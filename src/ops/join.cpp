@@ -54,7 +54,7 @@ void cat_shape(Call& c) {
                         text("size ", t.size(d), " for tensor number ", i,
                              " in the list (Sizes of tensors must match except in dimension ", dim,
                              ")"));
-        shape[dim] += t.size(dim);
+        shape[dim] = size_sum(c.name(), shape[dim], t.size(dim));
     }
     c.add(Tensor::layout(alike ? c.in[0].dtype() : promoted(c.in, c.inputs), shape));
 }

@@ -5,6 +5,31 @@
 
 namespace weft::ops {
 
+int64_t size_sum(std::string_view who, int64_t a, int64_t b) {
+    int64_t sum;
+    bool overflow = __builtin_add_overflow(a, b, &sum);
+    WEFT_EXPECT(!overflow, Runtime, who, "a size of less than 2**63", text(a, " + ", b));
+    return sum;
+}
+
+int64_t size_product(std::string_view who, int64_t a, int64_t b) {
+    int64_t product;
+    bool overflow = __builtin_mul_overflow(a, b, &product);
+    WEFT_EXPECT(!overflow, Runtime, who, "a size of less than 2**63", text(a, " * ", b));
+    return product;
+}
+
+int64_t stepped_stride(int64_t stride, int64_t step, int64_t count) {
+    int64_t stepped;
+    bool overflow = __builtin_mul_overflow(stride, step, &stepped);
+    return overflow && count <= 1 ? stride : stepped;
+}
+
+void check_parts(std::string_view who, int64_t parts) {
+    constexpr int64_t most = int64_t{1} << 26;
+    WEFT_EXPECT(parts <= most, Runtime, who, text("at most ", most, " parts"), std::to_string(parts));
+}
+
 Dims infer_size(std::string_view who, DimSpan size, int64_t numel) {
     Dims out(size);
     int unknown = -1;

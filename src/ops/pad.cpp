@@ -2,6 +2,7 @@
 /// three dims.
 #include "kernels/pad.h"
 
+#include "ops/shape.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -21,7 +22,7 @@ Dims padded_sizes(const Call& c, DimSpan shape, DimSpan pad) {
     Dims out(shape);
     for (size_t i = 0; i < pad.size() / 2; ++i) {
         int64_t& n = out[static_cast<int>(shape.size() - 1 - i)];
-        int64_t size = n + pad[2 * i] + pad[2 * i + 1];
+        int64_t size = size_sum(c.name(), size_sum(c.name(), n, pad[2 * i]), pad[2 * i + 1]);
         WEFT_EXPECT(size >= 0, Runtime, c.name(), "a result of sizes of at least 0",
                     text("input of size ", to_string(shape), " with pads ", to_string(pad),
                          ", resulted in a negative output size"));

@@ -33,7 +33,7 @@ void slice_shape(Call& c) {
     Span span = slice_span(c.name(), self.size(dim), c.attr(1), c.attr(2), step);
     Dims shape(self.shape()), strides(self.strides());
     shape[dim] = span.count;
-    strides[dim] *= step;
+    strides[dim] = stepped_stride(strides[dim], step, span.count);
     add_view(c, shape, strides, span.start * self.stride(dim));
 }
 
@@ -45,7 +45,7 @@ void narrow_body(Call& c) {
     WEFT_EXPECT(start >= -size && start <= size, Index, c.name(),
                 text("a start in [", -size, ", ", size, "]"), std::to_string(start));
     if (start < 0) start += size;
-    WEFT_EXPECT(start + length <= size, Runtime, c.name(), text("start + length of at most ", size),
+    WEFT_EXPECT(length <= size - start, Runtime, c.name(), text("start + length of at most ", size),
                 text("start (", start, ") + length (", length, ") exceeds dimension size (", size,
                      ")"));
     c.set(slice(self, dim, start, start + length));
@@ -69,6 +69,7 @@ void split_shape(Call& c) {
     WEFT_EXPECT(step > 0 || size == 0, Runtime, c.name(),
                 "a split_size of 0 only for dimension size 0", text("dimension size of ", size));
     if (size == 0) return add_part(c, dim, 0, 0);
+    check_parts(c.name(), (size - 1) / step + 1);
     for (int64_t at = 0; at < size; at += step) add_part(c, dim, at, std::min(step, size - at));
 }
 
@@ -82,7 +83,7 @@ void split_sizes_shape(Call& c) {
     for (int64_t s : sizes) {
         WEFT_EXPECT(s >= 0, Runtime, c.name(), "split_sizes with only non-negative entries",
                     to_string(sizes));
-        sum += s;
+        sum = size_sum(c.name(), sum, s);
     }
     WEFT_EXPECT(sum == self.size(dim), Runtime, c.name(),
                 text("split_sizes to sum exactly to ", self.size(dim),
@@ -105,7 +106,7 @@ Tensor split_gradient(const Grad& g) {
     Dims size = g.in_shape(0);
     int64_t whole = size[wrap_dim("split", g.attr(1).as_int(), size.size())],
             step = g.attr(0).as_int();
-    return join(g, whole == 0 ? 1 : (whole + step - 1) / step, g.attr(1));
+    return join(g, whole == 0 ? 1 : (whole - 1) / step + 1, g.attr(1));
 }
 
 void chunk_body(Call& c) {
@@ -116,8 +117,9 @@ void chunk_body(Call& c) {
                 "a 0-d tensor");
     WEFT_EXPECT(chunks > 0, Runtime, c.name(), "`chunks` greater than 0", std::to_string(chunks));
     int dim = wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
-    int64_t size = self.size(dim), step = (size + chunks - 1) / chunks;
+    int64_t size = self.size(dim), step = size / chunks + (size % chunks != 0);
     std::vector<Tensor> parts;
+    if (step == 0) check_parts(c.name(), chunks);
     if (step == 0) parts = split_sizes.all({self}, {Dims(static_cast<int>(chunks)), int64_t{dim}});
     else parts = split.all({self}, {step, int64_t{dim}});
     for (Tensor& part : parts) c.add(std::move(part));
@@ -127,6 +129,7 @@ void unbind_shape(Call& c) {
     const Tensor& self = c.in[0];
     int dim = part_dim(c, c.attr(0));
     Dims shape = without(self.shape(), dim), strides = without(self.strides(), dim);
+    check_parts(c.name(), self.size(dim));
     for (int64_t i = 0; i < self.size(dim); ++i) add_view(c, shape, strides, i * self.stride(dim));
 }
 

@@ -182,7 +182,7 @@ void repeat_interleave_body(Call& c) {
     int dim = c.attr(1).none() ? 0 : wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
     Dims spread(self.shape()), merged(self.shape());
     spread.insert(dim + 1, repeats);
-    merged[dim] *= repeats;
+    merged[dim] = size_product(c.name(), merged[dim], repeats);
     c.set(view(contiguous_copy(expand(unsqueeze(self, dim + 1), spread)), merged));
 }
 
@@ -201,7 +201,7 @@ void repeat_index_shape(Call& c) {
         int64_t n = counts.data<int64_t>()[repeats.numel() == 1 ? 0 : i];
         WEFT_EXPECT(n >= 0, Runtime, "repeat_interleave", "repeats that are not negative",
                     std::to_string(n));
-        total += n;
+        total = size_sum("repeat_interleave", total, n);
     }
     c.add(Tensor::layout(DType::Int64, Dims{total}));
 }
@@ -237,7 +237,7 @@ void triangle_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor self = as_contiguous(c.in[0]);
     int64_t rows = out.size(out.ndim() - 2), columns = out.size(out.ndim() - 1),
-            k = c.attr(0).as_int();
+            k = std::clamp(c.attr(0).as_int(), -rows - 1, columns);
     if (out.numel() == 0) return;
     int64_t count = out.numel() / (rows * columns);
     Unlocked unlocked(out.numel());
@@ -257,7 +257,8 @@ struct Embedding {
         WEFT_EXPECT(a != b, Runtime, c.name(),
                     "two dimensions (diagonal dimensions cannot be identical)",
                     text(attrs[1].as_int(), ", ", attrs[2].as_int()));
-        int64_t side = self.size(self.ndim() - 1) + (k < 0 ? -k : k);
+        constexpr int64_t far = std::numeric_limits<int64_t>::max();
+        int64_t side = size_sum(c.name(), self.size(self.ndim() - 1), k < -far ? far : std::abs(k));
         shape = self.shape();
         shape.pop_back();
         shape.insert(std::min(a, b), side);

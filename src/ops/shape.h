@@ -25,6 +25,15 @@ Span slice_span(std::string_view who, int64_t size, const Value& start, const Va
 /// `index` in [-size, size) as one in [0, size). Throws Index.
 int64_t wrap_index(std::string_view who, int64_t index, int dim, int64_t size);
 
+/// Sums and products of sizes as a user may give them. Throw Runtime beyond 63 bits.
+int64_t size_sum(std::string_view who, int64_t a, int64_t b);
+int64_t size_product(std::string_view who, int64_t a, int64_t b);
+/// The stride of every `step`-th of `count` positions: that of one or none is not used, and may not
+/// fit.
+int64_t stepped_stride(int64_t stride, int64_t step, int64_t count);
+/// Throws Runtime for more parts of one tensor than anyone can hold in a tuple.
+void check_parts(std::string_view who, int64_t parts);
+
 /// The kernel of ops that only look differently at the same memory.
 inline void no_kernel(Call&) {}
 /// Sizes without `dim`.

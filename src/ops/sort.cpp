@@ -21,6 +21,7 @@ struct Along {
 
 void run_sort(Call& c, int64_t dim, bool descending, const Tensor* values, const Tensor& indices) {
     Along along(c, dim);
+    if (along.x.numel() == 0) return;
     Unlocked unlocked(16 * along.x.numel());
     dispatch<AllTypes>(along.x.dtype(), c.name(), [&]<class T>() {
         kernels::sort(along.x.data<T>(), values ? values->data<T>() : nullptr,

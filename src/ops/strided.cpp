@@ -21,8 +21,8 @@ void as_strided_shape(Call& c) {
     int64_t offset = c.attr(2).none() ? self.offset() : c.attr(2).as_int();
     WEFT_EXPECT(size.size() == stride.size(), Runtime, c.name(), "as many strides as sizes",
                 text(to_string(size), " and ", to_string(stride)));
-    WEFT_EXPECT(offset >= 0, Runtime, c.name(), "a storage_offset of at least 0",
-                std::to_string(offset));
+    WEFT_EXPECT(offset >= 0 && offset < int64_t{1} << 56, Runtime, c.name(),
+                "a storage_offset of at least 0 and below 2**56", std::to_string(offset));
     int64_t last = offset;
     bool empty = false, overflow = false;
     for (size_t d = 0; d < size.size(); ++d) {
@@ -56,7 +56,7 @@ void unfold_shape(Call& c) {
     Dims shape(self.shape()), strides(self.strides());
     if (self.ndim()) {
         shape[dim] = (length - width) / step + 1;
-        strides[dim] = stride * step;
+        strides[dim] = stepped_stride(stride, step, shape[dim]);
     }
     shape.push_back(width);
     strides.push_back(stride);

@@ -74,6 +74,38 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
     return wrap_results(c);
 }
 
+/// PyTorch's older signatures, in which numbers stand before the tensors that they scale:
+/// `p.add_(-rate, grad)`, `addmm(beta, input, alpha, a, b)`. Null where the arguments are not those.
+PyObject* call_numbers_first(const OpFunction& f, PyObject* const* args, Py_ssize_t count,
+                             unsigned ways) {
+    if (count < 3 || !is_tensor(args[count - 1])) return nullptr;
+    std::vector<PyObject*> ordered, numbers;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        if (!is_tensor(args[i]) && !is_number(args[i])) return nullptr;
+        (is_tensor(args[i]) ? ordered : numbers).push_back(args[i]);
+    }
+    const Op& op = *f.overloads->front();
+    std::vector<std::string_view> names;
+    for (const Param& p : op.params)
+        if (p.keyword_only && p.kind == Param::Kind::Scalar) names.push_back(p.name);
+    bool scales_self = !names.empty() && names[0] == "beta";
+    if (numbers.empty() || numbers.size() > names.size() || (!scales_self && !is_tensor(args[0])) ||
+        ordered.size() != static_cast<size_t>(op.inputs))
+        return nullptr;
+    Object keywords = Object::take(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
+    for (size_t k = 0; k < numbers.size(); ++k)
+        PyTuple_SET_ITEM(keywords.get(), static_cast<Py_ssize_t>(k), py_str(names[k]).release());
+    auto tensors = static_cast<Py_ssize_t>(ordered.size());
+    ordered.insert(ordered.end(), numbers.begin(), numbers.end());
+    Arguments arguments;
+    if (!arguments.parse(op, ordered.data(), tensors, keywords.get(), ways)) return nullptr;
+    std::string advice = text("[", to_text(f.name), "] expected ", names[0],
+                              "= by its name after the tensors, got a number before them (This "
+                              "overload is deprecated)");
+    if (PyErr_WarnEx(PyExc_UserWarning, advice.c_str(), 1) != 0) throw PythonError{};
+    return run(f, op, arguments);
+}
+
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const auto& f = *reinterpret_cast<OpFunction*>(self);
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
@@ -89,7 +121,9 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
             if (arguments.parse(*op, args, count, kwnames, ways | Arguments::kLenient))
                 return run(f, *op, arguments);
         }
-        fail_arguments(f, args, count, kwnames, ways);
+        PyObject* result = kwnames ? nullptr : call_numbers_first(f, args, count, ways);
+        if (!result) fail_arguments(f, args, count, kwnames, ways);
+        return result;
     });
 }
 

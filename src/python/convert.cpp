@@ -55,11 +55,11 @@ bool to_dims(PyObject* o, Dims& out) {
         return true;
     }
     if (PyTuple_Check(o) || PyList_Check(o)) {
-        PyObject** items = PySequence_Fast_ITEMS(o);
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
-            if (PyBool_Check(items[i]) || (!PyLong_Check(items[i]) && !PyIndex_Check(items[i])))
+            Object item = Object::borrow(PySequence_Fast_GET_ITEM(o, i));  // see read_values
+            if (PyBool_Check(item.get()) || (!PyLong_Check(item.get()) && !PyIndex_Check(item.get())))
                 return false;
-            out.push_back(to_int(items[i], "sizes"));
+            out.push_back(to_int(item.get(), "sizes"));
         }
         return true;
     }
@@ -111,9 +111,11 @@ void find_kind(PyObject* data, int& kind, int depth = 0) {
     } else if (PyLong_Check(data)) {
         kind = std::max(kind, 1);
     } else if (!is_number(data) && is_sequence(data)) {
+        WEFT_EXPECT(depth < kMaxDims, Type, "tensor", "at most 64 nested sequences",
+                    "more (self-referential lists are incompatible)");
         Object fast = Object::take(PySequence_Fast(data, "a sequence"));
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
-            find_kind(PySequence_Fast_GET_ITEM(fast.get(), i), kind, depth + 1);
+            find_kind(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), kind, depth + 1);
     } else if (is_number(data)) {
         kind = std::max(kind, PyIndex_Check(data) ? 1 : 2);
     } else {
@@ -176,6 +178,7 @@ T read_number(PyObject* o) {
     }
 }
 
+/// What an item's __index__ or __float__ does may shrink the list that holds it.
 template <class T>
 void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
     if (d == shape.size()) {
@@ -204,8 +207,11 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
              text("a sequence of length ", shape[d], " at dim ", d),
              n < 0 ? std::string(Py_TYPE(data)->tp_name) : text("one of length ", n),
              "ragged lists are not tensors: pad them, or keep a list of tensors");
-    for (int64_t i = 0; i < n; ++i)
-        read_values(PySequence_Fast_GET_ITEM(fast.get(), i), shape, d + 1, at);
+    for (int64_t i = 0; i < n; ++i) {
+        WEFT_EXPECT(i < PySequence_Fast_GET_SIZE(fast.get()), Value, "tensor",
+                    "a sequence that keeps its length", "one that lost items while it was read");
+        read_values(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), shape, d + 1, at);
+    }
 }
 
 /// A dtype by the letters of the buffer protocol, whose integers have platform sizes.
@@ -382,7 +388,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         int size = item_size(t.dtype());
         for (int d = 0; d < t.ndim(); ++d) {
             lent->dims[d] = t.size(d);
-            lent->dims[t.ndim() + d] = t.stride(d) * size;
+            // of an empty tensor or a dim of one, a stride may be anything: there it may wrap
+            lent->dims[t.ndim() + d] = static_cast<int64_t>(static_cast<uint64_t>(t.stride(d)) * size);
         }
         *view = {};
         view->buf = t.bytes();

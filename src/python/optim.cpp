@@ -30,14 +30,11 @@ void check_writable(const Tensor& t) {
 
 /// Appends the numbers of a group's setting to `out`: one, or those of a tuple such as the betas.
 void add_setting(PyObject* value, std::vector<double>& out) {
-    if (PyTuple_Check(value) || PyList_Check(value)) {
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
-            add_setting(PySequence_Fast_GET_ITEM(value, i), out);
-        return;
+    if (!PyTuple_Check(value) && !PyList_Check(value)) return out.push_back(to_double(value, "optimizer"));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+        Object item = Object::borrow(PySequence_Fast_GET_ITEM(value, i));
+        out.push_back(to_double(item.get(), "optimizer"));
     }
-    double number = PyFloat_AsDouble(value);
-    if (number == -1 && PyErr_Occurred()) throw PythonError{};
-    out.push_back(number);
 }
 
 class Gather {

@@ -142,6 +142,9 @@ PyObject* tensor_iter(PyObject* self) {
 }
 int tensor_contains(PyObject* self, PyObject* element) {
     return guarded_int([&] {
+        WEFT_EXPECT(is_tensor(element) || is_number(element), Runtime, "contains",
+                    "a Tensor or a number (Tensor.__contains__ only supports Tensor or scalar)",
+                    Py_TYPE(element)->tp_name);
         Object same = Object::take(PyObject_RichCompare(self, element, Py_EQ));
         Object any = Object::take(PyObject_CallMethod(same.get(), "any", nullptr));
         return checked(PyObject_IsTrue(any.get()));

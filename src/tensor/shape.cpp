@@ -39,7 +39,9 @@ Dims contiguous_strides(DimSpan shape) {
     int64_t step = 1;
     for (int d = strides.size() - 1; d >= 0; --d) {
         strides[d] = step;
-        step *= std::max<int64_t>(shape[d], 1);
+        bool overflow = __builtin_mul_overflow(step, std::max<int64_t>(shape[d], 1), &step);
+        WEFT_EXPECT(!overflow || d == 0, Runtime, "tensor", "strides of less than 2**63",
+                    text("sizes ", to_string(shape), " (Stride calculation overflowed)"));
     }
     return strides;
 }

@@ -30,8 +30,10 @@ Tensor Tensor::layout(DType dtype, DimSpan shape) {
                     __builtin_mul_overflow(step, shape[d] > 1 ? shape[d] : 1, &step);
     }
     overflow |= step > (INT64_MAX >> 5);
-    if (overflow) [[unlikely]]
+    if (overflow) [[unlikely]] {
         step = count_elements("tensor", shape, item_size(dtype));  // throws, or a size is 0
+        contiguous_strides(shape);
+    }
     impl->numel = step;
     for (int64_t size : shape) impl->numel = size == 0 ? 0 : impl->numel;
     impl->flags = kContiguous;

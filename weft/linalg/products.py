@@ -92,13 +92,13 @@ def norm(
             return out.reshape([1] * A.dim()) if keepdim else out
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     pair = isinstance(dim, Sequence) and len(dim) == 2
-    if pair or (dim is None and (A.dim() == 2 or isinstance(ord, str))):
-        return matrix_norm(A, ord, dim if pair else (-2, -1), keepdim, dtype=dtype)
-    if dim is None and A.dim() != 1:
+    if dim is None and A.dim() not in (1, 2):
         raise RuntimeError(
             f"[linalg.norm] expected 1 or 2 dimensions without dim, got {A.dim()} (linalg.norm: If "
             "dim is not specified but ord is, the input must be 1D or 2D.)"
         )
+    if pair or (dim is None and (A.dim() == 2 or isinstance(ord, str))):
+        return matrix_norm(A, ord, dim if pair else (-2, -1), keepdim, dtype=dtype)
     return vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 

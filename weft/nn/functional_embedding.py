@@ -32,6 +32,8 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
             f"offsets[-1] can not be greater than input's length {input.numel()}, got "
             f"{int(starts[-1])}"
         )
+    if starts.numel() > 1 and bool((starts[1:] < starts[:-1]).any()):
+        raise IndexError(f"[embedding_bag] expected rising offsets, got {offsets.tolist()}")
     count = starts.shape[0] - include_last_offset
     places = weft.arange(input.numel())
     return weft.searchsorted(starts[:count].contiguous(), places, right=True) - 1, count
