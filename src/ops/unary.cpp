@@ -269,6 +269,12 @@ void register_arithmetic(Table& t) {
     same_op<Neg, NumberTypes>(t, "neg")
         .kernel(or_complex<ComplexNeg, Result::Same, map_kernel<Neg, NumberTypes, Result::Same, 1>>)
         .alias("negative")
+        .shape([](Call& c) {
+            WEFT_EXPECT(c.in[0].dtype() != DType::Bool, Runtime, c.name(), "a tensor of a number dtype",
+                        "bool (Negation, the `-` operator, on a bool tensor is not supported)",
+                        "use `~` or logical_not() to invert a mask");
+            pointwise<Result::Same>(c);
+        })
         .doc("-self. Bool raises.\n>>> weft.neg(weft.tensor([1., -2.]))\ntensor([-1.,  2.])")
         .grad(0, 0, [](const Grad& g) { return -g.grad(); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
