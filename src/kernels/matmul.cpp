@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "kernels/blas.h"
 #include "kernels/packed_gemm.h"
+#include "kernels/panel_gemm.h"
 #include "kernels/simd.h"
 #include "kernels/small_gemm.h"
 
@@ -21,7 +22,7 @@ namespace {
 // ---------------------------------------------------------------------------------------------
 // The oracle and the trivial cases
 
-enum class Way : uint8_t { Choose, Simple, Dots, Outer, Packed, Blas };
+enum class Way : uint8_t { Choose, Simple, Dots, Outer, Panels, Packed, Blas };
 
 /// The way that WEFT_GEMM asks for.
 Way wanted_way() {
@@ -29,6 +30,7 @@ Way wanted_way() {
         const char* env = std::getenv("WEFT_GEMM");
         if (env && !std::strcmp(env, "simple")) return Way::Simple;
         if (env && !std::strcmp(env, "packed") && packed_gemm_ready()) return Way::Packed;
+        if (env && !std::strcmp(env, "panels")) return Way::Panels;
         if (env && !std::strcmp(env, "blas")) return Way::Blas;
         return Way::Choose;
     }();
@@ -94,18 +96,16 @@ constexpr int64_t tiny_work = 1 << 12;
 /// up to 1.25 times faster than ours (64^3: 2.6 us against 3.3). Beyond, it packs and ours win:
 /// (16, 128)x(128, 640) takes 17 us against 27.
 constexpr int64_t blas_unpacked_work = 1000000;
-/// Up to here a product of few rows or columns is ours on AVX-512, float (double: where OpenBLAS
-/// does not pack, and then packed): (32, 64)x(128, 64)^T 3.8 us against 6.9.
-template <class T>
-constexpr int64_t own_work_avx512 = sizeof(T) == 4 ? int64_t{1} << 27 : blas_unpacked_work;
 /// On AVX2: (16, 64)x(64, 64)^T 1.8 us against 2.7, 128^3 on par.
 constexpr int64_t own_work_avx2 = 1 << 20;
 /// The same with A transposed, whose strided reads cost ours the lead beyond the level-1 cache:
 /// AVX2 64^3 on par, 128^3 0.86 times.
 constexpr int64_t own_work_trans_a = 1 << 18;
-/// From so many columns on packed_gemm beats OpenBLAS on AVX-512; docs/decisions/0003-products.md
-/// has the table.
-constexpr int64_t packed_columns = 48;
+/// On AVX-512 panel_gemm takes all larger products of at least so many columns, and of so many rows
+/// if B is transposed; docs/decisions/0003-products.md has the table.
+constexpr int64_t panel_columns = 16, panel_rows = 16;
+/// A transposed A of so many rows does not stay in level 2 while so many columns pass.
+constexpr int64_t packed_rows = 640, packed_columns = 256;
 /// Without OpenBLAS the baseline serves up to here, 256^3 or about 0.2 ms; beyond, its absence is
 /// an error.
 constexpr int64_t own_work_alone = 1 << 24;
@@ -178,30 +178,20 @@ void run_own(const small::Problem<T>& q, bool transposed, Way way) {
     }
 }
 
-/// Whether packing both operands pays on AVX-512, for a product beyond `blas_unpacked_work`.
-template <class T>
-bool packing_pays(bool trans_a, int64_t m, int64_t n, int64_t work) {
-    if (n < packed_columns) return false;
-    if (sizeof(T) == 8) return m >= 64;
-    // Outer reads A as it lies, which for few columns costs less than to pack it.
-    return trans_a || work > own_work_avx512<T> || (m >= 128 && n >= 192);
-}
-
 /// Which kernel takes a product with m, n >= 2 and k >= 2.
-template <class T>
 Way choose_way(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
     if (trans_b && !trans_a && (m <= thin || n <= few_columns)) return Way::Dots;
     if (m <= thin) return Way::Outer;
     const int64_t work = m * n * k;
     if (work <= tiny_work) return Way::Outer;
-    int64_t limit = own_work_avx2;
     if (cpu_level == CpuLevel::Avx512) {
-        if (work > blas_unpacked_work && packing_pays<T>(trans_a, m, n, work)) return Way::Packed;
-        limit = own_work_avx512<T>;
-        if (!trans_b && work <= blas_unpacked_work) limit = 0;
+        if (!trans_b && work <= blas_unpacked_work && blas_ready()) return Way::Blas;
+        if (trans_a && m >= packed_rows && n >= packed_columns) return Way::Packed;
+        if (trans_b && !trans_a && m < panel_rows) return Way::Outer;
+        if (n >= panel_columns || !blas_ready()) return Way::Panels;
+        return Way::Blas;
     }
-    if (trans_a) limit = std::min(limit, own_work_trans_a);
-    if (work <= limit) return Way::Outer;
+    if (work <= (trans_a ? own_work_trans_a : own_work_avx2)) return Way::Outer;
     if (blas_ready()) return Way::Blas;
     if (packed_gemm_ready()) return Way::Packed;
     return work > own_work_alone ? Way::Blas : Way::Outer;
@@ -382,11 +372,13 @@ void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha
             return gemv(trans_a, ta ? k : m, ta ? m : k, alpha, a, lda, b, tb ? 1 : ldb, beta, c,
                         ldc);
         Way way = wanted_way();
-        if (way == Way::Choose) way = choose_way<T>(ta, tb, m, n, k);
+        if (way == Way::Choose) way = choose_way(ta, tb, m, n, k);
         if (way == Way::Blas)
             return run_blas(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         if (way == Way::Packed)
             return packed_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        if (way == Way::Panels)
+            return panel_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         run_own(small::Problem<T>{m, n, k, alpha, a, ta ? 1 : lda, ta ? lda : 1, b, ldb, beta, c,
                                   ldc},
                 tb, way);

@@ -5,10 +5,10 @@
 /// transposed one. Element counts, not bytes, everywhere; increments may be any value, 0 included.
 /// The output must not overlap an input.
 ///
-/// Small products run on our own kernels (small_gemm.h), large ones too where those beat OpenBLAS
-/// (packed_gemm.h); else OpenBLAS is called, loaded on the first one that needs it. The same call
-/// gives the same bits whatever the number of threads. NaN and infinity propagate as in the plain sum of products, except that
-/// `alpha == 0` or `k == 0` reads neither A nor B, and `beta == 0` does not read C.
+/// Small products run on our own kernels (small_gemm.h), larger ones too where those beat OpenBLAS
+/// (panel_gemm.h, packed_gemm.h); else OpenBLAS is called, loaded on the first one that needs it.
+/// The same call gives the same bits whatever the number of threads. NaN and infinity propagate as
+/// in the plain sum of products, except that `alpha == 0` or `k == 0` reads neither A nor B, and `beta == 0` does not read C.
 #pragma once
 #include <cstdint>
 
@@ -47,7 +47,7 @@ T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy);
 
 /// The textbook triple loop with the same contract as gemm: the oracle of the fast ways.
 /// `WEFT_GEMM=simple` in the environment makes gemm, gemm_batched and gemv use it throughout;
-/// `packed` and `blas` choose that way for every product that is not one of vectors.
+/// `packed`, `panels` and `blas` choose that way for every product that is not one of vectors.
 template <class T>
 void gemm_simple(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
                  int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);

@@ -20,16 +20,27 @@
 #include <type_traits>
 
 #include "base/parallel.h"
-#include "kernels/small_gemm.h"
-#include "kernels/vector.h"
+#include "kernels/tile.h"
 
 namespace weft::kernels {
+
+char* product_workspace() {
+    struct Memory {
+        char* at = static_cast<char*>(
+            std::aligned_alloc(product_workspace_bytes, product_workspace_bytes));
+        Memory() {
+            if (!at) throw std::bad_alloc();
+            madvise(at, product_workspace_bytes, MADV_HUGEPAGE);
+        }
+        ~Memory() { std::free(at); }
+    };
+    static thread_local Memory memory;
+    return memory.at;
+}
+
 namespace {
 
 using namespace vec;
-
-/// Multiply-adds from which on the pool is used: about 30 us, against 5 us to wake it.
-constexpr double parallel_work = 1 << 22;
 
 constexpr int tile_vectors = 3;
 /// 24 of 32 registers accumulate, or 12 of 16.
@@ -43,38 +54,10 @@ constexpr int64_t panel_bytes = depth_bytes * 64 * tile_vectors / 4;
 /// A packed block of A, more than half of a level-2 cache of 1.25 MB: C and B pass through it too.
 /// 530 KB, and so three blocks for 1024^3 rather than two, took 1 to 4 % longer.
 constexpr int64_t block_bytes = 720 << 10;
+static_assert(block_bytes + 2 * panel_bytes <= product_workspace_bytes);
 
 // ---------------------------------------------------------------------------------------------
 // The tile
-
-/// Assembly, because GCC folds loads into the multiply-adds and moves them about, which costs a
-/// tenth.
-template <class T, class V>
-WEFT_INLINE void multiply_add(V& acc, const V& x, const V& y) {
-#if defined(__x86_64__)
-    if constexpr (sizeof(V) >= 32) {
-        if constexpr (sizeof(T) == 4)
-            asm volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
-        else
-            asm volatile("vfmadd231pd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
-        return;
-    }
-#endif
-    acc += x * y;
-}
-template <class T, class V>
-WEFT_INLINE void broadcast(V& out, const T& x) {
-#if defined(__x86_64__)
-    if constexpr (sizeof(V) >= 32) {
-        if constexpr (sizeof(T) == 4)
-            asm volatile("vbroadcastss %1, %0" : "=v"(out) : "m"(x));
-        else
-            asm volatile("vbroadcastsd %1, %0" : "=v"(out) : "m"(x));
-        return;
-    }
-#endif
-    out = x - V{};
-}
 
 /// Cache lines to fetch while a tile runs, an eighth of them with each eighth of its steps.
 struct Lines {
@@ -156,47 +139,7 @@ WEFT_INLINE void tile(int64_t vecs, int64_t k, const T* a, const T* b, T* c, int
 }
 
 // ---------------------------------------------------------------------------------------------
-// Packing
-
-/// A panel to be packed: element (p, j), p < k and j < cols, of a matrix whose rows or columns are
-/// contiguous, goes to out[p * width + j]. Columns up to `width` repeat the last one.
-template <class T>
-struct Panel {
-    const T* from;
-    int64_t ld;
-    bool transposed;  ///< (p, j) lies at from[j * ld + p], else at from[p * ld + j]
-    int64_t k, cols, width;
-    T scale;
-    T* out;
-
-    /// Steps [p, p + n) alone.
-    WEFT_INLINE Panel steps(int64_t p, int64_t n) const {
-        Panel part = *this;
-        part.from += transposed ? p : p * ld;
-        part.out += p * width;
-        part.k = n;
-        return part;
-    }
-};
-
-/// `Bytes` divide a row of the packed panel.
-template <class T, int Bytes>
-WEFT_INLINE void pack(const Panel<T>& q) {
-    constexpr int lanes = Simd<T, Bytes>::lanes;
-    if (q.transposed) {
-        small::pack_transposed<T, Bytes>(q.from, q.ld, q.k, q.cols, q.width, q.out);
-    } else if (q.cols == q.width) {
-        for (int64_t p = 0; p < q.k; ++p)
-            for (int64_t j = 0; j < q.width; j += lanes)
-                store<T, Bytes>(q.out + p * q.width + j, load<T, Bytes>(q.from + p * q.ld + j));
-    } else {
-        for (int64_t p = 0; p < q.k; ++p)
-            for (int64_t j = 0; j < q.width; ++j)
-                q.out[p * q.width + j] = q.from[p * q.ld + std::min(j, q.cols - 1)];
-    }
-    if (q.scale != T(1))
-        for (int64_t t = 0; t < q.k * q.width; ++t) q.out[t] *= q.scale;
-}
+// Fetching
 
 /// Slices of an operand that the next tiles need, fetched and packed between the present ones:
 /// waiting for them afterwards would cost a tenth. Source rows that lie a power of two apart share
@@ -237,44 +180,6 @@ struct Feed {
 
 // ---------------------------------------------------------------------------------------------
 // One thread
-
-/// Memory for packed operands, one per thread, kept.
-class Workspace {
-public:
-    static constexpr int64_t bytes = int64_t{2} << 20;
-    static_assert(block_bytes + 2 * panel_bytes <= bytes);
-    Workspace() : data_(static_cast<char*>(std::aligned_alloc(bytes, bytes))) {
-        if (!data_) throw std::bad_alloc();
-        madvise(data_, bytes, MADV_HUGEPAGE);
-    }
-    ~Workspace() { std::free(data_); }
-    Workspace(const Workspace&) = delete;
-    Workspace& operator=(const Workspace&) = delete;
-    char* data() const { return data_; }
-
-private:
-    char* data_;
-};
-
-template <class T>
-struct Product {
-    bool trans_a, trans_b;
-    int64_t m, n, k;
-    T alpha;
-    const T* a;
-    int64_t lda;
-    const T* b;
-    int64_t ldb;
-    T beta;
-    T* c;
-    int64_t ldc;
-};
-
-/// Size of near-equal parts of n, as few as `most` per part allows, multiples of `unit`.
-inline int64_t part_size(int64_t n, int64_t most, int64_t unit) {
-    const int64_t parts = (n + most - 1) / most;
-    return ((n + parts - 1) / parts + unit - 1) / unit * unit;
-}
 
 template <class T, int Bytes>
 struct Driver {
@@ -444,11 +349,10 @@ struct OneThread {
         }
     };
     static void run(const Product<T>& q) {
-        static thread_local Workspace workspace;
         if (q.beta != T(0) && q.beta != T(1))
             for (int64_t i = 0; i < q.m; ++i)
                 for (int64_t j = 0; j < q.n; ++j) q.c[i * q.ldc + j] *= q.beta;
-        per_width<Body>(&q, workspace.data());
+        per_width<Body>(&q, product_workspace());
     }
 };
 
@@ -459,33 +363,8 @@ bool packed_gemm_ready() { return cpu_level >= CpuLevel::Avx2; }
 template <class T>
 void packed_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
                  int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
-    // A grid of pieces, one for each thread: the one that reads least of A and B.
-    const int64_t pieces = 1.0 * m * n * k < parallel_work ? 1 : get_num_threads();
-    int64_t grid_rows = pieces, grid_columns = 1;
-    for (int64_t across = 2; across <= pieces; ++across)
-        if (pieces % across == 0 &&
-            m * across / pieces + n / across < m / grid_rows + n / grid_columns) {
-            grid_rows = pieces / across;
-            grid_columns = across;
-        }
-    constexpr int64_t row_unit = 8, column_unit = 48;
-    const int64_t row_units = (m + row_unit - 1) / row_unit;
-    const int64_t column_units = (n + column_unit - 1) / column_unit;
-    grid_rows = std::min(grid_rows, row_units);
-    grid_columns = std::min(grid_columns, column_units);
-    const auto one = [&](int64_t r, int64_t s) {
-        const int64_t i = r * row_units / grid_rows * row_unit;
-        const int64_t j = s * column_units / grid_columns * column_unit;
-        const int64_t i_end = std::min(m, (r + 1) * row_units / grid_rows * row_unit);
-        const int64_t j_end = std::min(n, (s + 1) * column_units / grid_columns * column_unit);
-        OneThread<T>::run({trans_a, trans_b, i_end - i, j_end - j, k, alpha,
-                           a + i * (trans_a ? 1 : lda), lda, b + j * (trans_b ? ldb : 1), ldb, beta,
-                           c + i * ldc + j, ldc});
-    };
-    parallel_for(grid_rows * grid_columns, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t index = begin; index < end; ++index)
-            one(index / grid_columns, index % grid_columns);
-    });
+    over_grid<T>({trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc},
+                 [](const Product<T>& part) { OneThread<T>::run(part); });
 }
 template void packed_gemm(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,
                           const float*, int64_t, float, float*, int64_t);

@@ -315,6 +315,7 @@ int main(int argc, char**) {
         again("/proc/self/exe", "WEFT_CPU", "avx2");
         again("/proc/self/exe", "WEFT_CPU", "baseline");
         again("/proc/self/exe", "WEFT_GEMM", "packed");
+        again("/proc/self/exe", "WEFT_GEMM", "panels");
         if (have_blas) again("/proc/self/exe", "WEFT_GEMM", "blas");
         if (have_blas) again("/proc/self/exe", "WEFT_BLAS", "/nowhere.so");
     }

@@ -1,0 +1,31 @@
+/// Products of medium size, where copying the left operand would cost more than it saves: panels of
+/// B are packed (once for many products, if asked), A is read where it lies.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+namespace weft::kernels {
+
+/// C[m, n] = alpha * op(A)[m, k] * op(B)[k, n] + beta * C with gemm's contract, m, n, k >= 1, on
+/// any processor. Same bits on any number of threads.
+template <class T>
+void panel_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
+                int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
+
+/// A right operand that several products share, packed once.
+template <class T>
+class PackedRight {
+public:
+    PackedRight(bool trans_b, int64_t n, int64_t k, const T* b, int64_t ldb);
+    /// C[m, n] = A[m, k] * op(B) + beta * C, beta 0 or 1, on the calling thread.
+    void multiply(int64_t m, const T* a, int64_t lda, T beta, T* c, int64_t ldc) const;
+
+private:
+    struct Free {
+        void operator()(T* p) const;
+    };
+    int64_t n_, k_;
+    std::unique_ptr<T, Free> data_;
+};
+
+}  // namespace weft::kernels
