@@ -37,6 +37,7 @@ from weft.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from weft.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from weft.nn.attention import MultiheadAttention
 from weft.nn.batchnorm import (
     BatchNorm1d,
@@ -70,6 +71,7 @@ from weft.nn.fold import (
     Fold,
     Unfold,
 )
+from weft.nn.fractional import FractionalMaxPool2d, FractionalMaxPool3d
 from weft.nn.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -141,6 +143,7 @@ from weft.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from weft.nn.parallel import DataParallel
 from weft.nn.parameter import (
     Buffer,
     Parameter,
@@ -200,10 +203,12 @@ __all__ = [
     "ModuleDict",
     "ParameterList",
     "ParameterDict",
+    "DataParallel",
     # linear layers
     "Identity",
     "Linear",
     "Bilinear",
+    "AdaptiveLogSoftmaxWithLoss",
     # tables, shapes, dropout, normalization
     "Embedding",
     "Flatten",
@@ -227,6 +232,8 @@ __all__ = [
     "ConvTranspose2d",
     "ConvTranspose3d",
     # pooling
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "MaxPool1d",
     "MaxPool2d",
     "MaxPool3d",
@@ -374,3 +381,5 @@ __all__ = [
     "init",
     "utils",
 ]
+
+from weft.nn import modules, parallel  # noqa: E402

@@ -16,7 +16,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft.nn import functional_image, functional_norm, functional_pool
+from weft.nn import functional_fractional, functional_image, functional_norm, functional_pool
 from weft.nn.functional_attention import multi_head_attention_forward
 from weft.nn.functional_dropout import (
     alpha_dropout,
@@ -26,6 +26,7 @@ from weft.nn.functional_dropout import (
     feature_alpha_dropout,
 )
 from weft.nn.functional_embedding import embedding_bag
+from weft.nn.functional_fractional import *  # noqa: F403
 from weft.nn.functional_image import *  # noqa: F403
 from weft.nn.functional_loss import (
     binary_cross_entropy,
@@ -146,7 +147,7 @@ __all__ += [
     "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
 ]  # fmt: skip
 __all__ += functional_pool.__all__ + functional_image.__all__
-__all__ += functional_norm.__all__
+__all__ += functional_norm.__all__ + functional_fractional.__all__
 
 
 linear = _C.linear

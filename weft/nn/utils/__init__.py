@@ -1,6 +1,6 @@
 """Tools for the parameters of a module: clipping, one vector of all, normalising, pruning."""
 
-from weft.nn.utils import parametrizations, parametrize, prune, rnn
+from weft.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from weft.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -9,6 +9,13 @@ from weft.nn.utils.clip_grad import (
     get_total_norm,
 )
 from weft.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from weft.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
+from weft.nn.utils.skip_init import skip_init
 from weft.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from weft.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
@@ -17,6 +24,7 @@ __all__ = [
     "parametrize",
     "prune",
     "rnn",
+    "stateless",
     # gradients
     "clip_grad_norm_",
     "clip_grad_value_",
@@ -31,4 +39,10 @@ __all__ = [
     "remove_spectral_norm",
     "weight_norm",
     "remove_weight_norm",
+    # other ways to a layer
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
+    "skip_init",
 ]

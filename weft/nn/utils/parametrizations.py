@@ -1,4 +1,4 @@
-"""Parametrizations that are ready to use: weight and spectral normalisation."""
+"""Parametrizations that are ready to use: orthogonal weights, weight and spectral normalisation."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from weft import Tensor
 from weft.nn import functional as F
 from weft.nn.module import Module
 from weft.nn.utils.norms import as_matrix, norm_except, start_vectors, weighted
+from weft.nn.utils.orthogonal import orthogonal
 from weft.nn.utils.parametrize import register_parametrization
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):

@@ -79,8 +79,12 @@ class ParametrizationList(ModuleList):
         new: Any = original
         with weft.no_grad():
             for module in reversed(list(self)):
-                if hasattr(module, "right_inverse"):
+                if not hasattr(module, "right_inverse"):
+                    continue
+                try:
                     new = module.right_inverse(new)
+                except NotImplementedError:  # nothing can be assigned: start from what is there
+                    pass
         if not isinstance(new, Tensor) and not isinstance(new, Sequence):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "

@@ -1,0 +1,79 @@
+"""The layers under the paths of PyTorch's files: `weft.nn.modules.conv.Conv2d` and so on.
+
+>>> from weft.nn.modules.utils import _pair
+>>> _pair(3)
+(3, 3)
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+
+from weft import nn
+from weft.nn import adaptive_softmax, batchnorm, conv, lazy, loss, module_state
+from weft.nn.modules import utils
+
+_FILES = {
+    "activation": """Threshold ReLU RReLU Hardtanh ReLU6 Sigmoid Hardsigmoid Tanh SiLU Mish
+        Hardswish ELU CELU SELU GLU GELU Hardshrink LeakyReLU LogSigmoid Softplus Softshrink
+        MultiheadAttention PReLU Softsign Tanhshrink Softmin Softmax Softmax2d LogSoftmax""",
+    "adaptive": "AdaptiveLogSoftmaxWithLoss",
+    "batchnorm": """BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d
+        LazyBatchNorm3d""",
+    "channelshuffle": "ChannelShuffle",
+    "container": "Sequential ModuleList ModuleDict ParameterList ParameterDict",
+    "conv": """Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d
+        LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d""",
+    "distance": "PairwiseDistance CosineSimilarity",
+    "dropout": "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout",
+    "flatten": "Flatten Unflatten",
+    "fold": "Fold Unfold",
+    "instancenorm": """InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d
+        LazyInstanceNorm2d LazyInstanceNorm3d""",
+    "lazy": "",
+    "linear": "Identity Linear Bilinear LazyLinear",
+    "loss": """L1Loss NLLLoss PoissonNLLLoss GaussianNLLLoss KLDivLoss MSELoss BCELoss
+        BCEWithLogitsLoss HingeEmbeddingLoss MultiLabelMarginLoss SmoothL1Loss HuberLoss
+        SoftMarginLoss CrossEntropyLoss MultiLabelSoftMarginLoss CosineEmbeddingLoss
+        MarginRankingLoss MultiMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
+        CTCLoss""",
+    "module": """Module register_module_buffer_registration_hook
+        register_module_module_registration_hook register_module_parameter_registration_hook
+        register_module_forward_pre_hook register_module_forward_hook
+        register_module_full_backward_pre_hook register_module_full_backward_hook""",
+    "normalization": "LocalResponseNorm LayerNorm GroupNorm RMSNorm",
+    "padding": """CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d
+        ConstantPad3d ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d
+        ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d""",
+    "pixelshuffle": "PixelShuffle PixelUnshuffle",
+    "pooling": """MaxPool1d MaxPool2d MaxPool3d MaxUnpool1d MaxUnpool2d MaxUnpool3d AvgPool1d
+        AvgPool2d AvgPool3d FractionalMaxPool2d FractionalMaxPool3d LPPool1d LPPool2d LPPool3d
+        AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d AdaptiveAvgPool1d
+        AdaptiveAvgPool2d AdaptiveAvgPool3d""",
+    "rnn": "RNNBase RNN LSTM GRU RNNCellBase RNNCell LSTMCell GRUCell",
+    "sparse": "Embedding EmbeddingBag",
+    "transformer": """Transformer TransformerEncoder TransformerDecoder TransformerEncoderLayer
+        TransformerDecoderLayer""",
+    "upsampling": "Upsample UpsamplingNearest2d UpsamplingBilinear2d",
+}
+_PRIVATE = {
+    "adaptive": {"_ASMoutput": adaptive_softmax._ASMoutput},
+    "batchnorm": {"_NormBase": batchnorm._NormBase, "_BatchNorm": batchnorm._BatchNorm},
+    "conv": {"_ConvNd": conv._ConvNd, "_ConvTransposeNd": conv._ConvTransposeNd},
+    "instancenorm": {"_InstanceNorm": batchnorm._InstanceNorm},
+    "lazy": {"LazyModuleMixin": lazy.LazyModuleMixin},
+    "loss": {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss},
+    "module": {"_IncompatibleKeys": module_state._IncompatibleKeys},
+}
+
+__all__: list[str] = []
+for _file, _names in _FILES.items():
+    _made = types.ModuleType(f"weft.nn.modules.{_file}", f"PyTorch's file `modules/{_file}.py`.")
+    for _name in _names.split():
+        _value = getattr(nn, _name)
+        setattr(_made, _name, _value)
+        globals()[_name] = _value
+        __all__.append(_name)
+    vars(_made).update(_PRIVATE.get(_file, {}))
+    sys.modules[_made.__name__] = globals()[_file] = _made

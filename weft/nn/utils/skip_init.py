@@ -1,0 +1,27 @@
+"""A module whose parameters someone else sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft.nn.module import Module
+
+
+def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
+    """`module_cls(*args, **kwargs)` without drawing random numbers: what its parameters hold is
+    left open.
+
+    Raises:
+        RuntimeError: no module's class.
+
+    >>> weft.nn.utils.skip_init(weft.nn.Linear, 3, 2).weight.shape
+    torch.Size([2, 3])
+    """
+    if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    state = weft.get_rng_state()
+    try:
+        return module_cls(*args, **kwargs)
+    finally:
+        weft.set_rng_state(state)
