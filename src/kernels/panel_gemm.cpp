@@ -281,10 +281,20 @@ PackedRight<T>::PackedRight(bool trans_b, int64_t n, int64_t k, const T* b, int6
 }
 
 template <class T>
+bool PackedRight<T>::pays() {
+    return cpu_level == CpuLevel::Avx512;
+}
+
+template <class T>
 void PackedRight<T>::multiply(int64_t m, const T* a, int64_t lda, T beta, T* c,
                               int64_t ldc) const {
-    OneThread<T>::run({false, false, m, n_, k_, T(1), a, lda, nullptr, 0, beta, c, ldc},
-                      data_.get(), false);
+    constexpr int64_t rows = 24;  // whole tiles of every shape
+    const int64_t grain = 1.0 * m * n_ * k_ < parallel_work ? m : rows;
+    parallel_for(m, grain, [&](int64_t begin, int64_t end) {
+        OneThread<T>::run({false, false, end - begin, n_, k_, T(1), a + begin * lda, lda, nullptr, 0,
+                           beta, c + begin * ldc, ldc},
+                          data_.get(), false);
+    });
 }
 
 template void panel_gemm(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,

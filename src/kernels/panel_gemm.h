@@ -17,7 +17,9 @@ template <class T>
 class PackedRight {
 public:
     PackedRight(bool trans_b, int64_t n, int64_t k, const T* b, int64_t ldb);
-    /// C[m, n] = A[m, k] * op(B) + beta * C, beta 0 or 1, on the calling thread.
+    /// Whether this processor has tiles worth packing for.
+    static bool pays();
+    /// C[m, n] = A[m, k] * op(B) + beta * C. Same bits on any number of threads.
     void multiply(int64_t m, const T* a, int64_t lda, T beta, T* c, int64_t ldc) const;
 
 private:

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/parallel.h"
 #include "kernels/math.h"
 #include "kernels/matmul.h"
+#include "kernels/panel_gemm.h"
 #include "kernels/simd.h"
 
 namespace weft::kernels {
@@ -192,18 +194,46 @@ void for_steps(const SequenceSizes& n, bool backwards, const Body& body) {
     }
 }
 
+/// The product of each step's rows with one and the same matrix, C = A * op(B) + beta * C.
+template <class T>
+class StepProduct {
+public:
+    /// Steps from which on packing B pays, and rows of the smallest tile that is any good.
+    static constexpr int64_t few_steps = 3, few_rows = 4;
+
+    StepProduct(const SequenceSizes& sizes, Trans trans, int64_t n, int64_t k, const T* b,
+                int64_t ldb)
+        : trans_(trans), n_(n), k_(k), b_(b), ldb_(ldb) {
+        if (sizes.steps >= few_steps && sizes.batch() > few_rows && PackedRight<T>::pays())
+            packed_.emplace(trans == Trans::Yes, n, k, b, ldb);
+    }
+    void operator()(int64_t m, const T* a, T beta, T* c) const {
+        if (packed_)
+            packed_->multiply(m, a, k_, beta, c, n_);
+        else
+            gemm<T>(Trans::No, trans_, m, n_, k_, T(1), a, k_, b_, ldb_, beta, c, n_);
+    }
+
+private:
+    Trans trans_;
+    int64_t n_, k_;
+    const T* b_;
+    int64_t ldb_;
+    std::optional<PackedRight<T>> packed_;
+};
+
 template <Cell cell, class T>
 void forward(const SequenceSizes& n, const T* gates, const T* w, const T* bias, T* h, T* c, T* out,
              T* before, T* kept) {
     constexpr int G = gates_of(cell), K = kept_of(cell);
     const int64_t d = n.width, wide = G * d;
     std::unique_ptr<T[]> share(new T[n.batch() * wide]);
+    const StepProduct<T> product(n, Trans::Yes, wide, d, w, d);
     for_steps(n, false, [&](int64_t at, int64_t rows) {
         std::copy_n(h, rows * d, before + at * d);
         if (bias)
             for (int64_t i = 0; i < rows; ++i) std::copy_n(bias, wide, &share[i * wide]);
-        gemm<T>(Trans::No, Trans::Yes, rows, wide, d, T(1), h, d, w, d, T(bias ? 1 : 0), share.get(),
-                wide);
+        product(rows, h, T(bias ? 1 : 0), share.get());
         for_rows(rows, d, [&](int64_t begin, int64_t end) {
             Row<T> row{gates + (at + begin) * wide, &share[begin * wide], h + begin * d,
                        c ? c + begin * d : nullptr, out + (at + begin) * d,
@@ -218,6 +248,7 @@ void backward(const SequenceSizes& n, const T* grad, const T* w, const T* before
               T* dc, T* dgates, T* dstate) {
     constexpr int G = gates_of(cell), K = kept_of(cell);
     const int64_t d = n.width, wide = G * d;
+    const StepProduct<T> product(n, Trans::No, d, wide, w, d);
     for_steps(n, true, [&](int64_t at, int64_t rows) {
         for_rows(rows, d, [&](int64_t begin, int64_t end) {
             const int64_t from = at + begin;
@@ -227,8 +258,7 @@ void backward(const SequenceSizes& n, const T* grad, const T* w, const T* before
                            dgates + from * wide,       dstate ? dstate + from * wide : nullptr};
             per_isa<BackwardRows<cell, T>>(end - begin, d, row);
         });
-        gemm<T>(Trans::No, Trans::No, rows, d, wide, T(1), (dstate ? dstate : dgates) + at * wide,
-                wide, w, d, T(1), dh, d);
+        product(rows, (dstate ? dstate : dgates) + at * wide, T(1), dh);
     });
 }
 

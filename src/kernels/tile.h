@@ -105,12 +105,13 @@ struct Product {
 inline constexpr int64_t product_workspace_bytes = int64_t{2} << 20;
 char* product_workspace();
 
+/// Multiply-adds from which on the pool is used: about 30 us, against 5 us to wake it.
+inline constexpr double parallel_work = 1 << 22;
+
 /// Runs `one(part)` for the parts of a product, one for each thread of the pool: the grid that
 /// reads least of A and B. For kernels whose bits do not depend on the cut.
 template <class T, class One>
 void over_grid(const Product<T>& q, const One& one) {
-    /// Multiply-adds from which on the pool is used: about 30 us, against 5 us to wake it.
-    constexpr double parallel_work = 1 << 22;
     constexpr int64_t row_unit = 24, column_unit = 64;
     const int64_t pieces = 1.0 * q.m * q.n * q.k < parallel_work ? 1 : get_num_threads();
     int64_t rows = pieces, columns = 1;
