@@ -48,7 +48,9 @@ from weft._names import (  # noqa: E402
     short,
     strided,
 )
+from weft._settings import *  # noqa: E402, F403
 from weft._tensor import attach as _attach  # noqa: E402
+from weft._tensor_queries import *  # noqa: E402, F403
 from weft._windows import *  # noqa: E402, F403
 from weft.random import *  # noqa: E402, F403
 
@@ -85,6 +87,7 @@ from weft import (  # noqa: E402
     serialization,
     signal,
     special,
+    testing,
     tools,
     utils,
 )

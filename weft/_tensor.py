@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
-from weft import _C, _composites, _functions, _inplace
+from weft import _C, _composites, _functions, _inplace, _tensor_queries
 from weft._C import Size, Tensor, dtype
 from weft._device import device, expect_cpu
+from weft._names import _Named
 
 _Methods: dict[str, Any] = {}
 
@@ -203,7 +204,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _converter(name: str, to_dtype: dtype) -> None:
-    def convert(self: Tensor) -> Tensor:
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        if memory_format is not None:
+            if not isinstance(memory_format, _Named):
+                raise TypeError(f"[{name}] expected a memory format, got {memory_format!r}")
+            _parse_to((), {"memory_format": memory_format})
         return _C.ops.to(self, to_dtype)
 
     convert.__name__ = name
@@ -540,6 +545,8 @@ _Methods["mT"] = property(_matrix_transpose)
 _Methods["mH"] = property(lambda self: _matrix_transpose(self).conj())
 
 _Methods.update(_inplace.METHODS)
+_Methods.update(_tensor_queries.METHODS)
+_Methods.update(_tensor_queries.PROPERTIES)
 _Methods["nonzero"] = _functions.nonzero
 _Methods["device"] = property(lambda self: _CPU)
 _Methods["is_cuda"] = property(lambda self: False)

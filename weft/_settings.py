@@ -1,0 +1,105 @@
+"""Process-wide settings that programs written for PyTorch make, where weft has one way or more."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import weft
+from weft._device import device, expect_cpu
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "get_default_device", "get_deterministic_debug_mode",
+    "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
+    "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode",
+    "set_float32_matmul_precision", "use_deterministic_algorithms",
+]  # fmt: skip
+
+_state: dict[str, Any] = {"precision": "highest", "deterministic": 0}
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """How exact products of float32 have to be at least: 'highest', 'high' or 'medium'.
+
+    weft's are of full precision, which satisfies each. Another name changes nothing, and warns.
+    """
+    if precision not in ("highest", "high", "medium"):
+        warnings.warn(
+            "[set_float32_matmul_precision] expected 'highest', 'high' or 'medium', got "
+            f"{precision!r}: nothing changes",
+            stacklevel=2,
+        )
+        return
+    _state["precision"] = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """What `set_float32_matmul_precision` was given last; at first 'highest'."""
+    return _state["precision"]
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for algorithms that give the same bits in every run: weft's all do."""
+    _state["deterministic"] = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether `use_deterministic_algorithms` was asked for."""
+    return _state["deterministic"] > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it was asked for with `warn_only`."""
+    return _state["deterministic"] == 1
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """`use_deterministic_algorithms` by number or name: 0 'default', 1 'warn', 2 'error'."""
+    modes = {"default": 0, "warn": 1, "error": 2}
+    mode = modes.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"[set_deterministic_debug_mode] expected 0, 1, 2 or their names, got {debug_mode!r}"
+        )
+    _state["deterministic"] = mode
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2; see `set_deterministic_debug_mode`."""
+    return _state["deterministic"]
+
+
+def set_default_device(device: Any) -> None:
+    """The device of new tensors: the CPU. PyTorch's errors for others."""
+    expect_cpu(device)
+
+
+def get_default_device() -> device:
+    """The CPU.
+
+    >>> weft.get_default_device()
+    device(type='cpu')
+    """
+    return device("cpu")
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """The dtype of new floating tensors, by the name or the maker of a type.
+
+    >>> weft.set_default_tensor_type("torch.FloatTensor")
+    """
+    name = t if isinstance(t, str) else f"torch.{getattr(t, '__name__', t)}"
+    kinds = {"torch.FloatTensor": weft.float32, "torch.DoubleTensor": weft.float64,
+             "torch.HalfTensor": weft.float16, "torch.BFloat16Tensor": weft.bfloat16}  # fmt: skip
+    if name.startswith("torch.cuda."):
+        expect_cpu("cuda")
+    if name not in kinds:
+        raise TypeError(
+            f"[set_default_tensor_type] expected one of {', '.join(kinds)}, got {t!r} (only "
+            "floating-point types are supported as the default type)"
+        )
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated, please use torch.set_default_dtype()",
+        stacklevel=2,
+    )
+    weft.set_default_dtype(kinds[name])
