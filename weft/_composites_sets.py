@@ -74,9 +74,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     >>> weft.bincount(weft.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
+    if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype is _C.bool:
+        raise NotImplementedError(f"[bincount] expected integers, got {input.dtype}")
+    input = input.to(_C.int64)
     if (
         input.dim() != 1
-        or input.dtype.is_floating_point
         or (input.numel() and bool((input < 0).any()))
     ):
         raise RuntimeError(

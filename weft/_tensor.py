@@ -398,7 +398,7 @@ def _rebuild(
     """The inverse of Tensor.__reduce_ex__."""
     data = weft.empty(shape, dtype=kind)
     if raw:
-        memoryview(data.reshape(-1)).cast("B")[:] = raw
+        memoryview(data.reshape(-1).view(_C.uint8)).cast("B")[:] = raw
     back = sorted(range(len(order)), key=order.__getitem__)
     data = data.permute(back).detach() if back != list(range(len(back))) else data
     return _as_class(Tensor if cls is None else cls, data, requires_grad, attributes)
@@ -410,7 +410,7 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
     stride = self.stride()
     order = tuple(sorted(range(self.dim()), key=lambda d: -stride[d]))
     data = self.detach().permute(order).contiguous() if order else self.detach()
-    raw = bytes(memoryview(data.reshape(-1)).cast("B")) if self.numel() else b""
+    raw = bytes(memoryview(data.reshape(-1).view(_C.uint8)).cast("B")) if self.numel() else b""
     cls = None if self.__class__ is Tensor else self.__class__
     return _rebuild, (
         cls,

@@ -49,7 +49,8 @@ void integer_kernel(Call& c) {
 }
 void integer_shape(Call& c) {
     pointwise<Result::Same>(c);
-    WEFT_EXPECT(category(c.out(0).dtype()) == Category::Integer, Runtime, c.name(), "integers",
+    WEFT_EXPECT(category(c.out(0).dtype()) == Category::Integer, NotImplemented, c.name(),
+                "integers",
                 text(name(c.out(0).dtype()), " (not implemented for it)"));
 }
 OpBuilder integer_op(Table& t, std::string_view name, void (*kernel)(Call&),

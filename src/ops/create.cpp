@@ -1,6 +1,7 @@
 /// New tensors from sizes and numbers.
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "base/lock.h"
 #include "ops/indexing.h"
@@ -38,7 +39,7 @@ void zeros_kernel(Call& c) {
 
 void fill(const Call& c, const Value& value) {
     const Tensor& out = c.out(0);
-    if (!is_floating(out.dtype()) || value.kind() == Value::Kind::Complex)
+    if (value.kind() >= Value::Kind::Float || is_narrow(out.dtype()))
         require_fits(c.name(), as_tensor(value), out.dtype());
     Tensor number = value.kind() == Value::Kind::Complex
                         ? Tensor::scalar(value.as_complex(), out.dtype())
@@ -152,9 +153,24 @@ void steps_shape(Call& c) {
     c.add(Tensor::layout(dtype, Dims{steps}));
 }
 
+/// Even steps, or `base` to the power of each.
+void complex_linspace(Call& c, std::optional<double> base) {
+    const Tensor& out = c.out(0);
+    Tensor made = Tensor::empty(DType::Complex128, out.shape());
+    auto* at = made.data<std::complex<double>>();
+    std::complex<double> start = c.attr(0).as_complex(), end = c.attr(1).as_complex();
+    for (int64_t i = 0, n = out.numel(); i < n; ++i) {
+        double part = n > 1 ? static_cast<double>(i) / static_cast<double>(n - 1) : 0;
+        at[i] = start + (end - start) * part;
+        if (base) at[i] = std::pow(std::complex<double>(*base), at[i]);
+    }
+    copy_into(out, made);
+}
+
 /// Even steps, counted from whichever end is nearer, so that both ends are exact.
 void linspace_kernel(Call& c) {
     const Tensor& out = c.out(0);
+    if (is_complex(out.dtype())) return complex_linspace(c, {});
     dispatch<NumberTypes>(out.dtype(), c.name(), [&]<class T>() {
         using S = std::conditional_t<std::is_floating_point_v<T>, T, double>;
         S start = static_cast<S>(static_cast<T>(c.attr(0).as_double()));
@@ -175,6 +191,7 @@ void logspace_kernel(Call& c) {
     const Tensor& out = c.out(0);
     double base = c.attr(3).as_double();
     int64_t n = out.numel();
+    if (is_complex(out.dtype())) return complex_linspace(c, base);
     dispatch<NumberTypes>(out.dtype(), c.name(), [&]<class T>() {
         double start = static_cast<double>(static_cast<T>(c.attr(0).as_double()));
         double end = static_cast<double>(static_cast<T>(c.attr(1).as_double()));

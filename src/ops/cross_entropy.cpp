@@ -80,7 +80,8 @@ void check_classes(const char* who, const Tensor& x, const Tensor& weight) {
 void check_indexed(const Call& c) {
     const Tensor &x = c.in[0], &target = c.in[1], &weight = c.in[2];
     check_target_shape(who(c), x, target);
-    WEFT_EXPECT(target.dtype() == DType::Int64, Runtime, who(c), "a target of dtype int64 (Long)",
+    bool classes = target.dtype() == DType::Int64 || target.dtype() == DType::UInt8;
+    WEFT_EXPECT(classes, Runtime, who(c), "a target of dtype int64 (Long)",
                 name(target.dtype()),
                 "class indices are integers; probabilities have the input's shape");
     check_classes(who(c), x, weight);

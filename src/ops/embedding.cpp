@@ -15,7 +15,8 @@ using namespace ops;
 const Function embedding_op{"embedding"}, embedding_backward{"embedding_dense_backward"};
 
 void require_indices(const Call& c, const Tensor& indices) {
-    WEFT_EXPECT(indices.dtype() == DType::Int64, Runtime, c.name(), "int64 indices",
+    WEFT_EXPECT(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, Runtime,
+                c.name(), "int64 or int32 indices",
                 name(indices.dtype()));
 }
 

@@ -263,6 +263,9 @@ void index_fill_kernel(Call& c) {
     Indexing plan = along.plan(c.name(), out.shape());
     BlockTables tables(c.name(), plan, out.strides());
     Tensor value = c.inputs > 2 ? apart(c, c.in[2], c.in[2].dtype()) : as_tensor(c.attr(1));
+    WEFT_EXPECT(is_complex(out.dtype()) || !is_complex(value.dtype()), Runtime, c.name(),
+                text("a value of dtype ", name(out.dtype())),
+                "a complex one (Converting complex Scalar to non-complex type is not supported)");
     if (c.inputs <= 2) require_fits(c.name(), value, out.dtype());
     Tensor values = spread(value, plan.result, out.dtype());
     start_from_self(c);

@@ -1,6 +1,7 @@
 #include "ops/indexing.h"
 
 #include <cmath>
+#include <limits>
 
 #include "ops/copy.h"
 
@@ -146,28 +147,50 @@ Tensor as_tensor(const Value& number) {
     return Tensor::scalar(number.as_int(), DType::Int64);
 }
 
+namespace {
+
+/// The largest number of a dtype that is not complex, and the least; -1 is 255 to PyTorch.
+double greatest(DType t) {
+    switch (t) {
+        case DType::UInt8: return 255;
+        case DType::Int8: return 127;
+        case DType::Int16: return 32767;
+        case DType::Int32: return 2147483647;
+        case DType::Int64: return 0x1.fffffffffffffp62;
+        case DType::Float16: return 65504;
+        case DType::BFloat16: return 0x1.fep127;
+        case DType::Float32: return std::numeric_limits<float>::max();
+        default: return std::numeric_limits<double>::max();
+    }
+}
+double least(DType t, bool whole) {
+    if (is_floating(t)) return -greatest(t);
+    if (t == DType::UInt8) return whole ? -255 : 0;
+    return t == DType::Int64 ? -0x1p63 : -greatest(t) - 1;
+}
+
+bool fits(double x, DType t, bool whole) {
+    if (!std::isfinite(x)) return is_floating(t);
+    return x >= least(t, whole) && x <= greatest(t);
+}
+
+}  // namespace
+
 void require_fits(std::string_view who, const Tensor& value, DType dtype) {
-    if (dtype == DType::Bool || is_complex(dtype)) return;
-    auto expect = [&](bool fits, const auto& x) {
-        WEFT_EXPECT(fits, Runtime, who, text("a value that fits in ", name(dtype)),
-                    text(x, " (value cannot be converted to type ", name(dtype),
-                         " without overflow)"));
-    };
-    if (is_complex(value.dtype())) {
-        std::complex<double> x = value.item_complex();
-        expect(x.imag() == 0, text(x.real(), " + ", x.imag(), "j"));
-    }
-    if (is_floating(dtype)) return;
-    int bits = 8 * item_size(dtype);
-    bool bytes = dtype == DType::UInt8;  // where PyTorch lets negative numbers wrap
-    double end = std::ldexp(1., bytes ? bits : bits - 1), low = bytes ? 1 - end : -end;
-    if (is_inexact(value.dtype())) {
-        double x = value.item_double();
-        expect(x >= low && (bits == 64 ? x < end : x <= end - 1), x);
-    } else if (bits < 64) {
-        int64_t x = value.item_int();
-        expect(x >= static_cast<int64_t>(low) && x < static_cast<int64_t>(end), x);
-    }
+    DType from = value.dtype();
+    if (dtype == DType::Bool || from == dtype || (is_wide_floating(dtype) && from == DType::Int64))
+        return;
+    std::complex<double> x;
+    if (is_complex(from)) x = *as_dtype(value, DType::Complex128).data<std::complex<double>>();
+    else x = value.item_double();
+    DType part = real_dtype(dtype);
+    bool whole = category(from) <= Category::Integer;
+    if (from == DType::Int64 && part == DType::Int64) return;
+    bool good = fits(x.real(), part, whole) &&
+                (is_complex(dtype) ? fits(x.imag(), part, whole) : x.imag() == 0);
+    WEFT_EXPECT(good, Runtime, who, text("a value that fits in ", name(dtype)),
+                text(x.real(), is_complex(from) ? text(" + ", x.imag(), "j") : std::string(),
+                     " (value cannot be converted to type ", name(dtype), " without overflow)"));
 }
 
 Tensor at_least_1d(const Tensor& t) {

@@ -2,6 +2,7 @@
 /// three dims.
 #include "kernels/pad.h"
 
+#include "ops/indexing.h"
 #include "ops/shape.h"
 #include "ops/spatial.h"
 
@@ -32,6 +33,7 @@ Dims padded_sizes(const Call& c, DimSpan shape, DimSpan pad) {
 }
 
 void constant_shape(Call& c) {
+    require_fits(c.name(), as_tensor(c.attr(1)), c.in[0].dtype());
     c.add(Tensor::layout(c.in[0].dtype(), padded_sizes(c, c.in[0].shape(), c.attr(0).as_ints())));
 }
 
@@ -175,7 +177,7 @@ const char* places_node(const Call& c) {
 void pad_body(Call& c) {
     const std::string& how = c.attr(1).as_text();
     if (how == "constant") {
-        Value value = c.attr(2).none() ? Value(0.0) : c.attr(2);
+        Value value = c.attr(2).none() ? 0.0 : c.attr(2).as_double();
         return c.set(constant_pad(c.in[0], c.attr(0), value));
     }
     WEFT_EXPECT(c.attr(2).none() || c.attr(2).as_double() == 0, Runtime, "pad",
@@ -202,7 +204,7 @@ void register_pad(Table& t) {
         .samples({"f(T(2, 3), (1, 2))", "f(T(2, 3, 4), (1, 0, 0, 2, 1, 1), 2.5)",
                   "f(T(2, 3), (-1, 1, 2, -1), 7)", "f(I(4), (2, 0), 3)", "f(T(0, 2), (1, 1, 2, 0))",
                   "f(T(3), (0, 0))", "f(T(3, 4), (2, -2))"});
-    t.add("pad(Tensor input, int[] pad, str mode=\"constant\", Scalar? value=None) -> Tensor")
+    t.add("pad(Tensor input, int[] pad, str mode=\"constant\", float? value=None) -> Tensor")
         .doc("Pads from the last dim on, before and after it: with `value`, or mode 'reflect',\n"
              "'replicate' or 'circular' over the last one to three dims.")
         .body(pad_body).internal()

@@ -96,6 +96,10 @@ void pow_kernel(Call& c) {
                 text(exponent.item_int(),
                      " (Integers to negative integer powers are not allowed.)"),
                 "write 2.0 ** -1, or convert to a floating dtype");
+    if ((t == DType::Bool || is_complex(t)) && exponent.has(kWrapped) &&
+        !is_complex(exponent.dtype()) && exponent.item_double() == 1)
+        return copy_into(c.out(0), c.in[0]);
+    if (t == DType::Bool && exponent.has(kWrapped)) return copy_into(c.out(0), number(1, t));
     if (is_floating(t) && exponent.ndim() == 0) {
         double e = exponent.item_double();
         if (const Function* other = shortcut(e)) return other->op().kernel(c);

@@ -189,14 +189,15 @@ void repeat_interleave_body(Call& c) {
 /// How often each position counts, as index_select's index. The size depends on the data.
 void repeat_index_shape(Call& c) {
     const Tensor& repeats = c.in[0];
-    WEFT_EXPECT(repeats.dtype() == DType::Int64 && repeats.ndim() <= 1, Runtime,
-                "repeat_interleave", "0-dim or 1-dim int64 repeats",
-                text(repeats.ndim(), "-dim ", name(repeats.dtype())));
+    WEFT_EXPECT(repeats.ndim() <= 1, Runtime, "repeat_interleave", "0-dim or 1-dim repeats",
+                text(repeats.ndim(), "-dim ones"));
+    WEFT_EXPECT(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, NotImplemented,
+                "repeat_interleave", "int64 or int32 repeats", name(repeats.dtype()));
     int64_t size = c.attr(0).as_int(), total = 0;
     WEFT_EXPECT(repeats.numel() == size || repeats.ndim() == 0 || repeats.numel() == 1, Runtime,
                 "repeat_interleave", text("repeats of size ", size, ", the input's along dim"),
                 std::to_string(repeats.numel()));
-    Tensor counts = as_contiguous(repeats);
+    Tensor counts = as_contiguous(repeats, DType::Int64);
     for (int64_t i = 0; i < size; ++i) {
         int64_t n = counts.data<int64_t>()[repeats.numel() == 1 ? 0 : i];
         WEFT_EXPECT(n >= 0, Runtime, "repeat_interleave", "repeats that are not negative",
@@ -207,7 +208,7 @@ void repeat_index_shape(Call& c) {
 }
 
 void repeat_index_kernel(Call& c) {
-    Tensor counts = as_contiguous(c.in[0]);
+    Tensor counts = as_contiguous(c.in[0], DType::Int64);
     auto* out = c.out(0).data<int64_t>();
     for (int64_t i = 0; i < c.attr(0).as_int(); ++i)
         out = std::fill_n(out, counts.data<int64_t>()[counts.numel() == 1 ? 0 : i], i);

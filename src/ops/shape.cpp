@@ -227,6 +227,33 @@ void unsqueeze_shape(Call& c) {
     add_view(c, shape, strides);
 }
 
+/// Sizes and strides count elements: other elements, other numbers.
+void view_dtype_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    DType t = c.attr(0).as_dtype();
+    int from = item_size(x.dtype()), to = item_size(t), last = x.ndim() - 1;
+    Dims shape(x.shape()), strides(x.strides());
+    if (from == to) return c.add_view(Tensor::layout(t, shape, strides), 0);
+    WEFT_EXPECT(last >= 0, Runtime, c.name(), "a tensor with dimensions for elements of another size",
+                text("a 0-d tensor of ", name(x.dtype()), " (self.dim() cannot be 0 to view ",
+                     name(x.dtype()), " as ", name(t), ")"));
+    WEFT_EXPECT(strides[last] == 1, Runtime, c.name(), "a last dim of stride 1",
+                text("stride ", strides[last], " (self.stride(-1) must be 1)"),
+                "use contiguous() first");
+    int64_t more = from / std::max(to, 1), fewer = to / from;
+    bool even = fewer == 0 || (shape[last] % fewer == 0 && x.offset() % fewer == 0);
+    for (int d = 0; d < last; ++d) {
+        even &= fewer == 0 || strides[d] % fewer == 0;
+        strides[d] = fewer ? strides[d] / fewer : strides[d] * more;
+    }
+    WEFT_EXPECT(even, Runtime, c.name(),
+                text("a last size, strides and an offset divisible by ", fewer),
+                text("shape ", to_string(x.shape()), ", strides ", to_string(x.strides()),
+                     " and offset ", x.offset()));
+    shape[last] = fewer ? shape[last] / fewer : shape[last] * more;
+    c.add_view(Tensor::layout(t, shape, strides), 0);
+}
+
 // ---- records -----------------------------------------------------------------------------------
 
 void register_sizes(Table& t) {
@@ -237,6 +264,13 @@ void register_sizes(Table& t) {
         .method_only()
         .samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(4), (2, 1, 2))", "f(T(), (1, 1))",
                   "f(T(0, 3), (3, 0))"});
+    t.add("view.dtype(Tensor self, dtype dtype) -> Tensor")
+        .doc("The same memory read as another dtype: the last dim grows or shrinks where elements\n"
+             "have another size. Not differentiable. RuntimeError if the memory cannot be read so.\n\n"
+             ">>> weft.ones(1).view(weft.int32)\ntensor([1065353216], dtype=torch.int32)")
+        .shape(view_dtype_shape).kernel([](Call&) {}).view().method_only()
+        .samples({"f(I(2, 3), weft.float64)", "f(I(2, 3), weft.int16)", "f(I(2, 4), weft.complex128)",
+                  "f(B(3), weft.uint8)", "f(I(4).to(weft.uint8), weft.float32)"});
     view_op(t, "_reshape_alias(Tensor self, int[] size) -> Tensor", view_shape, back_to_input)
         .doc("The view that reshape makes of memory that is not contiguous.").internal()
         .samples({"f(T(2, 3), (3, 2))"});

@@ -3,6 +3,7 @@
 
 #include "kernels/complex.h"
 #include "ops/conj.h"
+#include "ops/indexing.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -43,16 +44,21 @@ void choose(const Tensor& out, const Tensor& condition, const Tensor& a, const T
 }
 
 void where_shape(Call& c) {
-    WEFT_EXPECT(c.in[0].dtype() == DType::Bool, Runtime, c.name(),
-                "condition to be a boolean tensor", name(c.in[0].dtype()),
+    DType given = c.in[0].dtype();
+    WEFT_EXPECT(given == DType::Bool || given == DType::UInt8, Runtime, c.name(),
+                "condition to be a boolean tensor", name(given),
                 "compare to get one: where(condition != 0, ...)");
-    pointwise_layout(c, promoted(c.in + 1, 2));
+    DType t = promoted(c.in + 1, 2);
+    for (int i = 1; i < 3; ++i)
+        if (c.in[i].has(kWrapped) && is_narrow(t) && !is_floating(t)) require_fits(c.name(), c.in[i], t);
+    pointwise_layout(c, t);
 }
 void where_kernel(Call& c) {
     DType t = promoted(c.in + 1, 2);
     Tensor a = c.in[1].dtype() == t ? c.in[1] : as_dtype(c.in[1], t);
     Tensor b = c.in[2].dtype() == t ? c.in[2] : as_dtype(c.in[2], t);
-    dispatch_size(t, [&]<class U>() { choose<U>(c.out(0), c.in[0], a, b); });
+    Tensor condition = c.in[0].dtype() == DType::Bool ? c.in[0] : as_dtype(c.in[0], DType::Bool);
+    dispatch_size(t, [&]<class U>() { choose<U>(c.out(0), condition, a, b); });
 }
 
 void register_where(Table& t) {
@@ -102,6 +108,11 @@ DType with_numbers(const Tensor& self, const Value& low, const Value& high) {
     for (const Value* v : {&low, &high}) {
         if (v->kind() == Value::Kind::Float && !is_floating(t)) t = default_dtype;
         if (v->kind() == Value::Kind::Int && t == DType::Bool) t = DType::Int64;
+    }
+    for (const Value* v : {&low, &high}) {
+        if (v->kind() == Value::Kind::Complex && !is_floating(t))
+            fail_dtype("clamp", NumberTypes::text, DType::Complex64);
+        if (*v && is_narrow(t)) require_fits("clamp", as_tensor(*v), t);
     }
     return t;
 }

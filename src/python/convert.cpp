@@ -157,6 +157,8 @@ T read_real(PyObject* o) {
             double v = PyFloat_AS_DOUBLE(o);
             WEFT_EXPECT(v >= -9.3e18 && v <= 9.2e18, Runtime, "tensor", "a number that fits int64",
                         std::to_string(v));
+            if (std::is_unsigned_v<T> && v < 0 && v > -256)  // -1.5 does not wrap, as -1 does
+                return checked_integer<T>(v <= -1 ? std::numeric_limits<int64_t>::min() : 0);
             return checked_integer<T>(static_cast<int64_t>(v));
         }
         return checked_integer<T>(to_int(o, "tensor"));
@@ -398,7 +400,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         view->itemsize = size;
         view->readonly = t.storage()->read_only;
         view->ndim = t.ndim();
-        view->format = flags & PyBUF_FORMAT ? const_cast<char*>(info(t.dtype()).letter) : nullptr;
+        // NumPy's int64 is a long where that has 64 bits
+        const char* letter = t.dtype() == DType::Int64 && sizeof(long) == 8
+                                 ? "l" : info(t.dtype()).letter;
+        view->format = flags & PyBUF_FORMAT ? const_cast<char*>(letter) : nullptr;
         view->shape = (flags & PyBUF_ND) == PyBUF_ND ? lent->dims.get() : nullptr;
         view->strides = strided ? lent->dims.get() + t.ndim() : nullptr;
         view->internal = lent.release();

@@ -66,10 +66,10 @@ void add_tensor_index(Selection& s, int& dim, Tensor index, PyObject* item) {
                          1) != 0)
             throw PythonError{};
         index = ops::as_dtype(index, DType::Bool);
-    } else if (is_narrow(index.dtype()) && category(index.dtype()) == Category::Integer) {
+    } else if (index.dtype() == DType::Int32) {
         index = ops::as_dtype(index, DType::Int64);
     }
-    WEFT_EXPECT(!is_inexact(index.dtype()), Index, "index",
+    WEFT_EXPECT(index.dtype() == DType::Bool || index.dtype() == DType::Int64, Index, "index",
                 "ints, slices, None, ..., or integer or bool tensors",
                 is_tensor(item) ? text("a tensor of ", name(index.dtype())) : Py_TYPE(item)->tp_name);
     s.advanced = true;
@@ -180,7 +180,10 @@ void set_item(const Tensor& t, PyObject* key, PyObject* value) {
     Selection s = select(t, key);
     Tensor v;
     if (is_tensor(value)) v = unwrap(value);
-    else if (is_number(value)) ops::require_fits("index", v = number_tensor(value, &t), t.dtype());
+    else if (is_number(value)) {
+        v = number_tensor(value, &t);  // beyond a half's range it becomes infinite
+        if (!is_floating(t.dtype()) || is_complex(v.dtype())) ops::require_fits("index", v, t.dtype());
+    }
     else if (PySequence_Check(value)) v = tensor_from(value, nullptr);
     else fail(ErrorKind::Type, "index", "a tensor, number or sequence to assign", Py_TYPE(value)->tp_name);
     if (s.advanced) {

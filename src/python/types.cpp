@@ -39,6 +39,11 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) {
 }
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
     DType t = reinterpret_cast<PyDType*>(self)->type;
+    if (!is_inexact(t)) {
+        PyErr_Format(PyExc_RuntimeError, "[to_complex] expected a floating or complex dtype, got %s",
+                     name(t).data());
+        return nullptr;
+    }
     return Py_NewRef(dtype_object(complex_dtype(t)));
 }
 PyObject* dtype_itemsize(PyObject* self, void*) {

@@ -271,20 +271,20 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         """Convert to a device, a dtype, or those of a tensor; in place, and returns the module.
 
         `to(device=None, dtype=None, non_blocking=False)`, `to(dtype)`, `to(tensor)`. A dtype
-        changes floating-point parameters and buffers only.
+        changes floating-point and complex parameters and buffers only.
 
         Raises:
-            TypeError: the dtype is not a floating-point one.
+            TypeError: the dtype is neither a floating-point nor a complex one.
         """
         device, dtype, non_blocking = _parse_to(*args, **kwargs)
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype}"
             )
 
         def convert(tensor: Tensor) -> Tensor:
-            to_dtype = dtype if tensor.is_floating_point() else None
+            to_dtype = dtype if tensor.is_floating_point() or tensor.is_complex() else None
             if device is None and to_dtype is None:
                 return tensor
             if device is None:
