@@ -34,6 +34,10 @@ Tensor moved_gradient(const Grad& g, int64_t dim) {
     return place_along(g.grad(), g.out(1), dim, g.in_shape(0));
 }
 
+void refuse_complex(const Call& c) {
+    if (is_complex(c.in[0].dtype())) fail_dtype(c.name(), NumberTypes::text, c.in[0].dtype());
+}
+
 void register_sorts(Table& t) {
     t.add("sort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor "
           "values, Tensor indices)")
@@ -42,6 +46,7 @@ void register_sorts(Table& t) {
              ">>> weft.sort(weft.tensor([3., 1., 2.])).indices\n"
              "tensor([1, 2, 0])")
         .shape([](Call& c) {
+            refuse_complex(c);
             wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
             c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape()));
             c.add(Tensor::layout(DType::Int64, c.in[0].shape()));
@@ -59,6 +64,7 @@ void register_sorts(Table& t) {
     t.add("argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
         .doc("The indices (int64) that sort `self` along `dim`. Always stable.")
         .shape([](Call& c) {
+            refuse_complex(c);
             wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
             c.add(Tensor::layout(DType::Int64, c.in[0].shape()));
         })

@@ -151,7 +151,7 @@ def values(name):
     inf, nan = float("inf"), float("nan")
     if "complex" in name:
         return [[0j, 1 + 2j], [1.5 - 2j, 1e5 + 1j], [complex(inf, 1), 1j], [complex(nan, -inf), 2],
-                [1e-5 + 1j], [complex(-0.0, -0.0)], [1e10 + 1e-3j], [0.1 + 0.2j, 100 - 7j]]  # fmt: skip
+                [1e-5 + 1j], [complex(-0.0, -0.0)], [1e10 + 1e-3j], [0.1 + 9j, 100]]  # fmt: skip
     return [[0.0, 1.5, -2.25], [1e4, 1.0], [6e4, 1e-3], [inf, 1.0, nan], [1e-5, 2.0], [nan],
             [0.1, 0.2, 100.3], [1e-8, 1.0], [3.0, 4.0, inf], [2.0, 3.0], [1e-40, 1e-30],
             [-0.0, 0.0], [65504.0, 6e-8]]  # fmt: skip
