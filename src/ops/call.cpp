@@ -2,6 +2,7 @@
 
 #include "kernels/simd.h"
 #include "ops/copy.h"
+#include "ops/reuse.h"
 #include "ops/widen.h"
 
 namespace weft::ops {
@@ -117,14 +118,22 @@ void call_into(Call& c) {
     if (hooks.after_write) hooks.after_write(c, before);
 }
 
-}  // namespace
+bool can_reuse(const Call& c, const Tensor& in) {
+    const Tensor& out = c.out(0);
+    const bool recorded = (mode & kGradMode) && c.op->differentiable() && any_tracked(c);
+    return c.op->batch == Batch::Pointwise && c.op->strided_output && c.outputs == 1 && !recorded &&
+           out.dtype() == in.dtype() && equal(out.shape(), in.shape()) &&
+           equal(out.strides(), in.strides()) && !meets_narrow(c);
+}
 
-void call(Call& c) {
+/// The door; `memory` gives the outputs that the shape rule laid out their bytes.
+template <class Memory>
+WEFT_INLINE void enter(Call& c, const Memory& memory) {
     const Op& op = *c.op;
     if (op.body) return op.body(c);
     if (c.dest.defined()) return call_into(c);
     op.shape(c);
-    give_memory(c);
+    memory(c);
     run_kernel(c);
     if (mode & kGradMode) {
         if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
@@ -135,6 +144,21 @@ void call(Call& c) {
     } else if (mode & kInferenceMode) {
         for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
     }
+}
+
+}  // namespace
+
+void call(Call& c) {
+    enter(c, give_memory);
+}
+
+void call_over(Call& c, int dying) {
+    enter(c, [dying](Call& laid_out) {
+        if (can_reuse(laid_out, laid_out.in[dying]))
+            laid_out.out(0).share(laid_out.in[dying], 0);
+        else
+            give_memory(laid_out);
+    });
 }
 
 void write_result(const Call& c, const Tensor& dest, const Tensor& result) {

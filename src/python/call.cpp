@@ -4,6 +4,8 @@
 /// and enters the door. Vectorcall and the method-descriptor flag keep Python from making argument
 /// tuples or bound methods. The objects are made in one loop over the table: nothing here knows any
 /// op.
+#include "ops/reuse.h"
+#include "python/dying.h"
 #include "python/parse.h"
 
 #include <structmember.h>
@@ -58,7 +60,17 @@ PyObject* run_into(Call& c, const std::vector<Tensor>& outs) {
     return wrap_results(c);
 }
 
-PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
+void call_over(Call& c, PyObject* dying) {
+    if (dying)
+        for (int i = 0; i < c.inputs; ++i)
+            if (c.in[i].impl() == reinterpret_cast<PyTensor*>(dying)->impl)
+                return ops::call_over(c, i);
+    ops::call(c);
+}
+
+/// `dying`: an argument that nobody reads after this call, or null.
+PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
+              PyObject* dying = nullptr) {
     Call c(op);
     arguments.fill(c);
     if (f.in_place) {
@@ -68,7 +80,7 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments) {
     std::optional<ops::GeneratorScope> draws;
     if (arguments.generator()) draws.emplace(*arguments.generator());
     if (!arguments.destinations().empty()) return run_into(c, arguments.destinations());
-    ops::call(c);
+    call_over(c, dying);
     if (arguments.wants_grad())
         for (int k = 0; k < c.outputs; ++k) set_requires_grad(c.out(k), true);
     return wrap_results(c);
@@ -111,10 +123,12 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
     bool method = Py_TYPE(self)->tp_descr_get || f.in_place;
     unsigned ways = method ? 0u : Arguments::kOut;
+    const int dies = dying_argument(self, args, count);
     return guarded([&]() -> PyObject* {
         for (const Op* op : *f.overloads) {
             Arguments arguments;
-            if (arguments.parse(*op, args, count, kwnames, ways)) return run(f, *op, arguments);
+            if (arguments.parse(*op, args, count, kwnames, ways))
+                return run(f, *op, arguments, dies < 0 ? nullptr : args[dies]);
         }
         for (const Op* op : *f.overloads) {
             Arguments arguments;
@@ -235,6 +249,7 @@ void register_ops(PyObject* module) {
 }  // namespace
 
 PyObject* call_binary(const Op& op, PyObject* a, PyObject* b) {
+    const int dies = dying_operand(a, b);
     return guarded([&]() -> PyObject* {
         bool ta = is_tensor(a), tb = is_tensor(b);
         Tensor in[2];
@@ -246,7 +261,8 @@ PyObject* call_binary(const Op& op, PyObject* a, PyObject* b) {
             in[ta ? 1 : 0] = number_tensor(other, &in[ta ? 0 : 1]);
         }
         Call c(op, in, 2, op.defaults.data());
-        ops::call(c);
+        if (dies < 0) ops::call(c);
+        else ops::call_over(c, dies);
         return wrap(std::move(c.out(0)));
     });
 }
