@@ -2,6 +2,7 @@
 
 import attention
 import cnn
+import dynamic_batching
 import gpt
 import gru_cells
 import harness
@@ -17,8 +18,8 @@ import small_ops
 import tree_lstm
 
 SCRIPTS = [
-    small_ops, mlp, tree_lstm, gru_cells, gpt, cnn, matmul, pointwise, layer_norm_softmax,
-    attention, lstm, provenance, import_time, installed_size,
+    small_ops, mlp, tree_lstm, dynamic_batching, gru_cells, gpt, cnn, matmul, pointwise,
+    layer_norm_softmax, attention, lstm, provenance, import_time, installed_size,
 ]  # fmt: skip
 
 if __name__ == "__main__":
