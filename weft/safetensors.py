@@ -263,6 +263,7 @@ def save_file(
 
 def _load(file: IO[bytes], total: int) -> dict[str, Tensor]:
     from weft._checkpoint.archive import read_exactly_into
+    from weft._checkpoint.reader import truths
 
     _expect_little()
     entries, _, start = _read_header(file, total)
@@ -273,6 +274,7 @@ def _load(file: IO[bytes], total: int) -> dict[str, Tensor]:
         out[name] = weft.empty(entry.shape, dtype=kinds[name])
         if entry.end > entry.begin:
             read_exactly_into(file, _memory(out[name]))  # type: ignore[arg-type]
+            truths(out[name])
     return out
 
 
@@ -357,6 +359,8 @@ class safe_open:
             raise SafetensorError("[safe_open] expected an open file, got a closed one")
         if name not in self._entries:
             raise SafetensorError(f"[safe_open] expected one of {self.keys()}, got {name!r}")
+        from weft._checkpoint.reader import truths
+
         entry = self._entries[name]
         stride, step = [], 1
         for n in reversed(entry.shape):
@@ -364,11 +368,11 @@ class safe_open:
             step *= max(n, 1)
         part = memoryview(self._map)[self._start + entry.begin : self._start + entry.end]
         try:
-            return _C._over(part, entry.kind(), 0, tuple(entry.shape), tuple(stride)), entry
+            out = _C._over(part, entry.kind(), 0, tuple(entry.shape), tuple(stride))
         except ValueError:  # not aligned
             out = weft.empty(entry.shape, dtype=entry.kind())
             _memory(out)[:] = part  # type: ignore[index]
-            return out, entry
+        return truths(out), entry
 
     def get_tensor(self, name: str) -> Tensor:
         """The tensor of that name, in memory of its own."""

@@ -214,6 +214,7 @@ def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool) -> Any
         over_map,
         swap,
         swapped_order,
+        truths,
     )
     from weft._checkpoint.unpickler import MAX_BYTES, Unpickler, UnpicklingError
 
@@ -240,7 +241,7 @@ def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool) -> Any
                 archive.read_into(record, whole_memory(out, size))  # type: ignore[arg-type]
         if foreign and size:
             swap(whole_memory(out, out._storage_info()[1]), kind.word)  # type: ignore[arg-type]
-        return out
+        return truths(out)
 
     def persistent_load(pid: Any) -> Any:
         kind, key, location, count = expect_storage(pid, 5)

@@ -153,3 +153,15 @@ def test_files_that_break_the_rules(name, tmp_path):
             read()
     with pytest.raises(SafetensorError):
         safe_open(path).get_tensor("a")
+
+
+def test_a_byte_that_is_no_bool_becomes_one(tmp_path):
+    """Code that reads a bool trusts that memory holds 0 or 1 there; a file may hold anything."""
+    data = bytearray(weft.safetensors.save({"mask": weft.tensor([True, False, True])}))
+    data[-3] = 112
+    path = tmp_path / "mask.safetensors"
+    path.write_bytes(data)
+    with weft.safetensors.safe_open(path, "pt") as file:
+        found = [weft.safetensors.load(bytes(data))["mask"], file.get_tensor("mask")]
+    for mask in found:
+        assert memoryview(mask).cast("B").tolist() == [1, 0, 1]

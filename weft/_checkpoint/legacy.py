@@ -9,7 +9,14 @@ from typing import IO, Any
 from weft._C import Tensor
 from weft._checkpoint.names import AllowList
 from weft._checkpoint.pickler import whole_memory
-from weft._checkpoint.reader import Restore, expect_storage, new_storage, swap, swapped_order
+from weft._checkpoint.reader import (
+    Restore,
+    expect_storage,
+    new_storage,
+    swap,
+    swapped_order,
+    truths,
+)
 from weft._checkpoint.unpickler import Unpickler
 
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -69,4 +76,5 @@ def _fill(storages: list[tuple[Tensor, int, int]], data: bytes, at: int, little:
             memory[:] = data[at + 8 : end]  # type: ignore[index]
             if foreign:
                 swap(memory, word)  # type: ignore[arg-type]
+            truths(flat)
         at = end

@@ -99,6 +99,16 @@ def swapped_order(record: bytes | None, default: str = "little") -> bool:
     return order != sys.byteorder
 
 
+def truths(t: Tensor) -> Tensor:
+    """`t`, which a file has filled from its storage's start on. A file may hold any byte where a
+    bool is only ever 0 or 1 in memory: others become 1."""
+    if t.dtype is _C.bool and t.numel():
+        raw = _C._over(t, _C.uint8, 0, (t.numel(),), (1,))
+        if bool((raw > 1).any()):
+            raw.clamp_(max=1)
+    return t
+
+
 def over_map(memory: Any, kind: StorageType, count: int, offset: int) -> Tensor:
     """The 1-D tensor over a part of a mapped file; a copy where the part is not aligned."""
     part = memoryview(memory)[offset : offset + count * kind.size]
