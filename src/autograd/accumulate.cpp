@@ -82,8 +82,16 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
 }
 
 void AccumulateGrad::run(Work& work) {
-    if (work.grads[0].defined()) accumulate_grad(leaf_, std::move(work.grads[0]));
     GradMeta* m = meta_or_null(leaf_);
+    if (work.grads[0].defined()) {
+        // the leaf may have changed since the graph was drawn
+        WEFT_EXPECT(!m || !m->grad_fn, Runtime, "backward", "a leaf",
+                    "a tensor that was written in place since (leaf variable has been moved into the "
+                    "graph interior)");
+        if (!m || !m->requires_grad) return;
+        accumulate_grad(leaf_, std::move(work.grads[0]));
+        m = meta_or_null(leaf_);
+    }
     if (!m || m->after_accumulate.empty()) return;
     Hooks hooks = m->after_accumulate;  // a hook may remove itself
     for (auto& hook : hooks) {

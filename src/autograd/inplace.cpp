@@ -111,7 +111,7 @@ void check_write(const std::string& who, const Tensor& t, bool recorded) {
                "(or because an input was returned as-is) and the autograd logic to handle view+inplace "
                "would override the custom backward associated with the custom Function)",
                "clone() the output of the Function");
-    if (requires_grad(m->base) && is_leaf(m->base))
+    if (wanted && is_leaf(m->base))
         refuse("a view of a leaf Variable that requires grad (it is being used in an in-place operation)",
                "write under no_grad(), or write a clone()");
 }

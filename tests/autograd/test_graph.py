@@ -483,6 +483,40 @@ def part_of_the_graph_was_freed(t):
     (shared * 3).sum().backward()
 
 
+@case
+def a_leaf_that_no_longer_wants_a_gradient_gets_none(t):
+    x, y = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True)
+    first, second = (x * 2).sum(), (y * 2).sum()
+    x.requires_grad_(False)
+    y.detach_()
+    first.backward()
+    second.backward()
+    return x.grad is None, y.grad is None
+
+
+@error("leaf variable has been moved into the graph interior")
+def a_leaf_was_written_since(t):
+    x, y = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True)
+    total = (x * 2).sum()
+    x.requires_grad_(False)
+    x.mul_(y)
+    total.backward()
+
+
+@error("a view of a leaf Variable that requires grad")
+def a_view_that_still_requires_grad_is_written(t):
+    x = t.ones(2, requires_grad=True)
+    part = x[:1]
+    x.detach_()
+    part.mul_(2)
+
+
+@error("a view of a leaf Variable that requires grad")
+def a_view_that_is_made_a_leaf_is_written(t):
+    part = t.ones(2)[:1].requires_grad_()
+    part.mul_(2)
+
+
 @pytest.mark.parametrize(("program", "text"), ERRORS, ids=lambda p: getattr(p, "__name__", ""))
 def test_raises_what_pytorch_raises(program, text, same_error):
     same_error(program, text)
