@@ -78,6 +78,7 @@ _find_blas()
 from weft import (  # noqa: E402
     autograd,
     cuda,
+    distributions,
     fft,
     func,
     linalg,
