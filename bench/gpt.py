@@ -58,7 +58,7 @@ def training_step(torch):
     return step
 
 
-ROWS = [harness.Row("GPT 4 layers d=128, 12 x 64 tokens, AdamW step", training_step, ratio=1.5)]
+ROWS = [harness.Row("GPT 4 layers d=128, 12 x 64 tokens, AdamW step", training_step, ratio=1.4)]
 
 if __name__ == "__main__":
     harness.main(ROWS, __doc__)

@@ -1,11 +1,13 @@
 """What every bench script shares: alternating measurement of weft and its peer, and the table.
 
-Both run the same program, in one process, on one pinned core with one thread, turn and turn about,
-so that a drift of the machine meets both. A row shows medians. The ratio is the peer's time over
+Both run the same program, in one process, on one pinned core with one thread (or on all cores with
+the threads that the row says), turn and turn about, so that a drift of the machine meets both. A
+row shows medians. The ratio is the peer's time over
 weft's; absolute times differ between machines, the ratio much less.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import gc
 import importlib
@@ -35,25 +37,54 @@ class Row:
     make: Callable
     ratio: float | None = None
     per: int = 1
+    threads: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Fact:
     """A quantity found otherwise: `value(name)` for "weft" or the peer's name, in `unit`.
 
-    It may return None where it has no meaning. `limit` is the target: weft's value, at most.
+    It may return None where it has no meaning. `limit` is the target: weft's value, at most; or
+    `at_most_peer`: no more than the peer's.
     """
 
     name: str
     value: Callable
     unit: str
     limit: float | None = None
+    at_most_peer: bool = False
 
 
 def pin():
-    """Bind this process to one core, the last it may use: the first ones serve interrupts."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    """Bind this process to one core, the last it may use: the first ones serve interrupts.
+
+    Returns the cores it had."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    return cores
+
+
+@contextlib.contextmanager
+def threads(count, cores, libs):
+    """The libraries on `count` threads, which may run on all `cores`."""
+    if count == 1:
+        yield
+        return
+    pinned = os.sched_getaffinity(0) if cores else None
+    if cores:
+        for task in os.listdir("/proc/self/task"):  # the libraries' own threads too
+            os.sched_setaffinity(int(task), cores)
+    for lib in libs.values():
+        lib.set_num_threads(count)
+    try:
+        yield
+    finally:
+        for lib in libs.values():
+            lib.set_num_threads(1)
+        if cores:
+            os.sched_setaffinity(0, pinned)
 
 
 def timed(step, count):
@@ -92,28 +123,31 @@ def agree(values):
         raise ValueError(f"[bench] expected equal results, got mean sizes {sizes}")
 
 
-def run_row(row, libs):
+def run_row(row, libs, cores):
     steps = []
-    for lib in libs.values():
-        lib.manual_seed(SEED)
-        steps.append(row.make(lib))
-    agree([step() for step in steps])
-    medians = [statistics.median(sample) / row.per for sample in alternate(steps)]
+    with threads(row.threads, cores, libs):
+        for lib in libs.values():
+            lib.manual_seed(SEED)
+            steps.append(row.make(lib))
+        agree([step() for step in steps])
+        medians = [statistics.median(sample) / row.per for sample in alternate(steps)]
     return dict(zip(libs, medians))
 
 
-def result(row, libs):
+def result(row, libs, cores):
     """A row's result as a JSON-able dict: times in seconds, or a fact's values in its unit."""
     if isinstance(row, Fact):
         values, unit = {name: row.value(name) for name in libs}, row.unit
     else:
-        values, unit = run_row(row, libs), "s"
+        values, unit = run_row(row, libs, cores), "s"
     weft, peer = [*values.values(), None][:2]
     ratio = peer / weft if peer and weft else None
     target, met = None, None
     if isinstance(row, Fact) and row.limit is not None:
         target = f"<= {shown(row.limit, unit)}"
         met = None if weft is None else weft <= row.limit
+    elif isinstance(row, Fact) and row.at_most_peer:
+        target, met = ">= 1x", None if ratio is None else ratio >= 1
     elif isinstance(row, Row) and row.ratio is not None:
         target, met = f">= {row.ratio:g}x", None if ratio is None else ratio >= row.ratio
     return {
@@ -134,7 +168,7 @@ def shown(value, unit):
     return f"{value:.3g} {unit}" if value < 100 else f"{value:.0f} {unit}"
 
 
-COLUMNS = "{:<52} {:>10} {:>10} {:>8}  {:<9} {}"
+COLUMNS = "{:<66} {:>10} {:>10} {:>8}  {:<9} {}"
 
 
 def print_result(found):
@@ -170,16 +204,17 @@ def main(rows, description):
         "--self-check", action="store_true", help="torch against itself: ratios must be about 1"
     )
     args = parser.parse_args()
-    pin()
+    cores = pin()
     libs = load(["torch", "torch:again"] if args.self_check else ["weft", "torch"])
     names = [*libs, "torch"][:2]
     if not args.json:
-        print(COLUMNS.format("one thread, medians", *names, "ratio", "target", "").rstrip())
+        title = "one thread unless said, medians"
+        print(COLUMNS.format(title, *names, "ratio", "target", "").rstrip())
     results = []
     for row in rows:
         if args.only and args.only not in row.name:
             continue
-        results.append(result(row, libs))
+        results.append(result(row, libs, cores))
         if not args.json:
             print_result(results[-1])
     if args.json:

@@ -18,7 +18,7 @@ def norm_softmax(torch):
     return step
 
 
-ROWS = [harness.Row("layer_norm + softmax 512 x 1024, forward + backward", norm_softmax, ratio=1.5)]
+ROWS = [harness.Row("layer_norm + softmax 512 x 1024, forward + backward", norm_softmax, ratio=1.4)]
 
 if __name__ == "__main__":
     harness.main(ROWS, __doc__)

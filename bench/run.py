@@ -11,15 +11,18 @@ import installed_size
 import layer_norm_softmax
 import lstm
 import matmul
+import memory
 import mlp
 import pointwise
 import provenance
 import small_ops
 import tree_lstm
+import two_threads
 
 SCRIPTS = [
     small_ops, mlp, tree_lstm, dynamic_batching, gru_cells, gpt, cnn, matmul, pointwise,
-    layer_norm_softmax, attention, lstm, provenance, import_time, installed_size,
+    layer_norm_softmax, attention, lstm, two_threads, memory, provenance, import_time,
+    installed_size,
 ]  # fmt: skip
 
 if __name__ == "__main__":
