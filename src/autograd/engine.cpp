@@ -1,14 +1,12 @@
 /// Reading guide: Pass::plan counts dependencies, Pass::run runs ready nodes, latest first, and hands
-/// their results to the nodes before them. What a pass knows of a node is in task.h, backward for
-/// chosen inputs in targets.cpp, what rules need not do in fit.h.
+/// their results to the nodes before them. What a node does in its turn is in node_run.cpp, what a
+/// pass knows of a node in task.h, backward for chosen inputs in targets.cpp.
 #include "autograd/engine.h"
 
 #include <algorithm>
 
-#include "autograd/anomaly.h"
 #include "autograd/fit.h"
-#include "autograd/meta.h"
-#include "autograd/targets.h"
+#include "autograd/node_run.h"
 #include "ops/call.h"
 
 namespace weft {
@@ -16,11 +14,11 @@ namespace weft {
 class Pass {
 public:
     Pass(const BackwardOptions& options, const std::vector<Edge>& targets)
-        : options_(options), targets_(targets), found_(targets.size()) {}
+        : options_(options), targets_(targets) {}
 
     void plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients);
     void run();
-    std::vector<Tensor> found() { return std::move(found_); }
+    std::vector<Tensor> found() { return std::move(turn_.found); }
     bool reaches(const Node& node) const {
         NodeTask* task = tasks_.find(&node);
         return task && task->wanted();
@@ -33,26 +31,15 @@ public:
 private:
     void push(NodeTask* task);
     NodeTask* pop();
-    void run_task(NodeTask& task);
-    void call_hooks(NodeTask& task);
-    bool runs(const NodeTask& task) const;
-    void run_node(Node& node);
-    void run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work);
-    void skip_unwanted(const Node& node);
     void deliver(const Node& node);
 
     static inline uint64_t passes = 0;
     uint64_t number_ = ++passes;
     BackwardOptions options_;
     const std::vector<Edge>& targets_;
-    std::vector<Tensor> found_;
-    Captures captures_;
     TaskList tasks_;
+    NodeRun turn_{options_, targets_, tasks_};
     std::vector<NodeTask*> ready_;
-    // of the node at work
-    std::vector<Tensor> grads_, results_;
-    std::vector<Product> products_;
-    std::vector<bool> skip_;
 };
 
 void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) {
@@ -68,7 +55,7 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
         fit(node, node.result(k), gradients[i], -1);
         tasks_.find(&node)->buffer(k).add(std::move(gradients[i]));
     }
-    if (!targets_.empty()) captures_ = mark_needed(tasks_, targets_);
+    if (!targets_.empty()) turn_.captures = mark_needed(tasks_, targets_);
     for (NodeTask* task = tasks_.first(); task; task = task->later)
         if (task->waiting == 0) push(task);
 }
@@ -76,40 +63,6 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
 namespace {
 
 bool runs_later(const NodeTask* a, const NodeTask* b) { return a->node->sequence < b->node->sequence; }
-
-/// So many undefined tensors, if those there are undefined.
-void fit_size(std::vector<Tensor>& ts, int n) {
-    if (ts.size() != static_cast<size_t>(n)) ts.resize(n);
-}
-
-bool any_defined(const std::vector<Tensor>& ts) {
-    for (const Tensor& t : ts)
-        if (t.defined()) return true;
-    return false;
-}
-
-void call_tensor_hooks(const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks,
-                       std::vector<Tensor>& grads) {
-    auto copy = hooks;  // a hook may remove itself
-    for (auto& [k, hook] : copy) {
-        std::vector<Tensor> one{grads[k]};
-        hook->call(one, nullptr);
-        grads[k] = std::move(one[0]);
-    }
-}
-
-/// Throws the exception in flight with the line that made `node`. Call in a catch block.
-[[noreturn]] void rethrow_from(const Node& node) {
-    anomaly::report(node);
-    try {
-        throw;
-    } catch (Error& e) {
-        throw Error(e.kind, text(e.what(), "\n  in the backward of ", describe(node)));
-    } catch (...) {
-        if (site_hooks.annotate) site_hooks.annotate("in the backward of " + describe(node));
-        throw;
-    }
-}
 
 }  // namespace
 
@@ -133,99 +86,27 @@ void Pass::run() {
     } scope(this);
     uint32_t grad = kGradMode;
     ModeGuard guard(options_.create_graph ? grad : 0, options_.create_graph ? 0 : grad);
-    while (!ready_.empty()) run_task(*pop());
-}
-
-void Pass::run_task(NodeTask& task) {
-    Node& node = *task.node;
-    fit_size(grads_, node.output_count());
-    fit_size(results_, node.edge_count());
-    for (int k = 0; k < node.output_count(); ++k) grads_[k] = task.buffer(k).take();
-    bool plain = task.capture < 0 && !node.hooks_or_null() && node.edge_count() > 0;
-    if (!plain && task.wanted()) call_hooks(task);
-    if (runs(task)) {
-        try {
-            run_node(node);
-        } catch (...) {
-            rethrow_from(node);
-        }
+    while (!ready_.empty()) {
+        NodeTask* task = pop();
+        turn_.run(*task);
+        deliver(*task->node);
     }
-    for (Tensor& g : grads_) g = Tensor();
-    deliver(node);
-}
-
-void Pass::call_hooks(NodeTask& task) {
-    Node& node = *task.node;
-    if (Hooks* leaf = node.edge_count() == 0 ? node.leaf_hooks() : nullptr) {
-        Hooks copy = *leaf;
-        for (auto& hook : copy) hook->call(grads_, nullptr);
-    }
-    if (NodeHooks* hooks = node.hooks_or_null()) {
-        call_tensor_hooks(hooks->on_tensor, grads_);
-        call_tensor_hooks(hooks->retain, grads_);
-    }
-    for (int k = task.capture; k >= 0; k = captures_.next[k]) found_[k] = grads_[targets_[k].output];
-}
-
-bool Pass::runs(const NodeTask& task) const {
-    if (task.node->edge_count() > 0) return task.needed;
-    return options_.accumulate && task.wanted();
-}
-
-void Pass::run_node(Node& node) {
-    if (!targets_.empty()) skip_unwanted(node);
-    Node::Work work{grads_, results_, targets_.empty() ? nullptr : &skip_,
-                    options_.create_graph || inspect_results ? nullptr : &products_};
-    if (NodeHooks* hooks = node.hooks_or_null()) {
-        run_hooked_node(node, *hooks, work);
-    } else {
-        if (!any_defined(grads_) && !node.runs_without_gradient()) return;
-        anomaly::Running running(node);
-        node.run(work);
-        if (inspect_results) inspect_results(node, results_);
-    }
-    for (int i = 0; i < node.edge_count(); ++i) {
-        const Edge& to = node.edge(i);
-        if (to && results_[i].defined()) fit(node, to.node->result(to.output), results_[i], i);
-    }
-    if (!options_.keep_graph) node.release_saved();
-}
-
-void Pass::run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work) {
-    for (auto& hook : Hooks(hooks.before)) hook->call(grads_, nullptr);
-    std::vector<Tensor> incoming;
-    if (!hooks.after.empty()) {
-        incoming = grads_;
-        work.products = nullptr;
-    }
-    if (any_defined(grads_) || node.runs_without_gradient()) {
-        anomaly::Running running(node);
-        node.run(work);
-    }
-    if (inspect_results) inspect_results(node, results_);
-    for (auto& hook : Hooks(hooks.after)) hook->call(results_, &incoming);
-}
-
-void Pass::skip_unwanted(const Node& node) {
-    skip_.assign(node.edge_count(), false);
-    for (int i = 0; i < node.edge_count(); ++i)
-        if (Node* next = node.edge(i).node.get()) skip_[i] = !tasks_.find(next)->wanted();
 }
 
 void Pass::deliver(const Node& node) {
-    for (Product& p : products_) {
+    for (Product& p : turn_.products) {
         const Edge& edge = node.edge(p.edge);
         tasks_.find(edge.node.get())->buffer(edge.output).add_product(std::move(p.a), std::move(p.b));
     }
-    products_.clear();
+    turn_.products.clear();
     for (int i = 0; i < node.edge_count(); ++i) {
         const Edge& edge = node.edge(i);
         if (!edge) {
-            results_[i] = Tensor();
+            turn_.results[i] = Tensor();
             continue;
         }
         NodeTask* next = tasks_.find(edge.node.get());
-        next->buffer(edge.output).add(std::move(results_[i]));
+        next->buffer(edge.output).add(std::move(turn_.results[i]));
         if (--next->waiting == 0) push(next);
     }
 }

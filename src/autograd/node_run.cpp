@@ -1,0 +1,120 @@
+#include "autograd/node_run.h"
+
+#include "autograd/anomaly.h"
+#include "autograd/fit.h"
+
+namespace weft {
+namespace {
+
+/// So many undefined tensors, if those there are undefined.
+void fit_size(std::vector<Tensor>& ts, int n) {
+    if (ts.size() != static_cast<size_t>(n)) ts.resize(n);
+}
+
+bool any_defined(const std::vector<Tensor>& ts) {
+    for (const Tensor& t : ts)
+        if (t.defined()) return true;
+    return false;
+}
+
+void call_tensor_hooks(const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks,
+                       std::vector<Tensor>& grads) {
+    auto copy = hooks;  // a hook may remove itself
+    for (auto& [k, hook] : copy) {
+        std::vector<Tensor> one{grads[k]};
+        hook->call(one, nullptr);
+        grads[k] = std::move(one[0]);
+    }
+}
+
+/// Throws the exception in flight with the line that made `node`. Call in a catch block.
+[[noreturn]] void rethrow_from(const Node& node) {
+    anomaly::report(node);
+    try {
+        throw;
+    } catch (Error& e) {
+        throw Error(e.kind, text(e.what(), "\n  in the backward of ", describe(node)));
+    } catch (...) {
+        if (site_hooks.annotate) site_hooks.annotate("in the backward of " + describe(node));
+        throw;
+    }
+}
+
+}  // namespace
+
+void NodeRun::run(NodeTask& task) {
+    Node& node = *task.node;
+    fit_size(grads_, node.output_count());
+    fit_size(results, node.edge_count());
+    for (int k = 0; k < node.output_count(); ++k) grads_[k] = task.buffer(k).take();
+    bool plain = task.capture < 0 && !node.hooks_or_null() && node.edge_count() > 0;
+    if (!plain && task.wanted()) call_hooks(task);
+    if (runs(task)) {
+        try {
+            run_node(node);
+        } catch (...) {
+            rethrow_from(node);
+        }
+    }
+    for (Tensor& g : grads_) g = Tensor();
+}
+
+void NodeRun::call_hooks(NodeTask& task) {
+    Node& node = *task.node;
+    if (Hooks* leaf = node.edge_count() == 0 ? node.leaf_hooks() : nullptr) {
+        Hooks copy = *leaf;
+        for (auto& hook : copy) hook->call(grads_, nullptr);
+    }
+    if (NodeHooks* hooks = node.hooks_or_null()) {
+        call_tensor_hooks(hooks->on_tensor, grads_);
+        call_tensor_hooks(hooks->retain, grads_);
+    }
+    for (int k = task.capture; k >= 0; k = captures.next[k]) found[k] = grads_[targets_[k].output];
+}
+
+bool NodeRun::runs(const NodeTask& task) const {
+    if (task.node->edge_count() > 0) return task.needed;
+    return options_.accumulate && task.wanted();
+}
+
+void NodeRun::run_node(Node& node) {
+    if (!targets_.empty()) skip_unwanted(node);
+    Node::Work work{grads_, results, targets_.empty() ? nullptr : &skip_,
+                    options_.create_graph || inspect_results ? nullptr : &products};
+    if (NodeHooks* hooks = node.hooks_or_null()) {
+        run_hooked_node(node, *hooks, work);
+    } else {
+        if (!any_defined(grads_) && !node.runs_without_gradient()) return;
+        anomaly::Running running(node);
+        node.run(work);
+        if (inspect_results) inspect_results(node, results);
+    }
+    for (int i = 0; i < node.edge_count(); ++i) {
+        const Edge& to = node.edge(i);
+        if (to && results[i].defined()) fit(node, to.node->result(to.output), results[i], i);
+    }
+    if (!options_.keep_graph) node.release_saved();
+}
+
+void NodeRun::run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work) {
+    for (auto& hook : Hooks(hooks.before)) hook->call(grads_, nullptr);
+    std::vector<Tensor> incoming;
+    if (!hooks.after.empty()) {
+        incoming = grads_;
+        work.products = nullptr;
+    }
+    if (any_defined(grads_) || node.runs_without_gradient()) {
+        anomaly::Running running(node);
+        node.run(work);
+    }
+    if (inspect_results) inspect_results(node, results);
+    for (auto& hook : Hooks(hooks.after)) hook->call(results, &incoming);
+}
+
+void NodeRun::skip_unwanted(const Node& node) {
+    skip_.assign(node.edge_count(), false);
+    for (int i = 0; i < node.edge_count(); ++i)
+        if (Node* next = node.edge(i).node.get()) skip_[i] = !tasks_.find(next)->wanted();
+}
+
+}  // namespace weft

@@ -1,0 +1,39 @@
+/// One node's turn in a backward pass: its hooks, its rule, and what rules need not do (fit.h).
+#pragma once
+#include "autograd/engine.h"
+#include "autograd/targets.h"
+
+namespace weft {
+
+class NodeRun {
+public:
+    NodeRun(const BackwardOptions& options, const std::vector<Edge>& targets, const TaskList& tasks)
+        : found(targets.size()), options_(options), targets_(targets), tasks_(tasks) {}
+
+    /// Runs the task's node if the pass wants that. Whatever fails there is thrown on with the line
+    /// that made the node.
+    void run(NodeTask& task);
+
+    /// What the node hands on, to be taken before the next one runs: a gradient for each edge, or
+    /// the factors of one.
+    std::vector<Tensor> results;
+    std::vector<Product> products;
+    /// Gradients that arrived at targets, and which node each belongs to.
+    std::vector<Tensor> found;
+    Captures captures;
+
+private:
+    void call_hooks(NodeTask& task);
+    bool runs(const NodeTask& task) const;
+    void run_node(Node& node);
+    void run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work);
+    void skip_unwanted(const Node& node);
+
+    const BackwardOptions& options_;
+    const std::vector<Edge>& targets_;
+    const TaskList& tasks_;
+    std::vector<Tensor> grads_;
+    std::vector<bool> skip_;
+};
+
+}  // namespace weft
