@@ -135,6 +135,12 @@ void bernoulli(Generator& generator, T* out, int64_t n, const P* p);
 template <class T>
 void geometric(Generator& generator, T* out, int64_t n, double p);
 
+/// out[i] has the gamma distribution of shape alpha[i] >= 0 and scale 1. T is float or double.
+template <class T>
+void standard_gamma(Generator& generator, T* out, const T* alpha, int64_t n);
+/// d(sample) / d(alpha) of a gamma variable, the quantile held: -(dF/dalpha) / density.
+double standard_gamma_slope(double alpha, double sample);
+
 /// poisson: out[i] is drawn at rate rates[i], which is at least 0. T is float or double.
 template <class T>
 void poisson(Generator& generator, T* out, const T* rates, int64_t n);

@@ -55,4 +55,7 @@ inline double unit_double(Generator& generator) {
     return unit_double(high, generator.random());
 }
 
+/// One normal number; the other of its pair is kept by the generator.
+double normal_value(Generator& generator, double mean, double std);
+
 }  // namespace weft::kernels

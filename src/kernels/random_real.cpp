@@ -129,6 +129,8 @@ void normal_blocks(Generator& generator, double* out, int64_t blocks, double mea
     }
 }
 
+}  // namespace
+
 double normal_value(Generator& generator, double mean, double std) {
     if (generator.next_double_normal) {
         const double kept = *generator.next_double_normal;
@@ -141,8 +143,6 @@ double normal_value(Generator& generator, double mean, double std) {
     generator.next_double_normal = radius * std::sin(angle);
     return std::fma(radius * std::cos(angle), std, mean);
 }
-
-}  // namespace
 
 // ---- real numbers ------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from weft.distributions.continuous import (
     Uniform,
 )
 from weft.distributions.distribution import Distribution
+from weft.distributions.gamma import Beta, Chi2, Dirichlet, Gamma, StudentT
 from weft.distributions.independent import Independent
 from weft.distributions.kl import kl_divergence, register_kl
 from weft.distributions.multivariate_normal import MultivariateNormal
@@ -30,8 +31,9 @@ from weft.distributions.normal import Normal
 from weft.distributions.poisson import Poisson
 
 __all__ = [
-    "Bernoulli", "Categorical", "Cauchy", "Distribution", "Exponential", "Geometric", "Gumbel",
-    "HalfNormal", "Independent", "Laplace", "LogNormal", "MultivariateNormal", "Normal",
-    "OneHotCategorical", "OneHotCategoricalStraightThrough", "Poisson", "Uniform", "constraints",
+    "Bernoulli", "Beta", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution",
+    "Exponential", "Gamma", "Geometric", "Gumbel", "HalfNormal", "Independent", "Laplace",
+    "LogNormal", "MultivariateNormal", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Poisson", "StudentT", "Uniform", "constraints",
     "kl_divergence", "register_kl", "utils",
 ]  # fmt: skip

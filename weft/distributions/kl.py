@@ -19,6 +19,7 @@ from weft.distributions.continuous import (
     Uniform,
 )
 from weft.distributions.distribution import Distribution
+from weft.distributions.gamma import Beta, Dirichlet, Gamma
 from weft.distributions.independent import Independent, sum_rightmost
 from weft.distributions.multivariate_normal import MultivariateNormal, distance
 from weft.distributions.normal import Normal
@@ -117,6 +118,26 @@ def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
 def _exponential(p: Exponential, q: Exponential) -> Tensor:
     ratio = q.rate / p.rate
     return -ratio.log() + ratio - 1
+
+
+@register_kl(Gamma, Gamma)
+def _gamma(p: Gamma, q: Gamma) -> Tensor:
+    a, b = p.concentration, q.concentration
+    out = b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma()
+    return out + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+
+
+@register_kl(Dirichlet, Dirichlet)
+def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
+    a, b = p.concentration, q.concentration
+    total = a.sum(-1)
+    size = total.lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
+    return size + ((a - b) * (a.digamma() - total.digamma().unsqueeze(-1))).sum(-1)
+
+
+@register_kl(Beta, Beta)
+def _beta(p: Beta, q: Beta) -> Tensor:
+    return _dirichlet(p._dirichlet, q._dirichlet)
 
 
 @register_kl(Geometric, Geometric)
