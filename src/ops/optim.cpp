@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "base/parallel.h"
+#include "ops/conj.h"
 #include "ops/copy.h"
 #include "ops/optim_rules.h"
 
@@ -71,8 +72,17 @@ private:
     Tensor from_, dense_;
 };
 
+/// Complex numbers are steps of their two parts.
+StepTarget by_parts(const StepTarget& t) {
+    StepTarget parts = t;
+    for (Tensor* x : {&parts.param, &parts.grad, &parts.buffers[0], &parts.buffers[1], &parts.buffers[2]})
+        if (x->defined()) *x = parts_of(*x);
+    return parts;
+}
+
 template <template <class> class Rule>
 void step(const StepTarget& t, const double* settings, bool maximize) {
+    if (is_complex(t.param.dtype())) return step<Rule>(by_parts(t), settings, maximize);
     Dense param(t.param), buffers[kMaxBuffers] = {Dense(t.buffers[0]), Dense(t.buffers[1]),
                                                   Dense(t.buffers[2])};
     DType dtype = widened(t.param.dtype());

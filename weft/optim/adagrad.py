@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.optim.fused import FusedOptimizer, State, decayed
+from weft.optim.fused import FusedOptimizer, State, decayed, filled_like
 from weft.optim.optimizer import Group, expect_modes, expect_range
 
 
@@ -85,7 +85,7 @@ class Adagrad(FusedOptimizer):
     def _start(self, group: Group, param: Tensor, state: State) -> None:
         state["step"] = weft.tensor(0.0)
         start = self.defaults["initial_accumulator_value"]
-        state["sum"] = weft.full_like(param, start, requires_grad=False)
+        state["sum"] = filled_like(param, start)
 
     def _plain(self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool) -> None:
         grad = decayed(group, param, grad)

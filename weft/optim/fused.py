@@ -69,7 +69,24 @@ class FusedOptimizer(Optimizer):
                 if "step" in self._numbers:
                     state["step"] += 1
                 grad = -param.grad if group["maximize"] else param.grad
-                self._plain(group, param, grad, state, fresh)
+                if param.is_complex():
+                    self._plain_by_parts(group, param, grad, state, fresh)
+                else:
+                    self._plain(group, param, grad, state, fresh)
+
+    def _plain_by_parts(
+        self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool
+    ) -> None:
+        """Complex numbers are steps of their two parts."""
+        real = weft.view_as_real
+        parts = {
+            name: real(value) if isinstance(value, Tensor) and value.is_complex() else value
+            for name, value in state.items()
+        }
+        self._plain(group, real(param), real(grad), parts, fresh)
+        for name in self._buffers:
+            if parts.get(name) is not None:
+                state[name] = weft.view_as_complex(parts[name])
 
     def _plain(self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool) -> None:
         """Update a parameter and its state, whose step is counted; `fresh`: the state is new."""
@@ -82,6 +99,12 @@ class FusedOptimizer(Optimizer):
             for name in self._numbers if isinstance(entry, dict) else ():
                 if name in entry and not isinstance(entry[name], Tensor):
                     entry[name] = weft.tensor(float(entry[name]))
+
+
+def filled_like(param: Tensor, value: float) -> Tensor:
+    """`value` in every element; of complex numbers in both parts."""
+    number = complex(value, value) if param.is_complex() else value
+    return weft.full_like(param, number, requires_grad=False)
 
 
 def decayed(group: Group, param: Tensor, grad: Tensor) -> Tensor:

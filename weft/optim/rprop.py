@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.optim.fused import FusedOptimizer, State, refuse_capture
+from weft.optim.fused import FusedOptimizer, State, filled_like, refuse_capture
 from weft.optim.optimizer import Group, expect_modes, expect_range
 
 
@@ -73,7 +73,7 @@ class Rprop(FusedOptimizer):
 
     def _start(self, group: Group, param: Tensor, state: State) -> None:
         super()._start(group, param, state)
-        state["step_size"] = weft.full_like(param, float(group["lr"]), requires_grad=False)
+        state["step_size"] = filled_like(param, float(group["lr"]))
 
     def _plain(self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool) -> None:
         less, more = group["etas"]
