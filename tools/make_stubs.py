@@ -1,12 +1,18 @@
-"""Writes weft/_C.pyi and docs/ops.md from the op table; `--check` tells whether they are right.
+"""Writes weft/_C.pyi, docs/ops.md and docs/names.md; `--check` tells whether they are right.
 
-The stub is what editors and type checkers see of the extension; the table is its only source.
+The stub is what editors and type checkers see of the extension, docs/ops.md the records: the op
+table is the only source of both. docs/names.md lists every public name and where it is written.
 """
 
 import keyword
+import re
 import sys
+import types
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import weft
 from weft import _C, _library
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -133,8 +139,81 @@ def ops_page() -> str:
     return "\n".join(lines)
 
 
+HOMES = ("", "Tensor", "nn.functional", "linalg", "fft", "special")
+
+
+def public_names(home: str) -> Iterator[tuple[str, Any]]:
+    """What a user can call or read in a namespace: no modules, nothing of the language's own."""
+    space: Any = weft
+    for part in filter(None, home.split(".")):
+        space = getattr(space, part)
+    for name in sorted(n for n in dir(space) if not n.startswith("_")):
+        thing = getattr(space, name)
+        own = getattr(thing, "__module__", None) or "weft"
+        foreign = own.split(".")[0] not in ("weft", "torch", "builtins")
+        if not (isinstance(thing, types.ModuleType) or foreign):
+            yield name, thing
+
+
+class Places:
+    """File and first sentence of a name: of its record, of Python's source, or of the binding's."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, dict[str, Any]] = {}
+        for r in reversed(_library.records()):
+            for name in (r["name"], r["public_name"], *r["aliases"]):
+                self.records[name] = r
+        self.binding: dict[str, str] = {}
+        for file in sorted((ROOT / "src/python").glob("*.cpp")):
+            text = file.read_text()
+            named = re.findall(r'[{(]"(\w+)",|tp_name = "[\w.]*?(\w+)"', text)
+            for name in (name for pair in named for name in pair if name):
+                self.binding.setdefault(name, f"src/python/{file.name}")
+
+    def of(self, home: str, name: str, thing: Any) -> tuple[str, str]:
+        source = getattr(thing, "fget", None) or thing
+        source = getattr(source, "__wrapped__", None) or getattr(source, "__func__", source)
+        own = getattr(thing, "__name__", name)
+        code = getattr(source, "__code__", None)
+        doc = (getattr(thing, "__doc__", None) or "").strip()
+        if isinstance(thing, (weft.dtype, weft.layout, weft.memory_format, float, bool)):
+            kind = type(thing)
+            return "weft/__init__.py", f"{repr(thing)}, a {kind.__name__.replace('_', ' ')}."
+        if code is not None:
+            file = "weft/" + code.co_filename.rpartition("/weft/")[2]
+        elif isinstance(thing, type) and thing.__module__.startswith("weft."):
+            file = thing.__module__.replace(".", "/") + ".py"
+            if not (ROOT / file).exists():
+                file = file.removesuffix(".py") + "/__init__.py"
+        else:
+            keys = (f"{home}.{name}", name, name.removesuffix("_"), own)
+            record = next((self.records[k] for k in keys if k in self.records), None)
+            if record is None:
+                return self.binding.get(name, "src/python/types.cpp"), doc
+            file, doc = record["file"], record["doc"]
+        return file, doc
+
+
+def names_page() -> str:
+    places = Places()
+    lines = ["# Public names", "", "Written by tools/make_stubs.py.", ""]
+    for home in HOMES:
+        lines += [f"## {'.'.join(filter(None, ('weft', home)))}", ""]
+        for name, thing in public_names(home):
+            file, doc = places.of(home, name, thing)
+            first = " ".join(doc.split("\n\n")[0].split(">>>")[0].split())
+            first = re.split(r"(?<=[^.]\.)\s", first, maxsplit=1)[0]
+            lines.append(f"- `{name}` ({file}){': ' + first if first else ''}")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def main() -> int:
-    wanted = {ROOT / "weft/_C.pyi": stub(), ROOT / "docs/ops.md": ops_page()}
+    wanted = {
+        ROOT / "weft/_C.pyi": stub(),
+        ROOT / "docs/ops.md": ops_page(),
+        ROOT / "docs/names.md": names_page(),
+    }
     wrong = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
     if "--check" not in sys.argv:
         for path, text in wanted.items():

@@ -41,7 +41,9 @@ from weft._names import (  # noqa: E402
     half,
     inf,
     int,  # noqa: A004
+    layout,
     long,
+    memory_format,
     nan,
     pi,
     preserve_format,

@@ -22,9 +22,17 @@ class _Named:
         return self._name
 
 
-strided = _Named("strided")
-contiguous_format = _Named("contiguous_format")
-preserve_format = _Named("preserve_format")
+class layout(_Named):  # noqa: N801
+    """How a tensor lies in memory: `torch.strided`, here always."""
+
+
+class memory_format(_Named):  # noqa: N801
+    """The order of a tensor's dimensions in memory, as `contiguous(memory_format=)` takes it."""
+
+
+strided = layout("strided")
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
 
 inf = float("inf")
 nan = float("nan")

@@ -542,18 +542,20 @@ def _matrix_transpose(self: Tensor) -> Tensor:
 
 
 _Methods["mT"] = property(_matrix_transpose)
-_Methods["mH"] = property(lambda self: _matrix_transpose(self).conj())
+_Methods["mH"] = property(
+    lambda self: _matrix_transpose(self).conj(), doc="The conjugate transpose of matrices."
+)
 
 _Methods.update(_inplace.METHODS)
 _Methods.update(_tensor_queries.METHODS)
 _Methods.update(_tensor_queries.PROPERTIES)
 _Methods["nonzero"] = _functions.nonzero
-_Methods["device"] = property(lambda self: _CPU)
-_Methods["is_cuda"] = property(lambda self: False)
-_Methods["is_cpu"] = property(lambda self: True)
-_Methods["is_sparse"] = property(lambda self: False)
-_Methods["is_quantized"] = property(lambda self: False)
-_Methods["layout"] = property(lambda self: weft.strided)
+_Methods["device"] = property(lambda self: _CPU, doc="The processor.")
+_Methods["is_cuda"] = property(lambda self: False, doc="False: it lies in main memory.")
+_Methods["is_cpu"] = property(lambda self: True, doc="True: it lies in main memory.")
+_Methods["is_sparse"] = property(lambda self: False, doc="False: every tensor is dense.")
+_Methods["is_quantized"] = property(lambda self: False, doc="False: no dtype is quantised.")
+_Methods["layout"] = property(lambda self: weft.strided, doc="`weft.strided`.")
 
 
 def attach() -> None:

@@ -216,20 +216,60 @@ PROPERTIES: dict[str, property] = {
 }
 PROPERTIES["name"] = property(lambda self: None, doc="None: tensors have no names.")
 
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same memory, sizes and strides."""
+    return (
+        self.data_ptr() == tensor.data_ptr()
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
+    )
+
+
+def to_dense(self: Tensor, dtype: Any = None) -> Tensor:
+    """The tensor itself, of `dtype`: every tensor is dense."""
+    return self if dtype is None else self.to(dtype)
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """False: there is no device that pages would be locked for."""
+    return False
+
+
+def is_nonzero(self: Tensor) -> bool:
+    """Whether the one element is not 0."""
+    return weft.is_nonzero(self)
+
+
+def const_data_ptr(self: Tensor) -> int:
+    """The address of the first element."""
+    return self.data_ptr()
+
+
+def dense_dim(self: Tensor) -> int:
+    """The number of dimensions."""
+    return self.dim()
+
+
+def sparse_dim(self: Tensor) -> int:
+    """0: every tensor is dense."""
+    return 0
+
+
+def is_coalesced(self: Tensor) -> bool:
+    """False: no tensor is sparse."""
+    return False
+
+
+def is_shared(self: Tensor) -> bool:
+    """False: memory is shared with worker processes by files of its own (`utils.data`)."""
+    return False
+
+
 METHODS: dict[str, Callable[..., Any]] = {
     "adjoint": adjoint, "conj_physical_": conj_physical_, "get_device": get_device,
     "is_neg": is_neg, "is_signed": is_signed, "is_distributed": is_distributed,
     "resolve_neg": resolve_neg, "apply_": _apply, "map_": _map, "new": _new,
-    "dense_dim": lambda self: self.dim(),
-    "sparse_dim": lambda self: 0,
-    "to_dense": lambda self, dtype=None: self if dtype is None else self.to(dtype),
-    "is_coalesced": lambda self: False,
-    "is_pinned": lambda self, device=None: False,
-    "is_shared": lambda self: False,
-    "is_nonzero": lambda self: weft.is_nonzero(self),
-    "is_set_to": lambda self, tensor: (
-        self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape
-        and self.stride() == tensor.stride()
-    ),
-    "const_data_ptr": lambda self: self.data_ptr(),
+    "dense_dim": dense_dim, "sparse_dim": sparse_dim, "to_dense": to_dense,
+    "is_coalesced": is_coalesced, "is_pinned": is_pinned, "is_shared": is_shared,
+    "is_nonzero": is_nonzero, "is_set_to": is_set_to, "const_data_ptr": const_data_ptr,
 }  # fmt: skip
