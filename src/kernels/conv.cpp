@@ -4,10 +4,13 @@
 #include "kernels/conv.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 #include "base/parallel.h"
+#include "kernels/depthwise.h"
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 
@@ -220,6 +223,15 @@ bool is_product(const ConvShape& s) {
     return true;
 }
 
+/// `WEFT_CONV=columns` keeps everything on products, the way that the others are tested against.
+bool directly(const ConvShape& s) {
+    static const bool wanted = [] {
+        const char* way = std::getenv("WEFT_CONV");
+        return !(way && !std::strcmp(way, "columns"));
+    }();
+    return wanted && is_depthwise(s);
+}
+
 /// How the outputs of one image are cut: rows of the output at a time.
 template <class T>
 struct Pieces {
@@ -251,6 +263,8 @@ void fill_rows(T* y, const T* bias, int64_t rows, int64_t n) {
 
 template <class T>
 void conv(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
+    if constexpr (std::is_floating_point_v<T>)
+        if (directly(s)) return depthwise(s, x, w, bias, y);
     const int64_t m = s.out_channels, k = s.columns(), n = s.out_size(), pixels = s.in_size();
     if (s.batch * m * n == 0) return;
     const bool product = is_product(s);
@@ -279,6 +293,8 @@ void conv(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
 
 template <class T>
 void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
+    if constexpr (std::is_floating_point_v<T>)
+        if (directly(s)) return depthwise_transposed(s, dy, w, dx);
     const int64_t m = s.out_channels, k = s.columns(), n = s.out_size(), pixels = s.in_size();
     const bool product = is_product(s) && m > 0;
     const Pieces<T> pieces(s);
@@ -306,6 +322,8 @@ void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
 
 template <class T>
 void conv_weight(const ConvShape& s, const T* x, const T* dy, T* dw) {
+    if constexpr (std::is_floating_point_v<T>)
+        if (directly(s)) return depthwise_weight(s, x, dy, dw);
     const int64_t m = s.out_channels, k = s.columns(), n = s.out_size(), pixels = s.in_size();
     const int64_t size = s.groups * m * k;
     if (size == 0) return;

@@ -322,3 +322,37 @@ def test_the_number_of_threads_does_not_change_a_bit():
     finally:
         weft.set_num_threads(before)
     assert all(weft.equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64])
+@pytest.mark.parametrize(
+    "batch, channels, filters, size, kernel, stride, padding, dilation",
+    [
+        (2, 3, 1, (8, 9), (3, 3), 1, 1, 1),
+        (2, 4, 2, (11, 7), (3, 5), 2, 1, 1),
+        (1, 5, 1, (20, 33), (7, 7), 1, 3, 1),
+        (3, 2, 3, (9, 9), (2, 3), 3, 2, 2),
+        (1, 3, 1, (1, 40), (1, 4), 1, 0, 1),
+        (2, 3, 1, (40, 40), (3, 3), 2, 0, 3),
+        (1, 2, 1, (6, 6), (2, 2), 5, 0, 1),  # some pixels are under no tap
+        (2, 40, 1, (30, 30), (3, 3), 1, 1, 1),  # several threads
+    ],
+)
+def test_depthwise_is_a_convolution_of_each_channel(
+    dtype, batch, channels, filters, size, kernel, stride, padding, dilation
+):
+    weft.manual_seed(0)
+    x = weft.randn(batch, channels, *size, dtype=dtype, requires_grad=True)
+    w = weft.randn(channels * filters, 1, *kernel, dtype=dtype, requires_grad=True)
+    b = weft.randn(channels * filters, dtype=dtype, requires_grad=True)
+    how = {"stride": stride, "padding": padding, "dilation": dilation}
+    y = F.conv2d(x, w, b, groups=channels, **how)
+    parts = [
+        F.conv2d(x[:, c : c + 1], w[c * filters :][:filters], b[c * filters :][:filters], **how)
+        for c in range(channels)
+    ]
+    want, g = weft.cat(parts, 1), weft.randn(y.shape, dtype=dtype)
+    weft.testing.assert_close(y, want, rtol=1e-4, atol=1e-5)
+    gots = weft.autograd.grad(y, (x, w, b), g)
+    for got, expected in zip(gots, weft.autograd.grad(want, (x, w, b), g)):
+        weft.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
