@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import weft
+from weft.nn import functional as F
 
 X1, X2, X3 = (2, 4, 9), (2, 4, 9, 8), (2, 4, 5, 6, 4)
 
