@@ -79,6 +79,7 @@ _find_blas()
 
 from weft import (  # noqa: E402
     autograd,
+    backends,
     cuda,
     distributions,
     fft,
@@ -93,6 +94,7 @@ from weft import (  # noqa: E402
     testing,
     tools,
     utils,
+    version,
 )
 from weft.linalg.older import *  # noqa: E402, F403
 from weft.nn.functional import (  # noqa: E402
@@ -107,6 +109,6 @@ from weft.nn.functional import (  # noqa: E402
 from weft.serialization import load, save  # noqa: E402
 from weft.special.older import *  # noqa: E402, F403
 
-__version__ = "0.1.0"
+__version__ = version.__version__
 
 __all__ = [name for name in dir() if not name.startswith("_")]

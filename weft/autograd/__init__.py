@@ -1,7 +1,7 @@
 """The graph's functions: backward, grad, custom functions, checks. PyTorch's semantics."""
 
 from weft._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from weft.autograd import graph
+from weft.autograd import functional, graph
 from weft.autograd._backward import backward, grad
 from weft.autograd.anomaly import (
     detect_anomaly,
@@ -15,7 +15,7 @@ from weft.autograd.variable import Variable
 
 __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly",
-    "enable_grad", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "no_grad", "once_differentiable",
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

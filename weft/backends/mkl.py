@@ -1,0 +1,6 @@
+"""Intel's MKL: weft does not use it."""
+
+
+def is_available() -> bool:
+    """False."""
+    return False

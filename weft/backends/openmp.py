@@ -1,0 +1,6 @@
+"""OpenMP: weft does not use it."""
+
+
+def is_available() -> bool:
+    """False."""
+    return False
