@@ -2,13 +2,15 @@
 PYTHON ?= python3
 TORCH ?= 2.13.0
 PYTEST_ARGS ?= -n 2 -q
+PROGRAMS ?= 100000
+SEED ?= 0
 
 VENV := .venv
 BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test bench sanitize lint clean
+.PHONY: env build demo test fuzz bench sanitize lint clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -41,6 +43,10 @@ demo: build
 
 test: build
 	$(BIN)/pytest $(PYTEST_ARGS)
+
+## fuzz: random dynamic programs, batched against one by one; PROGRAMS and SEED choose the run
+fuzz: build
+	$(BIN)/python tests/deferred/fuzz.py --programs $(PROGRAMS) --seed $(SEED)
 
 bench: build $(TORCH_DONE)
 	$(BIN)/python bench/run.py

@@ -1,0 +1,422 @@
+"""Fuzzing of dynamic batching: batched, a random program does what it does one by one.
+
+Compared are results, gradients of shared weights and of every example's inputs, what the program
+appended to its list, the exception (type, text, example), and how far the generator was drawn.
+
+    python tests/deferred/fuzz.py --programs 100000 --seed 1
+
+prints the first mismatch with a minimal program, ready to be pasted. `--against torch` runs the
+plain loop in PyTorch instead, which shows how far rounding alone may go.
+"""
+
+import argparse
+import functools
+import importlib
+import linecache
+import math
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import weft
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fuzz_programs import Block, Options, draw, draw_data, source  # noqa: E402
+
+TOLERANCE = 1e-12  # relative to the scale of all numbers of a run
+
+
+def one_by_one(fn):
+    """What weft.autobatch means: every example runs, then the first error by example is raised."""
+
+    def run_all(examples):
+        results, errors = [], []
+        for example in examples:
+            try:
+                results.append(fn(example))
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
+
+    return run_all
+
+
+def batched(fn, examples):
+    return getattr(weft, "autobatch", one_by_one)(fn)(examples)
+
+
+class Weights:
+    """What the examples share, float64, the same in every library."""
+
+    def __init__(self, lib):
+        nn, kind = lib.nn, lib.float64
+
+        def numbers(*shape, at=0.0):
+            count = math.prod(shape)
+            values = [round(math.sin(1.7 * i + count + at), 4) for i in range(count)]
+            return lib.tensor(values, dtype=kind).view(shape).requires_grad_()
+
+        self.a, self.b, self.c, self.e = numbers(4, 4), numbers(3, 4), numbers(4, 3), numbers(10, 4)
+        self.b_bias, self.y = numbers(3), numbers(4, at=0.3)
+        self.ramp = lib.tensor([0.0, 0.317, 0.641, 0.087], dtype=kind)
+        self.linear, self.gru = nn.Linear(4, 4, dtype=kind), nn.GRUCell(4, 4, dtype=kind)
+        self.lstm = nn.LSTMCell(4, 4, dtype=kind)
+        self.norm = nn.LayerNorm(4, eps=0.1, dtype=kind)
+        self.embed, self.drop = nn.Embedding(10, 4, dtype=kind), nn.Dropout(0.4)
+        self.experts = [nn.Linear(4, 4, dtype=kind) for _ in range(4)]
+        modules = [self.linear, self.gru, self.lstm, self.norm, self.embed, *self.experts]
+        with lib.no_grad():
+            for at, p in enumerate(p for module in modules for p in module.parameters()):
+                p.copy_(numbers(*p.shape, at=at))
+        self.leaves = [self.a, self.b, self.c, self.e, self.b_bias, self.y]
+        self.leaves += [p for module in modules for p in module.parameters()]
+        self.versions = [leaf._version for leaf in self.leaves]
+
+
+@functools.cache
+def _weights(lib):
+    return Weights(lib)
+
+
+def weights_of(lib):
+    """The weights, made once, without gradients."""
+    weights = _weights(lib)
+    for leaf in weights.leaves:
+        leaf.grad = None
+    return weights
+
+
+class Example:
+    """One example's inputs, from plain numbers."""
+
+    def __init__(self, lib, data):
+        self.leaves = [
+            lib.tensor(data[name], dtype=lib.float64, requires_grad=True) for name in "xyzs"
+        ]
+        self.x, self.y, self.z, self.s = self.leaves
+        self.tags, self.pick = lib.tensor(data["tags"]), lib.tensor(data["pick"])
+        self.i, self.k, self.words, self.tree = (data[n] for n in ("i", "k", "words", "tree"))
+
+
+@dataclass
+class Outcome:
+    """What a run left behind, in plain numbers; `broken` are the examples with an error."""
+
+    results: list = field(default_factory=list)
+    logs: list = field(default_factory=list)
+    gradients: list = field(default_factory=list)
+    drawn: float | None = None
+    written: bool = False
+    error: tuple = ()
+    broken: set = field(default_factory=set)
+
+
+def numbers(value):
+    """A value with its tensors as (shape, dtype, wants gradient, numbers)."""
+    if hasattr(value, "requires_grad"):
+        kind = str(value.dtype).split(".")[-1]
+        return tuple(value.shape), kind, value.requires_grad, value.detach().reshape(-1).tolist()
+    if isinstance(value, dict):
+        return {key: numbers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)([numbers(item) for item in value])
+    return value
+
+
+def tensors(value):
+    if hasattr(value, "requires_grad"):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from tensors(item)
+
+
+def told(error):
+    return type(error).__name__, str(error)
+
+
+def run(program, data, call=None, lib=weft):
+    """The outcome of a program over examples, by `call(fn, examples)`, or one by one."""
+    weights, examples = weights_of(lib), [Example(lib, d) for d in data]
+    lib.manual_seed(7)
+    out = Outcome(logs=[[] for _ in data])
+    log = dict(zip(map(id, examples), out.logs))
+    results = dict.fromkeys(map(id, examples))
+
+    def one(example):
+        results[id(example)] = result = program(example, weights, log[id(example)])
+        return result
+
+    errors = {}
+    if call is None:
+        for at, example in enumerate(examples):
+            try:
+                one(example)
+            except Exception as error:
+                errors[at] = error
+        out.broken = set(errors)
+        if errors:
+            out.error = told(errors[min(errors)])
+    else:
+        try:
+            returned = call(one, examples)
+            results = {id(e): r for e, r in zip(examples, returned)}
+        except Exception as error:
+            out.error = told(error)
+    out.results = list(results.values())
+    return out, weights, examples
+
+
+def finish(out, weights, examples, broken, lib=weft):
+    """Reads what the run left for the examples that are not broken, and differentiates."""
+    whole = [at for at in range(len(examples)) if at not in broken]
+    total = None
+    for at in whole:
+        for tensor in tensors(out.results[at]):
+            if tensor.requires_grad:
+                part = (tensor * tensor).sum()
+                total = part if total is None else total + part
+    if total is not None:
+        total.backward()
+    leaves = weights.leaves + [leaf for example in examples for leaf in example.leaves]
+    out.gradients = [None if leaf.grad is None else leaf.grad.tolist() for leaf in leaves]
+    out.results = [numbers(out.results[at]) if at in whole else None for at in range(len(examples))]
+    out.logs = [numbers(log) for log in out.logs]
+    out.written = weights.versions != [leaf._version for leaf in weights.leaves]
+    if out.written:
+        _weights.cache_clear()
+    out.drawn = None if broken else lib.rand(()).item()
+
+
+def scale(value):
+    """The largest finite number in a plain value."""
+    if isinstance(value, float):
+        return abs(value) if math.isfinite(value) else 0.0
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)) or not value:
+        return 0.0
+    if type(value[0]) is float and type(value[-1]) is float:
+        try:
+            largest = max(map(abs, value))
+            return largest if math.isfinite(largest) else 0.0
+        except TypeError:
+            pass
+    return max(map(scale, value))
+
+
+def close(a, b, limit):
+    """Whether two plain values have one structure and numbers no further than `limit` apart."""
+    if type(a) is not type(b):
+        return False
+    if a == b:
+        return True
+    if isinstance(a, float):
+        return abs(a - b) <= limit or (a != a and b != b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(close(a[key], b[key], limit) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(close(x, y, limit) for x, y in zip(a, b))
+    return False
+
+
+def compare(expected, found, tolerance, texts=True):
+    """A description of the first difference of two outcomes, or None."""
+    wanted = expected.error if texts else expected.error[:1]
+    if (found.error if texts else found.error[:1]) != wanted:
+        return f"expected the error {expected.error}, got {found.error}"
+    limit = tolerance * max(1.0, scale(expected.results), scale(expected.gradients))
+    for at, (a, b) in enumerate(zip(expected.results, found.results)):
+        if not close(a, b, limit):
+            return f"example {at}: expected the result {a}, got {b}"
+    for at, (a, b) in enumerate(zip(expected.logs, found.logs)):
+        # An example that fails may go on until its values are known.
+        if not close(a, b[: len(a)] if at in expected.broken else b, limit):
+            return f"example {at}: expected the log {a}, got {b}"
+    for at, (a, b) in enumerate(zip(expected.gradients, found.gradients)):
+        if not close(a, b, limit):
+            return f"leaf {at}: expected the gradient {a}, got {b}"
+    if found.written:
+        return "the shared weights were written to"
+    if expected.drawn != found.drawn:
+        return f"expected the next random number {expected.drawn}, got {found.drawn}"
+    return None
+
+
+class Invalid(Exception):
+    """The plain loop cannot differentiate the program."""
+
+
+def check(program, data, call=batched, libs=(weft, weft), tolerance=TOLERANCE):
+    """What batching changed about a program over examples (plain numbers), or None.
+
+    `program` is a function, or blocks of one's source. Raises Invalid if the plain loop's results
+    cannot be differentiated.
+    """
+    programs = {lib: program if callable(program) else built(program, lib) for lib in set(libs)}
+    expected, *rest = run(programs[libs[0]], data, lib=libs[0])
+    try:
+        finish(expected, *rest, expected.broken, lib=libs[0])
+    except Exception as error:
+        raise Invalid(str(error)) from error
+    found, *rest = run(programs[libs[1]], data, call, lib=libs[1])
+    try:
+        finish(found, *rest, expected.broken, lib=libs[1])
+    except Exception as error:
+        return f"afterwards: {type(error).__name__}: {error}"
+    return compare(expected, found, tolerance, texts=libs[0] is libs[1])
+
+
+def built(blocks, lib=weft):
+    """The function of a program's blocks."""
+    text = source(blocks)
+    name = f"<program {hash(text):x}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    names = {"weft": lib, "F": lib.nn.functional}
+    exec(compile(text, name, "exec"), names)
+    del linecache.cache[name]
+    return names["program"]
+
+
+def wrong(blocks, data, **options):
+    """Whether the program still shows a mismatch."""
+    try:
+        return check(blocks, data, **options) is not None
+    except (Invalid, SyntaxError):
+        return False
+
+
+def renamed(blocks, old, new):
+    """The blocks with one variable in place of another."""
+    pattern = rf"(?<![\w.]){re.escape(old)}\b"
+    return [Block(re.sub(pattern, new, b.line), renamed(b.body, old, new)) for b in blocks]
+
+
+def smaller(blocks, at):
+    """Smaller lists of blocks than one, by changes at a place; the boldest first."""
+    head, block, tail = blocks[:at], blocks[at], blocks[at + 1 :]
+    yield head + tail
+    if tail and tail[0].line.startswith(("else", "except")):
+        yield head + tail[1:]
+        yield head + block.body + tail[1:]
+        yield head + tail[0].body + tail[1:]
+    elif block.body:
+        yield head + block.body + tail
+    name, equals, text = block.line.partition(" = ")
+    if equals and not block.body:
+        for operand in dict.fromkeys(re.findall(r"\bv\d+\b|\be\.[xyzs]\b|\bw\.a\b", text)):
+            yield head + renamed(tail, name, operand)
+    if block.line.startswith("return"):
+        for name in dict.fromkeys(re.findall(r"\bv\d+\b", block.line)):
+            if block.line != f"return {name}":
+                yield [*head, Block(f"return {name}"), *tail]
+
+
+def shrunk(blocks, fails):
+    """The smallest list of blocks found for which `fails` still holds."""
+    at = 0
+    while at < len(blocks):
+        found = next((b for b in smaller(blocks, at) if fails(b)), None)
+        if found is not None:
+            blocks = found
+            continue
+        block, head, tail = blocks[at], blocks[:at], blocks[at + 1 :]
+        if block.body:
+            body = shrunk(
+                block.body,
+                lambda b: fails([*head, Block(block.line, b), *tail]),  # noqa: B023
+            )
+            blocks = [*head, Block(block.line, body), *tail]
+        at += 1
+    return blocks
+
+
+def minimal(blocks, data, **options):
+    """A smaller program and fewer examples that still show a mismatch."""
+    for _ in range(3):
+        before = source(blocks), len(data)
+        for at in reversed(range(len(data))):
+            fewer = data[:at] + data[at + 1 :]
+            if fewer and wrong(blocks, fewer, **options):
+                data = fewer
+        body = shrunk(blocks[0].body, lambda b: wrong([Block(blocks[0].line, b)], data, **options))
+        blocks = [Block(blocks[0].line, body)]
+        if (source(blocks), len(data)) == before:
+            break
+    return blocks, data
+
+
+def script(blocks, data):
+    """A program and its examples as a Python script."""
+    rows = ",\n    ".join(map(repr, data))
+    return (
+        "import sys\n\nsys.path.insert(0, 'tests/deferred')\nimport weft\n"
+        "import weft.nn.functional as F\nfrom fuzz import check\n\n\n"
+        f"{source(blocks)}\n\n\ndata = [\n    {rows},\n]\nprint(check(program, data))"
+    )
+
+
+@dataclass
+class Report:
+    """How many programs ran; the first mismatch as (seed, difference, blocks, data)."""
+
+    programs: int = 0
+    invalid: int = 0
+    mismatch: tuple | None = None
+
+
+def search(seed, programs, options=Options(), **how):  # noqa: B008
+    """Runs programs until one shows a mismatch."""
+    report = Report()
+    for at in range(programs):
+        key = f"{seed}-{at}"
+        blocks, data = draw(key, options), draw_data(key)
+        report.programs += 1
+        try:
+            difference = check(blocks, data, **how)
+        except Invalid:
+            report.invalid += 1
+            continue
+        if difference is not None:
+            report.mismatch = key, difference, blocks, data
+            break
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=10000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--size", type=int, default=12, help="statements, about")
+    parser.add_argument("--without", nargs="*", default=[], metavar="KIND",
+                        choices=["random", "inplace", "errors", "late"])  # fmt: skip
+    parser.add_argument("--against", choices=["torch"], help="PyTorch's plain loop as the oracle")
+    args = parser.parse_args()
+    options = Options(size=args.size, **dict.fromkeys(args.without, False))
+    how = {}
+    if args.against:
+        how = {"libs": (importlib.import_module(args.against), weft), "tolerance": 1e-11}
+    start = time.perf_counter()
+    report = search(args.seed, args.programs, options, **how)
+    spent = time.perf_counter() - start
+    rate = report.programs / spent
+    print(f"{report.programs} programs in {spent:.1f} s ({rate:.0f} per second), "
+          f"{report.invalid} rejected")  # fmt: skip
+    if report.mismatch is None:
+        print("no mismatch")
+        return 0
+    key, difference, blocks, data = report.mismatch
+    print(f"mismatch in program {key}: {difference}\nmade smaller:\n")
+    blocks, data = minimal(blocks, data, **how)
+    print(script(blocks, data))
+    print(f"\n# {check(blocks, data, **how)}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""A short run of the fuzzer, and the faults it must find."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import fuzz  # noqa: E402
+from fuzz_programs import Options, draw, draw_data, source  # noqa: E402
+
+PROGRAMS = 300
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_batched_is_plain(seed):
+    report = fuzz.search(seed, PROGRAMS)
+    assert report.invalid < PROGRAMS * 0.02
+    if report.mismatch is not None:
+        key, difference, blocks, data = report.mismatch
+        blocks, data = fuzz.minimal(blocks, data)
+        pytest.fail(f"program {key}: {difference}\n{fuzz.script(blocks, data)}")
+
+
+def test_programs_repeat_and_most_run_through():
+    assert source(draw("a")) == source(draw("a")) != source(draw("b"))
+    quiet = Options(errors=False, late=False)
+    outcomes = [fuzz.run(fuzz.built(draw(k, quiet)), draw_data(k))[0] for k in range(200)]
+    assert [out.error for out in outcomes if out.error] == []
+
+
+def changed(change):
+    """One by one, then `change(examples, results)`."""
+
+    def call(fn, examples):
+        results = fuzz.one_by_one(fn)(examples)
+        change(examples, results)
+        return results
+
+    return call
+
+
+def tensors(results):
+    return [t for result in results for t in fuzz.tensors(result) if t.requires_grad]
+
+
+def a_digit(examples, results):
+    if found := tensors(results):
+        with weft.no_grad():
+            found[-1].data.view(-1)[-1:].add_(1e-9)
+
+
+def swapped(examples, results):
+    if len(results) > 2:
+        results[0], results[2] = results[2], results[0]
+
+
+def a_gradient(examples, results):
+    if found := tensors(results):
+        found[0].register_hook(lambda g: g * (1 + 1e-9))
+
+
+def swapped_gradients(examples, results):
+    if len(examples) > 1 and all(e.y.requires_grad for e in examples[:2]):
+        one, two = examples[0].y, examples[1].y
+        kept = {}
+        one.register_hook(lambda g: kept.setdefault("g", g) * 0 + g.flip(0))
+        two.register_hook(lambda g: g.flip(0))
+
+
+def one_draw_more(examples, results):
+    weft.rand(())
+
+
+def backwards(fn, examples):
+    return fuzz.one_by_one(fn)(examples[::-1])[::-1]
+
+
+def other_error(fn, examples):
+    try:
+        return fuzz.one_by_one(fn)(examples)
+    except Exception as error:
+        raise KeyError(str(error)) from error
+
+
+def first_error_stops(fn, examples):
+    return [fn(example) for example in examples]
+
+
+def twice(fn, examples):
+    fn(examples[0])
+    return fuzz.one_by_one(fn)(examples)
+
+
+def detached(fn, examples):
+    def without(example):
+        with weft.no_grad():
+            return fn(example)
+
+    return fuzz.one_by_one(without)(examples)
+
+
+FAULTS = [changed(f) for f in (a_digit, swapped, a_gradient, swapped_gradients, one_draw_more)]
+FAULTS += [backwards, other_error, first_error_stops, twice, detached]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_found(fault):
+    report = fuzz.search(5, 200, call=fault)
+    assert report.mismatch is not None
+
+
+def test_a_mismatch_is_made_small(capsys):
+    """A fault of one op is shown by a program of few lines, which runs where it is pasted."""
+    functional = weft.nn.functional
+    correct = functional.gelu
+
+    def call(fn, examples):
+        functional.gelu = lambda x: correct(x) * (1 + 1e-9)
+        try:
+            return fuzz.one_by_one(fn)(examples)
+        finally:
+            functional.gelu = correct
+
+    report = fuzz.search(3, 200, call=call)
+    blocks, data = fuzz.minimal(*report.mismatch[2:], call=call)
+    text = source(blocks)
+    assert "gelu" in text and len(text.splitlines()) < 8 and len(data) == 1
+    assert fuzz.wrong(blocks, data, call=call)
+    exec(fuzz.script(blocks, data), {})
+    assert capsys.readouterr().out == "None\n"  # without the fault
