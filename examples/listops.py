@@ -105,7 +105,7 @@ def main():
             running += 0.002 * (loss.item() - running)
         optimizer.step()
         losses.append(running)
-        progress.set_postfix(loss=f"{running:.3f}")
+        progress.set_postfix(loss=f"{running:.3f}", refresh=False)
         progress.update(BATCH)
     progress.close()
     with weft.no_grad():
