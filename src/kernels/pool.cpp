@@ -1,7 +1,11 @@
 #include "kernels/pool.h"
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <vector>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/simd.h"
 
@@ -39,16 +43,84 @@ WEFT_INLINE void for_places(const PoolShape& s, int64_t d, int64_t h, int64_t w,
         }
 }
 
-/// The place of the largest value of a window.
+/// Places in a plane, as wide as the values, so that loops over both have vectors of one length.
 template <class T>
-WEFT_INLINE int64_t largest(const PoolShape& s, const T* x, int64_t d, int64_t h, int64_t w) {
-    int64_t best = (s.axis[0].begin[d] * s.axis[1].in + s.axis[1].begin[h]) * s.axis[2].in +
-                   s.axis[2].begin[w];
-    T value = x[best];
-    for_places(s, d, h, w, [&](int64_t i) {
-        if (x[i] > value || x[i] != x[i]) value = x[i], best = i;
-    });
-    return best;
+using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
+/// The windows along the last dim: place k of window w is at[k * out + w]. Shorter windows than the
+/// longest repeat their last place, which changes no maximum.
+template <class T>
+struct Windows {
+    std::vector<Place<T>> at;
+    int64_t longest = 0;
+    explicit Windows(const PoolShape& s) {
+        const PoolAxis& a = s.axis[2];
+        WEFT_EXPECT(s.in_size() <= std::numeric_limits<Place<T>>::max(), Runtime, "max_pool",
+                    "planes of less than 2^31 elements", text(s.in_size()));
+        for (int64_t w = 0; w < a.out; ++w)
+            longest = std::max(longest, (a.end[w] - a.begin[w] + a.step - 1) / a.step);
+        at.resize(longest * a.out);
+        for (int64_t k = 0; k < longest; ++k)
+            for (int64_t w = 0; w < a.out; ++w) {
+                const int64_t last = (a.end[w] - 1 - a.begin[w]) / a.step;
+                at[k * a.out + w] = static_cast<Place<T>>(a.begin[w] + std::min(k, last) * a.step);
+            }
+    }
+};
+
+/// The largest values of all windows of a row of outputs, and their places: tap by tap, because
+/// which of a window's values wins cannot be predicted.
+template <class T>
+struct LargestOfRow {
+    WEFT_INLINE static void run(const PoolShape* s, const T* __restrict x,
+                                const Windows<T>* windows, int64_t d, int64_t h,
+                                T* __restrict value, Place<T>* __restrict place) {
+        const PoolAxis a = s->axis[0], b = s->axis[1], c = s->axis[2];
+        const Place<T>* __restrict at = windows->at.data();
+        const auto first = static_cast<Place<T>>((a.begin[d] * b.in + b.begin[h]) * c.in);
+        for (int64_t w = 0; w < c.out; ++w) {
+            place[w] = first + at[w];
+            value[w] = x[place[w]];
+        }
+        for (int64_t i = a.begin[d]; i < a.end[d]; i += a.step)
+            for (int64_t j = b.begin[h]; j < b.end[h]; j += b.step)
+                for (int64_t k = 0; k < windows->longest; ++k)
+                    add_tap(c.out, x, static_cast<Place<T>>((i * b.in + j) * c.in), at + k * c.out,
+                            value, place);
+    }
+    WEFT_INLINE static void add_tap(int64_t out, const T* __restrict x, Place<T> row,
+                                    const Place<T>* __restrict at, T* __restrict value,
+                                    Place<T>* __restrict place) {
+        for (int64_t w = 0; w < out; ++w) {
+            const Place<T> here = row + at[w];
+            const T v = x[here];
+            const bool larger = (v > value[w]) | (v != v);
+            value[w] = larger ? v : value[w];
+            place[w] = larger ? here : place[w];
+        }
+    }
+};
+
+/// Runs Body with vectors of at most 32 bytes: GCC 12 takes selections between wider ones apart.
+template <class Body, class... Args>
+void per_isa_selecting(Args... args) {
+#if defined(__x86_64__)
+    if (cpu_level != CpuLevel::Baseline) return IsaVersions<Body, Args...>::avx2(args...);
+#endif
+    IsaVersions<Body, Args...>::baseline(args...);
+}
+
+/// Calls `row(first output index, values, places)` for every row of outputs of a plane.
+template <class T, class Row>
+void for_largest(const PoolShape& s, const T* x, const Windows<T>& windows, const Row& row) {
+    const int64_t width = s.axis[2].out;
+    std::vector<T> value(width);
+    std::vector<Place<T>> place(width);
+    for (int64_t d = 0; d < s.axis[0].out; ++d)
+        for (int64_t h = 0; h < s.axis[1].out; ++h) {
+            per_isa_selecting<LargestOfRow<T>>(&s, x, &windows, d, h, value.data(), place.data());
+            row((d * s.axis[1].out + h) * width, value.data(), place.data());
+        }
 }
 
 /// Note [Windows of two by two]
@@ -136,15 +208,6 @@ struct MaxOfPairsBackward {
     }
 };
 
-/// Runs Body with vectors of at most 32 bytes: GCC 12 takes selections between wider ones apart.
-template <class Body, class... Args>
-void per_isa_selecting(Args... args) {
-#if defined(__x86_64__)
-    if (cpu_level != CpuLevel::Baseline) return IsaVersions<Body, Args...>::avx2(args...);
-#endif
-    IsaVersions<Body, Args...>::baseline(args...);
-}
-
 bool pairs(const PoolShape& s) {
     return s.axis[0].in == 1 && s.axis[0].out == 1 && s.axis[1].pairs && s.axis[2].pairs &&
            2 * s.axis[2].out <= buffer_size && s.axis[2].in <= 2 * s.axis[2].out + 1;
@@ -156,6 +219,7 @@ template <class T>
 void max_pool(const PoolShape& s, const T* x, T* y, int64_t* index) {
     const int64_t in = s.in_size(), out = s.out_size(), width = s.axis[2].in;
     const bool fast = pairs(s) && !index;
+    const Windows<T> windows(s);
     for_planes(s, [&](int64_t p) {
         const T* from = x + p * in;
         T* to = y + p * out;
@@ -164,10 +228,9 @@ void max_pool(const PoolShape& s, const T* x, T* y, int64_t* index) {
             return per_isa_selecting<MaxOfPairs<T>>(from, to, s.axis[1].out, s.axis[2].out, width,
                                                     &buffer);
         }
-        for_windows(s, [&](int64_t o, int64_t d, int64_t h, int64_t w) {
-            const int64_t best = largest(s, from, d, h, w);
-            to[o] = from[best];
-            if (index) index[p * out + o] = best;
+        for_largest(s, from, windows, [&](int64_t o, const T* value, const Place<T>* place) {
+            std::copy_n(value, s.axis[2].out, to + o);
+            if (index) std::copy_n(place, s.axis[2].out, index + p * out + o);
         });
     });
 }
@@ -176,6 +239,7 @@ template <class T>
 void max_pool_backward(const PoolShape& s, const T* x, const T* dy, T* dx) {
     const int64_t in = s.in_size(), out = s.out_size(), width = s.axis[2].in;
     const bool fast = pairs(s);
+    const Windows<T> windows(s);
     for_planes(s, [&](int64_t p) {
         const T *from = x + p * in, *grad = dy + p * out;
         T* to = dx + p * in;
@@ -187,8 +251,8 @@ void max_pool_backward(const PoolShape& s, const T* x, const T* dy, T* dx) {
             return;
         }
         std::fill_n(to, in, T(0));
-        for_windows(s, [&](int64_t o, int64_t d, int64_t h, int64_t w) {
-            to[largest(s, from, d, h, w)] += grad[o];
+        for_largest(s, from, windows, [&](int64_t o, const T*, const Place<T>* place) {
+            for (int64_t w = 0; w < s.axis[2].out; ++w) to[place[w]] += grad[o + w];
         });
     });
 }
