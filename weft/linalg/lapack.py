@@ -6,7 +6,6 @@ Arrays go by address. Matrices are batches in rows; LAPACK wants columns, `colum
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -23,23 +22,43 @@ def _library() -> Any:
             "[linalg] expected the package scipy-openblas32, found none. Hint: pip install "
             "scipy-openblas32"
         )
-    return ctypes.CDLL(path)
+    library = ctypes.CDLL(path)
+    library.scipy_openblas_set_num_threads(1)  # as the core has it: one pool
+    return library
 
 
-def call(name: str, dtype: Any, *arguments: Any) -> None:
-    """Run a routine: ints and numbers by reference, arrays by address, letters as characters."""
+class Each:
+    """An array of which every element of a batch has its own part, contiguous."""
+
+    def __init__(self, array: Any, count: int) -> None:
+        self.first = array.ctypes.data
+        self.step = array.nbytes // count
+
+
+def call(name: str, dtype: Any, count: int, *arguments: Any) -> None:
+    """Run a routine `count` times: ints by reference, letters as characters, arrays by address."""
+    if not count:
+        return
     routine = getattr(_library(), f"scipy_{_LETTERS[dtype.name]}{name}_")
     routine.restype = None
-    letters = sum(isinstance(a, str) for a in arguments)
-    routine(*map(_passed, arguments), *[ctypes.c_size_t(1)] * letters)
-
-
-def _passed(argument: Any) -> Any:
-    if isinstance(argument, str):
-        return ctypes.c_char_p(argument.encode())
-    if isinstance(argument, int):
-        return ctypes.byref(ctypes.c_int32(argument))
-    return ctypes.c_void_p(argument.ctypes.data)
+    passed: list[Any] = []
+    moving = []
+    for argument in arguments:
+        if isinstance(argument, str):
+            passed.append(ctypes.c_char_p(argument.encode()))
+        elif isinstance(argument, int):
+            passed.append(ctypes.byref(ctypes.c_int32(argument)))
+        elif isinstance(argument, Each):
+            passed.append(ctypes.c_void_p(argument.first))
+            moving.append((passed[-1], argument))
+        else:
+            passed.append(ctypes.c_void_p(argument.ctypes.data))
+    # Fortran's routines expect the length of every character behind the arguments
+    passed += [ctypes.c_size_t(1)] * sum(isinstance(a, str) for a in arguments)
+    for i in range(count):
+        for pointer, part in moving:
+            pointer.value = part.first + i * part.step
+        routine(*passed)
 
 
 def letter(name: str, real: str, complex: str, dtype: Any) -> str:
@@ -62,25 +81,17 @@ def rows(A: Any) -> Any:
     return np.ascontiguousarray(np.swapaxes(A, -1, -2))
 
 
-def each(batch: tuple[int, ...], *arrays: Any) -> Iterator[tuple[Any, ...]]:
-    """The parts of every array for each element of the batch: views, to be written."""
-    import numpy as np
-
-    for at in np.ndindex(*batch):
-        yield tuple(a[at] for a in arrays)
-
-
 def factor_lu(A: Any) -> tuple[Any, Any, Any]:
     """`getrf`: both factors in one matrix, 1-based row swaps, the first zero pivot or 0."""
     import numpy as np
 
     *batch, m, n = A.shape
-    LU, info = columns(A), np.zeros((*batch, 1), "int32")
+    LU, info = columns(A), np.zeros(batch, "int32")
     pivots = np.zeros((*batch, min(m, n)), "int32")
-    if m and n:
-        for lu, p, i in each(tuple(batch), LU, pivots, info):
-            call("getrf", A.dtype, m, n, lu, m, p, i)
-    return rows(LU), pivots, info[..., 0]
+    if LU.size:
+        k = info.size
+        call("getrf", A.dtype, k, m, n, Each(LU, k), m, Each(pivots, k), Each(info, k))
+    return rows(LU), pivots, info
 
 
 def solve_triangular(A: Any, B: Any, upper: bool, unit: bool) -> Any:
@@ -92,12 +103,12 @@ def solve_triangular(A: Any, B: Any, upper: bool, unit: bool) -> Any:
     X = np.array(np.broadcast_to(B, (*batch, n, k)), order="C", copy=True)
     if X.size == 0:
         return X
-    A = np.broadcast_to(np.ascontiguousarray(A), (*batch, n, n))
-    one = np.ones(1, A.dtype)
+    count = X.size // (n * k)
+    shared = A.size == n * n
+    A = np.ascontiguousarray(A if shared else np.broadcast_to(A, (*batch, n, n)))
     # in columns the memory is that of the transposes: Xᵀ Aᵀ = Bᵀ
-    for a, x in each(batch, A, X):
-        call("trsm", A.dtype, "R", "L" if upper else "U", "N", "U" if unit else "N", k, n, one, a,
-             n, x, k)  # fmt: skip
+    call("trsm", A.dtype, count, "R", "L" if upper else "U", "N", "U" if unit else "N", k, n,
+         np.ones(1, A.dtype), A if shared else Each(A, count), n, Each(X, count), k)  # fmt: skip
     return X
 
 
@@ -108,9 +119,9 @@ def factor_qr(A: Any) -> tuple[Any, Any]:
     *batch, m, n = A.shape
     QR, tau = columns(A), np.zeros((*batch, min(m, n)), A.dtype)
     work, info = np.zeros(max(1, 32 * n), A.dtype), np.zeros(1, "int32")
-    if m and n:
-        for qr, t in each(tuple(batch), QR, tau):
-            call("geqrf", A.dtype, m, n, qr, m, t, work, len(work), info)
+    if QR.size:
+        k = QR.size // (m * n)
+        call("geqrf", A.dtype, k, m, n, Each(QR, k), m, Each(tau, k), work, len(work), info)
     return rows(QR), tau
 
 
@@ -120,12 +131,13 @@ def factor_ldl(A: Any, hermitian: bool) -> tuple[Any, Any, Any]:
 
     *batch, n, _ = A.shape
     LD, pivots = columns(np.tril(A)), np.zeros((*batch, n), "int32")
-    info, work = np.zeros((*batch, 1), "int32"), np.zeros(max(1, 32 * n), A.dtype)
+    info, work = np.zeros(batch, "int32"), np.zeros(max(1, 32 * n), A.dtype)
     name = letter("trf", "sy", "he" if hermitian else "sy", A.dtype)
-    if n:
-        for ld, p, i in each(tuple(batch), LD, pivots, info):
-            call(name, A.dtype, "L", n, ld, n, p, work, len(work), i)
-    return rows(LD), pivots, info[..., 0]
+    if LD.size:
+        k = info.size
+        call(name, A.dtype, k, "L", n, Each(LD, k), n, Each(pivots, k), work, len(work),
+             Each(info, k))  # fmt: skip
+    return rows(LD), pivots, info
 
 
 def solve_ldl(LD: Any, pivots: Any, B: Any, hermitian: bool) -> Any:
@@ -135,11 +147,12 @@ def solve_ldl(LD: Any, pivots: Any, B: Any, hermitian: bool) -> Any:
     n, k = B.shape[-2:]
     batch = np.broadcast_shapes(LD.shape[:-2], B.shape[:-2])
     X = columns(np.broadcast_to(B, (*batch, n, k)))
-    factors = np.broadcast_to(columns(LD), (*batch, n, n))
-    swaps = np.broadcast_to(np.ascontiguousarray(pivots), (*batch, n))
+    if X.size == 0:
+        return rows(X)
+    factors = columns(np.broadcast_to(LD, (*batch, n, n)))
+    swaps = np.ascontiguousarray(np.broadcast_to(pivots, (*batch, n)))
     name = letter("trs", "sy", "he" if hermitian else "sy", LD.dtype)
-    info = np.zeros(1, "int32")
-    if X.size:
-        for ld, p, x in each(batch, factors, swaps, X):
-            call(name, LD.dtype, "L", n, k, ld, n, p, x, n, info)
+    count, info = X.size // (n * k), np.zeros(1, "int32")
+    call(name, LD.dtype, count, "L", n, k, Each(factors, count), n, Each(swaps, count),
+         Each(X, count), n, info)  # fmt: skip
     return rows(X)
