@@ -96,6 +96,7 @@ from weft import (  # noqa: E402
     utils,
     version,
 )
+from weft.deferred import autobatch, deferred, explain  # noqa: E402
 from weft.linalg.older import *  # noqa: E402, F403
 from weft.nn.functional import (  # noqa: E402
     bilinear,

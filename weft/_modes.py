@@ -18,6 +18,7 @@ __all__ = [
 
 _GRAD = 1
 _INFERENCE = 2
+DEFER = 4  # calls are kept, to be batched (weft/deferred.py)
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; inspect itself would be a third of the import's time
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,6 +68,13 @@ class _Mode:
 
     def __call__(self, function: F) -> F:
         return _with_mode(type(self), function)
+
+
+class at_once(_Mode):
+    """Calls in this scope run when they are made, also within deferred execution."""
+
+    __slots__ = ()
+    _clear = DEFER
 
 
 class no_grad(_Mode):

@@ -85,7 +85,8 @@ void Pass::run() {
         Pass* outer;
     } scope(this);
     uint32_t grad = kGradMode;
-    ModeGuard guard(options_.create_graph ? grad : 0, options_.create_graph ? 0 : grad);
+    ModeGuard guard(options_.create_graph ? grad : 0,
+                    kDeferMode | (options_.create_graph ? 0 : grad));
     while (!ready_.empty()) {
         NodeTask* task = pop();
         turn_.run(*task);
@@ -94,11 +95,18 @@ void Pass::run() {
 }
 
 void Pass::deliver(const Node& node) {
-    for (Product& p : turn_.products) {
+    for (Part& p : turn_.summands.parts) {
+        const Edge& edge = node.edge(p.edge);
+        tasks_.find(edge.node.get())
+            ->buffer(edge.output)
+            .add_part(edge.node->result(edge.output), p.grad, p.add, p.attrs, p.edge);
+    }
+    turn_.summands.parts.clear();
+    for (Product& p : turn_.summands.products) {
         const Edge& edge = node.edge(p.edge);
         tasks_.find(edge.node.get())->buffer(edge.output).add_product(std::move(p.a), std::move(p.b));
     }
-    turn_.products.clear();
+    turn_.summands.products.clear();
     for (int i = 0; i < node.edge_count(); ++i) {
         const Edge& edge = node.edge(i);
         if (!edge) {

@@ -1,5 +1,7 @@
 #include "autograd/grad_buffer.h"
 
+#include <cstring>
+
 #include "kernels/matmul.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -45,12 +47,7 @@ void multiply_into(const Tensor& sum, bool fresh, const std::vector<std::pair<Te
 
 void GradBuffer::add_to_sum(Tensor t) {
     if (may_add_in_place(sum_) && sum_.dtype() == t.dtype()) {
-        const Op& op = ops::add.op();
-        Tensor in[] = {sum_, std::move(t)};
-        Call c(op, in, 2, op.defaults.data());
-        c.dest = sum_;
-        c.in_place = true;
-        ops::call(c);
+        ops::add_into(sum_, t);
         return;
     }
     if (may_add_in_place(t) && sum_.dtype() == t.dtype()) {
@@ -65,6 +62,19 @@ void GradBuffer::add_product(Tensor a, Tensor b) {
     products_->rows += a.size(0);
     products_->factors.emplace_back(std::move(a), std::move(b));
     if (products_->rows >= kRows) flush();
+}
+
+void GradBuffer::add_part(const ResultInfo& like, const Tensor& grad, PartRule add,
+                          const Value* attrs, int i) {
+    if (!sum_.defined()) {
+        sum_ = Tensor::empty(like.dtype(), like.shape());
+        std::memset(sum_.bytes(), 0, static_cast<size_t>(sum_.numel() * item_size(sum_.dtype())));
+    } else if (!may_add_in_place(sum_)) {
+        Tensor own = Tensor::empty(sum_.dtype(), sum_.shape());
+        ops::copy_into(own, sum_);
+        sum_ = own;
+    }
+    add(sum_, grad, attrs, i);
 }
 
 void GradBuffer::flush() {

@@ -5,6 +5,11 @@
 /// Made one by one, each costs a weight-sized matrix written and another added. Instead the factors
 /// are kept; when the sum is needed, or enough rows wait, they are stacked and multiplied once,
 /// straight into the sum.
+///
+/// Note [Sums of parts]
+/// A loop over the rows of a tensor, or over pieces of one large result, gives that tensor one
+/// gradient per piece. Each as a tensor of the whole size, all but a piece zero, would make the
+/// sum quadratic. Instead a rule says where its piece belongs, and it is added there.
 #pragma once
 #include <memory>
 #include <vector>
@@ -22,6 +27,8 @@ public:
     }
     /// Adds a^T b, with a [r, m] and b [r, n].
     void add_product(Tensor a, Tensor b);
+    /// Adds what fills only a part of a gradient like `like`.
+    void add_part(const ResultInfo& like, const Tensor& grad, PartRule add, const Value* attrs, int i);
     /// The sum; undefined if nothing came. The buffer is empty afterwards.
     Tensor take() {
         if (products_) flush();

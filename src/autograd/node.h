@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/site.h"
+#include "base/site.h"
 #include "ops/op.h"
 
 namespace weft {
@@ -143,12 +143,26 @@ struct Product {
     Tensor a, b;
 };
 
+/// A gradient that fills a part of an edge's (Note [Sums of parts]).
+struct Part {
+    int edge;
+    Tensor grad;
+    PartRule add;
+    const Value* attrs;
+};
+
+/// What rules leave to the engine to add up.
+struct Summands {
+    std::vector<Product> products;
+    std::vector<Part> parts;
+};
+
 /// One execution of a node by the engine.
 struct Node::Work {
     std::vector<Tensor>& grads;      ///< by output
     std::vector<Tensor>& results;    ///< by edge
     const std::vector<bool>* skip;   ///< edges nobody asked for; null: none
-    std::vector<Product>* products;  ///< where rules may leave products; null: they multiply
+    Summands* summands;              ///< where rules may leave those; null: they make whole tensors
     bool wanted(int i) const { return !(skip && (*skip)[i]); }
 };
 

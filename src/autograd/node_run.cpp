@@ -80,7 +80,7 @@ bool NodeRun::runs(const NodeTask& task) const {
 void NodeRun::run_node(Node& node) {
     if (!targets_.empty()) skip_unwanted(node);
     Node::Work work{grads_, results, targets_.empty() ? nullptr : &skip_,
-                    options_.create_graph || inspect_results ? nullptr : &products};
+                    options_.create_graph || inspect_results ? nullptr : &summands};
     if (NodeHooks* hooks = node.hooks_or_null()) {
         run_hooked_node(node, *hooks, work);
     } else {
@@ -101,7 +101,7 @@ void NodeRun::run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work) {
     std::vector<Tensor> incoming;
     if (!hooks.after.empty()) {
         incoming = grads_;
-        work.products = nullptr;
+        work.summands = nullptr;
     }
     if (any_defined(grads_) || node.runs_without_gradient()) {
         anomaly::Running running(node);

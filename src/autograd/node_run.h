@@ -17,7 +17,7 @@ public:
     /// What the node hands on, to be taken before the next one runs: a gradient for each edge, or
     /// the factors of one.
     std::vector<Tensor> results;
-    std::vector<Product> products;
+    Summands summands;
     /// Gradients that arrived at targets, and which node each belongs to.
     std::vector<Tensor> found;
     Captures captures;

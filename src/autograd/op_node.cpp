@@ -167,10 +167,16 @@ public:
     int inputs() const override { return node_.edge_count_; }
     void set(int i, Tensor value) override { work_.results[i] = std::move(value); }
     void set_product(int i, const Tensor& a, const Tensor& b) override {
-        if (work_.products && is_wide_floating(a.dtype()))
-            work_.products->push_back({i, a, b});
+        if (work_.summands && is_wide_floating(a.dtype()))
+            work_.summands->products.push_back({i, a, b});
         else
             work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
+    }
+    bool set_part(int i, const Tensor& grad, PartRule add) override {
+        DType wanted = node_.edges_[i].node->result(static_cast<int>(node_.edges_[i].output)).dtype();
+        if (!work_.summands || !is_wide_floating(grad.dtype()) || grad.dtype() != wanted) return false;
+        work_.summands->parts.push_back({i, grad, add, node_.attrs_});
+        return true;
     }
 
 protected:

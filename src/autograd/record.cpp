@@ -24,6 +24,7 @@ void record(Call& c) {
 
 void install() {
     ops::hooks.record = record;
+    ops::hooks.requires_grad = [](const Tensor& t) { return requires_grad(t); };
     ops::hooks.before_write = before_write;
     ops::hooks.after_write = after_write;
     release_write_note = [](void* site) { delete static_cast<Site*>(site); };

@@ -1,6 +1,7 @@
 /// Random decisions: Bernoulli, dropout, multinomial.
 #include <cmath>
 
+#include "ops/batch.h"
 #include "ops/draw.h"
 
 namespace weft {
@@ -196,6 +197,7 @@ void register_bernoulli(Table& t) {
         .grad(1, 0, no_influence)
         .doc("bernoulli_ with the probabilities of another tensor.");
     t.add("dropout(Tensor input, float p, bool train) -> Tensor")
+        .batch(Batch::Body)
         .body(dropout_body)
         .random()
         .function_only()
@@ -205,18 +207,21 @@ void register_bernoulli(Table& t) {
              "True)\ntensor([1., 1.])")
         .samples({"f(T(3, 4), 0.5, True)", "f(T(3, 4), 0.5, False)", "f(T(5), 1.0, True)"});
     t.add("feature_dropout(Tensor input, float p, bool train) -> Tensor")
+        .batch(Batch::Body)
         .body(feature_dropout_body)
         .random()
         .function_only()
         .doc("dropout of whole channels: one decision for each [n, c].")
         .samples({"f(T(2, 3, 4), 0.5, True)"});
     t.add("alpha_dropout(Tensor input, float p, bool train) -> Tensor")
+        .batch(Batch::Body)
         .body(alpha_dropout_body)
         .random()
         .function_only()
         .doc("dropout that keeps mean and variance of SELU's outputs. Klambauer et al. 2017.")
         .samples({"f(T(3, 4), 0.5, True)"});
     t.add("_dropout_noise(Tensor self, float p, int[]? size=None) -> Tensor")
+        .batch(Batch::Layout)
         .shape(dropout_noise_shape)
         .kernel(dropout_noise_kernel)
         .random()

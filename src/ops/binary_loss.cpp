@@ -1,5 +1,6 @@
 /// Cross entropy of probabilities and of logits against targets in [0, 1].
 #include "kernels/math_exp.h"
+#include "ops/batch.h"
 #include "ops/loss.h"
 
 namespace weft {
@@ -110,6 +111,7 @@ void register_bce(Table& t) {
     constexpr SaveMask used = save_in(0) | save_in(1) | save_in(2), all = used | save_in(3);
     t.add("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, str "
           "reduction=\"mean\") -> Tensor")
+        .batch(batch_loss)
         .doc("-(t log(x) + (1 - t) log(1 - x)) * weight, logarithms kept above -100; the mean\n"
              "(or 'sum', or 'none'). RuntimeError for elements outside [0, 1], ValueError for\n"
              "sizes that differ.")
@@ -231,6 +233,7 @@ void register_logits(Table& t) {
                        all = used | save_in(4);
     t.add("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, *, "
           "str reduction=\"mean\", Tensor? pos_weight=None) -> Tensor")
+        .batch(batch_loss)
         .doc("binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies\n"
              "the positive part. ValueError for sizes that differ.")
         .shape(logits_shape).kernel(logits_kernel).function_only()

@@ -130,6 +130,8 @@ bool can_reuse(const Call& c, const Tensor& in) {
 template <class Memory>
 WEFT_INLINE void enter(Call& c, const Memory& memory) {
     const Op& op = *c.op;
+    if (mode & kDeferMode) [[unlikely]]
+        return hooks.defer(c);
     if (op.body) return op.body(c);
     if (c.dest.defined()) return call_into(c);
     op.shape(c);

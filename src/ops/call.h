@@ -8,6 +8,12 @@
 /// A tensor with `kTracked` belongs to a graph. The door tells the recording hook about a call when
 /// recording is on and an input (or the written tensor) is tracked, or when the op makes views,
 /// since a view must follow what is later written into its base.
+///
+/// Note [Pending]
+/// In defer mode the door hands calls to the hook `defer`, which keeps them and gives results that
+/// have a shape and a dtype but no memory yet (kPending). Whoever reads a value settles the tensor
+/// first: the binding does for all that Python passes on, the hook for calls that are not kept. So
+/// outside of defer mode no op ever meets a pending tensor.
 #pragma once
 #include <initializer_list>
 
@@ -20,6 +26,7 @@ namespace weft {
 enum ModeFlag : uint32_t {
     kGradMode = 1,       ///< record calls
     kInferenceMode = 2,  ///< results never join a graph
+    kDeferMode = 4,      ///< calls are kept, to be batched (Note [Pending])
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 
@@ -38,6 +45,10 @@ namespace ops {
 struct Hooks {
     /// After the kernel, for a differentiable op with a tracked input, or a view.
     void (*record)(Call&) = nullptr;
+    /// In defer mode, instead of all else: keeps the call or runs it.
+    void (*defer)(Call&) = nullptr;
+    /// Whether a tensor with values wants a gradient.
+    bool (*requires_grad)(const Tensor&) = nullptr;
     /// Before a write into c.dest; may refuse it by throwing. Returns the inputs as the graph shall
     /// see them, or nothing if the write is not recorded.
     std::vector<Tensor> (*before_write)(Call&) = nullptr;

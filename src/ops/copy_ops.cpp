@@ -1,4 +1,5 @@
 /// Copies: into new memory, another dtype, or a tensor that exists.
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
@@ -59,6 +60,11 @@ const char* fill_node_name(const Call& c) {
     return number ? "FillBackward0" : "FillBackward1";
 }
 
+/// A number or parameter into elements; a computed value only into its own tensor.
+bool fill_rows(const BatchCall& c, BatchForm& form) {
+    return c.fixed(1) && batch_pointwise(c, form);
+}
+
 }  // namespace
 
 void register_copy_ops(Table& t) {
@@ -79,6 +85,7 @@ void register_copy_ops(Table& t) {
         .doc("self if it lies in row-major order, else a copy that does.\n\n"
              ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
         .body([](Call& c) { c.set(c.in[0].contiguous() ? c.in[0] : contiguous_copy(c.in[0])); })
+        .batch(Batch::Body)
         .method_only().samples({"f(T(2, 3))"});
     t.add("_unsafe_view(Tensor self, int[] size) -> Tensor")
         .doc("The elements copied into another shape: reshape where no view does.")
@@ -86,7 +93,7 @@ void register_copy_ops(Table& t) {
             Dims size = infer_size("reshape", c.attr(0).as_ints(), c.in[0].numel());
             c.add(Tensor::layout(c.in[0].dtype(), size));
         })
-        .kernel(unsafe_view_kernel).every_dtype().internal().node_name("UnsafeViewBackward0")
+        .kernel(unsafe_view_kernel).every_dtype().batch(Batch::Alias).internal().node_name("UnsafeViewBackward0")
         .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(2, 3), (3, 2))"});
     t.add("_to_copy(Tensor self, dtype? dtype=None) -> Tensor")
@@ -104,6 +111,7 @@ void register_copy_ops(Table& t) {
             bool same = c.attr(0).none() || c.attr(0).as_dtype() == c.in[0].dtype();
             c.set(same ? c.in[0] : to_copy(c.in[0], c.attr(0)));
         })
+        .batch(Batch::Body)
         .internal();
     t.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor")
         .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
@@ -119,6 +127,7 @@ void register_copy_ops(Table& t) {
         .shape(fill_shape)
         .kernel(fill_kernel)
         .every_dtype()
+        .batch(fill_rows)
         .batch(Batch::Pointwise)
         .strided_output()
         .function_only()

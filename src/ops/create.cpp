@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/lock.h"
+#include "ops/batch.h"
 #include "ops/indexing.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
@@ -207,6 +208,7 @@ void logspace_kernel(Call& c) {
 
 void register_like(Table& t) {
     t.add("empty_like(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .batch(Batch::Layout)
         .shape(like_shape<0>)
         .kernel(no_kernel)
         .every_dtype()
@@ -214,6 +216,7 @@ void register_like(Table& t) {
         .doc("Uninitialised memory, shaped and ordered as self.")
         .samples({"f(T(2, 3))"});
     t.add("zeros_like(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .batch(Batch::Layout)
         .shape(like_shape<0>)
         .kernel(zeros_kernel)
         .every_dtype()
@@ -222,6 +225,7 @@ void register_like(Table& t) {
              "0.])")
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.int64)", "f(T(0, 3))"});
     t.add("ones_like(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .batch(Batch::Layout)
         .shape(like_shape<0>)
         .kernel(ones_kernel)
         .every_dtype()
@@ -230,6 +234,7 @@ void register_like(Table& t) {
              "1.])")
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.bool)", "f(T(0, 3))"});
     t.add("full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
+        .batch(Batch::Layout)
         .shape(like_shape<1>).kernel([](Call& c) { fill(c, c.attr(0)); }).every_dtype().factory()
         .doc("fill_value in every element, shaped and ordered as self.\n\n"
              ">>> weft.full_like(weft.zeros(2), 3)\ntensor([3., 3.])")

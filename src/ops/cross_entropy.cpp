@@ -7,6 +7,7 @@
 /// compare them).
 #include "kernels/loss.h"
 
+#include "ops/batch.h"
 #include "ops/loss.h"
 
 namespace weft {
@@ -252,7 +253,44 @@ Tensor fused_second_to_scores(const Grad& g) {
     return softmax_backward(g.grad(), softmax(x, dim), dim) * -sum_dim(picked, dim, true);
 }
 
+/// Losses of the rows, reduced over the first counts[0] rows, the next counts[1], ...; and lse.
+void segments_body(Call& c) {
+    static const Function segment_sum{"_segment_sum"};
+    const Value& counts = c.attr(0);
+    auto rows = fused.all({c.in[0], c.in[1], Tensor()}, {"none", c.attr(2)});
+    Tensor loss = segment_sum(rows[0], counts, false);
+    if (reduction_of("cross_entropy", c.attr(1)) == Reduction::Mean) {
+        Tensor counted = ne(c.in[1], Tensor::scalar(c.attr(2).as_int(), DType::Int64, true));
+        loss = loss / segment_sum(to(counted, loss.dtype()), counts, false);
+    }
+    c.add(std::move(loss));
+    c.add(std::move(rows[1]));
+}
+
+bool fused_rows(const BatchCall& c, BatchForm& form) {
+    static const Function segments{"_cross_entropy_segments"};
+    const Tensor &x = c.in(0), &target = c.in(1);
+    if (x.ndim() < 1 || x.ndim() > 2 || c.in(2).defined() || x.numel() == 0) return false;
+    form.add_rows(0, x.shape().subspan(static_cast<size_t>(x.ndim() - 1)));
+    form.add_rows(1, DimSpan());
+    form.rows = target.numel();
+    if (reduction_of("cross_entropy", c.attr(0)) == Reduction::None) {
+        form.add_shared(2);
+        return true;
+    }
+    form.op = &segments.op();
+    form.attrs = {Dims{}, c.attr(0), c.attr(1)};
+    form.counts_attr = 0;
+    return true;
+}
+
 void register_fused(Table& t) {
+    t.add("_cross_entropy_segments(Tensor input, Tensor target, int[] counts, str reduction, int "
+          "ignore_index) -> (Tensor, Tensor)")
+        .doc("_cross_entropy of rows [R, C], reduced over runs of counts[k] rows.")
+        .body(segments_body).internal()
+        .samples({"f(T(5, 3), I(5, high=3), (2, 3), 'mean', -100)",
+                  "f(T(3, 4), I(3, high=4), (1, 2), 'sum', 1)"});
     const std::pair<const char*, const char*> forms[] = {{"_cross_entropy", "NllLossBackward0"},
                                                          {"_cross_entropy_spatial",
                                                           "NllLoss2DBackward0"}};
@@ -263,6 +301,7 @@ void register_fused(Table& t) {
             .doc("cross_entropy for class targets, and logsumexp(input) over the classes.")
             .shape(fused_shape)
             .kernel(fused_kernel)
+            .batch(fused_rows)
             .internal()
             .constant_output(1)
             .node_name(std::string(node))
@@ -307,10 +346,8 @@ Tensor smoothed_cross_entropy(const Call& c, double smoothing) {
     Reduction how = reduction_of(c.name(), reduction);
     if (how != Reduction::None) smooth = sum(smooth);
     if (how == Reduction::Mean) {
-        TargetBatch b(target, weight, ignore.as_int());
-        smooth = smooth / dispatch<FloatingTypes>(x.dtype(), c.name(), [&]<class T>() {
-            return kernels::total_weight(b.targets, b.weights<T>(), b.count);
-        });
+        Tensor ones = full_like(Tensor::layout(x.dtype(), x.shape()), -1);
+        smooth = smooth / nll_loss(ones, target, weight, "sum", ignore);  // the sum of the weights
     }
     return nll * (1 - smoothing) + smooth * (smoothing / classes);
 }
@@ -364,7 +401,7 @@ void register_cross_entropy(Table& t) {
             "no class.\n\n"
             ">>> weft.nn.functional.cross_entropy(weft.zeros(1, 2), weft.tensor([1]))\n"
             "tensor(0.6931)")
-        .body(cross_entropy_body)
+        .body(cross_entropy_body).batch(Batch::Body)
         .function_only()
         .samples(
             {"f(T(4, 3), I(4, high=3))", "f(T(4, 3), I(4, high=3), reduction='none')",

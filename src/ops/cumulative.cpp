@@ -6,6 +6,7 @@
 /// and since the adjoint of such a scan is a scan again (`_linear_scan` both ways), right at any
 /// order.
 #include "kernels/scan.h"
+#include "ops/batch.h"
 #include "ops/axes.h"
 #include "kernels/complex.h"
 #include "ops/conj.h"
@@ -101,6 +102,7 @@ void shift_kernel(Call& c) {
 
 void register_running(Table& t) {
     t.add("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor")
+        .batch(batch_along<0>)
         .doc(
             "Running sums along `dim`, converted to `dtype` first; integers and bools in int64.\n\n"
             ">>> weft.cumsum(weft.tensor([1., 2., 3.]), 0)\n"
@@ -113,6 +115,7 @@ void register_running(Table& t) {
         .samples(
             {"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(), 0)", "f(T(0, 3), 0)", "f(I(4), 0)"});
     t.add("cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor")
+        .batch(batch_along<0>)
         .doc("Running products along `dim`, converted to `dtype` first; integers and bools in\n"
              "int64.\n\n"
              ">>> weft.cumprod(weft.tensor([1., 2., 3.]), 0)\n"

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/lock.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
@@ -80,6 +81,15 @@ Tensor embedding_double_backward(const Grad& g) {
     return masked_fill(rows, padding, number(0, rows.dtype()));
 }
 
+/// Indices one by one against one table.
+bool embedding_rows(const BatchCall& c, BatchForm& form) {
+    if (!c.fixed(0) || c.in(1).numel() == 0) return false;
+    form.add_shared(0);
+    form.add_rows(1, DimSpan());
+    form.rows = c.in(1).numel();
+    return true;
+}
+
 // ---- one_hot -----------------------------------------------------------------------------------
 
 /// Without num_classes the size is the largest value + 1.
@@ -129,7 +139,7 @@ void register_embedding(Table& t) {
              "Raises IndexError out of range.\n\n"
              ">>> weft.embedding(weft.eye(3), weft.tensor([2])).tolist()\n[[0.0, 0.0, 1.0]]")
         .shape(embedding_shape)
-        .kernel(embedding_kernel)
+        .kernel(embedding_kernel).batch(embedding_rows, save_in(0))
         .function_only()
         .grad(0, save_in(1),
               [](const Grad& g) {

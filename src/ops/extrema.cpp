@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "kernels/order.h"
+#include "ops/batch.h"
 #include "ops/axes.h"
 
 namespace weft {
@@ -80,6 +81,15 @@ void indexed_layout(Call& c) {
     c.add(Tensor::layout(DType::Int64, shape));
 }
 
+/// Along one dim, or over all elements of calls of one size.
+bool arg_rows(const BatchCall& c, BatchForm& form) {
+    if (!c.attr(0).none()) return batch_along<0>(c, form);
+    if (c.attr(1).as_bool() || c.in(0).numel() == 0) return false;
+    form.add_rows(0, Dims{c.in(0).numel()});
+    form.attrs[0] = -1;
+    return true;
+}
+
 template <bool Max>
 void run_arg(const Tensor& x, Axis axis, const Tensor* values, const Tensor& indices) {
     Unlocked unlocked(x.numel());
@@ -147,6 +157,7 @@ void register_pair(Table& t) {
         .body([](Call& c) { c.set(Max ? maximum(c.in[0], c.in[1]) : minimum(c.in[0], c.in[1])); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))"});
     t.add(m + ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+        .batch(batch_along<0>)
         .doc(text("The ", size, " elements along `dim` and the first index of each (int64).\n"
                   "IndexError if the dim is empty."))
         .shape(indexed_layout).kernel(indexed_kernel<Max>).constant_output(1)
@@ -155,6 +166,7 @@ void register_pair(Table& t) {
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)",
                   "f(T(0, 3), 1)"});
     t.add("a" + m + "(Tensor self, int[]? dim=[], bool keepdim=False) -> Tensor")
+        .batch(batch_along<0>)
         .doc(text("The ", size,
                   " elements over `dim` (None or empty: all). Equal ones share the gradient."))
         .shape(over_dims_shape)
@@ -164,6 +176,7 @@ void register_pair(Table& t) {
         .samples({"f(T(2, 3))", "f(T(2, 3), 0)", "f(T(2, 3, 4), (0, 2), True)", "f(T(), -1)",
                   "f(T(0, 3), 1)"});
     t.add("arg" + m + "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor")
+        .batch(arg_rows)
         .doc(text(
             "The index (int64) of the first ", size,
             " element along `dim`, or of all elements in "

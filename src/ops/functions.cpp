@@ -61,6 +61,15 @@ Tensor full_like(const Tensor& like, double value) {
     return out;
 }
 
+void add_into(const Tensor& sum, const Tensor& t) {
+    const Op& op = add.op();
+    Tensor in[] = {sum, t};
+    Call c(op, in, 2, op.defaults.data());
+    c.dest = sum;
+    c.in_place = true;
+    call(c);
+}
+
 Tensor sum_to(const Tensor& t, DimSpan shape) {
     if (equal(t.shape(), shape)) return t;
     Dims dims;

@@ -70,6 +70,8 @@ Tensor number(double value, DType like);
 /// New tensors shaped like another one.
 Tensor zeros(DimSpan shape, DType dtype);
 Tensor full_like(const Tensor& like, double value);
+/// sum += t, for tensors outside the graph.
+void add_into(const Tensor& sum, const Tensor& t);
 /// Sums `t` down to `shape` (the inverse of broadcasting). Returns `t` if nothing is to do.
 Tensor sum_to(const Tensor& t, DimSpan shape);
 

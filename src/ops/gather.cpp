@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/lock.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/lines.h"
@@ -281,6 +282,7 @@ void register_flat(Table& t) {
 
 void register_gather(Table& t) {
     t.add("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor")
+        .batch(batch_along<0>)
         .doc("out[i][j] = self[index[i][j]][j] for dim 0, and so on; index may be smaller than "
              "self. "
              "Raises RuntimeError out of range.\n\n"

@@ -3,6 +3,7 @@
 
 #include "base/lock.h"
 #include "kernels/copy.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
@@ -162,13 +163,35 @@ void hstack_body(Call& c) {
 
 }  // namespace
 
+namespace {
+
+/// Where the inputs lie one after the other in the result, a call is only copies (Batch::Join).
+bool cat_rows(const BatchCall& c, BatchForm& form) {
+    for (int i = 1; i < c.inputs(); ++i)
+        if (c.in(i).ndim() != c.in(0).ndim() || c.in(i).dtype() != c.in(0).dtype()) return false;
+    return batch_along<0>(c, form);
+}
+bool stack_rows(const BatchCall& c, BatchForm& form) {
+    int n = c.in(0).ndim() + 1, dim = wrap_dim("stack", c.attr(0).as_int(), n);
+    for (int i = 0; i < c.inputs(); ++i) {
+        if (c.in(i).dtype() != c.in(0).dtype() || c.in(i).numel() == 0) return false;
+        form.add_rows(i, c.in(i).shape().subspan(static_cast<size_t>(dim)));
+    }
+    form.rows = 1;
+    for (int d = 0; d < dim; ++d) form.rows *= c.in(0).size(d);
+    form.attrs[0] = dim - n;
+    return true;
+}
+
+}  // namespace
+
 void register_join(Table& t) {
     t.add("cat(Tensor[] tensors, int dim=0) -> Tensor")
         .doc(
             "The tensors behind each other along `dim`; other sizes agree, dtypes are promoted.\n\n"
             ">>> weft.cat([weft.zeros(1), weft.ones(2)])\ntensor([0., 1., 1.])")
         .shape(cat_shape)
-        .kernel(cat_kernel).every_dtype()
+        .kernel(cat_kernel).every_dtype().batch(cat_rows).batch(Batch::Join)
         .function_only()
         .out_form()
         .keep_shapes()
@@ -182,12 +205,12 @@ void register_join(Table& t) {
              "weft.ones(2)])\n"
              "tensor([[0., 0.],\n        [1., 1.]])")
         .shape(stack_shape)
-        .kernel(stack_kernel).every_dtype()
+        .kernel(stack_kernel).every_dtype().batch(stack_rows).batch(Batch::Join)
         .function_only()
         .out_form()
         .joint_grad(0, stack_gradient)
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(2), T(2)], -1)", "f([T(), T()])", "f([T(0, 2)])"});
-    t.add("hstack(Tensor[] tensors) -> Tensor").body(hstack_body)
+    t.add("hstack(Tensor[] tensors) -> Tensor").body(hstack_body).batch(Batch::Body)
         .doc("cat along dimension 1, or 0 for 1-d tensors.").function_only()
         .samples({"f([T(2, 3), T(2, 1)])", "f([T(2), T()])"});
     t.add("vstack(Tensor[] tensors) -> Tensor")
@@ -195,6 +218,7 @@ void register_join(Table& t) {
             require_some(c);
             c.set(cat.over(at_least(c, 2), {0}));
         })
+        .batch(Batch::Body)
         .doc("cat along dimension 0; 1-d tensors are rows.").function_only().alias("row_stack")
         .samples({"f([T(2, 3), T(3)])"});
     t.add("dstack(Tensor[] tensors) -> Tensor")

@@ -163,7 +163,8 @@ Dims without(DimSpan dims, int dim) {
 
 OpBuilder view_op(Table& t, std::string_view schema, void (*shape)(Call&), GradRule grad,
                   std::source_location where) {
-    return t.add(schema, where).shape(shape).kernel(no_kernel).every_dtype().view().grad(0, 0, grad);
+    return t.add(schema, where).shape(shape).kernel(no_kernel).every_dtype().view().batch(Batch::Alias)
+        .grad(0, 0, grad);
 }
 
 }  // namespace weft::ops

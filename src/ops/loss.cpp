@@ -1,4 +1,5 @@
 /// Losses that compare input and target element by element.
+#include "ops/batch.h"
 #include "ops/loss.h"
 
 #include "kernels/math_exp.h"
@@ -187,6 +188,7 @@ OpBuilder add_difference_loss(Table& t, const std::string& name, const std::stri
         .add(name + "(Tensor input, Tensor target, *, str reduction=\"mean\"" + more +
              ") -> Tensor")
         .shape(difference_shape<L>)
+        .batch(batch_loss)
         .kernel(difference_kernel<L>)
         .function_only()
         .grad(0, both,
@@ -220,6 +222,7 @@ void register_differences(Table& t) {
         .samples(common);
     t.add("mse_loss.weighted(Tensor input, Tensor target, *, str reduction=\"mean\", Tensor? "
           "weight=None) -> Tensor")
+        .batch(Batch::Body)
         .doc("weight * (input - target)^2; the mean is over the weights. ValueError if sizes\n"
              "differ.")
         .body([](Call& c) {
@@ -255,6 +258,7 @@ void register_differences(Table& t) {
         .samples({common[0], common[1], common[2], "f(T(3), T(3), delta=0.5)"});
     t.add("huber_loss.weighted(Tensor input, Tensor target, *, str reduction=\"mean\", float "
           "delta=1.0, Tensor? weight=None) -> Tensor")
+        .batch(Batch::Body)
         .doc("weight * huber_loss, reduced as given. ValueError if sizes differ.")
         .body([](Call& c) {
             static const Function huber{"huber_loss"};
@@ -267,6 +271,7 @@ void register_differences(Table& t) {
         .samples({"f(T(2, 3), T(2, 3), weight=T(2, 3, lo=0.1))"});
     t.add("l1_loss(Tensor input, Tensor target, *, str reduction=\"mean\", Tensor? weight=None) "
           "-> Tensor")
+        .batch(Batch::Body)
         .doc("The mean (or 'sum', or 'none') of |input - target|, weighted if a weight is given.")
         .body([](Call& c) {
             Reduction how = reduction_of(c.name(), c.attr(0));

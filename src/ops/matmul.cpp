@@ -6,6 +6,7 @@
 
 #include "base/lock.h"
 #include "kernels/matmul.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -273,6 +274,59 @@ void linear_grad(Grad& g) {
         g.set(2, grows.size(0) == 1 ? view(grows, Dims{grows.size(1)}) : sum_dim(grows, Dims{0}));
 }
 
+// ---- rows of products (Note [Rows] in batch.h)
+
+/// Rows against one matrix; else products of pairs.
+bool mm_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor &a = c.in(0), &b = c.in(1);
+    if (a.numel() == 0 || b.numel() == 0) return false;
+    if (c.fixed(1)) return batch_last<1>(c, form);
+    form.op = &bmm.op();
+    return batch_whole(c, form);
+}
+bool bmm_rows(const BatchCall& c, BatchForm& form) {
+    if (c.in(0).numel() == 0 || c.in(1).numel() == 0) return false;
+    for (int i = 0; i < 2; ++i) form.add_rows(i, c.in(i).shape().subspan(1));
+    form.rows = c.in(0).size(0);
+    return true;
+}
+/// One matrix against vectors is a linear layer; else products of pairs.
+bool mv_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor &m = c.in(0), &v = c.in(1);
+    if (m.numel() == 0) return false;
+    if (c.fixed(0)) {
+        static const Function linear{"linear"};
+        form.op = &linear.op();
+        form.add_rows(1, v.shape());
+        form.add_shared(0);
+        form.add_shared(-1);
+        return true;
+    }
+    form.op = &bmm.op();
+    form.add_rows(0, m.shape());
+    form.add_rows(1, Dims{v.size(0), 1});
+    return true;
+}
+bool dot_rows(const BatchCall& c, BatchForm& form) {
+    int64_t n = c.in(0).numel();
+    if (n == 0) return false;
+    form.op = &bmm.op();
+    form.add_rows(0, Dims{1, n});
+    form.add_rows(1, Dims{n, 1});
+    return true;
+}
+/// Rows of mat1 against one mat2 and one bias row.
+bool addmm_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor &bias = c.in(0), &a = c.in(1);
+    if (!c.fixed(0) || !c.fixed(2) || a.numel() == 0 || (bias.ndim() == 2 && bias.size(0) != 1))
+        return false;
+    form.add_shared(0);
+    form.add_rows(1, a.shape().subspan(1));
+    form.add_shared(2);
+    form.rows = a.size(0);
+    return true;
+}
+
 const char* linear_node(const Call& c) {
     bool bias = c.in[2].defined();
     switch (c.in[0].ndim()) {
@@ -306,20 +360,20 @@ void register_matmul(Table& table) {
     table.add("mm(Tensor self, Tensor mat2) -> Tensor")
         .doc("[m, k] times [k, n].\n\n>>> weft.mm(weft.ones(2, 3), weft.ones(3, 1))\n"
              "tensor([[3.],\n        [3.]])")
-        .shape(mm_shape).kernel(or_complex<mm_kernel>).batch(Batch::SharedRhs).out_form()
+        .shape(mm_shape).kernel(or_complex<mm_kernel>).batch(mm_rows, save_in(1)).out_form()
         .joint_grad(save_in(0) | save_in(1), mm_grad)
         .samples({"f(T(2, 3), T(3, 4))", "f(T(1, 3), T(3, 1))", "f(T(0, 3), T(3, 2))",
                   "f(T(3, 2).t(), T(4, 3).t())"});
     table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
         .doc("[b, m, k] times [b, k, n], batch by batch.")
-        .shape(bmm_shape).kernel(or_complex<bmm_kernel>).batch(Batch::Stack).out_form()
+        .shape(bmm_shape).kernel(or_complex<bmm_kernel>).batch(bmm_rows).out_form()
         .grad(0, save_in(1), [](const Grad& g) { return bmm(g.grad(), mt(conj(g.in(1)))); })
         .grad(1, save_in(0), [](const Grad& g) { return bmm(mt(conj(g.in(0))), g.grad()); })
         .samples({"f(T(2, 3, 4), T(2, 4, 2))", "f(T(1, 1, 1), T(1, 1, 1))",
                   "f(T(2, 4, 3).transpose(1, 2), T(2, 4, 2))"});
     table.add("mv(Tensor self, Tensor vec) -> Tensor")
         .doc("[m, k] times [k].")
-        .shape(mv_shape).kernel(or_complex<mv_kernel>).batch(Batch::Stack).out_form()
+        .shape(mv_shape).kernel(or_complex<mv_kernel>).batch(mv_rows).out_form()
         .joint_grad(save_in(0) | save_in(1), [](Grad& g) {
             if (g.needs(0)) g.set_product(0, row(g.grad()), row(conj(g.in(1))));
             if (g.needs(1)) g.set(1, mv(t(conj(g.in(0))), g.grad()));
@@ -327,7 +381,7 @@ void register_matmul(Table& table) {
         .samples({"f(T(2, 3), T(3))", "f(T(3, 2).t(), T(3))"});
     table.add("dot(Tensor self, Tensor tensor) -> Tensor")
         .doc("The sum of products of two 1-D tensors.")
-        .shape(dot_shape).kernel(or_complex<dot_kernel>).batch(Batch::Stack).out_form()
+        .shape(dot_shape).kernel(or_complex<dot_kernel>).batch(dot_rows).out_form()
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
         .grad(1, save_in(0), [](const Grad& g) { return g.grad() * conj(g.in(0)); })
         .samples({"f(T(3), T(3))", "f(T(0), T(0))"});
@@ -339,24 +393,25 @@ void register_matmul(Table& table) {
                         text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
             c.set(column(c.in[0]) * c.in[1]);
         })
+        .batch(Batch::Body)
         .alias("ger").samples({"f(T(3), T(4))", "f(T(0), T(2))"});
     table.add("matmul(Tensor self, Tensor other) -> Tensor")
         .doc("The product of NumPy's `@`: 1-D operands are vectors, leading dimensions are batches "
              "and broadcast.\n\n>>> weft.ones(5, 2, 3) @ weft.ones(3) \n"
              "tensor([[3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.]])")
-        .body(matmul_body)
+        .body(matmul_body).batch(Batch::Body)
         .samples({"f(T(3), T(3))", "f(T(2, 3), T(3))", "f(T(3), T(3, 2))", "f(T(2, 3), T(3, 4))",
                   "f(T(5, 2, 3), T(3, 4))", "f(T(5, 2, 3), T(3))", "f(T(5, 1, 2, 3), T(4, 3, 2))",
                   "f(T(3), T(2, 3, 4))", "f(T(2, 3), T(5, 3, 2))"});
     table.add("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
         .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.")
-        .shape(addmm_shape).kernel(addmm_kernel).batch(Batch::SharedRhs).out_form().inplace()
+        .shape(addmm_shape).kernel(addmm_kernel).batch(addmm_rows, save_in(0) | save_in(2)).out_form().inplace()
         .joint_grad(save_in(1) | save_in(2), addmm_grad)
         .samples({"f(T(4), T(2, 3), T(3, 4))", "f(T(2, 4), T(2, 3), T(3, 4), beta=0.5, alpha=2)"});
     table.add("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
         .doc("input [..., in] times weight [out, in] transposed, plus bias [out].\n\n"
              ">>> weft.linear(weft.ones(3), weft.ones(2, 3), weft.ones(2))\ntensor([4., 4.])")
-        .shape(linear_shape).kernel(linear_kernel).batch(Batch::SharedRhs).function_only()
+        .shape(linear_shape).kernel(linear_kernel).batch(batch_last<1>, save_in(1) | save_in(2)).function_only()
         .joint_grad(save_in(0) | save_in(1), linear_grad).node_name(linear_node)
         .samples({"f(T(2, 3), T(4, 3), T(4))", "f(T(3), T(4, 3), T(4))", "f(T(5, 2, 3), T(4, 3))",
                   "f(T(1, 3), T(4, 3), T(4))", "f(T(0, 3), T(4, 3), T(4))"});

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/function_ref.h"
+#include "ops/batch.h"
 #include "ops/axes.h"
 #include "ops/conj.h"
 #include "ops/pointwise.h"
@@ -149,6 +150,7 @@ void register_variance(Table& t) {
         "f(T(5), dim=-1, keepdim=True, correction=2)", "f(T(0, 3))"};
     t.add("var(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "Tensor")
+        .batch(batch_along<0>)
         .doc("The variance over `dim` (None or empty: all), divided by n - correction (None: 1).\n"
              "RuntimeError for integers.\n\n"
              ">>> weft.var(weft.tensor([1., 3.]))\n"
@@ -159,6 +161,7 @@ void register_variance(Table& t) {
     add_unbiased<only_var>(t, "var", "Tensor");
     t.add("std(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "Tensor")
+        .batch(batch_along<0>)
         .doc("The standard deviation: the square root of var().")
         .shape(variance_shape).kernel(variance_kernel<true>)
         .grad(0, save_in(0) | save_out(0), deviation_gradient)
@@ -270,9 +273,19 @@ Value text_order(const Value& p) {
     return 2;
 }
 
+/// Along dims, or over all elements of calls of one size.
+bool norm_rows(const BatchCall& c, BatchForm& form) {
+    if (!c.attr(1).none() && !c.attr(1).as_ints().empty()) return batch_along<1>(c, form);
+    if (c.attr(2).as_bool() || c.in(0).numel() == 0) return false;
+    form.add_rows(0, Dims{c.in(0).numel()});
+    form.attrs[1] = Value(Dims{-1});
+    return true;
+}
+
 void register_norms(Table& t) {
     t.add("linalg_vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, "
           "dtype? dtype=None) -> Tensor")
+        .batch(norm_rows)
         .doc("sum(|x|^ord)^(1/ord) over `dim`; ord 0 counts nonzeros, inf and -inf take the\n"
              "largest and smallest |x|. RuntimeError for integers.")
         .shape(norm_shape).kernel(norm_kernel).internal()
@@ -282,6 +295,7 @@ void register_norms(Table& t) {
                   "f(T())"});
     t.add("norm(Tensor self, Scalar? p=None, int[]? dim=None, bool keepdim=False, *, dtype? "
           "dtype=None) -> Tensor")
+        .batch(Batch::Body)
         .doc("The p-norm over `dim` of the elements (None: p = 2; no matrix norms),\n"
              "differentiable with subgradient 0 at 0.\n\n"
              ">>> weft.norm(weft.tensor([3., 4.]))\n"
@@ -293,6 +307,7 @@ void register_norms(Table& t) {
         .samples({"f(T(2, 3))", "f(T(2, 3), 2, 1)", "f(T(2, 3), p=1, dim=0, keepdim=True)"});
     t.add("norm.text(Tensor self, str p, int[]? dim=None, bool keepdim=False, *, dtype? "
           "dtype=None) -> Tensor")
+        .batch(Batch::Body)
         .doc("p='fro' is p=2.")
         .body([](Call& c) {
             c.set(vector_norm(real_size(c.in[0]), text_order(c.attr(0)), c.attr(1), c.attr(2), c.attr(3)));
@@ -322,6 +337,7 @@ void complex_logsumexp(Call& c) {
 
 void register_logsumexp(Table& t) {
     t.add("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor")
+        .batch(batch_along<0>)
         .doc("log(sum(exp(x))) over `dim`, without overflow; -inf for an empty dim. Integers\n"
              "become floating.\n\n"
              ">>> weft.logsumexp(weft.zeros(2), 0)\n"

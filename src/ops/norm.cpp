@@ -1,6 +1,7 @@
 /// Layer normalisation (Ba, Kiros and Hinton 2016).
 #include <cmath>
 
+#include "ops/batch.h"
 #include "ops/axes.h"
 #include "ops/shape.h"
 
@@ -168,6 +169,19 @@ void backward_gradient(Grad& g) {
 
 }  // namespace
 
+namespace {
+
+bool norm_rows(const BatchCall& c, BatchForm& form) {
+    switch (c.attr(0).as_ints().size()) {
+        case 1: return batch_last<1>(c, form);
+        case 2: return batch_last<2>(c, form);
+        case 3: return batch_last<3>(c, form);
+        default: return false;
+    }
+}
+
+}  // namespace
+
 void register_norm(Table& t) {
     t.add("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
           "bias=None, float eps=1e-05) -> Tensor")
@@ -181,6 +195,7 @@ void register_norm(Table& t) {
             ops::call(native);
             c.set(std::move(native.out(0)));
         })
+        .batch(Batch::Body)
         .function_only()
         .samples({"f(T(2, 3), (3,))", "f(T(2, 3), (3,), T(3), T(3))",
                   "f(T(2, 3, 4), (3, 4), T(3, 4))", "f(T(2, 3), (3,), None, T(3), eps=0.1)",
@@ -189,7 +204,7 @@ void register_norm(Table& t) {
           "float eps) -> (Tensor, Tensor, Tensor)")
         .doc("layer_norm with the mean and 1 / sqrt(var + eps) of each row, 1 in place of the\n"
              "normalized dims.")
-        .shape(forward_shape).kernel(forward_kernel).internal().batch(Batch::Rows)
+        .shape(forward_shape).kernel(forward_kernel).internal().batch(norm_rows, save_in(1) | save_in(2))
         .constant_output(1).constant_output(2)
         .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient)
         .samples({"f(T(2, 3), (3,), T(3), T(3), 1e-5)"});

@@ -35,14 +35,20 @@ struct Param {
     bool is_input() const { return kind == Kind::Tensor || kind == Kind::Tensors; }
 };
 
-/// How calls of the op merge when they are batched.
+/// How calls of the op merge when they are kept to be batched (the layer `deferred`).
 enum class Batch : uint8_t {
-    None,        ///< one by one
-    Pointwise,   ///< concatenate flat
-    Rows,        ///< concatenate along leading dims; the last dim(s) belong together
-    SharedRhs,   ///< a product: rows of the first input against shared other inputs
-    Stack,       ///< stack equal shapes
+    None,       ///< not kept: the values that it reads are computed first
+    Rows,       ///< rows of one call beside rows of another, as a rule says (ops/batch.h)
+    Pointwise,  ///< the same, by the rule of all pointwise ops
+    Join,       ///< cat, stack: where the result is its inputs one after the other, only copied
+    Alias,      ///< the input's elements in the same order under another shape: nothing is done
+    Layout,     ///< reads shapes and dtypes only: runs at once, on values not computed yet
+    Body,       ///< a composite whose body reads layouts only: its calls are kept
 };
+struct BatchCall;
+struct BatchForm;
+/// Fills in how a call becomes rows of a larger one. False: the call stays single.
+using BatchRule = bool (*)(const BatchCall& call, BatchForm& form);
 
 /// Bits that name inputs and outputs in a gradient's list of saved values.
 using SaveMask = uint32_t;
@@ -54,6 +60,8 @@ constexpr SaveMask save_out(int k) { return SaveMask{1} << (16 + k); }
 using GradRule = Tensor (*)(const Grad&);
 /// The same for several inputs at once, where one kernel gives them all: `g.set(i, value)`.
 using JointRule = void (*)(Grad&);
+/// Adds `grad` to a part of `sum`, the dense gradient of input `i` of a call with these attributes.
+using PartRule = void (*)(const Tensor& sum, const Tensor& grad, const Value* attrs, int i);
 
 struct Op {
     std::string name;      ///< unique: "sum.dim"
@@ -80,7 +88,9 @@ struct Op {
     std::string node_name;           ///< "MulBackward0"
 
     Batch batch = Batch::None;
-    bool view = false;               ///< outputs are views of input 0
+    BatchRule batch_rule = nullptr;  ///< with Batch::Rows
+    uint32_t batch_shared = 0;       ///< inputs by which calls merge only if it is one tensor (weights)
+    bool view = false;               ///< outputs are views of input 0; no kernel, so every dtype
     bool every_dtype = false;        ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
     bool strided_output = false;     ///< the kernel writes any layout, also over its own input
     bool factory = false;            ///< makes tensors: takes requires_grad and device too
@@ -189,6 +199,9 @@ public:
     /// Joint rules: the gradient of input i is a^T b, with a [r, m] and b [r, n]. The engine adds
     /// such products into one buffer instead of making each (Note [Sums of products]).
     virtual void set_product(int i, const Tensor& a, const Tensor& b) = 0;
+    /// Joint rules: the gradient of input i is zero but for a part of it, and `add` puts `grad`
+    /// there. False if a whole tensor is wanted instead, with `set` (Note [Sums of parts]).
+    virtual bool set_part(int i, const Tensor& grad, PartRule add) = 0;
 
 protected:
     virtual Tensor saved(int bit) const = 0;
@@ -219,7 +232,13 @@ public:
     /// A name that depends on the call, where PyTorch's does.
     OpBuilder& node_name(const char* (*name)(const Call&)) { op_.backward_name = name; return *this; }
     OpBuilder& batch(Batch rule) { op_.batch = rule; return *this; }
-    OpBuilder& view() { op_.view = true; return *this; }
+    OpBuilder& batch(BatchRule rule, SaveMask shared = 0) {
+        op_.batch = Batch::Rows;
+        op_.batch_rule = rule;
+        op_.batch_shared = shared;
+        return *this;
+    }
+    OpBuilder& view() { op_.view = op_.every_dtype = true; return *this; }
     OpBuilder& every_dtype() { op_.every_dtype = true; return *this; }
     OpBuilder& strided_output() { op_.strided_output = true; return *this; }
     OpBuilder& factory() { op_.factory = true; op_.method = false; return *this; }

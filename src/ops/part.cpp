@@ -1,6 +1,7 @@
 /// Views of a part of a tensor, and the gradients that put the parts back.
 #include <cstring>
 
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/shape.h"
@@ -202,33 +203,58 @@ void diagonal_backward_kernel(Call& c) {
     place(c, d.shape, d.strides, d.offset);
 }
 
+// ---- gradients by parts (Note [Sums of parts] in grad_buffer.h)
+
+void add_select(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
+    int dim = wrap_dim("select", attrs[0].as_int(), sum.ndim());
+    int64_t index = wrap_index("select", attrs[1].as_int(), dim, sum.size(dim));
+    add_into(sum.view_as(without(sum.shape(), dim), without(sum.strides(), dim),
+                         index * sum.stride(dim)),
+             grad);
+}
+void select_gradient(Grad& g) {
+    if (!g.set_part(0, g.grad(), add_select))
+        g.set(0, select_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1)));
+}
+
+void add_slice(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
+    int dim = wrap_dim("slice", attrs[0].as_int(), sum.ndim());
+    int64_t step = attrs[3].as_int();
+    Span span = slice_span("slice", sum.size(dim), attrs[1], attrs[2], step);
+    Dims strides(sum.strides());
+    strides[dim] *= step;
+    add_into(sum.view_as(grad.shape(), strides, span.start * sum.stride(dim)), grad);
+}
+void slice_gradient(Grad& g) {
+    if (!g.set_part(0, g.grad(), add_slice))
+        g.set(0, slice_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1), g.attr(2), g.attr(3)));
+}
+
 // ---- records -----------------------------------------------------------------------------------
 
 void register_views(Table& t) {
-    view_op(t, "select(Tensor self, int dim, int index) -> Tensor", select_shape,
-            [](const Grad& g) {
-                return select_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
-            })
+    view_op(t, "select(Tensor self, int dim, int index) -> Tensor", select_shape, nullptr)
+        .joint_grad(0, select_gradient)
+        .batch(batch_along<0>)
         .doc("One position along `dim`, which goes away. Raises IndexError out of range.\n\n"
              ">>> weft.arange(6).view(2, 3).select(1, -1)\ntensor([2, 5])")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3), -1, -1)", "f(T(3), 0, 0)"});
     view_op(t,
             "slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
-            slice_shape,
-            [](const Grad& g) {
-                return slice_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1), g.attr(2),
-                                      g.attr(3));
-            })
+            slice_shape, nullptr)
+        .batch(batch_along<0>)
+        .joint_grad(0, slice_gradient)
         .doc("Positions start to end along `dim`, by Python's rule.")
         .internal()
         .samples({"f(T(4, 3), 0, 1, 3)", "f(T(4, 3), 1, None, None, 2)", "f(T(4), 0, -3, 10)",
                   "f(T(4), 0, 3, 1)"});
-    t.add("narrow(Tensor self, int dim, int start, int length) -> Tensor").body(narrow_body)
+    t.add("narrow(Tensor self, int dim, int start, int length) -> Tensor").body(narrow_body).batch(Batch::Body)
         .doc("`length` positions from `start` along `dim`.\n\n>>> weft.arange(5).narrow(0, 1, 3)\n"
              "tensor([1, 2, 3])")
         .samples({"f(T(4, 3), 0, 1, 2)", "f(T(4, 3), -1, -2, 1)"});
     view_op(t, "split(Tensor self, int split_size, int dim=0) -> Tensor[]", split_shape,
             split_gradient)
+        .batch(batch_along<1>)
         .doc(
             "Views of `split_size` positions each along `dim` (the last may be shorter), or of the "
             "given sizes.\n\n>>> [p.tolist() for p in weft.arange(5).split(2)]\n[[0, 1], [2, 3], "
@@ -239,18 +265,21 @@ void register_views(Table& t) {
     };
     view_op(t, "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
             split_sizes_shape, by_sizes)
+        .batch(batch_along<1>)
         .doc("Views of the given sizes along `dim`.")
         .node_name("SplitWithSizesBackward0")
         .samples({"f(T(5, 2), (2, 3))", "f(T(2, 4), (1, 0, 3), dim=1)"});
     view_op(t, "split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
             split_sizes_shape, by_sizes)
+        .batch(batch_along<1>)
         .doc("Views of the given sizes along `dim`.")
         .samples({"f(T(5, 2), (2, 3))"});
-    t.add("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]").body(chunk_body)
+    t.add("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]").body(chunk_body).batch(Batch::Body)
         .doc("At most `chunks` views of equal size along `dim` (the last may be shorter).\n\n"
              ">>> [p.tolist() for p in weft.arange(5).chunk(2)]\n[[0, 1, 2], [3, 4]]")
         .samples({"f(T(5, 2), 2)", "f(T(2, 4), 3, dim=-1)"});
     view_op(t, "unbind(Tensor self, int dim=0) -> Tensor[]", unbind_shape, unbind_gradient)
+        .batch(batch_along<0>)
         .doc("Each position along `dim` as a view.\n\n>>> [p.item() for p in "
              "weft.arange(3).unbind()]\n"
              "[0, 1, 2]")

@@ -3,6 +3,7 @@
 
 #include "base/lock.h"
 #include "kernels/index.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/shape.h"
@@ -333,7 +334,8 @@ void register_triangles(Table& t) {
 }  // namespace
 
 void register_rearrange(Table& t) {
-    t.add("flip(Tensor self, int[] dims) -> Tensor").shape(flip_shape).kernel(flip_kernel).every_dtype()
+    t.add("flip(Tensor self, int[] dims) -> Tensor").batch(batch_along<0>)
+        .shape(flip_shape).kernel(flip_kernel).every_dtype()
         .doc("The order reversed along `dims`; a copy.\n\n>>> weft.arange(3).flip(0)\n"
              "tensor([2, 1, 0])")
         .grad(0, 0, [](const Grad& g) { return flip(g.grad(), g.attr(0)); })

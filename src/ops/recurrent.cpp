@@ -7,6 +7,7 @@
 
 #include "kernels/math.h"
 #include "kernels/simd.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 
@@ -231,6 +232,16 @@ void lstm_grad(Grad& g) {
 
 // ---- cells
 
+/// Gates and state by rows of their last dim.
+bool gate_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor& state = c.in(2);
+    if (state.ndim() == 0 || state.numel() == 0) return false;
+    for (int i = 0; i < 3; ++i)
+        form.add_rows(i, c.in(i).shape().subspan(static_cast<size_t>(c.in(i).ndim() - 1)));
+    form.rows = state.numel() / state.size(state.ndim() - 1);
+    return true;
+}
+
 void gru_cell_body(Call& c) {
     c.set(gru_gates.all({linear(c.in[0], c.in[2], c.in[4]), linear(c.in[1], c.in[3], c.in[5]), c.in[1]})[0]);
 }
@@ -252,33 +263,33 @@ void register_recurrent(Table& t) {
     using namespace ops;
     t.add("_gru_gates(Tensor gi, Tensor gh, Tensor h) -> (Tensor, Tensor)")
         .doc("The pointwise part of a GRU cell; the second output keeps the gates.")
-        .shape(gru_shape).kernel(gru_kernel).batch(Batch::Rows).internal().constant_output(1)
+        .shape(gru_shape).kernel(gru_kernel).batch(gate_rows).internal().constant_output(1)
         .node_name("AddBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(1), gru_grad)
         .samples({"f(T(2, 9), T(2, 9), T(2, 3))", "f(T(9), T(9), T(3))"});
     t.add("_gru_gates_backward(Tensor grad, Tensor gh, Tensor h, Tensor kept) -> (Tensor, Tensor, Tensor)")
         .doc("Gradients of _gru_gates for gi, gh and h.")
-        .shape(gru_backward_shape).kernel(gru_backward_kernel).batch(Batch::Rows).internal();
+        .shape(gru_backward_shape).kernel(gru_backward_kernel).internal();
     t.add("_lstm_gates(Tensor gi, Tensor gh, Tensor c) -> (Tensor, Tensor, Tensor)")
         .doc("The pointwise part of an LSTM cell: c, the output gate, the gates kept for backward.")
-        .shape(lstm_shape).kernel(lstm_kernel).batch(Batch::Rows).internal().constant_output(2)
+        .shape(lstm_shape).kernel(lstm_kernel).batch(gate_rows).internal().constant_output(2)
         .node_name("AddBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(1) | save_out(2), lstm_grad)
         .samples({"f(T(2, 12), T(2, 12), T(2, 3))", "f(T(12), T(12), T(3))"});
     t.add("_lstm_gates_backward(Tensor gc, Tensor go, Tensor c, Tensor open, Tensor kept) -> "
           "(Tensor, Tensor)")
         .doc("Gradients of _lstm_gates for the gates and c.")
-        .shape(lstm_backward_shape).kernel(lstm_backward_kernel).batch(Batch::Rows).internal();
+        .shape(lstm_backward_shape).kernel(lstm_backward_kernel).internal();
     t.add("gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
         .doc("One GRU step (Cho et al. 2014, as PyTorch has it): input [..., in], hx [..., d], w_ih "
              "[3d, in], w_hh [3d, d].")
-        .body(gru_cell_body).function_only()
+        .body(gru_cell_body).batch(Batch::Body).function_only()
         .samples({"f(T(2, 4), T(2, 3), T(9, 4), T(9, 3), T(9), T(9))", "f(T(4), T(3), T(9, 4), T(9, 3))"});
     t.add("_lstm_cell(Tensor input, Tensor h, Tensor c, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> (Tensor, Tensor)")
         .doc("One LSTM step (Hochreiter & Schmidhuber 1997, as PyTorch has it).")
-        .body(lstm_cell_body).internal();
+        .body(lstm_cell_body).batch(Batch::Body).internal();
     t.add("rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
         .doc("tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh).")

@@ -1,4 +1,5 @@
 /// Sums, means, products, any and all, and the view that undoes a reduction's shape.
+#include "ops/batch.h"
 #include "ops/axes.h"
 #include "kernels/complex.h"
 #include "ops/conj.h"
@@ -154,18 +155,124 @@ Tensor mean_dim_gradient(const Grad& g) {
     return spread_dims(g, g.grad() / count);
 }
 
+// ---- sums of unlike numbers of rows (Note [Rows] in batch.h) -----------------------------------
+
+const Function segment_spread{"_segment_spread"};
+
+void segment_shape(Call& c) {
+    DimSpan counts = c.attr(0).as_ints();
+    int64_t rows = 0;
+    for (int64_t n : counts) rows += n;
+    WEFT_EXPECT(c.in[0].ndim() > 0 && c.in[0].size(0) == rows, Runtime, c.op->name,
+                text(rows, " rows, as many as the counts say"), to_string(c.in[0].shape()));
+    Dims shape(c.in[0].shape());
+    shape[0] = static_cast<int64_t>(counts.size());
+    c.add(Tensor::layout(c.in[0].dtype(), shape));
+}
+
+void segment_kernel(Call& c) {
+    Tensor x = as_contiguous(c.in[0]);
+    const Tensor& out = c.out(0);
+    DimSpan counts = c.attr(0).as_ints();
+    Dims shape(out.shape()), one(out.shape());
+    int64_t width = 1, row = 0;
+    for (int d = 1; d < shape.size(); ++d) width *= shape[d];
+    ReduceStep run = c.attr(1).as_bool() ? mean_step : ReduceStep{step<Sum>};
+    for (size_t k = 0; k < counts.size(); row += counts[k++]) {
+        shape[0] = counts[k];
+        one[0] = 1;
+        Tensor rows = x.view_as(shape, contiguous_strides(shape), row * width);
+        Tensor to = out.view_as(one, contiguous_strides(one), static_cast<int64_t>(k) * width);
+        reduce_parts(rows, DimMask{1}, to, run);
+    }
+}
+
+void segment_spread_shape(Call& c) {
+    int64_t rows = 0;
+    for (int64_t n : c.attr(0).as_ints()) rows += n;
+    Dims shape(c.in[0].shape());
+    WEFT_EXPECT(c.in[0].ndim() > 0 && shape[0] == static_cast<int64_t>(c.attr(0).as_ints().size()),
+                Runtime, c.op->name, "a row for each count", to_string(c.in[0].shape()));
+    shape[0] = rows;
+    c.add(Tensor::layout(c.in[0].dtype(), shape));
+}
+
+void segment_spread_kernel(Call& c) {
+    Tensor x = as_contiguous(c.in[0]);
+    const Tensor& out = c.out(0);
+    DimSpan counts = c.attr(0).as_ints();
+    int64_t width = counts.empty() ? 0 : x.numel() / static_cast<int64_t>(counts.size()), row = 0;
+    for (size_t k = 0; k < counts.size(); row += counts[k++]) {
+        Dims many{counts[k], width}, one{1, width};
+        Tensor from = x.view_as(one, Dims{width, 1}, static_cast<int64_t>(k) * width);
+        if (c.attr(1).as_bool()) {
+            ModeGuard no_graph(0, kGradMode);
+            from = from / static_cast<double>(std::max<int64_t>(counts[k], 1));
+        }
+        copy_into(out.view_as(many, Dims{width, 1}, row * width), from);
+    }
+}
+
+/// All elements of each call, whatever their number.
+template <bool Mean>
+bool sum_all_rows(const BatchCall& c, BatchForm& form) {
+    static const Function segment_sum{"_segment_sum"};
+    if (!c.attr(0).none() || !is_inexact(c.in(0).dtype()) || c.in(0).numel() == 0) return false;
+    form.op = &segment_sum.op();
+    form.add_rows(0, DimSpan());
+    form.rows = c.in(0).numel();
+    form.attrs = {Dims{}, Mean};
+    form.counts_attr = 0;
+    return true;
+}
+
+/// Rows of the first dim, whatever their number; along other dims, as many as there are.
+template <bool Mean>
+bool sum_dim_rows(const BatchCall& c, BatchForm& form) {
+    static const Function segment_sum{"_segment_sum"};
+    const Tensor& x = c.in(0);
+    const Value& v = c.attr(0);
+    Dims dims = v.kind() == Value::Kind::Int ? Dims{v.as_int()} : v.none() ? Dims() : Dims(v.as_ints());
+    bool first = dims.size() == 1 && x.ndim() > 0 && (dims[0] == 0 || dims[0] == -x.ndim());
+    if (!first || !c.attr(2).none() || !is_inexact(x.dtype()) || x.numel() == 0)
+        return batch_along<0>(c, form);
+    form.op = &segment_sum.op();
+    form.add_rows(0, x.shape().subspan(1));
+    form.rows = x.size(0);
+    form.attrs = {Dims{}, Mean};
+    form.counts_attr = 0;
+    return true;
+}
+
+void register_segments(Table& t) {
+    t.add("_segment_sum(Tensor self, int[] counts, bool mean=False) -> Tensor")
+        .doc("The sum (or mean) of the first counts[0] rows, of the next counts[1] rows, ...")
+        .shape(segment_shape).kernel(segment_kernel).internal()
+        .grad(0, 0, [](const Grad& g) { return segment_spread(g.grad(), g.attr(0), g.attr(1)); })
+        .samples({"f(T(5, 2), (2, 3))", "f(T(4), (1, 1, 2), True)", "f(T(3), (3, 0))"});
+    t.add("_segment_spread(Tensor self, int[] counts, bool mean=False) -> Tensor")
+        .doc("Row k counts[k] times (divided by it): the gradient of _segment_sum.")
+        .shape(segment_spread_shape).kernel(segment_spread_kernel).internal()
+        .grad(0, 0, [](const Grad& g) {
+            static const Function segment_sum{"_segment_sum"};
+            return segment_sum(g.grad(), g.attr(0), g.attr(1));
+        })
+        .samples({"f(T(2, 2), (2, 3))", "f(T(3), (1, 1, 2), True)"});
+}
+
 void register_sums(Table& t) {
     t.add("sum(Tensor self, *, dtype? dtype=None) -> Tensor")
         .doc("The sum of all elements, converted to `dtype` first; integers and bools are summed\n"
              "in int64. 0 if there are none.\n\n"
              ">>> weft.sum(weft.tensor([1., 2.]))\n"
              "tensor(3.)")
-        .shape(full_shape<sum_dtype>).kernel(full_kernel<step<Sum>>)
+        .shape(full_shape<sum_dtype>).kernel(full_kernel<step<Sum>>).batch(sum_all_rows<false>)
         .grad(0, 0, [](const Grad& g) { return spread_full(g, g.grad()); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("sum.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .doc("The sum over `dim` (None or empty: all). IndexError for a dim out of range.")
-        .shape(dim_shape<sum_dtype>).kernel(dim_kernel<step<Sum>>).node_name("SumBackward1")
+        .shape(dim_shape<sum_dtype>).kernel(dim_kernel<step<Sum>>).batch(sum_dim_rows<false>)
+        .node_name("SumBackward1")
         .grad(0, 0, [](const Grad& g) { return spread_dims(g, g.grad()); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
                   "f(T(), 0)", "f(T(0, 3), 0)", "f(T(2, 3), None)", "f(T(2, 3), [])"});
@@ -174,12 +281,13 @@ void register_sums(Table& t) {
              "bools.\n\n"
              ">>> weft.mean(weft.tensor([1., 2.]))\n"
              "tensor(1.5000)")
-        .shape(full_shape<mean_dtype>).kernel(full_kernel<mean_step>)
+        .shape(full_shape<mean_dtype>).kernel(full_kernel<mean_step>).batch(sum_all_rows<true>)
         .grad(0, 0, mean_gradient)
         .samples({"f(T(2, 3))", "f(T())"});
     t.add("mean.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .doc("The mean over `dim` (None or empty: all).")
-        .shape(dim_shape<mean_dtype>).kernel(dim_kernel<mean_step>).node_name("MeanBackward1")
+        .shape(dim_shape<mean_dtype>).kernel(dim_kernel<mean_step>).batch(sum_dim_rows<true>)
+        .node_name("MeanBackward1")
         .grad(0, 0, mean_dim_gradient)
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
                   "f(T(), 0)", "f(T(2, 0), 0)"});
@@ -214,6 +322,7 @@ void register_products(Table& t) {
         .grad(0, save_in(0), prod_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(T(5) * I(5, high=2))"});
     t.add("prod.dim(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+        .batch(batch_along<0>)
         .doc("The product over one dim.")
         .shape(dim_shape<sum_dtype>).kernel(dim_kernel<step<Prod>>).node_name("ProdBackward1")
         .grad(0, save_in(0), prod_dim_gradient)
@@ -308,6 +417,7 @@ void spread_shape(Call& c) {
 }  // namespace
 
 void register_reduce(Table& t) {
+    register_segments(t);
     register_sums(t);
     register_products(t);
     add_truth<true>(t, "all(Tensor self) -> Tensor",

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "ops/batch.h"
 #include "ops/functions.h"
 
 namespace weft {
@@ -107,6 +108,51 @@ void expand_to(Call& c, DimSpan target) {
         strides[d] = size[d] == have ? step : 0;
     }
     add_view(c, size, strides);
+}
+
+// ---- rows of views that are no pieces (Note [Rows] in batch.h) ---------------------------------
+
+bool expand_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor& out = c.call.out(0);
+    if (out.numel() == 0) return false;
+    Dims row(out.ndim() - c.in(0).ndim(), 1), size{-1};
+    for (int64_t d : c.in(0).shape()) row.push_back(d);
+    for (int64_t d : out.shape()) size.push_back(d);
+    form.add_rows(0, row);
+    form.attrs[0] = Value(size);
+    return true;
+}
+
+bool transpose_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor& x = c.in(0);
+    if (x.ndim() == 0 || x.numel() == 0) return false;
+    int first = x.ndim();
+    for (int k = 0; k < 2; ++k) {
+        int d = wrap_dim("transpose", c.attr(k).as_int(), x.ndim());
+        first = std::min(first, d);
+        form.attrs[static_cast<size_t>(k)] = d - x.ndim();
+    }
+    form.add_rows(0, x.shape().subspan(static_cast<size_t>(first)));
+    for (int d = 0; d < first; ++d) form.rows *= x.size(d);
+    return true;
+}
+
+bool t_rows(const BatchCall& c, BatchForm& form) {
+    if (c.in(0).ndim() != 2 || c.in(0).numel() == 0) return false;
+    form.op = &transpose.op();
+    form.add_rows(0, c.in(0).shape());
+    form.attrs = {-2, -1};
+    return true;
+}
+
+bool permute_rows(const BatchCall& c, BatchForm& form) {
+    int n = c.in(0).ndim();
+    if (n == 0 || c.in(0).numel() == 0) return false;
+    Dims order{0};
+    for (int64_t d : c.attr(0).as_ints()) order.push_back(1 + wrap_dim("permute", d, n));
+    form.add_rows(0, c.in(0).shape());
+    form.attrs[0] = Value(order);
+    return true;
 }
 
 // ---- order of dimensions -----------------------------------------------------------------------
@@ -275,37 +321,41 @@ void register_sizes(Table& t) {
         .doc("The view that reshape makes of memory that is not contiguous.").internal()
         .samples({"f(T(2, 3), (3, 2))"});
     t.add("reshape(Tensor self, int[] shape) -> Tensor")
-        .body(reshape_body)
+        .body(reshape_body).batch(Batch::Body)
         .doc("The same elements under another shape: a view where the memory allows it, else a "
              "copy.\n\n"
              ">>> weft.arange(6).reshape(3, 2).shape\ntorch.Size([3, 2])")
         .samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(), (1,))", "f(T(0, 3), (0,))"});
     t.add("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor")
-        .body(flatten_body)
+        .body(flatten_body).batch(Batch::Body)
         .doc("Dimensions start_dim to end_dim as one.\n\n>>> weft.zeros(2, 3, 4).flatten(1).shape\n"
              "torch.Size([2, 12])")
         .samples(
             {"f(T(2, 3))", "f(T(2, 3, 4), 1)", "f(T(2, 3, 4), 0, -2)", "f(T())", "f(T(0, 3))"});
-    t.add("unflatten(Tensor self, int dim, int[] sizes) -> Tensor").body(unflatten_body)
+    t.add("unflatten(Tensor self, int dim, int[] sizes) -> Tensor").body(unflatten_body).batch(Batch::Body)
         .doc("One dimension as several, one size may be -1.\n\n"
              ">>> weft.zeros(2, 6).unflatten(1, (2, -1)).shape\ntorch.Size([2, 2, 3])")
         .samples({"f(T(2, 6), 1, (2, 3))", "f(T(4, 3), 0, (2, -1))", "f(T(2, 6), -1, (-1, 2))"});
     t.add("ravel(Tensor self) -> Tensor")
         .body([](Call& c) { c.set(view(contiguous(c.in[0]), Dims{c.in[0].numel()})); })
+        .batch(Batch::Body)
         .doc("All elements in one dimension; a view where the memory allows it.\n\n"
              ">>> weft.zeros(2, 3).ravel().shape\ntorch.Size([6])")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("view_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(view(c.in[0], Dims(c.in[1].shape()))); })
+        .batch(Batch::Body)
         .doc("self.view(other.size()).").method_only().samples({"f(T(2, 3), T(6))"});
     t.add("reshape_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) {
             c.set(reshaped(c.in[0], infer_size(c.name(), c.in[1].shape(), c.in[0].numel())));
         })
+        .batch(Batch::Body)
         .doc("self.reshape(other.size()).").method_only().samples({"f(T(2, 3), T(3, 2))"});
     view_op(
         t, "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
         [](Call& c) { expand_to(c, c.attr(0).as_ints()); }, [](const Grad& g) { return g.grad(); })
+        .batch(expand_rows)
         .doc("Repeats dimensions of size 1 without copying; -1 keeps a size.\n\n"
              ">>> weft.zeros(3, 1).expand(2, -1, 4).shape\ntorch.Size([2, 3, 4])")
         .method_only()
@@ -313,9 +363,11 @@ void register_sizes(Table& t) {
             {"f(T(3, 1), (3, 4))", "f(T(3), (2, -1))", "f(T(), (2, 2))", "f(T(1, 3), (0, 3))"});
     t.add("broadcast_to(Tensor self, int[] size) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], c.attr(0))); })
+        .batch(Batch::Body)
         .doc("self.expand(size).").samples({"f(T(3, 1), (3, 4))", "f(T(3), (2, 3))"});
     t.add("expand_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], Dims(c.in[1].shape()))); })
+        .batch(Batch::Body)
         .doc("self.expand(other.size()).")
         .method_only()
         .samples({"f(T(3, 1), T(3, 4))", "f(T(), T(2))"});
@@ -324,20 +376,23 @@ void register_sizes(Table& t) {
 void register_order(Table& t) {
     view_op(t, "transpose(Tensor self, int dim0, int dim1) -> Tensor", transpose_shape,
             [](const Grad& g) { return transpose(g.grad(), g.attr(0), g.attr(1)); })
+        .batch(transpose_rows)
         .doc("Two dimensions exchanged.\n\n>>> weft.zeros(2, 3, 4).transpose(0, 2).shape\n"
              "torch.Size([4, 3, 2])")
         .alias("swapaxes").alias("swapdims")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3, 4), -1, 0)", "f(T(3), 0, 0)", "f(T(0, 3), 0, 1)"});
     view_op(t, "t(Tensor self) -> Tensor", t_shape, [](const Grad& g) { return t_op(g.grad()); })
+        .batch(t_rows)
         .doc("The transpose of a matrix; tensors of fewer dimensions stay as they are.\n\n"
              ">>> weft.zeros(2, 3).t().shape\ntorch.Size([3, 2])")
         .node_name("TBackward0").samples({"f(T(2, 3))", "f(T(3))", "f(T())"});
     view_op(t, "permute(Tensor self, int[] dims) -> Tensor", permute_shape, permute_gradient)
+        .batch(permute_rows)
         .doc("The dimensions in another order.\n\n>>> weft.zeros(2, 3, 4).permute(2, 0, 1).shape\n"
              "torch.Size([4, 2, 3])")
         .samples({"f(T(2, 3, 4), (2, 0, 1))", "f(T(2, 3), (-1, 0))", "f(T(), ())",
                   "f(T(0, 3), (1, 0))"});
-    t.add("movedim(Tensor self, int[] source, int[] destination) -> Tensor").body(movedim_body)
+    t.add("movedim(Tensor self, int[] source, int[] destination) -> Tensor").body(movedim_body).batch(Batch::Body)
         .doc("Moves dimensions to other places, the rest keeps its order.\n\n"
              ">>> weft.zeros(2, 3, 4).movedim(0, -1).shape\ntorch.Size([3, 4, 2])")
         .alias("moveaxis").samples({"f(T(2, 3, 4), 0, 2)", "f(T(2, 3, 4), (0, 1), (-1, 0))"});

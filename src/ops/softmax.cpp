@@ -1,4 +1,5 @@
 /// Softmax and its logarithm.
+#include "ops/batch.h"
 #include "ops/axes.h"
 
 namespace weft {
@@ -59,7 +60,7 @@ void register_forward(Table& t) {
              "IndexError for a dim out of range.\n\n"
              ">>> weft.softmax(weft.zeros(2), 0)\n"
              "tensor([0.5000, 0.5000])")
-        .shape(shape_rule).kernel(kernel<Form::Plain>).out_form()
+        .shape(shape_rule).kernel(kernel<Form::Plain>).batch(batch_along<0>).out_form()
         .grad(0, save_out(0),
               [](const Grad& g) { return softmax_backward(g.grad(), g.out(0), g.attr(0)); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(2, 3, 4), 1)", "f(T(), 0)",
@@ -68,7 +69,7 @@ void register_forward(Table& t) {
         .doc("log(softmax(x)) along `dim`, without underflow.\n\n"
              ">>> weft.log_softmax(weft.zeros(2), 0)\n"
              "tensor([-0.6931, -0.6931])")
-        .shape(shape_rule).kernel(kernel<Form::Log>).out_form()
+        .shape(shape_rule).kernel(kernel<Form::Log>).batch(batch_along<0>).out_form()
         .grad(0, save_out(0),
               [](const Grad& g) { return log_softmax_backward(g.grad(), g.out(0), g.attr(0)); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(2, 3, 4), 1)", "f(T(), 0)",
@@ -76,6 +77,7 @@ void register_forward(Table& t) {
     t.add("softmin(Tensor input, int dim, dtype? dtype=None) -> Tensor")
         .doc("softmax(-x) along `dim`.")
         .body([](Call& c) { c.set(softmax(-c.in[0], c.attr(0), c.attr(1))); })
+        .batch(Batch::Body)
         .function_only()
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)"});
 }

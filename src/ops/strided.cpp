@@ -206,6 +206,7 @@ void register_strided(Table& t) {
     view_op(t,
             "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
             as_strided_shape, as_strided_gradient)
+        .batch(Batch::None)
         .doc("Any layout over the tensor's storage; the offset counts from the storage's start.\n\n"
              ">>> weft.arange(4).as_strided((2, 2), (1, 1)).tolist()\n[[0, 1], [1, 2]]")
         .keep_shapes()

@@ -54,7 +54,9 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return guarded([&] {
         WEFT_EXPECT(n == 7, Type, "_backward", "7 arguments", std::to_string(n));
         Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
-        BackwardOptions options{args[2] == Py_True, args[3] == Py_True, args[6] == Py_True};
+        // Within autobatch other examples share the nodes, and may want them too.
+        bool keep = args[2] == Py_True || (mode & kDeferMode);
+        BackwardOptions options{keep, args[3] == Py_True, args[6] == Py_True};
         std::vector<Edge> roots, targets;
         std::vector<Tensor> starts;
         Py_ssize_t count = PySequence_Fast_GET_SIZE(tensors.get());

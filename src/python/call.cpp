@@ -253,8 +253,8 @@ PyObject* call_binary(const Op& op, PyObject* a, PyObject* b) {
     return guarded([&]() -> PyObject* {
         bool ta = is_tensor(a), tb = is_tensor(b);
         Tensor in[2];
-        if (ta) in[0] = unwrap(a);
-        if (tb) in[1] = unwrap(b);
+        if (ta) in[0] = operand(a);
+        if (tb) in[1] = operand(b);
         if (!ta || !tb) {
             PyObject* other = ta ? b : a;
             if (!is_number(other)) Py_RETURN_NOTIMPLEMENTED;

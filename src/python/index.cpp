@@ -25,13 +25,13 @@ bool is_integer_scalar(PyObject* o) {
     if (PyBool_Check(o)) return false;
     if (PyLong_Check(o)) return true;
     if (is_tensor(o)) {
-        Tensor t = unwrap(o);
+        Tensor t = handle(o);
         return t.ndim() == 0 && category(t.dtype()) == Category::Integer && !is_mask(t);
     }
     return !PySequence_Check(o) && PyIndex_Check(o);  // not an array of one
 }
 
-int64_t int_of(PyObject* o) { return is_tensor(o) ? unwrap(o).item_int() : to_int(o, "index"); }
+int64_t int_of(PyObject* o) { return is_tensor(o) ? reading(o).item_int() : to_int(o, "index"); }
 
 /// Bounds beyond 64 bits are as far as bounds go.
 Value slice_bound(PyObject* o) {
@@ -45,7 +45,7 @@ Value slice_bound(PyObject* o) {
 /// Dimensions of the indexed tensor that an item takes.
 int consumed(PyObject* o) {
     if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
-    if (is_tensor(o) && is_mask(unwrap(o))) return unwrap(o).ndim();
+    if (is_tensor(o) && is_mask(handle(o))) return handle(o).ndim();
     return 1;
 }
 

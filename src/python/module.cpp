@@ -151,6 +151,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_random(module);
         init_dlpack(module);
         init_storage(module);
+        init_deferred(module);
         return module;
     });
 }

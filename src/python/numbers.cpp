@@ -15,7 +15,7 @@ const Op& op_named(const char* name) { return table().at(name); }
     PyObject* slot(PyObject* a) {                                                \
         return guarded([&] {                                                     \
             static const Op& op = op_named(name);                                \
-            return wrap(ops::call1(op, {unwrap(a)}));                            \
+            return wrap(ops::call1(op, {operand(a)}));                           \
         });                                                                      \
     }
 #define WEFT_INPLACE_SLOT(slot, name)                                            \
@@ -26,8 +26,8 @@ const Op& op_named(const char* name) { return table().at(name); }
 
 PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
     return guarded([&]() -> PyObject* {
-        Tensor in[2] = {unwrap(a)};
-        if (is_tensor(b)) in[1] = unwrap(b);
+        Tensor in[2] = {operand(a)};
+        if (is_tensor(b)) in[1] = operand(b);
         else if (is_number(b)) in[1] = number_tensor(b, &in[0]);
         else Py_RETURN_NOTIMPLEMENTED;
         Call c(op, in, 2, op.defaults.data());
@@ -78,7 +78,7 @@ PyObject* nb_matmul(PyObject* a, PyObject* b) {
 PyObject* nb_invert(PyObject* a) {
     return guarded([&] {
         static const Op& op = op_named("bitwise_not");
-        Tensor t = unwrap(a);
+        Tensor t = operand(a);
         WEFT_EXPECT(!is_inexact(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
         return wrap(ops::call1(op, {t}));
     });
@@ -97,7 +97,7 @@ PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
 
 int nb_bool(PyObject* self) {
     return guarded_int([&] {
-        Tensor t = unwrap(self);
+        Tensor t = reading(self);
         WEFT_EXPECT(t.numel() == 1, Runtime, "bool", "a tensor with one element",
                     text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
                          t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
@@ -115,7 +115,7 @@ void expect_one(const Tensor& t, const char* who) {
 }
 PyObject* nb_int(PyObject* self) {
     return guarded([&]() -> PyObject* {
-        Tensor t = unwrap(self);
+        Tensor t = reading(self);
         expect_one(t, "int");
         if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
         return PyLong_FromLongLong(t.item_int());
@@ -123,14 +123,14 @@ PyObject* nb_int(PyObject* self) {
 }
 PyObject* nb_float(PyObject* self) {
     return guarded([&] {
-        Tensor t = unwrap(self);
+        Tensor t = reading(self);
         expect_one(t, "float");
         return PyFloat_FromDouble(t.item_double());
     });
 }
 PyObject* nb_index(PyObject* self) {
     return guarded([&] {
-        Tensor t = unwrap(self);
+        Tensor t = reading(self);
         WEFT_EXPECT(!is_inexact(t.dtype()) && t.numel() == 1, Type, "index",
                     "an integer tensor of one element (only integer tensors of a single element can "
                     "be converted to an index)",

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "autograd/meta.h"
+#include "deferred/pending.h"
 #include "ops/call.h"
 
 namespace weft::kernels {
@@ -121,7 +122,29 @@ extern PyTypeObject tensor_type;
 inline bool is_tensor(PyObject* o) {
     return Py_TYPE(o) == &tensor_type || PyType_IsSubtype(Py_TYPE(o), &tensor_type);
 }
-inline Tensor unwrap(PyObject* o) { return Tensor(reinterpret_cast<PyTensor*>(o)->impl); }
+/// The tensor in `o` for questions about its layout; it may be pending.
+inline Tensor handle(PyObject* o) { return Tensor(reinterpret_cast<PyTensor*>(o)->impl); }
+/// The tensor in `o`, with its values.
+inline Tensor unwrap(PyObject* o) {
+    Tensor t = handle(o);
+    if (t.has(kPending)) [[unlikely]]
+        deferred::settle(t);
+    return t;
+}
+/// The tensor in `o` for the door: in defer mode it may stay pending.
+inline Tensor operand(PyObject* o) {
+    Tensor t = handle(o);
+    if (t.has(kPending) && !(mode & kDeferMode)) [[unlikely]]
+        deferred::settle(t);
+    return t;
+}
+/// The tensor in `o` for reading its values, outside of the graph.
+inline Tensor reading(PyObject* o) {
+    Tensor t = handle(o);
+    if (t.has(kPending)) [[unlikely]]
+        return deferred::peek(t);
+    return t;
+}
 /// A new reference; None for an undefined tensor.
 PyObject* wrap(Tensor t);
 inline Object wrapped(Tensor t) { return Object::take(wrap(std::move(t))); }
@@ -185,6 +208,7 @@ kernels::Generator* to_generator(PyObject* o);
 void init_random(PyObject* module);
 void init_dlpack(PyObject* module);
 void init_storage(PyObject* module);
+void init_deferred(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);
 PyObject* node_attribute(const Ref<Node>& node, PyObject* name);  ///< of its wrapper; new reference

@@ -62,11 +62,11 @@ bool Arguments::set_input(const Op& op, const Param& p, PyObject* value) {
         if (!listed_) list_.assign(in_, in_ + p.slot);
         listed_ = true;
         for (Py_ssize_t i = 0; i < n; ++i)
-            list_.push_back(items[i] == Py_None ? Tensor() : unwrap(items[i]));
+            list_.push_back(items[i] == Py_None ? Tensor() : operand(items[i]));
         return true;
     }
     if (is_tensor(value)) {
-        (listed_ ? list_[p.slot] : in_[p.slot]) = unwrap(value);
+        (listed_ ? list_[p.slot] : in_[p.slot]) = operand(value);
         return true;
     }
     if (value == Py_None) return p.optional;
@@ -96,7 +96,7 @@ static Value number_in(const Tensor& t) {
 /// PyTorch takes a 0-d tensor outside the graph wherever it takes a number.
 bool Arguments::accepts_number(PyObject* value) const {
     if (!is_tensor(value)) return is_number(value);
-    return (ways_ & kLenient) && unwrap(value).ndim() == 0 && !requires_grad(unwrap(value));
+    return (ways_ & kLenient) && handle(value).ndim() == 0 && !requires_grad(unwrap(value));
 }
 
 bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
@@ -108,8 +108,8 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
     }
     switch (p.kind) {
         case Param::Kind::Int:
-            if (!is_int(value) && !(is_tensor(value) && !is_floating(unwrap(value).dtype()) &&
-                                    unwrap(value).numel() == 1))
+            if (!is_int(value) && !(is_tensor(value) && !is_floating(handle(value).dtype()) &&
+                                    handle(value).numel() == 1))
                 return false;
             attr(op, p.slot) = to_int(value, op.public_name.c_str());
             return true;
@@ -134,7 +134,7 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
         case Param::Kind::Scalar:
             if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
             else if (is_tensor(value) && accepts_number(value))
-                attr(op, p.slot) = number_in(unwrap(value));
+                attr(op, p.slot) = number_in(reading(value));
             else if (PyComplex_Check(value)) {
                 Py_complex v = PyComplex_AsCComplex(value);
                 attr(op, p.slot) = std::complex<double>(v.real, v.imag);

@@ -1,4 +1,4 @@
-/// Provenance: the innermost Python frame outside weft. See Note [Sites] in autograd/site.h.
+/// Provenance: the innermost Python frame outside weft. See Note [Sites] in base/site.h.
 ///
 /// On CPython 3.11 the frame chain is read directly; on later versions through the public API, which
 /// makes a frame object and so costs more.
@@ -145,7 +145,8 @@ void init_site(PyObject* module) {
     extra_index = PyUnstable_Eval_RequestCodeExtraIndex(nullptr);
 #endif
     checked(PyModule_AddFunctions(module, functions));
-    site_hooks = {capture, release_code, describe_code, annotate};
+    site_hooks = {capture, release_code, [](void* code) { Py_INCREF(static_cast<PyObject*>(code)); },
+                  describe_code, annotate};
 }
 
 }  // namespace weft::python

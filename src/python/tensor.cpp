@@ -115,26 +115,26 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 Py_ssize_t tensor_length(PyObject* self) {
     return guarded(
         [&]() -> Py_ssize_t {
-            Tensor t = unwrap(self);
+            Tensor t = handle(self);
             WEFT_EXPECT(t.ndim() > 0, Type, "len", "a tensor with dimensions", "a 0-d tensor");
             return t.size(0);
         },
         Py_ssize_t{-1});
 }
 PyObject* tensor_subscript(PyObject* self, PyObject* key) {
-    return guarded([&] { return wrap(get_item(unwrap(self), key)); });
+    return guarded([&] { return wrap(get_item(operand(self), key)); });
 }
 int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
     return guarded_int([&] {
         if (!value) fail(ErrorKind::Type, "del", "an assignment", "del of a tensor's element");
-        set_item(unwrap(self), key, value);
+        set_item(operand(self), key, value);
         return 0;
     });
 }
 
 PyObject* tensor_iter(PyObject* self) {
     return guarded([&] {
-        WEFT_EXPECT(unwrap(self).ndim() > 0, Type, "iter", "a tensor with dimensions",
+        WEFT_EXPECT(handle(self).ndim() > 0, Type, "iter", "a tensor with dimensions",
                     "a 0-d tensor (iteration over a 0-d tensor)");
         Object rows = Object::take(PyObject_CallMethod(self, "unbind", "i", 0));
         return PyObject_GetIter(rows.get());
@@ -177,12 +177,21 @@ template <PyObject* (*F)(const Tensor&)>
 PyObject* getter(PyObject* self, void*) {
     return guarded([&] { return F(unwrap(self)); });
 }
+/// Of what a pending tensor knows without its value.
+template <PyObject* (*F)(const Tensor&)>
+PyObject* plain_getter(PyObject* self, void*) {
+    return guarded([&] { return F(handle(self)); });
+}
 
 PyObject* get_shape(const Tensor& t) { return size_object(t.shape()); }
 PyObject* get_dtype(const Tensor& t) { return Py_NewRef(dtype_object(t.dtype())); }
 PyObject* get_ndim(const Tensor& t) { return PyLong_FromLong(t.ndim()); }
-PyObject* get_requires_grad(const Tensor& t) { return PyBool_FromLong(requires_grad(t)); }
-PyObject* get_is_leaf(const Tensor& t) { return PyBool_FromLong(is_leaf(t)); }
+PyObject* get_requires_grad(const Tensor& t) {
+    return PyBool_FromLong(t.has(kPending) ? deferred::requires_grad(t) : requires_grad(t));
+}
+PyObject* get_is_leaf(const Tensor& t) {
+    return PyBool_FromLong(t.has(kPending) ? !deferred::requires_grad(t) : is_leaf(t));
+}
 PyObject* get_grad(const Tensor& t) { return wrap(grad_of(t)); }
 PyObject* get_grad_fn(const Tensor& t) { return wrap_node(grad_fn(t)); }
 PyObject* get_version(const Tensor& t) { return PyLong_FromLong(t.version()); }
@@ -228,12 +237,12 @@ int set_data_attr(PyObject* self, PyObject* value, void*) {
 }
 
 PyGetSetDef properties[] = {
-    {"shape", getter<get_shape>, nullptr, "The sizes.", nullptr},
-    {"dtype", getter<get_dtype>, nullptr, "The type of the elements.", nullptr},
-    {"ndim", getter<get_ndim>, nullptr, "The number of dimensions.", nullptr},
-    {"requires_grad", getter<get_requires_grad>, set_requires_grad_attr,
+    {"shape", plain_getter<get_shape>, nullptr, "The sizes.", nullptr},
+    {"dtype", plain_getter<get_dtype>, nullptr, "The type of the elements.", nullptr},
+    {"ndim", plain_getter<get_ndim>, nullptr, "The number of dimensions.", nullptr},
+    {"requires_grad", plain_getter<get_requires_grad>, set_requires_grad_attr,
      "Whether gradients flow to or through it.", nullptr},
-    {"is_leaf", getter<get_is_leaf>, nullptr, "Whether no recorded op made it.", nullptr},
+    {"is_leaf", plain_getter<get_is_leaf>, nullptr, "Whether no recorded op made it.", nullptr},
     {"grad", getter<get_grad>, set_grad_attr, "The gradient accumulated so far, or None.", nullptr},
     {"grad_fn", getter<get_grad_fn>, nullptr, "The node that made it, or None.", nullptr},
     {"data", getter<get_data>, set_data_attr, "The values outside the graph; writes are not seen by it.",
@@ -241,8 +250,8 @@ PyGetSetDef properties[] = {
     {"_version", getter<get_version>, nullptr, "In-place writes so far.", nullptr},
     {"output_nr", getter<get_output_nr>, nullptr, "Which output of grad_fn it is.", nullptr},
     {"retains_grad", getter<get_retains>, nullptr, "Whether retain_grad() was called.", nullptr},
-    {"itemsize", getter<get_itemsize>, nullptr, "Bytes per element.", nullptr},
-    {"nbytes", getter<get_nbytes>, nullptr, "Bytes of all elements.", nullptr},
+    {"itemsize", plain_getter<get_itemsize>, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", plain_getter<get_nbytes>, nullptr, "Bytes of all elements.", nullptr},
     {"_base", getter<get_base>, nullptr, "The tensor a view was taken of, or None.", nullptr},
     {"_inference", getter<get_inference>, nullptr, nullptr, nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
@@ -252,14 +261,14 @@ PyGetSetDef properties[] = {
 
 PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return guarded([&]() -> PyObject* {
-        Tensor t = unwrap(self);
+        Tensor t = handle(self);
         if (n == 0 || args[0] == Py_None) return size_object(t.shape());
         return PyLong_FromLongLong(t.size(check_dim("size", to_int(args[0], "size"), t)));
     });
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return guarded([&]() -> PyObject* {
-        Tensor t = unwrap(self);
+        Tensor t = handle(self);
         if (n) return PyLong_FromLongLong(t.stride(check_dim("stride", to_int(args[0], "stride"), t)));
         Object out = Object::take(PyTuple_New(t.ndim()));
         for (int d = 0; d < t.ndim(); ++d) PyTuple_SET_ITEM(out.get(), d, py_int(t.stride(d)).release());
@@ -268,7 +277,7 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 }
 PyObject* method_item(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
-        Tensor t = unwrap(self);
+        Tensor t = reading(self);
         if (is_floating(t.dtype())) return PyFloat_FromDouble(t.item_double());
         if (is_complex(t.dtype())) {
             std::complex<double> v = t.item_complex();
@@ -296,18 +305,22 @@ PyObject* to_list(const Tensor& t, int d, int64_t offset) {
     return out.release();
 }
 PyObject* method_tolist(PyObject* self, PyObject*) {
-    return guarded([&] { return to_list(unwrap(self), 0, 0); });
+    return guarded([&] { return to_list(reading(self), 0, 0); });
 }
 
 template <class F>
 PyObject* simple(PyObject* self, F f) {
     return guarded([&] { return f(unwrap(self)); });
 }
+template <class F>
+PyObject* of_layout(PyObject* self, F f) {
+    return guarded([&] { return f(handle(self)); });
+}
 PyObject* method_dim(PyObject* s, PyObject*) {
-    return simple(s, [](const Tensor& t) { return PyLong_FromLong(t.ndim()); });
+    return of_layout(s, [](const Tensor& t) { return PyLong_FromLong(t.ndim()); });
 }
 PyObject* method_numel(PyObject* s, PyObject*) {
-    return simple(s, [](const Tensor& t) { return PyLong_FromLongLong(t.numel()); });
+    return of_layout(s, [](const Tensor& t) { return PyLong_FromLongLong(t.numel()); });
 }
 PyObject* method_offset(PyObject* s, PyObject*) {
     return simple(s, [](const Tensor& t) { return PyLong_FromLongLong(t.offset()); });
@@ -318,10 +331,15 @@ PyObject* method_data_ptr(PyObject* s, PyObject*) {
     });
 }
 PyObject* method_is_contiguous(PyObject* s, PyObject*) {
-    return simple(s, [](const Tensor& t) { return PyBool_FromLong(t.contiguous()); });
+    return of_layout(s, [](const Tensor& t) { return PyBool_FromLong(t.contiguous()); });
 }
 PyObject* method_detach(PyObject* s, PyObject*) {
-    return simple(s, [](const Tensor& t) { return wrap(detach(t)); });
+    return guarded([&] {
+        Tensor t = operand(s);
+        if (!t.has(kPending)) return wrap(detach(t));
+        ModeGuard outside(0, kGradMode);
+        return wrap(ops::clone(t));
+    });
 }
 PyObject* method_detach_(PyObject* s, PyObject*) {
     return guarded([&] {

@@ -103,6 +103,13 @@ void Tensor::become(const Tensor& other) const {
     a->flags = static_cast<uint8_t>((a->flags & ~kContiguous) | contiguous);
 }
 
+void Tensor::settle(const Tensor& other) const {
+    become(other);
+    constexpr uint8_t kept = kContiguous | kTracked | kLooseView | kInference;
+    impl_->flags = static_cast<uint8_t>((impl_->flags & kOwnsWrapper) | (other.impl()->flags & kept));
+    impl_->slot = other.impl()->slot;
+}
+
 void Tensor::resize(DimSpan shape) const {
     Tensor wanted = layout(dtype(), shape);
     count_elements("resize", shape, item_size(dtype()));

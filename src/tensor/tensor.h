@@ -34,6 +34,7 @@ enum TensorFlag : uint8_t {
     kLooseView = 8,   ///< a view made without recording, of a tensor outside every graph
     kInference = 16,  ///< made in inference mode: never part of a graph
     kOwnsWrapper = 32, ///< the binding's object lives as long as the tensor
+    kPending = 64,     ///< a result without memory yet (Note [Pending] in ops/call.h)
 };
 
 struct TensorImpl {
@@ -147,6 +148,8 @@ public:
     /// Another shape, row-major: in its own memory if that suffices, else in new memory that starts
     /// with the old elements. Other tensors over the old memory keep it.
     void resize(DimSpan shape) const;
+    /// Memory, layout and slot of `other`, which this pending tensor stood for.
+    void settle(const Tensor& other) const;
     /// The same bytes under another storage, with a version of its own (`.data`).
     Tensor apart() const;
     /// Whether the two may touch the same bytes.

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft import _C
 from weft._C import Tensor
-from weft._modes import no_grad
+from weft._modes import DEFER, at_once, no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -171,6 +171,9 @@ class Function:
         backward gives a gradient for every argument of forward that was passed, by position or by
         name; with `setup_context`, for those that took their default too.
         """
+        if _C._mode() & DEFER:  # the function may do anything: it runs now, on values
+            with at_once():
+                return cls.apply(*args, **kwargs)
         args = _bound(cls, args, kwargs)
         ctx = FunctionCtx()
         ctx.needs_input_grad = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])

@@ -15,6 +15,7 @@ struct SiteHooks {
     /// Returns an owned code object (or null) and sets `offset`.
     void* (*capture)(int32_t* offset) = nullptr;
     void (*release)(void* code) = nullptr;
+    void (*keep)(void* code) = nullptr;
     /// "model.py:12, in forward: `y = x * b`"
     std::string (*describe)(void* code, int32_t offset) = nullptr;
     /// Adds a line to the error that is being thrown, if it is not a weft::Error.
@@ -26,6 +27,12 @@ class Site {
 public:
     Site() = default;
     static Site here() {
+        if (stand_in) [[unlikely]]
+            return stand_in->copy();
+        return now();
+    }
+    /// The innermost frame, whoever runs on whose behalf.
+    static Site now() {
         Site s;
         if (site_hooks.capture) s.code_ = site_hooks.capture(&s.offset_);
         return s;
@@ -40,6 +47,23 @@ public:
     ~Site() {
         if (code_) site_hooks.release(code_);
     }
+    Site copy() const {
+        Site s;
+        if (code_) site_hooks.keep(code_);
+        s.code_ = code_;
+        s.offset_ = offset_;
+        return s;
+    }
+    /// While it lives, `here()` is `site`: of a call that runs later than it was made.
+    class Instead {
+    public:
+        explicit Instead(const Site& site) : outer_(stand_in) { stand_in = &site; }
+        ~Instead() { stand_in = outer_; }
+        Instead(const Instead&) = delete;
+
+    private:
+        const Site* outer_;
+    };
     explicit operator bool() const { return code_ != nullptr; }
     std::string describe() const {
         return code_ ? site_hooks.describe(code_, offset_) : std::string("an unknown line");
@@ -48,6 +72,7 @@ public:
     int32_t offset() const { return offset_; }
 
 private:
+    static inline thread_local const Site* stand_in = nullptr;
     void* code_ = nullptr;
     int32_t offset_ = 0;
 };

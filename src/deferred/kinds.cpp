@@ -1,0 +1,84 @@
+#include "deferred/kinds.h"
+
+#include <bit>
+#include <cstring>
+
+namespace weft::deferred {
+namespace {
+
+uint64_t hash_of(const uint64_t* key, size_t words) {
+    uint64_t h = 0x9e3779b97f4a7c15;
+    for (size_t i = 0; i < words; ++i) {
+        h = (h ^ key[i]) * 0xd6e8feb86659fd93;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+}  // namespace
+
+uint32_t Interned::number(const uint64_t* key, size_t words, bool& fresh) {
+    if (2 * (entries_.size() + 1) > table_.size()) grow();
+    uint64_t hash = hash_of(key, words);
+    size_t mask = table_.size() - 1, at = hash & mask;
+    for (; table_[at]; at = (at + 1) & mask) {
+        const Entry& e = entries_[table_[at] - 1];
+        if (e.hash == hash && e.words == words &&
+            std::memcmp(words_.data() + e.begin, key, words * sizeof(uint64_t)) == 0) {
+            fresh = false;
+            return table_[at] - 1;
+        }
+    }
+    fresh = true;
+    entries_.push_back({hash, words_.size(), static_cast<uint32_t>(words)});
+    words_.insert(words_.end(), key, key + words);
+    table_[at] = static_cast<uint32_t>(entries_.size());
+    return table_[at] - 1;
+}
+
+void Interned::grow() {
+    table_.assign(std::max<size_t>(256, 2 * table_.size()), 0);
+    size_t mask = table_.size() - 1;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+        size_t at = entries_[i].hash & mask;
+        while (table_[at]) at = (at + 1) & mask;
+        table_[at] = static_cast<uint32_t>(i + 1);
+    }
+}
+
+void Interned::clear() {
+    entries_.clear();
+    words_.clear();
+    table_.clear();
+}
+
+void Kinds::clear() {
+    class_keys.clear();
+    kind_keys.clear();
+    classes.clear();
+    kinds.clear();
+}
+
+void append(Key& key, const Value& v) {
+    key.push_back(static_cast<uint64_t>(v.kind()));
+    switch (v.kind()) {
+        case Value::Kind::None: break;
+        case Value::Kind::Float: key.push_back(std::bit_cast<uint64_t>(v.as_double())); break;
+        case Value::Kind::Complex:
+            key.push_back(std::bit_cast<uint64_t>(v.as_complex().real()));
+            key.push_back(std::bit_cast<uint64_t>(v.as_complex().imag()));
+            break;
+        case Value::Kind::DType: key.push_back(static_cast<uint64_t>(v.as_dtype())); break;
+        case Value::Kind::Ints:
+            key.push_back(v.as_ints().size());
+            for (int64_t i : v.as_ints()) key.push_back(static_cast<uint64_t>(i));
+            break;
+        case Value::Kind::Text:
+            key.push_back(v.as_text().size());
+            for (char c : v.as_text()) key.push_back(static_cast<unsigned char>(c));
+            break;
+        default: key.push_back(static_cast<uint64_t>(v.as_int()));
+    }
+}
+
+}  // namespace weft::deferred

@@ -1,0 +1,68 @@
+/// What the batcher remembers of calls that look alike, from flush to flush.
+///
+/// Note [Kinds]
+/// Calls of one *class* have the same op, attributes, shapes, dtypes and fixed operands: found by one
+/// look-up of a key of a few words, compared word by word. The first call of a class asks the op's
+/// rule for its form (Note [Rows] in ops/batch.h). Classes that differ only in numbers of rows are of
+/// one *kind*, and calls of one kind run together.
+#pragma once
+#include <deque>
+#include <vector>
+
+#include "ops/batch.h"
+
+namespace weft::deferred {
+
+using Key = std::vector<uint64_t>;
+
+/// Keys to consecutive numbers.
+class Interned {
+public:
+    /// The number of `key`; `fresh` tells whether it is new.
+    uint32_t number(const uint64_t* key, size_t words, bool& fresh);
+    size_t size() const { return entries_.size(); }
+    void clear();
+
+private:
+    struct Entry {
+        uint64_t hash;
+        size_t begin;
+        uint32_t words;
+    };
+    void grow();
+    std::vector<Entry> entries_;
+    std::vector<uint64_t> words_;
+    std::vector<uint32_t> table_;  ///< entry + 1 by hash; 0 is free
+};
+
+enum class How : uint8_t {
+    Rows,    ///< rows of all calls together
+    Join,    ///< the pieces of all calls copied one after the other
+    Single,  ///< one call at a time
+};
+
+/// A kind: what runs.
+struct Kind {
+    How how = How::Single;
+    BatchForm form;        ///< of its first class; `rows` are the class's
+    uint32_t mode = 0;     ///< grad and inference flags of the calls
+    const Op* op = nullptr;
+    std::string why;       ///< for the report: why its calls stay single
+};
+
+struct Class {
+    uint32_t kind = 0;
+    int64_t rows = 1;
+    std::vector<int64_t> sizes;  ///< of a Join: elements of each operand
+};
+
+struct Kinds {
+    Interned class_keys, kind_keys;
+    std::vector<Class> classes;
+    std::deque<Kind> kinds;
+    void clear();
+};
+
+void append(Key& key, const Value& v);
+
+}  // namespace weft::deferred

@@ -1,0 +1,87 @@
+#include "deferred/pending.h"
+
+#include "base/pool.h"
+#include "deferred/tape.h"
+#include "ops/functions.h"
+
+namespace weft::deferred {
+
+Ref<Pending> Pending::make() {
+    return Ref<Pending>(new (Pool::allocate(sizeof(Pending))) Pending);
+}
+
+void Pending::destroy() {
+    if (is_view() && is_pending(base)) --pending(base).views;
+    this->~Pending();
+    Pool::free(this, sizeof(Pending));
+}
+
+bool requires_grad(const Tensor& t) { return pending(t).requires_grad; }
+
+namespace {
+
+[[noreturn]] void fail_later(const Failure& failure) {
+    try {
+        std::rethrow_exception(failure.error);
+    } catch (const Error& e) {
+        throw Error(e.kind, text(e.what(), "\n  in the call at ", failure.line));
+    } catch (...) {
+        if (site_hooks.annotate) site_hooks.annotate("in the call at " + failure.line);
+        throw;
+    }
+}
+
+void compute(const Tensor& root) {
+    if (reports && pending(root).waits()) add_site(readers, Site::here());
+    if (pending(root).waits() && !(host.wait && host.wait()) && is_pending(root) &&
+        pending(root).waits())
+        Tape::current().flush("a value that is read");
+    if (!is_pending(root)) return;  // settled meanwhile
+    if (pending(root).failure) fail_later(*pending(root).failure);
+    WEFT_EXPECT(!pending(root).waits(), Runtime, "autobatch",
+                "a value to be read by the thread that made it", "another thread");
+}
+
+/// The tensor in whose place `t` lies.
+const Tensor& place_of(const Tensor& t) { return pending(t).is_piece() ? pending(t).base : t; }
+
+}  // namespace
+
+void settle(const Tensor& t) {
+    static const ops::Function take{"_take"};
+    Ref<Pending> self(&pending(t));
+    uint32_t grad = self->requires_grad ? uint32_t{kGradMode} : 0;
+    if (self->is_view()) {
+        const Tensor& base = self->base;
+        if (is_pending(base)) settle(base);
+        if (!is_pending(t)) return;
+        ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
+        if (!self->replay)
+            return t.settle(ops::as_strided(base, Dims(t.shape()), Dims(t.strides()),
+                                            base.offset() + self->start));
+        Call again(*self->replay->op, &base, 1, self->replay->attrs.data());
+        ops::call(again);
+        return t.settle(again.out(self->replay->output));
+    }
+    compute(t);
+    if (!is_pending(t)) return;
+    ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
+    t.settle(take(self->block, self->start, Dims(t.shape()), Dims(t.strides()),
+                  grad ? Value(self->node_name) : Value()));
+}
+
+Tensor peek(const Tensor& t) {
+    if (pending(t).is_view() && is_pending(pending(t).base)) compute(place_of(t));
+    else if (!pending(t).is_view()) compute(t);
+    if (!is_pending(t)) return t;
+    const Tensor at = place_of(t);
+    if (!is_pending(at) || (pending(t).is_view() && !is_pending(pending(t).base))) {
+        settle(t);
+        return t;
+    }
+    Tensor dense = Tensor::layout(t.dtype(), t.shape());
+    dense.share(pending(at).block, pending(at).start + (pending(t).is_piece() ? pending(t).start : 0));
+    return dense;
+}
+
+}  // namespace weft::deferred

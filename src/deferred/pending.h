@@ -1,0 +1,68 @@
+/// A tensor whose value is not computed yet.
+///
+/// Note [Places]
+/// The slot of a pending tensor is a Pending. A *root* is the output of one kept call: it waits on a
+/// tape, then lies in a block (a contiguous tensor with the results of a whole batch) from `start`
+/// on. A *view* holds the tensor that it is a piece of: a dense piece has its place there, any other
+/// is computed as a copy, like the output of any call. Reading a tensor settles it: its elements are
+/// copied out of the block into memory of its own, so that nobody can write into a block; a view
+/// becomes a true view of the tensor it was taken of, so that the two still share memory.
+#pragma once
+#include <exception>
+#include <memory>
+
+#include "base/site.h"
+#include "ops/call.h"
+
+namespace weft::deferred {
+
+class Tape;
+constexpr uint8_t kPendingSlot = 3;
+
+/// Why a value does not exist: the exception of the call that should have made it, or one before.
+struct Failure {
+    uint32_t refs = 0;
+    std::exception_ptr error;
+    std::string line;  ///< of the call
+};
+inline void release(Failure* f) { delete f; }
+
+/// The call that takes a view again, of a tensor that has memory by now.
+struct Replay {
+    const Op* op;
+    std::vector<Value> attrs;
+    int output;
+};
+
+struct Pending final : Slot {
+    Pending() { kind = kPendingSlot; }
+    void destroy() override;
+    static Ref<Pending> make();
+
+    bool waits() const { return tape != nullptr; }
+    bool is_view() const { return base.defined(); }
+    /// Whether its place is a part of its base's.
+    bool is_piece() const { return is_view() && !replay; }
+
+    Tensor base;               ///< of a view: the tensor that it was taken of; of a piece: a root
+    std::unique_ptr<Replay> replay;  ///< of a view that is no piece
+    int64_t start = 0;         ///< elements before its first one: in the block, of a piece in the base
+    Tensor block;              ///< once computed
+    Tape* tape = nullptr;      ///< while it waits
+    uint32_t value = 0;        ///< its number there
+    uint32_t views = 0;        ///< pending tensors that are views of it
+    bool requires_grad = false;
+    const char* node_name = nullptr;  ///< of the call, as its grad_fn prints
+    Ref<Failure> failure;
+};
+
+inline bool is_pending(const Tensor& t) { return t.has(kPending); }
+inline Pending& pending(const Tensor& t) { return *static_cast<Pending*>(t.impl()->slot.get()); }
+
+/// Gives a pending tensor its value, computing it first if need be. Throws what its call threw.
+void settle(const Tensor& t);
+/// The value of `t` for reading only, outside of every graph; `t` may stay pending.
+Tensor peek(const Tensor& t);
+bool requires_grad(const Tensor& t);
+
+}  // namespace weft::deferred

@@ -1,0 +1,82 @@
+#include "deferred/plan.h"
+
+#include <algorithm>
+#include <queue>
+
+namespace weft::deferred {
+namespace {
+
+/// Who waits for whom, as two arrays instead of a list per call.
+struct Users {
+    explicit Users(const Program& p) : begins(p.kinds.size() + 1), missing(p.kinds.size()) {
+        size_t calls = p.kinds.size();
+        for (size_t c = 0; c < calls; ++c)
+            for (uint32_t k = p.begins[c]; k < p.begins[c + 1]; ++k)
+                if (p.producers[k] >= 0) {
+                    ++begins[static_cast<size_t>(p.producers[k]) + 1];
+                    ++missing[c];
+                }
+        for (size_t c = 0; c < calls; ++c) begins[c + 1] += begins[c];
+        users.resize(begins[calls]);
+        std::vector<uint32_t> at(begins.begin(), begins.end() - 1);
+        for (size_t c = 0; c < calls; ++c)
+            for (uint32_t k = p.begins[c]; k < p.begins[c + 1]; ++k)
+                if (p.producers[k] >= 0)
+                    users[at[static_cast<size_t>(p.producers[k])]++] = static_cast<uint32_t>(c);
+    }
+    std::vector<uint32_t> begins, users, missing;
+};
+
+/// The mean depth of the calls of each kind.
+std::vector<float> mean_depths(const Program& p) {
+    std::vector<uint32_t> depth(p.kinds.size()), count(p.kind_count);
+    std::vector<double> sum(p.kind_count);
+    for (size_t c = 0; c < p.kinds.size(); ++c) {
+        uint32_t d = 0;
+        for (uint32_t k = p.begins[c]; k < p.begins[c + 1]; ++k)
+            if (p.producers[k] >= 0) d = std::max(d, depth[static_cast<size_t>(p.producers[k])] + 1);
+        depth[c] = d;
+        sum[p.kinds[c]] += d;
+        ++count[p.kinds[c]];
+    }
+    std::vector<float> mean(p.kind_count);
+    for (uint32_t k = 0; k < p.kind_count; ++k)
+        mean[k] = count[k] ? static_cast<float>(sum[k] / count[k]) : 0;
+    return mean;
+}
+
+}  // namespace
+
+Plan make_plan(const Program& p) {
+    const size_t calls = p.kinds.size();
+    Plan plan;
+    plan.order.reserve(calls);
+    Users waiting(p);
+    std::vector<float> mean = mean_depths(p);
+    std::vector<std::vector<uint32_t>> ready(p.kind_count);
+    using Entry = std::pair<float, uint32_t>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> kinds;
+    auto add = [&](uint32_t call) {
+        auto& list = ready[p.kinds[call]];
+        if (list.empty()) kinds.emplace(mean[p.kinds[call]], p.kinds[call]);
+        list.push_back(call);
+    };
+    for (uint32_t c = 0; c < calls; ++c)
+        if (waiting.missing[c] == 0) add(c);
+    while (!kinds.empty()) {
+        uint32_t kind = kinds.top().second;
+        kinds.pop();
+        std::vector<uint32_t> batch = std::move(ready[kind]);
+        ready[kind].clear();
+        // In the order of the program, so that operands lie in the same order as their users.
+        if (!std::is_sorted(batch.begin(), batch.end())) std::sort(batch.begin(), batch.end());
+        plan.order.insert(plan.order.end(), batch.begin(), batch.end());
+        plan.ends.push_back(static_cast<uint32_t>(plan.order.size()));
+        for (uint32_t call : batch)
+            for (uint32_t u = waiting.begins[call]; u < waiting.begins[call + 1]; ++u)
+                if (--waiting.missing[waiting.users[u]] == 0) add(waiting.users[u]);
+    }
+    return plan;
+}
+
+}  // namespace weft::deferred

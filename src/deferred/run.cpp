@@ -1,0 +1,395 @@
+/// Runs the batches of a plan through the door, so that the graph records the batched calls.
+///
+/// Every result of a batch is a block: a contiguous tensor that holds the results of its calls one
+/// after the other. An operand of the next batch is taken from the blocks as it lies, if its pieces
+/// stand at equal distances, and is packed otherwise, once for all calls.
+#include <algorithm>
+#include <chrono>
+
+#include "deferred/tape.h"
+#include "ops/functions.h"
+
+namespace weft::deferred {
+namespace {
+
+using Calls = std::span<const uint32_t>;
+
+double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class Runner {
+public:
+    Runner(Batchload& load, const Kinds& kinds, FlushReport* report)
+        : load_(load), kinds_(kinds), report_(report), places_(load.outputs.size()),
+          external_blocks_(load.externals.size(), kNone) {}
+
+    void run_batch(Calls calls);
+    /// Gives the outputs that somebody still holds their places.
+    void hand_over();
+
+private:
+    static constexpr uint32_t kNone = UINT32_MAX;
+    struct Place {
+        uint32_t block = kNone;
+        int64_t start = 0;
+    };
+    struct Piece {
+        uint32_t block;
+        int64_t start, count;
+    };
+
+    const Class& class_of(uint32_t call) const { return kinds_.classes[load_.calls[call].of_class]; }
+    int64_t rows_of(uint32_t call) const { return class_of(call).rows; }
+    const Operand& operand(uint32_t call, int i) const {
+        return load_.operands[load_.calls[call].operands + static_cast<uint32_t>(i)];
+    }
+    /// How pieces lie: `runs` runs of `length` elements, `step` apart; 0 runs: in no such order.
+    struct Lie {
+        uint32_t block = kNone;
+        int64_t start = 0, runs = 0, length = 0, step = 0;
+    };
+    /// An input of a batched call.
+    struct Operands {
+        size_t input;
+        std::vector<Piece> pieces;
+        Lie lie;
+    };
+
+    uint32_t add_block(Tensor t);
+    Place place(const Operand& o);
+    static Lie lie_of(const std::vector<Piece>& pieces);
+    static Dims shape_for(const std::vector<Operands>& operands, int64_t total);
+    Tensor assemble(const Operands& o, const Dims& shape, bool grad);
+    Tensor assemble(std::vector<Piece> pieces, const Dims& shape, bool grad) {
+        Lie lie = lie_of(pieces);
+        return assemble({0, std::move(pieces), lie}, shape, grad);
+    }
+    void run_rows(const Kind& kind, Calls calls);
+    void run_join(const Kind& kind, Calls calls);
+    void run_single(const Kind& kind, uint32_t call);
+    void run_one(const Kind& kind, Calls calls);
+    void finish(Call& c, Calls calls);
+    void fail(uint32_t call, const Ref<Failure>& failure);
+    std::vector<uint32_t> sound(Calls calls);
+    void note(const Kind& kind, Calls calls);
+
+    Batchload& load_;
+    const Kinds& kinds_;
+    FlushReport* report_;
+    BatchReport* batch_ = nullptr;
+    std::vector<Place> places_;
+    std::vector<uint32_t> external_blocks_;
+    std::vector<Tensor> blocks_;
+    bool any_failed_ = false;
+};
+
+uint32_t Runner::add_block(Tensor t) {
+    static const ops::Function contiguous{"contiguous"};
+    if (!t.contiguous()) t = contiguous(t);
+    blocks_.push_back(std::move(t));
+    return static_cast<uint32_t>(blocks_.size() - 1);
+}
+
+Runner::Place Runner::place(const Operand& o) {
+    if (o.value >= 0) {
+        Place p = places_[static_cast<size_t>(o.value)];
+        p.start += o.offset;
+        return p;
+    }
+    auto e = static_cast<size_t>(~o.value);
+    if (external_blocks_[e] == kNone) external_blocks_[e] = add_block(load_.externals[e]);
+    return {external_blocks_[e], o.offset};
+}
+
+/// Whether the pieces are one run of elements, or equal runs at equal distances, in one block.
+Runner::Lie Runner::lie_of(const std::vector<Piece>& pieces) {
+    Lie lie{pieces[0].block, pieces[0].start, 0, 0, 0};
+    int64_t start = lie.start, length = 0;
+    auto end_run = [&] {
+        if (lie.runs == 0) lie.length = length;
+        else if (length != lie.length) return false;
+        if (lie.runs == 1) lie.step = start - lie.start;
+        else if (lie.runs > 1 && start != lie.start + lie.runs * lie.step) return false;
+        ++lie.runs;
+        return lie.step >= 0;
+    };
+    for (const Piece& p : pieces) {
+        if (p.block != lie.block) return {};
+        if (p.start == start + length) {
+            length += p.count;
+            continue;
+        }
+        if (!end_run()) return {};
+        start = p.start;
+        length = p.count;
+    }
+    return end_run() && lie.length > 0 ? lie : Lie{};
+}
+
+/// Elements as [runs, length]: of the operands that can be read only so, where the op works element
+/// by element and so takes any shape.
+Dims Runner::shape_for(const std::vector<Operands>& operands, int64_t total) {
+    for (const Operands& o : operands)
+        if (o.lie.runs > 1) return {o.lie.runs, o.lie.length};
+    return {total};
+}
+
+/// The pieces one after the other: as they lie if they can be read so, else packed.
+Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
+    static const ops::Function region{"_region"}, pack{"_pack"}, view{"view"};
+    const Lie& lie = o.lie;
+    bool one_run = lie.runs == 1;
+    if (one_run || (lie.runs > 1 && shape.size() > 0 && shape[0] == lie.runs)) {
+        if (batch_) ++batch_->aliased;
+        const Tensor& block = blocks_[lie.block];
+        if (one_run && lie.start == 0 && lie.length == block.numel())
+            return equal(block.shape(), shape) ? block : view(block, shape);
+        bool tracked = grad && block.has(kTracked);
+        Dims rows = shape.empty() ? Dims{1} : shape;
+        int64_t step = one_run ? ops::row_size(rows) / std::max<int64_t>(rows[0], 1) : lie.step;
+        if (tracked) {
+            Tensor t = region(block, lie.start, step, rows);
+            return shape.empty() ? view(t, shape) : t;
+        }
+        Dims strides(Tensor::layout(block.dtype(), shape).strides());
+        if (!shape.empty()) strides[0] = step;
+        Tensor t = Tensor::layout(block.dtype(), shape, strides);
+        t.share(block, lie.start);
+        return t;
+    }
+    if (batch_) {
+        ++batch_->packed;
+        batch_->pieces += static_cast<int64_t>(o.pieces.size());
+    }
+    std::vector<Tensor> sources;
+    std::vector<int32_t> number(blocks_.size(), -1);
+    Dims flat;
+    for (const Piece& p : o.pieces) {
+        int32_t& s = number[p.block];
+        if (s < 0) {
+            s = static_cast<int32_t>(sources.size());
+            sources.push_back(blocks_[p.block]);
+        }
+        flat.push_back(s);
+        flat.push_back(p.start);
+        flat.push_back(p.count);
+    }
+    return pack.over(sources, {flat, shape});
+}
+
+void Runner::run_rows(const Kind& kind, Calls calls) {
+    static const ops::Function segment_sum{"_segment_sum"}, view{"view"};
+    const BatchForm& form = kind.form;
+    int64_t total = 0;
+    Dims counts;
+    bool counted = form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
+    for (uint32_t call : calls) {
+        total += rows_of(call);
+        if (counted) counts.push_back(rows_of(call));
+    }
+    double start = report_ ? seconds() : 0;
+    std::vector<Operands> operands;
+    std::vector<Tensor> in(form.in.size());
+    bool by_elements = form.counts_attr < 0 && kind.op->batch == Batch::Pointwise;
+    for (size_t k = 0; k < in.size(); ++k) {
+        const BatchForm::Input& input = form.in[k];
+        if (input.from < 0 || operand(calls[0], input.from).none()) continue;
+        if (input.shared) {
+            in[k] = load_.externals[static_cast<size_t>(~operand(calls[0], input.from).value)];
+            by_elements &= in[k].ndim() == 0;
+            continue;
+        }
+        by_elements &= input.row.empty();
+        int64_t size = ops::row_size(input.row);
+        Operands o{k, {}, {}};
+        o.pieces.reserve(calls.size());
+        for (uint32_t call : calls) {
+            Place p = place(operand(call, input.from));
+            o.pieces.push_back({p.block, p.start, size * rows_of(call)});
+        }
+        o.lie = lie_of(o.pieces);
+        operands.push_back(std::move(o));
+    }
+    Dims elements = by_elements ? shape_for(operands, total) : Dims();
+    for (const Operands& o : operands) {
+        Dims shape = elements;
+        if (!by_elements) {
+            shape.push_back(total);
+            for (int64_t d : form.in[o.input].row) shape.push_back(d);
+        }
+        in[o.input] = assemble(o, shape, kind.mode & kGradMode);
+    }
+    if (report_) report_->pack_s += seconds() - start;
+    std::vector<Value> counted_attrs;
+    const Value* attrs = form.attrs.data();
+    if (form.counts_attr >= 0) {
+        counted_attrs = form.attrs;
+        counted_attrs[static_cast<size_t>(form.counts_attr)] = counts;
+        attrs = counted_attrs.data();
+    }
+    Call c(*form.op, in.data(), static_cast<int>(in.size()), attrs);
+    ops::call(c);
+    if (form.then != BatchForm::Then::Nothing)
+        c.out(0) = segment_sum(view(c.out(0), Dims{total}), counts, form.then == BatchForm::Then::Mean);
+    if (batch_) batch_->rows += total;
+    finish(c, calls);
+}
+
+void Runner::run_single(const Kind& kind, uint32_t call) {
+    std::vector<Tensor> in;
+    for (const BatchForm::Input& input : kind.form.in) {
+        const Operand& o = operand(call, input.from);
+        if (o.none()) {
+            in.emplace_back();
+            continue;
+        }
+        if (o.value < 0 && o.offset == 0) {
+            const Tensor& whole = load_.externals[static_cast<size_t>(~o.value)];
+            if (equal(whole.shape(), input.row)) {
+                in.push_back(whole);
+                continue;
+            }
+        }
+        Place p = place(o);
+        std::vector<Piece> piece{{p.block, p.start, ops::row_size(input.row)}};
+        in.push_back(assemble(std::move(piece), input.row, kind.mode & kGradMode));
+    }
+    Call c(*kind.op, in.data(), static_cast<int>(in.size()), kind.form.attrs.data());
+    ops::call(c);
+    if (batch_) ++batch_->rows;
+    finish(c, Calls(&call, 1));
+}
+
+/// cat and stack of whole operands: one copy of all pieces of all calls.
+void Runner::run_join(const Kind& kind, Calls calls) {
+    std::vector<Piece> pieces;
+    int64_t total = 0;
+    double start = report_ ? seconds() : 0;
+    for (uint32_t call : calls) {
+        const std::vector<int64_t>& sizes = class_of(call).sizes;
+        for (size_t i = 0; i < sizes.size(); ++i) {
+            Place p = place(operand(call, static_cast<int>(i)));
+            pieces.push_back({p.block, p.start, sizes[i]});
+            total += sizes[i];
+        }
+    }
+    Call c(*kind.op);
+    c.set(assemble(std::move(pieces), Dims{total}, kind.mode & kGradMode));
+    if (report_) report_->pack_s += seconds() - start;
+    if (batch_) batch_->rows += static_cast<int64_t>(calls.size());
+    finish(c, calls);
+}
+
+/// Notes where the results of the calls lie.
+void Runner::finish(Call& c, Calls calls) {
+    uint32_t first = load_.calls[calls[0]].outputs;
+    auto outputs = static_cast<int>(load_.output_end(calls[0]) - first);
+    for (int k = 0; k < outputs; ++k) {
+        WEFT_EXPECT(k < c.outputs, Runtime, c.op->name, text(outputs, " outputs"),
+                    std::to_string(c.outputs));
+        auto output = [&](uint32_t call) { return load_.calls[call].outputs + static_cast<uint32_t>(k); };
+        DType dtype = load_.outputs[first + static_cast<uint32_t>(k)].dtype;
+        Tensor result = c.out(k);
+        int64_t total = 0;
+        for (uint32_t call : calls) total += load_.outputs[output(call)].numel;
+        WEFT_EXPECT(result.numel() == total && result.dtype() == dtype, Runtime, c.op->name,
+                    text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
+                    text(result.numel(), " of ", name(result.dtype())));
+        uint32_t block = add_block(std::move(result));
+        int64_t start = 0;
+        for (uint32_t call : calls) {
+            places_[output(call)] = {block, start};
+            start += load_.outputs[output(call)].numel;
+        }
+    }
+}
+
+void Runner::run_one(const Kind& kind, Calls calls) {
+    switch (kind.how) {
+        case How::Rows: return run_rows(kind, calls);
+        case How::Join: return run_join(kind, calls);
+        case How::Single:
+            for (uint32_t call : calls) run_single(kind, call);
+    }
+}
+
+void Runner::fail(uint32_t call, const Ref<Failure>& failure) {
+    any_failed_ = true;
+    for (uint32_t v = load_.calls[call].outputs; v < load_.output_end(call); ++v)
+        load_.outputs[v].pending->failure = failure;
+}
+
+/// The calls whose operands exist; the others fail as those did.
+std::vector<uint32_t> Runner::sound(Calls calls) {
+    std::vector<uint32_t> out;
+    for (uint32_t call : calls) {
+        Ref<Failure> failure;
+        for (uint32_t k = load_.calls[call].operands; k < load_.operand_end(call) && !failure; ++k)
+            if (load_.operands[k].value >= 0)
+                failure = load_.outputs[static_cast<size_t>(load_.operands[k].value)].pending->failure;
+        if (failure) fail(call, failure);
+        else out.push_back(call);
+    }
+    return out;
+}
+
+void Runner::run_batch(Calls calls) {
+    std::vector<uint32_t> rest;
+    if (any_failed_) {
+        rest = sound(calls);
+        calls = rest;
+        if (calls.empty()) return;
+    }
+    const Kind& kind = kinds_.kinds[class_of(calls[0]).kind];
+    ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
+    Site::Instead line(load_.calls[calls[0]].site);
+    if (report_) note(kind, calls);
+    size_t blocks = blocks_.size();
+    try {
+        run_one(kind, calls);
+    } catch (...) {
+        blocks_.resize(blocks);
+        std::fill(external_blocks_.begin(), external_blocks_.end(), kNone);
+        if (calls.size() > 1) {  // find the one at fault; the others are not harmed
+            for (uint32_t call : calls) run_batch(Calls(&call, 1));
+        } else {
+            Ref<Failure> failure(new Failure);
+            failure->error = std::current_exception();
+            failure->line = load_.calls[calls[0]].site.describe();
+            fail(calls[0], failure);
+        }
+    }
+}
+
+void Runner::note(const Kind& kind, Calls calls) {
+    batch_ = &report_->batches.emplace_back();
+    batch_->op = kind.op->public_name;
+    batch_->calls = static_cast<int64_t>(calls.size());
+    batch_->why = kind.why;
+    for (uint32_t call : calls) add_site(batch_->lines, load_.calls[call].site);
+}
+
+void Runner::hand_over() {
+    for (size_t v = 0; v < load_.outputs.size(); ++v) {
+        Pending& p = *load_.outputs[v].pending;
+        p.tape = nullptr;
+        if (p.refs == 1 || p.failure) continue;
+        p.block = blocks_[places_[v].block];
+        p.start = places_[v].start;
+    }
+}
+
+}  // namespace
+
+void run(Batchload& load, const Plan& plan, const Kinds& kinds, FlushReport* report) {
+    Runner runner(load, kinds, report);
+    uint32_t begin = 0;
+    for (uint32_t end : plan.ends) {
+        runner.run_batch(Calls(plan.order).subspan(begin, end - begin));
+        begin = end;
+    }
+    runner.hand_over();
+}
+
+}  // namespace weft::deferred

@@ -1,0 +1,427 @@
+#include "deferred/tape.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "ops/functions.h"
+
+namespace weft::deferred {
+
+Tape& Tape::current() {
+    static thread_local Tape* tape = new Tape;  // outlives what Python drops at exit
+    return *tape;
+}
+
+// ---- keeping -----------------------------------------------------------------------------------
+
+int64_t Tape::external(const Tensor& t) {
+    const TensorImpl* impl = t.impl();
+    int64_t& recent = recent_[(reinterpret_cast<uintptr_t>(impl) >> 7) % kRecent];
+    if (recent && static_cast<size_t>(recent) <= load_.externals.size() &&
+        load_.externals[static_cast<size_t>(recent - 1)].impl() == impl)
+        return recent - 1;
+    auto [it, fresh] = numbers_.try_emplace(impl, static_cast<int64_t>(load_.externals.size()));
+    if (fresh) {
+        load_.externals.push_back(t);
+        storages_.insert(t.storage().get());
+    }
+    recent = it->second + 1;
+    return it->second;
+}
+
+Operand Tape::operand(const Tensor& t) {
+    if (!t.defined()) return {Operand::kNone, 0};
+    if (!is_pending(t)) return {~external(t), 0};
+    const Pending& self = pending(t);
+    int64_t offset = 0;
+    const Pending* root = &self;
+    if (self.is_piece()) {
+        root = &pending(self.base);
+        offset = self.start;
+    }
+    if (root->waits()) return {root->value, offset};
+    return {~external(root->block), root->start + offset};
+}
+
+/// Adds input i to the operands and to the key.
+void Tape::note_operand(const Call& c, int i, uint64_t& fixed) {
+    const Tensor& t = c.in[i];
+    enum : uint64_t { kAbsent, kRow, kNumber, kFixed };
+    if (!t.defined()) {
+        load_.operands.push_back({Operand::kNone, 0});
+        key_.push_back(kAbsent);
+        fixed |= uint64_t{1} << i;
+        return;
+    }
+    uint64_t what = kRow;
+    if (!is_pending(t)) {
+        if (t.has(kWrapped)) what = kNumber;
+        else if ((c.op->batch_shared >> i & 1) || (t.has(kTracked) && ops::hooks.requires_grad(t)))
+            what = kFixed;
+    }
+    if (what == kNumber) {
+        load_.operands.push_back({~static_cast<int64_t>(load_.externals.size()), 0});
+        load_.externals.push_back(t);
+    } else {
+        load_.operands.push_back(operand(t));
+    }
+    key_.push_back(what | static_cast<uint64_t>(t.dtype()) << 8 | static_cast<uint64_t>(t.ndim()) << 16);
+    for (int d = 0; d < t.ndim(); ++d) key_.push_back(static_cast<uint64_t>(t.size(d)));
+    if (what == kRow) return;
+    fixed |= uint64_t{1} << i;
+    if (what == kFixed) {
+        key_.push_back(static_cast<uint64_t>(load_.operands.back().value));
+        return;
+    }
+    uint64_t bits[2] = {};
+    std::memcpy(bits, t.bytes(), static_cast<size_t>(item_size(t.dtype())));
+    key_.push_back(bits[0]);
+    key_.push_back(bits[1]);
+}
+
+void Tape::keep(Call& c) {
+    const Op& op = *c.op;
+    uint64_t fixed = 0;
+    key_.clear();
+    key_.push_back(reinterpret_cast<uintptr_t>(&op));
+    key_.push_back(mode & (kGradMode | kInferenceMode));
+    if (c.attrs != op.defaults.data())
+        for (size_t k = 0; k < op.defaults.size(); ++k) append(key_, c.attrs[k]);
+    auto first = static_cast<uint32_t>(load_.operands.size());
+    bool grad = false;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (t.defined() && (mode & kGradMode) && op.differentiable(i))
+            grad |= is_pending(t) ? requires_grad(t) : t.has(kTracked) && ops::hooks.requires_grad(t);
+        note_operand(c, i, fixed);
+    }
+    key_.push_back(grad);
+    uint32_t of_class = class_of(c, fixed, grad);
+    auto number = static_cast<uint32_t>(load_.calls.size());
+    const char* node_name = !grad              ? nullptr
+                            : op.backward_name ? op.backward_name(c)
+                                               : op.node_name.c_str();
+    load_.calls.push_back({of_class, first, static_cast<uint32_t>(load_.outputs.size()), Site::here()});
+    for (int k = 0; k < c.outputs; ++k) {
+        const Tensor& out = c.out(k);
+        Ref<Pending> p = Pending::make();
+        p->tape = this;
+        p->value = static_cast<uint32_t>(load_.outputs.size());
+        p->requires_grad = grad && is_inexact(out.dtype()) && !(op.constant_outputs >> k & 1);
+        p->node_name = node_name;
+        out.set(kPending);
+        out.impl()->slot = p;
+        load_.outputs.push_back({std::move(p), out.numel(), number, out.dtype()});
+    }
+    if (load_.calls.size() >= kBudget) flush("the budget");
+}
+
+namespace {
+
+/// The form of a call that runs by itself.
+BatchForm alone(const Call& c) {
+    BatchForm form;
+    form.op = c.op;
+    form.attrs.assign(c.attrs, c.attrs + c.op->defaults.size());
+    for (int i = 0; i < c.inputs; ++i) {
+        if (c.in[i].defined()) form.add_rows(i, c.in[i].shape());
+        else form.add_shared(i);
+    }
+    return form;
+}
+
+}  // namespace
+
+uint32_t Tape::class_of(const Call& c, uint64_t fixed, bool grad) {
+    bool fresh;
+    uint32_t number = kinds_.class_keys.number(key_.data(), key_.size(), fresh);
+    if (!fresh) return number;
+    Kind kind;
+    kind.op = c.op;
+    kind.mode = mode & (grad ? kGradMode | kInferenceMode : uint32_t{kInferenceMode});
+    kind.form = alone(c);
+    BatchForm form;
+    form.op = c.op;
+    form.attrs = kind.form.attrs;
+    BatchRule rule = c.op->batch_rule ? c.op->batch_rule : ops::batch_pointwise;
+    bool fits = rule({c, fixed}, form);
+    Key key;
+    if (fits && c.op->batch == Batch::Join && form.rows == 1) kind.how = How::Join;
+    else if (fits) kind.how = How::Rows;
+    else kind.why = "shapes or operands that do not merge";
+    key.push_back(static_cast<uint64_t>(kind.how));
+    key.push_back(kind.mode | uint64_t{grad} << 8 | static_cast<uint64_t>(c.out(0).dtype()) << 16);
+    if (kind.how == How::Rows) {
+        kind.form = std::move(form);
+        key.push_back(reinterpret_cast<uintptr_t>(kind.form.op));
+        key.push_back(static_cast<uint64_t>(kind.form.then) | static_cast<uint64_t>(kind.form.counts_attr + 1) << 8);
+        for (const Value& v : kind.form.attrs) append(key, v);
+        for (const BatchForm::Input& in : kind.form.in) {
+            const Tensor* t = in.from >= 0 ? &c.in[in.from] : nullptr;
+            if (!t || !t->defined()) {
+                key.push_back(~uint64_t{0});
+                continue;
+            }
+            key.push_back(static_cast<uint64_t>(t->dtype()) | uint64_t{in.shared} << 8 |
+                          static_cast<uint64_t>(in.row.size()) << 16 |
+                          uint64_t{t->has(kWrapped)} << 9);
+            if (!in.shared) {
+                for (int64_t d : in.row) key.push_back(static_cast<uint64_t>(d));
+            } else if (t->has(kWrapped)) {
+                uint64_t bits[2] = {};
+                std::memcpy(bits, t->bytes(), static_cast<size_t>(item_size(t->dtype())));
+                key.push_back(bits[0]);
+                key.push_back(bits[1]);
+            } else {
+                size_t at = load_.operands.size() - static_cast<size_t>(c.inputs - in.from);
+                key.push_back(static_cast<uint64_t>(load_.operands[at].value));
+            }
+        }
+    } else if (kind.how == How::Single) {
+        key.push_back(number);
+    }
+    Class made;
+    made.rows = kind.form.rows;
+    if (kind.how == How::Join)
+        for (const BatchForm::Input& in : form.in) made.sizes.push_back(ops::row_size(in.row));
+    made.kind = kinds_.kind_keys.number(key.data(), key.size(), fresh);
+    if (fresh) kinds_.kinds.push_back(std::move(kind));
+    kinds_.classes.push_back(made);
+    return number;
+}
+
+// ---- flushing ----------------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t kRememberedPlans = 8, kClasses = 1 << 16;
+
+double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+const Plan& Tape::plan(const Batchload& load, FlushReport* report, Plan& fresh) {
+    auto entry = std::make_unique<Remembered>();
+    size_t calls = load.calls.size();
+    entry->kinds.reserve(calls);
+    entry->begins.reserve(calls + 1);
+    entry->producers.reserve(load.operands.size());
+    for (const Kept& call : load.calls) {
+        entry->kinds.push_back(kinds_.classes[call.of_class].kind);
+        entry->begins.push_back(call.operands);
+    }
+    entry->begins.push_back(static_cast<uint32_t>(load.operands.size()));
+    for (const Operand& o : load.operands)
+        entry->producers.push_back(
+            o.value >= 0 ? static_cast<int32_t>(load.outputs[static_cast<size_t>(o.value)].call) : -1);
+    for (size_t i = 0; i < plans_.size(); ++i) {
+        const Remembered& known = *plans_[i];
+        if (known.kinds != entry->kinds || known.begins != entry->begins ||
+            known.producers != entry->producers)
+            continue;
+        std::rotate(plans_.begin(), plans_.begin() + static_cast<ptrdiff_t>(i),
+                    plans_.begin() + static_cast<ptrdiff_t>(i) + 1);
+        if (report) report->plan_known = true;
+        return plans_.front()->plan;
+    }
+    Program program{entry->kinds, entry->begins, entry->producers,
+                    static_cast<uint32_t>(kinds_.kinds.size())};
+    entry->plan = make_plan(program);
+    if (calls > kBudget / 4) {  // too large to keep
+        fresh = std::move(entry->plan);
+        return fresh;
+    }
+    plans_.insert(plans_.begin(), std::move(entry));
+    if (plans_.size() > kRememberedPlans) plans_.pop_back();
+    return plans_.front()->plan;
+}
+
+void Tape::flush(const char* reason) {
+    if (load_.calls.empty()) return;
+    Batchload load = std::move(load_);
+    load_ = Batchload();
+    numbers_.clear();
+    storages_.clear();
+    std::fill_n(recent_, kRecent, 0);
+    FlushReport* report = nullptr;
+    double start = 0;
+    if (reports) {
+        report = &reports->emplace_back();
+        report->causes = std::move(readers);
+        readers.clear();
+        report->reason = reason;
+        report->calls = static_cast<int64_t>(load.calls.size());
+        start = seconds();
+    }
+    ModeGuard now(0, kDeferMode);
+    Plan fresh;
+    const Plan& order = plan(load, report, fresh);
+    if (report) report->plan_s = seconds() - start;
+    run(load, order, kinds_, report);
+    if (report) report->run_s = seconds() - start - report->plan_s - report->pack_s;
+    if (kinds_.classes.size() > kClasses) {
+        kinds_.clear();
+        plans_.clear();
+    }
+}
+
+// ---- the door's hook ---------------------------------------------------------------------------
+
+namespace {
+
+void settle_all(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && is_pending(c.in[i])) settle(c.in[i]);
+}
+
+void run_now(Call& c) {
+    ModeGuard now(0, kDeferMode);
+    ops::call(c);
+}
+
+bool any_pending(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && is_pending(c.in[i])) return true;
+    return false;
+}
+
+/// A dense piece of a pending tensor needs no kernel: its place is known.
+bool view_of_pending(Call& c) {
+    const Tensor base = c.in[0];
+    bool dense = base.contiguous();
+    for (int k = 0; k < c.outputs; ++k) dense &= c.out(k).contiguous();
+    if (!dense) return false;
+    const Pending& of = pending(base);
+    Tensor root = of.is_piece() ? of.base : base;
+    int64_t start = of.is_piece() ? of.start : 0;
+    for (int k = 0; k < c.outputs; ++k) {
+        Ref<Pending> p = Pending::make();
+        p->base = root;
+        p->start = start + c.offset_of_view(k);
+        p->requires_grad = of.requires_grad && (mode & kGradMode);
+        ++pending(root).views;
+        c.out(k).set(kPending);
+        c.out(k).impl()->slot = p;
+    }
+    return true;
+}
+
+/// The outputs are copies of parts of input 0; a later write into one must reach the other.
+void remember_view(Call& c) {
+    for (int k = 0; k < c.outputs; ++k) {
+        Pending& p = pending(c.out(k));
+        p.base = c.in[0];
+        std::vector<Value> attrs(c.attrs, c.attrs + c.op->defaults.size());
+        p.replay.reset(new Replay{c.op, std::move(attrs), k});
+        if (is_pending(p.base)) ++pending(p.base).views;
+    }
+}
+
+/// A view whose root has its memory by now is a true view; one made outside of the graph, of a value
+/// in it, must not lead back there.
+void settle_special_views(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !is_pending(t) || !pending(t).is_view()) continue;
+        const Tensor& base = pending(t).base;
+        bool outside = (mode & kGradMode) && pending(t).is_piece() && is_pending(base) &&
+                       requires_grad(base) && !requires_grad(t);
+        if (!is_pending(base) || outside) settle(t);
+    }
+}
+
+void check_failed(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !is_pending(t)) continue;
+        const Tensor& root = pending(t).is_piece() ? pending(t).base : t;
+        if (pending(root).failure) settle(root);  // throws
+    }
+}
+
+/// x += y where x is pending and nobody shares its elements: x stands for a new value from now on.
+bool rebind(Call& c) {
+    const Tensor dest = c.dest;
+    if (!c.in_place || !is_pending(dest) || pending(dest).is_view() || pending(dest).views) return false;
+    if (c.op->batch != Batch::Pointwise || !dest.contiguous()) return false;
+    if (!(mode & kGradMode) && requires_grad(dest)) return false;
+    Call apart(*c.op, c.in, c.inputs, c.attrs);
+    apart.op->shape(apart);
+    const Tensor& out = apart.out(0);
+    if (!equal(out.shape(), dest.shape()) || out.dtype() != dest.dtype()) return false;
+    Tape::current().keep(apart);
+    dest.impl()->slot = out.impl()->slot;
+    c.outputs = 1;
+    c.out(0) = dest;
+    return true;
+}
+
+void write(Call& c) {
+    settle_special_views(c);
+    check_failed(c);
+    if (rebind(c)) return;
+    settle_all(c);
+    if (is_pending(c.dest)) settle(c.dest);
+    if (Tape::current().reads(c.dest.storage().get())) {
+        if (!(host.wait && host.wait())) Tape::current().flush("memory that is written in place");
+    }
+    run_now(c);
+}
+
+bool kept(Batch how) {
+    return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join;
+}
+
+}  // namespace
+
+void defer(Call& c) {
+    const Op& op = *c.op;
+    if (op.random && op.kernel && host.turn) host.turn();
+    if (op.batch == Batch::Layout) return run_now(c);
+    if (c.dest.defined()) return write(c);
+    if (op.body) {
+        if (op.batch == Batch::Body) return op.body(c);
+        settle_all(c);
+        return run_now(c);
+    }
+    bool waiting = any_pending(c);
+    if ((!waiting && op.view) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
+        settle_all(c);
+        return run_now(c);
+    }
+    if (waiting) {
+        settle_special_views(c);
+        check_failed(c);
+        if (op.view && !is_pending(c.in[0])) return run_now(c);
+    }
+    if (op.view && op.batch == Batch::None) {  // its shape rule may look at memory
+        settle_all(c);
+        return run_now(c);
+    }
+    Tensor dense;
+    const Tensor* in = c.in;
+    if (op.batch == Batch::Alias && !op.view && is_pending(c.in[0]) && !c.in[0].contiguous()) {
+        static const ops::Function copy{"_contiguous_copy"};
+        dense = copy(c.in[0]);
+        in = &dense;
+    }
+    Call probe(op, in, c.inputs, c.attrs);
+    op.shape(probe);
+    bool done = (op.view || op.batch == Batch::Alias) && view_of_pending(probe);
+    if (!done) {
+        if (!kept(op.batch)) {
+            settle_all(c);
+            return run_now(c);
+        }
+        Tape::current().keep(probe);
+        if (op.view) remember_view(probe);
+    }
+    for (int k = 0; k < probe.outputs; ++k) c.add(std::move(probe.out(k)));
+}
+
+void install() { ops::hooks.defer = defer; }
+
+}  // namespace weft::deferred

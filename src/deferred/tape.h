@@ -1,0 +1,111 @@
+/// The calls that wait, and what runs them.
+///
+/// Reading guide: Tape::keep notes a call, flush plans (plan.h) and runs (run.h) all that wait. The
+/// door's hook `defer` (tape.cpp) decides what is kept. One tape per thread.
+#pragma once
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "deferred/kinds.h"
+#include "deferred/pending.h"
+#include "deferred/plan.h"
+#include "deferred/report.h"
+
+namespace weft::deferred {
+
+/// The start of a piece of a value: an output of a waiting call (value >= 0) or an external (~value).
+struct Operand {
+    static constexpr int64_t kNone = INT64_MIN;
+    int64_t value;
+    int64_t offset;
+    bool none() const { return value == kNone; }
+};
+
+struct Kept {
+    uint32_t of_class;
+    uint32_t operands;  ///< its first one; they end where the next call's begin
+    uint32_t outputs;   ///< likewise
+    Site site;
+};
+
+struct Output {
+    Ref<Pending> pending;
+    int64_t numel;
+    uint32_t call;
+    DType dtype;
+};
+
+/// All that a flush takes away from the tape.
+struct Batchload {
+    std::vector<Kept> calls;
+    std::vector<Operand> operands;
+    std::vector<Output> outputs;
+    std::vector<Tensor> externals;  ///< tensors with memory, by number
+    uint32_t operand_end(size_t c) const {
+        return c + 1 < calls.size() ? calls[c + 1].operands : static_cast<uint32_t>(operands.size());
+    }
+    uint32_t output_end(size_t c) const {
+        return c + 1 < calls.size() ? calls[c + 1].outputs : static_cast<uint32_t>(outputs.size());
+    }
+};
+
+class Tape {
+public:
+    static Tape& current();
+
+    /// Keeps `c`, whose shape rule has run; its outputs become pending.
+    void keep(Call& c);
+    /// Computes everything that waits.
+    void flush(const char* reason);
+    bool empty() const { return load_.calls.empty(); }
+    /// Whether a waiting call reads this memory.
+    bool reads(const Storage* storage) const { return storages_.contains(storage); }
+    Kinds& kinds() { return kinds_; }
+
+    /// Calls that wait before they are computed in any case: bounds the memory of one flush.
+    static constexpr size_t kBudget = 200'000;
+
+private:
+    Operand operand(const Tensor& t);
+    int64_t external(const Tensor& t);
+    uint32_t class_of(const Call& c, uint64_t fixed, bool grad);
+    void note_operand(const Call& c, int i, uint64_t& fixed);
+    const Plan& plan(const Batchload& load, FlushReport* report, Plan& fresh);
+
+    Batchload load_;
+    std::unordered_map<const TensorImpl*, int64_t> numbers_;  ///< of externals
+    static constexpr size_t kRecent = 64;
+    int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
+    std::unordered_set<const Storage*> storages_;
+    Kinds kinds_;
+    Key key_;
+
+    struct Remembered {
+        std::vector<uint32_t> kinds, begins;
+        std::vector<int32_t> producers;
+        Plan plan;
+    };
+    std::vector<std::unique_ptr<Remembered>> plans_;  ///< latest first
+};
+
+/// Runs the batches of `plan` (run.cpp) and gives the outputs that are still wanted their places.
+void run(Batchload& load, const Plan& plan, const Kinds& kinds, FlushReport* report);
+
+/// The door's hook.
+void defer(Call& c);
+
+/// What the language binding installs.
+struct Host {
+    /// A value is wanted. Another fiber may run until all wait; afterwards the tape was flushed.
+    /// False if there are no fibers: the caller flushes.
+    bool (*wait)() = nullptr;
+    /// Random numbers are drawn in the order of the examples: returns when it is this fiber's turn.
+    void (*turn)() = nullptr;
+};
+inline Host host;
+
+/// Puts the hook on the door.
+void install();
+
+}  // namespace weft::deferred

@@ -1,0 +1,144 @@
+#include "ops/batch.h"
+
+#include <algorithm>
+
+#include "ops/pointwise.h"
+
+namespace weft::ops {
+namespace {
+
+DimSpan tail(const Tensor& t, int from) { return t.shape().subspan(static_cast<size_t>(from)); }
+
+int64_t product(DimSpan dims) {
+    int64_t n = 1;
+    for (int64_t d : dims) n *= d;
+    return n;
+}
+
+/// The shape under `ndim` dimensions.
+Dims padded(const Tensor& t, int ndim) {
+    Dims out(ndim - t.ndim(), 1);
+    for (int64_t d : t.shape()) out.push_back(d);
+    return out;
+}
+
+/// Dimensions of a shared operand that matter when it is broadcast.
+int true_dims(const Tensor& t) {
+    int lead = 0;
+    while (lead < t.ndim() && t.size(lead) == 1) ++lead;
+    return t.ndim() - lead;
+}
+
+/// Rows of 0-d operands have a dimension, which counts for more in promotion.
+bool promotes_alike(const BatchCall& c) {
+    DType first = DType::Bool;
+    bool any = false, alike = true, scalars = false;
+    for (int i = 0; i < c.inputs(); ++i) {
+        const Tensor& t = c.in(i);
+        if (!t.defined() || t.has(kWrapped)) continue;
+        scalars |= t.ndim() == 0;
+        alike &= !any || t.dtype() == first;
+        first = t.dtype();
+        any = true;
+    }
+    return alike || !scalars;
+}
+
+}  // namespace
+
+int64_t row_size(DimSpan row) { return product(row); }
+
+bool batch_pointwise(const BatchCall& c, BatchForm& form) {
+    const Tensor& out = c.call.out(0);
+    bool any_row = false, all_full = true;
+    int kept = 0;
+    for (int i = 0; i < c.inputs(); ++i) {
+        const Tensor& t = c.in(i);
+        if (!t.defined()) continue;
+        if (c.fixed(i)) {
+            kept = std::max(kept, true_dims(t));
+            continue;
+        }
+        any_row = true;
+        all_full &= equal(t.shape(), out.shape());
+    }
+    if (!any_row || out.numel() == 0 || !promotes_alike(c)) return false;
+    if (!all_full) kept = out.ndim();
+    int first = out.ndim() - kept;
+    for (int i = 0; i < c.inputs(); ++i) {
+        const Tensor& t = c.in(i);
+        if (!t.defined() || c.fixed(i)) form.add_shared(i);
+        else if (all_full) form.add_rows(i, tail(t, first));
+        else form.add_rows(i, padded(t, out.ndim()));
+    }
+    form.rows = product(out.shape().first(static_cast<size_t>(first)));
+    return true;
+}
+
+bool detail::batch_along(const BatchCall& c, BatchForm& form, int attr) {
+    int ndim = c.in(0).ndim();
+    if (ndim == 0) return false;
+    const Value& v = c.attr(attr);
+    if (v.none()) return false;
+    Dims dims = v.kind() == Value::Kind::Ints ? Dims(v.as_ints()) : Dims{v.as_int()};
+    if (dims.empty()) return false;
+    int first = ndim;
+    for (int64_t& d : dims) {
+        if (d >= 0) d -= ndim;
+        first = std::min(first, static_cast<int>(d) + ndim);
+    }
+    for (int i = 0; i < c.inputs(); ++i) {
+        const Tensor& t = c.in(i);
+        if (!t.defined() || t.ndim() != ndim || t.numel() == 0) return false;
+        if (!equal(t.shape().first(static_cast<size_t>(first)),
+                   c.in(0).shape().first(static_cast<size_t>(first))))
+            return false;
+        form.add_rows(i, tail(t, first));
+    }
+    form.rows = product(c.in(0).shape().first(static_cast<size_t>(first)));
+    form.attrs[attr] = v.kind() == Value::Kind::Ints ? Value(dims) : Value(dims[0]);
+    return true;
+}
+
+bool batch_loss(const BatchCall& c, BatchForm& form) {
+    const Tensor& x = c.in(0);
+    if (x.numel() == 0) return false;
+    for (int i = 0; i < c.inputs(); ++i) {
+        const Tensor& t = c.in(i);
+        if (i < 2 && !equal(t.shape(), x.shape())) return false;
+        if (i >= 2 && t.defined()) return false;
+        if (i < 2) form.add_rows(i, DimSpan());
+        else form.add_shared(i);
+    }
+    const std::string& reduction = c.attr(0).as_text();
+    form.rows = x.numel();
+    form.attrs[0] = "none";
+    form.then = reduction == "none"   ? BatchForm::Then::Nothing
+                : reduction == "mean" ? BatchForm::Then::Mean
+                                      : BatchForm::Then::Sum;
+    return reduction == "none" || reduction == "mean" || reduction == "sum";
+}
+
+bool batch_whole(const BatchCall& c, BatchForm& form) {
+    for (int i = 0; i < c.inputs(); ++i) {
+        if (!c.in(i).defined()) form.add_shared(i);
+        else if (c.in(i).numel() == 0) return false;
+        else form.add_rows(i, c.in(i).shape());
+    }
+    return true;
+}
+
+bool detail::batch_last(const BatchCall& c, BatchForm& form, int n) {
+    const Tensor& x = c.in(0);
+    if (x.ndim() < n || x.numel() == 0) return false;
+    int first = x.ndim() - n;
+    form.add_rows(0, tail(x, first));
+    for (int i = 1; i < c.inputs(); ++i) {
+        if (c.in(i).defined() && !c.fixed(i)) return false;
+        form.add_shared(i);
+    }
+    form.rows = product(x.shape().first(static_cast<size_t>(first)));
+    return true;
+}
+
+}  // namespace weft::ops

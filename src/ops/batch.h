@@ -1,0 +1,78 @@
+/// How calls become rows of one larger call: the rules that records name with `.batch(rule)`.
+///
+/// Note [Rows]
+/// A rule looks at one call (layouts and attributes, no values) and says which inputs come row by
+/// row and which are the same for all rows. An input of `rows * prod(row)` elements is that many
+/// rows of the shape `row`, in its elements' logical order. The batched call gets, for each such
+/// input, one tensor [R, *row] with the rows of all calls on top of each other, and must give
+/// outputs whose elements are the calls' results, one after the other. So calls merge although they have unlike
+/// numbers of rows, and dims in attributes are counted from the end.
+#pragma once
+#include "ops/table.h"
+
+namespace weft {
+
+/// The call that a rule looks at.
+struct BatchCall {
+    const Call& call;
+    uint64_t fixed_mask;  ///< inputs that are one tensor, or one number, in every call of the kind
+
+    bool fixed(int i) const { return fixed_mask >> i & 1; }
+    const Tensor& in(int i) const { return call.in[i]; }
+    const Value& attr(int i) const { return call.attrs[i]; }
+    int inputs() const { return call.inputs; }
+};
+
+struct BatchForm {
+    struct Input {
+        int from;      ///< which input of the call
+        bool shared;   ///< passed as it is; it must be fixed, or undefined
+        Dims row;      ///< else the shape of one row
+    };
+    const Op* op = nullptr;     ///< what runs, mostly the call's own op
+    std::vector<Input> in;
+    std::vector<Value> attrs;   ///< of `op`
+    int64_t rows = 1;           ///< in one call
+    enum class Then : uint8_t { Nothing, Sum, Mean };
+    Then then = Then::Nothing;  ///< what becomes of the rows of each call: losses
+    int counts_attr = -1;       ///< attribute that gets the rows of each call, for ops that join them
+
+    void add_rows(int from, DimSpan row) { in.push_back({from, false, Dims(row)}); }
+    void add_shared(int from) { in.push_back({from, true, {}}); }
+};
+
+namespace ops {
+
+/// Every pointwise op: by elements, by rows against shared operands, or by whole calls that broadcast.
+bool batch_pointwise(const BatchCall& c, BatchForm& form);
+/// All inputs together from one dim on, which attribute `A` (Int or Ints) names.
+template <int A>
+bool batch_along(const BatchCall& c, BatchForm& form);
+/// Equal whole calls beside each other, attributes unchanged: for ops that take leading dims.
+bool batch_whole(const BatchCall& c, BatchForm& form);
+/// Input 0 as rows of its last `n` dims, further inputs shared.
+template <int N>
+bool batch_last(const BatchCall& c, BatchForm& form);
+
+namespace detail {
+bool batch_along(const BatchCall& c, BatchForm& form, int attr);
+bool batch_last(const BatchCall& c, BatchForm& form, int n);
+}  // namespace detail
+
+template <int A>
+bool batch_along(const BatchCall& c, BatchForm& form) {
+    return detail::batch_along(c, form, A);
+}
+template <int N>
+bool batch_last(const BatchCall& c, BatchForm& form) {
+    return detail::batch_last(c, form, N);
+}
+
+/// A loss of equal shapes whose attribute 0 is the reduction: element by element, then reduced.
+bool batch_loss(const BatchCall& c, BatchForm& form);
+
+/// Elements of one row.
+int64_t row_size(DimSpan row);
+
+}  // namespace ops
+}  // namespace weft

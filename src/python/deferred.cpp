@@ -1,0 +1,168 @@
+/// Deferred execution for Python: fibers wait through functions of weft/deferred.py, reports become
+/// dicts.
+#include "deferred/tape.h"
+
+#include "autograd/saved.h"
+#include "python/object.h"
+
+namespace weft::python {
+namespace {
+
+PyObject* wait_function;
+PyObject* turn_function;
+
+/// What a fiber must find as it left it when it runs again.
+class FiberState {
+public:
+    FiberState() : mode_(mode), hooks_(pack_hooks) {}
+    ~FiberState() {
+        mode = mode_;
+        pack_hooks = hooks_;
+    }
+
+private:
+    uint32_t mode_;
+    PackHooks* hooks_;
+};
+
+bool wait() {
+    if (!wait_function) return false;
+    FiberState state;
+    Object waited = Object::take(PyObject_CallNoArgs(wait_function));
+    return waited.get() == Py_True;
+}
+
+void turn() {
+    if (!turn_function) return;
+    FiberState state;
+    Object::take(PyObject_CallNoArgs(turn_function));
+}
+
+/// _set_host(wait, turn): see Host in deferred/tape.h.
+PyObject* set_host(PyObject*, PyObject* args) {
+    PyObject *wait_object, *turn_object;
+    if (!PyArg_ParseTuple(args, "OO", &wait_object, &turn_object)) return nullptr;
+    Py_XSETREF(wait_function, Py_NewRef(wait_object));
+    Py_XSETREF(turn_function, Py_NewRef(turn_object));
+    deferred::host = {wait, turn};
+    Py_RETURN_NONE;
+}
+
+/// _flush(reason): computes all that waits on this thread's tape.
+PyObject* flush(PyObject*, PyObject* reason) {
+    return guarded([&] {
+        static std::string kept;
+        kept = to_text(reason);
+        deferred::Tape::current().flush(kept.c_str());
+        return Py_NewRef(Py_None);
+    });
+}
+
+PyObject* settle(PyObject*, PyObject* tensor) {
+    return guarded([&] {
+        expect_tensor(tensor, "settle");
+        return Py_NewRef(tensor);
+    });
+}
+
+PyObject* is_pending(PyObject*, PyObject* o) {
+    return PyBool_FromLong(is_tensor(o) && handle(o).has(kPending));
+}
+
+Object lines(const std::vector<std::pair<Site, int64_t>>& sites) {
+    Object out = Object::take(PyList_New(0));
+    for (const auto& [site, calls] : sites) {
+        Object item = Object::take(Py_BuildValue("(sL)", site.describe().c_str(),
+                                                 static_cast<long long>(calls)));
+        checked(PyList_Append(out.get(), item.get()));
+    }
+    return out;
+}
+
+Object as_dict(const deferred::BatchReport& b) {
+    return Object::take(Py_BuildValue(
+        "{s:s, s:L, s:L, s:L, s:L, s:L, s:s, s:N}", "op", b.op.c_str(), "calls",
+        static_cast<long long>(b.calls), "rows", static_cast<long long>(b.rows), "aliased",
+        static_cast<long long>(b.aliased), "packed", static_cast<long long>(b.packed), "pieces",
+        static_cast<long long>(b.pieces), "why", b.why.c_str(), "lines", lines(b.lines).release()));
+}
+
+Object as_dict(const deferred::FlushReport& f) {
+    Object batches = Object::take(PyList_New(0));
+    for (const auto& b : f.batches) checked(PyList_Append(batches.get(), as_dict(b).get()));
+    return Object::take(Py_BuildValue(
+        "{s:N, s:s, s:L, s:O, s:d, s:d, s:d, s:N}", "causes", lines(f.causes).release(), "reason",
+        f.reason.c_str(), "calls", static_cast<long long>(f.calls), "plan_known",
+        f.plan_known ? Py_True : Py_False, "plan_s", f.plan_s, "pack_s", f.pack_s, "run_s", f.run_s,
+        "batches", batches.release()));
+}
+
+/// _report(on): starts (True) or ends (False) the collection; its end returns a list of dicts.
+PyObject* report(PyObject*, PyObject* on) {
+    return guarded([&]() -> PyObject* {
+        if (on == Py_True) {
+            delete deferred::reports;
+            deferred::reports = new std::vector<deferred::FlushReport>;
+            Py_RETURN_NONE;
+        }
+        std::unique_ptr<std::vector<deferred::FlushReport>> done(deferred::reports);
+        deferred::reports = nullptr;
+        Object out = Object::take(PyList_New(0));
+        if (done)
+            for (const auto& f : *done) checked(PyList_Append(out.get(), as_dict(f).get()));
+        return out.release();
+    });
+}
+
+/// _plan(calls): batches of calls given as (kind, numbers of the earlier calls that it needs).
+PyObject* plan(PyObject*, PyObject* calls) {
+    return guarded([&] {
+        std::vector<uint32_t> kinds, begins{0};
+        std::vector<int32_t> producers;
+        uint32_t kind_count = 0;
+        Object list = Object::take(PySequence_Fast(calls, "calls"));
+        for (Py_ssize_t c = 0; c < PySequence_Fast_GET_SIZE(list.get()); ++c) {
+            unsigned kind;
+            PyObject* needs;
+            if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list.get(), c), "IO!", &kind, &PyList_Type,
+                                  &needs))
+                throw PythonError{};
+            kinds.push_back(kind);
+            kind_count = std::max(kind_count, kind + 1);
+            for (Py_ssize_t k = 0; k < PyList_GET_SIZE(needs); ++k) {
+                int64_t need = to_int(PyList_GET_ITEM(needs, k), "_plan");
+                WEFT_EXPECT(need >= -1 && need < c, Value, "_plan", "earlier calls",
+                            std::to_string(need));
+                producers.push_back(static_cast<int32_t>(need));
+            }
+            begins.push_back(static_cast<uint32_t>(producers.size()));
+        }
+        deferred::Plan plan = deferred::make_plan({kinds, begins, producers, kind_count});
+        Object out = Object::take(PyList_New(0));
+        uint32_t at = 0;
+        for (uint32_t end : plan.ends) {
+            Object batch = Object::take(PyList_New(0));
+            for (; at < end; ++at) checked(PyList_Append(batch.get(), py_int(plan.order[at]).get()));
+            checked(PyList_Append(out.get(), batch.get()));
+        }
+        return out.release();
+    });
+}
+
+PyMethodDef functions[] = {
+    {"_plan", plan, METH_O, nullptr},
+    {"_set_host", set_host, METH_VARARGS, nullptr},
+    {"_flush", flush, METH_O, nullptr},
+    {"_settle", settle, METH_O, nullptr},
+    {"_is_pending", is_pending, METH_O, nullptr},
+    {"_report", report, METH_O, nullptr},
+    {}};
+
+}  // namespace
+
+void init_deferred(PyObject* module) {
+    deferred::install();
+    checked(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace weft::python

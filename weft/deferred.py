@@ -1,0 +1,355 @@
+"""Dynamic batching: code written for one example runs as batches, without padding.
+
+In deferred execution a call is kept instead of run, and its result knows its shape and dtype only.
+When a value is read (`item`, `if`, printing), all that was kept runs, calls of one kind together
+(Neubig, Goldberg and Dyer 2017, "On-the-fly Operation Batching in Dynamic Computation Graphs").
+`autobatch` runs each example in a fiber of its own: one that reads a value waits until all wait or
+are done, and one flush serves them all.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weft import _C
+from weft._modes import DEFER
+
+if TYPE_CHECKING:
+    from greenlet import greenlet
+
+__all__ = ["autobatch", "deferred", "explain"]
+
+@functools.cache
+def _fiber_type() -> type[greenlet]:
+    """The class of an example's fiber; importing greenlet takes longer than all else here."""
+    from greenlet import getcurrent, greenlet
+
+    class Fiber(greenlet):
+        """One example under way. `run` sets `error` or `result`."""
+
+        wants_turn = False
+        first = False  # all examples before it are done
+        error: BaseException | None = None
+        result: Any = None
+
+    def wait() -> bool:
+        """Suspends the example until all that waits was computed; False outside of examples."""
+        fiber = getcurrent()
+        if not isinstance(fiber, Fiber):
+            return False
+        assert fiber.parent is not None
+        fiber.parent.switch()
+        return True
+
+    def turn() -> None:
+        """Suspends the example until all examples before it are done (outer ones first)."""
+        fiber = getcurrent()
+        if not isinstance(fiber, Fiber):
+            return
+        fiber.wants_turn = True
+        while not _is_first(fiber):
+            wait()
+        fiber.wants_turn = False
+
+    def _is_first(fiber: Any) -> bool:
+        while isinstance(fiber, Fiber):
+            if not fiber.first:
+                return False
+            fiber = fiber.parent
+        return True
+
+    _C._set_host(wait, turn)
+    Fiber.wait = staticmethod(wait)  # type: ignore[attr-defined]
+    return Fiber
+
+
+def _run(
+    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
+) -> list[Any]:
+    """`fn(*example, **kwargs)` for every example, in fibers; the first exception by example."""
+    Fiber = _fiber_type()
+    mode = _C._mode()
+
+    def body(fiber: Any, example: tuple[Any, ...]) -> None:
+        _C._set_mode(mode | DEFER)
+        try:
+            fiber.result = fn(*example, **kwargs)
+        except Exception as error:
+            fiber.error = error
+
+    fibers = []
+    for example in examples:
+        fiber = Fiber()
+        fiber.run = functools.partial(body, fiber, example)
+        fibers.append(fiber)
+    running = fibers
+    try:
+        while running:
+            rest = []
+            for fiber in running:
+                fiber.first = not rest
+                if fiber.wants_turn and not fiber.first:
+                    rest.append(fiber)
+                    continue
+                try:
+                    fiber.switch()
+                finally:
+                    _C._set_mode(mode)
+                if not fiber.dead:
+                    rest.append(fiber)
+            running = rest
+            if running and not Fiber.wait():  # type: ignore[attr-defined]
+                _C._flush("values that are read")
+    finally:
+        for fiber in running:
+            if fiber and not fiber.dead:
+                fiber.throw()  # an interrupt: the others end where they wait
+                _C._set_mode(mode)
+    if not mode & DEFER:
+        _C._flush("the end")
+        for fiber in fibers:
+            if fiber.error is None:
+                fiber.error = _settle(fiber.result)
+    for index, fiber in enumerate(fibers):
+        if fiber.error is not None:
+            fiber.error.add_note(f"in example {index} of {len(fibers)}")
+            raise fiber.error
+    return [fiber.result for fiber in fibers]
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """The tensors in a structure of tuples, lists and dicts."""
+    if isinstance(value, _C.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _settle(result: Any) -> Exception | None:
+    """Gives the tensors in a result their values; what a call of theirs raised."""
+    try:
+        for tensor in _tensors(result):
+            _C._settle(tensor)
+    except Exception as error:
+        return error
+    return None
+
+
+def _stack(results: Sequence[Any]) -> Any:
+    """A structure of stacked tensors from structures of tensors."""
+    first = results[0]
+    if isinstance(first, _C.Tensor):
+        return _C.stack(list(results))
+    if isinstance(first, dict):
+        return {key: _stack([r[key] for r in results]) for key in first}
+    if isinstance(first, (tuple, list)):
+        parts = [_stack(column) for column in zip(*results, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+    return list(results)
+
+
+def autobatch(
+    fn: Callable[..., Any] | None = None,
+    *,
+    max_batch: int | None = None,
+    out_stack: bool = False,
+) -> Any:
+    """A function over lists of examples from a function of one example.
+
+    The result maps `fn` over its positional arguments, sequences of one length; keyword arguments
+    go to every call as they are. It returns what `[fn(*e) for e in zip(*lists)]` returns, with the
+    same values, gradients and random numbers, but the calls of all examples run together where they
+    are of one kind: same op, same weights, rows of one width. Reading a value suspends the example,
+    so branches and loops on values batch too. The graph holds the batched calls: sum the losses
+    and call `backward` once.
+
+    An exception of one example leaves the others alone; when all are done, the first one by
+    example is raised, with a note that says which. Random numbers are drawn in the order of the
+    plain loop: an example that draws waits for those before it which still run.
+
+    Args:
+        fn: a function, method or module; without it, autobatch returns a decorator.
+        max_batch: at most so many examples run at once; None for all.
+        out_stack: return one structure with the tensors of all examples stacked along a new first
+            dimension, instead of a list.
+
+    `autobatch.enabled = False`, or WEFT_AUTOBATCH=0 in the environment, runs the plain loop.
+
+    >>> double = weft.autobatch(lambda x: x * 2 if x.sum() > 0 else -x)
+    >>> double([weft.ones(2), -weft.ones(3)])
+    [tensor([2., 2.]), tensor([1., 1., 1.])]
+    """
+    if max_batch is not None and (isinstance(max_batch, bool) or not isinstance(max_batch, int)):
+        raise TypeError(f"[autobatch] expected max_batch to be an int, got {max_batch!r}")
+    if max_batch is not None and max_batch < 1:
+        raise ValueError(f"[autobatch] expected max_batch of at least 1, got {max_batch}")
+    if fn is None:
+        return functools.partial(autobatch, max_batch=max_batch, out_stack=out_stack)
+    if not callable(fn):
+        raise TypeError(f"[autobatch] expected a function of one example, got {type(fn).__name__}")
+
+    def batched(*lists: Sequence[Any], **kwargs: Any) -> Any:
+        if not lists:
+            raise TypeError("[autobatch] expected a list of examples, got no argument")
+        columns = [list(column) for column in lists]
+        if len({len(column) for column in columns}) > 1:
+            raise ValueError(
+                "[autobatch] expected lists of one length, got "
+                + ", ".join(str(len(column)) for column in columns)
+            )
+        examples = list(zip(*columns, strict=True))
+        if not autobatch.enabled or not examples:  # type: ignore[attr-defined]
+            results = [fn(*example, **kwargs) for example in examples]
+            return _stack(results) if out_stack and results else results
+        step = max_batch or len(examples)
+        results = []
+        if out_stack:
+            with deferred():
+                for start in range(0, len(examples), step):
+                    results += _run(fn, examples[start : start + step], kwargs)
+                stacked = _stack(results)
+            error = None if _C._mode() & DEFER else _settle(stacked)
+            if error is not None:
+                raise error
+            return stacked
+        for start in range(0, len(examples), step):
+            results += _run(fn, examples[start : start + step], kwargs)
+        return results
+
+    batched._autobatched = True  # type: ignore[attr-defined]
+    return functools.update_wrapper(batched, fn)
+
+
+autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]
+
+
+class deferred:
+    """In this scope calls are kept until a value is read, or the scope ends, and run in batches.
+
+    For a plain loop, without fibers: reading a value computes all that was kept. Does nothing where
+    `autobatch.enabled` is False.
+
+    >>> with weft.deferred():
+    ...     rows = [weft.ones(n) * 2 for n in (1, 2)]
+    >>> rows
+    [tensor([2.]), tensor([2., 2.])]
+    """
+
+    __slots__ = ("_saved",)
+
+    def __enter__(self) -> None:
+        self._saved = _C._mode()
+        if autobatch.enabled:  # type: ignore[attr-defined]
+            _C._set_mode(self._saved | DEFER)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        _C._set_mode(self._saved)
+        if kind is None and not self._saved & DEFER:
+            _C._flush("the end")
+
+
+_TIMES = [("planning", "plan_s"), ("packing", "pack_s"), ("running", "run_s")]
+
+
+class Report:
+    """What deferred execution did: `flushes`, a list of dicts, and as text.
+
+    A flush has `reason`, `causes` (lines that read a value, and how many examples did), `calls`,
+    `plan_known`, `plan_s`, `pack_s`, `run_s` (seconds) and `batches`: of each `op`, `calls`
+    merged, `rows`, operands taken as they lay (`aliased`) or gathered (`packed`, from `pieces`),
+    `why` calls did not merge, and `lines` with their number of calls.
+    """
+
+    def __init__(self) -> None:
+        self.flushes: list[dict[str, Any]] = []
+        self.outputs: Any = None
+
+    @property
+    def calls(self) -> int:
+        """Calls that were kept."""
+        return sum(f["calls"] for f in self.flushes)
+
+    @property
+    def batches(self) -> int:
+        """Calls that ran instead."""
+        return sum(_kernels(b) for f in self.flushes for b in f["batches"])
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.calls} calls ran as {self.batches}, in {_count(len(self.flushes), 'flush')}; "
+            + ", ".join(
+                f"{name} {1e3 * sum(f[key] for f in self.flushes):.2f} ms"
+                for name, key in _TIMES
+            )
+        ]
+        for number, flush in enumerate(self.flushes):
+            known = " (plan known)" if flush["plan_known"] else ""
+            calls = _count(flush["calls"], "call")
+            lines.append(f"flush {number}: {calls}, because of {flush['reason']}{known}")
+            lines += [f"    read at {line} ({n})" for line, n in flush["causes"]]
+            lines += _table(flush["batches"])
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" + ("" if n == 1 else "es" if what.endswith("h") else "s")
+
+
+def _kernels(batch: dict[str, Any]) -> int:
+    return batch["calls"] if batch["why"] else 1
+
+
+def _table(batches: list[dict[str, Any]]) -> list[str]:
+    """One line for each op and line of code: calls, batches, how operands came."""
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for b in batches:
+        site, more = b["lines"][0][0], len(b["lines"]) - 1
+        if more:
+            site += f" and {more} more"
+        row = groups.setdefault((b["op"], b["why"], site), [0, 0, 0, 0])
+        row[0] += b["calls"]
+        row[1] += _kernels(b)
+        row[2] += b["aliased"]
+        row[3] += b["packed"]
+    out = []
+    for (op, why, site), (calls, ran, aliased, packed) in groups.items():
+        note = f"; single: {why}" if why else ""
+        out.append(
+            f"  {op:<16} {calls:>6} as {ran:<5} operands {aliased} as they lay, {packed} packed  "
+            f"{site}{note}"
+        )
+    return out
+
+
+class explain(Report):
+    """A report of what is batched: in a scope, or of one run of a function over examples.
+
+    `with weft.explain() as report:` collects while the scope runs. `weft.explain(fn, *lists)` runs
+    `autobatch(fn)(*lists)`; the results are in `report.outputs`. Print it.
+
+    >>> report = weft.explain(lambda x: (x * 2).sum(), [weft.ones(3), weft.ones(2)])
+    >>> report.calls, report.batches
+    (4, 2)
+    """
+
+    def __init__(self, fn: Callable[..., Any] | None = None, *lists: Sequence[Any]) -> None:
+        super().__init__()
+        if fn is not None:
+            with self:
+                self.outputs = (fn if hasattr(fn, "_autobatched") else autobatch(fn))(*lists)
+
+    def __enter__(self) -> explain:
+        _C._report(True)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.flushes = _C._report(False)
