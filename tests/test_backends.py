@@ -11,6 +11,12 @@ def test_answers_are_those_of_pytorch_without_a_gpu(torch):
                  "mps.is_built()", "cuda.is_built()", "cuda.flash_sdp_enabled()"):  # fmt: skip
         ours = eval("t.backends." + text, {"t": weft})  # noqa: S307
         assert ours == eval("t.backends." + text, {"t": torch})  # noqa: S307
+    for text in ("is_available()", "device_count()", "current_accelerator()"):
+        ours = eval("t.accelerator." + text, {"t": weft})  # noqa: S307
+        assert ours == eval("t.accelerator." + text, {"t": torch})  # noqa: S307
+    for t in (weft, torch):
+        with pytest.raises(RuntimeError, match="accelerator"):
+            t.accelerator.set_device_index(0)
     assert weft.version.cuda is None and weft.version.__version__ == weft.__version__
 
 

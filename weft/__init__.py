@@ -78,6 +78,7 @@ def _find_blas() -> None:
 _find_blas()
 
 from weft import (  # noqa: E402
+    accelerator,
     autograd,
     backends,
     cuda,
