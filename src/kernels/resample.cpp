@@ -1,6 +1,8 @@
 #include "kernels/resample.h"
 
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -46,6 +48,89 @@ struct Backward {
     }
 };
 
+/// Weights and places by tap, so that a loop runs along the outputs: y[i] is the sum over t of
+/// weight[t * out + i] * x[at[t * out + i]]. For single elements, where the loops over `inner` have
+/// one turn each. Missing taps have the weight 0.
+template <class T>
+struct ByTap {
+    using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    int64_t out, taps = 0;
+    bool complete = true;  ///< every output has a first tap
+    std::vector<T> weight;
+    std::vector<Place> at;
+
+    struct Term {
+        int64_t from;
+        T weight;
+    };
+    explicit ByTap(const std::vector<std::vector<Term>>& terms)
+        : out(static_cast<int64_t>(terms.size())) {
+        for (const auto& sum : terms) {
+            taps = std::max(taps, static_cast<int64_t>(sum.size()));
+            complete &= !sum.empty();
+        }
+        weight.assign(taps * out, T(0));
+        at.assign(taps * out, 0);
+        for (int64_t i = 0; i < out; ++i)
+            for (size_t t = 0; t < terms[i].size(); ++t) {
+                weight[t * out + i] = terms[i][t].weight;
+                at[t * out + i] = static_cast<Place>(terms[i][t].from);
+            }
+    }
+    static ByTap forward(const ResampleAxis& a) {
+        std::vector<std::vector<Term>> terms(a.out);
+        each(a, [&](int64_t i, int64_t from, T w) { terms[i].push_back({from, w}); });
+        return ByTap(terms);
+    }
+    static ByTap backward(const ResampleAxis& a) {
+        std::vector<std::vector<Term>> terms(a.in);
+        each(a, [&](int64_t i, int64_t from, T w) { terms[from].push_back({i, w}); });
+        return ByTap(terms);
+    }
+    template <class Body>
+    static void each(const ResampleAxis& a, const Body& body) {
+        for (int64_t i = 0; i < a.out; ++i)
+            for (int64_t t = 0; t < a.taps; ++t) {
+                const T w = static_cast<T>(a.weight[i * a.taps + t]);
+                if (t == 0 || w != 0) body(i, a.index[i * a.taps + t], w);
+            }
+    }
+};
+
+template <class T>
+struct SumsByTap {
+    WEFT_INLINE static void run(const ByTap<T>* table, const T* __restrict x, T* __restrict y) {
+        const int64_t out = table->out;
+        if (table->taps == 0)
+            for (int64_t i = 0; i < out; ++i) y[i] = 0;
+        for (int64_t t = 0; t < table->taps; ++t) {
+            const T* __restrict weight = table->weight.data() + t * out;
+            const auto* __restrict at = table->at.data() + t * out;
+            if (t == 0 && table->complete)
+                for (int64_t i = 0; i < out; ++i) y[i] = weight[i] * x[at[i]];
+            else
+                for (int64_t i = 0; i < out; ++i) {
+                    const T part = weight[i] * x[at[i]];
+                    y[i] = (t ? y[i] : T(0)) + (weight[i] != 0 ? part : T(0));
+                }
+        }
+    }
+};
+
+template <class T>
+void run_by_tap(const ByTap<T>& table, const T* from, T* to, int64_t from_size, int64_t outer) {
+    const int64_t work = std::max<int64_t>(1, table.out * table.taps);
+    parallel_for(outer, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
+        for (int64_t o = begin; o < end; ++o)
+            per_isa<SumsByTap<T>>(&table, from + o * from_size, to + o * table.out);
+    });
+}
+
+/// Whether ByTap's numbers suffice and its table pays.
+bool by_tap(int64_t outer, int64_t inner, const ResampleAxis& a) {
+    return inner == 1 && outer > 8 && std::max(a.in, a.out) < std::numeric_limits<int32_t>::max();
+}
+
 template <template <class> class Body, class T>
 void run(const T* from, T* to, int64_t from_size, int64_t to_size, int64_t outer, int64_t inner,
          const ResampleAxis& axis) {
@@ -62,11 +147,13 @@ void run(const T* from, T* to, int64_t from_size, int64_t to_size, int64_t outer
 
 template <class T>
 void resample(const T* x, T* y, int64_t outer, int64_t inner, const ResampleAxis& a) {
+    if (by_tap(outer, inner, a)) return run_by_tap(ByTap<T>::forward(a), x, y, a.in, outer);
     run<Forward, T>(x, y, a.in, a.out, outer, inner, a);
 }
 
 template <class T>
 void resample_backward(const T* dy, T* dx, int64_t outer, int64_t inner, const ResampleAxis& a) {
+    if (by_tap(outer, inner, a)) return run_by_tap(ByTap<T>::backward(a), dy, dx, a.out, outer);
     run<Backward, T>(dy, dx, a.out, a.in, outer, inner, a);
 }
 

@@ -357,3 +357,30 @@ def test_depthwise_is_a_convolution_of_each_channel(
     gots = weft.autograd.grad(y, (x, w, b), g)
     for got, expected in zip(gots, weft.autograd.grad(want, (x, w, b), g)):
         weft.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(3, 5), (14, 20), (40, 7)])
+def test_resampling_many_rows_is_that_of_each(mode, size):
+    """Many rows go by tables, few by plain loops; an infinite gradient stays where it belongs."""
+    weft.manual_seed(0)
+    x = weft.randn(4, 3, 7, 10, requires_grad=True)
+    rows = [x[n : n + 1, c : c + 1, :1] for n in range(4) for c in range(3)]
+    tall = weft.cat([row.detach() for row in rows])
+    assert tall.shape == (12, 1, 1, 10)
+    got = F.interpolate(tall, (1, size[1]), mode=mode)
+    for row, one in zip(rows, got):
+        weft.testing.assert_close(F.interpolate(row, (1, size[1]), mode=mode)[0], one)
+    y = F.interpolate(x, size, mode=mode)
+    g = weft.randn(y.shape)
+    (whole,) = weft.autograd.grad(y, x, g, retain_graph=True)
+    parts = [
+        weft.autograd.grad(F.interpolate(x[n : n + 1, :1], size, mode=mode), x, g[n : n + 1, :1])[0]
+        for n in range(4)
+    ]
+    weft.testing.assert_close(whole[:, :1], sum(parts)[:, :1], rtol=1e-4, atol=1e-5)
+    wild = weft.zeros(12, 1, 1, 4)
+    wild[..., 0] = float("inf")
+    z = weft.randn(12, 1, 1, 40, requires_grad=True)
+    (dz,) = weft.autograd.grad(F.interpolate(z, (1, 4), mode="nearest"), z, wild)
+    assert dz.isinf().sum() == 12 and not dz.isnan().any()
