@@ -317,7 +317,7 @@ def compare_out(entry: Any, ours: Any, dtype: Any) -> None:
         except Exception as error:
             raise Disagreement(f"out=: {type(error).__name__} {error}"[:300]) from error
         for x, y in zip(out, empty, strict=True):
-            same(x, y, "out=", entry.name not in UNSET)
+            same(x, y, "out=", entry.name not in UNSET | FACTORS)
 
 
 def in_place_copy(sample: Any) -> Any:
@@ -412,7 +412,7 @@ def test_errors_are_pytorchs() -> None:
     assert sum(count for count, _ in found.values()) >= 150
 
 
-FLOOR = 600  # entries that agree; the list may only grow
+FLOOR = 624  # entries that agree; the list may only grow
 
 
 def test_the_list_is_one() -> None:
