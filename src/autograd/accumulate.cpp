@@ -11,12 +11,16 @@ AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
     set_results({leaf});
 }
 
-AccumulateGrad::~AccumulateGrad() {
-    GradMeta* m = meta_or_null(leaf_);
+AccumulateGrad::~AccumulateGrad() { forget_leaf(); }
+
+void AccumulateGrad::forget_leaf() {
+    GradMeta* m = leaf_.defined() ? meta_or_null(leaf_) : nullptr;
     if (m && m->accumulator == this) m->accumulator = nullptr;
+    leaf_ = Tensor();
 }
 
 Hooks* AccumulateGrad::leaf_hooks() {
+    if (!leaf_.defined()) return nullptr;
     GradMeta* m = meta_or_null(leaf_);
     return m && !m->hooks.empty() ? &m->hooks : nullptr;
 }
@@ -82,13 +86,15 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
 }
 
 void AccumulateGrad::run(Work& work) {
-    GradMeta* m = meta_or_null(leaf_);
-    if (work.grads[0].defined()) {
-        // the leaf may have changed since the graph was drawn
-        WEFT_EXPECT(!m || !m->grad_fn, Runtime, "backward", "a leaf",
+    if (!leaf_.defined()) {
+        WEFT_EXPECT(!work.grads[0].defined(), Runtime, "backward", "a leaf",
                     "a tensor that was written in place since (leaf variable has been moved into the "
                     "graph interior)");
-        if (!m || !m->requires_grad) return;
+        return;
+    }
+    GradMeta* m = meta_or_null(leaf_);
+    if (work.grads[0].defined()) {
+        if (!m || !m->requires_grad) return;  // any more
         accumulate_grad(leaf_, std::move(work.grads[0]));
         m = meta_or_null(leaf_);
     }

@@ -13,9 +13,12 @@ public:
     bool runs_without_gradient() const override { return true; }  // for the hooks behind it
     Hooks* leaf_hooks() override;
     const Tensor& variable() const { return leaf_; }
+    /// The leaf was written in place and is no leaf any more. It may now own this node, by the graph
+    /// that it is part of, so the node must not own it.
+    void forget_leaf();
 
 private:
-    Tensor leaf_;
+    Tensor leaf_;  ///< undefined once it is no leaf
 };
 
 /// The accumulator of a leaf that requires grad: one at a time.

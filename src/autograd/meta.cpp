@@ -69,6 +69,7 @@ void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k) {
 }
 
 void set_producer(GradMeta& m, const Ref<Node>& node, uint32_t k) {
+    if (m.accumulator) m.accumulator->forget_leaf();
     if (m.retains_grad) {
         if (m.grad_fn)
             std::erase_if(m.grad_fn->hooks().retain,

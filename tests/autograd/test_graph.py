@@ -552,6 +552,20 @@ def test_an_error_leaves_gradients_as_they_were():
     assert not weft.equal(x.grad, before)
 
 
+def test_a_leaf_that_was_written_is_not_kept_by_its_own_graph(balance):
+    x, y = weft.ones(50, requires_grad=True), weft.ones(50, requires_grad=True)
+    before = balance()
+    total = x * 2
+    x.requires_grad_(False)
+    x.mul_(total + y)
+    assert x.grad_fn is not None
+    with pytest.raises(RuntimeError, match="graph interior"):
+        x.sum().backward()
+    del x, total
+    y.grad = None
+    assert balance() == before - 200
+
+
 DEEP = 1_000_000
 
 
