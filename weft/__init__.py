@@ -34,6 +34,8 @@ from weft._names import (  # noqa: E402
     ShortTensor,
     cdouble,
     cfloat,
+    channels_last,
+    channels_last_3d,
     contiguous_format,
     double,
     e,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import weft
-from weft import _C
+from weft import _C, return_types
 from weft._C import Tensor
 
 __all__ = ["histc", "histogram", "histogramdd"]
@@ -15,13 +15,6 @@ METHODS = ["histc", "histogram"]
 OUT = [
     "histc", "histogram",
 ]  # fmt: skip
-
-
-class _Histogram(NamedTuple):
-    """Counts and the edges of their bins."""
-
-    hist: Tensor
-    bin_edges: Any
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -91,7 +84,7 @@ def histogram(
     range: Any = None,
     weight: Tensor | None = None,
     density: bool = False,
-) -> _Histogram:
+) -> return_types.histogram:
     """Counts (or sums of weights) in bins, a number of them or their edges, and those edges.
 
     With `density` the integral over the range is 1.
@@ -119,7 +112,7 @@ def histogram(
     hist = _counted(place, inside, weight, edges.shape[0] - 1, x)
     if density:
         hist = hist / hist.sum() / (edges[1:] - edges[:-1])
-    return _Histogram(hist, edges)
+    return return_types.histogram(hist, edges)
 
 
 def histogramdd(
@@ -129,7 +122,7 @@ def histogramdd(
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-) -> _Histogram:
+) -> return_types.histogramdd:
     """A histogram in D dimensions of points `(..., D)`, and the edges of each dimension.
 
     `bins`: a number, one for each dimension, or the edges of each; `range`: 2 D numbers.
@@ -157,4 +150,4 @@ def histogramdd(
             shape = [1] * width
             shape[d] = -1
             hist = hist / (e[1:] - e[:-1]).reshape(shape)
-    return _Histogram(hist, tuple(edges))
+    return return_types.histogramdd(hist, tuple(edges))

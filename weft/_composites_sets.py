@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft import _C
+from weft import _C, return_types
 from weft._C import Tensor
 
 __all__ = [
@@ -61,8 +61,8 @@ def frexp(input: Tensor) -> Any:
     >>> weft.frexp(weft.tensor([4.0, 3.0])).mantissa
     tensor([0.5000, 0.7500])
     """
-    out = _C.ops._frexp(input)
-    return type(out)((out[0], out[1].to(getattr(_C, "int32", _C.int64))))
+    mantissa, exponent = _C.ops._frexp(input)
+    return return_types.frexp(mantissa, exponent.to(_C.int32))
 
 
 # ---- counts and sets

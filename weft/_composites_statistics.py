@@ -5,10 +5,10 @@ A `dim` of None stands for all elements, `keepdim` keeps a reduced dimension as 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import weft
-from weft import _C
+from weft import _C, return_types
 from weft._C import Tensor
 
 __all__ = [
@@ -24,13 +24,6 @@ OUT = [
     "aminmax", "mode", "msort", "nanmean", "nanmedian", "nanquantile", "quantile",
     "renorm",
 ]  # fmt: skip
-
-
-class _Found(NamedTuple):
-    """Values and where they stood."""
-
-    values: Tensor
-    indices: Tensor
 
 
 def _wrap(who: str, dim: int, rank: int) -> int:
@@ -131,11 +124,11 @@ def corrcoef(input: Tensor) -> Tensor:
 
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
+) -> return_types.aminmax:
     """The smallest and the largest element, of all or along `dim`."""
     if dim is None:
-        return input.amin(), input.amax()
-    return input.amin(dim, keepdim), input.amax(dim, keepdim)
+        return return_types.aminmax(input.amin(), input.amax())
+    return return_types.aminmax(input.amin(dim, keepdim), input.amax(dim, keepdim))
 
 
 def msort(input: Tensor) -> Tensor:
@@ -147,12 +140,12 @@ def msort(input: Tensor) -> Tensor:
     return input.sort(0).values
 
 
-def _chosen(input: Tensor, indices: Tensor, dim: int, keepdim: bool) -> _Found:
+def _chosen(kind: Any, input: Tensor, indices: Tensor, dim: int, keepdim: bool) -> Any:
     """The elements at `indices`, which have size 1 along dim."""
     values = input.gather(dim, indices)
     if keepdim or input.dim() == 0:
-        return _Found(values, indices)
-    return _Found(values.squeeze(dim), indices.squeeze(dim))
+        return kind(values, indices)
+    return kind(values.squeeze(dim), indices.squeeze(dim))
 
 
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -172,13 +165,13 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     detached = input.detach()
     order = detached.argsort(dim)
     if input.dim() == 0:
-        return _Found(input.clone(), order)
+        return return_types.nanmedian(input.clone(), order)
     count = (~weft.isnan(detached)).sum(dim, True)
     place = ((count - 1) // 2).clamp(min=0)
-    return _chosen(input, order.gather(dim, place), dim, keepdim)
+    return _chosen(return_types.nanmedian, input, order.gather(dim, place), dim, keepdim)
 
 
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> _Found:
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mode:
     """The most frequent element along `dim`, of several the smallest, and where it stands last.
 
     >>> weft.mode(weft.tensor([3, 1, 3, 1, 2])).values
@@ -186,7 +179,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> _Found:
     """
     dim = _wrap("mode", dim, input.dim())
     if input.dim() == 0:
-        return _Found(input.clone(), weft.zeros((), dtype=_C.int64))
+        return return_types.mode(input.clone(), weft.zeros((), dtype=_C.int64))
     size = input.shape[dim]
     if size == 0:
         raise IndexError(f"[mode] expected a dim with elements, got size 0 at {dim}")
@@ -201,7 +194,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> _Found:
     start = weft.where(new, place, 0).cummax(dim).values
     # The first place where the run is longest so far is the end of the longest one.
     end = (place - start).argmax(dim, True)
-    return _chosen(input, order.gather(dim, end), dim, keepdim)
+    return _chosen(return_types.mode, input, order.gather(dim, end), dim, keepdim)
 
 
 def _quantile(

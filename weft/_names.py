@@ -33,6 +33,8 @@ class memory_format(_Named):  # noqa: N801
 strided = layout("strided")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
 
 inf = float("inf")
 nan = float("nan")

@@ -156,6 +156,17 @@ def __dlpack__(
 
 
 @_method
+def __array_wrap__(
+    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """What NumPy's functions make of a tensor is a tensor again, sharing the result's memory."""
+    return weft.from_numpy(array)
+
+
+_Methods["__array_priority__"] = 1000  # array + tensor is the tensor's to answer
+
+
+@_method
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
     """DLPack's name of the CPU."""
     return (1, 0)
@@ -166,11 +177,6 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
     wanted: dtype | None = kwargs.pop("dtype", None)
     kwargs.pop("non_blocking", None)
     kwargs.pop("copy", None)
-    memory_format = kwargs.pop("memory_format", None)
-    if memory_format not in (None, weft.contiguous_format, weft.preserve_format):
-        raise RuntimeError(
-            f"[to] expected memory_format contiguous or preserve, got {memory_format}"
-        )
     expect_cpu(kwargs.pop("device", None))
     if kwargs:
         raise TypeError(
@@ -197,19 +203,24 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     >>> weft.ones(2).to(weft.int64)
     tensor([1, 1])
     """
-    copy = kwargs.get("copy", False)
+    copy, form = kwargs.get("copy", False), kwargs.pop("memory_format", None)
     wanted = _parse_to(args, kwargs)
     out = self if wanted is None else _C.ops.to(self, wanted)
-    return out.clone() if copy and out is self else out
+    out = out.clone() if copy and out is self else out
+    return out if form is None else _in_format("to", out, form)
+
+
+def _in_format(who: str, t: Tensor, form: Any) -> Tensor:
+    """`t` in the order of a memory format, which "preserve" leaves as it is."""
+    if not isinstance(form, _Named):
+        raise TypeError(f"[{who}] expected a memory format, got {form!r}")
+    return t if form is weft.preserve_format else t.contiguous(memory_format=form)
 
 
 def _converter(name: str, to_dtype: dtype) -> None:
     def convert(self: Tensor, memory_format: Any = None) -> Tensor:
-        if memory_format is not None:
-            if not isinstance(memory_format, _Named):
-                raise TypeError(f"[{name}] expected a memory format, got {memory_format!r}")
-            _parse_to((), {"memory_format": memory_format})
-        return _C.ops.to(self, to_dtype)
+        out = _C.ops.to(self, to_dtype)
+        return out if memory_format is None else _in_format(name, out, memory_format)
 
     convert.__name__ = name
     convert.__doc__ = f"self as {to_dtype}."

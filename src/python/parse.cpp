@@ -1,5 +1,7 @@
 #include "python/parse.h"
 
+#include "python/slots.h"
+
 namespace weft::python {
 namespace {
 
@@ -7,6 +9,11 @@ const char* type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
 
 bool is_int(PyObject* o) {
     return (PyLong_Check(o) && !PyBool_Check(o)) || (!PyBool_Check(o) && !is_tensor(o) && PyIndex_Check(o));
+}
+
+/// A tensor that stands for an int.
+static bool is_whole_tensor(PyObject* o) {
+    return is_tensor(o) && !is_inexact(handle(o).dtype()) && handle(o).numel() == 1;
 }
 
 /// Extra keywords of functions that make tensors; the values that mean what weft does anyway.
@@ -108,9 +115,7 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
     }
     switch (p.kind) {
         case Param::Kind::Int:
-            if (!is_int(value) && !(is_tensor(value) && !is_floating(handle(value).dtype()) &&
-                                    handle(value).numel() == 1))
-                return false;
+            if (!is_int(value) && !is_whole_tensor(value)) return false;
             attr(op, p.slot) = to_int(value, op.public_name.c_str());
             return true;
         case Param::Kind::Ints: {
@@ -188,6 +193,7 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
         requires_grad_ = value == Py_True;
         return true;
     }
+    if (n == "memory_format" && (channels_last_ = channels_last_dims(value))) return true;
     if ((op.factory && harmless(n, value)) || (n == "memory_format" && harmless(n, value))) return true;
     return refuse("an unexpected keyword argument '", n, "'");
 }
@@ -196,6 +202,7 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
                       unsigned ways) {
     uint64_t given = 0;
     ways_ = ways;
+    channels_last_ = 0;
     const auto& params = op.params;
     int total = static_cast<int>(params.size());
     inputs_ = op.inputs;
@@ -206,10 +213,12 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
             return refuse("at most ", i, " positional arguments (", count, " given)");
         const Param& p = params[i];
         bool last = i + 1 == total || params[i + 1].keyword_only;
-        if (p.kind == Param::Kind::Ints && last && is_int(args[i]) && count > i + 1) {
+        if (p.kind == Param::Kind::Ints && last && count > i + 1 &&
+            (is_int(args[i]) || is_whole_tensor(args[i]))) {
             Dims dims;
             for (Py_ssize_t j = i; j < count; ++j) {
-                if (!is_int(args[j])) return refuse(p.name, " must be ints");
+                if (!is_int(args[j]) && !is_whole_tensor(args[j]))
+                    return refuse(p.name, " must be ints");
                 dims.push_back(to_int_or(ErrorKind::Type, args[j], op.public_name.c_str()));
             }
             attr(op, p.slot) = Value(dims);
@@ -229,7 +238,11 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
             while (i < total && params[i].name != n) ++i;
             if (i == total && n == "axis")  // NumPy's names, which PyTorch takes too
                 for (i = 0; i < total && params[i].name != "dim";) ++i;
-            if (i == total && n == "input" && total && params[0].name == "self") i = 0;
+            if (i == total && (n == "input" || (n == "tensor" && op.public_name == "split")) &&
+                total && params[0].name == "self")
+                i = 0;
+            if (i == total && n == "split_size_or_sections")  // of torch.split
+                for (i = 0; i < total && params[i].name != "split_size";) ++i;
             if (i == total && n == "keepdims")
                 for (i = 0; i < total && params[i].name != "keepdim";) ++i;
             if (i == total) {

@@ -32,6 +32,8 @@ public:
     bool wants_grad() const { return requires_grad_; }
     /// `out=` of an op that cannot write there itself; empty if there is none.
     const std::vector<Tensor>& destinations() const { return outs_; }
+    /// `memory_format=`: the rank whose channels come last in memory, or 0.
+    int channels_last() const { return channels_last_; }
     /// `generator=`, or null.
     kernels::Generator* generator() const { return generator_; }
 
@@ -65,6 +67,7 @@ private:
     int inputs_ = 0;
     bool listed_ = false;
     bool requires_grad_ = false;
+    int channels_last_ = 0;
     PyObject* numbers_[kInputs] = {};     // Python numbers given where tensors are expected
     bool any_number_ = false;
     bool explain_;

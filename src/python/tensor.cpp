@@ -330,8 +330,15 @@ PyObject* method_data_ptr(PyObject* s, PyObject*) {
         return PyLong_FromVoidPtr(t.numel() ? static_cast<void*>(t.bytes()) : nullptr);
     });
 }
-PyObject* method_is_contiguous(PyObject* s, PyObject*) {
-    return of_layout(s, [](const Tensor& t) { return PyBool_FromLong(t.contiguous()); });
+PyObject* method_is_contiguous(PyObject* s, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"memory_format", nullptr};
+    PyObject* format = nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O", const_cast<char**>(names), &format))
+        return nullptr;
+    return of_layout(s, [&](const Tensor& t) {
+        int dims = format ? channels_last_dims(format) : 0;
+        return PyBool_FromLong(dims ? channels_are_last(t, dims) : t.contiguous());
+    });
 }
 PyObject* method_detach(PyObject* s, PyObject*) {
     return guarded([&] {
@@ -395,7 +402,9 @@ PyMethodDef methods[] = {
     WEFT_METHOD("nelement", method_numel, "The number of elements."),
     WEFT_METHOD("storage_offset", method_offset, "Elements before the first one in the storage."),
     WEFT_METHOD("data_ptr", method_data_ptr, "The address of the first element."),
-    WEFT_METHOD("is_contiguous", method_is_contiguous, "Whether it is row-major and dense."),
+    {"is_contiguous", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(method_is_contiguous)),
+     METH_VARARGS | METH_KEYWORDS,
+     "Whether it is dense, and row-major or in the order of `memory_format`."},
     WEFT_METHOD("detach", method_detach, "The same memory outside the graph."),
     WEFT_METHOD("detach_", method_detach_, "Takes the tensor itself out of the graph."),
     WEFT_METHOD("retain_grad", method_retain_grad, "Keeps .grad although it is no leaf."),

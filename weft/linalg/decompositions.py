@@ -8,23 +8,27 @@ import weft
 from weft import Tensor
 from weft._library import Gradients, library_op
 from weft.linalg.checks import LinAlgError, expect_matrix, expect_phase_free
+from weft.return_types import printed_as_pytorchs
 
 
-class linalg_qr(NamedTuple):
+@printed_as_pytorchs
+class linalg_qr(NamedTuple):  # noqa: N801
     """The results of `qr`."""
 
     Q: Tensor
     R: Tensor
 
 
-class linalg_eigh(NamedTuple):
+@printed_as_pytorchs
+class linalg_eigh(NamedTuple):  # noqa: N801
     """The results of `eigh`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
-class linalg_svd(NamedTuple):
+@printed_as_pytorchs
+class linalg_svd(NamedTuple):  # noqa: N801
     """The results of `svd`."""
 
     U: Tensor
@@ -32,7 +36,8 @@ class linalg_svd(NamedTuple):
     Vh: Tensor
 
 
-class linalg_cholesky_ex(NamedTuple):
+@printed_as_pytorchs
+class linalg_cholesky_ex(NamedTuple):  # noqa: N801
     """The results of `cholesky_ex`."""
 
     L: Tensor

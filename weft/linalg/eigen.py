@@ -9,9 +9,11 @@ from weft import Tensor
 from weft._library import Gradients, library_op
 from weft.linalg.checks import expect_matrix, expect_phase_free
 from weft.linalg.systems import solve
+from weft.return_types import printed_as_pytorchs
 
 
-class linalg_eig(NamedTuple):
+@printed_as_pytorchs
+class linalg_eig(NamedTuple):  # noqa: N801
     """The results of `eig`."""
 
     eigenvalues: Tensor

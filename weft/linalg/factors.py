@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import weft
-from weft import Tensor
+from weft import Tensor, return_types
 from weft._library import Gradients, library_op
 from weft.linalg import lapack
 from weft.linalg.checks import (
@@ -14,16 +14,19 @@ from weft.linalg.checks import (
     raise_if_singular,
 )
 from weft.linalg.systems import solve_triangular
+from weft.return_types import printed_as_pytorchs
 
 
-class linalg_lu_factor(NamedTuple):
+@printed_as_pytorchs
+class linalg_lu_factor(NamedTuple):  # noqa: N801
     """The results of `lu_factor`."""
 
     LU: Tensor
     pivots: Tensor
 
 
-class linalg_lu_factor_ex(NamedTuple):
+@printed_as_pytorchs
+class linalg_lu_factor_ex(NamedTuple):  # noqa: N801
     """The results of `lu_factor_ex`."""
 
     LU: Tensor
@@ -31,7 +34,8 @@ class linalg_lu_factor_ex(NamedTuple):
     info: Tensor
 
 
-class linalg_lu(NamedTuple):
+@printed_as_pytorchs
+class linalg_lu(NamedTuple):  # noqa: N801
     """The results of `lu`."""
 
     P: Tensor
@@ -39,14 +43,16 @@ class linalg_lu(NamedTuple):
     U: Tensor
 
 
-class linalg_ldl_factor(NamedTuple):
+@printed_as_pytorchs
+class linalg_ldl_factor(NamedTuple):  # noqa: N801
     """The results of `ldl_factor`."""
 
     LD: Tensor
     pivots: Tensor
 
 
-class linalg_ldl_factor_ex(NamedTuple):
+@printed_as_pytorchs
+class linalg_ldl_factor_ex(NamedTuple):  # noqa: N801
     """The results of `ldl_factor_ex`."""
 
     LD: Tensor
@@ -249,7 +255,7 @@ def lu_unpack(
     empty = weft.empty(0, dtype=LU_data.dtype)
     L, U = _parts(LU_data) if unpack_data else (empty, empty)
     P = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else empty
-    return linalg_lu(P, L, U)
+    return return_types.lu_unpack(P, L, U)
 
 
 @library_op(

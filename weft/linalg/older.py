@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import weft
-from weft import _C, Tensor
+from weft import _C, Tensor, return_types
 from weft._composites import _with_out
 from weft._library import Gradients, library_op
 from weft.linalg import decompositions, eigen, factors, lapack, products, reflections, systems
@@ -25,13 +25,11 @@ matrix_exp = eigen.matrix_exp
 matrix_power = products.matrix_power
 orgqr = reflections.householder_product
 ormqr = reflections.ormqr
-slogdet = systems.slogdet
 
 
-class _SVD(NamedTuple):
-    U: Tensor
-    S: Tensor
-    V: Tensor
+def slogdet(input: Tensor) -> Any:
+    """See `weft.linalg.slogdet`."""
+    return return_types.slogdet(*systems.slogdet(input))
 
 
 def logdet(input: Tensor) -> Tensor:
@@ -56,7 +54,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 def qr(input: Tensor, some: bool = True) -> Any:
     """See `weft.linalg.qr`; `some=False` is its mode `"complete"`."""
-    return decompositions.qr(input, "reduced" if some else "complete")
+    return return_types.qr(*decompositions.qr(input, "reduced" if some else "complete"))
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
@@ -68,9 +66,9 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
         m, n = input.shape[-2:]
         batch = input.shape[:-2]
         zeros = [weft.zeros(*batch, k, k, dtype=input.dtype) for k in (m, n)]
-        return _SVD(zeros[0], decompositions.svdvals(input), zeros[1])
+        return return_types.svd(zeros[0], decompositions.svdvals(input), zeros[1])
     U, S, Vh = decompositions.svd(input, not some)
-    return _SVD(U, S, Vh.mH)
+    return return_types.svd(U, S, Vh.mH)
 
 
 def _gradient_cholesky_solve(g: Gradients) -> Any:
@@ -176,7 +174,7 @@ def svd_lowrank(
         Q = decompositions.qr(A @ Q).Q
     U, S, Vh = decompositions.svd(Q.mH @ A, False)
     U, V = Q @ U, Vh.mH
-    return _SVD(V, S, U) if wide else _SVD(U, S, V)
+    return (V, S, U) if wide else (U, S, V)
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import weft
-from weft import Tensor
+from weft import Tensor, return_types
 from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix
-
-
-class geqrf_results(NamedTuple):
-    """The results of `geqrf`."""
-
-    a: Tensor
-    tau: Tensor
 
 
 def geqrf(input: Tensor) -> Any:
@@ -28,7 +21,7 @@ def geqrf(input: Tensor) -> Any:
     """
     expect_matrix("geqrf", input)
     a, tau = lapack.factor_qr(input.detach().numpy())
-    return geqrf_results(weft.from_numpy(a), weft.from_numpy(tau))
+    return return_types.geqrf(weft.from_numpy(a), weft.from_numpy(tau))
 
 
 def _expect_reflections(who: str, A: Tensor, tau: Tensor) -> None:

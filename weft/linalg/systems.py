@@ -11,30 +11,35 @@ from weft._library import Gradients, library_op
 from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
 from weft.linalg.decompositions import svd
+from weft.return_types import printed_as_pytorchs
 
 
-class linalg_slogdet(NamedTuple):
+@printed_as_pytorchs
+class linalg_slogdet(NamedTuple):  # noqa: N801
     """The results of `slogdet`."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
-class linalg_inv_ex(NamedTuple):
+@printed_as_pytorchs
+class linalg_inv_ex(NamedTuple):  # noqa: N801
     """The results of `inv_ex`."""
 
     inverse: Tensor
     info: Tensor
 
 
-class linalg_solve_ex(NamedTuple):
+@printed_as_pytorchs
+class linalg_solve_ex(NamedTuple):  # noqa: N801
     """The results of `solve_ex`."""
 
     result: Tensor
     info: Tensor
 
 
-class linalg_lstsq(NamedTuple):
+@printed_as_pytorchs
+class linalg_lstsq(NamedTuple):  # noqa: N801
     """The results of `lstsq`."""
 
     solution: Tensor

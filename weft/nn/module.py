@@ -271,11 +271,14 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         """Convert to a device, a dtype, or those of a tensor; in place, and returns the module.
 
         `to(device=None, dtype=None, non_blocking=False)`, `to(dtype)`, `to(tensor)`. A dtype
-        changes floating-point and complex parameters and buffers only.
+        changes floating-point and complex parameters and buffers only, `memory_format` those of
+        its rank.
 
         Raises:
             TypeError: the dtype is neither a floating-point nor a complex one.
         """
+        form = kwargs.pop("memory_format", None)
+        rank = {weft.channels_last: 4, weft.channels_last_3d: 5}.get(form)
         device, dtype, non_blocking = _parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
@@ -284,6 +287,8 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             )
 
         def convert(tensor: Tensor) -> Tensor:
+            if rank is not None and tensor.dim() == rank:
+                tensor = tensor.contiguous(memory_format=form)
             to_dtype = dtype if tensor.is_floating_point() or tensor.is_complex() else None
             if device is None and to_dtype is None:
                 return tensor
@@ -436,10 +441,9 @@ def _parse_to(
     dtype: Any = None,
     non_blocking: bool = False,
     copy: bool = False,
-    memory_format: Any = None,
 ) -> tuple[Any, Any, bool]:
     """Sort out the three ways to call `to`."""
-    del copy, memory_format  # a conversion in place has neither a copy nor a layout to choose
+    del copy  # a conversion in place has none
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         tensor = rest.pop(0)
