@@ -160,7 +160,7 @@ def svd_lowrank(
         niter: rounds.
         M: taken from A first.
 
-    >>> weft.svd_lowrank(weft.ones(5, 4), q=2).U.shape
+    >>> weft.svd_lowrank(weft.ones(5, 4), q=2)[0].shape
     torch.Size([5, 2])
     """
     expect_matrix("svd_lowrank", A)
@@ -180,7 +180,7 @@ def svd_lowrank(
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
     """The principal components of the rows of A: `svd_lowrank` after taking the mean of the rows.
 
-    >>> weft.pca_lowrank(weft.tensor([[1., 0.], [3., 0.]]), q=1).S
+    >>> weft.pca_lowrank(weft.tensor([[1., 0.], [3., 0.]]), q=1)[1]
     tensor([1.4142])
     """
     expect_matrix("pca_lowrank", A)
