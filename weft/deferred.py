@@ -10,6 +10,7 @@ are done, and one flush serves them all.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ def _fiber_type() -> type[greenlet]:
     class Fiber(greenlet):
         """One example under way. `run` sets `error` or `result`."""
 
+        number = 0
+        failure: BaseException | None = None  # of a call of its own that a flush ran
         wants_turn = False
         first = False  # all examples before it are done
         error: BaseException | None = None
@@ -42,6 +45,9 @@ def _fiber_type() -> type[greenlet]:
             return False
         assert fiber.parent is not None
         fiber.parent.switch()
+        if fiber.failure is not None:
+            failure, fiber.failure = fiber.failure, None
+            raise failure
         return True
 
     def turn() -> None:
@@ -75,6 +81,7 @@ def _run(
 
     def body(fiber: Any, example: tuple[Any, ...]) -> None:
         _C._set_mode(mode | DEFER)
+        _C._set_owner(fiber.number)
         try:
             fiber.result = fn(*example, **kwargs)
         except Exception as error:
@@ -84,8 +91,12 @@ def _run(
     for example in examples:
         fiber = Fiber()
         fiber.run = functools.partial(body, fiber, example)
+        fiber.number = next(_numbers)
+        _owners[fiber.number] = fiber
         fibers.append(fiber)
     running = fibers
+    owner = _C._set_owner(0)
+    _C._set_owner(owner)
     try:
         while running:
             rest = []
@@ -98,26 +109,50 @@ def _run(
                     fiber.switch()
                 finally:
                     _C._set_mode(mode)
+                    _C._set_owner(owner)
                 if not fiber.dead:
                     rest.append(fiber)
             running = rest
             if running and not Fiber.wait():  # type: ignore[attr-defined]
-                _C._flush("values that are read")
+                _flush("values that are read")
     finally:
         for fiber in running:
             if fiber and not fiber.dead:
                 fiber.throw()  # an interrupt: the others end where they wait
                 _C._set_mode(mode)
+                _C._set_owner(owner)
+        for fiber in fibers:  # what still waits belongs to whoever runs this
+            _owners[fiber.number] = _owners.get(owner)
     if not mode & DEFER:
-        _C._flush("the end")
         for fiber in fibers:
-            if fiber.error is None:
+            _owners[fiber.number] = fiber
+        _flush("the end")
+        for fiber in fibers:
+            del _owners[fiber.number]
+            if fiber.failure is not None:  # before whatever Python raised later
+                fiber.error = fiber.failure
+            elif fiber.error is None:
                 fiber.error = _settle(fiber.result)
     for index, fiber in enumerate(fibers):
         if fiber.error is not None:
             fiber.error.add_note(f"in example {index} of {len(fibers)}")
             raise fiber.error
     return [fiber.result for fiber in fibers]
+
+
+_numbers = itertools.count(1)
+_owners: dict[int, Any] = {}  # fibers by number; None for calls made outside of fibers
+
+
+def _flush(reason: str) -> None:
+    """Computes all that waits; hands failures to the fibers whose calls failed."""
+    _C._flush(reason)
+    for number, error in _C._failures():
+        fiber = _owners.get(number)
+        if fiber is None:
+            raise error
+        if fiber.failure is None:
+            fiber.failure = error
 
 
 def _tensors(value: Any) -> Iterator[Any]:
@@ -252,7 +287,7 @@ class deferred:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         _C._set_mode(self._saved)
         if kind is None and not self._saved & DEFER:
-            _C._flush("the end")
+            _flush("the end")
 
 
 _TIMES = [("planning", "plan_s"), ("packing", "pack_s"), ("running", "run_s")]

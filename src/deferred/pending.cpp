@@ -18,9 +18,8 @@ void Pending::destroy() {
 
 bool requires_grad(const Tensor& t) { return pending(t).requires_grad; }
 
-namespace {
-
-[[noreturn]] void fail_later(const Failure& failure) {
+void raise(Failure& failure) {
+    failure.raised = true;
     try {
         std::rethrow_exception(failure.error);
     } catch (const Error& e) {
@@ -31,13 +30,16 @@ namespace {
     }
 }
 
+namespace {
+
 void compute(const Tensor& root) {
     if (reports && pending(root).waits()) add_site(readers, Site::here());
     if (pending(root).waits() && !(host.wait && host.wait()) && is_pending(root) &&
         pending(root).waits())
         Tape::current().flush("a value that is read");
+    Tape::current().raise_own_failure();
     if (!is_pending(root)) return;  // settled meanwhile
-    if (pending(root).failure) fail_later(*pending(root).failure);
+    if (pending(root).failure) raise(*pending(root).failure);
     WEFT_EXPECT(!pending(root).waits(), Runtime, "autobatch",
                 "a value to be read by the thread that made it", "another thread");
 }
@@ -50,7 +52,8 @@ const Tensor& place_of(const Tensor& t) { return pending(t).is_piece() ? pending
 void settle(const Tensor& t) {
     static const ops::Function take{"_take"};
     Ref<Pending> self(&pending(t));
-    uint32_t grad = self->requires_grad ? uint32_t{kGradMode} : 0;
+    bool record = self->is_view() ? self->recording : self->requires_grad;
+    uint32_t grad = record ? uint32_t{kGradMode} : 0;
     if (self->is_view()) {
         const Tensor& base = self->base;
         if (is_pending(base)) settle(base);

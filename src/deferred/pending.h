@@ -23,7 +23,10 @@ constexpr uint8_t kPendingSlot = 3;
 struct Failure {
     uint32_t refs = 0;
     std::exception_ptr error;
-    std::string line;  ///< of the call
+    std::string line;      ///< of the call
+    uint32_t owner = 0;    ///< who made the call (Host)
+    uint32_t call = 0;     ///< its number on its tape
+    bool raised = false;   ///< somebody read the value and was told
 };
 inline void release(Failure* f) { delete f; }
 
@@ -52,6 +55,7 @@ struct Pending final : Slot {
     uint32_t value = 0;        ///< its number there
     uint32_t views = 0;        ///< pending tensors that are views of it
     bool requires_grad = false;
+    bool recording = true;     ///< whether calls were recorded when it was made
     const char* node_name = nullptr;  ///< of the call, as its grad_fn prints
     Ref<Failure> failure;
 };
@@ -59,6 +63,8 @@ struct Pending final : Slot {
 inline bool is_pending(const Tensor& t) { return t.has(kPending); }
 inline Pending& pending(const Tensor& t) { return *static_cast<Pending*>(t.impl()->slot.get()); }
 
+/// Throws what the call threw, with its line.
+[[noreturn]] void raise(Failure& failure);
 /// Gives a pending tensor its value, computing it first if need be. Throws what its call threw.
 void settle(const Tensor& t);
 /// The value of `t` for reading only, outside of every graph; `t` may stay pending.

@@ -25,6 +25,7 @@ public:
           external_blocks_(load.externals.size(), kNone) {}
 
     void run_batch(Calls calls);
+    std::vector<Ref<Failure>> failures() { return std::move(failures_); }
     /// Gives the outputs that somebody still holds their places.
     void hand_over();
 
@@ -82,6 +83,7 @@ private:
     std::vector<uint32_t> external_blocks_;
     std::vector<Tensor> blocks_;
     bool any_failed_ = false;
+    std::vector<Ref<Failure>> failures_;
 };
 
 uint32_t Runner::add_block(Tensor t) {
@@ -356,7 +358,11 @@ void Runner::run_batch(Calls calls) {
         } else {
             Ref<Failure> failure(new Failure);
             failure->error = std::current_exception();
-            failure->line = load_.calls[calls[0]].site.describe();
+            const Kept& kept = load_.calls[calls[0]];
+            failure->line = kept.site.describe();
+            failure->owner = kept.owner;
+            failure->call = calls[0];
+            failures_.push_back(failure);
             fail(calls[0], failure);
         }
     }
@@ -382,7 +388,8 @@ void Runner::hand_over() {
 
 }  // namespace
 
-void run(Batchload& load, const Plan& plan, const Kinds& kinds, FlushReport* report) {
+std::vector<Ref<Failure>> run(Batchload& load, const Plan& plan, const Kinds& kinds,
+                              FlushReport* report) {
     Runner runner(load, kinds, report);
     uint32_t begin = 0;
     for (uint32_t end : plan.ends) {
@@ -390,6 +397,7 @@ void run(Batchload& load, const Plan& plan, const Kinds& kinds, FlushReport* rep
         begin = end;
     }
     runner.hand_over();
+    return runner.failures();
 }
 
 }  // namespace weft::deferred

@@ -102,12 +102,14 @@ void Tape::keep(Call& c) {
     const char* node_name = !grad              ? nullptr
                             : op.backward_name ? op.backward_name(c)
                                                : op.node_name.c_str();
-    load_.calls.push_back({of_class, first, static_cast<uint32_t>(load_.outputs.size()), Site::here()});
+    load_.calls.push_back({of_class, first, static_cast<uint32_t>(load_.outputs.size()), owner,
+                           Site::here()});
     for (int k = 0; k < c.outputs; ++k) {
         const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();
         p->tape = this;
         p->value = static_cast<uint32_t>(load_.outputs.size());
+        p->recording = mode & kGradMode;
         p->requires_grad = grad && is_inexact(out.dtype()) && !(op.constant_outputs >> k & 1);
         p->node_name = node_name;
         out.set(kPending);
@@ -260,12 +262,29 @@ void Tape::flush(const char* reason) {
     Plan fresh;
     const Plan& order = plan(load, report, fresh);
     if (report) report->plan_s = seconds() - start;
-    run(load, order, kinds_, report);
+    for (Ref<Failure>& failure : run(load, order, kinds_, report))
+        failures_.push_back(std::move(failure));
     if (report) report->run_s = seconds() - start - report->plan_s - report->pack_s;
     if (kinds_.classes.size() > kClasses) {
         kinds_.clear();
         plans_.clear();
     }
+}
+
+std::vector<Ref<Failure>> Tape::take_failures() {
+    std::vector<Ref<Failure>> out = std::move(failures_);
+    failures_.clear();
+    std::erase_if(out, [](const Ref<Failure>& f) { return f->raised; });
+    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a->call < b->call; });
+    return out;
+}
+
+void Tape::raise_own_failure() {
+    Ref<Failure> first;
+    for (const Ref<Failure>& f : failures_)
+        if (f->owner == 0 && !f->raised && (!first || f->call < first->call)) first = f;
+    std::erase_if(failures_, [](const Ref<Failure>& f) { return f->owner == 0; });
+    if (first) raise(*first);
 }
 
 // ---- the door's hook ---------------------------------------------------------------------------
@@ -301,7 +320,8 @@ bool view_of_pending(Call& c) {
         Ref<Pending> p = Pending::make();
         p->base = root;
         p->start = start + c.offset_of_view(k);
-        p->requires_grad = of.requires_grad && (mode & kGradMode);
+        p->recording = mode & kGradMode;
+        p->requires_grad = of.requires_grad && p->recording;
         ++pending(root).views;
         c.out(k).set(kPending);
         c.out(k).impl()->slot = p;

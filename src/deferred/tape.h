@@ -26,6 +26,7 @@ struct Kept {
     uint32_t of_class;
     uint32_t operands;  ///< its first one; they end where the next call's begin
     uint32_t outputs;   ///< likewise
+    uint32_t owner;
     Site site;
 };
 
@@ -62,6 +63,10 @@ public:
     /// Whether a waiting call reads this memory.
     bool reads(const Storage* storage) const { return storages_.contains(storage); }
     Kinds& kinds() { return kinds_; }
+    /// Calls that failed in flushes since the last time, and whose values nobody has read.
+    std::vector<Ref<Failure>> take_failures();
+    /// Raises the first of those made outside of fibers.
+    void raise_own_failure();
 
     /// Calls that wait before they are computed in any case: bounds the memory of one flush.
     static constexpr size_t kBudget = 200'000;
@@ -74,6 +79,7 @@ private:
     const Plan& plan(const Batchload& load, FlushReport* report, Plan& fresh);
 
     Batchload load_;
+    std::vector<Ref<Failure>> failures_;
     std::unordered_map<const TensorImpl*, int64_t> numbers_;  ///< of externals
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
@@ -90,7 +96,9 @@ private:
 };
 
 /// Runs the batches of `plan` (run.cpp) and gives the outputs that are still wanted their places.
-void run(Batchload& load, const Plan& plan, const Kinds& kinds, FlushReport* report);
+/// Returns the failures of calls, but not of those that only needed the value of a failed one.
+std::vector<Ref<Failure>> run(Batchload& load, const Plan& plan, const Kinds& kinds,
+                              FlushReport* report);
 
 /// The door's hook.
 void defer(Call& c);
@@ -104,6 +112,8 @@ struct Host {
     void (*turn)() = nullptr;
 };
 inline Host host;
+/// The fiber that makes calls now, as a number; 0: none. A failure of its calls is its own.
+inline thread_local uint32_t owner = 0;
 
 /// Puts the hook on the door.
 void install();

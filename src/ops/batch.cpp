@@ -105,7 +105,7 @@ bool batch_loss(const BatchCall& c, BatchForm& form) {
     if (x.numel() == 0) return false;
     for (int i = 0; i < c.inputs(); ++i) {
         const Tensor& t = c.in(i);
-        if (i < 2 && !equal(t.shape(), x.shape())) return false;
+        if (i < 2 && (!equal(t.shape(), x.shape()) || t.dtype() != x.dtype())) return false;
         if (i >= 2 && t.defined()) return false;
         if (i < 2) form.add_rows(i, DimSpan());
         else form.add_shared(i);

@@ -14,15 +14,17 @@ PyObject* turn_function;
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
-    FiberState() : mode_(mode), hooks_(pack_hooks) {}
+    FiberState() : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner) {}
     ~FiberState() {
         mode = mode_;
         pack_hooks = hooks_;
+        deferred::owner = owner_;
     }
 
 private:
     uint32_t mode_;
     PackHooks* hooks_;
+    uint32_t owner_;
 };
 
 bool wait() {
@@ -55,6 +57,37 @@ PyObject* flush(PyObject*, PyObject* reason) {
         kept = to_text(reason);
         deferred::Tape::current().flush(kept.c_str());
         return Py_NewRef(Py_None);
+    });
+}
+
+/// _set_owner(n): calls are made by fiber n from now on; returns the one before.
+PyObject* set_owner(PyObject*, PyObject* n) {
+    return guarded([&] {
+        auto before = deferred::owner;
+        deferred::owner = static_cast<uint32_t>(to_int(n, "_set_owner"));
+        return PyLong_FromUnsignedLong(before);
+    });
+}
+
+/// _failures(): (owner, exception) of failed calls whose values nobody has read, in order of calls.
+PyObject* failures(PyObject*, PyObject*) {
+    return guarded([] {
+        Object out = Object::take(PyList_New(0));
+        for (const auto& failure : deferred::Tape::current().take_failures()) {
+            try {
+                deferred::raise(*failure);
+            } catch (...) {
+                set_python_error();
+            }
+            PyObject *type, *value, *trace;
+            PyErr_Fetch(&type, &value, &trace);
+            PyErr_NormalizeException(&type, &value, &trace);
+            Object item = Object::take(Py_BuildValue("(IN)", failure->owner, value));
+            Py_XDECREF(type);
+            Py_XDECREF(trace);
+            checked(PyList_Append(out.get(), item.get()));
+        }
+        return out.release();
     });
 }
 
@@ -153,6 +186,8 @@ PyMethodDef functions[] = {
     {"_plan", plan, METH_O, nullptr},
     {"_set_host", set_host, METH_VARARGS, nullptr},
     {"_flush", flush, METH_O, nullptr},
+    {"_set_owner", set_owner, METH_O, nullptr},
+    {"_failures", failures, METH_NOARGS, nullptr},
     {"_settle", settle, METH_O, nullptr},
     {"_is_pending", is_pending, METH_O, nullptr},
     {"_report", report, METH_O, nullptr},
