@@ -27,6 +27,16 @@ def pytest_configure(config):
         )
 
 
+def pytest_terminal_summary(terminalreporter):
+    """One line in place of one for each place that a missing oracle makes the suite skip."""
+    try:
+        importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        terminalreporter.write_line(
+            "PyTorch is not installed: what compares with it was skipped. Hint: make env PARITY=1"
+        )
+
+
 @pytest.fixture(scope="session")
 def torch():
     """The parity oracle on one thread; the test is skipped where torch is absent."""

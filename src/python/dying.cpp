@@ -85,6 +85,7 @@ bool called_by_the_loop() {
     void* stack[most];
     const int depth = backtrace(stack, most);
     int i = 0, between = 0;
+    while (i < depth && classified(stack[i]) != Code::Ours) ++i;  // a sanitizer's backtrace
     while (i < depth && classified(stack[i]) == Code::Ours) ++i;
     for (; i < depth && between <= dispatch; ++i, ++between) {
         const Code code = classified(stack[i]);
