@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import weft
 from weft import _C, return_types
 from weft._C import Tensor
@@ -85,10 +87,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             "[bincount] expected a vector of ints of at least 0, got "
             f"{input.dtype} {tuple(input.shape)}"
         )
-    size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
+    if minlength < 0:
+        raise RuntimeError(f"[bincount] expected minlength of at least 0, got {minlength}")
     if weights is None:
-        weights = weft.ones_like(input, dtype=_C.int64)
-    elif weights.dtype is not _C.float32:
+        return weft.from_numpy(np.bincount(input.numpy(), minlength=minlength))
+    size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
+    if weights.dtype is not _C.float32:
         weights = weights.double()
     return weft.zeros(size, dtype=weights.dtype).index_add(0, input, weights)
 

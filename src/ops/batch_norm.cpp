@@ -285,11 +285,26 @@ void group_gradient(Grad& g) {
                                        {last, g.attr(1), kInput})[0];
         g.set(0, reshape(dx, Dims(x.shape())));
     }
-    if (g.needs(1)) {
-        Tensor u = layer_op.all({flat, none, none}, {last, g.attr(1)})[0];
-        g.set(1, sum_dim(dy * reshape(u, Dims(x.shape())), others, false));
+    if (mode & kGradMode) {
+        if (g.needs(1)) {
+            Tensor u = layer_op.all({flat, none, none}, {last, g.attr(1)})[0];
+            g.set(1, sum_dim(dy * reshape(u, Dims(x.shape())), others, false));
+        }
+        if (g.needs(2)) g.set(2, sum_dim(dy, others, false));
+        return;
     }
-    if (g.needs(2)) g.set(2, sum_dim(dy, others, false));
+    // No graph of mean and rstd is wanted: from the sums of each channel of each image.
+    Dims spatial, images{0};
+    for (int d = 2; d < x.ndim(); ++d) spatial.push_back(d);
+    auto sums = [&](const Tensor& t) { return spatial.empty() ? t : sum_dim(t, spatial, false); };
+    Tensor plain = sums(dy);
+    if (g.needs(1)) {
+        Dims channels{x.size(0) * groups, x.size(1) / groups};
+        Tensor mean = reshape(g.out(1), statistics), rstd = reshape(g.out(2), statistics);
+        Tensor by_image = (reshape(sums(dy * x), channels) - mean * reshape(plain, channels)) * rstd;
+        g.set(1, sum_dim(reshape(by_image, Dims{x.size(0), x.size(1)}), images, false));
+    }
+    if (g.needs(2)) g.set(2, sum_dim(plain, images, false));
 }
 
 // ---- root of the mean square -------------------------------------------------------------------
