@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import weft
 from weft import _C, return_types
 from weft._C import Tensor
@@ -90,6 +88,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if minlength < 0:
         raise RuntimeError(f"[bincount] expected minlength of at least 0, got {minlength}")
     if weights is None:
+        import numpy as np
+
         return weft.from_numpy(np.bincount(input.numpy(), minlength=minlength))
     size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
     if weights.dtype is not _C.float32:
