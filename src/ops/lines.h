@@ -7,7 +7,9 @@ namespace weft::ops {
 
 /// index must have self's number of dimensions (0-d counts as 1) and fit in `limit` but along dim.
 inline void check_index(const Call& c, const Tensor& index, DimSpan limit, int dim, std::string_view of) {
-    WEFT_EXPECT(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, Runtime, c.name(),
+    bool fits = index.dtype() == DType::Int64 || index.dtype() == DType::Int32 ||
+                (index.numel() == 0 && category(index.dtype()) == Category::Integer);
+    WEFT_EXPECT(fits, Runtime, c.name(),
                 "an int64 index (Expected dtype int32/int64 for index)", name(index.dtype()));
     if (index.numel() == 0) return;
     int n = std::max<int>(static_cast<int>(limit.size()), 1);
