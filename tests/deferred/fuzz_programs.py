@@ -468,7 +468,7 @@ def draw_data(seed):
 
     def numbers(*shape):
         if not shape:
-            return round(rng.gauss(0, 1), 4)
+            return round(rng.gauss(0, 1), 7)
         return [numbers(*shape[1:]) for _ in range(shape[0])]
 
     def tree(depth):
