@@ -145,7 +145,8 @@ void add_packed(const Tensor& sum, const Tensor& grad, const Value* attrs, int i
 void pack_gradient(Grad& g) {
     Pieces pieces(g.attr(0));
     for (int i = 0; i < g.inputs(); ++i) {
-        if (!g.needs(i) || g.set_part(i, g.grad(), add_packed)) continue;
+        bool needed = i >= 64 || g.needs(i);  // the mask ends there
+        if (!needed || g.set_part(i, g.grad(), add_packed)) continue;
         int64_t n = 0, start = 0, k = 0;
         for (int64_t p = 0; p < pieces.size(); ++p) n += pieces[p].source == i ? pieces[p].count : 0;
         Tensor from = int_tensor(n), to = int_tensor(n);

@@ -107,7 +107,8 @@ SHAPED = [
     "{1}.sigmoid())", [("n",), ("n",)], (), 3),
     ("F.rms_norm({0}, (4,), w.y, 0.1)", ["*4"], "*4", 3),
     ("weft.tensor([float({0}.sum()), e.k, 0.5, -1.0], dtype=weft.float64)", ["any"], (4,), 9),
-    ("e.tags.double()", [], ("n",), 3), ("(e.tags * 2 + 1).to(weft.float32)", [], ("n",), 7),
+    ("e.tags.double()", [], ("n",), 3),
+    ("(e.tags * 2 + 1).to(weft.float32).double()", [], ("n",), 7),
     ("sum({0}.unbind())", [("n", 4)], (4,), 5), ("{0}.bool().any().double()", ["any"], (), 1),
 ]  # fmt: skip
 

@@ -47,6 +47,27 @@ def test_by_hand_is_the_plain_loop(case):
         assert (given[0] - given[1]).abs().max() < 1e-10, name
 
 
+@pytest.mark.parametrize("case", [m for m in MODELS if m.trains], ids=lambda m: m.name)
+def test_autobatch_is_the_plain_loop(case):
+    """With 32 examples, calls gather from more than 64 tensors: their gradients once got lost."""
+    model, examples = prepare(case, n=32)
+    weights = weft.linspace(-1, 2, len(examples))
+    values, gradients = results(model, lambda: [case.one(model, e) for e in examples], weights)
+    batched = weft.autobatch(lambda example: case.one(model, example))
+    found, others = results(model, lambda: batched(examples), weights)
+    assert (found - values).abs().max() < 1e-12 * max(1, values.abs().max())
+    for name, gradient in gradients.items():
+        given = [weft.zeros(1) if g is None else g for g in (others[name], gradient)]
+        assert (given[0] - given[1]).abs().max() < 1e-12 * max(1, given[1].abs().max()), name
+
+
+@pytest.mark.parametrize("case", [m for m in MODELS if not m.trains], ids=lambda m: m.name)
+def test_autobatch_says_what_the_plain_loop_says(case):
+    model, examples = prepare(case, n=32)
+    said = weft.autobatch(lambda example: case.one(model, example))(examples)
+    assert said == [case.one(model, example) for example in examples]
+
+
 @pytest.mark.parametrize("case", [m for m in MODELS if not m.trains], ids=lambda m: m.name)
 def test_by_hand_says_what_the_plain_loop_says(case):
     model, examples = prepare(case)
