@@ -22,17 +22,19 @@ int64_t Tape::external(const Tensor& t) {
         load_.externals[static_cast<size_t>(recent - 1)].impl() == impl)
         return recent - 1;
     auto [it, fresh] = numbers_.try_emplace(impl, static_cast<int64_t>(load_.externals.size()));
-    if (fresh) {
-        load_.externals.push_back(t);
-        storages_.insert(t.storage().get());
-    }
+    if (fresh) load_.externals.push_back(t);
     recent = it->second + 1;
     return it->second;
 }
 
+bool Tape::reads(const Storage* storage) {
+    for (; listed_ < load_.externals.size(); ++listed_)
+        storages_.insert(load_.externals[listed_].storage().get());
+    return storages_.contains(storage);
+}
+
+/// Where the elements of a pending tensor lie or will lie.
 Operand Tape::operand(const Tensor& t) {
-    if (!t.defined()) return {Operand::kNone, 0};
-    if (!is_pending(t)) return {~external(t), 0};
     const Pending& self = pending(t);
     int64_t offset = 0;
     const Pending* root = &self;
@@ -60,11 +62,13 @@ void Tape::note_operand(const Call& c, int i, uint64_t& fixed) {
         else if ((c.op->batch_shared >> i & 1) || (t.has(kTracked) && ops::hooks.requires_grad(t)))
             what = kFixed;
     }
-    if (what == kNumber) {
+    if (is_pending(t)) {
+        load_.operands.push_back(operand(t));
+    } else if (what == kFixed) {
+        load_.operands.push_back({~external(t), 0});
+    } else {  // calls do not ask whether it is the same tensor
         load_.operands.push_back({~static_cast<int64_t>(load_.externals.size()), 0});
         load_.externals.push_back(t);
-    } else {
-        load_.operands.push_back(operand(t));
     }
     key_.push_back(what | static_cast<uint64_t>(t.dtype()) << 8 | static_cast<uint64_t>(t.ndim()) << 16);
     for (int d = 0; d < t.ndim(); ++d) key_.push_back(static_cast<uint64_t>(t.size(d)));
@@ -244,9 +248,10 @@ const Plan& Tape::plan(const Batchload& load, FlushReport* report, Plan& fresh) 
 void Tape::flush(const char* reason) {
     if (load_.calls.empty()) return;
     Batchload load = std::move(load_);
-    load_ = Batchload();
+    load_ = std::move(spare_);
     numbers_.clear();
     storages_.clear();
+    listed_ = 0;
     std::fill_n(recent_, kRecent, 0);
     FlushReport* report = nullptr;
     double start = 0;
@@ -265,6 +270,8 @@ void Tape::flush(const char* reason) {
     for (Ref<Failure>& failure : run(load, order, kinds_, report))
         failures_.push_back(std::move(failure));
     if (report) report->run_s = seconds() - start - report->plan_s - report->pack_s;
+    load.clear();
+    if (load.calls.capacity() <= kBudget / 4) spare_ = std::move(load);
     if (kinds_.classes.size() > kClasses) {
         kinds_.clear();
         plans_.clear();

@@ -43,6 +43,12 @@ struct Batchload {
     std::vector<Operand> operands;
     std::vector<Output> outputs;
     std::vector<Tensor> externals;  ///< tensors with memory, by number
+    void clear() {
+        calls.clear();
+        operands.clear();
+        outputs.clear();
+        externals.clear();
+    }
     uint32_t operand_end(size_t c) const {
         return c + 1 < calls.size() ? calls[c + 1].operands : static_cast<uint32_t>(operands.size());
     }
@@ -61,7 +67,7 @@ public:
     void flush(const char* reason);
     bool empty() const { return load_.calls.empty(); }
     /// Whether a waiting call reads this memory.
-    bool reads(const Storage* storage) const { return storages_.contains(storage); }
+    bool reads(const Storage* storage);
     Kinds& kinds() { return kinds_; }
     /// Calls that failed in flushes since the last time, and whose values nobody has read.
     std::vector<Ref<Failure>> take_failures();
@@ -83,7 +89,9 @@ private:
     std::unordered_map<const TensorImpl*, int64_t> numbers_;  ///< of externals
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
-    std::unordered_set<const Storage*> storages_;
+    std::unordered_set<const Storage*> storages_;  ///< of the first `listed_` externals
+    size_t listed_ = 0;
+    Batchload spare_;  ///< memory of the last flush
     Kinds kinds_;
     Key key_;
 

@@ -119,11 +119,11 @@ void chunk_body(Call& c) {
     WEFT_EXPECT(chunks > 0, Runtime, c.name(), "`chunks` greater than 0", std::to_string(chunks));
     int dim = wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
     int64_t size = self.size(dim), step = size / chunks + (size % chunks != 0);
-    std::vector<Tensor> parts;
     if (step == 0) check_parts(c.name(), chunks);
-    if (step == 0) parts = split_sizes.all({self}, {Dims(static_cast<int>(chunks)), int64_t{dim}});
-    else parts = split.all({self}, {step, int64_t{dim}});
-    for (Tensor& part : parts) c.add(std::move(part));
+    const Value attrs[] = {step == 0 ? Value(Dims(static_cast<int>(chunks))) : Value(step), dim};
+    Call parts(step == 0 ? split_sizes.op() : split.op(), &self, 1, attrs);
+    call(parts);
+    for (int k = 0; k < parts.outputs; ++k) c.add(std::move(parts.out(k)));
 }
 
 void unbind_shape(Call& c) {

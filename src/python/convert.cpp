@@ -73,7 +73,7 @@ bool to_dims(PyObject* o, Dims& out) {
 namespace {
 
 bool is_array(PyObject* o) {
-    return !PyBytes_Check(o) && !is_tensor(o) &&
+    return !PyList_CheckExact(o) && !PyTuple_CheckExact(o) && !PyBytes_Check(o) && !is_tensor(o) &&
            (PyObject_CheckBuffer(o) || PyObject_HasAttrString(o, "__array_interface__"));
 }
 bool is_sequence(PyObject* o) {

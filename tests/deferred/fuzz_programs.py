@@ -370,7 +370,7 @@ class Maker:
         name = self.use(self.pick())[0]
         what = self.rng.choice([f"{name}.sum().item()", f"({name} > 0.27).sum().item()", "e.k",
                                 f"{name}.detach()", f"tuple({name}.shape)", f"{name}.tolist()",
-                                f"f'{{float({name}.sum()):.3g}}'"])  # fmt: skip
+                                f"f'{{float({name}.sum()) > 0.1}}'"])  # fmt: skip
         return [Block(f"log.append({what})")]
 
     def muted(self, size):
