@@ -11,7 +11,7 @@
 #include <opcode.h>
 
 #include <dlfcn.h>
-#include <execinfo.h>
+#include <unwind.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -79,20 +79,24 @@ Code classified(void* address) {
     return k.code;
 }
 
-/// Whether the evaluation loop called this slot by PyNumber_X and binary_op1, and no one else.
+/// Whether the evaluation loop called this slot by PyNumber_X and binary_op1, and no one else. The
+/// walk ends where that is decided: deeper frames of a fiber may be gone.
 bool called_by_the_loop() {
-    constexpr int most = 16, dispatch = 2;
-    void* stack[most];
-    const int depth = backtrace(stack, most);
-    int i = 0, between = 0;
-    while (i < depth && classified(stack[i]) != Code::Ours) ++i;  // a sanitizer's backtrace
-    while (i < depth && classified(stack[i]) == Code::Ours) ++i;
-    for (; i < depth && between <= dispatch; ++i, ++between) {
-        const Code code = classified(stack[i]);
-        if (code == Code::Loop) return true;
-        if (code != Code::Interpreter) return false;
-    }
-    return false;
+    struct Walk {
+        int between = 0;
+        bool direct = false;
+    } walk;
+    const auto step = [](_Unwind_Context* context, void* to) {
+        constexpr int dispatch = 2;
+        auto& w = *static_cast<Walk*>(to);
+        const Code code = classified(reinterpret_cast<void*>(_Unwind_GetIP(context)));
+        w.direct = code == Code::Loop;
+        const bool on = (code == Code::Ours && w.between == 0) ||
+                        (code == Code::Interpreter && ++w.between <= dispatch);
+        return on ? _URC_NO_REASON : _URC_END_OF_STACK;
+    };
+    _Unwind_Backtrace(step, &walk);
+    return walk.direct;
 }
 
 bool at_operator(const _PyInterpreterFrame* f) {
