@@ -53,7 +53,7 @@ struct Kind {
 struct Class {
     uint32_t kind = 0;
     int64_t rows = 1;
-    std::vector<int64_t> sizes;  ///< of a Join: elements of each operand
+    std::vector<int64_t> sizes;  ///< of a Join: elements of each operand; else rows, where unlike
 };
 
 struct Kinds {

@@ -42,6 +42,12 @@ private:
 
     const Class& class_of(uint32_t call) const { return kinds_.classes[load_.calls[call].of_class]; }
     int64_t rows_of(uint32_t call) const { return class_of(call).rows; }
+    /// Rows of input k of the form.
+    int64_t rows_of(uint32_t call, size_t k) const {
+        const Class& c = class_of(call);
+        return c.sizes.empty() ? c.rows : c.sizes[k];
+    }
+    Tensor shifted_indices(const BatchForm& form, size_t k, Calls calls);
     const Operand& operand(uint32_t call, int i) const {
         return load_.operands[load_.calls[call].operands + static_cast<uint32_t>(i)];
     }
@@ -55,6 +61,7 @@ private:
         size_t input;
         std::vector<Piece> pieces;
         Lie lie;
+        int64_t rows = 0;
     };
 
     uint32_t add_block(Tensor t);
@@ -64,7 +71,7 @@ private:
     Tensor assemble(const Operands& o, const Dims& shape, bool grad);
     Tensor assemble(std::vector<Piece> pieces, const Dims& shape, bool grad) {
         Lie lie = lie_of(pieces);
-        return assemble({0, std::move(pieces), lie}, shape, grad);
+        return assemble({0, std::move(pieces), lie, 0}, shape, grad);
     }
     void run_rows(const Kind& kind, Calls calls);
     void run_join(const Kind& kind, Calls calls);
@@ -202,13 +209,20 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
             by_elements &= in[k].ndim() == 0;
             continue;
         }
-        by_elements &= input.row.empty();
+        if (input.table >= 0) {
+            in[k] = shifted_indices(form, k, calls);
+            by_elements = false;
+            continue;
+        }
+        by_elements &= input.row.empty() && input.rows < 0;
         int64_t size = ops::row_size(input.row);
-        Operands o{k, {}, {}};
+        Operands o{k, {}, {}, 0};
         o.pieces.reserve(calls.size());
         for (uint32_t call : calls) {
             Place p = place(operand(call, input.from));
-            o.pieces.push_back({p.block, p.start, size * rows_of(call)});
+            int64_t rows = rows_of(call, k);
+            o.pieces.push_back({p.block, p.start, size * rows});
+            o.rows += rows;
         }
         o.lie = lie_of(o.pieces);
         operands.push_back(std::move(o));
@@ -217,7 +231,7 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
     for (const Operands& o : operands) {
         Dims shape = elements;
         if (!by_elements) {
-            shape.push_back(total);
+            shape.push_back(o.rows);
             for (int64_t d : form.in[o.input].row) shape.push_back(d);
         }
         in[o.input] = assemble(o, shape, kind.mode & kGradMode);
@@ -236,6 +250,30 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         c.out(0) = segment_sum(view(c.out(0), Dims{total}), counts, form.then == BatchForm::Then::Mean);
     if (batch_) batch_->rows += total;
     finish(c, calls);
+}
+
+/// The indices of all calls into the rows of all their tables. Throws if one is outside of its own;
+/// then the calls run one by one, and the kernel says what is wrong.
+Tensor Runner::shifted_indices(const BatchForm& form, size_t k, Calls calls) {
+    int64_t total = 0, first = 0;
+    for (uint32_t call : calls) total += rows_of(call, k);
+    Tensor out = Tensor::empty(DType::Int64, Dims{total});
+    auto* to = out.data<int64_t>();
+    auto table = static_cast<size_t>(form.in[k].table);
+    for (uint32_t call : calls) {
+        Place p = place(operand(call, form.in[k].from));
+        const int64_t* from = blocks_[p.block].data<int64_t>() + p.start;
+        int64_t rows = rows_of(call, table);
+        for (int64_t n = rows_of(call, k); n > 0; --n, ++from) {
+            bool negative = *from < 0 && form.wrap;
+            bool inside = *from < rows && *from >= (form.wrap ? -rows : 0);
+            WEFT_EXPECT(inside || calls.size() == 1, Index, form.op->public_name,
+                        text("indices in [0, ", rows, ")"), std::to_string(*from));
+            *to++ = first + *from + (negative && inside ? rows : 0);
+        }
+        first += rows;
+    }
+    return out;
 }
 
 void Runner::run_single(const Kind& kind, uint32_t call) {

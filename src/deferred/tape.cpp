@@ -173,6 +173,7 @@ uint32_t Tape::class_of(const Call& c, uint64_t fixed, bool grad) {
                           static_cast<uint64_t>(in.row.size()) << 16 |
                           uint64_t{t->has(kWrapped)} << 9);
             if (!in.shared) {
+                key.push_back(static_cast<uint64_t>(in.table + 1));
                 for (int64_t d : in.row) key.push_back(static_cast<uint64_t>(d));
             } else if (t->has(kWrapped)) {
                 uint64_t bits[2] = {};
@@ -189,8 +190,13 @@ uint32_t Tape::class_of(const Call& c, uint64_t fixed, bool grad) {
     }
     Class made;
     made.rows = kind.form.rows;
+    bool unlike = false;
+    for (const BatchForm::Input& in : kind.form.in) unlike |= in.rows >= 0;
     if (kind.how == How::Join)
         for (const BatchForm::Input& in : form.in) made.sizes.push_back(ops::row_size(in.row));
+    else if (unlike)
+        for (const BatchForm::Input& in : kind.form.in)
+            made.sizes.push_back(in.rows >= 0 ? in.rows : kind.form.rows);
     made.kind = kinds_.kind_keys.number(key.data(), key.size(), fresh);
     if (fresh) kinds_.kinds.push_back(std::move(kind));
     kinds_.classes.push_back(made);

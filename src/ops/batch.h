@@ -28,16 +28,21 @@ struct BatchForm {
         int from;      ///< which input of the call
         bool shared;   ///< passed as it is; it must be fixed, or undefined
         Dims row;      ///< else the shape of one row
+        int64_t rows = -1;  ///< how many, where not `form.rows`
+        int table = -1;     ///< of int64 indices: they count rows of this input, in each call from 0
     };
     const Op* op = nullptr;     ///< what runs, mostly the call's own op
     std::vector<Input> in;
     std::vector<Value> attrs;   ///< of `op`
     int64_t rows = 1;           ///< in one call
+    bool wrap = false;          ///< negative indices count from the end of the table
     enum class Then : uint8_t { Nothing, Sum, Mean };
     Then then = Then::Nothing;  ///< what becomes of the rows of each call: losses
     int counts_attr = -1;       ///< attribute that gets the rows of each call, for ops that join them
 
-    void add_rows(int from, DimSpan row) { in.push_back({from, false, Dims(row)}); }
+    void add_rows(int from, DimSpan row, int64_t n = -1) { in.push_back({from, false, Dims(row), n}); }
+    /// Indices into the rows of input `table` of the form.
+    void add_indices(int from, int table, int64_t n) { in.push_back({from, false, {}, n, table}); }
     void add_shared(int from) { in.push_back({from, true, {}}); }
 };
 

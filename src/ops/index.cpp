@@ -3,6 +3,7 @@
 
 #include "base/lock.h"
 #include "kernels/complex.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -279,11 +280,38 @@ Tensor index_filled(const Grad& g) { return g.grad() - index_unfilled(g); }
 
 Tensor selected(const Grad& g) { return index_select_op(g.grad(), g.in(1), g.attr(0)); }
 
+/// Positions of the first dim, in tables of unlike length (Note [Rows] in batch.h).
+bool index_select_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor &x = c.in(0), &index = c.in(1);
+    if (x.ndim() == 0 || x.numel() == 0 || index.ndim() != 1 || index.numel() == 0 ||
+        index.dtype() != DType::Int64 || wrap_dim("index_select", c.attr(0).as_int(), x.ndim()) != 0)
+        return false;
+    form.add_rows(0, x.shape().subspan(1), x.size(0));
+    form.add_indices(1, 0, index.numel());
+    form.rows = index.numel();
+    form.attrs[0] = 0;
+    return true;
+}
+
+bool index_add_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor &x = c.in(0), &index = c.in(1), &source = c.in(2);
+    if (x.ndim() == 0 || x.numel() == 0 || index.ndim() != 1 || index.numel() == 0 ||
+        index.dtype() != DType::Int64 || source.ndim() != x.ndim() ||
+        wrap_dim("index_add", c.attr(0).as_int(), x.ndim()) != 0)
+        return false;
+    form.rows = x.size(0);
+    form.add_rows(0, x.shape().subspan(1));
+    form.add_indices(1, 0, index.numel());
+    form.add_rows(2, source.shape().subspan(1), source.size(0));
+    form.attrs[0] = 0;
+    return true;
+}
+
 void register_along(Table& t) {
     t.add("index_select(Tensor self, int dim, Tensor index) -> Tensor")
         .doc("The positions along `dim` that a vector names. Raises IndexError out of range.\n\n"
              ">>> weft.arange(4).index_select(0, weft.tensor([2, 0]))\ntensor([2, 0])")
-        .shape(index_select_shape)
+        .shape(index_select_shape).batch(index_select_rows)
         .kernel(index_select_kernel)
         .every_dtype()
         .out_form()
@@ -292,6 +320,7 @@ void register_along(Table& t) {
                   "f(T(3), 0, I(high=3))", "f(T(4, 3), 0, I(0))"});
     t.add("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> "
           "Tensor")
+        .batch(index_add_rows)
         .doc("self with alpha * source added at the named positions along `dim`.\n\n"
              ">>> weft.zeros(3).index_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2., "
              "0.])")
@@ -336,8 +365,22 @@ void register_along(Table& t) {
 
 }  // namespace
 
+/// One index vector for the first dim; others stay single.
+bool index_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor& x = c.in(0);
+    if (c.inputs() != 2 || !c.in(1).defined() || x.ndim() == 0 || x.numel() == 0 ||
+        c.in(1).ndim() != 1 || c.in(1).numel() == 0 || c.in(1).dtype() != DType::Int64)
+        return false;
+    form.add_rows(0, x.shape().subspan(1), x.size(0));
+    form.add_indices(1, 0, c.in(1).numel());
+    form.rows = c.in(1).numel();
+    form.wrap = true;
+    return true;
+}
+
 void register_index(Table& t) {
     t.add("index(Tensor self, Tensor[]? indices) -> Tensor")
+        .batch(index_rows)
         .doc("self[indices] with int64 index tensors that broadcast; an undefined one keeps its "
              "dimension. Raises IndexError out of range.")
         .shape(index_shape)

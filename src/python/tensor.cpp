@@ -291,9 +291,10 @@ PyObject* method_item(PyObject* self, PyObject*) {
 PyObject* to_list(const Tensor& t, int d, int64_t offset) {
     if (d == t.ndim()) {
         return dispatch_each(t.dtype(), [&]<class T>() -> PyObject* {
+            if constexpr (std::is_same_v<T, bool>)  // memory not written yet may hold any byte
+                return PyBool_FromLong(t.data<uint8_t>()[offset] != 0);
             T v = t.data<T>()[offset];
-            if constexpr (std::is_same_v<T, bool>) return PyBool_FromLong(v);
-            else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
+            if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
             else if constexpr (kernels::is_complex_v<T>)
                 return PyComplex_FromDoubles(v.real(), v.imag());
             else return PyFloat_FromDouble(kernels::convert<double>(v));
