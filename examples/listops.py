@@ -1,10 +1,8 @@
-"""A binary Tree-LSTM learns ListOps, one tree at a time, in plain recursion.
+"""A binary Tree-LSTM learns ListOps: plain recursion over one tree, batched by one line.
 
 ListOps (Nangia & Bowman 2018, arXiv:1804.06028) nests MAX, MIN, MED and SM (sum modulo 10) over
-digits: [MAX 2 9 [MIN 4 7 ] 0 ] is 9. Nothing is downloaded: the expressions are drawn here, from
---seed, by the published grammar (2 to 5 arguments, each an expression with probability 1/4, else
-a digit), nested at most --depth deep. As in the paper the trees are binary and branch to the left,
-(((("[MAX", 2), 9), ...), "]"). The model is Tai et al.'s (2015, arXiv:1503.00075).
+digits: [MAX 2 9 [MIN 4 7 ] 0 ] is 9. The expressions are drawn here, by the published grammar. The
+trees are binary, (((("[MAX", 2), 9), ...), "]"), as in the paper; the model is Tai et al.'s (2015).
 """
 
 import argparse
@@ -83,6 +81,7 @@ def main():
     parser.add_argument("--depth", type=int, default=3, help="deepest nesting")
     parser.add_argument("--dim", type=int, default=64, help="size of h and of c")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--plain", action="store_true", help="one tree at a time, unbatched")
     parser.add_argument("--out", type=Path, default=Path("out/listops.png"))
     args = parser.parse_args()
     rng = random.Random(args.seed)
@@ -92,27 +91,29 @@ def main():
     train = [(tree, value) for tree, value in drawn if tree not in test]
     model = TreeLSTM(args.dim)
     optimizer = weft.optim.Adam(model.parameters(), lr=LR)
+    weft.autobatch.enabled = not args.plain
+
+    @weft.autobatch(out_stack=True)  # the one line that batches
+    def losses_of(tree, value):
+        return nn.functional.cross_entropy(model(tree), weft.tensor(value))
+
     steps = args.epochs * len(train) // BATCH
     losses, running = [], 2.3
-    progress = tqdm(total=steps * BATCH, unit=" trees")
-    for step in range(steps):
+    for step in (progress := tqdm(range(steps), unit_scale=BATCH, unit=" trees")):
         optimizer.param_groups[0]["lr"] = LR * (1 - step / steps)
         optimizer.zero_grad()
-        for k in range(step * BATCH, (step + 1) * BATCH):
-            tree, value = train[k % len(train)]
-            loss = nn.functional.cross_entropy(model(tree), weft.tensor(value))
-            (loss / BATCH).backward()
-            running += 0.002 * (loss.item() - running)
+        batch = [train[k % len(train)] for k in range(step * BATCH, (step + 1) * BATCH)]
+        loss = losses_of(*zip(*batch, strict=True)).mean()
+        loss.backward()
         optimizer.step()
+        running += 0.03 * (loss.item() - running)
         losses.append(running)
         progress.set_postfix(loss=f"{running:.3f}", refresh=False)
-        progress.update(BATCH)
-    progress.close()
     with weft.no_grad():
-        hits = sum(model(tree).argmax().item() == value for tree, value in test.items())
-    majority = max(Counter(test.values()).values())
+        hits = sum(weft.autobatch(lambda t, v: model(t).argmax().item() == v)(test, test.values()))
+    majority = max(Counter(test.values()).values()) / len(test)
     print(f"test accuracy {hits / len(test):.3f} on {len(test)} unseen trees", end=", ")
-    print(f"majority class {majority / len(test):.3f}\n{draw_curve(losses, args.out)}")
+    print(f"majority class {majority:.3f}\n{draw_curve(losses, args.out)}")
 
 
 if __name__ == "__main__":
