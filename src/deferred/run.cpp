@@ -24,7 +24,8 @@ public:
         : load_(load), kinds_(kinds), report_(report), places_(load.outputs.size()),
           external_blocks_(load.externals.size(), kNone) {}
 
-    void run_batch(Calls calls);
+    /// Runs the batches in order.
+    void run_all(const Plan& plan);
     std::vector<Ref<Failure>> failures() { return std::move(failures_); }
     /// Gives the outputs that somebody still holds their places.
     void hand_over();
@@ -64,6 +65,8 @@ private:
         int64_t rows = 0;
     };
 
+    void run_batch(Calls calls);
+    void find_last_uses(const Plan& plan);
     uint32_t add_block(Tensor t);
     Place place(const Operand& o);
     static Lie lie_of(const std::vector<Piece>& pieces);
@@ -91,6 +94,9 @@ private:
     std::vector<Tensor> blocks_;
     bool any_failed_ = false;
     std::vector<Ref<Failure>> failures_;
+    std::vector<uint32_t> last_use_;              ///< of each output: the last batch that reads it
+    std::vector<std::vector<uint32_t>> expiring_; ///< blocks that nobody reads after batch b
+    uint32_t batch_number_ = 0;
 };
 
 uint32_t Runner::add_block(Tensor t) {
@@ -336,12 +342,15 @@ void Runner::finish(Call& c, Calls calls) {
         WEFT_EXPECT(result.numel() == total && result.dtype() == dtype, Runtime, c.op->name,
                     text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
                     text(result.numel(), " of ", name(result.dtype())));
-        uint32_t block = add_block(std::move(result));
+        uint32_t block = add_block(std::move(result)), last = batch_number_;
         int64_t start = 0;
         for (uint32_t call : calls) {
-            places_[output(call)] = {block, start};
-            start += load_.outputs[output(call)].numel;
+            uint32_t v = output(call);
+            places_[v] = {block, start};
+            start += load_.outputs[v].numel;
+            last = std::max(last, last_use_[v]);
         }
+        if (last != kNone) expiring_[last].push_back(block);
     }
 }
 
@@ -385,12 +394,9 @@ void Runner::run_batch(Calls calls) {
     ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
     Site::Instead line(load_.calls[calls[0]].site);
     if (report_) note(kind, calls);
-    size_t blocks = blocks_.size();
     try {
         run_one(kind, calls);
     } catch (...) {
-        blocks_.resize(blocks);
-        std::fill(external_blocks_.begin(), external_blocks_.end(), kNone);
         if (calls.size() > 1) {  // find the one at fault; the others are not harmed
             for (uint32_t call : calls) run_batch(Calls(&call, 1));
         } else {
@@ -403,6 +409,34 @@ void Runner::run_batch(Calls calls) {
             failures_.push_back(failure);
             fail(calls[0], failure);
         }
+    }
+}
+
+/// Blocks go when nobody reads them any more, so that a flush holds what a loop over batches would.
+void Runner::find_last_uses(const Plan& plan) {
+    last_use_.assign(load_.outputs.size(), 0);
+    expiring_.resize(plan.ends.size());
+    uint32_t at = 0;
+    for (uint32_t b = 0; b < plan.ends.size(); ++b)
+        for (; at < plan.ends[b]; ++at) {
+            uint32_t call = plan.order[at];
+            for (uint32_t k = load_.calls[call].operands; k < load_.operand_end(call); ++k)
+                if (load_.operands[k].value >= 0)
+                    last_use_[static_cast<size_t>(load_.operands[k].value)] = b;
+        }
+    for (size_t v = 0; v < load_.outputs.size(); ++v)
+        if (load_.outputs[v].pending->refs > 1) last_use_[v] = kNone;  // somebody may ask later
+}
+
+void Runner::run_all(const Plan& plan) {
+    find_last_uses(plan);
+    uint32_t begin = 0;
+    for (batch_number_ = 0; batch_number_ < plan.ends.size(); ++batch_number_) {
+        uint32_t end = plan.ends[batch_number_];
+        run_batch(Calls(plan.order).subspan(begin, end - begin));
+        begin = end;
+        for (uint32_t block : expiring_[batch_number_])
+            blocks_[block] = Tensor();
     }
 }
 
@@ -429,11 +463,7 @@ void Runner::hand_over() {
 std::vector<Ref<Failure>> run(Batchload& load, const Plan& plan, const Kinds& kinds,
                               FlushReport* report) {
     Runner runner(load, kinds, report);
-    uint32_t begin = 0;
-    for (uint32_t end : plan.ends) {
-        runner.run_batch(Calls(plan.order).subspan(begin, end - begin));
-        begin = end;
-    }
+    runner.run_all(plan);
     runner.hand_over();
     return runner.failures();
 }
