@@ -27,6 +27,15 @@ int64_t Tape::external(const Tensor& t) {
     return it->second;
 }
 
+int64_t Tape::fixed_external(const Tensor& t) {
+    int64_t number = external(t);
+    if (fixed_numbers_.size() <= static_cast<size_t>(number))
+        fixed_numbers_.resize(static_cast<size_t>(number) + 1);
+    uint32_t& name = fixed_numbers_[static_cast<size_t>(number)];
+    if (name == 0) name = ++fixed_count_;
+    return number;
+}
+
 bool Tape::reads(const Storage* storage) {
     for (; listed_ < load_.externals.size(); ++listed_)
         storages_.insert(load_.externals[listed_].storage().get());
@@ -65,7 +74,7 @@ void Tape::note_operand(const Call& c, int i, uint64_t& fixed) {
     if (is_pending(t)) {
         load_.operands.push_back(operand(t));
     } else if (what == kFixed) {
-        load_.operands.push_back({~external(t), 0});
+        load_.operands.push_back({~fixed_external(t), 0});
     } else {  // calls do not ask whether it is the same tensor
         load_.operands.push_back({~static_cast<int64_t>(load_.externals.size()), 0});
         load_.externals.push_back(t);
@@ -75,7 +84,7 @@ void Tape::note_operand(const Call& c, int i, uint64_t& fixed) {
     if (what == kRow) return;
     fixed |= uint64_t{1} << i;
     if (what == kFixed) {
-        key_.push_back(static_cast<uint64_t>(load_.operands.back().value));
+        key_.push_back(fixed_numbers_[static_cast<size_t>(~load_.operands.back().value)]);
         return;
     }
     uint64_t bits[2] = {};
@@ -182,7 +191,7 @@ uint32_t Tape::class_of(const Call& c, uint64_t fixed, bool grad) {
                 key.push_back(bits[1]);
             } else {
                 size_t at = load_.operands.size() - static_cast<size_t>(c.inputs - in.from);
-                key.push_back(static_cast<uint64_t>(load_.operands[at].value));
+                key.push_back(fixed_numbers_[static_cast<size_t>(~load_.operands[at].value)]);
             }
         }
     } else if (kind.how == How::Single) {
@@ -258,6 +267,8 @@ void Tape::flush(const char* reason) {
     numbers_.clear();
     storages_.clear();
     listed_ = 0;
+    fixed_numbers_.clear();
+    fixed_count_ = 0;
     std::fill_n(recent_, kRecent, 0);
     FlushReport* report = nullptr;
     double start = 0;

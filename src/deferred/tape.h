@@ -80,6 +80,7 @@ public:
 private:
     Operand operand(const Tensor& t);
     int64_t external(const Tensor& t);
+    int64_t fixed_external(const Tensor& t);
     uint32_t class_of(const Call& c, uint64_t fixed, bool grad);
     void note_operand(const Call& c, int i, uint64_t& fixed);
     const Plan& plan(const Batchload& load, FlushReport* report, Plan& fresh);
@@ -87,6 +88,10 @@ private:
     Batchload load_;
     std::vector<Ref<Failure>> failures_;
     std::unordered_map<const TensorImpl*, int64_t> numbers_;  ///< of externals
+    /// Fixed tensors in order of appearance, by external, 0 for others: what keys name them by, so
+    /// that the same program has the same keys whatever else it reads.
+    std::vector<uint32_t> fixed_numbers_;
+    uint32_t fixed_count_ = 0;
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
     std::unordered_set<const Storage*> storages_;  ///< of the first `listed_` externals

@@ -182,7 +182,13 @@ PyObject* plan(PyObject*, PyObject* calls) {
     });
 }
 
+/// _kinds(): kinds of calls that are remembered.
+PyObject* kinds(PyObject*, PyObject*) {
+    return PyLong_FromSize_t(deferred::Tape::current().kinds().kinds.size());
+}
+
 PyMethodDef functions[] = {
+    {"_kinds", kinds, METH_NOARGS, nullptr},
     {"_plan", plan, METH_O, nullptr},
     {"_set_host", set_host, METH_VARARGS, nullptr},
     {"_flush", flush, METH_O, nullptr},
