@@ -259,7 +259,7 @@ def autobatch(
         return results
 
     batched._autobatched = True  # type: ignore[attr-defined]
-    return functools.update_wrapper(batched, fn)
+    return functools.update_wrapper(batched, fn, updated=())
 
 
 autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]

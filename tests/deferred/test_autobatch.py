@@ -255,6 +255,21 @@ def test_arguments() -> None:
     assert parts["two"].tolist() == [[2], [2]]
 
 
+def test_a_module_is_a_function() -> None:
+    model = weft.nn.Sequential(weft.nn.Linear(3, 2), weft.nn.BatchNorm1d(2), weft.nn.Dropout(0.0))
+    xs = [weft.randn(n, 3) for n in (2, 5)]
+    batched = weft.autobatch(model)
+    before = [t.clone() for t in model.state_dict().values()]
+    outs = batched(xs)
+    after = [t.clone() for t in model.state_dict().values()]
+    model.load_state_dict(dict(zip(model.state_dict(), before, strict=True)))
+    for out, x in zip(outs, xs, strict=True):
+        assert weft.allclose(out, model(x), atol=1e-6)
+    for a, b in zip(after, model.state_dict().values(), strict=True):
+        assert weft.allclose(a.double(), b.double())
+    assert not hasattr(batched, "training")
+
+
 def test_deferred_scope() -> None:
     w = weft.ones(3, 3, requires_grad=True)
     with weft.explain() as report, weft.deferred():
