@@ -34,6 +34,7 @@ struct GruForward {
     WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* h, T* out,
                                 T* kept) {
         for (int64_t row = 0; row < rows; ++row) {
+#pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
                 T r = kernels::math::sigmoid(gi[j] + gh[j]);
                 T z = kernels::math::sigmoid(gi[d + j] + gh[d + j]);
@@ -53,6 +54,7 @@ struct GruBackward {
     WEFT_INLINE static void run(int64_t rows, int64_t d, const T* g, const T* gh, const T* h,
                                 const T* kept, T* dgi, T* dgh, T* dh) {
         for (int64_t row = 0; row < rows; ++row) {
+#pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
                 T r = kept[j], z = kept[d + j], n = kept[2 * d + j];
                 T dn = g[j] * (1 - z) * (1 - n * n);
@@ -140,6 +142,7 @@ struct LstmForward {
     WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* c, T* c_out,
                                 T* open, T* kept) {
         for (int64_t row = 0; row < rows; ++row) {
+#pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
                 T i = kernels::math::sigmoid(gi[j] + gh[j]);
                 T f = kernels::math::sigmoid(gi[d + j] + gh[d + j]);
@@ -160,6 +163,7 @@ struct LstmBackward {
     WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gc, const T* go, const T* c,
                                 const T* open, const T* kept, T* dgates, T* dc) {
         for (int64_t row = 0; row < rows; ++row) {
+#pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
                 T i = kept[j], f = kept[d + j], g = kept[2 * d + j], o = open[j];
                 dgates[j] = gc[j] * g * i * (1 - i);
