@@ -12,6 +12,7 @@ Ref<Pending> Pending::make() {
 
 void Pending::destroy() {
     if (is_view() && is_pending(base)) --pending(base).views;
+    if (among) among->outputs[value].pending = nullptr;
     this->~Pending();
     Pool::free(this, sizeof(Pending));
 }
@@ -42,6 +43,8 @@ void compute(const Tensor& root) {
     if (pending(root).failure) raise(*pending(root).failure);
     WEFT_EXPECT(!pending(root).waits(), Runtime, "autobatch",
                 "a value to be read by the thread that made it", "another thread");
+    WEFT_EXPECT(pending(root).block.defined(), Runtime, "autobatch", "a value that was computed",
+                "one whose flush was interrupted");
 }
 
 /// The tensor in whose place `t` lies.

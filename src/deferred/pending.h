@@ -16,7 +16,7 @@
 
 namespace weft::deferred {
 
-class Tape;
+struct Waiting;
 constexpr uint8_t kPendingSlot = 3;
 
 /// Why a value does not exist: the exception of the call that should have made it, or one before.
@@ -42,23 +42,25 @@ struct Pending final : Slot {
     void destroy() override;
     static Ref<Pending> make();
 
-    bool waits() const { return tape != nullptr; }
+    bool waits() const { return among != nullptr; }
     bool is_view() const { return base.defined(); }
     /// Whether its place is a part of its base's.
     bool is_piece() const { return is_view() && !replay; }
 
+    bool requires_grad = false;
+    bool recording = true;     ///< whether calls were recorded when it was made
     Tensor base;               ///< of a view: the tensor that it was taken of; of a piece: a root
     std::unique_ptr<Replay> replay;  ///< of a view that is no piece
     int64_t start = 0;         ///< elements before its first one: in the block, of a piece in the base
     Tensor block;              ///< once computed
-    Tape* tape = nullptr;      ///< while it waits
+    Waiting* among = nullptr;  ///< while it waits: the calls to whose results it belongs
     uint32_t value = 0;        ///< its number there
     uint32_t views = 0;        ///< pending tensors that are views of it
-    bool requires_grad = false;
-    bool recording = true;     ///< whether calls were recorded when it was made
     const char* node_name = nullptr;  ///< of the call, as its grad_fn prints
     Ref<Failure> failure;
 };
+
+static_assert(sizeof(Pending) <= 96);
 
 inline bool is_pending(const Tensor& t) { return t.has(kPending); }
 inline Pending& pending(const Tensor& t) { return *static_cast<Pending*>(t.impl()->slot.get()); }

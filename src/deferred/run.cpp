@@ -20,7 +20,7 @@ double seconds() {
 
 class Runner {
 public:
-    Runner(Batchload& load, const Kinds& kinds, FlushReport* report)
+    Runner(Waiting& load, const Kinds& kinds, FlushReport* report)
         : load_(load), kinds_(kinds), report_(report), places_(load.outputs.size()),
           external_blocks_(load.externals.size(), kNone) {}
 
@@ -85,14 +85,14 @@ private:
     std::vector<uint32_t> sound(Calls calls);
     void note(const Kind& kind, Calls calls);
 
-    Batchload& load_;
+    Waiting& load_;
     const Kinds& kinds_;
     FlushReport* report_;
     BatchReport* batch_ = nullptr;
     std::vector<Place> places_;
     std::vector<uint32_t> external_blocks_;
     std::vector<Tensor> blocks_;
-    bool any_failed_ = false;
+    std::vector<Ref<Failure>> failed_;            ///< by call; empty as long as none failed
     std::vector<Ref<Failure>> failures_;
     std::vector<uint32_t> last_use_;              ///< of each output: the last batch that reads it
     std::vector<std::vector<uint32_t>> expiring_; ///< blocks that nobody reads after batch b
@@ -364,9 +364,10 @@ void Runner::run_one(const Kind& kind, Calls calls) {
 }
 
 void Runner::fail(uint32_t call, const Ref<Failure>& failure) {
-    any_failed_ = true;
+    failed_.resize(load_.calls.size());
+    failed_[call] = failure;
     for (uint32_t v = load_.calls[call].outputs; v < load_.output_end(call); ++v)
-        load_.outputs[v].pending->failure = failure;
+        if (Pending* p = load_.outputs[v].pending) p->failure = failure;
 }
 
 /// The calls whose operands exist; the others fail as those did.
@@ -376,7 +377,7 @@ std::vector<uint32_t> Runner::sound(Calls calls) {
         Ref<Failure> failure;
         for (uint32_t k = load_.calls[call].operands; k < load_.operand_end(call) && !failure; ++k)
             if (load_.operands[k].value >= 0)
-                failure = load_.outputs[static_cast<size_t>(load_.operands[k].value)].pending->failure;
+                failure = failed_[load_.outputs[static_cast<size_t>(load_.operands[k].value)].call];
         if (failure) fail(call, failure);
         else out.push_back(call);
     }
@@ -385,7 +386,7 @@ std::vector<uint32_t> Runner::sound(Calls calls) {
 
 void Runner::run_batch(Calls calls) {
     std::vector<uint32_t> rest;
-    if (any_failed_) {
+    if (!failed_.empty()) {
         rest = sound(calls);
         calls = rest;
         if (calls.empty()) return;
@@ -425,7 +426,7 @@ void Runner::find_last_uses(const Plan& plan) {
                     last_use_[static_cast<size_t>(load_.operands[k].value)] = b;
         }
     for (size_t v = 0; v < load_.outputs.size(); ++v)
-        if (load_.outputs[v].pending->refs > 1) last_use_[v] = kNone;  // somebody may ask later
+        if (load_.outputs[v].pending) last_use_[v] = kNone;  // somebody may ask later
 }
 
 void Runner::run_all(const Plan& plan) {
@@ -450,17 +451,18 @@ void Runner::note(const Kind& kind, Calls calls) {
 
 void Runner::hand_over() {
     for (size_t v = 0; v < load_.outputs.size(); ++v) {
-        Pending& p = *load_.outputs[v].pending;
-        p.tape = nullptr;
-        if (p.refs == 1 || p.failure) continue;
-        p.block = blocks_[places_[v].block];
-        p.start = places_[v].start;
+        Pending* p = std::exchange(load_.outputs[v].pending, nullptr);
+        if (!p) continue;
+        p->among = nullptr;
+        if (p->failure) continue;
+        p->block = blocks_[places_[v].block];
+        p->start = places_[v].start;
     }
 }
 
 }  // namespace
 
-std::vector<Ref<Failure>> run(Batchload& load, const Plan& plan, const Kinds& kinds,
+std::vector<Ref<Failure>> run(Waiting& load, const Plan& plan, const Kinds& kinds,
                               FlushReport* report) {
     Runner runner(load, kinds, report);
     runner.run_all(plan);

@@ -18,11 +18,11 @@ Tape& Tape::current() {
 int64_t Tape::external(const Tensor& t) {
     const TensorImpl* impl = t.impl();
     int64_t& recent = recent_[(reinterpret_cast<uintptr_t>(impl) >> 7) % kRecent];
-    if (recent && static_cast<size_t>(recent) <= load_.externals.size() &&
-        load_.externals[static_cast<size_t>(recent - 1)].impl() == impl)
+    if (recent && static_cast<size_t>(recent) <= load_->externals.size() &&
+        load_->externals[static_cast<size_t>(recent - 1)].impl() == impl)
         return recent - 1;
-    auto [it, fresh] = numbers_.try_emplace(impl, static_cast<int64_t>(load_.externals.size()));
-    if (fresh) load_.externals.push_back(t);
+    auto [it, fresh] = numbers_.try_emplace(impl, static_cast<int64_t>(load_->externals.size()));
+    if (fresh) load_->externals.push_back(t);
     recent = it->second + 1;
     return it->second;
 }
@@ -37,8 +37,8 @@ int64_t Tape::fixed_external(const Tensor& t) {
 }
 
 bool Tape::reads(const Storage* storage) {
-    for (; listed_ < load_.externals.size(); ++listed_)
-        storages_.insert(load_.externals[listed_].storage().get());
+    for (; listed_ < load_->externals.size(); ++listed_)
+        storages_.insert(load_->externals[listed_].storage().get());
     return storages_.contains(storage);
 }
 
@@ -60,7 +60,7 @@ void Tape::note_operand(const Call& c, int i, uint64_t& fixed) {
     const Tensor& t = c.in[i];
     enum : uint64_t { kAbsent, kRow, kNumber, kFixed };
     if (!t.defined()) {
-        load_.operands.push_back({Operand::kNone, 0});
+        load_->operands.push_back({Operand::kNone, 0});
         key_.push_back(kAbsent);
         fixed |= uint64_t{1} << i;
         return;
@@ -72,19 +72,19 @@ void Tape::note_operand(const Call& c, int i, uint64_t& fixed) {
             what = kFixed;
     }
     if (is_pending(t)) {
-        load_.operands.push_back(operand(t));
+        load_->operands.push_back(operand(t));
     } else if (what == kFixed) {
-        load_.operands.push_back({~fixed_external(t), 0});
+        load_->operands.push_back({~fixed_external(t), 0});
     } else {  // calls do not ask whether it is the same tensor
-        load_.operands.push_back({~static_cast<int64_t>(load_.externals.size()), 0});
-        load_.externals.push_back(t);
+        load_->operands.push_back({~static_cast<int64_t>(load_->externals.size()), 0});
+        load_->externals.push_back(t);
     }
     key_.push_back(what | static_cast<uint64_t>(t.dtype()) << 8 | static_cast<uint64_t>(t.ndim()) << 16);
     for (int d = 0; d < t.ndim(); ++d) key_.push_back(static_cast<uint64_t>(t.size(d)));
     if (what == kRow) return;
     fixed |= uint64_t{1} << i;
     if (what == kFixed) {
-        key_.push_back(fixed_numbers_[static_cast<size_t>(~load_.operands.back().value)]);
+        key_.push_back(fixed_numbers_[static_cast<size_t>(~load_->operands.back().value)]);
         return;
     }
     uint64_t bits[2] = {};
@@ -101,7 +101,7 @@ void Tape::keep(Call& c) {
     key_.push_back(mode & (kGradMode | kInferenceMode));
     if (c.attrs != op.defaults.data())
         for (size_t k = 0; k < op.defaults.size(); ++k) append(key_, c.attrs[k]);
-    auto first = static_cast<uint32_t>(load_.operands.size());
+    auto first = static_cast<uint32_t>(load_->operands.size());
     bool grad = false;
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
@@ -111,25 +111,25 @@ void Tape::keep(Call& c) {
     }
     key_.push_back(grad);
     uint32_t of_class = class_of(c, fixed, grad);
-    auto number = static_cast<uint32_t>(load_.calls.size());
+    auto number = static_cast<uint32_t>(load_->calls.size());
     const char* node_name = !grad              ? nullptr
                             : op.backward_name ? op.backward_name(c)
                                                : op.node_name.c_str();
-    load_.calls.push_back({of_class, first, static_cast<uint32_t>(load_.outputs.size()), owner,
+    load_->calls.push_back({of_class, first, static_cast<uint32_t>(load_->outputs.size()), owner,
                            Site::here()});
     for (int k = 0; k < c.outputs; ++k) {
         const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();
-        p->tape = this;
-        p->value = static_cast<uint32_t>(load_.outputs.size());
+        p->among = load_.get();
+        p->value = static_cast<uint32_t>(load_->outputs.size());
         p->recording = mode & kGradMode;
         p->requires_grad = grad && is_inexact(out.dtype()) && !(op.constant_outputs >> k & 1);
         p->node_name = node_name;
+        load_->outputs.push_back({p.get(), out.numel(), number, out.dtype()});
         out.set(kPending);
-        out.impl()->slot = p;
-        load_.outputs.push_back({std::move(p), out.numel(), number, out.dtype()});
+        out.impl()->slot = std::move(p);
     }
-    if (load_.calls.size() >= kBudget) flush("the budget");
+    if (load_->calls.size() >= kBudget) flush("the budget");
 }
 
 namespace {
@@ -190,8 +190,8 @@ uint32_t Tape::class_of(const Call& c, uint64_t fixed, bool grad) {
                 key.push_back(bits[0]);
                 key.push_back(bits[1]);
             } else {
-                size_t at = load_.operands.size() - static_cast<size_t>(c.inputs - in.from);
-                key.push_back(fixed_numbers_[static_cast<size_t>(~load_.operands[at].value)]);
+                size_t at = load_->operands.size() - static_cast<size_t>(c.inputs - in.from);
+                key.push_back(fixed_numbers_[static_cast<size_t>(~load_->operands[at].value)]);
             }
         }
     } else if (kind.how == How::Single) {
@@ -224,7 +224,7 @@ double seconds() {
 
 }  // namespace
 
-const Plan& Tape::plan(const Batchload& load, FlushReport* report, Plan& fresh) {
+const Plan& Tape::plan(const Waiting& load, FlushReport* report, Plan& fresh) {
     auto entry = std::make_unique<Remembered>();
     size_t calls = load.calls.size();
     entry->kinds.reserve(calls);
@@ -261,9 +261,9 @@ const Plan& Tape::plan(const Batchload& load, FlushReport* report, Plan& fresh) 
 }
 
 void Tape::flush(const char* reason) {
-    if (load_.calls.empty()) return;
-    Batchload load = std::move(load_);
-    load_ = std::move(spare_);
+    if (load_->calls.empty()) return;
+    std::unique_ptr<Waiting> load = std::move(load_);
+    load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
     numbers_.clear();
     storages_.clear();
     listed_ = 0;
@@ -277,18 +277,18 @@ void Tape::flush(const char* reason) {
         report->causes = std::move(readers);
         readers.clear();
         report->reason = reason;
-        report->calls = static_cast<int64_t>(load.calls.size());
+        report->calls = static_cast<int64_t>(load->calls.size());
         start = seconds();
     }
     ModeGuard now(0, kDeferMode);
     Plan fresh;
-    const Plan& order = plan(load, report, fresh);
+    const Plan& order = plan(*load, report, fresh);
     if (report) report->plan_s = seconds() - start;
-    for (Ref<Failure>& failure : run(load, order, kinds_, report))
+    for (Ref<Failure>& failure : run(*load, order, kinds_, report))
         failures_.push_back(std::move(failure));
     if (report) report->run_s = seconds() - start - report->plan_s - report->pack_s;
-    load.clear();
-    if (load.calls.capacity() <= kBudget / 4) spare_ = std::move(load);
+    load->clear();
+    if (load->calls.capacity() <= kBudget / 4) spare_ = std::move(load);
     if (kinds_.classes.size() > kClasses) {
         kinds_.clear();
         plans_.clear();
@@ -463,7 +463,7 @@ void defer(Call& c) {
         Tape::current().keep(probe);
         if (op.view) remember_view(probe);
     }
-    for (int k = 0; k < probe.outputs; ++k) c.add(std::move(probe.out(k)));
+    c.take(probe);
 }
 
 void install() { ops::hooks.defer = defer; }

@@ -31,19 +31,22 @@ struct Kept {
 };
 
 struct Output {
-    Ref<Pending> pending;
+    Pending* pending;  ///< null: nobody holds it any more (Pending::destroy)
     int64_t numel;
     uint32_t call;
     DType dtype;
 };
 
-/// All that a flush takes away from the tape.
-struct Batchload {
+/// Calls that wait: what a flush takes away from the tape.
+struct Waiting {
     std::vector<Kept> calls;
     std::vector<Operand> operands;
     std::vector<Output> outputs;
     std::vector<Tensor> externals;  ///< tensors with memory, by number
+    ~Waiting() { clear(); }
     void clear() {
+        for (const Output& o : outputs)
+            if (o.pending) o.pending->among = nullptr;
         calls.clear();
         operands.clear();
         outputs.clear();
@@ -65,7 +68,7 @@ public:
     void keep(Call& c);
     /// Computes everything that waits.
     void flush(const char* reason);
-    bool empty() const { return load_.calls.empty(); }
+    bool empty() const { return load_->calls.empty(); }
     /// Whether a waiting call reads this memory.
     bool reads(const Storage* storage);
     Kinds& kinds() { return kinds_; }
@@ -83,9 +86,9 @@ private:
     int64_t fixed_external(const Tensor& t);
     uint32_t class_of(const Call& c, uint64_t fixed, bool grad);
     void note_operand(const Call& c, int i, uint64_t& fixed);
-    const Plan& plan(const Batchload& load, FlushReport* report, Plan& fresh);
+    const Plan& plan(const Waiting& load, FlushReport* report, Plan& fresh);
 
-    Batchload load_;
+    std::unique_ptr<Waiting> load_ = std::make_unique<Waiting>();
     std::vector<Ref<Failure>> failures_;
     std::unordered_map<const TensorImpl*, int64_t> numbers_;  ///< of externals
     /// Fixed tensors in order of appearance, by external, 0 for others: what keys name them by, so
@@ -96,7 +99,7 @@ private:
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
     std::unordered_set<const Storage*> storages_;  ///< of the first `listed_` externals
     size_t listed_ = 0;
-    Batchload spare_;  ///< memory of the last flush
+    std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
     Kinds kinds_;
     Key key_;
 
@@ -110,7 +113,7 @@ private:
 
 /// Runs the batches of `plan` (run.cpp) and gives the outputs that are still wanted their places.
 /// Returns the failures of calls, but not of those that only needed the value of a failed one.
-std::vector<Ref<Failure>> run(Batchload& load, const Plan& plan, const Kinds& kinds,
+std::vector<Ref<Failure>> run(Waiting& load, const Plan& plan, const Kinds& kinds,
                               FlushReport* report);
 
 /// The door's hook.

@@ -10,6 +10,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/value.h"
@@ -154,12 +155,20 @@ struct Call {
         outputs = 1;
         out(0) = std::move(t);
     }
+    /// The results of another call.
+    void take(Call& other) {
+        for (int k = 0; k < kFew; ++k) few_[k] = std::move(other.few_[k]);
+        many_ = std::move(other.many_);
+        outputs = std::exchange(other.outputs, 0);
+        view_offset = other.view_offset;
+    }
 
 private:
     static constexpr int kFew = 3;
     struct Many {
+        Many() { out.reserve(8); }
         std::vector<Tensor> out;
-        std::vector<int64_t> offsets;
+        SmallVector<int64_t, 8> offsets;
     };
     [[gnu::noinline]] void add_to_many(Tensor t) {
         if (!many_) {

@@ -123,7 +123,7 @@ void chunk_body(Call& c) {
     const Value attrs[] = {step == 0 ? Value(Dims(static_cast<int>(chunks))) : Value(step), dim};
     Call parts(step == 0 ? split_sizes.op() : split.op(), &self, 1, attrs);
     call(parts);
-    for (int k = 0; k < parts.outputs; ++k) c.add(std::move(parts.out(k)));
+    c.take(parts);
 }
 
 void unbind_shape(Call& c) {
