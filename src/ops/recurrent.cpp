@@ -135,44 +135,49 @@ void gru_grad(Grad& g) {
     if (g.needs(2)) g.set(2, grad * z);
 }
 
-// ---- LSTM: i, f, g, o from the gates; c' = f * c + i * g here, h' = o * tanh(c') by two more ops
+// ---- LSTM: i, f, g, o from the gates; c' = f * c + i * g, h' = o * tanh(c')
 
 struct LstmForward {
     template <class T>
-    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* c, T* c_out,
-                                T* open, T* kept) {
+    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* c, T* h_out,
+                                T* c_out, T* kept) {
         for (int64_t row = 0; row < rows; ++row) {
 #pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
                 T i = kernels::math::sigmoid(gi[j] + gh[j]);
                 T f = kernels::math::sigmoid(gi[d + j] + gh[d + j]);
                 T g = kernels::math::tanh(gi[2 * d + j] + gh[2 * d + j]);
+                T o = kernels::math::sigmoid(gi[3 * d + j] + gh[3 * d + j]);
+                T after = f * c[j] + i * g, t = kernels::math::tanh(after);
                 kept[j] = i;
                 kept[d + j] = f;
                 kept[2 * d + j] = g;
-                c_out[j] = f * c[j] + i * g;
-                open[j] = kernels::math::sigmoid(gi[3 * d + j] + gh[3 * d + j]);
+                kept[3 * d + j] = o;
+                kept[4 * d + j] = t;
+                c_out[j] = after;
+                h_out[j] = o * t;
             }
-            gi += 4 * d, gh += 4 * d, kept += 3 * d, c += d, c_out += d, open += d;
+            gi += 4 * d, gh += 4 * d, kept += 5 * d, c += d, c_out += d, h_out += d;
         }
     }
 };
 
 struct LstmBackward {
     template <class T>
-    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gc, const T* go, const T* c,
-                                const T* open, const T* kept, T* dgates, T* dc) {
+    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gh, const T* gc, const T* c,
+                                const T* kept, T* dgates, T* dc) {
         for (int64_t row = 0; row < rows; ++row) {
 #pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
-                T i = kept[j], f = kept[d + j], g = kept[2 * d + j], o = open[j];
-                dgates[j] = gc[j] * g * i * (1 - i);
-                dgates[d + j] = gc[j] * c[j] * f * (1 - f);
-                dgates[2 * d + j] = gc[j] * i * (1 - g * g);
-                dgates[3 * d + j] = go[j] * o * (1 - o);
-                dc[j] = gc[j] * f;
+                T i = kept[j], f = kept[d + j], g = kept[2 * d + j], o = kept[3 * d + j];
+                T t = kept[4 * d + j], dafter = gc[j] + gh[j] * o * (1 - t * t);
+                dgates[j] = dafter * g * i * (1 - i);
+                dgates[d + j] = dafter * c[j] * f * (1 - f);
+                dgates[2 * d + j] = dafter * i * (1 - g * g);
+                dgates[3 * d + j] = gh[j] * t * o * (1 - o);
+                dc[j] = dafter * f;
             }
-            gc += d, go += d, c += d, open += d, dc += d, kept += 3 * d, dgates += 4 * d;
+            gh += d, gc += d, c += d, dc += d, kept += 5 * d, dgates += 4 * d;
         }
     }
 };
@@ -180,7 +185,7 @@ struct LstmBackward {
 void lstm_shape(Call& c) {
     check_gates(c, c.in[0], c.in[1], c.in[2], 4);
     Dims kept(c.in[2].shape());
-    kept.back() *= 3;
+    kept.back() *= 5;
     c.add(Tensor::layout(c.in[2].dtype(), c.in[2].shape()));
     c.add(Tensor::layout(c.in[2].dtype(), c.in[2].shape()));
     c.add(Tensor::layout(c.in[2].dtype(), kept));
@@ -203,21 +208,21 @@ void lstm_backward_shape(Call& c) {
     c.add(Tensor::layout(c.in[2].dtype(), c.in[2].shape()));
 }
 void lstm_backward_kernel(Call& c) {
-    Tensor in[5];
-    for (int i = 0; i < 5; ++i) in[i] = dense(c.in[i]);
+    Tensor in[4];
+    for (int i = 0; i < 4; ++i) in[i] = dense(c.in[i]);
     int64_t d = in[2].size(in[2].ndim() - 1);
     dispatch<FloatingTypes>(in[2].dtype(), c.name(), [&]<class T>() {
-        const T* p[5];
-        for (int i = 0; i < 5; ++i) p[i] = in[i].data<T>();
-        kernels::per_isa<LstmBackward>(d ? in[2].numel() / d : 0, d, p[0], p[1], p[2], p[3], p[4],
+        const T* p[4];
+        for (int i = 0; i < 4; ++i) p[i] = in[i].data<T>();
+        kernels::per_isa<LstmBackward>(d ? in[2].numel() / d : 0, d, p[0], p[1], p[2], p[3],
                                        c.out(0).data<T>(), c.out(1).data<T>());
     });
 }
 
 void lstm_grad(Grad& g) {
-    Tensor gc = g.grad_or_zeros(0), go = g.grad_or_zeros(1), c = g.in(2);
+    Tensor gh = g.grad_or_zeros(0), gc = g.grad_or_zeros(1), c = g.in(2);
     if (!recorded()) {
-        auto parts = lstm_gates_backward.all({gc, go, c, g.out(1), g.out(2)});
+        auto parts = lstm_gates_backward.all({gh, gc, c, g.out(2)});
         if (g.needs(0)) g.set(0, parts[0]);
         if (g.needs(1)) g.set(1, parts[0]);
         if (g.needs(2)) g.set(2, parts[1]);
@@ -227,11 +232,13 @@ void lstm_grad(Grad& g) {
     Tensor sum = g.in(0) + g.in(1);
     Tensor i = sigmoid(part(sum, 0, d)), f = sigmoid(part(sum, 1, d)), u = tanh(part(sum, 2, d)),
            o = sigmoid(part(sum, 3, d));
-    Tensor gates = cat.over(
-        {gc * u * i * (1 - i), gc * c * f * (1 - f), gc * i * (1 - u * u), go * o * (1 - o)}, {-1});
+    Tensor t = tanh(f * c + i * u), dafter = gc + gh * o * (1 - t * t);
+    Tensor gates = cat.over({dafter * u * i * (1 - i), dafter * c * f * (1 - f),
+                             dafter * i * (1 - u * u), gh * t * o * (1 - o)},
+                            {-1});
     if (g.needs(0)) g.set(0, gates);
     if (g.needs(1)) g.set(1, gates);
-    if (g.needs(2)) g.set(2, gc * f);
+    if (g.needs(2)) g.set(2, dafter * f);
 }
 
 // ---- cells
@@ -251,8 +258,8 @@ void gru_cell_body(Call& c) {
 }
 void lstm_cell_body(Call& c) {
     auto out = lstm_gates.all({linear(c.in[0], c.in[3], c.in[5]), linear(c.in[1], c.in[4], c.in[6]), c.in[2]});
-    c.add(out[1] * tanh(out[0]));
     c.add(std::move(out[0]));
+    c.add(std::move(out[1]));
 }
 template <const Function& activation>
 void rnn_cell_body(Call& c) {
@@ -275,13 +282,12 @@ void register_recurrent(Table& t) {
         .doc("Gradients of _gru_gates for gi, gh and h.")
         .shape(gru_backward_shape).kernel(gru_backward_kernel).internal();
     t.add("_lstm_gates(Tensor gi, Tensor gh, Tensor c) -> (Tensor, Tensor, Tensor)")
-        .doc("The pointwise part of an LSTM cell: c, the output gate, the gates kept for backward.")
+        .doc("The pointwise part of an LSTM cell: h, c, what is kept for backward.")
         .shape(lstm_shape).kernel(lstm_kernel).batch(gate_rows).internal().constant_output(2)
-        .node_name("AddBackward0")
-        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(1) | save_out(2), lstm_grad)
+        .node_name("MulBackward0")  // as PyTorch prints h; c, an AddBackward0 there, is of the same node
+        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(2), lstm_grad)
         .samples({"f(T(2, 12), T(2, 12), T(2, 3))", "f(T(12), T(12), T(3))"});
-    t.add("_lstm_gates_backward(Tensor gc, Tensor go, Tensor c, Tensor open, Tensor kept) -> "
-          "(Tensor, Tensor)")
+    t.add("_lstm_gates_backward(Tensor gh, Tensor gc, Tensor c, Tensor kept) -> (Tensor, Tensor)")
         .doc("Gradients of _lstm_gates for the gates and c.")
         .shape(lstm_backward_shape).kernel(lstm_backward_kernel).internal();
     t.add("gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "

@@ -52,8 +52,8 @@ def _projected(
         rows = sizes[t]
         at -= rows if reverse else 0
         share = linear(h[:rows], w)
-        new_c, opened, _ = _C.ops._lstm_gates(gates[at : at + rows], share, c[:rows])
-        outputs[t] = linear(opened * weft.tanh(new_c), projection)
+        wide, new_c, _ = _C.ops._lstm_gates(gates[at : at + rows], share, c[:rows])
+        outputs[t] = linear(wide, projection)
         h, c = _first_rows(h, outputs[t]), _first_rows(c, new_c)
         at += 0 if reverse else rows
     return weft.cat(outputs), h, c
