@@ -1,9 +1,15 @@
-/// Recurrent layers over whole sequences: the loop over steps with one product each; the input's
-/// products are made before, for all steps at once.
+/// Recurrent layers over whole sequences: one direction of one layer, its input's products included.
 ///
 /// Rows are packed by step: the first step of every sequence, then the second step of those that
 /// have one, ... `batch_sizes` says how many rows each step has and never grows; equal lengths are
 /// the case where all are equal. N is their sum.
+///
+/// Note [A few steps at a time]
+/// The products that need not wait for the step before, the input's share of the gates and, in
+/// backward, the gradients of the input and the weights, are made for a block of about 128 rows as
+/// soon as the block's steps can use them, or have been run. So the gates of a block are written,
+/// read and read again in the second-level cache. Made for all steps at once each of these products
+/// would fetch them from the third level, which costs more than its smaller blocks do.
 #pragma once
 #include <cstdint>
 
@@ -11,16 +17,16 @@ namespace weft::kernels {
 
 enum class Cell : uint8_t { Tanh, Relu, Gru, Lstm };
 
-/// Rows of gates per unit, and what is kept per unit for the backward pass: the output (Tanh,
-/// Relu); r, z, n and the state's share of n (Gru); i, f, g, o, the state before and the tanh of
-/// the state after (Lstm).
+/// Rows of gates per unit, and what is kept per unit for the backward pass: the state after (Tanh,
+/// Relu); r, z, n, the state's share of n and the state after (Gru); i, f, g, o, the cell state
+/// after and its tanh (Lstm, where the state after is o times that).
 constexpr int gates_of(Cell c) { return c == Cell::Lstm ? 4 : c == Cell::Gru ? 3 : 1; }
-constexpr int kept_of(Cell c) { return c == Cell::Lstm ? 6 : c == Cell::Gru ? 4 : 1; }
+constexpr int kept_of(Cell c) { return c == Cell::Lstm ? 6 : c == Cell::Gru ? 5 : 1; }
 
 struct SequenceSizes {
     Cell cell;
     const int64_t* batch_sizes;
-    int64_t steps, width;
+    int64_t steps, inputs, width;
     bool reverse;  ///< from the last step to the first
 
     int64_t batch() const { return steps ? batch_sizes[0] : 0; }
@@ -31,19 +37,46 @@ struct SequenceSizes {
     }
 };
 
-/// G = gates_of(cell), d = width, K = kept_of(cell); everything dense.
-/// gates [N, G d]: the input's share; w [G d, d]; bias [G d] of the state's share or null;
-/// h [B, d] and, for Lstm, c [B, d]: the first state on entry, each sequence's last one on return.
-/// Written: out [N, d], before [N, d] (the state that each row started from), kept [N, K d].
+/// What a layer reads; everything dense. I = inputs, d = width, G = gates_of(cell).
 template <class T>
-void run_sequence(const SequenceSizes& n, const T* gates, const T* w, const T* bias, T* h, T* c,
-                  T* out, T* before, T* kept);
+struct SequenceLayer {
+    const T *x;             ///< [N, I]
+    const T *w_ih, *w_hh;   ///< [G d, I], [G d, d]
+    const T *b_ih, *b_hh;   ///< [G d] each, or null
+};
 
-/// grad [N, d] of `out`, or null for zeros; dh, dc [B, d]: the gradients of the last states on
-/// entry, of the first ones on return. Written: dgates [N, G d], the gradient of the input's share
-/// of the gates, and for Gru dstate [N, G d], that of the state's share (elsewhere they are one).
+/// h [B, d] and, for Lstm, c [B, d]: the first state on entry, each sequence's last one on return.
+/// Written: out [N, d] and kept [N, kept_of(cell) d], which may be null.
 template <class T>
-void run_sequence_backward(const SequenceSizes& n, const T* grad, const T* w, const T* before,
-                           const T* kept, T* dh, T* dc, T* dgates, T* dstate);
+void run_sequence(const SequenceSizes& n, const SequenceLayer<T>& layer, T* h, T* c, T* out, T* kept);
+
+/// What the backward pass reads. `grad` is that of `out`, rows `grad_stride` apart (0: one row for
+/// all), or null for zeros; h and c are the first states; dh, dc [B, d] the gradients of the last
+/// states on entry, of the first ones on return.
+template <class T>
+struct SequenceBack {
+    const T* grad;
+    int64_t grad_stride;
+    const T *w_hh, *kept, *h, *c;
+    T *dh, *dc;
+};
+
+/// Written: dgates [N, G d], the gradient of the input's share of the gates; for Gru dstate
+/// [N, G d], that of the state's share (elsewhere they are one); before [N, d], the state that each
+/// row started from. The gradient of w_hh is dstate^T before, and so on.
+template <class T>
+void run_sequence_backward(const SequenceSizes& n, const SequenceBack<T>& back, T* dgates, T* dstate,
+                           T* before);
+
+/// The sums that a layer's inputs get; null where not wanted. Elsewhere than for Gru, db_hh is db_ih.
+template <class T>
+struct SequenceGradients {
+    T *x, *w_ih, *w_hh, *b_ih, *b_hh;
+};
+
+/// The same for the sums, without the factors. N >= 1.
+template <class T>
+void run_sequence_gradients(const SequenceSizes& n, const SequenceBack<T>& back, const T* x,
+                            const T* w_ih, const SequenceGradients<T>& to);
 
 }  // namespace weft::kernels

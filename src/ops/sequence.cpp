@@ -18,7 +18,12 @@ using namespace ops;
 using kernels::Cell;
 using kernels::SequenceSizes;
 
-const Function sequence_backward{"_rnn_sequence_backward"}, linear{"linear"}, relu{"relu"};
+const Function sequence_backward{"_rnn_sequence_backward"},
+    sequence_gradients{"_rnn_sequence_gradients"}, linear{"linear"}, relu{"relu"};
+
+/// Rows below which the factors of the weights' gradients are handed over, to be stacked with those
+/// of other calls (Note [Sums of products]), instead of sums.
+constexpr int64_t kFewRows = 64;
 
 /// The attributes and sizes of a call: batch_sizes, cell, reverse.
 struct Layer {
@@ -27,6 +32,7 @@ struct Layer {
     bool reverse;
     int64_t width;
 
+    /// `w` is that of the state.
     template <class Attributes>
     Layer(const Attributes& attr, const Tensor& w)
         : cell(cell_of(attr(1).as_text())), sizes(attr(0).as_ints()), reverse(attr(2).as_bool()),
@@ -46,8 +52,8 @@ struct Layer {
         return n;
     }
     int64_t wide() const { return gates_of(cell) * width; }
-    SequenceSizes for_kernel() const {
-        return {cell, sizes.data(), static_cast<int64_t>(sizes.size()), width, reverse};
+    SequenceSizes for_kernel(int64_t inputs) const {
+        return {cell, sizes.data(), static_cast<int64_t>(sizes.size()), inputs, width, reverse};
     }
 };
 
@@ -67,30 +73,40 @@ Tensor matrix(DType dtype, int64_t rows, int64_t cols) {
     return Tensor::layout(dtype, shape);
 }
 
+/// Whether the call is recorded (Note [Tracked]), so that a backward pass may follow.
+bool recorded(const Call& c) {
+    return mode & kGradMode && std::any_of(c.in, c.in + c.inputs, [](const Tensor& t) {
+               return t.defined() && t.has(kTracked);
+           });
+}
+
 void forward_shape(Call& c) {
-    const Tensor &gates = c.in[0], &w = c.in[3];
+    const Tensor &x = c.in[0], &w = c.in[4];
     DType dtype = w.dtype();
     WEFT_EXPECT(w.ndim() == 2 && is_floating(dtype), Runtime, c.name(), "a floating matrix of weights",
                 text(name(dtype), " of shape ", to_string(w.shape())));
+    WEFT_EXPECT(x.ndim() == 2, Runtime, c.name(), "rows of inputs", to_string(x.shape()));
     DimSpan sizes = c.attr(0).as_ints();
     WEFT_EXPECT(!sizes.empty() && sizes.back() >= 0 && std::is_sorted(sizes.rbegin(), sizes.rend()),
                 Runtime, c.name(), "one step at least, and steps of no more rows than the one before",
                 to_string(sizes));
     Layer n = layer_of(c, w);
-    const Dims gates_shape{n.rows(), n.wide()}, w_shape{n.wide(), n.width}, bias_shape{n.wide()},
-        state_shape{n.batch(), n.width};
-    check_shape("weights", w, w_shape, dtype);
-    check_shape("gates", gates, gates_shape, dtype);
+    const int64_t inputs = x.size(1);
+    const Dims x_shape{n.rows(), inputs}, w_ih_shape{n.wide(), inputs}, w_hh_shape{n.wide(), n.width},
+        bias_shape{n.wide()}, state_shape{n.batch(), n.width};
+    check_shape("weights of the state", w, w_hh_shape, dtype);
+    check_shape("weights of the input", c.in[3], w_ih_shape, dtype);
+    check_shape("inputs", x, x_shape, dtype);
     check_shape("a state", c.in[1], state_shape, dtype);
-    if (c.in[4].defined()) check_shape("a bias", c.in[4], bias_shape, dtype);
+    for (int i : {5, 6})
+        if (c.in[i].defined()) check_shape("a bias", c.in[i], bias_shape, dtype);
     WEFT_EXPECT(c.in[2].defined() == (n.cell == Cell::Lstm), Runtime, c.name(), "a cell state for lstm only",
                 c.attr(1).as_text());
     if (n.cell == Cell::Lstm) check_shape("a cell state", c.in[2], state_shape, dtype);
     c.add(matrix(dtype, n.rows(), n.width));
     c.add(matrix(dtype, n.batch(), n.width));
     c.add(matrix(dtype, n.cell == Cell::Lstm ? n.batch() : 0, n.width));
-    c.add(matrix(dtype, n.rows(), n.width));
-    c.add(matrix(dtype, n.rows(), kept_of(n.cell) * n.width));
+    c.add(matrix(dtype, recorded(c) ? n.rows() : 0, kept_of(n.cell) * n.width));
 }
 
 Tensor dense(const Tensor& t) { return t.defined() ? as_contiguous(t) : t; }
@@ -102,48 +118,107 @@ T* memory(const Tensor& t) {
 
 /// Outputs past those that a call holds in place; a call of its own, or GCC 12 warns of the branch
 /// not taken.
-[[gnu::noinline]] const Tensor& late_output(const Call& c, int k) { return c.out(k); }
+[[gnu::noipa]] const Tensor& late_output(const Call& c, int k) { return c.out(k); }
 
-int64_t work(const Layer& n) { return n.rows() * n.wide() * n.width / 8; }
+int64_t work(const Layer& n, int64_t inputs) { return n.rows() * n.wide() * (n.width + inputs) / 8; }
 
 void forward_kernel(Call& c) {
-    Tensor gates = dense(c.in[0]), w = dense(c.in[3]), bias = dense(c.in[4]);
-    Layer n = layer_of(c, w);
+    Tensor x = dense(c.in[0]), w_ih = dense(c.in[3]), w_hh = dense(c.in[4]), b_ih = dense(c.in[5]),
+           b_hh = dense(c.in[6]);
+    Layer n = layer_of(c, w_hh);
     copy_into(c.out(1), c.in[1]);
     if (c.in[2].defined()) copy_into(c.out(2), c.in[2]);
-    Unlocked unlocked(work(n));
-    dispatch<FloatingTypes>(w.dtype(), c.name(), [&]<class T>() {
-        kernels::run_sequence<T>(n.for_kernel(), memory<T>(gates), memory<T>(w), memory<T>(bias),
+    Unlocked unlocked(work(n, x.size(1)));
+    dispatch<FloatingTypes>(x.dtype(), c.name(), [&]<class T>() {
+        kernels::run_sequence<T>(n.for_kernel(x.size(1)),
+                                 {memory<T>(x), memory<T>(w_ih), memory<T>(w_hh), memory<T>(b_ih),
+                                  memory<T>(b_hh)},
                                  memory<T>(c.out(1)), memory<T>(c.out(2)), memory<T>(c.out(0)),
-                                 memory<T>(late_output(c, 3)),
-                                 memory<T>(late_output(c, 4)));
+                                 memory<T>(late_output(c, 3)));
     });
 }
 
-/// Inputs: the gradients of output, h_n and c_n, then w, before, kept.
+// ---- backward. Inputs of both ops: the gradients of output, h_n and c_n, then w_hh, kept, h, c; of
+// the one that sums, x and w_ih too. The first outputs of both are the gradients of h and c.
+
+void add_states(Call& c, const Layer& n) {
+    c.add(matrix(c.in[3].dtype(), n.batch(), n.width));
+    c.add(matrix(c.in[3].dtype(), n.cell == Cell::Lstm ? n.batch() : 0, n.width));
+}
+
 void backward_shape(Call& c) {
     const Tensor& w = c.in[3];
     Layer n = layer_of(c, w);
+    add_states(c, n);
     c.add(matrix(w.dtype(), n.rows(), n.wide()));
     c.add(matrix(w.dtype(), n.cell == Cell::Gru ? n.rows() : 0, n.wide()));
-    c.add(matrix(w.dtype(), n.batch(), n.width));
-    c.add(matrix(w.dtype(), n.cell == Cell::Lstm ? n.batch() : 0, n.width));
+    c.add(matrix(w.dtype(), n.rows(), n.width));
 }
 
-void backward_kernel(Call& c) {
-    Tensor grad = dense(c.in[0]), w = dense(c.in[3]), before = dense(c.in[4]), kept = dense(c.in[5]);
+/// Inputs of forward that the sums are wanted for, a bit each.
+bool wanted(const Call& c, int i) { return c.attr(3).as_int() >> i & 1; }
+
+void gradients_shape(Call& c) {
+    const Tensor& w = c.in[3];
     Layer n = layer_of(c, w);
-    for (int i : {1, 2}) {
-        const Tensor& to = c.out(i + 1);
-        if (c.in[i].defined()) copy_into(to, c.in[i]);
-        else if (to.numel()) std::fill_n(to.bytes(), to.numel() * item_size(to.dtype()), char(0));
+    add_states(c, n);
+    auto rows = [&](int i, int64_t count) { return wanted(c, i) ? count : 0; };
+    c.add(matrix(w.dtype(), rows(0, n.rows()), c.in[7].size(1)));
+    c.add(matrix(w.dtype(), rows(3, n.wide()), c.in[7].size(1)));
+    c.add(matrix(w.dtype(), rows(4, n.wide()), n.width));
+    const bool gru = n.cell == Cell::Gru;
+    for (int64_t size : {rows(5, n.wide()) | (gru ? 0 : rows(6, n.wide())), gru ? rows(6, n.wide()) : 0}) {
+        Dims shape{size};
+        c.add(Tensor::layout(w.dtype(), shape));
     }
-    Unlocked unlocked(work(n));
-    dispatch<FloatingTypes>(w.dtype(), c.name(), [&]<class T>() {
-        kernels::run_sequence_backward<T>(n.for_kernel(), memory<T>(grad), memory<T>(w),
-                                          memory<T>(before), memory<T>(kept), memory<T>(c.out(2)),
-                                          memory<T>(late_output(c, 3)), memory<T>(c.out(0)),
-                                          memory<T>(c.out(1)));
+}
+
+/// The inputs that both ops share, dense.
+struct BackInputs {
+    Tensor grad, w, kept, h, c;
+    int64_t grad_stride = 0;
+
+    explicit BackInputs(const Call& call)
+        : grad(call.in[0]), w(dense(call.in[3])), kept(dense(call.in[4])), h(dense(call.in[5])),
+          c(dense(call.in[6])) {
+        if (grad.defined() && grad.numel()) {
+            if (grad.strides()[0] == 0) grad = grad.view_as(Dims{1, grad.size(1)}, grad.strides());
+            else grad_stride = grad.size(1);
+            grad = dense(grad);
+        }
+        for (int i : {1, 2}) {
+            const Tensor& to = call.out(i - 1);
+            if (call.in[i].defined()) copy_into(to, call.in[i]);
+            else if (to.numel()) std::fill_n(to.bytes(), to.numel() * item_size(to.dtype()), char(0));
+        }
+    }
+    template <class T>
+    kernels::SequenceBack<T> for_kernel(const Call& call) const {
+        return {memory<T>(grad), grad_stride,  memory<T>(w),           memory<T>(kept),
+                memory<T>(h),    memory<T>(c), memory<T>(call.out(0)), memory<T>(call.out(1))};
+    }
+};
+
+void backward_kernel(Call& c) {
+    BackInputs in(c);
+    Layer n = layer_of(c, in.w);
+    Unlocked unlocked(work(n, 0));
+    dispatch<FloatingTypes>(in.w.dtype(), c.name(), [&]<class T>() {
+        kernels::run_sequence_backward<T>(n.for_kernel(0), in.for_kernel<T>(c), memory<T>(c.out(2)),
+                                          memory<T>(late_output(c, 3)), memory<T>(late_output(c, 4)));
+    });
+}
+
+void gradients_kernel(Call& c) {
+    BackInputs in(c);
+    Tensor x = dense(c.in[7]), w_ih = dense(c.in[8]);
+    Layer n = layer_of(c, in.w);
+    Unlocked unlocked(work(n, 2 * x.size(1)));
+    dispatch<FloatingTypes>(in.w.dtype(), c.name(), [&]<class T>() {
+        kernels::run_sequence_gradients<T>(
+            n.for_kernel(x.size(1)), in.for_kernel<T>(c), memory<T>(x), memory<T>(w_ih),
+            {memory<T>(c.out(2)), memory<T>(late_output(c, 3)), memory<T>(late_output(c, 4)),
+             memory<T>(late_output(c, 5)), memory<T>(late_output(c, 6))});
     });
 }
 
@@ -218,7 +293,8 @@ struct Gradients {
 };
 
 Gradients composed(const Grad& grads, const Layer& n) {
-    Tensor gates = grads.in(0), h = grads.in(1), c = grads.in(2), w = grads.in(3), bias = grads.in(4);
+    Tensor h = grads.in(1), c = grads.in(2), w = grads.in(4), bias = grads.in(6),
+           gates = linear(grads.in(0), grads.in(3), grads.in(5));
     std::vector<StepValues> steps;
     int64_t at = n.reverse ? n.rows() : 0;
     for (size_t t = 0; t < n.sizes.size(); ++t) {
@@ -253,53 +329,79 @@ Gradients composed(const Grad& grads, const Layer& n) {
 }
 
 Gradients by_kernel(const Grad& g, const Layer& n) {
-    auto parts = sequence_backward.all({g.grad(0), g.grad(1), g.grad(2), g.in(3), g.out(3), g.out(4)},
-                                       {g.attr(0), g.attr(1), g.attr(2)});
-    Tensor share = n.cell == Cell::Gru ? parts[1] : parts[0];
-    return {parts[0], share, parts[2], parts[3], g.out(3)};
+    auto parts = sequence_backward.all(
+        {g.grad(0), g.grad(1), g.grad(2), g.in(4), g.out(3), g.in(1), g.in(2)},
+        {g.attr(0), g.attr(1), g.attr(2)});
+    return {parts[2], n.cell == Cell::Gru ? parts[3] : parts[2], parts[0], parts[1], parts[4]};
+}
+
+/// The gradients that `d` gives factors of.
+void multiply(Grad& g, const Gradients& d) {
+    const auto product = [&](int i, const Tensor& a, const Tensor& b) {
+        if (mode & kGradMode) g.set(i, matmul(transpose(a, 0, 1), b));
+        else g.set_product(i, a, b);
+    };
+    Dims first{0};
+    if (g.needs(0)) g.set(0, matmul(d.gates, g.in(3)));
+    if (g.needs(1)) g.set(1, d.h);
+    if (g.needs(2)) g.set(2, d.c);
+    if (g.needs(3)) product(3, d.gates, g.in(0));
+    if (g.needs(4)) product(4, d.state_share, d.before);
+    if (g.needs(5)) g.set(5, sum_dim(d.gates, first, false));
+    if (g.needs(6)) g.set(6, sum_dim(d.state_share, first, false));
 }
 
 void gradient(Grad& g) {
-    Layer n([&](int i) -> const Value& { return g.attr(i); }, g.in(3));
-    Gradients d = mode & kGradMode ? composed(g, n) : by_kernel(g, n);
-    if (g.needs(0)) g.set(0, d.gates);
-    if (g.needs(1)) g.set(1, d.h);
-    if (g.needs(2)) g.set(2, d.c);
-    if (g.needs(3)) {
-        if (mode & kGradMode) g.set(3, matmul(transpose(d.state_share, 0, 1), d.before));
-        else g.set_product(3, d.state_share, d.before);
-    }
-    if (g.needs(4)) {
-        Dims first{0};
-        g.set(4, sum_dim(d.state_share, first, false));
-    }
+    Layer n([&](int i) -> const Value& { return g.attr(i); }, g.in(4));
+    if (mode & kGradMode) return multiply(g, composed(g, n));
+    if (n.rows() < kFewRows) return multiply(g, by_kernel(g, n));
+    int64_t wanted = 0;
+    for (int i : {0, 3, 4, 5, 6}) wanted |= static_cast<int64_t>(g.needs(i)) << i;
+    auto sums = sequence_gradients.all({g.grad(0), g.grad(1), g.grad(2), g.in(4), g.out(3), g.in(1),
+                                        g.in(2), g.in(0), g.in(3)},
+                                       {g.attr(0), g.attr(1), g.attr(2), wanted});
+    static constexpr int inputs[] = {1, 2, 0, 3, 4, 5};
+    for (int k = 0; k < 6; ++k)
+        if (g.needs(inputs[k])) g.set(inputs[k], sums[k]);
+    if (g.needs(6)) g.set(6, sums[n.cell == Cell::Gru ? 6 : 5]);
 }
 
 }  // namespace
 
 void register_sequence(Table& t) {
-    t.add("_rnn_sequence(Tensor gates, Tensor h, Tensor? c, Tensor w, Tensor? bias, int[] batch_sizes, "
-          "str cell, bool reverse) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
-        .doc("A recurrent layer over packed rows: gates [N, G d], the input's share; h and (for lstm)\n"
-             "c [B, d]; w [G d, d]; bias [G d]. `cell` is tanh, relu, gru or lstm. Gives the outputs\n"
-             "[N, d], the last h and c, and two tensors for backward.")
+    t.add("_rnn_sequence(Tensor x, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
+          "Tensor? b_hh, int[] batch_sizes, str cell, bool reverse) -> "
+          "(Tensor, Tensor, Tensor, Tensor)")
+        .doc("A recurrent layer over packed rows: x [N, I]; h and (for lstm) c [B, d]; w_ih [G d, I];\n"
+             "w_hh [G d, d]; b_ih and b_hh [G d]. `cell` is tanh, relu, gru or lstm. Gives the outputs\n"
+             "[N, d], the last h and c, and, if it is recorded, a tensor for backward.")
         .shape(forward_shape).kernel(forward_kernel).internal()
-        .constant_output(3).constant_output(4)
+        .constant_output(3)
         .node_name("RnnSequenceBackward0")
-        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4) | save_out(3) |
-                        save_out(4),
+        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4) | save_in(5) |
+                        save_in(6) | save_out(3),
                     gradient)
-        .samples({"f(T(6, 12), T(2, 3), T(2, 3), T(12, 3), None, [2, 2, 2], 'lstm', False)[:3]",
-                  "f(T(6, 12), T(3, 3), T(3, 3), T(12, 3), T(12), [3, 2, 1], 'lstm', True)[:3]",
-                  "f(T(6, 9), T(3, 3), None, T(9, 3), T(9), [3, 2, 1], 'gru', False)[:2]",
-                  "f(T(6, 9), T(3, 3), None, T(9, 3), None, [3, 2, 1], 'gru', True)[:2]",
-                  "f(T(3, 3), T(2, 3), None, T(3, 3), T(3), [2, 1], 'tanh', False)[:2]",
-                  "f(T(3, 3), T(2, 3), None, T(3, 3), None, [2, 1], 'tanh', True)[:2]",
-                  "f(T(3, 3), T(2, 3), None, T(3, 3), None, [2, 1], 'relu', True)[:2]"});
-    t.add("_rnn_sequence_backward(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w, Tensor before, "
-          "Tensor kept, int[] batch_sizes, str cell, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)")
-        .doc("The gradients of _rnn_sequence's gates, of the state's share of them (gru), of h and c.")
+        .samples({"f(T(6, 2), T(2, 3), T(2, 3), T(12, 2), T(12, 3), None, None, [2, 2, 2], 'lstm', "
+                  "False)[:3]",
+                  "f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), T(12), T(12), [3, 2, 1], 'lstm', "
+                  "True)[:3]",
+                  "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), T(9), T(9), [3, 2, 1], 'gru', False)[:2]",
+                  "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), None, None, [3, 2, 1], 'gru', True)[:2]",
+                  "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), T(3), None, [2, 1], 'tanh', False)[:2]",
+                  "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, T(3), [2, 1], 'tanh', True)[:2]",
+                  "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, None, [2, 1], 'relu', True)[:2]"});
+    t.add("_rnn_sequence_backward(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
+          "Tensor kept, Tensor h, Tensor? c, int[] batch_sizes, str cell, bool reverse) -> "
+          "(Tensor, Tensor, Tensor, Tensor, Tensor)")
+        .doc("The gradients of _rnn_sequence's h and c, of the input's and (gru) the state's share of\n"
+             "the gates, and the states that the steps began with.")
         .shape(backward_shape).kernel(backward_kernel).internal();
+    t.add("_rnn_sequence_gradients(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
+          "Tensor kept, Tensor h, Tensor? c, Tensor x, Tensor w_ih, int[] batch_sizes, str cell, "
+          "bool reverse, int wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
+        .doc("The gradients of _rnn_sequence's h, c, x, w_ih, w_hh, b_ih and b_hh; `wanted` has a bit\n"
+             "for each input. Elsewhere than for gru the last two are one, given as b_ih's.")
+        .shape(gradients_shape).kernel(gradients_kernel).internal();
 }
 
 }  // namespace weft

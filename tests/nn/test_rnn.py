@@ -121,6 +121,75 @@ def test_the_kernel_agrees_with_the_formula(kind, reverse):
         np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-12)
 
 
+# Sequences of blocks of steps; a step larger than a block; steps that fall short of a whole block.
+LONG = [[40] * 5, [2] * 150, [90, 70, 33, 33, 2, 1]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", LONG, ids=["equal", "wide", "unlike"])
+def test_many_rows(kind, lengths):
+    """From some rows on the weights' gradients are summed block by block."""
+
+    def program(lib):
+        m = layer(lib, kind, 3, 4, bidirectional=True)
+        with lib.no_grad():
+            for p in m.parameters():
+                p.mul_(0.3)  # else the states' gradients grow with the steps
+        x = numbers(lib, len(lengths), max(lengths), 3)
+        rnn = lib.nn.utils.rnn
+        out, state = m(rnn.pack_padded_sequence(x, lengths, batch_first=True))
+        return (rnn.pad_packed_sequence(out)[0], state), [x, *m.parameters()]
+
+    both(program, 1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("steps", [5, 70])
+def test_only_the_gradients_asked_for(kind, steps):
+    """Any subset of the inputs gets the gradients that all of them get."""
+    m = layer(weft, kind, 3, 4)
+    x, h = numbers(weft, steps, 2, 3), numbers(weft, 1, 2, 4)
+    leaves = [x, h, *m.parameters()]
+
+    def gradients(some):
+        for leaf in leaves:
+            leaf.requires_grad_(any(leaf is t for t in some))
+        state = (h, h.detach()) if kind == "LSTM" else h
+        return weft.autograd.grad(m(x, state)[0].sum(), some)
+
+    whole = gradients(leaves)
+    for i in range(len(leaves)):
+        for chosen in ([i], [k for k in range(len(leaves)) if k != i]):
+            for got, k in zip(gradients([leaves[k] for k in chosen]), chosen):
+                assert weft.equal(got, whole[k])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_bits_on_any_number_of_threads(kind):
+    before, results = weft.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            weft.set_num_threads(threads)
+            m = layer(weft, kind, 64, 128, dtype="float32")
+            x = numbers(weft, 6, 80, 64).detach().float().requires_grad_()
+            out, state = m(x)
+            grads = weft.autograd.grad(out.square().sum(), [x, *m.parameters()])
+            results.append([out, *flat(state), *grads])
+    finally:
+        weft.set_num_threads(before)
+    for other in results[1:]:
+        assert all(weft.equal(a, b) for a, b in zip(results[0], other))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_recorded_gives_the_same_bits(kind):
+    m, x = layer(weft, kind, 3, 4), numbers(weft, 70, 2, 3)
+    recorded = m(x)
+    with weft.no_grad():
+        plain = m(x)
+    assert all(weft.equal(a, b) for a, b in zip(flat(recorded), flat(plain)))
+
+
 @pytest.mark.parametrize("kind", KINDS[:3])
 def test_second_derivatives(kind):
     m = layer(weft, kind, 2, 2, bidirectional=True)

@@ -187,17 +187,13 @@ class RNNBase(Module):
         reverse: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
         w_ih, w_hh, *rest = weights
-        inside = None  # the bias that must stay apart from the input's share
-        outside = None
-        if self.bias:
-            outside, inside = rest[:2]
-            if self.mode != "GRU":
-                outside, inside = outside + inside, None
-        gates = linear(x, w_ih, outside)
+        b_ih, b_hh = rest[:2] if self.bias else (None, None)
         if self.proj_size:
+            bias = None if b_ih is None else b_ih + b_hh
+            gates = linear(x, w_ih, bias)
             return _projected(gates, h, c, w_hh, rest[-1], sizes, reverse)  # type: ignore[arg-type]
-        out, h_n, c_n, _, _ = _C.ops._rnn_sequence(
-            gates, h, c, w_hh, inside, sizes, _CELLS[self.mode], reverse
+        out, h_n, c_n, _ = _C.ops._rnn_sequence(
+            x, h, c, w_ih, w_hh, b_ih, b_hh, sizes, _CELLS[self.mode], reverse
         )
         return out, h_n, c_n if self.mode == "LSTM" else None
 
