@@ -339,7 +339,10 @@ void Runner::finish(Call& c, Calls calls) {
         Tensor result = c.out(k);
         int64_t total = 0;
         for (uint32_t call : calls) total += load_.outputs[output(call)].numel;
-        WEFT_EXPECT(result.numel() == total && result.dtype() == dtype, Runtime, c.op->name,
+        // What is made of shared operands alone, such as statistics, is one for all calls.
+        int64_t each = load_.outputs[first + static_cast<uint32_t>(k)].numel;
+        bool common = (c.op->constant_outputs >> k & 1) && result.numel() == each && calls.size() > 1;
+        WEFT_EXPECT((common || result.numel() == total) && result.dtype() == dtype, Runtime, c.op->name,
                     text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
                     text(result.numel(), " of ", name(result.dtype())));
         uint32_t block = add_block(std::move(result)), last = batch_number_;
@@ -347,7 +350,7 @@ void Runner::finish(Call& c, Calls calls) {
         for (uint32_t call : calls) {
             uint32_t v = output(call);
             places_[v] = {block, start};
-            start += load_.outputs[v].numel;
+            if (!common) start += load_.outputs[v].numel;
             last = std::max(last, last_use_[v]);
         }
         if (last != kNone) expiring_[last].push_back(block);

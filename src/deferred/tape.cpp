@@ -170,10 +170,12 @@ uint32_t Tape::class_of(const Call& c, uint64_t fixed, bool grad) {
     if (kind.how == How::Rows) {
         kind.form = std::move(form);
         key.push_back(reinterpret_cast<uintptr_t>(kind.form.op));
-        key.push_back(static_cast<uint64_t>(kind.form.then) | static_cast<uint64_t>(kind.form.counts_attr + 1) << 8);
+        key.push_back(static_cast<uint64_t>(kind.form.then) | uint64_t{kind.form.wrap} << 4 |
+                      static_cast<uint64_t>(kind.form.counts_attr + 1) << 8);
         for (const Value& v : kind.form.attrs) append(key, v);
         for (const BatchForm::Input& in : kind.form.in) {
             const Tensor* t = in.from >= 0 ? &c.in[in.from] : nullptr;
+            key.push_back(static_cast<uint64_t>(in.from + 1));
             if (!t || !t->defined()) {
                 key.push_back(~uint64_t{0});
                 continue;
@@ -331,19 +333,20 @@ bool any_pending(const Call& c) {
     return false;
 }
 
-/// A dense piece of a pending tensor needs no kernel: its place is known.
+/// A dense piece of a pending tensor needs no kernel: its place is known. Nor do all its elements
+/// under another shape: there they lie in their logical order, whatever the strides.
 bool view_of_pending(Call& c) {
     const Tensor base = c.in[0];
-    bool dense = base.contiguous();
+    bool dense = base.contiguous(), whole = c.op->view && c.op->batch == Batch::Alias;
     for (int k = 0; k < c.outputs; ++k) dense &= c.out(k).contiguous();
-    if (!dense) return false;
+    if (!dense && !whole) return false;
     const Pending& of = pending(base);
     Tensor root = of.is_piece() ? of.base : base;
     int64_t start = of.is_piece() ? of.start : 0;
     for (int k = 0; k < c.outputs; ++k) {
         Ref<Pending> p = Pending::make();
         p->base = root;
-        p->start = start + c.offset_of_view(k);
+        p->start = whole ? start : start + c.offset_of_view(k);
         p->recording = mode & kGradMode;
         p->requires_grad = of.requires_grad && p->recording;
         ++pending(root).views;

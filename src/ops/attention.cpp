@@ -9,6 +9,7 @@
 
 #include "base/lock.h"
 #include "kernels/attention.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/shape.h"
@@ -24,6 +25,7 @@ using kernels::ScoreMask;
 const Function fused{"_scaled_dot_product_attention"},
     fused_backward{"_scaled_dot_product_attention_backward"}, softmax{"softmax"},
     softmax_backward{"_softmax_backward_data"}, dropout{"dropout"}, tril{"tril"}, ones{"ones"},
+    squeeze_dim{"squeeze.dim"},
     all_dim{"all.dim"}, repeat_interleave{"repeat_interleave"};
 
 int64_t width(const Tensor& t) { return t.size(t.ndim() - 1); }
@@ -136,6 +138,21 @@ void gradient(Grad& g) {
         if (g.needs(i)) g.set(i, parts[i]);
 }
 
+/// Heads of all batches are alike, so calls merge although they have unlike numbers of them.
+bool attention_rows(const BatchCall& c, BatchForm& form) {
+    for (int i = 0; i < 4; ++i) {
+        const Tensor& t = c.in(i);
+        if (!t.defined()) {
+            form.add_shared(i);
+            continue;
+        }
+        if (t.numel() == 0) return false;
+        form.add_rows(i, Dims{1, t.size(2), t.size(3)});
+    }
+    form.rows = c.in(0).size(0) * c.in(0).size(1);
+    return true;
+}
+
 // ---- the public function
 
 constexpr const char* kName = "scaled_dot_product_attention";
@@ -166,7 +183,10 @@ Tensor additive(const Tensor& mask, DType dtype) {
     return filled(nothing, logical_not(mask), kHidden);
 }
 
-bool wants_gradient(const Tensor& t) { return t.defined() && t.has(kTracked) && (mode & kGradMode); }
+/// Of one that is not computed yet, only its calls know: the composed way serves both.
+bool wants_gradient(const Tensor& t) {
+    return t.defined() && (mode & kGradMode) && (t.has(kTracked) || t.has(kPending));
+}
 
 bool same_lead(const Tensor& a, const Tensor& b) {
     return a.ndim() == b.ndim() && equal(a.shape().first(a.ndim() - 2), b.shape().first(b.ndim() - 2));
@@ -178,9 +198,9 @@ Tensor four_dims(Tensor t) {
     return t;
 }
 
-/// Whether the fused op gives the same: no gradient of the mask, no broadcasting of operands.
+/// Whether the fused op takes the shapes: no broadcasting of operands.
 bool fuses(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-    return !wants_gradient(mask) && q.ndim() <= 4 && same_lead(q, k) && same_lead(q, v) &&
+    return q.ndim() <= 4 && same_lead(q, k) && same_lead(q, v) &&
            (!mask.defined() || mask.ndim() <= q.ndim());
 }
 
@@ -193,7 +213,7 @@ Tensor run_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
         m = four_dims(expand(m, scores));
     }
     Tensor out = fused.all({four_dims(q), four_dims(k), four_dims(v), m}, {causal, scale})[0];
-    while (out.ndim() > q.ndim()) out = select(out, 0, 0);
+    while (out.ndim() > q.ndim()) out = squeeze_dim(out, 0);
     return out;
 }
 
@@ -217,7 +237,8 @@ void body(Call& c) {
     if (c.attr(3).as_bool()) k = for_each_head(k, q), v = for_each_head(v, q);
     double scale = c.attr(2).none() ? 1 / std::sqrt(static_cast<double>(width(q))) : c.attr(2).as_double();
     Tensor mask = additive(c.in[3], q.dtype());
-    if (p == 0 && fuses(q, k, v, mask)) return c.set(run_fused(q, k, v, mask, causal, scale));
+    bool constant = (c.in[3].defined() && c.in[3].dtype() == DType::Bool) || !wants_gradient(mask);
+    if (p == 0 && constant && fuses(q, k, v, mask)) return c.set(run_fused(q, k, v, mask, causal, scale));
     Tensor weights = weights_of(scores_of(q, k, mask, causal, scale));
     if (p > 0) weights = dropout(weights, p, true);
     c.set(matmul(weights, v));
@@ -240,7 +261,7 @@ void register_attention(Table& t) {
              ">>> x = weft.ones(1, 2, 4)\n"
              ">>> weft.nn.functional.scaled_dot_product_attention(x, x, x).shape\n"
              "torch.Size([1, 2, 4])")
-        .body(body)
+        .body(body).batch(Batch::Body)
         .internal()
         .samples({"f(T(2, 3, 5, 4), T(2, 3, 6, 4), T(2, 3, 6, 3))", "f(T(3, 4), T(2, 4), T(2, 4))",
                   "f(T(2, 5, 4), T(2, 5, 4), T(2, 5, 4), is_causal=True, scale=0.7)",
@@ -251,7 +272,7 @@ void register_attention(Table& t) {
     t.add("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
           "bool is_causal, float scale) -> (Tensor, Tensor)")
         .doc("The fused form, for four dims and an additive mask; also the log-sum of each row.")
-        .shape(forward_shape).kernel(forward_kernel).internal()
+        .shape(forward_shape).kernel(forward_kernel).internal().batch(attention_rows)
         .constant_output(1)
         .node_name("ScaledDotProductFlashAttentionForCpuBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_out(0) | save_out(1),

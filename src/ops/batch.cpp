@@ -100,6 +100,26 @@ bool detail::batch_along(const BatchCall& c, BatchForm& form, int attr) {
     return true;
 }
 
+bool detail::batch_over(const BatchCall& c, BatchForm& form, int attr) {
+    const Value& v = c.attr(attr);
+    bool all = v.none() || (v.kind() == Value::Kind::Ints && v.as_ints().empty());
+    if (!all && c.in(0).ndim() > 0) return batch_along(c, form, attr);
+    if (c.in(0).numel() == 0) return false;
+    form.add_rows(0, Dims{c.in(0).numel()});
+    form.attrs[static_cast<size_t>(attr)] = Value(Dims{-1});
+    return true;
+}
+
+bool batch_all(const BatchCall& c, BatchForm& form, const char* name, const Value& dim,
+               std::vector<Value> more) {
+    if (c.in(0).numel() == 0) return false;
+    form.op = &table().at(name);
+    form.add_rows(0, Dims{c.in(0).numel()});
+    form.attrs = {dim};
+    form.attrs.insert(form.attrs.end(), more.begin(), more.end());
+    return true;
+}
+
 bool batch_loss(const BatchCall& c, BatchForm& form) {
     const Tensor& x = c.in(0);
     if (x.numel() == 0) return false;
@@ -126,6 +146,10 @@ bool batch_whole(const BatchCall& c, BatchForm& form) {
         else form.add_rows(i, c.in(i).shape());
     }
     return true;
+}
+
+bool batch_first(const BatchCall& c, BatchForm& form) {
+    return c.in(0).ndim() > 0 && detail::batch_last(c, form, c.in(0).ndim() - 1);
 }
 
 bool detail::batch_last(const BatchCall& c, BatchForm& form, int n) {

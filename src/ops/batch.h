@@ -53,20 +53,33 @@ bool batch_pointwise(const BatchCall& c, BatchForm& form);
 /// All inputs together from one dim on, which attribute `A` (Int or Ints) names.
 template <int A>
 bool batch_along(const BatchCall& c, BatchForm& form);
+/// The same, where None or no dims stand for all: those are one row.
+template <int A>
+bool batch_over(const BatchCall& c, BatchForm& form);
+/// A reduction of all elements as the op `name` of one row along its last dim, with `more` after it.
+bool batch_all(const BatchCall& c, BatchForm& form, const char* name, const Value& dim,
+               std::vector<Value> more);
 /// Equal whole calls beside each other, attributes unchanged: for ops that take leading dims.
 bool batch_whole(const BatchCall& c, BatchForm& form);
-/// Input 0 as rows of its last `n` dims, further inputs shared.
+/// Input 0 as rows of its last `N` dims, further inputs shared.
 template <int N>
 bool batch_last(const BatchCall& c, BatchForm& form);
+/// Input 0 as rows of its first dim, further inputs shared: images beside images.
+bool batch_first(const BatchCall& c, BatchForm& form);
 
 namespace detail {
 bool batch_along(const BatchCall& c, BatchForm& form, int attr);
+bool batch_over(const BatchCall& c, BatchForm& form, int attr);
 bool batch_last(const BatchCall& c, BatchForm& form, int n);
 }  // namespace detail
 
 template <int A>
 bool batch_along(const BatchCall& c, BatchForm& form) {
     return detail::batch_along(c, form, A);
+}
+template <int A>
+bool batch_over(const BatchCall& c, BatchForm& form) {
+    return detail::batch_over(c, form, A);
 }
 template <int N>
 bool batch_last(const BatchCall& c, BatchForm& form) {

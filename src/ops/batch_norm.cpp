@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/reduce.h"
+#include "ops/batch.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -13,6 +14,7 @@ namespace {
 using namespace ops;
 
 const Function mean_dim{"mean.dim"}, rsqrt_op{"rsqrt"}, batch_op{"_batch_norm"},
+    batch_now{"_batch_norm_now"}, instance_now{"_instance_norm_now"},
     batch_backward{"_batch_norm_backward"}, group_op{"_group_norm"},
     layer_op{"native_layer_norm"}, layer_backward{"native_layer_norm_backward"};
 
@@ -86,6 +88,11 @@ void forward_gradient(Grad& g) {
 }
 
 /// Gradients nobody wants are empty tensors.
+/// With given statistics each image is for itself; in training their own tie them together.
+bool given_rows(const BatchCall& c, BatchForm& form) {
+    return !c.attr(0).as_bool() && batch_first(c, form);
+}
+
 void backward_shape(Call& c) {
     const Tensor& x = c.in[1];
     int64_t wanted = c.attr(2).as_int();
@@ -185,10 +192,18 @@ void move_towards(const Tensor& running, const Tensor& now, double momentum) {
 
 double unbiased(double count) { return count / std::max(1.0, count - 1); }
 
+/// Running statistics move example by example: such a call does not wait.
+void now(Call& c, const Function& same) {
+    Call run(same.op(), c.in, 5, c.attrs);
+    ops::call(run);
+    c.set(std::move(run.out(0)));
+}
+
 void batch_body(Call& c) {
     const Tensor& x = c.in[0];
     if (x.ndim() == 1 && x.numel() == 0) return c.set(clone(x));  // as PyTorch: nothing to do
     bool training = c.attr(0).as_bool();
+    if (training && c.in[3].defined() && (mode & kDeferMode)) return now(c, batch_now);
     Value attrs[] = {training, c.attr(2)};
     Call native(batch_op.op(), c.in, 5, attrs);
     ops::call(native);
@@ -213,6 +228,7 @@ void instance_body(Call& c) {
     const Tensor& x = c.in[0];
     check_channels(c, x, 1, 4);
     bool own = c.attr(0).as_bool();
+    if (own && c.in[3].defined() && (mode & kDeferMode)) return now(c, instance_now);
     int64_t images = x.size(0), channels = x.size(1);
     WEFT_EXPECT(own || (c.in[3].defined() && c.in[4].defined()), Runtime, c.name(),
                 "running_mean and running_var to be defined when use_input_stats is False", "None");
@@ -341,13 +357,15 @@ void register_groups(Table& t) {
             ops::call(native);
             c.set(std::move(native.out(0)));
         })
+        .batch(Batch::Body)
         .function_only()
         .samples({"f(T(2, 4, 3), 2)", "f(T(2, 4, 3, 2), 2, T(4), T(4))", "f(T(3, 6), 3, T(6))",
                   "f(T(2, 4, 3), 4, T(4), T(4), eps=0.1)"});
     t.add("_group_norm(Tensor input, Tensor? weight, Tensor? bias, int num_groups, float eps) -> "
           "(Tensor, Tensor, Tensor)")
         .doc("group_norm with the mean and 1 / sqrt(var + eps) of each group.")
-        .shape(group_shape).kernel(group_kernel).internal().node_name("NativeGroupNormBackward0")
+        .shape(group_shape).kernel(group_kernel).internal()
+        .batch(batch_first, save_in(1) | save_in(2)).node_name("NativeGroupNormBackward0")
         .constant_output(1).constant_output(2)
         .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), group_gradient);
     t.add("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
@@ -355,7 +373,7 @@ void register_groups(Table& t) {
         .doc("x / sqrt(mean(x^2) + eps) * weight over the last dims, which must be\n"
              "`normalized_shape`; eps None is the dtype's. Zhang and Sennrich 2019.\n\n"
              ">>> weft.rms_norm(weft.tensor([3., 3.]), (2,))\ntensor([1., 1.])")
-        .body(rms_body).function_only()
+        .body(rms_body).batch(Batch::Body).function_only()
         .samples({"f(T(2, 3), (3,))", "f(T(2, 3, 4), (3, 4), T(3, 4), 1e-3)"});
 }
 
@@ -367,7 +385,7 @@ void register_batch_norm(Table& t) {
         .doc("Normalises each channel of (n, channels, *) over everything else: with the input's\n"
              "statistics in training, which also moves the running ones, else with the running\n"
              "ones. Ioffe and Szegedy 2015.")
-        .body(batch_body).function_only()
+        .body(batch_body).batch(Batch::Body).function_only()
         .samples({"f(T(4, 3), T(3), T(3), None, None, True, 0.1, 1e-5, False)",
                   "f(T(2, 3, 4), T(3), None, None, None, True, 0.1, 1e-5, False)",
                   "f(T(2, 3, 2, 2), None, T(3), None, None, True, 0.1, 1e-2, False)",
@@ -379,9 +397,18 @@ void register_batch_norm(Table& t) {
           "running_var, bool training, float eps) -> (Tensor, Tensor, Tensor, Tensor)")
         .doc("batch_norm with the mean, 1 / sqrt(var + eps) and biased var that it used.")
         .shape(forward_shape).kernel(forward_kernel).internal()
+        .batch(given_rows, save_in(1) | save_in(2) | save_in(3) | save_in(4))
         .node_name("NativeBatchNormBackward0")
         .constant_output(1).constant_output(2).constant_output(3)
         .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient);
+    t.add("_batch_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+          "running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor")
+        .doc("batch_norm that moves running statistics: calls of several examples, in their order.")
+        .body(batch_body).internal();
+    t.add("_instance_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+          "running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor")
+        .doc("instance_norm, likewise.")
+        .body(instance_body).internal();
     t.add("_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor "
           "rstd, bool training, float eps, int wanted=7) -> (Tensor, Tensor, Tensor)")
         .doc("The gradients of batch_norm's input, weight and bias; `wanted` has a bit for each,\n"
@@ -395,7 +422,7 @@ void register_batch_norm(Table& t) {
           "Tensor")
         .doc("Normalises each channel of each image (n, channels, *): batch_norm image by image.\n"
              "Ulyanov, Vedaldi and Lempitsky 2016.")
-        .body(instance_body).function_only()
+        .body(instance_body).batch(Batch::Body).function_only()
         .samples({"f(T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-5, False)",
                   "f(T(2, 3, 2, 2), None, None, T(3).detach(), T(3, lo=1).detach(), False, 0.1, "
                   "1e-5, False)"});

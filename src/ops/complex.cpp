@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "kernels/complex.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/pointwise_common.h"
 #include "ops/shape.h"
@@ -182,17 +183,17 @@ void register_complex(Table& t) {
         .grad(0, 0, [](const Grad& g) { return conj(g.grad()); })
         .doc("The conjugate of a complex tensor.");
     t.add("conj(Tensor self) -> Tensor")
-        .body([](Call& c) { c.set(ops::conj(c.in[0])); }).alias("conj_physical")
+        .body([](Call& c) { c.set(ops::conj(c.in[0])); }).alias("conj_physical").batch(Batch::Body)
         .doc("The complex conjugate; a real tensor itself.\n\n"
              ">>> weft.tensor([1 + 2j]).conj()\ntensor([1.-2.j])")
         .samples({"f(T(2, 3))"});
     t.add("real(Tensor self) -> Tensor")
-        .body([](Call& c) { part_body(c, 0); }).function_only()
+        .body([](Call& c) { part_body(c, 0); }).batch(Batch::Body).function_only()
         .doc("The real part, over the same memory; a real tensor itself.\n\n"
              ">>> weft.real(weft.tensor([1 + 2j]))\ntensor([1.])")
         .samples({"f(T(2, 3))"});
     t.add("imag(Tensor self) -> Tensor")
-        .body([](Call& c) { part_body(c, 1); }).function_only()
+        .body([](Call& c) { part_body(c, 1); }).batch(Batch::Body).function_only()
         .doc("The imaginary part, over the same memory. RuntimeError for real tensors.\n\n"
              ">>> weft.imag(weft.tensor([1 + 2j]))\ntensor([2.])");
     t.add("sgn(Tensor self) -> Tensor")
@@ -209,7 +210,7 @@ void register_complex(Table& t) {
              ">>> weft.angle(weft.tensor([1j, -1.]))\ntensor([1.5708, 3.1416])")
         .samples({"f(T(2, 3))"});
     t.add("isreal(Tensor self) -> Tensor")
-        .body(isreal_body)
+        .body(isreal_body).batch(Batch::Body)
         .doc("Whether the imaginary part is 0.\n\n"
              ">>> weft.isreal(weft.tensor([1 + 0j, 1j]))\ntensor([ True, False])")
         .samples({"f(T(2, 3))"});

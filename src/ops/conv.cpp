@@ -7,6 +7,7 @@
 /// So the gradients of each are the other two, and three kernels serve every order.
 #include "kernels/conv.h"
 
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/spatial.h"
 
@@ -331,7 +332,7 @@ void register_conv_of(Table& t) {
     t.add(text("conv", n, ".text", head.substr(head.find('(')), "str padding=\"valid\", int[] "
                "dilation=[1], int groups=1) -> Tensor"))
         .doc("conv with padding='same' (the result has the input's size) or 'valid' (none).")
-        .body(conv_text_body<dims>).function_only()
+        .body(conv_text_body<dims>).batch(Batch::Body).function_only()
         .samples({text("f(", x, ", ", w(3, 4), ", T(3), padding='same')"),
                   text("f(", one, ", ", w(3, 2), ", padding='same', dilation=2)")});
     t.add(head + "int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor")
@@ -341,7 +342,7 @@ void register_conv_of(Table& t) {
                   ">>> x, w = weft.ones(1, 1", dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "",
                   ", 4), weft.ones(1, 1", dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "",
                   ", 3)\n>>> weft.conv", n, "(x, w).flatten().tolist()\n[3.0, 3.0]"))
-        .body(conv_body<dims>).function_only()
+        .body(conv_body<dims>).batch(Batch::Body).function_only()
         .samples({text("f(", x, ", ", w(3, 4), ", T(3))"), text("f(", one, ", ", w(3, 2), ")"),
                   text("f(", x, ", ", w(4, 2), ", T(4), 2, 1, 1, 2)"),
                   text("f(", x, ", ", w(4, 1), ", None, padding=2, dilation=2, groups=4)"),
@@ -352,7 +353,7 @@ void register_conv_of(Table& t) {
                "dilation=[1]) -> Tensor"))
         .doc(text("The adjoint of conv", n, ": images (batch, channels, ", sizes, ") and a weight\n"
                   "(channels, out / groups, kernel). `output_padding` makes the result longer."))
-        .body(transposed_body<dims>).function_only()
+        .body(transposed_body<dims>).batch(Batch::Body).function_only()
         .samples({text("f(", x, ", ", w(4, 3), ", T(3))"), text("f(", one, ", ", w(2, 3), ")"),
                   text("f(", x, ", ", w(4, 2), ", T(4), 2, 1, 1, 2)"),
                   text("f(", x, ", ", w(4, 1), ", None, 3, padding=1, output_padding=2, groups=4)"),
@@ -460,7 +461,8 @@ void register_unfold(Table& t) {
     t.add("im2col(Tensor input, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> "
           "Tensor")
         .doc("The patches of images [n, c, h, w] as columns [n, c * taps, places].")
-        .shape(im2col_shape).kernel(im2col_kernel).internal().node_name("Im2ColBackward0")
+        .shape(im2col_shape).kernel(im2col_kernel).internal().batch(batch_last<3>)
+        .node_name("Im2ColBackward0")
         .grad(0, 0,
               [](const Grad& g) {
                   Dims shape = g.in_shape(0);
@@ -471,7 +473,8 @@ void register_unfold(Table& t) {
     t.add("col2im(Tensor input, int[] output_size, int[] kernel_size, int[] dilation, int[] "
           "padding, int[] stride) -> Tensor")
         .doc("Columns [n, c * taps, places] added into images [n, c, h, w]: the adjoint of im2col.")
-        .shape(col2im_shape).kernel(col2im_kernel).internal().node_name("Col2ImBackward0")
+        .shape(col2im_shape).kernel(col2im_kernel).internal().batch(batch_last<2>)
+        .node_name("Col2ImBackward0")
         .grad(0, 0, [](const Grad& g) {
             return im2col(g.grad(), g.attr(1), g.attr(2), g.attr(3), g.attr(4));
         })
@@ -486,6 +489,7 @@ void register_conv(Table& t) {
         .doc("Convolution, or with `transposed` its adjoint, of a batch of images with one to\n"
              "three spatial dims; see conv2d and conv_transpose2d.")
         .shape(convolution_shape).kernel(convolution_kernel).function_only()
+        .batch(batch_first, save_in(1) | save_in(2))
         .joint_grad(save_in(0) | save_in(1), convolution_gradient)
         .samples({"f(T(2, 4, 5, 6), T(3, 4, 2, 3), T(3), (2, 1), (1, 2), (1, 2), False, (0, 0), 1)",
                   "f(T(2, 4, 3), T(4, 3, 2), None, (3,), (1,), (1,), True, (1,), 2)"});

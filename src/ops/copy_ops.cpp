@@ -61,6 +61,10 @@ const char* fill_node_name(const Call& c) {
 }
 
 /// A number or parameter into elements; a computed value only into its own tensor.
+/// The result has self's shape, so self must come by rows as well.
+bool copy_rows(const BatchCall& c, BatchForm& form) {
+    return !c.fixed(0) && batch_pointwise(c, form);
+}
 bool fill_rows(const BatchCall& c, BatchForm& form) {
     return c.fixed(1) && batch_pointwise(c, form);
 }
@@ -117,6 +121,7 @@ void register_copy_ops(Table& t) {
         .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
              ">>> weft.zeros(2).copy_(weft.tensor([1, 2]))\ntensor([1., 2.])")
         .shape(copy_shape).kernel([](Call& c) { copy_into(c.out(0), c.in[1]); }).every_dtype()
+        .batch(copy_rows)
         .batch(Batch::Pointwise)
         .strided_output().internal().inplace().node_name("CopyBackwards")
         .grad(0, 0, nothing).grad(1, 0, pass)

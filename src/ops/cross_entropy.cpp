@@ -212,13 +212,53 @@ const char* nll_node(const Call& c) {
     return c.in[0].ndim() > 2 ? "NllLoss2DBackward0" : "NllLossBackward0";
 }
 
+/// Losses of the rows, reduced over the first counts[0] rows, the next counts[1], ...; and lse.
+template <bool Fused>
+void segments_body(Call& c) {
+    static const Function segment_sum{"_segment_sum"}, full_like{"full_like"};
+    const Tensor &x = c.in[0], &target = c.in[1], &weight = c.in[2];
+    const Value &counts = c.attr(0), &ignore = c.attr(2);
+    auto rows = (Fused ? fused : nll_loss).all({x, target, weight}, {"none", ignore});
+    Tensor loss = segment_sum(rows[0], counts, false);
+    if (reduction_of("cross_entropy", c.attr(1)) == Reduction::Mean) {
+        Tensor counted;
+        if (weight.defined())  // of scores -1 the loss is the weight, 0 where it is ignored
+            counted = nll_loss(full_like(x, -1, Value()), target, weight, "none", ignore);
+        else
+            counted = to(ne(target, Tensor::scalar(ignore.as_int(), DType::Int64, true)), loss.dtype());
+        loss = loss / segment_sum(counted, counts, false);
+    }
+    c.add(std::move(loss));
+    if (Fused) c.add(std::move(rows[1]));
+}
+
+/// Rows of scores and one target each, for one weight.
+bool class_rows(const BatchCall& c, BatchForm& form, const char* segments) {
+    const Tensor &x = c.in(0), &target = c.in(1);
+    bool shared = !c.in(2).defined() || c.fixed(2);
+    if (x.ndim() < 1 || x.ndim() > 2 || !shared || x.numel() == 0) return false;
+    form.add_rows(0, x.shape().subspan(static_cast<size_t>(x.ndim() - 1)));
+    form.add_rows(1, DimSpan());
+    form.add_shared(2);
+    form.rows = target.numel();
+    if (reduction_of("cross_entropy", c.attr(0)) == Reduction::None) return true;
+    form.op = &table().at(segments);
+    form.attrs = {Dims{}, c.attr(0), c.attr(1)};
+    form.counts_attr = 0;
+    return true;
+}
+bool fused_rows(const BatchCall& c, BatchForm& form) {
+    return class_rows(c, form, "_cross_entropy_segments");
+}
+bool nll_rows(const BatchCall& c, BatchForm& form) { return class_rows(c, form, "_nll_segments"); }
+
 void register_nll(Table& t) {
     t.add("nll_loss(Tensor input, Tensor target, Tensor? weight=None, *, str reduction=\"mean\", "
           "int ignore_index=-100) -> Tensor")
         .doc("-weight[t] * input[t] for every target t (int64); the mean is over the weights.\n"
              "Input [C], [N, C] or [N, C, d1, ...] of log-probabilities, target without C.\n"
              "IndexError for a target that is no class.")
-        .shape(indexed_shape).kernel(nll_kernel).function_only().node_name(nll_node)
+        .shape(indexed_shape).kernel(nll_kernel).batch(nll_rows, save_in(2)).function_only().node_name(nll_node)
         .grad(0, save_in(1) | save_in(2), [](const Grad& g) {
             return nll_backward(g.grad(), g.in(1), g.in(2), g.attr(0), g.attr(1), g.in_shape(0));
         })
@@ -253,44 +293,19 @@ Tensor fused_second_to_scores(const Grad& g) {
     return softmax_backward(g.grad(), softmax(x, dim), dim) * -sum_dim(picked, dim, true);
 }
 
-/// Losses of the rows, reduced over the first counts[0] rows, the next counts[1], ...; and lse.
-void segments_body(Call& c) {
-    static const Function segment_sum{"_segment_sum"};
-    const Value& counts = c.attr(0);
-    auto rows = fused.all({c.in[0], c.in[1], Tensor()}, {"none", c.attr(2)});
-    Tensor loss = segment_sum(rows[0], counts, false);
-    if (reduction_of("cross_entropy", c.attr(1)) == Reduction::Mean) {
-        Tensor counted = ne(c.in[1], Tensor::scalar(c.attr(2).as_int(), DType::Int64, true));
-        loss = loss / segment_sum(to(counted, loss.dtype()), counts, false);
-    }
-    c.add(std::move(loss));
-    c.add(std::move(rows[1]));
-}
-
-bool fused_rows(const BatchCall& c, BatchForm& form) {
-    static const Function segments{"_cross_entropy_segments"};
-    const Tensor &x = c.in(0), &target = c.in(1);
-    if (x.ndim() < 1 || x.ndim() > 2 || c.in(2).defined() || x.numel() == 0) return false;
-    form.add_rows(0, x.shape().subspan(static_cast<size_t>(x.ndim() - 1)));
-    form.add_rows(1, DimSpan());
-    form.rows = target.numel();
-    if (reduction_of("cross_entropy", c.attr(0)) == Reduction::None) {
-        form.add_shared(2);
-        return true;
-    }
-    form.op = &segments.op();
-    form.attrs = {Dims{}, c.attr(0), c.attr(1)};
-    form.counts_attr = 0;
-    return true;
-}
-
 void register_fused(Table& t) {
-    t.add("_cross_entropy_segments(Tensor input, Tensor target, int[] counts, str reduction, int "
-          "ignore_index) -> (Tensor, Tensor)")
+    t.add("_cross_entropy_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, str "
+          "reduction, int ignore_index) -> (Tensor, Tensor)")
         .doc("_cross_entropy of rows [R, C], reduced over runs of counts[k] rows.")
-        .body(segments_body).internal()
-        .samples({"f(T(5, 3), I(5, high=3), (2, 3), 'mean', -100)",
-                  "f(T(3, 4), I(3, high=4), (1, 2), 'sum', 1)"});
+        .body(segments_body<true>).internal()
+        .samples({"f(T(5, 3), I(5, high=3), None, (2, 3), 'mean', -100)",
+                  "f(T(3, 4), I(3, high=4), None, (1, 2), 'sum', 1)"});
+    t.add("_nll_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, str reduction, "
+          "int ignore_index) -> Tensor")
+        .doc("nll_loss of rows [R, C], reduced over runs of counts[k] rows.")
+        .body(segments_body<false>).internal()
+        .samples({"f(T(5, 3), I(5, high=3), None, (2, 3), 'mean', -100)",
+                  "f(T(5, 3), I(5, high=3), T(3, lo=0.1).detach(), (2, 3), 'mean', -100)"});
     const std::pair<const char*, const char*> forms[] = {{"_cross_entropy", "NllLossBackward0"},
                                                          {"_cross_entropy_spatial",
                                                           "NllLoss2DBackward0"}};
@@ -301,7 +316,7 @@ void register_fused(Table& t) {
             .doc("cross_entropy for class targets, and logsumexp(input) over the classes.")
             .shape(fused_shape)
             .kernel(fused_kernel)
-            .batch(fused_rows)
+            .batch(fused_rows, save_in(2))
             .internal()
             .constant_output(1)
             .node_name(std::string(node))

@@ -83,7 +83,8 @@ Tensor embedding_double_backward(const Grad& g) {
 
 /// Indices one by one against one table.
 bool embedding_rows(const BatchCall& c, BatchForm& form) {
-    if (!c.fixed(0) || c.in(1).numel() == 0) return false;
+    bool counted = c.attr(1).as_bool();  // the gradient asks how often a row is used in the call
+    if (!c.fixed(0) || counted || c.in(1).numel() == 0) return false;
     form.add_shared(0);
     form.add_rows(1, DimSpan());
     form.rows = c.in(1).numel();
@@ -95,14 +96,14 @@ bool embedding_rows(const BatchCall& c, BatchForm& form) {
 /// Without num_classes the size is the largest value + 1.
 void one_hot_shape(Call& c) {
     const Tensor& self = c.in[0];
-    WEFT_EXPECT(self.dtype() == DType::Int64, Runtime, c.name(),
+    WEFT_EXPECT(self.dtype() == DType::Int64, Runtime, "one_hot",
                 "an index tensor of type LongTensor (one_hot is only applicable to it)",
                 name(self.dtype()));
     int64_t classes = c.attr(0).as_int();
-    WEFT_EXPECT(classes >= -1 && (classes != 0 || self.numel() == 0), Runtime, c.name(),
+    WEFT_EXPECT(classes >= -1 && (classes != 0 || self.numel() == 0), Runtime, "one_hot",
                 "num_classes above 0, or -1", std::to_string(classes));
     if (classes == -1) {
-        WEFT_EXPECT(self.numel() > 0, Runtime, c.name(), "a tensor with elements, or num_classes",
+        WEFT_EXPECT(self.numel() > 0, Runtime, "one_hot", "a tensor with elements, or num_classes",
                     "Can not infer total number of classes from empty tensor.");
         Tensor dense = dense_index(self);
         classes = 1 +
@@ -120,7 +121,7 @@ void one_hot_kernel(Call& c) {
     int64_t classes = out.size(out.ndim() - 1);
     const auto* at = index.data<int64_t>();
     int64_t bad = kernels::first_outside(at, index.numel(), 0, classes);
-    WEFT_EXPECT(bad < 0, Runtime, c.name(),
+    WEFT_EXPECT(bad < 0, Runtime, "one_hot",
                 at[bad] < 0 ? "Class values must be non-negative"
                             : "Class values must be smaller than num_classes",
                 std::to_string(at[bad]));
@@ -160,8 +161,18 @@ void register_embedding(Table& t) {
         .samples(
             {"f(T(5, 3), I(5, high=4), 4, -1, False)", "f(T(5, 3), I(5, high=4), 4, 1, True)"});
     t.add("one_hot(Tensor self, int num_classes=-1) -> Tensor")
-        .doc("int64 [..., num_classes] with 1 at each value, 0 elsewhere.").shape(one_hot_shape)
-        .kernel(one_hot_kernel).internal().samples({"f(I(3, 2), 5)", "f(I(4))"});
+        .doc("int64 [..., num_classes] with 1 at each value, 0 elsewhere; -1: the largest value + 1.")
+        .body([](Call& c) {
+            static const Function sized{"_one_hot"}, open{"_one_hot_open"};
+            c.set((c.attr(0).as_int() == -1 ? open : sized)(c.in[0], c.attr(0)));
+        })
+        .batch(Batch::Body).internal().samples({"f(I(3, 2), 5)", "f(I(4))"});
+    t.add("_one_hot(Tensor self, int num_classes) -> Tensor")
+        .doc("one_hot of a size that is known.").shape(one_hot_shape).kernel(one_hot_kernel)
+        .batch(batch_last<0>).internal().samples({"f(I(3, 2), 5)"});
+    t.add("_one_hot_open(Tensor self, int num_classes) -> Tensor")
+        .doc("one_hot of a size that depends on the values.").shape(one_hot_shape)
+        .kernel(one_hot_kernel).internal();
 }
 
 }  // namespace weft

@@ -84,10 +84,7 @@ void indexed_layout(Call& c) {
 /// Along one dim, or over all elements of calls of one size.
 bool arg_rows(const BatchCall& c, BatchForm& form) {
     if (!c.attr(0).none()) return batch_along<0>(c, form);
-    if (c.attr(1).as_bool() || c.in(0).numel() == 0) return false;
-    form.add_rows(0, Dims{c.in(0).numel()});
-    form.attrs[0] = -1;
-    return true;
+    return batch_all(c, form, c.call.op->name.c_str(), -1, {false});
 }
 
 template <bool Max>
@@ -147,6 +144,9 @@ void register_pair(Table& t) {
                   "(weft.tensor([1., 3., 2.]))\ntensor(", Max ? "3" : "1", ".)"))
         .shape(full_shape)
         .kernel(full_kernel<Max>)
+        .batch([](const BatchCall& c, BatchForm& form) {
+            return batch_all(c, form, Max ? "amax" : "amin", Dims{-1}, {false});
+        })
         .node_name(node + "Backward1")
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) { return share_gradient(g, Value(), false); })
@@ -155,6 +155,7 @@ void register_pair(Table& t) {
     t.add(m + ".other(Tensor self, Tensor other) -> Tensor")
         .doc(text("Elementwise: weft.", Max ? "maximum" : "minimum", "(self, other)."))
         .body([](Call& c) { c.set(Max ? maximum(c.in[0], c.in[1]) : minimum(c.in[0], c.in[1])); })
+        .batch(Batch::Body)
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))"});
     t.add(m + ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
         .batch(batch_along<0>)
@@ -166,7 +167,7 @@ void register_pair(Table& t) {
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)",
                   "f(T(0, 3), 1)"});
     t.add("a" + m + "(Tensor self, int[]? dim=[], bool keepdim=False) -> Tensor")
-        .batch(batch_along<0>)
+        .batch(batch_over<0>)
         .doc(text("The ", size,
                   " elements over `dim` (None or empty: all). Equal ones share the gradient."))
         .shape(over_dims_shape)
@@ -226,7 +227,7 @@ void register_kthvalue(Table& t) {
              "RuntimeError for a k out of range, IndexError if the dim is empty.\n\n"
              ">>> weft.kthvalue(weft.tensor([3, 1, 2]), 2).values\n"
              "tensor(2)")
-        .shape(kth_shape)
+        .shape(kth_shape).batch(batch_along<1>)
         .kernel([](Call& c) {
             Folded f = along_dim(c, c.attr(1).as_int());
             Unlocked unlocked(8 * f.x.numel());
@@ -264,6 +265,7 @@ void register_median(Table& t) {
             median_shape_check(c);
             indexed_layout(c);
         })
+        .batch(batch_along<0>)
         .kernel([](Call& c) {
             Folded f = along_dim(c, c.attr(0).as_int());
             run_median(f.x, f.axis, c.out(0), c.out(1).data<int64_t>());

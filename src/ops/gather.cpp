@@ -264,7 +264,7 @@ void register_flat(Table& t) {
         .grad(2, save_in(1), [](const Grad& g) { return reshape(take_op(g.grad(), g.in(1)), g.in_shape(2)); })
         .samples({"f(T(2, 3), weft.tensor([4, 0]), T(2))", "f(T(2, 3), I(3, high=6), T(3), True)"});
     t.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
-        .body(take_along_body)
+        .body(take_along_body).batch(Batch::Body)
         .doc("gather with indices that broadcast against self; without dim, of the flattened "
              "tensor.\n\n"
              ">>> x = weft.tensor([[3, 1, 2]])\n>>> x.take_along_dim(x.argsort(1), 1)\ntensor([[1, "
@@ -274,7 +274,7 @@ void register_flat(Table& t) {
     t.add("_wrap_index(Tensor index, int size) -> Tensor")
         .doc("Negative indices counted from the end.")
         .shape([](Call& c) { c.add(Tensor::layout(DType::Int64, c.in[0].shape())); })
-        .kernel(wrap_index_kernel)
+        .kernel(wrap_index_kernel).batch(batch_last<0>)
         .internal();
 }
 
@@ -308,7 +308,7 @@ void register_gather(Table& t) {
              "a number, "
              "reduce may be 'add' or 'multiply'. Raises RuntimeError out of range.\n\n"
              ">>> weft.zeros(3).scatter(0, weft.tensor([1]), 2.0)\ntensor([0., 2., 0.])")
-        .shape(scatter_shape)
+        .shape(scatter_shape).batch(batch_along<0>)
         .kernel(scatter_kernel<Combine::Set>).every_dtype()
         .strided_output()
         .inplace()
@@ -323,7 +323,7 @@ void register_gather(Table& t) {
     t.add("scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> "
           "Tensor")
         .doc("The same with a number.")
-        .shape(scatter_value_shape)
+        .shape(scatter_value_shape).batch(batch_along<0>)
         .kernel(scatter_value_kernel).every_dtype()
         .strided_output()
         .inplace()
@@ -334,7 +334,7 @@ void register_gather(Table& t) {
         .doc(
             "self with src added as scatter writes it, in the order of the index.\n\n"
             ">>> weft.zeros(2).scatter_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2.])")
-        .shape(scatter_shape)
+        .shape(scatter_shape).batch(batch_along<0>)
         .kernel(scatter_kernel<Combine::Add>).every_dtype()
         .strided_output()
         .inplace()

@@ -226,6 +226,7 @@ void register_join(Table& t) {
             require_some(c);
             c.set(cat.over(at_least(c, 3), {2}));
         })
+        .batch(Batch::Body)
         .doc("cat along dimension 2; 1-d and 2-d tensors get it as a new one.").function_only()
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(3), T(3)])"});
 }

@@ -312,7 +312,7 @@ void register_loss(Table& t) {
         .doc("target * (log(target) - input) with input in log space, target too if `log_target`\n"
              "says so. reduction 'batchmean' divides the sum by the first size (Kullback and\n"
              "Leibler 1951).")
-        .body(kl_div_body)
+        .body(kl_div_body).batch(Batch::Body)
         .function_only()
         .samples({"f(T(2, 3), T(2, 3, lo=0.1), reduction='batchmean')",
                   "f(T(3), T(3, lo=0.1), reduction='sum')",

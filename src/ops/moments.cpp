@@ -125,11 +125,11 @@ template <Moments Run>
 void add_unbiased(Table& t, const std::string& name, const std::string& result) {
     t.add(name + ".unbiased(Tensor self, bool unbiased) -> " + result)
         .doc("`unbiased` is correction=1, otherwise 0.")
-        .body([](Call& c) { Run(c, Value(), c.attr(0).as_int(), false); })
+        .body([](Call& c) { Run(c, Value(), c.attr(0).as_int(), false); }).batch(Batch::Body)
         .samples({"f(T(2, 3), False)", "f(T(5), unbiased=True)"});
     t.add(name + ".dim(Tensor self, int[]? dim, bool unbiased, bool keepdim=False) -> " + result)
         .doc("`unbiased` is correction=1, otherwise 0.")
-        .body([](Call& c) { Run(c, c.attr(0), c.attr(1).as_int(), c.attr(2)); })
+        .body([](Call& c) { Run(c, c.attr(0), c.attr(1).as_int(), c.attr(2)); }).batch(Batch::Body)
         .samples({"f(T(2, 3), 0, False)", "f(T(2, 3), 1, True, keepdim=True)"});
 }
 
@@ -139,7 +139,7 @@ void add_with_mean(Table& t, const std::string& name) {
           "(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "(Tensor, Tensor)")
         .doc(text("The ", name.substr(0, 3), " over `dim` and the mean, as a pair."))
-        .body([](Call& c) { Run(c, c.attr(0), c.attr(1), c.attr(2)); })
+        .body([](Call& c) { Run(c, c.attr(0), c.attr(1), c.attr(2)); }).batch(Batch::Body)
         .samples({"f(T(2, 3))", "f(T(4, 3), 0, correction=0, keepdim=True)"});
     add_unbiased<Run>(t, name, "(Tensor, Tensor)");
 }
@@ -150,7 +150,7 @@ void register_variance(Table& t) {
         "f(T(5), dim=-1, keepdim=True, correction=2)", "f(T(0, 3))"};
     t.add("var(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "Tensor")
-        .batch(batch_along<0>)
+        .batch(batch_over<0>)
         .doc("The variance over `dim` (None or empty: all), divided by n - correction (None: 1).\n"
              "RuntimeError for integers.\n\n"
              ">>> weft.var(weft.tensor([1., 3.]))\n"
@@ -161,7 +161,7 @@ void register_variance(Table& t) {
     add_unbiased<only_var>(t, "var", "Tensor");
     t.add("std(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "Tensor")
-        .batch(batch_along<0>)
+        .batch(batch_over<0>)
         .doc("The standard deviation: the square root of var().")
         .shape(variance_shape).kernel(variance_kernel<true>)
         .grad(0, save_in(0) | save_out(0), deviation_gradient)
@@ -169,10 +169,12 @@ void register_variance(Table& t) {
     add_unbiased<only_std>(t, "std", "Tensor");
     t.add("_var_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
         .doc("var_mean in one op.").shape(with_mean_shape).kernel(variance_kernel<false>).internal()
+        .batch(batch_over<0>)
         .node_name("VarMeanBackward0").grad(0, save_in(0), with_mean_gradient<false>)
         .samples({"f(T(2, 3), 1, None, False)"});
     t.add("_std_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
         .doc("std_mean in one op.").shape(with_mean_shape).kernel(variance_kernel<true>).internal()
+        .batch(batch_over<0>)
         .node_name("StdMeanBackward0").grad(0, save_in(0) | save_out(0), with_mean_gradient<true>)
         .samples({"f(T(2, 3), 1, None, False)"});
     add_with_mean<var_and_mean>(t, "var_mean");
@@ -273,19 +275,10 @@ Value text_order(const Value& p) {
     return 2;
 }
 
-/// Along dims, or over all elements of calls of one size.
-bool norm_rows(const BatchCall& c, BatchForm& form) {
-    if (!c.attr(1).none() && !c.attr(1).as_ints().empty()) return batch_along<1>(c, form);
-    if (c.attr(2).as_bool() || c.in(0).numel() == 0) return false;
-    form.add_rows(0, Dims{c.in(0).numel()});
-    form.attrs[1] = Value(Dims{-1});
-    return true;
-}
-
 void register_norms(Table& t) {
     t.add("linalg_vector_norm(Tensor self, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, "
           "dtype? dtype=None) -> Tensor")
-        .batch(norm_rows)
+        .batch(batch_over<1>)
         .doc("sum(|x|^ord)^(1/ord) over `dim`; ord 0 counts nonzeros, inf and -inf take the\n"
              "largest and smallest |x|. RuntimeError for integers.")
         .shape(norm_shape).kernel(norm_kernel).internal()

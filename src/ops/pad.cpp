@@ -2,6 +2,7 @@
 /// three dims.
 #include "kernels/pad.h"
 
+#include "ops/batch.h"
 #include "ops/indexing.h"
 #include "ops/shape.h"
 #include "ops/spatial.h"
@@ -49,6 +50,11 @@ Tensor inner_part(const Tensor& t, DimSpan pad, int sign) {
         offset += before * t.stride(d);
     }
     return t.view_as(shape, t.strides(), offset);
+}
+
+/// The dims that pads count, of a call with pads in attribute 0.
+bool pad_rows(const BatchCall& c, BatchForm& form) {
+    return ops::detail::batch_last(c, form, static_cast<int>(c.attr(0).as_ints().size() / 2));
 }
 
 void constant_kernel(Call& c) {
@@ -194,7 +200,7 @@ void register_pad(Table& t) {
              "it; negative pads cut off.\n\n"
              ">>> weft.constant_pad_nd(weft.tensor([1, 2]), (1, -1))\n"
              "tensor([0, 1])")
-        .shape(constant_shape).kernel(constant_kernel).function_only()
+        .shape(constant_shape).kernel(constant_kernel).batch(pad_rows).function_only()
         .grad(0, 0,
               [](const Grad& g) {
                   Dims back;
@@ -207,7 +213,7 @@ void register_pad(Table& t) {
     t.add("pad(Tensor input, int[] pad, str mode=\"constant\", float? value=None) -> Tensor")
         .doc("Pads from the last dim on, before and after it: with `value`, or mode 'reflect',\n"
              "'replicate' or 'circular' over the last one to three dims.")
-        .body(pad_body).internal()
+        .body(pad_body).batch(Batch::Body).internal()
         .samples({"f(T(2, 3), (1, 2))", "f(T(2, 3, 5), (2, 1), mode='reflect')",
                   "f(T(3, 5), (2, 1), mode='replicate')",
                   "f(T(1, 2, 3, 4), (2, 1, 0, 2), 'reflect')",
@@ -219,7 +225,7 @@ void register_pad(Table& t) {
                   "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='circular')"});
     t.add("_pad_places(Tensor input, int[] pad, str mode) -> Tensor")
         .doc("pad with a mode other than 'constant'.").shape(places_shape).kernel(places_kernel)
-        .internal().node_name(places_node)
+        .batch(pad_rows).internal().node_name(places_node)
         .grad(0, 0, [](const Grad& g) {
             return pad_places_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
         });

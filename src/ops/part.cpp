@@ -232,6 +232,20 @@ void slice_gradient(Grad& g) {
 
 // ---- records -----------------------------------------------------------------------------------
 
+bool diagonal_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor& x = c.in(0);
+    if (c.call.out(0).numel() == 0) return false;
+    int first = x.ndim();
+    for (int k : {1, 2}) {
+        int d = wrap_dim("diagonal", c.attr(k).as_int(), x.ndim());
+        first = std::min(first, d);
+        form.attrs[static_cast<size_t>(k)] = d - x.ndim();
+    }
+    form.add_rows(0, x.shape().subspan(static_cast<size_t>(first)));
+    for (int d = 0; d < first; ++d) form.rows *= x.size(d);
+    return true;
+}
+
 void register_views(Table& t) {
     view_op(t, "select(Tensor self, int dim, int index) -> Tensor", select_shape, nullptr)
         .joint_grad(0, select_gradient)
@@ -273,7 +287,7 @@ void register_views(Table& t) {
             split_sizes_shape, by_sizes)
         .batch(batch_along<1>)
         .doc("Views of the given sizes along `dim`.")
-        .samples({"f(T(5, 2), (2, 3))"});
+        .samples({"f(T(5, 2), (2, 3))", "f(T(2, 5), (2, 3), 1)"});
     t.add("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]").body(chunk_body).batch(Batch::Body)
         .doc("At most `chunks` views of equal size along `dim` (the last may be shorter).\n\n"
              ">>> [p.tolist() for p in weft.arange(5).chunk(2)]\n[[0, 1, 2], [3, 4]]")
@@ -289,6 +303,7 @@ void register_views(Table& t) {
             [](const Grad& g) {
                 return diagonal_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1), g.attr(2));
             })
+        .batch(diagonal_rows)
         .doc("The diagonal of dim1 and dim2 as the last dimension; offset > 0 lies above the main "
              "one.\n\n"
              ">>> weft.eye(2).diagonal()\ntensor([1., 1.])")

@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "ops/batch.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -227,10 +228,12 @@ void register_max(Table& t) {
                   "kernel_size if None; padding counts as -inf; with ceil_mode windows may end\n"
                   "outside. RuntimeError for sizes that do not fit."))
         .shape(max_shape).kernel(max_kernel).function_only().node_name(kNodes[dims])
+        .batch(batch_last<dims>)
         .grad(0, save_in(0), max_gradient<dims>).samples(max_samples(dims));
     t.add(text("max_pool", dims, "d_with_indices", attrs, "(Tensor, Tensor)"))
         .doc("max_pool, and where in its plane each value lies (int64).")
         .shape(max_shape).kernel(max_kernel).internal().node_name(kNodes[dims]).constant_output(1)
+        .batch(batch_last<dims>)
         .grad(0, save_out(1),
               [](const Grad& g) { return spread_back(g.grad(), g.out(1), g.in_shape(0), dims); })
         .samples(max_samples(dims));
@@ -326,7 +329,7 @@ void register_avg(Table& t) {
              dims == 1 ? "" : ", int? divisor_override=None", ") -> Tensor"));
     op.doc(text("The mean of each window over the last ", dims, " dims. Zeros of the padding\n"
                 "count unless count_include_pad is False; divisor_override divides all sums."))
-        .shape(avg_shape).kernel(avg_kernel)
+        .shape(avg_shape).kernel(avg_kernel).batch(batch_last<dims>)
         .node_name(dims == 1 ? "SqueezeBackward1" : text("AvgPool", dims, "DBackward0"))
         .grad(0, 0, avg_gradient<dims>).samples(avg_samples(dims));
     if (dims == 1) op.function_only();
@@ -400,9 +403,10 @@ void register_adaptive(Table& t) {
     OpBuilder avg = t.add("adaptive_avg_pool" + n + size + "Tensor");
     avg.doc(text("The means of `output_size` windows that cover the last ", dims, " dims; window\n"
                  "i of m over n runs from floor(i n / m) to ceil((i + 1) n / m)."))
-        .body(adaptive_avg_body<dims>).samples(calls);
+        .body(adaptive_avg_body<dims>).batch(Batch::Body).samples(calls);
     t.add("_adaptive_avg_pool" + n + size + "Tensor")
         .doc("adaptive_avg_pool by windows.").shape(adaptive_shape).internal()
+        .batch(batch_last<dims>)
         .kernel([](Call& c) {
             run_avg(c, adaptive_windows(c.in[0].shape(), c.out(0).shape(), dims));
         })
@@ -410,7 +414,7 @@ void register_adaptive(Table& t) {
         .grad(0, 0, [](const Grad& g) { return adaptive_backward(g.grad(), g.in_shape(0), dims); });
     OpBuilder max = t.add("adaptive_max_pool" + n + size + "(Tensor, Tensor)");
     max.doc("The maxima of the windows of adaptive_avg_pool, and where in its plane each lies.")
-        .shape(adaptive_shape)
+        .shape(adaptive_shape).batch(batch_last<dims>)
         .kernel([](Call& c) {
             WEFT_EXPECT(c.in[0].numel() > 0 || c.out(0).numel() == 0, Runtime, c.name(),
                         "windows with elements", to_string(c.in[0].shape()));

@@ -166,6 +166,17 @@ Tensor repeat_gradient(const Grad& g) {
     return reshape(grad, in);
 }
 
+bool repeat_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor& x = c.in(0);
+    if (c.call.out(0).numel() == 0) return false;
+    Dims repeats(c.attr(0).as_ints()), row(repeats.size() - x.ndim(), 1);
+    for (int64_t d : x.shape()) row.push_back(d);
+    repeats.insert(0, 1);
+    form.add_rows(0, row);
+    form.attrs[0] = Value(repeats);
+    return true;
+}
+
 void tile_body(Call& c) {
     Dims repeats(c.attr(0).as_ints());
     while (repeats.size() < c.in[0].ndim()) repeats.insert(0, 1);
@@ -289,6 +300,15 @@ void diag_embed_kernel(Call& c) {
               self);
 }
 
+/// Into the last two dims; into others, calls stay single.
+bool diag_embed_rows(const BatchCall& c, BatchForm& form) {
+    int64_t n = c.call.out(0).ndim(), a = c.attr(1).as_int(), b = c.attr(2).as_int();
+    if ((a < 0 ? a : a - n) != -2 || (b < 0 ? b : b - n) != -1) return false;
+    form.attrs[1] = -2;
+    form.attrs[2] = -1;
+    return batch_last<1>(c, form);
+}
+
 void diag_body(Call& c) {
     int n = c.in[0].ndim();
     WEFT_EXPECT(n == 1 || n == 2, Runtime, c.name(), "a 1-d or 2-d tensor", text(n, " dimensions"));
@@ -298,7 +318,7 @@ void diag_body(Call& c) {
 
 void register_triangles(Table& t) {
     t.add("tril(Tensor self, int diagonal=0) -> Tensor")
-        .shape(triangle_shape)
+        .shape(triangle_shape).batch(batch_last<2>)
         .kernel(triangle_kernel<true>).every_dtype()
         .doc("The lower triangle of each matrix, zeros above `diagonal`.\n\n"
              ">>> weft.ones(2, 2).tril().tolist()\n[[1.0, 0.0], [1.0, 1.0]]")
@@ -306,7 +326,7 @@ void register_triangles(Table& t) {
         .grad(0, 0, [](const Grad& g) { return tril_op(g.grad(), g.attr(0)); })
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("triu(Tensor self, int diagonal=0) -> Tensor")
-        .shape(triangle_shape)
+        .shape(triangle_shape).batch(batch_last<2>)
         .kernel(triangle_kernel<false>).every_dtype()
         .doc("The upper triangle of each matrix, zeros below `diagonal`.\n\n"
              ">>> weft.ones(2, 2).triu(1).tolist()\n[[0.0, 1.0], [0.0, 0.0]]")
@@ -314,20 +334,21 @@ void register_triangles(Table& t) {
         .grad(0, 0, [](const Grad& g) { return triu_op(g.grad(), g.attr(0)); })
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-        .shape(diag_embed_shape)
+        .shape(diag_embed_shape).batch(diag_embed_rows)
         .kernel(diag_embed_kernel).every_dtype()
         .doc("Matrices of zeros with the last dimension on a diagonal.\n\n"
              ">>> weft.ones(2).diag_embed().tolist()\n[[1.0, 0.0], [0.0, 1.0]]")
         .grad(0, 0,
               [](const Grad& g) { return diagonal_op(g.grad(), g.attr(0), g.attr(1), g.attr(2)); })
         .samples({"f(T(3))", "f(T(2, 3), 1)", "f(T(2, 3), -1, 0, 2)"});
-    t.add("diag(Tensor self, int diagonal=0) -> Tensor").body(diag_body)
+    t.add("diag(Tensor self, int diagonal=0) -> Tensor").body(diag_body).batch(Batch::Body)
         .doc("A matrix with self on a diagonal, or a copy of a matrix's diagonal.\n\n"
              ">>> weft.diag(weft.tensor([1, 2])).tolist()\n[[1, 0], [0, 2]]")
         .samples({"f(T(3))", "f(T(3, 3))", "f(T(3, 4), 1)", "f(T(2), -1)"});
     t.add("_diagonal_copy(Tensor self) -> Tensor")
         .doc("A copy of a view made by diagonal.").shape(same_layout)
         .kernel([](Call& c) { copy_into(c.out(0), c.in[0]); }).every_dtype().internal()
+        .batch(Batch::Pointwise)
         .node_name("DiagonalBackward0_copy").grad(0, 0, [](const Grad& g) { return g.grad(); });
 }
 
@@ -346,6 +367,7 @@ void register_rearrange(Table& t) {
                         "a tensor with at least 2 dimensions", text(c.in[0].ndim()));
             c.set(flip(c.in[0], Dims{1}));
         })
+        .batch(Batch::Body)
         .doc("flip along dimension 1.")
         .samples({"f(T(2, 3))"});
     t.add("flipud(Tensor self) -> Tensor")
@@ -354,10 +376,11 @@ void register_rearrange(Table& t) {
                         "a tensor with at least 1 dimension", "0");
             c.set(flip(c.in[0], Dims{0}));
         })
+        .batch(Batch::Body)
         .doc("flip along dimension 0.")
         .samples({"f(T(2, 3))"});
     t.add("roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor")
-        .shape(roll_shape)
+        .shape(roll_shape).batch(batch_over<1>)
         .kernel(roll_kernel).every_dtype()
         .doc("Moves the elements along `dims`, or of the flattened tensor; the last come first.\n\n"
              ">>> weft.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
@@ -365,17 +388,18 @@ void register_rearrange(Table& t) {
         .samples(
             {"f(T(2, 3), 1)", "f(T(2, 3), (1, -2), (0, 1))", "f(T(4), -1, 0)", "f(T(0, 3), 1, 1)"});
     t.add("repeat(Tensor self, int[] repeats) -> Tensor").shape(repeat_shape).kernel(repeat_kernel).every_dtype()
+        .batch(repeat_rows)
         .doc("Copies beside each other, so many along each dimension.\n\n"
              ">>> weft.arange(2).repeat(2, 2).tolist()\n[[0, 1, 0, 1], [0, 1, 0, 1]]")
         .method_only().grad(0, 0, repeat_gradient)
         .samples({"f(T(2, 3), (2, 1))", "f(T(2), (3, 2))", "f(T(), (2,))", "f(T(2), (0,))"});
-    t.add("tile(Tensor self, int[] dims) -> Tensor").body(tile_body)
+    t.add("tile(Tensor self, int[] dims) -> Tensor").body(tile_body).batch(Batch::Body)
         .doc("repeat with 1 for the leading dimensions that are not given.\n\n"
              ">>> weft.arange(2).tile(2)\ntensor([0, 1, 0, 1])")
         .samples({"f(T(2, 3), (2,))", "f(T(2), (2, 2))"});
     t.add("repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> "
           "Tensor")
-        .body(repeat_interleave_body)
+        .body(repeat_interleave_body).batch(Batch::Body)
         .doc("Each position `repeats` times along `dim`, or of the flattened tensor; repeats is a "
              "number "
              "or one count for each position.\n\n>>> weft.arange(2).repeat_interleave(2)\n"

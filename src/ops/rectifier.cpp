@@ -2,6 +2,7 @@
 ///
 /// The gradient of each is `grad` times a number that depends on where self lies. That op is linear
 /// in `grad` and constant in self almost everywhere, which settles all higher orders.
+#include "ops/batch.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -206,6 +207,7 @@ void register_prelu(Table& t) {
             for (int d = 0; d < x.ndim(); ++d) shape.push_back(d == 1 ? channels : 1);
             c.set(prelu_kernel(x, ops::reshape(w, shape)));
         })
+        .batch(Batch::Body)
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3, 4), T(3))", "f(T(4), T(1))", "f(T(2, 3), T())"});
     pointwise_op<Prelu, FloatingTypes, Result::Same, 2>(
         t, "_prelu_kernel(Tensor self, Tensor weight) -> Tensor")

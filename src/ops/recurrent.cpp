@@ -303,12 +303,12 @@ void register_recurrent(Table& t) {
     t.add("rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
         .doc("tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh).")
-        .body(rnn_cell_body<ops::tanh>).function_only()
+        .body(rnn_cell_body<ops::tanh>).batch(Batch::Body).function_only()
         .samples({"f(T(2, 4), T(2, 3), T(3, 4), T(3, 3), T(3), T(3))"});
     t.add("rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
         .doc("relu(input w_ih^T + b_ih + hx w_hh^T + b_hh).")
-        .body(rnn_cell_body<ops::relu>).function_only()
+        .body(rnn_cell_body<ops::relu>).batch(Batch::Body).function_only()
         .samples({"f(T(2, 4), T(2, 3), T(3, 4), T(3, 3), T(3), T(3))"});
 }
 

@@ -319,6 +319,9 @@ void register_products(Table& t) {
              ">>> weft.prod(weft.tensor([2., 3.]))\n"
              "tensor(6.)")
         .shape(full_shape<sum_dtype>).kernel(full_kernel<step<Prod>>)
+        .batch([](const BatchCall& c, BatchForm& form) {
+            return batch_all(c, form, "prod.dim", -1, {false, c.attr(0)});
+        })
         .grad(0, save_in(0), prod_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(T(5) * I(5, high=2))"});
     t.add("prod.dim(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
@@ -359,12 +362,16 @@ void add_truth(Table& t, std::string_view full, std::string_view over_dims, cons
         .shape([](Call& c) { c.add(Tensor::layout(truth_dtype(c), DimSpan())); })
         .kernel(
             [](Call& c) { reduce_truth<All>(c, every_dim(c.in[0].ndim())); })
+        .batch([](const BatchCall& c, BatchForm& form) {
+            return batch_all(c, form, All ? "all.dim" : "any.dim", Dims{-1}, {false});
+        })
         .every_dtype()
         .samples({"f(I(2, 3, high=2))", "f(B(4))", "f(T(0))"});
     t.add(over_dims)
         .doc(text("Whether ", what, " element along `dim` is nonzero."))
         .shape([](Call& c) { add_reduced(c, truth_dtype(c), truth_mask(c), c.attr(1).as_bool()); })
         .kernel([](Call& c) { reduce_truth<All>(c, truth_mask(c)); }).every_dtype()
+        .batch(batch_along<0>)
         .samples({"f(B(2, 3), 0)", "f(B(2, 3), dim=(0, 1), keepdim=True)", "f(B(0, 3), 0)"});
 }
 
@@ -377,6 +384,7 @@ void nansum_kernel(Call& c) {
 void register_counts(Table& t) {
     t.add("count_nonzero(Tensor self, int[]? dim=None) -> Tensor")
         .doc("How many elements are nonzero, over `dim` or all: int64.")
+        .batch(batch_over<0>)
         .shape([](Call& c) {
             add_reduced(c, DType::Int64, dim_mask(c.name(), c.attr(0), c.in[0].ndim()), false);
         })
@@ -388,6 +396,7 @@ void register_counts(Table& t) {
     t.add("nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
           "Tensor")
         .doc("The sum, NaN counted as 0.")
+        .batch(batch_over<0>)
         .shape(dim_shape<sum_dtype>)
         .kernel([](Call& c) {
             ModeGuard no_graph(0, kGradMode);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/resample.h"
+#include "ops/batch.h"
 #include "ops/shape.h"
 #include "ops/spatial.h"
 
@@ -250,7 +251,8 @@ void register_upsample(Table& t) {
           "Tensor")
         .doc("Images (n, c, ...) resampled to `output_size`; a scale, where given, says how far\n"
              "output pixels lie apart instead of the quotient of the sizes.")
-        .shape(upsample_shape).kernel(upsample_kernel).internal().node_name(upsample_node)
+        .shape(upsample_shape).kernel(upsample_kernel).internal().batch(batch_first)
+        .node_name(upsample_node)
         .grad(0, 0,
               [](const Grad& g) {
                   return upsample_backward(g.grad(), g.in_shape(0), g.attr(kMode), g.attr(kAlign),
@@ -346,7 +348,7 @@ void channel_shuffle_shape(Call& c) {
 void register_pixels(Table& t) {
     t.add("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor")
         .doc("(*, c r^2, h, w) as (*, c, h r, w r). Shi et al. 2016.")
-        .shape(shuffle_shape).function_only()
+        .shape(shuffle_shape).batch(batch_last<3>).function_only()
         .kernel([](Call& c) {
             const Tensor &x = c.in[0], &y = c.out(0);
             int64_t r = c.attr(0).as_int(), n = y.ndim();
@@ -358,7 +360,7 @@ void register_pixels(Table& t) {
                   "f(I(1, 4, 2, 2), 2)"});
     t.add("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor")
         .doc("(*, c, h r, w r) as (*, c r^2, h, w): the inverse of pixel_shuffle.")
-        .shape(unshuffle_shape).function_only()
+        .shape(unshuffle_shape).batch(batch_last<3>).function_only()
         .kernel([](Call& c) {
             const Tensor &x = c.in[0], &y = c.out(0);
             int64_t r = c.attr(0).as_int(), n = x.ndim();
@@ -369,7 +371,7 @@ void register_pixels(Table& t) {
         .samples({"f(T(2, 2, 4, 6), 2)", "f(T(1, 3, 6), 3)"});
     t.add("channel_shuffle(Tensor self, int groups) -> Tensor")
         .doc("The channels (n, c, *), seen as [groups, c / groups], transposed. Zhang et al. 2018.")
-        .shape(channel_shuffle_shape).function_only()
+        .shape(channel_shuffle_shape).batch(batch_first).function_only()
         .kernel([](Call& c) {
             const Tensor &x = c.in[0], &y = c.out(0);
             int64_t groups = c.attr(0).as_int();

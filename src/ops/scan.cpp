@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/scan.h"
+#include "ops/batch.h"
 #include "ops/axes.h"
 #include "ops/conj.h"
 #include "ops/indexing.h"
@@ -44,7 +45,7 @@ void register_best(Table& t) {
         .doc(text("The ", size, " element so far along `dim`, and where it stands last (int64). "
                   "NaN wins.\n\n>>> weft.", name, "(weft.tensor([2, 1, 3]), 0).values\ntensor([",
                   Max ? "2, 2, 3" : "2, 1, 1", "])"))
-        .shape(best_shape).kernel(best_kernel<Max>).constant_output(1)
+        .shape(best_shape).kernel(best_kernel<Max>).batch(batch_along<0>).constant_output(1)
         .grad(0, save_out(1),
               [](const Grad& g) {
                   return gather_backward(g.grad(), g.out(1), g.attr(0), g.in_shape(0));
@@ -89,6 +90,7 @@ void register_logcumsumexp(Table& t) {
                 kernels::logcumsumexp(x.data<T>(), c.out(0).data<T>(), axis_of(c, x));
             });
         })
+        .batch(batch_along<0>)
         .out_form().grad(0, save_in(0) | save_out(0), logcumsumexp_gradient)
         .samples({"f(T(2, 5), 1)", "f(T(4, 3), 0)", "f(T(), 0)", "f(T(0, 3), -1)"});
 }

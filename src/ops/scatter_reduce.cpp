@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/lock.h"
+#include "ops/batch.h"
 #include "ops/lines.h"
 
 namespace weft {
@@ -179,7 +180,7 @@ void register_scatter_reduce(Table& t) {
     t.add("_scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, "
           "bool include_self) -> Tensor")
         .doc("self with src reduced into the places that scatter would write.")
-        .shape(shape_rule).kernel(kernel).internal().node_name("ScatterReduceBackward0")
+        .shape(shape_rule).kernel(kernel).batch(batch_along<0>).internal().node_name("ScatterReduceBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(0), gradients)
         .samples({"f(T(3, 4), 0, I(2, 3, high=3), T(2, 3), 'sum', True)",
                   "f(T(3, 4), 1, I(2, 3, high=4), T(2, 3), 'prod', False)",

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/index.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/shape.h"
@@ -198,6 +199,7 @@ void as_strided_backward_kernel(Call& c) {
 void register_strided(Table& t) {
     view_op(t, "unfold(Tensor self, int dimension, int size, int step) -> Tensor", unfold_shape,
             unfold_gradient)
+        .batch(batch_along<0>)
         .doc("Windows of `size` positions, `step` apart, along `dimension`; they are the last "
              "dimension.\n\n"
              ">>> weft.arange(4).unfold(0, 2, 1).tolist()\n[[0, 1], [1, 2], [2, 3]]")

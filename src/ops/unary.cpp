@@ -4,6 +4,7 @@
 
 #include "kernels/complex.h"
 #include "kernels/math.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
@@ -343,7 +344,7 @@ void register_arithmetic(Table& t) {
                 fail_dtype(c.name(), NumberTypes::text, c.in[0].dtype());
             c.set(c.in[0]);
         })
-        .batch(Batch::Pointwise).samples({"f(T(2, 3))"});
+        .batch(Batch::Body).samples({"f(T(2, 3))"});
 }
 
 void register_exponential(Table& t) {

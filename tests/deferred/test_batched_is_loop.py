@@ -1,5 +1,6 @@
 """The law of batching: every op of the table gives the loop's values and gradients, batched."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,31 @@ from op_samples import CASES, IDS, RECORDS, Inputs, flat, ours
 import weft
 
 SKIP = {"_region", "_pack", "_take"}  # of the batcher itself: they want memory
+ROWS, POINTWISE, JOIN, BODY = 1, 2, 3, 6  # ways to merge, as the records have them
+
+# Their samples have no operands that a batch could share, or none that is one tensor in all
+# examples; tests below show that they merge.
+SHOWN_BELOW = {"_batch_norm"}
 
 
 class Example(Inputs):
-    """A sample's inputs with numbers of its own, as results of ops that wait to be computed."""
+    """A sample's inputs with numbers of its own, as results of ops that wait to be computed.
 
-    def __init__(self, sample: str, seed: int, dtype: str) -> None:
+    The float inputs that `shared` numbers are the same tensor in every example, as weights are.
+    """
+
+    def __init__(
+        self, sample: str, seed: int, dtype: str, shared: tuple[int, ...] = (), weights: Any = None
+    ) -> None:
         super().__init__(weft, dtype, sample, grad=True)
         self.rng = np.random.default_rng(seed)
+        self.shared, self.weights = shared, {} if weights is None else weights
+        self.count = itertools.count()
 
     def T(self, *sizes: int, lo: float = -2, hi: float = 2) -> Any:
-        return super().T(*sizes, lo=lo, hi=hi) * 1
+        t = super().T(*sizes, lo=lo, hi=hi)
+        number = next(self.count)
+        return self.weights.setdefault(number, t) if number in self.shared else t * 1
 
     def I(self, *sizes: int, high: int = 5) -> Any:  # noqa: E743
         return super().I(*sizes, high=high) + 0
@@ -28,9 +43,24 @@ class Example(Inputs):
         return super().B(*sizes) ^ False
 
 
-def results(name: str, sample: str, dtype: str, batch: bool) -> tuple[list[Any], list[Any]]:
-    f = ours(RECORDS[name])
-    examples = [Example(sample, seed, dtype) for seed in (1, 2, 3)]
+def loops_over(name: str) -> bool:
+    return not (RECORDS[name]["random"] or "empty" in name or name in SKIP)
+
+
+def ways_to_share(sample: str) -> list[tuple[int, ...]]:
+    """No input is shared; all but the first or the second, as weights; the first, as a table."""
+    n = sample.count("T(")
+    if n < 2:
+        return [(), (0,)] if "I(" in sample else [()]
+    ways = [(), tuple(range(1, n)), (0,)]
+    return ways if n == 2 else [*ways, (0, *range(2, n))]
+
+
+def results(
+    name: str, sample: str, dtype: str, batch: bool, shared: tuple[int, ...] = ()
+) -> tuple[list[Any], list[Any]]:
+    f, weights = ours(RECORDS[name]), {}
+    examples = [Example(sample, seed, dtype, shared, weights) for seed in (1, 2, 3)]
 
     def one(e: Example) -> list[Any]:
         return flat(e.run(f, sample))
@@ -60,14 +90,9 @@ def same(a: Any, b: Any, tolerance: float) -> None:
     np.testing.assert_allclose(np.array(a.tolist()), np.array(b.tolist()), tolerance, tolerance)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("name", "sample"), CASES, ids=IDS)
-def test_every_op(name: str, sample: str, dtype: str) -> None:
-    record = RECORDS[name]
-    if record["random"] or "empty" in name or name in SKIP:
-        pytest.skip("random, uninitialised, or part of the batcher")
-    plain, plain_grads = results(name, sample, dtype, batch=False)
-    batched, batched_grads = results(name, sample, dtype, batch=True)
+def compare(name: str, sample: str, dtype: str, shared: tuple[int, ...] = ()) -> None:
+    plain, plain_grads = results(name, sample, dtype, False, shared)
+    batched, batched_grads = results(name, sample, dtype, True, shared)
     tolerance = 1e-12 if dtype == "float64" else 1e-5
     for ours_, theirs in zip(batched, plain, strict=True):
         for a, b in zip(ours_, theirs, strict=True):
@@ -75,3 +100,62 @@ def test_every_op(name: str, sample: str, dtype: str) -> None:
             assert not isinstance(b, weft.Tensor) or a.requires_grad == b.requires_grad
     for a, b in zip(batched_grads, plain_grads, strict=True):
         same(a, b, 10 * tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("name", "sample"), CASES, ids=IDS)
+def test_every_op(name: str, sample: str, dtype: str) -> None:
+    if not loops_over(name):
+        pytest.skip("random, uninitialised, or part of the batcher")
+    compare(name, sample, dtype)
+
+
+SHARING = [
+    (name, sample, shared)
+    for name, sample in CASES
+    if loops_over(name) and RECORDS[name]["batch"] in (ROWS, POINTWISE, BODY)
+    for shared in ways_to_share(sample)[1:]
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "sample", "shared"), SHARING, ids=[f"{n}-{s}-{w}" for n, s, w in SHARING]
+)
+def test_every_op_with_weights(name: str, sample: str, shared: tuple[int, ...]) -> None:
+    compare(name, sample, "float64", shared)
+
+
+def merges(name: str, sample: str, shared: tuple[int, ...]) -> bool:
+    """Whether the op's calls of three examples ran as one: what it needs ran before it."""
+    f, weights = ours(RECORDS[name]), {}
+    examples = [Example(sample, seed, "float32", shared, weights) for seed in (1, 2, 3)]
+    report = weft.explain(lambda e: flat(e.run(f, sample)), examples)
+    if [flush["reason"] for flush in report.flushes] != ["the end"]:
+        return False
+    last = report.flushes[0]["batches"][-1]
+    return last["calls"] == 3 and not last["why"]
+
+
+def with_samples(*ways: int) -> list[str]:
+    return [n for n, r in RECORDS.items() if r["batch"] in ways and r["samples"] and loops_over(n)]
+
+
+@pytest.mark.parametrize("name", with_samples(ROWS, POINTWISE, JOIN))
+def test_an_op_with_a_rule_merges(name: str) -> None:
+    if name in SHOWN_BELOW:
+        pytest.skip("shown below")
+    samples = RECORDS[name]["samples"]
+    assert any(merges(name, s, shared) for s in samples for shared in ways_to_share(s))
+
+
+READS_VALUES = {"f(I(4))"}  # one_hot without a size
+
+
+@pytest.mark.parametrize("name", with_samples(BODY))
+def test_a_composite_of_layouts_makes_nothing_run(name: str) -> None:
+    f = ours(RECORDS[name])
+    for sample in RECORDS[name]["samples"]:
+        examples = [Example(sample, seed, "float32") for seed in (1, 2, 3)]
+        report = weft.explain(lambda e, s=sample: flat(e.run(f, s)), examples)
+        reasons = [flush["reason"] for flush in report.flushes]
+        assert reasons in (["the end"], []) or sample in READS_VALUES
