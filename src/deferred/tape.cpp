@@ -430,7 +430,7 @@ void defer(Call& c) {
     if (op.batch == Batch::Layout) return run_now(c);
     if (c.dest.defined()) return write(c);
     if (op.body) {
-        if (op.batch == Batch::Body) return op.body(c);
+        if (op.batch == Batch::Body || op.batch == Batch::Pointwise) return op.body(c);
         settle_all(c);
         return run_now(c);
     }

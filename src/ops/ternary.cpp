@@ -83,7 +83,7 @@ void register_where(Table& t) {
         .doc("self where condition (bool) holds, else other.\n"
              ">>> weft.tensor([1., 2.]).where(weft.tensor([True, False]), 0)\ntensor([1., 0.])")
         .body([](Call& c) { c.set(ops::where(c.in[1], c.in[0], c.in[2])); })
-        .batch(Batch::Body).method_only()
+        .batch(Batch::Pointwise).method_only()
         .samples({"T(2, 3).where(B(2, 3), T(2, 3))"});
 }
 
