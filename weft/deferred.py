@@ -12,7 +12,9 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from weft import _C
@@ -44,7 +46,13 @@ def _fiber_type() -> type[greenlet]:
         if not isinstance(fiber, Fiber):
             return False
         assert fiber.parent is not None
+        events = sys.modules.get("asyncio.events")
+        loop = events and events._get_running_loop()  # which asyncio keeps by thread
+        if loop is not None:
+            events._set_running_loop(None)
         fiber.parent.switch()
+        if loop is not None:
+            events._set_running_loop(loop)
         if fiber.failure is not None:
             failure, fiber.failure = fiber.failure, None
             raise failure
@@ -77,7 +85,7 @@ def _run(
 ) -> list[Any]:
     """`fn(*example, **kwargs)` for every example, in fibers; the first exception by example."""
     Fiber = _fiber_type()
-    mode = _C._mode()
+    mode, dtype = _C._mode(), _C.get_default_dtype()
 
     def body(fiber: Any, example: tuple[Any, ...]) -> None:
         _C._set_mode(mode | DEFER)
@@ -90,6 +98,7 @@ def _run(
     fibers = []
     for example in examples:
         fiber = Fiber()
+        fiber.gr_context = copy_context()
         fiber.run = functools.partial(body, fiber, example)
         fiber.number = next(_numbers)
         _owners[fiber.number] = fiber
@@ -110,8 +119,11 @@ def _run(
                 finally:
                     _C._set_mode(mode)
                     _C._set_owner(owner)
-                if not fiber.dead:
+                if fiber.dead:
+                    dtype = _C.get_default_dtype()
+                else:
                     rest.append(fiber)
+                    _C.set_default_dtype(dtype)
             running = rest
             if running and not Fiber.wait():  # type: ignore[attr-defined]
                 _flush("values that are read")

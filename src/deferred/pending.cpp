@@ -42,7 +42,8 @@ void compute(const Tensor& root) {
     if (!is_pending(root)) return;  // settled meanwhile
     if (pending(root).failure) raise(*pending(root).failure);
     WEFT_EXPECT(!pending(root).waits(), Runtime, "autobatch",
-                "a value to be read by the thread that made it", "another thread");
+                "a value to be read by the thread that made it", "another thread",
+                "read it there before the other thread starts");
     WEFT_EXPECT(pending(root).block.defined(), Runtime, "autobatch", "a value that was computed",
                 "one whose flush was interrupted");
 }
@@ -51,6 +52,14 @@ void compute(const Tensor& root) {
 const Tensor& place_of(const Tensor& t) { return pending(t).is_piece() ? pending(t).base : t; }
 
 }  // namespace
+
+void compute_now(const Tensor& t, const char* reason) {
+    const Tensor* root = &t;
+    while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
+    if (!is_pending(*root) || !pending(*root).waits()) return;
+    if (reports) add_site(readers, Site::here());
+    Tape::current().flush(reason);
+}
 
 void settle(const Tensor& t) {
     static const ops::Function take{"_take"};
@@ -65,6 +74,7 @@ void settle(const Tensor& t) {
         if (!self->replay)
             return t.settle(ops::as_strided(base, Dims(t.shape()), Dims(t.strides()),
                                             base.offset() + self->start));
+        if (!self->replay->op) return t.settle(base.alias());
         Call again(*self->replay->op, &base, 1, self->replay->attrs.data());
         ops::call(again);
         return t.settle(again.out(self->replay->output));

@@ -32,7 +32,7 @@ inline void release(Failure* f) { delete f; }
 
 /// The call that takes a view again, of a tensor that has memory by now.
 struct Replay {
-    const Op* op;
+    const Op* op;              ///< null: the same elements, outside of the graph
     std::vector<Value> attrs;
     int output;
 };
@@ -72,5 +72,11 @@ void settle(const Tensor& t);
 /// The value of `t` for reading only, outside of every graph; `t` may stay pending.
 Tensor peek(const Tensor& t);
 bool requires_grad(const Tensor& t);
+/// Computes all that waits at once, without waiting for other fibers, if `t` does.
+void compute_now(const Tensor& t, const char* reason);
+/// A pending tensor with the elements of `t` outside of the graph; undefined if that must run now.
+Tensor detached(const Tensor& t);
+/// To be called before memory, layout or gradient flag of `t` change: computes what reads it.
+void about_to_write(const Tensor& t);
 
 }  // namespace weft::deferred

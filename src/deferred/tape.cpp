@@ -36,10 +36,19 @@ int64_t Tape::fixed_external(const Tensor& t) {
     return number;
 }
 
-bool Tape::reads(const Storage* storage) {
-    for (; listed_ < load_->externals.size(); ++listed_)
-        storages_.insert(load_->externals[listed_].storage().get());
-    return storages_.contains(storage);
+uint32_t Tape::reader(const Storage* storage) {
+    for (; listed_ < load_->calls.size(); ++listed_) {
+        uint32_t by = load_->calls[listed_].owner;
+        for (uint32_t k = load_->calls[listed_].operands; k < load_->operand_end(listed_); ++k) {
+            const Operand& o = load_->operands[k];
+            if (o.none() || o.value >= 0) continue;
+            const Tensor& external = load_->externals[static_cast<size_t>(~o.value)];
+            auto [known, fresh] = readers_.try_emplace(external.storage().get(), by);
+            if (!fresh && known->second != by) known->second = kSeveral;
+        }
+    }
+    auto found = readers_.find(storage);
+    return found == readers_.end() ? kNobody : found->second;
 }
 
 /// Where the elements of a pending tensor lie or will lie.
@@ -267,7 +276,7 @@ void Tape::flush(const char* reason) {
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
     numbers_.clear();
-    storages_.clear();
+    readers_.clear();
     listed_ = 0;
     fixed_numbers_.clear();
     fixed_count_ = 0;
@@ -412,8 +421,11 @@ void write(Call& c) {
     if (rebind(c)) return;
     settle_all(c);
     if (is_pending(c.dest)) settle(c.dest);
-    if (Tape::current().reads(c.dest.storage().get())) {
-        if (!(host.wait && host.wait())) Tape::current().flush("memory that is written in place");
+    for (;;) {  // while this fiber waits, others may read the memory or write there
+        uint32_t reader = Tape::current().reader(c.dest.storage().get());
+        if (reader == Tape::kNobody) break;
+        if (reader == owner && host.wait && host.wait()) continue;
+        about_to_write(c.dest);  // other examples are at it: the order is that of the loop
     }
     run_now(c);
 }
@@ -469,6 +481,36 @@ void defer(Call& c) {
     c.take(probe);
 }
 
-void install() { ops::hooks.defer = defer; }
+void about_to_write(const Tensor& t) {
+    Tape& tape = Tape::current();
+    if (!tape.empty() && tape.reader(t.storage().get()) != Tape::kNobody)
+        tape.flush("memory that is written in place");
+}
+
+Tensor detached(const Tensor& t) {
+    ModeGuard outside(0, kGradMode);
+    Tensor out = ops::clone(t);
+    if (!is_pending(out) || !equal(out.strides(), t.strides())) return {};
+    Pending& p = pending(out);
+    p.base = t;
+    p.replay.reset(new Replay{nullptr, {}, 0});
+    if (is_pending(t)) ++pending(t).views;
+    return out;
+}
+
+namespace {
+std::vector<Tensor> (*record_write)(Call&);
+
+std::vector<Tensor> before_write(Call& c) {
+    about_to_write(c.dest);
+    return record_write ? record_write(c) : std::vector<Tensor>();
+}
+}  // namespace
+
+void install() {
+    ops::hooks.defer = defer;
+    record_write = ops::hooks.before_write;
+    ops::hooks.before_write = before_write;
+}
 
 }  // namespace weft::deferred

@@ -5,7 +5,6 @@
 #pragma once
 #include <memory>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "deferred/kinds.h"
 #include "deferred/pending.h"
@@ -69,8 +68,9 @@ public:
     /// Computes everything that waits.
     void flush(const char* reason);
     bool empty() const { return load_->calls.empty(); }
-    /// Whether a waiting call reads this memory.
-    bool reads(const Storage* storage);
+    /// Who reads this memory in calls that wait: a fiber that made all such calls, kSeveral, kNobody.
+    uint32_t reader(const Storage* storage);
+    static constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
     Kinds& kinds() { return kinds_; }
     /// Calls that failed in flushes since the last time, and whose values nobody has read.
     std::vector<Ref<Failure>> take_failures();
@@ -97,7 +97,7 @@ private:
     uint32_t fixed_count_ = 0;
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
-    std::unordered_set<const Storage*> storages_;  ///< of the first `listed_` externals
+    std::unordered_map<const Storage*, uint32_t> readers_;  ///< in the first `listed_` calls
     size_t listed_ = 0;
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
     Kinds kinds_;

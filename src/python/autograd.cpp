@@ -1,5 +1,6 @@
 /// backward, grad, hooks on tensors and the modes, for weft/autograd.
 #include "autograd/engine.h"
+#include "deferred/tape.h"
 #include "ops/functions.h"
 #include "python/hooks.h"
 
@@ -49,6 +50,20 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
     return g;
 }
 
+/// Says what to do where examples that ran together are differentiated one by one.
+std::vector<Tensor> backward_once(const std::vector<Edge>& roots, std::vector<Tensor> starts,
+                                  const std::vector<Edge>& targets, const BackwardOptions& options) {
+    try {
+        return backward(roots, std::move(starts), targets, options);
+    } catch (const Error& e) {
+        bool again = std::string_view(e.what()).starts_with("Trying to backward through the graph a");
+        if (!again || deferred::Tape::current().kinds().kinds.empty()) throw;
+        throw Error(e.kind, text(e.what(),
+                                 "\n  Hint: the results of weft.autobatch share nodes: call backward "
+                                 "once, as in sum(losses).backward()"));
+    }
+}
+
 /// _backward(tensors, gradients, keep_graph, create_graph, inputs or None, allow_unused, accumulate)
 PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return guarded([&] {
@@ -80,7 +95,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
                 targets.push_back(edge_of(t, options.accumulate ? "backward" : "grad", false));
                 wanted.push_back(is_edge(t) ? Tensor() : unwrap(t));
             }
-        std::vector<Tensor> found = backward(roots, std::move(starts), targets, options);
+        std::vector<Tensor> found = backward_once(roots, std::move(starts), targets, options);
         for (size_t i = 0; i < found.size(); ++i) {
             WEFT_EXPECT(found[i].defined() || args[5] == Py_True, Runtime, "grad",
                         "inputs that were used in the graph (One of the differentiated Tensors appears "
@@ -142,6 +157,7 @@ PyObject* py_resize(PyObject*, PyObject* const* args, Py_ssize_t) {
         WEFT_EXPECT(!requires_grad(t), Runtime, "resize_",
                     "a tensor outside the graph (cannot resize variables that require grad)",
                     "one that requires grad");
+        deferred::about_to_write(t);
         t.resize(sizes);
         t.storage()->version++;
         return Py_NewRef(args[0]);

@@ -2,7 +2,10 @@
 /// dicts.
 #include "deferred/tape.h"
 
+#include "autograd/engine.h"
 #include "autograd/saved.h"
+#include "ops/pointwise.h"
+#include "ops/random.h"
 #include "python/object.h"
 
 namespace weft::python {
@@ -14,8 +17,10 @@ PyObject* turn_function;
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
-    FiberState() : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner) {}
+    FiberState()
+        : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner), dtype_(ops::default_dtype) {}
     ~FiberState() {
+        ops::default_dtype = dtype_;
         mode = mode_;
         pack_hooks = hooks_;
         deferred::owner = owner_;
@@ -25,10 +30,12 @@ private:
     uint32_t mode_;
     PackHooks* hooks_;
     uint32_t owner_;
+    DType dtype_;
+    ops::GeneratorScope draws_{ops::default_generator()};
 };
 
 bool wait() {
-    if (!wait_function) return false;
+    if (!wait_function || current_pass()) return false;  // a backward pass belongs to the thread
     FiberState state;
     Object waited = Object::take(PyObject_CallNoArgs(wait_function));
     return waited.get() == Py_True;

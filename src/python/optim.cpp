@@ -146,6 +146,11 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
         int maximize = checked(PyObject_IsTrue(Gather::item(group, "maximize")));
         auto targets = Gather(*rule, group, args[3], names, args[5]).targets();
         for (const StepTarget& t : targets) {
+            if (t.param.defined()) deferred::about_to_write(t.param);
+            for (const Tensor& n : t.numbers)
+                if (n.defined()) deferred::about_to_write(n);
+            for (const Tensor& b : t.buffers)
+                if (b.defined()) deferred::about_to_write(b);
             rule->step(t, numbers.data(), maximize != 0);
             wrote(t.param);
             for (const Tensor& n : t.numbers) wrote(n);

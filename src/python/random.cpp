@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "deferred/tape.h"
 #include "ops/copy.h"
 #include "python/object.h"
 
@@ -41,8 +42,14 @@ void generator_dealloc(PyObject* self) {
     Py_TYPE(self)->tp_free(self);
 }
 
+/// In autobatch, states are read and set in the order of the examples, as numbers are drawn.
+void take_turn() {
+    if ((mode & kDeferMode) && deferred::host.turn) deferred::host.turn();
+}
+
 PyObject* manual_seed(PyObject* self, PyObject* seed) {
     return guarded([&] {
+        take_turn();
         Object n = Object::take(PyNumber_Index(seed));
         int overflow = 0;
         auto value = static_cast<unsigned long long>(PyLong_AsLongLongAndOverflow(n.get(), &overflow));
@@ -57,17 +64,24 @@ PyObject* manual_seed(PyObject* self, PyObject* seed) {
     });
 }
 PyObject* seed(PyObject* self, PyObject*) {
-    uint64_t value = ops::entropy_seed();
-    engine_of(self).manual_seed(value);
-    return PyLong_FromUnsignedLongLong(value);
+    return guarded([&] {
+        take_turn();
+        uint64_t value = ops::entropy_seed();
+        engine_of(self).manual_seed(value);
+        return PyLong_FromUnsignedLongLong(value);
+    });
 }
 PyObject* initial_seed(PyObject* self, PyObject*) {
-    return PyLong_FromUnsignedLongLong(engine_of(self).initial_seed());
+    return guarded([&] {
+        take_turn();
+        return PyLong_FromUnsignedLongLong(engine_of(self).initial_seed());
+    });
 }
 constexpr DType kStateDType = DType::UInt8;
 
 PyObject* get_state(PyObject* self, PyObject*) {
     return guarded([&] {
+        take_turn();
         auto state = engine_of(self).state();
         Tensor bytes = Tensor::empty(kStateDType, Dims{static_cast<int64_t>(state.size())});
         std::memcpy(bytes.bytes(), state.data(), state.size());
@@ -77,6 +91,7 @@ PyObject* get_state(PyObject* self, PyObject*) {
 PyObject* set_state(PyObject* self, PyObject* o) {
     return guarded([&] {
         Tensor given = expect_tensor(o, "set_state");
+        take_turn();
         WEFT_EXPECT(given.dtype() == kStateDType, Type, "set_state",
                     text("a tensor of ", name(kStateDType)), name(given.dtype()));
         Tensor state = ops::as_contiguous(given);
@@ -90,15 +105,19 @@ PyObject* set_state(PyObject* self, PyObject* o) {
 }
 /// The same as Python bytes, for checkpoints: no tensor that memory statistics would count.
 PyObject* get_bytes(PyObject* self, PyObject*) {
-    auto state = engine_of(self).state();
-    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(state.data()),
-                                     static_cast<Py_ssize_t>(state.size()));
+    return guarded([&] {
+        take_turn();
+        auto state = engine_of(self).state();
+        return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(state.data()),
+                                         static_cast<Py_ssize_t>(state.size()));
+    });
 }
 PyObject* set_bytes(PyObject* self, PyObject* bytes) {
     return guarded([&] {
         char* data;
         Py_ssize_t size;
         checked(PyBytes_AsStringAndSize(bytes, &data, &size));
+        take_turn();
         bool fits = engine_of(self).set_state(
             {reinterpret_cast<const std::byte*>(data), static_cast<size_t>(size)});
         WEFT_EXPECT(fits, Runtime, "set_state", "the bytes of a state", text(size, " others"));
@@ -106,8 +125,10 @@ PyObject* set_bytes(PyObject* self, PyObject* bytes) {
     });
 }
 PyObject* clone_state(PyObject* self, PyObject*) {
-    return guarded(
-        [&] { return make_generator(Py_TYPE(self), new kernels::Generator(engine_of(self)), true); });
+    return guarded([&] {
+        take_turn();
+        return make_generator(Py_TYPE(self), new kernels::Generator(engine_of(self)), true);
+    });
 }
 PyObject* get_device(PyObject*, void*) {
     return guarded([] { return import_attr("weft._device", "device").call(py_str("cpu")).release(); });

@@ -164,6 +164,8 @@ std::vector<std::string> suffixes(const Tensor& t) {
 
 PyObject* tensor_repr(PyObject* self) {
     return guarded([&] {
+        // At once: print writes its arguments one by one, and no other example may come between.
+        if (handle(self).has(kPending)) deferred::compute_now(handle(self), "a value that is printed");
         Tensor t = unwrap(self);
         auto extra = suffixes(t);
         FormatView view{t.dtype(), t.bytes(), t.shape(), t.strides()};
@@ -213,7 +215,9 @@ int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
         WEFT_EXPECT(value && PyBool_Check(value), Runtime, "requires_grad", "a bool",
                     value ? Py_TYPE(value)->tp_name : "del");
-        set_requires_grad(unwrap(self), value == Py_True);
+        Tensor t = unwrap(self);
+        deferred::about_to_write(t);
+        set_requires_grad(t, value == Py_True);
         return 0;
     });
 }
@@ -231,6 +235,7 @@ int set_data_attr(PyObject* self, PyObject* value, void*) {
         Tensor t = unwrap(self), from = expect_tensor(value, "data");
         WEFT_EXPECT(!requires_grad(t) || is_inexact(from.dtype()), Runtime, "data",
                     "a floating tensor for one that requires grad", name(from.dtype()));
+        deferred::about_to_write(t);
         t.become(from);
         return 0;
     });
@@ -345,8 +350,8 @@ PyObject* method_detach(PyObject* s, PyObject*) {
     return guarded([&] {
         Tensor t = operand(s);
         if (!t.has(kPending)) return wrap(detach(t));
-        ModeGuard outside(0, kGradMode);
-        return wrap(ops::clone(t));
+        if (Tensor out = deferred::detached(t); out.defined()) return wrap(out);
+        return wrap(detach(unwrap(s)));
     });
 }
 PyObject* method_detach_(PyObject* s, PyObject*) {
