@@ -311,7 +311,7 @@ class Report:
     A flush has `reason`, `causes` (lines that read a value, and how many examples did), `calls`,
     `plan_known`, `plan_s`, `pack_s`, `run_s` (seconds) and `batches`: of each `op`, `calls`
     merged, `rows`, operands taken as they lay (`aliased`) or gathered (`packed`, from `pieces`),
-    `why` calls did not merge, and `lines` with their number of calls.
+    `why` calls did not merge, and `lines` with their number of calls. `to_dict()` has all as JSON.
     """
 
     def __init__(self) -> None:
@@ -327,6 +327,28 @@ class Report:
     def batches(self) -> int:
         """Calls that ran instead."""
         return sum(_kernels(b) for f in self.flushes for b in f["batches"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data that `json.dumps` takes.
+
+        Keys `calls`, `batches` (numbers), `plan_s`, `pack_s`, `run_s` (sums) and `flushes`: each as
+        in `self.flushes`, with lines of code (`causes`, and `lines` of a batch) as dicts of `file`,
+        `line`, `function`, `source` and `calls`.
+
+        >>> report = weft.explain(lambda x: x * 2, [weft.ones(3), weft.ones(2)])
+        >>> [(b["op"], b["calls"]) for b in report.to_dict()["flushes"][0]["batches"]]
+        [('mul', 2)]
+        """
+        sums = {key: sum(f[key] for f in self.flushes) for _, key in _TIMES}
+        flushes = [
+            {
+                **flush,
+                "causes": _sites(flush["causes"]),
+                "batches": [{**b, "lines": _sites(b["lines"])} for b in flush["batches"]],
+            }
+            for flush in self.flushes
+        ]
+        return {"calls": self.calls, "batches": self.batches, **sums, "flushes": flushes}
 
     def __str__(self) -> str:
         lines = [
@@ -345,6 +367,21 @@ class Report:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _sites(lines: list[tuple[str, int]]) -> list[dict[str, Any]]:
+    """Lines as data, from "model.py:12, in forward: `y = x * b`" with a number of calls."""
+    out = []
+    for text, calls in lines:
+        place, _, source = text.partition(": `")
+        where, _, function = place.rpartition(", in ")
+        file, _, line = where.rpartition(":")
+        known = line.isdigit()
+        out.append({
+            "file": file if known else "", "line": int(line) if known else 0,
+            "function": function if known else "", "source": source[:-1], "calls": calls,
+        })  # fmt: skip
+    return out
 
 
 def _count(n: int, what: str) -> str:

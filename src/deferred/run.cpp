@@ -402,6 +402,7 @@ void Runner::run_batch(Calls calls) {
         run_one(kind, calls);
     } catch (...) {
         if (calls.size() > 1) {  // find the one at fault; the others are not harmed
+            if (report_) report_->batches.pop_back();
             for (uint32_t call : calls) run_batch(Calls(&call, 1));
         } else {
             Ref<Failure> failure(new Failure);

@@ -424,6 +424,7 @@ void write(Call& c) {
     for (;;) {  // while this fiber waits, others may read the memory or write there
         uint32_t reader = Tape::current().reader(c.dest.storage().get());
         if (reader == Tape::kNobody) break;
+        if (reports) add_site(readers, Site::here());
         if (reader == owner && host.wait && host.wait()) continue;
         about_to_write(c.dest);  // other examples are at it: the order is that of the loop
     }

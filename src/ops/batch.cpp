@@ -7,6 +7,9 @@
 namespace weft::ops {
 namespace {
 
+/// Elements up to which a pointwise call of leaves alone merges.
+constexpr int64_t kSmallLeaf = 4096;
+
 DimSpan tail(const Tensor& t, int from) { return t.shape().subspan(static_cast<size_t>(from)); }
 
 int64_t product(DimSpan dims) {
@@ -51,23 +54,29 @@ int64_t row_size(DimSpan row) { return product(row); }
 bool batch_pointwise(const BatchCall& c, BatchForm& form) {
     const Tensor& out = c.call.out(0);
     bool any_row = false, all_full = true;
-    int kept = 0;
+    for (int i = 0; i < c.inputs(); ++i) any_row |= c.in(i).defined() && !c.fixed(i);
+    // Leaves alone are an example's own inputs, or a weight: then copies may not cost much.
+    bool leaves = !any_row && out.numel() <= kSmallLeaf;
+    auto shared = [&](int i) {
+        return !c.in(i).defined() || (c.fixed(i) && (!leaves || c.in(i).has(kWrapped)));
+    };
+    int kept = 0, rows = 0;
     for (int i = 0; i < c.inputs(); ++i) {
         const Tensor& t = c.in(i);
         if (!t.defined()) continue;
-        if (c.fixed(i)) {
+        if (shared(i)) {
             kept = std::max(kept, true_dims(t));
             continue;
         }
-        any_row = true;
+        ++rows;
         all_full &= equal(t.shape(), out.shape());
     }
-    if (!any_row || out.numel() == 0 || !promotes_alike(c)) return false;
+    if (rows == 0 || out.numel() == 0 || !promotes_alike(c)) return false;
     if (!all_full) kept = out.ndim();
     int first = out.ndim() - kept;
     for (int i = 0; i < c.inputs(); ++i) {
         const Tensor& t = c.in(i);
-        if (!t.defined() || c.fixed(i)) form.add_shared(i);
+        if (shared(i)) form.add_shared(i);
         else if (all_full) form.add_rows(i, tail(t, first));
         else form.add_rows(i, padded(t, out.ndim()));
     }
