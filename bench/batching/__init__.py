@@ -15,6 +15,7 @@ from batching import (
     decoder,
     experts,
     graphs,
+    nary_tree_lstm,
     stack_machine,
     tagger,
     tensor_network,
@@ -46,6 +47,7 @@ def _model(name, module, **options):
 MODELS = [
     _model("Tree-LSTM", tree_lstm),
     _model("child-sum Tree-LSTM", child_sum_tree_lstm),
+    _model("N-ary Tree-LSTM", nary_tree_lstm),
     _model("recursive tensor network", tensor_network),
     _model("tagger with character LSTMs", tagger),
     _model("stack machine", stack_machine),
