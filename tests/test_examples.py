@@ -63,6 +63,10 @@ SMALL = {
         ["--steps", 300, "--tasks", 50], r"error ([\d.]+), after one step ([\d.]+)",
         lambda before, after: after < before,
     ),
+    "mixture_of_experts.py": (
+        ["--epochs", 6], r"accuracy ([\d.]+) on 360 .*class ([\d.]+)",
+        lambda accuracy, majority: accuracy > 0.7 > majority,
+    ),
     "packed_tagger.py": (
         ["--lines", 800, "--epochs", 1, "--dim", 24], r"accuracy ([\d.]+) on .*alone ([\d.]+)",
         lambda accuracy, alone: accuracy > 0.4,
@@ -71,8 +75,22 @@ SMALL = {
         ["--episodes", 60], r"mean return (\d+) .* (\d+) in the first",
         lambda last, first: last > first,
     ),
+    "spelled_tagger.py": (
+        ["--lines", 3000], r"accuracy ([\d.]+) on .*tag ([\d.]+)",
+        lambda accuracy, alone: accuracy > alone,
+    ),
+    "stack_machine.py": (
+        ["--formulas", 3200], r"parsed ([\d.]+), accuracy ([\d.]+)",
+        lambda parsed, accuracy: parsed > 0.8 and accuracy > 0.8,
+    ),
 }  # fmt: skip
+BATCHED = {
+    "mixture_of_experts.py": ["--epochs", 1],
+    "spelled_tagger.py": ["--lines", 200],
+    "stack_machine.py": ["--formulas", 192],
+}
 NEEDS = {"digits_cnn.py": "sklearn", "digits_vae.py": "sklearn", "growing_net.py": "sklearn",
+         "mixture_of_experts.py": "sklearn",
          "reinforce_cartpole.py": "gymnasium"}  # fmt: skip
 
 
@@ -84,6 +102,17 @@ def test_an_example_does_what_it_says(name, tmp_path):
     output = run(name, *arguments, cwd=tmp_path)
     assert (found := re.search(pattern, output)), output
     assert holds(*map(float, found.groups())), output
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_batched_and_plain_come_to_the_same(name, tmp_path):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    batched, plain = (
+        run(name, *BATCHED[name], *more, cwd=tmp_path) for more in ([], ["--plain"])
+    )  # fmt: skip
+    numbers = [[float(n) for n in re.findall(r"[\d.]*\d", text)] for text in (batched, plain)]
+    assert numbers[0] == pytest.approx(numbers[1], abs=0.02)
 
 
 def test_every_example_is_run():
