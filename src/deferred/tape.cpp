@@ -8,9 +8,9 @@
 
 namespace weft::deferred {
 
-Tape& Tape::current() {
-    static thread_local Tape* tape = new Tape;  // outlives what Python drops at exit
-    return *tape;
+Tape& Tape::make_current() {
+    current_ = new Tape;  // outlives what Python drops at exit
+    return *current_;
 }
 
 // ---- keeping -----------------------------------------------------------------------------------
@@ -64,81 +64,84 @@ Operand Tape::operand(const Tensor& t) {
     return {~external(root->block), root->start + offset};
 }
 
-/// Adds input i to the operands and to the key.
-void Tape::note_operand(const Call& c, int i, uint64_t& fixed) {
-    const Tensor& t = c.in[i];
+/// Adds input i to the operands, and to the key from `key` on; returns the key's new end.
+uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, uint64_t& fixed, bool& grad) {
     enum : uint64_t { kAbsent, kRow, kNumber, kFixed };
+    const Tensor& t = c.in[i];
+    std::vector<Operand>& operands = load_->operands;
     if (!t.defined()) {
-        load_->operands.push_back({Operand::kNone, 0});
-        key_.push_back(kAbsent);
+        operands.push_back({Operand::kNone, 0});
+        *key++ = kAbsent;
         fixed |= uint64_t{1} << i;
-        return;
+        return key;
     }
     uint64_t what = kRow;
-    if (!is_pending(t)) {
-        if (t.has(kWrapped)) what = kNumber;
-        else if ((c.op->batch_shared >> i & 1) || (t.has(kTracked) && ops::hooks.requires_grad(t)))
-            what = kFixed;
-    }
+    bool wants_grad = false;
     if (is_pending(t)) {
-        load_->operands.push_back(operand(t));
-    } else if (what == kFixed) {
-        load_->operands.push_back({~fixed_external(t), 0});
-    } else {  // calls do not ask whether it is the same tensor
-        load_->operands.push_back({~static_cast<int64_t>(load_->externals.size()), 0});
-        load_->externals.push_back(t);
+        wants_grad = requires_grad(t);
+        operands.push_back(operand(t));
+    } else {
+        wants_grad = t.has(kTracked) && ops::hooks.requires_grad(t);
+        if (t.has(kWrapped)) what = kNumber;
+        else if (wants_grad || (c.op->batch_shared >> i & 1)) what = kFixed;
+        if (what == kFixed) {
+            operands.push_back({~fixed_external(t), 0});
+        } else {  // calls do not ask whether it is the same tensor
+            operands.push_back({~static_cast<int64_t>(load_->externals.size()), 0});
+            load_->externals.push_back(t);
+        }
     }
-    key_.push_back(what | static_cast<uint64_t>(t.dtype()) << 8 | static_cast<uint64_t>(t.ndim()) << 16);
-    for (int d = 0; d < t.ndim(); ++d) key_.push_back(static_cast<uint64_t>(t.size(d)));
-    if (what == kRow) return;
+    grad |= wants_grad && (mode & kGradMode) && c.op->differentiable(i);
+    DimSpan shape = t.shape();
+    *key++ = what | static_cast<uint64_t>(t.dtype()) << 8 | shape.size() << 16;
+    for (int64_t d : shape) *key++ = static_cast<uint64_t>(d);
+    if (what == kRow) return key;
     fixed |= uint64_t{1} << i;
     if (what == kFixed) {
-        key_.push_back(fixed_numbers_[static_cast<size_t>(~load_->operands.back().value)]);
-        return;
+        *key++ = fixed_numbers_[static_cast<size_t>(~operands.back().value)];
+        return key;
     }
-    uint64_t bits[2] = {};
-    std::memcpy(bits, t.bytes(), static_cast<size_t>(item_size(t.dtype())));
-    key_.push_back(bits[0]);
-    key_.push_back(bits[1]);
+    key[0] = key[1] = 0;
+    std::memcpy(key, t.bytes(), static_cast<size_t>(item_size(t.dtype())));
+    return key + 2;
 }
 
 void Tape::keep(Call& c) {
     const Op& op = *c.op;
-    uint64_t fixed = 0;
-    key_.clear();
-    key_.push_back(reinterpret_cast<uintptr_t>(&op));
-    key_.push_back(mode & (kGradMode | kInferenceMode));
+    attrs_.clear();
     if (c.attrs != op.defaults.data())
-        for (size_t k = 0; k < op.defaults.size(); ++k) append(key_, c.attrs[k]);
-    auto first = static_cast<uint32_t>(load_->operands.size());
+        for (size_t k = 0; k < op.defaults.size(); ++k) append(attrs_, c.attrs[k]);
+    size_t longest = attrs_.size() + 2 + static_cast<size_t>(c.inputs) * (kMaxDims + 3);
+    if (key_.size() < longest) key_.resize(longest);
+    uint64_t* end = key_.data();
+    *end++ = reinterpret_cast<uintptr_t>(&op);
+    end = std::copy(attrs_.begin(), attrs_.end(), end);
+    Waiting& load = *load_;
+    auto first = static_cast<uint32_t>(load.operands.size());
+    uint64_t fixed = 0;
     bool grad = false;
-    for (int i = 0; i < c.inputs; ++i) {
-        const Tensor& t = c.in[i];
-        if (t.defined() && (mode & kGradMode) && op.differentiable(i))
-            grad |= is_pending(t) ? requires_grad(t) : t.has(kTracked) && ops::hooks.requires_grad(t);
-        note_operand(c, i, fixed);
-    }
-    key_.push_back(grad);
-    uint32_t of_class = class_of(c, fixed, grad);
-    auto number = static_cast<uint32_t>(load_->calls.size());
+    for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, fixed, grad);
+    *end++ = uint64_t{grad} << 32 | (mode & (kGradMode | kInferenceMode));
+    uint32_t of_class = class_of(c, static_cast<size_t>(end - key_.data()), fixed, grad);
+    auto number = static_cast<uint32_t>(load.calls.size());
     const char* node_name = !grad              ? nullptr
                             : op.backward_name ? op.backward_name(c)
                                                : op.node_name.c_str();
-    load_->calls.push_back({of_class, first, static_cast<uint32_t>(load_->outputs.size()), owner,
-                           Site::here()});
+    load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()), owner,
+                          Site::here()});
     for (int k = 0; k < c.outputs; ++k) {
         const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();
-        p->among = load_.get();
-        p->value = static_cast<uint32_t>(load_->outputs.size());
+        p->among = &load;
+        p->value = static_cast<uint32_t>(load.outputs.size());
         p->recording = mode & kGradMode;
         p->requires_grad = grad && is_inexact(out.dtype()) && !(op.constant_outputs >> k & 1);
         p->node_name = node_name;
-        load_->outputs.push_back({p.get(), out.numel(), number, out.dtype()});
+        load.outputs.push_back({p.get(), out.numel(), number, out.dtype()});
         out.set(kPending);
         out.impl()->slot = std::move(p);
     }
-    if (load_->calls.size() >= kBudget) flush("the budget");
+    if (load.calls.size() >= kBudget) flush("the budget");
 }
 
 namespace {
@@ -157,9 +160,9 @@ BatchForm alone(const Call& c) {
 
 }  // namespace
 
-uint32_t Tape::class_of(const Call& c, uint64_t fixed, bool grad) {
+uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) {
     bool fresh;
-    uint32_t number = kinds_.class_keys.number(key_.data(), key_.size(), fresh);
+    uint32_t number = kinds_.class_keys.number(key_.data(), words, fresh);
     if (!fresh) return number;
     Kind kind;
     kind.op = c.op;
@@ -336,12 +339,6 @@ void run_now(Call& c) {
     ops::call(c);
 }
 
-bool any_pending(const Call& c) {
-    for (int i = 0; i < c.inputs; ++i)
-        if (c.in[i].defined() && is_pending(c.in[i])) return true;
-    return false;
-}
-
 /// A dense piece of a pending tensor needs no kernel: its place is known. Nor do all its elements
 /// under another shape: there they lie in their logical order, whatever the strides.
 bool view_of_pending(Call& c) {
@@ -447,19 +444,31 @@ void defer(Call& c) {
         settle_all(c);
         return run_now(c);
     }
-    bool waiting = any_pending(c);
+    bool waiting = false, special = false;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !is_pending(t)) continue;
+        waiting = true;
+        special |= pending(t).is_view() || pending(t).failure;
+    }
     if ((!waiting && op.view) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
         settle_all(c);
         return run_now(c);
     }
     if (waiting) {
-        settle_special_views(c);
-        check_failed(c);
+        if (special) {
+            settle_special_views(c);
+            check_failed(c);
+        }
         if (op.view && !is_pending(c.in[0])) return run_now(c);
     }
     if (op.view && op.batch == Batch::None) {  // its shape rule may look at memory
         settle_all(c);
         return run_now(c);
+    }
+    if (kept(op.batch) && !op.view) {
+        op.shape(c);
+        return Tape::current().keep(c);
     }
     Tensor dense;
     const Tensor* in = c.in;

@@ -61,7 +61,7 @@ struct Waiting {
 
 class Tape {
 public:
-    static Tape& current();
+    static Tape& current() { return current_ ? *current_ : make_current(); }
 
     /// Keeps `c`, whose shape rule has run; its outputs become pending.
     void keep(Call& c);
@@ -81,11 +81,13 @@ public:
     static constexpr size_t kBudget = 200'000;
 
 private:
+    static Tape& make_current();
+    static inline thread_local Tape* current_ = nullptr;
     Operand operand(const Tensor& t);
     int64_t external(const Tensor& t);
     int64_t fixed_external(const Tensor& t);
-    uint32_t class_of(const Call& c, uint64_t fixed, bool grad);
-    void note_operand(const Call& c, int i, uint64_t& fixed);
+    uint32_t class_of(const Call& c, size_t words, uint64_t fixed, bool grad);
+    uint64_t* note_operand(const Call& c, int i, uint64_t* key, uint64_t& fixed, bool& grad);
     const Plan& plan(const Waiting& load, FlushReport* report, Plan& fresh);
 
     std::unique_ptr<Waiting> load_ = std::make_unique<Waiting>();
@@ -101,7 +103,7 @@ private:
     size_t listed_ = 0;
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
     Kinds kinds_;
-    Key key_;
+    Key key_, attrs_;  ///< memory for the key of one call
 
     struct Remembered {
         std::vector<uint32_t> kinds, begins;
