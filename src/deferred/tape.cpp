@@ -94,7 +94,9 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, uint64_t& fixe
     grad |= wants_grad && (mode & kGradMode) && c.op->differentiable(i);
     DimSpan shape = t.shape();
     *key++ = what | static_cast<uint64_t>(t.dtype()) << 8 | shape.size() << 16;
-    for (int64_t d : shape) *key++ = static_cast<uint64_t>(d);
+    std::memcpy(key, shape.data(), 4 * sizeof(int64_t));  // there is room for four in every tensor
+    for (size_t d = 4; d < shape.size(); ++d) key[d] = static_cast<uint64_t>(shape[d]);
+    key += shape.size();
     if (what == kRow) return key;
     fixed |= uint64_t{1} << i;
     if (what == kFixed) {

@@ -36,11 +36,14 @@ PyObject* find_in(PyObject* tables, PyObject* table_name, PyObject* name) {
 
 /// What `object.__getattribute__` and then `Module.__getattr__` do.
 PyObject* get_attribute(PyObject* self, PyObject* name) {
-    PyObject* value = _PyObject_GenericGetAttrWithDict(self, name, nullptr, /*suppress=*/1);
+    PyObject* value = nullptr;
+    const bool of_class = _PyType_Lookup(Py_TYPE(self), name) != nullptr;
+    if (of_class) value = _PyObject_GenericGetAttrWithDict(self, name, nullptr, /*suppress=*/1);
     if (value || PyErr_Occurred()) return value;
     PyObject* tables = PyObject_GenericGetDict(self, nullptr);
     if (!tables) return nullptr;
-    value = find_in(tables, str_parameters, name);
+    if (!of_class) value = Py_XNewRef(PyDict_GetItemWithError(tables, name));
+    if (!value && !PyErr_Occurred()) value = find_in(tables, str_parameters, name);
     if (!value && !PyErr_Occurred()) value = find_in(tables, str_modules, name);
     if (!value && !PyErr_Occurred()) value = find_in(tables, str_buffers, name);
     Py_DECREF(tables);
