@@ -1,15 +1,15 @@
-/// Recurrent layers over whole sequences: one direction of one layer, its input's products included.
+/// Recurrent layers over whole sequences: one direction of one layer with its input's products.
 ///
 /// Rows are packed by step: the first step of every sequence, then the second step of those that
 /// have one, ... `batch_sizes` says how many rows each step has and never grows; equal lengths are
 /// the case where all are equal. N is their sum.
 ///
 /// Note [A few steps at a time]
-/// The products that need not wait for the step before, the input's share of the gates and, in
-/// backward, the gradients of the input and the weights, are made for a block of about 128 rows as
-/// soon as the block's steps can use them, or have been run. So the gates of a block are written,
-/// read and read again in the second-level cache. Made for all steps at once each of these products
-/// would fetch them from the third level, which costs more than its smaller blocks do.
+/// Some products need not wait for the step before: the input's share of the gates and, in
+/// backward, the gradients of the input and the weights. They are made for a block of steps, about
+/// 128 rows, just before or just after those are run, so the gates of a block are written, read and
+/// read again in the second-level cache. Made for all steps at once each product would fetch them
+/// from the third level, which costs more than small products do.
 #pragma once
 #include <cstdint>
 
@@ -48,7 +48,8 @@ struct SequenceLayer {
 /// h [B, d] and, for Lstm, c [B, d]: the first state on entry, each sequence's last one on return.
 /// Written: out [N, d] and kept [N, kept_of(cell) d], which may be null.
 template <class T>
-void run_sequence(const SequenceSizes& n, const SequenceLayer<T>& layer, T* h, T* c, T* out, T* kept);
+void run_sequence(const SequenceSizes& n, const SequenceLayer<T>& layer, T* h, T* c, T* out,
+                  T* kept);
 
 /// What the backward pass reads. `grad` is that of `out`, rows `grad_stride` apart (0: one row for
 /// all), or null for zeros; h and c are the first states; dh, dc [B, d] the gradients of the last
@@ -65,10 +66,10 @@ struct SequenceBack {
 /// [N, G d], that of the state's share (elsewhere they are one); before [N, d], the state that each
 /// row started from. The gradient of w_hh is dstate^T before, and so on.
 template <class T>
-void run_sequence_backward(const SequenceSizes& n, const SequenceBack<T>& back, T* dgates, T* dstate,
-                           T* before);
+void run_sequence_backward(const SequenceSizes& n, const SequenceBack<T>& back, T* dgates,
+                           T* dstate, T* before);
 
-/// The sums that a layer's inputs get; null where not wanted. Elsewhere than for Gru, db_hh is db_ih.
+/// The sums that a layer's inputs get; null where not wanted. That of b_hh is b_ih's but for Gru.
 template <class T>
 struct SequenceGradients {
     T *x, *w_ih, *w_hh, *b_ih, *b_hh;

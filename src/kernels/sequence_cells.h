@@ -1,4 +1,4 @@
-/// One row of one step of the recurrent cells, forward and backward: see sequence.h for what is kept.
+/// One row of one step of the recurrent cells, forward and backward. sequence.h says what is kept.
 #pragma once
 #include "kernels/math.h"
 #include "kernels/sequence.h"

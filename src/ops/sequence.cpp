@@ -92,8 +92,8 @@ void forward_shape(Call& c) {
                 to_string(sizes));
     Layer n = layer_of(c, w);
     const int64_t inputs = x.size(1);
-    const Dims x_shape{n.rows(), inputs}, w_ih_shape{n.wide(), inputs}, w_hh_shape{n.wide(), n.width},
-        bias_shape{n.wide()}, state_shape{n.batch(), n.width};
+    const Dims x_shape{n.rows(), inputs}, bias_shape{n.wide()}, state_shape{n.batch(), n.width},
+        w_ih_shape{n.wide(), inputs}, w_hh_shape{n.wide(), n.width};
     check_shape("weights of the state", w, w_hh_shape, dtype);
     check_shape("weights of the input", c.in[3], w_ih_shape, dtype);
     check_shape("inputs", x, x_shape, dtype);
@@ -120,7 +120,9 @@ T* memory(const Tensor& t) {
 /// not taken.
 [[gnu::noipa]] const Tensor& late_output(const Call& c, int k) { return c.out(k); }
 
-int64_t work(const Layer& n, int64_t inputs) { return n.rows() * n.wide() * (n.width + inputs) / 8; }
+int64_t work(const Layer& n, int64_t inputs) {
+    return n.rows() * n.wide() * (n.width + inputs) / 8;
+}
 
 void forward_kernel(Call& c) {
     Tensor x = dense(c.in[0]), w_ih = dense(c.in[3]), w_hh = dense(c.in[4]), b_ih = dense(c.in[5]),
@@ -138,8 +140,8 @@ void forward_kernel(Call& c) {
     });
 }
 
-// ---- backward. Inputs of both ops: the gradients of output, h_n and c_n, then w_hh, kept, h, c; of
-// the one that sums, x and w_ih too. The first outputs of both are the gradients of h and c.
+// ---- backward. Inputs of both ops: the gradients of output, h_n and c_n, then w_hh, kept, h, c;
+// of the one that sums, x and w_ih too. The first outputs of both are the gradients of h and c.
 
 void add_states(Call& c, const Layer& n) {
     c.add(matrix(c.in[3].dtype(), n.batch(), n.width));
@@ -166,9 +168,9 @@ void gradients_shape(Call& c) {
     c.add(matrix(w.dtype(), rows(0, n.rows()), c.in[7].size(1)));
     c.add(matrix(w.dtype(), rows(3, n.wide()), c.in[7].size(1)));
     c.add(matrix(w.dtype(), rows(4, n.wide()), n.width));
-    const bool gru = n.cell == Cell::Gru;
-    for (int64_t size : {rows(5, n.wide()) | (gru ? 0 : rows(6, n.wide())), gru ? rows(6, n.wide()) : 0}) {
-        Dims shape{size};
+    const bool gru = n.cell == Cell::Gru;  // elsewhere the biases' gradients are one
+    for (bool is : {wanted(c, 5) || (!gru && wanted(c, 6)), gru && wanted(c, 6)}) {
+        Dims shape{is ? n.wide() : 0};
         c.add(Tensor::layout(w.dtype(), shape));
     }
 }
@@ -188,8 +190,9 @@ struct BackInputs {
         }
         for (int i : {1, 2}) {
             const Tensor& to = call.out(i - 1);
+            const int64_t bytes = to.numel() * item_size(to.dtype());
             if (call.in[i].defined()) copy_into(to, call.in[i]);
-            else if (to.numel()) std::fill_n(to.bytes(), to.numel() * item_size(to.dtype()), char(0));
+            else if (bytes) std::fill_n(to.bytes(), bytes, char(0));
         }
     }
     template <class T>
@@ -204,8 +207,9 @@ void backward_kernel(Call& c) {
     Layer n = layer_of(c, in.w);
     Unlocked unlocked(work(n, 0));
     dispatch<FloatingTypes>(in.w.dtype(), c.name(), [&]<class T>() {
-        kernels::run_sequence_backward<T>(n.for_kernel(0), in.for_kernel<T>(c), memory<T>(c.out(2)),
-                                          memory<T>(late_output(c, 3)), memory<T>(late_output(c, 4)));
+        kernels::run_sequence_backward<T>(n.for_kernel(0), in.for_kernel<T>(c),
+                                          memory<T>(c.out(2)), memory<T>(late_output(c, 3)),
+                                          memory<T>(late_output(c, 4)));
     });
 }
 
@@ -372,35 +376,34 @@ void register_sequence(Table& t) {
     t.add("_rnn_sequence(Tensor x, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
           "Tensor? b_hh, int[] batch_sizes, str cell, bool reverse) -> "
           "(Tensor, Tensor, Tensor, Tensor)")
-        .doc("A recurrent layer over packed rows: x [N, I]; h and (for lstm) c [B, d]; w_ih [G d, I];\n"
-             "w_hh [G d, d]; b_ih and b_hh [G d]. `cell` is tanh, relu, gru or lstm. Gives the outputs\n"
-             "[N, d], the last h and c, and, if it is recorded, a tensor for backward.")
+        .doc("A recurrent layer over packed rows: x [N, I]; h and (for lstm) c [B, d];\n"
+             "w_ih [G d, I]; w_hh [G d, d]; b_ih and b_hh [G d]. `cell` is tanh, relu, gru or lstm.\n"
+             "Gives the outputs [N, d], the last h and c, and, if recorded, a tensor for backward.")
         .shape(forward_shape).kernel(forward_kernel).internal()
         .constant_output(3)
         .node_name("RnnSequenceBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4) | save_in(5) |
                         save_in(6) | save_out(3),
                     gradient)
-        .samples({"f(T(6, 2), T(2, 3), T(2, 3), T(12, 2), T(12, 3), None, None, [2, 2, 2], 'lstm', "
-                  "False)[:3]",
-                  "f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), T(12), T(12), [3, 2, 1], 'lstm', "
-                  "True)[:3]",
-                  "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), T(9), T(9), [3, 2, 1], 'gru', False)[:2]",
-                  "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), None, None, [3, 2, 1], 'gru', True)[:2]",
-                  "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), T(3), None, [2, 1], 'tanh', False)[:2]",
-                  "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, T(3), [2, 1], 'tanh', True)[:2]",
-                  "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, None, [2, 1], 'relu', True)[:2]"});
+        .samples(
+            {"f(T(6, 2), T(2, 3), T(2, 3), T(12, 2), T(12, 3), None, None, [2, 2, 2], 'lstm', False)[:3]",
+             "f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), T(12), T(12), [3, 2, 1], 'lstm', True)[:3]",
+             "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), T(9), T(9), [3, 2, 1], 'gru', False)[:2]",
+             "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), None, None, [3, 2, 1], 'gru', True)[:2]",
+             "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), T(3), None, [2, 1], 'tanh', False)[:2]",
+             "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, T(3), [2, 1], 'tanh', True)[:2]",
+             "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, None, [2, 1], 'relu', True)[:2]"});
     t.add("_rnn_sequence_backward(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
           "Tensor kept, Tensor h, Tensor? c, int[] batch_sizes, str cell, bool reverse) -> "
           "(Tensor, Tensor, Tensor, Tensor, Tensor)")
-        .doc("The gradients of _rnn_sequence's h and c, of the input's and (gru) the state's share of\n"
-             "the gates, and the states that the steps began with.")
+        .doc("The gradients of _rnn_sequence's h and c, of the input's and (gru) the state's share\n"
+             "of the gates, and the states that the steps began with.")
         .shape(backward_shape).kernel(backward_kernel).internal();
     t.add("_rnn_sequence_gradients(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
           "Tensor kept, Tensor h, Tensor? c, Tensor x, Tensor w_ih, int[] batch_sizes, str cell, "
           "bool reverse, int wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
-        .doc("The gradients of _rnn_sequence's h, c, x, w_ih, w_hh, b_ih and b_hh; `wanted` has a bit\n"
-             "for each input. Elsewhere than for gru the last two are one, given as b_ih's.")
+        .doc("The gradients of _rnn_sequence's h, c, x, w_ih, w_hh, b_ih and b_hh; `wanted` has a\n"
+             "bit for each input. Elsewhere than for gru the last two are one, given as b_ih's.")
         .shape(gradients_shape).kernel(gradients_kernel).internal();
 }
 
