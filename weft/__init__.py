@@ -115,4 +115,13 @@ from weft.special.older import *  # noqa: E402, F403
 
 __version__ = version.__version__
 
+from weft import _lazy  # noqa: E402
+
+_lazy.install()
+
 __all__ = [name for name in dir() if not name.startswith("_")]
+__all__ += [*_lazy.MODULES, *(name for names in _lazy.LAZY.values() for name in names)]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -88,7 +88,11 @@ for _family in _FAMILIES:
 
 def _in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        out = function(self, *args, **kwargs)
+        # The graph may save what is about to be written.
+        given = (*args, *kwargs.values())
+        tracked = any(isinstance(t, Tensor) and t.requires_grad for t in (self, *given))
+        was = self.clone() if tracked and weft.is_grad_enabled() else self
+        out = function(was, *args, **kwargs)
         if out.shape != self.shape:
             raise RuntimeError(
                 f"[{name}_] expected a result of the written tensor's shape {tuple(self.shape)}, "

@@ -91,10 +91,33 @@ def _contract(a: Tensor, sa: str, b: Tensor, sb: str, keep: str) -> tuple[Tensor
     return product.reshape([sizes[c] for c in names]), "".join(names)
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
+def _from_lists(parts: tuple[Any, ...]) -> tuple[str, tuple[Tensor, ...]]:
+    """The equation and the operands of `a, [0, 1], b, [1, 2], [0, 2]`."""
+
+    def term(places: Any) -> str:
+        out = ""
+        for k in places:
+            if k is ...:
+                out += "..."
+            elif isinstance(k, int) and 0 <= k < 52:
+                out += chr(ord("A") + k) if k < 26 else chr(ord("a") + k - 26)
+            else:
+                raise ValueError(
+                    f"[einsum] expected subscripts from 0 to 51, got {k!r} (not within the valid "
+                    "range [0, 52))"
+                )
+        return out
+
+    operands, lists = parts[: len(parts) // 2 * 2 : 2], parts[1::2]
+    equation = ",".join(term(places) for places in lists)
+    return equation + ("->" + term(parts[-1]) if len(parts) % 2 else ""), operands
+
+
+def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     """Sums of products by subscripts: 'ij,jk->ik' is a matrix product; '...' broadcasts.
 
-    Contracts from left to right, each step one batched matrix product.
+    Contracts from left to right, each step one batched matrix product. Subscripts may be numbers
+    too, in a list after each operand: `einsum(a, [0, 1], b, [1, 2], [0, 2])`.
 
     Raises: RuntimeError for subscripts that do not fit the operands.
 
@@ -102,6 +125,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
+    if isinstance(equation, Tensor):
+        equation, operands = _from_lists((equation, *operands))
     if not isinstance(equation, str):
         raise TypeError(f"[einsum] expected an equation, got {type(equation).__name__}")
     if not operands:

@@ -51,17 +51,27 @@ cfloat = _C.complex64
 cdouble = _C.complex128
 
 
-def _typed(kind: _C.dtype, name: str) -> object:
-    def make(*args: object) -> _C.Tensor:
+class tensortype(type):  # noqa: N801
+    """The class of `weft.FloatTensor` and so on: what a tensor of one dtype is an instance of."""
+
+    dtype: _C.dtype
+
+    def __instancecheck__(cls, obj: object) -> bool:
+        return isinstance(obj, _C.Tensor) and obj.dtype == cls.dtype
+
+    def __call__(cls, *args: object) -> _C.Tensor:
+        """A tensor from data, or uninitialised from sizes."""
         import weft
 
+        kind = cls.dtype
         if len(args) == 1 and not isinstance(args[0], (builtins.int, _C.Size)):
             return weft.tensor(args[0], dtype=kind)
         return weft.empty(*args, dtype=kind) if args else weft.empty(0, dtype=kind)
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"A tensor of {kind} from data, or uninitialised from sizes."
-    return make
+
+def _typed(kind: _C.dtype, name: str) -> tensortype:
+    doc = f"A tensor of {kind} from data, or uninitialised from sizes."
+    return tensortype(name, (), {"dtype": kind, "__doc__": doc, "__module__": "torch"})
 
 
 FloatTensor = _typed(_C.float32, "FloatTensor")

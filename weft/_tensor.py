@@ -13,7 +13,7 @@ import weft
 from weft import _C, _composites, _functions, _inplace, _tensor_queries
 from weft._C import Size, Tensor, dtype
 from weft._device import device, expect_cpu
-from weft._names import _Named
+from weft._names import _Named, tensortype
 
 _Methods: dict[str, Any] = {}
 
@@ -263,6 +263,8 @@ def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A001
         return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
     if isinstance(dtype, str) and dtype not in _TYPE_NAMES:
         raise ValueError(f"[type] expected one of {', '.join(_TYPE_NAMES)}, got {dtype!r}")
+    if isinstance(dtype, tensortype):
+        dtype = dtype.dtype
     return self.to(_TYPE_NAMES.get(dtype, dtype), **kwargs)
 
 

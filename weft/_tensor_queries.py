@@ -261,8 +261,47 @@ def is_coalesced(self: Tensor) -> bool:
 
 
 def is_shared(self: Tensor) -> bool:
-    """False: memory is shared with worker processes by files of its own (`utils.data`)."""
-    return False
+    """Whether the memory is shared with other processes (`share_memory_`)."""
+    import sys
+
+    if "weft.multiprocessing.shared" not in sys.modules:
+        return False
+    from weft.multiprocessing import shared
+
+    return shared.is_shared(self)
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Moves the tensor's storage to memory that processes share, in place; returns self.
+
+    >>> weft.zeros(2).share_memory_().is_shared()
+    True
+    """
+    from weft.multiprocessing import shared
+
+    return shared.share_memory_(self)
+
+
+def untyped_storage(self: Tensor) -> Any:
+    """The tensor's memory as an object (weft/storage.py).
+
+    >>> weft.zeros(2).untyped_storage().nbytes()
+    8
+    """
+    from weft.storage import UntypedStorage
+
+    return UntypedStorage(self)
+
+
+def storage(self: Tensor) -> Any:
+    """The same with elements of the tensor's dtype.
+
+    >>> weft.zeros(2).storage().size()
+    2
+    """
+    from weft.storage import TypedStorage
+
+    return TypedStorage(self)
 
 
 METHODS: dict[str, Callable[..., Any]] = {
@@ -271,5 +310,6 @@ METHODS: dict[str, Callable[..., Any]] = {
     "resolve_neg": resolve_neg, "apply_": _apply, "map_": _map, "new": _new,
     "dense_dim": dense_dim, "sparse_dim": sparse_dim, "to_dense": to_dense,
     "is_coalesced": is_coalesced, "is_pinned": is_pinned, "is_shared": is_shared,
+    "share_memory_": share_memory_, "storage": storage, "untyped_storage": untyped_storage,
     "is_nonzero": is_nonzero, "is_set_to": is_set_to, "const_data_ptr": const_data_ptr,
 }  # fmt: skip

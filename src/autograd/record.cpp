@@ -1,4 +1,5 @@
 /// Draws the graph: called by the door after a kernel (see Note [Tracked] in ops/call.h).
+#include "autograd/autocast.h"
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
 #include "ops/call.h"
@@ -27,6 +28,7 @@ void install() {
     ops::hooks.requires_grad = [](const Tensor& t) { return requires_grad(t); };
     ops::hooks.before_write = before_write;
     ops::hooks.after_write = after_write;
+    install_autocast();
     release_write_note = [](void* site) { delete static_cast<Site*>(site); };
 }
 

@@ -1,6 +1,7 @@
 #include "ops/call.h"
 
 #include "kernels/simd.h"
+#include "ops/autocast.h"
 #include "ops/copy.h"
 #include "ops/reuse.h"
 #include "ops/widen.h"
@@ -8,6 +9,7 @@
 namespace weft::ops {
 
 Hooks hooks;
+bool (*autocast)(Call& c) = nullptr;
 
 namespace {
 
@@ -130,8 +132,10 @@ bool can_reuse(const Call& c, const Tensor& in) {
 template <class Memory>
 WEFT_INLINE void enter(Call& c, const Memory& memory) {
     const Op& op = *c.op;
-    if (mode & kDeferMode) [[unlikely]]
-        return hooks.defer(c);
+    if (mode & (kDeferMode | kAutocastMode)) [[unlikely]] {
+        if (mode & kAutocastMode && autocast(c)) return;
+        if (mode & kDeferMode) return hooks.defer(c);
+    }
     if (op.body) return op.body(c);
     if (c.dest.defined()) return call_into(c);
     op.shape(c);

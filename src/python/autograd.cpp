@@ -1,4 +1,5 @@
 /// backward, grad, hooks on tensors and the modes, for weft/autograd.
+#include "autograd/autocast.h"
 #include "autograd/engine.h"
 #include "deferred/tape.h"
 #include "ops/functions.h"
@@ -182,6 +183,16 @@ PyObject* py_set_mode(PyObject*, PyObject* flags) {
 PyObject* py_mode(PyObject*, PyObject*) { return PyLong_FromLong(mode); }
 PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode & kGradMode); }
 
+/// _forget_casts(): the outermost scope of autocast ends.
+PyObject* py_forget_casts(PyObject*, PyObject*) {
+    return guarded([&] {
+        forget_casts();
+        Py_RETURN_NONE;
+    });
+}
+/// _keep_casts(on): whether autocast keeps the narrow copies of weights; returns what it was.
+PyObject* py_keep_casts(PyObject*, PyObject* on) { return PyBool_FromLong(keep_casts(on == Py_True)); }
+
 PyMethodDef functions[] = {
     {"_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_backward)), METH_FASTCALL,
      nullptr},
@@ -198,6 +209,8 @@ PyMethodDef functions[] = {
     {"_gradient_edge", py_gradient_edge, METH_O, nullptr},
     {"_set_mode", py_set_mode, METH_O, nullptr},
     {"_mode", py_mode, METH_NOARGS, nullptr},
+    {"_forget_casts", py_forget_casts, METH_NOARGS, nullptr},
+    {"_keep_casts", py_keep_casts, METH_O, nullptr},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},
     {}};
 

@@ -100,14 +100,14 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             self._forget(name, keep="_parameters")
             self.register_parameter(name, value)
         elif name in tables.get("_parameters", ()):
-            _expect_none(value, "parameter", name, "weft.nn.Parameter")
+            _expect_none(value, "parameter", name, "torch.nn.Parameter")
             tables["_parameters"][name] = None
         elif isinstance(value, Module):
             _expect_init(tables, "module")
             self._forget(name, keep="_modules")
             self.register_module(name, value)
         elif name in tables.get("_modules", ()):
-            _expect_none(value, "child module", name, "weft.nn.Module")
+            _expect_none(value, "child module", name, "torch.nn.Module")
             tables["_modules"][name] = None
         elif isinstance(value, Buffer):
             _expect_init(tables, "buffer")
@@ -115,7 +115,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             self.register_buffer(name, value, value.persistent)
         elif name in tables.get("_buffers", ()):
             if not isinstance(value, Tensor):
-                _expect_none(value, "buffer", name, "weft.nn.Buffer, weft.Tensor")
+                _expect_none(value, "buffer", name, "torch.nn.Buffer, torch.Tensor")
             for hook in list(module_hooks._global_buffer_registration_hooks.values()):
                 value = _kept(value, hook(self, name, value))
             tables["_buffers"][name] = value
@@ -161,7 +161,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         if not (param is None or isinstance(param, Parameter)):
             raise TypeError(
                 f"cannot assign '{_typename(param)}' object to parameter '{name}' "
-                "(weft.nn.Parameter or None required)"
+                "(torch.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
             raise ValueError(
@@ -321,6 +321,10 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
     def bfloat16(self: Self) -> Self:
         """Convert floating-point parameters and buffers to bfloat16."""
         return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+    def share_memory(self: Self) -> Self:
+        """Move every parameter, gradient and buffer to memory that processes share."""
+        return self._apply(lambda t: t.share_memory_())
 
     def cpu(self: Self) -> Self:
         """Move to the CPU."""

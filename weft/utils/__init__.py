@@ -15,4 +15,8 @@ def __getattr__(name: str) -> ModuleType:
         import importlib
 
         return importlib.import_module("weft.utils.data")
-    raise AttributeError(f"module 'weft.utils' has no attribute {name!r}")
+    import sys
+
+    from weft import _lazy
+
+    raise _lazy.missing(sys.modules[__name__], name)

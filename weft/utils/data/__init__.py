@@ -1,5 +1,6 @@
 """Datasets, samplers, and the loader that makes batches of them."""
 
+from weft import _lazy
 from weft.utils.data.collate import default_collate, default_convert
 from weft.utils.data.dataloader import DataLoader
 from weft.utils.data.dataset import (
@@ -29,3 +30,5 @@ __all__ = [
     "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "WorkerInfo",
     "default_collate", "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip
+
+_lazy.install()

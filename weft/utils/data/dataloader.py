@@ -269,10 +269,10 @@ class LoaderIterator:
                 "pinned memory won't be used.",
                 stacklevel=3,
             )
-        # Before the sampler draws its own: PyTorch's order, on which the numbers depend.
+        # PyTorch's order, on which the numbers depend: a sampler may draw its own in __iter__.
+        LoaderIterator.restart(self, loader)
         seed = weft.empty((), dtype=weft.int64).random_(generator=loader.generator)
         self._base_seed = int(seed.item())
-        LoaderIterator.restart(self, loader)
 
     def restart(self, loader: DataLoader) -> None:
         """Back to the beginning of the sampler."""

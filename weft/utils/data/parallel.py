@@ -57,6 +57,8 @@ class ParallelIterator(LoaderIterator):
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
+        # PyTorch asks for a second iterator here: a sampler that draws in __iter__ draws twice.
+        LoaderIterator.restart(self, loader)
         self._prefetch = loader.prefetch_factor
         self._in_order = loader.in_order
         self._timeout = loader.timeout

@@ -39,10 +39,37 @@ def memory_allocated(device: Any = None) -> int:
 max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """False: there is no GPU."""
+    return False
+
+
+def seed() -> None:
+    """Nothing to seed without a GPU."""
+
+
+seed_all = seed
+
+
 def _missing(*args: Any, **kwargs: Any) -> None:
     """Raises AssertionError, as PyTorch's CPU build does."""
     expect_cpu("cuda")
 
 
 current_device = synchronize = set_device = get_device_name = get_device_properties = _missing
-get_device_capability = current_stream = _missing
+get_device_capability = current_stream = default_stream = _missing
+Event = Stream = stream = get_rng_state = set_rng_state = mem_get_info = _missing
+reset_peak_memory_stats = memory_stats = memory_summary = _missing
+
+
+def __getattr__(name: str) -> Any:
+    """`weft.cuda.amp` loads with its first use."""
+    from weft import _lazy
+
+    if name != "amp":
+        import sys
+
+        raise _lazy.missing(sys.modules[__name__], name)
+    import importlib
+
+    return importlib.import_module("weft.cuda.amp")

@@ -1,0 +1,13 @@
+/// Mixed precision (Python: weft.amp.autocast). The scope itself is bits of `mode`
+/// (ops/autocast.h).
+#pragma once
+
+namespace weft {
+
+void install_autocast();
+/// Drops the narrow copies of weights: the outermost scope of this thread ends.
+void forget_casts();
+/// Whether narrow copies of weights are kept; returns what it was.
+bool keep_casts(bool on);
+
+}  // namespace weft

@@ -1,0 +1,60 @@
+"""What is said of names that are not there."""
+
+import pytest
+
+import weft
+
+
+@pytest.mark.parametrize("module, name, said", [
+    ("", "qqq", "docs/names.md"), ("", "rnad", "'rand'"), ("", "FloatTensr", "'FloatTensor'"),
+    ("nn", "Conv2D", "'Conv2d'"), ("nn", "Lienar", "'Linear'"), ("", "compile", "leave the call"),
+    ("nn.functional", "soft_max", "'softmax'"), ("jit", "script", "leave the decorator"),
+    ("cuda", "is_avaliable", "'is_available'"), ("utils.data", "Dataloader", "'DataLoader'"),
+])  # fmt: skip
+def test_a_missing_name_names_the_nearest(module, name, said):
+    space = weft
+    for part in filter(None, module.split(".")):
+        space = getattr(space, part)
+    with pytest.raises(AttributeError, match=f"module .* has no attribute '{name}'.*Hint: ") as e:
+        getattr(space, name)
+    assert said in str(e.value)
+    assert not hasattr(space, name)
+
+
+def test_marks_for_a_compiler_leave_functions_as_they_are():
+    assert not weft.jit.is_scripting() and not weft.jit.is_tracing()
+
+    @weft.jit.unused
+    def f(x):
+        return x
+
+    @weft.jit.ignore(drop=True)
+    def g(x):
+        return x
+
+    assert f(1) == g(1) == 1
+
+
+def test_types_of_tensors():
+    """isinstance with FloatTensor raised TypeError, and type() refused it."""
+    x = weft.FloatTensor([1, 2])
+    assert isinstance(x, weft.FloatTensor) and not isinstance(x, weft.LongTensor)
+    assert isinstance(weft.nn.Parameter(x), weft.FloatTensor)
+    assert x.type(weft.LongTensor).dtype is weft.int64
+    assert repr(weft.DoubleTensor) == "<class 'torch.DoubleTensor'>"
+
+
+def test_composites_in_place_keep_what_the_graph_saved():
+    """scatter_reduce_ wrote over the values that its gradient reads."""
+    y = weft.tensor([1.0, 3.0, 2.0], requires_grad=True)
+    out = weft.zeros(2).scatter_reduce_(0, weft.tensor([0, 1, 1]), y * 2, "amax")
+    out.sum().backward()
+    assert y.grad.tolist() == [2, 2, 0]
+
+
+def test_einsum_takes_lists_of_subscripts():
+    a, b = weft.randn(2, 3), weft.randn(3, 4)
+    weft.testing.assert_close(weft.einsum(a, [0, 1], b, [1, 2], [2, 0]), (a @ b).T)
+    weft.testing.assert_close(weft.einsum(a, [..., 1], [1, ...]), a.T)
+    with pytest.raises(ValueError):
+        weft.einsum(a, [0, 60])

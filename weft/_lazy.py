@@ -1,0 +1,93 @@
+"""Names that load when they are asked for, and what a module says of names that it lacks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["LAZY", "MODULES", "install"]
+
+#: Public modules that `import weft` does not load.
+MODULES = ("amp", "jit", "multiprocessing")
+
+#: Where the other names of the package are that load with the first use.
+LAZY = {
+    "weft.amp.autocast_mode": (
+        "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
+        "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
+        "set_autocast_cache_enabled",
+    ),
+    "weft.func": ("vmap",),
+    "weft.storage": ("TypedStorage", "UntypedStorage"),
+}  # fmt: skip
+_HOME = {name: module for module, names in LAZY.items() for name in names}
+
+#: What to do without what weft has not: by name, in `weft` or in a submodule.
+_ADVICE = {
+    "compile": "weft runs Python as it is written; leave the call out",
+    "distributed": "weft trains in one process here; guard the import by the number of processes",
+    "export": "keep the model's code and its state_dict()",
+    "fx": "work on the module itself: named_modules(), hooks and parametrizations",
+    "hub": "save the state_dict() to a file and load() that",
+    "onnx": "keep the model's code and its state_dict()",
+    "profiler": "time with time.perf_counter(), or cProfile",
+    "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
+    "script": "weft runs Python as it is written; leave the decorator or the call out",
+    "sparse_coo_tensor": "use a dense tensor, or index_add over the indices",
+    "sparse_csr_tensor": "use a dense tensor, or index_add over the indices",
+    "trace": "weft runs Python as it is written; leave the call out",
+}
+
+
+def _hint(module: Any, name: str) -> str:
+    if name in _ADVICE:
+        return _ADVICE[name]
+    import difflib
+
+    public = [n for n in dir(module) if not n.startswith("_")]
+    listed = set(getattr(module, "__all__", public))
+    # Submodules last: Dataloader is DataLoader, not dataloader.
+    public.sort(key=lambda n: (n in listed, n[:1].isupper() == name[:1].isupper()))
+    lower = {n.lower(): n for n in public}
+    near = lower.get(name.lower().replace("_", "")) or lower.get(name.lower())
+    found = [near] if near else difflib.get_close_matches(name, public, 1)
+    if found:
+        return f"did you mean {found[0]!r}?"
+    return "docs/names.md lists the public names"
+
+
+def missing(module: Any, name: str) -> AttributeError:
+    """The error about a name that a module has not, with the nearest one that it has."""
+    text = f"module {module.__name__!r} has no attribute {name!r}"
+    # Python asks for such names of every module.
+    return AttributeError(text if name.startswith("__") else f"{text}. Hint: {_hint(module, name)}")
+
+
+def _load(name: str) -> Any:
+    """A lazy name of the package itself."""
+    import importlib
+
+    if name in MODULES:
+        return importlib.import_module(f"weft.{name}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def _answer(module: Any, lazy: bool) -> Callable[[str], Any]:
+    def answer(name: str) -> Any:
+        if lazy and (name in MODULES or name in _HOME):
+            value = _load(name)
+            setattr(module, name, value)
+            return value
+        raise missing(module, name)
+
+    return answer
+
+
+def install() -> None:
+    """Gives weft and its public modules their `__getattr__`."""
+    for path, module in list(sys.modules.items()):
+        if path == "weft" or path.startswith("weft."):
+            parts = path.split(".")
+            if not any(p.startswith("_") for p in parts) and "__getattr__" not in vars(module):
+                module.__getattr__ = _answer(module, path == "weft")  # type: ignore[method-assign]

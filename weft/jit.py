@@ -1,0 +1,65 @@
+"""What programs ask of `torch.jit` that has an answer without a compiler: weft runs Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, TypeVar
+
+__all__ = [
+    "Final", "annotate", "export", "fuser", "ignore", "is_scripting", "is_tracing", "isinstance",
+    "unused",
+]  # fmt: skip
+
+_isinstance = isinstance
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def is_scripting() -> bool:
+    """False: nothing is compiled."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False: nothing is traced."""
+    return False
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """`the_value`."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001
+    """Python's own, also for a generic type, by its origin."""
+    import typing
+
+    kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
+    return _isinstance(obj, tuple(typing.get_origin(k) or k for k in kinds))
+
+
+def export(fn: F) -> F:
+    """`fn`: a mark for a compiler."""
+    return fn
+
+
+unused = export
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """The function that it decorates, with or without arguments: a mark for a compiler."""
+    return drop if callable(drop) else export
+
+
+def fuser(name: str) -> AbstractContextManager[None]:
+    """A scope without effect: the choice of a compiler's part."""
+    return nullcontext()
+
+
+def __getattr__(name: str) -> Any:
+    """`script` and `trace` are not there: their results can be saved, and no eager one can."""
+    import sys
+
+    from weft import _lazy
+
+    raise _lazy.missing(sys.modules[__name__], name)
