@@ -181,6 +181,11 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
     std::vector<int32_t> number(blocks_.size(), -1);
     Dims flat;
     for (const Piece& p : o.pieces) {
+        if (!flat.empty() && number[p.block] == flat[flat.size() - 3] &&
+            p.start == flat[flat.size() - 2] + flat.back()) {
+            flat.back() += p.count;  // it goes on where the last one ends
+            continue;
+        }
         int32_t& s = number[p.block];
         if (s < 0) {
             s = static_cast<int32_t>(sources.size());

@@ -232,18 +232,30 @@ void add_blocks(T* to, const T* from, const Blocks& b) {
     else parallel_for(b.inner_count, kColumns, columns);
 }
 
-template <class T>
-void add_rows(T* to, const T* from, const int64_t* index, int64_t n, int64_t width, int64_t skip,
-              const int64_t* count) {
-    auto columns = [&](int64_t begin, int64_t end) {
+namespace {
+
+struct AddRows {
+    template <class T>
+    WEFT_INLINE static void run(T* to, const T* from, const int64_t* index, int64_t n, int64_t width,
+                                int64_t skip, const int64_t* count, int64_t begin, int64_t end) {
         for (int64_t r = 0; r < n; ++r) {
             if (index[r] == skip) continue;
-            T* target = to + index[r] * width;
-            const T* row = from + r * width;
+            T* __restrict target = to + index[r] * width;
+            const T* __restrict row = from + r * width;
             T scale = count ? T{1} / static_cast<T>(count[index[r]]) : T{1};
             if (!count) for (int64_t i = begin; i < end; ++i) target[i] += row[i];
             else for (int64_t i = begin; i < end; ++i) target[i] += scale * row[i];
         }
+    }
+};
+
+}  // namespace
+
+template <class T>
+void add_rows(T* to, const T* from, const int64_t* index, int64_t n, int64_t width, int64_t skip,
+              const int64_t* count) {
+    auto columns = [&](int64_t begin, int64_t end) {
+        per_isa<AddRows>(to, from, index, n, width, skip, count, begin, end);
     };
     if (n * width < kGrain) columns(0, width);
     else parallel_for(width, kColumns, columns);

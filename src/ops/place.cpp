@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "kernels/simd.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/shape.h"
@@ -123,22 +124,25 @@ void pack_kernel(Call& c) {
     }
 }
 
-template <class T>
-void add_pieces(T* sum, const T* grad, Pieces pieces, int source) {
-    for (int64_t k = 0; k < pieces.size(); ++k) {
-        Piece p = pieces[k];
-        if (p.source == source) {
-            T* to = sum + p.offset;
-            for (int64_t e = 0; e < p.count; ++e) to[e] += grad[e];
+/// Adds the parts of `grad` that are pieces of `source` to where they come from.
+struct AddPieces {
+    template <class T>
+    WEFT_INLINE static void run(T* __restrict sum, const T* __restrict grad, const int64_t* flat,
+                                int64_t pieces, int64_t source) {
+        for (const int64_t* p = flat; p < flat + 3 * pieces; p += 3) {
+            if (p[0] == source)
+                for (int64_t e = 0; e < p[2]; ++e) sum[p[1] + e] += grad[e];
+            grad += p[2];
         }
-        grad += p.count;
     }
-}
+};
 
 void add_packed(const Tensor& sum, const Tensor& grad, const Value* attrs, int i) {
     Tensor dense = as_contiguous(grad);
     dispatch<FloatingTypes>(sum.dtype(), "_pack", [&]<class T>() {
-        add_pieces(sum.data<T>(), dense.data<T>(), Pieces(attrs[0]), i);
+        Pieces pieces(attrs[0]);
+        kernels::per_isa<AddPieces>(sum.data<T>(), static_cast<const T*>(dense.data<T>()),
+                                    pieces.flat.data(), pieces.size(), int64_t{i});
     });
 }
 
