@@ -224,20 +224,11 @@ void batch_norm_backward(Channels n, const T* dy, const T* x, const T* gamma, co
     });
 }
 
-template <class T>
-void scale_channels(Channels n, const T* gamma, const T* beta, T* y) {
-    for (int64_t r = 0; r < n.batch * n.channels; ++r, y += n.inner) {
-        const T a = gamma ? gamma[r % n.channels] : T(1), b = beta ? beta[r % n.channels] : T(0);
-        for (int64_t i = 0; i < n.inner; ++i) y[i] = y[i] * a + b;
-    }
-}
-
 #define WEFT_BATCH_NORM(T)                                                                       \
     template void batch_norm<T>(Channels, const T*, const T*, const T*, double, ChannelStats<T>, \
                                 bool, T*);                                                       \
     template void batch_norm_backward<T>(Channels, const T*, const T*, const T*, const T*,       \
-                                         const T*, bool, T*, T*, T*);                            \
-    template void scale_channels<T>(Channels, const T*, const T*, T*);
+                                         const T*, bool, T*, T*, T*);
 WEFT_BATCH_NORM(float)
 WEFT_BATCH_NORM(double)
 #undef WEFT_BATCH_NORM

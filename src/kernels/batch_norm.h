@@ -30,8 +30,4 @@ template <class T>
 void batch_norm_backward(Channels n, const T* dy, const T* x, const T* gamma, const T* mean,
                          const T* rstd, bool own, T* dx, T* dgamma, T* dbeta);
 
-/// y = y * gamma + beta in place; either may be null.
-template <class T>
-void scale_channels(Channels n, const T* gamma, const T* beta, T* y);
-
 }  // namespace weft::kernels

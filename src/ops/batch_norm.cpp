@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/reduce.h"
+#include "kernels/group_norm.h"
 #include "ops/batch.h"
 #include "ops/spatial.h"
 
@@ -15,7 +15,7 @@ using namespace ops;
 
 const Function mean_dim{"mean.dim"}, rsqrt_op{"rsqrt"}, batch_op{"_batch_norm"},
     batch_now{"_batch_norm_now"}, instance_now{"_instance_norm_now"},
-    batch_backward{"_batch_norm_backward"}, group_op{"_group_norm"},
+    batch_backward{"_batch_norm_backward"}, group_op{"_group_norm"}, group_backward{"_group_norm_backward"},
     layer_op{"native_layer_norm"}, layer_backward{"native_layer_norm_backward"};
 
 kernels::Channels channels_of(DimSpan shape) {
@@ -267,31 +267,43 @@ void group_shape(Call& c) {
     c.add(Tensor::layout(x.dtype(), statistics));
 }
 
-int64_t group_size(DimSpan shape, int64_t groups) {
+kernels::Groups groups_of(DimSpan shape, int64_t groups) {
     auto n = channels_of(shape);
-    return n.channels / groups * n.inner;
+    return {n.batch, n.channels, n.inner, groups};
 }
 
 void group_kernel(Call& c) {
     Tensor x = as_contiguous(c.in[0]), gamma = dense(c.in[1]), beta = dense(c.in[2]);
-    int64_t groups = c.attr(0).as_int();
     Unlocked unlocked(4 * x.numel());
     dispatch<FloatingTypes>(x.dtype(), "group_norm", [&]<class T>() {
-        T* y = c.out(0).data<T>();
-        kernels::layer_norm<T>(x.data<T>(), nullptr, nullptr, c.attr(1).as_double(), y,
-                               c.out(1).data<T>(), c.out(2).data<T>(), x.size(0) * groups,
-                               group_size(x.shape(), groups));
-        if (gamma.defined() || beta.defined())
-            kernels::scale_channels<T>(channels_of(x.shape()), memory_or_null<T>(gamma),
-                                       memory_or_null<T>(beta), y);
+        kernels::group_norm<T>(groups_of(x.shape(), c.attr(0).as_int()), x.data<T>(),
+                               memory_or_null<T>(gamma), memory_or_null<T>(beta),
+                               c.attr(1).as_double(), c.out(0).data<T>(), c.out(1).data<T>(),
+                               c.out(2).data<T>());
     });
 }
 
-/// Groups as rows of layer_norm; the weight belongs to the channels and stays outside.
-void group_gradient(Grad& g) {
+/// Inputs: dy, x, weight, mean, rstd. Gradients nobody wants are empty tensors.
+void group_backward_kernel(Call& c) {
+    const Tensor& x_in = c.in[1];
+    Tensor dy = as_contiguous(c.in[0], x_in.dtype()), x = as_contiguous(x_in),
+           gamma = dense(c.in[2]), mean = dense(c.in[3]), rstd = dense(c.in[4]);
+    int64_t wanted = c.attr(2).as_int();
+    Unlocked unlocked(6 * x.numel());
+    dispatch<FloatingTypes>(x.dtype(), "group_norm", [&]<class T>() {
+        auto out = [&](int i) { return wanted >> i & 1 ? c.out(i).data<T>() : nullptr; };
+        kernels::group_norm_backward<T>(groups_of(x.shape(), c.attr(0).as_int()), dy.data<T>(),
+                                        x.data<T>(), memory_or_null<T>(gamma), mean.data<T>(),
+                                        rstd.data<T>(), out(0), out(1), out(2));
+    });
+}
+
+/// With a graph of it: groups as rows of layer_norm; the weight belongs to the channels and stays
+/// outside.
+void group_composed(Grad& g) {
     Tensor dy = g.grad(), x = g.in(0), w = g.in(1);
-    int64_t groups = g.attr(0).as_int(), size = group_size(x.shape(), groups);
-    Dims rows{x.size(0) * groups, size}, last{size}, statistics{x.size(0) * groups, 1};
+    auto n = groups_of(x.shape(), g.attr(0).as_int());
+    Dims rows{n.images * n.groups, n.size()}, last{n.size()}, statistics{n.images * n.groups, 1};
     Tensor flat = reshape(x, rows), none;
     Dims others = other_dims(x.ndim());
     if (g.needs(0)) {
@@ -301,26 +313,20 @@ void group_gradient(Grad& g) {
                                        {last, g.attr(1), kInput})[0];
         g.set(0, reshape(dx, Dims(x.shape())));
     }
-    if (mode & kGradMode) {
-        if (g.needs(1)) {
-            Tensor u = layer_op.all({flat, none, none}, {last, g.attr(1)})[0];
-            g.set(1, sum_dim(dy * reshape(u, Dims(x.shape())), others, false));
-        }
-        if (g.needs(2)) g.set(2, sum_dim(dy, others, false));
-        return;
-    }
-    // No graph of mean and rstd is wanted: from the sums of each channel of each image.
-    Dims spatial, images{0};
-    for (int d = 2; d < x.ndim(); ++d) spatial.push_back(d);
-    auto sums = [&](const Tensor& t) { return spatial.empty() ? t : sum_dim(t, spatial, false); };
-    Tensor plain = sums(dy);
     if (g.needs(1)) {
-        Dims channels{x.size(0) * groups, x.size(1) / groups};
-        Tensor mean = reshape(g.out(1), statistics), rstd = reshape(g.out(2), statistics);
-        Tensor by_image = (reshape(sums(dy * x), channels) - mean * reshape(plain, channels)) * rstd;
-        g.set(1, sum_dim(reshape(by_image, Dims{x.size(0), x.size(1)}), images, false));
+        Tensor u = layer_op.all({flat, none, none}, {last, g.attr(1)})[0];
+        g.set(1, sum_dim(dy * reshape(u, Dims(x.shape())), others, false));
     }
-    if (g.needs(2)) g.set(2, sum_dim(plain, images, false));
+    if (g.needs(2)) g.set(2, sum_dim(dy, others, false));
+}
+
+void group_gradient(Grad& g) {
+    if (mode & kGradMode) return group_composed(g);
+    int wanted = (g.needs(0) ? kInput : 0) | (g.needs(1) ? kWeight : 0) | (g.needs(2) ? kBias : 0);
+    auto parts = group_backward.all({g.grad(), g.in(0), g.in(1), g.out(1), g.out(2)},
+                                    {g.attr(0), g.attr(1), wanted});
+    for (int i = 0; i < 3; ++i)
+        if (wanted >> i & 1) g.set(i, parts[i]);
 }
 
 // ---- root of the mean square -------------------------------------------------------------------
@@ -368,6 +374,11 @@ void register_groups(Table& t) {
         .batch(batch_first, save_in(1) | save_in(2)).node_name("NativeGroupNormBackward0")
         .constant_output(1).constant_output(2)
         .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), group_gradient);
+    t.add("_group_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor "
+          "rstd, int num_groups, float eps, int wanted) -> (Tensor, Tensor, Tensor)")
+        .doc("The gradients of group_norm's input, weight and bias; `wanted` has a bit for each,\n"
+             "those not wanted come out empty.")
+        .shape(backward_shape).kernel(group_backward_kernel).internal();
     t.add("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
           "Tensor")
         .doc("x / sqrt(mean(x^2) + eps) * weight over the last dims, which must be\n"

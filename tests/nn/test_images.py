@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import weft
@@ -304,13 +305,35 @@ def test_the_same_seed_trains_to_the_same_curve(torch, momentum):
     assert ours[-1] < 0.5 * ours[0]
 
 
+@pytest.mark.parametrize(
+    "shape", [(3, 8), (2, 8, 1, 5), (5, 8, 3, 7), (2, 8, 130), (0, 8, 2), (2, 8, 0)]
+)
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (1, 2), (0, 1, 2)], ids=str)
+def test_group_norm_gives_the_gradients_asked_for(shape, wanted):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    values = [rng.normal(3, 1, size=s) for s in (shape, (8,), (8,))]
+    grad = rng.normal(size=shape)
+    results = []
+    for lib in (weft, torch):
+        x, w, b = leaves = [lib.from_numpy(v.copy()) for v in values]
+        for i in wanted:
+            leaves[i].requires_grad_()
+        y = lib.group_norm(x, 4, w, b)
+        y.backward(lib.from_numpy(grad))
+        results.append([y.detach().numpy(), *(leaves[i].grad.numpy() for i in wanted)])
+    for got, want in zip(*results, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-11)
+
+
 def test_the_number_of_threads_does_not_change_a_bit():
     def run():
         weft.manual_seed(0)
         x = weft.randn(9, 3, 12, 13, requires_grad=True)
         layer = weft.nn.Sequential(
-            weft.nn.Conv2d(3, 8, 3), weft.nn.BatchNorm2d(8), weft.nn.MaxPool2d(2)
-        )
+            weft.nn.Conv2d(3, 8, 3), weft.nn.BatchNorm2d(8), weft.nn.MaxPool2d(2),
+            weft.nn.GroupNorm(2, 8),
+        )  # fmt: skip
         layer(x).square().sum().backward()
         return [x.grad, *(p.grad for p in layer.parameters())]
 
