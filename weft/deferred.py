@@ -82,8 +82,8 @@ def _fiber_type() -> type[greenlet]:
 
 def _run(
     fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
-) -> list[Any]:
-    """`fn(*example, **kwargs)` for every example, in fibers; the first exception by example."""
+) -> list[tuple[Any, BaseException | None]]:
+    """`fn(*example, **kwargs)` for every example, in fibers: results and exceptions."""
     Fiber = _fiber_type()
     mode, dtype = _C._mode(), _C.get_default_dtype()
 
@@ -145,11 +145,21 @@ def _run(
                 fiber.error = fiber.failure
             elif fiber.error is None:
                 fiber.error = _settle(fiber.result)
-    for index, fiber in enumerate(fibers):
-        if fiber.error is not None:
-            fiber.error.add_note(f"in example {index} of {len(fibers)}")
-            raise fiber.error
-    return [fiber.result for fiber in fibers]
+    return [(fiber.result, fiber.error) for fiber in fibers]
+
+
+def _run_all(
+    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any], step: int
+) -> list[Any]:
+    """The results of all examples, `step` at once; raises the first exception by example."""
+    done: list[tuple[Any, BaseException | None]] = []
+    for start in range(0, len(examples), step):
+        done += _run(fn, examples[start : start + step], kwargs)
+    for index, (_, error) in enumerate(done):
+        if error is not None:
+            error.add_note(f"in example {index} of {len(examples)}")
+            raise error
+    return [result for result, _ in done]
 
 
 _numbers = itertools.count(1)
@@ -256,19 +266,14 @@ def autobatch(
             results = [fn(*example, **kwargs) for example in examples]
             return _stack(results) if out_stack and results else results
         step = max_batch or len(examples)
-        results = []
-        if out_stack:
-            with deferred():
-                for start in range(0, len(examples), step):
-                    results += _run(fn, examples[start : start + step], kwargs)
-                stacked = _stack(results)
-            error = None if _C._mode() & DEFER else _settle(stacked)
-            if error is not None:
-                raise error
-            return stacked
-        for start in range(0, len(examples), step):
-            results += _run(fn, examples[start : start + step], kwargs)
-        return results
+        if not out_stack:
+            return _run_all(fn, examples, kwargs, step)
+        with deferred():
+            stacked = _stack(_run_all(fn, examples, kwargs, step))
+        error = None if _C._mode() & DEFER else _settle(stacked)
+        if error is not None:
+            raise error
+        return stacked
 
     batched._autobatched = True  # type: ignore[attr-defined]
     return functools.update_wrapper(batched, fn, updated=())

@@ -113,7 +113,10 @@ Runner::Place Runner::place(const Operand& o) {
         return p;
     }
     auto e = static_cast<size_t>(~o.value);
-    if (external_blocks_[e] == kNone) external_blocks_[e] = add_block(load_.externals[e]);
+    if (external_blocks_[e] == kNone) {
+        ModeGuard now(kGradMode, kInferenceMode);  // a copy may serve calls of other modes later
+        external_blocks_[e] = add_block(load_.externals[e]);
+    }
     return {external_blocks_[e], o.offset};
 }
 

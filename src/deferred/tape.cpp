@@ -36,18 +36,18 @@ int64_t Tape::fixed_external(const Tensor& t) {
     return number;
 }
 
-uint32_t Tape::reader(const Storage* storage) {
+uint32_t Tape::reader(const Storage& storage) {
     for (; listed_ < load_->calls.size(); ++listed_) {
         uint32_t by = load_->calls[listed_].owner;
         for (uint32_t k = load_->calls[listed_].operands; k < load_->operand_end(listed_); ++k) {
             const Operand& o = load_->operands[k];
             if (o.none() || o.value >= 0) continue;
             const Tensor& external = load_->externals[static_cast<size_t>(~o.value)];
-            auto [known, fresh] = readers_.try_emplace(external.storage().get(), by);
+            auto [known, fresh] = readers_.try_emplace(external.storage()->data, by);
             if (!fresh && known->second != by) known->second = kSeveral;
         }
     }
-    auto found = readers_.find(storage);
+    auto found = readers_.find(storage.data);  // not the storage: `.data` has one of its own
     return found == readers_.end() ? kNobody : found->second;
 }
 
@@ -143,7 +143,7 @@ void Tape::keep(Call& c) {
         out.set(kPending);
         out.impl()->slot = std::move(p);
     }
-    if (load.calls.size() >= kBudget) flush("the budget");
+    if (load.calls.size() >= budget) flush("the budget");
 }
 
 namespace {
@@ -354,7 +354,7 @@ bool view_of_pending(Call& c) {
     for (int k = 0; k < c.outputs; ++k) {
         Ref<Pending> p = Pending::make();
         p->base = root;
-        p->start = whole ? start : start + c.offset_of_view(k);
+        p->start = whole ? start : c.out(k).numel() ? start + c.offset_of_view(k) : 0;
         p->recording = mode & kGradMode;
         p->requires_grad = of.requires_grad && p->recording;
         ++pending(root).views;
@@ -421,7 +421,7 @@ void write(Call& c) {
     settle_all(c);
     if (is_pending(c.dest)) settle(c.dest);
     for (;;) {  // while this fiber waits, others may read the memory or write there
-        uint32_t reader = Tape::current().reader(c.dest.storage().get());
+        uint32_t reader = Tape::current().reader(*c.dest.storage());
         if (reader == Tape::kNobody) break;
         if (reports) add_site(readers, Site::here());
         if (reader == owner && host.wait && host.wait()) continue;
@@ -495,7 +495,7 @@ void defer(Call& c) {
 
 void about_to_write(const Tensor& t) {
     Tape& tape = Tape::current();
-    if (!tape.empty() && tape.reader(t.storage().get()) != Tape::kNobody)
+    if (!tape.empty() && tape.reader(*t.storage()) != Tape::kNobody)
         tape.flush("memory that is written in place");
 }
 

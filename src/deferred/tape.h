@@ -69,7 +69,7 @@ public:
     void flush(const char* reason);
     bool empty() const { return load_->calls.empty(); }
     /// Who reads this memory in calls that wait: a fiber that made all such calls, kSeveral, kNobody.
-    uint32_t reader(const Storage* storage);
+    uint32_t reader(const Storage& storage);
     static constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
     Kinds& kinds() { return kinds_; }
     /// Calls that failed in flushes since the last time, and whose values nobody has read.
@@ -79,6 +79,7 @@ public:
 
     /// Calls that wait before they are computed in any case: bounds the memory of one flush.
     static constexpr size_t kBudget = 200'000;
+    size_t budget = kBudget;
 
 private:
     static Tape& make_current();
@@ -99,7 +100,7 @@ private:
     uint32_t fixed_count_ = 0;
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
-    std::unordered_map<const Storage*, uint32_t> readers_;  ///< in the first `listed_` calls
+    std::unordered_map<const void*, uint32_t> readers_;  ///< by address, in the first `listed_` calls
     size_t listed_ = 0;
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
     Kinds kinds_;

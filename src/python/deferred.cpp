@@ -194,7 +194,17 @@ PyObject* kinds(PyObject*, PyObject*) {
     return PyLong_FromSize_t(deferred::Tape::current().kinds().kinds.size());
 }
 
+/// _set_budget(n): calls that may wait before they are computed; returns the number before.
+PyObject* set_budget(PyObject*, PyObject* n) {
+    return guarded([&] {
+        size_t before = deferred::Tape::current().budget;
+        deferred::Tape::current().budget = static_cast<size_t>(std::max<int64_t>(1, to_int(n, "_set_budget")));
+        return PyLong_FromSize_t(before);
+    });
+}
+
 PyMethodDef functions[] = {
+    {"_set_budget", set_budget, METH_O, nullptr},
     {"_kinds", kinds, METH_NOARGS, nullptr},
     {"_plan", plan, METH_O, nullptr},
     {"_set_host", set_host, METH_VARARGS, nullptr},

@@ -34,6 +34,16 @@ UNARY = [
     ("weft.stack([{0}, {0}.tanh()]).mean(0)", lambda b: b + 1),
     ("{0}.reshape(-1).view({0}.shape)", lambda b: b), ("{0}.view_as({0}) + 1", lambda b: b + 1),
     ("weft.tensor({0}.detach().tolist(), dtype=weft.float64)", lambda b: b),
+    ("cube({0} * 0.3)", lambda b: b * b * b / 9), ("hooked({0})", lambda b: b),
+    ("checkpoint(lambda t: t.tanh() * w.y[0], {0})", lambda b: 2),
+    ("({0}.float() * 0.5 + 1).double()", lambda b: b + 1), ("{0}.bfloat16().double()", lambda b: b),
+    ("({0}.half() * 2).double()", lambda b: 2 * b), ("({0} * 10.3).long().double() / 7",
+    lambda b: 2 * b), ("(({0} > 0.1) & ({0} < 0.91)).to(weft.uint8) * {0}", lambda b: b),
+    ("weft.complex({0} + 0.3, {0} * 0.5 - 0.7).real", lambda b: b + 1),
+    ("weft.view_as_real(weft.complex({0}, {0}) * 2).sum(-1)", lambda b: 4 * b),
+    ("({0} * 3).to(weft.int16).clamp(-9, 9).double()", lambda b: 9),
+    ("{0}.detach().clone().requires_grad_().detach() + {0}", lambda b: 2 * b),
+    ("({0}.data * 2)", lambda b: 2 * b),
 ]  # fmt: skip
 
 # Two operands that broadcast.
@@ -109,6 +119,16 @@ SHAPED = [
     ("weft.tensor([float({0}.sum()), e.k, 0.5, -1.0], dtype=weft.float64)", ["any"], (4,), 9),
     ("e.tags.double()", [], ("n",), 3),
     ("(e.tags * 2 + 1).to(weft.float32).double()", [], ("n",), 7),
+    ("w.hooked({0})", ["*4"], "*4", 1), ("sum(inner(lambda r: (r @ w.a).tanh() if r.sum() > 0.17 "
+    "else r * 0.5, {0}))", [("n", 4)], (4,), 9), ("weft.stack(inner(lambda r: w.linear(r) + {1}, "
+    "{0}))", [(2, 4), (4,)], (2, 4), 4), ("inner(lambda r: r * {0}.sum(), [w.y, e.y])[1]",
+    ["any"], (4,), 9), ("w.memo.setdefault((e.k, weft.is_grad_enabled()), w.linear(w.y * e.k))",
+    [], (4,), 4), ("max({0}.unbind(0), key=lambda t: t.sum().item())", [(2, 4)], (4,), 1),
+    ("({0} + w.ramp).argsort(-1).double()", ["*4"], "*4", 3), ("({0} + w.ramp).sort(-1, "
+    "descending=True).values", ["*4"], "*4", 2), ("w.embed(({0} + w.ramp).topk(2).indices)",
+    [(4,)], (2, 4), 2), ("F.embedding(e.tags[:0], w.e).sum(0)", [], (4,), 1),
+    ("weft.cat([{0}[:0], {1}])", [("n", 4), (2, 4)], (2, 4), 1), ("weft.nn.utils.rnn.pad_sequence("
+    "[{0}, {1}])[:2].sum(1)", [("n", 4), (2, 4)], (2, 4), 2),
     ("sum({0}.unbind())", [("n", 4)], (4,), 5), ("{0}.bool().any().double()", ["any"], (), 1),
 ]  # fmt: skip
 
@@ -125,15 +145,21 @@ RANDOM = [
 WRITES = [
     "{0}.add_({1})", "{0} += {1}", "{0}.mul_(0.5)", "{0} *= -1.5", "{0}.copy_({1})", "{0}.sub_(1)",
     "{0}[0] = {1}[0]", "{0}[-1] = 0.25", "{0}[:1].add_(1)", "{0}[0] += {1}[-1]", "{0}.zero_()",
-    "{0}.view(-1)[1:].mul_(0.7)", "{0}[...].fill_(0.3)", "{0}.t().add_(0.1)", "{0}[1:] -= {1}[1:]",
+    "{0}.flatten()[1:].mul_(0.7)", "{0}[...].fill_(0.3)", "{0}.t().add_(0.1)", "{0}[1:] -= {1}[1:]",
     "{0}.masked_fill_({1} > 0.33, 0.1)", "{0}.add_({0})", "{0}[0].copy_({1}[-1] * 2)",
+    "{0}.detach().mul_(0.5)", "{0}.data.add_(0.25)", "{0}.clone().add_(1)", "{0}.t()[0] *= 0.5",
+    "{0}.detach()[0] += {1}.detach()[0]", "{0}[:, ::2] = 0.75", "{0}[{1} > 0.41] = 0.2",
+    "weft.add({0}.detach(), 1, out={0}.detach())",
 ]  # fmt: skip
 READS = ["{0} + 1", "{0}.sum(0)", "{0} * 0.5", "weft.cat([{0}, {0}])", "{0}[0] * 2", "{0}.clone()",
          "-{0}", "{0}.mean()", "{0}.reshape(-1)"]  # fmt: skip
 
 RAISES = [
     "raise ValueError(f'k {e.k}')", "e.x.view(7, 13)", "e.x[99]", "e.x @ w.b", "w.b @ e.y[:3]",
-    "log.append([][e.k])", "F.linear(e.y, e.x[:1, :3])", "e.y.sum(5)", "e.y.item()",
+    "log.append([][e.k])", "raise Odd(e.k, 'b')", "assert e.y.sum() > 99, f'{e.y.sum() > 99}'",
+    "next(iter([]))", "raise KeyError(e.k) from ValueError('cause')", "log.append(e.k / 0)",
+    "e.missing", "inner(lambda r: r @ w.b, e.x)",
+    "F.linear(e.y, e.x[:1, :3])", "e.y.sum(5)", "e.y.item()",
 ]  # fmt: skip
 LATE_RAISES = ["w.e[weft.tensor([e.k + 97])]", "F.embedding(e.tags + 55, w.e)",
                "F.cross_entropy(e.x, e.tags + 9)", "e.x.index_select(0, e.tags + 77)"]  # fmt: skip
@@ -191,7 +217,8 @@ class Maker:
         self.random = options.random and rng.random() < 0.3
         raising = rng.random()
         self.raises = RAISES if options.errors and raising < 0.12 else []
-        if options.late and not self.random and raising > 0.97:
+        self.late = options.late and not self.random and raising > 0.97
+        if self.late:
             self.raises = LATE_RAISES
 
     def name(self, letter="v"):
@@ -290,8 +317,10 @@ class Maker:
                 size -= 1
             else:
                 kinds = [self.branch, self.loop, self.rows, self.write, self.note, self.muted,
-                         self.function, self.tree, self.caught, self.grad]  # fmt: skip
-                weights = [4, 2, 2, 3 * self.options.inplace, 2, 1, 1, 1, 1, 0.3 * (not self.quiet)]
+                         self.function, self.tree, self.caught, self.scope,
+                         self.generator, self.finally_, self.grad, self.backward]  # fmt: skip
+                weights = [4, 2, 2, 3 * self.options.inplace, 2, 1, 1, 1, 1, 1, 1, not self.late]
+                weights += [0.3 * (not self.quiet), 0.5 * (not self.quiet and not self.late)]
                 blocks += self.rng.choices(kinds, weights)[0](size // 2)
                 size -= 3
         return blocks
@@ -427,6 +456,47 @@ class Maker:
             ]),
         ]  # fmt: skip
 
+    def scope(self, size):
+        """Statements in a scope that ends before their values are used."""
+        shape, result = self.rng.choice(list(SHAPES)), self.name()
+        body, bound = self.block(size // 2, result, shape)
+        self.variables.append(Var(result, shape, bound))
+        return [Block(f"with {self.rng.choice(['deferred()', 'weft.enable_grad()'])}:", body)]
+
+    def generator(self, size):
+        """Rows from a generator that reads values."""
+        name, row, result = self.name("g"), self.name("r"), self.name()
+        rows = self.use(self.pick(lambda s: s == ("n", 4)))[0]
+        at, value = len(self.variables), self.name()
+        self.variables.append(Var(row, (4,), 3.0))
+        body, _ = self.block(size // 2, value, (4,))
+        del self.variables[at:]
+        body.append(Block(f"yield {value}.tanh() if {value}.sum() > 0.19 else {row}.tanh()"))
+        self.variables.append(Var(result, ("n", 4), 1.0))
+        return [
+            Block(f"def {name}():", [Block(f"for {row} in {rows}:", body)]),
+            Block(f"{result} = weft.stack(list({name}()))"),
+        ]
+
+    def finally_(self, size):
+        """A read on the way out."""
+        shape, result = self.rng.choice(list(SHAPES)), self.name()
+        read = f"log.append({self.use(self.pick())[0]}.sum().item())"
+        body, bound = self.block(size // 2, result, shape)
+        self.variables.append(Var(result, shape, bound))
+        return [Block("try:", body), Block("finally:", [Block(read)])]
+
+    def backward(self, size):
+        """A pass of its own, which adds to the gradients of shared weights."""
+        var, result, leaf = self.pick(lambda s: s and s[-1] == 4), self.name(), self.name()
+        self.variables.append(Var(result, var.shape, LIMIT + 1))
+        cell = self.rng.choice(["{0} @ w.a", "w.linear({0})", "{0} * w.y", "cube({0})"])
+        return [
+            Block(f"{leaf} = {self.use(var)[0]}.detach().clone().requires_grad_()"),
+            Block(f"({cell.format(leaf)}).sin().sum().backward()"),
+            Block(f"{result} = {leaf}.grad * 0.5"),
+        ]
+
     def grad(self, size):
         """A gradient taken inside."""
         var, result, leaf = self.pick(), self.name(), self.name()
@@ -443,7 +513,7 @@ class Maker:
         ends += ["return e.x.sum() * e.y"] * (self.rng.random() < 0.1)
         for end in ends:
             at = self.rng.randrange(len(body) + 1)
-            while at < len(body) and body[at].line.split()[0] in ("else:", "except"):
+            while at < len(body) and body[at].line.split()[0] in ("else:", "except", "finally:"):
                 at += 1
             condition = self.rng.choice(["e.k == 1", "e.k > 1", "len(e.x) > 3", "e.s > 0.3"])
             body.insert(at, Block(f"if {condition}:", [Block(end)]))
@@ -463,8 +533,8 @@ def draw(seed, options=Options()):  # noqa: B008
     return [Block("def program(e, w, log):", maker.program())]
 
 
-def draw_data(seed):
-    """Plain numbers of one to six examples of unlike size."""
+def draw_data(seed, empty=0.05):
+    """Plain numbers of one to six examples of unlike size; a share of them is of size 0."""
     rng = random.Random(f"data {seed}")
 
     def numbers(*shape):
@@ -479,11 +549,11 @@ def draw_data(seed):
 
     found = []
     for _ in range(rng.randint(1, 6)):
-        n = rng.randint(1, 5)
+        n = 0 if rng.random() < empty else rng.randint(1, 5)
         found.append({
             "x": numbers(n, 4), "y": numbers(4), "z": numbers(2, 4), "s": numbers(),
-            "tags": [rng.randrange(4) for _ in range(n)], "i": rng.randrange(n),
-            "pick": [rng.randrange(n), rng.randrange(n)], "k": rng.randrange(4),
-            "words": [rng.randrange(10) for _ in range(n)], "tree": tree(3),
+            "tags": [rng.randrange(4) for _ in range(n)], "i": rng.randrange(max(n, 1)),
+            "pick": [rng.randrange(max(n, 1)), rng.randrange(max(n, 1))], "k": rng.randrange(4),
+            "words": [rng.randrange(10) for _ in range(n or 1)], "tree": tree(3),
         })  # fmt: skip
     return found

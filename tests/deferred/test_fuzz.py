@@ -20,15 +20,15 @@ def test_batched_is_plain(seed):
     report = fuzz.search(seed, PROGRAMS)
     assert report.invalid < PROGRAMS * 0.02
     if report.mismatch is not None:
-        key, difference, blocks, data = report.mismatch
-        blocks, data = fuzz.minimal(blocks, data)
-        pytest.fail(f"program {key}: {difference}\n{fuzz.script(blocks, data)}")
+        key, difference, blocks, data, call = report.mismatch
+        blocks, data = fuzz.minimal(blocks, data, call=call)
+        pytest.fail(f"program {key}: {difference}\n{fuzz.script(blocks, data, call)}")
 
 
 def test_programs_repeat_and_most_run_through():
     assert source(draw("a")) == source(draw("a")) != source(draw("b"))
     quiet = Options(errors=False, late=False)
-    outcomes = [fuzz.run(fuzz.built(draw(k, quiet)), draw_data(k))[0] for k in range(200)]
+    outcomes = [fuzz.run(fuzz.built(draw(k, quiet)), draw_data(k, empty=0))[0] for k in range(200)]
     assert [out.error for out in outcomes if out.error] == []
 
 
@@ -126,7 +126,7 @@ def test_a_mismatch_is_made_small(capsys):
             functional.gelu = correct
 
     report = fuzz.search(3, 200, call=call)
-    blocks, data = fuzz.minimal(*report.mismatch[2:], call=call)
+    blocks, data = fuzz.minimal(*report.mismatch[2:4], call=call)
     text = source(blocks)
     assert "gelu" in text and len(text.splitlines()) < 8 and len(data) == 1
     assert fuzz.wrong(blocks, data, call=call)

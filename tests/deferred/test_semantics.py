@@ -195,8 +195,10 @@ def shared_memory(c: Any, x: Any) -> Any:
     apart = copy.deepcopy(y), pickle.loads(pickle.dumps(y)), weft.from_dlpack(y)
     apart[0][0, 0] = -1
     apart[2][0, 2] = -2
+    before = y * 1
+    y.data[0, 0] += 0.5  # unseen by what was called before: memory is known by its address
     c.log += [y.data_ptr() == y.view(-1).data_ptr(), row[0].item(), numbers.tolist()]
-    return y, row, apart
+    return y, row, apart, before
 
 
 @program
@@ -694,3 +696,33 @@ def test_a_report_is_true_and_is_data() -> None:
         ends[batch["op"]] += batch["calls"]
     assert ends == {"embedding": 3, "sum": 5, "add": 2}
     assert data["calls"] == sum(f["calls"] for f in data["flushes"])
+
+
+def test_a_dense_copy_serves_calls_of_every_mode() -> None:
+    """A copy made for a comparison was outside of the graph, and so were calls after it."""
+    w = weft.randn(4, 4, dtype=KIND, requires_grad=True)
+
+    def one(k: int) -> Any:
+        d = w.diagonal()
+        at, z = d.argmax(-1), weft.where(d > 0.2, d, d * 0.3)
+        return (d * k).sum() + d.sum() + z.softmax(-1)[at]
+
+    sum(weft.autobatch(one)([1, 2])).backward()
+    found, w.grad = w.grad, None
+    sum(one(k) for k in [1, 2]).backward()
+    assert weft.allclose(found, w.grad)
+
+
+def test_all_examples_run_where_few_run_at_once() -> None:
+    done: list[int] = []
+
+    def one(k: int) -> int:
+        if k in (1, 3):
+            raise KeyError(k)
+        done.append(k)
+        return k
+
+    with pytest.raises(KeyError) as caught:
+        weft.autobatch(one, max_batch=2)([0, 1, 2, 3, 4])
+    assert done == [0, 2, 4] and caught.value.args == (1,)
+    assert caught.value.__notes__ == ["in example 1 of 5"]

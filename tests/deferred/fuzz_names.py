@@ -1,0 +1,87 @@
+"""What fuzzed programs find by name besides their arguments, and the ways to run them."""
+
+import contextlib
+import functools
+import importlib
+
+import weft
+
+
+def one_by_one(fn):
+    """What weft.autobatch means: every example runs, then the first error by example is raised."""
+
+    def run_all(examples):
+        results, errors = [], []
+        for example in examples:
+            try:
+                results.append(fn(example))
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
+
+    return run_all
+
+
+def batched(fn, examples):
+    return getattr(weft, "autobatch", one_by_one)(fn)(examples)
+
+
+def two_at_once(fn, examples):
+    return weft.autobatch(fn, max_batch=2)(examples)
+
+
+def small_budget(fn, examples):
+    """Flushes come wherever three calls wait."""
+    before = weft._C._set_budget(3)
+    try:
+        return weft.autobatch(fn)(examples)
+    finally:
+        weft._C._set_budget(before)
+
+
+WAYS = [batched, batched, batched, two_at_once, small_budget]
+
+
+class Odd(Exception):
+    """An error with arguments of its own."""
+
+    def __init__(self, a, b):
+        super().__init__(a, b)
+
+
+@functools.cache
+def names_for(lib):
+    """The names of programs over one library."""
+
+    class Cube(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * 3 * x * x
+
+    def hooked(t):
+        if t.requires_grad:
+            t = t * 1
+            t.register_hook(lambda g: g * 0.5)
+        return t
+
+    def checkpoint(f, t):
+        utils = importlib.import_module(f"{lib.__name__}.utils.checkpoint")
+        return utils.checkpoint(f, t, use_reentrant=False)
+
+    def inner(f, rows):
+        return list(getattr(lib, "autobatch", one_by_one)(f)(list(rows)))
+
+    return {
+        "weft": lib, "F": lib.nn.functional, "Odd": Odd, "cube": Cube.apply, "hooked": hooked,
+        "checkpoint": checkpoint, "inner": inner,
+        "deferred": getattr(lib, "deferred", contextlib.nullcontext),
+    }  # fmt: skip
+
