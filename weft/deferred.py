@@ -77,6 +77,7 @@ def _fiber_type() -> type[greenlet]:
 
     _C._set_host(wait, turn)
     Fiber.wait = staticmethod(wait)  # type: ignore[attr-defined]
+    Fiber.runs = staticmethod(lambda: isinstance(getcurrent(), Fiber))  # type: ignore[attr-defined]
     return Fiber
 
 
@@ -104,8 +105,9 @@ def _run(
         _owners[fiber.number] = fiber
         fibers.append(fiber)
     running = fibers
-    owner = _C._set_owner(0)
+    owner, at_once = _C._set_owner(0), _C._set_at_once(False)
     _C._set_owner(owner)
+    nested = Fiber.runs()  # type: ignore[attr-defined]
     try:
         while running:
             rest = []
@@ -114,9 +116,12 @@ def _run(
                 if fiber.wants_turn and not fiber.first:
                     rest.append(fiber)
                     continue
+                # The last one goes on as the plain loop would once it has read a value.
+                _C._set_at_once(bool(fiber) and len(running) == 1 and not nested)
                 try:
                     fiber.switch()
                 finally:
+                    _C._set_at_once(False)
                     _C._set_mode(mode)
                     _C._set_owner(owner)
                 if fiber.dead:
@@ -133,6 +138,7 @@ def _run(
                 fiber.throw()  # an interrupt: the others end where they wait
                 _C._set_mode(mode)
                 _C._set_owner(owner)
+        _C._set_at_once(at_once)
         for fiber in fibers:  # what still waits belongs to whoever runs this
             _owners[fiber.number] = _owners.get(owner)
     if not mode & DEFER:

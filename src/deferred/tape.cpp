@@ -438,6 +438,11 @@ bool kept(Batch how) {
 
 void defer(Call& c) {
     const Op& op = *c.op;
+    if (at_once) {
+        settle_all(c);
+        if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
+        return run_now(c);
+    }
     if (op.random && op.kernel && host.turn) host.turn();
     if (op.batch == Batch::Layout) return run_now(c);
     if (c.dest.defined()) return write(c);

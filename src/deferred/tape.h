@@ -133,6 +133,8 @@ struct Host {
 inline Host host;
 /// The fiber that makes calls now, as a number; 0: none. A failure of its calls is its own.
 inline thread_local uint32_t owner = 0;
+/// The fiber that runs now is the last one: calls run at once, for none would merge with them.
+inline thread_local bool at_once = false;
 
 /// Puts the hook on the door.
 void install();

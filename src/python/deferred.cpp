@@ -76,6 +76,13 @@ PyObject* set_owner(PyObject*, PyObject* n) {
     });
 }
 
+/// _set_at_once(flag): whether calls run at once from now on; returns what was set before.
+PyObject* set_at_once(PyObject*, PyObject* flag) {
+    bool before = deferred::at_once;
+    deferred::at_once = flag == Py_True;
+    return PyBool_FromLong(before);
+}
+
 /// _failures(): (owner, exception) of failed calls whose values nobody has read, in order of calls.
 PyObject* failures(PyObject*, PyObject*) {
     return guarded([] {
@@ -210,6 +217,7 @@ PyMethodDef functions[] = {
     {"_set_host", set_host, METH_VARARGS, nullptr},
     {"_flush", flush, METH_O, nullptr},
     {"_set_owner", set_owner, METH_O, nullptr},
+    {"_set_at_once", set_at_once, METH_O, nullptr},
     {"_failures", failures, METH_NOARGS, nullptr},
     {"_settle", settle, METH_O, nullptr},
     {"_is_pending", is_pending, METH_O, nullptr},
