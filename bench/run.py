@@ -1,6 +1,7 @@
 """Every claim with a number, weft beside PyTorch: one table."""
 
 import attention
+import batching_costs
 import cnn
 import dynamic_batching
 import gpt
@@ -20,8 +21,8 @@ import tree_lstm
 import two_threads
 
 SCRIPTS = [
-    small_ops, mlp, tree_lstm, dynamic_batching, gru_cells, gpt, cnn, matmul, pointwise,
-    layer_norm_softmax, attention, lstm, two_threads, memory, provenance, import_time,
+    small_ops, mlp, tree_lstm, dynamic_batching, batching_costs, gru_cells, gpt, cnn, matmul,
+    pointwise, layer_norm_softmax, attention, lstm, two_threads, memory, provenance, import_time,
     installed_size,
 ]  # fmt: skip
 

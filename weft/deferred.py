@@ -14,6 +14,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from greenlet import greenlet
 
 __all__ = ["autobatch", "deferred", "explain"]
+
 
 @functools.cache
 def _fiber_type() -> type[greenlet]:
@@ -83,8 +85,11 @@ def _fiber_type() -> type[greenlet]:
 
 def _run(
     fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
-) -> list[tuple[Any, BaseException | None]]:
-    """`fn(*example, **kwargs)` for every example, in fibers: results and exceptions."""
+) -> tuple[list[tuple[Any, BaseException | None]], bool]:
+    """`fn(*example, **kwargs)` for every example, in fibers: results and exceptions.
+
+    And whether any example read a value.
+    """
     Fiber = _fiber_type()
     mode, dtype = _C._mode(), _C.get_default_dtype()
 
@@ -107,7 +112,7 @@ def _run(
     running = fibers
     owner, at_once = _C._set_owner(0), _C._set_at_once(False)
     _C._set_owner(owner)
-    nested = Fiber.runs()  # type: ignore[attr-defined]
+    nested, reads = Fiber.runs(), False  # type: ignore[attr-defined]
     try:
         while running:
             rest = []
@@ -130,6 +135,7 @@ def _run(
                     rest.append(fiber)
                     _C.set_default_dtype(dtype)
             running = rest
+            reads |= bool(running)
             if running and not Fiber.wait():  # type: ignore[attr-defined]
                 _flush("values that are read")
     finally:
@@ -151,21 +157,26 @@ def _run(
                 fiber.error = fiber.failure
             elif fiber.error is None:
                 fiber.error = _settle(fiber.result)
-    return [(fiber.result, fiber.error) for fiber in fibers]
+    return [(fiber.result, fiber.error) for fiber in fibers], reads
 
 
 def _run_all(
     fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any], step: int
-) -> list[Any]:
-    """The results of all examples, `step` at once; raises the first exception by example."""
+) -> tuple[list[Any], bool]:
+    """The results of all examples, `step` at once, and whether the last ones read a value.
+
+    Raises the first exception by example.
+    """
     done: list[tuple[Any, BaseException | None]] = []
+    reads = False
     for start in range(0, len(examples), step):
-        done += _run(fn, examples[start : start + step], kwargs)
+        more, reads = _run(fn, examples[start : start + step], kwargs)
+        done += more
     for index, (_, error) in enumerate(done):
         if error is not None:
             error.add_note(f"in example {index} of {len(examples)}")
             raise error
-    return [result for result, _ in done]
+    return [result for result, _ in done], reads
 
 
 _numbers = itertools.count(1)
@@ -268,19 +279,24 @@ def autobatch(
                 + ", ".join(str(len(column)) for column in columns)
             )
         examples = list(zip(*columns, strict=True))
-        if not autobatch.enabled or not examples:  # type: ignore[attr-defined]
+        nonlocal reads_alone
+        lone = len(examples) == 1 and not _C._mode() & DEFER
+        if not autobatch.enabled or not examples or (lone and reads_alone):  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
             return _stack(results) if out_stack and results else results
         step = max_batch or len(examples)
-        if not out_stack:
-            return _run_all(fn, examples, kwargs, step)
-        with deferred():
-            stacked = _stack(_run_all(fn, examples, kwargs, step))
-        error = None if _C._mode() & DEFER else _settle(stacked)
+        with deferred() if out_stack else nullcontext():
+            results, reads = _run_all(fn, examples, kwargs, step)
+            stacked = _stack(results) if out_stack else results
+        if lone:
+            reads_alone = reads
+        error = _settle(stacked) if out_stack and not _C._mode() & DEFER else None
         if error is not None:
             raise error
         return stacked
 
+    # One example that reads values has little to merge: the next one alone runs as it is.
+    reads_alone = False
     batched._autobatched = True  # type: ignore[attr-defined]
     return functools.update_wrapper(batched, fn, updated=())
 
@@ -365,8 +381,7 @@ class Report:
         lines = [
             f"{self.calls} calls ran as {self.batches}, in {_count(len(self.flushes), 'flush')}; "
             + ", ".join(
-                f"{name} {1e3 * sum(f[key] for f in self.flushes):.2f} ms"
-                for name, key in _TIMES
+                f"{name} {1e3 * sum(f[key] for f in self.flushes):.2f} ms" for name, key in _TIMES
             )
         ]
         for number, flush in enumerate(self.flushes):

@@ -326,3 +326,31 @@ def test_modes_belong_to_the_example() -> None:
         return inside, (x * 2).requires_grad
 
     assert weft.autobatch(one)([0, 1, 2, 3]) == [(True, True), (False, True)] * 2
+
+
+def test_one_example_alone_runs_as_the_loop_once_it_reads() -> None:
+    def count(n: weft.Tensor) -> tuple[int, bool]:
+        steps, kept = 0, False
+        while n > 0:
+            n = n - 1
+            kept |= steps > 0 and weft._C._is_pending(n)
+            steps += 1
+        return steps, kept
+
+    batched = weft.autobatch(count)
+    assert batched([weft.tensor(5)]) == [(5, False)]
+    assert batched([weft.tensor(3)]) == [(3, False)]
+    results = batched([weft.tensor(n) for n in (1, 4, 2)])
+    assert [steps for steps, _ in results] == [1, 4, 2]
+    assert any(kept for _, kept in results)  # as long as others wait, calls do
+
+
+def test_one_example_without_reads_merges_its_calls() -> None:
+    layer = weft.nn.Linear(3, 3)
+
+    def tree(depth: int) -> weft.Tensor:
+        return layer(tree(depth - 1) + tree(depth - 1)) if depth else weft.ones(1, 3) * 2
+
+    assert weft.explain(tree, [4]).batches < 10
+    (out,) = weft.autobatch(tree)([4])
+    assert weft.allclose(out, tree(4))
