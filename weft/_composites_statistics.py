@@ -5,6 +5,7 @@ A `dim` of None stands for all elements, `keepdim` keeps a reduced dimension as 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import weft
@@ -323,8 +324,8 @@ def cdist(
 ) -> Tensor:
     """The p-norm of the difference of each pair of rows: `(..., P, M), (..., R, M) -> (..., P, R)`.
 
-    Euclidean distances of more than 25 rows come from one product, unless `compute_mode` is
-    "donot_use_mm_for_euclid_dist".
+    Euclidean distances of more than 25 rows of more than 32 numbers come from one product;
+    `compute_mode` "donot_use_mm_for_euclid_dist" forbids that, "use_mm_for_euclid_dist" demands it.
 
     >>> weft.cdist(weft.tensor([[0.0, 0.0]]), weft.tensor([[3.0, 4.0]]))
     tensor([[5.]])
@@ -337,12 +338,23 @@ def cdist(
     if p < 0:
         raise RuntimeError(f"[cdist] expected p of at least 0, got {p}")
     modes = {
-        "use_mm_for_euclid_dist_if_necessary": max(x1.shape[-2], x2.shape[-2]) > 25,
+        "use_mm_for_euclid_dist_if_necessary": max(x1.shape[-2], x2.shape[-2]) > 25
+        and x1.shape[-1] > 32,
         "use_mm_for_euclid_dist": True,
         "donot_use_mm_for_euclid_dist": False,
     }
     if compute_mode not in modes:
         raise ValueError(f"[cdist] expected one of {', '.join(modes)}, got {compute_mode!r}")
+    fused = p in (1, 2, math.inf) and x1.is_floating_point() and x1.dtype == x2.dtype
+    if fused and not (p == 2 and modes[compute_mode]):
+        if x1.dim() == x2.dim() == 2:
+            return _C.ops._pair_distances(x1.unsqueeze(0), x2.unsqueeze(0), p).squeeze(0)
+        lead = weft.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        a, b = (
+            x.expand(*lead, *x.shape[-2:]).reshape(math.prod(lead), *x.shape[-2:]) for x in (x1, x2)
+        )
+        distances = _C.ops._pair_distances(a, b, p)
+        return distances.reshape(*lead, x1.shape[-2], x2.shape[-2])
     if p != 2 or not modes[compute_mode]:
         return _C.ops.linalg_vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
     squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2)
