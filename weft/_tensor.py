@@ -372,6 +372,12 @@ def __copy__(self: Tensor) -> Tensor:
 
 
 @_method
+def __reversed__(self: Tensor) -> Tensor:
+    """The tensor flipped along its first dimension."""
+    return self.flip(0) if self.dim() else self
+
+
+@_method
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     """A copy of the storage under the same layout; tensors that share memory still do."""
     if id(self) in memo:

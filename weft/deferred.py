@@ -138,21 +138,30 @@ def _run(
             reads |= bool(running)
             if running and not Fiber.wait():  # type: ignore[attr-defined]
                 _flush("values that are read")
-    finally:
+    except BaseException:
         for fiber in running:
             if fiber and not fiber.dead:
                 fiber.throw()  # an interrupt: the others end where they wait
                 _C._set_mode(mode)
                 _C._set_owner(owner)
+        _owners.update(dict.fromkeys((fiber.number for fiber in fibers), _GONE))
+        raise
+    finally:
         _C._set_at_once(at_once)
-        for fiber in fibers:  # what still waits belongs to whoever runs this
-            _owners[fiber.number] = _owners.get(owner)
-    if not mode & DEFER:
+    if mode & DEFER:  # what still waits belongs to whoever runs this
+        heir = _owners.get(owner)
         for fiber in fibers:
-            _owners[fiber.number] = fiber
+            if heir is None:
+                del _owners[fiber.number]
+            else:
+                _owners[fiber.number] = heir
+    else:
         _flush("the end")
+        mine = set(fibers)
+        for number, fiber in list(_owners.items()):  # those of inner batches too
+            if fiber in mine:
+                del _owners[number]
         for fiber in fibers:
-            del _owners[fiber.number]
             if fiber.failure is not None:  # before whatever Python raised later
                 fiber.error = fiber.failure
             elif fiber.error is None:
@@ -180,7 +189,8 @@ def _run_all(
 
 
 _numbers = itertools.count(1)
-_owners: dict[int, Any] = {}  # fibers by number; None for calls made outside of fibers
+_owners: dict[int, Any] = {}  # fibers by number; none for calls made outside of fibers
+_GONE = object()  # in place of fibers that were interrupted: nobody waits for their errors
 
 
 def _flush(reason: str) -> None:
@@ -190,7 +200,7 @@ def _flush(reason: str) -> None:
         fiber = _owners.get(number)
         if fiber is None:
             raise error
-        if fiber.failure is None:
+        if fiber is not _GONE and fiber.failure is None:
             fiber.failure = error
 
 
@@ -325,8 +335,13 @@ class deferred:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         _C._set_mode(self._saved)
-        if kind is None and not self._saved & DEFER:
+        if self._saved & DEFER:
+            return
+        if kind is None:
             _flush("the end")
+        elif isinstance(error, Exception):
+            _C._flush("the end")
+            _C._failures()  # what failed tells whoever reads it
 
 
 _TIMES = [("planning", "plan_s"), ("packing", "pack_s"), ("running", "run_s")]

@@ -17,6 +17,7 @@ import io
 import json
 import pickle
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -726,3 +727,40 @@ def test_all_examples_run_where_few_run_at_once() -> None:
         weft.autobatch(one, max_batch=2)([0, 1, 2, 3, 4])
     assert done == [0, 2, 4] and caught.value.args == (1,)
     assert caught.value.__notes__ == ["in example 1 of 5"]
+
+
+def test_what_an_interrupt_left_fails_for_those_who_read_it() -> None:
+    """It failed in the next flush, whoever caused it."""
+    table, kept = weft.ones(3, 2), []
+
+    def one(k: int) -> None:
+        kept.append(F.embedding(weft.tensor([k]), table))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        weft.autobatch(one)([9])
+    assert weft.autobatch(lambda k: (weft.ones(2) * k).sum().item())([1, 2]) == [2, 4]
+
+    def in_a_scope(kind: type[Exception]) -> None:
+        with weft.deferred():
+            kept.append(F.embedding(weft.tensor([9]), table))
+            kept.append(weft.ones(2) * 3)
+            raise kind
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        in_a_scope(ValueError)
+    assert kept.pop().tolist() == [3, 3] and (weft.ones(2) * 2).tolist() == [2, 2]
+    for failed in kept:
+        with pytest.raises(IndexError):
+            failed.tolist()
+
+
+def test_inner_batches_leave_nothing_behind() -> None:
+    def one(k: int) -> Any:
+        return sum(weft.autobatch(lambda j: weft.ones(2) * j * k)([1, 2]))
+
+    weft.autobatch(one)([1, 2])
+    with weft.deferred():
+        one(3)
+    module = sys.modules["weft.deferred"]
+    assert [f for f in module._owners.values() if f is not module._GONE] == []
