@@ -25,7 +25,7 @@ struct Failure {
     std::exception_ptr error;
     std::string line;      ///< of the call
     uint32_t owner = 0;    ///< who made the call (Host)
-    uint32_t call = 0;     ///< its number on its tape
+    uint32_t call = 0;     ///< its number among those that waited with it
     bool raised = false;   ///< somebody read the value and was told
 };
 inline void release(Failure* f) { delete f; }

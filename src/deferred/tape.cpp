@@ -300,8 +300,10 @@ void Tape::flush(const char* reason) {
     Plan fresh;
     const Plan& order = plan(*load, report, fresh);
     if (report) report->plan_s = seconds() - start;
-    for (Ref<Failure>& failure : run(*load, order, kinds_, report))
-        failures_.push_back(std::move(failure));
+    auto failed = run(*load, order, kinds_, report);
+    std::stable_sort(failed.begin(), failed.end(),
+                     [](const auto& a, const auto& b) { return a->call < b->call; });
+    for (Ref<Failure>& failure : failed) failures_.push_back(std::move(failure));
     if (report) report->run_s = seconds() - start - report->plan_s - report->pack_s;
     load->clear();
     if (load->calls.capacity() <= kBudget / 4) spare_ = std::move(load);
@@ -315,14 +317,13 @@ std::vector<Ref<Failure>> Tape::take_failures() {
     std::vector<Ref<Failure>> out = std::move(failures_);
     failures_.clear();
     std::erase_if(out, [](const Ref<Failure>& f) { return f->raised; });
-    std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a->call < b->call; });
     return out;
 }
 
 void Tape::raise_own_failure() {
     Ref<Failure> first;
     for (const Ref<Failure>& f : failures_)
-        if (f->owner == 0 && !f->raised && (!first || f->call < first->call)) first = f;
+        if (f->owner == 0 && !f->raised && !first) first = f;
     std::erase_if(failures_, [](const Ref<Failure>& f) { return f->owner == 0; });
     if (first) raise(*first);
 }

@@ -764,3 +764,20 @@ def test_inner_batches_leave_nothing_behind() -> None:
         one(3)
     module = sys.modules["weft.deferred"]
     assert [f for f in module._owners.values() if f is not module._GONE] == []
+
+
+def test_the_first_of_several_failures_is_raised() -> None:
+    """The budget flushed between the two; numbers of calls begin anew in each flush."""
+    table = weft.ones(3, 2)
+
+    def one(k: int) -> Any:
+        weft.ones(2) * k + 1
+        F.embedding(weft.tensor([7]), table)  # first
+        F.embedding(weft.tensor([8]), table)
+
+    before = weft._C._set_budget(3)
+    try:
+        with pytest.raises(IndexError, match="# first"):
+            weft.autobatch(one)([1, 2])
+    finally:
+        weft._C._set_budget(before)
