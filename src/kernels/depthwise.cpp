@@ -116,6 +116,102 @@ struct Correlate {
     }
 };
 
+/// What CorrelateRows needs to know beside pointers: rows and columns of the output and of the
+/// kernel, and the offsets of the taps of the kernel's first row.
+struct Grid {
+    int64_t pitch, rows, cols, taps_down, taps_across;
+    const int64_t* across;
+};
+
+/// The same for rows that lie side by side in one plane, several rows of the output at a time: what
+/// is loaded for one tap serves every row that has another tap of its column there. Loads are what
+/// Correlate waits for, as most of a tap's vectors lie in two cache lines.
+template <class T>
+struct CorrelateRows {
+    /// Rows of a block, and the fewest taps down that it can do.
+    static constexpr int together = 4, fewest = together - 1;
+
+    static bool takes(const ConvShape& s) {
+        return s.stride[1] == 1 && s.dilation[1] == 1 && s.kernel[1] >= fewest &&
+               s.out[1] >= together;
+    }
+
+    template <int Bytes>
+    struct Body {
+        WEFT_INLINE static void run(Grid g, const T* w, T start, const T* from, T* to) {
+            constexpr int lanes = Simd<T, Bytes>::lanes, widest = Bytes == 64 ? 4 : 2;
+            for (int64_t row = 0; row < g.rows; row += together) {
+                // The last block may do rows again.
+                const int64_t r = std::min(row, g.rows - together);
+                const T* in = from + r * g.pitch;
+                int64_t j = 0;
+                const auto some = [&]<int Vecs>() __attribute__((always_inline)) {
+                    block<Bytes, Vecs>(g, w, start, in + j, g.cols - j, to + r * g.cols + j);
+                    j += Vecs * lanes;
+                };
+                while (j + (widest / 2) * lanes < g.cols) some.template operator()<widest>();
+                if constexpr (widest > 2)
+                    if (j + lanes < g.cols) some.template operator()<2>();
+                while (j < g.cols) some.template operator()<1>();
+            }
+        }
+    };
+
+    template <int Bytes, int Vecs>
+    WEFT_INLINE static void block(const Grid& g, const T* w, T start, const T* from, int64_t cols,
+                                  T* to) {
+        constexpr int lanes = Simd<T, Bytes>::lanes;
+        using V = typename Simd<T, Bytes>::Vector;
+        V acc[together][Vecs];
+#pragma GCC unroll 4
+        for (int r = 0; r < together; ++r)
+#pragma GCC unroll 4
+            for (int v = 0; v < Vecs; ++v) acc[r][v] = V{} + start;
+        const int64_t step = g.taps_across;
+        for (int64_t t = 0; t < g.taps_across; ++t) {
+            const T *at = from + g.across[t], *tap = w + t;
+            V x[Vecs];
+            const auto next = [&]() __attribute__((always_inline)) {
+#pragma GCC unroll 4
+                for (int v = 0; v < Vecs; ++v) x[v] = load<T, Bytes>(at + v * lanes);
+                at += g.pitch;
+            };
+            const auto add = [&](int r, const T& weight) __attribute__((always_inline)) {
+                const V by = weight - V{};
+#pragma GCC unroll 4
+                for (int v = 0; v < Vecs; ++v) acc[r][v] += by * x[v];
+            };
+            // Rows of the image that only the first rows of the block, all, only the last ones see.
+#pragma GCC unroll 4
+            for (int i = 0; i < together - 1; ++i) {
+                next();
+#pragma GCC unroll 4
+                for (int r = 0; r <= i; ++r) add(r, tap[(i - r) * step]);
+            }
+            for (int64_t i = together - 1; i < g.taps_down; ++i, tap += step) {
+                next();
+#pragma GCC unroll 4
+                for (int r = 0; r < together; ++r) add(r, tap[(together - 1 - r) * step]);
+            }
+#pragma GCC unroll 4
+            for (int i = 0; i < together - 1; ++i) {
+                next();
+#pragma GCC unroll 4
+                for (int r = i + 1; r < together; ++r) add(r, tap[(together - 1 + i - r) * step]);
+            }
+        }
+        const bool whole = cols >= Vecs * lanes;
+#pragma GCC unroll 4
+        for (int r = 0; r < together; ++r) {
+            alignas(64) T part[Vecs * lanes];
+            T* const row = whole ? to + r * g.cols : part;
+#pragma GCC unroll 4
+            for (int v = 0; v < Vecs; ++v) store<T, Bytes>(row + v * lanes, acc[r][v]);
+            if (!whole) std::copy_n(part, cols, to + r * g.cols);
+        }
+    }
+};
+
 /// sums[t] += sum over j < n of g[j] * from[j + offset[t]]; g is 0 up to the next whole vector.
 template <class T>
 struct Dots {
@@ -186,16 +282,25 @@ bool is_depthwise(const ConvShape& s) {
 template <class T>
 void depthwise(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
     const Flat flat(s);
+    const bool by_rows = CorrelateRows<T>::takes(s);
+    const Grid grid{flat.pitch, s.out[1], s.out[2], s.kernel[1], s.kernel[2], flat.offset.data()};
     for_channels<T>(s, flat, [&](int64_t begin, int64_t end) {
-        const auto image = zeros<T>(flat.elements()), out = zeros<T>(flat.pixels + slack);
+        const auto image = zeros<T>(flat.elements()),
+                   out = zeros<T>(by_rows ? 0 : flat.pixels + slack);
+        const T* const from = image.get();
         for (int64_t c = begin; c < end; ++c) {
             flat.fill(s, x + c * s.in_size(), image.get());
             for (int64_t o = 0; o < s.out_channels; ++o) {
                 const int64_t filter = c % s.groups * s.out_channels + o;
-                per_width<Correlate<T>::template Body>(
-                    flat.pixels, flat.taps(), flat.offset.data(), w + filter * flat.taps(),
-                    bias ? bias[filter] : T(0), static_cast<const T*>(image.get()), out.get());
-                gather(s, flat, out.get(), y + (c * s.out_channels + o) * s.out_size());
+                const T *weights = w + filter * flat.taps(), start = bias ? bias[filter] : T(0);
+                T* const to = y + (c * s.out_channels + o) * s.out_size();
+                if (by_rows) {
+                    per_width<CorrelateRows<T>::template Body>(grid, weights, start, from, to);
+                    continue;
+                }
+                per_width<Correlate<T>::template Body>(flat.pixels, flat.taps(), flat.offset.data(),
+                                                       weights, start, from, out.get());
+                gather(s, flat, out.get(), to);
             }
         }
     });

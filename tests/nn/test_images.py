@@ -360,6 +360,12 @@ def test_the_number_of_threads_does_not_change_a_bit():
         (2, 3, 1, (40, 40), (3, 3), 2, 0, 3),
         (1, 2, 1, (6, 6), (2, 2), 5, 0, 1),  # some pixels are under no tap
         (2, 40, 1, (30, 30), (3, 3), 1, 1, 1),  # several threads
+        # several rows of the output at a time: every remainder of rows and vectors
+        (1, 2, 1, (4, 16), (3, 1), (1, 1), (1, 0), 1),
+        (1, 2, 2, (5, 49), (5, 3), (1, 2), (2, 1), (1, 2)),
+        (1, 3, 1, (7, 70), (7, 7), 1, 3, 1),
+        (2, 2, 1, (10, 129), (4, 5), 1, 2, 1),
+        (1, 2, 1, (13, 5), (9, 2), 1, 4, (1, 3)),
     ],
 )
 def test_depthwise_is_a_convolution_of_each_channel(
