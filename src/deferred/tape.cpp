@@ -27,7 +27,44 @@ int64_t Tape::external(const Tensor& t) {
     return it->second;
 }
 
-int64_t Tape::fixed_external(const Tensor& t) {
+const Tensor& Tape::first_view(const Tensor& t) const {
+    if (later_views_.empty()) return t;
+    auto found = later_views_.find(t.impl());
+    return found == later_views_.end() ? t : first_views_[found->second];
+}
+
+void Tape::note_views(const Call& c) {
+    const Tensor& base = c.in[0];
+    if (!base.has(kTracked) || !ops::hooks.requires_grad(base)) return;
+    if (kept_views_.size() > kBudget) forget_views();
+    const Tensor& weight = first_view(base);
+    Key key{reinterpret_cast<uintptr_t>(c.op), reinterpret_cast<uintptr_t>(weight.impl()),
+            uint64_t{weight.version()} << 32 | (mode & (kGradMode | kInferenceMode))};
+    for (size_t k = 0; k < c.op->defaults.size(); ++k) append(key, c.attrs[k]);
+    bool fresh;
+    uint32_t number = view_keys_.number(key.data(), key.size(), fresh);
+    if (fresh) {
+        kept_views_.push_back(weight);
+        view_starts_.push_back(first_views_.size());
+        for (int k = 0; k < c.outputs; ++k) first_views_.push_back(c.out(k));
+        return;
+    }
+    for (int k = 0; k < c.outputs; ++k) {
+        later_views_[c.out(k).impl()] = view_starts_[number] + static_cast<size_t>(k);
+        kept_views_.push_back(c.out(k));
+    }
+}
+
+void Tape::forget_views() {
+    view_keys_.clear();
+    view_starts_.clear();
+    first_views_.clear();
+    later_views_.clear();
+    kept_views_.clear();
+}
+
+int64_t Tape::fixed_external(const Tensor& view) {
+    const Tensor& t = first_view(view);
     int64_t number = external(t);
     if (fixed_numbers_.size() <= static_cast<size_t>(number))
         fixed_numbers_.resize(static_cast<size_t>(number) + 1);
@@ -285,6 +322,7 @@ void Tape::flush(const char* reason) {
     listed_ = 0;
     fixed_numbers_.clear();
     fixed_count_ = 0;
+    forget_views();
     std::fill_n(recent_, kRecent, 0);
     FlushReport* report = nullptr;
     double start = 0;
@@ -461,7 +499,9 @@ void defer(Call& c) {
     }
     if ((!waiting && op.view) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
         settle_all(c);
-        return run_now(c);
+        run_now(c);
+        if (op.view && !waiting) Tape::current().note_views(c);
+        return;
     }
     if (waiting) {
         if (special) {

@@ -68,6 +68,12 @@ public:
     /// Computes everything that waits.
     void flush(const char* reason);
     bool empty() const { return load_->calls.empty(); }
+    /// Notes the results of `c`, a view op of a tensor with values that wants a gradient.
+    ///
+    /// Note [Views of weights]
+    /// Examples that take the same view of one weight (`w.t()`, `w[k]`) get tensors of their own;
+    /// kept calls read the first of them, so that calls merge as they do by the weight itself.
+    void note_views(const Call& c);
     /// Who reads this memory in calls that wait: a fiber that made all such calls, kSeveral, kNobody.
     uint32_t reader(const Storage& storage);
     static constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
@@ -87,6 +93,8 @@ private:
     Operand operand(const Tensor& t);
     int64_t external(const Tensor& t);
     int64_t fixed_external(const Tensor& t);
+    const Tensor& first_view(const Tensor& t) const;
+    void forget_views();
     uint32_t class_of(const Call& c, size_t words, uint64_t fixed, bool grad);
     uint64_t* note_operand(const Call& c, int i, uint64_t* key, uint64_t& fixed, bool& grad);
     const Plan& plan(const Waiting& load, FlushReport* report, Plan& fresh);
@@ -100,6 +108,11 @@ private:
     uint32_t fixed_count_ = 0;
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
+    Interned view_keys_;
+    std::vector<size_t> view_starts_;  ///< by number of the key: its results in first_views_
+    std::vector<Tensor> first_views_;
+    std::unordered_map<const TensorImpl*, size_t> later_views_;  ///< to the first one
+    std::vector<Tensor> kept_views_;                             ///< whose addresses are keys
     std::unordered_map<const void*, uint32_t> readers_;  ///< by address, in the first `listed_` calls
     size_t listed_ = 0;
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush

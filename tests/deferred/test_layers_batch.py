@@ -21,7 +21,7 @@ LAYERS = {
     "upsample": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), [(1, 3, 4, 5)]),
     "pad": (lambda: nn.ReflectionPad2d(1), [(3, 4, 5)]),
     "pixel_shuffle": (lambda: nn.PixelShuffle(2), [(4, 2, 3), (1, 8, 2, 3)]),
-    "prelu": (lambda: nn.PReLU(1), [(2, 3)]),
+    "prelu": (lambda: nn.PReLU(3), [(2, 3)]),
     "attention": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), [(1, 5, 8)]),
     "encoder": (
         lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
@@ -99,3 +99,45 @@ def test_attention_over_unlike_numbers_of_heads_and_rows():
     assert report.batches == 1
     for out, x in zip(report.outputs, examples, strict=True):
         assert weft.allclose(out, one(x), atol=1e-6)
+
+
+VIEWS_OF_WEIGHTS = {
+    "transposed": lambda x, w: x @ w.t(),
+    "one of a stack": lambda x, w: x * w[1],
+    "a view of a view": lambda x, w: x @ w[:2].mT[:3],
+    "pieces": lambda x, w: x @ w.chunk(3)[2].t() + x @ w.chunk(3)[0].t(),
+    "another shape": lambda x, w: nn.functional.linear(x, w.view(3, 3)),
+    "after a write": lambda x, w: x @ (w * 1).add_(1)[0],
+}
+
+
+@pytest.mark.parametrize("f", VIEWS_OF_WEIGHTS.values(), ids=VIEWS_OF_WEIGHTS)
+@pytest.mark.parametrize("grad", [True, False])
+def test_views_of_one_weight_are_one_weight(f, grad):
+    w = weft.randn(3, 3, requires_grad=True)
+    examples = [weft.randn(n, 3) for n in (1, 4, 2)]
+
+    def run(batched):
+        w.grad = None
+        with weft.set_grad_enabled(grad):
+            outs = batched(examples)
+            if grad:
+                sum((out * out).sum() for out in outs).backward()
+        return [*outs, w.grad] if grad else outs
+
+    plain = run(lambda xs: [f(x, w) for x in xs])
+    for a, b in zip(plain, run(weft.autobatch(lambda x: f(x, w))), strict=True):
+        assert weft.allclose(a, b, atol=1e-5)
+    report = weft.explain(lambda x: f(x, w), examples)
+    if f is not VIEWS_OF_WEIGHTS["after a write"]:
+        assert all(b["calls"] % 3 == 0 and not b["why"] for b in report.flushes[-1]["batches"])
+
+
+def test_views_of_other_weights_are_not():
+    w = weft.randn(4, 3, 3, requires_grad=True)
+    examples = [(weft.randn(2, 3), k) for k in (0, 3, 0, 1, 3)]
+    outs = weft.autobatch(lambda x, k: x @ w[k])(*zip(*examples, strict=True))
+    for out, (x, k) in zip(outs, examples, strict=True):
+        assert weft.allclose(out, x @ w[k], atol=1e-6)
+    (sum(out.sum() for out in outs)).backward()
+    assert w.grad[2].abs().sum() == 0 and w.grad[3].abs().sum() > 0
