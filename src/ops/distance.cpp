@@ -39,6 +39,16 @@ void forward_shape(Call& c) {
     c.add(Tensor::layout(a.dtype(), shape));
 }
 
+/// Batches of both, beside each other.
+bool pair_rows(const BatchCall& c, BatchForm& form) {
+    for (int i = 0; i < 2; ++i) {
+        if (c.in(i).numel() == 0) return false;
+        form.add_rows(i, c.in(i).shape().subspan(1));
+    }
+    form.rows = c.in(0).size(0);
+    return true;
+}
+
 int64_t work(const kernels::PairSizes& n) { return n.batch * n.rows * n.others * n.width; }
 
 void forward_kernel(Call& c) {
@@ -98,7 +108,7 @@ void register_distance(Table& t) {
     t.add("_pair_distances(Tensor a, Tensor b, float p) -> Tensor")
         .doc("The p-norm, p 1, 2 or inf, of the difference of each row of a (B, P, M) and each of\n"
              "b (B, R, M): (B, P, R).")
-        .shape(forward_shape).kernel(forward_kernel).internal().batch(batch_first)
+        .shape(forward_shape).kernel(forward_kernel).internal().batch(pair_rows)
         .node_name("CdistBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_out(0), gradient)
         .samples({"f(T(2, 3, 4), T(2, 5, 4), 1.)", "f(T(1, 3, 2), T(1, 70, 2), 2.)",
