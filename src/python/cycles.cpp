@@ -38,6 +38,7 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     if (!slot) return 0;
     // looked at without taking references: the counts are what is asked
     if (slot->kind == kNodeSlot) return visit_node(reinterpret_cast<const Ref<Node>&>(slot), visit, arg);
+    if (slot->kind != kMetaSlot) return 0;  // a value that waits
     auto* m = static_cast<GradMeta*>(slot.get());
     for (Hooks* list : {&m->hooks, &m->after_accumulate})
         for (auto& hook : *list)

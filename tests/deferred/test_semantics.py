@@ -13,6 +13,7 @@ import contextlib
 import contextvars
 import copy
 import dataclasses
+import gc
 import io
 import json
 import pickle
@@ -781,3 +782,17 @@ def test_the_first_of_several_failures_is_raised() -> None:
             weft.autobatch(one)([1, 2])
     finally:
         weft._C._set_budget(before)
+
+
+def test_the_collector_meets_tensors_that_wait() -> None:
+    """It took what a tensor with attributes waits for for its gradient, and crashed."""
+    with weft.deferred():
+        y = weft.ones(2) * 2
+        y.tag = [y]
+        gc.collect()
+        ref = weakref.ref(y)
+        z = y + 1
+        del y
+        gc.collect()
+        assert ref() is None
+    assert z.tolist() == [3, 3]
