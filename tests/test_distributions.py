@@ -39,6 +39,16 @@ MADE = {
     "Dirichlet alone": "D.Dirichlet(a[0] + 1)",
     "Beta": "D.Beta(a, a + 1)",
     "StudentT": "D.StudentT(a + 0.8, b, a)",
+    "Squashed": "D.TransformedDistribution(D.Normal(b, a), [D.TanhTransform(cache_size=1)])",
+    "Logistic": "D.TransformedDistribution(D.Uniform(t.zeros(3).double(), 1.0), "
+    "[D.SigmoidTransform().inv, D.AffineTransform(b, -2.0)])",
+    "Flow of vectors": "D.TransformedDistribution(D.MultivariateNormal(b, S), "
+    "[D.AffineTransform(b, a, event_dim=1), D.ExpTransform()])",
+    "Simplex": "D.TransformedDistribution(D.Normal(b, a), D.StickBreakingTransform())",
+    "Reshaped": "D.TransformedDistribution(D.Normal(b, a), D.ReshapeTransform((3,), (3, 1)))",
+    "Mixture": "D.MixtureSameFamily(D.Categorical(logits=b), D.Normal(b, a))",
+    "Mixture of vectors": "D.MixtureSameFamily(D.Categorical(a[:, 0]), "
+    "D.Independent(D.Normal(b, a), 1))",
     "Independent": "D.Independent(D.Normal(b, a), 1)",
     "Independent of all": "D.Independent(D.Bernoulli(logits=b), 2)",
 }
@@ -260,3 +270,48 @@ def test_a_policy_learns():
         loss.backward()
         optimizer.step()
     assert int(logits.argmax()) == 2 and float(policy.probs[2].detach()) > 0.8
+
+
+TRANSFORMS = {
+    "D.ExpTransform()": "b", "D.SigmoidTransform()": "b", "D.TanhTransform()": "b",
+    "D.SoftplusTransform()": "b", "D.PowerTransform(t.tensor(1.5).double())": "a",
+    "D.AffineTransform(1.0, -2.0)": "b", "D.AffineTransform(b, a, event_dim=1)": "b",
+    "D.StickBreakingTransform()": "b", "D.ReshapeTransform((3,), (1, 3))": "b",
+    "D.ExpTransform().inv": "a", "D.IndependentTransform(D.ExpTransform(), 1)": "b",
+    "D.ComposeTransform([D.AffineTransform(0.5, 2.0), D.ExpTransform()])": "b",
+    "D.ComposeTransform([D.ExpTransform(), D.StickBreakingTransform()])": "b",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", TRANSFORMS)
+def test_a_transform_is_pytorchs(code):
+    """Values, inverses, log-determinants, shapes, what it prints; and the inverse inverts."""
+    torch = pytest.importorskip("torch")
+    results = []
+    for t in (weft, torch):
+        names, _ = parts(t)
+        transform, x = eval(code, names), names[TRANSFORMS[code]]  # noqa: S307
+        y = transform(x)
+        weftlike = [y, transform.inv(y), transform.log_abs_det_jacobian(x, y)]
+        results.append((
+            [[list(v.shape), pytest.approx(v.reshape(-1).tolist())] for v in weftlike],
+            tuple(transform.forward_shape(x.shape)), tuple(transform.inverse_shape(y.shape)),
+            repr(transform), transform.bijective, transform.codomain.event_dim,
+        ))  # fmt: skip
+        np.testing.assert_allclose(transform.inv(y).numpy(), x.numpy(), rtol=1e-6, atol=1e-9)
+    ours, theirs = results
+    assert [[s, v.expected] for s, v in ours[0]] == theirs[0] and ours[1:] == theirs[1:]
+
+
+def test_a_cached_transform_gives_back_its_input():
+    t = weft.distributions.TanhTransform(cache_size=1)
+    x = weft.tensor([20.0])
+    assert t.inv(t(x)) is x
+    with pytest.raises(ValueError):
+        weft.distributions.TanhTransform(cache_size=2)
+    with pytest.raises(ValueError):
+        weft.distributions.TransformedDistribution(weft.distributions.Normal(0.0, 1.0), [5])
+    with pytest.raises(ValueError):
+        weft.distributions.MixtureSameFamily(
+            weft.distributions.Categorical(weft.ones(3)), weft.distributions.Normal(0.0, 1.0)
+        )

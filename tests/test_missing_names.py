@@ -58,3 +58,9 @@ def test_einsum_takes_lists_of_subscripts():
     weft.testing.assert_close(weft.einsum(a, [..., 1], [1, ...]), a.T)
     with pytest.raises(ValueError):
         weft.einsum(a, [0, 60])
+    with pytest.raises(RuntimeError):
+        weft.einsum("ii", a)
+    with pytest.raises(RuntimeError):
+        weft.einsum("i$", a)
+    with pytest.raises(RuntimeError):
+        weft.einsum("ij->ii", a)

@@ -29,6 +29,14 @@ def _letters(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], st
             f"[einsum] expected an operand for each of {len(terms)} subscripts, got "
             f"{len(operands)} operands"
         )
+    for term in (*terms, right):
+        letters = term.replace("...", "", 1)
+        if letters and not (letters.isascii() and letters.isalpha()):
+            raise RuntimeError(
+                f"[einsum] expected letters and at most one '...' as subscripts, got '{term}'"
+            )
+    if len(set(right.replace("...", ""))) != len(right.replace("...", "")):
+        raise RuntimeError(f"[einsum] expected each output subscript once, got '{right}'")
     rest = [t.dim() - len(s.replace("...", "")) for s, t in zip(terms, operands, strict=True)]
     width = max([r for r, s in zip(rest, terms, strict=True) if "..." in s], default=0)
     free = "".join(chr(0x370 + k) for k in range(width))
@@ -53,6 +61,11 @@ def _diagonals(t: Tensor, term: str) -> tuple[Tensor, str]:
         while term.count(c) > 1:
             i = term.index(c)
             j = term.index(c, i + 1)
+            if t.shape[i] != t.shape[j]:
+                raise RuntimeError(
+                    f"[einsum] expected equal sizes for the repeated subscript '{c}', got "
+                    f"{t.shape[i]} and {t.shape[j]}"
+                )
             t = t.diagonal(0, i, j)
             term = term[:i] + term[i + 1 : j] + term[j + 1 :] + c
     return t, term

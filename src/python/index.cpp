@@ -88,6 +88,15 @@ void add_tensor_index(Selection& s, int& dim, Tensor index, PyObject* item) {
     dim += index.ndim();
 }
 
+/// True, False or a 0-d mask: a new dimension of size 1 or 0.
+void add_flag(Selection& s, int& dim, bool holds, PyObject* item) {
+    s.view = ops::unsqueeze(s.view, dim);
+    s.moved = true;
+    Tensor index = Tensor::empty(DType::Int64, Dims{holds ? 1 : 0});
+    if (holds) *index.data<int64_t>() = 0;
+    add_tensor_index(s, dim, index, item);
+}
+
 void apply(Selection& s, int& dim, PyObject* item, int rest) {
     if (is_integer_scalar(item)) {
         s.view = ops::select(s.view, dim, int_of(item));
@@ -111,11 +120,9 @@ void apply(Selection& s, int& dim, PyObject* item, int rest) {
     } else if (item == Py_Ellipsis) {
         dim += rest;
     } else if (PyBool_Check(item)) {
-        s.view = ops::unsqueeze(s.view, dim);
-        s.moved = true;
-        Tensor index = Tensor::empty(DType::Int64, Dims{item == Py_True ? 1 : 0});
-        if (item == Py_True) *index.data<int64_t>() = 0;
-        add_tensor_index(s, dim, index, item);
+        add_flag(s, dim, item == Py_True, item);
+    } else if (is_tensor(item) && is_mask(handle(item)) && handle(item).ndim() == 0) {
+        add_flag(s, dim, unwrap(item).item_int() != 0, item);
     } else {
         add_tensor_index(s, dim, index_tensor(item), item);
     }

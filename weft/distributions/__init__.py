@@ -6,7 +6,7 @@
 tensor([-1.3863, -0.2877])
 """
 
-from weft.distributions import constraints, utils
+from weft.distributions import constraints, transforms, utils
 from weft.distributions.bernoulli import Bernoulli, Geometric
 from weft.distributions.categorical import (
     Categorical,
@@ -29,11 +29,31 @@ from weft.distributions.kl import kl_divergence, register_kl
 from weft.distributions.multivariate_normal import MultivariateNormal
 from weft.distributions.normal import Normal
 from weft.distributions.poisson import Poisson
+from weft.distributions.transformed import MixtureSameFamily, TransformedDistribution
+from weft.distributions.transforms import (
+    AbsTransform,
+    AffineTransform,
+    ComposeTransform,
+    ExpTransform,
+    IndependentTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
 
 __all__ = [
-    "Bernoulli", "Beta", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution",
-    "Exponential", "Gamma", "Geometric", "Gumbel", "HalfNormal", "Independent", "Laplace",
-    "LogNormal", "MultivariateNormal", "Normal", "OneHotCategorical",
-    "OneHotCategoricalStraightThrough", "Poisson", "StudentT", "Uniform", "constraints",
-    "kl_divergence", "register_kl", "utils",
+    "AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Categorical", "Cauchy", "Chi2",
+    "ComposeTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential", "Gamma",
+    "Geometric", "Gumbel", "HalfNormal", "Independent", "IndependentTransform", "Laplace",
+    "LogNormal", "MixtureSameFamily", "MultivariateNormal", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Poisson", "PowerTransform", "ReshapeTransform",
+    "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StickBreakingTransform",
+    "StudentT", "TanhTransform", "Transform", "TransformedDistribution", "Uniform",
+    "constraints", "identity_transform", "kl_divergence", "register_kl", "transforms", "utils",
 ]  # fmt: skip

@@ -11,8 +11,9 @@ from weft.nn.functional_attention import multi_head_attention_forward
 from weft.nn.linear import Linear
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
+from weft.nn.sdpa import SDPBackend, sdpa_kernel
 
-__all__ = ["MultiheadAttention"]
+__all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
 
 
 class NonDynamicallyQuantizableLinear(Linear):
