@@ -349,7 +349,11 @@ void Runner::finish(Call& c, Calls calls) {
         for (uint32_t call : calls) total += load_.outputs[output(call)].numel;
         // What is made of shared operands alone, such as statistics, is one for all calls.
         int64_t each = load_.outputs[first + static_cast<uint32_t>(k)].numel;
-        bool common = (c.op->constant_outputs >> k & 1) && result.numel() == each && calls.size() > 1;
+        bool constant = c.op->constant_outputs >> k & 1;
+        bool common = constant && result.numel() == each && calls.size() > 1;
+        // What only backward reads is there or not as the graph is recorded, which was a guess.
+        if (constant && !common && (result.numel() == 0) != (total == 0))
+            result = ops::zeros(Dims{total}, dtype);
         WEFT_EXPECT((common || result.numel() == total) && result.dtype() == dtype, Runtime, c.op->name,
                     text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
                     text(result.numel(), " of ", name(result.dtype())));

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/lock.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 
@@ -370,9 +371,83 @@ void gradient(Grad& g) {
     if (g.needs(6)) g.set(6, sums[n.cell == Cell::Gru ? 6 : 5]);
 }
 
+// ---- sequences of unlike length beside each other
+
+Tensor positions(const Dims& at) {
+    Tensor out = Tensor::empty(DType::Int64, Dims{at.size()});
+    std::copy(at.begin(), at.end(), out.data<int64_t>());
+    return out;
+}
+Dims inverse(const Dims& order) {
+    Dims out(order.size());
+    for (int i = 0; i < order.size(); ++i) out[static_cast<int>(order[i])] = i;
+    return out;
+}
+
+/// Packed, the longest first; the results go back to their places.
+void sequences_body(Call& c) {
+    static const Function sequence{"_rnn_sequence"};
+    DimSpan counts = c.attr(0).as_ints();
+    std::vector<int64_t> order(counts.size()), starts(counts.size());
+    for (size_t i = 0, at = 0; i < counts.size(); at += static_cast<size_t>(counts[i++])) {
+        order[i] = static_cast<int64_t>(i);
+        starts[i] = static_cast<int64_t>(at);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return counts[static_cast<size_t>(a)] > counts[static_cast<size_t>(b)];
+    });
+    Dims rows, sizes, first;
+    for (int64_t i : order) first.push_back(i);
+    for (int64_t t = 0;; ++t) {
+        int64_t before = rows.size();
+        for (int64_t i : order) {
+            if (counts[static_cast<size_t>(i)] <= t) break;
+            rows.push_back(starts[static_cast<size_t>(i)] + t);
+        }
+        if (rows.size() == before) break;
+        sizes.push_back(rows.size() - before);
+    }
+    Tensor by_row = positions(rows), by_call = positions(first), none;
+    auto select = [](const Tensor& t, const Tensor& at) { return index_select(t, 0, at); };
+    auto out = sequence.all({select(c.in[0], by_row), select(c.in[1], by_call),
+                             c.in[2].defined() ? select(c.in[2], by_call) : none, c.in[3], c.in[4],
+                             c.in[5], c.in[6]},
+                            {sizes, c.attr(1), c.attr(2)});
+    Tensor back = positions(inverse(first));
+    c.add(select(out[0], positions(inverse(rows))));
+    c.add(select(out[1], back));
+    c.add(c.in[2].defined() ? select(out[2], back) : out[2]);
+    c.add(out[3]);
+}
+
+/// Single sequences of any length, by one layer's weights.
+bool sequence_rows(const BatchCall& c, BatchForm& form) {
+    DimSpan sizes = c.attr(0).as_ints();
+    bool single = std::all_of(sizes.begin(), sizes.end(), [](int64_t n) { return n == 1; });
+    for (int i = 3; i < 7; ++i) single &= !c.in(i).defined() || c.fixed(i);
+    if (!single || c.in(0).numel() == 0) return false;
+    form.op = &table().at("_rnn_sequences");
+    form.rows = c.in(0).size(0);
+    form.add_rows(0, c.in(0).shape().subspan(1), form.rows);
+    for (int i = 1; i < 3; ++i) {
+        if (c.in(i).defined()) form.add_rows(i, c.in(i).shape().subspan(1), 1);
+        else form.add_shared(i);
+    }
+    for (int i = 3; i < 7; ++i) form.add_shared(i);
+    form.attrs = {Dims{}, c.attr(1), c.attr(2)};
+    form.counts_attr = 0;
+    return true;
+}
+
 }  // namespace
 
 void register_sequence(Table& t) {
+    t.add("_rnn_sequences(Tensor x, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
+          "Tensor? b_hh, int[] counts, str cell, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)")
+        .doc("_rnn_sequence of single sequences one after the other, the first of counts[0] rows, ...")
+        .body(sequences_body).internal().constant_output(3)
+        .samples({"f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), None, None, [2, 1, 3], 'lstm', True)[:3]",
+                  "f(T(5, 2), T(2, 3), None, T(9, 2), T(9, 3), None, None, [1, 4], 'gru', False)[:2]"});
     t.add("_rnn_sequence(Tensor x, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
           "Tensor? b_hh, int[] batch_sizes, str cell, bool reverse) -> "
           "(Tensor, Tensor, Tensor, Tensor)")
@@ -381,6 +456,7 @@ void register_sequence(Table& t) {
              "Gives the outputs [N, d], the last h and c, and, if recorded, a tensor for backward.")
         .shape(forward_shape).kernel(forward_kernel).internal()
         .constant_output(3)
+        .batch(sequence_rows, save_in(3) | save_in(4) | save_in(5) | save_in(6))
         .node_name("RnnSequenceBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4) | save_in(5) |
                         save_in(6) | save_out(3),

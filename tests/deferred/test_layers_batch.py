@@ -22,6 +22,9 @@ LAYERS = {
     "pad": (lambda: nn.ReflectionPad2d(1), [(3, 4, 5)]),
     "pixel_shuffle": (lambda: nn.PixelShuffle(2), [(4, 2, 3), (1, 8, 2, 3)]),
     "prelu": (lambda: nn.PReLU(3), [(2, 3)]),
+    "lstm": (lambda: nn.LSTM(3, 4, 2, bidirectional=True), [(5, 3), (2, 3), (7, 3)]),
+    "gru": (lambda: nn.GRU(3, 4), [(5, 3), (2, 1, 3), (1, 3)]),
+    "rnn": (lambda: nn.RNN(3, 4, bidirectional=True, batch_first=True), [(5, 3), (1, 2, 3)]),
     "attention": (lambda: nn.MultiheadAttention(8, 2, batch_first=True), [(1, 5, 8)]),
     "encoder": (
         lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
@@ -141,3 +144,15 @@ def test_views_of_other_weights_are_not():
         assert weft.allclose(out, x @ w[k], atol=1e-6)
     (sum(out.sum() for out in outs)).backward()
     assert w.grad[2].abs().sum() == 0 and w.grad[3].abs().sum() > 0
+
+
+@pytest.mark.parametrize("layer", [nn.LSTM(3, 4), nn.GRU(3, 4)], ids=["lstm", "gru"])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_sequences_of_unlike_length_are_one_call(layer, frozen):
+    layer.requires_grad_(not frozen)
+    examples = [weft.randn(n, 3) for n in (2, 5, 1, 5, 3)]
+    report = weft.explain(lambda x: layer(x * 2)[0], examples)
+    calls = [b["calls"] for b in report.flushes[0]["batches"] if b["op"] == "_rnn_sequence"]
+    assert calls == [5]
+    for out, x in zip(report.outputs, examples, strict=True):
+        assert weft.allclose(out, layer(x * 2)[0], atol=1e-6)
