@@ -468,7 +468,8 @@ void register_sequence(Table& t) {
              "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), None, None, [3, 2, 1], 'gru', True)[:2]",
              "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), T(3), None, [2, 1], 'tanh', False)[:2]",
              "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, T(3), [2, 1], 'tanh', True)[:2]",
-             "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, None, [2, 1], 'relu', True)[:2]"});
+             "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, None, [2, 1], 'relu', True)[:2]",
+             "f(T(3, 2), T(1, 3), T(1, 3), T(12, 2), T(12, 3), T(12), T(12), [1, 1, 1], 'lstm', True)[:3]"});
     t.add("_rnn_sequence_backward(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
           "Tensor kept, Tensor h, Tensor? c, int[] batch_sizes, str cell, bool reverse) -> "
           "(Tensor, Tensor, Tensor, Tensor, Tensor)")
