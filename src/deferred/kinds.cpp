@@ -37,6 +37,15 @@ uint32_t Interned::number(const uint64_t* key, size_t words, bool& fresh) {
     return table_[at] - 1;
 }
 
+void Interned::forget_last() {
+    auto last = static_cast<uint32_t>(entries_.size());
+    size_t mask = table_.size() - 1, at = entries_.back().hash & mask;
+    while (table_[at] != last) at = (at + 1) & mask;
+    table_[at] = 0;  // nothing was put behind it
+    words_.resize(entries_.back().begin);
+    entries_.pop_back();
+}
+
 void Interned::grow() {
     table_.assign(std::max<size_t>(256, 2 * table_.size()), 0);
     size_t mask = table_.size() - 1;

@@ -20,6 +20,8 @@ class Interned {
 public:
     /// The number of `key`; `fresh` tells whether it is new.
     uint32_t number(const uint64_t* key, size_t words, bool& fresh);
+    /// Takes back the newest number.
+    void forget_last();
     size_t size() const { return entries_.size(); }
     void clear();
 

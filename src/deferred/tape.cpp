@@ -161,7 +161,13 @@ void Tape::keep(Call& c) {
     bool grad = false;
     for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, fixed, grad);
     *end++ = uint64_t{grad} << 32 | (mode & (kGradMode | kInferenceMode));
-    uint32_t of_class = class_of(c, static_cast<size_t>(end - key_.data()), fixed, grad);
+    uint32_t of_class;
+    try {
+        of_class = class_of(c, static_cast<size_t>(end - key_.data()), fixed, grad);
+    } catch (...) {
+        load.operands.resize(first);
+        throw;
+    }
     auto number = static_cast<uint32_t>(load.calls.size());
     const char* node_name = !grad              ? nullptr
                             : op.backward_name ? op.backward_name(c)
@@ -185,6 +191,30 @@ void Tape::keep(Call& c) {
 
 namespace {
 
+/// Kernels refuse dtypes: the user learns it at the call, from one on no elements. Other ops than
+/// pointwise ones need all; they refuse bool and complex.
+void check_dtypes(const Call& c) {
+    bool pointwise = c.op->batch == Batch::Pointwise, odd = false;
+    std::vector<Tensor> in;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (t.defined()) odd |= t.dtype() == DType::Bool || is_complex(t.dtype());
+        if (!t.defined() || t.has(kWrapped)) in.push_back(t);
+        else if (pointwise && t.ndim()) in.push_back(Tensor::empty(t.dtype(), Dims(t.ndim(), 0)));
+        else in.push_back(Tensor::layout(t.dtype(), t.shape()));
+    }
+    if (!pointwise && !odd) return;
+    for (Tensor& t : in)
+        if (t.defined() && !t.storage()) t = ops::full_like(Tensor::empty(t.dtype(), t.shape()), 1);
+    ModeGuard now(0, kDeferMode | kGradMode);
+    Call probe(*c.op, in.data(), c.inputs, c.attrs);
+    try {
+        ops::call(probe);
+    } catch (const Error& e) {
+        if (e.kind == ErrorKind::NotImplemented) throw;
+    }
+}
+
 /// The form of a call that runs by itself.
 BatchForm alone(const Call& c) {
     BatchForm form;
@@ -203,6 +233,12 @@ uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) 
     bool fresh;
     uint32_t number = kinds_.class_keys.number(key_.data(), words, fresh);
     if (!fresh) return number;
+    try {
+        check_dtypes(c);
+    } catch (...) {
+        kinds_.class_keys.forget_last();
+        throw;
+    }
     Kind kind;
     kind.op = c.op;
     kind.mode = mode & (grad ? kGradMode | kInferenceMode : uint32_t{kInferenceMode});
@@ -441,7 +477,7 @@ bool rebind(Call& c) {
     const Tensor dest = c.dest;
     if (!c.in_place || !is_pending(dest) || pending(dest).is_view() || pending(dest).views) return false;
     if (c.op->batch != Batch::Pointwise || !dest.contiguous()) return false;
-    if (!(mode & kGradMode) && requires_grad(dest)) return false;
+    if (requires_grad(dest) && (!(mode & kGradMode) || !c.op->differentiable(0))) return false;
     Call apart(*c.op, c.in, c.inputs, c.attrs);
     apart.op->shape(apart);
     const Tensor& out = apart.out(0);

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "base/lock.h"
+#include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
@@ -144,6 +145,10 @@ void register_mask(Table& t) {
         .shape(masked_fill_shape)
         .kernel(masked_fill_kernel)
         .every_dtype()
+        .batch([](const BatchCall& c, BatchForm& form) {  // the value stays 0-d
+            bool one = c.in(2).has(kWrapped) || (c.fixed(2) && !(c.fixed(0) && c.fixed(1)));
+            return one && batch_pointwise(c, form);
+        })
         .batch(Batch::Pointwise)
         .strided_output()
         .inplace()

@@ -796,3 +796,26 @@ def test_the_collector_meets_tensors_that_wait() -> None:
         gc.collect()
         assert ref() is None
     assert z.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x & x, lambda x: (x > 0) // (x > 0), lambda x: F.linear(x > 0, x > 0),
+    lambda x: weft.complex(x, x).amax(-1), lambda x: x.foo, lambda x: x @ x[:1],
+])  # fmt: skip
+def test_wrong_dtypes_and_shapes_fail_at_the_call(call: Callable[[Any], Any]) -> None:
+    """Kernels refused dtypes at the flush, where no `try` caught it."""
+
+    def one(k: int) -> str:
+        x = weft.ones(2, 2) * k
+        for _ in range(2):  # seen before, the call fails again
+            with pytest.raises((NotImplementedError, AttributeError, RuntimeError)) as caught:
+                call(x)
+        return str(caught.value)
+
+    assert weft.autobatch(one)([1, 2]) == [one(1), one(2)]
+
+
+def test_in_place_without_a_gradient_stays_in_the_graph() -> None:
+    x = weft.ones(2, requires_grad=True)
+    (y,) = weft.autobatch(lambda k: (x * 5).floor_divide_(k))([2])
+    assert y.requires_grad and y.tolist() == [2, 2]
