@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import numpy as np
@@ -198,3 +199,13 @@ def test_skip_init_draws_nothing():
     assert module.bias is None and weft.rand(1).item() == expected
     with pytest.raises(RuntimeError, match="Expected a Module"):
         weft.nn.utils.skip_init(dict)
+
+
+@pytest.mark.parametrize("name", [name for name in dir(weft.nn) if name.startswith("Lazy")])
+def test_a_lazy_layer_takes_pytorchs_arguments(name):
+    torch = pytest.importorskip("torch")
+    ours, theirs = (
+        [(p.name, p.kind, p.default) for p in inspect.signature(layer).parameters.values()]
+        for layer in (getattr(weft.nn, name), getattr(torch.nn, name))
+    )
+    assert ours == theirs

@@ -123,6 +123,24 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class _LazyConv(LazyModuleMixin):
+    def __init__(
+        self: Any,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self.cls_to_become.__init__(
+            self, 0, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
     def _make_parameters(self: Any, bias: bool, device: Any, dtype: Any) -> None:
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         self.register_parameter(
@@ -159,6 +177,21 @@ class _LazyConv(LazyModuleMixin):
 
 
 class _LazyNorm(LazyModuleMixin):
+    def __init__(
+        self: Any,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        self.cls_to_become.__init__(
+            self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
     def _make(self: Any, n: int, bias: bool, device: Any, dtype: Any) -> None:
         for name, wanted in (("weight", self.affine), ("bias", self.affine and bias)):
             value = UninitializedParameter(device=device, dtype=dtype) if wanted else None
@@ -199,24 +232,6 @@ class LazyConv1d(_LazyConv, Conv1d):
 
     cls_to_become = Conv1d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        Conv1d.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, dilation, groups, bias,
-            padding_mode, device, dtype,
-        )  # fmt: skip
-
 
 class LazyConv2d(_LazyConv, Conv2d):
     """A `Conv2d` whose `in_channels` are those of its first input. Other arguments as there.
@@ -229,24 +244,6 @@ class LazyConv2d(_LazyConv, Conv2d):
     """
 
     cls_to_become = Conv2d
-
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        Conv2d.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, dilation, groups, bias,
-            padding_mode, device, dtype,
-        )  # fmt: skip
 
 
 class LazyConv3d(_LazyConv, Conv3d):
@@ -261,26 +258,29 @@ class LazyConv3d(_LazyConv, Conv3d):
 
     cls_to_become = Conv3d
 
+
+class _LazyConvTranspose(_LazyConv):
     def __init__(
-        self,
+        self: Any,
         out_channels: int,
         kernel_size: Any,
         stride: Any = 1,
         padding: Any = 0,
-        dilation: Any = 1,
+        output_padding: Any = 0,
         groups: int = 1,
         bias: bool = True,
+        dilation: Any = 1,
         padding_mode: str = "zeros",
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        Conv3d.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, dilation, groups, bias,
-            padding_mode, device, dtype,
+        self.cls_to_become.__init__(
+            self, 0, out_channels, kernel_size, stride, padding, output_padding, groups, bias,
+            dilation, padding_mode, device, dtype,
         )  # fmt: skip
 
 
-class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     """A `ConvTranspose1d` whose `in_channels` are those of its first input.
 
     >>> import weft
@@ -292,27 +292,8 @@ class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
 
     cls_to_become = ConvTranspose1d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Any = 1,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        ConvTranspose1d.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, output_padding, groups, bias,
-            dilation, padding_mode, device, dtype,
-        )  # fmt: skip
 
-
-class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     """A `ConvTranspose2d` whose `in_channels` are those of its first input.
 
     >>> import weft
@@ -324,27 +305,8 @@ class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
 
     cls_to_become = ConvTranspose2d
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Any = 1,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        ConvTranspose2d.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, output_padding, groups, bias,
-            dilation, padding_mode, device, dtype,
-        )  # fmt: skip
 
-
-class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     """A `ConvTranspose3d` whose `in_channels` are those of its first input.
 
     >>> import weft
@@ -355,25 +317,6 @@ class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
     """
 
     cls_to_become = ConvTranspose3d
-
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Any = 1,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        ConvTranspose3d.__init__(
-            self, 0, out_channels, kernel_size, stride, padding, output_padding, groups, bias,
-            dilation, padding_mode, device, dtype,
-        )  # fmt: skip
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
@@ -388,21 +331,6 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
 
     cls_to_become = BatchNorm1d
 
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        BatchNorm1d.__init__(
-            self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
-
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     """A `BatchNorm2d` whose `num_features` are the channels of its first input.
@@ -415,21 +343,6 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     """
 
     cls_to_become = BatchNorm2d
-
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        BatchNorm2d.__init__(
-            self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
@@ -444,21 +357,6 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 
     cls_to_become = BatchNorm3d
 
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        BatchNorm3d.__init__(
-            self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
-
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """A `InstanceNorm1d` whose `num_features` are the channels of its first input.
@@ -471,21 +369,6 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """
 
     cls_to_become = InstanceNorm1d
-
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        InstanceNorm1d.__init__(
-            self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
@@ -500,21 +383,6 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
 
     cls_to_become = InstanceNorm2d
 
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        InstanceNorm2d.__init__(
-            self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
-
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """A `InstanceNorm3d` whose `num_features` are the channels of its first input.
@@ -527,18 +395,3 @@ class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """
 
     cls_to_become = InstanceNorm3d
-
-    def __init__(
-        self,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        *,
-        bias: bool = True,
-    ) -> None:
-        InstanceNorm3d.__init__(
-            self, 0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
