@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 
 OPS = [
     "x @ x.T", "F.linear(x, w, b)", "F.linear(x.double(), w.double())", "f.bmm(x[None], x.T[None])",
-    "f.addmm(b, x, w.T)", "f.einsum('ij,kj->ik', x, w)", "F.conv1d(x[None], x[None, :, :2])",
+    "f.addmm(b, x, w.T)", "f.baddbmm(b, x[None], w.T[None])",
+    "f.einsum('ij,kj->ik', x, w)", "F.conv1d(x[None], x[None, :, :2])",
     "F.conv2d(x[None, None], x[None, None, :2, :2])", "F.prelu(x, b[:1])",
     "F.scaled_dot_product_attention(x[None], x[None], x[None])", "f.mv(x, x[0])",
     "F.softmax(x @ x.T, -1)", "f.exp(x @ x.T)", "(x @ x.T) + x[:, :1]", "f.cat([x @ x.T, x], 1)",

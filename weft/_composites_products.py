@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft import _C
 from weft._C import Tensor
+from weft._modes import AUTOCAST
 
 __all__ = [
     "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "einsum", "inner", "kron",
@@ -289,6 +291,8 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 def _mixed(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta * input + alpha * product; the factors are whole for integers."""
+    if weft.is_floating_point(input) and _C._mode() & AUTOCAST:
+        input = input.to(product.dtype)
     if not (product.dtype.is_floating_point or product.dtype.is_complex):
         beta, alpha = int(beta), int(alpha)
     if alpha != 1:

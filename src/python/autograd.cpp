@@ -1,6 +1,7 @@
 /// backward, grad, hooks on tensors and the modes, for weft/autograd.
 #include "autograd/autocast.h"
 #include "autograd/engine.h"
+#include "autograd/op_node.h"
 #include "deferred/tape.h"
 #include "ops/functions.h"
 #include "python/hooks.h"
@@ -183,6 +184,19 @@ PyObject* py_set_mode(PyObject*, PyObject* flags) {
 PyObject* py_mode(PyObject*, PyObject*) { return PyLong_FromLong(mode); }
 PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode & kGradMode); }
 
+/// _rename_node(tensor, name): what the node of a tensor made of several ops is called; returns it.
+PyObject* py_rename_node(PyObject*, PyObject* args) {
+    PyObject* tensor;
+    const char* name;
+    if (!PyArg_ParseTuple(args, "Os", &tensor, &name)) return nullptr;
+    return guarded([&] {
+        const Tensor& t = expect_tensor(tensor, "_rename_node");
+        if (requires_grad(t) && !is_leaf(t))
+            if (auto* node = dynamic_cast<OpNode*>(gradient_edge(t).node.get())) node->rename(name);
+        return Py_NewRef(tensor);
+    });
+}
+
 /// _forget_casts(): the outermost scope of autocast ends.
 PyObject* py_forget_casts(PyObject*, PyObject*) {
     return guarded([&] {
@@ -209,6 +223,7 @@ PyMethodDef functions[] = {
     {"_gradient_edge", py_gradient_edge, METH_O, nullptr},
     {"_set_mode", py_set_mode, METH_O, nullptr},
     {"_mode", py_mode, METH_NOARGS, nullptr},
+    {"_rename_node", py_rename_node, METH_VARARGS, nullptr},
     {"_forget_casts", py_forget_casts, METH_NOARGS, nullptr},
     {"_keep_casts", py_keep_casts, METH_O, nullptr},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},

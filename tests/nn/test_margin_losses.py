@@ -151,3 +151,19 @@ def test_wrong_shapes_raise(name: str) -> None:
     }[name]
     with pytest.raises(RuntimeError):
         f(*args)
+
+
+@pytest.mark.parametrize("call", [
+    "F.soft_margin_loss(x, t.ones(2, 3))", "F.multi_margin_loss(x, t.tensor([0, 2]))",
+    "F.multilabel_margin_loss(x, t.tensor([[0, -1, 1], [2, -1, 0]]))",
+    "F.ctc_loss(x.log_softmax(1)[:, None], t.tensor([[1]]), (2,), (1,), reduction='none')",
+])  # fmt: skip
+def test_a_loss_of_several_ops_prints_pytorchs_node(call):
+    torch = pytest.importorskip("torch")
+    names = []
+    for t in (weft, torch):
+        x = t.tensor([[0.5, -1.0, 2.0], [1.0, 0.0, -2.0]], requires_grad=True)
+        loss = eval(call, {"t": t, "F": t.nn.functional, "x": x})  # noqa: S307
+        names.append(loss.grad_fn.name())
+        loss.sum().backward()
+    assert names[0] == names[1]

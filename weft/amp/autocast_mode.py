@@ -14,6 +14,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft._modes import AUTOCAST as _ON
 from weft._modes import _with_mode
 
 __all__ = [
@@ -31,8 +32,7 @@ __all__ = [
     "set_autocast_cache_enabled",
 ]
 
-_ON = 8  # kAutocastMode of src/ops/autocast.h
-_HALF = 16
+_HALF = 16  # kAutocastHalfMode of src/ops/autocast.h: float16, not bfloat16
 _KNOWN = ("cpu", "cuda", "mps", "xpu", "mtia", "hpu", "xla", "maia")
 
 

@@ -244,7 +244,8 @@ def soft_margin_loss(
 ) -> Tensor:
     """Return `log(1 + exp(-target input))`; the target is 1 or -1."""
     reduction = _chosen(size_average, reduce, reduction)
-    return _reduced(_C.softplus(-target * input), reduction)
+    loss = _reduced(_C.softplus(-target * input), reduction)
+    return _C._rename_node(loss, "SoftMarginLossBackward0")
 
 
 def multilabel_soft_margin_loss(
@@ -319,7 +320,8 @@ def multi_margin_loss(
         loss = loss * weight[labels].unsqueeze(1)
     other = weft.arange(rows.shape[1]) != labels.unsqueeze(1)
     loss = weft.where(other, loss, 0).sum(1) / rows.shape[1]
-    return _reduced(loss if target.dim() else loss.reshape(()), reduction)
+    loss = _reduced(loss if target.dim() else loss.reshape(()), reduction)
+    return _C._rename_node(loss, "MultiMarginLossBackward0")
 
 
 def multilabel_margin_loss(
@@ -350,7 +352,8 @@ def multilabel_margin_loss(
     loss = (1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
     counts = given.unsqueeze(2) & ~named.unsqueeze(1)
     loss = weft.where(counts, loss, 0).sum((1, 2)) / classes
-    return _reduced(loss if input.dim() == 2 else loss.reshape(()), reduction)
+    loss = _reduced(loss if input.dim() == 2 else loss.reshape(()), reduction)
+    return _C._rename_node(loss, "MultilabelMarginLossBackward0")
 
 
 # ---- distributions
@@ -477,6 +480,7 @@ def ctc_loss(
     loss = loss + (mass - mass.detach())
     impossible = loss > -_NEVER / 2
     loss = weft.where(impossible, 0.0 if zero_infinity else math.inf, loss)
+    loss = _C._rename_node(loss, "CtcLossBackward0")
     if single:
         loss = loss.squeeze(0)
     if reduction == "mean":
