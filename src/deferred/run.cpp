@@ -18,6 +18,9 @@ double seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Elements of a call that cost more to gather than its share in a batch saves.
+constexpr int64_t kLarge = 1 << 16;
+
 class Runner {
 public:
     Runner(Waiting& load, const Kinds& kinds, FlushReport* report)
@@ -204,7 +207,7 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
 void Runner::run_rows(const Kind& kind, Calls calls) {
     static const ops::Function segment_sum{"_segment_sum"}, view{"view"};
     const BatchForm& form = kind.form;
-    int64_t total = 0;
+    int64_t total = 0, gathered = 0;
     Dims counts;
     bool counted = form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
     for (uint32_t call : calls) {
@@ -239,7 +242,13 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
             o.rows += rows;
         }
         o.lie = lie_of(o.pieces);
+        if (o.lie.runs == 0) gathered += o.rows * size;
         operands.push_back(std::move(o));
+    }
+    if (calls.size() > 1 && gathered / static_cast<int64_t>(calls.size()) >= kLarge) {
+        if (batch_) batch_->why = "operands too large to be gathered";
+        for (size_t k = 0; k < calls.size(); ++k) run_rows(kind, calls.subspan(k, 1));
+        return;
     }
     Dims elements = by_elements ? shape_for(operands, total) : Dims();
     for (const Operands& o : operands) {

@@ -819,3 +819,13 @@ def test_in_place_without_a_gradient_stays_in_the_graph() -> None:
     x = weft.ones(2, requires_grad=True)
     (y,) = weft.autobatch(lambda k: (x * 5).floor_divide_(k))([2])
     assert y.requires_grad and y.tolist() == [2, 2]
+
+
+def test_large_calls_stay_apart() -> None:
+    """To gather them took longer than the loop."""
+    xs = [weft.ones(300, 300) * k for k in (1, 2, 3)]
+    report = weft.explain(lambda x: (x * 2).sum(), xs)
+    (flush,) = report.flushes
+    assert [(b["op"], b["calls"]) for b in flush["batches"]] == [("mul", 3), ("sum", 3)]
+    assert all("too large" in b["why"] for b in flush["batches"]) and report.batches == 6
+    assert [t.item() for t in report.outputs] == [180000 * k for k in (1, 2, 3)]
