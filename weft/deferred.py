@@ -13,6 +13,7 @@ import functools
 import itertools
 import os
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
@@ -27,20 +28,29 @@ if TYPE_CHECKING:
 __all__ = ["autobatch", "deferred", "explain"]
 
 
+class _Example:
+    """One example under way; `error` or `result` in the end."""
+
+    __slots__ = ("args", "error", "failure", "first", "number", "result", "wants_turn")
+
+    def __init__(self, args: tuple[Any, ...], number: int) -> None:
+        self.args, self.number = args, number
+        self.failure: BaseException | None = None  # of a call of its own that a flush ran
+        self.wants_turn = False
+        self.first = False  # all examples before it are done
+        self.error: BaseException | None = None
+        self.result: Any = None
+
+
 @functools.cache
 def _fiber_type() -> type[greenlet]:
-    """The class of an example's fiber; importing greenlet takes longer than all else here."""
+    """The class of fibers; importing greenlet takes longer than all else here."""
     from greenlet import getcurrent, greenlet
 
     class Fiber(greenlet):
-        """One example under way. `run` sets `error` or `result`."""
+        """Runs examples one after the other until one has to wait."""
 
-        number = 0
-        failure: BaseException | None = None  # of a call of its own that a flush ran
-        wants_turn = False
-        first = False  # all examples before it are done
-        error: BaseException | None = None
-        result: Any = None
+        example: _Example
 
     def wait() -> bool:
         """Suspends the example until all that waits was computed; False outside of examples."""
@@ -55,8 +65,9 @@ def _fiber_type() -> type[greenlet]:
         fiber.parent.switch()
         if loop is not None:
             events._set_running_loop(loop)
-        if fiber.failure is not None:
-            failure, fiber.failure = fiber.failure, None
+        example = fiber.example
+        if example.failure is not None:
+            failure, example.failure = example.failure, None
             raise failure
         return True
 
@@ -65,14 +76,14 @@ def _fiber_type() -> type[greenlet]:
         fiber = getcurrent()
         if not isinstance(fiber, Fiber):
             return
-        fiber.wants_turn = True
+        fiber.example.wants_turn = True
         while not _is_first(fiber):
             wait()
-        fiber.wants_turn = False
+        fiber.example.wants_turn = False
 
     def _is_first(fiber: Any) -> bool:
         while isinstance(fiber, Fiber):
-            if not fiber.first:
+            if not fiber.example.first:
                 return False
             fiber = fiber.parent
         return True
@@ -88,85 +99,97 @@ def _run(
 ) -> tuple[list[tuple[Any, BaseException | None]], bool]:
     """`fn(*example, **kwargs)` for every example, in fibers: results and exceptions.
 
-    And whether any example read a value.
+    And whether any example read a value. A fiber costs some microseconds, most of them for its
+    stack of Python frames: one takes the next example when it is done with its own, so a function
+    that reads nothing needs one for all examples.
     """
     Fiber = _fiber_type()
-    mode, dtype = _C._mode(), _C.get_default_dtype()
+    mode, dtype, context = _C._mode(), _C.get_default_dtype(), copy_context()
+    all_of = [_Example(args, next(_numbers)) for args in examples]
+    _owners.update((example.number, example) for example in all_of)
+    todo, waiting, fibers = deque(all_of), [], []
 
-    def body(fiber: Any, example: tuple[Any, ...]) -> None:
-        _C._set_mode(mode | DEFER)
-        _C._set_owner(fiber.number)
+    def work(fiber: Any) -> None:
+        nonlocal dtype
+        while todo:
+            fiber.example = example = todo.popleft()
+            fiber.gr_context = context.copy()
+            example.first = not waiting
+            _C._set_mode(mode | DEFER)
+            _C._set_owner(example.number)
+            try:
+                example.result = fn(*example.args, **kwargs)
+            except Exception as error:
+                example.error = error
+            dtype = _C.get_default_dtype()
+
+    def waits(fiber: Any) -> bool:
+        """Lets `fiber` run; whether it waits then."""
         try:
-            fiber.result = fn(*example, **kwargs)
-        except Exception as error:
-            fiber.error = error
+            fiber.switch()
+        finally:
+            _C._set_at_once(False)
+            _C._set_mode(mode)
+            _C._set_owner(owner)
+        if fiber.dead:
+            return False
+        _C.set_default_dtype(dtype)
+        return True
 
-    fibers = []
-    for example in examples:
-        fiber = Fiber()
-        fiber.gr_context = copy_context()
-        fiber.run = functools.partial(body, fiber, example)
-        fiber.number = next(_numbers)
-        _owners[fiber.number] = fiber
-        fibers.append(fiber)
-    running = fibers
     owner, at_once = _C._set_owner(0), _C._set_at_once(False)
     _C._set_owner(owner)
     nested, reads = Fiber.runs(), False  # type: ignore[attr-defined]
     try:
-        while running:
+        while todo:
+            fiber: Any = Fiber()
+            fiber.run = functools.partial(work, fiber)
+            fibers.append(fiber)
+            if waits(fiber):
+                waiting.append(fiber)
+        while waiting:
+            reads = True
+            if not Fiber.wait():  # type: ignore[attr-defined]
+                _flush("values that are read")
             rest = []
-            for fiber in running:
-                fiber.first = not rest
-                if fiber.wants_turn and not fiber.first:
+            for fiber in waiting:
+                fiber.example.first = not rest
+                if fiber.example.wants_turn and rest:
                     rest.append(fiber)
                     continue
-                # The last one goes on as the plain loop would once it has read a value.
-                _C._set_at_once(bool(fiber) and len(running) == 1 and not nested)
-                try:
-                    fiber.switch()
-                finally:
-                    _C._set_at_once(False)
-                    _C._set_mode(mode)
-                    _C._set_owner(owner)
-                if fiber.dead:
-                    dtype = _C.get_default_dtype()
-                else:
+                # The last one goes on as the plain loop would: it has read a value.
+                _C._set_at_once(len(waiting) == 1 and not nested)
+                if waits(fiber):
                     rest.append(fiber)
-                    _C.set_default_dtype(dtype)
-            running = rest
-            reads |= bool(running)
-            if running and not Fiber.wait():  # type: ignore[attr-defined]
-                _flush("values that are read")
+            waiting = rest
     except BaseException:
-        for fiber in running:
+        for fiber in fibers:
             if fiber and not fiber.dead:
                 fiber.throw()  # an interrupt: the others end where they wait
                 _C._set_mode(mode)
                 _C._set_owner(owner)
-        _owners.update(dict.fromkeys((fiber.number for fiber in fibers), _GONE))
+        _owners.update(dict.fromkeys((example.number for example in all_of), _GONE))
         raise
     finally:
         _C._set_at_once(at_once)
     if mode & DEFER:  # what still waits belongs to whoever runs this
         heir = _owners.get(owner)
-        for fiber in fibers:
+        for example in all_of:
             if heir is None:
-                del _owners[fiber.number]
+                del _owners[example.number]
             else:
-                _owners[fiber.number] = heir
+                _owners[example.number] = heir
     else:
         _flush("the end")
-        mine = set(fibers)
-        for number, fiber in list(_owners.items()):  # those of inner batches too
-            if fiber in mine:
+        mine = set(all_of)
+        for number, owning in list(_owners.items()):  # those of inner batches too
+            if owning in mine:
                 del _owners[number]
-        for fiber in fibers:
-            if fiber.failure is not None:  # before whatever Python raised later
-                fiber.error = fiber.failure
-            elif fiber.error is None:
-                fiber.error = _settle(fiber.result)
-    return [(fiber.result, fiber.error) for fiber in fibers], reads
+        for example in all_of:
+            if example.failure is not None:  # before whatever Python raised later
+                example.error = example.failure
+            elif example.error is None:
+                example.error = _settle(example.result)
+    return [(example.result, example.error) for example in all_of], reads
 
 
 def _run_all(
@@ -189,19 +212,19 @@ def _run_all(
 
 
 _numbers = itertools.count(1)
-_owners: dict[int, Any] = {}  # fibers by number; none for calls made outside of fibers
-_GONE = object()  # in place of fibers that were interrupted: nobody waits for their errors
+_owners: dict[int, Any] = {}  # examples by number; none for calls made outside of examples
+_GONE = object()  # in place of examples that were interrupted: nobody waits for their errors
 
 
 def _flush(reason: str) -> None:
-    """Computes all that waits; hands failures to the fibers whose calls failed."""
+    """Computes all that waits; hands failures to the examples whose calls failed."""
     _C._flush(reason)
     for number, error in _C._failures():
-        fiber = _owners.get(number)
-        if fiber is None:
+        example = _owners.get(number)
+        if example is None:
             raise error
-        if fiber is not _GONE and fiber.failure is None:
-            fiber.failure = error
+        if example is not _GONE and example.failure is None:
+            example.failure = error
 
 
 def _tensors(value: Any) -> Iterator[Any]:
