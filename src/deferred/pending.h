@@ -74,9 +74,5 @@ Tensor peek(const Tensor& t);
 bool requires_grad(const Tensor& t);
 /// Computes all that waits at once, without waiting for other fibers, if `t` does.
 void compute_now(const Tensor& t, const char* reason);
-/// A pending tensor with the elements of `t` outside of the graph; undefined if that must run now.
-Tensor detached(const Tensor& t);
-/// To be called before memory, layout or gradient flag of `t` change: computes what reads it.
-void about_to_write(const Tensor& t);
 
 }  // namespace weft::deferred

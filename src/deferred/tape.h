@@ -1,7 +1,7 @@
 /// The calls that wait, and what runs them.
 ///
 /// Reading guide: Tape::keep notes a call, flush plans (plan.h) and runs (run.h) all that wait. The
-/// door's hook `defer` (tape.cpp) decides what is kept. One tape per thread.
+/// door's hook (door.h) decides what is kept. One tape per thread.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -132,9 +132,6 @@ private:
 std::vector<Ref<Failure>> run(Waiting& load, const Plan& plan, const Kinds& kinds,
                               FlushReport* report);
 
-/// The door's hook.
-void defer(Call& c);
-
 /// What the language binding installs.
 struct Host {
     /// A value is wanted. Another fiber may run until all wait; afterwards the tape was flushed.
@@ -148,8 +145,5 @@ inline Host host;
 inline thread_local uint32_t owner = 0;
 /// The fiber that runs now is the last one: calls run at once, for none would merge with them.
 inline thread_local bool at_once = false;
-
-/// Puts the hook on the door.
-void install();
 
 }  // namespace weft::deferred

@@ -2,6 +2,7 @@
 #include "autograd/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/op_node.h"
+#include "deferred/door.h"
 #include "deferred/tape.h"
 #include "ops/functions.h"
 #include "python/hooks.h"

@@ -1,5 +1,6 @@
 /// Deferred execution for Python: fibers wait through functions of weft/deferred.py, reports become
 /// dicts.
+#include "deferred/door.h"
 #include "deferred/tape.h"
 
 #include "autograd/engine.h"

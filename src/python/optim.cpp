@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "autograd/saved.h"
+#include "deferred/door.h"
 #include "python/object.h"
 
 namespace weft::python {

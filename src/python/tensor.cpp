@@ -1,6 +1,7 @@
 /// The Tensor type: life of the wrapper, properties, plain methods. Number slots are in numbers.cpp,
 /// what the collector sees in cycles.cpp, methods that are ops in the table (call.cpp), those that
 /// are plain Python in weft/_tensor.py.
+#include "deferred/door.h"
 #include "kernels/convert.h"
 #include "ops/pointwise.h"
 #include "python/slots.h"

@@ -1,0 +1,211 @@
+/// The door's hook: which calls are kept, which run at once, which are only another view.
+#include "deferred/door.h"
+
+#include "deferred/tape.h"
+#include "ops/functions.h"
+
+namespace weft::deferred {
+namespace {
+
+void settle_all(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && is_pending(c.in[i])) settle(c.in[i]);
+}
+
+void run_now(Call& c) {
+    ModeGuard now(0, kDeferMode);
+    ops::call(c);
+}
+
+/// A dense piece of a pending tensor needs no kernel: its place is known. Nor do all its elements
+/// under another shape: there they lie in their logical order, whatever the strides.
+bool view_of_pending(Call& c) {
+    const Tensor base = c.in[0];
+    bool dense = base.contiguous(), whole = c.op->view && c.op->batch == Batch::Alias;
+    for (int k = 0; k < c.outputs; ++k) dense &= c.out(k).contiguous();
+    if (!dense && !whole) return false;
+    const Pending& of = pending(base);
+    Tensor root = of.is_piece() ? of.base : base;
+    int64_t start = of.is_piece() ? of.start : 0;
+    for (int k = 0; k < c.outputs; ++k) {
+        Ref<Pending> p = Pending::make();
+        p->base = root;
+        p->start = whole ? start : c.out(k).numel() ? start + c.offset_of_view(k) : 0;
+        p->recording = mode & kGradMode;
+        p->requires_grad = of.requires_grad && p->recording;
+        ++pending(root).views;
+        c.out(k).set(kPending);
+        c.out(k).impl()->slot = p;
+    }
+    return true;
+}
+
+/// The outputs are copies of parts of input 0; a later write into one must reach the other.
+void remember_view(Call& c) {
+    for (int k = 0; k < c.outputs; ++k) {
+        Pending& p = pending(c.out(k));
+        p.base = c.in[0];
+        std::vector<Value> attrs(c.attrs, c.attrs + c.op->defaults.size());
+        p.replay.reset(new Replay{c.op, std::move(attrs), k});
+        if (is_pending(p.base)) ++pending(p.base).views;
+    }
+}
+
+/// A view whose root has its memory by now is a true view; one made outside of the graph, of a value
+/// in it, must not lead back there.
+void settle_special_views(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !is_pending(t) || !pending(t).is_view()) continue;
+        const Tensor& base = pending(t).base;
+        bool outside = (mode & kGradMode) && pending(t).is_piece() && is_pending(base) &&
+                       requires_grad(base) && !requires_grad(t);
+        if (!is_pending(base) || outside) settle(t);
+    }
+}
+
+void check_failed(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !is_pending(t)) continue;
+        const Tensor& root = pending(t).is_piece() ? pending(t).base : t;
+        if (pending(root).failure) settle(root);  // throws
+    }
+}
+
+/// x += y where x is pending and nobody shares its elements: x stands for a new value from now on.
+bool rebind(Call& c) {
+    const Tensor dest = c.dest;
+    if (!c.in_place || !is_pending(dest) || pending(dest).is_view() || pending(dest).views) return false;
+    if (c.op->batch != Batch::Pointwise || !dest.contiguous()) return false;
+    if (requires_grad(dest) && (!(mode & kGradMode) || !c.op->differentiable(0))) return false;
+    Call apart(*c.op, c.in, c.inputs, c.attrs);
+    apart.op->shape(apart);
+    const Tensor& out = apart.out(0);
+    if (!equal(out.shape(), dest.shape()) || out.dtype() != dest.dtype()) return false;
+    Tape::current().keep(apart);
+    dest.impl()->slot = out.impl()->slot;
+    c.outputs = 1;
+    c.out(0) = dest;
+    return true;
+}
+
+void write(Call& c) {
+    settle_special_views(c);
+    check_failed(c);
+    if (rebind(c)) return;
+    settle_all(c);
+    if (is_pending(c.dest)) settle(c.dest);
+    for (;;) {  // while this fiber waits, others may read the memory or write there
+        uint32_t reader = Tape::current().reader(*c.dest.storage());
+        if (reader == Tape::kNobody) break;
+        if (reports) add_site(readers, Site::here());
+        if (reader == owner && host.wait && host.wait()) continue;
+        about_to_write(c.dest);  // other examples are at it: the order is that of the loop
+    }
+    run_now(c);
+}
+
+bool kept(Batch how) {
+    return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join;
+}
+
+}  // namespace
+
+void defer(Call& c) {
+    const Op& op = *c.op;
+    if (at_once) {
+        settle_all(c);
+        if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
+        return run_now(c);
+    }
+    if (op.random && op.kernel && host.turn) host.turn();
+    if (op.batch == Batch::Layout) return run_now(c);
+    if (c.dest.defined()) return write(c);
+    if (op.body) {
+        if (op.batch == Batch::Body || op.batch == Batch::Pointwise) return op.body(c);
+        settle_all(c);
+        return run_now(c);
+    }
+    bool waiting = false, special = false;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !is_pending(t)) continue;
+        waiting = true;
+        special |= pending(t).is_view() || pending(t).failure;
+    }
+    if ((!waiting && op.view) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
+        settle_all(c);
+        run_now(c);
+        if (op.view && !waiting) Tape::current().note_views(c);
+        return;
+    }
+    if (waiting) {
+        if (special) {
+            settle_special_views(c);
+            check_failed(c);
+        }
+        if (op.view && !is_pending(c.in[0])) return run_now(c);
+    }
+    if (op.view && op.batch == Batch::None) {  // its shape rule may look at memory
+        settle_all(c);
+        return run_now(c);
+    }
+    if (kept(op.batch) && !op.view) {
+        op.shape(c);
+        return Tape::current().keep(c);
+    }
+    Tensor dense;
+    const Tensor* in = c.in;
+    if (op.batch == Batch::Alias && !op.view && is_pending(c.in[0]) && !c.in[0].contiguous()) {
+        static const ops::Function copy{"_contiguous_copy"};
+        dense = copy(c.in[0]);
+        in = &dense;
+    }
+    Call probe(op, in, c.inputs, c.attrs);
+    op.shape(probe);
+    bool done = (op.view || op.batch == Batch::Alias) && view_of_pending(probe);
+    if (!done) {
+        if (!kept(op.batch)) {
+            settle_all(c);
+            return run_now(c);
+        }
+        Tape::current().keep(probe);
+        if (op.view) remember_view(probe);
+    }
+    c.take(probe);
+}
+
+void about_to_write(const Tensor& t) {
+    Tape& tape = Tape::current();
+    if (!tape.empty() && tape.reader(*t.storage()) != Tape::kNobody)
+        tape.flush("memory that is written in place");
+}
+
+Tensor detached(const Tensor& t) {
+    ModeGuard outside(0, kGradMode);
+    Tensor out = ops::clone(t);
+    if (!is_pending(out) || !equal(out.strides(), t.strides())) return {};
+    Pending& p = pending(out);
+    p.base = t;
+    p.replay.reset(new Replay{nullptr, {}, 0});
+    if (is_pending(t)) ++pending(t).views;
+    return out;
+}
+
+namespace {
+std::vector<Tensor> (*record_write)(Call&);
+
+std::vector<Tensor> before_write(Call& c) {
+    about_to_write(c.dest);
+    return record_write ? record_write(c) : std::vector<Tensor>();
+}
+}  // namespace
+
+void install() {
+    ops::hooks.defer = defer;
+    record_write = ops::hooks.before_write;
+    ops::hooks.before_write = before_write;
+}
+
+}  // namespace weft::deferred
