@@ -93,6 +93,8 @@ public:
     Node(const Node&) = delete;
 
     virtual std::string name() const = 0;
+    /// What output k prints as its grad_fn.
+    virtual std::string name_of(int) const { return name(); }
     /// The gradients of the edges from those of the outputs; `wanted(i)` tells which to make.
     /// Undefined ones are zero.
     struct Work;

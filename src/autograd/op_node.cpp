@@ -116,6 +116,7 @@ void OpNode::rename(const std::string& name) {
 }
 
 std::string OpNode::name() const { return variant_ ? variant_ : op_->node_name; }
+std::string OpNode::name_of(int k) const { return variant_ ? variant_ : op_->node_name_of(k); }
 
 void OpNode::release_saved() {
     if (saved_count_ == 0) return;

@@ -12,6 +12,7 @@ public:
     static Ref<Node> make(const Call& c, const Tensor* in);
 
     std::string name() const override;
+    std::string name_of(int k) const override;
     void run(Work& work) override;
     void release_saved() override;
 

@@ -42,8 +42,10 @@ Tensor SavedTensor::unpack_slow(Node* owner, int k) const {
     if (!value_.defined()) return {};
     if (value_.version() != version_) [[unlikely]] {
         std::string made = "a leaf or a value outside the graph";
-        if (Ref<Node> fn = is_output_ ? Ref<Node>(owner) : grad_fn(value_))
-            made = text("output ", is_output_ ? k : output_number(value_), " of ", fn->name());
+        if (Ref<Node> fn = is_output_ ? Ref<Node>(owner) : grad_fn(value_)) {
+            int output = is_output_ ? k : static_cast<int>(output_number(value_));
+            made = text("output ", output, " of ", fn->name_of(output));
+        }
         auto* site = static_cast<Site*>(value_.storage()->last_write);
         throw Error(ErrorKind::Runtime,
                     text("[backward] expected the saved value unchanged (one of the variables needed "

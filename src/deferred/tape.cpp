@@ -169,9 +169,7 @@ void Tape::keep(Call& c) {
         throw;
     }
     auto number = static_cast<uint32_t>(load.calls.size());
-    const char* node_name = !grad              ? nullptr
-                            : op.backward_name ? op.backward_name(c)
-                                               : op.node_name.c_str();
+    const char* variant = grad && op.backward_name ? op.backward_name(c) : nullptr;
     load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()), owner,
                           Site::here()});
     for (int k = 0; k < c.outputs; ++k) {
@@ -181,7 +179,7 @@ void Tape::keep(Call& c) {
         p->value = static_cast<uint32_t>(load.outputs.size());
         p->recording = mode & kGradMode;
         p->requires_grad = grad && is_inexact(out.dtype()) && !(op.constant_outputs >> k & 1);
-        p->node_name = node_name;
+        if (grad) p->node_name = variant ? variant : op.node_name_of(k).c_str();
         load.outputs.push_back({p.get(), out.numel(), number, out.dtype()});
         out.set(kPending);
         out.impl()->slot = std::move(p);

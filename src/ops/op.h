@@ -87,6 +87,7 @@ struct Op {
     uint32_t constant_outputs = 0;   ///< mask of outputs that carry no gradient (indices)
     const char* (*backward_name)(const Call&) = nullptr;  ///< a literal
     std::string node_name;           ///< "MulBackward0"
+    std::vector<std::string> node_names;  ///< by output, where PyTorch has a node for each
 
     Batch batch = Batch::None;
     BatchRule batch_rule = nullptr;  ///< with Batch::Rows
@@ -105,6 +106,10 @@ struct Op {
     std::vector<std::string> aliases;    ///< further public names
     std::source_location where;
 
+    const std::string& node_name_of(int k) const {
+        auto of = static_cast<size_t>(k);
+        return of < node_names.size() ? node_names[of] : node_name;
+    }
     bool differentiable() const { return joint || !grads.empty(); }
     SaveMask saves_for(int input) const {
         if (joint) return joint_saves;
@@ -238,6 +243,12 @@ public:
     OpBuilder& keep_shapes() { op_.keep_shapes = true; return *this; }
     OpBuilder& constant_output(int k) { op_.constant_outputs |= 1u << k; return *this; }
     OpBuilder& node_name(std::string name) { op_.node_name = std::move(name); return *this; }
+    /// What each output prints as its grad_fn; the node goes by the first.
+    OpBuilder& node_names(std::vector<std::string> names) {
+        op_.node_name = names[0];
+        op_.node_names = std::move(names);
+        return *this;
+    }
     /// A name that depends on the call, where PyTorch's does.
     OpBuilder& node_name(const char* (*name)(const Call&)) { op_.backward_name = name; return *this; }
     OpBuilder& batch(Batch rule) { op_.batch = rule; return *this; }

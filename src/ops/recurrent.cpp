@@ -284,7 +284,7 @@ void register_recurrent(Table& t) {
     t.add("_lstm_gates(Tensor gi, Tensor gh, Tensor c) -> (Tensor, Tensor, Tensor)")
         .doc("The pointwise part of an LSTM cell: h, c, what is kept for backward.")
         .shape(lstm_shape).kernel(lstm_kernel).batch(gate_rows).internal().constant_output(2)
-        .node_name("MulBackward0")  // as PyTorch prints h; c, an AddBackward0 there, is of the same node
+        .node_names({"MulBackward0", "AddBackward0"})
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(2), lstm_grad)
         .samples({"f(T(2, 12), T(2, 12), T(2, 3))", "f(T(12), T(12), T(3))"});
     t.add("_lstm_gates_backward(Tensor gh, Tensor gc, Tensor c, Tensor kept) -> (Tensor, Tensor)")

@@ -23,6 +23,7 @@ struct OpFunction {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     const std::vector<const Op*>* overloads;
+    const Op* lone;  ///< the overload of a call with one tensor and nothing else, or null
     PyObject* name;
     PyObject* qualname;
     PyObject* doc;
@@ -125,9 +126,37 @@ PyObject* call_numbers_first(const OpFunction& f, PyObject* const* args, Py_ssiz
     return run(f, op, arguments);
 }
 
+/// The overload that takes one tensor, if that is its only input and all else has a default: such
+/// calls need no parsing.
+const Op* lone_overload(const std::vector<const Op*>& overloads) {
+    for (const Op* op : overloads) {
+        bool fits = !op->params.empty() && op->params[0].kind == Param::Kind::Tensor;
+        for (size_t k = 1; fits && k < op->params.size(); ++k)
+            fits = op->params[k].has_default || (op->params[k].is_input() && op->params[k].optional);
+        if (fits) return op->inputs == 1 ? op : nullptr;
+    }
+    return nullptr;
+}
+
+PyObject* call_lone(const OpFunction& f, PyObject* arg, bool dies) {
+    Tensor in = operand(arg);
+    Call c(*f.lone, &in, 1, f.lone->defaults.data());
+    if (f.in_place) {
+        c.dest = in;
+        c.in_place = true;
+    }
+    if (dies) ops::call_over(c, 0);
+    else ops::call(c);
+    return wrap_results(c);
+}
+
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const auto& f = *reinterpret_cast<OpFunction*>(self);
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    if (count == 1 && !kwnames && f.lone && is_tensor(args[0])) {
+        const bool dies = dying_argument(self, args, count) >= 0;
+        return guarded([&] { return call_lone(f, args[0], dies); });
+    }
     bool method = Py_TYPE(self)->tp_descr_get || f.in_place;
     unsigned ways = method ? 0u : Arguments::kOut;
     const int dies = dying_argument(self, args, count);
@@ -210,6 +239,7 @@ PyObject* make_function(PyTypeObject& type, const std::string& name, const std::
     auto* f = reinterpret_cast<OpFunction*>(checked(type.tp_alloc(&type, 0)));
     f->vectorcall = op_vectorcall;
     f->overloads = overloads;
+    f->lone = lone_overload(*overloads);
     f->name = py_str(name).release();
     f->qualname = py_str(prefix + name).release();
     f->doc = py_str(doc).release();

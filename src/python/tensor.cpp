@@ -157,7 +157,7 @@ int tensor_contains(PyObject* self, PyObject* element) {
 std::vector<std::string> suffixes(const Tensor& t) {
     auto out = layout_suffixes(t.dtype(), t.shape(), ops::default_dtype);
     if (Ref<Node> fn = grad_fn(t))
-        out.push_back("grad_fn=<" + fn->name() + ">");
+        out.push_back("grad_fn=<" + fn->name_of(static_cast<int>(output_number(t))) + ">");
     else if (requires_grad(t))
         out.push_back("requires_grad=True");
     return out;
