@@ -3,7 +3,7 @@
 In deferred execution a call is kept instead of run, and its result knows its shape and dtype only.
 When a value is read (`item`, `if`, printing), all that was kept runs, calls of one kind together
 (Neubig, Goldberg and Dyer 2017, "On-the-fly Operation Batching in Dynamic Computation Graphs").
-`autobatch` runs each example in a fiber of its own: one that reads a value waits until all wait or
+`autobatch` runs the examples in fibers: one that reads a value waits in its own until all wait or
 are done, and one flush serves them all.
 """
 

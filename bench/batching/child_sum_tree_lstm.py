@@ -1,6 +1,6 @@
 """A child-sum Tree-LSTM (Tai et al. 2015, arXiv:1503.00075): a node has any number of children."""
 
-from batching.structures import depths, generator, whole
+from batching.structures import depths, generator, tree_loss, whole
 
 DIM, CLASSES, WORDS = 128, 5, 100
 
@@ -48,9 +48,7 @@ def examples(lib, seed, n, dim=DIM):
     return [(tree(), lib.tensor([whole(rng, 0, CLASSES - 1)])) for _ in range(n)]
 
 
-def one(model, example):
-    tree, label = example
-    return model.lib.nn.functional.cross_entropy(model.out(model.state(tree)[0]), label)
+one = tree_loss
 
 
 def by_hand(model, examples):

@@ -3,7 +3,7 @@
 Children are in order, at most three, and a node may have fewer; every node has a word.
 """
 
-from batching.structures import depths, generator, whole
+from batching.structures import depths, generator, tree_loss, whole
 
 DIM, CHILDREN, CLASSES, WORDS = 128, 3, 5, 100
 
@@ -55,9 +55,7 @@ def examples(lib, seed, n, dim=DIM):
     return [(tree(), lib.tensor([whole(rng, 0, CLASSES - 1)])) for _ in range(n)]
 
 
-def one(model, example):
-    tree, label = example
-    return model.lib.nn.functional.cross_entropy(model.out(model.state(tree)[0]), label)
+one = tree_loss
 
 
 def by_hand(model, examples):

@@ -31,3 +31,9 @@ def depths(roots, children):
     while below := [child for node in levels[-1] for child in children(node)]:
         levels.append(below)
     return levels
+
+
+def tree_loss(model, example):
+    """The loss of a pair of a tree and a label; `model.state(tree)` gives h and c of its root."""
+    tree, label = example
+    return model.lib.nn.functional.cross_entropy(model.out(model.state(tree)[0]), label)

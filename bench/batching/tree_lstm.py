@@ -1,6 +1,6 @@
 """A binary Tree-LSTM (Tai et al. 2015, arXiv:1503.00075) that classifies a tree by its root."""
 
-from batching.structures import binary_tree, depths, generator, whole
+from batching.structures import binary_tree, depths, generator, tree_loss, whole
 
 DIM, CLASSES, WORDS = 128, 5, 100
 
@@ -47,9 +47,7 @@ def examples(lib, seed, n, dim=DIM):
     ]
 
 
-def one(model, example):
-    tree, label = example
-    return model.lib.nn.functional.cross_entropy(model.out(model.state(tree)[0]), label)
+one = tree_loss
 
 
 def by_hand(model, examples):

@@ -1,5 +1,6 @@
 /// What a flush did, for weft.explain: collected only while somebody asks.
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct FlushReport {
 inline thread_local std::vector<FlushReport>* reports = nullptr;
 /// Lines that read values since the last flush, while somebody asks.
 inline thread_local Sites readers;
+
+/// The time that reports are made of.
+inline double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 inline void add_site(Sites& sites, const Site& site) {
     for (auto& [known, count] : sites)

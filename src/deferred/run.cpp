@@ -4,7 +4,6 @@
 /// after the other. An operand of the next batch is taken from the blocks as it lies, if its pieces
 /// stand at equal distances, and is packed otherwise, once for all calls.
 #include <algorithm>
-#include <chrono>
 
 #include "deferred/tape.h"
 #include "ops/functions.h"
@@ -13,10 +12,6 @@ namespace weft::deferred {
 namespace {
 
 using Calls = std::span<const uint32_t>;
-
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Elements of a call that cost more to gather than its share in a batch saves.
 constexpr int64_t kLarge = 1 << 16;

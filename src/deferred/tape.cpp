@@ -1,7 +1,6 @@
 #include "deferred/tape.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "ops/functions.h"
@@ -304,10 +303,6 @@ uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) 
 namespace {
 
 constexpr size_t kRememberedPlans = 8, kClasses = 1 << 16;
-
-double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 

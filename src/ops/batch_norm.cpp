@@ -42,8 +42,6 @@ void check_channels(const Call& c, const Tensor& x, int first, int last) {
     }
 }
 
-Tensor dense(const Tensor& t) { return t.defined() ? as_contiguous(t) : t; }
-
 // ---- the op and its backward ------------------------------------------------------------------
 
 void forward_shape(Call& c) {

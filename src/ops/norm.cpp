@@ -58,8 +58,6 @@ void forward_shape(Call& c) {
     c.add(Tensor::layout(x.dtype(), statistics));
 }
 
-Tensor dense(const Tensor& t) { return t.defined() ? as_contiguous(t) : t; }
-
 template <class T>
 T* memory(const Tensor& t) {
     return t.defined() ? t.data<T>() : nullptr;

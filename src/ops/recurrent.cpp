@@ -20,8 +20,6 @@ const Function linear{"linear"}, gru_gates{"_gru_gates"}, gru_gates_backward{"_g
 
 bool recorded() { return mode & kGradMode; }
 
-Tensor dense(const Tensor& t) { return as_contiguous(t); }
-
 /// Columns [i * width, (i + 1) * width) of the last dimension.
 Tensor part(const Tensor& t, int i, int64_t width) {
     return narrow(t, -1, i * width, width);
@@ -89,7 +87,7 @@ void gru_shape(Call& c) {
     c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape()));
 }
 void gru_kernel(Call& c) {
-    Tensor gi = dense(c.in[0]), gh = dense(c.in[1]), h = dense(c.in[2]);
+    Tensor gi = as_contiguous(c.in[0]), gh = as_contiguous(c.in[1]), h = as_contiguous(c.in[2]);
     int64_t d = h.size(h.ndim() - 1);
     dispatch<FloatingTypes>(h.dtype(), c.name(), [&]<class T>() {
         kernels::per_isa<GruForward>(d ? h.numel() / d : 0, d, static_cast<const T*>(gi.data<T>()),
@@ -105,7 +103,8 @@ void gru_backward_shape(Call& c) {
     c.add(Tensor::layout(c.in[2].dtype(), c.in[2].shape()));
 }
 void gru_backward_kernel(Call& c) {
-    Tensor g = dense(c.in[0]), gh = dense(c.in[1]), h = dense(c.in[2]), kept = dense(c.in[3]);
+    Tensor g = as_contiguous(c.in[0]), gh = as_contiguous(c.in[1]);
+    Tensor h = as_contiguous(c.in[2]), kept = as_contiguous(c.in[3]);
     int64_t d = h.size(h.ndim() - 1);
     dispatch<FloatingTypes>(h.dtype(), c.name(), [&]<class T>() {
         kernels::per_isa<GruBackward>(
@@ -191,7 +190,7 @@ void lstm_shape(Call& c) {
     c.add(Tensor::layout(c.in[2].dtype(), kept));
 }
 void lstm_kernel(Call& c) {
-    Tensor gi = dense(c.in[0]), gh = dense(c.in[1]), s = dense(c.in[2]);
+    Tensor gi = as_contiguous(c.in[0]), gh = as_contiguous(c.in[1]), s = as_contiguous(c.in[2]);
     int64_t d = s.size(s.ndim() - 1);
     dispatch<FloatingTypes>(s.dtype(), c.name(), [&]<class T>() {
         kernels::per_isa<LstmForward>(d ? s.numel() / d : 0, d, static_cast<const T*>(gi.data<T>()),
@@ -209,7 +208,7 @@ void lstm_backward_shape(Call& c) {
 }
 void lstm_backward_kernel(Call& c) {
     Tensor in[4];
-    for (int i = 0; i < 4; ++i) in[i] = dense(c.in[i]);
+    for (int i = 0; i < 4; ++i) in[i] = as_contiguous(c.in[i]);
     int64_t d = in[2].size(in[2].ndim() - 1);
     dispatch<FloatingTypes>(in[2].dtype(), c.name(), [&]<class T>() {
         const T* p[4];

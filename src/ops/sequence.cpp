@@ -110,8 +110,6 @@ void forward_shape(Call& c) {
     c.add(matrix(dtype, recorded(c) ? n.rows() : 0, kept_of(n.cell) * n.width));
 }
 
-Tensor dense(const Tensor& t) { return t.defined() ? as_contiguous(t) : t; }
-
 template <class T>
 T* memory(const Tensor& t) {
     return t.defined() && t.numel() ? t.data<T>() : nullptr;

@@ -320,7 +320,9 @@ Tensor tensor_from(PyObject* data, const DType* dtype) {
 
 namespace {
 
-PyObject* tensor_with_options(PyObject* args, PyObject* kwargs) {
+PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+    if (PyTuple_GET_SIZE(args) == 1 && !kwargs)  // most calls: nothing to parse
+        return guarded([&] { return wrap(tensor_from(PyTuple_GET_ITEM(args, 0), nullptr)); });
     static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
     PyObject *data, *dtype = Py_None, *device = Py_None;
     PyObject* requires_grad = Py_False;
@@ -341,26 +343,13 @@ PyObject* tensor_with_options(PyObject* args, PyObject* kwargs) {
     });
 }
 
-PyObject* py_tensor(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-    if (count == 1 && !names) return guarded([&] { return wrap(tensor_from(args[0], nullptr)); });
-    PyObject *tuple = PyTuple_New(count), *kwargs = names ? PyDict_New() : nullptr;
-    bool made = tuple && (kwargs || !names);
-    for (Py_ssize_t i = 0; made && i < count; ++i) PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
-    for (Py_ssize_t k = 0; made && names && k < PyTuple_GET_SIZE(names); ++k)
-        made = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(names, k), args[count + k]) == 0;
-    PyObject* out = made ? tensor_with_options(tuple, kwargs) : nullptr;
-    Py_XDECREF(tuple);
-    Py_XDECREF(kwargs);
-    return out;
-}
-
 PyObject* py_sharing(PyObject*, PyObject* data) {
     return guarded([&] { return wrap(tensor_sharing(data, "from_numpy")); });
 }
 
 PyMethodDef functions[] = {
     {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_tensor)),
-     METH_FASTCALL | METH_KEYWORDS,
+     METH_VARARGS | METH_KEYWORDS,
      "tensor(data, *, dtype=None, device=None, requires_grad=False)\n\n"
      "A new tensor with the values of numbers, nested sequences, arrays or a tensor.\n\n"
      ">>> weft.tensor([1, 2.5])\ntensor([1.0000, 2.5000])\n"},
