@@ -12,18 +12,14 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft import _C
 from weft._modes import DEFER
-
-if TYPE_CHECKING:
-    from greenlet import greenlet
 
 __all__ = ["autobatch", "deferred", "explain"]
 
@@ -42,74 +38,24 @@ class _Example:
         self.result: Any = None
 
 
-@functools.cache
-def _fiber_type() -> type[greenlet]:
-    """The class of fibers; importing greenlet takes longer than all else here."""
-    from greenlet import getcurrent, greenlet
-
-    class Fiber(greenlet):
-        """Runs examples one after the other until one has to wait."""
-
-        example: _Example
-
-    def wait() -> bool:
-        """Suspends the example until all that waits was computed; False outside of examples."""
-        fiber = getcurrent()
-        if not isinstance(fiber, Fiber):
-            return False
-        assert fiber.parent is not None
-        events = sys.modules.get("asyncio.events")
-        loop = events and events._get_running_loop()  # which asyncio keeps by thread
-        if loop is not None:
-            events._set_running_loop(None)
-        fiber.parent.switch()
-        if loop is not None:
-            events._set_running_loop(loop)
-        example = fiber.example
-        if example.failure is not None:
-            failure, example.failure = example.failure, None
-            raise failure
-        return True
-
-    def turn() -> None:
-        """Suspends the example until all examples before it are done (outer ones first)."""
-        fiber = getcurrent()
-        if not isinstance(fiber, Fiber):
-            return
-        fiber.example.wants_turn = True
-        while not _is_first(fiber):
-            wait()
-        fiber.example.wants_turn = False
-
-    def _is_first(fiber: Any) -> bool:
-        while isinstance(fiber, Fiber):
-            if not fiber.example.first:
-                return False
-            fiber = fiber.parent
-        return True
-
-    _C._set_host(wait, turn)
-    Fiber.wait = staticmethod(wait)  # type: ignore[attr-defined]
-    Fiber.runs = staticmethod(lambda: isinstance(getcurrent(), Fiber))  # type: ignore[attr-defined]
-    return Fiber
-
-
 def _run(
     fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
 ) -> tuple[list[tuple[Any, BaseException | None]], bool]:
     """`fn(*example, **kwargs)` for every example, in fibers: results and exceptions.
 
-    And whether any example read a value. A fiber costs some microseconds, most of them for its
-    stack of Python frames: one takes the next example when it is done with its own, so a function
-    that reads nothing needs one for all examples.
+    And whether any example read a value. A fiber takes the next example when it is done with its
+    own, so a function that reads nothing needs one for all examples.
     """
-    Fiber = _fiber_type()
+    from weft import _fibers
+
     mode, dtype, context = _C._mode(), _C.get_default_dtype(), copy_context()
     all_of = [_Example(args, next(_numbers)) for args in examples]
     _owners.update((example.number, example) for example in all_of)
-    todo, waiting, fibers = deque(all_of), [], []
+    todo: deque[_Example] = deque(all_of)
+    waiting: list[_fibers.Fiber] = []
+    resumed: deque[_fibers.Fiber] = deque()
 
-    def work(fiber: Any) -> None:
+    def work(fiber: _fibers.Fiber) -> None:
         nonlocal dtype
         while todo:
             fiber.example = example = todo.popleft()
@@ -123,54 +69,43 @@ def _run(
                 example.error = error
             dtype = _C.get_default_dtype()
 
-    def waits(fiber: Any) -> bool:
-        """Lets `fiber` run; whether it waits then."""
-        try:
-            fiber.switch()
-        finally:
-            _C._set_at_once(False)
-            _C._set_mode(mode)
-            _C._set_owner(owner)
-        if fiber.dead:
-            return False
-        _C.set_default_dtype(dtype)
-        return True
+    def back() -> None:  # to the state of the caller
+        _C._set_mode(mode)
+        _C._set_owner(owner)
 
     owner, at_once = _C._set_owner(0), _C._set_at_once(False)
-    _C._set_owner(owner)
-    nested, reads = Fiber.runs(), False  # type: ignore[attr-defined]
+    nested, reads = _fibers.runs(), False
     try:
         while todo:
-            fiber: Any = Fiber()
-            fiber.run = functools.partial(work, fiber)
-            fibers.append(fiber)
-            if waits(fiber):
+            fiber = _fibers.take(work)
+            if fiber.goes_on():
+                _fibers.give_back(fiber)
+            else:
                 waiting.append(fiber)
+                _C.set_default_dtype(dtype)
         while waiting:
             reads = True
-            if not Fiber.wait():  # type: ignore[attr-defined]
+            back()
+            if not _C._wait():
                 _flush("values that are read")
-            rest = []
-            for fiber in waiting:
-                fiber.example.first = not rest
-                if fiber.example.wants_turn and rest:
-                    rest.append(fiber)
-                    continue
-                # The last one goes on as the plain loop would: it has read a value.
-                _C._set_at_once(len(waiting) == 1 and not nested)
-                if waits(fiber):
-                    rest.append(fiber)
-            waiting = rest
+            # The last one goes on as the plain loop would: it has read a value.
+            _C._set_at_once(len(waiting) == 1 and not nested)
+            resumed, waiting = deque(waiting), []
+            while resumed:
+                fiber = resumed.popleft()
+                fiber.example.first = not waiting
+                if (fiber.example.wants_turn and waiting) or not fiber.goes_on():
+                    waiting.append(fiber)
+                else:
+                    _fibers.give_back(fiber)
     except BaseException:
-        for fiber in fibers:
-            if fiber and not fiber.dead:
-                fiber.throw()  # an interrupt: the others end where they wait
-                _C._set_mode(mode)
-                _C._set_owner(owner)
+        for fiber in (*waiting, *resumed):
+            fiber.throw()  # an interrupt: the others end where they wait
         _owners.update(dict.fromkeys((example.number for example in all_of), _GONE))
         raise
     finally:
         _C._set_at_once(at_once)
+        back()
     if mode & DEFER:  # what still waits belongs to whoever runs this
         heir = _owners.get(owner)
         for example in all_of:

@@ -6,17 +6,6 @@
 namespace weft::python {
 namespace {
 
-/// Sets the pending exception aside for the scope; what is raised meanwhile is dropped.
-class SetAside {
-public:
-    SetAside() { PyErr_Fetch(&type_, &value_, &trace_); }
-    ~SetAside() { PyErr_Restore(type_, value_, trace_); }
-    SetAside(const SetAside&) = delete;
-
-private:
-    PyObject *type_, *value_, *trace_;
-};
-
 std::string stack() {
     SetAside pending;
     try {

@@ -1,62 +1,11 @@
-/// Deferred execution for Python: fibers wait through functions of weft/deferred.py, reports become
-/// dicts.
+/// Deferred execution for Python: what weft/deferred.py calls; reports become dicts.
 #include "deferred/door.h"
 #include "deferred/tape.h"
 
-#include "autograd/engine.h"
-#include "autograd/saved.h"
-#include "ops/pointwise.h"
-#include "ops/random.h"
 #include "python/object.h"
 
 namespace weft::python {
 namespace {
-
-PyObject* wait_function;
-PyObject* turn_function;
-
-/// What a fiber must find as it left it when it runs again.
-class FiberState {
-public:
-    FiberState()
-        : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner), dtype_(ops::default_dtype) {}
-    ~FiberState() {
-        ops::default_dtype = dtype_;
-        mode = mode_;
-        pack_hooks = hooks_;
-        deferred::owner = owner_;
-    }
-
-private:
-    uint32_t mode_;
-    PackHooks* hooks_;
-    uint32_t owner_;
-    DType dtype_;
-    ops::GeneratorScope draws_{ops::default_generator()};
-};
-
-bool wait() {
-    if (!wait_function || current_pass()) return false;  // a backward pass belongs to the thread
-    FiberState state;
-    Object waited = Object::take(PyObject_CallNoArgs(wait_function));
-    return waited.get() == Py_True;
-}
-
-void turn() {
-    if (!turn_function) return;
-    FiberState state;
-    Object::take(PyObject_CallNoArgs(turn_function));
-}
-
-/// _set_host(wait, turn): see Host in deferred/tape.h.
-PyObject* set_host(PyObject*, PyObject* args) {
-    PyObject *wait_object, *turn_object;
-    if (!PyArg_ParseTuple(args, "OO", &wait_object, &turn_object)) return nullptr;
-    Py_XSETREF(wait_function, Py_NewRef(wait_object));
-    Py_XSETREF(turn_function, Py_NewRef(turn_object));
-    deferred::host = {wait, turn};
-    Py_RETURN_NONE;
-}
 
 /// _flush(reason): computes all that waits on this thread's tape.
 PyObject* flush(PyObject*, PyObject* reason) {
@@ -215,7 +164,6 @@ PyMethodDef functions[] = {
     {"_set_budget", set_budget, METH_O, nullptr},
     {"_kinds", kinds, METH_NOARGS, nullptr},
     {"_plan", plan, METH_O, nullptr},
-    {"_set_host", set_host, METH_VARARGS, nullptr},
     {"_flush", flush, METH_O, nullptr},
     {"_set_owner", set_owner, METH_O, nullptr},
     {"_set_at_once", set_at_once, METH_O, nullptr},

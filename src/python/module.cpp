@@ -152,6 +152,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_dlpack(module);
         init_storage(module);
         init_deferred(module);
+        init_fibers(module);
         return module;
     });
 }

@@ -34,6 +34,17 @@ T checked(T result) {
     return result;
 }
 
+/// Sets the pending exception aside for the scope; what is raised meanwhile is dropped.
+class SetAside {
+public:
+    SetAside() { PyErr_Fetch(&type_, &value_, &trace_); }
+    ~SetAside() { PyErr_Restore(type_, value_, trace_); }
+    SetAside(const SetAside&) = delete;
+
+private:
+    PyObject *type_, *value_, *trace_;
+};
+
 /// Runs `f`, turning C++ exceptions into Python's and `on_error` (nullptr or -1).
 template <class F, class R = std::invoke_result_t<F>>
 R guarded(F&& f, R on_error = R()) {
@@ -209,6 +220,7 @@ void init_random(PyObject* module);
 void init_dlpack(PyObject* module);
 void init_storage(PyObject* module);
 void init_deferred(PyObject* module);
+void init_fibers(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);
 PyObject* node_attribute(const Ref<Node>& node, PyObject* name);  ///< of its wrapper; new reference

@@ -85,9 +85,7 @@ void release_code(void* code) { Py_DECREF(static_cast<PyObject*>(code)); }
 std::string describe_code(void* p, int32_t offset) {
     auto* code = static_cast<PyCodeObject*>(p);
     int line = PyCode_Addr2Line(code, offset);
-    // an error may be on its way: looking for the line must not disturb it
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    SetAside pending;  // looking for the line must not disturb an error on its way
     std::string out = "an unknown line";
     try {
         out = text(to_text(code->co_filename), ":", line, ", in ", to_text(code->co_name));
@@ -98,7 +96,6 @@ std::string describe_code(void* p, int32_t offset) {
     } catch (const PythonError&) {
         PyErr_Clear();
     }
-    PyErr_Restore(type, value, trace);
     return out;
 }
 

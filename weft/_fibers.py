@@ -1,0 +1,94 @@
+"""Fibers: examples that wait for values, each on a stack of Python frames of its own (greenlet).
+
+Imported by the first batch; greenlet takes longer to import than all else in weft.deferred.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from greenlet import getcurrent, greenlet
+
+from weft import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A new stack costs some 15 us, a switch a quarter of one: idle fibers are kept for the next batch.
+_KEPT = 256  # of 16 KB each
+
+
+class Fiber(greenlet):
+    """Does one piece of work after the other, until one has to wait."""
+
+    example: Any = None
+    work: Callable[[Fiber], None] | None = None
+
+    def run(self) -> None:
+        while True:
+            assert self.work is not None and self.parent is not None
+            self.work(self)
+            self.work = self.example = self.gr_context = None
+            self.parent.switch(True)
+
+    def goes_on(self) -> bool:
+        """Lets it run; whether its work is done then. An exception to be raised where it waits."""
+        failure = self.example and self.example.failure
+        if failure:
+            self.example.failure = None
+            return self.throw(failure) is True
+        return self.switch() is True
+
+
+class _Idle(threading.local):
+    def __init__(self) -> None:
+        self.fibers: list[Fiber] = []
+
+
+_idle = _Idle()
+
+
+def take(work: Callable[[Fiber], None]) -> Fiber:
+    """A fiber that will do `work(fiber)`; whoever takes it is told when it waits or is done."""
+    fibers = _idle.fibers
+    if fibers:
+        fiber = fibers.pop()
+        fiber.parent = getcurrent()
+    else:
+        fiber = Fiber()
+    fiber.work = work
+    return fiber
+
+
+def give_back(fiber: Fiber) -> None:
+    """Keeps a fiber whose work is done."""
+    if len(_idle.fibers) < _KEPT:
+        _idle.fibers.append(fiber)
+
+
+def runs() -> bool:
+    """Whether the caller is in a fiber."""
+    return isinstance(getcurrent(), Fiber)
+
+
+def turn() -> None:
+    """Suspends the example until all examples before it are done (outer ones first)."""
+    fiber = getcurrent()
+    if not isinstance(fiber, Fiber):
+        return
+    fiber.example.wants_turn = True
+    while not _is_first(fiber):
+        _C._wait()
+    fiber.example.wants_turn = False
+
+
+def _is_first(fiber: Any) -> bool:
+    while isinstance(fiber, Fiber):
+        if not fiber.example.first:
+            return False
+        fiber = fiber.parent
+    return True
+
+
+_C._set_host(Fiber, turn)
