@@ -106,6 +106,11 @@ void write(Call& c) {
     run_now(c);
 }
 
+/// Note [Large]. An input among several may be a weight of any size.
+bool large(const Call& c) {
+    return c.out(0).numel() >= kLarge || (c.inputs == 1 && c.in[0].numel() >= kLarge);
+}
+
 bool kept(Batch how) {
     return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join;
 }
@@ -153,7 +158,10 @@ void defer(Call& c) {
     }
     if (kept(op.batch) && !op.view) {
         op.shape(c);
-        return Tape::current().keep(c);
+        if (waiting || !large(c)) return Tape::current().keep(c);
+        Call now(op, c.in, c.inputs, c.attrs);
+        run_now(now);
+        return c.take(now);
     }
     Tensor dense;
     const Tensor* in = c.in;

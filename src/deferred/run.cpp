@@ -13,9 +13,6 @@ namespace {
 
 using Calls = std::span<const uint32_t>;
 
-/// Elements of a call that cost more to gather than its share in a batch saves.
-constexpr int64_t kLarge = 1 << 16;
-
 class Runner {
 public:
     Runner(Waiting& load, const Kinds& kinds, FlushReport* report)

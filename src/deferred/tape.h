@@ -21,6 +21,12 @@ struct Operand {
     bool none() const { return value == kNone; }
 };
 
+/// Note [Large]
+/// Elements of one call from which on its own kernel is as fast as a batch: gathering costs more than
+/// merging saves, and results of all examples at once leave the cache. Such a call runs at once where
+/// its operands have values.
+constexpr int64_t kLarge = 1 << 14;
+
 struct Kept {
     uint32_t of_class;
     uint32_t operands;  ///< its first one; they end where the next call's begin
