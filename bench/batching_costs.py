@@ -15,6 +15,7 @@ from pathlib import Path
 import dynamic_batching
 import harness
 from batching import MODELS
+from batching.small_programs import DIM, SmallPrograms, step
 
 PROGRAM = """
 import re, sys
@@ -97,6 +98,26 @@ def memory(index, which):
     return only_weft(lambda _: peaks(index, "autobatch")[which] / peaks(index, "by_hand")[which])
 
 
+def worst_small_program(grad):
+    """The longest time of a small program over the plain loop's, backward included."""
+
+    def value(weft):
+        small, ratios = SmallPrograms(weft), []
+        parameters = small.parameters()
+        xs = [weft.randn(DIM) for _ in range(dynamic_batching.EXAMPLES)]
+        for fn in small.all().values():
+            batched = weft.autobatch(fn)
+            runs = [lambda f=fn: [f(x) for x in xs], lambda f=batched: f(xs)]
+            steps = [step(weft, run, parameters, grad) for run in runs]
+            steps[1]()  # the first run batches, and shows whether it pays
+            samples = [[harness.timed(run, 1) for run in steps] for _ in range(60)]
+            times = [statistics.median(sample) for sample in zip(*samples)]
+            ratios.append(times[1] / times[0])
+        return max(ratios)
+
+    return only_weft(value)
+
+
 ROWS = [
     harness.Fact("batching: keep a sigmoid", keep(lambda lib: lib.sigmoid), "ns", limit=150),
     harness.Fact("batching: keep a linear layer", keep(linear), "ns", limit=150),
@@ -106,6 +127,14 @@ ROWS = [
         ratio(MODELS[0], ("autobatch", 256), ("autobatch", 32)), "x", limit=1,
     ),
 ]  # fmt: skip
+for grad in (False, True):
+    how = "training" if grad else "inference"
+    ROWS.append(
+        harness.Fact(
+            f"batching: worst small program over plain, {how}", worst_small_program(grad), "x",
+            limit=1.2,
+        )
+    )  # fmt: skip
 for index, case in enumerate(MODELS):
     ROWS += [
         harness.Fact(

@@ -20,25 +20,17 @@ _KEPT = 256  # of 16 KB each
 
 
 class Fiber(greenlet):
-    """Does one piece of work after the other, until one has to wait."""
+    """Does one piece of work after the other. A switch to it returns True when the work is done."""
 
-    example: Any = None
-    work: Callable[[Fiber], None] | None = None
+    example: Any
+    work: Any  # a function of the fiber
 
     def run(self) -> None:
         while True:
-            assert self.work is not None and self.parent is not None
             self.work(self)
-            self.work = self.example = self.gr_context = None
-            self.parent.switch(True)
-
-    def goes_on(self) -> bool:
-        """Lets it run; whether its work is done then. An exception to be raised where it waits."""
-        failure = self.example and self.example.failure
-        if failure:
-            self.example.failure = None
-            return self.throw(failure) is True
-        return self.switch() is True
+            self.example = self.work = None
+            self.gr_context = None
+            self.parent.switch(True)  # type: ignore[union-attr]
 
 
 class _Idle(threading.local):

@@ -10,178 +10,15 @@ are done, and one flush serves them all.
 from __future__ import annotations
 
 import functools
-import itertools
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from contextvars import copy_context
 from typing import Any
 
-from weft import _C
+from weft import _C, _examples
 from weft._modes import DEFER
 
 __all__ = ["autobatch", "deferred", "explain"]
-
-
-class _Example:
-    """One example under way; `error` or `result` in the end."""
-
-    __slots__ = ("args", "error", "failure", "first", "number", "result", "wants_turn")
-
-    def __init__(self, args: tuple[Any, ...], number: int) -> None:
-        self.args, self.number = args, number
-        self.failure: BaseException | None = None  # of a call of its own that a flush ran
-        self.wants_turn = False
-        self.first = False  # all examples before it are done
-        self.error: BaseException | None = None
-        self.result: Any = None
-
-
-def _run(
-    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
-) -> tuple[list[tuple[Any, BaseException | None]], bool]:
-    """`fn(*example, **kwargs)` for every example, in fibers: results and exceptions.
-
-    And whether any example read a value. A fiber takes the next example when it is done with its
-    own, so a function that reads nothing needs one for all examples.
-    """
-    from weft import _fibers
-
-    mode, dtype, context = _C._mode(), _C.get_default_dtype(), copy_context()
-    all_of = [_Example(args, next(_numbers)) for args in examples]
-    _owners.update((example.number, example) for example in all_of)
-    todo: deque[_Example] = deque(all_of)
-    waiting: list[_fibers.Fiber] = []
-    resumed: deque[_fibers.Fiber] = deque()
-
-    def work(fiber: _fibers.Fiber) -> None:
-        nonlocal dtype
-        while todo:
-            fiber.example = example = todo.popleft()
-            fiber.gr_context = context.copy()
-            example.first = not waiting
-            _C._set_mode(mode | DEFER)
-            _C._set_owner(example.number)
-            try:
-                example.result = fn(*example.args, **kwargs)
-            except Exception as error:
-                example.error = error
-            dtype = _C.get_default_dtype()
-
-    def back() -> None:  # to the state of the caller
-        _C._set_mode(mode)
-        _C._set_owner(owner)
-
-    owner, at_once = _C._set_owner(0), _C._set_at_once(False)
-    nested, reads = _fibers.runs(), False
-    try:
-        while todo:
-            fiber = _fibers.take(work)
-            if fiber.goes_on():
-                _fibers.give_back(fiber)
-            else:
-                waiting.append(fiber)
-                _C.set_default_dtype(dtype)
-        while waiting:
-            reads = True
-            back()
-            if not _C._wait():
-                _flush("values that are read")
-            # The last one goes on as the plain loop would: it has read a value.
-            _C._set_at_once(len(waiting) == 1 and not nested)
-            resumed, waiting = deque(waiting), []
-            while resumed:
-                fiber = resumed.popleft()
-                fiber.example.first = not waiting
-                if (fiber.example.wants_turn and waiting) or not fiber.goes_on():
-                    waiting.append(fiber)
-                else:
-                    _fibers.give_back(fiber)
-    except BaseException:
-        for fiber in (*waiting, *resumed):
-            fiber.throw()  # an interrupt: the others end where they wait
-        _owners.update(dict.fromkeys((example.number for example in all_of), _GONE))
-        raise
-    finally:
-        _C._set_at_once(at_once)
-        back()
-    if mode & DEFER:  # what still waits belongs to whoever runs this
-        heir = _owners.get(owner)
-        for example in all_of:
-            if heir is None:
-                del _owners[example.number]
-            else:
-                _owners[example.number] = heir
-    else:
-        _flush("the end")
-        mine = set(all_of)
-        for number, owning in list(_owners.items()):  # those of inner batches too
-            if owning in mine:
-                del _owners[number]
-        for example in all_of:
-            if example.failure is not None:  # before whatever Python raised later
-                example.error = example.failure
-            elif example.error is None:
-                example.error = _settle(example.result)
-    return [(example.result, example.error) for example in all_of], reads
-
-
-def _run_all(
-    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any], step: int
-) -> tuple[list[Any], bool]:
-    """The results of all examples, `step` at once, and whether the last ones read a value.
-
-    Raises the first exception by example.
-    """
-    done: list[tuple[Any, BaseException | None]] = []
-    reads = False
-    for start in range(0, len(examples), step):
-        more, reads = _run(fn, examples[start : start + step], kwargs)
-        done += more
-    for index, (_, error) in enumerate(done):
-        if error is not None:
-            error.add_note(f"in example {index} of {len(examples)}")
-            raise error
-    return [result for result, _ in done], reads
-
-
-_numbers = itertools.count(1)
-_owners: dict[int, Any] = {}  # examples by number; none for calls made outside of examples
-_GONE = object()  # in place of examples that were interrupted: nobody waits for their errors
-
-
-def _flush(reason: str) -> None:
-    """Computes all that waits; hands failures to the examples whose calls failed."""
-    _C._flush(reason)
-    for number, error in _C._failures():
-        example = _owners.get(number)
-        if example is None:
-            raise error
-        if example is not _GONE and example.failure is None:
-            example.failure = error
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    """The tensors in a structure of tuples, lists and dicts."""
-    if isinstance(value, _C.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _tensors(item)
-
-
-def _settle(result: Any) -> Exception | None:
-    """Gives the tensors in a result their values; what a call of theirs raised."""
-    try:
-        for tensor in _tensors(result):
-            _C._settle(tensor)
-    except Exception as error:
-        return error
-    return None
 
 
 def _stack(results: Sequence[Any]) -> Any:
@@ -197,11 +34,26 @@ def _stack(results: Sequence[Any]) -> Any:
     return list(results)
 
 
+def _zipped(lists: tuple[Sequence[Any], ...]) -> list[tuple[Any, ...]]:
+    if not lists:
+        raise TypeError("[autobatch] expected a list of examples, got no argument")
+    if len(lists) == 1:
+        return list(zip(lists[0], strict=True))
+    columns = [list(column) for column in lists]
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError(
+            "[autobatch] expected lists of one length, got "
+            + ", ".join(str(len(column)) for column in columns)
+        )
+    return list(zip(*columns, strict=True))
+
+
 def autobatch(
     fn: Callable[..., Any] | None = None,
     *,
     max_batch: int | None = None,
     out_stack: bool = False,
+    adaptive: bool = True,
 ) -> Any:
     """A function over lists of examples from a function of one example.
 
@@ -213,7 +65,12 @@ def autobatch(
     and call `backward` once.
 
     An exception of one example leaves the others alone; when all are done, the first one by
-    example is raised, with a note that says which. Random numbers are drawn in the order of the
+    example is raised, with a note that says which.
+
+    Batching does not pay everywhere: to keep a small call costs more than to run it, and gains come
+    from the graph and from products with weights. After a run that is estimated to have lost time,
+    the next ones of the same function go one by one, with the same results; `explain` shows the
+    estimate, and always batches. Random numbers are drawn in the order of the
     plain loop: an example that draws waits for those before it which still run.
 
     Args:
@@ -221,6 +78,7 @@ def autobatch(
         max_batch: at most so many examples run at once; None for all.
         out_stack: return one structure with the tensors of all examples stacked along a new first
             dimension, instead of a list.
+        adaptive: run one by one what is estimated to be slower in batches; False: always batch.
 
     `autobatch.enabled = False`, or WEFT_AUTOBATCH=0 in the environment, runs the plain loop.
 
@@ -233,38 +91,33 @@ def autobatch(
     if max_batch is not None and max_batch < 1:
         raise ValueError(f"[autobatch] expected max_batch of at least 1, got {max_batch}")
     if fn is None:
-        return functools.partial(autobatch, max_batch=max_batch, out_stack=out_stack)
+        return functools.partial(
+            autobatch, max_batch=max_batch, out_stack=out_stack, adaptive=adaptive
+        )
     if not callable(fn):
         raise TypeError(f"[autobatch] expected a function of one example, got {type(fn).__name__}")
 
     def batched(*lists: Sequence[Any], **kwargs: Any) -> Any:
-        if not lists:
-            raise TypeError("[autobatch] expected a list of examples, got no argument")
-        columns = [list(column) for column in lists]
-        if len({len(column) for column in columns}) > 1:
-            raise ValueError(
-                "[autobatch] expected lists of one length, got "
-                + ", ".join(str(len(column)) for column in columns)
-            )
-        examples = list(zip(*columns, strict=True))
-        nonlocal reads_alone
-        lone = len(examples) == 1 and not _C._mode() & DEFER
-        if not autobatch.enabled or not examples or (lone and reads_alone):  # type: ignore[attr-defined]
+        examples = _zipped(lists)
+        n, mode = len(examples), _C._mode()
+        if not autobatch.enabled or not n:  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
-            return _stack(results) if out_stack and results else results
-        step = max_batch or len(examples)
+            return _stack(results) if out_stack and n else results
+        if habit.loses and habit.one_by_one(n, mode) and not _C._reporting():
+            results = _examples.run_one_by_one(fn, examples, kwargs)
+            return _stack(results) if out_stack else results
+        before = _C._saved(0)
         with deferred() if out_stack else nullcontext():
-            results, reads = _run_all(fn, examples, kwargs, step)
+            results = _examples.run_batched(fn, examples, kwargs, max_batch or n)
             stacked = _stack(results) if out_stack else results
-        if lone:
-            reads_alone = reads
-        error = _settle(stacked) if out_stack and not _C._mode() & DEFER else None
-        if error is not None:
-            raise error
+        if out_stack and not mode & DEFER:
+            _C._settle(stacked)
+        after = _C._saved(n)
+        if adaptive and not mode & DEFER:  # inside of a batch, calls merge with those around it
+            habit.note(n, mode, after - before)
         return stacked
 
-    # One example that reads values has little to merge: the next one alone runs as it is.
-    reads_alone = False
+    habit = _examples.habit_of(fn) if adaptive else _examples.Habit()
     batched._autobatched = True  # type: ignore[attr-defined]
     return functools.update_wrapper(batched, fn, updated=())
 
@@ -296,7 +149,7 @@ class deferred:
         if self._saved & DEFER:
             return
         if kind is None:
-            _flush("the end")
+            _examples.flush("the end")
         elif isinstance(error, Exception):
             _C._flush("the end")
             _C._failures()  # what failed tells whoever reads it
@@ -311,11 +164,13 @@ class Report:
     A flush has `reason`, `causes` (lines that read a value, and how many examples did), `calls`,
     `plan_known`, `plan_s`, `pack_s`, `run_s` (seconds) and `batches`: of each `op`, `calls`
     merged, `rows`, operands taken as they lay (`aliased`) or gathered (`packed`, from `pieces`),
-    `why` calls did not merge, and `lines` with their number of calls. `to_dict()` has all as JSON.
+    `why` calls did not merge, and `lines` with their number of calls. `saved_s` estimates from such
+    counts how much longer the plain loop would take. `to_dict()` has all as JSON.
     """
 
     def __init__(self) -> None:
         self.flushes: list[dict[str, Any]] = []
+        self.saved_s = 0.0
         self.outputs: Any = None
 
     @property
@@ -331,9 +186,9 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data that `json.dumps` takes.
 
-        Keys `calls`, `batches` (numbers), `plan_s`, `pack_s`, `run_s` (sums) and `flushes`: each as
-        in `self.flushes`, with lines of code (`causes`, and `lines` of a batch) as dicts of `file`,
-        `line`, `function`, `source` and `calls`.
+        Keys `calls`, `batches` (numbers), `saved_s`, `plan_s`, `pack_s`, `run_s` (sums) and
+        `flushes`: each as in `self.flushes`, with lines of code (`causes`, and `lines` of a batch)
+        as dicts of `file`, `line`, `function`, `source` and `calls`.
 
         >>> report = weft.explain(lambda x: x * 2, [weft.ones(3), weft.ones(2)])
         >>> [(b["op"], b["calls"]) for b in report.to_dict()["flushes"][0]["batches"]]
@@ -348,7 +203,10 @@ class Report:
             }
             for flush in self.flushes
         ]
-        return {"calls": self.calls, "batches": self.batches, **sums, "flushes": flushes}
+        return {
+            "calls": self.calls, "batches": self.batches, "saved_s": self.saved_s, **sums,
+            "flushes": flushes,
+        }  # fmt: skip
 
     def __str__(self) -> str:
         lines = [
@@ -357,6 +215,11 @@ class Report:
                 f"{name} {1e3 * sum(f[key] for f in self.flushes):.2f} ms" for name, key in _TIMES
             )
         ]
+        if self.calls:
+            lost = ", so autobatch goes on one by one" if self.saved_s < 0 else ""
+            what = "lost" if lost else "saved"
+            spent = 1e3 * abs(self.saved_s)
+            lines.append(f"estimate: {spent:.2f} ms {what} against the plain loop{lost}")
         for number, flush in enumerate(self.flushes):
             known = " (plan known)" if flush["plan_known"] else ""
             calls = _count(flush["calls"], "call")
@@ -432,7 +295,9 @@ class explain(Report):
 
     def __enter__(self) -> explain:
         _C._report(True)
+        self._saved_ns = _C._saved(0)
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.saved_s = 1e-9 * (_C._saved(0) - self._saved_ns)
         self.flushes = _C._report(False)

@@ -35,6 +35,7 @@ namespace {
 
 void compute(const Tensor& root) {
     if (reports && pending(root).waits()) add_site(readers, Site::here());
+    tally.waits += pending(root).waits();
     if (pending(root).waits() && !(host.wait && host.wait()) && is_pending(root) &&
         pending(root).waits())
         Tape::current().flush("a value that is read");

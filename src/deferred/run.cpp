@@ -79,6 +79,7 @@ private:
     void fail(uint32_t call, const Ref<Failure>& failure);
     std::vector<uint32_t> sound(Calls calls);
     void note(const Kind& kind, Calls calls);
+    void count(const Kind& kind, Calls calls);
 
     Waiting& load_;
     const Kinds& kinds_;
@@ -92,6 +93,8 @@ private:
     std::vector<uint32_t> last_use_;              ///< of each output: the last batch that reads it
     std::vector<std::vector<uint32_t>> expiring_; ///< blocks that nobody reads after batch b
     uint32_t batch_number_ = 0;
+    std::vector<const Tensor*> matrices_;         ///< shared ones, for Note [Worth]
+    int64_t unrecorded_weights_ = 0;
 };
 
 uint32_t Runner::add_block(Tensor t) {
@@ -411,6 +414,7 @@ void Runner::run_batch(Calls calls) {
     ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
     Site::Instead line(load_.calls[calls[0]].site);
     if (report_) note(kind, calls);
+    count(kind, calls);
     try {
         run_one(kind, calls);
     } catch (...) {
@@ -456,6 +460,38 @@ void Runner::run_all(const Plan& plan) {
         for (uint32_t block : expiring_[batch_number_])
             blocks_[block] = Tensor();
     }
+    int64_t elements = 0;
+    for (const Tensor* t : matrices_) elements += t->numel();
+    if (elements >= kBeyondCache) tally.weights += unrecorded_weights_;
+}
+
+void Runner::count(const Kind& kind, Calls calls) {
+    auto n = static_cast<int64_t>(calls.size()), ran = kind.how == How::Single ? n : 1;
+    bool recorded = kind.mode & kGradMode;
+    tally.batches += ran;
+    if (recorded) {
+        tally.recorded += n;
+        tally.recorded_batches += ran;
+    }
+    for (uint32_t v = load_.calls[calls[0]].outputs; v < load_.output_end(calls[0]); ++v)
+        tally.elements += load_.outputs[v].numel * n;
+    if (kind.how != How::Rows || n == 1) return;
+    if (n == 1) return;
+    int64_t matrices = 0;
+    SmallVector<const Tensor*, 4> seen;
+    for (const BatchForm::Input& in : kind.form.in) {
+        if (in.from < 0) continue;
+        const Operand& o = operand(calls[0], in.from);
+        if (o.none() || o.value >= 0) continue;
+        const Tensor& t = load_.externals[static_cast<size_t>(~o.value)];
+        if (in.shared && t.ndim() >= 2) {
+            matrices += t.numel();
+            seen.push_back(&t);
+        } else if (!is_inexact(t.dtype())) return;  // rows are looked up: the rest is not read
+    }
+    (recorded ? tally.recorded_weights : unrecorded_weights_) += matrices * n;
+    for (const Tensor* t : seen)
+        if (std::find(matrices_.begin(), matrices_.end(), t) == matrices_.end()) matrices_.push_back(t);
 }
 
 void Runner::note(const Kind& kind, Calls calls) {

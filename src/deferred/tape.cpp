@@ -353,6 +353,7 @@ void Tape::flush(const char* reason) {
     fixed_count_ = 0;
     forget_views();
     std::fill_n(recent_, kRecent, 0);
+    tally.calls += static_cast<int64_t>(load->calls.size());
     FlushReport* report = nullptr;
     double start = 0;
     if (reports) {

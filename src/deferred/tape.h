@@ -10,6 +10,7 @@
 #include "deferred/pending.h"
 #include "deferred/plan.h"
 #include "deferred/report.h"
+#include "deferred/worth.h"
 
 namespace weft::deferred {
 

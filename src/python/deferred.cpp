@@ -55,10 +55,32 @@ PyObject* failures(PyObject*, PyObject*) {
     });
 }
 
-PyObject* settle(PyObject*, PyObject* tensor) {
+class RecursiveCall {
+public:
+    explicit RecursiveCall(const char* where) { checked(Py_EnterRecursiveCall(where)); }
+    ~RecursiveCall() { Py_LeaveRecursiveCall(); }
+    RecursiveCall(const RecursiveCall&) = delete;
+};
+
+void settle_all(PyObject* o) {
+    if (is_tensor(o)) {
+        expect_tensor(o, "settle");
+    } else if (PyTuple_Check(o) || PyList_Check(o)) {
+        RecursiveCall deeper(" in the result of an example");
+        // by index: settling may run Python, which may change a list
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+            settle_all(Object::borrow(PySequence_Fast_GET_ITEM(o, i)).get());
+    } else if (PyDict_Check(o)) {
+        Object values = Object::take(PyDict_Values(o));
+        settle_all(values.get());
+    }
+}
+
+/// _settle(result): gives the tensors in tuples, lists and dicts their values.
+PyObject* settle(PyObject*, PyObject* result) {
     return guarded([&] {
-        expect_tensor(tensor, "settle");
-        return Py_NewRef(tensor);
+        settle_all(result);
+        return Py_NewRef(Py_None);
     });
 }
 
@@ -160,7 +182,50 @@ PyObject* set_budget(PyObject*, PyObject* n) {
     });
 }
 
+/// _saved(examples): nanoseconds that batching has saved on this thread so far, as Note [Worth]
+/// estimates; counts a run of so many examples, if any.
+PyObject* saved(PyObject*, PyObject* examples) {
+    return guarded([&] {
+        int64_t n = to_int(examples, "_saved");
+        deferred::tally.examples += n;
+        deferred::tally.runs += n > 0;
+        return PyFloat_FromDouble(deferred::saved(deferred::tally));
+    });
+}
+
+std::vector<std::pair<const char*, int64_t*>> fields(deferred::Tally& t) {
+    return {{"calls", &t.calls}, {"recorded", &t.recorded}, {"batches", &t.batches},
+            {"recorded_batches", &t.recorded_batches}, {"waits", &t.waits}, {"elements", &t.elements},
+            {"weights", &t.weights}, {"recorded_weights", &t.recorded_weights},
+            {"examples", &t.examples}, {"runs", &t.runs}};
+}
+
+/// _tally(): the counts that the estimate is made of, as a dict.
+PyObject* counts(PyObject*, PyObject*) {
+    return guarded([] {
+        Object out = Object::take(PyDict_New());
+        for (auto [name, count] : fields(deferred::tally))
+            checked(PyDict_SetItemString(out.get(), name, py_int(*count).get()));
+        return out.release();
+    });
+}
+
+/// _saved_by(counts): the estimate for such a dict.
+PyObject* saved_by(PyObject*, PyObject* counts) {
+    return guarded([&] {
+        deferred::Tally t;
+        for (auto [name, count] : fields(t)) *count = to_int(PyDict_GetItemString(counts, name), name);
+        return PyFloat_FromDouble(deferred::saved(t));
+    });
+}
+
+PyObject* reporting(PyObject*, PyObject*) { return PyBool_FromLong(deferred::reports != nullptr); }
+
 PyMethodDef functions[] = {
+    {"_saved", saved, METH_O, nullptr},
+    {"_tally", counts, METH_NOARGS, nullptr},
+    {"_saved_by", saved_by, METH_O, nullptr},
+    {"_reporting", reporting, METH_NOARGS, nullptr},
     {"_set_budget", set_budget, METH_O, nullptr},
     {"_kinds", kinds, METH_NOARGS, nullptr},
     {"_plan", plan, METH_O, nullptr},

@@ -763,7 +763,7 @@ def test_inner_batches_leave_nothing_behind() -> None:
     weft.autobatch(one)([1, 2])
     with weft.deferred():
         one(3)
-    module = sys.modules["weft.deferred"]
+    module = sys.modules["weft._examples"]
     assert [f for f in module._owners.values() if f is not module._GONE] == []
 
 

@@ -1,0 +1,36 @@
+/// Whether batching pays: an estimate from counts.
+///
+/// Note [Worth]
+/// To keep a call and to let an example wait costs more than to run a small call. What batching
+/// saves is the graph (one node for many calls) and the passes over weights (one product of matrices
+/// for many by a vector). Both are estimated from what a run did, never by a clock: a program then
+/// takes the same decisions, and so computes the same bits, every time. The coefficients are those of
+/// bench/batching_worth.py, which measures programs both ways and fits them.
+#pragma once
+#include <cstdint>
+
+namespace weft::deferred {
+
+/// What was done on this thread, by what costs and saves time.
+struct Tally {
+    int64_t calls = 0, recorded = 0;  ///< kept calls; those of them with a gradient
+    int64_t batches = 0, recorded_batches = 0;
+    int64_t waits = 0;                ///< values that examples waited for
+    int64_t elements = 0;             ///< of the results of batches
+    /// Elements of shared matrices, times merged calls; without a gradient only where all matrices
+    /// together have so many (kBeyondCache) that a cache does not hold them from call to call.
+    int64_t weights = 0, recorded_weights = 0;
+    int64_t examples = 0, runs = 0;
+};
+inline thread_local Tally tally;
+constexpr int64_t kBeyondCache = 3 << 16;  ///< elements
+
+/// Nanoseconds that the plain loop would have taken longer; negative if it would have been faster.
+inline double saved(const Tally& t) {
+    auto of = [](int64_t n) { return static_cast<double>(n); };
+    return 600 * of(t.recorded) + 0.028 * of(t.weights) + 0.07 * of(t.recorded_weights) -
+           60 * of(t.calls) - 400 * of(t.batches) - 2000 * of(t.recorded_batches) -
+           2100 * of(t.waits) - 0.1 * of(t.elements) - 1500 * of(t.examples) - 13000 * of(t.runs);
+}
+
+}  // namespace weft::deferred

@@ -1,0 +1,227 @@
+"""Whether a run is batched: by what batching is estimated to have saved before."""
+
+from typing import Any
+
+import pytest
+
+import weft
+from weft import nn
+from weft._examples import Habit
+from weft._modes import DEFER
+
+COUNTS = [
+    "calls", "recorded", "batches", "recorded_batches", "waits", "elements", "weights",
+    "recorded_weights", "examples", "runs",
+]  # fmt: skip
+
+
+def deferred_here() -> bool:
+    return bool(weft._C._mode() & DEFER)
+
+
+class Small:
+    """A call that is cheaper to run than to keep; notes which runs kept it."""
+
+    def __init__(self) -> None:
+        self.kept: list[bool] = []
+
+    def __call__(self, x: Any) -> Any:
+        self.kept.append(deferred_here())
+        return x + 1
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_each_count_moves_the_estimate_one_way(name: str) -> None:
+    none = dict.fromkeys(COUNTS, 0)
+    assert weft._C._saved_by(none) == 0
+    saved = weft._C._saved_by({**none, name: 1000})
+    assert saved > 0 if name in ("recorded", "weights", "recorded_weights") else saved < 0
+
+
+def test_the_counts() -> None:
+    layer, table = nn.Linear(6, 5), nn.Embedding(10, 6)
+    xs = [weft.tensor([k, k + 1]) for k in range(4)]
+
+    def one(x: Any) -> Any:
+        y = layer(table(x))
+        return y.sum() if y.sum() > -100 else y
+
+    before = weft._C._tally()
+    weft.autobatch(one, adaptive=False)(xs)
+    after = weft._C._tally()
+    found = {name: after[name] - before[name] for name in COUNTS}
+    assert found == {
+        "calls": 20, "recorded": 16, "batches": 5, "recorded_batches": 4, "waits": 4,
+        "elements": 4 * (2 * 6 + 2 * 5 + 1 + 1 + 1), "weights": 0, "recorded_weights": 4 * 30,
+        "examples": 4, "runs": 1,
+    }  # fmt: skip
+
+
+def test_large_weights_count_without_gradients() -> None:
+    w = weft.ones(512, 512)
+    before = weft._C._tally()["weights"]
+    with weft.no_grad():
+        weft.autobatch(lambda x: weft.nn.functional.linear(x, w))([weft.ones(512)] * 3)
+    assert weft._C._tally()["weights"] - before == 3 * 512 * 512
+
+
+def test_what_lost_goes_one_by_one_and_is_tried_again() -> None:
+    small = Small()
+    run = weft.autobatch(small)
+    for _ in range(100):
+        assert [t.item() for t in run([weft.tensor(1), weft.tensor(2)])] == [2, 3]
+    batched = [k // 2 for k, kept in enumerate(small.kept) if kept and k % 2 == 0]
+    assert batched == [0, 17, 82]  # after 16, then 64 runs one by one
+    small.kept.clear()
+    run([weft.tensor(1)] * 9)  # of other numbers of examples nothing is known
+    assert small.kept == [True] * 9
+    small.kept.clear()
+    with weft.no_grad():
+        run([weft.tensor(1)] * 2)
+    assert small.kept == [True] * 2
+
+
+def test_what_gains_is_always_batched() -> None:
+    layer, kept = nn.Linear(64, 64), []
+
+    def one(x: Any) -> Any:
+        kept.append(deferred_here())
+        for _ in range(8):
+            x = layer(x).tanh()
+        return x
+
+    run = weft.autobatch(one)
+    for _ in range(3):
+        run([weft.ones(64)] * 32)
+    assert all(kept) and len(kept) == 96
+
+
+def test_adaptive_off_and_explain_always_batch() -> None:
+    small = Small()
+    for _ in range(3):
+        weft.autobatch(small, adaptive=False)([weft.ones(2)] * 2)
+    run = weft.autobatch(small)
+    run([weft.ones(2)] * 2)
+    report = weft.explain(run, [weft.ones(2)] * 2)
+    assert small.kept == [True] * 10
+    assert report.calls == 2 and report.saved_s < 0
+    assert report.to_dict()["saved_s"] == report.saved_s
+    assert "lost against the plain loop, so autobatch goes on one by one" in str(report)
+
+
+def test_the_habit_is_the_function_s() -> None:
+    """`autobatch(f)(xs)` in a loop is one wrapper each time."""
+    small = Small()
+    weft.autobatch(small)([weft.ones(2)])
+    weft.autobatch(small)([weft.ones(2)])
+    assert small.kept == [True, False]
+    again = Small()
+    weft.autobatch(again.__call__)([weft.ones(2)])
+    weft.autobatch(again.__call__)([weft.ones(2)])
+    assert again.kept == [True, False]
+
+
+@pytest.mark.parametrize("unhashable", [True, False])
+def test_functions_that_allow_no_key(unhashable: bool) -> None:
+    class Odd:
+        __slots__ = ("kept",)
+        if unhashable:
+            __hash__ = None  # type: ignore[assignment]
+
+        def __init__(self) -> None:
+            self.kept: list[bool] = []
+
+        def __call__(self, x: Any) -> Any:
+            self.kept.append(deferred_here())
+            return x + 1
+
+    odd = Odd()
+    run = weft.autobatch(odd)
+    run([weft.ones(2)])
+    run([weft.ones(2)])
+    assert odd.kept == [True, False]
+
+
+def test_inside_of_a_batch_examples_merge_with_those_around() -> None:
+    small = Small()
+    inner = weft.autobatch(small)
+    for _ in range(3):
+        weft.autobatch(lambda x: sum(inner([x, x])), adaptive=False)([weft.ones(2)] * 2)
+    assert small.kept == [True] * 12
+
+
+@pytest.mark.parametrize("error", [ValueError, IndexError, StopIteration])
+def test_one_by_one_an_exception_leaves_the_others_alone(error: type[Exception]) -> None:
+    done: list[int] = []
+
+    def one(k: int, by: int = 1) -> Any:
+        if k % 2:
+            raise error(k)
+        done.append(k * by)
+        return weft.ones(2) * k
+
+    run = weft.autobatch(one)
+    with pytest.raises(error):
+        run([0, 1, 2, 3])
+    run([0, 2, 4, 6])  # loses
+    done.clear()
+    with pytest.raises(error) as caught:
+        run([0, 1, 2, 3], by=10)
+    assert caught.value.args == (1,) and caught.value.__notes__ == ["in example 1 of 4"]
+    assert done == [0, 20]
+
+
+def test_stretches_grow_up_to_a_limit() -> None:
+    habit, stretches = Habit(), []
+    for _ in range(6):
+        habit.note(4, 1, -1.0)
+        runs = 0
+        while habit.one_by_one(4, 1):
+            runs += 1
+        stretches.append(runs)
+    assert stretches == [16, 64, 256, 1024, 1024, 1024]
+    habit.note(4, 1, 1.0)
+    assert not habit.one_by_one(4, 1)
+    habit.note(4, 1, -1.0)
+    assert sum(habit.one_by_one(4, 1) for _ in range(100)) == 16
+
+
+def test_results_are_stacked_either_way() -> None:
+    run = weft.autobatch(Small(), out_stack=True)
+    for _ in range(3):
+        assert run([weft.tensor(1), weft.tensor(2)]).tolist() == [2, 3]
+
+
+def test_fibers_are_kept_for_the_next_batch() -> None:
+    from weft import _fibers
+
+    def one(x: Any) -> float:
+        return (x + 1).sum().item()
+
+    run = weft.autobatch(one, adaptive=False)
+    xs = [weft.ones(2)] * 20
+    run(xs)
+    idle = {id(fiber) for fiber in _fibers._idle.fibers}
+    run(xs)
+    assert {id(fiber) for fiber in _fibers._idle.fibers} == idle and len(idle) >= 20
+    assert all(f.work is None and f.example is None for f in _fibers._idle.fibers)
+
+
+def test_an_interrupt_ends_fibers_and_later_batches_work() -> None:
+    ended: list[int] = []
+
+    def one(k: int) -> float:
+        try:
+            a = (weft.ones(2) * k).sum().item()
+            if k == 2:
+                raise KeyboardInterrupt
+            return a + (weft.ones(2) * k).sum().item()
+        finally:
+            ended.append(k)
+
+    with pytest.raises(KeyboardInterrupt):
+        weft.autobatch(one, adaptive=False)([0, 1, 2, 3])
+    assert sorted(ended) == [0, 1, 2, 3]
+    fine = weft.autobatch(lambda k: (weft.ones(2) * k).sum().item(), adaptive=False)
+    for _ in range(2):
+        assert fine([1, 2, 3]) == [2, 4, 6]

@@ -1,0 +1,223 @@
+"""Examples of a batch: each runs in a fiber until it is done or waits for a value.
+
+Or one after the other, where a function's past shows that batching does not pay (`Habit`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from weft import _C
+from weft._modes import DEFER
+
+if TYPE_CHECKING:
+    from weft._fibers import Fiber
+
+_numbers = itertools.count(1)
+_owners: dict[int, Any] = {}  # examples by number; none for calls made outside of examples
+_GONE = object()  # in place of examples that were interrupted: nobody waits for their errors
+
+
+class Example:
+    """One example under way; `error` or `result` in the end."""
+
+    __slots__ = ("args", "error", "failure", "first", "number", "result", "wants_turn")
+
+    def __init__(self, args: tuple[Any, ...], number: int) -> None:
+        self.args, self.number = args, number
+        self.failure: BaseException | None = None  # of a call of its own that a flush ran
+        self.wants_turn = False
+        self.first = False  # all examples before it are done
+        self.error: BaseException | None = None
+        self.result: Any = None
+
+
+def _run(
+    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
+) -> list[Example]:
+    """`fn(*example, **kwargs)` for every example, in fibers.
+
+    A fiber takes the next example when it is done with its own, so a function that reads nothing
+    needs one for all examples.
+    """
+    from weft import _fibers
+
+    mode, dtype, context = _C._mode(), _C.get_default_dtype(), copy_context()
+    all_of = [Example(args, next(_numbers)) for args in examples]
+    _owners.update((example.number, example) for example in all_of)
+    todo: deque[Example] = deque(all_of)
+    waiting: list[Fiber] = []
+    resumed: deque[Fiber] = deque()
+
+    def work(fiber: Fiber) -> None:
+        nonlocal dtype
+        while todo:
+            fiber.example = example = todo.popleft()
+            fiber.gr_context = context.copy()
+            example.first = not waiting
+            _C._set_mode(mode | DEFER)
+            _C._set_owner(example.number)
+            try:
+                example.result = fn(*example.args, **kwargs)
+            except Exception as error:
+                example.error = error
+            dtype = _C.get_default_dtype()
+
+    def back() -> None:  # to the state of the caller
+        _C._set_mode(mode)
+        _C._set_owner(owner)
+
+    owner, at_once = _C._set_owner(0), _C._set_at_once(False)
+    nested = _fibers.runs()
+    try:
+        while todo:
+            fiber = _fibers.take(work)
+            if fiber.switch():
+                _fibers.give_back(fiber)
+            else:
+                waiting.append(fiber)
+                _C.set_default_dtype(dtype)
+        while waiting:
+            back()
+            if not _C._wait():
+                flush("values that are read")
+            # The last one goes on as the plain loop would: it has read a value.
+            _C._set_at_once(len(waiting) == 1 and not nested)
+            resumed, waiting = deque(waiting), []
+            while resumed:
+                fiber = resumed.popleft()
+                example = fiber.example
+                example.first = not waiting
+                if example.wants_turn and waiting:
+                    waiting.append(fiber)
+                    continue
+                failure, example.failure = example.failure, None
+                if fiber.switch() if failure is None else fiber.throw(failure):
+                    _fibers.give_back(fiber)
+                else:
+                    waiting.append(fiber)
+    except BaseException:
+        for fiber in (*waiting, *resumed):
+            fiber.throw()  # an interrupt: the others end where they wait
+        _owners.update(dict.fromkeys((example.number for example in all_of), _GONE))
+        raise
+    finally:
+        _C._set_at_once(at_once)
+        back()
+    if mode & DEFER:  # what still waits belongs to whoever runs this
+        heir = _owners.get(owner)
+        for example in all_of:
+            if heir is None:
+                del _owners[example.number]
+            else:
+                _owners[example.number] = heir
+    else:
+        flush("the end")
+        mine = set(all_of)
+        for number, owning in list(_owners.items()):  # those of inner batches too
+            if owning in mine:
+                del _owners[number]
+        for example in all_of:
+            if example.failure is not None:  # before whatever Python raised later
+                example.error = example.failure
+            elif example.error is None:
+                try:
+                    _C._settle(example.result)
+                except Exception as error:
+                    example.error = error
+    return all_of
+
+
+def run_batched(
+    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any], step: int
+) -> list[Any]:
+    """The results of all examples, `step` at once. Raises the first exception by example."""
+    done: list[Example] = []
+    for start in range(0, len(examples), step):
+        done += _run(fn, examples[start : start + step], kwargs)
+    for index, example in enumerate(done):
+        if example.error is not None:
+            raise _noted(example.error, index, len(done))
+    return [example.result for example in done]
+
+
+def run_one_by_one(
+    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
+) -> list[Any]:
+    """The same in a plain loop, where an exception of one leaves the others alone too."""
+    results: list[Any] = []
+    first: Exception | None = None
+    lone = not kwargs and len(examples[0]) == 1  # a third of the time of a small function
+    for index, example in enumerate(examples):
+        try:
+            results.append(fn(example[0]) if lone else fn(*example, **kwargs))
+        except Exception as error:
+            first = first or _noted(error, index, len(examples))
+    if first is not None:
+        raise first
+    return results
+
+
+def _noted(error: Any, index: int, examples: int) -> Any:
+    error.add_note(f"in example {index} of {examples}")
+    return error
+
+
+class Habit:
+    """What runs of a function have shown: whether batching pays, as Note [Worth] estimates.
+
+    Apart for each power of two of the number of examples, and with and without gradients. After a
+    run that lost, some go one by one; then batching is tried again, ever more seldom.
+    """
+
+    FIRST, FACTOR, MOST = 16, 4, 1024  # runs one by one after a loss in a row
+
+    __slots__ = ("loses",)
+
+    def __init__(self) -> None:
+        self.loses: dict[tuple[int, int], list[int]] = {}  # runs left one by one, of how many
+
+    def one_by_one(self, examples: int, mode: int) -> bool:
+        """Whether the next run is better a plain loop; counts it."""
+        loss = self.loses.get((examples.bit_length(), mode))
+        if loss is None or not loss[0]:
+            return False
+        loss[0] -= 1
+        return True
+
+    def note(self, examples: int, mode: int, saved_ns: float) -> None:
+        """Remembers what a batched run saved."""
+        key = examples.bit_length(), mode
+        if saved_ns < 0:
+            _, stretch = self.loses.get(key, (0, 0))
+            stretch = min(stretch * self.FACTOR or self.FIRST, self.MOST)
+            self.loses[key] = [stretch, stretch]
+        else:
+            self.loses.pop(key, None)
+
+
+_habits: WeakKeyDictionary[Any, Habit] = WeakKeyDictionary()
+
+
+def habit_of(fn: Callable[..., Any]) -> Habit:
+    """The habit of a function, module, or the object of a method; a new one if it allows no key."""
+    try:
+        return _habits.setdefault(getattr(fn, "__self__", fn), Habit())
+    except TypeError:
+        return Habit()
+
+
+def flush(reason: str) -> None:
+    """Computes all that waits; hands failures to the examples whose calls failed."""
+    _C._flush(reason)
+    for number, error in _C._failures():
+        example = _owners.get(number)
+        if example is None:
+            raise error
+        if example is not _GONE and example.failure is None:
+            example.failure = error
