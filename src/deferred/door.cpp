@@ -108,7 +108,7 @@ void write(Call& c) {
 
 /// Note [Large]. An input among several may be a weight of any size.
 bool large(const Call& c) {
-    return c.out(0).numel() >= kLarge || (c.inputs == 1 && c.in[0].numel() >= kLarge);
+    return c.out(0).numel() >= large_call || (c.inputs == 1 && c.in[0].numel() >= large_call);
 }
 
 bool kept(Batch how) {
@@ -139,7 +139,8 @@ void defer(Call& c) {
         waiting = true;
         special |= pending(t).is_view() || pending(t).failure;
     }
-    if ((!waiting && op.view) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
+    bool as_it_lies = op.view || op.batch == Batch::Alias;
+    if ((!waiting && as_it_lies) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
         settle_all(c);
         run_now(c);
         if (op.view && !waiting) Tape::current().note_views(c);
@@ -165,14 +166,14 @@ void defer(Call& c) {
     }
     Tensor dense;
     const Tensor* in = c.in;
-    if (op.batch == Batch::Alias && !op.view && is_pending(c.in[0]) && !c.in[0].contiguous()) {
+    if (op.batch == Batch::Alias && !op.view && !c.in[0].contiguous()) {
         static const ops::Function copy{"_contiguous_copy"};
         dense = copy(c.in[0]);
         in = &dense;
     }
     Call probe(op, in, c.inputs, c.attrs);
     op.shape(probe);
-    bool done = (op.view || op.batch == Batch::Alias) && view_of_pending(probe);
+    bool done = as_it_lies && view_of_pending(probe);
     if (!done) {
         if (!kept(op.batch)) {
             settle_all(c);

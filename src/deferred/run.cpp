@@ -240,7 +240,7 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         if (o.lie.runs == 0) gathered += o.rows * size;
         operands.push_back(std::move(o));
     }
-    if (calls.size() > 1 && gathered / static_cast<int64_t>(calls.size()) >= kLarge) {
+    if (calls.size() > 1 && gathered / static_cast<int64_t>(calls.size()) >= large_call) {
         if (batch_) batch_->why = "operands too large to be gathered";
         for (size_t k = 0; k < calls.size(); ++k) run_rows(kind, calls.subspan(k, 1));
         return;

@@ -26,7 +26,7 @@ struct Operand {
 /// Elements of one call from which on its own kernel is as fast as a batch: gathering costs more than
 /// merging saves, and results of all examples at once leave the cache. Such a call runs at once where
 /// its operands have values.
-constexpr int64_t kLarge = 1 << 14;
+inline thread_local int64_t large_call = 1 << 14;
 
 struct Kept {
     uint32_t of_class;

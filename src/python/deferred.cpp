@@ -221,7 +221,17 @@ PyObject* saved_by(PyObject*, PyObject* counts) {
 
 PyObject* reporting(PyObject*, PyObject*) { return PyBool_FromLong(deferred::reports != nullptr); }
 
+/// _set_large(n): elements from which on a call runs at once (Note [Large]); returns those before.
+PyObject* set_large(PyObject*, PyObject* n) {
+    return guarded([&] {
+        int64_t before = deferred::large_call;
+        deferred::large_call = std::max<int64_t>(1, to_int(n, "_set_large"));
+        return PyLong_FromLongLong(before);
+    });
+}
+
 PyMethodDef functions[] = {
+    {"_set_large", set_large, METH_O, nullptr},
     {"_saved", saved, METH_O, nullptr},
     {"_tally", counts, METH_NOARGS, nullptr},
     {"_saved_by", saved_by, METH_O, nullptr},

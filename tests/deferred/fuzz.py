@@ -17,14 +17,14 @@ import math
 import re
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import weft
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fuzz_names import WAYS, batched, names_for, one_by_one  # noqa: E402, F401
+from fuzz_names import WAYS, batched, large_at_once, names_for, one_by_one  # noqa: E402, F401
 from fuzz_programs import Block, Options, draw, draw_data, source  # noqa: E402
 
 TOLERANCE = 1e-12  # relative to the scale of all numbers of a run
@@ -382,12 +382,14 @@ def search(seed, programs, options=Options(), **how):  # noqa: B008
     report = Report()
     for at in range(programs):
         key = f"{seed}-{at}"
-        blocks = draw(key, options)
+        way = {"call": WAYS[at % len(WAYS)]} | how
+        # A backward pass of an example over values does not wait for errors found late.
+        early = way["call"] is large_at_once
+        blocks = draw(key, replace(options, late=False) if early else options)
         # An error found late lets an example draw more, and `finally` replace it.
-        eager = re.search("rand|drop|bernoulli|finally", source(blocks))
+        eager = early or re.search("rand|drop|bernoulli|finally", source(blocks))
         data = draw_data(key, empty=0 if eager else 0.05)
         report.programs += 1
-        way = {"call": WAYS[at % len(WAYS)]} | how
         try:
             difference = check(blocks, data, **way)
         except Invalid:

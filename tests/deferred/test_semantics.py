@@ -833,3 +833,16 @@ def test_large_calls_stay_apart() -> None:
     assert [(b["op"], b["calls"]) for b in flush["batches"]] == [("mul", 3), ("add", 3)]
     assert "too large" in flush["batches"][1]["why"] and report.batches == 4
     assert [t.sum().item() for t in report.outputs] == [90000 * (2 * k + 1) for k in (1, 2, 3)]
+
+
+def test_a_large_product_of_batches_of_matrices() -> None:
+    """Its rows were laid out anew as if they waited; they had been computed at once."""
+    x, w = weft.randn(40, 5, 100, requires_grad=True), weft.randn(100, 100, requires_grad=True)
+    out = weft.autobatch(lambda k: (x * k) @ w.tanh())([1, 2])
+    sum(out).sum().backward()
+    grads = x.grad, w.grad
+    x.grad = w.grad = None
+    plain = [(x * k) @ w.tanh() for k in (1, 2)]
+    sum(plain).sum().backward()
+    for a, b in zip([*out, *grads], [*plain, x.grad, w.grad], strict=True):
+        assert weft.allclose(a, b, atol=1e-4)
