@@ -25,12 +25,15 @@ class Fiber(greenlet):
     example: Any
     work: Any  # a function of the fiber
 
-    def run(self) -> None:
-        while True:
-            self.work(self)
-            self.example = self.work = None
-            self.gr_context = None
-            self.parent.switch(True)  # type: ignore[union-attr]
+
+def _go_on() -> None:
+    while True:
+        fiber: Any = getcurrent()
+        fiber.work(fiber)
+        fiber.example = fiber.work = fiber.gr_context = None
+        parent = fiber.parent
+        del fiber  # an idle one that its own frame held would live forever
+        parent.switch(True)
 
 
 class _Idle(threading.local):
@@ -48,7 +51,7 @@ def take(work: Callable[[Fiber], None]) -> Fiber:
         fiber = fibers.pop()
         fiber.parent = getcurrent()
     else:
-        fiber = Fiber()
+        fiber = Fiber(_go_on)
     fiber.work = work
     return fiber
 

@@ -1,5 +1,8 @@
 """Whether a run is batched: by what batching is estimated to have saved before."""
 
+import gc
+import sys
+import threading
 from typing import Any
 
 import pytest
@@ -225,3 +228,47 @@ def test_an_interrupt_ends_fibers_and_later_batches_work() -> None:
     fine = weft.autobatch(lambda k: (weft.ones(2) * k).sum().item(), adaptive=False)
     for _ in range(2):
         assert fine([1, 2, 3]) == [2, 4, 6]
+
+
+def test_fibers_end_with_their_thread() -> None:
+    """The frame of an idle fiber held it, for ever."""
+    from weft._fibers import Fiber
+
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(o, Fiber) for o in gc.get_objects())
+
+    def work() -> None:
+        run = weft.autobatch(lambda x: (x + 1).sum().item(), adaptive=False)
+        assert run([weft.ones(2)] * 5) == [4] * 5
+
+    work()
+    before = alive()
+    for _ in range(3):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert alive() == before
+
+
+def test_a_tracer_set_later_sees_the_examples() -> None:
+    """Debuggers stop in fibers that are older than they."""
+    seen: list[str] = []
+
+    def one(x: Any) -> float:
+        return (x + (x + 1).sum().item()).sum().item()
+
+    def tracer(frame: Any, event: str, arg: object) -> Any:
+        if frame.f_code is one.__code__:
+            seen.append(event)
+        return tracer
+
+    run = weft.autobatch(one, adaptive=False)
+    run([weft.ones(2)] * 3)
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        run([weft.ones(2)] * 3)
+    finally:
+        sys.settrace(before)
+    assert seen.count("call") == seen.count("return") == 3
