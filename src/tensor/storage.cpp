@@ -2,12 +2,14 @@
 ///
 /// Classes: multiples of 64 bytes up to 1 KiB, then eight steps per power of two, so at most an
 /// eighth is lost. A freed block goes to its class; reuse saves the page faults that dominate large
-/// eager pointwise work. The cache is bounded by kCacheLimit; under memory pressure it is emptied
+/// eager pointwise work. Where a class is empty, a block of the next ones serves, of up to twice the
+/// size: batches whose sizes change from step to step would else fill all classes. The cache is bounded by kCacheLimit; under memory pressure it is emptied
 /// before an allocation fails. All under the core lock (Note [One lock]).
 #include "tensor/storage.h"
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <vector>
@@ -21,6 +23,7 @@ constexpr int64_t kCacheLimit = int64_t{256} << 20;
 constexpr int64_t kSmall = 1024;
 constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int kClasses = 16 + 8 * 54;
+constexpr int kLargerClasses = 8;  ///< that may serve for an empty one
 
 bool caching_wanted() {
 #if defined(__SANITIZE_ADDRESS__)
@@ -59,6 +62,12 @@ Class class_of(int64_t size) {
     return {16 + (log - 10) * 8 + eighth, rounded};
 }
 
+/// Of a class beyond the small ones.
+int64_t size_of(int index) {
+    int log = (index - 16) / 8 + 10, eighth = (index - 16) % 8;
+    return (int64_t{1} << log) + (int64_t{eighth + 1} << (log - 3));
+}
+
 void* system_allocate(int64_t size) {
     void* block = nullptr;
     if (size >= kHugePage) {
@@ -71,12 +80,16 @@ void* system_allocate(int64_t size) {
     return block;
 }
 
-void* take_block(Class c) {
+/// A block of class `c` or a larger one, which `c` then is.
+void* take_block(Class& c) {
     State& s = state();
-    auto& list = s.free_blocks[c.index];
-    if (!list.empty()) {
+    int last = c.index < 16 ? c.index : std::min(c.index + kLargerClasses, kClasses - 1);
+    for (int i = c.index; i <= last; ++i) {
+        auto& list = s.free_blocks[i];
+        if (list.empty()) continue;
         void* block = list.back();
         list.pop_back();
+        if (i != c.index) c = {i, size_of(i)};
         detail::small_blocks.stats.cached -= c.size;
         return block;
     }
