@@ -149,17 +149,11 @@ def run_batched(
 def run_one_by_one(
     fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
 ) -> list[Any]:
-    """The same in a plain loop, where an exception of one leaves the others alone too."""
-    results: list[Any] = []
-    first: Exception | None = None
-    lone = not kwargs and len(examples[0]) == 1  # a third of the time of a small function
-    for index, example in enumerate(examples):
-        try:
-            results.append(fn(example[0]) if lone else fn(*example, **kwargs))
-        except Exception as error:
-            first = first or _noted(error, index, len(examples))
-    if first is not None:
-        raise first
+    """The same in a plain loop; also there an example is alone with its modes and exceptions."""
+    results, failure = _C._one_by_one(fn, examples, kwargs)
+    if failure is not None:
+        index, error = failure
+        raise _noted(error, index, len(examples))
     return results
 
 

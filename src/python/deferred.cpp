@@ -33,6 +33,17 @@ PyObject* set_at_once(PyObject*, PyObject* flag) {
     return PyBool_FromLong(before);
 }
 
+/// The exception that is set, with its traceback; none is set afterwards.
+Object take_exception() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace) PyException_SetTraceback(value, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return Object::steal(value);
+}
+
 /// _failures(): (owner, exception) of failed calls whose values nobody has read, in order of calls.
 PyObject* failures(PyObject*, PyObject*) {
     return guarded([] {
@@ -43,12 +54,8 @@ PyObject* failures(PyObject*, PyObject*) {
             } catch (...) {
                 set_python_error();
             }
-            PyObject *type, *value, *trace;
-            PyErr_Fetch(&type, &value, &trace);
-            PyErr_NormalizeException(&type, &value, &trace);
-            Object item = Object::take(Py_BuildValue("(IN)", failure->owner, value));
-            Py_XDECREF(type);
-            Py_XDECREF(trace);
+            Object error = take_exception();
+            Object item = Object::take(Py_BuildValue("(IO)", failure->owner, error.get()));
             checked(PyList_Append(out.get(), item.get()));
         }
         return out.release();
@@ -130,6 +137,44 @@ PyObject* report(PyObject*, PyObject* on) {
         if (done)
             for (const auto& f : *done) checked(PyList_Append(out.get(), as_dict(f).get()));
         return out.release();
+    });
+}
+
+/// A copy of the caller's context variables for one example, and the caller's modes after it.
+class Alone {
+public:
+    Alone() : context_(Object::take(PyContext_CopyCurrent())) { checked(PyContext_Enter(context_.get())); }
+    ~Alone() {
+        PyContext_Exit(context_.get());
+        mode = mode_;
+    }
+    Alone(const Alone&) = delete;
+
+private:
+    Object context_;
+    uint32_t mode_ = mode;
+};
+
+/// _one_by_one(fn, examples, kwargs): `fn(*example, **kwargs)` for each; the results, and the first
+/// exception as (number of the example, exception), or None. Those behind it run all the same.
+PyObject* one_by_one(PyObject*, PyObject* args) {
+    PyObject *fn, *examples, *kwargs;
+    if (!PyArg_ParseTuple(args, "OO!O!", &fn, &PyList_Type, &examples, &PyDict_Type, &kwargs))
+        return nullptr;
+    return guarded([&] {
+        Object results = Object::take(PyList_New(0)), first = Object::borrow(Py_None);
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i) {
+            Alone scope;
+            Object result = Object::steal(PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs));
+            if (result) {
+                checked(PyList_Append(results.get(), result.get()));
+                continue;
+            }
+            if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError{};
+            Object error = take_exception();
+            if (first.get() == Py_None) first = Object::take(Py_BuildValue("(nO)", i, error.get()));
+        }
+        return Py_BuildValue("(OO)", results.get(), first.get());
     });
 }
 
@@ -231,6 +276,7 @@ PyObject* set_large(PyObject*, PyObject* n) {
 }
 
 PyMethodDef functions[] = {
+    {"_one_by_one", one_by_one, METH_VARARGS, nullptr},
     {"_set_large", set_large, METH_O, nullptr},
     {"_saved", saved, METH_O, nullptr},
     {"_tally", counts, METH_NOARGS, nullptr},

@@ -3,6 +3,7 @@
 import gc
 import sys
 import threading
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -172,6 +173,21 @@ def test_one_by_one_an_exception_leaves_the_others_alone(error: type[Exception])
         run([0, 1, 2, 3], by=10)
     assert caught.value.args == (1,) and caught.value.__notes__ == ["in example 1 of 4"]
     assert done == [0, 20]
+
+
+def test_one_by_one_an_example_is_alone_with_its_modes() -> None:
+    variable: ContextVar[int] = ContextVar("variable", default=0)
+
+    def one(k: int) -> tuple[bool, bool, int]:
+        found = weft.is_grad_enabled(), variable.get()
+        weft.set_grad_enabled(False)
+        variable.set(k)
+        return deferred_here(), *found
+
+    run = weft.autobatch(one)
+    assert run([1, 2, 3]) == [(True, True, 0)] * 3
+    assert run([1, 2, 3]) == [(False, True, 0)] * 3
+    assert weft.is_grad_enabled() and variable.get() == 0
 
 
 def test_stretches_grow_up_to_a_limit() -> None:
