@@ -84,7 +84,7 @@ void settle(const Tensor& t) {
     if (!is_pending(t)) return;
     ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
     t.settle(take(self->block, self->start, Dims(t.shape()), Dims(t.strides()),
-                  grad ? Value(self->node_name) : Value()));
+                  grad ? Value(self->node_name) : Value(), grad && self->used));
 }
 
 Tensor peek(const Tensor& t) {

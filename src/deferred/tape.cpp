@@ -91,11 +91,12 @@ uint32_t Tape::reader(const Storage& storage) {
 Operand Tape::operand(const Tensor& t) {
     const Pending& self = pending(t);
     int64_t offset = 0;
-    const Pending* root = &self;
+    Pending* root = &pending(t);
     if (self.is_piece()) {
         root = &pending(self.base);
         offset = self.start;
     }
+    root->used = true;
     if (root->waits()) return {root->value, offset};
     return {~external(root->block), root->start + offset};
 }

@@ -5,7 +5,8 @@
 /// saves is the graph (one node for many calls) and the passes over weights (one product of matrices
 /// for many by a vector). Both are estimated from what a run did, never by a clock: a program then
 /// takes the same decisions, and so computes the same bits, every time. The coefficients are those of
-/// bench/batching_worth.py, which measures programs both ways and fits them.
+/// bench/batching_worth.py, which measures programs both ways and fits them; that of `passes`, which
+/// cost the more the larger the graph is, is only large.
 #pragma once
 #include <cstdint>
 
@@ -20,6 +21,7 @@ struct Tally {
     /// Elements of shared matrices, times merged calls; without a gradient only where all matrices
     /// together have so many (kBeyondCache) that a cache does not hold them from call to call.
     int64_t weights = 0, recorded_weights = 0;
+    int64_t passes = 0;               ///< of backward inside of an example, over the graph of all
     int64_t examples = 0, runs = 0;
 };
 inline thread_local Tally tally;
@@ -30,7 +32,8 @@ inline double saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
     return 600 * of(t.recorded) + 0.028 * of(t.weights) + 0.07 * of(t.recorded_weights) -
            60 * of(t.calls) - 400 * of(t.batches) - 2000 * of(t.recorded_batches) -
-           2100 * of(t.waits) - 0.1 * of(t.elements) - 1500 * of(t.examples) - 13000 * of(t.runs);
+           2100 * of(t.waits) - 0.1 * of(t.elements) - 1e5 * of(t.passes) - 1500 * of(t.examples) -
+           13000 * of(t.runs);
 }
 
 }  // namespace weft::deferred

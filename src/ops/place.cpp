@@ -213,9 +213,10 @@ void register_place(Table& t) {
         .joint_grad(0, pack_gradient)
         .samples({"f([T(4), T(2, 3)], (1, 3, 3, 0, 0, 2, 0, 3, 1), (2, 3))",
                   "f([T(4)], (0, 2, 2, 0, 2, 2), (4,))"});
-    t.add("_take(Tensor self, int offset, int[] size, int[] stride, str? name=None) -> Tensor")
+    t.add("_take(Tensor self, int offset, int[] size, int[] stride, str? name=None, "
+          "bool used=False) -> Tensor")
         .doc("Elements of a contiguous tensor from `offset` on, copied into a tensor of their own;\n"
-             "`name` is the node's: that of the op which made them.")
+             "`name` is the node's: that of the op which made them. `used`: Note [Taken values].")
         .node_name(taken_name)
         .shape(take_shape).kernel(take_kernel).every_dtype().internal()
         .joint_grad(0, take_gradient)

@@ -2,6 +2,7 @@
 #include "autograd/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/op_node.h"
+#include "autograd/taken.h"
 #include "deferred/door.h"
 #include "deferred/tape.h"
 #include "ops/functions.h"
@@ -73,7 +74,8 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         WEFT_EXPECT(n == 7, Type, "_backward", "7 arguments", std::to_string(n));
         Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
         // Within autobatch other examples share the nodes, and may want them too.
-        bool keep = args[2] == Py_True || (mode & kDeferMode);
+        bool inside = mode & kDeferMode, keep = args[2] == Py_True || inside;
+        deferred::tally.passes += inside;
         BackwardOptions options{keep, args[3] == Py_True, args[6] == Py_True};
         std::vector<Edge> roots, targets;
         std::vector<Tensor> starts;
@@ -92,14 +94,18 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         }
         Object inputs = args[4] == Py_None ? Object() : fast(args[4], "inputs");
         std::vector<Tensor> wanted;
+        std::vector<std::optional<PartOf>> parts;
         if (inputs)
             for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i) {
                 PyObject* t = PySequence_Fast_GET_ITEM(inputs.get(), i);
                 targets.push_back(edge_of(t, options.accumulate ? "backward" : "grad", false));
                 wanted.push_back(is_edge(t) ? Tensor() : unwrap(t));
+                parts.push_back(is_edge(t) ? std::nullopt : part_of(wanted.back()));
+                if (parts.back()) targets.back() = parts.back()->whole;
             }
         std::vector<Tensor> found = backward_once(roots, std::move(starts), targets, options);
         for (size_t i = 0; i < found.size(); ++i) {
+            if (parts[i] && found[i].defined()) found[i] = parts[i]->take(found[i]);
             WEFT_EXPECT(found[i].defined() || args[5] == Py_True, Runtime, "grad",
                         "inputs that were used in the graph (One of the differentiated Tensors appears "
                         "to not have been used in the graph)",

@@ -242,7 +242,7 @@ std::vector<std::pair<const char*, int64_t*>> fields(deferred::Tally& t) {
     return {{"calls", &t.calls}, {"recorded", &t.recorded}, {"batches", &t.batches},
             {"recorded_batches", &t.recorded_batches}, {"waits", &t.waits}, {"elements", &t.elements},
             {"weights", &t.weights}, {"recorded_weights", &t.recorded_weights},
-            {"examples", &t.examples}, {"runs", &t.runs}};
+            {"passes", &t.passes}, {"examples", &t.examples}, {"runs", &t.runs}};
 }
 
 /// _tally(): the counts that the estimate is made of, as a dict.

@@ -15,7 +15,7 @@ from weft._modes import DEFER
 
 COUNTS = [
     "calls", "recorded", "batches", "recorded_batches", "waits", "elements", "weights",
-    "recorded_weights", "examples", "runs",
+    "recorded_weights", "passes", "examples", "runs",
 ]  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def test_the_counts() -> None:
     assert found == {
         "calls": 20, "recorded": 16, "batches": 5, "recorded_batches": 4, "waits": 4,
         "elements": 4 * (2 * 6 + 2 * 5 + 1 + 1 + 1), "weights": 0, "recorded_weights": 4 * 30,
-        "examples": 4, "runs": 1,
+        "passes": 0, "examples": 4, "runs": 1,
     }  # fmt: skip
 
 

@@ -1,0 +1,53 @@
+#include "autograd/taken.h"
+
+#include "autograd/meta.h"
+#include "autograd/op_node.h"
+#include "ops/functions.h"
+
+namespace weft {
+namespace {
+
+const ops::Function take_op{"_take"}, pack{"_pack"}, contiguous{"contiguous"};
+
+class PartHook final : public Hook {
+public:
+    PartHook(PartOf part, Ref<Hook> hook) : part_(std::move(part)), hook_(std::move(hook)) {}
+    void call(std::vector<Tensor>& grads, const std::vector<Tensor>*) override {
+        Tensor before = part_.take(grads[0]);
+        std::vector<Tensor> part{before};
+        uint32_t version = before.version();
+        hook_->call(part, nullptr);
+        if (part[0].impl() == before.impl() && before.version() == version) return;
+        grads[0] = part_.with(grads[0], part[0]);
+    }
+
+private:
+    PartOf part_;
+    Ref<Hook> hook_;
+};
+
+}  // namespace
+
+Tensor PartOf::take(const Tensor& gradient) const {
+    return take_op(contiguous(gradient), offset, shape, strides);
+}
+
+Tensor PartOf::with(const Tensor& gradient, const Tensor& part) const {
+    int64_t n = part.numel(), end = offset + n;
+    Dims pieces{0, 0, offset, 1, 0, n, 0, end, gradient.numel() - end};
+    return pack.over({contiguous(gradient), contiguous(part)}, {pieces, Dims(gradient.shape())});
+}
+
+std::optional<PartOf> part_of(const Tensor& t) {
+    Ref<Node> node = grad_fn(t);
+    auto* taken = dynamic_cast<const OpNode*>(node.get());
+    if (!taken || &taken->op() != &take_op.op() || !taken->attr(4).as_bool()) return {};
+    return PartOf{taken->edge(0), taken->attr(0).as_int(), taken->attr(1).as_ints(),
+                  taken->attr(2).as_ints()};
+}
+
+Ref<Hook> hook_on(PartOf part, Ref<Hook> hook) {
+    return Ref<Hook>(new PartHook(std::move(part), std::move(hook)));
+}
+
+}  // namespace weft
