@@ -38,9 +38,12 @@ class Example:
 
 
 def _run(
-    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
+    fn: Callable[..., Any],
+    examples: list[tuple[Any, ...]],
+    kwargs: dict[str, Any],
+    settle: bool,
 ) -> list[Example]:
-    """`fn(*example, **kwargs)` for every example, in fibers.
+    """`fn(*example, **kwargs)` for every example, in fibers; `settle`: results get their memory.
 
     A fiber takes the next example when it is done with its own, so a function that reads nothing
     needs one for all examples.
@@ -77,7 +80,7 @@ def _run(
     try:
         while todo:
             fiber = _fibers.take(work)
-            if fiber.switch():
+            if _fibers.is_done(fiber, fiber.switch()):
                 _fibers.give_back(fiber)
             else:
                 waiting.append(fiber)
@@ -97,11 +100,13 @@ def _run(
                     waiting.append(fiber)
                     continue
                 failure, example.failure = example.failure, None
-                if fiber.switch() if failure is None else fiber.throw(failure):
+                back_from = fiber.switch() if failure is None else fiber.throw(failure)
+                if _fibers.is_done(fiber, back_from):
                     _fibers.give_back(fiber)
                 else:
                     waiting.append(fiber)
     except BaseException:
+        todo.clear()
         for fiber in (*waiting, *resumed):
             fiber.throw()  # an interrupt: the others end where they wait
         _owners.update(dict.fromkeys((example.number for example in all_of), _GONE))
@@ -125,7 +130,7 @@ def _run(
         for example in all_of:
             if example.failure is not None:  # before whatever Python raised later
                 example.error = example.failure
-            elif example.error is None:
+            elif example.error is None and settle:
                 try:
                     _C._settle(example.result)
                 except Exception as error:
@@ -134,12 +139,19 @@ def _run(
 
 
 def run_batched(
-    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any], step: int
+    fn: Callable[..., Any],
+    examples: list[tuple[Any, ...]],
+    kwargs: dict[str, Any],
+    step: int,
+    settle: bool = True,
 ) -> list[Any]:
-    """The results of all examples, `step` at once. Raises the first exception by example."""
+    """The results of all examples, `step` at once. Raises the first exception by example.
+
+    Without `settle` the tensors in them are computed, but lie in the blocks of their batches.
+    """
     done: list[Example] = []
     for start in range(0, len(examples), step):
-        done += _run(fn, examples[start : start + step], kwargs)
+        done += _run(fn, examples[start : start + step], kwargs, settle)
     for index, example in enumerate(done):
         if example.error is not None:
             raise _noted(example.error, index, len(done))
@@ -179,7 +191,7 @@ class Habit:
     def one_by_one(self, examples: int, mode: int) -> bool:
         """Whether the next run is better a plain loop; counts it."""
         loss = self.loses.get((examples.bit_length(), mode))
-        if loss is None or not loss[0]:
+        if loss is None or loss[0] <= 0:
             return False
         loss[0] -= 1
         return True
@@ -202,7 +214,7 @@ def habit_of(fn: Callable[..., Any]) -> Habit:
     """The habit of a function, module, or the object of a method; a new one if it allows no key."""
     try:
         return _habits.setdefault(getattr(fn, "__self__", fn), Habit())
-    except TypeError:
+    except Exception:  # whatever the object's own __hash__, __eq__ or __getattr__ raises
         return Habit()
 
 

@@ -62,6 +62,13 @@ def give_back(fiber: Fiber) -> None:
         _idle.fibers.append(fiber)
 
 
+def is_done(fiber: Fiber, returned: Any) -> bool:
+    """Whether the work is done, from what the switch to it returned."""
+    if fiber.dead:  # by a GreenletExit of the user's, which a switch returns instead of raising
+        raise returned
+    return returned is True
+
+
 def runs() -> bool:
     """Whether the caller is in a fiber."""
     return isinstance(getcurrent(), Fiber)

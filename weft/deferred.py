@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 from weft import _C, _examples
@@ -107,15 +106,16 @@ def autobatch(
             results = _examples.run_one_by_one(fn, examples, kwargs)
             return _stack(results) if out_stack else results
         before = _C._saved(0)
-        with deferred() if out_stack else nullcontext():
-            results = _examples.run_batched(fn, examples, kwargs, max_batch or n)
-            stacked = _stack(results) if out_stack else results
-        if out_stack and not mode & DEFER:
-            _C._settle(stacked)
+        results = _examples.run_batched(fn, examples, kwargs, max_batch or n, not out_stack)
+        if out_stack:
+            with deferred():  # from the blocks where the results lie
+                results = _stack(results)
+            if not mode & DEFER:
+                _C._settle(results)
         after = _C._saved(n)
         if adaptive and not mode & DEFER:  # inside of a batch, calls merge with those around it
             habit.note(n, mode, after - before)
-        return stacked
+        return results
 
     habit = _examples.habit_of(fn) if adaptive else _examples.Habit()
     batched._autobatched = True  # type: ignore[attr-defined]

@@ -58,9 +58,11 @@ void settle_special_views(const Call& c) {
         const Tensor& t = c.in[i];
         if (!t.defined() || !is_pending(t) || !pending(t).is_view()) continue;
         const Tensor& base = pending(t).base;
+        const Tensor* root = &base;
+        while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
         bool outside = (mode & kGradMode) && pending(t).is_piece() && is_pending(base) &&
                        requires_grad(base) && !requires_grad(t);
-        if (!is_pending(base) || outside) settle(t);
+        if (!is_pending(*root) || outside) settle(t);
     }
 }
 

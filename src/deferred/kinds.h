@@ -48,6 +48,7 @@ struct Kind {
     How how = How::Single;
     BatchForm form;        ///< of its first class; `rows` are the class's
     uint32_t mode = 0;     ///< grad and inference flags of the calls
+    DType default_dtype = DType::Float32;  ///< to which integers are promoted
     const Op* op = nullptr;
     std::string why;       ///< for the report: why its calls stay single
 };

@@ -7,11 +7,22 @@
 
 #include "deferred/tape.h"
 #include "ops/functions.h"
+#include "ops/pointwise.h"
 
 namespace weft::deferred {
 namespace {
 
 using Calls = std::span<const uint32_t>;
+
+class DefaultDType {
+public:
+    explicit DefaultDType(DType t) : before_(std::exchange(ops::default_dtype, t)) {}
+    ~DefaultDType() { ops::default_dtype = before_; }
+    DefaultDType(const DefaultDType&) = delete;
+
+private:
+    DType before_;
+};
 
 class Runner {
 public:
@@ -412,6 +423,7 @@ void Runner::run_batch(Calls calls) {
     }
     const Kind& kind = kinds_.kinds[class_of(calls[0]).kind];
     ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
+    DefaultDType promoted(kind.default_dtype);
     Site::Instead line(load_.calls[calls[0]].site);
     if (report_) note(kind, calls);
     count(kind, calls);

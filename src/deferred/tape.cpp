@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/functions.h"
+#include "ops/pointwise.h"
 
 namespace weft::deferred {
 
@@ -29,7 +30,9 @@ int64_t Tape::external(const Tensor& t) {
 const Tensor& Tape::first_view(const Tensor& t) const {
     if (later_views_.empty()) return t;
     auto found = later_views_.find(t.impl());
-    return found == later_views_.end() ? t : first_views_[found->second];
+    if (found == later_views_.end()) return t;
+    const Tensor& first = first_views_[found->second];
+    return first.bytes() == t.bytes() ? first : t;  // unless one was given other memory
 }
 
 void Tape::note_views(const Call& c) {
@@ -38,7 +41,9 @@ void Tape::note_views(const Call& c) {
     if (kept_views_.size() > kBudget) forget_views();
     const Tensor& weight = first_view(base);
     Key key{reinterpret_cast<uintptr_t>(c.op), reinterpret_cast<uintptr_t>(weight.impl()),
+            reinterpret_cast<uintptr_t>(weight.bytes()),  // `.data =` gives it another memory
             uint64_t{weight.version()} << 32 | (mode & (kGradMode | kInferenceMode))};
+    for (int64_t stride : weight.strides()) key.push_back(static_cast<uint64_t>(stride));
     for (size_t k = 0; k < c.op->defaults.size(); ++k) append(key, c.attrs[k]);
     bool fresh;
     uint32_t number = view_keys_.number(key.data(), key.size(), fresh);
@@ -97,6 +102,9 @@ Operand Tape::operand(const Tensor& t) {
         offset = self.start;
     }
     root->used = true;
+    WEFT_EXPECT(!root->waits() || root->among == load_.get(), Runtime, "autobatch",
+                "a value to be used by the thread that made it, and not while it is computed",
+                "another thread, or a destructor", "read it before (x.tolist(), x.clone())");
     if (root->waits()) return {root->value, offset};
     return {~external(root->block), root->start + offset};
 }
@@ -159,10 +167,11 @@ void Tape::keep(Call& c) {
     auto first = static_cast<uint32_t>(load.operands.size());
     uint64_t fixed = 0;
     bool grad = false;
-    for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, fixed, grad);
-    *end++ = uint64_t{grad} << 32 | (mode & (kGradMode | kInferenceMode));
     uint32_t of_class;
     try {
+        for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, fixed, grad);
+        *end++ = uint64_t{grad} << 32 | static_cast<uint64_t>(ops::default_dtype) << 40 |
+                 (mode & (kGradMode | kInferenceMode));
         of_class = class_of(c, static_cast<size_t>(end - key_.data()), fixed, grad);
     } catch (...) {
         load.operands.resize(first);
@@ -239,6 +248,7 @@ uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) 
     }
     Kind kind;
     kind.op = c.op;
+    kind.default_dtype = ops::default_dtype;
     kind.mode = mode & (grad ? kGradMode | kInferenceMode : uint32_t{kInferenceMode});
     kind.form = alone(c);
     BatchForm form;
@@ -251,7 +261,8 @@ uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) 
     else if (fits) kind.how = How::Rows;
     else kind.why = "shapes or operands that do not merge";
     key.push_back(static_cast<uint64_t>(kind.how));
-    key.push_back(kind.mode | uint64_t{grad} << 8 | static_cast<uint64_t>(c.out(0).dtype()) << 16);
+    key.push_back(kind.mode | uint64_t{grad} << 8 | static_cast<uint64_t>(c.out(0).dtype()) << 16 |
+                  static_cast<uint64_t>(kind.default_dtype) << 24);
     if (kind.how == How::Rows) {
         kind.form = std::move(form);
         key.push_back(reinterpret_cast<uintptr_t>(kind.form.op));
@@ -345,6 +356,7 @@ const Plan& Tape::plan(const Waiting& load, FlushReport* report, Plan& fresh) {
 
 void Tape::flush(const char* reason) {
     if (load_->calls.empty()) return;
+    ModeGuard now(0, kDeferMode);  // first of all: what is dropped below may run Python
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
     numbers_.clear();
@@ -352,8 +364,10 @@ void Tape::flush(const char* reason) {
     listed_ = 0;
     fixed_numbers_.clear();
     fixed_count_ = 0;
-    forget_views();
     std::fill_n(recent_, kRecent, 0);
+    // Dropped when all is computed: a destructor of the user's may ask for a value that waits.
+    std::vector<Tensor> first_views = std::move(first_views_), kept_views = std::move(kept_views_);
+    forget_views();
     tally.calls += static_cast<int64_t>(load->calls.size());
     FlushReport* report = nullptr;
     double start = 0;
@@ -365,7 +379,6 @@ void Tape::flush(const char* reason) {
         report->calls = static_cast<int64_t>(load->calls.size());
         start = seconds();
     }
-    ModeGuard now(0, kDeferMode);
     Plan fresh;
     const Plan& order = plan(*load, report, fresh);
     if (report) report->plan_s = seconds() - start;

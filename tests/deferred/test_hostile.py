@@ -1,0 +1,188 @@
+"""Programs that were batched wrongly: destructors, threads, views of views, other memory."""
+
+import threading
+from typing import Any
+
+import pytest
+
+import weft
+
+
+def loop(f: Any) -> Any:
+    return lambda xs: [f(x) for x in xs]
+
+
+def batched(f: Any) -> Any:
+    return weft.autobatch(f, adaptive=False)
+
+
+def test_a_value_that_waits_in_another_thread_is_refused_as_an_operand() -> None:
+    """It was taken for one of the other thread's own: wrong values, or a crash."""
+    caught: list[str] = []
+
+    def work(y: Any) -> None:
+        with weft.deferred():
+            mine = weft.ones(2) * 7
+            with pytest.raises(RuntimeError) as error:
+                y + 1
+            caught.append(str(error.value))
+            assert (mine + 1).tolist() == [8, 8]
+
+    with weft.deferred():
+        rows = [weft.ones(2) * i for i in range(5)]
+        y = weft.ones(2) * 30
+        thread = threading.Thread(target=work, args=(y,))
+        thread.start()
+        thread.join()
+    assert "the thread that made it" in caught[0]
+    assert y.tolist() == [30, 30] and rows[4].tolist() == [4, 4]
+
+
+def test_a_destructor_may_ask_for_a_value_that_waits() -> None:
+    """Views of weights were dropped in the middle of a flush, with what hangs on them."""
+    w = weft.randn(4, 4, requires_grad=True)
+    seen: list[float] = []
+
+    class Asks:
+        def __init__(self, y: Any) -> None:
+            self.y = y
+
+        def __del__(self) -> None:
+            seen.append((self.y + 1).sum().item())
+
+    with weft.deferred():
+        y = weft.ones(2) * 30
+        rows = []
+        for _ in range(3):
+            v = w[0]
+            v.tag = Asks(y)
+            rows.append(v * 2)
+            del v
+        rows[0].sum().item()
+    del rows, y
+    assert seen == [62.0] * 3
+
+
+@pytest.mark.parametrize("view", [
+    lambda s: s.t()[0], lambda s: s[0].detach(), lambda s: s.detach()[0],
+    lambda s: s[None].expand(2, 2, 2), lambda s: s.view(4)[1:][::2], lambda s: s.view(2, 2).t(),
+])  # fmt: skip
+def test_views_of_views_see_what_is_written_later(view: Any) -> None:
+    """Only the next tensor was asked whether it has memory by now, not the one below."""
+
+    def one(k: int) -> tuple[float, float]:
+        s = weft.ones(2, 2) * k
+        e = view(s)
+        s.zero_()
+        return (e * 1 + 1).sum().item(), e.sum().item()
+
+    assert batched(one)([1, 2, 3]) == loop(one)([1, 2, 3])
+
+
+def test_each_call_has_its_default_dtype() -> None:
+    """Integers were promoted to the one at the flush."""
+
+    def one(k: int) -> tuple[str, float]:
+        if k:
+            weft.set_default_dtype(weft.float64)
+        try:
+            y = weft.tensor(k + 1) / 3
+            return str(y.dtype), y
+        finally:
+            weft.set_default_dtype(weft.float32)
+
+    for (kind, a), (wanted, b) in zip(batched(one)([0, 1, 1]), loop(one)([0, 1, 1]), strict=True):
+        assert kind == wanted == str(a.dtype) and a.item() == b.item()
+
+
+def test_views_of_a_weight_whose_memory_changes() -> None:
+    def other_weight(x: Any) -> Any:
+        v = w[0]
+        before = v * x
+        w.data = weft.zeros(4, 4)
+        after = w[0] * x
+        w.data = values
+        return before, after
+
+    def other_view(x: Any) -> Any:
+        v = w[0]
+        v.data = weft.zeros(4)
+        return w[0] * x
+
+    values = weft.randn(4, 4)
+    w = values.clone().requires_grad_()
+    xs = [weft.ones(4), weft.ones(4) * 2]
+    for f in (other_weight, other_view):
+        for a, b in zip(batched(f)(xs), loop(f)(xs), strict=True):
+            for i, j in zip(weft.atleast_2d(*a), weft.atleast_2d(*b), strict=True):
+                assert i.tolist() == j.tolist()
+
+
+@pytest.mark.parametrize("out_stack", [False, True])
+@pytest.mark.parametrize("max_batch", [None, 2])
+def test_what_fails_late_leaves_the_others_alone(out_stack: bool, max_batch: int | None) -> None:
+    """With out_stack an index too large ended the other examples, without a note."""
+    table, done = weft.ones(3, 2), []
+
+    def one(k: int) -> Any:
+        y = weft.nn.functional.embedding(weft.tensor([9 if k == 0 else 1]), table)
+        if k == 1:
+            raise ValueError(k)
+        if k >= 2:
+            (weft.ones(2) * k).sum().item()
+        done.append(k)
+        return y
+
+    run = weft.autobatch(one, max_batch=max_batch, out_stack=out_stack, adaptive=False)
+    with pytest.raises(IndexError) as caught:
+        run([0, 1, 2, 3])
+    assert caught.value.__notes__[-1] == "in example 0 of 4" and sorted(done) == [0, 2, 3]
+
+
+def test_stacked_results_keep_structure_and_gradients() -> None:
+    w = weft.ones(3, requires_grad=True)
+
+    def one(k: int) -> Any:
+        y = w * k
+        return {"a": y, "b": (y.sum(), y * y)}
+
+    found = weft.autobatch(one, out_stack=True, adaptive=False)([1, 2])
+    assert found["a"].tolist() == [[1, 1, 1], [2, 2, 2]] and found["b"][0].tolist() == [3, 6]
+    (found["a"].sum() + found["b"][1].sum()).backward()
+    assert w.grad is not None and w.grad.tolist() == [13, 13, 13]
+
+
+def test_a_greenlet_exit_of_the_user_s_own_is_raised() -> None:
+    """The batch waited for ever for the fiber that it had ended."""
+    from greenlet import GreenletExit
+
+    def one(k: int) -> float:
+        a = (weft.ones(2) * k).sum().item()
+        if k == 1:
+            raise GreenletExit
+        return a + (weft.ones(2) * a).sum().item()
+
+    with pytest.raises(GreenletExit):
+        batched(one)([0, 1, 2])
+    assert batched(lambda k: (weft.ones(2) * k).sum().item())([1, 2]) == [2, 4]
+
+
+def test_an_interrupt_starts_no_other_example() -> None:
+    started: list[int] = []
+
+    def one(k: int) -> None:
+        started.append(k)
+        try:
+            (weft.ones(2) * k).sum().item()
+        except BaseException:  # even if it is swallowed
+            return
+        raise AssertionError
+
+    def stops(k: int) -> None:
+        if k == 1:
+            raise KeyboardInterrupt
+        one(k)
+
+    with pytest.raises(KeyboardInterrupt):
+        batched(stops)([0, 1, 2])
+    assert started == [0]
