@@ -5,10 +5,12 @@ Or one after the other, where a function's past shows that batching does not pay
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextvars import copy_context
+from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -76,6 +78,7 @@ def _run(
         _C._set_owner(owner)
 
     owner, at_once = _C._set_owner(0), _C._set_at_once(False)
+    start = _C._set_batch_start(None)
     nested = _fibers.runs()
     try:
         while todo:
@@ -113,6 +116,7 @@ def _run(
         raise
     finally:
         _C._set_at_once(at_once)
+        _C._set_batch_start(start)
         back()
     if mode & DEFER:  # what still waits belongs to whoever runs this
         heir = _owners.get(owner)
@@ -182,6 +186,7 @@ class Habit:
     """
 
     FIRST, FACTOR, MOST = 16, 4, 1024  # runs one by one after a loss in a row
+    HEAVY = -5e7  # ns; what lost so much is not tried again soon
 
     __slots__ = ("loses",)
 
@@ -202,20 +207,47 @@ class Habit:
         if saved_ns < 0:
             _, stretch = self.loses.get(key, (0, 0))
             stretch = min(stretch * self.FACTOR or self.FIRST, self.MOST)
+            if saved_ns < self.HEAVY:
+                stretch = self.MOST
             self.loses[key] = [stretch, stretch]
         else:
             self.loses.pop(key, None)
 
 
-_habits: WeakKeyDictionary[Any, Habit] = WeakKeyDictionary()
+_habits: WeakKeyDictionary[Any, dict[Any, Habit]] = WeakKeyDictionary()  # by object, and method
+_recent: OrderedDict[Any, Habit] = OrderedDict()  # of functions, which are often made anew
+_MOST_RECENT = 256
 
 
 def habit_of(fn: Callable[..., Any]) -> Habit:
-    """The habit of a function, module, or the object of a method; a new one if it allows no key."""
+    """The habit of a function, module, callable object or method.
+
+    A function made anew by the same code over the same values, as a lambda in a training loop, is
+    the same function. What allows no key has a habit of its own.
+    """
+    parts: list[Any] = []
+    while isinstance(fn, functools.partial):
+        parts += [*map(id, fn.args), *((name, id(value)) for name, value in fn.keywords.items())]
+        fn = fn.func
+    if isinstance(fn, FunctionType):
+        cells = [id(_content(cell)) for cell in fn.__closure__ or ()]
+        key = (fn.__code__, *cells, *map(id, fn.__defaults__ or ()), *parts)
+        habit = _recent[key] = _recent.pop(key, None) or Habit()
+        if len(_recent) > _MOST_RECENT:
+            _recent.popitem(last=False)
+        return habit
+    owner, method = (fn.__self__, fn.__func__) if isinstance(fn, MethodType) else (fn, None)
     try:
-        return _habits.setdefault(getattr(fn, "__self__", fn), Habit())
-    except Exception:  # whatever the object's own __hash__, __eq__ or __getattr__ raises
+        return _habits.setdefault(owner, {}).setdefault((method, *parts), Habit())
+    except Exception:  # whatever the object's own __hash__ or __eq__ raises
         return Habit()
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return cell
 
 
 def flush(reason: str) -> None:

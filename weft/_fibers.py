@@ -80,8 +80,8 @@ def turn() -> None:
     if not isinstance(fiber, Fiber):
         return
     fiber.example.wants_turn = True
-    while not _is_first(fiber):
-        _C._wait()
+    while not _is_first(fiber) and _C._wait():
+        pass
     fiber.example.wants_turn = False
 
 

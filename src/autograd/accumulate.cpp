@@ -1,5 +1,6 @@
 #include "autograd/accumulate.h"
 
+#include "autograd/engine.h"
 #include "base/lock.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -71,7 +72,7 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
             sum = std::move(grad);
         else
             sum = copy_lying_like(grad, leaf);
-    } else if (graph) {
+    } else if (graph || current_pass_adds_out_of_place()) {
         sum = old + grad;
     } else {
         const Op& op = ops::add.op();

@@ -23,6 +23,7 @@ public:
         NodeTask* task = tasks_.find(&node);
         return task && task->wanted();
     }
+    bool out_of_place() const { return options_.out_of_place; }
     bool full() const { return targets_.empty() && options_.accumulate; }
     uint64_t number() const { return number_; }
 
@@ -133,6 +134,8 @@ void run_callbacks() {
 }  // namespace
 
 uint64_t current_pass() { return Pass::current ? Pass::current->number() : 0; }
+
+bool current_pass_adds_out_of_place() { return Pass::current && Pass::current->out_of_place(); }
 
 bool current_pass_reaches(const Node& node) {
     return Pass::current && Pass::current->reaches(node);

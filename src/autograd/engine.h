@@ -10,6 +10,8 @@ struct BackwardOptions {
     bool keep_graph = false;    ///< keep saved tensors, so that the graph can be run again
     bool create_graph = false;  ///< record the backward pass itself
     bool accumulate = true;     ///< false: nothing is added to leaves (autograd.grad)
+    bool out_of_place = false;  ///< leaves get new sums: this pass reaches those of others, who hold
+                                ///< their gradients (an example in a batch)
 };
 
 /// Runs the graph from `roots` with their gradients. With `targets`, only what they need runs, and
@@ -27,6 +29,8 @@ uint64_t current_pass();
 bool current_pass_reaches(const Node& node);
 /// Whether it adds to all leaves: a pass for chosen inputs does not.
 bool current_pass_is_full();
+/// Whether it must not write into gradients that leaves have.
+bool current_pass_adds_out_of_place();
 
 /// Calls `f` when the outermost backward pass of this thread has ended (queue_callback).
 void after_backward(Ref<Hook> f);

@@ -93,6 +93,7 @@ bool rebind(Call& c) {
 }
 
 void write(Call& c) {
+    Stay in_order(is_shared(c.dest));
     settle_special_views(c);
     check_failed(c);
     if (rebind(c)) return;
@@ -118,6 +119,13 @@ bool kept(Batch how) {
 }
 
 }  // namespace
+
+bool is_shared(const Tensor& dest) {
+    const Tensor* root = &dest;
+    while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
+    uint32_t born = is_pending(*root) ? pending(*root).born : root->storage()->born;
+    return static_cast<int32_t>(born - batch_start) < 0;
+}
 
 void defer(Call& c) {
     const Op& op = *c.op;

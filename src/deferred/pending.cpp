@@ -83,8 +83,10 @@ void settle(const Tensor& t) {
     compute(t);
     if (!is_pending(t)) return;
     ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
-    t.settle(take(self->block, self->start, Dims(t.shape()), Dims(t.strides()),
-                  grad ? Value(self->node_name) : Value(), grad && self->used));
+    Tensor taken = take(self->block, self->start, Dims(t.shape()), Dims(t.strides()),
+                        grad ? Value(self->node_name) : Value(), grad && self->used);
+    taken.storage()->born = self->born;
+    t.settle(taken);
 }
 
 Tensor peek(const Tensor& t) {

@@ -50,6 +50,8 @@ struct Pending final : Slot {
     bool requires_grad = false;
     bool recording = true;     ///< whether calls were recorded when it was made
     bool used = false;         ///< a kept call reads its place (Note [Taken values])
+    /// As Storage::born.
+    uint32_t born = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
     Tensor base;               ///< of a view: the tensor that it was taken of; of a piece: a root
     std::unique_ptr<Replay> replay;  ///< of a view that is no piece
     int64_t start = 0;         ///< elements before its first one: in the block, of a piece in the base

@@ -485,10 +485,11 @@ void Runner::count(const Kind& kind, Calls calls) {
         tally.recorded += n;
         tally.recorded_batches += ran;
     }
-    for (uint32_t v = load_.calls[calls[0]].outputs; v < load_.output_end(calls[0]); ++v)
-        tally.elements += load_.outputs[v].numel * n;
-    if (kind.how != How::Rows || n == 1) return;
-    if (n == 1) return;
+    for (uint32_t v = load_.calls[calls[0]].outputs; v < load_.output_end(calls[0]); ++v) {
+        int64_t elements = load_.outputs[v].numel * n;
+        (elements >= kFar ? tally.far_elements : tally.elements) += elements;
+    }
+    if (kind.how != How::Rows || n == 1 || kind.op->batch == Batch::Pointwise) return;
     int64_t matrices = 0;
     SmallVector<const Tensor*, 4> seen;
     for (const BatchForm::Input& in : kind.form.in) {

@@ -150,6 +150,8 @@ struct Host {
 inline Host host;
 /// The fiber that makes calls now, as a number; 0: none. A failure of its calls is its own.
 inline thread_local uint32_t owner = 0;
+/// What was born before (Storage::born) is older than the batch: other examples may hold it too.
+inline thread_local uint32_t batch_start = 0;
 /// The fiber that runs now is the last one: calls run at once, for none would merge with them.
 inline thread_local bool at_once = false;
 

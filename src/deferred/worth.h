@@ -18,6 +18,7 @@ struct Tally {
     int64_t batches = 0, recorded_batches = 0;
     int64_t waits = 0;                ///< values that examples waited for
     int64_t elements = 0;             ///< of the results of batches
+    int64_t far_elements = 0;         ///< of those with so many that they leave the cache (kFar)
     /// Elements of shared matrices, times merged calls; without a gradient only where all matrices
     /// together have so many (kBeyondCache) that a cache does not hold them from call to call.
     int64_t weights = 0, recorded_weights = 0;
@@ -26,14 +27,15 @@ struct Tally {
 };
 inline thread_local Tally tally;
 constexpr int64_t kBeyondCache = 3 << 16;  ///< elements
+constexpr int64_t kFar = 3 << 16;
 
 /// Nanoseconds that the plain loop would have taken longer; negative if it would have been faster.
 inline double saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
     return 600 * of(t.recorded) + 0.028 * of(t.weights) + 0.07 * of(t.recorded_weights) -
            60 * of(t.calls) - 400 * of(t.batches) - 2000 * of(t.recorded_batches) -
-           2100 * of(t.waits) - 0.1 * of(t.elements) - 1e5 * of(t.passes) - 1500 * of(t.examples) -
-           13000 * of(t.runs);
+           2100 * of(t.waits) - 0.1 * of(t.elements) - 0.5 * of(t.far_elements) -
+           2e6 * of(t.passes) - 1500 * of(t.examples) - 13000 * of(t.runs);
 }
 
 }  // namespace weft::deferred

@@ -7,6 +7,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
+#include "deferred/door.h"
 #include "deferred/tape.h"
 #include "ops/pointwise.h"
 #include "ops/random.h"
@@ -21,18 +22,20 @@ PyObject* turn_function;
 class FiberState {
 public:
     FiberState()
-        : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner), dtype_(ops::default_dtype) {}
+        : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner), start_(deferred::batch_start),
+          dtype_(ops::default_dtype) {}
     ~FiberState() {
         ops::default_dtype = dtype_;
         mode = mode_;
         pack_hooks = hooks_;
         deferred::owner = owner_;
+        deferred::batch_start = start_;
     }
 
 private:
     uint32_t mode_;
     PackHooks* hooks_;
-    uint32_t owner_;
+    uint32_t owner_, start_;
     DType dtype_;
     ops::GeneratorScope draws_{ops::default_generator()};
 };
@@ -66,7 +69,8 @@ PyGreenlet* greenlet(const Object& o) { return reinterpret_cast<PyGreenlet*>(o.g
 Object take(PyGreenlet* g) { return Object::take(reinterpret_cast<PyObject*>(g)); }
 
 bool wait() {
-    if (!fiber_type || current_pass()) return false;  // a backward pass belongs to the thread
+    // A backward pass belongs to the thread.
+    if (!fiber_type || current_pass() || deferred::staying) return false;
     Object fiber = take(PyGreenlet_GetCurrent());
     if (reinterpret_cast<PyObject*>(Py_TYPE(fiber.get())) != fiber_type) return false;
     FiberState state;
@@ -98,7 +102,29 @@ PyObject* set_host(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"_wait", py_wait, METH_NOARGS, nullptr},
+/// _stay(by): while the sum is positive, examples do not wait (Stay).
+PyObject* stay(PyObject*, PyObject* by) {
+    return guarded([&] {
+        deferred::staying += static_cast<int>(to_int(by, "_stay"));
+        return Py_NewRef(Py_None);
+    });
+}
+
+/// _set_batch_start(n): as _set_batch_start returned it before; None: now.
+PyObject* set_batch_start(PyObject*, PyObject* n) {
+    return guarded([&] {
+        uint32_t before = deferred::batch_start;
+        // A number that nothing has: what is born now is not older.
+        deferred::batch_start = static_cast<uint32_t>(
+            n == Py_None ? ++weft::detail::small_blocks.stats.allocations
+                         : to_int(n, "_set_batch_start"));
+        return PyLong_FromUnsignedLong(before);
+    });
+}
+
+PyMethodDef functions[] = {{"_stay", stay, METH_O, nullptr},
+                           {"_set_batch_start", set_batch_start, METH_O, nullptr},
+                           {"_wait", py_wait, METH_NOARGS, nullptr},
                            {"_set_host", set_host, METH_VARARGS, nullptr},
                            {}};
 

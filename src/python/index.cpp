@@ -1,5 +1,6 @@
 /// t[key] and t[key] = value: basic indexing makes views one after the other, tensors in the key
 /// are gathered in one op.
+#include "deferred/door.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
@@ -184,6 +185,7 @@ Tensor get_item(const Tensor& t, PyObject* key) {
 }
 
 void set_item(const Tensor& t, PyObject* key, PyObject* value) {
+    deferred::Stay in_order(deferred::is_shared(t));
     Selection s = select(t, key);
     Tensor v;
     if (is_tensor(value)) v = unwrap(value);

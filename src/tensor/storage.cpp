@@ -125,7 +125,7 @@ Storage* detail::allocate_slow(int64_t bytes) {
     storage->bytes = bytes;
     storage->block = c.size;
     stats.current += bytes;
-    stats.allocations++;
+    storage->born = static_cast<uint32_t>(stats.allocations++);
     if (stats.current > stats.peak) stats.peak = stats.current;
     return storage;
 }
@@ -136,6 +136,7 @@ Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*),
     *storage = Storage{};
     storage->data = static_cast<char*>(data);
     storage->bytes = bytes;
+    storage->born = static_cast<uint32_t>(detail::small_blocks.stats.allocations);
     storage->give_back = give_back;
     storage->owner = owner;
     return Ref<Storage>(storage);

@@ -18,6 +18,7 @@ struct alignas(64) Storage {
     void* last_write;         ///< opaque note of the last in-place write, set if `watched`
     bool watched;             ///< some node saved it: an in-place write leaves a note
     bool read_only;           ///< borrowed from a read-only exporter (never written by us)
+    uint32_t born;            ///< storages allocated before it, modulo 2^32
 };
 static_assert(sizeof(Storage) == 64);
 
@@ -87,7 +88,7 @@ inline Ref<Storage> allocate_storage(int64_t bytes) {
             storage->block = (i + 1) * 64;
             auto& stats = small.stats;
             stats.cached -= storage->block;
-            stats.allocations++;
+            storage->born = static_cast<uint32_t>(stats.allocations++);
             stats.current += bytes;
             if (stats.current > stats.peak) stats.peak = stats.current;
             return Ref<Storage>(storage);

@@ -1,5 +1,6 @@
 """Whether a run is batched: by what batching is estimated to have saved before."""
 
+import functools
 import gc
 import sys
 import threading
@@ -14,8 +15,8 @@ from weft._examples import Habit
 from weft._modes import DEFER
 
 COUNTS = [
-    "calls", "recorded", "batches", "recorded_batches", "waits", "elements", "weights",
-    "recorded_weights", "passes", "examples", "runs",
+    "calls", "recorded", "batches", "recorded_batches", "waits", "elements", "far_elements",
+    "weights", "recorded_weights", "passes", "examples", "runs",
 ]  # fmt: skip
 
 
@@ -56,6 +57,7 @@ def test_the_counts() -> None:
     found = {name: after[name] - before[name] for name in COUNTS}
     assert found == {
         "calls": 20, "recorded": 16, "batches": 5, "recorded_batches": 4, "waits": 4,
+        "far_elements": 0,
         "elements": 4 * (2 * 6 + 2 * 5 + 1 + 1 + 1), "weights": 0, "recorded_weights": 4 * 30,
         "passes": 0, "examples": 4, "runs": 1,
     }  # fmt: skip
@@ -288,3 +290,45 @@ def test_a_tracer_set_later_sees_the_examples() -> None:
     finally:
         sys.settrace(before)
     assert seen.count("call") == seen.count("return") == 3
+
+
+def test_methods_of_one_object_have_habits_of_their_own() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.kept: list[bool] = []
+
+        def small(self, x: Any) -> Any:
+            return x + 1
+
+        def other(self, x: Any) -> Any:
+            self.kept.append(deferred_here())
+            return x + 2
+
+    model = Model()
+    weft.autobatch(model.small)([weft.ones(2)])
+    weft.autobatch(model.other)([weft.ones(2)])
+    weft.autobatch(model.other)([weft.ones(2)])
+    assert model.kept == [True, False]
+
+
+def test_functions_made_anew_are_known_by_code_and_values() -> None:
+    kept: list[tuple[str, bool]] = []
+
+    def made(name: str, values: list[float]) -> Any:
+        return lambda x: (kept.append((name, deferred_here())), x + values[0])[1]
+
+    first, second = [1.0], [2.0]
+    for name, values in (("a", first), ("a", first), ("b", second), ("b", second), ("a", first)):
+        weft.autobatch(made(name, values))([weft.ones(2)])
+    assert kept == [("a", True), ("a", False), ("b", True), ("b", False), ("a", False)]
+    kept.clear()
+    pair: list[Any] = [Small(), Small()]
+    for small in (pair[0], pair[0], pair[1]):
+        weft.autobatch(functools.partial(lambda x, run: run(x), run=small))([weft.ones(2)])
+    assert [small.kept for small in pair] == [[True, False], [True]]
+
+
+def test_a_heavy_loss_is_not_tried_again_soon() -> None:
+    habit = Habit()
+    habit.note(4, 1, 2 * Habit.HEAVY)
+    assert sum(habit.one_by_one(4, 1) for _ in range(2000)) == Habit.MOST

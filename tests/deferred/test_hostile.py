@@ -186,3 +186,69 @@ def test_an_interrupt_starts_no_other_example() -> None:
     with pytest.raises(KeyboardInterrupt):
         batched(stops)([0, 1, 2])
     assert started == [0]
+
+
+def test_examples_do_not_meet_in_functional_call() -> None:
+    """A read inside let the next example swap the same parameters."""
+
+    class Net(weft.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = weft.nn.Linear(1, 1, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            if x.sum() > 1e9:
+                raise AssertionError
+            return self.layer(x)
+
+    net = Net()
+    before = net.layer.weight.item()
+
+    def one(k: int) -> float:
+        weight = {"layer.weight": weft.full((1, 1), float(k))}
+        return weft.func.functional_call(net, weight, (weft.ones(1) * k,)).item()
+
+    assert batched(one)([1, 2, 3]) == [1, 4, 9] and net.layer.weight.item() == before
+
+
+def test_anomaly_mode_ends_with_its_scope() -> None:
+    def one(k: int) -> float:
+        with weft.autograd.set_detect_anomaly(True):
+            return (weft.ones(2) * k).sum().item()
+
+    assert batched(one)([1, 2, 3]) == [2, 4, 6] and not weft.is_anomaly_enabled()
+
+
+def read_then_write(s: Any, k: Any) -> Any:
+    y = k - s
+    s.add_(k)
+    return y
+
+
+def moving_mean(s: Any, k: Any) -> Any:
+    h = (k * 2).tanh()
+    s.mul_(0.9).add_(h, alpha=0.1)
+    return h - s
+
+
+def one_row(s: Any, k: Any) -> Any:
+    y = s * 2
+    s[0] = k[1] * 3
+    return y + s
+
+
+@pytest.mark.parametrize("program", [read_then_write, moving_mean, one_row])
+@pytest.mark.parametrize("nested", [False, True])
+def test_shared_memory_is_written_in_the_order_of_the_loop(program: Any, nested: bool) -> None:
+    """The writer waited, and the others read what it was about to write."""
+
+    def run(over: Any) -> list[Any]:
+        def all_of(start: float) -> list[Any]:
+            s = weft.zeros(2) + start
+            s.sum().item()
+            xs = [weft.ones(2) * k for k in (1, 2, 3)]
+            return [t.tolist() for t in [*over(lambda k: program(s, k))(xs), s]]
+
+        return over(all_of)([0.0, 1.0]) if nested else all_of(0.0)
+
+    assert run(batched) == run(loop)

@@ -133,3 +133,19 @@ def test_a_backward_pass_inside_counts_as_a_loss() -> None:
     w = W.clone().requires_grad_()
     report = weft.explain(lambda x: grad_of_a_result(x, w), [weft.ones(4).double()] * 8)
     assert report.saved_s < -8e-4
+
+
+def test_a_gradient_that_was_used_is_not_written_by_another_example() -> None:
+    """Its backward pass added zeros to it in place."""
+    w = weft.ones(3, requires_grad=True)
+
+    def one(x: Any) -> Any:
+        e = (x * 3).clone().requires_grad_()
+        (e**2).sum().backward()
+        return (w * e.grad).sum()
+
+    xs = [weft.ones(3), weft.ones(3) * 2]
+    outs = weft.autobatch(one, adaptive=False)(xs)
+    sum(outs).backward()
+    assert [o.item() for o in outs] == [18, 36] and w.grad is not None
+    assert w.grad.tolist() == [18, 18, 18]

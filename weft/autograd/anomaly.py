@@ -27,9 +27,10 @@ class set_detect_anomaly:
         _C._set_anomaly(mode, check_nan)
 
     def __enter__(self) -> None:
-        pass
+        _C._stay(1)  # another example would find the mode on, and leave it on
 
     def __exit__(self, *exc: object) -> None:
+        _C._stay(-1)
         _C._set_anomaly(self.prev, self.prev_check_nan)
 
 
@@ -55,6 +56,7 @@ class detect_anomaly:
 
     def __enter__(self) -> None:
         self._scope = set_detect_anomaly(True, self.check_nan)
+        self._scope.__enter__()
 
     def __exit__(self, *exc: object) -> None:
         self._scope.__exit__()

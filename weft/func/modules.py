@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from weft import Tensor
+from weft import _C, Tensor
 from weft.nn.module import Module
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -110,6 +110,7 @@ def _exchanged(
         )
     before = {name: slots[name][0][slots[name][1]] for name in values}
     changed: dict[str, Any] = {}
+    _C._stay(1)  # another example would meet these values
     try:
         for name, value in values.items():
             table, key = slots[name]
@@ -120,6 +121,7 @@ def _exchanged(
             table, key = slots[name]
             changed[name] = table.get(key, value)
             table[key] = value
+        _C._stay(-1)
 
 
 def stack_module_state(
