@@ -34,7 +34,7 @@ inline double saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
     return 600 * of(t.recorded) + 0.028 * of(t.weights) + 0.07 * of(t.recorded_weights) -
            60 * of(t.calls) - 400 * of(t.batches) - 2000 * of(t.recorded_batches) -
-           2100 * of(t.waits) - 0.1 * of(t.elements) - 0.5 * of(t.far_elements) -
+           2100 * of(t.waits) - 0.1 * of(t.elements) - 0.22 * of(t.far_elements) -
            2e6 * of(t.passes) - 1500 * of(t.examples) - 13000 * of(t.runs);
 }
 

@@ -386,8 +386,9 @@ def search(seed, programs, options=Options(), **how):  # noqa: B008
         # A backward pass of an example over values does not wait for errors found late.
         early = way["call"] is large_at_once
         blocks = draw(key, replace(options, late=False) if early else options)
-        # An error found late lets an example draw more, and `finally` replace it.
-        eager = early or re.search("rand|drop|bernoulli|finally", source(blocks))
+        # An error found late lets an example draw more, and `finally` replace it. A mean of no rows
+        # is NaN, which spoils gradients of what examples share even where it is not used.
+        eager = early or re.search(r"rand|drop|bernoulli|finally|/ len", source(blocks))
         data = draw_data(key, empty=0 if eager else 0.05)
         report.programs += 1
         try:
