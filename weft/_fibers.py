@@ -5,6 +5,7 @@ Imported by the first batch; greenlet takes longer to import than all else in we
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,14 @@ class Fiber(greenlet):
 
     example: Any
     work: Any  # a function of the fiber
+    loop: Any  # asyncio's, which runs where the batch was called
 
 
 def _go_on() -> None:
     while True:
         fiber: Any = getcurrent()
         fiber.work(fiber)
-        fiber.example = fiber.work = fiber.gr_context = None
+        fiber.example = fiber.work = fiber.loop = fiber.gr_context = None
         parent = fiber.parent
         del fiber  # an idle one that its own frame held would live forever
         parent.switch(True)
@@ -53,6 +55,8 @@ def take(work: Callable[[Fiber], None]) -> Fiber:
     else:
         fiber = Fiber(_go_on)
     fiber.work = work
+    events = sys.modules.get("asyncio.events")
+    fiber.loop = events and events._get_running_loop()
     return fiber
 
 

@@ -294,10 +294,10 @@ class explain(Report):
                 self.outputs = (fn if hasattr(fn, "_autobatched") else autobatch(fn))(*lists)
 
     def __enter__(self) -> explain:
-        _C._report(True)
+        self._first = _C._report(None)
         self._saved_ns = _C._saved(0)
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.saved_s = 1e-9 * (_C._saved(0) - self._saved_ns)
-        self.flushes = _C._report(False)
+        self.flushes = _C._report(self._first)

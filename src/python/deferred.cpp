@@ -123,19 +123,21 @@ Object as_dict(const deferred::FlushReport& f) {
         "batches", batches.release()));
 }
 
-/// _report(on): starts (True) or ends (False) the collection; its end returns a list of dicts.
-PyObject* report(PyObject*, PyObject* on) {
+/// _report(None): starts a collection, which may lie within others; returns its number of flushes.
+/// _report(number): ends it; returns the flushes since as a list of dicts.
+PyObject* report(PyObject*, PyObject* start) {
+    static thread_local int depth = 0;
     return guarded([&]() -> PyObject* {
-        if (on == Py_True) {
-            delete deferred::reports;
-            deferred::reports = new std::vector<deferred::FlushReport>;
-            Py_RETURN_NONE;
+        if (start == Py_None) {
+            if (depth++ == 0) deferred::reports = new std::vector<deferred::FlushReport>;
+            return PyLong_FromSize_t(deferred::reports->size());
         }
-        std::unique_ptr<std::vector<deferred::FlushReport>> done(deferred::reports);
-        deferred::reports = nullptr;
+        auto first = static_cast<size_t>(to_int(start, "_report"));
+        WEFT_EXPECT(depth > 0, Runtime, "explain", "the thread that entered the scope", "another");
         Object out = Object::take(PyList_New(0));
-        if (done)
-            for (const auto& f : *done) checked(PyList_Append(out.get(), as_dict(f).get()));
+        for (size_t i = first; i < deferred::reports->size(); ++i)
+            checked(PyList_Append(out.get(), as_dict((*deferred::reports)[i]).get()));
+        if (--depth == 0) delete std::exchange(deferred::reports, nullptr);
         return out.release();
     });
 }

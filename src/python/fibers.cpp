@@ -40,16 +40,17 @@ private:
     ops::GeneratorScope draws_{ops::default_generator()};
 };
 
-/// asyncio keeps its running loop by thread: a fiber takes its own along.
+/// asyncio keeps its running loop by thread: a fiber takes one that it started itself along.
 class RunningLoop {
 public:
-    RunningLoop() {
+    explicit RunningLoop(const Object& fiber) {
         static PyObject* name = PyUnicode_InternFromString("asyncio.events");
         events_ = Object::borrow(PyDict_GetItemWithError(PyImport_GetModuleDict(), name));
         if (!events_) return;
         loop_ = Object::take(PyObject_CallMethod(events_.get(), "_get_running_loop", nullptr));
-        if (loop_.get() == Py_None) events_ = Object();
-        else set(Py_None);
+        Object callers = fiber.attr("loop");
+        if (loop_.get() == callers.get()) events_ = Object();
+        else set(callers.get());
     }
     ~RunningLoop() {
         if (!events_) return;
@@ -74,7 +75,7 @@ bool wait() {
     Object fiber = take(PyGreenlet_GetCurrent());
     if (reinterpret_cast<PyObject*>(Py_TYPE(fiber.get())) != fiber_type) return false;
     FiberState state;
-    RunningLoop loop;
+    RunningLoop loop(fiber);
     Object parent = take(PyGreenlet_GET_PARENT(greenlet(fiber)));
     Object::take(PyGreenlet_Switch(greenlet(parent), nullptr, nullptr));
     return true;

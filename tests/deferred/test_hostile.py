@@ -1,5 +1,6 @@
 """Programs that were batched wrongly: destructors, threads, views of views, other memory."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -252,3 +253,36 @@ def test_shared_memory_is_written_in_the_order_of_the_loop(program: Any, nested:
         return over(all_of)([0.0, 1.0]) if nested else all_of(0.0)
 
     assert run(batched) == run(loop)
+
+
+def test_the_running_loop_is_the_caller_s() -> None:
+    """Examples found none, and one that ran a loop of its own took it to the others."""
+
+    def one(k: int) -> tuple[bool, bool, float]:
+        before = asyncio.get_running_loop() is outer[0]
+        value = (weft.ones(2) * k).sum().item()
+        return before, asyncio.get_running_loop() is outer[0], value
+
+    outer: list[Any] = []
+
+    async def main() -> Any:
+        outer.append(asyncio.get_running_loop())
+        return batched(one)([0, 1, 2])
+
+    assert asyncio.run(main()) == [(True, True, 0), (True, True, 2), (True, True, 4)]
+
+    async def inner(k: int) -> float:
+        return (weft.ones(2) * k).sum().item()
+
+    assert batched(lambda k: asyncio.run(inner(k)))([1, 2, 3]) == [2, 4, 6]
+
+
+def test_reports_lie_within_reports() -> None:
+    """The inner one ended the outer one."""
+    with weft.explain() as outer:
+        batched(lambda k: weft.ones(2) * k)([1, 2])
+        with weft.explain() as inner:
+            batched(lambda k: weft.ones(2) * k + 1)([1, 2, 3])
+        batched(lambda k: weft.ones(2) * k)([1])
+    assert (inner.calls, outer.calls) == (6, 9) and len(outer.flushes) == 3
+    assert not weft._C._reporting()
