@@ -6,7 +6,7 @@
 /// for many by a vector). Both are estimated from what a run did, never by a clock: a program then
 /// takes the same decisions, and so computes the same bits, every time. The coefficients are those of
 /// bench/batching_worth.py, which measures programs both ways and fits them; that of `passes`, which
-/// cost the more the larger the graph is, is only large.
+/// cost the more the larger the graph is, is only large, and that of `waits` the largest of several fits.
 #pragma once
 #include <cstdint>
 
@@ -34,7 +34,7 @@ inline double saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
     return 600 * of(t.recorded) + 0.028 * of(t.weights) + 0.07 * of(t.recorded_weights) -
            60 * of(t.calls) - 400 * of(t.batches) - 2000 * of(t.recorded_batches) -
-           2100 * of(t.waits) - 0.1 * of(t.elements) - 0.22 * of(t.far_elements) -
+           2800 * of(t.waits) - 0.1 * of(t.elements) - 0.22 * of(t.far_elements) -
            2e6 * of(t.passes) - 1500 * of(t.examples) - 13000 * of(t.runs);
 }
 
