@@ -20,7 +20,7 @@ PyObject* as_object(PyTensor* t) { return reinterpret_cast<PyObject*>(t); }
 
 /// Dead plain wrappers, kept for reuse. Untracked by the collector until they get attributes.
 constexpr int kFreeLimit = 4096;
-PyTensor* free_list[kFreeLimit];
+[[maybe_unused]] PyTensor* free_list[kFreeLimit];  // ASAN wants none
 int free_count = 0;
 
 PyTensor* new_wrapper() {
