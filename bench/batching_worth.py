@@ -50,9 +50,7 @@ def measure(fn, xs, parameters, grad, budget):
     rounds = 0
     while time.perf_counter() < end or rounds < 4:  # in turn: the machine's mood is the same
         for way, go in enumerate(ways):
-            start = time.perf_counter()
-            go()
-            best[way] = min(best[way], time.perf_counter() - start)
+            best[way] = min(best[way], harness.timed(go, 1))
         rounds += 1
     before = weft._C._tally()
     ways[1]()
@@ -73,7 +71,7 @@ def fit(rows):
         found, _ = nnls(counts / scale * pressed[:, None], gain * pressed)
         off = numpy.abs((counts / scale @ found - gain) * weight)
         pressed = weight * numpy.sqrt(numpy.minimum(1, 0.3 / numpy.maximum(off, 1e-9)))
-    return dict(zip(names, found / scale * signs)), counts * signs
+    return dict(zip(names, found / scale * signs))
 
 
 def main():
@@ -86,7 +84,7 @@ def main():
     for name, fn, xs, parameters, grad in programs(options.sizes):
         plain, batched, counts = measure(fn, xs, parameters, grad, options.budget)
         rows.append((name, len(xs), grad, plain, batched, counts))
-    found, _ = fit(rows)
+    found = fit(rows)
     print("coefficients in ns:", {name: float(f"{value:.2g}") for name, value in found.items()})
     print("decided wrong by more than a tenth (as the source has it):")
     for name, n, grad, plain, batched, counts in rows:

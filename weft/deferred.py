@@ -102,7 +102,7 @@ def autobatch(
         if not autobatch.enabled or not n:  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
             return _stack(results) if out_stack and n else results
-        if habit.loses and habit.one_by_one(n, mode) and not _C._reporting():
+        if habit.loses and not _C._reporting() and habit.one_by_one(n, mode):
             results = _examples.run_one_by_one(fn, examples, kwargs)
             return _stack(results) if out_stack else results
         before = _C._saved(0)

@@ -132,12 +132,8 @@ void retain_grad(const Tensor& t) {
     if (is_leaf(t) || meta(t).retains_grad) return;
     GradMeta& m = meta(t);
     m.retains_grad = Ref<RetainHook>(new RetainHook(t.impl()));
-    if (auto part = part_of(t)) {
-        Edge whole = part->whole;
-        Ref<Hook> hook = hook_on(std::move(*part), m.retains_grad);
-        return void(whole.node->hooks().retain.emplace_back(whole.output, std::move(hook)));
-    }
-    grad_fn(t)->hooks().retain.emplace_back(m.output, m.retains_grad);
+    HookPlace place = hook_place(t, m.retains_grad);
+    place.node->hooks().retain.emplace_back(place.output, std::move(place.hook));
 }
 
 void add_tensor_hook(const Tensor& t, Ref<Hook> hook) {
@@ -145,14 +141,9 @@ void add_tensor_hook(const Tensor& t, Ref<Hook> hook) {
                 "a tensor that requires grad (cannot register a hook on a tensor that doesn't "
                 "require gradient)",
                 "one that does not");
-    if (auto part = part_of(t)) {
-        Edge whole = part->whole;
-        hook = hook_on(std::move(*part), std::move(hook));
-        whole.node->hooks().on_tensor.emplace_back(whole.output, std::move(hook));
-    } else if (Ref<Node> node = grad_fn(t))
-        node->hooks().on_tensor.emplace_back(output_number(t), std::move(hook));
-    else
-        meta(t).hooks.push_back(std::move(hook));
+    HookPlace place = hook_place(t, std::move(hook));
+    if (place.node) place.node->hooks().on_tensor.emplace_back(place.output, std::move(place.hook));
+    else meta(t).hooks.push_back(std::move(place.hook));
 }
 
 Tensor detach(const Tensor& t) {

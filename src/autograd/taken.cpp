@@ -46,8 +46,12 @@ std::optional<PartOf> part_of(const Tensor& t) {
                   taken->attr(2).as_ints()};
 }
 
-Ref<Hook> hook_on(PartOf part, Ref<Hook> hook) {
-    return Ref<Hook>(new PartHook(std::move(part), std::move(hook)));
+HookPlace hook_place(const Tensor& t, Ref<Hook> hook) {
+    auto part = part_of(t);
+    if (!part) return {grad_fn(t), output_number(t), std::move(hook)};
+    Edge whole = part->whole;
+    return {std::move(whole.node), whole.output,
+            Ref<Hook>(new PartHook(std::move(*part), std::move(hook)))};
 }
 
 }  // namespace weft

@@ -25,7 +25,12 @@ struct PartOf {
 /// Where the gradient of `t` arrives, if that is more than at its own node.
 std::optional<PartOf> part_of(const Tensor& t);
 
-/// Calls `hook` on the part of the whole gradient.
-Ref<Hook> hook_on(PartOf part, Ref<Hook> hook);
+/// Where a hook on the gradient of `t` belongs, and the hook as it is called there; no node for leaves.
+struct HookPlace {
+    Ref<Node> node;
+    uint32_t output = 0;
+    Ref<Hook> hook;
+};
+HookPlace hook_place(const Tensor& t, Ref<Hook> hook);
 
 }  // namespace weft

@@ -6,7 +6,8 @@
 /// for many by a vector). Both are estimated from what a run did, never by a clock: a program then
 /// takes the same decisions, and so computes the same bits, every time. The coefficients are those of
 /// bench/batching_worth.py, which measures programs both ways and fits them; that of `passes`, which
-/// cost the more the larger the graph is, is only large, and that of `waits` the largest of several fits.
+/// cost the more the larger the graph is, is only large, and that of `waits` the largest of several
+/// fits.
 #pragma once
 #include <cstdint>
 

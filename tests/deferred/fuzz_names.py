@@ -32,22 +32,22 @@ def two_at_once(fn, examples):
     return weft.autobatch(fn, max_batch=2)(examples)
 
 
-def small_budget(fn, examples):
-    """Flushes come wherever three calls wait."""
-    before = weft._C._set_budget(3)
+def batched_with(setter, value, fn, examples):
+    before = setter(value)
     try:
         return weft.autobatch(fn)(examples)
     finally:
-        weft._C._set_budget(before)
+        setter(before)
+
+
+def small_budget(fn, examples):
+    """Flushes come wherever three calls wait."""
+    return batched_with(weft._C._set_budget, 3, fn, examples)
 
 
 def large_at_once(fn, examples):
     """Calls on nine elements or more run at once, if they can, beside those that wait."""
-    before = weft._C._set_large(9)
-    try:
-        return weft.autobatch(fn)(examples)
-    finally:
-        weft._C._set_large(before)
+    return batched_with(weft._C._set_large, 9, fn, examples)
 
 
 WAYS = [batched, batched, batched, two_at_once, small_budget, large_at_once]
