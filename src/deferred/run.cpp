@@ -4,6 +4,7 @@
 /// after the other. An operand of the next batch is taken from the blocks as it lies, if its pieces
 /// stand at equal distances, and is packed otherwise, once for all calls.
 #include <algorithm>
+#include <cstring>
 
 #include "deferred/tape.h"
 #include "ops/functions.h"
@@ -55,6 +56,11 @@ private:
         return c.sizes.empty() ? c.rows : c.sizes[k];
     }
     Tensor shifted_indices(const BatchForm& form, size_t k, Calls calls);
+    const Tensor& shared(uint32_t call, const BatchForm::Input& input) const {
+        return load_.externals[static_cast<size_t>(~operand(call, input.from).value)];
+    }
+    bool differ(const BatchForm::Input& input, Calls calls) const;
+    Tensor unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls, int64_t total);
     const Operand& operand(uint32_t call, int i) const {
         return load_.operands[load_.calls[call].operands + static_cast<uint32_t>(i)];
     }
@@ -213,7 +219,8 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
 void Runner::run_rows(const Kind& kind, Calls calls) {
     static const ops::Function segment_sum{"_segment_sum"}, view{"view"};
     const BatchForm& form = kind.form;
-    int64_t total = 0, gathered = 0;
+    int64_t total = 0, packed = 0;
+    SmallVector<size_t, 4> gathered;
     Dims counts;
     bool counted = form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
     for (uint32_t call : calls) {
@@ -228,8 +235,12 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         const BatchForm::Input& input = form.in[k];
         if (input.from < 0 || operand(calls[0], input.from).none()) continue;
         if (input.shared) {
-            in[k] = load_.externals[static_cast<size_t>(~operand(calls[0], input.from).value)];
+            in[k] = shared(calls[0], input);
             by_elements &= in[k].ndim() == 0;
+            if (input.unlike && differ(input, calls)) {
+                in[k] = unlike(form, input, calls, total);
+                gathered.push_back(k);
+            }
             continue;
         }
         if (input.table >= 0) {
@@ -248,10 +259,10 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
             o.rows += rows;
         }
         o.lie = lie_of(o.pieces);
-        if (o.lie.runs == 0) gathered += o.rows * size;
+        if (o.lie.runs == 0) packed += o.rows * size;
         operands.push_back(std::move(o));
     }
-    if (calls.size() > 1 && gathered / static_cast<int64_t>(calls.size()) >= large_call) {
+    if (calls.size() > 1 && packed / static_cast<int64_t>(calls.size()) >= large_call) {
         if (batch_) batch_->why = "operands too large to be gathered";
         for (size_t k = 0; k < calls.size(); ++k) run_rows(kind, calls.subspan(k, 1));
         return;
@@ -265,6 +276,8 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         }
         in[o.input] = assemble(o, shape, kind.mode & kGradMode);
     }
+    if (by_elements && elements.size() != 1)
+        for (size_t k : gathered) in[k] = view(in[k], elements);
     if (report_) report_->pack_s += seconds() - start;
     std::vector<Value> counted_attrs;
     const Value* attrs = form.attrs.data();
@@ -279,6 +292,60 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         c.out(0) = segment_sum(view(c.out(0), Dims{total}), counts, form.then == BatchForm::Then::Mean);
     if (batch_) batch_->rows += total;
     finish(c, calls);
+}
+
+/// Whether the calls have not all the same shared input.
+bool Runner::differ(const BatchForm::Input& input, Calls calls) const {
+    const Tensor& first = shared(calls[0], input);
+    auto size = static_cast<size_t>(item_size(first.dtype()));
+    return std::any_of(calls.begin() + 1, calls.end(), [&](uint32_t call) {
+        const Tensor& t = shared(call, input);
+        return t.impl() != first.impl() &&
+               !(t.has(kWrapped) && std::memcmp(t.bytes(), first.bytes(), size) == 0);
+    });
+}
+
+/// Each call's own shared input, once for each of its rows (Note [Unlike]).
+Tensor Runner::unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls, int64_t total) {
+    static const ops::Function index_select{"index_select"}, view{"view"};
+    const Tensor& first = shared(calls[0], input);
+    size_t dims = 0;  // of a row
+    for (const BatchForm::Input& other : form.in)
+        if (!other.shared) dims = other.row.size();
+    Dims shape{total};
+    for (size_t d = dims; d-- > 0;)
+        shape.push_back(static_cast<int>(d) < first.ndim() ? first.size(first.ndim() - 1 - static_cast<int>(d)) : 1);
+    if (first.has(kWrapped)) {
+        Tensor out = Tensor::empty(input.as, shape);
+        auto fill = [&]<class T>(T* to) {
+            for (uint32_t call : calls) {
+                const Tensor& number = shared(call, input);
+                T value = std::is_integral_v<T> ? static_cast<T>(number.item_int())
+                                                : static_cast<T>(number.item_double());
+                to = std::fill_n(to, rows_of(call), value);
+            }
+        };
+        if (input.as == DType::Float32) fill(out.data<float>());
+        else if (input.as == DType::Float64) fill(out.data<double>());
+        else fill(out.data<int64_t>());
+        return out;
+    }
+    std::vector<Piece> pieces;
+    std::vector<int64_t> number(load_.externals.size(), -1);
+    Tensor rows = Tensor::empty(DType::Int64, Dims{total});
+    auto* to = rows.data<int64_t>();
+    for (uint32_t call : calls) {
+        const Operand& o = operand(call, input.from);
+        int64_t& n = number[static_cast<size_t>(~o.value)];
+        if (n < 0) {
+            n = static_cast<int64_t>(pieces.size());
+            Place p = place(o);
+            pieces.push_back({p.block, p.start, first.numel()});
+        }
+        to = std::fill_n(to, rows_of(call), n);
+    }
+    shape[0] = static_cast<int64_t>(pieces.size());
+    return index_select(assemble(std::move(pieces), shape, mode & kGradMode), 0, rows);
 }
 
 /// The indices of all calls into the rows of all their tables. Throws if one is outside of its own;

@@ -28,9 +28,9 @@ int64_t Tape::external(const Tensor& t) {
 }
 
 const Tensor& Tape::first_view(const Tensor& t) const {
-    if (later_views_.empty()) return t;
-    auto found = later_views_.find(t.impl());
-    if (found == later_views_.end()) return t;
+    if (noted_views_.empty()) return t;
+    auto found = noted_views_.find(t.impl());
+    if (found == noted_views_.end()) return t;
     const Tensor& first = first_views_[found->second];
     return first.bytes() == t.bytes() ? first : t;  // unless one was given other memory
 }
@@ -51,10 +51,9 @@ void Tape::note_views(const Call& c) {
         kept_views_.push_back(weight);
         view_starts_.push_back(first_views_.size());
         for (int k = 0; k < c.outputs; ++k) first_views_.push_back(c.out(k));
-        return;
     }
     for (int k = 0; k < c.outputs; ++k) {
-        later_views_[c.out(k).impl()] = view_starts_[number] + static_cast<size_t>(k);
+        noted_views_[c.out(k).impl()] = view_starts_[number] + static_cast<size_t>(k);
         kept_views_.push_back(c.out(k));
     }
 }
@@ -63,12 +62,11 @@ void Tape::forget_views() {
     view_keys_.clear();
     view_starts_.clear();
     first_views_.clear();
-    later_views_.clear();
+    noted_views_.clear();
     kept_views_.clear();
 }
 
-int64_t Tape::fixed_external(const Tensor& view) {
-    const Tensor& t = first_view(view);
+int64_t Tape::fixed_external(const Tensor& t) {
     int64_t number = external(t);
     if (fixed_numbers_.size() <= static_cast<size_t>(number))
         fixed_numbers_.resize(static_cast<size_t>(number) + 1);
@@ -109,15 +107,28 @@ Operand Tape::operand(const Tensor& t) {
     return {~external(root->block), root->start + offset};
 }
 
+/// Note [Unlike]
+/// Pointwise calls merge although their numbers (`x / len(xs)`) or their pieces of a weight (`E[k]`)
+/// differ: keys do not tell which one it is, and a batch with several gathers them by row. A number
+/// is then an element of the dtype that the kernel computes in. An op with a rule of its own has
+/// numbers by value: its kernel may look at them.
+static bool may_be_unlike(const Call& c, const Tensor& t) {
+    constexpr int64_t kSmallPiece = 4096;  // elements; a larger one is worth a batch of its own
+    if (c.op->batch != Batch::Pointwise || c.op->batch_rule) return false;
+    if (!t.has(kWrapped)) return t.numel() > 0 && t.numel() <= kSmallPiece;
+    DType computed = ops::promoted(c.in, c.inputs);
+    return computed == DType::Float32 || computed == DType::Float64 || computed == DType::Int64;
+}
+
 /// Adds input i to the operands, and to the key from `key` on; returns the key's new end.
-uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, uint64_t& fixed, bool& grad) {
-    enum : uint64_t { kAbsent, kRow, kNumber, kFixed };
+uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted) {
+    enum : uint64_t { kAbsent, kRow, kNumber, kFixed, kUnlike };
     const Tensor& t = c.in[i];
     std::vector<Operand>& operands = load_->operands;
     if (!t.defined()) {
         operands.push_back({Operand::kNone, 0});
         *key++ = kAbsent;
-        fixed |= uint64_t{1} << i;
+        noted.fixed |= uint64_t{1} << i;
         return key;
     }
     uint64_t what = kRow;
@@ -129,21 +140,33 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, uint64_t& fixe
         wants_grad = t.has(kTracked) && ops::hooks.requires_grad(t);
         if (t.has(kWrapped)) what = kNumber;
         else if (wants_grad || (c.op->batch_shared >> i & 1)) what = kFixed;
+        const Tensor& first = what == kFixed ? first_view(t) : t;
+        bool piece = what == kFixed && !noted_views_.empty() && noted_views_.contains(t.impl());
+        if ((what == kNumber || piece) && may_be_unlike(c, t)) {
+            what = kUnlike;
+            noted.unlike |= uint64_t{1} << i;
+        }
         if (what == kFixed) {
-            operands.push_back({~fixed_external(t), 0});
+            operands.push_back({~fixed_external(first), 0});
+        } else if (piece) {
+            operands.push_back({~external(first), 0});
         } else {  // calls do not ask whether it is the same tensor
             operands.push_back({~static_cast<int64_t>(load_->externals.size()), 0});
             load_->externals.push_back(t);
         }
     }
-    grad |= wants_grad && (mode & kGradMode) && c.op->differentiable(i);
+    noted.grad |= wants_grad && (mode & kGradMode) && c.op->differentiable(i);
     DimSpan shape = t.shape();
     *key++ = what | static_cast<uint64_t>(t.dtype()) << 8 | shape.size() << 16;
     std::memcpy(key, shape.data(), 4 * sizeof(int64_t));  // there is room for four in every tensor
     for (size_t d = 4; d < shape.size(); ++d) key[d] = static_cast<uint64_t>(shape[d]);
     key += shape.size();
     if (what == kRow) return key;
-    fixed |= uint64_t{1} << i;
+    noted.fixed |= uint64_t{1} << i;
+    if (what == kUnlike) {
+        *key++ = t.has(kWrapped);
+        return key;
+    }
     if (what == kFixed) {
         *key++ = fixed_numbers_[static_cast<size_t>(~operands.back().value)];
         return key;
@@ -165,19 +188,19 @@ void Tape::keep(Call& c) {
     end = std::copy(attrs_.begin(), attrs_.end(), end);
     Waiting& load = *load_;
     auto first = static_cast<uint32_t>(load.operands.size());
-    uint64_t fixed = 0;
-    bool grad = false;
+    Noted noted;
     uint32_t of_class;
     try {
-        for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, fixed, grad);
-        *end++ = uint64_t{grad} << 32 | static_cast<uint64_t>(ops::default_dtype) << 40 |
+        for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, noted);
+        *end++ = uint64_t{noted.grad} << 32 | static_cast<uint64_t>(ops::default_dtype) << 40 |
                  (mode & (kGradMode | kInferenceMode));
-        of_class = class_of(c, static_cast<size_t>(end - key_.data()), fixed, grad);
+        of_class = class_of(c, static_cast<size_t>(end - key_.data()), noted);
     } catch (...) {
         load.operands.resize(first);
         throw;
     }
     auto number = static_cast<uint32_t>(load.calls.size());
+    const bool grad = noted.grad;
     const char* variant = grad && op.backward_name ? op.backward_name(c) : nullptr;
     load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()), owner,
                           Site::here()});
@@ -236,7 +259,8 @@ BatchForm alone(const Call& c) {
 
 }  // namespace
 
-uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) {
+uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
+    const bool grad = noted.grad;
     bool fresh;
     uint32_t number = kinds_.class_keys.number(key_.data(), words, fresh);
     if (!fresh) return number;
@@ -255,7 +279,7 @@ uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) 
     form.op = c.op;
     form.attrs = kind.form.attrs;
     BatchRule rule = c.op->batch_rule ? c.op->batch_rule : ops::batch_pointwise;
-    bool fits = rule({c, fixed}, form);
+    bool fits = rule({c, noted.fixed}, form);
     Key key;
     if (fits && c.op->batch == Batch::Join && form.rows == 1) kind.how = How::Join;
     else if (fits) kind.how = How::Rows;
@@ -265,6 +289,10 @@ uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) 
                   static_cast<uint64_t>(kind.default_dtype) << 24);
     if (kind.how == How::Rows) {
         kind.form = std::move(form);
+        for (BatchForm::Input& in : kind.form.in) {
+            in.unlike = in.shared && in.from >= 0 && (noted.unlike >> in.from & 1);
+            if (in.unlike && c.in[in.from].has(kWrapped)) in.as = ops::promoted(c.in, c.inputs);
+        }
         key.push_back(reinterpret_cast<uintptr_t>(kind.form.op));
         key.push_back(static_cast<uint64_t>(kind.form.then) | uint64_t{kind.form.wrap} << 4 |
                       static_cast<uint64_t>(kind.form.counts_attr + 1) << 8);
@@ -278,8 +306,12 @@ uint32_t Tape::class_of(const Call& c, size_t words, uint64_t fixed, bool grad) 
             }
             key.push_back(static_cast<uint64_t>(t->dtype()) | uint64_t{in.shared} << 8 |
                           static_cast<uint64_t>(in.row.size()) << 16 |
-                          uint64_t{t->has(kWrapped)} << 9);
-            if (!in.shared) {
+                          uint64_t{t->has(kWrapped)} << 9 | uint64_t{in.unlike} << 10 |
+                          static_cast<uint64_t>(in.as) << 24);
+            if (in.unlike) {
+                key.push_back(static_cast<uint64_t>(t->ndim()));
+                for (int64_t d : t->shape()) key.push_back(static_cast<uint64_t>(d));
+            } else if (!in.shared) {
                 key.push_back(static_cast<uint64_t>(in.table + 1));
                 for (int64_t d : in.row) key.push_back(static_cast<uint64_t>(d));
             } else if (t->has(kWrapped)) {

@@ -102,8 +102,14 @@ private:
     int64_t fixed_external(const Tensor& t);
     const Tensor& first_view(const Tensor& t) const;
     void forget_views();
-    uint32_t class_of(const Call& c, size_t words, uint64_t fixed, bool grad);
-    uint64_t* note_operand(const Call& c, int i, uint64_t* key, uint64_t& fixed, bool& grad);
+    /// What is known of the operands of one call; bits by input.
+    struct Noted {
+        uint64_t fixed = 0;   ///< one tensor, or one number, in every call of the kind
+        uint64_t unlike = 0;  ///< of these: maybe another one (Note [Unlike])
+        bool grad = false;
+    };
+    uint32_t class_of(const Call& c, size_t words, const Noted& noted);
+    uint64_t* note_operand(const Call& c, int i, uint64_t* key, Noted& noted);
     const Plan& plan(const Waiting& load, FlushReport* report, Plan& fresh);
 
     std::unique_ptr<Waiting> load_ = std::make_unique<Waiting>();
@@ -118,8 +124,8 @@ private:
     Interned view_keys_;
     std::vector<size_t> view_starts_;  ///< by number of the key: its results in first_views_
     std::vector<Tensor> first_views_;
-    std::unordered_map<const TensorImpl*, size_t> later_views_;  ///< to the first one
-    std::vector<Tensor> kept_views_;                             ///< whose addresses are keys
+    std::unordered_map<const TensorImpl*, size_t> noted_views_;  ///< to the first of their kind
+    std::vector<Tensor> kept_views_;  ///< whose addresses are keys
     std::unordered_map<const void*, uint32_t> readers_;  ///< by address, in the first `listed_` calls
     size_t listed_ = 0;
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush

@@ -30,6 +30,8 @@ struct BatchForm {
         Dims row;      ///< else the shape of one row
         int64_t rows = -1;  ///< how many, where not `form.rows`
         int table = -1;     ///< of int64 indices: they count rows of this input, in each call from 0
+        bool unlike = false;  ///< shared, but another one in some calls (Note [Unlike])
+        DType as = DType::Bool;  ///< what an unlike number is converted to
     };
     const Op* op = nullptr;     ///< what runs, mostly the call's own op
     std::vector<Input> in;

@@ -276,11 +276,22 @@ void linear_grad(Grad& g) {
 
 // ---- rows of products (Note [Rows] in batch.h)
 
-/// Rows against one matrix; else products of pairs.
+const Function linear{"linear"}, linear_each{"_linear_each"};
+
+/// The matrix `fixed` times a vector of each call.
+bool vectors(const BatchCall& c, BatchForm& form, int fixed) {
+    form.op = &linear.op();
+    form.add_rows(1 - fixed, Dims{c.in(1 - fixed).numel()});
+    form.add_shared(fixed);
+    form.add_shared(-1);
+    return true;
+}
+/// Rows against one matrix, one matrix against columns; else products of pairs.
 bool mm_rows(const BatchCall& c, BatchForm& form) {
     const Tensor &a = c.in(0), &b = c.in(1);
     if (a.numel() == 0 || b.numel() == 0) return false;
     if (c.fixed(1)) return batch_last<1>(c, form);
+    if (c.fixed(0) && b.size(1) == 1) return vectors(c, form, 0);
     form.op = &bmm.op();
     return batch_whole(c, form);
 }
@@ -290,18 +301,13 @@ bool bmm_rows(const BatchCall& c, BatchForm& form) {
     form.rows = c.in(0).size(0);
     return true;
 }
-/// One matrix against vectors is a linear layer; else products of pairs.
+/// One matrix against vectors is a linear layer, and rows go against one vector; else products of
+/// pairs.
 bool mv_rows(const BatchCall& c, BatchForm& form) {
     const Tensor &m = c.in(0), &v = c.in(1);
     if (m.numel() == 0) return false;
-    if (c.fixed(0)) {
-        static const Function linear{"linear"};
-        form.op = &linear.op();
-        form.add_rows(1, v.shape());
-        form.add_shared(0);
-        form.add_shared(-1);
-        return true;
-    }
+    if (c.fixed(0)) return vectors(c, form, 0);
+    if (c.fixed(1)) return batch_last<1>(c, form);
     form.op = &bmm.op();
     form.add_rows(0, m.shape());
     form.add_rows(1, Dims{v.size(0), 1});
@@ -310,6 +316,13 @@ bool mv_rows(const BatchCall& c, BatchForm& form) {
 bool dot_rows(const BatchCall& c, BatchForm& form) {
     int64_t n = c.in(0).numel();
     if (n == 0) return false;
+    for (int i : {1, 0})
+        if (c.fixed(i)) {
+            form.op = &mv.op();
+            form.add_rows(1 - i, Dims{n});
+            form.add_shared(i);
+            return true;
+        }
     form.op = &bmm.op();
     form.add_rows(0, Dims{1, n});
     form.add_rows(1, Dims{n, 1});
@@ -324,6 +337,20 @@ bool addmm_rows(const BatchCall& c, BatchForm& form) {
     form.add_rows(1, a.shape().subspan(1));
     form.add_shared(2);
     form.rows = a.size(0);
+    return true;
+}
+
+/// Rows against one weight; else each call's rows against its own.
+bool linear_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor &x = c.in(0), &w = c.in(1), &b = c.in(2);
+    bool one_bias = !b.defined() || c.fixed(2);
+    if (c.fixed(1)) return one_bias && batch_last<1>(c, form);
+    if (x.numel() == 0 || w.numel() == 0) return false;
+    form.op = &linear_each.op();
+    form.add_rows(0, Dims{x.numel() / w.size(1), w.size(1)});
+    form.add_rows(1, w.shape());
+    if (one_bias) form.add_shared(2);
+    else form.add_rows(2, Dims{1, b.size(0)});
     return true;
 }
 
@@ -411,10 +438,18 @@ void register_matmul(Table& table) {
     table.add("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
         .doc("input [..., in] times weight [out, in] transposed, plus bias [out].\n\n"
              ">>> weft.linear(weft.ones(3), weft.ones(2, 3), weft.ones(2))\ntensor([4., 4.])")
-        .shape(linear_shape).kernel(linear_kernel).batch(batch_last<1>, save_in(1) | save_in(2)).function_only()
+        .shape(linear_shape).kernel(linear_kernel).batch(linear_rows, save_in(1) | save_in(2)).function_only()
         .joint_grad(save_in(0) | save_in(1), linear_grad).node_name(linear_node)
         .samples({"f(T(2, 3), T(4, 3), T(4))", "f(T(3), T(4, 3), T(4))", "f(T(5, 2, 3), T(4, 3))",
                   "f(T(1, 3), T(4, 3), T(4))", "f(T(0, 3), T(4, 3), T(4))"});
+    table.add("_linear_each(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
+        .doc("Several linear layers: [b, m, in] times [b, out, in] transposed, plus [b, 1, out].")
+        .body([](Call& c) {
+            Tensor out = bmm(c.in[0], mt(c.in[1]));
+            c.set(c.in[2].defined() ? out + c.in[2] : out);
+        })
+        .batch(Batch::Body).internal()
+        .samples({"f(T(2, 3, 4), T(2, 5, 4))", "f(T(2, 1, 4), T(2, 3, 4), T(2, 1, 3))"});
 }
 
 }  // namespace weft

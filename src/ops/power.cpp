@@ -4,6 +4,7 @@
 
 #include "kernels/complex.h"
 #include "kernels/math.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/pointwise_common.h"
 
@@ -167,6 +168,9 @@ void register_power(Table& t) {
              "raises RuntimeError.\n>>> weft.pow(weft.tensor([1., 2., 3.]), 2)\n"
              "tensor([1., 4., 9.])")
         .shape(pointwise<Result::Same>).kernel(pow_kernel)
+        .batch([](const BatchCall& c, BatchForm& form) {  // squares are no general powers
+            return batch_pointwise(c, form);
+        })
         .batch(Batch::Pointwise).strided_output().inplace().out_form().number_self()
         .node_name([](const Call& c) {
             return c.in[1].has(kWrapped)   ? "PowBackward0"

@@ -43,7 +43,13 @@ UNARY = [
     ("weft.view_as_real(weft.complex({0}, {0}) * 2).sum(-1)", lambda b: 4 * b),
     ("({0} * 3).to(weft.int16).clamp(-9, 9).double()", lambda b: 9),
     ("{0}.detach().clone().requires_grad_().detach() + {0}", lambda b: 2 * b),
-    ("({0}.data * 2)", lambda b: 2 * b),
+    ("({0}.data * 2)", lambda b: 2 * b), ("{0} * (0.3 * e.k)", lambda b: b),
+    ("{0} / (len(e.x) + 1)", lambda b: b), ("e.k * 0.37 - {0}", lambda b: b + 2),
+    ("weft.where({0} > 0.017 + 0.1 * e.k, {0}, e.k * 0.5)", lambda b: b + 2),
+    ("{0} * w.a[e.k, e.k % 2]", lambda b: b), ("{0} - w.b_bias[e.k % 3]", lambda b: b + 1),
+    ("{0} + w.e[e.k][e.k].detach() * w.e[e.words[0], e.k]", lambda b: b + 1),
+    ("{0} * (e.tags[:1] * e.k).sum()", lambda b: 9 * b), ("{0} / w.e.shape[e.k % 2]", lambda b: b),
+    ("{0} + w.embed.weight[e.k, :1]", lambda b: b + 1),
 ]  # fmt: skip
 
 # Two operands that broadcast.
@@ -119,6 +125,11 @@ SHAPED = [
     ("weft.tensor([float({0}.sum()), e.k, 0.5, -1.0], dtype=weft.float64)", ["any"], (4,), 9),
     ("e.tags.double()", [], ("n",), 3),
     ("(e.tags * 2 + 1).to(weft.float32).double()", [], ("n",), 7),
+    ("{0} + w.e[e.words[0]]", ["*4"], "*4", 1), ("w.e[e.k] * {0} + w.e[e.words[-1]]", ["*4"], "*4",
+    2), ("{0} * w.linear.weight[e.k]", ["*4"], "*4", 1), ("F.linear({0}, {1}.tanh(), {1}[0])",
+    ["*4", (4, 4)], "*4", 5), ("{0} @ w.y", [("n", 4)], ("n",), 4), ("{0} @ w.e[e.k]", [(2, 4)],
+    (2,), 4), ("F.linear({0}, {1}.tanh()).repeat(*[1] * ({0}.dim() - 1), 2)",
+    ["*4", (2, 4)], "*4", 4),
     ("w.hooked({0})", ["*4"], "*4", 1), ("sum(inner(lambda r: (r @ w.a).tanh() if r.sum() > 0.17 "
     "else r * 0.5, {0}))", [("n", 4)], (4,), 9), ("weft.stack(inner(lambda r: w.linear(r) + {1}, "
     "{0}))", [(2, 4), (4,)], (2, 4), 4), ("inner(lambda r: r * {0}.sum(), [w.y, e.y])[1]",
@@ -146,7 +157,8 @@ WRITES = [
     "{0}.add_({1})", "{0} += {1}", "{0}.mul_(0.5)", "{0} *= -1.5", "{0}.copy_({1})", "{0}.sub_(1)",
     "{0}[0] = {1}[0]", "{0}[-1] = 0.25", "{0}[:1].add_(1)", "{0}[0] += {1}[-1]", "{0}.zero_()",
     "{0}.flatten()[1:].mul_(0.7)", "{0}[...].fill_(0.3)", "{0}.t().add_(0.1)", "{0}[1:] -= {1}[1:]",
-    "{0}.masked_fill_({1} > 0.33, 0.1)", "{0}.add_({0})", "{0}[0].copy_({1}[-1] * 2)",
+    "{0}.masked_fill_({1} > 0.33, 0.1)", "{0} *= e.k * 0.3", "{0}.add_(e.k, alpha=0.2)",
+    "{0} -= w.e.detach()[e.k]",  "{0}.add_({0})", "{0}[0].copy_({1}[-1] * 2)",
     "{0}.detach().mul_(0.5)", "{0}.data.add_(0.25)", "{0}.clone().add_(1)", "{0}.t()[0] *= 0.5",
     "{0}.detach()[0] += {1}.detach()[0]", "{0}[:, ::2] = 0.75", "{0}[{1} > 0.41] = 0.2",
     "weft.add({0}.detach(), 1, out={0}.detach())",

@@ -136,6 +136,115 @@ def merges(name: str, sample: str, shared: tuple[int, ...]) -> bool:
     return last["calls"] == 3 and not last["why"]
 
 
+def numbers_differ(name: str, sample: str, dtype: str) -> tuple[Any, list[Example]]:
+    """The op, with the numbers among its arguments larger in every further example."""
+    f, examples = ours(RECORDS[name]), [Example(sample, seed, dtype) for seed in (1, 2, 3)]
+
+    def one(e: Example) -> list[Any]:
+        more = examples.index(e)
+
+        def unlike(*args: Any, **kwargs: Any) -> Any:
+            return f(*(a + more if type(a) in (int, float) else a for a in args), **kwargs)
+
+        return flat(e.run(unlike, sample))
+
+    return one, examples
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("name", "sample"), [c for c in CASES if RECORDS[c[0]]["batch"] == 2])
+def test_pointwise_ops_over_numbers_that_differ(name: str, sample: str, dtype: str) -> None:
+    runs = []
+    for batch in (False, True):
+        one, examples = numbers_differ(name, sample, dtype)
+        try:
+            outs = weft.autobatch(one)(examples) if batch else [one(e) for e in examples]
+        except (RuntimeError, TypeError) as error:  # a number that the op refuses
+            runs.append(type(error))
+            continue
+        total = sum(
+            t.sum() for out in outs for t in out if t.requires_grad and t.is_floating_point()
+        )
+        if isinstance(total, weft.Tensor):
+            total.backward()
+        runs.append((outs, [leaf.grad for e in examples for leaf in e.leaves]))
+    if isinstance(runs[0], type) or isinstance(runs[1], type):
+        assert runs[0] is runs[1]
+        return
+    tolerance = 1e-12 if dtype == "float64" else 1e-5
+    for a, b in zip(flat(runs[1][0]), flat(runs[0][0]), strict=True):
+        same(a, b, tolerance)
+    for a, b in zip(runs[1][1], runs[0][1], strict=True):
+        same(a, b, 10 * tolerance)
+
+
+@pytest.mark.parametrize(
+    ("name", "sample"),
+    [
+        ("add", "f(T(3), 2)"), ("sub", "f(I(3), 2)"), ("rsub", "f(T(3), 2)"),
+        ("mul", "f(T(2, 3), 0.5)"), ("mul", "f(T(), 2)"), ("div", "f(I(3), 2)"),
+        ("rdiv", "f(T(3, lo=0.5), 2)"), ("gt", "f(T(3), 0.1)"), ("fmod", "f(T(3), 1.5)"),
+        ("where", "f(B(2, 1), T(3), 0.5)"), ("where", "f(B(3), 1.0, 0.0)"),
+        ("bitwise_and", "f(I(5), 3)"),
+    ],
+)  # fmt: skip
+def test_calls_over_numbers_that_differ_merge(name: str, sample: str) -> None:
+    report = weft.explain(*numbers_differ(name, sample, "float32"))
+    last = report.flushes[0]["batches"][-1]
+    assert (last["op"], last["calls"]) == (RECORDS[name]["public_name"], 3)
+
+
+def test_calls_over_pieces_of_a_weight_merge() -> None:
+    table = weft.linspace(-1, 1, 20, dtype=weft.float64).view(5, 4).requires_grad_()
+    examples = [(weft.ones(n % 3 + 1, 4, dtype=weft.float64) * n, n % 5) for n in range(7)]
+
+    def one(example: tuple[Any, int]) -> Any:
+        x, k = example
+        h = x.tanh() + table[k]
+        return (h * table[k, 3 - k % 4]).sum() * table[2, 1]
+
+    report = weft.explain(one, examples)
+    merged = [(b["op"], b["calls"]) for b in report.flushes[0]["batches"]]
+    assert merged == [("tanh", 7), ("add", 7), ("mul", 7), ("sum", 7), ("mul", 7)]
+    (batched,) = weft.autograd.grad(sum(report.outputs), [table])
+    loop = [one(e) for e in examples]
+    same(batched, weft.autograd.grad(sum(loop), [table])[0], 1e-12)
+    for a, b in zip(report.outputs, loop, strict=True):
+        same(a, b, 1e-12)
+
+
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, w, v: (x * 2) @ v,
+        lambda x, w, v: v @ (x[0] * 2),
+        lambda x, w, v: w @ (x[:1] * 2).t(),
+        lambda x, w, v: weft.nn.functional.linear(v.expand(2, 3), x.tanh()[:1], x[0, :1] * 2),
+        lambda x, w, v: weft.nn.functional.linear(x[0] * 2, x.tanh()[:1]),
+        lambda x, w, v: weft.nn.functional.linear(x[0] * 2, x.tanh()[:1], v[:1]),
+    ],
+    ids=["rows-vector", "vector-vector", "matrix-column", "layers", "layers-row", "one-bias"],
+)
+def test_products_that_merge(product: Any) -> None:
+    """With a weight as either operand, and with each example's own as a layer's weight."""
+    w = weft.linspace(-1, 1, 12, dtype=weft.float64).view(4, 3).requires_grad_()
+    v = weft.tensor([0.3, -0.7, 1.1], dtype=weft.float64, requires_grad=True)
+    xs = [
+        weft.full((n % 3 + 1, 3), 0.3 * n, dtype=weft.float64, requires_grad=True) for n in range(5)
+    ]
+    report = weft.explain(lambda x: product(x, w, v), xs)
+    assert report.flushes[0]["batches"][-1]["calls"] == len(xs)
+    loop, leaves = [product(x, w, v) for x in xs], [w, v, *xs]
+    for a, b in zip(report.outputs, loop, strict=True):
+        same(a, b, 1e-12)
+
+    def gradients(outs: list[Any]) -> Any:
+        return weft.autograd.grad(sum((o * o).sum() for o in outs), leaves, allow_unused=True)
+
+    for a, b in zip(gradients(report.outputs), gradients(loop), strict=True):
+        same(a, b, 1e-12)
+
+
 def with_samples(*ways: int) -> list[str]:
     return [n for n, r in RECORDS.items() if r["batch"] in ways and r["samples"] and loops_over(n)]
 

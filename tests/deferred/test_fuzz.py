@@ -125,7 +125,7 @@ def test_a_mismatch_is_made_small(capsys):
         finally:
             functional.gelu = correct
 
-    report = fuzz.search(3, 200, call=call)
+    report = fuzz.search(3, 1000, call=call)
     blocks, data = fuzz.minimal(*report.mismatch[2:4], call=call)
     text = source(blocks)
     assert "gelu" in text and len(text.splitlines()) < 8 and len(data) == 1
