@@ -25,17 +25,19 @@ bool view_of_pending(Call& c) {
     for (int k = 0; k < c.outputs; ++k) dense &= c.out(k).contiguous();
     if (!dense && !whole) return false;
     const Pending& of = pending(base);
-    Tensor root = of.is_piece() ? of.base : base;
-    int64_t start = of.is_piece() ? of.start : 0;
+    const Tensor& root = of.is_piece() ? of.base : base;
+    const int64_t start = of.is_piece() ? of.start : 0;
+    const bool recording = mode & kGradMode;
+    pending(root).views += static_cast<uint32_t>(c.outputs);
     for (int k = 0; k < c.outputs; ++k) {
+        const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();
         p->base = root;
-        p->start = whole ? start : c.out(k).numel() ? start + c.offset_of_view(k) : 0;
-        p->recording = mode & kGradMode;
-        p->requires_grad = of.requires_grad && p->recording;
-        ++pending(root).views;
-        c.out(k).set(kPending);
-        c.out(k).impl()->slot = p;
+        p->start = whole ? start : out.numel() ? start + c.offset_of_view(k) : 0;
+        p->recording = recording;
+        p->requires_grad = of.requires_grad && recording;
+        out.set(kPending);
+        out.impl()->slot = std::move(p);
     }
     return true;
 }

@@ -91,4 +91,12 @@ void append(Key& key, const Value& v) {
     }
 }
 
+uint64_t number_of_attrs(const Value* attrs, size_t count) {
+    static auto* all = new Interned;
+    Key key;
+    for (size_t k = 0; k < count; ++k) append(key, attrs[k]);
+    bool fresh;
+    return all->number(key.data(), key.size(), fresh) + 1;
+}
+
 }  // namespace weft::deferred

@@ -67,5 +67,7 @@ struct Kinds {
 };
 
 void append(Key& key, const Value& v);
+/// For Call::attrs_number.
+uint64_t number_of_attrs(const Value* attrs, size_t count);
 
 }  // namespace weft::deferred

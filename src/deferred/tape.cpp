@@ -179,12 +179,14 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted) 
 void Tape::keep(Call& c) {
     const Op& op = *c.op;
     attrs_.clear();
-    if (c.attrs != op.defaults.data())
+    const bool given = c.attrs != op.defaults.data();
+    if (given && !c.attrs_number)
         for (size_t k = 0; k < op.defaults.size(); ++k) append(attrs_, c.attrs[k]);
-    size_t longest = attrs_.size() + 2 + static_cast<size_t>(c.inputs) * (kMaxDims + 3);
+    size_t longest = attrs_.size() + 3 + static_cast<size_t>(c.inputs) * (kMaxDims + 3);
     if (key_.size() < longest) key_.resize(longest);
     uint64_t* end = key_.data();
     *end++ = reinterpret_cast<uintptr_t>(&op);
+    if (c.attrs_number) *end++ = c.attrs_number;
     end = std::copy(attrs_.begin(), attrs_.end(), end);
     Waiting& load = *load_;
     auto first = static_cast<uint32_t>(load.operands.size());
@@ -192,7 +194,8 @@ void Tape::keep(Call& c) {
     uint32_t of_class;
     try {
         for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, noted);
-        *end++ = uint64_t{noted.grad} << 32 | static_cast<uint64_t>(ops::default_dtype) << 40 |
+        *end++ = uint64_t{noted.grad} << 32 | uint64_t{given} << 33 |
+                 uint64_t{c.attrs_number != 0} << 34 | static_cast<uint64_t>(ops::default_dtype) << 40 |
                  (mode & (kGradMode | kInferenceMode));
         of_class = class_of(c, static_cast<size_t>(end - key_.data()), noted);
     } catch (...) {

@@ -130,6 +130,7 @@ struct Call {
     const Tensor* in = nullptr;    ///< optional inputs may be undefined
     int inputs = 0;
     const Value* attrs = nullptr;
+    uint64_t attrs_number = 0;     ///< the same for equal attributes; 0: not known
     Tensor dest;                   ///< in-place and out= forms: where the result goes
     bool in_place = false;         ///< dest is input 0
     int outputs = 0;

@@ -6,7 +6,7 @@
 /// op.
 #include "ops/reuse.h"
 #include "python/dying.h"
-#include "python/parse.h"
+#include "python/remembered.h"
 #include "python/slots.h"
 
 #include <structmember.h>
@@ -23,6 +23,7 @@ struct OpFunction {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     const std::vector<const Op*>* overloads;
+    Memory* memory;  ///< lives as long as the type
     const Op* lone;  ///< the overload of a call with one tensor and nothing else, or null
     PyObject* name;
     PyObject* qualname;
@@ -161,10 +162,16 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     unsigned ways = method ? 0u : Arguments::kOut;
     const int dies = dying_argument(self, args, count);
     return guarded([&]() -> PyObject* {
+        PyObject* dying = dies < 0 ? nullptr : args[dies];
+        if (const Ref<Remembered>& like = f.memory->find(args, count, kwnames)) {
+            Arguments arguments;
+            if (arguments.recall(like, args)) return run(f, *like->op, arguments, dying);
+        }
         for (const Op* op : *f.overloads) {
             Arguments arguments;
-            if (arguments.parse(*op, args, count, kwnames, ways))
-                return run(f, *op, arguments, dies < 0 ? nullptr : args[dies]);
+            if (!arguments.parse(*op, args, count, kwnames, ways)) continue;
+            f.memory->keep(*f.overloads, *op, arguments, args, count, kwnames);
+            return run(f, *op, arguments, dying);
         }
         for (const Op* op : *f.overloads) {
             Arguments arguments;
@@ -216,6 +223,12 @@ PyGetSetDef function_getset[] = {{"__where__", function_where, nullptr, nullptr,
                                  {"__module__", function_module, nullptr, nullptr, nullptr},
                                  {}};
 
+/// _set_remembering(on): whether calls like earlier ones skip parsing; returns the setting before.
+PyObject* set_remembering(PyObject*, PyObject* on) {
+    return PyBool_FromLong(std::exchange(Memory::enabled, on == Py_True));
+}
+PyMethodDef functions[] = {{"_set_remembering", set_remembering, METH_O, nullptr}, {}};
+
 PyTypeObject function_type = blank_type();
 PyTypeObject method_type = blank_type();
 
@@ -240,6 +253,7 @@ PyObject* make_function(PyTypeObject& type, const std::string& name, const std::
     f->vectorcall = op_vectorcall;
     f->overloads = overloads;
     f->lone = lone_overload(*overloads);
+    f->memory = new Memory;
     f->name = py_str(name).release();
     f->qualname = py_str(prefix + name).release();
     f->doc = py_str(doc).release();
@@ -309,6 +323,7 @@ void init_calls(PyObject* module) {
     method_type.tp_descr_get = method_get;
     ready(method_type, "weft.Method", Py_TPFLAGS_METHOD_DESCRIPTOR);
     register_ops(module);
+    checked(PyModule_AddFunctions(module, functions));
 }
 
 }  // namespace weft::python

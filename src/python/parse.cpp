@@ -1,5 +1,6 @@
 #include "python/parse.h"
 
+#include "python/remembered.h"
 #include "python/slots.h"
 
 namespace weft::python {
@@ -49,6 +50,8 @@ std::string_view kind_text(Param::Kind kind) {
 }
 
 }  // namespace
+
+void release(Remembered* call) { delete call; }
 
 void Arguments::copy_defaults(const Op& op) {
     int count = static_cast<int>(op.defaults.size());
@@ -182,6 +185,7 @@ bool Arguments::set_out(const Op& op, PyObject* value) {
 }
 
 bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
+    extra_ = true;
     std::string_view n = to_text(name);
     if (n == "out" && (ways_ & kOut) && !op.view && op.outputs > 0) return set_out(op, value);
     if (n == "generator" && op.random && op.kernel) {
@@ -249,6 +253,7 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
                 if (!set_extra(op, name, value)) return false;
                 continue;
             }
+            if (k < kNamed) by_name_[k] = static_cast<uint8_t>(i);
             if (given >> i & 1) return refuse("multiple values for '", n, "'");
             if (!set(op, params[i], value))
                 return refuse(params[i].name, " must be ", kind_text(params[i].kind), ", not ",
@@ -291,7 +296,23 @@ void Arguments::fill(Call& c) const {
     c.in = listed_ ? list_.data() : in_;
     c.inputs = inputs_;
     c.attrs = attrs_used_;
+    c.attrs_number = recalled_ ? recalled_->attrs_number : 0;
     c.dest = out_;
+}
+
+const Param* Arguments::input_for(const Op& op, Py_ssize_t i, Py_ssize_t count) const {
+    auto at = static_cast<size_t>(i < count ? i : by_name_[i - count]);
+    return at < op.params.size() && op.params[at].is_input() ? &op.params[at] : nullptr;
+}
+
+bool Arguments::recall(const Ref<Remembered>& call, PyObject* const* args) {
+    const Op& op = *call->op;
+    for (int i = 0; i < call->given; ++i)
+        if (!call->constants[i] && !set_input(op, *call->inputs[i], args[i])) return false;
+    inputs_ = listed_ ? static_cast<int>(list_.size()) : op.inputs;
+    attrs_used_ = call->attrs.empty() ? op.defaults.data() : call->attrs.data();
+    recalled_ = call;  // which others may push out of the memory during the call
+    return true;
 }
 
 }  // namespace weft::python

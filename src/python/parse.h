@@ -8,6 +8,9 @@
 
 namespace weft::python {
 
+struct Remembered;
+void release(Remembered* call);
+
 /// The arguments of one Python call, converted. Lives on the stack of the call.
 class Arguments {
 public:
@@ -37,8 +40,17 @@ public:
     /// `generator=`, or null.
     kernels::Generator* generator() const { return generator_; }
 
+    /// Takes over what a call like this one came to. False if a list holds something else.
+    bool recall(const Ref<Remembered>& call, PyObject* const* args);
+    /// Whether all arguments were tensors for inputs and constants for attributes.
+    bool plain() const { return !any_number_ && !extra_ && !(ways_ & kLenient); }
+    /// The parameter of argument `i` of `count` positional ones, if it is an input.
+    const Param* input_for(const Op& op, Py_ssize_t i, Py_ssize_t count) const;
+    /// The attributes, if any was given.
+    const Value* own_attrs() const { return attrs_made_ ? attrs_used_ : nullptr; }
+
 private:
-    static constexpr int kInputs = 8, kAttrs = 12;
+    static constexpr int kInputs = 8, kAttrs = 12, kNamed = 16;
     bool set(const Op& op, const Param& p, PyObject* value);
     bool set_input(const Op& op, const Param& p, PyObject* value);
     bool set_extra(const Op& op, PyObject* name, PyObject* value);
@@ -60,12 +72,15 @@ private:
     bool accepts_number(PyObject* value) const;
 
     Tensor in_[kInputs];
+    Ref<Remembered> recalled_;
     std::vector<Tensor> list_;            // inputs when a parameter is a list of tensors
     alignas(Value) std::byte attr_memory_[kAttrs * sizeof(Value)];  // most calls need none
     int attrs_made_ = 0;
     const Value* attrs_used_ = nullptr;
     int inputs_ = 0;
     bool listed_ = false;
+    bool extra_ = false;                  ///< a keyword that is no parameter
+    uint8_t by_name_[kNamed];             ///< parameters of the arguments by name
     bool requires_grad_ = false;
     int channels_last_ = 0;
     PyObject* numbers_[kInputs] = {};     // Python numbers given where tensors are expected
