@@ -32,19 +32,27 @@ int true_dims(const Tensor& t) {
     return t.ndim() - lead;
 }
 
-/// Rows of 0-d operands have a dimension, which counts for more in promotion.
-bool promotes_alike(const BatchCall& c) {
-    DType first = DType::Bool;
-    bool any = false, alike = true, scalars = false;
-    for (int i = 0; i < c.inputs(); ++i) {
+/// Whether the call computes in the same dtype when its 0-d operands are rows, which have a
+/// dimension and so count for more in promotion: those that `becomes_rows` names, or all of them
+/// (what is shared may be a piece that is gathered by row).
+template <class F>
+bool promotes_alike(const BatchCall& c, const F& becomes_rows) {
+    static const Function where{"where"};
+    const int first = c.call.op == &where.op();  // its condition is no operand of the promotion
+    std::vector<Tensor> rows, all;
+    for (int i = first; i < c.inputs(); ++i) {
         const Tensor& t = c.in(i);
-        if (!t.defined() || t.has(kWrapped)) continue;
-        scalars |= t.ndim() == 0;
-        alike &= !any || t.dtype() == first;
-        first = t.dtype();
-        any = true;
+        if (!t.defined()) continue;
+        bool scalar = t.ndim() == 0 && !t.has(kWrapped);
+        Tensor row = scalar ? Tensor::layout(t.dtype(), Dims{1}) : t;
+        rows.push_back(becomes_rows(i) ? row : t);
+        all.push_back(row);
     }
-    return alike || !scalars;
+    auto dtype = [](const std::vector<Tensor>& in) {
+        return promoted(in.data(), static_cast<int>(in.size()));
+    };
+    DType before = promoted(c.call.in + first, c.inputs() - first);
+    return dtype(rows) == before && dtype(all) == before;
 }
 
 }  // namespace
@@ -71,7 +79,9 @@ bool batch_pointwise(const BatchCall& c, BatchForm& form) {
         ++rows;
         all_full &= equal(t.shape(), out.shape());
     }
-    if (rows == 0 || out.numel() == 0 || !promotes_alike(c)) return false;
+    if (rows == 0 || out.numel() == 0 ||
+        !promotes_alike(c, [&](int i) { return !shared(i); }))
+        return false;
     if (!all_full) kept = out.ndim();
     int first = out.ndim() - kept;
     for (int i = 0; i < c.inputs(); ++i) {

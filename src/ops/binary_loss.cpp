@@ -9,7 +9,8 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function bce_backward{"binary_cross_entropy_backward"},
+const Function bce{"binary_cross_entropy"}, logits_bce{"binary_cross_entropy_with_logits"},
+    mean_dim{"mean.dim"}, bce_backward{"binary_cross_entropy_backward"},
     logits_backward{"_binary_cross_entropy_with_logits_backward"}, sigmoid_of{"sigmoid"},
     softplus{"softplus"}, log1p{"log1p"};
 
@@ -34,6 +35,56 @@ void check_fits(const Call& c, const Tensor& weight, const char* which) {
 Tensor weigh(const Tensor& t, const Tensor& weight, double scale) {
     Tensor out = scale == 1 ? t : t * scale;
     return weight.defined() ? out * weight : out;
+}
+
+// ---- weighted losses of several calls (Note [Rows] in batch.h) ----
+
+/// Inputs (x, target, weights...) as `c`'s with rows of the dims from `first` on.
+void segments_body(Call& c, const Function& loss, int inputs) {
+    static const Function segment_sum{"_segment_sum"};
+    std::vector<Tensor> in(c.in, c.in + inputs);
+    Tensor rows = loss.over(in, {"none"});
+    bool mean = reduction_of(c.name(), c.attr(1)) == Reduction::Mean;
+    if (rows.ndim() > 1) {
+        rows = reshape(rows, Dims{rows.size(0), -1});
+        rows = mean ? mean_dim(rows, 1, false) : sum_dim(rows, 1, false);
+    }
+    c.set(segment_sum(rows, c.attr(0), mean));
+}
+
+/// Without weights by elements. Else by rows of the dims on which a shared weight is spread, or
+/// those of an own weight that the input does not have in its size.
+bool weighted_rows(const BatchCall& c, BatchForm& form, const char* segments) {
+    bool weighted = false;
+    for (int i = 2; i < c.inputs(); ++i) weighted |= c.in(i).defined();
+    if (!weighted) return batch_loss(c, form);
+    const Tensor& x = c.in(0);
+    if (x.numel() == 0 || c.in(1).dtype() != x.dtype()) return false;
+    int ndim = x.ndim(), first = ndim;
+    auto shared = [&](int i) { return !c.in(i).defined() || c.fixed(i); };
+    auto size = [&](int i, int d) {
+        int at = d - (ndim - c.in(i).ndim());
+        return at < 0 ? 1 : c.in(i).size(at);
+    };
+    for (int i = 2; i < c.inputs(); ++i) {
+        if (!c.in(i).defined()) continue;
+        int same = 0;
+        while (same < ndim && size(i, same) == x.size(same)) ++same;
+        first = std::min(first, shared(i) ? ndim - c.in(i).ndim() : same);
+    }
+    for (int i = 0; i < c.inputs(); ++i) {
+        Dims row;
+        for (int d = first; d < ndim && !shared(i); ++d) row.push_back(size(i, d));
+        if (i >= 2 && shared(i)) form.add_shared(i);
+        else form.add_rows(i, i < 2 ? x.shape().subspan(static_cast<size_t>(first)) : DimSpan(row));
+    }
+    form.rows = 1;
+    for (int d = 0; d < first; ++d) form.rows *= x.size(d);
+    if (reduction_of(c.call.name(), c.attr(0)) == Reduction::None) return true;
+    form.op = &table().at(segments);
+    form.attrs = {Dims{}, c.attr(0)};
+    form.counts_attr = 0;
+    return true;
 }
 
 // ---- probabilities: inputs (x, target, weight), attribute reduction ----
@@ -111,7 +162,9 @@ void register_bce(Table& t) {
     constexpr SaveMask used = save_in(0) | save_in(1) | save_in(2), all = used | save_in(3);
     t.add("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, str "
           "reduction=\"mean\") -> Tensor")
-        .batch(batch_loss)
+        .batch([](const BatchCall& b, BatchForm& form) {
+            return weighted_rows(b, form, "_binary_cross_entropy_segments");
+        })
         .doc("-(t log(x) + (1 - t) log(1 - x)) * weight, logarithms kept above -100; the mean\n"
              "(or 'sum', or 'none'). RuntimeError for elements outside [0, 1], ValueError for\n"
              "sizes that differ.")
@@ -127,6 +180,11 @@ void register_bce(Table& t) {
         .samples({"f(T(2, 3, lo=0.1, hi=0.9), T(2, 3, lo=0.1, hi=0.9))",
                   "f(T(3, lo=0.1, hi=0.9), T(3, lo=0.1, hi=0.9), reduction='none')",
                   "f(T(lo=0.1, hi=0.9), T(lo=0.1, hi=0.9), reduction='sum')"});
+    t.add("_binary_cross_entropy_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, "
+          "str reduction) -> Tensor")
+        .doc("binary_cross_entropy of rows, reduced over runs of counts[k] rows.")
+        .body([](Call& c) { segments_body(c, bce, 3); }).internal()
+        .samples({"f(T(3, 2, lo=0.1, hi=0.9), T(3, 2, lo=0.1, hi=0.9), None, (1, 2), 'mean')"});
     t.add("binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? "
           "weight, str reduction) -> Tensor")
         .doc("The gradient of binary_cross_entropy to its input, (x - t) / (x (1 - x)).")
@@ -233,7 +291,9 @@ void register_logits(Table& t) {
                        all = used | save_in(4);
     t.add("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, *, "
           "str reduction=\"mean\", Tensor? pos_weight=None) -> Tensor")
-        .batch(batch_loss)
+        .batch([](const BatchCall& b, BatchForm& form) {
+            return weighted_rows(b, form, "_binary_cross_entropy_with_logits_segments");
+        }, save_in(3))
         .doc("binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies\n"
              "the positive part. ValueError for sizes that differ.")
         .shape(logits_shape).kernel(logits_kernel).function_only()
@@ -243,6 +303,11 @@ void register_logits(Table& t) {
         .grad(1, save_in(0) | save_in(2) | save_in(3), logits_target_gradient)
         .samples({"f(T(2, 3), T(2, 3))", "f(T(3), T(3), reduction='none')",
                   "f(T(), T(), reduction='sum')"});
+    t.add("_binary_cross_entropy_with_logits_segments(Tensor input, Tensor target, Tensor? weight, "
+          "Tensor? pos_weight, int[] counts, str reduction) -> Tensor")
+        .doc("binary_cross_entropy_with_logits of rows, reduced over runs of counts[k] rows.")
+        .body([](Call& c) { segments_body(c, logits_bce, 4); }).internal()
+        .samples({"f(T(3, 2), T(3, 2), None, T(2).detach(), (1, 2), 'mean')"});
     t.add(
          "_binary_cross_entropy_with_logits_backward(Tensor grad_output, Tensor self, Tensor "
          "target, Tensor? weight, Tensor? pos_weight, str reduction) -> Tensor")

@@ -167,11 +167,13 @@ void segment_shape(Call& c) {
                 text(rows, " rows, as many as the counts say"), to_string(c.in[0].shape()));
     Dims shape(c.in[0].shape());
     shape[0] = static_cast<int64_t>(counts.size());
-    c.add(Tensor::layout(c.in[0].dtype(), shape));
+    c.add(Tensor::layout(c.attr(1).as_bool() ? mean_dtype(c.in[0], c.attr(2))
+                                             : sum_dtype(c.in[0], c.attr(2)),
+                         shape));
 }
 
 void segment_kernel(Call& c) {
-    Tensor x = as_contiguous(c.in[0]);
+    Tensor x = as_contiguous(summand(c.in[0], c.attr(2)));
     const Tensor& out = c.out(0);
     DimSpan counts = c.attr(0).as_ints();
     Dims shape(out.shape()), one(out.shape());
@@ -213,43 +215,43 @@ void segment_spread_kernel(Call& c) {
     }
 }
 
+/// Sums of `rows` rows in each call.
+bool sum_segments(const BatchCall& c, BatchForm& form, int64_t rows, DimSpan row, bool mean,
+                  const Value& dtype) {
+    static const Function segment_sum{"_segment_sum"};
+    form.op = &segment_sum.op();
+    form.add_rows(0, row);
+    form.rows = rows;
+    form.attrs = {Dims{}, mean, dtype};
+    form.counts_attr = 0;
+    return c.in(0).numel() > 0;
+}
+
 /// All elements of each call, whatever their number.
 template <bool Mean>
 bool sum_all_rows(const BatchCall& c, BatchForm& form) {
-    static const Function segment_sum{"_segment_sum"};
-    if (!c.attr(0).none() || !is_inexact(c.in(0).dtype()) || c.in(0).numel() == 0) return false;
-    form.op = &segment_sum.op();
-    form.add_rows(0, DimSpan());
-    form.rows = c.in(0).numel();
-    form.attrs = {Dims{}, Mean};
-    form.counts_attr = 0;
-    return true;
+    return sum_segments(c, form, c.in(0).numel(), DimSpan(), Mean, c.attr(0));
 }
 
 /// Rows of the first dim, whatever their number; along other dims, as many as there are.
 template <bool Mean>
 bool sum_dim_rows(const BatchCall& c, BatchForm& form) {
-    static const Function segment_sum{"_segment_sum"};
     const Tensor& x = c.in(0);
-    const Value& v = c.attr(0);
-    Dims dims = v.kind() == Value::Kind::Int ? Dims{v.as_int()} : v.none() ? Dims() : Dims(v.as_ints());
-    bool first = dims.size() == 1 && x.ndim() > 0 && (dims[0] == 0 || dims[0] == -x.ndim());
-    if (!first || !c.attr(2).none() || !is_inexact(x.dtype()) || x.numel() == 0)
-        return batch_along<0>(c, form);
-    form.op = &segment_sum.op();
-    form.add_rows(0, x.shape().subspan(1));
-    form.rows = x.size(0);
-    form.attrs = {Dims{}, Mean};
-    form.counts_attr = 0;
-    return true;
+    DimMask mask = dim_mask(c.call.name(), c.attr(0), x.ndim());
+    if (x.ndim() == 0 || mask == every_dim(x.ndim()))
+        return sum_segments(c, form, x.numel(), DimSpan(), Mean, c.attr(2));
+    if (mask == 1)
+        return sum_segments(c, form, x.size(0), x.shape().subspan(1), Mean, c.attr(2));
+    return batch_along<0>(c, form);
 }
 
 void register_segments(Table& t) {
-    t.add("_segment_sum(Tensor self, int[] counts, bool mean=False) -> Tensor")
+    t.add("_segment_sum(Tensor self, int[] counts, bool mean=False, *, dtype? dtype=None) -> Tensor")
         .doc("The sum (or mean) of the first counts[0] rows, of the next counts[1] rows, ...")
         .shape(segment_shape).kernel(segment_kernel).internal()
         .grad(0, 0, [](const Grad& g) { return segment_spread(g.grad(), g.attr(0), g.attr(1)); })
-        .samples({"f(T(5, 2), (2, 3))", "f(T(4), (1, 1, 2), True)", "f(T(3), (3, 0))"});
+        .samples({"f(T(5, 2), (2, 3))", "f(T(4), (1, 1, 2), True)", "f(T(3), (3, 0))",
+                  "f(I(4), (1, 3))", "f(B(4), (1, 3), dtype=weft.float64)"});
     t.add("_segment_spread(Tensor self, int[] counts, bool mean=False) -> Tensor")
         .doc("Row k counts[k] times (divided by it): the gradient of _segment_sum.")
         .shape(segment_spread_shape).kernel(segment_spread_kernel).internal()
