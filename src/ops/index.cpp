@@ -1,5 +1,6 @@
 /// Reading and writing at positions that tensors name. See Note [Blocks] in kernels/index.h.
 #include <cstring>
+#include <numeric>
 
 #include "base/lock.h"
 #include "kernels/complex.h"
@@ -363,20 +364,92 @@ void register_along(Table& t) {
         .samples({"f(T(4, 3), 1, weft.tensor([2, 0]), T())"});
 }
 
-}  // namespace
+// ---- rows of several calls (Note [Rows] in batch.h) --------------------------------------------
 
-/// One index vector for the first dim; others stay single.
+/// Indices with a first dim for the calls, and self too if it is not shared: what each call's
+/// indices read of its own self, one after the other.
+void index_each_body(Call& c) {
+    const bool shared = c.attr(0).as_bool();
+    std::vector<Tensor> in(c.in, c.in + c.inputs);
+    int width = 1, first = -1, last = -1, defined = 0;
+    for (int i = 1; i < c.inputs; ++i) {
+        if (!in[static_cast<size_t>(i)].defined()) continue;
+        width = std::max(width, in[static_cast<size_t>(i)].ndim());
+        if (first < 0) first = i - 1;
+        last = i - 1;
+        ++defined;
+    }
+    bool together = last - first + 1 == defined;
+    int64_t calls = in[static_cast<size_t>(first) + 1].size(0);
+    if (!shared) {
+        Dims shape(width, 1);
+        shape[0] = calls;
+        Tensor each = Tensor::empty(DType::Int64, shape);
+        std::iota(each.data<int64_t>(), each.data<int64_t>() + calls, 0);
+        in.insert(in.begin() + 1, each);
+    }
+    Tensor out = index_op.over(in);
+    // The calls' dim is the first of the result, or comes behind the kept dims before the indices.
+    const int before = together ? first : 0, at = shared && together ? before : 0;
+    Dims order;
+    order.push_back(at);
+    if (shared) {
+        for (int d = 0; d < out.ndim(); ++d)
+            if (d != at) order.push_back(d);
+    } else {  // [calls, indices, kept...]: the kept dims before the indices go in front of them
+        for (int d = 0; d < before; ++d) order.push_back(width + d);
+        for (int d = 1; d < width; ++d) order.push_back(d);
+        for (int d = width + before; d < out.ndim(); ++d) order.push_back(d);
+    }
+    c.set(permute(out, order));
+}
+
+/// Indices of the first dims, all of one shape: an element of each is a row. Others beside each other,
+/// of equal shapes.
 bool index_rows(const BatchCall& c, BatchForm& form) {
     const Tensor& x = c.in(0);
-    if (c.inputs() != 2 || !c.in(1).defined() || x.ndim() == 0 || x.numel() == 0 ||
-        c.in(1).ndim() != 1 || c.in(1).numel() == 0 || c.in(1).dtype() != DType::Int64)
-        return false;
-    form.add_rows(0, x.shape().subspan(1), x.size(0));
-    form.add_indices(1, 0, c.in(1).numel());
-    form.rows = c.in(1).numel();
-    form.wrap = true;
+    const Tensor* model = nullptr;
+    bool leading = true;
+    int width = 0;
+    for (int i = 1; i < c.inputs(); ++i) {
+        const Tensor& index = c.in(i);
+        leading &= index.defined();
+        if (!index.defined()) continue;
+        if (!model) model = &index;
+        if (index.numel() == 0) return false;
+        leading &= equal(index.shape(), model->shape());
+        width = std::max(width, index.ndim());
+    }
+    if (!model || x.numel() == 0) return false;
+    const bool shared = c.fixed(0);
+    if (shared) form.add_shared(0);
+    if (leading) {
+        form.rows = model->numel();
+        if (!shared) form.add_rows(0, x.shape().subspan(1), x.size(0));
+        if (shared) form.add_rows(1, DimSpan());
+        else form.add_indices(1, 0, form.rows);
+        for (int i = 2; i < c.inputs(); ++i) form.add_rows(i, DimSpan());
+        form.wrap = !shared;
+        return true;
+    }
+    static const Function each{"_index_each"};
+    form.op = &each.op();
+    form.attrs = {shared};
+    if (!shared) form.add_rows(0, x.shape());
+    for (int i = 1; i < c.inputs(); ++i) {
+        const Tensor& index = c.in(i);
+        if (!index.defined()) {
+            form.add_shared(i);
+            continue;
+        }
+        Dims row(width - index.ndim(), 1);
+        for (int64_t d : index.shape()) row.push_back(d);
+        form.add_rows(i, row);
+    }
     return true;
 }
+
+}  // namespace
 
 void register_index(Table& t) {
     t.add("index(Tensor self, Tensor[]? indices) -> Tensor")
@@ -395,6 +468,12 @@ void register_index(Table& t) {
                     })
         .samples({"f(T(4, 3), [I(5, high=4)])", "f(T(4, 3), [None, I(2, 2, high=3)])",
                   "f(T(2, 3, 4), [I(2, 1, high=2), None, I(3, high=4)])"});
+    t.add("_index_each(Tensor self, Tensor[]? indices, bool shared) -> Tensor")
+        .doc("self[k][indices[k]] for every k, or self[indices[k]] of one shared self; each index\n"
+             "has as many dims, the first one for k.")
+        .body(index_each_body).internal()
+        .samples({"f(T(2, 4, 3), [None, I(2, 2, high=3)], False)",
+                  "f(T(4, 3), [None, I(2, 2, high=3)], True)"});
     t.add("index_backward(Tensor grad, Tensor[]? indices, int[] size) -> Tensor")
         .doc("Zeros of `size` with grad added at the indices: the gradient of index.")
         .shape(index_backward_shape).kernel(index_backward_kernel).every_dtype().internal()

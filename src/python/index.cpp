@@ -51,7 +51,8 @@ int consumed(PyObject* o) {
 }
 
 Tensor index_tensor(PyObject* o) {
-    if (is_tensor(o)) return unwrap(o);
+    if (is_tensor(o))  // no values are needed where the index stays as it is
+        return handle(o).dtype() == DType::Int64 ? operand(o) : unwrap(o);
     WEFT_EXPECT(PySequence_Check(o), Index, "index",
                 "ints, slices, None, ..., sequences, or integer or bool tensors", Py_TYPE(o)->tp_name);
     Tensor t = tensor_from(o, nullptr);

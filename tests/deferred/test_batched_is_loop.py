@@ -268,3 +268,155 @@ def test_a_composite_of_layouts_makes_nothing_run(name: str) -> None:
         report = weft.explain(lambda e, s=sample: flat(e.run(f, s)), examples)
         reasons = [flush["reason"] for flush in report.flushes]
         assert reasons in (["the end"], []) or sample in READS_VALUES
+
+
+def check_merging(f: Any, examples: list[Any], weights: list[Any], batches: int) -> None:
+    """The last op ran in `batches` batches; values and gradients are the loop's."""
+    report = weft.explain(f, examples)
+    last = report.flushes[-1]["batches"][-1]["op"]
+    merged = [b for b in report.flushes[-1]["batches"] if b["op"] == last]
+    assert len(merged) == batches and sum(b["calls"] for b in merged) == len(examples)
+    assert not any(b["why"] for b in merged)
+    loop = [f(e) for e in examples]
+    for a, b in zip(report.outputs, loop, strict=True):
+        same(a, b, 1e-12)
+    if not loop[0].requires_grad:
+        return
+    leaves = weights + [t for e in examples for t in flat(e) if t.requires_grad]
+
+    def gradients(outs: list[Any]) -> Any:
+        total = sum((o * weft.arange(1, o.numel() + 1).view(o.shape)).sum() for o in outs)
+        return weft.autograd.grad(total, leaves, allow_unused=True)
+
+    for a, b in zip(gradients(report.outputs), gradients(loop), strict=True):
+        same(a, b, 1e-12)
+
+
+def matrices(*lengths: int, width: int = 4) -> list[Any]:
+    rng = np.random.default_rng(len(lengths))
+    return [
+        weft.tensor(rng.normal(size=(n, width)), dtype=weft.float64, requires_grad=True)
+        for n in lengths
+    ]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x.tanh() > 0).sum(),
+        lambda x: (x.tanh() > 0).sum(0),
+        lambda x: (x.tanh() > 0).sum((0, 1), keepdim=True),
+        lambda x: (x * 9).long().sum(),
+        lambda x: (x * 9).to(weft.int8).sum(0, dtype=weft.int8),
+        lambda x: (x.tanh() > 0).sum(dtype=weft.bool),
+        lambda x: (x.tanh() > 0).mean(dtype=weft.float64),
+        lambda x: x.tanh().float().sum(dtype=weft.float64),
+        lambda x: x.tanh().sum(-2, dtype=weft.complex128).real,
+        lambda x: x.tanh().mean((-1, -2)),
+        lambda x: x.tanh()[:, 0].sum(-1),
+    ],
+)  # fmt: skip
+def test_sums_of_any_dtype_merge_whatever_their_length(f: Any) -> None:
+    check_merging(f, matrices(3, 1, 5, 3, 2), [], 1)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, w: weft.where(x > 0, x.tanh(), x.sum()),
+        lambda x, w: weft.where(x > 0, x.tanh(), w[0]),
+        lambda x, w: weft.where(x.sum() > 0, x.tanh(), w),
+        lambda x, w: (x > 0) * x.sum(),
+        lambda x, w: x.tanh() * x.sum().float(),
+    ],
+    ids=["own", "piece", "condition", "mask", "float"],
+)
+def test_scalars_of_an_example_merge_where_the_dtype_stays(f: Any) -> None:
+    w = weft.linspace(-1, 1, 4, dtype=weft.float64).requires_grad_()
+    narrower = weft.float32 if f(matrices(2)[0], w).dtype == weft.float32 else weft.float64
+    assert narrower == weft.float64
+    check_merging(lambda x: f(x, w), matrices(3, 3, 3), [w], 1)
+
+
+def test_scalars_that_would_change_the_dtype_stay_scalars() -> None:
+    def f(x: Any) -> Any:
+        return x.float().tanh() * x.sum()  # float32: a 0-d operand does not raise it
+
+    xs = matrices(3, 3)
+    for a, b in zip(weft.autobatch(f)(xs), [f(x) for x in xs], strict=True):
+        assert a.dtype == weft.float32
+        same(a, b, 1e-6)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weight", ["class", "row", "element", "number", "scalar"])
+@pytest.mark.parametrize("positive", [False, True])
+def test_weighted_binary_losses_merge(reduction: str, weight: str, positive: bool) -> None:
+    classes = weft.tensor([0.5, 1.0, 2.0, 3.0], dtype=weft.float64)
+    made = {
+        "class": lambda x: classes.expand_as(x),
+        "row": lambda x: x.detach()[:, :1] * 2,
+        "element": lambda x: x.detach() * 2,
+        "number": lambda x: x.detach()[0, :1] * 2,
+        "scalar": lambda x: x.detach().sum(),
+    }[weight]
+
+    def logits(x: Any) -> Any:
+        return weft.nn.functional.binary_cross_entropy_with_logits(
+            x * 2, (x > 0).double(), weight=None if weight == "class" else made(x),
+            reduction=reduction, pos_weight=classes if positive else None,
+        )  # fmt: skip
+
+    def probabilities(x: Any) -> Any:
+        return weft.nn.functional.binary_cross_entropy(
+            x.sigmoid(), (x > 0).double(), weight=made(x), reduction=reduction
+        )
+
+    lengths = (3, 1, 2) if weight in ("class", "row", "element") else (2, 2, 2)
+    check_merging(logits, matrices(*lengths), [], 1)
+    if not positive:
+        check_merging(probabilities, matrices(*lengths), [], 1)
+
+
+def own(x: Any) -> Any:
+    return x * 2
+
+
+ROWS_OF = weft.tensor([[2, 0], [1, -1]])
+
+
+@pytest.mark.parametrize(
+    ("f", "lengths"),
+    [
+        (lambda x, w: own(x)[weft.arange(len(x)), own(x).argmax(1)], (3, 1, 5)),
+        (lambda x, w: own(x)[weft.arange(len(x)), -1 - own(x).argmax(1)], (3, 1, 5)),
+        (lambda x, w: own(x)[weft.arange(len(x)) - len(x)], (3, 1, 5)),
+        (lambda x, w: own(x)[ROWS_OF - 1], (4, 3, 5)),
+        (lambda x, w: w[x.argmax(1), x.argmin(1) - 4], (3, 1, 5)),
+        (lambda x, w: w[x.argmax(1)], (3, 1, 5)),
+        (lambda x, w: w[x[0].argmax(), x[0].argmin()], (3, 1, 5)),
+        (lambda x, w: w[x.argmax(1)[:, None], x.argmin(1)], (3, 3, 3)),
+        (lambda x, w: w[:, x.argmax(1)], (3, 3, 3)),
+        (lambda x, w: own(x)[:, [0, 2]], (3, 3, 3)),
+        (lambda x, w: own(x)[:, ROWS_OF], (3, 3, 3)),
+        (lambda x, w: own(x)[weft.arange(len(x))[:, None], ROWS_OF[0]], (3, 3, 3)),
+        (lambda x, w: own(x).view(3, 2, 2)[:, [1, 0], [0, 1]], (3, 3, 3)),
+        (lambda x, w: own(x).view(3, 2, 2)[[1, 0], :, [0, 1]], (3, 3, 3)),
+        (lambda x, w: own(x).view(3, 1, 2, 2)[:, :, ROWS_OF[1], ROWS_OF - 1], (3, 3, 3)),
+        (lambda x, w: w.view(2, 2, 4)[:, x.argmax(1) // 2, x.argmax(1)], (3, 3, 3)),
+        (lambda x, w: w.view(2, 2, 4)[x.argmax(1) // 2, :, x.argmax(1)], (3, 3, 3)),
+    ],
+)
+def test_indices_of_several_dims_merge(f: Any, lengths: tuple[int, ...]) -> None:
+    w = weft.linspace(-1, 1, 16, dtype=weft.float64).view(4, 4).requires_grad_()
+    check_merging(lambda x: f(x, w), matrices(*lengths), [w], 1)
+
+
+def test_an_index_out_of_range_is_the_calls_own_error() -> None:
+    tables = [weft.ones(2, 3) * n for n in range(3)]
+
+    def f(x: Any, k: int) -> Any:
+        return (x * 2)[weft.tensor([0, 1]), weft.tensor([k, 0])]
+
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 1 with size 3"):
+        weft.autobatch(f)(tables, [0, 3, 1])
