@@ -212,19 +212,39 @@ const char* nll_node(const Call& c) {
     return c.in[0].ndim() > 2 ? "NllLoss2DBackward0" : "NllLossBackward0";
 }
 
+/// What each row's loss counts, of calls with weights [C] of their own: 0 where it is ignored.
+Tensor own_weights(const Tensor& weight, const Tensor& target, DimSpan counts, int64_t ignore) {
+    static const Function index_op{"index"};
+    ModeGuard no_graph(0, kGradMode);
+    Tensor of_call = Tensor::empty(DType::Int64, target.shape());
+    auto* to_row = of_call.data<int64_t>();
+    for (size_t k = 0; k < counts.size(); ++k)
+        to_row = std::fill_n(to_row, counts[k], static_cast<int64_t>(k));
+    Tensor kept = ne(target, Tensor::scalar(ignore, DType::Int64, true));
+    Tensor picked = index_op(weight, of_call, target * to(kept, DType::Int64));
+    return picked * to(kept, weight.dtype());
+}
+
 /// Losses of the rows, reduced over the first counts[0] rows, the next counts[1], ...; and lse.
 template <bool Fused>
 void segments_body(Call& c) {
     static const Function segment_sum{"_segment_sum"}, full_like{"full_like"};
-    const Tensor &x = c.in[0], &target = c.in[1], &weight = c.in[2];
+    const Tensor &x = c.in[0], &target = c.in[1];
     const Value &counts = c.attr(0), &ignore = c.attr(2);
+    const bool own = c.in[2].defined() && c.in[2].ndim() == 2;
+    const Tensor weight = own ? Tensor() : c.in[2];
     auto rows = (Fused ? fused : nll_loss).all({x, target, weight}, {"none", ignore});
-    Tensor loss = segment_sum(rows[0], counts, false);
-    if (reduction_of("cross_entropy", c.attr(1)) == Reduction::Mean) {
-        Tensor counted;
+    Reduction how = reduction_of("cross_entropy", c.attr(1));
+    Tensor counted, loss = rows[0];
+    if (own) {
+        counted = own_weights(c.in[2], target, counts.as_ints(), ignore.as_int());
+        loss = loss * counted;
+    }
+    if (how != Reduction::None) loss = segment_sum(loss, counts, false);
+    if (how == Reduction::Mean) {
         if (weight.defined())  // of scores -1 the loss is the weight, 0 where it is ignored
             counted = nll_loss(full_like(x, -1, Value()), target, weight, "none", ignore);
-        else
+        else if (!own)
             counted = to(ne(target, Tensor::scalar(ignore.as_int(), DType::Int64, true)), loss.dtype());
         loss = loss / segment_sum(counted, counts, false);
     }
@@ -232,16 +252,17 @@ void segments_body(Call& c) {
     if (Fused) c.add(std::move(rows[1]));
 }
 
-/// Rows of scores and one target each, for one weight.
+/// Rows of scores and one target each; one weight for all, or one for each call.
 bool class_rows(const BatchCall& c, BatchForm& form, const char* segments) {
     const Tensor &x = c.in(0), &target = c.in(1);
     bool shared = !c.in(2).defined() || c.fixed(2);
-    if (x.ndim() < 1 || x.ndim() > 2 || !shared || x.numel() == 0) return false;
+    if (x.ndim() < 1 || x.ndim() > 2 || x.numel() == 0) return false;
     form.add_rows(0, x.shape().subspan(static_cast<size_t>(x.ndim() - 1)));
     form.add_rows(1, DimSpan());
-    form.add_shared(2);
+    if (shared) form.add_shared(2);
+    else form.add_rows(2, c.in(2).shape(), 1);
     form.rows = target.numel();
-    if (reduction_of("cross_entropy", c.attr(0)) == Reduction::None) return true;
+    if (shared && reduction_of("cross_entropy", c.attr(0)) == Reduction::None) return true;
     form.op = &table().at(segments);
     form.attrs = {Dims{}, c.attr(0), c.attr(1)};
     form.counts_attr = 0;
@@ -299,7 +320,8 @@ void register_fused(Table& t) {
         .doc("_cross_entropy of rows [R, C], reduced over runs of counts[k] rows.")
         .body(segments_body<true>).internal()
         .samples({"f(T(5, 3), I(5, high=3), None, (2, 3), 'mean', -100)",
-                  "f(T(3, 4), I(3, high=4), None, (1, 2), 'sum', 1)"});
+                  "f(T(3, 4), I(3, high=4), None, (1, 2), 'sum', 1)",
+                  "f(T(3, 4), I(3, high=4), T(2, 4, lo=0.1).detach(), (1, 2), 'mean', 1)"});
     t.add("_nll_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, str reduction, "
           "int ignore_index) -> Tensor")
         .doc("nll_loss of rows [R, C], reduced over runs of counts[k] rows.")

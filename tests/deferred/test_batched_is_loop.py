@@ -420,3 +420,33 @@ def test_an_index_out_of_range_is_the_calls_own_error() -> None:
 
     with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 1 with size 3"):
         weft.autobatch(f)(tables, [0, 3, 1])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_cross_entropies_with_class_weights_merge(reduction: str, own: bool, fused: bool) -> None:
+    classes = weft.tensor([0.5, 1.0, 2.0, 3.0], dtype=weft.float64)
+
+    def f(x: Any) -> Any:
+        target = x[:, 0].abs().long().clamp(max=3)  # class 1 is ignored
+        weight = (x * x)[0] + 0.1 if own else classes
+        loss = weft.nn.functional.cross_entropy if fused else weft.nn.functional.nll_loss
+        scores = x * 2 if fused else (x * 2).log_softmax(1)
+        return loss(scores, target, weight=weight, reduction=reduction, ignore_index=1)
+
+    check_merging(f, matrices(3, 6, 2, 3), [], 1)
+
+
+def test_one_product_serves_all_examples_of_a_bilinear_layer() -> None:
+    layer = weft.nn.Bilinear(4, 4, 3).double()
+
+    def f(x: Any) -> Any:
+        return layer(x.tanh(), x.sin())
+
+    report = weft.explain(f, matrices(3, 1, 5))
+    assert [(b["op"], b["calls"]) for b in report.flushes[0]["batches"]][2:] == [
+        ("linear", 3), ("bmm", 3), ("add", 3),
+    ]  # fmt: skip
+    check_merging(f, matrices(3, 1, 5), list(layer.parameters()), 1)
+    check_merging(lambda x: layer(x[0] * 2, x[-1]), matrices(3, 1, 5), list(layer.parameters()), 1)

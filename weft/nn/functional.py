@@ -203,14 +203,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     _expect(input1.shape[:-1] == input2.shape[:-1], "equal leading sizes", input1, input2)
     _expect(input1.shape[-1] == in1, f"an input1 of (*, {in1})", input1, weight)
     _expect(input2.shape[-1] == in2, f"an input2 of (*, {in2})", input2, weight)
-    batch = input1.shape[:-1]
-    # One product with the weight as an (in1, out * in2) matrix, then a sum over in2.
-    left = input1.reshape(-1, in1).matmul(weight.permute(1, 0, 2).reshape(in1, -1))
-    left = left.view(left.shape[0], out_features, in2)
-    result = left.matmul(input2.reshape(-1, in2).unsqueeze(-1)).squeeze(-1)
-    if bias is not None:
-        result = result + bias
-    return result.reshape(*batch, out_features)
+    # One product for all features with the weight as it lies, then one with each input1.
+    right = linear(input2, weight.reshape(out_features * in1, in2))
+    right = right.view(*input2.shape[:-1], out_features, in1)
+    result = right.matmul(input1.unsqueeze(-1)).squeeze(-1)
+    return result if bias is None else result + bias
 
 
 def _expect(condition: bool, expected: str, *got: Tensor) -> None:
