@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from weft import _C
 from weft._modes import DEFER
@@ -78,7 +78,8 @@ def _run(
         _C._set_owner(owner)
 
     owner, at_once = _C._set_owner(0), _C._set_at_once(False)
-    start = _C._set_batch_start(None)
+    first = all_of[0].number if all_of else 0
+    outer = _C._begin_batch(first, all_of[-1].number - first + 1 if all_of else 0)
     nested = _fibers.runs()
     try:
         while todo:
@@ -116,7 +117,7 @@ def _run(
         raise
     finally:
         _C._set_at_once(at_once)
-        _C._set_batch_start(start)
+        _C._end_batch(outer)
         back()
     if mode & DEFER:  # what still waits belongs to whoever runs this
         heir = _owners.get(owner)
@@ -215,24 +216,30 @@ class Habit:
 
 
 _habits: WeakKeyDictionary[Any, dict[Any, Habit]] = WeakKeyDictionary()  # by object, and method
-_recent: OrderedDict[Any, Habit] = OrderedDict()  # of functions, which are often made anew
+# Of functions, which are often made anew; with what their keys name by address.
+_recent: OrderedDict[Any, tuple[Habit, list[ref[Any]]]] = OrderedDict()
 _MOST_RECENT = 256
 
 
 def habit_of(fn: Callable[..., Any]) -> Habit:
     """The habit of a function, module, callable object or method.
 
-    A function made anew by the same code over the same values, as a lambda in a training loop, is
-    the same function. What allows no key has a habit of its own.
+    A function made anew by the same code over the same objects, as a lambda in a training loop, is
+    the same function, whatever numbers and tensors it is over: those may differ in every step. What
+    allows no key has a habit of its own.
     """
+    alive: list[ref[Any]] = []
+    whole = fn
     parts: list[Any] = []
     while isinstance(fn, functools.partial):
-        parts += [*map(id, fn.args), *((name, id(value)) for name, value in fn.keywords.items())]
+        parts += [_alike(value, alive) for value in (*fn.args, *fn.keywords, *fn.keywords.values())]
         fn = fn.func
     if isinstance(fn, FunctionType):
-        cells = [id(_content(cell)) for cell in fn.__closure__ or ()]
-        key = (fn.__code__, *cells, *map(id, fn.__defaults__ or ()), *parts)
-        habit = _recent[key] = _recent.pop(key, None) or Habit()
+        key = _alike(whole, alive)
+        habit, named = _recent.pop(key, (Habit(), alive))
+        if any(one() is None for one in named):  # another object may have its address by now
+            habit, named = Habit(), alive
+        _recent[key] = habit, named
         if len(_recent) > _MOST_RECENT:
             _recent.popitem(last=False)
         return habit
@@ -243,11 +250,33 @@ def habit_of(fn: Callable[..., Any]) -> Habit:
         return Habit()
 
 
+def _alike(value: Any, alive: list[ref[Any]], depth: int = 3) -> Any:
+    """A key shared by values that make no difference; notes in `alive` what it names."""
+    kind = type(value)
+    if value is None or kind in (bool, str):
+        return value
+    if depth == 0 or kind in (int, float, complex) or isinstance(value, _C.Tensor):
+        return kind
+    if kind is FunctionType:
+        inside = (*map(_content, value.__closure__ or ()), *(value.__defaults__ or ()))
+        return (value.__code__, *(_alike(v, alive, depth - 1) for v in inside))
+    if kind is MethodType:
+        return _alike(value.__func__, alive, depth), _alike(value.__self__, alive, depth - 1)
+    if kind is functools.partial:
+        inside = (value.func, *value.args, *value.keywords, *value.keywords.values())
+        return (kind, *(_alike(v, alive, depth - 1) for v in inside))
+    try:
+        alive.append(ref(value))
+    except TypeError:  # a list, a dict
+        return kind, len(value) if kind in (list, tuple, dict, set) else 0
+    return id(value)
+
+
 def _content(cell: CellType) -> Any:
     try:
         return cell.cell_contents
     except ValueError:  # not assigned yet
-        return cell
+        return None
 
 
 def flush(reason: str) -> None:

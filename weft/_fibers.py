@@ -78,13 +78,13 @@ def runs() -> bool:
     return isinstance(getcurrent(), Fiber)
 
 
-def turn() -> None:
-    """Suspends the example until all examples before it are done (outer ones first)."""
+def turn(outer: bool) -> None:
+    """Suspends the example until all examples before it are done, with `outer` on every level."""
     fiber = getcurrent()
     if not isinstance(fiber, Fiber):
         return
     fiber.example.wants_turn = True
-    while not _is_first(fiber) and _C._wait():
+    while not (_is_first(fiber) if outer else fiber.example.first) and _C._wait():
         pass
     fiber.example.wants_turn = False
 

@@ -95,7 +95,9 @@ bool rebind(Call& c) {
 }
 
 void write(Call& c) {
-    Stay in_order(is_shared(c.dest));
+    const bool shared = is_shared(c.dest);
+    if (shared) in_turn();
+    Stay in_order(shared);
     settle_special_views(c);
     check_failed(c);
     if (rebind(c)) return;
@@ -122,11 +124,43 @@ bool kept(Batch how) {
 
 }  // namespace
 
-bool is_shared(const Tensor& dest) {
-    const Tensor* root = &dest;
+namespace {
+
+struct Origin {
+    uint32_t born;
+    uint16_t maker;
+};
+Origin origin_of(const Tensor& t) {
+    const Tensor* root = &t;
     while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
-    uint32_t born = is_pending(*root) ? pending(*root).born : root->storage()->born;
-    return static_cast<int32_t>(born - batch_start) < 0;
+    if (is_pending(*root)) return {pending(*root).born, pending(*root).maker};
+    return {root->storage()->born, root->storage()->maker};
+}
+bool is_older(const Origin& o) { return static_cast<int32_t>(o.born - examples.start) < 0; }
+bool is_anothers(const Origin& o) {
+    return o.maker != static_cast<uint16_t>(owner) &&
+           static_cast<uint16_t>(o.maker - static_cast<uint16_t>(examples.first)) < examples.count;
+}
+
+/// Memory that another example made and writes to is read after that one is done.
+void read_in_turn(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !t.storage() || t.storage()->version == 0) continue;
+        Origin origin = origin_of(t);
+        if (!is_older(origin) && is_anothers(origin)) return in_turn();
+    }
+}
+
+}  // namespace
+
+bool is_shared(const Tensor& t) {
+    Origin origin = origin_of(t);
+    return is_older(origin) || is_anothers(origin);
+}
+
+void in_turn() {
+    if (owner && host.turn) host.turn(false);
 }
 
 void defer(Call& c) {
@@ -136,7 +170,8 @@ void defer(Call& c) {
         if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
         return run_now(c);
     }
-    if (op.random && op.kernel && host.turn) host.turn();
+    if (op.random && op.kernel && owner && host.turn) host.turn(true);
+    if (owner) read_in_turn(c);
     if (op.batch == Batch::Layout) return run_now(c);
     if (c.dest.defined()) return write(c);
     if (op.body) {

@@ -22,10 +22,15 @@ public:
 private:
     int by_;
 };
-/// Whether `dest` is older than the batch. It is written in the order of the loop, as
-/// far as examples come there in its order: nobody waits there (Stay), lest others read what is about
-/// to be written.
-bool is_shared(const Tensor& dest);
+/// Whether other examples may hold the memory of `t` too: it is older than the batch, or another
+/// example of it made it.
+bool is_shared(const Tensor& t);
+/// Note [Shared state]
+/// What examples share changes in the order of the loop: an example that writes to shared memory,
+/// accumulates, reads or sets gradients of shared leaves or steps an optimizer does so when all
+/// before it are done. Nor does it wait while it does (Stay): the examples after it begin later, or
+/// wait in other places, and so find what it left, as far as they have not read it before.
+void in_turn();
 
 /// Puts the hooks on the door.
 void install();

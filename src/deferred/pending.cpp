@@ -86,6 +86,7 @@ void settle(const Tensor& t) {
     Tensor taken = take(self->block, self->start, Dims(t.shape()), Dims(t.strides()),
                         grad ? Value(self->node_name) : Value(), grad && self->used);
     taken.storage()->born = self->born;
+    taken.storage()->maker = self->maker;
     t.settle(taken);
 }
 

@@ -50,6 +50,7 @@ struct Pending final : Slot {
     bool requires_grad = false;
     bool recording = true;     ///< whether calls were recorded when it was made
     bool used = false;         ///< a kept call reads its place (Note [Taken values])
+    uint16_t maker = memory_maker;  ///< as Storage::maker
     /// As Storage::born.
     uint32_t born = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
     Tensor base;               ///< of a view: the tensor that it was taken of; of a piece: a root

@@ -150,14 +150,24 @@ struct Host {
     /// A value is wanted. Another fiber may run until all wait; afterwards the tape was flushed.
     /// False if there are no fibers: the caller flushes.
     bool (*wait)() = nullptr;
-    /// Random numbers are drawn in the order of the examples: returns when it is this fiber's turn.
-    void (*turn)() = nullptr;
+    /// Returns when all examples before this fiber's are done; `outer`: also those before the example
+    /// that runs this batch, and so on.
+    void (*turn)(bool outer) = nullptr;
 };
 inline Host host;
 /// The fiber that makes calls now, as a number; 0: none. A failure of its calls is its own.
 inline thread_local uint32_t owner = 0;
-/// What was born before (Storage::born) is older than the batch: other examples may hold it too.
-inline thread_local uint32_t batch_start = 0;
+inline void set_owner(uint32_t fiber) {
+    owner = fiber;
+    memory_maker = static_cast<uint16_t>(fiber);
+}
+/// The examples of the batch that runs now.
+struct Examples {
+    uint32_t start = 0;  ///< what was born before (Storage::born) is older than the batch
+    uint32_t first = 0;  ///< they are the fibers from this one on
+    uint32_t count = 0;
+};
+inline thread_local Examples examples;
 /// The fiber that runs now is the last one: calls run at once, for none would merge with them.
 inline thread_local bool at_once = false;
 

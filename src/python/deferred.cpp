@@ -21,7 +21,7 @@ PyObject* flush(PyObject*, PyObject* reason) {
 PyObject* set_owner(PyObject*, PyObject* n) {
     return guarded([&] {
         auto before = deferred::owner;
-        deferred::owner = static_cast<uint32_t>(to_int(n, "_set_owner"));
+        deferred::set_owner(static_cast<uint32_t>(to_int(n, "_set_owner")));
         return PyLong_FromUnsignedLong(before);
     });
 }

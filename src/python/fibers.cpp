@@ -22,20 +22,21 @@ PyObject* turn_function;
 class FiberState {
 public:
     FiberState()
-        : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner), start_(deferred::batch_start),
+        : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner), examples_(deferred::examples),
           dtype_(ops::default_dtype) {}
     ~FiberState() {
         ops::default_dtype = dtype_;
         mode = mode_;
         pack_hooks = hooks_;
-        deferred::owner = owner_;
-        deferred::batch_start = start_;
+        deferred::set_owner(owner_);
+        deferred::examples = examples_;
     }
 
 private:
     uint32_t mode_;
     PackHooks* hooks_;
-    uint32_t owner_, start_;
+    uint32_t owner_;
+    deferred::Examples examples_;
     DType dtype_;
     ops::GeneratorScope draws_{ops::default_generator()};
 };
@@ -81,9 +82,9 @@ bool wait() {
     return true;
 }
 
-void turn() {
+void turn(bool outer) {
     FiberState state;
-    Object::take(PyObject_CallNoArgs(turn_function));
+    Object::take(PyObject_CallOneArg(turn_function, outer ? Py_True : Py_False));
 }
 
 /// _wait(): suspends the example that runs until all that waits was computed; False outside of one.
@@ -111,20 +112,29 @@ PyObject* stay(PyObject*, PyObject* by) {
     });
 }
 
-/// _set_batch_start(n): as _set_batch_start returned it before; None: now.
-PyObject* set_batch_start(PyObject*, PyObject* n) {
-    return guarded([&] {
-        uint32_t before = deferred::batch_start;
-        // A number that nothing has: what is born now is not older.
-        deferred::batch_start = static_cast<uint32_t>(
-            n == Py_None ? ++weft::detail::small_blocks.stats.allocations
-                         : to_int(n, "_set_batch_start"));
-        return PyLong_FromUnsignedLong(before);
+/// _begin_batch(first, count): a batch of the fibers from `first` on begins; returns the outer one.
+PyObject* begin_batch(PyObject*, PyObject* args) {
+    return guarded([&]() -> PyObject* {
+        deferred::Examples& batch = deferred::examples;
+        Object outer = Object::take(Py_BuildValue("III", batch.start, batch.first, batch.count));
+        unsigned first, count;
+        if (!PyArg_ParseTuple(args, "II", &first, &count)) return nullptr;
+        // From a number that nothing has: what is born now is not older.
+        batch = {static_cast<uint32_t>(++weft::detail::small_blocks.stats.allocations), first, count};
+        return outer.release();
     });
 }
 
+/// _end_batch(outer)
+PyObject* end_batch(PyObject*, PyObject* outer) {
+    deferred::Examples& batch = deferred::examples;
+    if (!PyArg_ParseTuple(outer, "III", &batch.start, &batch.first, &batch.count)) return nullptr;
+    Py_RETURN_NONE;
+}
+
 PyMethodDef functions[] = {{"_stay", stay, METH_O, nullptr},
-                           {"_set_batch_start", set_batch_start, METH_O, nullptr},
+                           {"_begin_batch", begin_batch, METH_VARARGS, nullptr},
+                           {"_end_batch", end_batch, METH_O, nullptr},
                            {"_wait", py_wait, METH_NOARGS, nullptr},
                            {"_set_host", set_host, METH_VARARGS, nullptr},
                            {}};

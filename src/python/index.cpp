@@ -186,7 +186,9 @@ Tensor get_item(const Tensor& t, PyObject* key) {
 }
 
 void set_item(const Tensor& t, PyObject* key, PyObject* value) {
-    deferred::Stay in_order(deferred::is_shared(t));
+    const bool shared = deferred::is_shared(t);
+    if (shared) deferred::in_turn();
+    deferred::Stay in_order(shared);
     Selection s = select(t, key);
     Tensor v;
     if (is_tensor(value)) v = unwrap(value);

@@ -44,7 +44,7 @@ void generator_dealloc(PyObject* self) {
 
 /// In autobatch, states are read and set in the order of the examples, as numbers are drawn.
 void take_turn() {
-    if ((mode & kDeferMode) && deferred::host.turn) deferred::host.turn();
+    if ((mode & kDeferMode) && deferred::host.turn) deferred::host.turn(true);
 }
 
 PyObject* manual_seed(PyObject* self, PyObject* seed) {

@@ -195,7 +195,14 @@ PyObject* get_requires_grad(const Tensor& t) {
 PyObject* get_is_leaf(const Tensor& t) {
     return PyBool_FromLong(t.has(kPending) ? !deferred::requires_grad(t) : is_leaf(t));
 }
-PyObject* get_grad(const Tensor& t) { return wrap(grad_of(t)); }
+/// Note [Shared state] in deferred/door.h
+void gradients_in_turn(const Tensor& t) {
+    if ((mode & kDeferMode) && deferred::is_shared(t)) deferred::in_turn();
+}
+PyObject* get_grad(const Tensor& t) {
+    gradients_in_turn(t);
+    return wrap(grad_of(t));
+}
 PyObject* get_grad_fn(const Tensor& t) { return wrap_node(grad_fn(t)); }
 PyObject* get_version(const Tensor& t) { return PyLong_FromLong(t.version()); }
 PyObject* get_output_nr(const Tensor& t) { return PyLong_FromLong(output_number(t)); }
@@ -225,6 +232,7 @@ int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
 int set_grad_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
         bool clear = !value || value == Py_None;
+        gradients_in_turn(handle(self));
         set_grad(unwrap(self), clear ? Tensor() : expect_tensor(value, "grad"));
         return 0;
     });

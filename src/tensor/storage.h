@@ -18,6 +18,7 @@ struct alignas(64) Storage {
     void* last_write;         ///< opaque note of the last in-place write, set if `watched`
     bool watched;             ///< some node saved it: an in-place write leaves a note
     bool read_only;           ///< borrowed from a read-only exporter (never written by us)
+    uint16_t maker;           ///< who allocated it (`memory_maker`)
     uint32_t born;            ///< storages allocated before it, modulo 2^32
 };
 static_assert(sizeof(Storage) == 64);
@@ -31,6 +32,9 @@ struct MemoryStats {
     int64_t cached;       ///< bytes kept for reuse
     int64_t allocations;  ///< storages ever allocated
 };
+
+/// Who makes memory now: a number of the layer that runs examples beside each other; else 0.
+inline thread_local uint16_t memory_maker [[gnu::tls_model("initial-exec")]] = 0;
 
 namespace detail {
 
@@ -89,6 +93,7 @@ inline Ref<Storage> allocate_storage(int64_t bytes) {
             auto& stats = small.stats;
             stats.cached -= storage->block;
             storage->born = static_cast<uint32_t>(stats.allocations++);
+            storage->maker = memory_maker;
             stats.current += bytes;
             if (stats.current > stats.peak) stats.peak = stats.current;
             return Ref<Storage>(storage);

@@ -93,4 +93,3 @@ def names_for(lib):
         "checkpoint": checkpoint, "inner": inner,
         "deferred": getattr(lib, "deferred", contextlib.nullcontext),
     }  # fmt: skip
-

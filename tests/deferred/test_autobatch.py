@@ -56,8 +56,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(*map(plain, value)) if hasattr(value, "_fields") else type(value)(
-            map(plain, value))
+        return (
+            type(value)(*map(plain, value))
+            if hasattr(value, "_fields")
+            else type(value)(map(plain, value))
+        )
     return value
 
 

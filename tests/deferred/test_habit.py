@@ -11,7 +11,7 @@ import pytest
 
 import weft
 from weft import nn
-from weft._examples import Habit
+from weft._examples import Habit, habit_of
 from weft._modes import DEFER
 
 COUNTS = [
@@ -312,20 +312,51 @@ def test_methods_of_one_object_have_habits_of_their_own() -> None:
 
 
 def test_functions_made_anew_are_known_by_code_and_values() -> None:
-    kept: list[tuple[str, bool]] = []
+    class Log:
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, bool]] = []
 
-    def made(name: str, values: list[float]) -> Any:
-        return lambda x: (kept.append((name, deferred_here())), x + values[0])[1]
+    def made(name: str, log: Log) -> Any:
+        return lambda x: (log.seen.append((name, deferred_here())), x + 1.0)[1]
 
-    first, second = [1.0], [2.0]
-    for name, values in (("a", first), ("a", first), ("b", second), ("b", second), ("a", first)):
-        weft.autobatch(made(name, values))([weft.ones(2)])
-    assert kept == [("a", True), ("a", False), ("b", True), ("b", False), ("a", False)]
-    kept.clear()
+    log = Log()
+    for name in ("a", "a", "b", "b", "a"):
+        weft.autobatch(made(name, log))([weft.ones(2)])
+    assert log.seen == [("a", True), ("a", False), ("b", True), ("b", False), ("a", False)]
     pair: list[Any] = [Small(), Small()]
     for small in (pair[0], pair[0], pair[1]):
         weft.autobatch(functools.partial(lambda x, run: run(x), run=small))([weft.ones(2)])
     assert [small.kept for small in pair] == [[True, False], [True]]
+
+
+def test_numbers_and_tensors_that_change_in_every_step_make_no_other_function() -> None:
+    """An annealed temperature in the closure: nothing was ever learned."""
+
+    def made(number: Any, *, other: Any = None) -> Any:
+        def inner(x: Any) -> Any:
+            return x * number
+
+        return lambda x, scale=number: inner(x) * scale if other is None else other
+
+    habit = habit_of(made(0.5))
+    assert habit_of(made(0.7)) is habit
+    assert habit_of(made(3)) is not habit
+    assert habit_of(made(weft.ones(2))) is habit_of(made(weft.zeros(3)))
+    assert habit_of(made(0.5, other="a")) is not habit_of(made(0.5, other="b"))
+    small = Small()
+    assert habit_of(made(small)) is habit_of(made(small)) is not habit_of(made(Small()))
+
+
+def test_an_object_at_the_address_of_a_dead_one_inherits_nothing() -> None:
+    def over(small: Small) -> Any:
+        return lambda x: small(x)
+
+    small = Small()
+    habit, address = habit_of(over(small)), id(small)
+    del small
+    heirs = [Small() for _ in range(1000)]
+    heir = next((small for small in heirs if id(small) == address), None)
+    assert heir is None or habit_of(over(heir)) is not habit
 
 
 def test_a_heavy_loss_is_not_tried_again_soon() -> None:

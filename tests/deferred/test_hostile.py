@@ -286,3 +286,81 @@ def test_reports_lie_within_reports() -> None:
         batched(lambda k: weft.ones(2) * k)([1])
     assert (inner.calls, outer.calls) == (6, 9) and len(outer.flushes) == 3
     assert not weft._C._reporting()
+
+
+def per_example_gradient(layer: Any, x: Any) -> Any:
+    layer.zero_grad()
+    layer(x).square().sum().backward()
+    return layer.weight.grad.clone()
+
+
+def loss_before_zero_grad(layer: Any, x: Any) -> Any:
+    loss = layer(x).square().sum()
+    layer.weight.grad = None
+    loss.backward()
+    return layer.weight.grad.clone()
+
+
+def step(layer: Any, x: Any) -> Any:
+    loss = layer(x).square().sum()
+    layer.zero_grad(set_to_none=False)
+    loss.backward()
+    with weft.no_grad():
+        layer.weight -= 0.01 * layer.weight.grad
+    return loss.detach()
+
+
+def optimizer_step(layer: Any, x: Any) -> Any:
+    if not hasattr(layer, "optimizer"):
+        layer.optimizer = weft.optim.Adam(layer.parameters(), lr=0.1)
+    layer.optimizer.zero_grad()
+    loss = layer(x).square().sum()
+    loss.backward()
+    layer.optimizer.step()
+    return loss.detach()
+
+
+@pytest.mark.parametrize("fn", [per_example_gradient, loss_before_zero_grad, step, optimizer_step])
+def test_gradients_of_weights_inside_examples_are_the_loop_s(fn: Any) -> None:
+    """All examples forgot the gradient, then waited for the first one's backward pass."""
+    runs = []
+    for batch in (False, True):
+        weft.manual_seed(0)
+        layer = weft.nn.Linear(3, 2, dtype=weft.float64)
+        xs = [weft.randn(3, dtype=weft.float64) for _ in range(4)]
+
+        def one(x: Any, layer: Any = layer) -> Any:
+            return fn(layer, x)
+
+        outs = weft.autobatch(one, adaptive=False)(xs) if batch else [one(x) for x in xs]
+        runs.append([t.tolist() for t in (*outs, layer.weight)])
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda m, h: m.mul_(0.5).add_(h),
+        lambda m, h: m.lerp_(h, 0.25),
+        lambda m, h: (m.mul_(3), m.__setitem__(0, h[1]), m.add_(m[:1])),
+        lambda m, h: m.data.add_(h).mul_(2),
+        lambda m, h: m[:1].sub_(h[:1]).mul_(3),
+    ],
+)
+def test_memory_that_the_first_example_made_is_written_in_the_order_of_the_loop(write: Any) -> None:
+    def make() -> Any:
+        state: dict[str, Any] = {}
+
+        def one(x: Any) -> Any:
+            h = x * 2
+            if "m" not in state:
+                state["m"] = weft.zeros(2, dtype=weft.float64)
+            write(state["m"], h)
+            return state["m"].clone()
+
+        return one
+
+    xs = [weft.full((2,), float(n), dtype=weft.float64) for n in range(1, 5)]
+    plain = make()
+    loop = [plain(x).tolist() for x in xs]
+    assert [t.tolist() for t in weft.autobatch(make(), adaptive=False)(xs)] == loop

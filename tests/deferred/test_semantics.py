@@ -616,9 +616,7 @@ def test_batched_is_loop(fn: Callable[[Any, Any], Any]) -> None:
 def test_a_print_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Arguments of one print were separated by those of the other examples."""
     weft.autobatch(lambda k: print("example", k, weft.ones(()) * k))([1, 2, 3])
-    assert capsys.readouterr().out.splitlines() == [
-        f"example {k} tensor({k}.)" for k in (1, 2, 3)
-    ]
+    assert capsys.readouterr().out.splitlines() == [f"example {k} tensor({k}.)" for k in (1, 2, 3)]
 
 
 def test_losses_share_nodes_and_the_error_says_so() -> None:
