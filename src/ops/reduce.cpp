@@ -215,34 +215,67 @@ void segment_spread_kernel(Call& c) {
     }
 }
 
-/// Sums of `rows` rows in each call.
-bool sum_segments(const BatchCall& c, BatchForm& form, int64_t rows, DimSpan row, bool mean,
-                  const Value& dtype) {
-    static const Function segment_sum{"_segment_sum"};
-    form.op = &segment_sum.op();
-    form.add_rows(0, row);
-    form.rows = rows;
-    form.attrs = {Dims{}, mean, dtype};
+/// Whether dim attribute 0 names the first dim, or all: then rows of unlike number merge.
+bool over_segments(const BatchCall& c, BatchForm& form) {
+    const Tensor& x = c.in(0);
+    DimMask mask = dim_mask(c.call.name(), c.attr(0), x.ndim());
+    bool all = x.ndim() == 0 || mask == every_dim(x.ndim());
+    if (!all && mask != 1) return false;
+    form.rows = all ? x.numel() : x.size(0);
+    form.add_rows(0, all ? DimSpan() : x.shape().subspan(1));
     form.counts_attr = 0;
-    return c.in(0).numel() > 0;
+    return x.numel() > 0;
 }
 
 /// All elements of each call, whatever their number.
-template <bool Mean>
-bool sum_all_rows(const BatchCall& c, BatchForm& form) {
-    return sum_segments(c, form, c.in(0).numel(), DimSpan(), Mean, c.attr(0));
+bool all_elements(const BatchCall& c, BatchForm& form) {
+    form.add_rows(0, DimSpan());
+    form.rows = c.in(0).numel();
+    form.counts_attr = 0;
+    return form.rows > 0;
 }
 
-/// Rows of the first dim, whatever their number; along other dims, as many as there are.
+template <bool Mean>
+bool sum_all_rows(const BatchCall& c, BatchForm& form) {
+    static const Function segment_sum{"_segment_sum"};
+    form.op = &segment_sum.op();
+    form.attrs = {Dims{}, Mean, c.attr(0)};
+    return all_elements(c, form);
+}
+
 template <bool Mean>
 bool sum_dim_rows(const BatchCall& c, BatchForm& form) {
-    const Tensor& x = c.in(0);
-    DimMask mask = dim_mask(c.call.name(), c.attr(0), x.ndim());
-    if (x.ndim() == 0 || mask == every_dim(x.ndim()))
-        return sum_segments(c, form, x.numel(), DimSpan(), Mean, c.attr(2));
-    if (mask == 1)
-        return sum_segments(c, form, x.size(0), x.shape().subspan(1), Mean, c.attr(2));
-    return batch_along<0>(c, form);
+    static const Function segment_sum{"_segment_sum"};
+    if (!over_segments(c, form)) return batch_along<0>(c, form);
+    form.op = &segment_sum.op();
+    form.attrs = {Dims{}, Mean, c.attr(2)};
+    return true;
+}
+
+enum Truth : uint8_t { Any, All, Count };
+
+/// `any`, `all` or `count_nonzero` of the first counts[0] rows, of the next counts[1] rows, ...
+void segment_truth_body(Call& c) {
+    static const Function segment_sum{"_segment_sum"}, logical_not{"logical_not"};
+    int64_t what = c.attr(1).as_int();
+    Tensor truth = what == All ? logical_not(c.in[0]) : to(c.in[0], DType::Bool);
+    Tensor out = segment_sum(truth, c.attr(0), false, what == Count ? DType::Int64 : DType::Bool);
+    if (what == All) out = logical_not(out);
+    bool bytes = what != Count && c.in[0].dtype() == DType::UInt8;
+    c.set(bytes ? to(out, DType::UInt8) : out);
+}
+
+template <int64_t What>
+bool truth_rows(const BatchCall& c, BatchForm& form) {
+    static const Function segment_truth{"_segment_truth"};
+    const bool full = c.call.op->defaults.empty();  // no dim to look at
+    if (!full && What != Count && c.attr(0).kind() == Value::Kind::Ints && c.attr(0).as_ints().empty())
+        return false;  // nothing is reduced
+    if (!(full ? all_elements(c, form) : over_segments(c, form)))
+        return !full && batch_along<0>(c, form);
+    form.op = &segment_truth.op();
+    form.attrs = {Dims{}, What};
+    return true;
 }
 
 void register_segments(Table& t) {
@@ -252,6 +285,10 @@ void register_segments(Table& t) {
         .grad(0, 0, [](const Grad& g) { return segment_spread(g.grad(), g.attr(0), g.attr(1)); })
         .samples({"f(T(5, 2), (2, 3))", "f(T(4), (1, 1, 2), True)", "f(T(3), (3, 0))",
                   "f(I(4), (1, 3))", "f(B(4), (1, 3), dtype=weft.float64)"});
+    t.add("_segment_truth(Tensor self, int[] counts, int what) -> Tensor")
+        .doc("any (0), all (1) or count_nonzero (2) of the first counts[0] rows, of the next ...")
+        .body(segment_truth_body).internal()
+        .samples({"f(B(4, 2), (1, 3), 0)", "f(B(4), (1, 3), 1)", "f(T(4), (1, 3), 2)"});
     t.add("_segment_spread(Tensor self, int[] counts, bool mean=False) -> Tensor")
         .doc("Row k counts[k] times (divided by it): the gradient of _segment_sum.")
         .shape(segment_spread_shape).kernel(segment_spread_kernel).internal()
@@ -364,16 +401,14 @@ void add_truth(Table& t, std::string_view full, std::string_view over_dims, cons
         .shape([](Call& c) { c.add(Tensor::layout(truth_dtype(c), DimSpan())); })
         .kernel(
             [](Call& c) { reduce_truth<All>(c, every_dim(c.in[0].ndim())); })
-        .batch([](const BatchCall& c, BatchForm& form) {
-            return batch_all(c, form, All ? "all.dim" : "any.dim", Dims{-1}, {false});
-        })
+        .batch(truth_rows<All ? Truth::All : Truth::Any>)
         .every_dtype()
         .samples({"f(I(2, 3, high=2))", "f(B(4))", "f(T(0))"});
     t.add(over_dims)
         .doc(text("Whether ", what, " element along `dim` is nonzero."))
         .shape([](Call& c) { add_reduced(c, truth_dtype(c), truth_mask(c), c.attr(1).as_bool()); })
         .kernel([](Call& c) { reduce_truth<All>(c, truth_mask(c)); }).every_dtype()
-        .batch(batch_along<0>)
+        .batch(truth_rows<All ? Truth::All : Truth::Any>)
         .samples({"f(B(2, 3), 0)", "f(B(2, 3), dim=(0, 1), keepdim=True)", "f(B(0, 3), 0)"});
 }
 
@@ -386,7 +421,7 @@ void nansum_kernel(Call& c) {
 void register_counts(Table& t) {
     t.add("count_nonzero(Tensor self, int[]? dim=None) -> Tensor")
         .doc("How many elements are nonzero, over `dim` or all: int64.")
-        .batch(batch_over<0>)
+        .batch(truth_rows<Truth::Count>)
         .shape([](Call& c) {
             add_reduced(c, DType::Int64, dim_mask(c.name(), c.attr(0), c.in[0].ndim()), false);
         })

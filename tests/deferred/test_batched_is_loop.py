@@ -314,6 +314,15 @@ def matrices(*lengths: int, width: int = 4) -> list[Any]:
         lambda x: x.tanh().sum(-2, dtype=weft.complex128).real,
         lambda x: x.tanh().mean((-1, -2)),
         lambda x: x.tanh()[:, 0].sum(-1),
+        lambda x: (x.tanh() > 2).any(),
+        lambda x: (x.tanh() > 0.9).any(0, keepdim=True),
+        lambda x: (x.tanh() > 0.9).to(weft.uint8).any(),
+        lambda x: (x.tanh() / 0).any((0, 1)),
+        lambda x: (x.tanh() > -0.9).all(),
+        lambda x: (x.tanh() > -0.9).to(weft.uint8).all(0),
+        lambda x: x.half().tanh().relu().all(-2),
+        lambda x: x.tanh().relu().count_nonzero(),
+        lambda x: x.tanh().relu().count_nonzero(0),
     ],
 )  # fmt: skip
 def test_sums_of_any_dtype_merge_whatever_their_length(f: Any) -> None:
