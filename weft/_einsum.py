@@ -388,9 +388,25 @@ def _dots(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _by_steps(a: str, b: str, result: str) -> Product:
+    """The same with several subscripts as the rows, as the columns or as what is summed."""
+    batch = "".join(c for c in result if c in a and c in b)
+    summed = "".join(c for c in a if c in b and c not in batch)
+    rows = "".join(c for c in a if c not in b)
+    columns = "".join(c for c in b if c not in a)
+    order_a, order_b = _order(a, batch + rows + summed), _order(b, batch + summed + columns)
+    order = _order(batch + rows + columns, result)
+    i, j, k = len(batch), len(batch) + len(rows), len(batch) + len(summed)
+
     def product(x: Tensor, y: Tensor) -> Tensor:
-        out, have = _contract(x, a, y, b, result)
-        order = _order(have, result)
+        x = x if order_a is None else x.permute(order_a)
+        y = y if order_b is None else y.permute(order_b)
+        height, width = x.shape, y.shape
+        if height[:i] != width[:i] or height[j:] != width[i:k]:
+            raise RuntimeError("[einsum] expected equal sizes")
+        n, inner = math.prod(height[:i]), math.prod(height[j:])
+        left = x.reshape(n, math.prod(height[i:j]), inner)
+        out = weft.bmm(left, y.reshape(n, inner, math.prod(width[k:])))
+        out = out.view(height[:j] + width[k:])
         return out if order is None else out.permute(order)
 
     return product
