@@ -20,6 +20,7 @@ Tensor nothing(const Grad& g) { return zeros(g.grad().shape(), g.grad().dtype())
 
 void unsafe_view_kernel(Call& c) {
     const Tensor& self = c.in[0];
+    if (self.storage() == c.out(0).storage()) return;  // call_in_place_of
     copy_into(c.out(0).view_as(self.shape(), contiguous_strides(self.shape())), self);
 }
 

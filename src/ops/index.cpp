@@ -404,8 +404,8 @@ void index_each_body(Call& c) {
     c.set(permute(out, order));
 }
 
-/// Indices of the first dims, all of one shape: an element of each is a row. Others beside each other,
-/// of equal shapes.
+/// Indices of the first dims, all of one shape: an element of each is a row. Others beside each
+/// other, of equal shapes.
 bool index_rows(const BatchCall& c, BatchForm& form) {
     const Tensor& x = c.in(0);
     const Tensor* model = nullptr;

@@ -10,6 +10,7 @@
 #include "ops/conj.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
+#include "ops/reuse.h"
 
 namespace weft {
 namespace ops {
@@ -150,6 +151,14 @@ Dims concat(DimSpan a, std::initializer_list<int64_t> b) {
     return out;
 }
 
+/// A product that nobody else holds, in another shape.
+Tensor shaped(Tensor product, const Dims& shape) {
+    const Value size(shape);
+    Call c(unsafe_view.op(), &product, 1, &size);
+    call_in_place_of(c);
+    return std::move(c.out(0));
+}
+
 /// [..., m, k] @ [..., k, n] over broadcast batch dimensions; `drop_row` leaves out m, which is 1.
 Tensor batched_matmul(const Tensor& a, const Tensor& b, bool drop_row = false) {
     Dims lead = broadcast("matmul", a.shape().first(a.ndim() - 2), b.shape().first(b.ndim() - 2));
@@ -160,8 +169,8 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b, bool drop_row = false) {
         return reshape(e, Dims{batch, r, s});
     };
     Tensor out = bmm(flat(a), flat(b));
-    return unsafe_view(out, drop_row ? concat(lead, {out.size(2)})
-                                     : concat(lead, {out.size(1), out.size(2)}));
+    Dims shape = drop_row ? concat(lead, {out.size(2)}) : concat(lead, {out.size(1), out.size(2)});
+    return shaped(std::move(out), shape);
 }
 
 /// PyTorch's matmul: 1-D operands are rows or columns, more than two dimensions are batches.
@@ -181,7 +190,7 @@ void matmul_body(Call& c) {
         Tensor out = db == 1 ? mv(rows, b) : mm(rows, b);
         Dims shape(a.shape().first(da - 1));
         if (db == 2) shape.push_back(b.size(1));
-        return c.set(unsafe_view(out, shape));
+        return c.set(shaped(std::move(out), shape));
     }
     c.set(da == 1 ? batched_matmul(row(a), b, true) : batched_matmul(a, b));
 }

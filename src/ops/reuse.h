@@ -12,4 +12,8 @@ inline constexpr int64_t reuse_bytes = int64_t{1} << 20;
 /// the call is recorded, since gradients may want the input.
 void call_over(Call& c, int dying);
 
+/// `call`, for a result of the elements of input 0, in their order, which nobody can read afterwards:
+/// out(0) lies in its memory, and the kernel finds that there is nothing to copy.
+void call_in_place_of(Call& c);
+
 }  // namespace weft::ops
