@@ -1,6 +1,7 @@
 """Programs that batching has little to offer: small calls, values read after a few of them."""
 
 DIM, WORDS = 128, 50
+OTHERS = ("all", "parameters", "words")
 
 
 class SmallPrograms:
@@ -13,6 +14,7 @@ class SmallPrograms:
             "out": nn.Linear(DIM, WORDS), "cell": nn.GRUCell(DIM, DIM),
             "word": nn.Embedding(WORDS, DIM),
         })  # fmt: skip
+        self.calls = 0
         self.matrix = nn.Parameter(lib.randn(4, 4))
 
     def pointwise(self, x):
@@ -75,8 +77,37 @@ class SmallPrograms:
             word = int(self.layers["out"](h).argmax())
         return h
 
+    def rows_of_a_table(self, x):
+        table = self.layers["word"].weight
+        return sum((table[k] for k in self.words()), x)
+
+    def products_of_rows(self, x):
+        table, words = self.layers["word"].weight, self.words()
+        return sum(table[a] @ table[b] for a, b in zip(words, words[1:])) + x[0]
+
+    def pieces_of_a_matrix(self, x):
+        words = self.words()
+        return sum(self.matrix[a % 4, b % 4] for a, b in zip(words, words[1:])) * x
+
+    def slopes(self, x):
+        for k in range(4):
+            x = self.lib.nn.functional.leaky_relu(x - 0.1, 0.01 * (len(self.words()) + k))
+        return x
+
+    def layer_drop(self, x):
+        for _ in range(4):
+            if self.lib.rand(1).item() < 0.7:
+                x = self.layers["linear"](x).relu()
+        return x
+
     def medium(self, x):
         return self.pointwise(x.repeat(16))
+
+    def words(self):
+        """Three to eight, other ones in each call."""
+        self.calls += 1
+        first = self.calls * 17 % 101
+        return [(first + 7 * k) % WORDS for k in range(3 + first % 6)]
 
     def parameters(self):
         return [*self.layers.parameters(), self.matrix]
@@ -84,7 +115,7 @@ class SmallPrograms:
     def all(self):
         """By name."""
         methods = [name for name in vars(SmallPrograms) if not name.startswith("_")]
-        return {name: getattr(self, name) for name in methods if name not in ("all", "parameters")}
+        return {name: getattr(self, name) for name in methods if name not in OTHERS}
 
 
 def step(lib, run, parameters, grad):

@@ -6,6 +6,7 @@
 /// the base, as CopySlices: the gradient of the written part goes through the written op, the rest
 /// passes. Views whose memory was written since they were made get their grad_fn anew when asked
 /// for: an as_strided of the base. The storage's version tells when that is due.
+#include "autograd/accumulate.h"
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
 #include "ops/copy.h"
@@ -189,6 +190,21 @@ void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, ui
     m.grad_fn = node;
     m.output = k;
     view.set(kTracked);
+}
+
+const Tensor* base_of_plain_view(const Tensor& t) {
+    const GradMeta* m = meta_or_null(t);
+    if (!m || !m->base.defined() || m->view_kind >= ViewKind::Unrecorded || !m->grad_fn) return nullptr;
+    if (m->retains_grad || !m->hooks.empty() || m->grad_fn->hooks_or_null()) return nullptr;
+    if (m->base_version != t.version()) return nullptr;
+    if (requires_grad(m->base)) return &m->base;
+    // The leaf may be a view itself, of a tensor without gradient: it is where the views' nodes end.
+    const Node* node = m->grad_fn.get();
+    while (node && node->edge_count() == 1) node = node->edge(0).node.get();
+    auto* end = dynamic_cast<const AccumulateGrad*>(node);
+    return end && end->variable().defined() && end->variable().storage() == t.storage()
+               ? &end->variable()
+               : nullptr;
 }
 
 void refresh_view(const Tensor& view, GradMeta& m) {

@@ -101,6 +101,8 @@ void become_view(const std::string& who, const Tensor& t, const Tensor& view,
                  const std::string& node_name);
 /// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind);
+/// The base of a view whose gradient goes there and is neither hooked nor retained; else null.
+const Tensor* base_of_plain_view(const Tensor& t);
 /// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).
 void refresh_view(const Tensor& view, GradMeta& m);
 

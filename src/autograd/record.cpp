@@ -26,6 +26,7 @@ void record(Call& c) {
 void install() {
     ops::hooks.record = record;
     ops::hooks.requires_grad = [](const Tensor& t) { return requires_grad(t); };
+    ops::hooks.base = base_of_plain_view;
     ops::hooks.before_write = before_write;
     ops::hooks.after_write = after_write;
     install_autocast();

@@ -172,7 +172,10 @@ void defer(Call& c) {
     }
     if (op.random && op.kernel && owner && host.turn) host.turn(true);
     if (owner) read_in_turn(c);
-    if (op.batch == Batch::Layout) return run_now(c);
+    if (op.batch == Batch::Layout) {
+        tally.at_once += owner != 0;
+        return run_now(c);
+    }
     if (c.dest.defined()) return write(c);
     if (op.body) {
         if (op.batch == Batch::Body || op.batch == Batch::Pointwise) return op.body(c);
@@ -189,9 +192,8 @@ void defer(Call& c) {
     bool as_it_lies = op.view || op.batch == Batch::Alias;
     if ((!waiting && as_it_lies) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
         settle_all(c);
-        run_now(c);
-        if (op.view && !waiting) Tape::current().note_views(c);
-        return;
+        tally.at_once += owner != 0;
+        return run_now(c);
     }
     if (waiting) {
         if (special) {

@@ -57,6 +57,8 @@ struct Class {
     uint32_t kind = 0;
     int64_t rows = 1;
     std::vector<int64_t> sizes;  ///< of a Join: elements of each operand; else rows, where unlike
+    static constexpr uint32_t kNone = UINT32_MAX, kUnknown = UINT32_MAX - 1;
+    uint32_t own = kUnknown;     ///< the class of the same call over an operand of its own (Note [Own])
 };
 
 struct Kinds {

@@ -29,7 +29,7 @@ class Runner {
 public:
     Runner(Waiting& load, const Kinds& kinds, FlushReport* report)
         : load_(load), kinds_(kinds), report_(report), places_(load.outputs.size()),
-          external_blocks_(load.externals.size(), kNone) {}
+          external_places_(load.externals.size()) {}
 
     /// Runs the batches in order.
     void run_all(const Plan& plan);
@@ -81,6 +81,7 @@ private:
     void find_last_uses(const Plan& plan);
     uint32_t add_block(Tensor t);
     Place place(const Operand& o);
+    Place external_place(const Tensor& t);
     static Lie lie_of(const std::vector<Piece>& pieces);
     static Dims shape_for(const std::vector<Operands>& operands, int64_t total);
     Tensor assemble(const Operands& o, const Dims& shape, bool grad);
@@ -103,7 +104,8 @@ private:
     FlushReport* report_;
     BatchReport* batch_ = nullptr;
     std::vector<Place> places_;
-    std::vector<uint32_t> external_blocks_;
+    std::vector<Place> external_places_;
+    std::unordered_map<const TensorImpl*, uint32_t> base_blocks_;
     std::vector<Tensor> blocks_;
     std::vector<Ref<Failure>> failed_;            ///< by call; empty as long as none failed
     std::vector<Ref<Failure>> failures_;
@@ -128,11 +130,23 @@ Runner::Place Runner::place(const Operand& o) {
         return p;
     }
     auto e = static_cast<size_t>(~o.value);
-    if (external_blocks_[e] == kNone) {
-        ModeGuard now(kGradMode, kInferenceMode);  // a copy may serve calls of other modes later
-        external_blocks_[e] = add_block(load_.externals[e]);
+    Place& known = external_places_[e];
+    if (known.block == kNone) known = external_place(load_.externals[e]);
+    return {known.block, known.start + o.offset};
+}
+
+/// A tensor with memory is a block; a dense view of one (`E[k]`) whose own gradient nobody can ask for
+/// any more is a piece of it, so that the gradients of all such views are one.
+Runner::Place Runner::external_place(const Tensor& t) {
+    const Tensor* base = t.has(kTracked) && t.contiguous() && !t.impl()->wrapper ? ops::hooks.base(t)
+                                                                               : nullptr;
+    if (base && base->contiguous() && base->dtype() == t.dtype()) {
+        auto [at, fresh] = base_blocks_.try_emplace(base->impl(), kNone);
+        if (fresh) at->second = add_block(*base);
+        return {at->second, t.offset() - base->offset()};
     }
-    return {external_blocks_[e], o.offset};
+    ModeGuard now(kGradMode, kInferenceMode);  // a copy may serve calls of other modes later
+    return {add_block(t), 0};
 }
 
 /// Whether the pieces are one run of elements, or equal runs at equal distances, in one block.
@@ -191,6 +205,7 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
         t.share(block, lie.start);
         return t;
     }
+    tally.pieces += static_cast<int64_t>(o.pieces.size());
     if (batch_) {
         ++batch_->packed;
         batch_->pieces += static_cast<int64_t>(o.pieces.size());

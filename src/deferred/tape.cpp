@@ -27,51 +27,24 @@ int64_t Tape::external(const Tensor& t) {
     return it->second;
 }
 
-const Tensor& Tape::first_view(const Tensor& t) const {
-    if (noted_views_.empty()) return t;
-    auto found = noted_views_.find(t.impl());
-    if (found == noted_views_.end()) return t;
-    const Tensor& first = first_views_[found->second];
-    return first.bytes() == t.bytes() ? first : t;  // unless one was given other memory
-}
-
-void Tape::note_views(const Call& c) {
-    const Tensor& base = c.in[0];
-    if (!base.has(kTracked) || !ops::hooks.requires_grad(base)) return;
-    if (kept_views_.size() > kBudget) forget_views();
-    const Tensor& weight = first_view(base);
-    Key key{reinterpret_cast<uintptr_t>(c.op), reinterpret_cast<uintptr_t>(weight.impl()),
-            reinterpret_cast<uintptr_t>(weight.bytes()),  // `.data =` gives it another memory
-            uint64_t{weight.version()} << 32 | (mode & (kGradMode | kInferenceMode))};
-    for (int64_t stride : weight.strides()) key.push_back(static_cast<uint64_t>(stride));
-    for (size_t k = 0; k < c.op->defaults.size(); ++k) append(key, c.attrs[k]);
+const Tensor& Tape::first_view(const Tensor& t, const Tensor& base) {
+    Key key{reinterpret_cast<uintptr_t>(base.impl()), reinterpret_cast<uintptr_t>(t.bytes()),
+            uint64_t{base.version()} << 32 | static_cast<uint64_t>(t.dtype()) << 8 |
+                static_cast<uint64_t>(t.ndim())};
+    for (int64_t size : t.shape()) key.push_back(static_cast<uint64_t>(size));
+    for (int64_t stride : t.strides()) key.push_back(static_cast<uint64_t>(stride));
     bool fresh;
     uint32_t number = view_keys_.number(key.data(), key.size(), fresh);
-    if (fresh) {
-        kept_views_.push_back(weight);
-        view_starts_.push_back(first_views_.size());
-        for (int k = 0; k < c.outputs; ++k) first_views_.push_back(c.out(k));
-    }
-    for (int k = 0; k < c.outputs; ++k) {
-        noted_views_[c.out(k).impl()] = view_starts_[number] + static_cast<size_t>(k);
-        kept_views_.push_back(c.out(k));
-    }
+    if (fresh) first_views_.push_back(t);
+    return first_views_[number];
 }
 
-void Tape::forget_views() {
-    view_keys_.clear();
-    view_starts_.clear();
-    first_views_.clear();
-    noted_views_.clear();
-    kept_views_.clear();
-}
-
-int64_t Tape::fixed_external(const Tensor& t) {
+int64_t Tape::fixed_external(const Tensor& t, bool weight) {
     int64_t number = external(t);
     if (fixed_numbers_.size() <= static_cast<size_t>(number))
         fixed_numbers_.resize(static_cast<size_t>(number) + 1);
     uint32_t& name = fixed_numbers_[static_cast<size_t>(number)];
-    if (name == 0) name = ++fixed_count_;
+    if (name == 0) name = 2 * ++fixed_count_[weight] + weight;
     return number;
 }
 
@@ -121,7 +94,7 @@ static bool may_be_unlike(const Call& c, const Tensor& t) {
 }
 
 /// Adds input i to the operands, and to the key from `key` on; returns the key's new end.
-uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted) {
+uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted, bool own) {
     enum : uint64_t { kAbsent, kRow, kNumber, kFixed, kUnlike };
     const Tensor& t = c.in[i];
     std::vector<Operand>& operands = load_->operands;
@@ -139,15 +112,17 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted) 
     } else {
         wants_grad = t.has(kTracked) && ops::hooks.requires_grad(t);
         if (t.has(kWrapped)) what = kNumber;
-        else if (wants_grad || (c.op->batch_shared >> i & 1)) what = kFixed;
-        const Tensor& first = what == kFixed ? first_view(t) : t;
-        bool piece = what == kFixed && !noted_views_.empty() && noted_views_.contains(t.impl());
+        else if (wants_grad || (!own && (c.op->batch_shared >> i & 1))) what = kFixed;
+        noted.maybe_own |= what == kFixed && !wants_grad;
+        const Tensor* base = what == kFixed && wants_grad ? ops::hooks.base(t) : nullptr;
+        const Tensor& first = base ? first_view(t, *base) : t;
+        const bool piece = base != nullptr;
         if ((what == kNumber || piece) && may_be_unlike(c, t)) {
             what = kUnlike;
             noted.unlike |= uint64_t{1} << i;
         }
         if (what == kFixed) {
-            operands.push_back({~fixed_external(first), 0});
+            operands.push_back({~fixed_external(first, wants_grad), 0});
         } else if (piece) {
             operands.push_back({~external(first), 0});
         } else {  // calls do not ask whether it is the same tensor
@@ -176,7 +151,8 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted) 
     return key + 2;
 }
 
-void Tape::keep(Call& c) {
+/// Adds the operands of `c`; returns its class.
+uint32_t Tape::note_call(const Call& c, Noted& noted, bool own) {
     const Op& op = *c.op;
     attrs_.clear();
     const bool given = c.attrs != op.defaults.data();
@@ -188,19 +164,85 @@ void Tape::keep(Call& c) {
     *end++ = reinterpret_cast<uintptr_t>(&op);
     if (c.attrs_number) *end++ = c.attrs_number;
     end = std::copy(attrs_.begin(), attrs_.end(), end);
-    Waiting& load = *load_;
-    auto first = static_cast<uint32_t>(load.operands.size());
-    Noted noted;
-    uint32_t of_class;
+    size_t first = load_->operands.size();
     try {
-        for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, noted);
+        for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, noted, own);
         *end++ = uint64_t{noted.grad} << 32 | uint64_t{given} << 33 |
                  uint64_t{c.attrs_number != 0} << 34 | static_cast<uint64_t>(ops::default_dtype) << 40 |
                  (mode & (kGradMode | kInferenceMode));
-        of_class = class_of(c, static_cast<size_t>(end - key_.data()), noted);
+        return class_of(c, static_cast<size_t>(end - key_.data()), noted);
     } catch (...) {
-        load.operands.resize(first);
+        load_->operands.resize(first);
         throw;
+    }
+}
+
+/// Note [Own]
+/// Where an op has a weight, a tensor without a gradient may be one that all examples share (frozen,
+/// a buffer) or each example's own data (`a @ x`). Which, only their calls together tell: each is
+/// kept as if it was shared, and if most are over tensors that no other example uses, a flush takes
+/// the classes in which such operands are stacked like all others.
+uint32_t Tape::class_over_own(const Call& c, uint32_t first) {
+    std::vector<Operand> kept(load_->operands.begin() + first, load_->operands.end());
+    load_->operands.resize(first);
+    Noted noted;
+    uint32_t number = note_call(c, noted, true);
+    load_->operands.resize(first);
+    load_->operands.insert(load_->operands.end(), kept.begin(), kept.end());
+    return kinds_.kinds[kinds_.classes[number].kind].how == How::Rows ? number : Class::kNone;
+}
+
+void Tape::choose_own(Waiting& load) {
+    constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
+    struct Tensors {
+        int64_t calls = 0, own_calls = 0, different = 0;
+        uint32_t users = kNobody;
+    };
+    struct Use {
+        int64_t calls = 0;
+        uint32_t user = kNobody;
+    };
+    auto join = [](uint32_t known, uint32_t by) {
+        return known == kNobody || known == by ? by : kSeveral;
+    };
+    std::unordered_map<uint32_t, Use> uses;  // by class, hence by tensor
+    for (const Kept& call : load.calls)
+        if (kinds_.classes[call.of_class].own < Class::kUnknown) {
+            Use& use = uses[call.of_class];
+            ++use.calls;
+            use.user = join(use.user, call.owner);
+        }
+    std::unordered_map<uint32_t, Tensors> groups;
+    for (const auto& [of_class, use] : uses) {
+        Tensors& group = groups[kinds_.classes[of_class].own];
+        group.calls += use.calls;
+        if (use.user != kSeveral) group.own_calls += use.calls;
+        group.users = join(group.users, use.user);
+        ++group.different;
+    }
+    // In one fiber all are the same one's: there what is used again is taken for a weight.
+    auto chosen = [](const Tensors& g) {
+        return g.different > 1 &&
+               (g.users == kSeveral ? 2 * g.own_calls > g.calls : g.calls < 2 * g.different);
+    };
+    for (Kept& call : load.calls) {
+        uint32_t own = kinds_.classes[call.of_class].own;
+        if (own < Class::kUnknown && chosen(groups[own])) call.of_class = own;
+    }
+}
+
+void Tape::keep(Call& c) {
+    const Op& op = *c.op;
+    Waiting& load = *load_;
+    auto first = static_cast<uint32_t>(load.operands.size());
+    Noted noted;
+    uint32_t of_class = note_call(c, noted, false);
+    if (noted.maybe_own) {
+        if (kinds_.classes[of_class].own == Class::kUnknown) {
+            uint32_t own = class_over_own(c, first);
+            kinds_.classes[of_class].own = own;
+        }
+        maybe_own_ |= kinds_.classes[of_class].own != Class::kNone;
     }
     auto number = static_cast<uint32_t>(load.calls.size());
     const bool grad = noted.grad;
@@ -267,6 +309,7 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
     bool fresh;
     uint32_t number = kinds_.class_keys.number(key_.data(), words, fresh);
     if (!fresh) return number;
+    ++tally.fresh;
     try {
         check_dtypes(c);
     } catch (...) {
@@ -398,11 +441,12 @@ void Tape::flush(const char* reason) {
     readers_.clear();
     listed_ = 0;
     fixed_numbers_.clear();
-    fixed_count_ = 0;
+    fixed_count_[0] = fixed_count_[1] = 0;
     std::fill_n(recent_, kRecent, 0);
     // Dropped when all is computed: a destructor of the user's may ask for a value that waits.
-    std::vector<Tensor> first_views = std::move(first_views_), kept_views = std::move(kept_views_);
-    forget_views();
+    std::vector<Tensor> first_views = std::move(first_views_);
+    first_views_.clear();
+    view_keys_.clear();
     tally.calls += static_cast<int64_t>(load->calls.size());
     FlushReport* report = nullptr;
     double start = 0;
@@ -414,6 +458,7 @@ void Tape::flush(const char* reason) {
         report->calls = static_cast<int64_t>(load->calls.size());
         start = seconds();
     }
+    if (std::exchange(maybe_own_, false)) choose_own(*load);
     Plan fresh;
     const Plan& order = plan(*load, report, fresh);
     if (report) report->plan_s = seconds() - start;

@@ -75,12 +75,6 @@ public:
     /// Computes everything that waits.
     void flush(const char* reason);
     bool empty() const { return load_->calls.empty(); }
-    /// Notes the results of `c`, a view op of a tensor with values that wants a gradient.
-    ///
-    /// Note [Views of weights]
-    /// Examples that take the same view of one weight (`w.t()`, `w[k]`) get tensors of their own;
-    /// kept calls read the first of them, so that calls merge as they do by the weight itself.
-    void note_views(const Call& c);
     /// Who reads this memory in calls that wait: a fiber that made all such calls, kSeveral, kNobody.
     uint32_t reader(const Storage& storage);
     static constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
@@ -99,17 +93,23 @@ private:
     static inline thread_local Tape* current_ = nullptr;
     Operand operand(const Tensor& t);
     int64_t external(const Tensor& t);
-    int64_t fixed_external(const Tensor& t);
-    const Tensor& first_view(const Tensor& t) const;
-    void forget_views();
+    int64_t fixed_external(const Tensor& t, bool weight);
+    /// Note [Views of weights]
+    /// Examples that take the same view of one weight (`w.t()`, `w[k]`) get tensors of their own;
+    /// kept calls read the first of them, so that calls merge as they do by the weight itself.
+    const Tensor& first_view(const Tensor& t, const Tensor& base);
     /// What is known of the operands of one call; bits by input.
     struct Noted {
         uint64_t fixed = 0;   ///< one tensor, or one number, in every call of the kind
         uint64_t unlike = 0;  ///< of these: maybe another one (Note [Unlike])
+        bool maybe_own = false;  ///< some is fixed, but may be the example's own (Note [Own])
         bool grad = false;
     };
     uint32_t class_of(const Call& c, size_t words, const Noted& noted);
-    uint64_t* note_operand(const Call& c, int i, uint64_t* key, Noted& noted);
+    uint64_t* note_operand(const Call& c, int i, uint64_t* key, Noted& noted, bool own);
+    uint32_t note_call(const Call& c, Noted& noted, bool own);
+    uint32_t class_over_own(const Call& c, uint32_t first);
+    void choose_own(Waiting& load);
     const Plan& plan(const Waiting& load, FlushReport* report, Plan& fresh);
 
     std::unique_ptr<Waiting> load_ = std::make_unique<Waiting>();
@@ -118,16 +118,14 @@ private:
     /// Fixed tensors in order of appearance, by external, 0 for others: what keys name them by, so
     /// that the same program has the same keys whatever else it reads.
     std::vector<uint32_t> fixed_numbers_;
-    uint32_t fixed_count_ = 0;
+    uint32_t fixed_count_[2] = {};  ///< of weights, of others: each has names of its own
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
     Interned view_keys_;
-    std::vector<size_t> view_starts_;  ///< by number of the key: its results in first_views_
-    std::vector<Tensor> first_views_;
-    std::unordered_map<const TensorImpl*, size_t> noted_views_;  ///< to the first of their kind
-    std::vector<Tensor> kept_views_;  ///< whose addresses are keys
+    std::vector<Tensor> first_views_;  ///< by number of the key
     std::unordered_map<const void*, uint32_t> readers_;  ///< by address, in the first `listed_` calls
     size_t listed_ = 0;
+    bool maybe_own_ = false;  ///< some call that waits has a class over operands of its own
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
     Kinds kinds_;
     Key key_, attrs_;  ///< memory for the key of one call

@@ -17,6 +17,9 @@ namespace weft::deferred {
 struct Tally {
     int64_t calls = 0, recorded = 0;  ///< kept calls; those of them with a gradient
     int64_t batches = 0, recorded_batches = 0;
+    int64_t at_once = 0;              ///< calls of examples that were not kept: views, draws
+    int64_t fresh = 0;                ///< classes of calls seen for the first time
+    int64_t pieces = 0;               ///< of operands that were packed
     int64_t waits = 0;                ///< values that examples waited for
     int64_t elements = 0;             ///< of the results of batches
     int64_t far_elements = 0;         ///< of those with so many that they leave the cache (kFar)
@@ -33,10 +36,11 @@ constexpr int64_t kFar = 3 << 16;
 /// Nanoseconds that the plain loop would have taken longer; negative if it would have been faster.
 inline double saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
-    return 600 * of(t.recorded) + 0.028 * of(t.weights) + 0.07 * of(t.recorded_weights) -
-           60 * of(t.calls) - 400 * of(t.batches) - 2000 * of(t.recorded_batches) -
-           2800 * of(t.waits) - 0.1 * of(t.elements) - 0.22 * of(t.far_elements) -
-           2e6 * of(t.passes) - 1500 * of(t.examples) - 13000 * of(t.runs);
+    return 520 * of(t.recorded) + 0.028 * of(t.weights) + 0.066 * of(t.recorded_weights) -
+           70 * of(t.calls) - 400 * of(t.batches) - 1900 * of(t.recorded_batches) -
+           300 * of(t.at_once) - 4000 * of(t.fresh) - 90 * of(t.pieces) - 2800 * of(t.waits) -
+           0.05 * of(t.elements) - 0.23 * of(t.far_elements) - 2e6 * of(t.passes) -
+           1500 * of(t.examples) - 13000 * of(t.runs);
 }
 
 }  // namespace weft::deferred

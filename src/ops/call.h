@@ -49,6 +49,8 @@ struct Hooks {
     void (*defer)(Call&) = nullptr;
     /// Whether a tensor with values wants a gradient.
     bool (*requires_grad)(const Tensor&) = nullptr;
+    /// What a recorded view shows a part of, unless someone watches the view's own gradient; or null.
+    const Tensor* (*base)(const Tensor& view) = nullptr;
     /// Before a write into c.dest; may refuse it by throwing. Returns the inputs as the graph shall
     /// see them, or nothing if the write is not recorded.
     std::vector<Tensor> (*before_write)(Call&) = nullptr;

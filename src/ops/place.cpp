@@ -146,9 +146,31 @@ void add_packed(const Tensor& sum, const Tensor& grad, const Value* attrs, int i
     });
 }
 
+/// The same where `grad` is the one piece of its source.
+void add_piece(const Tensor& sum, const Tensor& grad, const Value* attrs, int i) {
+    int64_t offset = Pieces(attrs[0])[i].offset;
+    add_into(sum.view_as(grad.shape(), Dims{1}, offset), grad);
+}
+
+/// Whether piece k is all that is taken of source k: no need to look for a source's pieces.
+bool one_by_one(const Pieces& pieces, int inputs) {
+    if (pieces.size() != inputs) return false;
+    for (int64_t k = 0; k < inputs; ++k)
+        if (pieces[k].source != k) return false;
+    return true;
+}
+
 void pack_gradient(Grad& g) {
     Pieces pieces(g.attr(0));
+    const bool simple = one_by_one(pieces, g.inputs());
+    Tensor dense = simple ? as_contiguous(g.grad()) : Tensor();
+    int64_t from_piece = 0;
     for (int i = 0; i < g.inputs(); ++i) {
+        if (simple) {
+            int64_t count = pieces[i].count;
+            Tensor part = dense.view_as(Dims{count}, Dims{1}, std::exchange(from_piece, from_piece + count));
+            if ((i < 64 && !g.needs(i)) || g.set_part(i, part, add_piece)) continue;
+        }
         bool needed = i >= 64 || g.needs(i);  // the mask ends there
         if (!needed || g.set_part(i, g.grad(), add_packed)) continue;
         int64_t n = 0, start = 0, k = 0;

@@ -15,8 +15,8 @@ from weft._examples import Habit, habit_of
 from weft._modes import DEFER
 
 COUNTS = [
-    "calls", "recorded", "batches", "recorded_batches", "waits", "elements", "far_elements",
-    "weights", "recorded_weights", "passes", "examples", "runs",
+    "calls", "recorded", "batches", "recorded_batches", "at_once", "fresh", "pieces", "waits",
+    "elements", "far_elements", "weights", "recorded_weights", "passes", "examples", "runs",
 ]  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def test_the_counts() -> None:
         "calls": 20, "recorded": 16, "batches": 5, "recorded_batches": 4, "waits": 4,
         "far_elements": 0,
         "elements": 4 * (2 * 6 + 2 * 5 + 1 + 1 + 1), "weights": 0, "recorded_weights": 4 * 30,
-        "passes": 0, "examples": 4, "runs": 1,
+        "passes": 0, "examples": 4, "runs": 1, "at_once": 0, "fresh": 4, "pieces": 4,
     }  # fmt: skip
 
 
