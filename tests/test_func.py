@@ -53,9 +53,7 @@ CALLS = {
     "jvp": lambda f, v: f.func.jvp(lambda a, b: a.sin() * b, (v, v), (v, v * 2)),
     "jvp of grad": lambda f, v: f.func.jvp(f.func.grad(cube), (v,), (v,)),
     "vmap": lambda f, v: f.func.vmap(f.dot)(v.expand(4, 3), v.repeat(4, 1)),
-    "vmap dims": lambda f, v: f.vmap(lambda a, b: a @ b, in_dims=(0, None))(
-        f.ones(2, 4, 3), v
-    ),
+    "vmap dims": lambda f, v: f.vmap(lambda a, b: a @ b, in_dims=(0, None))(f.ones(2, 4, 3), v),
     "vmap out": lambda f, v: f.vmap(lambda a: (a, {"two": a * 2}), in_dims=1, out_dims=1)(
         f.ones(2, 3)
     ),
@@ -128,8 +126,8 @@ def test_an_ensemble_runs_on_stacked_weights():
     nets = [weft.nn.Sequential(weft.nn.Linear(3, 2), weft.nn.BatchNorm1d(2)).eval() for _ in "abc"]
     params, buffers = weft.func.stack_module_state(nets)
     x = weft.randn(4, 3)
-    out = weft.vmap(
-        lambda p, b: weft.func.functional_call(nets[0], (p, b), (x,)), in_dims=(0, 0)
-    )(params, buffers)
+    out = weft.vmap(lambda p, b: weft.func.functional_call(nets[0], (p, b), (x,)), in_dims=(0, 0))(
+        params, buffers
+    )
     weft.testing.assert_close(out, weft.stack([net(x) for net in nets]))
     assert params["0.weight"].requires_grad and params["0.weight"].is_leaf

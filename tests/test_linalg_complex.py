@@ -64,9 +64,12 @@ def listed(text):
 
 def expanded(text, kinds):
     adjoint = "(lambda x: x + x.mH)"
-    for shorthand, full in (("L.", "t.linalg."), ("H(", adjoint + "("),
-                            ("S(", "(lambda x: x + x.mT)("),
-                            ("Q(", "(lambda x: x @ x.mH + t.eye(x.shape[-1], dtype=x.dtype))(")):
+    for shorthand, full in (
+        ("L.", "t.linalg."),
+        ("H(", adjoint + "("),
+        ("S(", "(lambda x: x + x.mT)("),
+        ("Q(", "(lambda x: x @ x.mH + t.eye(x.shape[-1], dtype=x.dtype))("),
+    ):
         text = text.replace(shorthand, full)
     return [text.replace("K(", kind + "(") for kind in kinds]
 

@@ -93,7 +93,8 @@ def test_descriptors_close_with_their_tensors():
 
 def test_spawn_runs_a_function_in_fresh_interpreters(tmp_path):
     script = tmp_path / "program.py"
-    script.write_text(textwrap.dedent("""
+    script.write_text(
+        textwrap.dedent("""
         import weft
         import weft.multiprocessing as mp
 
@@ -104,7 +105,8 @@ def test_spawn_runs_a_function_in_fresh_interpreters(tmp_path):
             t = weft.zeros(2).share_memory_()
             mp.spawn(add, args=(t,), nprocs=2)
             print(t.tolist())
-    """))
+    """)
+    )
     run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert run.stdout == "[1.0, 2.0]\n", run.stderr
 

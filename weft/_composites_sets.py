@@ -77,10 +77,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype is _C.bool:
         raise NotImplementedError(f"[bincount] expected integers, got {input.dtype}")
     input = input.to(_C.int64)
-    if (
-        input.dim() != 1
-        or (input.numel() and bool((input < 0).any()))
-    ):
+    if input.dim() != 1 or (input.numel() and bool((input < 0).any())):
         raise RuntimeError(
             "[bincount] expected a vector of ints of at least 0, got "
             f"{input.dtype} {tuple(input.shape)}"

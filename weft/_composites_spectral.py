@@ -185,9 +185,7 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     size = n_fft if win_length is None else win_length
     if hop > size:
-        raise RuntimeError(
-            f"[istft] expected 0 < hop_length <= win_length, got {hop} and {size}"
-        )
+        raise RuntimeError(f"[istft] expected 0 < hop_length <= win_length, got {hop} and {size}")
     shape = _window("istft", n_fft, hop, size, window)
     shape = weft.ones(n_fft, dtype=input.dtype.to_real()) if shape is None else shape
     norm = "ortho" if normalized else "backward"

@@ -78,15 +78,19 @@ def runs() -> bool:
     return isinstance(getcurrent(), Fiber)
 
 
-def turn(outer: bool) -> None:
-    """Suspends the example until all examples before it are done, with `outer` on every level."""
+def turn(outer: bool) -> bool:
+    """Suspends the example until all examples before it are done, with `outer` on every level.
+
+    Returns whether they are: some places allow no waiting.
+    """
     fiber = getcurrent()
     if not isinstance(fiber, Fiber):
-        return
+        return False
     fiber.example.wants_turn = True
-    while not (_is_first(fiber) if outer else fiber.example.first) and _C._wait():
+    while not (first := _is_first(fiber) if outer else fiber.example.first) and _C._wait():
         pass
     fiber.example.wants_turn = False
+    return first
 
 
 def _is_first(fiber: Any) -> bool:

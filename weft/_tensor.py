@@ -80,9 +80,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Sets `requires_grad` and returns self."""
     if not isinstance(requires_grad, bool):
-        raise TypeError(
-            f"[requires_grad_] expected a bool, got {requires_grad.__class__.__name__}"
-        )
+        raise TypeError(f"[requires_grad_] expected a bool, got {requires_grad.__class__.__name__}")
     self.requires_grad = requires_grad
     return self
 

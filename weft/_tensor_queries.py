@@ -216,6 +216,7 @@ PROPERTIES: dict[str, property] = {
 }
 PROPERTIES["name"] = property(lambda self: None, doc="None: tensors have no names.")
 
+
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both are the same memory, sizes and strides."""
     return (

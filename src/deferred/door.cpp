@@ -159,8 +159,17 @@ bool is_shared(const Tensor& t) {
     return is_older(origin) || is_anothers(origin);
 }
 
+namespace {
+/// Nobody is before it, which stays so.
+thread_local uint32_t first_owner = 0;
+}  // namespace
+
 void in_turn() {
-    if (owner && host.turn) host.turn(false);
+    if (owner && owner != first_owner && host.turn) host.turn(false);
+}
+
+void draw_in_turn() {
+    if (owner && owner != first_owner && host.turn && host.turn(true)) first_owner = owner;
 }
 
 void defer(Call& c) {
@@ -170,7 +179,7 @@ void defer(Call& c) {
         if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
         return run_now(c);
     }
-    if (op.random && op.kernel && owner && host.turn) host.turn(true);
+    if (op.random && op.kernel) draw_in_turn();
     if (owner) read_in_turn(c);
     if (op.batch == Batch::Layout) {
         tally.at_once += owner != 0;

@@ -5,6 +5,7 @@
 /// stand at equal distances, and is packed otherwise, once for all calls.
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "deferred/tape.h"
 #include "ops/functions.h"
@@ -24,6 +25,11 @@ public:
 private:
     DType before_;
 };
+
+/// What a view shows a part of, if nobody can ask for the view's own gradient any more; else null.
+const Tensor* base_of_unwatched(const Tensor& t) {
+    return t.has(kTracked) && !t.impl()->wrapper ? ops::hooks.base(t) : nullptr;
+}
 
 class Runner {
 public:
@@ -135,11 +141,10 @@ Runner::Place Runner::place(const Operand& o) {
     return {known.block, known.start + o.offset};
 }
 
-/// A tensor with memory is a block; a dense view of one (`E[k]`) whose own gradient nobody can ask for
-/// any more is a piece of it, so that the gradients of all such views are one.
+/// A tensor with memory is a block; a dense view of one (`E[k]`) that nobody watches is a piece of it,
+/// so that the gradients of all such views are one.
 Runner::Place Runner::external_place(const Tensor& t) {
-    const Tensor* base = t.has(kTracked) && t.contiguous() && !t.impl()->wrapper ? ops::hooks.base(t)
-                                                                               : nullptr;
+    const Tensor* base = t.contiguous() ? base_of_unwatched(t) : nullptr;
     if (base && base->contiguous() && base->dtype() == t.dtype()) {
         auto [at, fresh] = base_blocks_.try_emplace(base->impl(), kNone);
         if (fresh) at->second = add_block(*base);
@@ -313,10 +318,13 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
 bool Runner::differ(const BatchForm::Input& input, Calls calls) const {
     const Tensor& first = shared(calls[0], input);
     auto size = static_cast<size_t>(item_size(first.dtype()));
+    const bool number = first.has(kWrapped), plain = !number && base_of_unwatched(first);
     return std::any_of(calls.begin() + 1, calls.end(), [&](uint32_t call) {
         const Tensor& t = shared(call, input);
-        return t.impl() != first.impl() &&
-               !(t.has(kWrapped) && std::memcmp(t.bytes(), first.bytes(), size) == 0);
+        if (t.same(first)) return false;
+        if (number) return std::memcmp(t.bytes(), first.bytes(), size) != 0;
+        return !(plain && t.bytes() == first.bytes() && equal(t.strides(), first.strides()) &&
+                 base_of_unwatched(t));
     });
 }
 
@@ -346,21 +354,19 @@ Tensor Runner::unlike(const BatchForm& form, const BatchForm::Input& input, Call
         return out;
     }
     std::vector<Piece> pieces;
-    std::vector<int64_t> number(load_.externals.size(), -1);
+    std::map<std::pair<uint32_t, int64_t>, int64_t> numbers;
     Tensor rows = Tensor::empty(DType::Int64, Dims{total});
     auto* to = rows.data<int64_t>();
     for (uint32_t call : calls) {
-        const Operand& o = operand(call, input.from);
-        int64_t& n = number[static_cast<size_t>(~o.value)];
-        if (n < 0) {
-            n = static_cast<int64_t>(pieces.size());
-            Place p = place(o);
-            pieces.push_back({p.block, p.start, first.numel()});
-        }
-        to = std::fill_n(to, rows_of(call), n);
+        Place p = place(operand(call, input.from));
+        auto [at, fresh] = numbers.try_emplace({p.block, p.start}, static_cast<int64_t>(pieces.size()));
+        if (fresh) pieces.push_back({p.block, p.start, first.numel()});
+        to = std::fill_n(to, rows_of(call), at->second);
     }
+    const bool each = static_cast<int64_t>(pieces.size()) == total;  // in the order of the calls
     shape[0] = static_cast<int64_t>(pieces.size());
-    return index_select(assemble(std::move(pieces), shape, mode & kGradMode), 0, rows);
+    Tensor gathered = assemble(std::move(pieces), shape, mode & kGradMode);
+    return each ? gathered : index_select(gathered, 0, rows);
 }
 
 /// The indices of all calls into the rows of all their tables. Throws if one is outside of its own;

@@ -39,13 +39,12 @@ const Tensor& Tape::first_view(const Tensor& t, const Tensor& base) {
     return first_views_[number];
 }
 
-int64_t Tape::fixed_external(const Tensor& t, bool weight) {
-    int64_t number = external(t);
-    if (fixed_numbers_.size() <= static_cast<size_t>(number))
-        fixed_numbers_.resize(static_cast<size_t>(number) + 1);
-    uint32_t& name = fixed_numbers_[static_cast<size_t>(number)];
+uint32_t Tape::fixed_name(const Tensor& t, bool weight) {
+    auto number = static_cast<size_t>(external(t));
+    if (fixed_names_.size() <= number) fixed_names_.resize(number + 1);
+    uint32_t& name = fixed_names_[number];
     if (name == 0) name = 2 * ++fixed_count_[weight] + weight;
-    return number;
+    return name;
 }
 
 uint32_t Tape::reader(const Storage& storage) {
@@ -121,13 +120,16 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted, 
             what = kUnlike;
             noted.unlike |= uint64_t{1} << i;
         }
-        if (what == kFixed) {
-            operands.push_back({~fixed_external(first, wants_grad), 0});
-        } else if (piece) {
-            operands.push_back({~external(first), 0});
+        uint32_t name = what == kFixed ? fixed_name(first, wants_grad) : 0;
+        if (what == kFixed && first.same(t)) {
+            operands.push_back({~external(t), 0});
         } else {  // calls do not ask whether it is the same tensor
             operands.push_back({~static_cast<int64_t>(load_->externals.size()), 0});
             load_->externals.push_back(t);
+            if (name) {
+                fixed_names_.resize(load_->externals.size());
+                fixed_names_.back() = name;
+            }
         }
     }
     noted.grad |= wants_grad && (mode & kGradMode) && c.op->differentiable(i);
@@ -143,7 +145,7 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted, 
         return key;
     }
     if (what == kFixed) {
-        *key++ = fixed_numbers_[static_cast<size_t>(~operands.back().value)];
+        *key++ = fixed_names_[static_cast<size_t>(~operands.back().value)];
         return key;
     }
     key[0] = key[1] = 0;
@@ -367,7 +369,7 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
                 key.push_back(bits[1]);
             } else {
                 size_t at = load_->operands.size() - static_cast<size_t>(c.inputs - in.from);
-                key.push_back(fixed_numbers_[static_cast<size_t>(~load_->operands[at].value)]);
+                key.push_back(fixed_names_[static_cast<size_t>(~load_->operands[at].value)]);
             }
         }
     } else if (kind.how == How::Single) {
@@ -440,7 +442,7 @@ void Tape::flush(const char* reason) {
     numbers_.clear();
     readers_.clear();
     listed_ = 0;
-    fixed_numbers_.clear();
+    fixed_names_.clear();
     fixed_count_[0] = fixed_count_[1] = 0;
     std::fill_n(recent_, kRecent, 0);
     // Dropped when all is computed: a destructor of the user's may ask for a value that waits.

@@ -93,10 +93,10 @@ private:
     static inline thread_local Tape* current_ = nullptr;
     Operand operand(const Tensor& t);
     int64_t external(const Tensor& t);
-    int64_t fixed_external(const Tensor& t, bool weight);
+    uint32_t fixed_name(const Tensor& t, bool weight);
     /// Note [Views of weights]
-    /// Examples that take the same view of one weight (`w.t()`, `w[k]`) get tensors of their own;
-    /// kept calls read the first of them, so that calls merge as they do by the weight itself.
+    /// Examples that take the same view of one weight (`w.t()`, `w[k]`) get tensors of their own; by
+    /// the name of the first of them calls merge as they do by the weight itself.
     const Tensor& first_view(const Tensor& t, const Tensor& base);
     /// What is known of the operands of one call; bits by input.
     struct Noted {
@@ -117,7 +117,7 @@ private:
     std::unordered_map<const TensorImpl*, int64_t> numbers_;  ///< of externals
     /// Fixed tensors in order of appearance, by external, 0 for others: what keys name them by, so
     /// that the same program has the same keys whatever else it reads.
-    std::vector<uint32_t> fixed_numbers_;
+    std::vector<uint32_t> fixed_names_;
     uint32_t fixed_count_[2] = {};  ///< of weights, of others: each has names of its own
     static constexpr size_t kRecent = 64;
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
@@ -148,9 +148,9 @@ struct Host {
     /// A value is wanted. Another fiber may run until all wait; afterwards the tape was flushed.
     /// False if there are no fibers: the caller flushes.
     bool (*wait)() = nullptr;
-    /// Returns when all examples before this fiber's are done; `outer`: also those before the example
-    /// that runs this batch, and so on.
-    void (*turn)(bool outer) = nullptr;
+    /// Waits until all examples before this fiber's are done; `outer`: also those before the example
+    /// that runs this batch, and so on. False if it could not wait.
+    bool (*turn)(bool outer) = nullptr;
 };
 inline Host host;
 /// The fiber that makes calls now, as a number; 0: none. A failure of its calls is its own.

@@ -82,9 +82,9 @@ bool wait() {
     return true;
 }
 
-void turn(bool outer) {
+bool turn(bool outer) {
     FiberState state;
-    Object::take(PyObject_CallOneArg(turn_function, outer ? Py_True : Py_False));
+    return Object::take(PyObject_CallOneArg(turn_function, outer ? Py_True : Py_False)).get() == Py_True;
 }
 
 /// _wait(): suspends the example that runs until all that waits was computed; False outside of one.

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "deferred/tape.h"
+#include "deferred/door.h"
 #include "ops/copy.h"
 #include "python/object.h"
 
@@ -44,7 +44,7 @@ void generator_dealloc(PyObject* self) {
 
 /// In autobatch, states are read and set in the order of the examples, as numbers are drawn.
 void take_turn() {
-    if ((mode & kDeferMode) && deferred::host.turn) deferred::host.turn(true);
+    if (mode & kDeferMode) deferred::draw_in_turn();
 }
 
 PyObject* manual_seed(PyObject* self, PyObject* seed) {

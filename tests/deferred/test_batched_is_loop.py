@@ -245,6 +245,73 @@ def test_products_that_merge(product: Any) -> None:
         same(a, b, 1e-12)
 
 
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda a, x: (a * 2) @ x,
+        lambda a, x: x @ x.t(),
+        lambda a, x: weft.nn.functional.linear(a * 2, x.t()),
+        lambda a, x: (a * 2) @ (a * 3).t() @ (x[:2] * 1) @ x.t(),
+        lambda a, x: weft.mv(x, x[0]),
+    ],
+)
+def test_an_example_s_own_data_is_no_weight(product: Any) -> None:
+    """Note [Own]: each example's was taken for a weight of its own."""
+    xs = [weft.randn(3, 3, dtype=weft.float64) for _ in range(5)]
+    a = weft.randn(2, 3, dtype=weft.float64, requires_grad=True)
+    report = weft.explain(lambda x: product(a, x), xs)
+    assert {b["calls"] for b in report.flushes[0]["batches"]} <= {5, 10}
+    for ours_, x in zip(report.outputs, xs, strict=True):
+        same(ours_, product(a, x), 1e-12)
+
+
+def test_a_frozen_weight_is_shared() -> None:
+    """Not stacked for each call: examples, and a plain loop, share it."""
+    first, second = weft.randn(3, 3), weft.randn(3, 3)
+
+    def one(x: Any) -> Any:
+        for _ in range(4):
+            x = ((x @ first).tanh() @ second).tanh()
+        return x
+
+    xs = [weft.randn(n % 3 + 1, 3) for n in range(5)]
+    batches = weft.explain(one, xs).flushes[0]["batches"]
+    assert [b["rows"] for b in batches if b["op"] == "mm"] == [sum(len(x) for x in xs)] * 8
+    with weft.explain() as report, weft.deferred():
+        for x in xs:
+            one(x)
+    batches = report.flushes[0]["batches"]
+    assert [b["rows"] for b in batches if b["op"] == "mm"] == [sum(len(x) for x in xs)] * 8
+
+
+def test_gradients_of_rows_that_somebody_watches() -> None:
+    """Rows of a table are pieces of it only where nobody can ask for their own gradient."""
+    table = weft.linspace(-1, 1, 12, dtype=weft.float64).view(4, 3).clone().requires_grad_()
+
+    def run(call: Any) -> Any:
+        table.grad, seen, rows = None, [], []
+
+        def one(k: int) -> Any:
+            row, other = table[k], table[3 - k]
+            if k == 1:
+                row.register_hook(lambda g: (seen.append(g.tolist()), g * 2)[1])
+            if k == 2:
+                row.retain_grad()
+            rows.append(row)
+            return (row.tanh() * other + table[0]).sum()
+
+        total = sum(call(one)(range(4)))
+        (kept,) = weft.autograd.grad(total, [rows[3]], retain_graph=True)
+        total.backward()
+        return seen, kept, rows[2].grad, table.grad
+
+    loop = run(lambda f: lambda ks: [f(k) for k in ks])
+    batched = run(lambda f: weft.autobatch(f, adaptive=False))
+    assert batched[0] == loop[0]
+    for a, b in zip(batched[1:], loop[1:], strict=True):
+        same(a, b, 1e-12)
+
+
 def with_samples(*ways: int) -> list[str]:
     return [n for n, r in RECORDS.items() if r["batch"] in ways and r["samples"] and loops_over(n)]
 

@@ -40,8 +40,10 @@ def test_fractional_pools(agree, numbers, name):
 
 
 def test_fractional_second_gradients(beside):
-    for text in ("F.fractional_max_pool2d(M(1, 2, 6, 7), 2, 3, _random_samples=u(1, 2, 2))",
-                 "F.fractional_max_pool3d(M(2, 5, 4, 6), 2, 2, _random_samples=u(1, 2, 3))"):
+    for text in (
+        "F.fractional_max_pool2d(M(1, 2, 6, 7), 2, 3, _random_samples=u(1, 2, 2))",
+        "F.fractional_max_pool3d(M(2, 5, 4, 6), 2, 2, _random_samples=u(1, 2, 3))",
+    ):
         text = f"(lambda F, u: {text}.square())(t.nn.functional, lambda *s: P(*s, lo=0, hi=1))"
         text = text.replace("hi=1)", "hi=1).detach()")
         beside.values(text)

@@ -44,9 +44,7 @@ def _fresh(inputs: Tensors, create_graph: bool) -> Tensors:
 
 def _called(who: str, func: Callable[..., Any], inputs: Tensors, strict: bool) -> Any:
     with weft.enable_grad():
-        several, outputs = _as_tuple(
-            func(*inputs), "outputs of the user-provided function", who
-        )
+        several, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", who)
     for i, out in enumerate(outputs):
         if strict and not out.requires_grad:
             raise RuntimeError(

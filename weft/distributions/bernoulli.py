@@ -25,9 +25,7 @@ class _Odds(Distribution):
 
     def __init__(self, probs: Any, logits: Any, validate_args: bool | None) -> None:
         if (probs is None) == (logits is None):
-            raise ValueError(
-                "Either `probs` or `logits` must be specified, but not both."
-            )
+            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         name, value = ("probs", probs) if logits is None else ("logits", logits)
         self._param = broadcast_all(value)[0]
         setattr(self, name, self._param)
@@ -140,6 +138,6 @@ class Geometric(_Odds):
         return value * failed + self.probs.log()
 
     def entropy(self) -> Tensor:
-        return binary_cross_entropy_with_logits(
-            self.logits, self.probs, reduction="none"
-        ) / self.probs
+        return (
+            binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
+        )

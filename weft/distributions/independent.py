@@ -93,9 +93,7 @@ class Independent(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims:
-            raise NotImplementedError(
-                "Enumeration over cartesian product is not implemented"
-            )
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
         return self.base_dist.enumerate_support(expand)
 
     def __repr__(self) -> str:

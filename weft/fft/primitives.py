@@ -34,9 +34,7 @@ def _complex(array: Any, like: Any) -> Any:
 
 def _gradient_c2c(g: Gradients) -> Any:
     o = g.options
-    return c2c(
-        g.grads[0], dim=o["dim"], normalization=o["normalization"], forward=not o["forward"]
-    )
+    return c2c(g.grads[0], dim=o["dim"], normalization=o["normalization"], forward=not o["forward"])
 
 
 @library_op(

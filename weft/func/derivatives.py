@@ -84,9 +84,7 @@ def _gradients(
             create_graph=track,
             allow_unused=True,
         )
-    return [
-        weft.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=True)
-    ]
+    return [weft.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=True)]
 
 
 def _places(argnums: Argnums, count: int, who: str) -> list[int]:
@@ -161,8 +159,7 @@ def grad_and_value(
                 output, aux = _with_aux(output, "grad")
         if not isinstance(output, Tensor):
             raise RuntimeError(
-                "[grad] expected a function that returns a tensor, got "
-                f"{type(output).__name__}"
+                f"[grad] expected a function that returns a tensor, got {type(output).__name__}"
             )
         if output.dim() != 0:
             raise RuntimeError(
@@ -247,9 +244,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (result, back, _out(aux, track)) if has_aux else (result, back)
 
 
-def _transposed(
-    outputs: list[Tensor], own: list[Tensor]
-) -> tuple[list[Tensor], list[Tensor]]:
+def _transposed(outputs: list[Tensor], own: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """u and Jᵀu as a function of u: its gradient in the direction v is Jv."""
     with weft.enable_grad():
         seeds = [weft.zeros_like(t).requires_grad_() for t in outputs]
@@ -283,9 +278,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
         if has_aux:
             output, aux = _with_aux(output, "jvp")
     outputs, spec = _tensors_of(output, "jvp")
-    track = outer and (
-        _depends(outputs, inputs.own) or any(t.requires_grad for t in directions)
-    )
+    track = outer and (_depends(outputs, inputs.own) or any(t.requires_grad for t in directions))
     seeds, products = _transposed(outputs, inputs.own)
     moved = tree_unflatten(_gradients(products, seeds, directions, track), spec)
     result = (_out(output, track), _out(moved, track))

@@ -108,14 +108,14 @@ def _compare_numbers(actual: Any, expected: Any, options: _Options) -> None:
     kinds = [next((v for k, v in _KINDS.items() if type(x) is k), weft.float64)
              for x in (actual, expected)]  # fmt: skip
     if options.dtype and kinds[0] is not kinds[1]:
-        raise _Mismatch(
-            f"The (d)types do not match: {type(actual)} != {type(expected)}."
-        )
+        raise _Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.")
     rtol, atol = options.tolerances(*kinds)
     difference = abs(actual - expected)
     both_nan = actual != actual and expected != expected
-    if actual == expected or (options.nan and both_nan) or (
-        difference <= atol + rtol * abs(expected) and difference != float("inf")
+    if (
+        actual == expected
+        or (options.nan and both_nan)
+        or (difference <= atol + rtol * abs(expected) and difference != float("inf"))
     ):
         return
     share = difference / abs(expected) if expected else float("inf")
@@ -179,8 +179,10 @@ def _compare_keys(actual: Any, expected: Any) -> None:
     if set(actual) == set(expected):
         return
     lines = ["The keys of the mappings do not match:"]
-    for what, keys in (("Missing keys in the actual", set(expected) - set(actual)),
-                       ("Additional keys in the actual", set(actual) - set(expected))):
+    for what, keys in (
+        ("Missing keys in the actual", set(expected) - set(actual)),
+        ("Additional keys in the actual", set(actual) - set(expected)),
+    ):
         if keys:
             lines.append(f"{what} mapping: {sorted(keys) if _sortable(keys) else list(keys)}")
     raise _Mismatch("\n".join(lines))
