@@ -50,6 +50,10 @@ UNARY = [
     ("{0} + w.e[e.k][e.k].detach() * w.e[e.words[0], e.k]", lambda b: b + 1),
     ("{0} * (e.tags[:1] * e.k).sum()", lambda b: 9 * b), ("{0} / w.e.shape[e.k % 2]", lambda b: b),
     ("{0} + w.embed.weight[e.k, :1]", lambda b: b + 1),
+    ("weft.where({0} > 0.13, {0}, {0}.sum() * 0.1)", lambda b: 2 * b),
+    ("{0} * ({0} > 0.27).sum() / 9", lambda b: 2 * b), ("{0} * ({0} > 0.33).any()", lambda b: b),
+    ("{0} + ({0} < 0.41).all() * 0.7", lambda b: b + 1),
+    ("{0} - {0}.count_nonzero() * 0.1", lambda b: b + 2),
 ]  # fmt: skip
 
 # Two operands that broadcast.
@@ -75,6 +79,14 @@ SHAPED = [
     [(4,), (4,)], (4, 4), 1), ("weft.mv({0}, {1}.tanh())", [(2, 4), (4,)], (2,), 4),
     ("({0} @ {0}.t()).softmax(-1) @ {1}", [("n", 4), ("n", 4)], ("n", 4), 1),
     ("weft.einsum('ij,kj->ik', {0}, w.b)", [("n", 4)], ("n", 3), 4),
+    ("weft.einsum('ij,jk->ik', {0}, w.a)", [("n", 4)], ("n", 4), 4),
+    ("weft.einsum('i,ij->j', {0}.tanh(), {1})", [("n",), ("n", 4)], (4,), 5),
+    ("F.bilinear({0}, {1}.tanh(), w.a.view(1, 4, 4)).squeeze(-1)", [("n", 4), ("n", 4)], ("n",), 9),
+    ("{0}[weft.arange(len(e.tags)), e.tags]", [("n", 4)], ("n",), 1),
+    ("w.e[e.tags, e.tags - 4]", [], ("n",), 2), ("{0}[:, [0, 2, -1]]", [("n", 4)], ("n", 3), 1),
+    ("F.binary_cross_entropy_with_logits({0}, {1}.sigmoid(), pos_weight=w.y.detach().exp(), "
+    "reduction='sum')", [("n", 4), ("n", 4)], (), 9), ("F.cross_entropy({0}, e.tags, "
+    "None if e.k else {1}.detach().square(), reduction='sum')", [("n", 4), (4,)], (), 9),
     ("({0}.unsqueeze(1) @ {1}.tanh()).squeeze(1)", [("n", 4), (4, 4)], ("n", 4), 4),
     ("w.gru({0}, {1}.tanh())", ["*4", "=0"], "*4", 1),
     ("w.lstm({0}, ({1}.tanh(), {1}))[0]", ["*4", "=0"], "*4", 1),
