@@ -164,8 +164,9 @@ class Report:
     A flush has `reason`, `causes` (lines that read a value, and how many examples did), `calls`,
     `plan_known`, `plan_s`, `pack_s`, `run_s` (seconds) and `batches`: of each `op`, `calls`
     merged, `rows`, operands taken as they lay (`aliased`) or gathered (`packed`, from `pieces`),
-    `why` calls did not merge, and `lines` with their number of calls. `saved_s` estimates from such
-    counts how much longer the plain loop would take. `to_dict()` has all as JSON.
+    `why` calls did not merge, what keeps them `apart` from the line's first batch, and `lines` with
+    their number of calls. `saved_s` estimates from such counts how much longer the plain loop would
+    take. `to_dict()` has all as JSON.
     """
 
     def __init__(self) -> None:
@@ -257,18 +258,26 @@ def _kernels(batch: dict[str, Any]) -> int:
 def _table(batches: list[dict[str, Any]]) -> list[str]:
     """One line for each op and line of code: calls, batches, how operands came."""
     groups: dict[tuple[str, str, str], list[int]] = {}
+    apart: dict[tuple[str, str, str], dict[str, None]] = {}
     for b in batches:
         site, more = b["lines"][0][0], len(b["lines"]) - 1
         if more:
             site += f" and {more} more"
-        row = groups.setdefault((b["op"], b["why"], site), [0, 0, 0, 0])
+        group = b["op"], b["why"], site
+        row = groups.setdefault(group, [0, 0, 0, 0])
+        if b["apart"]:
+            apart.setdefault(group, {})[b["apart"]] = None
         row[0] += b["calls"]
         row[1] += _kernels(b)
         row[2] += b["aliased"]
         row[3] += b["packed"]
     out = []
-    for (op, why, site), (calls, ran, aliased, packed) in groups.items():
+    for group, (calls, ran, aliased, packed) in groups.items():
+        op, why, site = group
         note = f"; single: {why}" if why else ""
+        if differences := [*apart.get(group, ())]:
+            more = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
+            note += f"; apart: {', '.join(differences[:2])}{more}"
         out.append(
             f"  {op:<16} {calls:>6} as {ran:<5} operands {aliased} as they lay, {packed} packed  "
             f"{site}{note}"

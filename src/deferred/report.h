@@ -15,6 +15,7 @@ struct BatchReport {
     int64_t calls = 0, rows = 0;
     int64_t aliased = 0, packed = 0, pieces = 0;  ///< operands taken as they lie; gathered; from pieces
     std::string why;                              ///< why the calls stayed single; empty: they did not
+    std::string apart;    ///< what keeps them from the first batch of the same line
     Sites lines;          ///< of the calls
 };
 

@@ -103,6 +103,7 @@ private:
     void fail(uint32_t call, const Ref<Failure>& failure);
     std::vector<uint32_t> sound(Calls calls);
     void note(const Kind& kind, Calls calls);
+    std::string difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const;
     void count(const Kind& kind, Calls calls);
 
     Waiting& load_;
@@ -118,6 +119,7 @@ private:
     std::vector<uint32_t> last_use_;              ///< of each output: the last batch that reads it
     std::vector<std::vector<uint32_t>> expiring_; ///< blocks that nobody reads after batch b
     uint32_t batch_number_ = 0;
+    std::vector<uint32_t> first_of_line_;         ///< a call each, for the report
     std::vector<const Tensor*> matrices_;         ///< shared ones, for Note [Worth]
     int64_t unrecorded_weights_ = 0;
 };
@@ -601,6 +603,39 @@ void Runner::note(const Kind& kind, Calls calls) {
     batch_->calls = static_cast<int64_t>(calls.size());
     batch_->why = kind.why;
     for (uint32_t call : calls) add_site(batch_->lines, load_.calls[call].site);
+    const Site& line = load_.calls[calls[0]].site;
+    for (uint32_t other : first_of_line_) {
+        const Kind& before = kinds_.kinds[class_of(other).kind];
+        const Site& site = load_.calls[other].site;
+        if (before.op != kind.op || site.code() != line.code() || site.offset() != line.offset()) continue;
+        batch_->apart = difference(before, other, kind, calls[0]);
+        return;
+    }
+    first_of_line_.push_back(calls[0]);
+}
+
+/// In words, for the report: the first thing that keeps calls of two kinds of one op apart.
+std::string Runner::difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const {
+    if (&a == &b || a.how != b.how || a.how != How::Rows || a.form.op != b.form.op) return "";
+    if (a.mode != b.mode) return "with and without gradients";
+    for (size_t k = 0; k < a.form.attrs.size(); ++k) {
+        Key one, other;
+        append(one, a.form.attrs[k]);
+        append(other, b.form.attrs[k]);
+        if (one == other) continue;
+        for (const Param& p : a.form.op->params)
+            if (!p.is_input() && p.slot == static_cast<int>(k)) return "another " + p.name;
+    }
+    for (size_t k = 0; k < a.form.in.size(); ++k) {
+        const BatchForm::Input &one = a.form.in[k], &other = b.form.in[k];
+        if (one.from < 0 || operand(call_a, one.from).none() || operand(call_b, other.from).none()) continue;
+        if (one.shared != other.shared) return "a weight in some, a value in others";
+        if (!one.shared && !equal(one.row, other.row))
+            return text("rows of shape ", to_string(one.row), " and ", to_string(other.row));
+        if (one.shared && !one.unlike && !shared(call_a, one).same(shared(call_b, other)))
+            return shared(call_a, one).has(kWrapped) ? "another number" : "another weight";
+    }
+    return "";
 }
 
 void Runner::hand_over() {

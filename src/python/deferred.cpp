@@ -107,10 +107,11 @@ Object lines(const std::vector<std::pair<Site, int64_t>>& sites) {
 
 Object as_dict(const deferred::BatchReport& b) {
     return Object::take(Py_BuildValue(
-        "{s:s, s:L, s:L, s:L, s:L, s:L, s:s, s:N}", "op", b.op.c_str(), "calls",
+        "{s:s, s:L, s:L, s:L, s:L, s:L, s:s, s:s, s:N}", "op", b.op.c_str(), "calls",
         static_cast<long long>(b.calls), "rows", static_cast<long long>(b.rows), "aliased",
         static_cast<long long>(b.aliased), "packed", static_cast<long long>(b.packed), "pieces",
-        static_cast<long long>(b.pieces), "why", b.why.c_str(), "lines", lines(b.lines).release()));
+        static_cast<long long>(b.pieces), "why", b.why.c_str(), "apart", b.apart.c_str(),
+        "lines", lines(b.lines).release()));
 }
 
 Object as_dict(const deferred::FlushReport& f) {

@@ -12,6 +12,7 @@ import pytest
 
 import weft
 
+WEIGHTS = [weft.ones(4, 4).requires_grad_() for _ in range(3)]
 X = [(weft.arange(float(n), dtype=weft.float64) - 1).requires_grad_() for n in (1, 2, 3, 2, 5)]
 
 
@@ -357,3 +358,19 @@ def test_one_example_without_reads_merges_its_calls() -> None:
     assert weft.explain(tree, [4]).batches < 10
     (out,) = weft.autobatch(tree)([4])
     assert weft.allclose(out, tree(4))
+
+
+@pytest.mark.parametrize(
+    ("call", "apart"),
+    [
+        (lambda x, n: weft.nn.functional.leaky_relu(x, 0.1 * n), {"another negative_slope"}),
+        (lambda x, n: x @ WEIGHTS[n], {"another weight"}),
+        (lambda x, n: x**n, {"another number"}),
+        (lambda x, n: weft.softmax(x.view(-1, 2 * n), 1), {"rows of shape [2] and [4]"}),
+        (lambda x, n: x * n, set()),
+    ],
+)
+def test_explain_tells_what_keeps_calls_apart(call: Any, apart: set[str]) -> None:
+    report = weft.explain(lambda x, n: call(x.tanh(), n), [weft.ones(2, 4)] * 4, [1, 2, 1, 2])
+    assert {b["apart"] for b in report.flushes[0]["batches"]} - {""} == apart
+    assert all(f"apart: {text}" in str(report) for text in apart)
