@@ -112,11 +112,12 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted, 
         wants_grad = t.has(kTracked) && ops::hooks.requires_grad(t);
         if (t.has(kWrapped)) what = kNumber;
         else if (wants_grad || (!own && (c.op->batch_shared >> i & 1))) what = kFixed;
-        noted.maybe_own |= what == kFixed && !wants_grad;
         const Tensor* base = what == kFixed && wants_grad ? ops::hooks.base(t) : nullptr;
         const Tensor& first = base ? first_view(t, *base) : t;
         const bool piece = base != nullptr;
-        if ((what == kNumber || piece) && may_be_unlike(c, t)) {
+        bool maybe_own = what == kFixed && !piece && (!wants_grad || may_be_unlike(c, t));
+        noted.maybe_own |= maybe_own;
+        if ((what == kNumber || piece || (own && maybe_own)) && may_be_unlike(c, t)) {
             what = kUnlike;
             noted.unlike |= uint64_t{1} << i;
         }
@@ -181,9 +182,10 @@ uint32_t Tape::note_call(const Call& c, Noted& noted, bool own) {
 
 /// Note [Own]
 /// Where an op has a weight, a tensor without a gradient may be one that all examples share (frozen,
-/// a buffer) or each example's own data (`a @ x`). Which, only their calls together tell: each is
-/// kept as if it was shared, and if most are over tensors that no other example uses, a flush takes
-/// the classes in which such operands are stacked like all others.
+/// a buffer) or each example's own data (`a @ x`); so may a parameter of a pointwise op be one of
+/// many (`h * scales[k]`). Which, only their calls together tell: each is kept as if it was shared,
+/// and if most are over tensors that no other example uses, a flush takes the classes in which such
+/// operands are stacked like all others, or gathered (Note [Unlike]).
 uint32_t Tape::class_over_own(const Call& c, uint32_t first) {
     std::vector<Operand> kept(load_->operands.begin() + first, load_->operands.end());
     load_->operands.resize(first);
@@ -196,40 +198,44 @@ uint32_t Tape::class_over_own(const Call& c, uint32_t first) {
 
 void Tape::choose_own(Waiting& load) {
     constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
-    struct Tensors {
-        int64_t calls = 0, own_calls = 0, different = 0;
-        uint32_t users = kNobody;
-    };
     struct Use {
         int64_t calls = 0;
         uint32_t user = kNobody;
     };
+    struct Group {
+        int64_t calls = 0, own_calls = 0, different = 0;
+        uint32_t users = kNobody;
+    };
     auto join = [](uint32_t known, uint32_t by) {
         return known == kNobody || known == by ? by : kSeveral;
     };
-    std::unordered_map<uint32_t, Use> uses;  // by class, hence by tensor
+    std::vector<Use> uses(kinds_.classes.size());  // by class, hence by tensor
     for (const Kept& call : load.calls)
         if (kinds_.classes[call.of_class].own < Class::kUnknown) {
             Use& use = uses[call.of_class];
             ++use.calls;
             use.user = join(use.user, call.owner);
         }
-    std::unordered_map<uint32_t, Tensors> groups;
-    for (const auto& [of_class, use] : uses) {
-        Tensors& group = groups[kinds_.classes[of_class].own];
-        group.calls += use.calls;
-        if (use.user != kSeveral) group.own_calls += use.calls;
-        group.users = join(group.users, use.user);
+    auto kind_over_own = [&](const Class& c) { return kinds_.classes[c.own].kind; };
+    std::unordered_map<uint32_t, Group> groups;
+    for (size_t c = 0; c < uses.size(); ++c) {
+        if (uses[c].calls == 0) continue;
+        Group& group = groups[kind_over_own(kinds_.classes[c])];
+        group.calls += uses[c].calls;
+        if (uses[c].user != kSeveral) group.own_calls += uses[c].calls;
+        group.users = join(group.users, uses[c].user);
         ++group.different;
     }
     // In one fiber all are the same one's: there what is used again is taken for a weight.
-    auto chosen = [](const Tensors& g) {
+    auto chosen = [](const Group& g) {
         return g.different > 1 &&
                (g.users == kSeveral ? 2 * g.own_calls > g.calls : g.calls < 2 * g.different);
     };
+    std::erase_if(groups, [&](const auto& group) { return !chosen(group.second); });
+    if (groups.empty()) return;
     for (Kept& call : load.calls) {
-        uint32_t own = kinds_.classes[call.of_class].own;
-        if (own < Class::kUnknown && chosen(groups[own])) call.of_class = own;
+        const Class& known = kinds_.classes[call.of_class];
+        if (known.own < Class::kUnknown && groups.contains(kind_over_own(known))) call.of_class = known.own;
     }
 }
 

@@ -152,7 +152,10 @@ void isreal_body(Call& c) {
 void register_complex(Table& t) {
     t.add("view_as_real(Tensor self) -> Tensor")
         .shape(view_as_real_shape).kernel(no_kernel).every_dtype().view()
-        .grad(0, 0, [](const Grad& g) { return view_as_complex(contiguous(g.grad())); })
+        .grad(0, 0, [](const Grad& g) {  // no elements are contiguous under any strides
+            const Tensor& parts = g.grad();
+            return view_as_complex(parts.numel() ? contiguous(parts) : zeros(parts.shape(), parts.dtype()));
+        })
         .doc("The parts of complex numbers as a last dimension of size 2, over the same memory.\n\n"
              ">>> weft.view_as_real(weft.tensor([1 + 2j]))\ntensor([[1., 2.]])");
     t.add("view_as_complex(Tensor self) -> Tensor")

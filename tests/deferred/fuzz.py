@@ -12,6 +12,7 @@ plain loop in PyTorch instead, which shows how far rounding alone may go.
 import argparse
 import functools
 import importlib
+import inspect
 import linecache
 import math
 import re
@@ -264,6 +265,8 @@ def check(program, data, call=batched, libs=(weft, weft), tolerance=TOLERANCE, s
     zeros. Raises Invalid if the plain loop's results cannot be differentiated.
     """
     programs = {lib: program if callable(program) else built(program, lib) for lib in set(libs)}
+    if any(map(inspect.isgeneratorfunction, programs.values())):  # what is left of a smaller one
+        raise Invalid("a generator")
     expected, *rest = run(programs[libs[0]], data, lib=libs[0])
     try:
         finish(expected, *rest, expected.broken, lib=libs[0])

@@ -284,6 +284,26 @@ def test_a_frozen_weight_is_shared() -> None:
     assert [b["rows"] for b in batches if b["op"] == "mm"] == [sum(len(x) for x in xs)] * 8
 
 
+def test_parameters_of_one_example_each_are_gathered_and_shared_ones_are_not() -> None:
+    scales = [weft.randn(4, dtype=weft.float64, requires_grad=True) for _ in range(5)]
+    biases = [weft.randn(4, dtype=weft.float64, requires_grad=True) for _ in range(2)]
+
+    def one(k: int) -> Any:
+        h = weft.full((k + 1, 4), 0.3 * k, dtype=weft.float64) * scales[k]
+        for bias in biases:
+            h = (h + bias).tanh()
+        return h.sum()
+
+    report = weft.explain(one, list(range(5)))
+    ran = [(b["op"], b["calls"]) for b in report.flushes[0]["batches"]]
+    assert ran == [("mul", 5), *[("add", 5), ("tanh", 5)] * 2, ("sum", 5)]
+    leaves = scales + biases
+    batched = weft.autograd.grad(sum(report.outputs), leaves)
+    loop = weft.autograd.grad(sum(one(k) for k in range(5)), leaves)
+    for a, b in zip(batched, loop, strict=True):
+        same(a, b, 1e-12)
+
+
 def test_gradients_of_rows_that_somebody_watches() -> None:
     """Rows of a table are pieces of it only where nobody can ask for their own gradient."""
     table = weft.linspace(-1, 1, 12, dtype=weft.float64).view(4, 3).clone().requires_grad_()

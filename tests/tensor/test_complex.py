@@ -101,3 +101,10 @@ def test_what_complex_numbers_refuse(torch: Any, text: str) -> None:
             outcomes.append(type(error))
     ours, theirs = outcomes
     assert issubclass(ours, theirs) if isinstance(theirs, type) else ours == theirs
+
+
+def test_the_gradient_of_the_parts_of_nothing() -> None:
+    """An empty gradient that was expanded has strides of 0, which view_as_complex refused."""
+    x = weft.ones(0, 4).requires_grad_()
+    weft.view_as_real(weft.complex(x, x) * 2).sum(-1).sum().backward()
+    assert x.grad.shape == (0, 4)
