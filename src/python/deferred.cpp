@@ -143,18 +143,33 @@ PyObject* report(PyObject*, PyObject* start) {
     });
 }
 
-/// A copy of the caller's context variables for one example, and the caller's modes after it.
+/// The caller's context variables and modes for one example after the other: a copy of the variables
+/// serves until an example sets one.
 class Alone {
 public:
-    Alone() : context_(Object::take(PyContext_CopyCurrent())) { checked(PyContext_Enter(context_.get())); }
-    ~Alone() {
+    Alone() : callers_(Object::take(PyContext_CopyCurrent())) { enter(); }
+    ~Alone() { leave(); }
+    Alone(const Alone&) = delete;
+
+    void next() {
+        mode = mode_;
+        int same = PyObject_RichCompareBool(context_.get(), callers_.get(), Py_EQ);
+        if (same > 0) return;
+        PyErr_Clear();  // of values that cannot be compared
+        leave();
+        enter();
+    }
+
+private:
+    void enter() {
+        context_ = Object::take(PyContext_Copy(callers_.get()));
+        checked(PyContext_Enter(context_.get()));
+    }
+    void leave() {
         PyContext_Exit(context_.get());
         mode = mode_;
     }
-    Alone(const Alone&) = delete;
-
-private:
-    Object context_;
+    Object callers_, context_;
     uint32_t mode_ = mode;
 };
 
@@ -166,8 +181,9 @@ PyObject* one_by_one(PyObject*, PyObject* args) {
         return nullptr;
     return guarded([&] {
         Object results = Object::take(PyList_New(0)), first = Object::borrow(Py_None);
+        Alone scope;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i) {
-            Alone scope;
+            if (i) scope.next();
             Object result = Object::steal(PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs));
             if (result) {
                 checked(PyList_Append(results.get(), result.get()));
