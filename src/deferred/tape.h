@@ -1,7 +1,7 @@
 /// The calls that wait, and what runs them.
 ///
-/// Reading guide: Tape::keep notes a call, flush plans (plan.h) and runs (run.h) all that wait. The
-/// door's hook (door.h) decides what is kept. One tape per thread.
+/// Reading guide: Tape::keep notes a call under its class (classes.cpp), flush plans (plan.h) and runs
+/// (run.cpp) all that wait. The door's hook (door.h) decides what is kept. One tape per thread.
 #pragma once
 #include <memory>
 #include <unordered_map>

@@ -1,0 +1,79 @@
+/// What a flush did: counts for the estimate (Note [Worth]), and the report that weft.explain shows.
+#include <algorithm>
+
+#include "deferred/runner.h"
+
+namespace weft::deferred {
+
+void Runner::count(const Kind& kind, Calls calls) {
+    auto n = static_cast<int64_t>(calls.size()), ran = kind.how == How::Single ? n : 1;
+    bool recorded = kind.mode & kGradMode;
+    tally.batches += ran;
+    if (recorded) {
+        tally.recorded += n;
+        tally.recorded_batches += ran;
+    }
+    for (uint32_t v = load_.calls[calls[0]].outputs; v < load_.output_end(calls[0]); ++v) {
+        int64_t elements = load_.outputs[v].numel * n;
+        (elements >= kFar ? tally.far_elements : tally.elements) += elements;
+    }
+    if (kind.how != How::Rows || n == 1 || kind.op->batch == Batch::Pointwise) return;
+    int64_t matrices = 0;
+    SmallVector<const Tensor*, 4> seen;
+    for (const BatchForm::Input& in : kind.form.in) {
+        if (in.from < 0) continue;
+        const Operand& o = operand(calls[0], in.from);
+        if (o.none() || o.value >= 0) continue;
+        const Tensor& t = load_.externals[static_cast<size_t>(~o.value)];
+        if (in.shared && t.ndim() >= 2) {
+            matrices += t.numel();
+            seen.push_back(&t);
+        } else if (!is_inexact(t.dtype())) return;  // rows are looked up: the rest is not read
+    }
+    (recorded ? tally.recorded_weights : unrecorded_weights_) += matrices * n;
+    for (const Tensor* t : seen)
+        if (std::find(matrices_.begin(), matrices_.end(), t) == matrices_.end()) matrices_.push_back(t);
+}
+
+void Runner::note(const Kind& kind, Calls calls) {
+    batch_ = &report_->batches.emplace_back();
+    batch_->op = kind.op->public_name;
+    batch_->calls = static_cast<int64_t>(calls.size());
+    batch_->why = kind.why;
+    for (uint32_t call : calls) add_site(batch_->lines, load_.calls[call].site);
+    const Site& line = load_.calls[calls[0]].site;
+    for (uint32_t other : first_of_line_) {
+        const Kind& before = kinds_.kinds[class_of(other).kind];
+        const Site& site = load_.calls[other].site;
+        if (before.op != kind.op || site.code() != line.code() || site.offset() != line.offset()) continue;
+        batch_->apart = difference(before, other, kind, calls[0]);
+        return;
+    }
+    first_of_line_.push_back(calls[0]);
+}
+
+/// In words, for the report: the first thing that keeps calls of two kinds of one op apart.
+std::string Runner::difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const {
+    if (&a == &b || a.how != b.how || a.how != How::Rows || a.form.op != b.form.op) return "";
+    if (a.mode != b.mode) return "with and without gradients";
+    for (size_t k = 0; k < a.form.attrs.size(); ++k) {
+        Key one, other;
+        append(one, a.form.attrs[k]);
+        append(other, b.form.attrs[k]);
+        if (one == other) continue;
+        for (const Param& p : a.form.op->params)
+            if (!p.is_input() && p.slot == static_cast<int>(k)) return "another " + p.name;
+    }
+    for (size_t k = 0; k < a.form.in.size(); ++k) {
+        const BatchForm::Input &one = a.form.in[k], &other = b.form.in[k];
+        if (one.from < 0 || operand(call_a, one.from).none() || operand(call_b, other.from).none()) continue;
+        if (one.shared != other.shared) return "a weight in some, a value in others";
+        if (!one.shared && !equal(one.row, other.row))
+            return text("rows of shape ", to_string(one.row), " and ", to_string(other.row));
+        if (one.shared && !one.unlike && !shared(call_a, one).same(shared(call_b, other)))
+            return shared(call_a, one).has(kWrapped) ? "another number" : "another weight";
+    }
+    return "";
+}
+
+}  // namespace weft::deferred

@@ -1,0 +1,107 @@
+/// The state of one flush while its batches run.
+///
+/// Reading guide: run.cpp runs batch after batch; operands.cpp finds where operands lie and gathers
+/// them; notes.cpp counts and reports.
+#pragma once
+#include <unordered_map>
+
+#include "deferred/tape.h"
+
+namespace weft::deferred {
+
+using Calls = std::span<const uint32_t>;
+
+class Runner {
+public:
+    Runner(Waiting& load, const Kinds& kinds, FlushReport* report)
+        : load_(load), kinds_(kinds), report_(report), places_(load.outputs.size()),
+          external_places_(load.externals.size()) {}
+
+    /// Runs the batches in order.
+    void run_all(const Plan& plan);
+    std::vector<Ref<Failure>> failures() { return std::move(failures_); }
+    /// Gives the outputs that somebody still holds their places.
+    void hand_over();
+
+private:
+    static constexpr uint32_t kNone = UINT32_MAX;
+    struct Place {
+        uint32_t block = kNone;
+        int64_t start = 0;
+    };
+    struct Piece {
+        uint32_t block;
+        int64_t start, count;
+    };
+
+    const Class& class_of(uint32_t call) const { return kinds_.classes[load_.calls[call].of_class]; }
+    int64_t rows_of(uint32_t call) const { return class_of(call).rows; }
+    /// Rows of input k of the form.
+    int64_t rows_of(uint32_t call, size_t k) const {
+        const Class& c = class_of(call);
+        return c.sizes.empty() ? c.rows : c.sizes[k];
+    }
+    Tensor shifted_indices(const BatchForm& form, size_t k, Calls calls);
+    const Tensor& shared(uint32_t call, const BatchForm::Input& input) const {
+        return load_.externals[static_cast<size_t>(~operand(call, input.from).value)];
+    }
+    bool differ(const BatchForm::Input& input, Calls calls) const;
+    Tensor unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls, int64_t total);
+    const Operand& operand(uint32_t call, int i) const {
+        return load_.operands[load_.calls[call].operands + static_cast<uint32_t>(i)];
+    }
+    /// How pieces lie: `runs` runs of `length` elements, `step` apart; 0 runs: in no such order.
+    struct Lie {
+        uint32_t block = kNone;
+        int64_t start = 0, runs = 0, length = 0, step = 0;
+    };
+    /// An input of a batched call.
+    struct Operands {
+        size_t input;
+        std::vector<Piece> pieces;
+        Lie lie;
+        int64_t rows = 0;
+    };
+
+    void run_batch(Calls calls);
+    void find_last_uses(const Plan& plan);
+    uint32_t add_block(Tensor t);
+    Place place(const Operand& o);
+    Place external_place(const Tensor& t);
+    static Lie lie_of(const std::vector<Piece>& pieces);
+    static Dims shape_for(const std::vector<Operands>& operands, int64_t total);
+    Tensor assemble(const Operands& o, const Dims& shape, bool grad);
+    Tensor assemble(std::vector<Piece> pieces, const Dims& shape, bool grad) {
+        Lie lie = lie_of(pieces);
+        return assemble({0, std::move(pieces), lie, 0}, shape, grad);
+    }
+    void run_rows(const Kind& kind, Calls calls);
+    void run_join(const Kind& kind, Calls calls);
+    void run_single(const Kind& kind, uint32_t call);
+    void run_one(const Kind& kind, Calls calls);
+    void finish(Call& c, Calls calls);
+    void fail(uint32_t call, const Ref<Failure>& failure);
+    std::vector<uint32_t> sound(Calls calls);
+    void note(const Kind& kind, Calls calls);
+    std::string difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const;
+    void count(const Kind& kind, Calls calls);
+
+    Waiting& load_;
+    const Kinds& kinds_;
+    FlushReport* report_;
+    BatchReport* batch_ = nullptr;
+    std::vector<Place> places_;
+    std::vector<Place> external_places_;
+    std::unordered_map<const TensorImpl*, uint32_t> base_blocks_;
+    std::vector<Tensor> blocks_;
+    std::vector<Ref<Failure>> failed_;            ///< by call; empty as long as none failed
+    std::vector<Ref<Failure>> failures_;
+    std::vector<uint32_t> last_use_;              ///< of each output: the last batch that reads it
+    std::vector<std::vector<uint32_t>> expiring_; ///< blocks that nobody reads after batch b
+    uint32_t batch_number_ = 0;
+    std::vector<uint32_t> first_of_line_;         ///< a call each, for the report
+    std::vector<const Tensor*> matrices_;         ///< shared ones, for Note [Worth]
+    int64_t unrecorded_weights_ = 0;
+};
+
+}  // namespace weft::deferred
