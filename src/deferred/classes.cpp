@@ -278,6 +278,7 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
         key.push_back(number);
     }
     Class made;
+    made.op = c.op;
     made.rows = kind.form.rows;
     bool unlike = false;
     for (const BatchForm::Input& in : kind.form.in) unlike |= in.rows >= 0;

@@ -55,6 +55,7 @@ struct Kind {
 
 struct Class {
     uint32_t kind = 0;
+    const Op* op = nullptr;      ///< that was called: calls of several ops may be of one kind
     int64_t rows = 1;
     std::vector<int64_t> sizes;  ///< of a Join: elements of each operand; else rows, where unlike
     static constexpr uint32_t kNone = UINT32_MAX, kUnknown = UINT32_MAX - 1;

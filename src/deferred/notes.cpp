@@ -37,7 +37,8 @@ void Runner::count(const Kind& kind, Calls calls) {
 
 void Runner::note(const Kind& kind, Calls calls) {
     batch_ = &report_->batches.emplace_back();
-    batch_->op = kind.op->public_name;
+    const Op* op = class_of(calls[0]).op;
+    batch_->op = op->public_name;
     batch_->calls = static_cast<int64_t>(calls.size());
     batch_->why = kind.why;
     for (uint32_t call : calls) add_site(batch_->lines, load_.calls[call].site);
@@ -45,7 +46,7 @@ void Runner::note(const Kind& kind, Calls calls) {
     for (uint32_t other : first_of_line_) {
         const Kind& before = kinds_.kinds[class_of(other).kind];
         const Site& site = load_.calls[other].site;
-        if (before.op != kind.op || site.code() != line.code() || site.offset() != line.offset()) continue;
+        if (class_of(other).op != op || site.code() != line.code() || site.offset() != line.offset()) continue;
         batch_->apart = difference(before, other, kind, calls[0]);
         return;
     }

@@ -374,3 +374,12 @@ def test_explain_tells_what_keeps_calls_apart(call: Any, apart: set[str]) -> Non
     report = weft.explain(lambda x, n: call(x.tanh(), n), [weft.ones(2, 4)] * 4, [1, 2, 1, 2])
     assert {b["apart"] for b in report.flushes[0]["batches"]} - {""} == apart
     assert all(f"apart: {text}" in str(report) for text in apart)
+
+
+def test_explain_names_the_op_that_was_called() -> None:
+    """A dot and a matrix by one vector are of one kind, and were named by the first ever made."""
+    v = weft.ones(3).requires_grad_()
+    for _ in range(2):
+        for x, op in ((weft.ones(3), "dot"), (weft.ones(2, 3), "mv")):
+            report = weft.explain(lambda x: x.tanh() @ v, [x] * 2)
+            assert report.flushes[0]["batches"][-1]["op"] == op
