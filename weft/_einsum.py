@@ -10,7 +10,7 @@ everything and words the errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import weft
@@ -142,19 +142,25 @@ def in_order(equation: str, operands: tuple[Tensor, ...]) -> Tensor:
     return out.permute([have.index(c) for c in result])
 
 
-def _diagonals(t: Tensor, term: str) -> tuple[Tensor, str]:
-    """A repeated subscript takes the diagonal."""
+def _repeats(term: str) -> Iterator[tuple[int, int, str]]:
+    """Two places of a repeated subscript, and the subscripts of the diagonal there; until none."""
     for c in dict.fromkeys(term):
         while term.count(c) > 1:
             i = term.index(c)
             j = term.index(c, i + 1)
-            if t.shape[i] != t.shape[j]:
-                raise RuntimeError(
-                    f"[einsum] expected equal sizes for the repeated subscript '{c}', got "
-                    f"{t.shape[i]} and {t.shape[j]}"
-                )
-            t = t.diagonal(0, i, j)
             term = term[:i] + term[i + 1 : j] + term[j + 1 :] + c
+            yield i, j, term
+
+
+def _diagonals(t: Tensor, term: str) -> tuple[Tensor, str]:
+    """A repeated subscript takes the diagonal."""
+    for i, j, after in _repeats(term):
+        if t.shape[i] != t.shape[j]:
+            raise RuntimeError(
+                f"[einsum] expected equal sizes for the repeated subscript '{after[-1]}', got "
+                f"{t.shape[i]} and {t.shape[j]}"
+            )
+        t, term = t.diagonal(0, i, j), after
     return t, term
 
 
@@ -233,11 +239,8 @@ def _plan(terms: list[str], result: str) -> Callable[..., Tensor]:
 
 def _diagonal(term: str) -> str:
     """Subscripts in the order in which `_diagonals` leaves them."""
-    for c in dict.fromkeys(term):
-        while term.count(c) > 1:
-            i = term.index(c)
-            j = term.index(c, i + 1)
-            term = term[:i] + term[i + 1 : j] + term[j + 1 :] + c
+    for _, _, after in _repeats(term):
+        term = after
     return term
 
 

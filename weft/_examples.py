@@ -229,13 +229,10 @@ def habit_of(fn: Callable[..., Any]) -> Habit:
     allows no key has a habit of its own.
     """
     alive: list[ref[Any]] = []
-    whole = fn
-    parts: list[Any] = []
+    key = _alike(fn, alive)
     while isinstance(fn, functools.partial):
-        parts += [_alike(value, alive) for value in (*fn.args, *fn.keywords, *fn.keywords.values())]
         fn = fn.func
     if isinstance(fn, FunctionType):
-        key = _alike(whole, alive)
         habit, named = _recent.pop(key, (Habit(), alive))
         if any(one() is None for one in named):  # another object may have its address by now
             habit, named = Habit(), alive
@@ -245,7 +242,7 @@ def habit_of(fn: Callable[..., Any]) -> Habit:
         return habit
     owner, method = (fn.__self__, fn.__func__) if isinstance(fn, MethodType) else (fn, None)
     try:
-        return _habits.setdefault(owner, {}).setdefault((method, *parts), Habit())
+        return _habits.setdefault(owner, {}).setdefault((method, key), Habit())
     except Exception:  # whatever the object's own __hash__ or __eq__ raises
         return Habit()
 

@@ -73,6 +73,7 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted, 
         return key;
     }
     uint64_t what = kRow;
+    uint32_t name = 0;
     bool wants_grad = false;
     if (is_pending(t)) {
         wants_grad = requires_grad(t);
@@ -90,7 +91,7 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted, 
             what = kUnlike;
             noted.unlike |= uint64_t{1} << i;
         }
-        uint32_t name = what == kFixed ? fixed_name(first, wants_grad) : 0;
+        if (what == kFixed) name = fixed_name(first, wants_grad);
         if (what == kFixed && first.same(t)) {
             operands.push_back({~external(t), 0});
         } else {  // calls do not ask whether it is the same tensor
@@ -115,7 +116,7 @@ uint64_t* Tape::note_operand(const Call& c, int i, uint64_t* key, Noted& noted, 
         return key;
     }
     if (what == kFixed) {
-        *key++ = fixed_names_[static_cast<size_t>(~operands.back().value)];
+        *key++ = name;
         return key;
     }
     key[0] = key[1] = 0;
@@ -166,7 +167,6 @@ uint32_t Tape::class_over_own(const Call& c, uint32_t first) {
 }
 
 void Tape::choose_own(Waiting& load) {
-    constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
     struct Use {
         int64_t calls = 0;
         uint32_t user = kNobody;

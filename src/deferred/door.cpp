@@ -60,11 +60,9 @@ void settle_special_views(const Call& c) {
         const Tensor& t = c.in[i];
         if (!t.defined() || !is_pending(t) || !pending(t).is_view()) continue;
         const Tensor& base = pending(t).base;
-        const Tensor* root = &base;
-        while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
         bool outside = (mode & kGradMode) && pending(t).is_piece() && is_pending(base) &&
                        requires_grad(base) && !requires_grad(t);
-        if (!is_pending(*root) || outside) settle(t);
+        if (!is_pending(root_of(base)) || outside) settle(t);
     }
 }
 
@@ -95,9 +93,7 @@ bool rebind(Call& c) {
 }
 
 void write(Call& c) {
-    const bool shared = is_shared(c.dest);
-    if (shared) in_turn();
-    Stay in_order(shared);
+    InTurn in_order(is_shared(c.dest));
     settle_special_views(c);
     check_failed(c);
     if (rebind(c)) return;
@@ -122,19 +118,14 @@ bool kept(Batch how) {
     return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join;
 }
 
-}  // namespace
-
-namespace {
-
 struct Origin {
     uint32_t born;
     uint16_t maker;
 };
 Origin origin_of(const Tensor& t) {
-    const Tensor* root = &t;
-    while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
-    if (is_pending(*root)) return {pending(*root).born, pending(*root).maker};
-    return {root->storage()->born, root->storage()->maker};
+    const Tensor& root = root_of(t);
+    if (is_pending(root)) return {pending(root).born, pending(root).maker};
+    return {root.storage()->born, root.storage()->maker};
 }
 bool is_older(const Origin& o) { return static_cast<int32_t>(o.born - examples.start) < 0; }
 bool is_anothers(const Origin& o) {
@@ -152,17 +143,21 @@ void read_in_turn(const Call& c) {
     }
 }
 
+/// A call that is not kept.
+void run_at_once(Call& c) {
+    tally.at_once += owner != 0;
+    run_now(c);
+}
+
+/// Nobody is before it, which stays so.
+thread_local uint32_t first_owner = 0;
+
 }  // namespace
 
 bool is_shared(const Tensor& t) {
     Origin origin = origin_of(t);
     return is_older(origin) || is_anothers(origin);
 }
-
-namespace {
-/// Nobody is before it, which stays so.
-thread_local uint32_t first_owner = 0;
-}  // namespace
 
 void in_turn() {
     if (owner && owner != first_owner && host.turn) host.turn(false);
@@ -181,10 +176,7 @@ void defer(Call& c) {
     }
     if (op.random && op.kernel) draw_in_turn();
     if (owner) read_in_turn(c);
-    if (op.batch == Batch::Layout) {
-        tally.at_once += owner != 0;
-        return run_now(c);
-    }
+    if (op.batch == Batch::Layout) return run_at_once(c);
     if (c.dest.defined()) return write(c);
     if (op.body) {
         if (op.batch == Batch::Body || op.batch == Batch::Pointwise) return op.body(c);
@@ -201,8 +193,7 @@ void defer(Call& c) {
     bool as_it_lies = op.view || op.batch == Batch::Alias;
     if ((!waiting && as_it_lies) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
         settle_all(c);
-        tally.at_once += owner != 0;
-        return run_now(c);
+        return run_at_once(c);
     }
     if (waiting) {
         if (special) {

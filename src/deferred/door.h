@@ -31,6 +31,13 @@ bool is_shared(const Tensor& t);
 /// before it are done. Nor does it wait while it does (Stay): the examples after it begin later, or
 /// wait in other places, and so find what it left, as far as they have not read it before.
 void in_turn();
+class InTurn {
+public:
+    explicit InTurn(bool shared) : stay_(shared && (in_turn(), true)) {}
+
+private:
+    Stay stay_;
+};
 /// The same for random numbers, which are drawn in the order of the loop on every level.
 void draw_in_turn();
 

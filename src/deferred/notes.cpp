@@ -24,7 +24,7 @@ void Runner::count(const Kind& kind, Calls calls) {
         if (in.from < 0) continue;
         const Operand& o = operand(calls[0], in.from);
         if (o.none() || o.value >= 0) continue;
-        const Tensor& t = load_.externals[static_cast<size_t>(~o.value)];
+        const Tensor& t = shared(calls[0], in);
         if (in.shared && t.ndim() >= 2) {
             matrices += t.numel();
             seen.push_back(&t);

@@ -146,14 +146,13 @@ bool Runner::differ(const BatchForm::Input& input, Calls calls) const {
 
 /// Each call's own shared input, once for each of its rows (Note [Unlike]).
 Tensor Runner::unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls, int64_t total) {
-    static const ops::Function index_select{"index_select"}, view{"view"};
+    static const ops::Function index_select{"index_select"};
     const Tensor& first = shared(calls[0], input);
-    size_t dims = 0;  // of a row
+    int dims = 0;  // of a row
     for (const BatchForm::Input& other : form.in)
         if (!other.shared) dims = other.row.size();
     Dims shape{total};
-    for (size_t d = dims; d-- > 0;)
-        shape.push_back(static_cast<int>(d) < first.ndim() ? first.size(first.ndim() - 1 - static_cast<int>(d)) : 1);
+    for (int d = first.ndim() - dims; d < first.ndim(); ++d) shape.push_back(d < 0 ? 1 : first.size(d));
     if (first.has(kWrapped)) {
         Tensor out = Tensor::empty(input.as, shape);
         auto fill = [&]<class T>(T* to) {

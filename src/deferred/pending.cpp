@@ -55,9 +55,8 @@ const Tensor& place_of(const Tensor& t) { return pending(t).is_piece() ? pending
 }  // namespace
 
 void compute_now(const Tensor& t, const char* reason) {
-    const Tensor* root = &t;
-    while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
-    if (!is_pending(*root) || !pending(*root).waits()) return;
+    const Tensor& root = root_of(t);
+    if (!is_pending(root) || !pending(root).waits()) return;
     if (reports) add_site(readers, Site::here());
     Tape::current().flush(reason);
 }

@@ -68,6 +68,12 @@ static_assert(sizeof(Pending) <= 96);
 
 inline bool is_pending(const Tensor& t) { return t.has(kPending); }
 inline Pending& pending(const Tensor& t) { return *static_cast<Pending*>(t.impl()->slot.get()); }
+/// What `t` is a view of, after all: a tensor with memory, or the output of a kept call.
+inline const Tensor& root_of(const Tensor& t) {
+    const Tensor* root = &t;
+    while (is_pending(*root) && pending(*root).is_view()) root = &pending(*root).base;
+    return *root;
+}
 
 /// Throws what the call threw, with its line.
 [[noreturn]] void raise(Failure& failure);

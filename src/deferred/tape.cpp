@@ -1,10 +1,6 @@
 #include "deferred/tape.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "ops/functions.h"
-#include "ops/pointwise.h"
 
 namespace weft::deferred {
 

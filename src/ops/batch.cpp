@@ -37,10 +37,8 @@ int true_dims(const Tensor& t) {
 /// (what is shared may be a piece that is gathered by row).
 template <class F>
 bool promotes_alike(const BatchCall& c, const F& becomes_rows) {
-    static const Function where{"where"};
-    const int first = c.call.op == &where.op();  // its condition is no operand of the promotion
     std::vector<Tensor> rows, all;
-    for (int i = first; i < c.inputs(); ++i) {
+    for (int i = 0; i < c.inputs(); ++i) {
         const Tensor& t = c.in(i);
         if (!t.defined()) continue;
         bool scalar = t.ndim() == 0 && !t.has(kWrapped);
@@ -51,7 +49,7 @@ bool promotes_alike(const BatchCall& c, const F& becomes_rows) {
     auto dtype = [](const std::vector<Tensor>& in) {
         return promoted(in.data(), static_cast<int>(in.size()));
     };
-    DType before = promoted(c.call.in + first, c.inputs() - first);
+    DType before = promoted(c.call.in, c.inputs());
     return dtype(rows) == before && dtype(all) == before;
 }
 

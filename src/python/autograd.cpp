@@ -76,9 +76,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         // Within autobatch other examples share the nodes, and may want them too.
         bool inside = mode & kDeferMode, keep = args[2] == Py_True || inside;
         deferred::tally.passes += inside;
-        const bool accumulates = inside && args[6] == Py_True;
-        if (accumulates) deferred::in_turn();
-        deferred::Stay in_order(accumulates);
+        deferred::InTurn in_order(inside && args[6] == Py_True);
         BackwardOptions options{keep, args[3] == Py_True, args[6] == Py_True, inside};
         std::vector<Edge> roots, targets;
         std::vector<Tensor> starts;

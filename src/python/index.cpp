@@ -186,9 +186,7 @@ Tensor get_item(const Tensor& t, PyObject* key) {
 }
 
 void set_item(const Tensor& t, PyObject* key, PyObject* value) {
-    const bool shared = deferred::is_shared(t);
-    if (shared) deferred::in_turn();
-    deferred::Stay in_order(shared);
+    deferred::InTurn in_order((mode & kDeferMode) && deferred::is_shared(t));
     Selection s = select(t, key);
     Tensor v;
     if (is_tensor(value)) v = unwrap(value);

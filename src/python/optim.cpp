@@ -129,8 +129,7 @@ void wrote(const Tensor& t) {
 PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
         WEFT_EXPECT(count == 6, Type, "optimizer", "6 arguments", std::to_string(count));
-        if (mode & kDeferMode) deferred::in_turn();
-        deferred::Stay in_order;
+        deferred::InTurn in_order(mode & kDeferMode);
         PyObject *settings = args[1], *group = args[2], *names = args[4];
         WEFT_EXPECT(PyUnicode_Check(args[0]) && PyTuple_Check(settings) && PyDict_Check(group) &&
                         PyTuple_Check(names),
