@@ -7,6 +7,16 @@
 /// of `cls`, unless `cls` has a `__getattr__`, `__getattribute__` or `__call__` of its own. When
 /// someone assigns one of these to a class later, CPython itself writes the generic slot again,
 /// also in the subclasses. So the Python way is always there, and the fast one is tested against it.
+///
+/// Note [Remembered attributes]
+/// `self.weight` is up to five lookups in dictionaries, and a model asks for the same few again and
+/// again. CPython 3.11 gives every state of a dictionary a number that no other state of any
+/// dictionary ever has (PEP 509), and every state of a class one as well. So what a lookup found is
+/// still true when the numbers of the class, of the instance's dictionary and of the tables that
+/// were searched are the same; one slot of a small table keeps all of it, with borrowed pointers
+/// that are read after the numbers have matched. Other versions of Python look up each time.
+#include <array>
+
 #include "python/object.h"
 
 namespace weft::python {
@@ -24,29 +34,119 @@ PyObject* str_getattr;
 PyObject* str_getattribute;
 PyObject* str_call;
 PyObject* str_call_with_hooks;
+/// Stands for "the forward that a plain call runs" among the remembered; equal to no attribute's name.
+PyObject* plain_forward;
 /// `Module.__getattr__` and `Module.__call__`, owned.
 PyObject* module_getattr;
 PyObject* module_python_call;
 
-/// A new reference to `name` in the dictionary `table_name` of a module; null if there is none.
-PyObject* find_in(PyObject* tables, PyObject* table_name, PyObject* name) {
-    PyObject* table = PyDict_GetItemWithError(tables, table_name);
-    return table && PyDict_Check(table) ? Py_XNewRef(PyDict_GetItemWithError(table, name)) : nullptr;
+/// The dictionary of an instance, borrowed; null with an error set.
+PyObject* dict_of(PyObject* self) {
+    PyObject** at = _PyObject_GetDictPtr(self);
+    if (at && *at) return *at;
+    PyObject* made = PyObject_GenericGetDict(self, nullptr);
+    Py_XDECREF(made);  // the instance holds it
+    return made;
+}
+
+/// `_parameters`, `_modules` and `_buffers` of an instance in the order of the search, borrowed; null
+/// where the search ended before.
+using Tables = std::array<PyObject*, 3>;
+
+/// What was found for a name, and the states it was found in (Note [Remembered attributes]).
+struct Found {
+    PyObject* name = nullptr;   ///< owned
+    PyObject* value = nullptr;  ///< borrowed from a table, the instance's dictionary or the class
+    bool of_class = false;
+    unsigned class_state = 0;
+    uint64_t instance_state = 0;
+    Tables tables{};
+    uint64_t tables_state = 0;
+};
+
+#if PY_VERSION_HEX < 0x030C0000
+constexpr size_t kRemembered = 1024;
+Found remembered[kRemembered];
+
+uint64_t state(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+
+/// Zero: the class has none.
+unsigned state(PyTypeObject* type) {
+    return PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+
+/// The states' sum, which every change raises, as numbers are given out in rising order.
+uint64_t state(const Tables& tables) {
+    uint64_t sum = 0;
+    for (PyObject* table : tables) sum += table ? state(table) : 0;
+    return sum;
+}
+
+Found& slot(uint64_t instance_state, PyObject* name) {
+    uint64_t mixed = instance_state * 0x9E3779B97F4A7C15u ^ reinterpret_cast<uintptr_t>(name) >> 4;
+    return remembered[(mixed ^ mixed >> 32) % kRemembered];
+}
+
+/// What is remembered for `name` of `self`, or null.
+const Found* recall(PyObject* self, PyObject* dict, PyObject* name) {
+    const Found& found = slot(state(dict), name);
+    bool holds = found.name == name && found.instance_state == state(dict) && found.class_state &&
+                 found.class_state == state(Py_TYPE(self)) &&
+                 found.tables_state == state(found.tables);
+    return holds ? &found : nullptr;
+}
+
+void remember(PyObject* self, PyObject* dict, PyObject* name, PyObject* value, bool of_class,
+              const Tables& tables = {}) {
+    Found& found = slot(state(dict), name);
+    Py_INCREF(name);
+    Py_XSETREF(found.name, name);
+    found.value = value;
+    found.of_class = of_class;
+    found.class_state = state(Py_TYPE(self));
+    found.instance_state = state(dict);
+    found.tables = tables;
+    found.tables_state = state(tables);
+}
+#else
+const Found* recall(PyObject*, PyObject*, PyObject*) { return nullptr; }
+void remember(PyObject*, PyObject*, PyObject*, PyObject*, bool, const Tables& = {}) {}
+#endif
+
+/// A new reference to the value of an attribute that the class of `self` has.
+PyObject* get_of_class(PyObject* self, PyObject* dict, PyObject* name, PyObject* attribute) {
+    if (!PyFunction_Check(attribute) || PyDict_GetItemWithError(dict, name))
+        return PyErr_Occurred() ? nullptr : _PyObject_GenericGetAttrWithDict(self, name, nullptr, 1);
+    if (PyErr_Occurred()) return nullptr;
+    remember(self, dict, name, attribute, /*of_class=*/true);
+    return PyMethod_New(attribute, self);
+}
+
+/// A new reference to `name` in the instance or its tables; null without an error: it is in none.
+/// `denied`: the class has one, which raised AttributeError, and may not the next time.
+PyObject* get_of_instance(PyObject* self, PyObject* dict, PyObject* name, bool denied) {
+    PyObject* value = denied ? nullptr : PyDict_GetItemWithError(dict, name);
+    Tables tables{};
+    PyObject* const names[] = {str_parameters, str_modules, str_buffers};
+    for (size_t i = 0; i < tables.size() && !value && !PyErr_Occurred(); ++i) {
+        PyObject* table = PyDict_GetItemWithError(dict, names[i]);
+        if (!table || !PyDict_Check(table)) continue;
+        tables[i] = table;
+        value = PyDict_GetItemWithError(table, name);
+    }
+    if (value && !denied) remember(self, dict, name, value, /*of_class=*/false, tables);
+    return Py_XNewRef(value);
 }
 
 /// What `object.__getattribute__` and then `Module.__getattr__` do.
 PyObject* get_attribute(PyObject* self, PyObject* name) {
-    PyObject* value = nullptr;
-    const bool of_class = _PyType_Lookup(Py_TYPE(self), name) != nullptr;
-    if (of_class) value = _PyObject_GenericGetAttrWithDict(self, name, nullptr, /*suppress=*/1);
-    if (value || PyErr_Occurred()) return value;
-    PyObject* tables = PyObject_GenericGetDict(self, nullptr);
-    if (!tables) return nullptr;
-    if (!of_class) value = Py_XNewRef(PyDict_GetItemWithError(tables, name));
-    if (!value && !PyErr_Occurred()) value = find_in(tables, str_parameters, name);
-    if (!value && !PyErr_Occurred()) value = find_in(tables, str_modules, name);
-    if (!value && !PyErr_Occurred()) value = find_in(tables, str_buffers, name);
-    Py_DECREF(tables);
+    PyObject* dict = dict_of(self);
+    if (!dict) return nullptr;
+    if (const Found* found = recall(self, dict, name))
+        return found->of_class ? PyMethod_New(found->value, self) : Py_NewRef(found->value);
+    PyObject* attribute = _PyType_Lookup(Py_TYPE(self), name);
+    PyObject* value = attribute ? get_of_class(self, dict, name, attribute) : nullptr;
+    if (!value && !PyErr_Occurred()) value = get_of_instance(self, dict, name, attribute);
     if (!value && !PyErr_Occurred())
         PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'",
                      Py_TYPE(self)->tp_name, name);
@@ -73,22 +173,35 @@ PyObject* call_with_hooks(PyObject* self, PyObject* args, PyObject* kwargs) {
     return out;
 }
 
+/// Whether something may have to happen around `forward`: the flag of an instance is only ever
+/// raised, that of the class says "any module".
+bool is_hooked(PyObject* self, PyObject* dict) {
+    return PyDict_GetItemWithError(dict, str_hooked) ||
+           _PyType_Lookup(Py_TYPE(self), str_hooked) != Py_False;
+}
+
+/// The function that a call of a module without hooks runs; null if `forward` is none of its class.
+PyObject* find_forward(PyObject* self, PyObject* dict) {
+    if (PyDict_GetItemWithError(dict, str_forward) || PyErr_Occurred()) return nullptr;
+    PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
+    if (!forward || !PyFunction_Check(forward)) return nullptr;
+    remember(self, dict, plain_forward, forward, /*of_class=*/true);
+    return forward;
+}
+
 /// What `Module.__call__` does: `forward`, or `_call_with_hooks` if the flag `_hooked` is up.
 PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
-    PyObject* tables = PyObject_GenericGetDict(self, nullptr);
-    if (!tables) return nullptr;
-    // The flag of an instance is only ever raised, that of the class says "any module".
-    bool hooked = PyDict_GetItemWithError(tables, str_hooked) ||
-                  _PyType_Lookup(Py_TYPE(self), str_hooked) != Py_False;
-    bool own_forward = PyDict_GetItemWithError(tables, str_forward) != nullptr;
-    Py_DECREF(tables);
+    PyObject* dict = dict_of(self);
+    if (!dict) return nullptr;
+    bool plain = PyTuple_GET_SIZE(args) <= kMostArgs && !(kwargs && PyDict_GET_SIZE(kwargs));
+    const Found* found = plain ? recall(self, dict, plain_forward) : nullptr;
+    if (found) return call_function(found->value, self, args);
+    bool hooked = is_hooked(self, dict);
     if (PyErr_Occurred()) return nullptr;
     if (hooked) return call_with_hooks(self, args, kwargs);
-    PyObject* forward = own_forward ? nullptr : _PyType_Lookup(Py_TYPE(self), str_forward);
-    bool plain = forward && PyFunction_Check(forward) && PyTuple_GET_SIZE(args) <= kMostArgs &&
-                 !(kwargs && PyDict_GET_SIZE(kwargs));
-    if (plain) return call_function(forward, self, args);
-    PyObject* bound = PyObject_GetAttr(self, str_forward);
+    if (PyObject* forward = plain ? find_forward(self, dict) : nullptr)
+        return call_function(forward, self, args);
+    PyObject* bound = PyErr_Occurred() ? nullptr : PyObject_GetAttr(self, str_forward);
     if (!bound) return nullptr;
     PyObject* out = PyObject_Call(bound, args, kwargs);
     Py_DECREF(bound);
@@ -130,6 +243,7 @@ void init_module_slots(PyObject* module) {
         {&str_getattribute, "__getattribute__"}, {&str_call, "__call__"},
         {&str_call_with_hooks, "_call_with_hooks"}};
     for (auto [at, text] : names) *at = checked(PyUnicode_InternFromString(text));
+    plain_forward = checked(PyUnicode_FromString("forward of a plain call"));
     checked(PyModule_AddFunctions(module, functions));
 }
 

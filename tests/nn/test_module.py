@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from random import Random
 
 import pytest
 
@@ -381,3 +382,71 @@ def test_properties_that_fail_look_like_missing_attributes():
 
     with pytest.raises(AttributeError, match="'Broken' object has no attribute 'size'"):
         _ = Broken().size
+
+
+# What can happen to the attributes of a module between two lookups, as (name, action).
+CHANGES = {
+    "a parameter": lambda m, k: setattr(m, k, nn.Parameter(weft.ones(1))),
+    "a module": lambda m, k: setattr(m, k, nn.Identity()),
+    "a buffer": lambda m, k: hasattr(m, k) or m.register_buffer(k, weft.zeros(2)),
+    "no parameter": lambda m, k: hasattr(m, k) or m.register_parameter(k, None),
+    "an attribute": lambda m, k: (delattr(m, k) if k in vars(m) else None, setattr(m, k, 5)),
+    "deleted": lambda m, k: k in listed(m) and delattr(m, k),
+    "of the class": lambda m, k: setattr(type(m), k, f"{k} of the class"),
+    "a method": lambda m, k: setattr(type(m), k, lambda self, *x: (k, len(vars(self)), len(x))),
+    "a property": lambda m, k: setattr(type(m), k, property(lambda self: [k, self.training])),
+    "a property that may fail": lambda m, k: setattr(
+        type(m), k, property(lambda self: self.missing if len(self._parameters) % 2 else 7)
+    ),
+    "no longer of the class": lambda m, k: k in vars(type(m)) and delattr(type(m), k),
+    "into the table": lambda m, k: m._parameters.update({k: nn.Parameter(weft.zeros(3))}),
+    "out of the table": lambda m, k: m._parameters.pop(k, None),
+    "another table": lambda m, k: m.__dict__.update(_modules=dict(m._modules)),
+    "past __setattr__": lambda m, k: object.__setattr__(m, k, "past"),
+    "another dictionary": lambda m, k: setattr(m, "__dict__", dict(vars(m))),
+}  # fmt: skip
+
+
+def listed(m):
+    return {**vars(m), **m._parameters, **m._modules, **m._buffers}
+
+
+def what_is_seen(m, names):
+    """The outcome of each lookup and of a call, without identities."""
+
+    def outcome(look):
+        try:
+            found = look()
+        except (AttributeError, TypeError) as error:
+            return repr(error)
+        if callable(found) and not isinstance(found, nn.Module):
+            return "call", found(1)
+        return repr(found)
+
+    return [outcome(lambda k=k: getattr(m, k)) for k in names] + [outcome(lambda: m(1))]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_looked_up_before_is_never_out_of_date(seed):
+    random = Random(seed)
+    twins = []
+    for make in (fast_class, slow_class):
+        weft.manual_seed(seed)
+        twins.append(m := make()(1, 1))
+        type(m).__name__ = type(m).__qualname__ = "Same"
+        type(m).forward = lambda self, *x: ("forward", x)
+    names = ["weight", "bias", "a", "b", "forward"]
+    for _ in range(60):
+        what, name = random.choice(list(CHANGES)), random.choice(names)
+        # Methods of every module are not for taking away.
+        if name == "forward" and what in ("deleted", "no longer of the class"):
+            continue
+        said = []
+        for m in twins:
+            try:
+                said.append(repr(CHANGES[what](m, name)))
+            except (AttributeError, KeyError, TypeError) as error:
+                said.append(repr(error))
+        assert said[0] == said[1], (what, name)
+        seen = [[what_is_seen(m, names) for _ in range(2)] for m in twins]
+        assert seen[0] == seen[1], (what, name)
