@@ -188,6 +188,7 @@ class Habit:
 
     FIRST, FACTOR, MOST = 16, 4, 1024  # runs one by one after a loss in a row
     HEAVY = -5e7  # ns; what lost so much is not tried again soon
+    KEPT = 1 << 20  # bytes of free blocks that are worth giving back
 
     __slots__ = ("loses",)
 
@@ -199,6 +200,9 @@ class Habit:
         loss = self.loses.get((examples.bit_length(), mode))
         if loss is None or loss[0] <= 0:
             return False
+        # The blocks of a batch are too large for the results of one example.
+        if loss[0] == loss[1] and _C._memory_stats()["cached"] > self.KEPT:
+            _C._empty_cache()
         loss[0] -= 1
         return True
 

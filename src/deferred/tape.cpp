@@ -188,7 +188,11 @@ void Tape::flush(const char* reason) {
     for (Ref<Failure>& failure : failed) failures_.push_back(std::move(failure));
     if (report) report->run_s = seconds() - start - report->plan_s - report->pack_s;
     load->clear();
-    if (load->calls.capacity() <= kBudget / 4) spare_ = std::move(load);
+    if (load->calls.capacity() <= kBudget / 4) {
+        // Calls that came in meanwhile, by destructors, are few: the large one takes the next ones.
+        if (load_->calls.empty() && load_->externals.empty()) std::swap(load, load_);
+        spare_ = std::move(load);
+    }
     if (kinds_.classes.size() > kClasses) {
         kinds_.clear();
         plans_.clear();
