@@ -9,6 +9,7 @@ import functools
 import itertools
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -175,7 +176,8 @@ def run_one_by_one(
 
 
 def _noted(error: Any, index: int, examples: int) -> Any:
-    error.add_note(f"in example {index} of {examples}")
+    with suppress(Exception):  # a class of the user's may refuse notes
+        error.add_note(f"in example {index} of {examples}")
     return error
 
 

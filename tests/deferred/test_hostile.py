@@ -140,6 +140,32 @@ def test_what_fails_late_leaves_the_others_alone(out_stack: bool, max_batch: int
     assert caught.value.__notes__[-1] == "in example 0 of 4" and sorted(done) == [0, 2, 3]
 
 
+class NoNotes(Exception):
+    def add_note(self, *args: Any) -> None:
+        raise TypeError("no notes")
+
+
+class NotesAreText(Exception):
+    __notes__ = "not a list"
+
+
+@pytest.mark.parametrize("kind", [NoNotes, NotesAreText])
+def test_an_exception_that_takes_no_note_comes_as_it_is(kind: type[Exception]) -> None:
+    """The error of its add_note came in its place."""
+
+    def one(k: int) -> Any:
+        if k == 1:
+            raise kind(k)
+        return weft.ones(2) * k
+
+    for batch in (weft.autobatch(one, adaptive=False), weft.autobatch(one)):
+        for _ in range(3):  # of the second, also one by one
+            with pytest.raises(kind) as caught:
+                batch([0, 1, 2])
+            assert caught.value.args == (1,)
+            assert len(batch([0, 2])) == 2
+
+
 def test_stacked_results_keep_structure_and_gradients() -> None:
     w = weft.ones(3, requires_grad=True)
 
