@@ -179,10 +179,11 @@ void Tape::flush(const char* reason) {
         start = seconds();
     }
     if (std::exchange(maybe_own_, false)) choose_own(*load);
-    Plan fresh;
+    Plan fresh, later;
     const Plan& order = plan(*load, report, fresh);
+    bool is_spread = spread(*load, order, kinds_, later);
     if (report) report->plan_s = seconds() - start;
-    auto failed = run(*load, order, kinds_, report);
+    auto failed = run(*load, is_spread ? later : order, kinds_, report);
     std::stable_sort(failed.begin(), failed.end(),
                      [](const auto& a, const auto& b) { return a->call < b->call; });
     for (Ref<Failure>& failure : failed) failures_.push_back(std::move(failure));

@@ -138,6 +138,11 @@ private:
     std::vector<std::unique_ptr<Remembered>> plans_;  ///< latest first
 };
 
+/// Note [Spread]: elements that a batch makes at most for batches long after it.
+inline thread_local int64_t ahead = 1 << 20;
+/// Whether less memory is held in another order, which is `out` then.
+bool spread(const Waiting& load, const Plan& plan, const Kinds& kinds, Plan& out);
+
 /// Runs the batches of `plan` (run.cpp) and gives the outputs that are still wanted their places.
 /// Returns the failures of calls, but not of those that only needed the value of a failed one.
 std::vector<Ref<Failure>> run(Waiting& load, const Plan& plan, const Kinds& kinds,

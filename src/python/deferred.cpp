@@ -296,9 +296,17 @@ PyObject* set_large(PyObject*, PyObject* n) {
     });
 }
 
+/// _set_ahead(n): elements that a batch makes ahead (Note [Spread]); returns those before.
+PyObject* set_ahead(PyObject*, PyObject* n) {
+    return guarded([&] {
+        return PyLong_FromLongLong(std::exchange(deferred::ahead, to_int(n, "_set_ahead")));
+    });
+}
+
 PyMethodDef functions[] = {
     {"_one_by_one", one_by_one, METH_VARARGS, nullptr},
     {"_set_large", set_large, METH_O, nullptr},
+    {"_set_ahead", set_ahead, METH_O, nullptr},
     {"_saved", saved, METH_O, nullptr},
     {"_tally", counts, METH_NOARGS, nullptr},
     {"_saved_by", saved_by, METH_O, nullptr},
