@@ -16,21 +16,9 @@ from typing import Any
 
 from weft import _C, _examples
 from weft._modes import DEFER
+from weft._stacked import stacked
 
 __all__ = ["autobatch", "deferred", "explain"]
-
-
-def _stack(results: Sequence[Any]) -> Any:
-    """A structure of stacked tensors from structures of tensors."""
-    first = results[0]
-    if isinstance(first, _C.Tensor):
-        return _C.stack(list(results))
-    if isinstance(first, dict):
-        return {key: _stack([r[key] for r in results]) for key in first}
-    if isinstance(first, (tuple, list)):
-        parts = [_stack(column) for column in zip(*results, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
-    return list(results)
 
 
 def _zipped(lists: tuple[Sequence[Any], ...]) -> list[tuple[Any, ...]]:
@@ -76,7 +64,9 @@ def autobatch(
         fn: a function, method or module; without it, autobatch returns a decorator.
         max_batch: at most so many examples run at once; None for all.
         out_stack: return one structure with the tensors of all examples stacked along a new first
-            dimension, instead of a list.
+            dimension, instead of a list. Dicts, lists, tuples and dataclasses keep their class;
+            what is no tensor (numbers, None) becomes a list. Results whose structures differ raise
+            ValueError, tensors of unlike shapes RuntimeError.
         adaptive: run one by one what is estimated to be slower in batches; False: always batch.
 
     `autobatch.enabled = False`, or WEFT_AUTOBATCH=0 in the environment, runs the plain loop.
@@ -101,17 +91,18 @@ def autobatch(
         n, mode = len(examples), _C._mode()
         if not autobatch.enabled or not n:  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
-            return _stack(results) if out_stack and n else results
+            return stacked(results, []) if out_stack and n else results
         if habit.loses and not _C._reporting() and habit.one_by_one(n, mode):
             results = _examples.run_one_by_one(fn, examples, kwargs)
-            return _stack(results) if out_stack else results
+            return stacked(results, []) if out_stack else results
         before = _C._saved(0)
         results = _examples.run_batched(fn, examples, kwargs, max_batch or n, not out_stack)
         if out_stack:
+            tensors: list[Any] = []
             with deferred():  # from the blocks where the results lie
-                results = _stack(results)
+                results = stacked(results, tensors)
             if not mode & DEFER:
-                _C._settle(results)
+                _C._settle(tensors)
         after = _C._saved(n)
         if adaptive and not mode & DEFER:  # inside of a batch, calls merge with those around it
             habit.note(n, mode, after - before)
