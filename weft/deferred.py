@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from weft import _C, _examples
@@ -61,7 +63,8 @@ def autobatch(
     plain loop: an example that draws waits for those before it which still run.
 
     Args:
-        fn: a function, method or module; without it, autobatch returns a decorator.
+        fn: a function, method or module; without it, autobatch returns a decorator. In a class it
+            decorates methods, also class and static ones: `self` is not a list.
         max_batch: at most so many examples run at once; None for all.
         out_stack: return one structure with the tensors of all examples stacked along a new first
             dimension, instead of a list. Dicts, lists, tuples and dataclasses keep their class;
@@ -83,11 +86,44 @@ def autobatch(
         return functools.partial(
             autobatch, max_batch=max_batch, out_stack=out_stack, adaptive=adaptive
         )
-    if not callable(fn):
+    if not callable(fn) and not isinstance(fn, classmethod):
         raise TypeError(f"[autobatch] expected a function of one example, got {type(fn).__name__}")
 
-    def batched(*lists: Sequence[Any], **kwargs: Any) -> Any:
-        examples = _zipped(lists)
+    return Autobatched(fn, max_batch, out_stack, adaptive)
+
+
+autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]
+
+
+class Autobatched:
+    """What `autobatch` returns: maps a function over lists, and binds to objects as it would."""
+
+    __slots__ = (
+        "__dict__", "__weakref__", "_adaptive", "_binds", "_fn", "_habit", "_max_batch", "_name",
+        "_out_stack", "_owners",
+    )  # fmt: skip
+
+    def __init__(self, fn: Any, max_batch: int | None, out_stack: bool, adaptive: bool) -> None:
+        binds = not isinstance(fn, staticmethod) and hasattr(type(fn), "__get__")
+        self._fn = fn = fn.__func__ if isinstance(fn, staticmethod) else fn
+        self._binds = fn if binds else None
+        self._max_batch, self._out_stack, self._adaptive = max_batch, out_stack, adaptive
+        self._habit = _examples.habit_of(fn) if adaptive else _examples.Habit()
+        self._owners: tuple[type, ...] = ()
+        functools.update_wrapper(self, fn, updated=["__dict__"] if type(fn) is FunctionType else ())
+        self._name = getattr(self, "__name__", "")
+        self.__dict__["_autobatched"] = True  # there `functools.wraps` takes it along
+
+    def __call__(self, /, *lists: Sequence[Any], **kwargs: Any) -> Any:
+        if self._owners and lists and isinstance(lists[0], self._owners):
+            return self.__get__(lists[0])(*lists[1:], **kwargs)
+        try:
+            examples = _zipped(lists)
+        except TypeError:
+            if lists and isinstance(lists[0], type) and self._binds is not None:
+                return self.__get__(lists[0])(*lists[1:], **kwargs)  # a classmethod, Python 3.13
+            raise
+        fn, habit, out_stack = self._fn, self._habit, self._out_stack
         n, mode = len(examples), _C._mode()
         if not autobatch.enabled or not n:  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
@@ -96,7 +132,7 @@ def autobatch(
             results = _examples.run_one_by_one(fn, examples, kwargs)
             return stacked(results, []) if out_stack else results
         before = _C._saved(0)
-        results = _examples.run_batched(fn, examples, kwargs, max_batch or n, not out_stack)
+        results = _examples.run_batched(fn, examples, kwargs, self._max_batch or n, not out_stack)
         if out_stack:
             tensors: list[Any] = []
             with deferred():  # from the blocks where the results lie
@@ -104,16 +140,58 @@ def autobatch(
             if not mode & DEFER:
                 _C._settle(tensors)
         after = _C._saved(n)
-        if adaptive and not mode & DEFER:  # inside of a batch, calls merge with those around it
+        if self._adaptive and not mode & DEFER:  # in a batch, calls merge with those around it
             habit.note(n, mode, after - before)
         return results
 
-    habit = _examples.habit_of(fn) if adaptive else _examples.Habit()
-    batched._autobatched = True  # type: ignore[attr-defined]
-    return functools.update_wrapper(batched, fn, updated=())
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+        if self._binds is not None:
+            self._owners = (*self._owners, owner)  # for `Class.method(object, xs)`
 
+    def __get__(self, obj: Any, owner: type | None = None) -> Autobatched:
+        if self._binds is None:
+            return self
+        fn = type(self._binds).__get__(self._binds, obj, owner)
+        if fn is self._binds:
+            return self
+        bound = object.__new__(Autobatched)
+        bound._fn, bound._binds, bound._owners, bound._name = fn, None, (), self._name
+        bound._max_batch, bound._out_stack = self._max_batch, self._out_stack
+        bound._adaptive = self._adaptive
+        bound._habit = _examples.habit_of(fn) if self._adaptive else _examples.Habit()
+        bound.__dict__.update(self.__dict__)
+        of = getattr(fn, "__self__", obj)
+        bound.__dict__.update(__wrapped__=fn, __self__=of, __func__=self)
+        return bound
 
-autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]
+    def __eq__(self, other: object) -> bool:  # a method is taken from its object anew each time
+        return self is other or (
+            type(other) is Autobatched
+            and "__self__" in self.__dict__ and "__self__" in other.__dict__
+            and self._fn == other._fn
+            and self.__dict__["__func__"] is other.__dict__["__func__"]
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash(self._fn) if "__self__" in self.__dict__ else object.__hash__(self)
+
+    def __reduce__(self) -> Any:
+        if "__self__" in self.__dict__:
+            return getattr, (self.__dict__["__self__"], self._name)
+        place: Any = sys.modules.get(self.__module__)
+        name = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            place = getattr(place, part, None)
+        if place is self:  # a decorated function is pickled as a function is
+            return name
+        make = autobatch(
+            max_batch=self._max_batch, out_stack=self._out_stack, adaptive=self._adaptive
+        )
+        return make, (self._fn,)
+
+    def __repr__(self) -> str:
+        return f"<autobatch of {self._fn!r}>"
 
 
 class deferred:
