@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from heapq import heappop, heappush
 from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, ref
@@ -45,11 +47,19 @@ def _run(
     examples: list[tuple[Any, ...]],
     kwargs: dict[str, Any],
     settle: bool,
-) -> list[Example]:
+    probe: bool,
+) -> tuple[list[Example], bool | None]:
     """`fn(*example, **kwargs)` for every example, in fibers; `settle`: results get their memory.
 
     A fiber takes the next example when it is done with its own, so a function that reads nothing
     needs one for all examples.
+
+    Note [Probe]
+    An example that waits for a value lets those after it read what it may write later. With `probe`
+    the first one that waits goes on alone to its end. If it changed what examples share, ran a
+    backward pass or drew numbers between its values, then the order of the examples matters so much
+    that batching gains nothing: the others are left out of the list that this returns, for the
+    plain loop. Returned with it is whether that is so; None: no example was on probation.
     """
     from weft import _fibers
 
@@ -59,6 +69,8 @@ def _run(
     todo: deque[Example] = deque(all_of)
     waiting: list[Fiber] = []
     resumed: deque[Fiber] = deque()
+    parked: list[tuple[int, Fiber]] = []  # a heap: until all examples before theirs are done
+    probing, verdict = False, None
 
     def work(fiber: Fiber) -> None:
         nonlocal dtype
@@ -73,46 +85,81 @@ def _run(
             except Exception as error:
                 example.error = error
             dtype = _C.get_default_dtype()
+            if probing:
+                break
 
     def back() -> None:  # to the state of the caller
         _C._set_mode(mode)
         _C._set_owner(owner)
 
+    def resume(fiber: Fiber) -> bool:
+        """Whether it is done."""
+        example = fiber.example
+        failure, example.failure = example.failure, None
+        back_from = fiber.switch() if failure is None else fiber.throw(failure)
+        if _fibers.is_done(fiber, back_from):
+            _fibers.give_back(fiber)
+            return True
+        return False
+
+    def compute() -> None:
+        back()
+        if not _C._wait():
+            flush("values that are read")
+
+    def order_matters(fiber: Fiber) -> bool:
+        nonlocal probing
+        changes, draws = _C._order()
+        probing = True
+        _C._set_at_once(True)
+        resumed.append(fiber)
+        compute()
+        while not resume(resumed.popleft()):
+            resumed.append(fiber)
+            compute()
+        probing = False
+        _C._set_at_once(False)
+        now, drawn = _C._order()
+        return now > changes or drawn > draws + 1
+
     owner, at_once = _C._set_owner(0), _C._set_at_once(False)
+    nested = _fibers.runs()
     first = all_of[0].number if all_of else 0
     outer = _C._begin_batch(first, all_of[-1].number - first + 1 if all_of else 0)
-    nested = _fibers.runs()
     try:
         while todo:
             fiber = _fibers.take(work)
             if _fibers.is_done(fiber, fiber.switch()):
                 _fibers.give_back(fiber)
+            elif probe and todo and not nested:
+                probe = False
+                verdict = order_matters(fiber)
+                if verdict:
+                    break
             else:
                 waiting.append(fiber)
                 _C.set_default_dtype(dtype)
-        while waiting:
-            back()
-            if not _C._wait():
-                flush("values that are read")
+        while waiting or parked:
+            compute()
             # The last one goes on as the plain loop would: it has read a value.
-            _C._set_at_once(len(waiting) == 1 and not nested)
+            _C._set_at_once(len(waiting) + len(parked) == 1 and not nested)
             resumed, waiting = deque(waiting), []
-            while resumed:
-                fiber = resumed.popleft()
+            while resumed or parked:
+                turn = not resumed or (parked and parked[0][0] < resumed[0].example.number)
+                if turn and waiting:  # those before it are not done
+                    if not resumed:
+                        break
+                    turn = False
+                fiber = heappop(parked)[1] if turn else resumed.popleft()
                 example = fiber.example
                 example.first = not waiting
-                if example.wants_turn and waiting:
-                    waiting.append(fiber)
-                    continue
-                failure, example.failure = example.failure, None
-                back_from = fiber.switch() if failure is None else fiber.throw(failure)
-                if _fibers.is_done(fiber, back_from):
-                    _fibers.give_back(fiber)
-                else:
+                if example.wants_turn and not example.first:
+                    heappush(parked, (example.number, fiber))
+                elif not resume(fiber):
                     waiting.append(fiber)
     except BaseException:
         todo.clear()
-        for fiber in (*waiting, *resumed):
+        for fiber in (*waiting, *resumed, *(fiber for _, fiber in parked)):
             fiber.throw()  # an interrupt: the others end where they wait
         _owners.update(dict.fromkeys((example.number for example in all_of), _GONE))
         raise
@@ -120,6 +167,9 @@ def _run(
         _C._set_at_once(at_once)
         _C._end_batch(outer)
         back()
+    for example in todo:
+        del _owners[example.number]
+    del all_of[len(all_of) - len(todo) :]
     if mode & DEFER:  # what still waits belongs to whoever runs this
         heir = _owners.get(owner)
         for example in all_of:
@@ -141,7 +191,7 @@ def _run(
                     _C._settle(example.result)
                 except Exception as error:
                     example.error = error
-    return all_of
+    return all_of, verdict
 
 
 def run_batched(
@@ -150,18 +200,46 @@ def run_batched(
     kwargs: dict[str, Any],
     step: int,
     settle: bool = True,
-) -> list[Any]:
-    """The results of all examples, `step` at once. Raises the first exception by example.
+    probe: bool = False,
+) -> tuple[list[Any], bool | None]:
+    """The results of all examples, `step` at once, and whether their order matters, if known.
 
-    Without `settle` the tensors in them are computed, but lie in the blocks of their batches.
+    With `probe` that is found out (Note [Probe]). Raises the first exception by example. Without
+    `settle` the tensors in the results are computed, but lie in the blocks of their batches.
     """
+    _C._take_stale()  # of a run that raised
     done: list[Example] = []
-    for start in range(0, len(examples), step):
-        done += _run(fn, examples[start : start + step], kwargs, settle)
+    matters: bool | None = None
+    while len(done) < len(examples) and not matters:
+        some = examples[len(done) : len(done) + step]
+        some_done, verdict = _run(fn, some, kwargs, settle, probe and matters is None)
+        done += some_done
+        matters = verdict if matters is None else matters
+    rest = examples[len(done) :]
+    results, failure = _C._one_by_one(fn, rest, kwargs) if rest else ([], None)
     for index, example in enumerate(done):
         if example.error is not None:
-            raise _noted(example.error, index, len(done))
-    return [example.result for example in done]
+            raise _noted(example.error, index, len(examples))
+    if failure is not None:
+        raise _noted(failure[1], len(done) + failure[0], len(examples))
+    if _warn_of_stale(fn):
+        matters = True
+    return [example.result for example in done] + results, matters
+
+
+def _warn_of_stale(fn: Callable[..., Any]) -> bool:
+    line = _C._take_stale()
+    if line is None:
+        return False
+    warnings.warn(
+        f"[autobatch] expected an example to change what examples share before later ones read it, "
+        f"got a change at {line} that came too late for one of them, as the example had waited for "
+        f"a value: what it read is not what the plain loop reads. Hint: the next calls of "
+        f"{getattr(fn, '__qualname__', type(fn).__name__)} are a plain loop, as all are with "
+        f"`weft.autobatch.enabled = False`",
+        stacklevel=4,
+    )
+    return True
 
 
 def run_one_by_one(
@@ -192,13 +270,20 @@ class Habit:
     HEAVY = -5e7  # ns; what lost so much is not tried again soon
     KEPT = 1 << 20  # bytes of free blocks that are worth giving back
 
-    __slots__ = ("loses",)
+    __slots__ = ("in_order", "loses")
 
     def __init__(self) -> None:
         self.loses: dict[tuple[int, int], list[int]] = {}  # runs left one by one, of how many
+        self.in_order: dict[int, int] = {}  # the same by mode, as the order matters
 
     def one_by_one(self, examples: int, mode: int) -> bool:
         """Whether the next run is better a plain loop; counts it."""
+        left = self.in_order.get(mode, 0)
+        if left > 1:
+            self.in_order[mode] = left - 1
+            return True
+        if left == 1:
+            del self.in_order[mode]  # the next run is on probation again
         loss = self.loses.get((examples.bit_length(), mode))
         if loss is None or loss[0] <= 0:
             return False
@@ -207,6 +292,9 @@ class Habit:
             _C._empty_cache()
         loss[0] -= 1
         return True
+
+    def note_order(self, mode: int, matters: bool) -> None:
+        self.in_order[mode] = self.MOST if matters else 0
 
     def note(self, examples: int, mode: int, saved_ns: float) -> None:
         """Remembers what a batched run saved."""

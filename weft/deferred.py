@@ -128,11 +128,16 @@ class Autobatched:
         if not autobatch.enabled or not n:  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
             return stacked(results, []) if out_stack and n else results
-        if habit.loses and not _C._reporting() and habit.one_by_one(n, mode):
+        known = habit.loses or habit.in_order
+        if known and not _C._reporting() and habit.one_by_one(n, mode):
             results = _examples.run_one_by_one(fn, examples, kwargs)
             return stacked(results, []) if out_stack else results
         before = _C._saved(0)
-        results = _examples.run_batched(fn, examples, kwargs, self._max_batch or n, not out_stack)
+        learns = self._adaptive and not mode & DEFER  # in a batch, calls merge with those around it
+        probe = learns and mode not in habit.in_order and not _C._reporting()
+        results, order = _examples.run_batched(
+            fn, examples, kwargs, self._max_batch or n, not out_stack, probe
+        )
         if out_stack:
             tensors: list[Any] = []
             with deferred():  # from the blocks where the results lie
@@ -140,7 +145,9 @@ class Autobatched:
             if not mode & DEFER:
                 _C._settle(tensors)
         after = _C._saved(n)
-        if self._adaptive and not mode & DEFER:  # in a batch, calls merge with those around it
+        if learns and order is not None:
+            habit.note_order(mode, order)
+        if learns and not order:
             habit.note(n, mode, after - before)
         return results
 

@@ -163,7 +163,22 @@ void in_turn() {
     if (owner && owner != first_owner && host.turn) host.turn(false);
 }
 
+void change_shared(const Tensor& t) {
+    if (!owner || !is_shared(t)) return;
+    ++ordered.changes;
+    const Tensor& root = root_of(t);
+    if (is_pending(root) || Tape::current().last_reader(*root.storage()) <= owner) return;
+    if (ordered.stale.empty()) ordered.stale = Site::here().describe();
+}
+
+void prepare_write(const Tensor& t) {
+    if (is_pending(t)) settle(t);
+    change_shared(t);
+    about_to_write(t);
+}
+
 void draw_in_turn() {
+    ordered.late_draws += at_once;
     if (owner && owner != first_owner && host.turn && host.turn(true)) first_owner = owner;
 }
 
@@ -172,6 +187,7 @@ void defer(Call& c) {
     if (at_once) {
         settle_all(c);
         if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
+        ordered.late_draws += op.random && op.kernel;
         return run_now(c);
     }
     if (op.random && op.kernel) draw_in_turn();
@@ -255,6 +271,7 @@ namespace {
 std::vector<Tensor> (*record_write)(Call&);
 
 std::vector<Tensor> before_write(Call& c) {
+    change_shared(c.dest);
     about_to_write(c.dest);
     return record_write ? record_write(c) : std::vector<Tensor>();
 }

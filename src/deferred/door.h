@@ -38,6 +38,19 @@ public:
 private:
     Stay stay_;
 };
+/// To be called in an example's turn before it changes `t`, if that is shared; writes at the door do
+/// it. Examples after it that have read the memory did so too early: nothing can mend that, so it is
+/// told (`Ordered::stale`).
+void change_shared(const Tensor& t);
+/// Before results that were computed apart are copied into `t`.
+void prepare_write(const Tensor& t);
+/// What examples did for which their order matters.
+struct Ordered {
+    int64_t changes = 0;     ///< of shared memory, and backward passes
+    int64_t late_draws = 0;  ///< of random numbers, by an example that has waited for a value
+    std::string stale;       ///< the first line that changed what a later example had read
+};
+inline thread_local Ordered ordered;
 /// The same for random numbers, which are drawn in the order of the loop on every level.
 void draw_in_turn();
 

@@ -43,19 +43,50 @@ uint32_t Tape::fixed_name(const Tensor& t, bool weight) {
     return name;
 }
 
-uint32_t Tape::reader(const Storage& storage) {
+void Tape::list_readers() {
     for (; listed_ < load_->calls.size(); ++listed_) {
         uint32_t by = load_->calls[listed_].owner;
         for (uint32_t k = load_->calls[listed_].operands; k < load_->operand_end(listed_); ++k) {
             const Operand& o = load_->operands[k];
             if (o.none() || o.value >= 0) continue;
             const Tensor& external = load_->externals[static_cast<size_t>(~o.value)];
-            auto [known, fresh] = readers_.try_emplace(external.storage()->data, by);
-            if (!fresh && known->second != by) known->second = kSeveral;
+            auto [known, fresh] = readers_.try_emplace(external.storage()->data, Readers{by, by});
+            if (fresh) continue;
+            if (known->second.by != by) known->second.by = kSeveral;
+            known->second.last = std::max(known->second.last, by);
         }
     }
+}
+
+uint32_t Tape::reader(const Storage& storage) {
+    list_readers();
     auto found = readers_.find(storage.data);  // not the storage: `.data` has one of its own
-    return found == readers_.end() ? kNobody : found->second;
+    return found == readers_.end() ? kNobody : found->second.by;
+}
+
+uint32_t Tape::last_reader(const Storage& storage) {
+    list_readers();
+    auto now = readers_.find(storage.data);
+    auto before = read_before_.find(storage.data);
+    return std::max(now == readers_.end() ? 0 : now->second.last,
+                    before == read_before_.end() ? 0 : before->second);
+}
+
+void Tape::remember_readers(const Waiting& load) {
+    std::vector<uint32_t> last(load.externals.size());
+    for (size_t c = 0; c < load.calls.size(); ++c)
+        for (uint32_t k = load.calls[c].operands; k < load.operand_end(c); ++k) {
+            const Operand& o = load.operands[k];
+            if (o.none() || o.value >= 0) continue;
+            uint32_t& by = last[static_cast<size_t>(~o.value)];
+            by = std::max(by, load.calls[c].owner);
+        }
+    for (size_t e = 0; e < last.size(); ++e) {
+        const Storage* storage = load.externals[e].storage().get();
+        if (!storage || static_cast<int32_t>(storage->born - examples.start) >= 0) continue;
+        uint32_t& by = read_before_[storage->data];
+        by = std::max(by, last[e]);
+    }
 }
 
 /// Where the elements of a pending tensor lie or will lie.
@@ -157,6 +188,10 @@ void Tape::flush(const char* reason) {
     ModeGuard now(0, kDeferMode);  // first of all: what is dropped below may run Python
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
+    if (examples.count > 1) remember_readers(*load);
+    auto another = [&](const Kept& call) { return call.owner != load->calls.front().owner; };
+    if (examples.count && std::any_of(load->calls.begin(), load->calls.end(), another))
+        last_merge = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
     numbers_.clear();
     readers_.clear();
     listed_ = 0;

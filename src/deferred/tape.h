@@ -77,6 +77,10 @@ public:
     bool empty() const { return load_->calls.empty(); }
     /// Who reads this memory in calls that wait: a fiber that made all such calls, kSeveral, kNobody.
     uint32_t reader(const Storage& storage);
+    /// The last fiber of the batch that has read it, in those or before; 0: none.
+    uint32_t last_reader(const Storage& storage);
+    /// A new batch: what was read before is over.
+    void forget_readers() { read_before_.clear(); }
     static constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
     Kinds& kinds() { return kinds_; }
     /// Calls that failed in flushes since the last time, and whose values nobody has read.
@@ -123,7 +127,14 @@ private:
     int64_t recent_[kRecent] = {};  ///< the same for some, + 1, by address
     Interned view_keys_;
     std::vector<Tensor> first_views_;  ///< by number of the key
-    std::unordered_map<const void*, uint32_t> readers_;  ///< by address, in the first `listed_` calls
+    struct Readers {
+        uint32_t by, last;
+    };
+    void list_readers();
+    void remember_readers(const Waiting& load);
+    std::unordered_map<const void*, Readers> readers_;  ///< by address, in the first `listed_` calls
+    /// The last one, by address of memory older than the batch, in calls that were flushed.
+    std::unordered_map<const void*, uint32_t> read_before_;
     size_t listed_ = 0;
     bool maybe_own_ = false;  ///< some call that waits has a class over operands of its own
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
@@ -171,6 +182,10 @@ struct Examples {
     uint32_t count = 0;
 };
 inline thread_local Examples examples;
+/// When a flush last ran calls of several fibers together, as Storage::born.
+inline thread_local uint32_t last_merge = 0;
+/// Whether nodes of the batch that runs may be shared by several examples.
+inline bool merged() { return static_cast<int32_t>(last_merge - examples.start) >= 0; }
 /// The fiber that runs now is the last one: calls run at once, for none would merge with them.
 inline thread_local bool at_once = false;
 

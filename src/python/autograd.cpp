@@ -73,11 +73,9 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return guarded([&] {
         WEFT_EXPECT(n == 7, Type, "_backward", "7 arguments", std::to_string(n));
         Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
-        // Within autobatch other examples share the nodes, and may want them too.
-        bool inside = mode & kDeferMode, keep = args[2] == Py_True || inside;
-        deferred::tally.passes += inside;
-        deferred::InTurn in_order(inside && args[6] == Py_True);
-        BackwardOptions options{keep, args[3] == Py_True, args[6] == Py_True, inside};
+        const bool accumulate = args[6] == Py_True;
+        deferred::InTurn in_order((mode & kDeferMode) && accumulate);
+        deferred::ordered.changes += deferred::owner != 0;
         std::vector<Edge> roots, targets;
         std::vector<Tensor> starts;
         Py_ssize_t count = PySequence_Fast_GET_SIZE(tensors.get());
@@ -99,11 +97,16 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         if (inputs)
             for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i) {
                 PyObject* t = PySequence_Fast_GET_ITEM(inputs.get(), i);
-                targets.push_back(edge_of(t, options.accumulate ? "backward" : "grad", false));
+                targets.push_back(edge_of(t, accumulate ? "backward" : "grad", false));
                 wanted.push_back(is_edge(t) ? Tensor() : unwrap(t));
                 parts.push_back(is_edge(t) ? std::nullopt : part_of(wanted.back()));
                 if (parts.back()) targets.back() = parts.back()->whole;
             }
+        // Within autobatch other examples may share the nodes, and want them too: known only now, as
+        // this one may have waited for a tensor above.
+        bool inside = (mode & kDeferMode) && (deferred::examples.count == 0 || deferred::merged());
+        deferred::tally.passes += inside;
+        BackwardOptions options{args[2] == Py_True || inside, args[3] == Py_True, accumulate, inside};
         std::vector<Tensor> found = backward_once(roots, std::move(starts), targets, options);
         for (size_t i = 0; i < found.size(); ++i) {
             if (parts[i] && found[i].defined()) found[i] = parts[i]->take(found[i]);
@@ -111,7 +114,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
                         "inputs that were used in the graph (One of the differentiated Tensors appears "
                         "to not have been used in the graph)",
                         text("input ", i), "set allow_unused=True if this is the desired behavior");
-            if (options.accumulate && wanted[i].defined() && !is_leaf(wanted[i]) && found[i].defined()) {
+            if (accumulate && wanted[i].defined() && !is_leaf(wanted[i]) && found[i].defined()) {
                 Tensor old = grad_of(wanted[i]);
                 meta(wanted[i]).grad = old.defined() ? old + found[i] : found[i];
             }

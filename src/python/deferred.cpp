@@ -33,6 +33,30 @@ PyObject* set_at_once(PyObject*, PyObject* flag) {
     return PyBool_FromLong(before);
 }
 
+/// _change_shared(tensor): an example puts something else in place of `tensor`, in Python.
+PyObject* change_shared(PyObject*, PyObject* tensor) {
+    return guarded([&] {
+        Tensor t = expect_tensor(tensor, "_change_shared");
+        deferred::change_shared(t);
+        return Py_NewRef(Py_None);
+    });
+}
+
+/// _order(): how often examples changed what they share, and drew after they had waited.
+PyObject* order(PyObject*, PyObject*) {
+    return Py_BuildValue("(LL)", static_cast<long long>(deferred::ordered.changes),
+                         static_cast<long long>(deferred::ordered.late_draws));
+}
+
+/// _take_stale(): the first line that changed what a later example had read, or None.
+PyObject* take_stale(PyObject*, PyObject*) {
+    return guarded([]() -> PyObject* {
+        std::string line = std::exchange(deferred::ordered.stale, {});
+        if (line.empty()) return Py_NewRef(Py_None);
+        return py_str(line).release();
+    });
+}
+
 /// The exception that is set, with its traceback; none is set afterwards.
 Object take_exception() {
     PyObject *type, *value, *trace;
@@ -317,6 +341,9 @@ PyMethodDef functions[] = {
     {"_flush", flush, METH_O, nullptr},
     {"_set_owner", set_owner, METH_O, nullptr},
     {"_set_at_once", set_at_once, METH_O, nullptr},
+    {"_change_shared", change_shared, METH_O, nullptr},
+    {"_order", order, METH_NOARGS, nullptr},
+    {"_take_stale", take_stale, METH_NOARGS, nullptr},
     {"_failures", failures, METH_NOARGS, nullptr},
     {"_settle", settle, METH_O, nullptr},
     {"_is_pending", is_pending, METH_O, nullptr},

@@ -119,6 +119,7 @@ PyObject* begin_batch(PyObject*, PyObject* args) {
         Object outer = Object::take(Py_BuildValue("III", batch.start, batch.first, batch.count));
         unsigned first, count;
         if (!PyArg_ParseTuple(args, "II", &first, &count)) return nullptr;
+        if (batch.count == 0) deferred::Tape::current().forget_readers();
         // From a number that nothing has: what is born now is not older.
         batch = {static_cast<uint32_t>(++weft::detail::small_blocks.stats.allocations), first, count};
         return outer.release();

@@ -171,6 +171,9 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             )
         for hook in list(module_hooks._global_parameter_registration_hooks.values()):
             param = _kept(param, hook(self, name, param))
+        replaced = self._parameters.get(name)
+        if replaced is not None:
+            _C._change_shared(replaced)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
