@@ -5,19 +5,19 @@ Or one after the other, where a function's past shows that batching does not pay
 
 from __future__ import annotations
 
-import functools
 import itertools
+import operator
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from heapq import heappop, heappush
-from types import CellType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from weft import _C
+from weft._alike import alike
 from weft._modes import DEFER
 
 if TYPE_CHECKING:
@@ -309,65 +309,58 @@ class Habit:
             self.loses.pop(key, None)
 
 
-_habits: WeakKeyDictionary[Any, dict[Any, Habit]] = WeakKeyDictionary()  # by object, and method
-# Of functions, which are often made anew; with what their keys name by address.
-_recent: OrderedDict[Any, tuple[Habit, list[ref[Any]]]] = OrderedDict()
-_MOST_RECENT = 256
+class _Known:
+    """Habits of functions of one key: one for each of the first few objects of a class that are
+    alive; an object made when another one has died takes its place."""
+
+    MOST = 4  # of objects with habits of their own; later ones share the last
+
+    __slots__ = ("habits", "named")
+
+    def __init__(self, named: list[ref[Any]]) -> None:
+        self.named = named
+        self.habits: list[tuple[Habit, list[ref[Any]]]] = []
+
+    def habit(self, objects: list[ref[Any]]) -> Habit:
+        for habit, known in self.habits:
+            if all(map(operator.is_, known, objects)):  # an object has one ref while it is alive
+                return habit
+        heir, most = len(self.habits), -1
+        for index, (_, known) in enumerate(self.habits):
+            same = sum(map(operator.is_, known, objects))
+            gone = sum(old() is None for old in known)
+            if same + gone == len(known) and same > most:
+                heir, most = index, same
+        heir = min(heir, self.MOST - 1)
+        habit = self.habits[heir][0] if heir < len(self.habits) else Habit()
+        self.habits[heir : heir + 1] = [(habit, objects)]
+        return habit
+
+
+_known: OrderedDict[Any, _Known] = OrderedDict()  # by key, the latest last
+_MOST_KNOWN = 1024
 
 
 def habit_of(fn: Callable[..., Any]) -> Habit:
     """The habit of a function, module, callable object or method.
 
-    A function made anew by the same code over the same objects, as a lambda in a training loop, is
-    the same function, whatever numbers and tensors it is over: those may differ in every step. What
-    allows no key has a habit of its own.
+    A function made anew by the same code over the same modules, as a lambda in a training loop, is
+    the same function, whatever numbers, tensors and containers it is over: those may differ in
+    every step. So may other objects, but those of a class that are alive at once stay apart.
     """
-    alive: list[ref[Any]] = []
-    key = _alike(fn, alive)
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    if isinstance(fn, FunctionType):
-        habit, named = _recent.pop(key, (Habit(), alive))
-        if any(one() is None for one in named):  # another object may have its address by now
-            habit, named = Habit(), alive
-        _recent[key] = habit, named
-        if len(_recent) > _MOST_RECENT:
-            _recent.popitem(last=False)
-        return habit
-    owner, method = (fn.__self__, fn.__func__) if isinstance(fn, MethodType) else (fn, None)
+    named: list[ref[Any]] = []
+    objects: list[ref[Any]] = []
     try:
-        return _habits.setdefault(owner, {}).setdefault((method, key), Habit())
-    except Exception:  # whatever the object's own __hash__ or __eq__ raises
+        key = alike(fn, named, objects)
+        known = _known.pop(key, None)
+    except Exception:  # whatever the object's own attributes raise
         return Habit()
-
-
-def _alike(value: Any, alive: list[ref[Any]], depth: int = 3) -> Any:
-    """A key shared by values that make no difference; notes in `alive` what it names."""
-    kind = type(value)
-    if value is None or kind in (bool, str):
-        return value
-    if depth == 0 or kind in (int, float, complex) or isinstance(value, _C.Tensor):
-        return kind
-    if kind is FunctionType:
-        inside = (*map(_content, value.__closure__ or ()), *(value.__defaults__ or ()))
-        return (value.__code__, *(_alike(v, alive, depth - 1) for v in inside))
-    if kind is MethodType:
-        return _alike(value.__func__, alive, depth), _alike(value.__self__, alive, depth - 1)
-    if kind is functools.partial:
-        inside = (value.func, *value.args, *value.keywords, *value.keywords.values())
-        return (kind, *(_alike(v, alive, depth - 1) for v in inside))
-    try:
-        alive.append(ref(value))
-    except TypeError:  # a list, a dict
-        return kind, len(value) if kind in (list, tuple, dict, set) else 0
-    return id(value)
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return None
+    if known is None or any(one() is None for one in known.named):
+        known = _Known(named)  # another may have the address of what is gone
+    _known[key] = known
+    if len(_known) > _MOST_KNOWN:
+        _known.popitem(last=False)
+    return known.habit(objects)
 
 
 def flush(reason: str) -> None:

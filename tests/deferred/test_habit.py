@@ -7,10 +7,11 @@ import threading
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
 import pytest
 
 import weft
-from weft import nn
+from weft import _examples, nn
 from weft._examples import Habit, habit_of
 from weft._modes import DEFER
 
@@ -18,6 +19,12 @@ COUNTS = [
     "calls", "recorded", "batches", "recorded_batches", "at_once", "fresh", "pieces", "waits",
     "elements", "far_elements", "weights", "recorded_weights", "passes", "examples", "runs",
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def no_habits() -> None:
+    """An object of a class that an earlier test used would take the place of its dead one."""
+    _examples._known.clear()
 
 
 def deferred_here() -> bool:
@@ -348,16 +355,175 @@ def test_numbers_and_tensors_that_change_in_every_step_make_no_other_function() 
     assert habit_of(made(small)) is habit_of(made(small)) is not habit_of(made(Small()))
 
 
-def test_an_object_at_the_address_of_a_dead_one_inherits_nothing() -> None:
-    def over(small: Small) -> Any:
-        return lambda x: small(x)
+class State:
+    """What a step makes anew: an environment, a cache."""
 
-    small = Small()
-    habit, address = habit_of(over(small)), id(small)
-    del small
-    heirs = [Small() for _ in range(1000)]
-    heir = next((small for small in heirs if id(small) == address), None)
-    assert heir is None or habit_of(over(heir)) is not habit
+    def __call__(self, x: Any) -> Any:
+        return x
+
+    def go(self, x: Any) -> Any:
+        return x
+
+
+class Holds(State):
+    def __init__(self, model: nn.Module) -> None:
+        self.step, self.model = 0, model
+
+
+def over_two(one: Any, two: Any) -> Any:
+    return lambda x: (x, one, two)
+
+
+def over_one(value: Any) -> Any:
+    return lambda x: (x, value)
+
+
+def with_default(value: Any) -> Any:
+    def fn(x: Any, other: Any = value) -> Any:
+        return x, other
+
+    return fn
+
+
+def of_local_class(step: int) -> Any:
+    class Local:
+        pass
+
+    return over_one((Local, Local())[step % 2])
+
+
+def over_a_batch(step: int) -> Any:
+    return over_one(weft.autobatch(lambda x: x * step))
+
+
+WORDS = ["a", "bb", "ccc"]
+LINEAR = nn.Linear(2, 2)
+ANEW: dict[str, Any] = {
+    "object": lambda step: over_one(State()),
+    "callable": lambda step: State(),
+    "method": lambda step: State().go,
+    "partial": lambda step: functools.partial(lambda s, x: x, State()),
+    "partial by keyword": lambda step: functools.partial(lambda x, s: x, s=State()),
+    "default": lambda step: with_default(State()),
+    "method in a closure": lambda step: over_one(State().go),
+    "list": lambda step: over_one([0] * (step + 1)),
+    "list of words": lambda step: over_one(WORDS[step:]),
+    "long list": lambda step: over_one([0] * 10**6),
+    "dict": lambda step: over_one({str(k): weft.ones(1) for k in range(step + 1)}),
+    "dict of objects": lambda step: over_one({"a": [State() for _ in range(step + 1)]}),
+    "set": lambda step: over_one(set(range(step + 1))),
+    "array": lambda step: over_one(np.zeros(step)),
+    "NumPy's number": lambda step: over_one(np.float32(step)),
+    "bytes": lambda step: over_one(b"x" * step),
+    "over one module": lambda step: over_one(Holds(LINEAR)),
+    "method over one module": lambda step: Holds(LINEAR).go,
+    "batched function": over_a_batch,
+    "batched method": lambda step: over_one(weft.autobatch(State().go)),
+    "cached function": lambda step: functools.cache(lambda x: x),
+    "bound builtin": lambda step: over_one([step].append),
+    "class": lambda step: of_local_class(0),
+    "object of a local class": lambda step: of_local_class(1),
+}
+
+
+@pytest.mark.parametrize("case", ANEW)
+def test_what_a_step_makes_anew_takes_the_place_of_its_predecessor(case: str) -> None:
+    """A batch that loses was tried in every step: the closure held an object made in the step."""
+    first = habit_of(ANEW[case](0))
+    assert all(habit_of(ANEW[case](step)) is first for step in range(1, 3))
+
+
+OTHERS: dict[str, tuple[Any, Any]] = {
+    "modules": (nn.Linear(2, 2), nn.Linear(2, 2)),
+    "methods of modules": (nn.Linear(2, 2).forward, nn.Linear(2, 2).forward),
+    "methods": (State().go, State().__call__),
+    "over modules": (over_one(nn.Linear(2, 2)), over_one(nn.Linear(2, 2))),
+    "over lists of modules": (over_one([nn.ReLU()]), over_one([nn.ReLU()])),
+    "over objects alive": (over_one(State()), over_one(State())),
+    "objects alive": (State(), State()),
+    "over words": (over_one("a"), over_one("b")),
+    "over kinds": (over_one([1]), over_one([weft.ones(1)])),
+    "over builtins": (over_one(len), over_one(abs)),
+    "over operators": (over_one(weft.relu), over_one(weft.tanh)),
+    "operators": (weft.Tensor.exp, weft.Tensor.log),
+    "over functions": (over_one(lambda: 1), over_one(lambda: 2)),
+    "batched": (over_one(weft.autobatch(lambda x: 1)), over_one(weft.autobatch(lambda x: 2))),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_what_makes_another_function(case: str) -> None:
+    one, two = OTHERS[case]
+    habit = habit_of(one)
+    assert habit_of(two) is not habit and habit_of(one) is habit
+
+
+def test_objects_made_anew_over_other_modules_are_apart() -> None:
+    one, two = nn.Linear(2, 2), nn.Linear(2, 2)
+    habits = [habit_of(Holds(model)) for model in (one, two, one, two)]
+    assert habits[0] is habits[2] is not habits[1] is habits[3]
+
+
+def test_long_lived_objects_are_apart_also_beside_one_made_anew() -> None:
+    one, two = State(), State()
+    habits = [habit_of(over_two(cache, Small())) for cache in (one, two, one, two)]
+    assert habits[0] is habits[2] is not habits[1] is habits[3]
+
+
+def test_of_many_objects_alive_the_later_ones_share_a_habit() -> None:
+    kept = [State() for _ in range(10)]
+    for _ in range(2):
+        habits = [habit_of(over_one(state)) for state in kept]
+        assert len(set(habits)) == len(set(habits[:4])) == 4
+        assert set(habits[3:]) == {habits[3]}
+
+
+def test_a_module_at_the_address_of_a_dead_one_inherits_nothing() -> None:
+    module = nn.Identity()
+    habit, address = habit_of(over_one(module)), id(module)
+    del module
+    gc.collect()
+    heirs = [nn.Identity() for _ in range(1000)]
+    heir = next((module for module in heirs if id(module) == address), None)
+    assert heir is None or habit_of(over_one(heir)) is not habit
+
+
+def test_objects_whose_attributes_raise_have_habits_too() -> None:
+    class Bad:
+        def __getattribute__(self, name: str) -> Any:
+            raise OSError(name)
+
+        def __call__(self, x: Any) -> Any:
+            return x
+
+        def __eq__(self, other: object) -> bool:
+            raise OSError
+
+    class Meta(type):
+        __hash__ = None  # type: ignore[assignment]
+
+    class Unhashable(metaclass=Meta):
+        pass
+
+    for value in (Bad(), Unhashable(), [Unhashable()], [Bad()]):
+        assert weft.autobatch(functools.partial(lambda v, x: x + 1, value))([1]) == [2]
+    assert habit_of(Bad()) is not None
+
+
+def test_what_the_habits_know_is_bounded_and_keeps_nothing_alive() -> None:
+    import weakref
+
+    state, model = State(), nn.Identity()
+    refs = [weakref.ref(state), weakref.ref(model)]
+    habit_of(over_two(state, model))
+    habit_of(model)
+    habit_of(state.go)
+    del state, model
+    gc.collect()
+    assert [one() for one in refs] == [None, None]
+    for k in range(_examples._MOST_KNOWN + 10):
+        habit_of(over_one(str(k)))
+    assert len(_examples._known) == _examples._MOST_KNOWN
 
 
 def test_a_heavy_loss_is_not_tried_again_soon() -> None:
