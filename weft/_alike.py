@@ -1,8 +1,7 @@
 """Which functions count as the same one, so that what runs of one have shown holds for the next.
 
 A lambda in a training loop is made anew in every step, over other numbers and tensors, a growing
-list, a state or cache of the step's own. Such values count by their class, modules by identity. A
-wrong guess costs time only.
+list, a state or cache of the step's own. Such values count by their class, modules by identity.
 """
 
 from __future__ import annotations
@@ -68,12 +67,12 @@ def _alike_object(value: Any, named: Refs, objects: Refs, depth: int) -> Any:
         named.append(ref(value))
         return id(value)
     inside = getattr(value, "__dict__", {})
-    if depth and "__wrapped__" in inside:  # a decorator's: as what it wraps
-        return _name(kind), alike(inside["__wrapped__"], named, objects, depth)
     try:
         objects.append(ref(value))
     except TypeError:  # its class allows none
         return _name(kind)
+    if depth and "__wrapped__" in inside:  # a decorator's: as what it wraps
+        return _name(kind), alike(inside["__wrapped__"], named, objects, depth)
     held = [v for v in islice(inside.values(), _LOOK) if issubclass(type(v), module)]
     named.extend(map(ref, held))
     return (_name(kind), *map(id, held))

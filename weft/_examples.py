@@ -296,6 +296,10 @@ class Habit:
     def note_order(self, mode: int, matters: bool) -> None:
         self.in_order[mode] = self.MOST if matters else 0
 
+    def pass_on(self) -> None:
+        """For another object: that its order does not matter has to be found out again."""
+        self.in_order = {mode: left for mode, left in self.in_order.items() if left}
+
     def note(self, examples: int, mode: int, saved_ns: float) -> None:
         """Remembers what a batched run saved."""
         key = examples.bit_length(), mode
@@ -333,6 +337,7 @@ class _Known:
                 heir, most = index, same
         heir = min(heir, self.MOST - 1)
         habit = self.habits[heir][0] if heir < len(self.habits) else Habit()
+        habit.pass_on()
         self.habits[heir : heir + 1] = [(habit, objects)]
         return habit
 

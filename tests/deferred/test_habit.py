@@ -478,6 +478,42 @@ def test_of_many_objects_alive_the_later_ones_share_a_habit() -> None:
         assert set(habits[3:]) == {habits[3]}
 
 
+def test_that_order_does_not_matter_is_not_passed_on() -> None:
+    habit = habit_of(over_one(state := State()))
+    habit.note_order(0, False)
+    habit.note_order(1, True)
+    assert habit_of(over_one(state)).in_order == {0: 0, 1: Habit.MOST}
+    del state
+    assert habit_of(over_one(State())) is habit and habit.in_order == {1: Habit.MOST}
+
+
+def test_an_object_that_begins_to_write_is_seen_by_the_next_examples() -> None:
+    """It has the habit of one before it that wrote nothing."""
+    layer = nn.Linear(64, 64)
+
+    class Step:
+        def __init__(self, writes: bool) -> None:
+            self.writes, self.kept, self.shared = writes, [], weft.zeros(())
+
+        def __call__(self, k: int) -> float:
+            self.kept.append(deferred_here())
+            x = weft.ones(64) * k
+            for _ in range(8):
+                x = layer(x).tanh()
+            assert x.sum().item() < 100
+            found = (self.shared + k).item()
+            if self.writes:
+                self.shared += 1
+            return found
+
+    for writes in (False, True):
+        step = Step(writes)
+        habit_of(step).loses.clear()  # were it so that batching pays
+        found = weft.autobatch(step)(list(range(32)))
+        assert found == [k * (1 + writes) for k in range(32)]
+        assert step.kept[2] != writes
+
+
 def test_a_module_at_the_address_of_a_dead_one_inherits_nothing() -> None:
     module = nn.Identity()
     habit, address = habit_of(over_one(module)), id(module)
