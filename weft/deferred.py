@@ -115,7 +115,7 @@ class Autobatched:
         self.__dict__["_autobatched"] = True  # there `functools.wraps` takes it along
 
     def __call__(self, /, *lists: Sequence[Any], **kwargs: Any) -> Any:
-        if self._owners and lists and isinstance(lists[0], self._owners):
+        if self._owners and len(lists) > 1 and isinstance(lists[0], self._owners):
             return self.__get__(lists[0])(*lists[1:], **kwargs)
         try:
             examples = _zipped(lists)

@@ -113,6 +113,9 @@ class Net(nn.Module):
 class Listed(list[float]):
     """An object that could be a list of examples itself."""
 
+    plain = weft.autobatch(functools.partial(times, 4))
+    free = weft.autobatch(lambda x: times(4, x))
+
     @weft.autobatch
     def go(self, x: float) -> float:
         return times(len(self), x)
@@ -133,6 +136,8 @@ CALLS: dict[str, tuple[Callable[[], Any], list[float]]] = {
     "kept": (lambda: (lambda go: go(XS))(M.go), by(5)),
     "of an iterable object": (lambda: Listed([1, 2]).go(XS), by(2)),
     "of the class, iterable": (lambda: Listed.go(Listed([1, 2]), XS), by(2)),
+    "of examples in such an object": (
+        lambda: Listed.plain(Listed(XS)) + Listed.free(Listed(XS)), by(4) * 2),
     "options": (lambda: M.stacks(XS).tolist(), by(5)),
     "call": (lambda: M(XS), by(6)),
     "class method in it": (lambda: Plain.inner_class(XS), by(10)),
