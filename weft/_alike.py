@@ -35,10 +35,12 @@ def alike(value: Any, named: Refs, objects: Refs, depth: int = _DEPTH) -> Any:
             return kind
         code = value.__code__
         named.append(ref(code))
-        key = [id(code)]
+        key: list[Any] = [id(code)]
         for cell in value.__closure__ or ():
             key.append(alike(_content(cell), named, objects, depth - 1))
         for default in value.__defaults__ or ():
+            key.append(alike(default, named, objects, depth - 1))
+        for default in (value.__kwdefaults__ or {}).values():
             key.append(alike(default, named, objects, depth - 1))
         return tuple(key)
     if value is None or kind is bool or kind is str:
@@ -57,7 +59,7 @@ def alike(value: Any, named: Refs, objects: Refs, depth: int = _DEPTH) -> Any:
     if kind in _NAMED:
         return kind, value.__qualname__
     if issubclass(kind, type):
-        return _name(value)
+        return value.__module__, value.__qualname__  # it may be made anew too
     return _alike_object(value, named, objects, depth)
 
 
@@ -66,16 +68,19 @@ def _alike_object(value: Any, named: Refs, objects: Refs, depth: int) -> Any:
     if issubclass(kind, module):
         named.append(ref(value))
         return id(value)
-    inside = getattr(value, "__dict__", {})
+    name = kind.__module__, kind.__qualname__  # the class may be made anew too
     try:
         objects.append(ref(value))
     except TypeError:  # its class allows none
-        return _name(kind)
+        return name
+    inside = getattr(value, "__dict__", None)
+    if not inside:
+        return name
     if depth and "__wrapped__" in inside:  # a decorator's: as what it wraps
-        return _name(kind), alike(inside["__wrapped__"], named, objects, depth)
+        return name, alike(inside["__wrapped__"], named, objects, depth)
     held = [v for v in islice(inside.values(), _LOOK) if issubclass(type(v), module)]
     named.extend(map(ref, held))
-    return (_name(kind), *map(id, held))
+    return (name, *map(id, held)) if held else name
 
 
 def _part(value: Any, named: Refs, depth: int) -> Any:
@@ -89,11 +94,6 @@ def _module_class() -> type:
     from weft.nn.module import Module
 
     return Module
-
-
-def _name(kind: type) -> tuple[str, str]:
-    """A class by its name: it may be made anew too."""
-    return kind.__module__, kind.__qualname__
 
 
 def _content(cell: CellType) -> Any:

@@ -6,7 +6,6 @@ Or one after the other, where a function's past shows that batching does not pay
 from __future__ import annotations
 
 import itertools
-import operator
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -298,7 +297,8 @@ class Habit:
 
     def pass_on(self) -> None:
         """For another object: that its order does not matter has to be found out again."""
-        self.in_order = {mode: left for mode, left in self.in_order.items() if left}
+        if self.in_order:
+            self.in_order = {mode: left for mode, left in self.in_order.items() if left}
 
     def note(self, examples: int, mode: int, saved_ns: float) -> None:
         """Remembers what a batched run saved."""
@@ -326,15 +326,19 @@ class _Known:
         self.habits: list[tuple[Habit, list[ref[Any]]]] = []
 
     def habit(self, objects: list[ref[Any]]) -> Habit:
-        for habit, known in self.habits:
-            if all(map(operator.is_, known, objects)):  # an object has one ref while it is alive
-                return habit
         heir, most = len(self.habits), -1
-        for index, (_, known) in enumerate(self.habits):
-            same = sum(map(operator.is_, known, objects))
-            gone = sum(old() is None for old in known)
-            if same + gone == len(known) and same > most:
-                heir, most = index, same
+        for index, (habit, known) in enumerate(self.habits):
+            same = 0
+            for old, new in zip(known, objects, strict=False):
+                if old is new:  # an object has one ref while it is alive
+                    same += 1
+                elif old() is not None:
+                    break
+            else:
+                if same == len(known):
+                    return habit
+                if same > most:
+                    heir, most = index, same
         heir = min(heir, self.MOST - 1)
         habit = self.habits[heir][0] if heir < len(self.habits) else Habit()
         habit.pass_on()

@@ -385,6 +385,13 @@ def with_default(value: Any) -> Any:
     return fn
 
 
+def with_keyword(value: Any) -> Any:
+    def fn(x: Any, *, other: Any = value) -> Any:
+        return x, other
+
+    return fn
+
+
 def of_local_class(step: int) -> Any:
     class Local:
         pass
@@ -405,6 +412,7 @@ ANEW: dict[str, Any] = {
     "partial": lambda step: functools.partial(lambda s, x: x, State()),
     "partial by keyword": lambda step: functools.partial(lambda x, s: x, s=State()),
     "default": lambda step: with_default(State()),
+    "default of a keyword": lambda step: with_keyword(State()),
     "method in a closure": lambda step: over_one(State().go),
     "list": lambda step: over_one([0] * (step + 1)),
     "list of words": lambda step: over_one(WORDS[step:]),
@@ -438,6 +446,7 @@ OTHERS: dict[str, tuple[Any, Any]] = {
     "methods of modules": (nn.Linear(2, 2).forward, nn.Linear(2, 2).forward),
     "methods": (State().go, State().__call__),
     "over modules": (over_one(nn.Linear(2, 2)), over_one(nn.Linear(2, 2))),
+    "over modules by keyword": (with_keyword(nn.Linear(2, 2)), with_keyword(nn.Linear(2, 2))),
     "over lists of modules": (over_one([nn.ReLU()]), over_one([nn.ReLU()])),
     "over objects alive": (over_one(State()), over_one(State())),
     "objects alive": (State(), State()),
