@@ -11,6 +11,15 @@
 namespace weft::deferred {
 namespace {
 
+/// Elements of a call's results that go after their last use: those of a graph stay.
+int64_t freed_elements(const Waiting& load, const Kinds& kinds, uint32_t call) {
+    if (kinds.kinds[kinds.classes[load.calls[call].of_class].kind].mode & kGradMode) return 0;
+    int64_t elements = 0;
+    for (uint32_t v = load.calls[call].outputs; v < load.output_end(call); ++v)
+        if (!load.outputs[v].pending) elements += load.outputs[v].numel;
+    return elements;
+}
+
 class Spread {
 public:
     Spread(const Waiting& load, const Plan& plan, const Kinds& kinds)
@@ -52,14 +61,7 @@ private:
         return {plan_.order.data() + begin, plan_.order.data() + plan_.ends[b]};
     }
 
-    /// Elements of a call's results that go after their last use.
-    int64_t made(uint32_t call) const {
-        if (kinds_.kinds[kinds_.classes[load_.calls[call].of_class].kind].mode & kGradMode) return 0;
-        int64_t elements = 0;
-        for (uint32_t v = load_.calls[call].outputs; v < load_.output_end(call); ++v)
-            if (!load_.outputs[v].pending) elements += load_.outputs[v].numel;
-        return elements;
-    }
+    int64_t made(uint32_t call) const { return freed_elements(load_, kinds_, call); }
 
     /// The calls whose results a call reads; one that made several in a row once.
     SmallVector<uint32_t, 8> makers(uint32_t call) const {
@@ -132,8 +134,8 @@ private:
 
 bool spread(const Waiting& load, const Plan& plan, const Kinds& kinds, Plan& out) {
     int64_t elements = 0;
-    for (const Output& o : load.outputs)
-        if (!o.pending) elements += o.numel;
+    for (size_t c = 0; c < load.calls.size(); ++c)
+        elements += freed_elements(load, kinds, static_cast<uint32_t>(c));
     if (elements <= 2 * ahead) return false;
     out = Spread(load, plan, kinds).run();
     return true;
