@@ -258,22 +258,66 @@ def _noted(error: Any, index: int, examples: int) -> Any:
     return error
 
 
+_Saved = tuple[float, float, float]  # forward; backward, of calls; of batches
+_Share = tuple[float, float]  # of calls, of batches: how much was run backward
+_Run = tuple[int, int, int, _Saved, float]  # examples, mode, graph, saved, as estimated before
+_ALL: _Share = (1.0, 1.0)
+
+
+def _estimate(saved: _Saved, share: _Share) -> float:
+    return saved[0] + share[0] * saved[1] + share[1] * saved[2]
+
+
 class Habit:
     """What runs of a function have shown: whether batching pays, as Note [Worth] estimates.
 
     Apart for each power of two of the number of examples, and with and without gradients. After a
-    run that lost, some go one by one; then batching is tried again, ever more seldom.
+    run that lost, some go one by one; then batching is tried again, ever more seldom. The first
+    runs are taken to be run backward as a whole, later ones as those before (Note [Graph use]).
     """
 
     FIRST, FACTOR, MOST = 16, 4, 1024  # runs one by one after a loss in a row
+    RUNS = 4  # whose graphs are watched, and whose shares are remembered
     HEAVY = -5e7  # ns; what lost so much is not tried again soon
     KEPT = 1 << 20  # bytes of free blocks that are worth giving back
 
-    __slots__ = ("in_order", "loses")
+    __slots__ = ("in_order", "loses", "open", "share", "shares")
 
     def __init__(self) -> None:
         self.loses: dict[tuple[int, int], list[int]] = {}  # runs left one by one, of how many
         self.in_order: dict[int, int] = {}  # the same by mode, as the order matters
+        self.open: list[_Run] = []
+        self.shares: dict[tuple[int, int], list[_Share]] = {}  # seen of late
+        self.share: dict[tuple[int, int], _Share] = {}  # their mean
+
+    def ran(self, examples: int, mode: int, graph: int, before: _Saved, after: _Saved) -> None:
+        """Remembers a batched run, whose graph may be run backward later."""
+        saved = after[0] - before[0], after[1] - before[1], after[2] - before[2]
+        estimate = _estimate(saved, self.share.get((examples.bit_length(), mode), _ALL))
+        self.note(examples, mode, estimate)
+        if estimate < 0:
+            self.shares.pop((examples.bit_length(), mode), None)  # the next one starts anew
+        if saved[1]:
+            self.open = [*self.open[1 - self.RUNS :], (examples, mode, graph, saved, estimate)]
+
+    def judge(self) -> None:
+        """Estimates runs again whose graphs are gone by now, by how much was run backward."""
+        still: list[_Run] = []
+        for run in self.open:
+            examples, mode, graph, saved, before = run
+            share = _C._graph_use(graph)
+            if share is None:
+                still.append(run)
+            if not share:
+                continue
+            key = examples.bit_length(), mode
+            seen = self.shares[key] = [*self.shares.get(key, ())[1 - self.RUNS :], share]
+            calls, batches = (sum(part) / len(seen) for part in zip(*seen, strict=True))
+            self.share[key] = calls, batches
+            estimate = _estimate(saved, (calls, batches))
+            if estimate >= 0 or key not in self.loses:
+                self.note(examples, mode, estimate)
+        self.open = still
 
     def one_by_one(self, examples: int, mode: int) -> bool:
         """Whether the next run is better a plain loop; counts it."""

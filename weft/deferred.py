@@ -57,10 +57,11 @@ def autobatch(
     example is raised, with a note that says which.
 
     Batching does not pay everywhere: to keep a small call costs more than to run it, and gains come
-    from the graph and from products with weights. After a run that is estimated to have lost time,
-    the next ones of the same function go one by one, with the same results; `explain` shows the
-    estimate, and always batches. Random numbers are drawn in the order of the
-    plain loop: an example that draws waits for those before it which still run.
+    from the graph and from products with weights, most of them in backward: how much of a run was
+    run backward is counted. After a run that is estimated to have lost time, the next ones of the
+    same function go one by one, with the same results; `explain` shows the estimate, taking
+    backward over all that was recorded, and always batches. Random numbers are drawn in the order
+    of the plain loop: an example that draws waits for those before it which still run.
 
     Args:
         fn: a function, method or module; without it, autobatch returns a decorator. In a class it
@@ -128,28 +129,40 @@ class Autobatched:
         if not autobatch.enabled or not n:  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
             return stacked(results, []) if out_stack and n else results
+        if habit.open:
+            habit.judge()
         known = habit.loses or habit.in_order
         if known and not _C._reporting() and habit.one_by_one(n, mode):
             results = _examples.run_one_by_one(fn, examples, kwargs)
             return stacked(results, []) if out_stack else results
-        before = _C._saved(0)
         learns = self._adaptive and not mode & DEFER  # in a batch, calls merge with those around it
         probe = learns and mode not in habit.in_order and not _C._reporting()
-        results, order = _examples.run_batched(
-            fn, examples, kwargs, self._max_batch or n, not out_stack, probe
-        )
-        if out_stack:
-            tensors: list[Any] = []
-            with deferred():  # from the blocks where the results lie
-                results = stacked(results, tensors)
-            if not mode & DEFER:
-                _C._settle(tensors)
+        graph, before = _C._begin_run() if learns else 0, _C._saved(0)
+        try:
+            results, order = self._batched(examples, kwargs, probe)
+        finally:
+            if learns:
+                _C._end_run()
         after = _C._saved(n)
         if learns and order is not None:
             habit.note_order(mode, order)
         if learns and not order:
-            habit.note(n, mode, after - before)
+            habit.ran(n, mode, graph, before, after)
         return results
+
+    def _batched(
+        self, examples: list[tuple[Any, ...]], kwargs: dict[str, Any], probe: bool
+    ) -> tuple[Any, bool | None]:
+        results, order = _examples.run_batched(
+            self._fn, examples, kwargs, self._max_batch or len(examples), not self._out_stack, probe
+        )
+        if self._out_stack:
+            tensors: list[Any] = []
+            with deferred():  # from the blocks where the results lie
+                results = stacked(results, tensors)
+            if not _C._mode() & DEFER:
+                _C._settle(tensors)
+        return results, order
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -380,9 +393,9 @@ class explain(Report):
 
     def __enter__(self) -> explain:
         self._first = _C._report(None)
-        self._saved_ns = _C._saved(0)
+        self._saved_ns = sum(_C._saved(0))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.saved_s = 1e-9 * (_C._saved(0) - self._saved_ns)
+        self.saved_s = 1e-9 * (sum(_C._saved(0)) - self._saved_ns)
         self.flushes = _C._report(self._first)

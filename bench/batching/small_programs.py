@@ -118,13 +118,13 @@ class SmallPrograms:
         return {name: getattr(self, name) for name in methods if name not in OTHERS}
 
 
-def step(lib, run, parameters, grad):
-    """A callable: `run()`, which returns tensors, and with `grad` backward from their sum."""
+def step(lib, run, parameters, grad, backward=True):
+    """A callable: `run()`, which returns tensors; by `grad` and `backward` that of their sum."""
 
     def go():
         with lib.set_grad_enabled(grad):
             outs = run()
-        if grad:
+        if grad and backward:
             loss = sum(out.sum() for out in outs)
             if loss.requires_grad:
                 loss.backward()

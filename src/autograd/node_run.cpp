@@ -2,6 +2,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/fit.h"
+#include "base/graph_use.h"
 
 namespace weft {
 namespace {
@@ -52,6 +53,11 @@ void NodeRun::run(NodeTask& task) {
     if (runs(task)) {
         try {
             run_node(node);
+            if (node.batch_run && task.share > 0) {
+                GraphUse& use = graph_uses[node.batch_run];
+                ++use.ran;
+                use.ran_calls += node.batch_calls() * task.share;
+            }
         } catch (...) {
             rethrow_from(node);
         }

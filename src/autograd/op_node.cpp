@@ -6,6 +6,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "base/graph_use.h"
 #include "autograd/meta.h"
 #include "base/pool.h"
 #include "ops/functions.h"
@@ -81,6 +82,13 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
         node->attrs_ = values;
         node->attr_count_ = static_cast<uint16_t>(attrs);
     }
+    if (batch_mark.run) {
+        node->batch_run = batch_mark.run;
+        node->batch_calls_ = batch_mark.calls;
+        GraphUse& use = graph_uses[batch_mark.run];
+        ++use.made;
+        use.made_calls += batch_mark.calls;
+    }
     Ref<Node> owner(node);
     node->site = Site::here();
     if (op.backward_name) node->variant_ = op.backward_name(c);
@@ -100,6 +108,7 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
 }
 
 void OpNode::deallocate() {
+    if (batch_run) ++graph_uses[batch_run].gone;
     std::destroy_n(edges_, edge_count_);
     std::destroy_n(results_, output_count_);
     std::destroy_n(saved_, saved_count_);

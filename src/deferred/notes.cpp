@@ -30,7 +30,8 @@ void Runner::count(const Kind& kind, Calls calls) {
             seen.push_back(&t);
         } else if (!is_inexact(t.dtype())) return;  // rows are looked up: the rest is not read
     }
-    (recorded ? tally.recorded_weights : unrecorded_weights_) += matrices * n;
+    weights_ += matrices * (n - 1);
+    if (recorded) tally.recorded_weights += matrices * (n - 1);
     for (const Tensor* t : seen)
         if (std::find(matrices_.begin(), matrices_.end(), t) == matrices_.end()) matrices_.push_back(t);
 }

@@ -5,6 +5,7 @@
 /// stand at equal distances, and is packed otherwise, once for all calls.
 #include <algorithm>
 
+#include "base/graph_use.h"
 #include "deferred/runner.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
@@ -222,6 +223,7 @@ void Runner::run_batch(Calls calls) {
     ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
     DefaultDType promoted(kind.default_dtype);
     Site::Instead line(load_.calls[calls[0]].site);
+    batch_mark = {graph_run, static_cast<uint16_t>(std::min<size_t>(calls.size(), UINT16_MAX))};
     if (report_) note(kind, calls);
     count(kind, calls);
     try {
@@ -260,6 +262,10 @@ void Runner::find_last_uses(const Plan& plan) {
 }
 
 void Runner::run_all(const Plan& plan) {
+    struct Unmarked {
+        BatchMark outer = batch_mark;
+        ~Unmarked() { batch_mark = outer; }
+    } afterwards;
     find_last_uses(plan);
     uint32_t begin = 0;
     for (batch_number_ = 0; batch_number_ < plan.ends.size(); ++batch_number_) {
@@ -271,7 +277,7 @@ void Runner::run_all(const Plan& plan) {
     }
     int64_t elements = 0;
     for (const Tensor* t : matrices_) elements += t->numel();
-    if (elements >= kBeyondCache) tally.weights += unrecorded_weights_;
+    if (elements >= kBeyondCache) tally.weights += weights_;
 }
 
 void Runner::hand_over() {

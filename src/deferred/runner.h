@@ -101,7 +101,7 @@ private:
     uint32_t batch_number_ = 0;
     std::vector<uint32_t> first_of_line_;         ///< a call each, for the report
     std::vector<const Tensor*> matrices_;         ///< shared ones, for Note [Worth]
-    int64_t unrecorded_weights_ = 0;
+    int64_t weights_ = 0;
 };
 
 }  // namespace weft::deferred

@@ -188,5 +188,7 @@ inline thread_local uint32_t last_merge = 0;
 inline bool merged() { return static_cast<int32_t>(last_merge - examples.start) >= 0; }
 /// The fiber that runs now is the last one: calls run at once, for none would merge with them.
 inline thread_local bool at_once = false;
+/// Bears the nodes of the batches that run from now on (BatchMark::run).
+inline thread_local uint16_t graph_run = 0;
 
 }  // namespace weft::deferred

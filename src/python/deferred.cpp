@@ -1,4 +1,5 @@
 /// Deferred execution for Python: what weft/deferred.py calls; reports become dicts.
+#include "base/graph_use.h"
 #include "deferred/door.h"
 #include "deferred/tape.h"
 
@@ -270,14 +271,45 @@ PyObject* set_budget(PyObject*, PyObject* n) {
     });
 }
 
+PyObject* py_saved(const deferred::Saved& s) {
+    return Py_BuildValue("(ddd)", s.forward, s.calls, s.batches);
+}
+
+/// _begin_run(): the nodes of batches are those of a run from now on; returns its number.
+PyObject* begin_run(PyObject*, PyObject*) {
+    uint64_t run = begin_graph_run();
+    deferred::graph_run = static_cast<uint16_t>(run % kGraphUses);
+    return PyLong_FromUnsignedLongLong(run);
+}
+
+PyObject* end_run(PyObject*, PyObject*) {
+    deferred::graph_run = 0;
+    Py_RETURN_NONE;
+}
+
+/// _graph_use(run): which part of its calls and of its batches' nodes ran backward; None as long as
+/// there is a graph; () if that is not known any more.
+PyObject* graph_use(PyObject*, PyObject* run) {
+    return guarded([&]() -> PyObject* {
+        auto number = static_cast<uint64_t>(to_int(run, "_graph_use"));
+        const GraphUse& use = graph_uses[number % kGraphUses];
+        if (use.run != number) return PyTuple_New(0);
+        if (use.gone < use.made) Py_RETURN_NONE;
+        auto share = [](double part, double of) { return of > 0 ? std::min(1.0, part / of) : 0.0; };
+        return Py_BuildValue("(dd)", share(use.ran_calls, static_cast<double>(use.made_calls)),
+                             share(use.ran, use.made));
+    });
+}
+
 /// _saved(examples): nanoseconds that batching has saved on this thread so far, as Note [Worth]
-/// estimates; counts a run of so many examples, if any.
+/// estimates: forward, and backward if all of the graph is run, of calls and of batches. Counts a run
+/// of so many examples, if any.
 PyObject* saved(PyObject*, PyObject* examples) {
     return guarded([&] {
         int64_t n = to_int(examples, "_saved");
         deferred::tally.examples += n;
         deferred::tally.runs += n > 0;
-        return PyFloat_FromDouble(deferred::saved(deferred::tally));
+        return py_saved(deferred::saved(deferred::tally));
     });
 }
 
@@ -305,7 +337,7 @@ PyObject* saved_by(PyObject*, PyObject* counts) {
     return guarded([&] {
         deferred::Tally t;
         for (auto [name, count] : fields(t)) *count = to_int(PyDict_GetItemString(counts, name), name);
-        return PyFloat_FromDouble(deferred::saved(t));
+        return py_saved(deferred::saved(t));
     });
 }
 
@@ -331,6 +363,9 @@ PyMethodDef functions[] = {
     {"_one_by_one", one_by_one, METH_VARARGS, nullptr},
     {"_set_large", set_large, METH_O, nullptr},
     {"_set_ahead", set_ahead, METH_O, nullptr},
+    {"_begin_run", begin_run, METH_NOARGS, nullptr},
+    {"_end_run", end_run, METH_NOARGS, nullptr},
+    {"_graph_use", graph_use, METH_O, nullptr},
     {"_saved", saved, METH_O, nullptr},
     {"_tally", counts, METH_NOARGS, nullptr},
     {"_saved_by", saved_by, METH_O, nullptr},

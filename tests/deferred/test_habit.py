@@ -45,8 +45,8 @@ class Small:
 @pytest.mark.parametrize("name", COUNTS)
 def test_each_count_moves_the_estimate_one_way(name: str) -> None:
     none = dict.fromkeys(COUNTS, 0)
-    assert weft._C._saved_by(none) == 0
-    saved = weft._C._saved_by({**none, name: 1000})
+    assert weft._C._saved_by(none) == (0, 0, 0)
+    saved = sum(weft._C._saved_by({**none, name: 1000}))
     assert saved > 0 if name in ("recorded", "weights", "recorded_weights") else saved < 0
 
 
@@ -66,7 +66,7 @@ def test_the_counts() -> None:
     assert found == {
         "calls": 20, "recorded": 16, "batches": 5, "recorded_batches": 4, "waits": 4,
         "far_elements": 0,
-        "elements": 4 * (2 * 6 + 2 * 5 + 1 + 1 + 1), "weights": 0, "recorded_weights": 4 * 30,
+        "elements": 4 * (2 * 6 + 2 * 5 + 1 + 1 + 1), "weights": 0, "recorded_weights": 3 * 30,
         "passes": 0, "examples": 4, "runs": 1, "at_once": 0, "pieces": 4,
     }  # fmt: skip
 
@@ -76,7 +76,7 @@ def test_large_weights_count_without_gradients() -> None:
     before = weft._C._tally()["weights"]
     with weft.no_grad():
         weft.autobatch(lambda x: weft.nn.functional.linear(x, w))([weft.ones(512)] * 3)
-    assert weft._C._tally()["weights"] - before == 3 * 512 * 512
+    assert weft._C._tally()["weights"] - before == 2 * 512 * 512
 
 
 def test_what_lost_goes_one_by_one_and_is_tried_again() -> None:
@@ -106,7 +106,7 @@ def test_what_gains_is_always_batched() -> None:
 
     run = weft.autobatch(one)
     for _ in range(3):
-        run([weft.ones(64)] * 32)
+        sum(run([weft.ones(64)] * 32)).sum().backward()
     assert all(kept) and len(kept) == 96
 
 
