@@ -43,7 +43,7 @@ void one(int64_t n, int64_t shift, bool repeat, bool in_place) {
     auto* want = reinterpret_cast<Out*>(plain.data()) + room + shift;
     const MapLoop loop = map_loop<F, Out, In, In>();
     const F f;
-    const int64_t strides[] = {sizeof(Out), sizeof(In), repeat ? 0 : sizeof(In)};
+    const int64_t strides[] = {sizeof(Out), sizeof(In), repeat ? int64_t{0} : int64_t{sizeof(In)}};
     const auto run = [&](Out* to, auto&& call) {
         char* p[] = {reinterpret_cast<char*>(to),
                      in_place ? reinterpret_cast<char*>(to) : memory[1].data()->bytes,
