@@ -224,6 +224,8 @@ void Runner::run_batch(Calls calls) {
     DefaultDType promoted(kind.default_dtype);
     Site::Instead line(load_.calls[calls[0]].site);
     batch_mark = {graph_run, static_cast<uint16_t>(std::min<size_t>(calls.size(), UINT16_MAX))};
+    if (calls.size() > 1)
+        last_merge = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
     if (report_) note(kind, calls);
     count(kind, calls);
     try {

@@ -189,9 +189,6 @@ void Tape::flush(const char* reason) {
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
     if (examples.count > 1) remember_readers(*load);
-    auto another = [&](const Kept& call) { return call.owner != load->calls.front().owner; };
-    if (examples.count && std::any_of(load->calls.begin(), load->calls.end(), another))
-        last_merge = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
     numbers_.clear();
     readers_.clear();
     listed_ = 0;

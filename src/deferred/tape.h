@@ -182,9 +182,9 @@ struct Examples {
     uint32_t count = 0;
 };
 inline thread_local Examples examples;
-/// When a flush last ran calls of several fibers together, as Storage::born.
+/// When several calls last ran as one, as Storage::born.
 inline thread_local uint32_t last_merge = 0;
-/// Whether nodes of the batch that runs may be shared by several examples.
+/// Whether nodes of the examples that run may be shared: by several, or by unlike values of one.
 inline bool merged() { return static_cast<int32_t>(last_merge - examples.start) >= 0; }
 /// The fiber that runs now is the last one: calls run at once, for none would merge with them.
 inline thread_local bool at_once = false;
