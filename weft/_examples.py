@@ -143,13 +143,9 @@ def _run(
             # The last one goes on as the plain loop would: it has read a value.
             _C._set_at_once(len(waiting) + len(parked) == 1 and not nested)
             resumed, waiting = deque(waiting), []
-            while resumed or parked:
-                turn = not resumed or (parked and parked[0][0] < resumed[0].example.number)
-                if turn and waiting:  # those before it are not done
-                    if not resumed:
-                        break
-                    turn = False
-                fiber = heappop(parked)[1] if turn else resumed.popleft()
+            while resumed or (parked and not waiting):  # waiting: those before are not done
+                ahead = parked and (not resumed or parked[0][0] < resumed[0].example.number)
+                fiber = heappop(parked)[1] if ahead and not waiting else resumed.popleft()
                 example = fiber.example
                 example.first = not waiting
                 if example.wants_turn and not example.first:

@@ -42,7 +42,7 @@ private:
 /// it. Examples after it that have read the memory did so too early: nothing can mend that, so it is
 /// told (`Ordered::stale`).
 void change_shared(const Tensor& t);
-/// Before results that were computed apart are copied into `t`.
+/// Before the memory of `t` is written to past the door, or is another's from then on.
 void prepare_write(const Tensor& t);
 /// What examples did for which their order matters.
 struct Ordered {

@@ -43,18 +43,28 @@ uint32_t Tape::fixed_name(const Tensor& t, bool weight) {
     return name;
 }
 
+namespace {
+
+/// `visit(number of an external)` for each that call `c` reads.
+template <class Visit>
+void each_external(const Waiting& load, size_t c, const Visit& visit) {
+    for (uint32_t k = load.calls[c].operands; k < load.operand_end(c); ++k) {
+        const Operand& o = load.operands[k];
+        if (!o.none() && o.value < 0) visit(static_cast<size_t>(~o.value));
+    }
+}
+
+}  // namespace
+
 void Tape::list_readers() {
     for (; listed_ < load_->calls.size(); ++listed_) {
         uint32_t by = load_->calls[listed_].owner;
-        for (uint32_t k = load_->calls[listed_].operands; k < load_->operand_end(listed_); ++k) {
-            const Operand& o = load_->operands[k];
-            if (o.none() || o.value >= 0) continue;
-            const Tensor& external = load_->externals[static_cast<size_t>(~o.value)];
-            auto [known, fresh] = readers_.try_emplace(external.storage()->data, Readers{by, by});
-            if (fresh) continue;
-            if (known->second.by != by) known->second.by = kSeveral;
-            known->second.last = std::max(known->second.last, by);
-        }
+        each_external(*load_, listed_, [&](size_t e) {
+            const void* data = load_->externals[e].storage()->data;
+            Readers& known = readers_.try_emplace(data, Readers{by, by}).first->second;
+            if (known.by != by) known.by = kSeveral;
+            known.last = std::max(known.last, by);
+        });
     }
 }
 
@@ -75,12 +85,7 @@ uint32_t Tape::last_reader(const Storage& storage) {
 void Tape::remember_readers(const Waiting& load) {
     std::vector<uint32_t> last(load.externals.size());
     for (size_t c = 0; c < load.calls.size(); ++c)
-        for (uint32_t k = load.calls[c].operands; k < load.operand_end(c); ++k) {
-            const Operand& o = load.operands[k];
-            if (o.none() || o.value >= 0) continue;
-            uint32_t& by = last[static_cast<size_t>(~o.value)];
-            by = std::max(by, load.calls[c].owner);
-        }
+        each_external(load, c, [&](size_t e) { last[e] = std::max(last[e], load.calls[c].owner); });
     for (size_t e = 0; e < last.size(); ++e) {
         const Storage* storage = load.externals[e].storage().get();
         if (!storage || static_cast<int32_t>(storage->born - examples.start) >= 0) continue;

@@ -147,9 +147,8 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
                     text(rule->settings, " numbers as settings"), std::to_string(numbers.size()));
         int maximize = checked(PyObject_IsTrue(Gather::item(group, "maximize")));
         auto targets = Gather(*rule, group, args[3], names, args[5]).targets();
-        for (const StepTarget& t : targets) deferred::change_shared(t.param);
         for (const StepTarget& t : targets) {
-            if (t.param.defined()) deferred::about_to_write(t.param);
+            if (t.param.defined()) deferred::prepare_write(t.param);
             for (const Tensor& n : t.numbers)
                 if (n.defined()) deferred::about_to_write(n);
             for (const Tensor& b : t.buffers)

@@ -245,8 +245,7 @@ int set_data_attr(PyObject* self, PyObject* value, void*) {
         WEFT_EXPECT(!requires_grad(t) || is_inexact(from.dtype()), Runtime, "data",
                     "a floating tensor for one that requires grad", name(from.dtype()));
         deferred::InTurn in_order((mode & kDeferMode) && deferred::is_shared(t));
-        deferred::change_shared(t);
-        deferred::about_to_write(t);
+        deferred::prepare_write(t);
         t.become(from);
         return 0;
     });
