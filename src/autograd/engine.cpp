@@ -103,7 +103,7 @@ void Pass::deliver(const NodeTask& task) {
         const Edge& edge = node.edge(p.edge);
         const ResultInfo& whole = edge.node->result(edge.output);
         NodeTask* next = tasks_.find(edge.node.get());
-        if (edge.node->batch_run) {
+        if (edge.node->batch.run) {
             auto all = static_cast<float>(std::max<int64_t>(count_elements("backward", whole.shape()), 1));
             auto part = static_cast<float>(ops::elements_of_part(p.add, p.grad, p.attrs, p.edge));
             next->share = std::min(1.0F, next->share + task.share * part / all);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/graph_use.h"
 #include "base/site.h"
 #include "ops/op.h"
 
@@ -116,10 +117,7 @@ public:
     }
     NodeHooks* hooks_or_null() const { return hooks_.get(); }
 
-    /// Calls that it stands for, of a node with a `batch_run`.
-    virtual uint16_t batch_calls() const { return 0; }
-
-    uint16_t batch_run = 0;  ///< the place in graph_uses of the run whose batch it is (graph_use.h)
+    BatchMark batch;         ///< the run whose batch it is, and how many calls it stands for
     uint64_t sequence;       ///< order of recording: the engine runs the latest first
     Site site;
     union {

@@ -2,7 +2,6 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/fit.h"
-#include "base/graph_use.h"
 
 namespace weft {
 namespace {
@@ -53,10 +52,10 @@ void NodeRun::run(NodeTask& task) {
     if (runs(task)) {
         try {
             run_node(node);
-            if (node.batch_run && task.share > 0) {
-                GraphUse& use = graph_uses[node.batch_run];
+            if (node.batch.run && task.share > 0) {
+                GraphUse& use = graph_uses[node.batch.run];
                 ++use.ran;
-                use.ran_calls += node.batch_calls() * task.share;
+                use.ran_calls += node.batch.calls * task.share;
             }
         } catch (...) {
             rethrow_from(node);

@@ -6,7 +6,6 @@
 #include <string>
 #include <unordered_set>
 
-#include "base/graph_use.h"
 #include "autograd/meta.h"
 #include "base/pool.h"
 #include "ops/functions.h"
@@ -83,8 +82,7 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
         node->attr_count_ = static_cast<uint16_t>(attrs);
     }
     if (batch_mark.run) {
-        node->batch_run = batch_mark.run;
-        node->batch_calls_ = batch_mark.calls;
+        node->batch = batch_mark;
         GraphUse& use = graph_uses[batch_mark.run];
         ++use.made;
         use.made_calls += batch_mark.calls;
@@ -108,7 +106,7 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
 }
 
 void OpNode::deallocate() {
-    if (batch_run) ++graph_uses[batch_run].gone;
+    if (batch.run) ++graph_uses[batch.run].gone;
     std::destroy_n(edges_, edge_count_);
     std::destroy_n(results_, output_count_);
     std::destroy_n(saved_, saved_count_);

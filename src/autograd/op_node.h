@@ -16,7 +16,6 @@ public:
     void run(Work& work) override;
     void release_saved() override;
 
-    uint16_t batch_calls() const override { return batch_calls_; }
     const Op& op() const { return *op_; }
     bool released() const { return released_; }
     /// The saved value of bit `bit` (see save_in, save_out).
@@ -46,7 +45,6 @@ private:
     uint16_t saved_count_ = 0;
     uint16_t attr_count_ = 0;
     bool released_ = false;
-    uint16_t batch_calls_ = 0;
 };
 
 }  // namespace weft
