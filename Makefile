@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test fuzz bench sanitize lint clean
+.PHONY: env build demo test fuzz bench sanitize lint format clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -68,8 +68,15 @@ sanitize: $(ENV_DONE)
 	  PYTHONSAFEPATH=1 \
 	  $(BIN)/pytest --capture=sys $(PYTEST_ARGS)
 
+SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
+
 lint: $(ENV_DONE)
 	$(BIN)/ruff check .
+	@$(BIN)/clang-format --dry-run -Werror $(SOURCES)
+
+## format: the C++ sources as .clang-format says
+format: $(ENV_DONE)
+	@$(BIN)/clang-format -i $(SOURCES)
 
 clean:
 	rm -rf build dist out weft/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -66,12 +66,9 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
     Tensor old = meta(leaf).grad;
     Tensor sum;
     if (!old.defined()) {
-        if (graph)
-            sum = grad;
-        else if (sole_owner(grad) && lies_like(grad, leaf))
-            sum = std::move(grad);
-        else
-            sum = copy_lying_like(grad, leaf);
+        if (graph) sum = grad;
+        else if (sole_owner(grad) && lies_like(grad, leaf)) sum = std::move(grad);
+        else sum = copy_lying_like(grad, leaf);
     } else if (graph || current_pass_adds_out_of_place()) {
         sum = old + grad;
     } else {
@@ -88,9 +85,10 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
 
 void AccumulateGrad::run(Work& work) {
     if (!leaf_.defined()) {
-        WEFT_EXPECT(!work.grads[0].defined(), Runtime, "backward", "a leaf",
-                    "a tensor that was written in place since (leaf variable has been moved into the "
-                    "graph interior)");
+        WEFT_EXPECT(
+            !work.grads[0].defined(), Runtime, "backward", "a leaf",
+            "a tensor that was written in place since (leaf variable has been moved into the "
+            "graph interior)");
         return;
     }
     GradMeta* m = meta_or_null(leaf_);

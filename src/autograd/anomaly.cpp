@@ -47,11 +47,14 @@ void report(const Node& node) {
     if (!on || !host.warn) return;
     const Trace* trace = trace_of(node);
     if (!trace)
-        return host.warn(text("Error detected in ", node.name(), ". No forward pass information "
+        return host.warn(text("Error detected in ", node.name(),
+                              ". No forward pass information "
                               "available. Enable detect anomaly during forward pass for more "
                               "information."));
-    host.warn(text("Error detected in ", node.name(), ". Traceback of forward call that caused the "
-                   "error:\n", trace->stack));
+    host.warn(text("Error detected in ", node.name(),
+                   ". Traceback of forward call that caused the "
+                   "error:\n",
+                   trace->stack));
     for (; !trace->induced_by.empty() && trace->parent; trace = trace->parent.get())
         host.warn(text("\n\nPrevious calculation was induced by ", trace->induced_by,
                        ". Traceback of forward call that induced the previous calculation:\n",

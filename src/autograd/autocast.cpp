@@ -26,18 +26,51 @@ enum class Cast : uint8_t {
 };
 
 const std::unordered_set<std::string_view> narrow_ops{
-    "conv1d", "conv1d.text", "conv2d", "conv2d.text", "conv3d", "conv3d.text",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-    "bmm", "mm", "addmm", "linear", "matmul", "prelu", "scaled_dot_product_attention",
+    "conv1d",
+    "conv1d.text",
+    "conv2d",
+    "conv2d.text",
+    "conv3d",
+    "conv3d.text",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "convolution",
+    "bmm",
+    "mm",
+    "addmm",
+    "linear",
+    "matmul",
+    "prelu",
+    "scaled_dot_product_attention",
 };
 const std::unordered_set<std::string_view> float_ops{
-    "avg_pool3d", "max_pool3d", "max_pool3d_with_indices", "adaptive_avg_pool3d",
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "polar", "prod", "prod.dim",
-    "view_as_complex", "cholesky_solve", "mse_loss", "mse_loss.weighted", "nll_loss",
-    "smooth_l1_loss", "cross_entropy", "l1_loss", "huber_loss", "huber_loss.weighted", "kl_div",
+    "avg_pool3d",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "adaptive_avg_pool3d",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "polar",
+    "prod",
+    "prod.dim",
+    "view_as_complex",
+    "cholesky_solve",
+    "mse_loss",
+    "mse_loss.weighted",
+    "nll_loss",
+    "smooth_l1_loss",
+    "cross_entropy",
+    "l1_loss",
+    "huber_loss",
+    "huber_loss.weighted",
+    "kl_div",
 };
 const std::unordered_set<std::string_view> within_ops{
-    "layer_norm", "group_norm", "batch_norm", "instance_norm",
+    "layer_norm",
+    "group_norm",
+    "batch_norm",
+    "instance_norm",
 };
 
 /// The policy of each op, by address: names are looked up once.
@@ -93,7 +126,7 @@ bool has_wider(const Call& c) {
 bool run_cast(Call& c) {
     Cast wanted = policy(*c.op);
     if (wanted == Cast::None || c.dest.defined()) return false;
-    DType dtype = wanted != Cast::Narrow       ? DType::Float32
+    DType dtype = wanted != Cast::Narrow     ? DType::Float32
                   : mode & kAutocastHalfMode ? DType::Float16
                                              : DType::BFloat16;
     if (wanted == Cast::Within && !has_wider(c)) return false;

@@ -43,14 +43,16 @@ Tensor constant_output(const CustomOutput& out) {
     return requires_grad(t) || (out.is_input && !out.dirty) ? detach(t) : t;
 }
 
-Tensor dirty_output(const CustomOutput& out, const Ref<CustomNode>& node, uint32_t k, size_t count) {
+Tensor dirty_output(const CustomOutput& out, const Ref<CustomNode>& node, uint32_t k,
+                    size_t count) {
     const Tensor& t = out.tensor;
     GradMeta* m = meta_or_null(t);
-    WEFT_EXPECT(!m || !m->base.defined() || count == 1, Runtime, node->name(),
-                "one output from a Function that writes a view in place (If your Function modifies "
-                "inplace an input that is a view of another Tensor, your Function cannot return more "
-                "than one Tensor)",
-                text(count), "write a clone()");
+    WEFT_EXPECT(
+        !m || !m->base.defined() || count == 1, Runtime, node->name(),
+        "one output from a Function that writes a view in place (If your Function modifies "
+        "inplace an input that is a view of another Tensor, your Function cannot return more "
+        "than one Tensor)",
+        text(count), "write a clone()");
     check_write(node->name(), t, true);
     tie_write(t, node, k);
     return t;
@@ -71,7 +73,8 @@ Tensor new_output(const Tensor& t, const Ref<CustomNode>& node, uint32_t k) {
 
 }  // namespace
 
-std::vector<Tensor> tie_outputs(const Ref<CustomNode>& node, const std::vector<CustomOutput>& outputs) {
+std::vector<Tensor> tie_outputs(const Ref<CustomNode>& node,
+                                const std::vector<CustomOutput>& outputs) {
     std::vector<Tensor> made(outputs.size());
     if (node) {
         for (size_t k = 0; k < outputs.size(); ++k) made[k] = outputs[k].tensor;

@@ -33,6 +33,7 @@ struct CustomOutput {
 /// Ties what forward returned to `node`, or takes it out of the graph if nothing is recorded
 /// (`node` null). Returns the tensors to hand out: an argument returned as it is comes back as a
 /// view, so that it can have a place of its own. Throws Runtime for writes that the graph refuses.
-std::vector<Tensor> tie_outputs(const Ref<CustomNode>& node, const std::vector<CustomOutput>& outputs);
+std::vector<Tensor> tie_outputs(const Ref<CustomNode>& node,
+                                const std::vector<CustomOutput>& outputs);
 
 }  // namespace weft

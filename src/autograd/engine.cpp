@@ -65,7 +65,9 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
 
 namespace {
 
-bool runs_later(const NodeTask* a, const NodeTask* b) { return a->node->sequence < b->node->sequence; }
+bool runs_later(const NodeTask* a, const NodeTask* b) {
+    return a->node->sequence < b->node->sequence;
+}
 
 }  // namespace
 
@@ -104,7 +106,8 @@ void Pass::deliver(const NodeTask& task) {
         const ResultInfo& whole = edge.node->result(edge.output);
         NodeTask* next = tasks_.find(edge.node.get());
         if (edge.node->batch.run) {
-            auto all = static_cast<float>(std::max<int64_t>(count_elements("backward", whole.shape()), 1));
+            auto all =
+                static_cast<float>(std::max<int64_t>(count_elements("backward", whole.shape()), 1));
             auto part = static_cast<float>(ops::elements_of_part(p.add, p.grad, p.attrs, p.edge));
             next->share = std::min(1.0F, next->share + task.share * part / all);
         } else {

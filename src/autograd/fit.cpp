@@ -21,8 +21,8 @@ void detail::fit_slow(const Node& from, const ResultInfo& want, Tensor& t, int i
             fail(ErrorKind::Runtime, from.name(),
                  text(i < 0 ? std::string("a gradient") : text("gradient ", i), " of shape ",
                       to_string(want.shape())),
-                 text(to_string(t.shape()), " (the function returned an invalid gradient at index ", i,
-                      " - got ", to_string(t.shape()), " but expected shape compatible with ",
+                 text(to_string(t.shape()), " (the function returned an invalid gradient at index ",
+                      i, " - got ", to_string(t.shape()), " but expected shape compatible with ",
                       to_string(want.shape()), ")"));
         t = ops::sum_to(t, want.shape());
     }

@@ -14,13 +14,15 @@ constexpr int64_t kRows = 256;
 
 bool may_add_in_place(const Tensor& t) {
     return !(mode & kGradMode) && t.impl()->refs == 1 && !t.impl()->wrapper &&
-           t.storage()->refs == 1 && t.storage()->block != 0 && t.contiguous() &&
-           !t.has(kTracked);
+           t.storage()->refs == 1 && t.storage()->block != 0 && t.contiguous() && !t.has(kTracked);
 }
 
 /// The rows of all factors on top of each other.
-Tensor stack_rows(const std::vector<std::pair<Tensor, Tensor>>& factors, bool second, int64_t rows) {
-    auto pick = [&](size_t i) -> const Tensor& { return second ? factors[i].second : factors[i].first; };
+Tensor stack_rows(const std::vector<std::pair<Tensor, Tensor>>& factors, bool second,
+                  int64_t rows) {
+    auto pick = [&](size_t i) -> const Tensor& {
+        return second ? factors[i].second : factors[i].first;
+    };
     if (factors.size() == 1) return ops::as_contiguous(pick(0));
     int64_t width = pick(0).size(1);
     Tensor out = Tensor::empty(pick(0).dtype(), Dims{rows, width});
@@ -34,8 +36,8 @@ Tensor stack_rows(const std::vector<std::pair<Tensor, Tensor>>& factors, bool se
 }
 
 template <class T>
-void multiply_into(const Tensor& sum, bool fresh, const std::vector<std::pair<Tensor, Tensor>>& factors,
-                   int64_t rows) {
+void multiply_into(const Tensor& sum, bool fresh,
+                   const std::vector<std::pair<Tensor, Tensor>>& factors, int64_t rows) {
     using kernels::Trans;
     int64_t m = sum.size(0), n = sum.size(1);
     Tensor a = stack_rows(factors, false, rows), b = stack_rows(factors, true, rows);
@@ -84,9 +86,8 @@ void GradBuffer::flush() {
     Dims shape{a.size(1), factors[0].second.size(1)};
     bool fresh = !sum_.defined() || !may_add_in_place(sum_);
     Tensor target = fresh ? Tensor::empty(a.dtype(), shape) : sum_;
-    dispatch<FloatingTypes>(a.dtype(), "backward", [&]<class T>() {
-        multiply_into<T>(target, fresh, factors, rows);
-    });
+    dispatch<FloatingTypes>(a.dtype(), "backward",
+                            [&]<class T>() { multiply_into<T>(target, fresh, factors, rows); });
     factors.clear();
     rows = 0;
     if (fresh) add(std::move(target));

@@ -49,8 +49,7 @@ public:
         written_->run(inner);
         if (results.empty() || !results[0].defined())
             write_op(copy_op, part, {part, ops::number(0, part.dtype())});
-        else
-            write_op(copy_op, part, {part, ops::sum_to(results[0], part.shape())});
+        else write_op(copy_op, part, {part, ops::sum_to(results[0], part.shape())});
         for (size_t i = 1; i < results.size(); ++i) work.results[i] = std::move(results[i]);
         work.results[0] = std::move(all);
     }
@@ -100,20 +99,23 @@ void check_write(const std::string& who, const Tensor& t, bool recorded) {
                    "write under no_grad(), or write a clone()");
         return;
     }
-    if (m->view_kind == ViewKind::Unrecorded && (wanted || recorded))
-        refuse(loose, together);
+    if (m->view_kind == ViewKind::Unrecorded && (wanted || recorded)) refuse(loose, together);
     if (m->view_kind == ViewKind::OneOfSeveral && (wanted || recorded))
-        refuse("one of several views made by one call (This view is the output of a function that "
-               "returns multiple views. Such functions do not allow the output views to be modified "
-               "inplace)",
-               "clone() it, or write into the base");
+        refuse(
+            "one of several views made by one call (This view is the output of a function that "
+            "returns multiple views. Such functions do not allow the output views to be modified "
+            "inplace)",
+            "clone() it, or write into the base");
     if (m->view_kind == ViewKind::FromFunction && (wanted || recorded))
-        refuse("a view that a custom Function returned (This view was created inside a custom Function "
-               "(or because an input was returned as-is) and the autograd logic to handle view+inplace "
+        refuse("a view that a custom Function returned (This view was created inside a custom "
+               "Function "
+               "(or because an input was returned as-is) and the autograd logic to handle "
+               "view+inplace "
                "would override the custom backward associated with the custom Function)",
                "clone() the output of the Function");
     if (wanted && is_leaf(m->base))
-        refuse("a view of a leaf Variable that requires grad (it is being used in an in-place operation)",
+        refuse("a view of a leaf Variable that requires grad (it is being used in an in-place "
+               "operation)",
                "write under no_grad(), or write a clone()");
 }
 
@@ -180,7 +182,8 @@ void become_view(const std::string& who, const Tensor& t, const Tensor& view,
     if (is_view) m->base_version = t.version();
 }
 
-void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind) {
+void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k,
+                 ViewKind kind) {
     if (!is_inexact(of.dtype()) || of.has(kInference)) return;
     GradMeta* of_meta = meta_or_null(of);
     GradMeta& m = meta(view);
@@ -194,7 +197,8 @@ void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, ui
 
 const Tensor* base_of_plain_view(const Tensor& t) {
     const GradMeta* m = meta_or_null(t);
-    if (!m || !m->base.defined() || m->view_kind >= ViewKind::Unrecorded || !m->grad_fn) return nullptr;
+    if (!m || !m->base.defined() || m->view_kind >= ViewKind::Unrecorded || !m->grad_fn)
+        return nullptr;
     if (m->retains_grad || !m->hooks.empty() || m->grad_fn->hooks_or_null()) return nullptr;
     if (m->base_version != t.version()) return nullptr;
     if (requires_grad(m->base)) return &m->base;

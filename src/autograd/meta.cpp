@@ -85,14 +85,16 @@ void set_requires_grad(const Tensor& t, bool value) {
     if (value == requires_grad(t)) return;
     if (!is_leaf(t)) {
         throw Error(ErrorKind::Runtime,
-                    "[requires_grad] expected a leaf tensor, got one made by " + grad_fn(t)->name() +
+                    "[requires_grad] expected a leaf tensor, got one made by " +
+                        grad_fn(t)->name() +
                         " (you can only change requires_grad flags of leaf variables.). Hint: "
                         "use var_no_grad = var.detach() for the values outside the graph");
     }
-    WEFT_EXPECT(!value || is_inexact(t.dtype()), Runtime, "requires_grad",
-                "a tensor of a floating dtype (only Tensors of floating point and complex dtype can "
-                "require gradients)",
-                name(t.dtype()));
+    WEFT_EXPECT(
+        !value || is_inexact(t.dtype()), Runtime, "requires_grad",
+        "a tensor of a floating dtype (only Tensors of floating point and complex dtype can "
+        "require gradients)",
+        name(t.dtype()));
     WEFT_EXPECT(!value || !t.has(kInference), Runtime, "requires_grad", "a normal tensor",
                 "an inference tensor (made inside inference_mode)", "clone() it first");
     meta(t).requires_grad = value;
@@ -110,8 +112,8 @@ void set_grad(const Tensor& t, const Tensor& grad) {
         if (GradMeta* m = meta_or_null(t)) m->grad = Tensor();
         return;
     }
-    WEFT_EXPECT(!grad.same(t), Runtime, "grad", "another tensor (can't assign Variable as its own grad)",
-                "the tensor itself");
+    WEFT_EXPECT(!grad.same(t), Runtime, "grad",
+                "another tensor (can't assign Variable as its own grad)", "the tensor itself");
     WEFT_EXPECT(grad.dtype() == t.dtype(), Runtime, "grad", text("a tensor of ", name(t.dtype())),
                 name(grad.dtype()));
     WEFT_EXPECT(equal(grad.shape(), t.shape()), Runtime, "grad",
@@ -126,9 +128,10 @@ void RetainHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>*) {
 }
 
 void retain_grad(const Tensor& t) {
-    WEFT_EXPECT(requires_grad(t), Runtime, "retain_grad",
-                "a tensor that requires grad (can't retain_grad on Tensor that has requires_grad=False)",
-                "one that does not");
+    WEFT_EXPECT(
+        requires_grad(t), Runtime, "retain_grad",
+        "a tensor that requires grad (can't retain_grad on Tensor that has requires_grad=False)",
+        "one that does not");
     if (is_leaf(t) || meta(t).retains_grad) return;
     GradMeta& m = meta(t);
     m.retains_grad = Ref<RetainHook>(new RetainHook(t.impl()));

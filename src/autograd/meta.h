@@ -33,14 +33,14 @@ struct GradMeta final : Slot {
 
     Ref<Node> grad_fn;
     uint32_t output = 0;
-    bool requires_grad = false;      ///< a leaf that wants a gradient
+    bool requires_grad = false;  ///< a leaf that wants a gradient
     Ref<RetainHook> retains_grad;
     Tensor grad;
     AccumulateGrad* accumulator = nullptr;  ///< not owned: it owns the tensor
-    Hooks hooks;                     ///< a leaf's; others' are on their node
+    Hooks hooks;                            ///< a leaf's; others' are on their node
     Hooks after_accumulate;
-    Tensor base;                     ///< a view's base, itself no view
-    uint32_t base_version = 0;       ///< version for which grad_fn is right (Note [Views])
+    Tensor base;                ///< a view's base, itself no view
+    uint32_t base_version = 0;  ///< version for which grad_fn is right (Note [Views])
     ViewKind view_kind = ViewKind::Plain;
 };
 
@@ -100,7 +100,8 @@ void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k);
 void become_view(const std::string& who, const Tensor& t, const Tensor& view,
                  const std::string& node_name);
 /// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
-void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k, ViewKind kind);
+void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k,
+                 ViewKind kind);
 /// The base of a view whose gradient goes there and is neither hooked nor retained; else null.
 const Tensor* base_of_plain_view(const Tensor& t);
 /// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).

@@ -85,7 +85,7 @@ struct NodeHooks {
     std::vector<std::pair<uint32_t, Ref<Hook>>> on_tensor;  ///< by output, in order of registration
     std::vector<std::pair<uint32_t, Ref<Hook>>> retain;     ///< retain_grad: after those
     Hooks before, after;
-    Ref<Hook> metadata;  ///< the binding's: notes that live as long as the node
+    Ref<Hook> metadata;                  ///< the binding's: notes that live as long as the node
     std::shared_ptr<const Trace> trace;  ///< in anomaly mode: the stack that made it (anomaly.h)
 };
 
@@ -117,14 +117,14 @@ public:
     }
     NodeHooks* hooks_or_null() const { return hooks_.get(); }
 
-    BatchMark batch;         ///< the run whose batch it is, and how many calls it stands for
-    uint64_t sequence;       ///< order of recording: the engine runs the latest first
+    BatchMark batch;    ///< the run whose batch it is, and how many calls it stands for
+    uint64_t sequence;  ///< order of recording: the engine runs the latest first
     Site site;
     union {
         NodeTask* tasks = nullptr;  ///< backward passes under way that count on this node (task.h)
-        Node* next_dead;           ///< of a node that waits for its release (Note [No recursion])
+        Node* next_dead;            ///< of a node that waits for its release (Note [No recursion])
     };
-    void* wrapper = nullptr;    ///< the binding's object for this node; not owned
+    void* wrapper = nullptr;  ///< the binding's object for this node; not owned
 
 protected:
     Node();
@@ -163,10 +163,10 @@ struct Summands {
 
 /// One execution of a node by the engine.
 struct Node::Work {
-    std::vector<Tensor>& grads;      ///< by output
-    std::vector<Tensor>& results;    ///< by edge
-    const std::vector<bool>* skip;   ///< edges nobody asked for; null: none
-    Summands* summands;              ///< where rules may leave those; null: they make whole tensors
+    std::vector<Tensor>& grads;     ///< by output
+    std::vector<Tensor>& results;   ///< by edge
+    const std::vector<bool>* skip;  ///< edges nobody asked for; null: none
+    Summands* summands;             ///< where rules may leave those; null: they make whole tensors
     bool wanted(int i) const { return !(skip && (*skip)[i]); }
 };
 

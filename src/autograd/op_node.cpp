@@ -92,8 +92,7 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     if (op.backward_name) node->variant_ = op.backward_name(c);
     if (op.keep_shapes) {
         node->shapes_ = new std::vector<Dims>;
-        for (int i = 0; i < c.inputs; ++i)
-            keep_layout(*node->shapes_, in[i]);
+        for (int i = 0; i < c.inputs; ++i) keep_layout(*node->shapes_, in[i]);
     }
     for (SaveMask rest = mask; rest; rest &= rest - 1) {
         int bit = std::countr_zero(rest);
@@ -147,8 +146,7 @@ bool OpNode::may_keep(int bit) const {
 
 Dims OpNode::kept_shape(int i) const {
     if (shapes_) return (*shapes_)[2 * i];
-    if (!edges_[i])
-        fail(ErrorKind::Runtime, op_->name, "keep_shapes() in the record", "none");
+    if (!edges_[i]) fail(ErrorKind::Runtime, op_->name, "keep_shapes() in the record", "none");
     return Dims(edges_[i].node->result(static_cast<int>(edges_[i].output)).shape());
 }
 
@@ -177,13 +175,14 @@ public:
     void set_product(int i, const Tensor& a, const Tensor& b) override {
         if (work_.summands && is_wide_floating(a.dtype()))
             work_.summands->products.push_back({i, a, b});
-        else
-            work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
+        else work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
     }
     bool set_part(int i, const Tensor& grad, PartRule add) override {
         if (!node_.edges_[i]) return true;  // nobody asks
-        DType wanted = node_.edges_[i].node->result(static_cast<int>(node_.edges_[i].output)).dtype();
-        if (!work_.summands || !is_wide_floating(grad.dtype()) || grad.dtype() != wanted) return false;
+        DType wanted =
+            node_.edges_[i].node->result(static_cast<int>(node_.edges_[i].output)).dtype();
+        if (!work_.summands || !is_wide_floating(grad.dtype()) || grad.dtype() != wanted)
+            return false;
         work_.summands->parts.push_back({i, grad, add, node_.attrs_});
         return true;
     }

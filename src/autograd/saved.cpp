@@ -47,14 +47,15 @@ Tensor SavedTensor::unpack_slow(Node* owner, int k) const {
             made = text("output ", output, " of ", fn->name_of(output));
         }
         auto* site = static_cast<Site*>(value_.storage()->last_write);
-        throw Error(ErrorKind::Runtime,
-                    text("[backward] expected the saved value unchanged (one of the variables needed "
-                         "for gradient computation has been modified by an inplace operation): a ",
-                         name(value_.dtype()), " tensor of shape ", to_string(value_.shape()),
-                         ", which is ", made, ", got version ", value_.version(),
-                         "; expected version ", version_, "\n  saved at ", owner->site.describe(),
-                         "\n  overwritten at ", site ? site->describe() : "an unknown line",
-                         "\n  Hint: write out of place there, or clone() the tensor before"));
+        throw Error(
+            ErrorKind::Runtime,
+            text("[backward] expected the saved value unchanged (one of the variables needed "
+                 "for gradient computation has been modified by an inplace operation): a ",
+                 name(value_.dtype()), " tensor of shape ", to_string(value_.shape()),
+                 ", which is ", made, ", got version ", value_.version(), "; expected version ",
+                 version_, "\n  saved at ", owner->site.describe(), "\n  overwritten at ",
+                 site ? site->describe() : "an unknown line",
+                 "\n  Hint: write out of place there, or clone() the tensor before"));
     }
     if (!is_output_ || !(mode & kGradMode)) return value_;
     Tensor out = value_.alias();
@@ -68,13 +69,14 @@ void note_write(Storage& storage) {
 }
 
 void fail_released(const Node& node) {
-    throw Error(ErrorKind::Runtime,
-                text("Trying to backward through the graph a second time (or directly access saved "
-                     "tensors after they have already been freed). Saved intermediate values of the "
-                     "graph are freed when you call .backward() or autograd.grad(). Specify "
-                     "retain_graph=True if you need to backward through the graph a second time or "
-                     "if you need to access saved tensors after calling backward.\n  [",
-                    node.name(), "] expected its saved tensors, got a node already released"));
+    throw Error(
+        ErrorKind::Runtime,
+        text("Trying to backward through the graph a second time (or directly access saved "
+             "tensors after they have already been freed). Saved intermediate values of the "
+             "graph are freed when you call .backward() or autograd.grad(). Specify "
+             "retain_graph=True if you need to backward through the graph a second time or "
+             "if you need to access saved tensors after calling backward.\n  [",
+             node.name(), "] expected its saved tensors, got a node already released"));
 }
 
 }  // namespace weft

@@ -35,7 +35,8 @@ Tensor PartOf::take(const Tensor& gradient) const {
 Tensor PartOf::with(const Tensor& gradient, const Tensor& part) const {
     int64_t n = part.numel(), end = offset + n;
     const int64_t pieces[] = {0, 0, offset, 1, 0, n, 0, end, gradient.numel() - end};
-    return pack.over({contiguous(gradient), contiguous(part)}, {DimSpan(pieces), Dims(gradient.shape())});
+    return pack.over({contiguous(gradient), contiguous(part)},
+                     {DimSpan(pieces), Dims(gradient.shape())});
 }
 
 std::optional<PartOf> part_of(const Tensor& t) {

@@ -32,14 +32,14 @@ struct NodeTask {
 
     Node* node;
     const TaskList* list;
-    NodeTask* next;           ///< other passes' tasks of this node
+    NodeTask* next;             ///< other passes' tasks of this node
     NodeTask* later = nullptr;  ///< the pass's next task, in order of discovery
-    int waiting = 0;          ///< edges into the node not yet served
-    int capture = -1;         ///< a target that is an output of this node; -1: none is
-    bool needed = true;       ///< a target can be reached by its edges, or all is wanted
-    bool seen = false;        ///< by mark_needed
-    float share = 0;          ///< of its calls that gradients arrive for, about (Note [Graph use])
-    GradBuffer first;         ///< of output 0
+    int waiting = 0;            ///< edges into the node not yet served
+    int capture = -1;           ///< a target that is an output of this node; -1: none is
+    bool needed = true;         ///< a target can be reached by its edges, or all is wanted
+    bool seen = false;          ///< by mark_needed
+    float share = 0;   ///< of its calls that gradients arrive for, about (Note [Graph use])
+    GradBuffer first;  ///< of output 0
 
 private:
     GradBuffer& further(uint32_t k) {

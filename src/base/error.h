@@ -37,7 +37,8 @@ std::string text(const Args&... args) {
 }  // namespace weft
 
 /// WEFT_EXPECT(condition, kind, who, expected, got[, hint]): the strings are built on failure only.
-#define WEFT_EXPECT(condition, kind, ...)                                              \
-    do {                                                                               \
-        if (!(condition)) [[unlikely]] ::weft::fail(::weft::ErrorKind::kind, __VA_ARGS__); \
+#define WEFT_EXPECT(condition, kind, ...)                                                          \
+    do {                                                                                           \
+        if (!(condition)) [[unlikely]]                                                             \
+            ::weft::fail(::weft::ErrorKind::kind, __VA_ARGS__);                                    \
     } while (0)

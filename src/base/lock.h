@@ -18,7 +18,8 @@ class Unlocked {
 public:
     /// `elements`: about how many element operations will be done.
     explicit Unlocked(long long elements) {
-        if (elements >= 200000 && keep_locked == 0 && lock_hooks.release) state_ = lock_hooks.release();
+        if (elements >= 200000 && keep_locked == 0 && lock_hooks.release)
+            state_ = lock_hooks.release();
     }
     ~Unlocked() {
         if (state_) lock_hooks.acquire(state_);

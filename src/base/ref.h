@@ -33,9 +33,7 @@ public:
     ~Ref() {
         if (object_ && --object_->refs == 0) release(object_);
     }
-    Ref& operator=(const Ref& other) {
-        return *this = Ref(other);
-    }
+    Ref& operator=(const Ref& other) { return *this = Ref(other); }
     Ref& operator=(Ref&& other) noexcept {
         T* incoming = other.detach();  // before the old one goes: it may be the same
         T* old = std::exchange(object_, incoming);

@@ -85,7 +85,8 @@ private:
         heap_ = other.heap_;
         capacity_ = other.capacity_;
         size_ = other.size_;
-        if (!heap_ && size_) std::memcpy(static_cast<void*>(inline_), other.inline_, sizeof(inline_));
+        if (!heap_ && size_)
+            std::memcpy(static_cast<void*>(inline_), other.inline_, sizeof(inline_));
         other.heap_ = nullptr;
         other.capacity_ = N;
         other.size_ = 0;

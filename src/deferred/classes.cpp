@@ -141,7 +141,8 @@ uint32_t Tape::note_call(const Call& c, Noted& noted, bool own) {
     try {
         for (int i = 0; i < c.inputs; ++i) end = note_operand(c, i, end, noted, own);
         *end++ = uint64_t{noted.grad} << 32 | uint64_t{given} << 33 |
-                 uint64_t{c.attrs_number != 0} << 34 | static_cast<uint64_t>(ops::default_dtype) << 40 |
+                 uint64_t{c.attrs_number != 0} << 34 |
+                 static_cast<uint64_t>(ops::default_dtype) << 40 |
                  (mode & (kGradMode | kInferenceMode));
         return class_of(c, static_cast<size_t>(end - key_.data()), noted);
     } catch (...) {
@@ -204,7 +205,8 @@ void Tape::choose_own(Waiting& load) {
     if (groups.empty()) return;
     for (Kept& call : load.calls) {
         const Class& known = kinds_.classes[call.of_class];
-        if (known.own < Class::kUnknown && groups.contains(kind_over_own(known))) call.of_class = known.own;
+        if (known.own < Class::kUnknown && groups.contains(kind_over_own(known)))
+            call.of_class = known.own;
     }
 }
 

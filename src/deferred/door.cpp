@@ -78,7 +78,8 @@ void check_failed(const Call& c) {
 /// x += y where x is pending and nobody shares its elements: x stands for a new value from now on.
 bool rebind(Call& c) {
     const Tensor dest = c.dest;
-    if (!c.in_place || !is_pending(dest) || pending(dest).is_view() || pending(dest).views) return false;
+    if (!c.in_place || !is_pending(dest) || pending(dest).is_view() || pending(dest).views)
+        return false;
     if (c.op->batch != Batch::Pointwise || !dest.contiguous()) return false;
     if (requires_grad(dest) && (!(mode & kGradMode) || !c.op->differentiable(0))) return false;
     Call apart(*c.op, c.in, c.inputs, c.attrs);
@@ -114,9 +115,7 @@ bool large(const Call& c) {
     return c.out(0).numel() >= large_call || (c.inputs == 1 && c.in[0].numel() >= large_call);
 }
 
-bool kept(Batch how) {
-    return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join;
-}
+bool kept(Batch how) { return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join; }
 
 struct Origin {
     uint32_t born;
@@ -207,7 +206,8 @@ void defer(Call& c) {
         special |= pending(t).is_view() || pending(t).failure;
     }
     bool as_it_lies = op.view || op.batch == Batch::Alias;
-    if ((!waiting && as_it_lies) || op.random || (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
+    if ((!waiting && as_it_lies) || op.random ||
+        (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
         settle_all(c);
         return run_at_once(c);
     }

@@ -25,7 +25,8 @@ uint32_t Interned::number(const uint64_t* key, size_t words, bool& fresh) {
     size_t mask = table_.size() - 1, at = hash & mask;
     for (; table_[at]; at = (at + 1) & mask) {
         const Entry& e = entries_[table_[at] - 1];
-        if (e.hash == hash && e.words == words && std::equal(key, key + words, words_.data() + e.begin)) {
+        if (e.hash == hash && e.words == words &&
+            std::equal(key, key + words, words_.data() + e.begin)) {
             fresh = false;
             return table_[at] - 1;
         }
@@ -72,13 +73,18 @@ void Kinds::clear() {
 void append(Key& key, const Value& v) {
     key.push_back(static_cast<uint64_t>(v.kind()));
     switch (v.kind()) {
-        case Value::Kind::None: break;
-        case Value::Kind::Float: key.push_back(std::bit_cast<uint64_t>(v.as_double())); break;
+        case Value::Kind::None:
+            break;
+        case Value::Kind::Float:
+            key.push_back(std::bit_cast<uint64_t>(v.as_double()));
+            break;
         case Value::Kind::Complex:
             key.push_back(std::bit_cast<uint64_t>(v.as_complex().real()));
             key.push_back(std::bit_cast<uint64_t>(v.as_complex().imag()));
             break;
-        case Value::Kind::DType: key.push_back(static_cast<uint64_t>(v.as_dtype())); break;
+        case Value::Kind::DType:
+            key.push_back(static_cast<uint64_t>(v.as_dtype()));
+            break;
         case Value::Kind::Ints:
             key.push_back(v.as_ints().size());
             for (int64_t i : v.as_ints()) key.push_back(static_cast<uint64_t>(i));
@@ -87,7 +93,8 @@ void append(Key& key, const Value& v) {
             key.push_back(v.as_text().size());
             for (char c : v.as_text()) key.push_back(static_cast<unsigned char>(c));
             break;
-        default: key.push_back(static_cast<uint64_t>(v.as_int()));
+        default:
+            key.push_back(static_cast<uint64_t>(v.as_int()));
     }
 }
 

@@ -46,20 +46,21 @@ enum class How : uint8_t {
 /// A kind: what runs.
 struct Kind {
     How how = How::Single;
-    BatchForm form;        ///< of its first class; `rows` are the class's
-    uint32_t mode = 0;     ///< grad and inference flags of the calls
+    BatchForm form;                        ///< of its first class; `rows` are the class's
+    uint32_t mode = 0;                     ///< grad and inference flags of the calls
     DType default_dtype = DType::Float32;  ///< to which integers are promoted
     const Op* op = nullptr;
-    std::string why;       ///< for the report: why its calls stay single
+    std::string why;  ///< for the report: why its calls stay single
 };
 
 struct Class {
     uint32_t kind = 0;
-    const Op* op = nullptr;      ///< that was called: calls of several ops may be of one kind
+    const Op* op = nullptr;  ///< that was called: calls of several ops may be of one kind
     int64_t rows = 1;
     std::vector<int64_t> sizes;  ///< of a Join: elements of each operand; else rows, where unlike
     static constexpr uint32_t kNone = UINT32_MAX, kUnknown = UINT32_MAX - 1;
-    uint32_t own = kUnknown;     ///< the class of the same call over an operand of its own (Note [Own])
+    uint32_t own =
+        kUnknown;  ///< the class of the same call over an operand of its own (Note [Own])
 };
 
 struct Kinds {

@@ -33,7 +33,8 @@ void Runner::count(const Kind& kind, Calls calls) {
     weights_ += matrices * (n - 1);
     if (recorded) tally.recorded_weights += matrices * (n - 1);
     for (const Tensor* t : seen)
-        if (std::find(matrices_.begin(), matrices_.end(), t) == matrices_.end()) matrices_.push_back(t);
+        if (std::find(matrices_.begin(), matrices_.end(), t) == matrices_.end())
+            matrices_.push_back(t);
 }
 
 void Runner::note(const Kind& kind, Calls calls) {
@@ -47,7 +48,9 @@ void Runner::note(const Kind& kind, Calls calls) {
     for (uint32_t other : first_of_line_) {
         const Kind& before = kinds_.kinds[class_of(other).kind];
         const Site& site = load_.calls[other].site;
-        if (class_of(other).op != op || site.code() != line.code() || site.offset() != line.offset()) continue;
+        if (class_of(other).op != op || site.code() != line.code() ||
+            site.offset() != line.offset())
+            continue;
         batch_->apart = difference(before, other, kind, calls[0]);
         return;
     }
@@ -55,7 +58,8 @@ void Runner::note(const Kind& kind, Calls calls) {
 }
 
 /// In words, for the report: the first thing that keeps calls of two kinds of one op apart.
-std::string Runner::difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const {
+std::string Runner::difference(const Kind& a, uint32_t call_a, const Kind& b,
+                               uint32_t call_b) const {
     if (&a == &b || a.how != b.how || a.how != How::Rows || a.form.op != b.form.op) return "";
     if (a.mode != b.mode) return "with and without gradients";
     for (size_t k = 0; k < a.form.attrs.size(); ++k) {
@@ -68,7 +72,8 @@ std::string Runner::difference(const Kind& a, uint32_t call_a, const Kind& b, ui
     }
     for (size_t k = 0; k < a.form.in.size(); ++k) {
         const BatchForm::Input &one = a.form.in[k], &other = b.form.in[k];
-        if (one.from < 0 || operand(call_a, one.from).none() || operand(call_b, other.from).none()) continue;
+        if (one.from < 0 || operand(call_a, one.from).none() || operand(call_b, other.from).none())
+            continue;
         if (one.shared != other.shared) return "a weight in some, a value in others";
         if (!one.shared && !equal(one.row, other.row))
             return text("rows of shape ", to_string(one.row), " and ", to_string(other.row));

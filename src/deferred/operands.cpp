@@ -145,14 +145,16 @@ bool Runner::differ(const BatchForm::Input& input, Calls calls) const {
 }
 
 /// Each call's own shared input, once for each of its rows (Note [Unlike]).
-Tensor Runner::unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls, int64_t total) {
+Tensor Runner::unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls,
+                      int64_t total) {
     static const ops::Function index_select{"index_select"};
     const Tensor& first = shared(calls[0], input);
     int dims = 0;  // of a row
     for (const BatchForm::Input& other : form.in)
         if (!other.shared) dims = other.row.size();
     Dims shape{total};
-    for (int d = first.ndim() - dims; d < first.ndim(); ++d) shape.push_back(d < 0 ? 1 : first.size(d));
+    for (int d = first.ndim() - dims; d < first.ndim(); ++d)
+        shape.push_back(d < 0 ? 1 : first.size(d));
     if (first.has(kWrapped)) {
         Tensor out = Tensor::empty(input.as, shape);
         auto fill = [&]<class T>(T* to) {
@@ -174,7 +176,8 @@ Tensor Runner::unlike(const BatchForm& form, const BatchForm::Input& input, Call
     auto* to = rows.data<int64_t>();
     for (uint32_t call : calls) {
         Place p = place(operand(call, input.from));
-        auto [at, fresh] = numbers.try_emplace({p.block, p.start}, static_cast<int64_t>(pieces.size()));
+        auto [at, fresh] =
+            numbers.try_emplace({p.block, p.start}, static_cast<int64_t>(pieces.size()));
         if (fresh) pieces.push_back({p.block, p.start, first.numel()});
         to = std::fill_n(to, rows_of(call), at->second);
     }

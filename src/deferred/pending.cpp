@@ -6,9 +6,7 @@
 
 namespace weft::deferred {
 
-Ref<Pending> Pending::make() {
-    return Ref<Pending>(new (Pool::allocate(sizeof(Pending))) Pending);
-}
+Ref<Pending> Pending::make() { return Ref<Pending>(new (Pool::allocate(sizeof(Pending))) Pending); }
 
 void Pending::destroy() {
     if (is_view() && is_pending(base)) --pending(base).views;
@@ -99,7 +97,8 @@ Tensor peek(const Tensor& t) {
         return t;
     }
     Tensor dense = Tensor::layout(t.dtype(), t.shape());
-    dense.share(pending(at).block, pending(at).start + (pending(t).is_piece() ? pending(t).start : 0));
+    dense.share(pending(at).block,
+                pending(at).start + (pending(t).is_piece() ? pending(t).start : 0));
     return dense;
 }
 

@@ -23,16 +23,16 @@ constexpr uint8_t kPendingSlot = 3;
 struct Failure {
     uint32_t refs = 0;
     std::exception_ptr error;
-    std::string line;      ///< of the call
-    uint32_t owner = 0;    ///< who made the call (Host)
-    uint32_t call = 0;     ///< its number among those that waited with it
-    bool raised = false;   ///< somebody read the value and was told
+    std::string line;     ///< of the call
+    uint32_t owner = 0;   ///< who made the call (Host)
+    uint32_t call = 0;    ///< its number among those that waited with it
+    bool raised = false;  ///< somebody read the value and was told
 };
 inline void release(Failure* f) { delete f; }
 
 /// The call that takes a view again, of a tensor that has memory by now.
 struct Replay {
-    const Op* op;              ///< null: the same elements, outside of the graph
+    const Op* op;  ///< null: the same elements, outside of the graph
     std::vector<Value> attrs;
     int output;
 };
@@ -48,18 +48,18 @@ struct Pending final : Slot {
     bool is_piece() const { return is_view() && !replay; }
 
     bool requires_grad = false;
-    bool recording = true;     ///< whether calls were recorded when it was made
-    bool used = false;         ///< a kept call reads its place (Note [Taken values])
+    bool recording = true;          ///< whether calls were recorded when it was made
+    bool used = false;              ///< a kept call reads its place (Note [Taken values])
     uint16_t maker = memory_maker;  ///< as Storage::maker
     /// As Storage::born.
     uint32_t born = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
-    Tensor base;               ///< of a view: the tensor that it was taken of; of a piece: a root
+    Tensor base;  ///< of a view: the tensor that it was taken of; of a piece: a root
     std::unique_ptr<Replay> replay;  ///< of a view that is no piece
-    int64_t start = 0;         ///< elements before its first one: in the block, of a piece in the base
-    Tensor block;              ///< once computed
-    Waiting* among = nullptr;  ///< while it waits: the calls to whose results it belongs
-    uint32_t value = 0;        ///< its number there
-    uint32_t views = 0;        ///< pending tensors that are views of it
+    int64_t start = 0;  ///< elements before its first one: in the block, of a piece in the base
+    Tensor block;       ///< once computed
+    Waiting* among = nullptr;         ///< while it waits: the calls to whose results it belongs
+    uint32_t value = 0;               ///< its number there
+    uint32_t views = 0;               ///< pending tensors that are views of it
     const char* node_name = nullptr;  ///< of the call, as its grad_fn prints
     Ref<Failure> failure;
 };

@@ -34,7 +34,8 @@ std::vector<float> mean_depths(const Program& p) {
     for (size_t c = 0; c < p.kinds.size(); ++c) {
         uint32_t d = 0;
         for (uint32_t k = p.begins[c]; k < p.begins[c + 1]; ++k)
-            if (p.producers[k] >= 0) d = std::max(d, depth[static_cast<size_t>(p.producers[k])] + 1);
+            if (p.producers[k] >= 0)
+                d = std::max(d, depth[static_cast<size_t>(p.producers[k])] + 1);
         depth[c] = d;
         sum[p.kinds[c]] += d;
         ++count[p.kinds[c]];

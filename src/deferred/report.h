@@ -13,15 +13,16 @@ using Sites = std::vector<std::pair<Site, int64_t>>;  ///< lines, and how often
 struct BatchReport {
     std::string op;
     int64_t calls = 0, rows = 0;
-    int64_t aliased = 0, packed = 0, pieces = 0;  ///< operands taken as they lie; gathered; from pieces
-    std::string why;                              ///< why the calls stayed single; empty: they did not
-    std::string apart;    ///< what keeps them from the first batch of the same line
-    Sites lines;          ///< of the calls
+    int64_t aliased = 0, packed = 0,
+            pieces = 0;  ///< operands taken as they lie; gathered; from pieces
+    std::string why;     ///< why the calls stayed single; empty: they did not
+    std::string apart;   ///< what keeps them from the first batch of the same line
+    Sites lines;         ///< of the calls
 };
 
 struct FlushReport {
-    Sites causes;         ///< lines that read a value
-    std::string reason;   ///< "values that are read", "the end", "the budget", ...
+    Sites causes;        ///< lines that read a value
+    std::string reason;  ///< "values that are read", "the end", "the budget", ...
     int64_t calls = 0;
     bool plan_known = false;
     double plan_s = 0, pack_s = 0, run_s = 0;
@@ -35,7 +36,8 @@ inline thread_local Sites readers;
 
 /// The time that reports are made of.
 inline double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 inline void add_site(Sites& sites, const Site& site) {

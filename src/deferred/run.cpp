@@ -98,7 +98,8 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
     Call c(*form.op, in.data(), static_cast<int>(in.size()), attrs);
     ops::call(c);
     if (form.then != BatchForm::Then::Nothing)
-        c.out(0) = segment_sum(view(c.out(0), Dims{total}), counts, form.then == BatchForm::Then::Mean);
+        c.out(0) =
+            segment_sum(view(c.out(0), Dims{total}), counts, form.then == BatchForm::Then::Mean);
     if (batch_) batch_->rows += total;
     finish(c, calls);
 }
@@ -155,7 +156,9 @@ void Runner::finish(Call& c, Calls calls) {
     for (int k = 0; k < outputs; ++k) {
         WEFT_EXPECT(k < c.outputs, Runtime, c.op->name, text(outputs, " outputs"),
                     std::to_string(c.outputs));
-        auto output = [&](uint32_t call) { return load_.calls[call].outputs + static_cast<uint32_t>(k); };
+        auto output = [&](uint32_t call) {
+            return load_.calls[call].outputs + static_cast<uint32_t>(k);
+        };
         DType dtype = load_.outputs[first + static_cast<uint32_t>(k)].dtype;
         Tensor result = c.out(k);
         int64_t total = 0;
@@ -167,9 +170,10 @@ void Runner::finish(Call& c, Calls calls) {
         // What only backward reads is there or not as the graph is recorded, which was a guess.
         if (constant && !common && (result.numel() == 0) != (total == 0))
             result = ops::zeros(Dims{total}, dtype);
-        WEFT_EXPECT((common || result.numel() == total) && result.dtype() == dtype, Runtime, c.op->name,
-                    text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
-                    text(result.numel(), " of ", name(result.dtype())));
+        WEFT_EXPECT(
+            (common || result.numel() == total) && result.dtype() == dtype, Runtime, c.op->name,
+            text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
+            text(result.numel(), " of ", name(result.dtype())));
         uint32_t block = add_block(std::move(result)), last = batch_number_;
         int64_t start = 0;
         for (uint32_t call : calls) {
@@ -184,8 +188,10 @@ void Runner::finish(Call& c, Calls calls) {
 
 void Runner::run_one(const Kind& kind, Calls calls) {
     switch (kind.how) {
-        case How::Rows: return run_rows(kind, calls);
-        case How::Join: return run_join(kind, calls);
+        case How::Rows:
+            return run_rows(kind, calls);
+        case How::Join:
+            return run_join(kind, calls);
         case How::Single:
             for (uint32_t call : calls) run_single(kind, call);
     }
@@ -274,8 +280,7 @@ void Runner::run_all(const Plan& plan) {
         uint32_t end = plan.ends[batch_number_];
         run_batch(Calls(plan.order).subspan(begin, end - begin));
         begin = end;
-        for (uint32_t block : expiring_[batch_number_])
-            blocks_[block] = Tensor();
+        for (uint32_t block : expiring_[batch_number_]) blocks_[block] = Tensor();
     }
     int64_t elements = 0;
     for (const Tensor* t : matrices_) elements += t->numel();

@@ -34,7 +34,9 @@ private:
         int64_t start, count;
     };
 
-    const Class& class_of(uint32_t call) const { return kinds_.classes[load_.calls[call].of_class]; }
+    const Class& class_of(uint32_t call) const {
+        return kinds_.classes[load_.calls[call].of_class];
+    }
     int64_t rows_of(uint32_t call) const { return class_of(call).rows; }
     /// Rows of input k of the form.
     int64_t rows_of(uint32_t call, size_t k) const {
@@ -94,13 +96,13 @@ private:
     std::vector<Place> external_places_;
     std::unordered_map<const TensorImpl*, uint32_t> base_blocks_;
     std::vector<Tensor> blocks_;
-    std::vector<Ref<Failure>> failed_;            ///< by call; empty as long as none failed
+    std::vector<Ref<Failure>> failed_;  ///< by call; empty as long as none failed
     std::vector<Ref<Failure>> failures_;
-    std::vector<uint32_t> last_use_;              ///< of each output: the last batch that reads it
-    std::vector<std::vector<uint32_t>> expiring_; ///< blocks that nobody reads after batch b
+    std::vector<uint32_t> last_use_;               ///< of each output: the last batch that reads it
+    std::vector<std::vector<uint32_t>> expiring_;  ///< blocks that nobody reads after batch b
     uint32_t batch_number_ = 0;
-    std::vector<uint32_t> first_of_line_;         ///< a call each, for the report
-    std::vector<const Tensor*> matrices_;         ///< shared ones, for Note [Worth]
+    std::vector<uint32_t> first_of_line_;  ///< a call each, for the report
+    std::vector<const Tensor*> matrices_;  ///< shared ones, for Note [Worth]
     int64_t weights_ = 0;
 };
 

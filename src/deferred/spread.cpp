@@ -23,8 +23,9 @@ int64_t freed_elements(const Waiting& load, const Kinds& kinds, uint32_t call) {
 class Spread {
 public:
     Spread(const Waiting& load, const Plan& plan, const Kinds& kinds)
-        : load_(load), plan_(plan), kinds_(kinds), made_(plan.ends.size()), of_batch_(load.calls.size()),
-          held_(load.calls.size()), first_use_(load.calls.size(), kNone), before_(plan.ends.size()) {
+        : load_(load), plan_(plan), kinds_(kinds), made_(plan.ends.size()),
+          of_batch_(load.calls.size()), held_(load.calls.size()),
+          first_use_(load.calls.size(), kNone), before_(plan.ends.size()) {
         for (uint32_t b = 0; b < plan.ends.size(); ++b)
             for (uint32_t call : batch(b)) {
                 made_[b] += made(call);

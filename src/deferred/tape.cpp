@@ -127,8 +127,8 @@ void Tape::keep(Call& c) {
     auto number = static_cast<uint32_t>(load.calls.size());
     const bool grad = noted.grad;
     const char* variant = grad && op.backward_name ? op.backward_name(c) : nullptr;
-    load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()), owner,
-                          Site::here()});
+    load.calls.push_back(
+        {of_class, first, static_cast<uint32_t>(load.outputs.size()), owner, Site::here()});
     for (int k = 0; k < c.outputs; ++k) {
         const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();
@@ -165,7 +165,8 @@ const Plan& Tape::plan(const Waiting& load, FlushReport* report, Plan& fresh) {
     entry->begins.push_back(static_cast<uint32_t>(load.operands.size()));
     for (const Operand& o : load.operands)
         entry->producers.push_back(
-            o.value >= 0 ? static_cast<int32_t>(load.outputs[static_cast<size_t>(o.value)].call) : -1);
+            o.value >= 0 ? static_cast<int32_t>(load.outputs[static_cast<size_t>(o.value)].call)
+                         : -1);
     for (size_t i = 0; i < plans_.size(); ++i) {
         const Remembered& known = *plans_[i];
         if (known.kinds != entry->kinds || known.begins != entry->begins ||

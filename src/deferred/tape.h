@@ -59,7 +59,8 @@ struct Waiting {
         externals.clear();
     }
     uint32_t operand_end(size_t c) const {
-        return c + 1 < calls.size() ? calls[c + 1].operands : static_cast<uint32_t>(operands.size());
+        return c + 1 < calls.size() ? calls[c + 1].operands
+                                    : static_cast<uint32_t>(operands.size());
     }
     uint32_t output_end(size_t c) const {
         return c + 1 < calls.size() ? calls[c + 1].outputs : static_cast<uint32_t>(outputs.size());
@@ -104,8 +105,8 @@ private:
     const Tensor& first_view(const Tensor& t, const Tensor& base);
     /// What is known of the operands of one call; bits by input.
     struct Noted {
-        uint64_t fixed = 0;   ///< one tensor, or one number, in every call of the kind
-        uint64_t unlike = 0;  ///< of these: maybe another one (Note [Unlike])
+        uint64_t fixed = 0;      ///< one tensor, or one number, in every call of the kind
+        uint64_t unlike = 0;     ///< of these: maybe another one (Note [Unlike])
         bool maybe_own = false;  ///< some is fixed, but may be the example's own (Note [Own])
         bool grad = false;
     };
@@ -132,11 +133,12 @@ private:
     };
     void list_readers();
     void remember_readers(const Waiting& load);
-    std::unordered_map<const void*, Readers> readers_;  ///< by address, in the first `listed_` calls
+    std::unordered_map<const void*, Readers>
+        readers_;  ///< by address, in the first `listed_` calls
     /// The last one, by address of memory older than the batch, in calls that were flushed.
     std::unordered_map<const void*, uint32_t> read_before_;
     size_t listed_ = 0;
-    bool maybe_own_ = false;  ///< some call that waits has a class over operands of its own
+    bool maybe_own_ = false;          ///< some call that waits has a class over operands of its own
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
     Kinds kinds_;
     Key key_, attrs_;  ///< memory for the key of one call

@@ -20,17 +20,17 @@ namespace weft::deferred {
 struct Tally {
     int64_t calls = 0, recorded = 0;  ///< kept calls; those of them with a gradient
     int64_t batches = 0, recorded_batches = 0;
-    int64_t at_once = 0;              ///< calls of examples that were not kept: views, draws
-    int64_t fresh = 0;                ///< classes of calls seen for the first time
-    int64_t pieces = 0;               ///< of operands that were packed
-    int64_t waits = 0;                ///< values that examples waited for
-    int64_t elements = 0;             ///< of the results of batches
-    int64_t far_elements = 0;         ///< of those with so many that they leave the cache (kFar)
+    int64_t at_once = 0;       ///< calls of examples that were not kept: views, draws
+    int64_t fresh = 0;         ///< classes of calls seen for the first time
+    int64_t pieces = 0;        ///< of operands that were packed
+    int64_t waits = 0;         ///< values that examples waited for
+    int64_t elements = 0;      ///< of the results of batches
+    int64_t far_elements = 0;  ///< of those with so many that they leave the cache (kFar)
     /// Elements of shared matrices, times the calls that a batch spares, where all matrices together
     /// have so many (kBeyondCache) that a cache does not hold them from call to call.
     int64_t weights = 0;
-    int64_t recorded_weights = 0;     ///< such elements, however few, of recorded calls
-    int64_t passes = 0;               ///< of backward inside of an example, over the graph of all
+    int64_t recorded_weights = 0;  ///< such elements, however few, of recorded calls
+    int64_t passes = 0;            ///< of backward inside of an example, over the graph of all
     int64_t examples = 0, runs = 0;
 };
 inline thread_local Tally tally;

@@ -46,8 +46,9 @@ template <class T>
 struct OnlineSoftmax {
     template <int Bytes>
     struct Body {
-        WEFT_INLINE static void run(T* s, Block b, const T* mask, int64_t mask_row, int64_t mask_key,
-                                    T* largest, T* total, T* out, int64_t out_row, int64_t width) {
+        WEFT_INLINE static void run(T* s, Block b, const T* mask, int64_t mask_row,
+                                    int64_t mask_key, T* largest, T* total, T* out, int64_t out_row,
+                                    int64_t width) {
             for (int64_t r = 0; r < b.rows; ++r, s += b.cols, out += out_row) {
                 const int64_t n = b.seen(r);
                 if (mask) add_mask(s, mask + r * mask_row, mask_key, n);
@@ -119,8 +120,8 @@ template <class T>
 struct RowDots {
     template <int Bytes>
     struct Body {
-        WEFT_INLINE static void run(const T* a, int64_t a_row, const T* b, int64_t b_row, int64_t rows,
-                                    int64_t n, T* out) {
+        WEFT_INLINE static void run(const T* a, int64_t a_row, const T* b, int64_t b_row,
+                                    int64_t rows, int64_t n, T* out) {
             for (int64_t r = 0; r < rows; ++r, a += a_row, b += b_row) {
                 Total<T> total;
                 lane_sums<T, Bytes, 1>(
@@ -144,7 +145,8 @@ void clear_rows(T* x, int64_t row, int64_t rows, int64_t width) {
 /// Where a block's mask begins.
 template <class T>
 const T* mask_at(const ScoreMask<T>& m, int64_t b, int64_t h, const Block& block) {
-    return m.data ? m.data + b * m.batch + h * m.head + block.row * m.row + block.col * m.key : nullptr;
+    return m.data ? m.data + b * m.batch + h * m.head + block.row * m.row + block.col * m.key
+                  : nullptr;
 }
 
 /// scores[rows, cols] = scale * q k^T.
@@ -157,8 +159,8 @@ void score(const AttentionSizes& n, const Heads<const T>& q, const Heads<const T
 
 template <class T>
 void attend(const AttentionSizes& n, const Heads<const T>& q, const Heads<const T>& k,
-            const Heads<const T>& v, const ScoreMask<T>& mask, const Heads<T>& out, T* lse, int64_t b,
-            int64_t h, int64_t row, T* scores) {
+            const Heads<const T>& v, const ScoreMask<T>& mask, const Heads<T>& out, T* lse,
+            int64_t b, int64_t h, int64_t row, T* scores) {
     const int64_t rows = std::min(query_block, n.queries - row);
     T largest[query_block], total[query_block];
     std::fill_n(largest, rows, -infinity<T>);
@@ -217,8 +219,8 @@ void attention_backward(const AttentionSizes& n, Heads<const T> q, Heads<const T
                     Block block{row, std::min(query_block, n.queries - row), col, cols, n.causal};
                     const int64_t rows = block.rows;
                     score(n, q, k, b, h, block, p);
-                    per_isa<WeightsAgain<T>>(p, block, mask_at(mask, b, h, block), mask.row, mask.key,
-                                             log_sum + row);
+                    per_isa<WeightsAgain<T>>(p, block, mask_at(mask, b, h, block), mask.row,
+                                             mask.key, log_sum + row);
                     const T* g = dout.at(b, h, row);
                     gemm<T>(Trans::Yes, Trans::No, cols, n.value_width, rows, T(1), p, cols, g,
                             dout.row, T(1), dv.at(b, h, col), dv.row);
@@ -237,11 +239,11 @@ void attention_backward(const AttentionSizes& n, Heads<const T> q, Heads<const T
     });
 }
 
-#define WEFT_ATTENTION(T)                                                                         \
-    template void attention<T>(const AttentionSizes&, Heads<const T>, Heads<const T>,             \
-                               Heads<const T>, ScoreMask<T>, Heads<T>, T*);                       \
-    template void attention_backward<T>(const AttentionSizes&, Heads<const T>, Heads<const T>,    \
-                                        Heads<const T>, ScoreMask<T>, Heads<const T>, const T*,   \
+#define WEFT_ATTENTION(T)                                                                          \
+    template void attention<T>(const AttentionSizes&, Heads<const T>, Heads<const T>,              \
+                               Heads<const T>, ScoreMask<T>, Heads<T>, T*);                        \
+    template void attention_backward<T>(const AttentionSizes&, Heads<const T>, Heads<const T>,     \
+                                        Heads<const T>, ScoreMask<T>, Heads<const T>, const T*,    \
                                         Heads<const T>, Heads<T>, Heads<T>, Heads<T>);
 WEFT_ATTENTION(float)
 WEFT_ATTENTION(double)

@@ -159,11 +159,15 @@ void arg_extreme(const T* x, T* value, int64_t* index, Axis a) {
 
 struct RunningSum {
     template <class A>
-    WEFT_INLINE static A apply(A acc, A x) { return acc + x; }
+    WEFT_INLINE static A apply(A acc, A x) {
+        return acc + x;
+    }
 };
 struct RunningProduct {
     template <class A>
-    WEFT_INLINE static A apply(A acc, A x) { return acc * x; }
+    WEFT_INLINE static A apply(A acc, A x) {
+        return acc * x;
+    }
 };
 
 /// `width` columns side by side, in double for floating types and modulo 2^64 for the others.
@@ -275,10 +279,10 @@ void cumprod(const T* x, SumOf<T>* y, Axis axis) {
 template void var(const float*, float*, float*, double, Axis);
 template void var(const double*, double*, double*, double, Axis);
 
-#define WEFT_AXIS(T)                                      \
-    template void argmax(const T*, T*, int64_t*, Axis);   \
-    template void argmin(const T*, T*, int64_t*, Axis);   \
-    template void cumsum(const T*, SumOf<T>*, Axis);      \
+#define WEFT_AXIS(T)                                                                               \
+    template void argmax(const T*, T*, int64_t*, Axis);                                            \
+    template void argmin(const T*, T*, int64_t*, Axis);                                            \
+    template void cumsum(const T*, SumOf<T>*, Axis);                                               \
     template void cumprod(const T*, SumOf<T>*, Axis);
 WEFT_AXIS(float)
 WEFT_AXIS(double)

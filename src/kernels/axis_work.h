@@ -74,11 +74,8 @@ struct ColumnCut {
     ColumnCut(Axis a, bool widen)
         : together(widen && a.inner < narrow && a.n >= 4 * (narrow / a.inner) ? narrow / a.inner
                                                                               : 1),
-          wide(together * a.inner),
-          rows(a.n / together),
-          strips(divide_up(a.inner, strip)),
-          width(std::min(wide, strip)),
-          rows_per_chunk(std::max(rows_per_block, piece / width)),
+          wide(together * a.inner), rows(a.n / together), strips(divide_up(a.inner, strip)),
+          width(std::min(wide, strip)), rows_per_chunk(std::max(rows_per_block, piece / width)),
           chunks(a.outer * strips < 32 && rows >= 2 * rows_per_chunk
                      ? divide_up(rows, rows_per_chunk)
                      : 1) {}
@@ -92,8 +89,8 @@ template <class Part>
     const auto chunk_of = [&](int64_t i, int64_t c, Part* parts) {
         const int64_t o = i / cut.strips, column = i % cut.strips * strip;
         const int64_t first = c * cut.rows_per_chunk;
-        const int64_t count = cut.chunks == 1 ? cut.rows
-                                              : std::min(cut.rows_per_chunk, cut.rows - first);
+        const int64_t count =
+            cut.chunks == 1 ? cut.rows : std::min(cut.rows_per_chunk, cut.rows - first);
         reduce(o * a.n * a.inner + first * cut.wide + column, count, cut.wide,
                std::min(strip, cut.wide - column), column, parts);
     };

@@ -23,8 +23,7 @@ void for_channels(Channels n, const Body& body) {
     const int64_t blocks = (n.channels + step - 1) / step;
     const int64_t work = std::max<int64_t>(1, n.batch * n.inner * step);
     parallel_for(blocks, std::max<int64_t>(1, (1 << 15) / work), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            body(i * step, std::min(step, n.channels - i * step));
+        for (int64_t i = begin; i < end; ++i) body(i * step, std::min(step, n.channels - i * step));
     });
 }
 
@@ -100,8 +99,7 @@ struct ForwardStrip {
                     const double d = f.x[b * n.channels + first + j] - sum[j];
                     squares[j] += d * d;
                 }
-            for (int64_t j = 0; j < width; ++j)
-                finish(f, first + j, sum[j], squares[j] / count);
+            for (int64_t j = 0; j < width; ++j) finish(f, first + j, sum[j], squares[j] / count);
         }
         T scale[strip], shift[strip];
         for (int64_t j = 0; j < width; ++j) {
@@ -110,7 +108,7 @@ struct ForwardStrip {
         }
         for (int64_t b = 0; b < n.batch; ++b) {
             const int64_t at = b * n.channels + first;
-            const T *__restrict x = f.x + at, *__restrict mean = f.mean + first;
+            const T* __restrict x = f.x + at, * __restrict mean = f.mean + first;
             T* __restrict y = f.y + at;
             for (int64_t j = 0; j < width; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
         }
@@ -162,7 +160,7 @@ struct BackwardRows {
             if (!q.dx) return;
             for (int64_t b = 0; b < n.batch; ++b) {
                 const int64_t at = (b * n.channels + c) * n.inner;
-                const T *__restrict dy = q.dy + at, *__restrict x = q.x + at;
+                const T* __restrict dy = q.dy + at, * __restrict x = q.x + at;
                 T* __restrict dx = q.dx + at;
                 for (int64_t i = 0; i < n.inner; ++i)
                     dx[i] = dy[i] * s.a + ((x[i] - mean) * s.b + s.c);
@@ -194,7 +192,7 @@ struct BackwardStrip {
         if (!q.dx) return;
         for (int64_t b = 0; b < n.batch; ++b) {
             const int64_t at = b * n.channels + first;
-            const T *__restrict dy = q.dy + at, *__restrict x = q.x + at;
+            const T* __restrict dy = q.dy + at, * __restrict x = q.x + at;
             T* __restrict dx = q.dx + at;
             for (int64_t j = 0; j < width; ++j)
                 dx[j] = dy[j] * a[j] + ((x[j] - mean[j]) * m[j] + c[j]);
@@ -224,10 +222,10 @@ void batch_norm_backward(Channels n, const T* dy, const T* x, const T* gamma, co
     });
 }
 
-#define WEFT_BATCH_NORM(T)                                                                       \
-    template void batch_norm<T>(Channels, const T*, const T*, const T*, double, ChannelStats<T>, \
-                                bool, T*);                                                       \
-    template void batch_norm_backward<T>(Channels, const T*, const T*, const T*, const T*,       \
+#define WEFT_BATCH_NORM(T)                                                                         \
+    template void batch_norm<T>(Channels, const T*, const T*, const T*, double, ChannelStats<T>,   \
+                                bool, T*);                                                         \
+    template void batch_norm_backward<T>(Channels, const T*, const T*, const T*, const T*,         \
                                          const T*, bool, T*, T*, T*);
 WEFT_BATCH_NORM(float)
 WEFT_BATCH_NORM(double)

@@ -67,10 +67,8 @@ bool blas_ready() {
         blas.dgemm = reinterpret_cast<CblasGemm<double>>(find_symbol(blas.handle, "cblas_dgemm"));
         if (void* f = find_symbol(blas.handle, "openblas_set_num_threads"))
             reinterpret_cast<void (*)(int)>(f)(1);
-        if (blas.sgemm && blas.dgemm)
-            result = BlasState::Loaded;
-        else
-            blas_load_error = path + " has no cblas_sgemm";
+        if (blas.sgemm && blas.dgemm) result = BlasState::Loaded;
+        else blas_load_error = path + " has no cblas_sgemm";
     }
     blas_state.store(result, std::memory_order_release);
     return result == BlasState::Loaded;

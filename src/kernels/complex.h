@@ -16,10 +16,8 @@ WEFT_INLINE T times(T a, T b) {
     if constexpr (Complex<T>)
         return T(a.real() * b.real() - a.imag() * b.imag(),
                  a.real() * b.imag() + a.imag() * b.real());
-    else if constexpr (std::is_same_v<T, bool>)
-        return a && b;
-    else
-        return static_cast<T>(a * b);
+    else if constexpr (std::is_same_v<T, bool>) return a && b;
+    else return static_cast<T>(a * b);
 }
 
 /// Smith 1962, "Algorithm 116: Complex division": scaled by the larger part of the divisor.
@@ -42,9 +40,11 @@ WEFT_INLINE T over(T a, T b) {
 
 namespace math {
 
-#define WEFT_COMPLEX_FUNCTION(name) \
-    template <class T>              \
-    inline std::complex<T> name(std::complex<T> x) { return std::name(x); }
+#define WEFT_COMPLEX_FUNCTION(name)                                                                \
+    template <class T>                                                                             \
+    inline std::complex<T> name(std::complex<T> x) {                                               \
+        return std::name(x);                                                                       \
+    }
 WEFT_COMPLEX_FUNCTION(exp)
 WEFT_COMPLEX_FUNCTION(log)
 WEFT_COMPLEX_FUNCTION(log10)

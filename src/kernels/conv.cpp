@@ -144,8 +144,7 @@ WEFT_INLINE void for_slices(const ConvShape& s, T* x, T* columns, int64_t begin,
                         if (after < 0) after = 0;
                         if (after > count - before) after = count - before;
                         slice(to, x + ((c * s.in[0] + d) * s.in[1] + from + before) * width, before,
-                              count - before - after, after,
-                              kw * s.dilation[2] - s.padding[2]);
+                              count - before - after, after, kw * s.dilation[2] - s.padding[2]);
                         to += count * width;
                         r += count;
                     }
@@ -190,8 +189,8 @@ struct FromColumnsWhole {
                                 int64_t end) {
         const int64_t width = shape->out[2];
         for_slices(*shape, image, columns, begin, end,
-                   [&](T* __restrict from, T* __restrict to, int64_t before, int64_t rows,
-                       int64_t, int64_t shift) {
+                   [&](T* __restrict from, T* __restrict to, int64_t before, int64_t rows, int64_t,
+                       int64_t shift) {
                        if (rows <= 0) return;
                        from += before * width;
                        clear_edge(from, rows, width, shift);
@@ -312,8 +311,8 @@ void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
             for (int64_t r = 0; r < pieces.rows; r += pieces.at_once) {
                 const int64_t last = std::min(pieces.rows, r + pieces.at_once);
                 const int64_t count = (last - r) * pieces.width;
-                gemm<T>(Trans::Yes, Trans::No, k, count, m, 1, weight, k,
-                        from + r * pieces.width, n, 0, columns, count);
+                gemm<T>(Trans::Yes, Trans::No, k, count, m, 1, weight, k, from + r * pieces.width,
+                        n, 0, columns, count);
                 add_columns(s, to, columns, r, last);
             }
         }
@@ -374,11 +373,11 @@ void fold(const ConvShape& s, const T* columns, T* x) {
     per_isa<FromColumns<T>>(&s, x, const_cast<T*>(columns), int64_t{0}, s.out[0] * s.out[1]);
 }
 
-#define WEFT_CONV(T)                                                              \
-    template void conv<T>(const ConvShape&, const T*, const T*, const T*, T*);     \
-    template void conv_transposed<T>(const ConvShape&, const T*, const T*, T*);    \
-    template void conv_weight<T>(const ConvShape&, const T*, const T*, T*);        \
-    template void unfold<T>(const ConvShape&, const T*, T*);                       \
+#define WEFT_CONV(T)                                                                               \
+    template void conv<T>(const ConvShape&, const T*, const T*, const T*, T*);                     \
+    template void conv_transposed<T>(const ConvShape&, const T*, const T*, T*);                    \
+    template void conv_weight<T>(const ConvShape&, const T*, const T*, T*);                        \
+    template void unfold<T>(const ConvShape&, const T*, T*);                                       \
     template void fold<T>(const ConvShape&, const T*, T*);
 WEFT_CONV(float)
 WEFT_CONV(double)

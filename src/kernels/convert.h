@@ -33,13 +33,11 @@ WEFT_INLINE To convert(From x) {
     } else if constexpr (is_half<To>) {
         return To(convert<float>(x));
     } else if constexpr (is_complex_v<From>) {
-        if constexpr (std::is_same_v<To, bool>)
-            return x.real() != 0 || x.imag() != 0;
+        if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
         else if constexpr (is_complex_v<To>)
             return To(static_cast<typename To::value_type>(x.real()),
                       static_cast<typename To::value_type>(x.imag()));
-        else
-            return convert<To>(x.real());
+        else return convert<To>(x.real());
     } else if constexpr (is_complex_v<To>) {
         return To(convert<typename To::value_type>(x), 0);
     } else if constexpr (std::is_same_v<To, bool>) {

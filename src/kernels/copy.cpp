@@ -83,13 +83,12 @@ struct CopySteps {
 /// half and gets b's lower half above it, `b` keeps its upper half and gets a's upper half below.
 template <int Lanes, int Step, class V, size_t... I>
 WEFT_INLINE void exchange(V& a, V& b, std::index_sequence<I...>) {
-    const V lower = __builtin_shufflevector(a, b,
-                                            ((I % (2 * Step)) < Step
-                                                 ? static_cast<int>(I)
-                                                 : static_cast<int>(I) - Step + Lanes)...);
-    b = __builtin_shufflevector(a, b,
-                                ((I % (2 * Step)) < Step ? static_cast<int>(I) + Step
-                                                         : static_cast<int>(I) + Lanes)...);
+    const V lower = __builtin_shufflevector(
+        a, b,
+        ((I % (2 * Step)) < Step ? static_cast<int>(I) : static_cast<int>(I) - Step + Lanes)...);
+    b = __builtin_shufflevector(
+        a, b,
+        ((I % (2 * Step)) < Step ? static_cast<int>(I) + Step : static_cast<int>(I) + Lanes)...);
     a = lower;
 }
 
@@ -110,7 +109,7 @@ struct Transpose {
     template <int Bytes>
     struct Body {
         static constexpr int kLanes = std::min<int>(Bytes / static_cast<int>(sizeof(U)), 8);
-        using S = vec::Simd<U, kLanes * static_cast<int>(sizeof(U))>;
+        using S = vec::Simd<U, kLanes* static_cast<int>(sizeof(U))>;
         static constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(U));
         static constexpr int kVector = kLanes * static_cast<int>(sizeof(U));
 
@@ -158,9 +157,8 @@ void copy_plane(char* to, const char* from, const Plane& p) {
     auto* source = reinterpret_cast<const U*>(from);
     if constexpr (sizeof(U) == 4 || sizeof(U) == 8) {
         if (p.to_step == 1 && p.from_row == 1 && p.n > 1)
-            return vec::per_width<Transpose<U>::template Body, U*, const U*, const Plane*>(target,
-                                                                                           source,
-                                                                                           &p);
+            return vec::per_width<Transpose<U>::template Body, U*, const U*, const Plane*>(
+                target, source, &p);
     }
     per_isa<CopySteps<U>, U*, const U*, const Plane*>(target, source, &p);
 }
@@ -184,8 +182,12 @@ void copy_strided(char* to, const char* from, int item, std::span<const int64_t>
                 std::swap(plan.sizes[1], plan.sizes[d]);
                 std::swap(plan.strides[1], plan.strides[d]);
             }
-    Plane plane{plan.sizes[0], plan.sizes[1], plan.strides[0][0] / item, plan.strides[1][0] / item,
-                plan.strides[0][1] / item, plan.strides[1][1] / item};
+    Plane plane{plan.sizes[0],
+                plan.sizes[1],
+                plan.strides[0][0] / item,
+                plan.strides[1][0] / item,
+                plan.strides[0][1] / item,
+                plan.strides[1][1] / item};
     bool dense = plane.to_step == 1 && plane.from_step == 1;
     auto run = [&](char* t, const char* f, const Plane& p) {
         if (dense) return copy_rows(t, f, p, item);

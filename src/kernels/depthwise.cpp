@@ -25,8 +25,8 @@ constexpr int64_t grain_work = 1 << 18;
 struct Flat {
     int64_t pitch, rows, plane;  ///< of a plane: columns, rows, and their product
     int64_t planes;
-    int64_t pixels;              ///< of the output with this pitch, up to the last one
-    int64_t reach;               ///< the largest offset within a plane
+    int64_t pixels;               ///< of the output with this pitch, up to the last one
+    int64_t reach;                ///< the largest offset within a plane
     std::vector<int64_t> offset;  ///< of each tap, its plane included
 
     explicit Flat(const ConvShape& s) {
@@ -44,7 +44,8 @@ struct Flat {
             for (int64_t j = 0; j < s.kernel[2]; ++j) {
                 const int64_t y = i * s.dilation[1], x = j * s.dilation[2];
                 const int64_t within = y / s.stride[1] * pitch + x / s.stride[2];
-                offset.push_back((y % s.stride[1] * s.stride[2] + x % s.stride[2]) * plane + within);
+                offset.push_back((y % s.stride[1] * s.stride[2] + x % s.stride[2]) * plane +
+                                 within);
                 reach = std::max(reach, within);
             }
     }
@@ -359,18 +360,18 @@ void depthwise_weight(const ConvShape& s, const T* x, const T* dy, T* dw) {
                 flat.fill(s, x + c * s.in_size(), image.get());
                 for (int64_t o = 0; o < s.out_channels; ++o) {
                     spread(s, flat, dy + (c * s.out_channels + o) * s.out_size(), grad.get());
-                    per_width<Dots<T>::template Body>(
-                        flat.pixels, flat.taps(), flat.offset.data(),
-                        static_cast<const T*>(grad.get()), static_cast<const T*>(image.get()),
-                        dw + (g * s.out_channels + o) * flat.taps());
+                    per_width<Dots<T>::template Body>(flat.pixels, flat.taps(), flat.offset.data(),
+                                                      static_cast<const T*>(grad.get()),
+                                                      static_cast<const T*>(image.get()),
+                                                      dw + (g * s.out_channels + o) * flat.taps());
                 }
             }
     });
 }
 
-#define WEFT_DEPTHWISE(T)                                                                    \
-    template void depthwise<T>(const ConvShape&, const T*, const T*, const T*, T*);           \
-    template void depthwise_transposed<T>(const ConvShape&, const T*, const T*, T*);          \
+#define WEFT_DEPTHWISE(T)                                                                          \
+    template void depthwise<T>(const ConvShape&, const T*, const T*, const T*, T*);                \
+    template void depthwise_transposed<T>(const ConvShape&, const T*, const T*, T*);               \
     template void depthwise_weight<T>(const ConvShape&, const T*, const T*, T*);
 WEFT_DEPTHWISE(float)
 WEFT_DEPTHWISE(double)

@@ -74,10 +74,9 @@ struct Backward {
             for (int64_t m = begin; m < end; ++m) {
                 const T x = a[i * n.width + m];
                 T sums[strip] = {};
-                for_strips(n.others, [&, x, m](int64_t first, auto count)
-                                         __attribute__((always_inline)) {
-                    const T *__restrict b = bt + m * n.others + first,
-                            *__restrict grad = g + first, *__restrict size = y + first;
+                for_strips(n.others, [&, x, m](int64_t first,
+                                               auto count) __attribute__((always_inline)) {
+                    const T* __restrict b = bt + m * n.others + first, * __restrict grad = g + first, * __restrict size = y + first;
                     T* __restrict db = dbt + m * n.others + first;
                     for (int64_t j = 0; j < count; ++j) {
                         const T t = slope<p>(x - b[j], grad[j], size[j]);
@@ -148,9 +147,12 @@ void backward(const PairSizes& n, const T* dy, const T* a, const T* b, const T* 
 template <class F>
 void with_metric(Metric p, const F& f) {
     switch (p) {
-        case Metric::One: return f.template operator()<Metric::One>();
-        case Metric::Two: return f.template operator()<Metric::Two>();
-        case Metric::Max: return f.template operator()<Metric::Max>();
+        case Metric::One:
+            return f.template operator()<Metric::One>();
+        case Metric::Two:
+            return f.template operator()<Metric::Two>();
+        case Metric::Max:
+            return f.template operator()<Metric::Max>();
     }
 }
 
@@ -167,10 +169,10 @@ void distances_backward(Metric p, const PairSizes& n, const T* dy, const T* a, c
     with_metric(p, [&]<Metric metric>() { backward<metric>(n, dy, a, b, y, da, db); });
 }
 
-#define WEFT_DISTANCE(T)                                                                      \
-    template void distances<T>(Metric, const PairSizes&, const T*, const T*, T*);             \
-    template void distances_backward<T>(Metric, const PairSizes&, const T*, const T*,         \
-                                        const T*, const T*, T*, T*);
+#define WEFT_DISTANCE(T)                                                                           \
+    template void distances<T>(Metric, const PairSizes&, const T*, const T*, T*);                  \
+    template void distances_backward<T>(Metric, const PairSizes&, const T*, const T*, const T*,    \
+                                        const T*, T*, T*);
 WEFT_DISTANCE(float)
 WEFT_DISTANCE(double)
 #undef WEFT_DISTANCE

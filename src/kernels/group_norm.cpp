@@ -55,7 +55,8 @@ struct ForwardGroup {
                 for (int64_t i = 0; i < n.inner; ++i) y[i] = (x[i] - mean) * scale + shift;
             }
         }
-        WEFT_INLINE static void stats(const Forward<T>& f, const T* x, int64_t size, int64_t group) {
+        WEFT_INLINE static void stats(const Forward<T>& f, const T* x, int64_t size,
+                                      int64_t group) {
             const auto count = static_cast<double>(size);
             Total<T> total, spread[2];
             row_sum<T, Bytes>(x, size, &total);
@@ -117,7 +118,7 @@ struct BackwardGroup {
             const double r = rstd;
             const T b = static_cast<T>(-r * r * r * product / count);
             const T shift = static_cast<T>(-r * plain / count);
-            const T *__restrict dy = q.dy + at, *__restrict x = q.x + at;
+            const T* __restrict dy = q.dy + at, * __restrict x = q.x + at;
             T* __restrict dx = q.dx + at;
             if (n.inner == 1) {
                 for (int64_t c = 0; c < n.width(); ++c)
@@ -155,10 +156,10 @@ void group_norm_backward(Groups n, const T* dy, const T* x, const T* gamma, cons
     if (dbeta) sum(by_beta, dbeta, Axis{1, n.images, n.channels});
 }
 
-#define WEFT_GROUP_NORM(T)                                                                      \
-    template void group_norm<T>(Groups, const T*, const T*, const T*, double, T*, T*, T*);      \
-    template void group_norm_backward<T>(Groups, const T*, const T*, const T*, const T*,        \
-                                         const T*, T*, T*, T*);
+#define WEFT_GROUP_NORM(T)                                                                         \
+    template void group_norm<T>(Groups, const T*, const T*, const T*, double, T*, T*, T*);         \
+    template void group_norm_backward<T>(Groups, const T*, const T*, const T*, const T*, const T*, \
+                                         T*, T*, T*);
 WEFT_GROUP_NORM(float)
 WEFT_GROUP_NORM(double)
 #undef WEFT_GROUP_NORM

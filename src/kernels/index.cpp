@@ -117,9 +117,8 @@ void triangle(char* to, const char* from, int item, int64_t count, int64_t rows,
                      for (int64_t q = begin; q < end; ++q) {
                          // columns below `edge` lie under the diagonal or on it (lower), or
                          // strictly under (upper)
-                         int64_t edge = std::clamp<int64_t>(q % rows + k + (lower ? 1 : 0), 0,
-                                                            columns) *
-                                        item;
+                         int64_t edge =
+                             std::clamp<int64_t>(q % rows + k + (lower ? 1 : 0), 0, columns) * item;
                          char* row = to + q * row_bytes;
                          int64_t kept = lower ? 0 : edge, kept_end = lower ? edge : row_bytes;
                          if (to != from)
@@ -196,7 +195,8 @@ void take_blocks(char* to_, const char* from_, const Blocks& b, int item) {
                 const U* source = from + b.outer[o] + b.rows[r];
                 U* target = to + q * n;
                 if (!b.inner) std::memcpy(target, source, n * sizeof(U));
-                else for (int64_t i = 0; i < n; ++i) target[i] = source[b.inner[i]];
+                else
+                    for (int64_t i = 0; i < n; ++i) target[i] = source[b.inner[i]];
                 if (++r == b.row_count) r = 0, ++o;
             }
         });
@@ -212,7 +212,8 @@ void put_blocks(char* to_, const char* from_, const Blocks& b, int item) {
                 U* target = reinterpret_cast<U*>(to_) + b.outer[o] + b.rows[r];
                 if (n == 1) *target = *from;
                 else if (!b.inner) std::memcpy(target, from, n * sizeof(U));
-                else for (int64_t i = 0; i < n; ++i) target[b.inner[i]] = from[i];
+                else
+                    for (int64_t i = 0; i < n; ++i) target[b.inner[i]] = from[i];
             }
     });
 }
@@ -224,8 +225,10 @@ void add_blocks(T* to, const T* from, const Blocks& b) {
         for (int64_t o = 0; o < b.outer_count; ++o)
             for (int64_t r = 0; r < b.row_count; ++r, row += b.inner_count) {
                 T* target = to + b.outer[o] + b.rows[r];
-                if (!b.inner) for (int64_t i = begin; i < end; ++i) add_to(target[i], row[i]);
-                else for (int64_t i = begin; i < end; ++i) add_to(target[b.inner[i]], row[i]);
+                if (!b.inner)
+                    for (int64_t i = begin; i < end; ++i) add_to(target[i], row[i]);
+                else
+                    for (int64_t i = begin; i < end; ++i) add_to(target[b.inner[i]], row[i]);
             }
     };
     if (b.count() < kGrain) columns(0, b.inner_count);
@@ -236,15 +239,18 @@ namespace {
 
 struct AddRows {
     template <class T>
-    WEFT_INLINE static void run(T* to, const T* from, const int64_t* index, int64_t n, int64_t width,
-                                int64_t skip, const int64_t* count, int64_t begin, int64_t end) {
+    WEFT_INLINE static void run(T* to, const T* from, const int64_t* index, int64_t n,
+                                int64_t width, int64_t skip, const int64_t* count, int64_t begin,
+                                int64_t end) {
         for (int64_t r = 0; r < n; ++r) {
             if (index[r] == skip) continue;
             T* __restrict target = to + index[r] * width;
             const T* __restrict row = from + r * width;
             T scale = count ? T{1} / static_cast<T>(count[index[r]]) : T{1};
-            if (!count) for (int64_t i = begin; i < end; ++i) target[i] += row[i];
-            else for (int64_t i = begin; i < end; ++i) target[i] += scale * row[i];
+            if (!count)
+                for (int64_t i = begin; i < end; ++i) target[i] += row[i];
+            else
+                for (int64_t i = begin; i < end; ++i) target[i] += scale * row[i];
         }
     }
 };
@@ -314,16 +320,17 @@ void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& l, C
         }
     };
     switch (how) {
-        case Combine::Set: return each([](T& a, T b) { a = b; });
-        case Combine::Add: return each([](T& a, T b) { add_to(a, b); });
-        case Combine::Multiply: return each([](T& a, T b) { multiply_to(a, b); });
+        case Combine::Set:
+            return each([](T& a, T b) { a = b; });
+        case Combine::Add:
+            return each([](T& a, T b) { add_to(a, b); });
+        case Combine::Multiply:
+            return each([](T& a, T b) { multiply_to(a, b); });
         case Combine::Max:  // of numbers with an order; narrow ones come widened
-            if constexpr (std::is_arithmetic_v<T>)
-                each([](T& a, T b) { extreme_to<true>(a, b); });
+            if constexpr (std::is_arithmetic_v<T>) each([](T& a, T b) { extreme_to<true>(a, b); });
             return;
         case Combine::Min:
-            if constexpr (std::is_arithmetic_v<T>)
-                each([](T& a, T b) { extreme_to<false>(a, b); });
+            if constexpr (std::is_arithmetic_v<T>) each([](T& a, T b) { extreme_to<false>(a, b); });
             return;
     }
 }
@@ -408,12 +415,14 @@ void masked_put(char* to_, const char* from_, const bool* mask, int64_t n, int i
     });
 }
 
+// clang-format off
 #define WEFT_FOR_ALL(X)                                                                  \
     X(float) X(double) X(int64_t) X(bool) X(std::complex<float>) X(std::complex<double>) \
     X(uint8_t) X(int8_t) X(int16_t) X(int32_t) X(Half) X(BFloat16)
-#define X(T)                                                                                     \
-    template void add_strided(T*, Sizes, Sizes, const T*);                                       \
-    template void add_blocks(T*, const T*, const Blocks&);                                       \
+// clang-format on
+#define X(T)                                                                                       \
+    template void add_strided(T*, Sizes, Sizes, const T*);                                         \
+    template void add_blocks(T*, const T*, const Blocks&);                                         \
     template void scatter_lines(T*, const T*, const int64_t*, const Lines&, Combine);
 WEFT_FOR_ALL(X)
 #undef X

@@ -3,8 +3,8 @@
 /// A functor F has `template <class... T> WEFT_INLINE Out operator()(T... x) const`; its members are
 /// its parameters (a slope, a scale).
 #pragma once
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <utility>
 
@@ -23,7 +23,8 @@ struct MapBody {
 
     /// Inputs in `Repeat` (a bit each) are one element repeated, the others lie densely.
     template <unsigned Repeat, std::size_t... I>
-    WEFT_INLINE static void dense(const F& f, char* const* p, int64_t n, std::index_sequence<I...>) {
+    WEFT_INLINE static void dense(const F& f, char* const* p, int64_t n,
+                                  std::index_sequence<I...>) {
         auto* out = reinterpret_cast<Out*>(p[0]);
         auto in = std::make_tuple(reinterpret_cast<const In*>(p[I + 1])...);
         // the others may have no first element
@@ -121,8 +122,7 @@ struct BlockBody {
             auto run = [&](In... x) __attribute__((always_inline)) {
                 if constexpr (requires { f.inside(x...); })
                     out = f.inside(x...) ? f(x...) : f.slow(x...);
-                else
-                    out = f(x...);
+                else out = f(x...);
             };
             run(*reinterpret_cast<const In*>(p[I + 1] + j * s[I + 1])...);
         }

@@ -35,25 +35,39 @@ struct Guarded {
 
 struct TrigDomain {
     template <class T>
-    WEFT_INLINE static bool inside(T x) { return abs(x) <= trig_limit<T>; }
+    WEFT_INLINE static bool inside(T x) {
+        return abs(x) <= trig_limit<T>;
+    }
 };
 struct Sin : TrigDomain, Guarded<Sin> {
     template <class T>
-    WEFT_INLINE static T fast(T x) { return math::sin(x); }
+    WEFT_INLINE static T fast(T x) {
+        return math::sin(x);
+    }
     template <class T>
-    static T slow(T x) { return std::sin(x); }
+    static T slow(T x) {
+        return std::sin(x);
+    }
 };
 struct Cos : TrigDomain, Guarded<Cos> {
     template <class T>
-    WEFT_INLINE static T fast(T x) { return math::cos(x); }
+    WEFT_INLINE static T fast(T x) {
+        return math::cos(x);
+    }
     template <class T>
-    static T slow(T x) { return std::cos(x); }
+    static T slow(T x) {
+        return std::cos(x);
+    }
 };
 struct Tan : TrigDomain, Guarded<Tan> {
     template <class T>
-    WEFT_INLINE static T fast(T x) { return math::tan(x); }
+    WEFT_INLINE static T fast(T x) {
+        return math::tan(x);
+    }
     template <class T>
-    static T slow(T x) { return std::tan(x); }
+    static T slow(T x) {
+        return std::tan(x);
+    }
 };
 
 struct FmodDomain {
@@ -66,21 +80,33 @@ protected:
 };
 struct Fmod : FmodDomain, Guarded<Fmod> {
     template <class T>
-    WEFT_INLINE static T fast(T x, T y) { return rest(x, y); }
+    WEFT_INLINE static T fast(T x, T y) {
+        return rest(x, y);
+    }
     template <class T>
-    static T slow(T x, T y) { return std::fmod(x, y); }
+    static T slow(T x, T y) {
+        return std::fmod(x, y);
+    }
 };
 struct Remainder : FmodDomain, Guarded<Remainder> {
     template <class T>
-    WEFT_INLINE static T fast(T x, T y) { return remainder_of(rest(x, y), y); }
+    WEFT_INLINE static T fast(T x, T y) {
+        return remainder_of(rest(x, y), y);
+    }
     template <class T>
-    static T slow(T x, T y) { return remainder_of(std::fmod(x, y), y); }
+    static T slow(T x, T y) {
+        return remainder_of(std::fmod(x, y), y);
+    }
 };
 struct FloorDivide : FmodDomain, Guarded<FloorDivide> {
     template <class T>
-    WEFT_INLINE static T fast(T x, T y) { return floor_divide_of(x, y, rest(x, y)); }
+    WEFT_INLINE static T fast(T x, T y) {
+        return floor_divide_of(x, y, rest(x, y));
+    }
     template <class T>
-    static T slow(T x, T y) { return floor_divide_of(x, y, std::fmod(x, y)); }
+    static T slow(T x, T y) {
+        return floor_divide_of(x, y, std::fmod(x, y));
+    }
 };
 
 /// out[i] = Op(in[i]...): blocks that are inside go through `fast`, blocks that are not are sorted

@@ -15,14 +15,13 @@ WEFT_INLINE T scaled_erfc(T a) {
         d = polynomial(a, 0x1p0, 0x1.896636p+0, 0x1.22465cp+0, 0x1.f000eap-2, 0x1.eac772p-4,
                        0x1.d0c202p-7);
     } else {
-        n = polynomial(a, 0x1p0, 0x1.c09751c136007p+0, 0x1.91eebd4f1b7d9p+0,
-                       0x1.d390238f5a7b2p-1, 0x1.7f7befe5286d5p-2, 0x1.c888de0ca817ap-4,
-                       0x1.89640c74e75b7p-6, 0x1.d9c54d2e6708dp-9, 0x1.6bcd09de623adp-12,
-                       0x1.12abece4c1200p-16);
-        d = polynomial(a, 0x1p0, 0x1.32bcb2ec2da00p+1, 0x1.6b8da080face8p+1,
-                       0x1.13e9b94cb54afp+1, 0x1.2673365c9fab0p+0, 0x1.cbdb7b3e0b124p-2,
-                       0x1.09de4dcbdb2c7p-3, 0x1.c24ee24245038p-6, 0x1.0c81d66ebfe11p-8,
-                       0x1.9a816162ef7a9p-12, 0x1.35ef067a4c368p-16);
+        n = polynomial(a, 0x1p0, 0x1.c09751c136007p+0, 0x1.91eebd4f1b7d9p+0, 0x1.d390238f5a7b2p-1,
+                       0x1.7f7befe5286d5p-2, 0x1.c888de0ca817ap-4, 0x1.89640c74e75b7p-6,
+                       0x1.d9c54d2e6708dp-9, 0x1.6bcd09de623adp-12, 0x1.12abece4c1200p-16);
+        d = polynomial(a, 0x1p0, 0x1.32bcb2ec2da00p+1, 0x1.6b8da080face8p+1, 0x1.13e9b94cb54afp+1,
+                       0x1.2673365c9fab0p+0, 0x1.cbdb7b3e0b124p-2, 0x1.09de4dcbdb2c7p-3,
+                       0x1.c24ee24245038p-6, 0x1.0c81d66ebfe11p-8, 0x1.9a816162ef7a9p-12,
+                       0x1.35ef067a4c368p-16);
     }
     constexpr T root_pi = T(0x1.c5bf891b4ef6bp+0);
     return d / (root_pi * a * d + n);
@@ -88,16 +87,14 @@ WEFT_INLINE double erfinv(double y) {
     const double a = abs(y), rest = 1.0 - a, w = -log(rest * (1.0 + a));
     const bool middle = w < 5.0;
     const double near = w - 2.5, far = sqrt(w) - 4.2;
-    const double p = polynomial(near, 0x1.805c5e2c155a3p+0, 0x1.f91ec5e5138cfp-3,
-                                -0x1.11ca4e027db11p-8, -0x1.48a6e3a01cff9p-10,
-                                0x1.ca7124fd52770p-13, -0x1.270ff53c6b3bcp-18,
-                                -0x1.d9a26ef46df75p-19, 0x1.7112ba193e900p-22,
-                                0x1.ea36935e45ffbp-26);
-    const double q = polynomial(far, 0x1.02abab8f0e552p+2, 0x1.028aadd06af17p+0,
-                                0x1.a0b555f6362e1p-11, -0x1.8a9cbd32732dbp-11,
-                                0x1.0660a34db11d2p-12, 0x1.0f4a6e4b2dae5p-15,
-                                0x1.e042990204540p-18, -0x1.b56f138a3d748p-15,
-                                0x1.1717d46c98b0fp-16);
+    const double p =
+        polynomial(near, 0x1.805c5e2c155a3p+0, 0x1.f91ec5e5138cfp-3, -0x1.11ca4e027db11p-8,
+                   -0x1.48a6e3a01cff9p-10, 0x1.ca7124fd52770p-13, -0x1.270ff53c6b3bcp-18,
+                   -0x1.d9a26ef46df75p-19, 0x1.7112ba193e900p-22, 0x1.ea36935e45ffbp-26);
+    const double q =
+        polynomial(far, 0x1.02abab8f0e552p+2, 0x1.028aadd06af17p+0, 0x1.a0b555f6362e1p-11,
+                   -0x1.8a9cbd32732dbp-11, 0x1.0660a34db11d2p-12, 0x1.0f4a6e4b2dae5p-15,
+                   0x1.e042990204540p-18, -0x1.b56f138a3d748p-15, 0x1.1717d46c98b0fp-16);
     const double x = a * select(middle, p, q), square = x * x, growth = exp(square);
     // (erf(x) - a) e^(x^2), from whichever of erf and erfc is small.
     const double low = (x + x * erf_tail(square) - a) * growth;

@@ -199,16 +199,15 @@ WEFT_INLINE Mantissa<T> split_any(T x) {
 template <class T>
 WEFT_INLINE T log_tail(T f) {
     if constexpr (sizeof(T) == 4) {
-        const T p = polynomial(f, -0x1p-1, 0x1.555548p-2, -0x1.000008p-2, 0x1.99a47ap-3,
-                               -0x1.555b8ep-3, 0x1.233abcp-3, -0x1.fc3da6p-4, 0x1.e6e092p-4,
-                               -0x1.dd9dfcp-4, 0x1.13bb06p-4);
+        const T p =
+            polynomial(f, -0x1p-1, 0x1.555548p-2, -0x1.000008p-2, 0x1.99a47ap-3, -0x1.555b8ep-3,
+                       0x1.233abcp-3, -0x1.fc3da6p-4, 0x1.e6e092p-4, -0x1.dd9dfcp-4, 0x1.13bb06p-4);
         return f * f * p;
     } else {
         const T s = f / (T(2) + f), z = s * s, square = T(0.5) * f * f;
         const T p = z * polynomial(z, 0x1.5555555555592p-1, 0x1.999999997ff2bp-2,
-                                   0x1.24924941e082ap-2, 0x1.c71c52148103dp-3,
-                                   0x1.74663d045e550p-3, 0x1.39a1e2da1a237p-3,
-                                   0x1.2f041b9804a66p-3);
+                                   0x1.24924941e082ap-2, 0x1.c71c52148103dp-3, 0x1.74663d045e550p-3,
+                                   0x1.39a1e2da1a237p-3, 0x1.2f041b9804a66p-3);
         return s * (square + p) - square;
     }
 }
@@ -249,10 +248,8 @@ WEFT_INLINE T log_in_base(T x, T unit_high, T unit_low, T inverse_high, T invers
 
 template <class T>
 WEFT_INLINE T log2(T x) {
-    if constexpr (sizeof(T) == 4)
-        return log_in_base<T>(x, 1, 0, 0x1.714p+0f, 0x1.47652cp-12f);
-    else
-        return log_in_base<T>(x, 1, 0, 0x1.7154768p+0, -0x1.6a3e80f444178p-27);
+    if constexpr (sizeof(T) == 4) return log_in_base<T>(x, 1, 0, 0x1.714p+0f, 0x1.47652cp-12f);
+    else return log_in_base<T>(x, 1, 0, 0x1.7154768p+0, -0x1.6a3e80f444178p-27);
 }
 
 template <class T>
@@ -271,8 +268,8 @@ WEFT_INLINE T log1p(T x) {
     const T error = (T(1) - (sum - part)) + (x - part);
     const Mantissa<T> m = split_normal(sum);
     // 2^-n in two steps, since 2^-128 is none that a float's exponent field holds.
-    const T power = T(0.5) * from_bits<T>((Bits<T>(2 * Ieee<T>::bias + 1) - m.field)
-                                          << Ieee<T>::mantissa);
+    const T power =
+        T(0.5) * from_bits<T>((Bits<T>(2 * Ieee<T>::bias + 1) - m.field) << Ieee<T>::mantissa);
     const T y = log_or_special(sum, log_sum(m.n, m.f + error * power));
     return x == 0 ? x : y;
 }

@@ -75,7 +75,9 @@ struct LogGamma {
 struct Digamma {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE static bool inside(T x) { return x > 0; }
+    WEFT_INLINE static bool inside(T x) {
+        return x > 0;
+    }
     template <class T>
     static T slow(T value) {
         const double x = value;
@@ -94,7 +96,9 @@ struct Digamma {
 struct Trigamma {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE static bool inside(T x) { return x > 0; }
+    WEFT_INLINE static bool inside(T x) {
+        return x > 0;
+    }
     template <class T>
     static T slow(T value) {
         const double x = value;
@@ -125,9 +129,15 @@ inline double zeta(double s, double q) {
     term = std::pow(y, -s);
     sum += y * term / (s - 1) + 0.5 * term;
     // Bernoulli numbers over factorials, B(2j) / (2j)!
-    constexpr double ratios[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600,
-                                 1.0 / 47900160, -691.0 / 1307674368000, 1.0 / 74724249600,
-                                 -3617.0 / 10670622842880000, 43867.0 / 5109094217170944000};
+    constexpr double ratios[] = {1.0 / 12,
+                                 -1.0 / 720,
+                                 1.0 / 30240,
+                                 -1.0 / 1209600,
+                                 1.0 / 47900160,
+                                 -691.0 / 1307674368000,
+                                 1.0 / 74724249600,
+                                 -3617.0 / 10670622842880000,
+                                 43867.0 / 5109094217170944000};
     double rising = s * term / y;
     for (int j = 0; j < 9; ++j) {
         const double part = rising * ratios[j];
@@ -142,9 +152,9 @@ inline double zeta(double s, double q) {
 WEFT_INLINE double erfcx(double x) {
     const double a = abs(x), inverse = 0.5 / (a * a);
     constexpr double inverse_root_pi = 0x1.20dd750429b6dp-1;
-    const double far = inverse_root_pi / a *
-                       polynomial(inverse, 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0,
-                                  -135135.0);
+    const double far =
+        inverse_root_pi / a *
+        polynomial(inverse, 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0);
     const double right = select(a < 26, scaled_erfc(a < 26 ? a : 26), far);
     const double low = x < 0 ? x : 0, high = upper_half(low);
     const double left = 2 * exp(high * high) * exp((low - high) * (low + high));
@@ -164,8 +174,6 @@ WEFT_INLINE double log_ndtr(double x) {
     const double right = log1p(-0.5 * erfc(t));
     return x < -1 ? left : right;
 }
-WEFT_INLINE float log_ndtr(float x) { 
-    return static_cast<float>(log_ndtr(static_cast<double>(x)));
- }
+WEFT_INLINE float log_ndtr(float x) { return static_cast<float>(log_ndtr(static_cast<double>(x))); }
 
 }  // namespace weft::kernels::math

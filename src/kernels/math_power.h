@@ -65,7 +65,7 @@ WEFT_INLINE float pow(float x, float y) {
     const bool whole = small_integer | (abs(y) >= 0x1p24f);
     const uint32_t odd = small_integer ? static_cast<uint32_t>(integer) << 31 : 0;
     const float with_sign = from_bits<float>(to_bits(power) | (odd & to_bits(x)));
-    const bool undefined = (x < 0) & (x > -infinity<float>) & !whole;
+    const bool undefined = (x < 0) & (x > -infinity<float>)&!whole;
     const float value = select(undefined | (x != x) | (y != y), nan<float>, with_sign);
     const bool one = (y == 0) | (x == 1) | ((x == -1) & (abs(y) == infinity<float>));
     return select(one, 1.0f, value);

@@ -360,8 +360,7 @@ void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha
     if (wanted_way() == Way::Simple)
         return gemm_simple(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     const bool ta = trans_a == Trans::Yes, tb = trans_b == Trans::Yes;
-    if (k == 1)
-        return rank_1(m, n, alpha, a, ta ? 1 : lda, b, tb ? ldb : 1, beta, c, ldc);
+    if (k == 1) return rank_1(m, n, alpha, a, ta ? 1 : lda, b, tb ? ldb : 1, beta, c, ldc);
     if constexpr (std::is_integral_v<T>) {
         integer_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     } else {
@@ -373,15 +372,14 @@ void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha
                         ldc);
         Way way = wanted_way();
         if (way == Way::Choose) way = choose_way(ta, tb, m, n, k);
-        if (way == Way::Blas)
-            return run_blas(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+        if (way == Way::Blas) return run_blas(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         if (way == Way::Packed)
             return packed_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         if (way == Way::Panels)
             return panel_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-        run_own(small::Problem<T>{m, n, k, alpha, a, ta ? 1 : lda, ta ? lda : 1, b, ldb, beta, c,
-                                  ldc},
-                tb, way);
+        run_own(
+            small::Problem<T>{m, n, k, alpha, a, ta ? 1 : lda, ta ? lda : 1, b, ldb, beta, c, ldc},
+            tb, way);
     }
 }
 
@@ -428,8 +426,8 @@ T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy) {
                 const int64_t first = i * block, length = std::min(block, n - first);
                 const Contiguous<T> xs(x + first * incx, length, incx);
                 const Contiguous<T> ys(y + first * incy, length, incy);
-                small::Inner<T>::run({1, 1, length, T(1), xs.data(), 0, 1, ys.data(), 0, T(0),
-                                      &sums[i], 1});
+                small::Inner<T>::run(
+                    {1, 1, length, T(1), xs.data(), 0, 1, ys.data(), 0, T(0), &sums[i], 1});
             }
         });
         double total = 0;
@@ -438,17 +436,17 @@ T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy) {
     }
 }
 
-#define WEFT_MATMUL(T)                                                                            \
-    template void gemm_simple(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t,      \
-                              const T*, int64_t, T, T*, int64_t);                                 \
-    template void gemv(Trans, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, T*,   \
-                       int64_t);                                                                  \
-    template void gemm(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*,   \
-                       int64_t, T, T*, int64_t);                                                  \
-    template void gemm_batched(Trans, Trans, int64_t, int64_t, int64_t, int64_t, T, const T*,     \
-                               int64_t, int64_t, const T*, int64_t, int64_t, T, T*, int64_t,      \
-                               int64_t);                                                          \
-    template void ger(int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T*, int64_t);    \
+#define WEFT_MATMUL(T)                                                                             \
+    template void gemm_simple(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t,       \
+                              const T*, int64_t, T, T*, int64_t);                                  \
+    template void gemv(Trans, int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T, T*,    \
+                       int64_t);                                                                   \
+    template void gemm(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*,    \
+                       int64_t, T, T*, int64_t);                                                   \
+    template void gemm_batched(Trans, Trans, int64_t, int64_t, int64_t, int64_t, T, const T*,      \
+                               int64_t, int64_t, const T*, int64_t, int64_t, T, T*, int64_t,       \
+                               int64_t);                                                           \
+    template void ger(int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T*, int64_t);     \
     template T dot(int64_t, const T*, int64_t, const T*, int64_t);
 WEFT_MATMUL(float)
 WEFT_MATMUL(double)

@@ -306,12 +306,12 @@ struct LayerNormBackward {
             Total<T> totals[2];
             lane_sums<T, Bytes, 2>(
                 n,
-                [dy, x, gamma, mean,
-                 rstd]<int W>(int64_t i, auto* out) __attribute__((always_inline)) {
-                    out[0] = vec::load<T, W>(dy + i);
-                    if (gamma) out[0] *= vec::load<T, W>(gamma + i);
-                    out[1] = out[0] * ((vec::load<T, W>(x + i) - mean) * rstd);
-                },
+                [dy, x, gamma, mean, rstd]<int W>(int64_t i, auto* out)
+                    __attribute__((always_inline)) {
+                        out[0] = vec::load<T, W>(dy + i);
+                        if (gamma) out[0] *= vec::load<T, W>(gamma + i);
+                        out[1] = out[0] * ((vec::load<T, W>(x + i) - mean) * rstd);
+                    },
                 totals);
             const T offset = static_cast<T>(totals[0].get() / static_cast<double>(n));
             const T slope = static_cast<T>(totals[1].get() / static_cast<double>(n));
@@ -334,8 +334,8 @@ template <class T>
 void layer_norm_walk(LayerNormGrads<T> grads, T* dgamma, T* dbeta, int64_t rows) {
     const int64_t n = grads.n;
     const int64_t least = std::max(divide_up(rows, 16), exp_piece / n);
-    const int64_t rows_per_chunk = divide_up(std::max<int64_t>(1, least), rows_per_block) *
-                                   rows_per_block;
+    const int64_t rows_per_chunk =
+        divide_up(std::max<int64_t>(1, least), rows_per_block) * rows_per_block;
     const int64_t chunks = std::max<int64_t>(1, divide_up(rows, rows_per_chunk));
     std::vector<double> totals(chunks * 2 * n);
     parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
@@ -411,14 +411,14 @@ void layer_norm_backward(const T* dy, const T* x, const T* gamma, const T* mean,
     });
 }
 
-#define WEFT_NORMALIZE(T)                                                                        \
-    template void logsumexp(const T*, T*, Axis);                                                 \
-    template void softmax(const T*, T*, Axis);                                                   \
-    template void log_softmax(const T*, T*, Axis);                                               \
-    template void softmax_backward(const T*, const T*, T*, Axis);                                \
-    template void log_softmax_backward(const T*, const T*, T*, Axis);                            \
-    template void layer_norm(const T*, const T*, const T*, double, T*, T*, T*, int64_t, int64_t); \
-    template void layer_norm_backward(const T*, const T*, const T*, const T*, const T*, T*, T*,  \
+#define WEFT_NORMALIZE(T)                                                                          \
+    template void logsumexp(const T*, T*, Axis);                                                   \
+    template void softmax(const T*, T*, Axis);                                                     \
+    template void log_softmax(const T*, T*, Axis);                                                 \
+    template void softmax_backward(const T*, const T*, T*, Axis);                                  \
+    template void log_softmax_backward(const T*, const T*, T*, Axis);                              \
+    template void layer_norm(const T*, const T*, const T*, double, T*, T*, T*, int64_t, int64_t);  \
+    template void layer_norm_backward(const T*, const T*, const T*, const T*, const T*, T*, T*,    \
                                       T*, int64_t, int64_t);
 WEFT_NORMALIZE(float)
 WEFT_NORMALIZE(double)

@@ -221,8 +221,10 @@ void select_by_exchange(Entry* e, int64_t n, int64_t k) {
         const auto pivot = e[left].key();
         int64_t i = left + 1, j = right;
         while (true) {
-            while (e[++i].key() < pivot) {}
-            while (e[--j].key() > pivot) {}
+            while (e[++i].key() < pivot) {
+            }
+            while (e[--j].key() > pivot) {
+            }
             if (j < i) break;
             std::swap(e[i], e[j]);
         }
@@ -266,12 +268,12 @@ void place_along(const T* x, const int64_t* index, T* y, int64_t k, Axis axis) {
             }
 }
 
-#define WEFT_ORDER(T)                                                              \
-    template void sort(const T*, T*, int64_t*, bool, Axis);                        \
-    template void topk(const T*, T*, int64_t*, int64_t, bool, bool, Axis);         \
-    template void median(const T*, T*, int64_t*, Axis);                            \
-    template void kth(const T*, T*, int64_t*, int64_t, Axis);                      \
-    template void pick_along(const T*, const int64_t*, T*, int64_t, Axis);         \
+#define WEFT_ORDER(T)                                                                              \
+    template void sort(const T*, T*, int64_t*, bool, Axis);                                        \
+    template void topk(const T*, T*, int64_t*, int64_t, bool, bool, Axis);                         \
+    template void median(const T*, T*, int64_t*, Axis);                                            \
+    template void kth(const T*, T*, int64_t*, int64_t, Axis);                                      \
+    template void pick_along(const T*, const int64_t*, T*, int64_t, Axis);                         \
     template void place_along(const T*, const int64_t*, T*, int64_t, Axis);
 WEFT_ORDER(float)
 WEFT_ORDER(double)

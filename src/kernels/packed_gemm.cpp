@@ -205,8 +205,7 @@ struct Driver {
     Lines lines;
 
     WEFT_INLINE Driver(const Product<T>& product, char* space)
-        : q(product),
-          packed_a(reinterpret_cast<T*>(space)),
+        : q(product), packed_a(reinterpret_cast<T*>(space)),
           packed_b(reinterpret_cast<T*>(space + block_bytes)),
           next_packed_b(reinterpret_cast<T*>(space + block_bytes + panel_bytes)) {
         step_part = part_size(q.k, depth_bytes / sizeof(T), 1);
@@ -235,18 +234,28 @@ struct Driver {
     WEFT_INLINE Panel<T> panel_of_a(const Block& block, int64_t index) const {
         const int64_t i = block.i.first + index * rows;
         return {q.a + (q.trans_a ? block.p.first * q.lda + i : i * q.lda + block.p.first),
-                q.lda, !q.trans_a, block.p.size, std::min<int64_t>(rows, q.m - i), rows, T(1),
+                q.lda,
+                !q.trans_a,
+                block.p.size,
+                std::min<int64_t>(rows, q.m - i),
+                rows,
+                T(1),
                 packed_a + index * rows * block.p.size};
     }
     WEFT_INLINE Panel<T> panel_of_b(const Block& block, const Span& j, T* out) const {
-        return {q.b + (q.trans_b ? j.first * q.ldb + block.p.first
-                                 : block.p.first * q.ldb + j.first),
-                q.ldb, q.trans_b, block.p.size, j.size, (j.size + lanes - 1) / lanes * lanes,
-                q.alpha, out};
+        return {q.b +
+                    (q.trans_b ? j.first * q.ldb + block.p.first : block.p.first * q.ldb + j.first),
+                q.ldb,
+                q.trans_b,
+                block.p.size,
+                j.size,
+                (j.size + lanes - 1) / lanes * lanes,
+                q.alpha,
+                out};
     }
     WEFT_INLINE void pack_a(const Block& block, int64_t first) const {
         for (int64_t index = first; index * rows < block.i.size; ++index)
-            pack<T, rows * static_cast<int>(sizeof(T))>(panel_of_a(block, index));
+            pack<T, rows* static_cast<int>(sizeof(T))>(panel_of_a(block, index));
     }
 
     /// Prepares `feed` for panels of `slices` slices over `tiles` tiles.
@@ -317,7 +326,7 @@ struct Driver {
             plan(panel_of_a(next_block, 0), std::min(panels, tiles),
                  q.trans_a ? rows : rows * q.lda, tiles);
         run_tiles(block, j, true, [&](int64_t index) __attribute__((always_inline)) {
-            pack<T, rows * static_cast<int>(sizeof(T))>(panel_of_a(next_block, index));
+            pack<T, rows* static_cast<int>(sizeof(T))>(panel_of_a(next_block, index));
         });
         pack_a(next_block, feed.packed);
     }

@@ -55,15 +55,15 @@ void pad_backward(const T* dy, T* dx, int64_t planes, const PadAxis (&a)[3]) {
     });
 }
 
-#define WEFT_PAD(T) template void pad<T>(const T*, T*, int64_t, const PadAxis (&)[3]);
+#define WEFT_PAD(T) template void pad<T>(const T*, T*, int64_t, const PadAxis(&)[3]);
 WEFT_PAD(uint8_t)
 WEFT_PAD(uint16_t)
 WEFT_PAD(uint32_t)
 WEFT_PAD(uint64_t)
 WEFT_PAD(std::complex<double>)
 #undef WEFT_PAD
-#define WEFT_PAD_BACKWARD(T) \
-    template void pad_backward<T>(const T*, T*, int64_t, const PadAxis (&)[3]);
+#define WEFT_PAD_BACKWARD(T)                                                                       \
+    template void pad_backward<T>(const T*, T*, int64_t, const PadAxis(&)[3]);
 WEFT_PAD_BACKWARD(float)
 WEFT_PAD_BACKWARD(double)
 WEFT_PAD_BACKWARD(std::complex<float>)

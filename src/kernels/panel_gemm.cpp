@@ -143,8 +143,8 @@ struct Driver {
     }
 
     template <int Rows, int Vecs>
-    WEFT_INLINE void tile(int64_t k, const T* a, int64_t lda, bool columns, const T* b,
-                          int64_t ldb, T* c, int64_t ldc, bool add) const {
+    WEFT_INLINE void tile(int64_t k, const T* a, int64_t lda, bool columns, const T* b, int64_t ldb,
+                          T* c, int64_t ldc, bool add) const {
         if (columns)
             Outlined<Tile<T, Bytes, Rows, Vecs, true>, Bytes, int64_t, const T*, int64_t, const T*,
                      int64_t, T*, int64_t, bool>::run(k, a, lda, b, ldb, c, ldc, add);
@@ -193,8 +193,14 @@ struct Driver {
 
     WEFT_INLINE static Panel<T> panel_of_b(const Product<T>& q, int64_t p, int64_t depth, int64_t j,
                                            int64_t width, T* out) {
-        return {q.b + (q.trans_b ? j * q.ldb + p : p * q.ldb + j), q.ldb, q.trans_b, depth,
-                std::min(width, q.n - j), width, q.alpha, out};
+        return {q.b + (q.trans_b ? j * q.ldb + p : p * q.ldb + j),
+                q.ldb,
+                q.trans_b,
+                depth,
+                std::min(width, q.n - j),
+                width,
+                q.alpha,
+                out};
     }
 
     /// Packs all of B: steps of at most most_depth, each panel after panel.
@@ -223,7 +229,9 @@ struct Driver {
                 const bool as_is = in_place && cols == width;
                 if (!packed && !as_is) pack<T, Bytes>(panel_of_b(q, p, depth, j, width, panel));
                 run_panel(depth, a, q.lda, q.trans_a,
-                          as_is ? q.b + p * q.ldb + j : packed ? packed : panel,
+                          as_is    ? q.b + p * q.ldb + j
+                          : packed ? packed
+                                   : panel,
                           as_is ? q.ldb : width, cols, q.c + j, p > 0 || q.beta != T(0));
                 if (packed) packed += depth * width;
                 j += width;
@@ -286,13 +294,12 @@ bool PackedRight<T>::pays() {
 }
 
 template <class T>
-void PackedRight<T>::multiply(int64_t m, const T* a, int64_t lda, T beta, T* c,
-                              int64_t ldc) const {
+void PackedRight<T>::multiply(int64_t m, const T* a, int64_t lda, T beta, T* c, int64_t ldc) const {
     constexpr int64_t rows = 24;  // whole tiles of every shape
     const int64_t grain = 1.0 * m * n_ * k_ < parallel_work ? m : rows;
     parallel_for(m, grain, [&](int64_t begin, int64_t end) {
-        OneThread<T>::run({false, false, end - begin, n_, k_, T(1), a + begin * lda, lda, nullptr, 0,
-                           beta, c + begin * ldc, ldc},
+        OneThread<T>::run({false, false, end - begin, n_, k_, T(1), a + begin * lda, lda, nullptr,
+                           0, beta, c + begin * ldc, ldc},
                           data_.get(), false);
     });
 }

@@ -186,7 +186,7 @@ struct MaxOfPairsBackward {
         }
     }
     WEFT_INLINE static void choose(const T* __restrict dy, int64_t n, PairBuffer<T>* buffer) {
-        const T *__restrict value = buffer->value, *__restrict low = buffer->low;
+        const T* __restrict value = buffer->value, * __restrict low = buffer->low;
         T* __restrict grad = buffer->grad;
         for (int64_t i = 0; i < n; ++i) {
             const T a = value[2 * i], b = value[2 * i + 1];
@@ -292,10 +292,10 @@ void avg_pool_backward(const PoolShape& s, const T* dy, T* dx) {
     });
 }
 
-#define WEFT_POOL(T)                                                            \
-    template void max_pool<T>(const PoolShape&, const T*, T*, int64_t*);        \
-    template void max_pool_backward<T>(const PoolShape&, const T*, const T*, T*); \
-    template void avg_pool<T>(const PoolShape&, const T*, T*);                  \
+#define WEFT_POOL(T)                                                                               \
+    template void max_pool<T>(const PoolShape&, const T*, T*, int64_t*);                           \
+    template void max_pool_backward<T>(const PoolShape&, const T*, const T*, T*);                  \
+    template void avg_pool<T>(const PoolShape&, const T*, T*);                                     \
     template void avg_pool_backward<T>(const PoolShape&, const T*, T*);
 WEFT_POOL(float)
 WEFT_POOL(double)

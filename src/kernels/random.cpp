@@ -79,19 +79,16 @@ template <class T>
 struct LowBits {
     static constexpr int words = words_of<T>;
     WEFT_INLINE T operator()(uint32_t word) const {
-        if constexpr (std::is_same_v<T, bool>)
-            return word & 1;
+        if constexpr (std::is_same_v<T, bool>) return word & 1;
         else if constexpr (std::is_floating_point_v<T>)
             return static_cast<T>(static_cast<int32_t>(word % ((1u << 24) + 1)));
-        else
-            return static_cast<T>(word & static_cast<uint32_t>(std::numeric_limits<T>::max()));
+        else return static_cast<T>(word & static_cast<uint32_t>(std::numeric_limits<T>::max()));
     }
     WEFT_INLINE T operator()(uint32_t high, uint32_t low) const {
         const uint64_t word = uint64_t{high} << 32 | low;
         if constexpr (std::is_floating_point_v<T>)
             return static_cast<T>(static_cast<int64_t>(word % ((uint64_t{1} << 53) + 1)));
-        else
-            return static_cast<T>(word & static_cast<uint64_t>(std::numeric_limits<T>::max()));
+        else return static_cast<T>(word & static_cast<uint64_t>(std::numeric_limits<T>::max()));
     }
 };
 
@@ -123,10 +120,9 @@ void order_by_keys(int64_t* out, const T* weights, int64_t categories, int64_t s
                    std::vector<T>& keys, std::vector<int64_t>& order) {
     for (int64_t j = 0; j < categories; ++j) keys[j] = weights[j] / keys[j];
     std::iota(order.begin(), order.end(), int64_t{0});
-    std::partial_sort(order.begin(), order.begin() + samples, order.end(),
-                      [&](int64_t a, int64_t b) {
-                          return keys[a] > keys[b] || (keys[a] == keys[b] && a < b);
-                      });
+    std::partial_sort(
+        order.begin(), order.begin() + samples, order.end(),
+        [&](int64_t a, int64_t b) { return keys[a] > keys[b] || (keys[a] == keys[b] && a < b); });
     std::copy_n(order.begin(), samples, out);
 }
 
@@ -277,8 +273,7 @@ void bernoulli(Generator& generator, T* out, int64_t n, const P* p) {
     for (int64_t i = 0; i < n; ++i) {
         if constexpr (std::is_same_v<P, double>)
             out[i] = static_cast<T>(unit_double(generator) < p[i]);
-        else
-            out[i] = static_cast<T>(unit_float(generator.random()) < p[i]);
+        else out[i] = static_cast<T>(unit_float(generator.random()) < p[i]);
     }
 }
 
@@ -343,18 +338,18 @@ void multinomial(Generator& generator, int64_t* out, const T* weights, int64_t r
 
 // ---- the types in use --------------------------------------------------------------------------
 
-#define WEFT_RANDOM_WEIGHTS(T)                                                  \
-    template Weights inspect_weights(const T*, int64_t, int64_t);               \
+#define WEFT_RANDOM_WEIGHTS(T)                                                                     \
+    template Weights inspect_weights(const T*, int64_t, int64_t);                                  \
     template void multinomial(Generator&, int64_t*, const T*, int64_t, int64_t, int64_t, bool);
-#define WEFT_RANDOM_ANY(T)                                                      \
-    template void random_in_range(Generator&, T*, int64_t, uint64_t, int64_t);  \
-    template void random_default(Generator&, T*, int64_t);                      \
-    template void bernoulli(Generator&, T*, int64_t, double, T);                \
-    template void bernoulli(Generator&, T*, int64_t, const float*);             \
-    template void bernoulli(Generator&, T*, int64_t, const double*);            \
+#define WEFT_RANDOM_ANY(T)                                                                         \
+    template void random_in_range(Generator&, T*, int64_t, uint64_t, int64_t);                     \
+    template void random_default(Generator&, T*, int64_t);                                         \
+    template void bernoulli(Generator&, T*, int64_t, double, T);                                   \
+    template void bernoulli(Generator&, T*, int64_t, const float*);                                \
+    template void bernoulli(Generator&, T*, int64_t, const double*);                               \
     template void geometric(Generator&, T*, int64_t, double);
-#define WEFT_RANDOM_WIDE(T)                                                     \
-    template void random_all_bits(Generator&, T*, int64_t);                     \
+#define WEFT_RANDOM_WIDE(T)                                                                        \
+    template void random_all_bits(Generator&, T*, int64_t);                                        \
     template void permutation(Generator&, T*, int64_t);
 
 WEFT_RANDOM_WEIGHTS(float)

@@ -15,10 +15,8 @@ struct RandomConvert {
     WEFT_INLINE static void run(const uint32_t* __restrict words, T* __restrict out, int64_t n,
                                 Op op) {
         for (int64_t i = 0; i < n; ++i) {
-            if constexpr (Op::words == 2)
-                out[i] = op(words[2 * i], words[2 * i + 1]);
-            else
-                out[i] = op(words[i]);
+            if constexpr (Op::words == 2) out[i] = op(words[2 * i], words[2 * i + 1]);
+            else out[i] = op(words[i]);
         }
     }
 };

@@ -44,7 +44,7 @@ template <class T>
 void poisson(Generator& generator, T* out, const T* rates, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
         const auto rate = static_cast<double>(rates[i]);
-        const int64_t k = rate >= 10   ? by_rejection(generator, rate)
+        const int64_t k = rate >= 10  ? by_rejection(generator, rate)
                           : rate == 0 ? 0
                                       : by_products(generator, rate);
         out[i] = static_cast<T>(k);

@@ -149,10 +149,8 @@ double normal_value(Generator& generator, double mean, double std) {
 template <class T>
 void uniform(Generator& generator, T* out, int64_t n, double from, double to) {
     const T low = static_cast<T>(from), high = static_cast<T>(to);
-    if (low == 0)
-        random_fill(generator, out, n, Uniform<T, false>{low, high, high - low});
-    else
-        random_fill(generator, out, n, Uniform<T, true>{low, high, high - low});
+    if (low == 0) random_fill(generator, out, n, Uniform<T, false>{low, high, high - low});
+    else random_fill(generator, out, n, Uniform<T, true>{low, high, high - low});
 }
 
 template <class T>
@@ -214,12 +212,12 @@ void log_normal(Generator& generator, T* out, int64_t n, double mean, double std
 
 // ---- the types in use --------------------------------------------------------------------------
 
-#define WEFT_RANDOM_REAL(T)                                                     \
-    template void uniform(Generator&, T*, int64_t, double, double);             \
-    template void normal(Generator&, T*, int64_t, double, double);              \
-    template void normal_one_by_one(Generator&, T*, int64_t, double, double);   \
-    template void exponential(Generator&, T*, int64_t, double);                 \
-    template void cauchy(Generator&, T*, int64_t, double, double);              \
+#define WEFT_RANDOM_REAL(T)                                                                        \
+    template void uniform(Generator&, T*, int64_t, double, double);                                \
+    template void normal(Generator&, T*, int64_t, double, double);                                 \
+    template void normal_one_by_one(Generator&, T*, int64_t, double, double);                      \
+    template void exponential(Generator&, T*, int64_t, double);                                    \
+    template void cauchy(Generator&, T*, int64_t, double, double);                                 \
     template void log_normal(Generator&, T*, int64_t, double, double);
 
 WEFT_RANDOM_REAL(float)

@@ -26,8 +26,7 @@ struct ProdOp {
     static void row(const T* x, int64_t n, Part* part) {
         if constexpr (is_real<T>)
             vec::per_width<RowFold<T, MultiplyLanes>::template Body>(x, n, &part->value);
-        else
-            per_isa<PlainRow<ProdOp, T>>(x, n, part);
+        else per_isa<PlainRow<ProdOp, T>>(x, n, part);
     }
 };
 
@@ -35,9 +34,7 @@ struct ProdOp {
 template <bool Every>
 struct Truth {
     uint8_t value = Every;
-    void join(const Truth& other) {
-        value = Every ? value & other.value : value | other.value;
-    }
+    void join(const Truth& other) { value = Every ? value & other.value : value | other.value; }
 };
 template <class T, bool Every>
 struct TruthOp {
@@ -48,9 +45,7 @@ struct TruthOp {
         const Lane truth = x != T(0);
         return Every ? acc & truth : acc | truth;
     }
-    WEFT_INLINE static void flush(Part& part, Lane acc) {
-        part.join({acc});
-    }
+    WEFT_INLINE static void flush(Part& part, Lane acc) { part.join({acc}); }
     static void row(const T* x, int64_t n, Part* part) {
         per_isa<PlainRow<TruthOp, T>>(x, n, part);
     }
@@ -167,10 +162,10 @@ void norm2(const T* x, T* y, Axis axis) {
     });
 }
 
-#define WEFT_REDUCE(T)                                \
-    template void sum(const T*, SumOf<T>*, Axis);     \
-    template void prod(const T*, SumOf<T>*, Axis);    \
-    template void any(const T*, bool*, Axis);         \
+#define WEFT_REDUCE(T)                                                                             \
+    template void sum(const T*, SumOf<T>*, Axis);                                                  \
+    template void prod(const T*, SumOf<T>*, Axis);                                                 \
+    template void any(const T*, bool*, Axis);                                                      \
     template void all(const T*, bool*, Axis);
 WEFT_REDUCE(float)
 WEFT_REDUCE(double)
@@ -185,8 +180,8 @@ template void min(const float*, float*, Axis);
 template void min(const double*, double*, Axis);
 template void min(const int64_t*, int64_t*, Axis);
 
-#define WEFT_REDUCE_REAL(T)                 \
-    template void mean(const T*, T*, Axis); \
+#define WEFT_REDUCE_REAL(T)                                                                        \
+    template void mean(const T*, T*, Axis);                                                        \
     template void norm2(const T*, T*, Axis);
 WEFT_REDUCE_REAL(float)
 WEFT_REDUCE_REAL(double)

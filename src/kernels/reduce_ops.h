@@ -37,16 +37,12 @@ struct SumOp {
     static constexpr Lane start = 0;
     WEFT_INLINE static Lane merge(Lane acc, T x) { return acc + static_cast<Lane>(x); }
     WEFT_INLINE static void flush(Part& part, Lane acc) {
-        if constexpr (is_real<T>)
-            part.add(acc);
-        else
-            part.value += acc;
+        if constexpr (is_real<T>) part.add(acc);
+        else part.value += acc;
     }
     static void row(const T* x, int64_t n, Part* part) {
-        if constexpr (is_real<T>)
-            vec::per_width<RowSum<T>::template Body>(x, n, part);
-        else
-            per_isa<PlainRow<SumOp, T>>(x, n, part);
+        if constexpr (is_real<T>) vec::per_width<RowSum<T>::template Body>(x, n, part);
+        else per_isa<PlainRow<SumOp, T>>(x, n, part);
     }
 };
 
@@ -67,9 +63,8 @@ struct ExtremeOp {
     using Lane = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
     using Limits = std::numeric_limits<Lane>;
     static constexpr bool largest = std::is_same_v<Lanes, MaxLanes>;
-    static constexpr Lane start =
-        is_real<T> ? (largest ? -Limits::infinity() : Limits::infinity())
-                   : (largest ? Limits::lowest() : Limits::max());
+    static constexpr Lane start = is_real<T> ? (largest ? -Limits::infinity() : Limits::infinity())
+                                             : (largest ? Limits::lowest() : Limits::max());
     struct Part {
         Lane value = start;
         WEFT_INLINE void join(const Part& other) { value = merge(value, other.value); }
@@ -82,8 +77,7 @@ struct ExtremeOp {
     static void row(const T* x, int64_t n, Part* part) {
         if constexpr (is_real<T>)
             vec::per_width<RowFold<T, Lanes>::template Body>(x, n, &part->value);
-        else
-            per_isa<PlainRow<ExtremeOp, T>>(x, n, part);
+        else per_isa<PlainRow<ExtremeOp, T>>(x, n, part);
     }
 };
 

@@ -157,8 +157,8 @@ void resample_backward(const T* dy, T* dx, int64_t outer, int64_t inner, const R
     run<Backward, T>(dy, dx, a.out, a.in, outer, inner, a);
 }
 
-#define WEFT_RESAMPLE(T)                                                                \
-    template void resample<T>(const T*, T*, int64_t, int64_t, const ResampleAxis&);     \
+#define WEFT_RESAMPLE(T)                                                                           \
+    template void resample<T>(const T*, T*, int64_t, int64_t, const ResampleAxis&);                \
     template void resample_backward<T>(const T*, T*, int64_t, int64_t, const ResampleAxis&);
 WEFT_RESAMPLE(float)
 WEFT_RESAMPLE(double)

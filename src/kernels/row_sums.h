@@ -42,12 +42,16 @@ struct Total<double> {
 struct AddLanes {
     static constexpr bool compares = false;
     template <class V>
-    WEFT_INLINE static void apply(V& a, const V& b) { a += b; }
+    WEFT_INLINE static void apply(V& a, const V& b) {
+        a += b;
+    }
 };
 struct MultiplyLanes {
     static constexpr bool compares = false;
     template <class V>
-    WEFT_INLINE static void apply(V& a, const V& b) { a *= b; }
+    WEFT_INLINE static void apply(V& a, const V& b) {
+        a *= b;
+    }
 };
 /// A NaN wins.
 struct MaxLanes {
@@ -89,8 +93,7 @@ WEFT_INLINE void sum_tail(int64_t i, int64_t n, const Term& term, T* sums) {
         for (int k = 0; k < K; ++k) sums[k] += fold_lanes<AddLanes, T, Bytes>(t[k]);
         i += vec::Simd<T, Bytes>::lanes;
     }
-    if constexpr (Bytes > static_cast<int>(sizeof(T)))
-        sum_tail<T, Bytes / 2, K>(i, n, term, sums);
+    if constexpr (Bytes > static_cast<int>(sizeof(T))) sum_tail<T, Bytes / 2, K>(i, n, term, sums);
 }
 
 /// Adds K sums over i < n to `totals`. `term.operator()<W>(i, out)` gives the K vectors of W bytes
@@ -132,9 +135,8 @@ template <class T, int Bytes>
 WEFT_INLINE void row_sum(const T* x, int64_t n, Total<T>* total) {
     lane_sums<T, Bytes, 1>(
         n,
-        [x]<int W>(int64_t i, auto* out) __attribute__((always_inline)) {
-            out[0] = vec::load<T, W>(x + i);
-        },
+        [x]<int W>(int64_t i, auto* out)
+            __attribute__((always_inline)) { out[0] = vec::load<T, W>(x + i); },
         total);
 }
 

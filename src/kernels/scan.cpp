@@ -96,16 +96,16 @@ void logcumsumexp(const T* x, T* y, Axis axis) {
                 y[k] = infinite ? a : a + math::log1p(std::exp(b - a));
                 continue;
             } else {
-            T top = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
-            bool alike = top == low && std::isinf(top);  // their difference would be NaN
-            y[k] = alike ? top : top + std::log1p(std::exp(low - top));
+                T top = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
+                bool alike = top == low && std::isinf(top);  // their difference would be NaN
+                y[k] = alike ? top : top + std::log1p(std::exp(low - top));
             }
         }
     });
 }
 
-#define WEFT_BEST(T)                                          \
-    template void cummax(const T*, T*, int64_t*, Axis);       \
+#define WEFT_BEST(T)                                                                               \
+    template void cummax(const T*, T*, int64_t*, Axis);                                            \
     template void cummin(const T*, T*, int64_t*, Axis);
 WEFT_BEST(float)
 WEFT_BEST(double)
@@ -117,9 +117,9 @@ template void logcumsumexp(const double*, double*, Axis);
 template void logcumsumexp(const std::complex<float>*, std::complex<float>*, Axis);
 template void logcumsumexp(const std::complex<double>*, std::complex<double>*, Axis);
 
-#define WEFT_SCAN(T)                                              \
-    template void linear_scan(const T*, const T*, T*, Axis);      \
-    template void linear_scan_back(const T*, const T*, T*, Axis); \
+#define WEFT_SCAN(T)                                                                               \
+    template void linear_scan(const T*, const T*, T*, Axis);                                       \
+    template void linear_scan_back(const T*, const T*, T*, Axis);                                  \
     template void shift(const T*, T*, T, bool, Axis);
 WEFT_SCAN(float)
 WEFT_SCAN(double)

@@ -130,10 +130,8 @@ public:
     }
     void operator()(int64_t m, const T* a, T beta, T* c, int64_t ldc) const {
         if (m == 0) return;
-        if (packed_)
-            packed_->multiply(m, a, k_, beta, c, ldc);
-        else
-            gemm<T>(Trans::No, trans_, m, n_, k_, T(1), a, k_, b_, ldb_, beta, c, ldc);
+        if (packed_) packed_->multiply(m, a, k_, beta, c, ldc);
+        else gemm<T>(Trans::No, trans_, m, n_, k_, T(1), a, k_, b_, ldb_, beta, c, ldc);
     }
 
 private:
@@ -181,10 +179,8 @@ void forward(const SequenceSizes& n, const SequenceLayer<T>& layer, T* h, T* c, 
         for (int64_t s = steps.begin(b); s < steps.begin(b + 1); ++s) {
             const auto [at, rows] = steps[s];
             T* const here = block + (at - first) * K * d;
-            if (gru)
-                from_state(rows, h, T(0), share.get(), wide);
-            else
-                from_state(rows, h, T(1), here, K * d);
+            if (gru) from_state(rows, h, T(0), share.get(), wide);
+            else from_state(rows, h, T(1), here, K * d);
             for_rows(rows, d, [&, at = at](int64_t begin, int64_t end) {
                 per_isa<ForwardRows<cell, T>>(
                     end - begin, d,
@@ -309,10 +305,14 @@ void gradients(const SequenceSizes& n, const SequenceBack<T>& back, const T* x, 
 template <class F>
 void with_cell(Cell cell, const F& f) {
     switch (cell) {
-        case Cell::Tanh: return f.template operator()<Cell::Tanh>();
-        case Cell::Relu: return f.template operator()<Cell::Relu>();
-        case Cell::Gru: return f.template operator()<Cell::Gru>();
-        case Cell::Lstm: return f.template operator()<Cell::Lstm>();
+        case Cell::Tanh:
+            return f.template operator()<Cell::Tanh>();
+        case Cell::Relu:
+            return f.template operator()<Cell::Relu>();
+        case Cell::Gru:
+            return f.template operator()<Cell::Gru>();
+        case Cell::Lstm:
+            return f.template operator()<Cell::Lstm>();
     }
 }
 
@@ -336,11 +336,11 @@ void run_sequence_gradients(const SequenceSizes& n, const SequenceBack<T>& back,
     with_cell(n.cell, [&]<Cell cell>() { gradients<cell>(n, back, x, w_ih, to); });
 }
 
-#define WEFT_SEQUENCE(T)                                                                          \
-    template void run_sequence<T>(const SequenceSizes&, const SequenceLayer<T>&, T*, T*, T*, T*); \
-    template void run_sequence_backward<T>(const SequenceSizes&, const SequenceBack<T>&, T*, T*,  \
-                                           T*);                                                   \
-    template void run_sequence_gradients<T>(const SequenceSizes&, const SequenceBack<T>&,         \
+#define WEFT_SEQUENCE(T)                                                                           \
+    template void run_sequence<T>(const SequenceSizes&, const SequenceLayer<T>&, T*, T*, T*, T*);  \
+    template void run_sequence_backward<T>(const SequenceSizes&, const SequenceBack<T>&, T*, T*,   \
+                                           T*);                                                    \
+    template void run_sequence_gradients<T>(const SequenceSizes&, const SequenceBack<T>&,          \
                                             const T*, const T*, const SequenceGradients<T>&);
 WEFT_SEQUENCE(float)
 WEFT_SEQUENCE(double)

@@ -40,9 +40,9 @@ struct SequenceSizes {
 /// What a layer reads; everything dense. I = inputs, d = width, G = gates_of(cell).
 template <class T>
 struct SequenceLayer {
-    const T *x;             ///< [N, I]
-    const T *w_ih, *w_hh;   ///< [G d, I], [G d, d]
-    const T *b_ih, *b_hh;   ///< [G d] each, or null
+    const T* x;            ///< [N, I]
+    const T *w_ih, *w_hh;  ///< [G d, I], [G d, d]
+    const T *b_ih, *b_hh;  ///< [G d] each, or null
 };
 
 /// h [B, d] and, for Lstm, c [B, d]: the first state on entry, each sequence's last one on return.

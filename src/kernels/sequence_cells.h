@@ -35,7 +35,9 @@ struct Step<Cell::Tanh> {
             r.out[j] = r.kept[j] = r.h[j] = math::tanh(r.kept[j] + r.bias[j]);
     }
     template <class T>
-    WEFT_INLINE static T state(const T* kept, int64_t, int64_t j) { return kept[j]; }
+    WEFT_INLINE static T state(const T* kept, int64_t, int64_t j) {
+        return kept[j];
+    }
     template <class T>
     WEFT_INLINE static void backward(int64_t d, RowBack<T> r) {
 #pragma GCC ivdep
@@ -55,7 +57,9 @@ struct Step<Cell::Relu> {
         }
     }
     template <class T>
-    WEFT_INLINE static T state(const T* kept, int64_t, int64_t j) { return kept[j]; }
+    WEFT_INLINE static T state(const T* kept, int64_t, int64_t j) {
+        return kept[j];
+    }
     template <class T>
     WEFT_INLINE static void backward(int64_t d, RowBack<T> r) {
 #pragma GCC ivdep
@@ -84,7 +88,9 @@ struct Step<Cell::Gru> {
         }
     }
     template <class T>
-    WEFT_INLINE static T state(const T* kept, int64_t d, int64_t j) { return kept[4 * d + j]; }
+    WEFT_INLINE static T state(const T* kept, int64_t d, int64_t j) {
+        return kept[4 * d + j];
+    }
     template <class T>
     WEFT_INLINE static void backward(int64_t d, RowBack<T> row) {
 #pragma GCC ivdep

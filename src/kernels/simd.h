@@ -12,8 +12,9 @@
 
 #if defined(__x86_64__)
 #define WEFT_TARGET_AVX2 [[gnu::target("avx2,fma,bmi2,f16c")]]
-#define WEFT_TARGET_AVX512                                                                  \
-    [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx2,fma,bmi2,f16c,prefer-vector-width=512")]]
+#define WEFT_TARGET_AVX512                                                                         \
+    [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx512cd,avx2,fma,bmi2,f16c,prefer-vector-"  \
+                  "width=512")]]
 #else
 #define WEFT_TARGET_AVX2
 #define WEFT_TARGET_AVX512

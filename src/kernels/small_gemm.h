@@ -37,10 +37,8 @@ inline constexpr int64_t column_span = 256;
 /// Writes alpha * acc + beta * C for one vector of C.
 template <class T, int Bytes>
 WEFT_INLINE void finish(const Problem<T>& q, const typename Simd<T, Bytes>::Unaligned& acc, T* c) {
-    if (q.beta == T(0))
-        store<T, Bytes>(c, q.alpha * acc);
-    else
-        store<T, Bytes>(c, q.alpha * acc + q.beta * load<T, Bytes>(c));
+    if (q.beta == T(0)) store<T, Bytes>(c, q.alpha * acc);
+    else store<T, Bytes>(c, q.alpha * acc + q.beta * load<T, Bytes>(c));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -60,9 +58,7 @@ struct RowWalk {
         for (int r = 1; r < pointers; ++r)
             at[r] = at[r - 1] + (Rows != 4 ? 3 * ra : r < valid ? ra : 0);
     }
-    WEFT_INLINE T operator[](int r) const {
-        return Rows == 4 ? *at[r] : at[r / 3][r % 3 * ra];
-    }
+    WEFT_INLINE T operator[](int r) const { return Rows == 4 ? *at[r] : at[r / 3][r % 3 * ra]; }
     WEFT_INLINE void advance(int64_t ca) {
 #pragma GCC unroll 4
         for (int r = 0; r < pointers; ++r) {
@@ -129,8 +125,7 @@ WEFT_INLINE void outer_columns(const Problem<T>& q, int64_t i0, int64_t valid, i
     constexpr int64_t width = Vecs * Simd<T, Bytes>::lanes;
     for (; j0 + width <= q.n; j0 += width) outer_tile<T, Bytes, Rows, Vecs>(q, i0, valid, j0);
     if (j0 == q.n) return;
-    if constexpr (Vecs > 1)
-        outer_columns<T, Bytes, Rows, Vecs / 2>(q, i0, valid, j0);
+    if constexpr (Vecs > 1) outer_columns<T, Bytes, Rows, Vecs / 2>(q, i0, valid, j0);
     else if constexpr (Bytes > static_cast<int>(sizeof(T)))
         outer_columns<T, Bytes / 2, Rows, 1>(q, i0, valid, j0);
 }
@@ -277,8 +272,7 @@ struct Outer {
                     const bool copied = transposed || (whole.m >= copy_rows && q.n == panel);
                     q.b = transposed ? whole.b + j * whole.ldb + p : whole.b + p * whole.ldb + j;
                     q.ldb = whole.ldb;
-                    if (transposed)
-                        pack_transposed<T, Bytes>(q.b, q.ldb, q.k, q.n, panel, packed);
+                    if (transposed) pack_transposed<T, Bytes>(q.b, q.ldb, q.k, q.n, panel, packed);
                     else if (copied)
                         for (int64_t s = 0; s < q.k; ++s)
                             for (int64_t t = 0; t < panel; t += lanes)
@@ -418,10 +412,8 @@ struct Inner {
         WEFT_INLINE static void run(const Problem<T>* problem) {
             const Problem<T> q = *problem;  // a copy: stores to C cannot change it
             if (q.k < Simd<T, Bytes>::lanes) {
-                if constexpr (Bytes > 16)
-                    Body<Bytes / 2>::run(problem);
-                else
-                    plain(q);
+                if constexpr (Bytes > 16) Body<Bytes / 2>::run(problem);
+                else plain(q);
                 return;
             }
             int64_t i = 0;

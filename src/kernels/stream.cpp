@@ -24,10 +24,8 @@ struct CopyPast {
         for (int64_t i = 0; i < block_bytes; i += Bytes) {
             const V v = *reinterpret_cast<const V*>(from + i);
             V& out = *reinterpret_cast<V*>(to + i);
-            if constexpr (Bytes == 16)
-                asm volatile("movntps %1, %0" : "=m"(out) : "x"(v));
-            else
-                asm volatile("vmovntps %1, %0" : "=m"(out) : "v"(v));
+            if constexpr (Bytes == 16) asm volatile("movntps %1, %0" : "=m"(out) : "x"(v));
+            else asm volatile("vmovntps %1, %0" : "=m"(out) : "v"(v));
         }
 #else
         std::memcpy(to, from, block_bytes);

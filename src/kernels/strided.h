@@ -15,7 +15,7 @@ template <int N>
 struct StridedPlan {
     static constexpr int kMax = 64;
     int ndim = 0;
-    int64_t sizes[kMax];          ///< innermost first
+    int64_t sizes[kMax];  ///< innermost first
     int64_t strides[kMax][N];
     int64_t count = 1;
 

@@ -18,8 +18,7 @@ WEFT_INLINE void multiply_add(V& acc, const V& x, const V& y) {
     if constexpr (sizeof(V) >= 32) {
         if constexpr (sizeof(T) == 4)
             asm volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
-        else
-            asm volatile("vfmadd231pd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
+        else asm volatile("vfmadd231pd %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
         return;
     }
 #endif
@@ -29,10 +28,8 @@ template <class T, class V>
 WEFT_INLINE void broadcast(V& out, const T& x) {
 #if defined(__x86_64__)
     if constexpr (sizeof(V) >= 32) {
-        if constexpr (sizeof(T) == 4)
-            asm volatile("vbroadcastss %1, %0" : "=v"(out) : "m"(x));
-        else
-            asm volatile("vbroadcastsd %1, %0" : "=v"(out) : "m"(x));
+        if constexpr (sizeof(T) == 4) asm volatile("vbroadcastss %1, %0" : "=v"(out) : "m"(x));
+        else asm volatile("vbroadcastsd %1, %0" : "=v"(out) : "m"(x));
         return;
     }
 #endif

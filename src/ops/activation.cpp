@@ -24,33 +24,47 @@ const Function sigmoid_backward{"sigmoid_backward"}, tanh_backward{"tanh_backwar
 struct Sigmoid {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return math::sigmoid(x); }
+    WEFT_INLINE T operator()(T x) const {
+        return math::sigmoid(x);
+    }
 };
 struct SigmoidBackward {
     template <class T>
-    WEFT_INLINE T operator()(T g, T y) const { return g * (T(1) - y) * y; }
+    WEFT_INLINE T operator()(T g, T y) const {
+        return g * (T(1) - y) * y;
+    }
 };
 struct Tanh {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return math::tanh(x); }
+    WEFT_INLINE T operator()(T x) const {
+        return math::tanh(x);
+    }
 };
 struct TanhBackward {
     template <class T>
-    WEFT_INLINE T operator()(T g, T y) const { return g * (T(1) - y * y); }
+    WEFT_INLINE T operator()(T g, T y) const {
+        return g * (T(1) - y * y);
+    }
 };
 struct ComplexTanh {
     template <class T>
-    T operator()(T x) const { return std::tanh(x); }
+    T operator()(T x) const {
+        return std::tanh(x);
+    }
 };
 struct ComplexSigmoid {
     template <class T>
-    T operator()(T x) const { return kernels::over(T(1), T(1) + std::exp(-x)); }
+    T operator()(T x) const {
+        return kernels::over(T(1), T(1) + std::exp(-x));
+    }
 };
 struct Silu {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return x * math::sigmoid(x); }
+    WEFT_INLINE T operator()(T x) const {
+        return x * math::sigmoid(x);
+    }
 };
 struct SiluBackward {
     static constexpr int one_loop = 32;
@@ -62,7 +76,9 @@ struct SiluBackward {
 };
 struct ComplexSilu {
     template <class T>
-    T operator()(T x) const { return kernels::times(x, ComplexSigmoid{}(x)); }
+    T operator()(T x) const {
+        return kernels::times(x, ComplexSigmoid{}(x));
+    }
 };
 struct ComplexSiluBackward {
     template <class T>
@@ -97,7 +113,9 @@ struct TanhSoftplus {
 struct Mish {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return x * TanhSoftplus<T>(x).value(); }
+    WEFT_INLINE T operator()(T x) const {
+        return x * TanhSoftplus<T>(x).value();
+    }
 };
 struct MishBackward {
     static constexpr int one_loop = 32;
@@ -111,22 +129,30 @@ struct MishBackward {
 struct Gelu {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return math::gelu(x); }
+    WEFT_INLINE T operator()(T x) const {
+        return math::gelu(x);
+    }
 };
 struct GeluBackward {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x) const { return g * math::gelu_derivative(x); }
+    WEFT_INLINE T operator()(T g, T x) const {
+        return g * math::gelu_derivative(x);
+    }
 };
 struct GeluTanh {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return math::gelu_tanh(x); }
+    WEFT_INLINE T operator()(T x) const {
+        return math::gelu_tanh(x);
+    }
 };
 struct GeluTanhBackward {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x) const { return g * math::gelu_tanh_derivative(x); }
+    WEFT_INLINE T operator()(T g, T x) const {
+        return g * math::gelu_tanh_derivative(x);
+    }
 };
 
 /// log(1 + e^(beta x)) / beta; x itself where beta x > threshold.
@@ -151,30 +177,42 @@ struct SoftplusBackward {
 struct LogSigmoid {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return T(0) - math::softplus(-x); }
+    WEFT_INLINE T operator()(T x) const {
+        return T(0) - math::softplus(-x);
+    }
 };
 struct LogSigmoidBackward {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x) const { return g * math::sigmoid(-x); }
+    WEFT_INLINE T operator()(T g, T x) const {
+        return g * math::sigmoid(-x);
+    }
 };
 struct Softsign {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return x / (T(1) + (x < T(0) ? -x : x)); }
+    WEFT_INLINE T operator()(T x) const {
+        return x / (T(1) + (x < T(0) ? -x : x));
+    }
 };
 struct Tanhshrink {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return x - math::tanh(x); }
+    WEFT_INLINE T operator()(T x) const {
+        return x - math::tanh(x);
+    }
 };
 struct ComplexSoftsign {
     template <class T>
-    T operator()(T x) const { return x / (1 + std::abs(x)); }
+    T operator()(T x) const {
+        return x / (1 + std::abs(x));
+    }
 };
 struct ComplexTanhshrink {
     template <class T>
-    T operator()(T x) const { return x - std::tanh(x); }
+    T operator()(T x) const {
+        return x - std::tanh(x);
+    }
 };
 
 /// x / d with d = 1 + |x|, where d moves along x / |x|.
@@ -185,8 +223,9 @@ Tensor softsign_gradient(const Grad& g) {
 }
 /// A bool cannot be subtracted from.
 void tanhshrink_shape(Call& c) {
-    WEFT_EXPECT(c.in[0].dtype() != DType::Bool, Runtime, c.name(), "numbers",
-                "a bool tensor (Subtraction, the `-` operator, with a bool tensor is not supported)");
+    WEFT_EXPECT(
+        c.in[0].dtype() != DType::Bool, Runtime, c.name(), "numbers",
+        "a bool tensor (Subtraction, the `-` operator, with a bool tensor is not supported)");
     pointwise<Result::Float>(c);
 }
 
@@ -277,7 +316,8 @@ void register_sigmoids(Table& t) {
               })
         .samples(unary_samples());
     floating_op<SigmoidBackward, 2>(t, "sigmoid_backward(Tensor grad, Tensor output) -> Tensor")
-        .doc("grad * (1 - output) * output.").internal()
+        .doc("grad * (1 - output) * output.")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) { return sigmoid_backward(g.grad(), g.in(1)); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return g.grad() * g.in(0) * (1.0 - g.in(1) * 2.0); });
@@ -293,19 +333,22 @@ void register_sigmoids(Table& t) {
               })
         .samples(unary_samples());
     floating_op<TanhBackward, 2>(t, "tanh_backward(Tensor grad, Tensor output) -> Tensor")
-        .doc("grad * (1 - output^2).").internal()
+        .doc("grad * (1 - output^2).")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) { return tanh_backward(g.grad(), g.in(1)); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return scaled_mul(g.grad() * g.in(0), g.in(1), -2.0); });
     floating_op<LogSigmoid, 1>(t, "logsigmoid(Tensor self) -> Tensor")
         .doc("log(1 / (1 + e^-self)), finite for all finite self.\n"
              ">>> weft.logsigmoid(weft.tensor([0., -100.]))\ntensor([  -0.6931, -100.0000])")
-        .function_only().node_name("LogSigmoidBackward0")
+        .function_only()
+        .node_name("LogSigmoidBackward0")
         .grad(0, save_in(0), [](const Grad& g) { return logsigmoid_backward(g.grad(), g.in(0)); })
         .samples(unary_samples());
-    floating_op<LogSigmoidBackward, 2>(
-        t, "log_sigmoid_backward(Tensor grad, Tensor self) -> Tensor")
-        .doc("grad / (1 + e^self).").internal()
+    floating_op<LogSigmoidBackward, 2>(t,
+                                       "log_sigmoid_backward(Tensor grad, Tensor self) -> Tensor")
+        .doc("grad / (1 + e^self).")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) { return logsigmoid_backward(g.grad(), g.in(1)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
             Tensor s = ops::sigmoid(g.in(1));
@@ -314,17 +357,19 @@ void register_sigmoids(Table& t) {
     pointwise_op<Softsign, FloatingTypes, Result::Float, 1>(t, "softsign(Tensor self) -> Tensor")
         .doc("self / (1 + |self|).\n>>> weft.softsign(weft.tensor([1., -3.]))\n"
              "tensor([ 0.5000, -0.7500])")
-        .function_only().node_name("DivBackward0")
+        .function_only()
+        .node_name("DivBackward0")
         .kernel(or_complex<Softsign, ComplexSoftsign, Result::Float, 1>)
         .grad(0, save_in(0), softsign_gradient)
         .samples(unary_samples());
-    pointwise_op<Tanhshrink, FloatingTypes, Result::Float, 1>(
-        t, "tanhshrink(Tensor self) -> Tensor")
+    pointwise_op<Tanhshrink, FloatingTypes, Result::Float, 1>(t,
+                                                              "tanhshrink(Tensor self) -> Tensor")
         .doc("self - tanh(self).\n>>> weft.tanhshrink(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.2384])")
         .shape(tanhshrink_shape)
         .kernel(or_complex<Tanhshrink, ComplexTanhshrink, Result::Float, 1>)
-        .function_only().node_name("SubBackward0")
+        .function_only()
+        .node_name("SubBackward0")
         .grad(0, save_in(0),
               [](const Grad& g) {
                   Tensor y = ops::tanh(conj(g.in(0)));
@@ -337,11 +382,14 @@ void register_gated(Table& t) {
     floating_op<Silu, 1>(t, "silu(Tensor self) -> Tensor")
         .doc("self * sigmoid(self) (arXiv:1702.03118).\n>>> weft.silu(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.7311])")
-        .kernel(or_complex<Silu, ComplexSilu, Result::Same, 1>).function_only().inplace()
+        .kernel(or_complex<Silu, ComplexSilu, Result::Same, 1>)
+        .function_only()
+        .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return silu_backward(g.grad(), g.in(0)); })
         .samples(unary_samples());
     floating_op<SiluBackward, 2>(t, "silu_backward(Tensor grad, Tensor self) -> Tensor")
-        .doc("grad * conj(s (1 + self (1 - s))), s = sigmoid(self).").internal()
+        .doc("grad * conj(s (1 + self (1 - s))), s = sigmoid(self).")
+        .internal()
         .kernel(or_complex<SiluBackward, ComplexSiluBackward, Result::Same, 2>)
         .grad(0, save_in(1), [](const Grad& g) { return silu_backward(g.grad(), conj(g.in(1))); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
@@ -352,11 +400,13 @@ void register_gated(Table& t) {
         .doc("self * tanh(softplus(self)) (arXiv:1908.08681).\n"
              ">>> weft.mish(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.8651])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return mish_backward(g.grad(), g.in(0)); })
         .samples(unary_samples());
     floating_op<MishBackward, 2>(t, "mish_backward(Tensor grad, Tensor self) -> Tensor")
-        .doc("grad * (y + self * sigmoid(self) * (1 - y^2)), y = tanh(softplus(self)).").internal()
+        .doc("grad * (y + self * sigmoid(self) * (1 - y^2)), y = tanh(softplus(self)).")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) { return mish_backward(g.grad(), g.in(1)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
             Tensor x = g.in(1), s = ops::sigmoid(x), y = ops::tanh(softplus(x));
@@ -373,7 +423,8 @@ void register_gated(Table& t) {
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(T(2, 3), approximate='tanh')"});
     shaped_op(t, "gelu_backward(Tensor grad, Tensor self, *, str approximate=\"none\") -> Tensor",
               gelu_kernel<GeluBackward, GeluTanhBackward, 2>)
-        .doc("grad * gelu'(self).").internal()
+        .doc("grad * gelu'(self).")
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return gelu_backward(g.grad(), g.in(1), g.attr(0)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
@@ -392,13 +443,15 @@ void register_gated(Table& t) {
                   return softplus_backward(g.grad(), g.in(0), g.attr(0), g.attr(1));
               })
         .samples({"f(T(2, 3))", "f(T(), 2.0)", "f(T(2, 3), beta=3, threshold=2)", "f(T(0, 3))"});
-    shaped_op(t, "softplus_backward(Tensor grad, Tensor self, Scalar beta, "
-                 "Scalar threshold) -> Tensor",
+    shaped_op(t,
+              "softplus_backward(Tensor grad, Tensor self, Scalar beta, "
+              "Scalar threshold) -> Tensor",
               [](Call& c) {
                   SoftplusBackward f{c.attr(0).as_double(), c.attr(1).as_double()};
                   run_floating<SoftplusBackward, 2>(c, f);
               })
-        .doc("grad * sigmoid(beta self), or grad beyond the threshold.").internal()
+        .doc("grad * sigmoid(beta self), or grad beyond the threshold.")
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) {
                   return softplus_backward(g.grad(), g.in(1), g.attr(0), g.attr(1));
@@ -418,19 +471,20 @@ void register_exponential_units(Table& t) {
         .doc("scale * self above 0, scale * alpha * (e^(input_scale self) - 1) below "
              "(arXiv:1511.07289).\n>>> weft.elu(weft.tensor([1., -1.]))\n"
              "tensor([ 1.0000, -0.6321])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0),
               [](const Grad& g) {
                   return elu_backward(g.grad(), g.in(0), g.attr(0), g.attr(1), g.attr(2));
               })
         .samples({"f(T(2, 3))", "f(T(), 0.5)", "f(T(2, 3), alpha=2.0)", "f(T(0, 3))"});
     shaped_op(t, "selu(Tensor self) -> Tensor",
-              [](Call& c) {
-                  run_floating<Elu, 1>(c, {{kSeluScale, kSeluAlpha * kSeluScale, 1}});
-              })
+              [](Call& c) { run_floating<Elu, 1>(c, {{kSeluScale, kSeluAlpha * kSeluScale, 1}}); })
         .doc("elu with the constants that keep mean 0 and variance 1 (arXiv:1706.02515).\n"
              ">>> weft.selu(weft.tensor([1., -1.]))\ntensor([ 1.0507, -1.1113])")
-        .function_only().inplace().node_name("EluBackward0")
+        .function_only()
+        .inplace()
+        .node_name("EluBackward0")
         .grad(0, save_in(0),
               [](const Grad& g) {
                   return elu_backward(g.grad(), g.in(0), kSeluAlpha, kSeluScale, 1.0);
@@ -444,17 +498,20 @@ void register_exponential_units(Table& t) {
         .doc("self above 0, alpha * (e^(self / alpha) - 1) below (arXiv:1704.07483). alpha 0 "
              "raises.\n"
              ">>> weft.celu(weft.tensor([1., -1.]), 2.0)\ntensor([ 1.0000, -0.7869])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0),
               [](const Grad& g) {
                   double alpha = g.attr(0).as_double();
                   return elu_backward(g.grad(), g.in(0), alpha, 1.0, 1 / alpha);
               })
         .samples({"f(T(2, 3))", "f(T(), 0.5)", "f(T(2, 3), alpha=2.0)", "f(T(0, 3))"});
-    shaped_op(t, "elu_backward(Tensor grad, Tensor self, Scalar alpha, Scalar scale, "
-                 "Scalar input_scale) -> Tensor",
+    shaped_op(t,
+              "elu_backward(Tensor grad, Tensor self, Scalar alpha, Scalar scale, "
+              "Scalar input_scale) -> Tensor",
               [](Call& c) { run_floating<EluBackward, 2>(c, {elu_numbers(c.attrs)}); })
-        .doc("grad * elu'(self).").internal()
+        .doc("grad * elu'(self).")
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) {
                   return elu_backward(g.grad(), g.in(1), g.attr(0), g.attr(1), g.attr(2));

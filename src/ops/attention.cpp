@@ -25,8 +25,7 @@ using kernels::ScoreMask;
 const Function fused{"_scaled_dot_product_attention"},
     fused_backward{"_scaled_dot_product_attention_backward"}, softmax{"softmax"},
     softmax_backward{"_softmax_backward_data"}, dropout{"dropout"}, tril{"tril"}, ones{"ones"},
-    squeeze_dim{"squeeze.dim"},
-    all_dim{"all.dim"}, repeat_interleave{"repeat_interleave"};
+    squeeze_dim{"squeeze.dim"}, all_dim{"all.dim"}, repeat_interleave{"repeat_interleave"};
 
 int64_t width(const Tensor& t) { return t.size(t.ndim() - 1); }
 int64_t length(const Tensor& t) { return t.size(t.ndim() - 2); }
@@ -57,8 +56,8 @@ Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool caus
 // ---- the fused way
 
 AttentionSizes sizes_of(const Tensor& q, const Tensor& v, const Value& causal, const Value& scale) {
-    return {q.size(0), q.size(1), q.size(2), v.size(2), q.size(3), v.size(3), scale.as_double(),
-            causal.as_bool()};
+    return {q.size(0), q.size(1), q.size(2),         v.size(2),
+            q.size(3), v.size(3), scale.as_double(), causal.as_bool()};
 }
 
 /// The four dims with dense vectors.
@@ -111,7 +110,8 @@ void backward_shape(Call& c) {
 
 void backward_kernel(Call& c) {
     Tensor g = with_dense_rows(c.in[0]), q = with_dense_rows(c.in[1]), k = with_dense_rows(c.in[2]),
-           v = with_dense_rows(c.in[3]), out = with_dense_rows(c.in[5]), lse = as_contiguous(c.in[6]);
+           v = with_dense_rows(c.in[3]), out = with_dense_rows(c.in[5]),
+           lse = as_contiguous(c.in[6]);
     AttentionSizes n = sizes_of(q, v, c.attr(0), c.attr(1));
     Unlocked unlocked(16 * n.batch * n.heads * n.queries * n.keys);
     dispatch<FloatingTypes>(q.dtype(), c.name(), [&]<class T>() {
@@ -130,9 +130,11 @@ void gradient(Grad& g) {
         double scale = g.attr(1).as_double();
         Tensor p = weights_of(scores_of(q, k, mask, g.attr(0).as_bool(), scale));
         Tensor ds = softmax_backward(matmul(grad, transpose(v, -2, -1)), p, -1) * scale;
-        parts = {matmul(ds, k), matmul(transpose(ds, -2, -1), q), matmul(transpose(p, -2, -1), grad)};
+        parts = {matmul(ds, k), matmul(transpose(ds, -2, -1), q),
+                 matmul(transpose(p, -2, -1), grad)};
     } else {
-        parts = fused_backward.all({grad, q, k, v, mask, g.out(0), g.out(1)}, {g.attr(0), g.attr(1)});
+        parts =
+            fused_backward.all({grad, q, k, v, mask, g.out(0), g.out(1)}, {g.attr(0), g.attr(1)});
     }
     for (int i = 0; i < 3; ++i)
         if (g.needs(i)) g.set(i, parts[i]);
@@ -171,8 +173,8 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
                 text("a value for each of ", length(k), " keys"), std::to_string(length(v)));
     WEFT_EXPECT(!mask.defined() || !causal, Runtime, kName, "attn_mask or is_causal",
                 "both (Explicit attn_mask should not be set when is_causal=True)");
-    WEFT_EXPECT(!mask.defined() || mask.dtype() == DType::Bool || mask.dtype() == q.dtype(), Runtime,
-                kName, text("a mask of dtype bool or the query's ", name(q.dtype())),
+    WEFT_EXPECT(!mask.defined() || mask.dtype() == DType::Bool || mask.dtype() == q.dtype(),
+                Runtime, kName, text("a mask of dtype bool or the query's ", name(q.dtype())),
                 mask.defined() ? name(mask.dtype()) : "");
 }
 
@@ -189,7 +191,8 @@ bool wants_gradient(const Tensor& t) {
 }
 
 bool same_lead(const Tensor& a, const Tensor& b) {
-    return a.ndim() == b.ndim() && equal(a.shape().first(a.ndim() - 2), b.shape().first(b.ndim() - 2));
+    return a.ndim() == b.ndim() &&
+           equal(a.shape().first(a.ndim() - 2), b.shape().first(b.ndim() - 2));
 }
 
 /// With leading dims of 1 up to four.
@@ -235,10 +238,12 @@ void body(Call& c) {
     check(q, k, v, c.in[3], causal);
     WEFT_EXPECT(p >= 0 && p <= 1, Value, kName, "dropout_p between 0 and 1", std::to_string(p));
     if (c.attr(3).as_bool()) k = for_each_head(k, q), v = for_each_head(v, q);
-    double scale = c.attr(2).none() ? 1 / std::sqrt(static_cast<double>(width(q))) : c.attr(2).as_double();
+    double scale =
+        c.attr(2).none() ? 1 / std::sqrt(static_cast<double>(width(q))) : c.attr(2).as_double();
     Tensor mask = additive(c.in[3], q.dtype());
     bool constant = (c.in[3].defined() && c.in[3].dtype() == DType::Bool) || !wants_gradient(mask);
-    if (p == 0 && constant && fuses(q, k, v, mask)) return c.set(run_fused(q, k, v, mask, causal, scale));
+    if (p == 0 && constant && fuses(q, k, v, mask))
+        return c.set(run_fused(q, k, v, mask, causal, scale));
     Tensor weights = weights_of(scores_of(q, k, mask, causal, scale));
     if (p > 0) weights = dropout(weights, p, true);
     c.set(matmul(weights, v));
@@ -250,18 +255,20 @@ void register_attention(Table& t) {
     t.add("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
           "attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
           "enable_gqa=False) -> Tensor")
-        .doc("softmax(query key^T scale + attn_mask) value, for query (..., L, E), key (..., S, E)\n"
-             "and value (..., S, Ev): (..., L, Ev). A bool mask hides keys where it is False, a\n"
-             "floating one is added; it broadcasts to (..., L, S). `is_causal`: query i sees keys\n"
-             "0 .. i. `scale` is 1 / sqrt(E) by default. `dropout_p` drops weights, always.\n"
-             "`enable_gqa`: heads of key and value serve groups of the query's. A query that sees\n"
-             "no key gives zeros. Memory grows with L + S, not L S, but for dropout, a mask that\n"
-             "wants a gradient and gradients of gradients. RuntimeError for shapes or dtypes that\n"
-             "do not fit. Vaswani et al. 2017, Dao et al. 2022.\n\n"
-             ">>> x = weft.ones(1, 2, 4)\n"
-             ">>> weft.nn.functional.scaled_dot_product_attention(x, x, x).shape\n"
-             "torch.Size([1, 2, 4])")
-        .body(body).batch(Batch::Body)
+        .doc(
+            "softmax(query key^T scale + attn_mask) value, for query (..., L, E), key (..., S, E)\n"
+            "and value (..., S, Ev): (..., L, Ev). A bool mask hides keys where it is False, a\n"
+            "floating one is added; it broadcasts to (..., L, S). `is_causal`: query i sees keys\n"
+            "0 .. i. `scale` is 1 / sqrt(E) by default. `dropout_p` drops weights, always.\n"
+            "`enable_gqa`: heads of key and value serve groups of the query's. A query that sees\n"
+            "no key gives zeros. Memory grows with L + S, not L S, but for dropout, a mask that\n"
+            "wants a gradient and gradients of gradients. RuntimeError for shapes or dtypes that\n"
+            "do not fit. Vaswani et al. 2017, Dao et al. 2022.\n\n"
+            ">>> x = weft.ones(1, 2, 4)\n"
+            ">>> weft.nn.functional.scaled_dot_product_attention(x, x, x).shape\n"
+            "torch.Size([1, 2, 4])")
+        .body(body)
+        .batch(Batch::Body)
         .internal()
         .samples({"f(T(2, 3, 5, 4), T(2, 3, 6, 4), T(2, 3, 6, 3))", "f(T(3, 4), T(2, 4), T(2, 4))",
                   "f(T(2, 5, 4), T(2, 5, 4), T(2, 5, 4), is_causal=True, scale=0.7)",
@@ -269,10 +276,14 @@ void register_attention(Table& t) {
                   "f(T(2, 2, 3, 4), T(2, 2, 5, 4), T(2, 2, 5, 4), T(2, 1, 3, 5))",
                   "f(T(1, 4, 3, 2), T(1, 2, 3, 2), T(1, 2, 3, 2), enable_gqa=True)",
                   "f(T(1, 1, 0, 4), T(1, 1, 3, 4), T(1, 1, 3, 4))"});
-    t.add("_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
-          "bool is_causal, float scale) -> (Tensor, Tensor)")
+    t.add(
+         "_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
+         "bool is_causal, float scale) -> (Tensor, Tensor)")
         .doc("The fused form, for four dims and an additive mask; also the log-sum of each row.")
-        .shape(forward_shape).kernel(forward_kernel).internal().batch(attention_rows)
+        .shape(forward_shape)
+        .kernel(forward_kernel)
+        .internal()
+        .batch(attention_rows)
         .constant_output(1)
         .node_name("ScaledDotProductFlashAttentionForCpuBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_out(0) | save_out(1),
@@ -283,7 +294,9 @@ void register_attention(Table& t) {
           "Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, bool is_causal, float "
           "scale) -> (Tensor, Tensor, Tensor)")
         .doc("The gradients of query, key and value.")
-        .shape(backward_shape).kernel(backward_kernel).internal();
+        .shape(backward_shape)
+        .kernel(backward_kernel)
+        .internal();
 }
 
 }  // namespace weft

@@ -16,9 +16,9 @@ DimMask dim_mask(std::string_view who, const Value& dim, int ndim) {
     DimMask mask = 0;
     for (int64_t d : dims) {
         int at = wrap_dim(who, d, ndim);
-        WEFT_EXPECT(!(mask >> at & 1), Runtime, who, "each dim once",
-                    text("dim ", at, " appears multiple times in the list of dims ",
-                         to_string(dims)));
+        WEFT_EXPECT(
+            !(mask >> at & 1), Runtime, who, "each dim once",
+            text("dim ", at, " appears multiple times in the list of dims ", to_string(dims)));
         mask |= DimMask{1} << at;
     }
     return mask & every_dim(ndim);

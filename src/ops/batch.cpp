@@ -77,8 +77,7 @@ bool batch_pointwise(const BatchCall& c, BatchForm& form) {
         ++rows;
         all_full &= equal(t.shape(), out.shape());
     }
-    if (rows == 0 || out.numel() == 0 ||
-        !promotes_alike(c, [&](int i) { return !shared(i); }))
+    if (rows == 0 || out.numel() == 0 || !promotes_alike(c, [&](int i) { return !shared(i); }))
         return false;
     if (!all_full) kept = out.ndim();
     int first = out.ndim() - kept;

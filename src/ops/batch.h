@@ -25,24 +25,26 @@ struct BatchCall {
 
 struct BatchForm {
     struct Input {
-        int from;      ///< which input of the call
-        bool shared;   ///< passed as it is; it must be fixed, or undefined
-        Dims row;      ///< else the shape of one row
+        int from;           ///< which input of the call
+        bool shared;        ///< passed as it is; it must be fixed, or undefined
+        Dims row;           ///< else the shape of one row
         int64_t rows = -1;  ///< how many, where not `form.rows`
-        int table = -1;     ///< of int64 indices: they count rows of this input, in each call from 0
-        bool unlike = false;  ///< shared, but another one in some calls (Note [Unlike])
+        int table = -1;  ///< of int64 indices: they count rows of this input, in each call from 0
+        bool unlike = false;     ///< shared, but another one in some calls (Note [Unlike])
         DType as = DType::Bool;  ///< what an unlike number is converted to
     };
-    const Op* op = nullptr;     ///< what runs, mostly the call's own op
+    const Op* op = nullptr;  ///< what runs, mostly the call's own op
     std::vector<Input> in;
-    std::vector<Value> attrs;   ///< of `op`
-    int64_t rows = 1;           ///< in one call
-    bool wrap = false;          ///< negative indices count from the end of the table
+    std::vector<Value> attrs;  ///< of `op`
+    int64_t rows = 1;          ///< in one call
+    bool wrap = false;         ///< negative indices count from the end of the table
     enum class Then : uint8_t { Nothing, Sum, Mean };
     Then then = Then::Nothing;  ///< what becomes of the rows of each call: losses
-    int counts_attr = -1;       ///< attribute that gets the rows of each call, for ops that join them
+    int counts_attr = -1;  ///< attribute that gets the rows of each call, for ops that join them
 
-    void add_rows(int from, DimSpan row, int64_t n = -1) { in.push_back({from, false, Dims(row), n}); }
+    void add_rows(int from, DimSpan row, int64_t n = -1) {
+        in.push_back({from, false, Dims(row), n});
+    }
     /// Indices into the rows of input `table` of the form.
     void add_indices(int from, int table, int64_t n) { in.push_back({from, false, {}, n, table}); }
     void add_shared(int from) { in.push_back({from, true, {}}); }

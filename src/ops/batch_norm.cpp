@@ -15,8 +15,9 @@ using namespace ops;
 
 const Function mean_dim{"mean.dim"}, rsqrt_op{"rsqrt"}, batch_op{"_batch_norm"},
     batch_now{"_batch_norm_now"}, instance_now{"_instance_norm_now"},
-    batch_backward{"_batch_norm_backward"}, group_op{"_group_norm"}, group_backward{"_group_norm_backward"},
-    layer_op{"native_layer_norm"}, layer_backward{"native_layer_norm_backward"};
+    batch_backward{"_batch_norm_backward"}, group_op{"_group_norm"},
+    group_backward{"_group_norm_backward"}, layer_op{"native_layer_norm"},
+    layer_backward{"native_layer_norm_backward"};
 
 kernels::Channels channels_of(DimSpan shape) {
     kernels::Channels n{shape[0], shape[1], 1};
@@ -343,7 +344,8 @@ void rms_body(Call& c) {
                 w.defined() ? to_string(w.shape()) : "");
     Dims last;
     for (int i = -static_cast<int>(normalized.size()); i < 0; ++i) last.push_back(i);
-    double tiny = real_dtype(x.dtype()) == DType::Float64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+    double tiny =
+        real_dtype(x.dtype()) == DType::Float64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
     double eps = c.attr(1).none() ? tiny : c.attr(1).as_double();
     Tensor y = x * rsqrt_op(mean_dim(x * x, last, true) + eps);
     c.set(w.defined() ? y * w : y);
@@ -368,21 +370,29 @@ void register_groups(Table& t) {
     t.add("_group_norm(Tensor input, Tensor? weight, Tensor? bias, int num_groups, float eps) -> "
           "(Tensor, Tensor, Tensor)")
         .doc("group_norm with the mean and 1 / sqrt(var + eps) of each group.")
-        .shape(group_shape).kernel(group_kernel).internal()
-        .batch(batch_first, save_in(1) | save_in(2)).node_name("NativeGroupNormBackward0")
-        .constant_output(1).constant_output(2)
+        .shape(group_shape)
+        .kernel(group_kernel)
+        .internal()
+        .batch(batch_first, save_in(1) | save_in(2))
+        .node_name("NativeGroupNormBackward0")
+        .constant_output(1)
+        .constant_output(2)
         .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), group_gradient);
     t.add("_group_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor "
           "rstd, int num_groups, float eps, int wanted) -> (Tensor, Tensor, Tensor)")
         .doc("The gradients of group_norm's input, weight and bias; `wanted` has a bit for each,\n"
              "those not wanted come out empty.")
-        .shape(backward_shape).kernel(group_backward_kernel).internal();
+        .shape(backward_shape)
+        .kernel(group_backward_kernel)
+        .internal();
     t.add("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
           "Tensor")
         .doc("x / sqrt(mean(x^2) + eps) * weight over the last dims, which must be\n"
              "`normalized_shape`; eps None is the dtype's. Zhang and Sennrich 2019.\n\n"
              ">>> weft.rms_norm(weft.tensor([3., 3.]), (2,))\ntensor([1., 1.])")
-        .body(rms_body).batch(Batch::Body).function_only()
+        .body(rms_body)
+        .batch(Batch::Body)
+        .function_only()
         .samples({"f(T(2, 3), (3,))", "f(T(2, 3, 4), (3, 4), T(3, 4), 1e-3)"});
 }
 
@@ -394,7 +404,9 @@ void register_batch_norm(Table& t) {
         .doc("Normalises each channel of (n, channels, *) over everything else: with the input's\n"
              "statistics in training, which also moves the running ones, else with the running\n"
              "ones. Ioffe and Szegedy 2015.")
-        .body(batch_body).batch(Batch::Body).function_only()
+        .body(batch_body)
+        .batch(Batch::Body)
+        .function_only()
         .samples({"f(T(4, 3), T(3), T(3), None, None, True, 0.1, 1e-5, False)",
                   "f(T(2, 3, 4), T(3), None, None, None, True, 0.1, 1e-5, False)",
                   "f(T(2, 3, 2, 2), None, T(3), None, None, True, 0.1, 1e-2, False)",
@@ -405,25 +417,36 @@ void register_batch_norm(Table& t) {
     t.add("_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
           "running_var, bool training, float eps) -> (Tensor, Tensor, Tensor, Tensor)")
         .doc("batch_norm with the mean, 1 / sqrt(var + eps) and biased var that it used.")
-        .shape(forward_shape).kernel(forward_kernel).internal()
+        .shape(forward_shape)
+        .kernel(forward_kernel)
+        .internal()
         .batch(given_rows, save_in(1) | save_in(2) | save_in(3) | save_in(4))
         .node_name("NativeBatchNormBackward0")
-        .constant_output(1).constant_output(2).constant_output(3)
+        .constant_output(1)
+        .constant_output(2)
+        .constant_output(3)
         .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient);
-    t.add("_batch_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
+    t.add("_batch_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+          "Tensor? "
           "running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor")
         .doc("batch_norm that moves running statistics: calls of several examples, in their order.")
-        .body(batch_body).internal();
-    t.add("_instance_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
-          "running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor")
+        .body(batch_body)
+        .internal();
+    t.add("_instance_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+          "Tensor? "
+          "running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> "
+          "Tensor")
         .doc("instance_norm, likewise.")
-        .body(instance_body).internal();
+        .body(instance_body)
+        .internal();
     t.add("_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor "
           "rstd, bool training, float eps, int wanted=7) -> (Tensor, Tensor, Tensor)")
         .doc("The gradients of batch_norm's input, weight and bias; `wanted` has a bit for each,\n"
              "those not wanted come out empty. In training mean and rstd are taken as functions\n"
              "of the input.")
-        .shape(backward_shape).kernel(backward_kernel).internal()
+        .shape(backward_shape)
+        .kernel(backward_kernel)
+        .internal()
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4),
                     backward_gradient);
     t.add("instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
@@ -431,7 +454,9 @@ void register_batch_norm(Table& t) {
           "Tensor")
         .doc("Normalises each channel of each image (n, channels, *): batch_norm image by image.\n"
              "Ulyanov, Vedaldi and Lempitsky 2016.")
-        .body(instance_body).batch(Batch::Body).function_only()
+        .body(instance_body)
+        .batch(Batch::Body)
+        .function_only()
         .samples({"f(T(2, 3, 4), T(3), T(3), None, None, True, 0.1, 1e-5, False)",
                   "f(T(2, 3, 2, 2), None, None, T(3).detach(), T(3, lo=1).detach(), False, 0.1, "
                   "1e-5, False)"});

@@ -170,8 +170,11 @@ void multinomial_kernel(Call& c) {
 }  // namespace
 
 void register_bernoulli(Table& t) {
-    t.add("bernoulli(Tensor self) -> Tensor").shape(bernoulli_shape)
-        .kernel([](Call& c) { bernoulli_each(c, c.in[0]); }).random().grad(0, 0, no_influence)
+    t.add("bernoulli(Tensor self) -> Tensor")
+        .shape(bernoulli_shape)
+        .kernel([](Call& c) { bernoulli_each(c, c.in[0]); })
+        .random()
+        .grad(0, 0, no_influence)
         .doc("1 with the probability given by each element, else 0.\n\n"
              ">>> weft.bernoulli(weft.ones(2))\ntensor([1., 1.])")
         .samples({"f(T(3, 4, lo=0, hi=1))"});

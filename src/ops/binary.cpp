@@ -18,7 +18,9 @@ const Function div_backward{"div_backward"}, floor_divide{"floor_divide"}, div_m
 
 struct Add {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return static_cast<T>(a + b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return static_cast<T>(a + b);
+    }
 };
 template <class S>
 struct AddScaled {
@@ -30,7 +32,9 @@ struct AddScaled {
 };
 struct Sub {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return a - b; }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return a - b;
+    }
 };
 struct Mul {
     template <class T>
@@ -41,28 +45,36 @@ struct Mul {
 };
 struct Div {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return kernels::over(a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return kernels::over(a, b);
+    }
 };
 struct InverseTimes {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return kernels::times(kernels::over(T(1), a), b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return kernels::times(kernels::over(T(1), a), b);
+    }
 };
 struct DivBackward {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T g, T a, T b) const { 
+    WEFT_INLINE T operator()(T g, T a, T b) const {
         return kernels::times(-g, kernels::over(kernels::over(a, b), b));
-     }
+    }
 };
 struct ScaledMul {
     double scale;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return kernels::times(static_cast<T>(scale) * a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return kernels::times(static_cast<T>(scale) * a, b);
+    }
 };
 struct ScaledDiv {
     double scale;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return kernels::over(static_cast<T>(scale) * a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return kernels::over(static_cast<T>(scale) * a, b);
+    }
 };
 
 /// Truncating a / b and a % b for b != 0. Dividing the smallest integer by -1 wraps, where the
@@ -80,7 +92,9 @@ struct IntegerTruncDivide {
 struct TruncDivide {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return math::trunc(a / b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return math::trunc(a / b);
+    }
 };
 struct IntegerFmod {
     WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return rest(a, b); }
@@ -100,7 +114,9 @@ struct IntegerFloorDivide {
 struct Atan2 {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return math::atan2(a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return math::atan2(a, b);
+    }
 };
 /// Scaled by the larger side, so that the squares neither overflow nor vanish.
 struct Hypot {
@@ -134,7 +150,9 @@ struct LerpNumber {
     static constexpr int one_loop = 64;
     S weight;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return Lerp{}(a, b, static_cast<T>(weight)); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return Lerp{}(a, b, static_cast<T>(weight));
+    }
 };
 
 bool is_one(const Value& alpha) {
@@ -217,25 +235,27 @@ void div_mode_shape(Call& c) {
 }
 void div_mode_kernel(Call& c) {
     switch (rounding(c.attr(0))) {
-        case Rounding::None: return ops::div.op().kernel(c);
-        case Rounding::Trunc: return division_kernel<IntegerTruncDivide, TruncDivide>(c);
-        case Rounding::Floor: return floor_divide_kernel(c);
+        case Rounding::None:
+            return ops::div.op().kernel(c);
+        case Rounding::Trunc:
+            return division_kernel<IntegerTruncDivide, TruncDivide>(c);
+        case Rounding::Floor:
+            return floor_divide_kernel(c);
     }
 }
 
 template <class F>
 void scaled_kernel(Call& c) {
-    dispatch<WithComplex<FloatingTypes>>(
-        compute_dtype<Result::Same>(c), c.name(),
-        [&]<class T>() { map_inputs<T, T, 2>(c, F{c.attr(0).as_double()}); });
+    dispatch<WithComplex<FloatingTypes>>(compute_dtype<Result::Same>(c), c.name(), [&]<class T>() {
+        map_inputs<T, T, 2>(c, F{c.attr(0).as_double()});
+    });
 }
 
 void lerp_number_kernel(Call& c) {
     dispatch<WithComplex<FloatingTypes>>(c.out(0).dtype(), c.name(), [&]<class T>() {
         if constexpr (kernels::is_complex_v<T>)
             map_inputs<T, T, 2>(c, LerpNumber{c.attr(0).as_complex()});
-        else
-            map_inputs<T, T, 2>(c, LerpNumber{c.attr(0).as_double()});
+        else map_inputs<T, T, 2>(c, LerpNumber{c.attr(0).as_double()});
     });
 }
 
@@ -250,7 +270,8 @@ void register_sums(Table& t) {
               add_kernel<Add, AllTypes, 1>)
         .doc("self + alpha * other, with broadcasting and PyTorch's promotion.\n"
              ">>> weft.add(weft.tensor([1, 2]), weft.tensor([10, 20]), alpha=2)\ntensor([21, 42])")
-        .inplace().number_self()
+        .inplace()
+        .number_self()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, 0, [](const Grad& g) { return scaled(g.grad(), g.attr(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), 2)", "f(T(3), T(3), alpha=2)",
@@ -259,7 +280,9 @@ void register_sums(Table& t) {
               add_kernel<Sub, NumberTypes, -1>)
         .doc("self - alpha * other. Bool raises.\n"
              ">>> weft.sub(weft.tensor([1., 2.]), 0.5)\ntensor([0.5000, 1.5000])")
-        .inplace().number_self().alias("subtract")
+        .inplace()
+        .number_self()
+        .alias("subtract")
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, 0, [](const Grad& g) { return -scaled(g.grad(), g.attr(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), 2)", "f(T(3), T(3), alpha=2)",
@@ -274,9 +297,8 @@ void register_sums(Table& t) {
         .doc("other - alpha * self. Bool raises.\n"
              ">>> weft.rsub(weft.tensor([1., 2.]), 3)\ntensor([2., 1.])")
         .function_only()
-        .node_name([](const Call& c) {
-            return c.in[1].has(kWrapped) ? "RsubBackward1" : "RsubBackward0";
-        })
+        .node_name(
+            [](const Call& c) { return c.in[1].has(kWrapped) ? "RsubBackward1" : "RsubBackward0"; })
         .grad(0, 0, [](const Grad& g) { return -scaled(g.grad(), g.attr(0)); })
         .grad(1, 0, [](const Grad& g) { return g.grad(); })
         .samples({"f(T(2, 3), 2)", "f(T(3), 2, alpha=3)", "f(I(3), 2)"});
@@ -294,7 +316,8 @@ void register_sums(Table& t) {
         .doc("self + weight * (end - self).\n"
              ">>> weft.lerp(weft.zeros(2), weft.ones(2), weft.tensor([0.25, 1.]))\n"
              "tensor([0.2500, 1.0000])")
-        .inplace().node_name("LerpBackward1")
+        .inplace()
+        .node_name("LerpBackward1")
         .grad(0, save_in(2), [](const Grad& g) { return g.grad() * conj(1.0 - g.in(2)); })
         .grad(1, save_in(2), [](const Grad& g) { return g.grad() * conj(g.in(2)); })
         .grad(2, save_in(0) | save_in(1),
@@ -303,24 +326,32 @@ void register_sums(Table& t) {
 }
 
 void register_products(Table& t) {
-    pointwise_op<Mul, WithComplex<AllTypes>, Result::Same, 2>(t, "mul(Tensor self, Tensor other) -> Tensor")
+    pointwise_op<Mul, WithComplex<AllTypes>, Result::Same, 2>(
+        t, "mul(Tensor self, Tensor other) -> Tensor")
         .doc("self * other.\n>>> weft.mul(weft.tensor([1, 2]), 3)\ntensor([3, 6])")
-        .inplace().number_self().alias("multiply")
+        .inplace()
+        .number_self()
+        .alias("multiply")
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
         .grad(1, save_in(0), [](const Grad& g) { return g.grad() * conj(g.in(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), 2)", "f(B(3), B(3))",
                   "f(I(3), 1.5)"});
     shaped_op(t, "scaled_mul(Tensor self, Tensor other, Scalar scale) -> Tensor",
               pointwise<Result::Same>, scaled_kernel<ScaledMul>)
-        .doc("scale * self * other.").internal()
-        .grad(0, save_in(1), [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(1)), g.attr(0)); })
+        .doc("scale * self * other.")
+        .internal()
+        .grad(0, save_in(1),
+              [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0),
               [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), g.attr(0)); });
     pointwise_op<Div, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "div(Tensor self, Tensor other) -> Tensor")
         .doc("self / other; integers become floating.\n"
              ">>> weft.div(weft.tensor([1, 3]), 2)\ntensor([0.5000, 1.5000])")
-        .inplace().number_self().alias("divide").alias("true_divide")
+        .inplace()
+        .number_self()
+        .alias("divide")
+        .alias("true_divide")
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() / conj(g.in(1)); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return div_backward(g.grad(), conj(g.in(0)), conj(g.in(1))); })
@@ -328,12 +359,15 @@ void register_products(Table& t) {
                   "f(I(3), 2)"});
     pointwise_op<Div, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "div.Scalar(Tensor self, Tensor other) -> Tensor")
-        .doc("self / other, for a number in a composite.").internal().node_name("DivBackward1")
+        .doc("self / other, for a number in a composite.")
+        .internal()
+        .node_name("DivBackward1")
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() / conj(g.in(1)); })
         .samples({"f(T(2, 3), 2)"});
     pointwise_op<InverseTimes, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "rdiv(Tensor self, Tensor other) -> Tensor")
-        .doc("1 / self * other: a number divided by self, rounded as PyTorch does.").internal()
+        .doc("1 / self * other: a number divided by self, rounded as PyTorch does.")
+        .internal()
         .node_name("MulBackward0")
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) { return div_backward(g.grad(), conj(g.in(1)), conj(g.in(0))); })
@@ -341,17 +375,21 @@ void register_products(Table& t) {
         .samples({"f(T(3, lo=0.5), 2)", "f(I(3) + 1, 2)"});
     pointwise_op<DivBackward, WithComplex<FloatingTypes>, Result::Same, 3>(
         t, "div_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
-        .doc("-grad * self / other^2: the gradient of self / other by other.").internal()
+        .doc("-grad * self / other^2: the gradient of self / other by other.")
+        .internal()
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return div_backward(g.grad(), conj(g.in(1)), conj(g.in(2))); })
         .grad(1, save_in(0) | save_in(2),
               [](const Grad& g) { return div_backward(g.grad(), conj(g.in(0)), conj(g.in(2))); })
-        .grad(2, save_in(2) | save_out(0),
-              [](const Grad& g) { return scaled_div(g.grad() * conj(g.out(0)), conj(g.in(2)), -2.0); });
+        .grad(2, save_in(2) | save_out(0), [](const Grad& g) {
+            return scaled_div(g.grad() * conj(g.out(0)), conj(g.in(2)), -2.0);
+        });
     shaped_op(t, "scaled_div(Tensor self, Tensor other, Scalar scale) -> Tensor",
               pointwise<Result::Same>, scaled_kernel<ScaledDiv>)
-        .doc("scale * self / other.").internal()
-        .grad(0, save_in(1), [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(1)), g.attr(0)); })
+        .doc("scale * self / other.")
+        .internal()
+        .grad(0, save_in(1),
+              [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
             return div_backward(g.grad(), conj(g.in(0)), conj(g.in(1))) * g.attr(0).as_double();
         });
@@ -363,11 +401,13 @@ void register_divisions(Table& t) {
         .doc("self / other, rounded towards 0 ('trunc') or down ('floor'). Integers stay integers; "
              "an integer divisor of 0 raises RuntimeError.\n"
              ">>> weft.div(weft.tensor([-7, 7]), 2, rounding_mode='trunc')\ntensor([-3,  3])")
-        .inplace().number_self().alias("divide").node_name("DivBackward2")
-        .grad(0, save_in(1),
-              [](const Grad& g) {
-                  return g.attr(0).none() ? g.grad() / g.in(1) : zero_gradient(g);
-              })
+        .inplace()
+        .number_self()
+        .alias("divide")
+        .node_name("DivBackward2")
+        .grad(
+            0, save_in(1),
+            [](const Grad& g) { return g.attr(0).none() ? g.grad() / g.in(1) : zero_gradient(g); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) {
                   return g.attr(0).none() ? div_backward(g.grad(), g.in(0), g.in(1))
@@ -375,20 +415,22 @@ void register_divisions(Table& t) {
               })
         .samples({"f(T(2, 3), T(2, 3, lo=0.5), rounding_mode='floor')",
                   "f(T(2, 1), T(3, lo=0.5), rounding_mode='trunc')",
-                  "f(T(3), 2, rounding_mode=None)",
-                  "f(I(3), 2, rounding_mode='floor')", "f(I(7), 2, rounding_mode='trunc')"});
+                  "f(T(3), 2, rounding_mode=None)", "f(I(3), 2, rounding_mode='floor')",
+                  "f(I(7), 2, rounding_mode='trunc')"});
     shaped_op(t, "floor_divide(Tensor self, Tensor other) -> Tensor", pointwise<Result::Same>,
               floor_divide_kernel)
         .doc("self // other, rounded down as in Python. An integer divisor of 0 raises "
              "RuntimeError. "
              "Has no gradient.\n>>> weft.floor_divide(weft.tensor([-7, 7]), 2)\ntensor([-4,  3])")
-        .inplace().number_self()
+        .inplace()
+        .number_self()
         .samples({"f(I(3), 2)", "f(I(3), -2)", "f(I(2, 3), 1.5)"});
     shaped_op(t, "remainder(Tensor self, Tensor other) -> Tensor", pointwise<Result::Same>,
               division_kernel<IntegerRemainder, Guarded<math::Remainder>>)
         .doc("self % other as in Python: it has the sign of other. An integer divisor of 0 raises "
              "RuntimeError.\n>>> weft.remainder(weft.tensor([-7, 7]), 3)\ntensor([2, 1])")
-        .inplace().number_self()
+        .inplace()
+        .number_self()
         .node_name([](const Call& c) {
             return c.in[1].has(kWrapped) ? "RemainderBackward0" : "RemainderBackward1";
         })
@@ -403,9 +445,8 @@ void register_divisions(Table& t) {
              "divisor of 0 raises RuntimeError.\n"
              ">>> weft.fmod(weft.tensor([-7, 7]), 3)\ntensor([-1,  1])")
         .inplace()
-        .node_name([](const Call& c) {
-            return c.in[1].has(kWrapped) ? "FmodBackward0" : "FmodBackward1";
-        })
+        .node_name(
+            [](const Call& c) { return c.in[1].has(kWrapped) ? "FmodBackward0" : "FmodBackward1"; })
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return -g.grad() * div_mode(g.in(0), g.in(1), "trunc"); })
@@ -425,7 +466,8 @@ void register_plane(Table& t) {
         .doc("The angle of the point (other, self), in [-pi, pi].\n"
              ">>> weft.atan2(weft.tensor([1., 0.]), weft.tensor([0., -1.]))\n"
              "tensor([1.5708, 3.1416])")
-        .inplace().alias("arctan2")
+        .inplace()
+        .alias("arctan2")
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) {
                   return g.grad() * g.in(1) * inverse_square_length(g.in(0), g.in(1));

@@ -99,7 +99,9 @@ struct Bce {
         return (t - T{1}) * no - t * yes;
     }
     template <class T>
-    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+    WEFT_INLINE T operator()(T x, T t, T w) const {
+        return w * (*this)(x, t);
+    }
 };
 constexpr double kLeastVariance = 1e-12;
 struct BceSlope {
@@ -109,7 +111,9 @@ struct BceSlope {
         return (x - t) / (variance < least ? least : variance);
     }
     template <class T>
-    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+    WEFT_INLINE T operator()(T x, T t, T w) const {
+        return w * (*this)(x, t);
+    }
 };
 
 void bce_shape(Call& c) {
@@ -168,35 +172,45 @@ void register_bce(Table& t) {
         .doc("-(t log(x) + (1 - t) log(1 - x)) * weight, logarithms kept above -100; the mean\n"
              "(or 'sum', or 'none'). RuntimeError for elements outside [0, 1], ValueError for\n"
              "sizes that differ.")
-        .shape(bce_shape).kernel(bce_kernel).function_only()
-        .grad(0, used, [](const Grad& g) {
-            return bce_backward(g.grad(), g.in(0), g.in(1), g.in(2), g.attr(0));
-        })
-        .grad(1, save_in(0) | save_in(2), [](const Grad& g) {
-            Tensor x = g.in(0);
-            double scale = scale_of(g.attr(0), x.shape());
-            return weigh(g.grad() * (log1p(-x) - log(x)), g.in(2), scale);
-        })
+        .shape(bce_shape)
+        .kernel(bce_kernel)
+        .function_only()
+        .grad(0, used,
+              [](const Grad& g) {
+                  return bce_backward(g.grad(), g.in(0), g.in(1), g.in(2), g.attr(0));
+              })
+        .grad(1, save_in(0) | save_in(2),
+              [](const Grad& g) {
+                  Tensor x = g.in(0);
+                  double scale = scale_of(g.attr(0), x.shape());
+                  return weigh(g.grad() * (log1p(-x) - log(x)), g.in(2), scale);
+              })
         .samples({"f(T(2, 3, lo=0.1, hi=0.9), T(2, 3, lo=0.1, hi=0.9))",
                   "f(T(3, lo=0.1, hi=0.9), T(3, lo=0.1, hi=0.9), reduction='none')",
                   "f(T(lo=0.1, hi=0.9), T(lo=0.1, hi=0.9), reduction='sum')"});
-    t.add("_binary_cross_entropy_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, "
+    t.add("_binary_cross_entropy_segments(Tensor input, Tensor target, Tensor? weight, int[] "
+          "counts, "
           "str reduction) -> Tensor")
         .doc("binary_cross_entropy of rows, reduced over runs of counts[k] rows.")
-        .body([](Call& c) { segments_body(c, bce, 3); }).internal()
+        .body([](Call& c) { segments_body(c, bce, 3); })
+        .internal()
         .samples({"f(T(3, 2, lo=0.1, hi=0.9), T(3, 2, lo=0.1, hi=0.9), None, (1, 2), 'mean')"});
     t.add("binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? "
           "weight, str reduction) -> Tensor")
         .doc("The gradient of binary_cross_entropy to its input, (x - t) / (x (1 - x)).")
-        .shape(same_as_input).kernel(bce_backward_kernel).internal()
-        .grad(0, all, [](const Grad& g) {
-            return bce_backward(g.grad(), g.in(1), g.in(2), g.in(3), g.attr(0));
-        })
-        .grad(1, all, [](const Grad& g) {
-            Tensor x = g.in(1), p = g.in(2), v = bce_variance(x);
-            Tensor curve = (x * x - x * p * 2.0 + p) / (v * v);
-            return weigh(g.grad() * g.in(0) * curve, g.in(3), scale_of(g.attr(0), x.shape()));
-        })
+        .shape(same_as_input)
+        .kernel(bce_backward_kernel)
+        .internal()
+        .grad(0, all,
+              [](const Grad& g) {
+                  return bce_backward(g.grad(), g.in(1), g.in(2), g.in(3), g.attr(0));
+              })
+        .grad(1, all,
+              [](const Grad& g) {
+                  Tensor x = g.in(1), p = g.in(2), v = bce_variance(x);
+                  Tensor curve = (x * x - x * p * 2.0 + p) / (v * v);
+                  return weigh(g.grad() * g.in(0) * curve, g.in(3), scale_of(g.attr(0), x.shape()));
+              })
         .grad(2, save_in(0) | save_in(1) | save_in(3), [](const Grad& g) {
             Tensor x = g.in(1);
             return weigh(-g.grad() * g.in(0) / bce_variance(x), g.in(3),
@@ -213,7 +227,9 @@ struct Logits {
         return (x > T{0} ? x : T{0}) - x * t + math::log1p(math::exp(-math::abs(x)));
     }
     template <class T>
-    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+    WEFT_INLINE T operator()(T x, T t, T w) const {
+        return w * (*this)(x, t);
+    }
     template <class T>
     WEFT_INLINE T operator()(T x, T t, T w, T p) const {
         T soft = (x < T{0} ? -x : T{0}) + math::log1p(math::exp(-math::abs(x)));
@@ -222,9 +238,13 @@ struct Logits {
 };
 struct LogitsSlope {
     template <class T>
-    WEFT_INLINE T operator()(T x, T t) const { return math::sigmoid(x) - t; }
+    WEFT_INLINE T operator()(T x, T t) const {
+        return math::sigmoid(x) - t;
+    }
     template <class T>
-    WEFT_INLINE T operator()(T x, T t, T w) const { return w * (*this)(x, t); }
+    WEFT_INLINE T operator()(T x, T t, T w) const {
+        return w * (*this)(x, t);
+    }
     template <class T>
     WEFT_INLINE T operator()(T x, T t, T w, T p) const {
         return w * ((T{1} - t) - (T{1} + (p - T{1}) * t) * math::sigmoid(-x));
@@ -234,7 +254,8 @@ struct LogitsSlope {
 void logits_shape(Call& c) {
     check_sizes(c);
     for (int i = 0; i < 2; ++i)
-        if (!is_floating(c.in[i].dtype())) fail_dtype(c.name(), FloatingTypes::text, c.in[i].dtype());
+        if (!is_floating(c.in[i].dtype()))
+            fail_dtype(c.name(), FloatingTypes::text, c.in[i].dtype());
     WEFT_EXPECT(is_floating(c.in[1].dtype()), Runtime, c.name(), "a target of a floating dtype",
                 text(name(c.in[1].dtype()), " (result type Float can't be cast to it)"));
     check_fits(c, c.in[2], "weight");
@@ -291,26 +312,31 @@ void register_logits(Table& t) {
                        all = used | save_in(4);
     t.add("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, *, "
           "str reduction=\"mean\", Tensor? pos_weight=None) -> Tensor")
-        .batch([](const BatchCall& b, BatchForm& form) {
-            return weighted_rows(b, form, "_binary_cross_entropy_with_logits_segments");
-        }, save_in(3))
+        .batch(
+            [](const BatchCall& b, BatchForm& form) {
+                return weighted_rows(b, form, "_binary_cross_entropy_with_logits_segments");
+            },
+            save_in(3))
         .doc("binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies\n"
              "the positive part. ValueError for sizes that differ.")
-        .shape(logits_shape).kernel(logits_kernel).function_only()
-        .grad(0, used, [](const Grad& g) {
-            return logits_backward(g.grad(), g.in(0), g.in(1), g.in(2), g.in(3), g.attr(0));
-        })
+        .shape(logits_shape)
+        .kernel(logits_kernel)
+        .function_only()
+        .grad(0, used,
+              [](const Grad& g) {
+                  return logits_backward(g.grad(), g.in(0), g.in(1), g.in(2), g.in(3), g.attr(0));
+              })
         .grad(1, save_in(0) | save_in(2) | save_in(3), logits_target_gradient)
         .samples({"f(T(2, 3), T(2, 3))", "f(T(3), T(3), reduction='none')",
                   "f(T(), T(), reduction='sum')"});
     t.add("_binary_cross_entropy_with_logits_segments(Tensor input, Tensor target, Tensor? weight, "
           "Tensor? pos_weight, int[] counts, str reduction) -> Tensor")
         .doc("binary_cross_entropy_with_logits of rows, reduced over runs of counts[k] rows.")
-        .body([](Call& c) { segments_body(c, logits_bce, 4); }).internal()
+        .body([](Call& c) { segments_body(c, logits_bce, 4); })
+        .internal()
         .samples({"f(T(3, 2), T(3, 2), None, T(2).detach(), (1, 2), 'mean')"});
-    t.add(
-         "_binary_cross_entropy_with_logits_backward(Tensor grad_output, Tensor self, Tensor "
-         "target, Tensor? weight, Tensor? pos_weight, str reduction) -> Tensor")
+    t.add("_binary_cross_entropy_with_logits_backward(Tensor grad_output, Tensor self, Tensor "
+          "target, Tensor? weight, Tensor? pos_weight, str reduction) -> Tensor")
         .doc("The gradient of binary_cross_entropy_with_logits to its input.")
         .shape([](Call& c) {
             c.add(Tensor::layout(loss_dtype(c.name(), c.in + 1, 2), c.in[1].shape()));

@@ -37,7 +37,8 @@ struct Lcm {
     WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const {
         int64_t g = Gcd{}(a, b);
         if (g == 0) return 0;
-        auto product = static_cast<int64_t>(static_cast<uint64_t>(a / g) * static_cast<uint64_t>(b));
+        auto product =
+            static_cast<int64_t>(static_cast<uint64_t>(a / g) * static_cast<uint64_t>(b));
         return product < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(product)) : product;
     }
 };
@@ -50,8 +51,7 @@ void integer_kernel(Call& c) {
 void integer_shape(Call& c) {
     pointwise<Result::Same>(c);
     WEFT_EXPECT(category(c.out(0).dtype()) == Category::Integer, NotImplemented, c.name(),
-                "integers",
-                text(name(c.out(0).dtype()), " (not implemented for it)"));
+                "integers", text(name(c.out(0).dtype()), " (not implemented for it)"));
 }
 OpBuilder integer_op(Table& t, std::string_view name, void (*kernel)(Call&),
                      std::source_location where = std::source_location::current()) {
@@ -64,11 +64,13 @@ void register_integers(Table& t) {
     integer_op(t, "bitwise_left_shift", integer_kernel<ShiftLeft>)
         .doc("self << other. Integers.\n>>> weft.bitwise_left_shift(weft.tensor([1, 3]), 2)\n"
              "tensor([ 4, 12])")
-        .number_self().samples({"f(I(5), I(5))", "f(I(2, 1), I(3))", "f(I(3), 2)", "f(I(0), I())"});
+        .number_self()
+        .samples({"f(I(5), I(5))", "f(I(2, 1), I(3))", "f(I(3), 2)", "f(I(0), I())"});
     integer_op(t, "bitwise_right_shift", integer_kernel<ShiftRight>)
         .doc("self >> other, the sign kept. Integers.\n"
              ">>> weft.bitwise_right_shift(weft.tensor([4, -8]), 2)\ntensor([ 1, -2])")
-        .number_self().samples({"f(I(5), I(5))", "f(I(2, 1), I(3))", "f(I(3), 2)", "f(I(0), I())"});
+        .number_self()
+        .samples({"f(I(5), I(5))", "f(I(2, 1), I(3))", "f(I(3), 2)", "f(I(0), I())"});
     integer_op(t, "gcd", integer_kernel<Gcd>)
         .doc("The greatest common divisor, at least 0.\n"
              ">>> weft.gcd(weft.tensor([4, -6]), weft.tensor([6, 9]))\ntensor([2, 3])")
@@ -82,17 +84,23 @@ void register_integers(Table& t) {
 struct Copysign {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return std::copysign(a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return std::copysign(a, b);
+    }
 };
 struct Nextafter {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return std::nextafter(a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return std::nextafter(a, b);
+    }
 };
 struct Heaviside {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return a == T(0) ? b : static_cast<T>(a > T(0)); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return a == T(0) ? b : static_cast<T>(a > T(0));
+    }
 };
 struct SignBit {
     static constexpr int one_loop = 64;
@@ -143,21 +151,24 @@ void register_signs(Table& t) {
              "tensor([False,  True])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     pointwise_op<IsInfinite<false>, AllTypes, Result::Bool, 1>(t, "isneginf(Tensor self) -> Tensor")
-        .doc("Whether elements are -infinity.\n>>> weft.isneginf(weft.tensor([1., -float('inf')]))\n"
-             "tensor([False,  True])")
+        .doc(
+            "Whether elements are -infinity.\n>>> weft.isneginf(weft.tensor([1., -float('inf')]))\n"
+            "tensor([False,  True])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
-    shaped_op(t, "heaviside(Tensor self, Tensor values) -> Tensor",
-              [](Call& c) {
-                  WEFT_EXPECT(c.in[0].dtype() == c.in[1].dtype(), Runtime, c.name(),
-                              "tensors of one dtype",
-                              text(name(c.in[0].dtype()), " and ", name(c.in[1].dtype())));
-                  pointwise<Result::Same>(c);
-              },
-              map_kernel<Heaviside, AllTypes, Result::Same, 2>)
+    shaped_op(
+        t, "heaviside(Tensor self, Tensor values) -> Tensor",
+        [](Call& c) {
+            WEFT_EXPECT(c.in[0].dtype() == c.in[1].dtype(), Runtime, c.name(),
+                        "tensors of one dtype",
+                        text(name(c.in[0].dtype()), " and ", name(c.in[1].dtype())));
+            pointwise<Result::Same>(c);
+        },
+        map_kernel<Heaviside, AllTypes, Result::Same, 2>)
         .doc("0 below 0, `values` at 0, 1 above.\n"
              ">>> weft.heaviside(weft.tensor([-2., 0., 3.]), weft.tensor(0.5))\n"
              "tensor([0.0000, 0.5000, 1.0000])")
-        .inplace().samples({"f(I(5), I(5))", "f(I(2, 1), I(3))"});
+        .inplace()
+        .samples({"f(I(5), I(5))", "f(I(2, 1), I(3))"});
 }
 
 /// self = mantissa * 2^exponent with a mantissa in [0.5, 1).
@@ -180,7 +191,8 @@ void register_parts(Table& t) {
               map_kernel<Nextafter, FloatingTypes, Result::Same, 2>)
         .doc("The next floating number after self towards other.\n"
              ">>> weft.nextafter(weft.tensor(1.), weft.tensor(2.)) > 1\ntensor(True)")
-        .inplace().grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .inplace()
+        .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     t.add("_frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)")
@@ -191,7 +203,10 @@ void register_parts(Table& t) {
             c.add(Tensor::layout(x.dtype(), x.shape()));
             c.add(Tensor::layout(DType::Int64, x.shape()));
         })
-        .kernel(frexp_kernel).internal().constant_output(1).node_name("FrexpBackward0")
+        .kernel(frexp_kernel)
+        .internal()
+        .constant_output(1)
+        .node_name("FrexpBackward0")
         .grad(0, save_out(1),
               [](const Grad& g) {
                   static const Function exp2{"exp2"};

@@ -39,17 +39,16 @@ void give_memory(Call& c) {
         for (int k = 0; k < c.outputs; ++k) c.out(k).allocate();
         return;
     }
-    for (int k = 0; k < c.outputs; ++k)
-        c.out(k).share(c.in[0], c.offset_of_view(k));
+    for (int k = 0; k < c.outputs; ++k) c.out(k).share(c.in[0], c.offset_of_view(k));
 }
 
 std::string who(const Call& c) { return text(c.name(), c.in_place ? "_" : ""); }
 
 void check_fits(const Call& c, const Tensor& dest, const Tensor& result) {
-    WEFT_EXPECT(category(result.dtype()) <= category(dest.dtype()) || result.dtype() == dest.dtype(),
-                Runtime, who(c),
-                text("a result that fits the written tensor's dtype ", name(dest.dtype())),
-                text(name(result.dtype()), " (result type can't be cast to the desired output type)"));
+    WEFT_EXPECT(
+        category(result.dtype()) <= category(dest.dtype()) || result.dtype() == dest.dtype(),
+        Runtime, who(c), text("a result that fits the written tensor's dtype ", name(dest.dtype())),
+        text(name(result.dtype()), " (result type can't be cast to the desired output type)"));
     WEFT_EXPECT(!dest.storage()->read_only, Runtime, who(c), "memory that may be written",
                 "a tensor over read-only memory of another library", "clone() it before writing");
 }
@@ -75,8 +74,8 @@ void fit_destination(const Call& c, const Tensor& dest, const Tensor& result) {
     if (equal(dest.shape(), shape)) return;
     check_fits(c, dest, result);
     if (dest.numel() && hooks.warn)
-        hooks.warn(text("[out] expected a tensor of the result's shape ", to_string(shape), ", got ",
-                        to_string(dest.shape()),
+        hooks.warn(text("[out] expected a tensor of the result's shape ", to_string(shape),
+                        ", got ", to_string(dest.shape()),
                         " (An output with one or more elements was resized). Hint: pass an empty "
                         "tensor, or out.resize_(0) first"));
     dest.resize(shape);
@@ -154,16 +153,12 @@ WEFT_INLINE void enter(Call& c, const Memory& memory) {
 
 }  // namespace
 
-void call(Call& c) {
-    enter(c, give_memory);
-}
+void call(Call& c) { enter(c, give_memory); }
 
 void call_over(Call& c, int dying) {
     enter(c, [dying](Call& laid_out) {
-        if (can_reuse(laid_out, laid_out.in[dying]))
-            laid_out.out(0).share(laid_out.in[dying], 0);
-        else
-            give_memory(laid_out);
+        if (can_reuse(laid_out, laid_out.in[dying])) laid_out.out(0).share(laid_out.in[dying], 0);
+        else give_memory(laid_out);
     });
 }
 

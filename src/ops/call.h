@@ -68,7 +68,8 @@ void call(Call& c);
 void write_result(const Call& c, const Tensor& dest, const Tensor& result);
 
 /// One output, inputs and attributes in schema order; attributes left out take their defaults.
-Tensor call1(const Op& op, std::initializer_list<Tensor> in, std::initializer_list<Value> attrs = {});
+Tensor call1(const Op& op, std::initializer_list<Tensor> in,
+             std::initializer_list<Value> attrs = {});
 
 }  // namespace ops
 }  // namespace weft

@@ -12,11 +12,13 @@ using namespace ops;
 
 const Function extreme_backward{"extreme_backward"}, logical_or{"logical_or"};
 
-#define WEFT_BINARY_FUNCTOR(Name, Out, block, expression)                          \
-    struct Name {                                                                  \
-        static constexpr int one_loop = block;                                     \
-        template <class T>                                                         \
-        WEFT_INLINE Out operator()(T a, T b) const { return static_cast<Out>(expression); } \
+#define WEFT_BINARY_FUNCTOR(Name, Out, block, expression)                                          \
+    struct Name {                                                                                  \
+        static constexpr int one_loop = block;                                                     \
+        template <class T>                                                                         \
+        WEFT_INLINE Out operator()(T a, T b) const {                                               \
+            return static_cast<Out>(expression);                                                   \
+        }                                                                                          \
     };
 WEFT_BINARY_FUNCTOR(Eq, bool, 0, a == b)
 WEFT_BINARY_FUNCTOR(Ne, bool, 0, a != b)
@@ -25,7 +27,7 @@ WEFT_BINARY_FUNCTOR(Le, bool, 0, a <= b)
 WEFT_BINARY_FUNCTOR(LogicalAnd, bool, 64, (a != T(0)) & (b != T(0)))
 WEFT_BINARY_FUNCTOR(LogicalOr, bool, 64, (a != T(0)) | (b != T(0)))
 WEFT_BINARY_FUNCTOR(LogicalXor, bool, 64, (a != T(0)) != (b != T(0)))
-WEFT_BINARY_FUNCTOR(BitwiseAnd, T, 64, a & b)
+WEFT_BINARY_FUNCTOR(BitwiseAnd, T, 64, a& b)
 WEFT_BINARY_FUNCTOR(BitwiseOr, T, 64, a | b)
 WEFT_BINARY_FUNCTOR(BitwiseXor, T, 64, a ^ b)
 /// The larger, or the one that is a number.
@@ -49,7 +51,9 @@ void exchanged_kernel(Call& c) {
 struct ExtremeBackward {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T g, T a, T b) const { return a < b ? T(0) : a == b ? g / T(2) : g; }
+    WEFT_INLINE T operator()(T g, T a, T b) const {
+        return a < b ? T(0) : a == b ? g / T(2) : g;
+    }
 };
 
 struct IsClose {
@@ -65,12 +69,12 @@ struct IsClose {
             auto apart = std::abs(a - b);
             return apart <= atol + rtol * std::abs(b) && std::isfinite(apart);
         } else {
-        // In T, as the operands are compared to what T can tell apart.
-        using R = std::conditional_t<std::is_floating_point_v<T>, T, double>;
-        R x = static_cast<R>(a), y = static_cast<R>(b);
-        R allowed = static_cast<R>(atol) + std::fabs(static_cast<R>(rtol) * y);
-        R apart = std::fabs(x - y);
-        return apart <= allowed && apart <= std::numeric_limits<R>::max();
+            // In T, as the operands are compared to what T can tell apart.
+            using R = std::conditional_t<std::is_floating_point_v<T>, T, double>;
+            R x = static_cast<R>(a), y = static_cast<R>(b);
+            R allowed = static_cast<R>(atol) + std::fabs(static_cast<R>(rtol) * y);
+            R apart = std::fabs(x - y);
+            return apart <= allowed && apart <= std::numeric_limits<R>::max();
         }
     }
 };
@@ -98,29 +102,38 @@ void comparison(Table& t, void (*kernel)(Call&), std::string_view name, std::str
                 std::source_location where = std::source_location::current()) {
     OpBuilder op = t.add(schema(name), where);
     if (!alias.empty()) op.alias(alias);
-    op.shape(pointwise<Result::Bool>).kernel(kernel).batch(Batch::Pointwise).strided_output()
-        .inplace().out_form()
+    op.shape(pointwise<Result::Bool>)
+        .kernel(kernel)
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .inplace()
+        .out_form()
         .doc(text("self ", sign, " other, elementwise, as bools.\n>>> weft.", name,
-                "(weft.tensor([1, 2, 3]), 2)\n", shown))
-        .samples({"f(T(2, 3), T(3))", "f(I(5), I(5))", "f(I(5), 2)", "f(I(3), 1.5)",
-                  "f(B(3), B(3))"});
+                  "(weft.tensor([1, 2, 3]), 2)\n", shown))
+        .samples(
+            {"f(T(2, 3), T(3))", "f(I(5), I(5))", "f(I(5), 2)", "f(I(3), 1.5)", "f(B(3), B(3))"});
 }
 
 void register_comparisons(Table& t) {
-    comparison(t, compare_kernel<Eq, WithComplex<AllTypes>>, "eq", "", "==", "tensor([False,  True, False])");
-    comparison(t, compare_kernel<Ne, WithComplex<AllTypes>>, "ne", "not_equal", "!=", "tensor([ True, False,  True])");
+    comparison(t, compare_kernel<Eq, WithComplex<AllTypes>>, "eq", "",
+               "==", "tensor([False,  True, False])");
+    comparison(t, compare_kernel<Ne, WithComplex<AllTypes>>, "ne", "not_equal",
+               "!=", "tensor([ True, False,  True])");
     comparison(t, compare_kernel<Lt>, "lt", "less", "<", "tensor([ True, False, False])");
     comparison(t, compare_kernel<Le>, "le", "less_equal", "<=", "tensor([ True,  True, False])");
     comparison(t, exchanged_kernel<Lt>, "gt", "greater", ">", "tensor([False, False,  True])");
-    comparison(t, exchanged_kernel<Le>, "ge", "greater_equal", ">=",
-               "tensor([False,  True,  True])");
+    comparison(t, exchanged_kernel<Le>, "ge", "greater_equal",
+               ">=", "tensor([False,  True,  True])");
     t.add("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, "
           "bool equal_nan=False) -> Tensor")
         .doc("|self - other| <= atol + rtol * |other|, as bools; equal infinities are close. Both "
              "tensors have one dtype.\n"
              ">>> weft.isclose(weft.tensor([1., 2.]), weft.tensor([1.000001, 2.1]))\n"
              "tensor([ True, False])")
-        .shape(isclose_shape).kernel(isclose_kernel).batch(Batch::Pointwise).strided_output()
+        .shape(isclose_shape)
+        .kernel(isclose_kernel)
+        .batch(Batch::Pointwise)
+        .strided_output()
         .samples({"f(T(2, 3), T(3))", "f(I(5), I(5))", "f(T(4), T(4), rtol=1.0, equal_nan=True)"});
 }
 
@@ -160,7 +173,8 @@ void register_extremes(Table& t) {
              ">>> weft.minimum(weft.tensor([1, 5]), weft.tensor([2, 3]))\ntensor([1, 3])");
     pointwise_op<ExtremeBackward, FloatingTypes, Result::Same, 3>(
         t, "extreme_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
-        .doc("0 where self < other, grad / 2 where they are equal, else grad.").internal()
+        .doc("0 where self < other, grad / 2 where they are equal, else grad.")
+        .internal()
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return extreme_backward(g.grad(), g.in(1), g.in(2)); });
     pointwise_op<Fmax, AllTypes, Result::Same, 2>(t, schema("fmax"))
@@ -194,7 +208,8 @@ OpBuilder bitwise(Table& t, std::string_view name, std::string_view sign, std::s
     return pointwise_op<F, IntegralTypes, Result::Same, 2>(t, schema(name), where)
         .doc(text("self ", sign, " other, bit by bit; int64 and bool.\n>>> weft.", name,
                   "(weft.tensor([1, 6]), 3)\n", shown))
-        .inplace().number_self()
+        .inplace()
+        .number_self()
         .samples({"f(I(5), I(5))", "f(B(2, 3), B(3))", "f(I(5), 3)", "f(I(4), B(4))"});
 }
 

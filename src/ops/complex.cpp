@@ -65,7 +65,9 @@ void complex_kernel(Call& c) {
 
 struct Conjugate {
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return T(x.real(), -x.imag()); }
+    WEFT_INLINE T operator()(T x) const {
+        return T(x.real(), -x.imag());
+    }
 };
 void conj_kernel(Call& c) {
     if (!is_complex(c.in[0].dtype())) return copy_into(c.out(0), c.in[0]);
@@ -128,8 +130,7 @@ Tensor direction(const Tensor& angle) { return complex_of(ops::cos(angle), ops::
 
 void part_body(Call& c, int64_t which) {
     const Tensor& self = c.in[0];
-    if (is_complex(self.dtype()))
-        return c.set(ops::select(view_as_real(self), -1, which));
+    if (is_complex(self.dtype())) return c.set(ops::select(view_as_real(self), -1, which));
     WEFT_EXPECT(which == 0, Runtime, c.name(), "a complex tensor",
                 text(name(self.dtype()), " (imag is not implemented for tensors with non-complex "
                                          "dtypes.)"));
@@ -151,21 +152,32 @@ void isreal_body(Call& c) {
 
 void register_complex(Table& t) {
     t.add("view_as_real(Tensor self) -> Tensor")
-        .shape(view_as_real_shape).kernel(no_kernel).every_dtype().view()
-        .grad(0, 0, [](const Grad& g) {  // no elements are contiguous under any strides
-            const Tensor& parts = g.grad();
-            return view_as_complex(parts.numel() ? contiguous(parts) : zeros(parts.shape(), parts.dtype()));
-        })
+        .shape(view_as_real_shape)
+        .kernel(no_kernel)
+        .every_dtype()
+        .view()
+        .grad(0, 0,
+              [](const Grad& g) {  // no elements are contiguous under any strides
+                  const Tensor& parts = g.grad();
+                  return view_as_complex(parts.numel() ? contiguous(parts)
+                                                       : zeros(parts.shape(), parts.dtype()));
+              })
         .doc("The parts of complex numbers as a last dimension of size 2, over the same memory.\n\n"
              ">>> weft.view_as_real(weft.tensor([1 + 2j]))\ntensor([[1., 2.]])");
     t.add("view_as_complex(Tensor self) -> Tensor")
-        .shape(view_as_complex_shape).kernel(no_kernel).every_dtype().view()
+        .shape(view_as_complex_shape)
+        .kernel(no_kernel)
+        .every_dtype()
+        .view()
         .grad(0, 0, [](const Grad& g) { return view_as_real(contiguous(g.grad())); })
         .doc("Pairs of floats as complex numbers, over the same memory.\n\n"
              ">>> weft.view_as_complex(weft.tensor([[1., 2.]]))\ntensor([1.+2.j])")
         .samples({"f(T(3, 2))", "f(T(2, 3, 2))", "f(T(2))"});
     t.add("complex(Tensor real, Tensor imag) -> Tensor")
-        .shape(complex_shape).kernel(complex_kernel).every_dtype().batch(Batch::Pointwise)
+        .shape(complex_shape)
+        .kernel(complex_kernel)
+        .every_dtype()
+        .batch(Batch::Pointwise)
         .function_only()
         .grad(0, 0, [](const Grad& g) { return real(g.grad()); })
         .grad(1, 0, [](const Grad& g) { return imag(g.grad()); })
@@ -173,7 +185,10 @@ void register_complex(Table& t) {
              ">>> weft.complex(weft.tensor([1.]), weft.tensor([2.]))\ntensor([1.+2.j])")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     t.add("polar(Tensor abs, Tensor angle) -> Tensor")
-        .shape(complex_shape).kernel(polar_kernel).batch(Batch::Pointwise).function_only()
+        .shape(complex_shape)
+        .kernel(polar_kernel)
+        .batch(Batch::Pointwise)
+        .function_only()
         .grad(0, save_in(1),
               [](const Grad& g) { return real(g.grad() * conj(direction(g.in(1)))); })
         .grad(1, save_out(0), [](const Grad& g) { return imag(g.grad() * conj(g.out(0))); })
@@ -181,39 +196,57 @@ void register_complex(Table& t) {
              ">>> weft.polar(weft.tensor([2.]), weft.tensor([0.]))\ntensor([2.+0.j])")
         .samples({"f(T(2, 3, lo=0.5), T(2, 3))"});
     t.add("_conj(Tensor self) -> Tensor")
-        .shape(pointwise<Result::Same>).kernel(conj_kernel).every_dtype()
-        .batch(Batch::Pointwise).strided_output().internal().node_name("ConjBackward0")
+        .shape(pointwise<Result::Same>)
+        .kernel(conj_kernel)
+        .every_dtype()
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .internal()
+        .node_name("ConjBackward0")
         .grad(0, 0, [](const Grad& g) { return conj(g.grad()); })
         .doc("The conjugate of a complex tensor.");
     t.add("conj(Tensor self) -> Tensor")
-        .body([](Call& c) { c.set(ops::conj(c.in[0])); }).alias("conj_physical").batch(Batch::Body)
+        .body([](Call& c) { c.set(ops::conj(c.in[0])); })
+        .alias("conj_physical")
+        .batch(Batch::Body)
         .doc("The complex conjugate; a real tensor itself.\n\n"
              ">>> weft.tensor([1 + 2j]).conj()\ntensor([1.-2.j])")
         .samples({"f(T(2, 3))"});
     t.add("real(Tensor self) -> Tensor")
-        .body([](Call& c) { part_body(c, 0); }).batch(Batch::Body).function_only()
+        .body([](Call& c) { part_body(c, 0); })
+        .batch(Batch::Body)
+        .function_only()
         .doc("The real part, over the same memory; a real tensor itself.\n\n"
              ">>> weft.real(weft.tensor([1 + 2j]))\ntensor([1.])")
         .samples({"f(T(2, 3))"});
     t.add("imag(Tensor self) -> Tensor")
-        .body([](Call& c) { part_body(c, 1); }).batch(Batch::Body).function_only()
+        .body([](Call& c) { part_body(c, 1); })
+        .batch(Batch::Body)
+        .function_only()
         .doc("The imaginary part, over the same memory. RuntimeError for real tensors.\n\n"
              ">>> weft.imag(weft.tensor([1 + 2j]))\ntensor([2.])");
     t.add("sgn(Tensor self) -> Tensor")
-        .shape(pointwise<Result::Same>).kernel(sgn_kernel).batch(Batch::Pointwise)
-        .strided_output().inplace().out_form()
+        .shape(pointwise<Result::Same>)
+        .kernel(sgn_kernel)
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .inplace()
+        .out_form()
         .grad(0, save_in(0), sgn_gradient)
         .doc("self / |self|, 0 at 0: the sign of real numbers.\n\n"
              ">>> weft.sgn(weft.tensor([3 + 4j]))\ntensor([0.6000+0.8000j])")
         .samples({"f(T(2, 3))", "f(I(4))"});
     t.add("angle(Tensor self) -> Tensor")
-        .shape(angle_shape).kernel(angle_kernel).batch(Batch::Pointwise)
+        .shape(angle_shape)
+        .kernel(angle_kernel)
+        .batch(Batch::Pointwise)
         .grad(0, save_in(0), angle_gradient)
         .doc("The angle of complex numbers in [-pi, pi]; pi for negative real ones, else 0.\n\n"
              ">>> weft.angle(weft.tensor([1j, -1.]))\ntensor([1.5708, 3.1416])")
         .samples({"f(T(2, 3))"});
     t.add("isreal(Tensor self) -> Tensor")
-        .body(isreal_body).batch(Batch::Body)
+        .body(isreal_body)
+        .batch(Batch::Body)
         .doc("Whether the imaginary part is 0.\n\n"
              ">>> weft.isreal(weft.tensor([1 + 0j, 1j]))\ntensor([ True, False])")
         .samples({"f(T(2, 3))"});

@@ -67,12 +67,14 @@ void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
                 text(name(w.dtype()), bias.defined() ? " and " : "",
                      bias.defined() ? name(bias.dtype()) : ""),
                 "convert one of them with .to(dtype)");
-    WEFT_EXPECT(dims >= 1 && dims <= 3 && w.ndim() == x.ndim(), Runtime, who,
-                text("weight and input of the same number of dimensions, 3 to 5"),
-                text("weight of size ", to_string(w.shape()), " and input of size ",
-                     to_string(x.shape())));
-    WEFT_EXPECT(groups >= 1, Runtime, who, "groups of at least 1 (non-positive groups is not "
-                "supported)", std::to_string(groups));
+    WEFT_EXPECT(
+        dims >= 1 && dims <= 3 && w.ndim() == x.ndim(), Runtime, who,
+        text("weight and input of the same number of dimensions, 3 to 5"),
+        text("weight of size ", to_string(w.shape()), " and input of size ", to_string(x.shape())));
+    WEFT_EXPECT(groups >= 1, Runtime, who,
+                "groups of at least 1 (non-positive groups is not "
+                "supported)",
+                std::to_string(groups));
     WEFT_EXPECT(w.size(0) >= groups && w.size(0) % groups == 0, Runtime, who,
                 text("the weight's first dimension to be divisible by groups ", groups),
                 to_string(w.shape()));
@@ -170,9 +172,8 @@ void convolution_kernel(Call& c) {
     const Tensor& y = c.out(0);
     bool transposed = c.attr(kTransposed).as_bool();
     Geometry g(c.name(), x.ndim() - 2, c.attr(kStride), c.attr(kPadding), c.attr(kDilation));
-    auto s = transposed
-                 ? conv_shape(y.shape(), x.shape(), w.shape(), g, c.attr(kGroups).as_int())
-                 : conv_shape(x.shape(), y.shape(), w.shape(), g, c.attr(kGroups).as_int());
+    auto s = transposed ? conv_shape(y.shape(), x.shape(), w.shape(), g, c.attr(kGroups).as_int())
+                        : conv_shape(x.shape(), y.shape(), w.shape(), g, c.attr(kGroups).as_int());
     Unlocked unlocked(x.numel() * s.taps() * s.out_channels);
     dispatch<ImageTypes>(x.dtype(), "convolution", [&]<class T>() {
         if (!transposed)
@@ -322,38 +323,53 @@ const char* kSizes[] = {"", "length", "height, width", "depth, height, width"};
 template <int dims>
 void register_conv_of(Table& t) {
     std::string n = text(dims, "d"), sizes = kSizes[dims];
-    std::string head = text("conv", n, "(Tensor input, Tensor weight, Tensor? bias=None, int[] "
-                                       "stride=[1], ");
+    std::string head = text("conv", n,
+                            "(Tensor input, Tensor weight, Tensor? bias=None, int[] "
+                            "stride=[1], ");
     std::string x = dims == 1 ? "T(2, 4, 7)" : dims == 2 ? "T(2, 4, 5, 6)" : "T(1, 4, 3, 4, 3)";
     std::string one = dims == 1 ? "T(2, 7)" : dims == 2 ? "T(2, 5, 6)" : "T(2, 3, 4, 3)";
     auto w = [](int a, int b) {
         return text("T(", a, ", ", b, dims == 1 ? ", 3)" : dims == 2 ? ", 3, 2)" : ", 2, 3, 2)");
     };
-    t.add(text("conv", n, ".text", head.substr(head.find('(')), "str padding=\"valid\", int[] "
+    t.add(text("conv", n, ".text", head.substr(head.find('(')),
+               "str padding=\"valid\", int[] "
                "dilation=[1], int groups=1) -> Tensor"))
         .doc("conv with padding='same' (the result has the input's size) or 'valid' (none).")
-        .body(conv_text_body<dims>).batch(Batch::Body).function_only()
+        .body(conv_text_body<dims>)
+        .batch(Batch::Body)
+        .function_only()
         .samples({text("f(", x, ", ", w(3, 4), ", T(3), padding='same')"),
                   text("f(", one, ", ", w(3, 2), ", padding='same', dilation=2)")});
     t.add(head + "int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor")
-        .doc(text("Cross-correlation of images (batch, channels, ", sizes, "), or one without\n"
+        .doc(text("Cross-correlation of images (batch, channels, ", sizes,
+                  "), or one without\n"
                   "batch, with a weight (out, channels / groups, kernel). Zeros around by\n"
                   "`padding` (ints, 'same' or 'valid'). RuntimeError for sizes that do not fit.\n\n"
-                  ">>> x, w = weft.ones(1, 1", dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "",
-                  ", 4), weft.ones(1, 1", dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "",
-                  ", 3)\n>>> weft.conv", n, "(x, w).flatten().tolist()\n[3.0, 3.0]"))
-        .body(conv_body<dims>).batch(Batch::Body).function_only()
+                  ">>> x, w = weft.ones(1, 1",
+                  dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "", ", 4), weft.ones(1, 1",
+                  dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "", ", 3)\n>>> weft.conv", n,
+                  "(x, w).flatten().tolist()\n[3.0, 3.0]"))
+        .body(conv_body<dims>)
+        .batch(Batch::Body)
+        .function_only()
         .samples({text("f(", x, ", ", w(3, 4), ", T(3))"), text("f(", one, ", ", w(3, 2), ")"),
                   text("f(", x, ", ", w(4, 2), ", T(4), 2, 1, 1, 2)"),
                   text("f(", x, ", ", w(4, 1), ", None, padding=2, dilation=2, groups=4)"),
-                  text("f(", x, ", T(3, 4", dims == 1 ? "" : dims == 2 ? ", 1" : ", 1, 1",
+                  text("f(", x, ", T(3, 4",
+                       dims == 1   ? ""
+                       : dims == 2 ? ", 1"
+                                   : ", 1, 1",
                        ", 1))")});
-    t.add(text("conv_transpose", n, "(Tensor input, Tensor weight, Tensor? bias=None, int[] "
+    t.add(text("conv_transpose", n,
+               "(Tensor input, Tensor weight, Tensor? bias=None, int[] "
                "stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] "
                "dilation=[1]) -> Tensor"))
-        .doc(text("The adjoint of conv", n, ": images (batch, channels, ", sizes, ") and a weight\n"
+        .doc(text("The adjoint of conv", n, ": images (batch, channels, ", sizes,
+                  ") and a weight\n"
                   "(channels, out / groups, kernel). `output_padding` makes the result longer."))
-        .body(transposed_body<dims>).batch(Batch::Body).function_only()
+        .body(transposed_body<dims>)
+        .batch(Batch::Body)
+        .function_only()
         .samples({text("f(", x, ", ", w(4, 3), ", T(3))"), text("f(", one, ", ", w(2, 3), ")"),
                   text("f(", x, ", ", w(4, 2), ", T(4), 2, 1, 1, 2)"),
                   text("f(", x, ", ", w(4, 1), ", None, 3, padding=1, output_padding=2, groups=4)"),
@@ -385,16 +401,17 @@ kernels::ConvShape window(const Call& c, int first, int64_t height, int64_t widt
     WEFT_EXPECT(s.out[1] > 0 && s.out[2] > 0, Runtime, c.name(),
                 "a kernel that fits into the padded image",
                 text("an image of ", height, " x ", width, " and kernel_size ",
-                     to_string(c.attr(first).as_ints()),
-                     " (its components must be at least one)"));
+                     to_string(c.attr(first).as_ints()), " (its components must be at least one)"));
     return s;
 }
 
 void check_images(const Call& c, int with_batch) {
     const Tensor& x = c.in[0];
     WEFT_EXPECT(x.ndim() == with_batch || x.ndim() == with_batch - 1, Runtime, c.name(),
-                text(with_batch - 1, "D or ", with_batch, "D (batched) input with a non-zero batch "
-                     "size"), text("input of size ", to_string(x.shape())));
+                text(with_batch - 1, "D or ", with_batch,
+                     "D (batched) input with a non-zero batch "
+                     "size"),
+                text("input of size ", to_string(x.shape())));
     WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, c.name(), "a floating dtype",
                 name(x.dtype()));
 }
@@ -431,7 +448,8 @@ void col2im_shape(Call& c) {
     auto s = window(c, 1, size[1], size[2]);
     WEFT_EXPECT(x.size(n - 2) % s.taps() == 0, Runtime, c.name(),
                 text("size of input's dimension 1 to be divisible by the product of kernel_size ",
-                     s.taps()), std::to_string(x.size(n - 2)));
+                     s.taps()),
+                std::to_string(x.size(n - 2)));
     WEFT_EXPECT(x.size(n - 1) == s.out_size(), Runtime, c.name(),
                 text("size of input's dimension 2 to match the calculated number of sliding ",
                      "blocks ", s.out[1], " * ", s.out[2], " = ", s.out_size()),
@@ -461,7 +479,10 @@ void register_unfold(Table& t) {
     t.add("im2col(Tensor input, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> "
           "Tensor")
         .doc("The patches of images [n, c, h, w] as columns [n, c * taps, places].")
-        .shape(im2col_shape).kernel(im2col_kernel).internal().batch(batch_last<3>)
+        .shape(im2col_shape)
+        .kernel(im2col_kernel)
+        .internal()
+        .batch(batch_last<3>)
         .node_name("Im2ColBackward0")
         .grad(0, 0,
               [](const Grad& g) {
@@ -473,11 +494,15 @@ void register_unfold(Table& t) {
     t.add("col2im(Tensor input, int[] output_size, int[] kernel_size, int[] dilation, int[] "
           "padding, int[] stride) -> Tensor")
         .doc("Columns [n, c * taps, places] added into images [n, c, h, w]: the adjoint of im2col.")
-        .shape(col2im_shape).kernel(col2im_kernel).internal().batch(batch_last<2>)
+        .shape(col2im_shape)
+        .kernel(col2im_kernel)
+        .internal()
+        .batch(batch_last<2>)
         .node_name("Col2ImBackward0")
-        .grad(0, 0, [](const Grad& g) {
-            return im2col(g.grad(), g.attr(1), g.attr(2), g.attr(3), g.attr(4));
-        })
+        .grad(0, 0,
+              [](const Grad& g) {
+                  return im2col(g.grad(), g.attr(1), g.attr(2), g.attr(3), g.attr(4));
+              })
         .samples({"f(T(2, 12, 6), (4, 5), (2, 3), (2, 1), (1, 0), (2, 1))"});
 }
 
@@ -488,7 +513,9 @@ void register_conv(Table& t) {
           "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor")
         .doc("Convolution, or with `transposed` its adjoint, of a batch of images with one to\n"
              "three spatial dims; see conv2d and conv_transpose2d.")
-        .shape(convolution_shape).kernel(convolution_kernel).function_only()
+        .shape(convolution_shape)
+        .kernel(convolution_kernel)
+        .function_only()
         .batch(batch_first, save_in(1) | save_in(2))
         .joint_grad(save_in(0) | save_in(1), convolution_gradient)
         .samples({"f(T(2, 4, 5, 6), T(3, 4, 2, 3), T(3), (2, 1), (1, 2), (1, 2), False, (0, 0), 1)",
@@ -496,7 +523,9 @@ void register_conv(Table& t) {
     t.add("_convolution_weight(Tensor input, Tensor grad, int[] kernel_size, int[] stride, int[] "
           "padding, int[] dilation, int groups) -> Tensor")
         .doc("The gradient of convolution's weight from that of its result.")
-        .shape(weight_shape).kernel(weight_kernel).internal()
+        .shape(weight_shape)
+        .kernel(weight_kernel)
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) {
                   return adjoint(conj(g.in(1)), g.grad(), g.in_shape(0), g.attr(1), g.attr(2),

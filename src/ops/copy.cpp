@@ -14,7 +14,9 @@ namespace {
 template <class To>
 struct Cast {
     template <class From>
-    WEFT_INLINE To operator()(From x) const { return kernels::convert<To>(x); }
+    WEFT_INLINE To operator()(From x) const {
+        return kernels::convert<To>(x);
+    }
 };
 
 template <class To, class From>
@@ -27,18 +29,17 @@ kernels::MapLoop cast_loop() {
 kernels::MapLoop direct_loop(DType to, DType from) {
     if (!is_narrow(to) && !is_narrow(from))
         return dispatch<WithComplex<AllTypes>>(to, "copy", [&]<class To>() {
-            return dispatch<WithComplex<AllTypes>>(from, "copy", [&]<class From>() {
-                return cast_loop<To, From>();
-            });
+            return dispatch<WithComplex<AllTypes>>(
+                from, "copy", [&]<class From>() { return cast_loop<To, From>(); });
         });
     auto pair = [](DType to, DType from) {
         return static_cast<int>(to) << 4 | static_cast<int>(from);
     };
     switch (pair(to, from)) {
-#define WEFT_CASTS(narrow, T, wide, W) \
-    case static_cast<int>(DType::narrow) << 4 | static_cast<int>(DType::wide): \
-        return cast_loop<T, W>(); \
-    case static_cast<int>(DType::wide) << 4 | static_cast<int>(DType::narrow): \
+#define WEFT_CASTS(narrow, T, wide, W)                                                             \
+    case static_cast<int>(DType::narrow) << 4 | static_cast<int>(DType::wide):                     \
+        return cast_loop<T, W>();                                                                  \
+    case static_cast<int>(DType::wide) << 4 | static_cast<int>(DType::narrow):                     \
         return cast_loop<W, T>();
         WEFT_CASTS(UInt8, uint8_t, Int64, int64_t)
         WEFT_CASTS(Int8, int8_t, Int64, int64_t)
@@ -49,7 +50,8 @@ kernels::MapLoop direct_loop(DType to, DType from) {
         WEFT_CASTS(UInt8, uint8_t, Float32, float)
         WEFT_CASTS(Int32, int32_t, Float32, float)
 #undef WEFT_CASTS
-        default: return nullptr;
+        default:
+            return nullptr;
     }
 }
 

@@ -8,7 +8,9 @@ namespace weft::ops {
 void copy_into(const Tensor& dest, const Tensor& source);
 /// `t` as a contiguous tensor of `dtype`: `t` itself if it is one.
 Tensor as_contiguous(const Tensor& t, DType dtype);
-inline Tensor as_contiguous(const Tensor& t) { return t.contiguous() ? t : as_contiguous(t, t.dtype()); }
+inline Tensor as_contiguous(const Tensor& t) {
+    return t.contiguous() ? t : as_contiguous(t, t.dtype());
+}
 /// The same for an optional input, which may be undefined.
 inline Tensor dense(const Tensor& t) { return t.defined() ? as_contiguous(t) : t; }
 

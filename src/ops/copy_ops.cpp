@@ -50,8 +50,7 @@ void zero_kernel(Call& c) {
     const Tensor& out = c.out(0);
     if (is_dense(out.shape(), out.strides()))
         std::memset(out.bytes(), 0, out.numel() * item_size(out.dtype()));
-    else
-        copy_into(out, Tensor::scalar(0, out.dtype()));
+    else copy_into(out, Tensor::scalar(0, out.dtype()));
 }
 
 /// PyTorch counts fill's variants through: by number, by tensor, then both again in place.
@@ -77,35 +76,47 @@ void register_copy_ops(Table& t) {
         .doc("A copy with its own memory, in self's memory order.\n\n>>> weft.ones(2).clone()\n"
              "tensor([1., 1.])")
         .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
-        .kernel(copy_kernel).every_dtype()
+        .kernel(copy_kernel)
+        .every_dtype()
         .batch(Batch::Pointwise)
         .grad(0, 0, pass)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("_contiguous_copy(Tensor self) -> Tensor")
         .doc("A copy in row-major order.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
-        .kernel(copy_kernel).every_dtype().batch(Batch::Pointwise).internal().node_name("CloneBackward0")
-        .grad(0, 0, pass).samples({"f(T(2, 3))"});
+        .kernel(copy_kernel)
+        .every_dtype()
+        .batch(Batch::Pointwise)
+        .internal()
+        .node_name("CloneBackward0")
+        .grad(0, 0, pass)
+        .samples({"f(T(2, 3))"});
     t.add("contiguous(Tensor self) -> Tensor")
         .doc("self if it lies in row-major order, else a copy that does.\n\n"
              ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
         .body([](Call& c) { c.set(c.in[0].contiguous() ? c.in[0] : contiguous_copy(c.in[0])); })
         .batch(Batch::Body)
-        .method_only().samples({"f(T(2, 3))"});
+        .method_only()
+        .samples({"f(T(2, 3))"});
     t.add("_unsafe_view(Tensor self, int[] size) -> Tensor")
         .doc("The elements copied into another shape: reshape where no view does.")
         .shape([](Call& c) {
             Dims size = infer_size("reshape", c.attr(0).as_ints(), c.in[0].numel());
             c.add(Tensor::layout(c.in[0].dtype(), size));
         })
-        .kernel(unsafe_view_kernel).every_dtype().batch(Batch::Alias).internal().node_name("UnsafeViewBackward0")
+        .kernel(unsafe_view_kernel)
+        .every_dtype()
+        .batch(Batch::Alias)
+        .internal()
+        .node_name("UnsafeViewBackward0")
         .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(2, 3), (3, 2))"});
     t.add("_to_copy(Tensor self, dtype? dtype=None) -> Tensor")
         .doc("A copy in `dtype`.")
         .shape(
             [](Call& c) { c.add(preserved_layout(c.in[0], c.attr(0).as_dtype(c.in[0].dtype()))); })
-        .kernel(copy_kernel).every_dtype()
+        .kernel(copy_kernel)
+        .every_dtype()
         .batch(Batch::Pointwise)
         .internal()
         .node_name("ToCopyBackward0")
@@ -121,11 +132,17 @@ void register_copy_ops(Table& t) {
     t.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor")
         .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
              ">>> weft.zeros(2).copy_(weft.tensor([1, 2]))\ntensor([1., 2.])")
-        .shape(copy_shape).kernel([](Call& c) { copy_into(c.out(0), c.in[1]); }).every_dtype()
+        .shape(copy_shape)
+        .kernel([](Call& c) { copy_into(c.out(0), c.in[1]); })
+        .every_dtype()
         .batch(copy_rows)
         .batch(Batch::Pointwise)
-        .strided_output().internal().inplace().node_name("CopyBackwards")
-        .grad(0, 0, nothing).grad(1, 0, pass)
+        .strided_output()
+        .internal()
+        .inplace()
+        .node_name("CopyBackwards")
+        .grad(0, 0, nothing)
+        .grad(1, 0, pass)
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3), T(2, 1))", "f(T(2), T())"});
     t.add("fill(Tensor self, Tensor value) -> Tensor")
         .doc("A number or a 0-d tensor in every element.\n\n>>> weft.zeros(2).fill_(3)\n"

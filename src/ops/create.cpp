@@ -22,7 +22,9 @@ void sized(Call& c, DType dtype) {
 }
 
 template <int DTypeSlot>
-void sized_shape(Call& c) { sized(c, c.attr(DTypeSlot).as_dtype(default_dtype)); }
+void sized_shape(Call& c) {
+    sized(c, c.attr(DTypeSlot).as_dtype(default_dtype));
+}
 
 /// Shaped and ordered as input 0.
 template <int DTypeSlot>
@@ -42,11 +44,10 @@ void fill(const Call& c, const Value& value) {
     const Tensor& out = c.out(0);
     if (value.kind() >= Value::Kind::Float || is_narrow(out.dtype()))
         require_fits(c.name(), as_tensor(value), out.dtype());
-    Tensor number = value.kind() == Value::Kind::Complex
-                        ? Tensor::scalar(value.as_complex(), out.dtype())
-                    : value.kind() == Value::Kind::Float
-                        ? Tensor::scalar(value.as_double(), out.dtype())
-                        : Tensor::scalar(value.as_int(), out.dtype());
+    Tensor number =
+        value.kind() == Value::Kind::Complex ? Tensor::scalar(value.as_complex(), out.dtype())
+        : value.kind() == Value::Kind::Float ? Tensor::scalar(value.as_double(), out.dtype())
+                                             : Tensor::scalar(value.as_int(), out.dtype());
     dispatch_size(out.dtype(), [&]<class U>() {
         U* to = out.data<U>();
         int64_t n = out.numel();
@@ -140,8 +141,8 @@ void arange_kernel(Call& c) {
         // integers in the end fit, their products on the way need not: those may wrap
         using W = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
         for (int64_t i = 0, n = out.numel(); i < n; ++i)
-            to[i] = static_cast<T>(static_cast<S>(static_cast<W>(start) +
-                                                  static_cast<W>(i) * static_cast<W>(step)));
+            to[i] = static_cast<T>(
+                static_cast<S>(static_cast<W>(start) + static_cast<W>(i) * static_cast<W>(step)));
     });
 }
 
@@ -235,7 +236,10 @@ void register_like(Table& t) {
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.bool)", "f(T(0, 3))"});
     t.add("full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
         .batch(Batch::Layout)
-        .shape(like_shape<1>).kernel([](Call& c) { fill(c, c.attr(0)); }).every_dtype().factory()
+        .shape(like_shape<1>)
+        .kernel([](Call& c) { fill(c, c.attr(0)); })
+        .every_dtype()
+        .factory()
         .doc("fill_value in every element, shaped and ordered as self.\n\n"
              ">>> weft.full_like(weft.zeros(2), 3)\ntensor([3., 3.])")
         .samples({"f(T(2, 3), 2)", "f(I(2), 1.5)", "f(T(), True, dtype=weft.bool)"});
@@ -269,7 +273,10 @@ void register_create(Table& t) {
         .samples({"f(2, 3)", "f((2,), dtype=weft.bool)", "f(())", "f(0, 3)"});
     t.add("full(int[] size, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
         .shape([](Call& c) { sized(c, c.attr(2).as_dtype(dtype_of_number(c.attr(1)))); })
-        .kernel([](Call& c) { fill(c, c.attr(1)); }).every_dtype().factory().out_form()
+        .kernel([](Call& c) { fill(c, c.attr(1)); })
+        .every_dtype()
+        .factory()
+        .out_form()
         .doc("fill_value in every element; its kind is the default dtype's.\n\n"
              ">>> weft.full((2,), 3)\ntensor([3, 3])")
         .samples({"f((2, 3), 1.5)", "f((2,), True)", "f((2,), 3, dtype=weft.float64)", "f((), 2)"});
@@ -291,7 +298,10 @@ void register_create(Table& t) {
              ">>> weft.arange(3)\ntensor([0, 1, 2])")
         .samples({"f(5)", "f(2.5)", "f(0)", "f(3, dtype=weft.float64)"});
     t.add("arange.start(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None) -> Tensor")
-        .shape(arange_shape).kernel(arange_kernel).factory().out_form()
+        .shape(arange_shape)
+        .kernel(arange_kernel)
+        .factory()
+        .out_form()
         .doc("start, start + step, ... below end.\n\n>>> weft.arange(5, 0, -2)\ntensor([5, 3, 1])")
         .samples({"f(1, 5)", "f(1, 2, 0.25)", "f(5, 0, -2)", "f(3, 3)"});
     t.add("linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None) -> Tensor")

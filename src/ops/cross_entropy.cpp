@@ -82,8 +82,7 @@ void check_indexed(const Call& c) {
     const Tensor &x = c.in[0], &target = c.in[1], &weight = c.in[2];
     check_target_shape(who(c), x, target);
     bool classes = target.dtype() == DType::Int64 || target.dtype() == DType::UInt8;
-    WEFT_EXPECT(classes, Runtime, who(c), "a target of dtype int64 (Long)",
-                name(target.dtype()),
+    WEFT_EXPECT(classes, Runtime, who(c), "a target of dtype int64 (Long)", name(target.dtype()),
                 "class indices are integers; probabilities have the input's shape");
     check_classes(who(c), x, weight);
     if (weight.defined())
@@ -245,7 +244,8 @@ void segments_body(Call& c) {
         if (weight.defined())  // of scores -1 the loss is the weight, 0 where it is ignored
             counted = nll_loss(full_like(x, -1, Value()), target, weight, "none", ignore);
         else if (!own)
-            counted = to(ne(target, Tensor::scalar(ignore.as_int(), DType::Int64, true)), loss.dtype());
+            counted =
+                to(ne(target, Tensor::scalar(ignore.as_int(), DType::Int64, true)), loss.dtype());
         loss = loss / segment_sum(counted, counts, false);
     }
     c.add(std::move(loss));
@@ -279,10 +279,16 @@ void register_nll(Table& t) {
         .doc("-weight[t] * input[t] for every target t (int64); the mean is over the weights.\n"
              "Input [C], [N, C] or [N, C, d1, ...] of log-probabilities, target without C.\n"
              "IndexError for a target that is no class.")
-        .shape(indexed_shape).kernel(nll_kernel).batch(nll_rows, save_in(2)).function_only().node_name(nll_node)
-        .grad(0, save_in(1) | save_in(2), [](const Grad& g) {
-            return nll_backward(g.grad(), g.in(1), g.in(2), g.attr(0), g.attr(1), g.in_shape(0));
-        })
+        .shape(indexed_shape)
+        .kernel(nll_kernel)
+        .batch(nll_rows, save_in(2))
+        .function_only()
+        .node_name(nll_node)
+        .grad(0, save_in(1) | save_in(2),
+              [](const Grad& g) {
+                  return nll_backward(g.grad(), g.in(1), g.in(2), g.attr(0), g.attr(1),
+                                      g.in_shape(0));
+              })
         .samples({"f(T(4, 3), I(4, high=3))", "f(T(4, 3), I(4, high=3), reduction='none')",
                   "f(T(2, 3, 4), I(2, 4, high=3), reduction='sum')", "f(T(3), I(high=3))",
                   "f(T(5, 3), I(5, high=3), ignore_index=1, reduction='sum')"});
@@ -290,7 +296,8 @@ void register_nll(Table& t) {
           "int ignore_index, int[] size) -> Tensor")
         .doc("The gradient of nll_loss to its input, which had `size`.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(2).as_ints())); })
-        .kernel(nll_backward_kernel).internal()
+        .kernel(nll_backward_kernel)
+        .internal()
         .grad(0, save_in(1) | save_in(2), [](const Grad& g) {
             return nll_loss(g.grad(), g.in(1), g.in(2), g.attr(0), g.attr(1));
         });
@@ -318,19 +325,20 @@ void register_fused(Table& t) {
     t.add("_cross_entropy_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, str "
           "reduction, int ignore_index) -> (Tensor, Tensor)")
         .doc("_cross_entropy of rows [R, C], reduced over runs of counts[k] rows.")
-        .body(segments_body<true>).internal()
+        .body(segments_body<true>)
+        .internal()
         .samples({"f(T(5, 3), I(5, high=3), None, (2, 3), 'mean', -100)",
                   "f(T(3, 4), I(3, high=4), None, (1, 2), 'sum', 1)",
                   "f(T(3, 4), I(3, high=4), T(2, 4, lo=0.1).detach(), (1, 2), 'mean', 1)"});
     t.add("_nll_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, str reduction, "
           "int ignore_index) -> Tensor")
         .doc("nll_loss of rows [R, C], reduced over runs of counts[k] rows.")
-        .body(segments_body<false>).internal()
+        .body(segments_body<false>)
+        .internal()
         .samples({"f(T(5, 3), I(5, high=3), None, (2, 3), 'mean', -100)",
                   "f(T(5, 3), I(5, high=3), T(3, lo=0.1).detach(), (2, 3), 'mean', -100)"});
-    const std::pair<const char*, const char*> forms[] = {{"_cross_entropy", "NllLossBackward0"},
-                                                         {"_cross_entropy_spatial",
-                                                          "NllLoss2DBackward0"}};
+    const std::pair<const char*, const char*> forms[] = {
+        {"_cross_entropy", "NllLossBackward0"}, {"_cross_entropy_spatial", "NllLoss2DBackward0"}};
     for (auto [name, node] : forms)
         t.add(text(name,
                    "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index) "
@@ -348,7 +356,8 @@ void register_fused(Table& t) {
         .doc("The gradient of _cross_entropy to its input; lse is taken as a function of the\n"
              "input.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[1].dtype(), c.in[1].shape())); })
-        .kernel(fused_backward_kernel).internal()
+        .kernel(fused_backward_kernel)
+        .internal()
         .grad(0, save_in(1) | save_in(3) | save_in(4), fused_second_to_grad)
         .grad(1, save_in(0) | save_in(1) | save_in(3) | save_in(4), fused_second_to_scores);
 }
@@ -394,10 +403,9 @@ Tensor probability_cross_entropy(const Call& c, double smoothing) {
     WEFT_EXPECT(is_floating(c.in[1].dtype()), Runtime, c.name(),
                 "a floating point target with class probabilities (it has the input's shape)",
                 name(c.in[1].dtype()), "class indices have no class dim");
-    WEFT_EXPECT(c.attr(0).as_int() < 0, Runtime, c.name(),
-                "no ignore_index for class probabilities",
-                text(c.attr(0).as_int(),
-                     " (ignore_index is not supported for floating point target)"));
+    WEFT_EXPECT(
+        c.attr(0).as_int() < 0, Runtime, c.name(), "no ignore_index for class probabilities",
+        text(c.attr(0).as_int(), " (ignore_index is not supported for floating point target)"));
     WEFT_EXPECT(x.ndim() > 0, Value, c.name(), "an input of 1 or more dims", "0 dims");
     check_classes(c.name(), x, weight);
     int64_t dim = class_dim(x.shape());
@@ -409,9 +417,9 @@ Tensor probability_cross_entropy(const Call& c, double smoothing) {
     Reduction how = reduction_of(c.name(), c.attr(1));
     if (how == Reduction::None) return -sum_dim(product, dim);
     Tensor total = -sum(product);
-    return how == Reduction::Sum ? total
-                                    : div_number(total, number(static_cast<double>(x.numel()) / classes,
-                                                               x.dtype()));
+    return how == Reduction::Sum
+               ? total
+               : div_number(total, number(static_cast<double>(x.numel()) / classes, x.dtype()));
 }
 
 void cross_entropy_body(Call& c) {
@@ -428,17 +436,16 @@ void cross_entropy_body(Call& c) {
 void register_cross_entropy(Table& t) {
     register_nll(t);
     register_fused(t);
-    t.add(
-         "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, int "
-         "ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor")
-        .doc(
-            "nll_loss(log_softmax(input), target). Input [C], [N, C] or [N, C, d1, ...] of any\n"
-            "real scores; target either classes (int64, no C) or probabilities (the input's\n"
-            "shape). Label smoothing after Szegedy et al. 2016. IndexError for a target that is\n"
-            "no class.\n\n"
-            ">>> weft.nn.functional.cross_entropy(weft.zeros(1, 2), weft.tensor([1]))\n"
-            "tensor(0.6931)")
-        .body(cross_entropy_body).batch(Batch::Body)
+    t.add("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, int "
+          "ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor")
+        .doc("nll_loss(log_softmax(input), target). Input [C], [N, C] or [N, C, d1, ...] of any\n"
+             "real scores; target either classes (int64, no C) or probabilities (the input's\n"
+             "shape). Label smoothing after Szegedy et al. 2016. IndexError for a target that is\n"
+             "no class.\n\n"
+             ">>> weft.nn.functional.cross_entropy(weft.zeros(1, 2), weft.tensor([1]))\n"
+             "tensor(0.6931)")
+        .body(cross_entropy_body)
+        .batch(Batch::Body)
         .function_only()
         .samples(
             {"f(T(4, 3), I(4, high=3))", "f(T(4, 3), I(4, high=3), reduction='none')",

@@ -5,10 +5,10 @@
 /// w[i] = g[i] + x[i+1] w[i+1], and then dx[i] = w[i] y[i-1]. No division, hence right at zeros;
 /// and since the adjoint of such a scan is a scan again (`_linear_scan` both ways), right at any
 /// order.
-#include "kernels/scan.h"
-#include "ops/batch.h"
-#include "ops/axes.h"
 #include "kernels/complex.h"
+#include "kernels/scan.h"
+#include "ops/axes.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 
 namespace weft {
@@ -21,11 +21,15 @@ const Function linear_scan{"_linear_scan"}, shift{"_shift"}, sum_of_rest{"_sum_o
 
 struct Cumsum {
     template <class T>
-    static void run(const T* x, kernels::SumOf<T>* y, Axis axis) { kernels::cumsum(x, y, axis); }
+    static void run(const T* x, kernels::SumOf<T>* y, Axis axis) {
+        kernels::cumsum(x, y, axis);
+    }
 };
 struct Cumprod {
     template <class T>
-    static void run(const T* x, kernels::SumOf<T>* y, Axis axis) { kernels::cumprod(x, y, axis); }
+    static void run(const T* x, kernels::SumOf<T>* y, Axis axis) {
+        kernels::cumprod(x, y, axis);
+    }
 };
 
 Axis axis_of(const Call& c, const Tensor& x, int dim_slot = 0) {
@@ -120,7 +124,10 @@ void register_running(Table& t) {
              "int64.\n\n"
              ">>> weft.cumprod(weft.tensor([1., 2., 3.]), 0)\n"
              "tensor([1., 2., 6.])")
-        .shape(running_shape).kernel(running_kernel<Cumprod>).out_form().inplace()
+        .shape(running_shape)
+        .kernel(running_kernel<Cumprod>)
+        .out_form()
+        .inplace()
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) {
                   Tensor x = cast(g.in(0), g.out_dtype(0));
@@ -137,14 +144,18 @@ void register_cumulative(Table& t) {
     register_running(t);
     t.add("_sum_of_rest(Tensor self, int dim) -> Tensor")
         .doc("Sums from each element to the last along `dim`: cumsum's adjoint.")
-        .shape(same_shape).kernel(sum_of_rest_kernel).internal().node_name("FlipBackward0")
+        .shape(same_shape)
+        .kernel(sum_of_rest_kernel)
+        .internal()
+        .node_name("FlipBackward0")
         .grad(0, 0, [](const Grad& g) { return cumsum(g.grad(), g.attr(0)); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), 1)", "f(T(), 0)"});
     t.add("_linear_scan(Tensor decay, Tensor input, int dim, bool back) -> Tensor")
         .doc("y[i] = decay[i] y[i-1] + input[i] along `dim`; with `back` y[i] = decay[i+1]\n"
              "y[i+1] + input[i]. The two are each other's adjoint; decay[0] is never read.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
-        .kernel(scan_kernel).internal()
+        .kernel(scan_kernel)
+        .internal()
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) {
                   bool back = g.attr(1).as_bool();
@@ -160,9 +171,8 @@ void register_cumulative(Table& t) {
         .samples({"f(T(2, 4), T(2, 4), 1, False)", "f(T(4, 2), T(4, 2), 0, True)",
                   "f(T(), T(), 0, True)"});
     t.add("_shift(Tensor self, int dim, float first, bool back) -> Tensor")
-        .doc(
-            "Elements moved one place along `dim`, `first` where none came from; with `back` to\n"
-            "the left.")
+        .doc("Elements moved one place along `dim`, `first` where none came from; with `back` to\n"
+             "the left.")
         .shape(same_shape)
         .kernel(shift_kernel)
         .internal()

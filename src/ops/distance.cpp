@@ -18,8 +18,8 @@ const Function distance_backward{"_pair_distances_backward"}, abs_op{"abs"};
 
 Metric metric_of(const Value& p) {
     const double value = p.as_double();
-    WEFT_EXPECT(value == 1 || value == 2 || value == std::numeric_limits<double>::infinity(),
-                Value, "_pair_distances", "p of 1, 2 or inf", text(value));
+    WEFT_EXPECT(value == 1 || value == 2 || value == std::numeric_limits<double>::infinity(), Value,
+                "_pair_distances", "p of 1, 2 or inf", text(value));
     return value == 1 ? Metric::One : value == 2 ? Metric::Two : Metric::Max;
 }
 
@@ -31,7 +31,8 @@ void forward_shape(Call& c) {
     const Tensor &a = c.in[0], &b = c.in[1];
     metric_of(c.attr(0));
     WEFT_EXPECT(is_floating(a.dtype()) && a.dtype() == b.dtype(), Runtime, c.name(),
-                "two operands of one floating dtype", text(name(a.dtype()), " and ", name(b.dtype())));
+                "two operands of one floating dtype",
+                text(name(a.dtype()), " and ", name(b.dtype())));
     WEFT_EXPECT(a.ndim() == 3 && b.ndim() == 3 && a.size(0) == b.size(0) && a.size(2) == b.size(2),
                 Runtime, c.name(), "two equally long stacks of rows of one size",
                 text(to_string(a.shape()), " and ", to_string(b.shape())));
@@ -108,16 +109,22 @@ void register_distance(Table& t) {
     t.add("_pair_distances(Tensor a, Tensor b, float p) -> Tensor")
         .doc("The p-norm, p 1, 2 or inf, of the difference of each row of a (B, P, M) and each of\n"
              "b (B, R, M): (B, P, R).")
-        .shape(forward_shape).kernel(forward_kernel).internal().batch(pair_rows)
+        .shape(forward_shape)
+        .kernel(forward_kernel)
+        .internal()
+        .batch(pair_rows)
         .node_name("CdistBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_out(0), gradient)
         .samples({"f(T(2, 3, 4), T(2, 5, 4), 1.)", "f(T(1, 3, 2), T(1, 70, 2), 2.)",
                   "f(T(1, 3, 4), T(1, 2, 4), float('inf'))", "f(T(1, 0, 4), T(1, 2, 4), 2.)"});
     t.add("_pair_distances_backward(Tensor grad, Tensor value, Tensor a, Tensor b, float p) -> "
           "(Tensor, Tensor)")
-        .doc("The gradients of _pair_distances' a and b. Equal points have none; of several largest\n"
+        .doc("The gradients of _pair_distances' a and b. Equal points have none; of several "
+             "largest\n"
              "differences each has the whole, as PyTorch's have.")
-        .shape(backward_shape).kernel(backward_kernel).internal();
+        .shape(backward_shape)
+        .kernel(backward_kernel)
+        .internal();
 }
 
 }  // namespace weft

@@ -51,9 +51,8 @@ void draw_real(Call& c, F&& draw, bool parts = false) {
                 "a floating dtype", name(dtype));
     draw_dense(c, [&](const Tensor& t) {
         if (is_complex(t.dtype()))
-            return dispatch<FloatingTypes>(real_dtype(t.dtype()), c.name(), [&]<class T>() {
-                draw(t.data<T>(), 2 * t.numel());
-            });
+            return dispatch<FloatingTypes>(real_dtype(t.dtype()), c.name(),
+                                           [&]<class T>() { draw(t.data<T>(), 2 * t.numel()); });
         draw_as(t, widened(t.dtype()), [&](const Tensor& wide) {
             dispatch<FloatingTypes>(wide.dtype(), c.name(),
                                     [&]<class T>() { draw(wide.data<T>(), wide.numel()); });
@@ -64,10 +63,14 @@ void draw_real(Call& c, F&& draw, bool parts = false) {
 /// Digits of a floating dtype, for kernels::float_from and float_to.
 inline int digits_of(DType t) {
     switch (t) {
-        case DType::Float16: return 11;
-        case DType::BFloat16: return 8;
-        case DType::Float32: return 24;
-        default: return 53;
+        case DType::Float16:
+            return 11;
+        case DType::BFloat16:
+            return 8;
+        case DType::Float32:
+            return 24;
+        default:
+            return 53;
     }
 }
 /// The largest and the smallest number of an integer dtype or bool.

@@ -17,8 +17,7 @@ const Function embedding_op{"embedding"}, embedding_backward{"embedding_dense_ba
 
 void require_indices(const Call& c, const Tensor& indices) {
     WEFT_EXPECT(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, Runtime,
-                c.name(), "int64 or int32 indices",
-                name(indices.dtype()));
+                c.name(), "int64 or int32 indices", name(indices.dtype()));
 }
 
 void embedding_shape(Call& c) {
@@ -106,9 +105,9 @@ void one_hot_shape(Call& c) {
         WEFT_EXPECT(self.numel() > 0, Runtime, "one_hot", "a tensor with elements, or num_classes",
                     "Can not infer total number of classes from empty tensor.");
         Tensor dense = dense_index(self);
-        classes = 1 +
-                  std::max<int64_t>(-1, *std::max_element(dense.data<int64_t>(),
-                                                          dense.data<int64_t>() + dense.numel()));
+        classes =
+            1 + std::max<int64_t>(-1, *std::max_element(dense.data<int64_t>(),
+                                                        dense.data<int64_t>() + dense.numel()));
     }
     Dims shape(self.shape());
     shape.push_back(classes);
@@ -140,7 +139,8 @@ void register_embedding(Table& t) {
              "Raises IndexError out of range.\n\n"
              ">>> weft.embedding(weft.eye(3), weft.tensor([2])).tolist()\n[[0.0, 0.0, 1.0]]")
         .shape(embedding_shape)
-        .kernel(embedding_kernel).batch(embedding_rows, save_in(0))
+        .kernel(embedding_kernel)
+        .batch(embedding_rows, save_in(0))
         .function_only()
         .grad(0, save_in(1),
               [](const Grad& g) {
@@ -161,18 +161,27 @@ void register_embedding(Table& t) {
         .samples(
             {"f(T(5, 3), I(5, high=4), 4, -1, False)", "f(T(5, 3), I(5, high=4), 4, 1, True)"});
     t.add("one_hot(Tensor self, int num_classes=-1) -> Tensor")
-        .doc("int64 [..., num_classes] with 1 at each value, 0 elsewhere; -1: the largest value + 1.")
+        .doc("int64 [..., num_classes] with 1 at each value, 0 elsewhere; -1: the largest value + "
+             "1.")
         .body([](Call& c) {
             static const Function sized{"_one_hot"}, open{"_one_hot_open"};
             c.set((c.attr(0).as_int() == -1 ? open : sized)(c.in[0], c.attr(0)));
         })
-        .batch(Batch::Body).internal().samples({"f(I(3, 2), 5)", "f(I(4))"});
+        .batch(Batch::Body)
+        .internal()
+        .samples({"f(I(3, 2), 5)", "f(I(4))"});
     t.add("_one_hot(Tensor self, int num_classes) -> Tensor")
-        .doc("one_hot of a size that is known.").shape(one_hot_shape).kernel(one_hot_kernel)
-        .batch(batch_last<0>).internal().samples({"f(I(3, 2), 5)"});
+        .doc("one_hot of a size that is known.")
+        .shape(one_hot_shape)
+        .kernel(one_hot_kernel)
+        .batch(batch_last<0>)
+        .internal()
+        .samples({"f(I(3, 2), 5)"});
     t.add("_one_hot_open(Tensor self, int num_classes) -> Tensor")
-        .doc("one_hot of a size that depends on the values.").shape(one_hot_shape)
-        .kernel(one_hot_kernel).internal();
+        .doc("one_hot of a size that depends on the values.")
+        .shape(one_hot_shape)
+        .kernel(one_hot_kernel)
+        .internal();
 }
 
 }  // namespace weft

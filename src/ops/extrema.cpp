@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "kernels/order.h"
-#include "ops/batch.h"
 #include "ops/axes.h"
+#include "ops/batch.h"
 
 namespace weft {
 namespace {
@@ -159,13 +159,16 @@ void register_pair(Table& t) {
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))"});
     t.add(m + ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
         .batch(batch_along<0>)
-        .doc(text("The ", size, " elements along `dim` and the first index of each (int64).\n"
+        .doc(text("The ", size,
+                  " elements along `dim` and the first index of each (int64).\n"
                   "IndexError if the dim is empty."))
-        .shape(indexed_layout).kernel(indexed_kernel<Max>).constant_output(1)
+        .shape(indexed_layout)
+        .kernel(indexed_kernel<Max>)
+        .constant_output(1)
         .node_name(node + "Backward0")
         .grad(0, save_out(1), chosen_gradient)
-        .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)",
-                  "f(T(0, 3), 1)"});
+        .samples(
+            {"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)", "f(T(0, 3), 1)"});
     t.add("a" + m + "(Tensor self, int[]? dim=[], bool keepdim=False) -> Tensor")
         .batch(batch_over<0>)
         .doc(text("The ", size,
@@ -227,7 +230,8 @@ void register_kthvalue(Table& t) {
              "RuntimeError for a k out of range, IndexError if the dim is empty.\n\n"
              ">>> weft.kthvalue(weft.tensor([3, 1, 2]), 2).values\n"
              "tensor(2)")
-        .shape(kth_shape).batch(batch_along<1>)
+        .shape(kth_shape)
+        .batch(batch_along<1>)
         .kernel([](Call& c) {
             Folded f = along_dim(c, c.attr(1).as_int());
             Unlocked unlocked(8 * f.x.numel());
@@ -236,7 +240,8 @@ void register_kthvalue(Table& t) {
                              c.attr(0).as_int() - 1, f.axis);
             });
         })
-        .out_form().constant_output(1)
+        .out_form()
+        .constant_output(1)
         .grad(0, save_out(1),
               [](const Grad& g) {
                   return place_along(g.grad(), g.out(1), g.attr(1).as_int(), g.in_shape(0));
@@ -270,7 +275,8 @@ void register_median(Table& t) {
             Folded f = along_dim(c, c.attr(0).as_int());
             run_median(f.x, f.axis, c.out(0), c.out(1).data<int64_t>());
         })
-        .constant_output(1).node_name("MedianBackward1")
+        .constant_output(1)
+        .node_name("MedianBackward1")
         .grad(0, save_out(1), chosen_gradient)
         .samples({"f(T(4, 3), 0)", "f(T(2, 5), dim=-1, keepdim=True)", "f(T(), 0)"});
 }

@@ -35,10 +35,8 @@ public:
 private:
     template <class A>
     static void place(Tensor* in, int& t, Value* attrs, int& v, const A& arg) {
-        if constexpr (std::is_same_v<A, Tensor>)
-            in[t++] = arg;
-        else
-            attrs[v++] = Value(arg);
+        if constexpr (std::is_same_v<A, Tensor>) in[t++] = arg;
+        else attrs[v++] = Value(arg);
     }
     Tensor run(const Tensor* in, int inputs) const;
     Tensor run(const Tensor* in, int inputs, const Value* attrs, int given) const;
@@ -47,23 +45,17 @@ private:
     mutable const Op* op_ = nullptr;
 };
 
-#define WEFT_FUNCTION(name) inline const Function name{#name};
-WEFT_FUNCTION(add) WEFT_FUNCTION(sub) WEFT_FUNCTION(mul) WEFT_FUNCTION(div) WEFT_FUNCTION(pow)
-WEFT_FUNCTION(neg) WEFT_FUNCTION(exp) WEFT_FUNCTION(log) WEFT_FUNCTION(sqrt) WEFT_FUNCTION(sin)
-WEFT_FUNCTION(cos) WEFT_FUNCTION(sign) WEFT_FUNCTION(sigmoid) WEFT_FUNCTION(tanh)
-WEFT_FUNCTION(where) WEFT_FUNCTION(eq) WEFT_FUNCTION(ne) WEFT_FUNCTION(gt) WEFT_FUNCTION(ge)
-WEFT_FUNCTION(lt) WEFT_FUNCTION(le) WEFT_FUNCTION(logical_and) WEFT_FUNCTION(logical_not)
-WEFT_FUNCTION(isnan) WEFT_FUNCTION(masked_fill) WEFT_FUNCTION(floor) WEFT_FUNCTION(trunc)
-WEFT_FUNCTION(matmul) WEFT_FUNCTION(mm) WEFT_FUNCTION(bmm)
-WEFT_FUNCTION(expand) WEFT_FUNCTION(reshape) WEFT_FUNCTION(view) WEFT_FUNCTION(transpose)
-WEFT_FUNCTION(permute) WEFT_FUNCTION(select) WEFT_FUNCTION(slice) WEFT_FUNCTION(narrow)
-WEFT_FUNCTION(unsqueeze) WEFT_FUNCTION(squeeze) WEFT_FUNCTION(as_strided) WEFT_FUNCTION(clone)
-WEFT_FUNCTION(cat) WEFT_FUNCTION(stack) WEFT_FUNCTION(flip) WEFT_FUNCTION(contiguous)
-WEFT_FUNCTION(gather) WEFT_FUNCTION(scatter_add) WEFT_FUNCTION(index_select)
-WEFT_FUNCTION(index_add) WEFT_FUNCTION(cumsum) WEFT_FUNCTION(to)
-WEFT_FUNCTION(maximum) WEFT_FUNCTION(minimum)
-#undef WEFT_FUNCTION
-inline const Function sum{"sum"}, sum_dim{"sum.dim"};
+inline const Function add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}, neg{"neg"},
+    exp{"exp"}, log{"log"}, sqrt{"sqrt"}, sin{"sin"}, cos{"cos"}, sign{"sign"}, sigmoid{"sigmoid"},
+    tanh{"tanh"}, where{"where"}, eq{"eq"}, ne{"ne"}, gt{"gt"}, ge{"ge"}, lt{"lt"}, le{"le"},
+    logical_and{"logical_and"}, logical_not{"logical_not"}, isnan{"isnan"},
+    masked_fill{"masked_fill"}, floor{"floor"}, trunc{"trunc"}, matmul{"matmul"}, mm{"mm"},
+    bmm{"bmm"}, expand{"expand"}, reshape{"reshape"}, view{"view"}, transpose{"transpose"},
+    permute{"permute"}, select{"select"}, slice{"slice"}, narrow{"narrow"}, unsqueeze{"unsqueeze"},
+    squeeze{"squeeze"}, as_strided{"as_strided"}, clone{"clone"}, cat{"cat"}, stack{"stack"},
+    flip{"flip"}, contiguous{"contiguous"}, gather{"gather"}, scatter_add{"scatter_add"},
+    index_select{"index_select"}, index_add{"index_add"}, cumsum{"cumsum"}, to{"to"},
+    maximum{"maximum"}, minimum{"minimum"}, sum{"sum"}, sum_dim{"sum.dim"};
 
 /// A number as a 0-d operand that takes the other side's dtype in promotion.
 Tensor number(double value, DType like);

@@ -50,7 +50,10 @@ void register_gamma_draw(Table& t) {
     t.add("_standard_gamma(Tensor self) -> Tensor")
         .doc("A number of the gamma distribution of each shape, with scale 1. The numbers are\n"
              "PyTorch's under the same seed.")
-        .shape(gamma_shape).kernel(gamma_kernel).random().internal()
+        .shape(gamma_shape)
+        .kernel(gamma_kernel)
+        .random()
+        .internal()
         .node_name("StandardGammaBackward0")
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) { return g.grad() * gamma_grad(g.in(0), g.out(0)); })
@@ -64,7 +67,10 @@ void register_gamma_draw(Table& t) {
                         text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
             gamma_shape(c);
         })
-        .kernel(gamma_grad_kernel).internal().grad(0, 0, no_second).grad(1, 0, no_second);
+        .kernel(gamma_grad_kernel)
+        .internal()
+        .grad(0, 0, no_second)
+        .grad(1, 0, no_second);
 }
 
 }  // namespace weft

@@ -34,8 +34,7 @@ void gather_kernel(Call& c) {
     kernels::gather_lines(out.bytes(), c.in[0].bytes(), l.at(), l.lines, item_size(out.dtype()));
 }
 
-void scatter_into(const Tensor& out, const Tensor& source, const LinesOf& l,
-                  Combine how) {
+void scatter_into(const Tensor& out, const Tensor& source, const LinesOf& l, Combine how) {
     Unlocked unlocked(l.index.numel());
     dispatch_each(out.dtype(), [&]<class T>() {
         kernels::scatter_lines(out.data<T>(), source.data<T>(), l.at(), l.lines, how);
@@ -172,9 +171,9 @@ Tensor take_gradient(const Grad& g) {
     Dims in = g.in_shape(0);
     int64_t n = 1;
     for (int64_t s : in) n *= s;
-    return reshape(index_backward.over({reshape(g.grad(), Dims{-1}), reshape(g.in(1), Dims{-1})},
-                                       {Dims{n}}),
-                   in);
+    return reshape(
+        index_backward.over({reshape(g.grad(), Dims{-1}), reshape(g.in(1), Dims{-1})}, {Dims{n}}),
+        in);
 }
 
 void put_shape(Call& c) {
@@ -196,9 +195,8 @@ void put_kernel(Call& c) {
     kernels::Blocks blocks = flat_blocks(index);
     if (!c.attr(0).as_bool())
         return kernels::put_blocks(out.bytes(), source.bytes(), blocks, item_size(out.dtype()));
-    dispatch_each(out.dtype(), [&]<class T>() {
-        kernels::add_blocks(out.data<T>(), source.data<T>(), blocks);
-    });
+    dispatch_each(out.dtype(),
+                  [&]<class T>() { kernels::add_blocks(out.data<T>(), source.data<T>(), blocks); });
 }
 
 Tensor put_gradient(const Grad& g) {
@@ -248,7 +246,8 @@ void register_flat(Table& t) {
         .doc("Elements of the flattened tensor. Raises IndexError out of range.\n\n"
              ">>> weft.arange(4).view(2, 2).take(weft.tensor([3, 0]))\ntensor([3, 0])")
         .shape(take_shape)
-        .kernel(take_kernel).every_dtype()
+        .kernel(take_kernel)
+        .every_dtype()
         .grad(0, save_in(1), take_gradient)
         .samples(
             {"f(T(2, 3), I(4, high=6))", "f(T(2, 3), I(2, 2, high=6))", "f(T(), I(2, high=1))"});
@@ -257,14 +256,17 @@ void register_flat(Table& t) {
              ">>> weft.zeros(2, 2).put(weft.tensor([3]), weft.ones(1)).tolist()\n[[0.0, 0.0], "
              "[0.0, 1.0]]")
         .shape(put_shape)
-        .kernel(put_kernel).every_dtype()
+        .kernel(put_kernel)
+        .every_dtype()
         .inplace()
         .grad(0, save_in(1), put_gradient)
         .keep_shapes()
-        .grad(2, save_in(1), [](const Grad& g) { return reshape(take_op(g.grad(), g.in(1)), g.in_shape(2)); })
+        .grad(2, save_in(1),
+              [](const Grad& g) { return reshape(take_op(g.grad(), g.in(1)), g.in_shape(2)); })
         .samples({"f(T(2, 3), weft.tensor([4, 0]), T(2))", "f(T(2, 3), I(3, high=6), T(3), True)"});
     t.add("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor")
-        .body(take_along_body).batch(Batch::Body)
+        .body(take_along_body)
+        .batch(Batch::Body)
         .doc("gather with indices that broadcast against self; without dim, of the flattened "
              "tensor.\n\n"
              ">>> x = weft.tensor([[3, 1, 2]])\n>>> x.take_along_dim(x.argsort(1), 1)\ntensor([[1, "
@@ -274,7 +276,8 @@ void register_flat(Table& t) {
     t.add("_wrap_index(Tensor index, int size) -> Tensor")
         .doc("Negative indices counted from the end.")
         .shape([](Call& c) { c.add(Tensor::layout(DType::Int64, c.in[0].shape())); })
-        .kernel(wrap_index_kernel).batch(batch_last<0>)
+        .kernel(wrap_index_kernel)
+        .batch(batch_last<0>)
         .internal();
 }
 
@@ -289,7 +292,8 @@ void register_gather(Table& t) {
              ">>> weft.tensor([[1, 2], [3, 4]]).gather(1, weft.tensor([[1], [0]])).tolist()\n[[2], "
              "[3]]")
         .shape(gather_shape)
-        .kernel(gather_kernel).every_dtype()
+        .kernel(gather_kernel)
+        .every_dtype()
         .out_form()
         .grad(0, save_in(1),
               [](const Grad& g) {
@@ -300,7 +304,10 @@ void register_gather(Table& t) {
     t.add("gather_backward(Tensor grad, Tensor index, int dim, int[] size) -> Tensor")
         .doc("Zeros of `size` with grad added where gather read: its gradient.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(1).as_ints())); })
-        .kernel(gather_backward_kernel).every_dtype().internal().node_name("ScatterAddBackward0")
+        .kernel(gather_backward_kernel)
+        .every_dtype()
+        .internal()
+        .node_name("ScatterAddBackward0")
         .grad(0, save_in(1), [](const Grad& g) { return gather(g.grad(), g.in(1), g.attr(0)); })
         .samples({"f(T(2, 3), I(2, 3, high=3), 0, (3, 4))"});
     t.add("scatter(Tensor self, int dim, Tensor index, Tensor src, *, str? reduce=None) -> Tensor")
@@ -308,8 +315,10 @@ void register_gather(Table& t) {
              "a number, "
              "reduce may be 'add' or 'multiply'. Raises RuntimeError out of range.\n\n"
              ">>> weft.zeros(3).scatter(0, weft.tensor([1]), 2.0)\ntensor([0., 2., 0.])")
-        .shape(scatter_shape).batch(batch_along<0>)
-        .kernel(scatter_kernel<Combine::Set>).every_dtype()
+        .shape(scatter_shape)
+        .batch(batch_along<0>)
+        .kernel(scatter_kernel<Combine::Set>)
+        .every_dtype()
         .strided_output()
         .inplace()
         .grad(0, save_in(1), [](const Grad& g) { return around(g, g.attr(1)); })
@@ -323,8 +332,10 @@ void register_gather(Table& t) {
     t.add("scatter.value(Tensor self, int dim, Tensor index, Scalar value, *, str? reduce=None) -> "
           "Tensor")
         .doc("The same with a number.")
-        .shape(scatter_value_shape).batch(batch_along<0>)
-        .kernel(scatter_value_kernel).every_dtype()
+        .shape(scatter_value_shape)
+        .batch(batch_along<0>)
+        .kernel(scatter_value_kernel)
+        .every_dtype()
         .strided_output()
         .inplace()
         .node_name("ScatterBackward1")
@@ -334,8 +345,10 @@ void register_gather(Table& t) {
         .doc(
             "self with src added as scatter writes it, in the order of the index.\n\n"
             ">>> weft.zeros(2).scatter_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2.])")
-        .shape(scatter_shape).batch(batch_along<0>)
-        .kernel(scatter_kernel<Combine::Add>).every_dtype()
+        .shape(scatter_shape)
+        .batch(batch_along<0>)
+        .kernel(scatter_kernel<Combine::Add>)
+        .every_dtype()
         .strided_output()
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })

@@ -31,9 +31,8 @@ void put(const Tensor& out, const Tensor& values, const kernels::Blocks& blocks,
     Unlocked unlocked(blocks.count());
     if (!add)
         return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item_size(out.dtype()));
-    dispatch_each(out.dtype(), [&]<class T>() {
-        kernels::add_blocks(out.data<T>(), values.data<T>(), blocks);
-    });
+    dispatch_each(out.dtype(),
+                  [&]<class T>() { kernels::add_blocks(out.data<T>(), values.data<T>(), blocks); });
 }
 
 void zero(const Tensor& t) { std::memset(t.bytes(), 0, t.numel() * item_size(t.dtype())); }
@@ -64,9 +63,7 @@ void index_kernel(Call& c) {
     take(c.out(0), self, tables.blocks);
 }
 
-void index_backward_shape(Call& c) {
-    c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints()));
-}
+void index_backward_shape(Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); }
 
 void index_backward_kernel(Call& c) {
     const Tensor& out = c.out(0);
@@ -88,10 +85,10 @@ void index_put_shape(Call& c) {
     int lead = plan.result.size() - values.ndim();
     for (int d = 0; fits && d < values.ndim(); ++d)
         fits = values.size(d) == 1 || values.size(d) == plan.result[lead + d];
-    WEFT_EXPECT(fits, Runtime, c.name(),
-                text("values that broadcast to the indexing result's shape ",
-                     to_string(plan.result)),
-                text("shape mismatch: value tensor of shape ", to_string(values.shape())));
+    WEFT_EXPECT(
+        fits, Runtime, c.name(),
+        text("values that broadcast to the indexing result's shape ", to_string(plan.result)),
+        text("shape mismatch: value tensor of shape ", to_string(values.shape())));
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
 
@@ -212,10 +209,10 @@ void along_shape(Call& c, ErrorKind mismatch) {
              text(size_along(source, dim), " for dim ", dim));
     bool fits = source.ndim() == self.ndim();
     for (int d = 0; fits && d < self.ndim(); ++d) fits = d == dim || source.size(d) == self.size(d);
-    WEFT_EXPECT(fits, Runtime, c.name(),
-                text("a source of self's shape ", to_string(self.shape()), " but for dimension ",
-                     dim),
-                to_string(source.shape()));
+    WEFT_EXPECT(
+        fits, Runtime, c.name(),
+        text("a source of self's shape ", to_string(self.shape()), " but for dimension ", dim),
+        to_string(source.shape()));
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
 
@@ -285,7 +282,8 @@ Tensor selected(const Grad& g) { return index_select_op(g.grad(), g.in(1), g.att
 bool index_select_rows(const BatchCall& c, BatchForm& form) {
     const Tensor &x = c.in(0), &index = c.in(1);
     if (x.ndim() == 0 || x.numel() == 0 || index.ndim() != 1 || index.numel() == 0 ||
-        index.dtype() != DType::Int64 || wrap_dim("index_select", c.attr(0).as_int(), x.ndim()) != 0)
+        index.dtype() != DType::Int64 ||
+        wrap_dim("index_select", c.attr(0).as_int(), x.ndim()) != 0)
         return false;
     form.add_rows(0, x.shape().subspan(1), x.size(0));
     form.add_indices(1, 0, index.numel());
@@ -312,7 +310,8 @@ void register_along(Table& t) {
     t.add("index_select(Tensor self, int dim, Tensor index) -> Tensor")
         .doc("The positions along `dim` that a vector names. Raises IndexError out of range.\n\n"
              ">>> weft.arange(4).index_select(0, weft.tensor([2, 0]))\ntensor([2, 0])")
-        .shape(index_select_shape).batch(index_select_rows)
+        .shape(index_select_shape)
+        .batch(index_select_rows)
         .kernel(index_select_kernel)
         .every_dtype()
         .out_form()
@@ -355,12 +354,23 @@ void register_along(Table& t) {
     t.add("index_fill(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
         .doc("self with a number or 0-d tensor at the named positions along `dim`.\n\n"
              ">>> weft.zeros(3).index_fill(0, weft.tensor([1]), 2)\ntensor([0., 2., 0.])")
-        .shape(index_fill_shape).kernel(index_fill_kernel).every_dtype().strided_output().inplace()
-        .grad(0, save_in(1), index_unfilled).samples({"f(T(4, 3), 0, weft.tensor([2, 0]), 1.5)"});
+        .shape(index_fill_shape)
+        .kernel(index_fill_kernel)
+        .every_dtype()
+        .strided_output()
+        .inplace()
+        .grad(0, save_in(1), index_unfilled)
+        .samples({"f(T(4, 3), 0, weft.tensor([2, 0]), 1.5)"});
     t.add("index_fill.tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor")
-        .doc("The same with a 0-d tensor.").shape(index_fill_shape).kernel(index_fill_kernel).every_dtype()
-        .strided_output().inplace().node_name("IndexFillBackward1")
-        .grad(0, save_in(1), index_unfilled).grad(2, save_in(1), index_filled)
+        .doc("The same with a 0-d tensor.")
+        .shape(index_fill_shape)
+        .kernel(index_fill_kernel)
+        .every_dtype()
+        .strided_output()
+        .inplace()
+        .node_name("IndexFillBackward1")
+        .grad(0, save_in(1), index_unfilled)
+        .grad(2, save_in(1), index_filled)
         .samples({"f(T(4, 3), 1, weft.tensor([2, 0]), T())"});
 }
 
@@ -460,29 +470,35 @@ void register_index(Table& t) {
         .kernel(index_kernel)
         .every_dtype()
         .internal()
-        .joint_grad(save_from(1),
-                    [](Grad& g) {
-                        if (g.needs(0))
-                            g.set(0, index_backward.over(with_indices({g.grad()}, g, 1),
-                                                         {g.in_shape(0)}));
-                    })
+        .joint_grad(
+            save_from(1),
+            [](Grad& g) {
+                if (g.needs(0))
+                    g.set(0, index_backward.over(with_indices({g.grad()}, g, 1), {g.in_shape(0)}));
+            })
         .samples({"f(T(4, 3), [I(5, high=4)])", "f(T(4, 3), [None, I(2, 2, high=3)])",
                   "f(T(2, 3, 4), [I(2, 1, high=2), None, I(3, high=4)])"});
     t.add("_index_each(Tensor self, Tensor[]? indices, bool shared) -> Tensor")
         .doc("self[k][indices[k]] for every k, or self[indices[k]] of one shared self; each index\n"
              "has as many dims, the first one for k.")
-        .body(index_each_body).internal()
+        .body(index_each_body)
+        .internal()
         .samples({"f(T(2, 4, 3), [None, I(2, 2, high=3)], False)",
                   "f(T(4, 3), [None, I(2, 2, high=3)], True)"});
     t.add("index_backward(Tensor grad, Tensor[]? indices, int[] size) -> Tensor")
         .doc("Zeros of `size` with grad added at the indices: the gradient of index.")
-        .shape(index_backward_shape).kernel(index_backward_kernel).every_dtype().internal()
+        .shape(index_backward_shape)
+        .kernel(index_backward_kernel)
+        .every_dtype()
+        .internal()
         .node_name("IndexPutBackward0")
-        .joint_grad(save_from(1), [](Grad& g) {
-            if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
-        })
+        .joint_grad(save_from(1),
+                    [](Grad& g) {
+                        if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
+                    })
         .samples({"f(T(5, 3), [I(5, high=4)], (4, 3))"});
-    t.add("index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor")
+    t.add(
+         "index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor")
         .doc(
             "self with values, broadcast, written (or added) at self[indices], a list of int64 or\n"
             "bool tensors; the last of several writes wins. Raises IndexError before anything is\n"
@@ -493,8 +509,9 @@ void register_index(Table& t) {
         .inplace()
         .samples({"f(T(4, 3), [weft.tensor([2, 0])], T(2, 3))", "f(T(4, 3), [B(4)], T())",
                   "f(T(4, 3), (I(5, high=4), I(5, high=3)), T(5), accumulate=True)"});
-    t.add("index_put.plain(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> "
-          "Tensor")
+    t.add(
+         "index_put.plain(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> "
+         "Tensor")
         .doc("The same with int64 indices; an undefined one keeps its dimension.")
         .shape(index_put_shape)
         .kernel(index_put_kernel)

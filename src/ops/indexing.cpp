@@ -103,8 +103,11 @@ BlockTables::BlockTables(std::string_view who, const Indexing& plan, DimSpan str
     }
     bool dense = lie_behind_each_other(plan.shape, plan.inner, strides);
     if (!dense) inner_ = offsets(plan.shape, plan.inner, strides);
-    blocks = {outer_.data(), rows_.data(), dense ? nullptr : inner_.data(),
-              static_cast<int64_t>(outer_.size()), static_cast<int64_t>(rows_.size()),
+    blocks = {outer_.data(),
+              rows_.data(),
+              dense ? nullptr : inner_.data(),
+              static_cast<int64_t>(outer_.size()),
+              static_cast<int64_t>(rows_.size()),
               product(plan.shape, plan.inner)};
 }
 
@@ -152,15 +155,24 @@ namespace {
 /// The largest number of a dtype that is not complex, and the least; -1 is 255 to PyTorch.
 double greatest(DType t) {
     switch (t) {
-        case DType::UInt8: return 255;
-        case DType::Int8: return 127;
-        case DType::Int16: return 32767;
-        case DType::Int32: return 2147483647;
-        case DType::Int64: return 0x1.fffffffffffffp62;
-        case DType::Float16: return 65504;
-        case DType::BFloat16: return 0x1.fep127;
-        case DType::Float32: return std::numeric_limits<float>::max();
-        default: return std::numeric_limits<double>::max();
+        case DType::UInt8:
+            return 255;
+        case DType::Int8:
+            return 127;
+        case DType::Int16:
+            return 32767;
+        case DType::Int32:
+            return 2147483647;
+        case DType::Int64:
+            return 0x1.fffffffffffffp62;
+        case DType::Float16:
+            return 65504;
+        case DType::BFloat16:
+            return 0x1.fep127;
+        case DType::Float32:
+            return std::numeric_limits<float>::max();
+        default:
+            return std::numeric_limits<double>::max();
     }
 }
 double least(DType t, bool whole) {

@@ -15,11 +15,11 @@ struct Indexing {
     /// than int64.
     Indexing(std::string_view who, DimSpan shape, const Tensor* indices, int count);
 
-    Dims result;           ///< sizes of x[indices]
-    Dims rows;             ///< the broadcast shape of the indices
-    Dims outer, inner;     ///< dimensions of x before and behind them, in the result's order
-    Dims indexed;          ///< dimensions of x that are indexed
-    Dims shape;            ///< of x
+    Dims result;        ///< sizes of x[indices]
+    Dims rows;          ///< the broadcast shape of the indices
+    Dims outer, inner;  ///< dimensions of x before and behind them, in the result's order
+    Dims indexed;       ///< dimensions of x that are indexed
+    Dims shape;         ///< of x
     const Tensor* indices;
 };
 

@@ -32,10 +32,10 @@ const Tensor& model_of(const Call& c) {
 void cat_shape(Call& c) {
     WEFT_EXPECT(c.inputs > 0, Value, c.name(), "a non-empty list of Tensors", "an empty one");
     for (int i = 0; i < c.inputs; ++i)
-        WEFT_EXPECT(c.in[i].ndim() > 0, Runtime, c.name(), "tensors with dimensions",
-                    text("a zero-dimensional tensor (at position ", i,
-                         "), which cannot be concatenated"),
-                    "stack() joins 0-d tensors");
+        WEFT_EXPECT(
+            c.in[i].ndim() > 0, Runtime, c.name(), "tensors with dimensions",
+            text("a zero-dimensional tensor (at position ", i, "), which cannot be concatenated"),
+            "stack() joins 0-d tensors");
     const Tensor& model = model_of(c);
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), model.ndim());
     Dims shape(model.shape());
@@ -45,10 +45,10 @@ void cat_shape(Call& c) {
         const Tensor& t = c.in[i];
         alike &= t.dtype() == c.in[0].dtype();
         if (ignored(t)) continue;
-        WEFT_EXPECT(t.ndim() == model.ndim(), Runtime, c.name(),
-                    text("tensors of ", model.ndim(), " dimensions"),
-                    text(t.ndim(), " at position ", i,
-                         " (Tensors must have same number of dimensions)"));
+        WEFT_EXPECT(
+            t.ndim() == model.ndim(), Runtime, c.name(),
+            text("tensors of ", model.ndim(), " dimensions"),
+            text(t.ndim(), " at position ", i, " (Tensors must have same number of dimensions)"));
         for (int d = 0; d < model.ndim(); ++d)
             WEFT_EXPECT(d == dim || t.size(d) == model.size(d), Runtime, c.name(),
                         text("size ", model.size(d), " at dimension ", d),
@@ -191,7 +191,10 @@ void register_join(Table& t) {
             "The tensors behind each other along `dim`; other sizes agree, dtypes are promoted.\n\n"
             ">>> weft.cat([weft.zeros(1), weft.ones(2)])\ntensor([0., 1., 1.])")
         .shape(cat_shape)
-        .kernel(cat_kernel).every_dtype().batch(cat_rows).batch(Batch::Join)
+        .kernel(cat_kernel)
+        .every_dtype()
+        .batch(cat_rows)
+        .batch(Batch::Join)
         .function_only()
         .out_form()
         .keep_shapes()
@@ -205,13 +208,19 @@ void register_join(Table& t) {
              "weft.ones(2)])\n"
              "tensor([[0., 0.],\n        [1., 1.]])")
         .shape(stack_shape)
-        .kernel(stack_kernel).every_dtype().batch(stack_rows).batch(Batch::Join)
+        .kernel(stack_kernel)
+        .every_dtype()
+        .batch(stack_rows)
+        .batch(Batch::Join)
         .function_only()
         .out_form()
         .joint_grad(0, stack_gradient)
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(2), T(2)], -1)", "f([T(), T()])", "f([T(0, 2)])"});
-    t.add("hstack(Tensor[] tensors) -> Tensor").body(hstack_body).batch(Batch::Body)
-        .doc("cat along dimension 1, or 0 for 1-d tensors.").function_only()
+    t.add("hstack(Tensor[] tensors) -> Tensor")
+        .body(hstack_body)
+        .batch(Batch::Body)
+        .doc("cat along dimension 1, or 0 for 1-d tensors.")
+        .function_only()
         .samples({"f([T(2, 3), T(2, 1)])", "f([T(2), T()])"});
     t.add("vstack(Tensor[] tensors) -> Tensor")
         .body([](Call& c) {
@@ -219,7 +228,9 @@ void register_join(Table& t) {
             c.set(cat.over(at_least(c, 2), {0}));
         })
         .batch(Batch::Body)
-        .doc("cat along dimension 0; 1-d tensors are rows.").function_only().alias("row_stack")
+        .doc("cat along dimension 0; 1-d tensors are rows.")
+        .function_only()
+        .alias("row_stack")
         .samples({"f([T(2, 3), T(3)])"});
     t.add("dstack(Tensor[] tensors) -> Tensor")
         .body([](Call& c) {
@@ -227,7 +238,8 @@ void register_join(Table& t) {
             c.set(cat.over(at_least(c, 3), {2}));
         })
         .batch(Batch::Body)
-        .doc("cat along dimension 2; 1-d and 2-d tensors get it as a new one.").function_only()
+        .doc("cat along dimension 2; 1-d and 2-d tensors get it as a new one.")
+        .function_only()
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(3), T(3)])"});
 }
 

@@ -27,7 +27,8 @@ int64_t stepped_stride(int64_t stride, int64_t step, int64_t count) {
 
 void check_parts(std::string_view who, int64_t parts) {
     constexpr int64_t most = int64_t{1} << 26;
-    WEFT_EXPECT(parts <= most, Runtime, who, text("at most ", most, " parts"), std::to_string(parts));
+    WEFT_EXPECT(parts <= most, Runtime, who, text("at most ", most, " parts"),
+                std::to_string(parts));
 }
 
 Dims infer_size(std::string_view who, DimSpan size, int64_t numel) {
@@ -47,8 +48,8 @@ Dims infer_size(std::string_view who, DimSpan size, int64_t numel) {
                     text("invalid shape dimension ", out[d], " in ", to_string(size)));
         overflow |= __builtin_mul_overflow(product, out[d], &product);
     }
-    bool fits = !overflow &&
-                (product == numel || (unknown >= 0 && product > 0 && numel % product == 0));
+    bool fits =
+        !overflow && (product == numel || (unknown >= 0 && product > 0 && numel % product == 0));
     WEFT_EXPECT(fits, Runtime, who, text("a shape of ", numel, " elements"),
                 text("shape '", to_string(size), "' is invalid for input of size ", numel));
     if (unknown < 0) return out;
@@ -72,8 +73,7 @@ SmallVector<Run, 6> merged(DimSpan shape, DimSpan strides) {
         if (shape[d] == 1) continue;
         if (!runs.empty() && strides[d] == runs.back().size * runs.back().stride)
             runs.back().size *= shape[d];
-        else
-            runs.push_back({shape[d], strides[d]});
+        else runs.push_back({shape[d], strides[d]});
     }
     return runs;
 }
@@ -147,11 +147,11 @@ Span slice_span(std::string_view who, int64_t size, const Value& start, const Va
 }
 
 int64_t wrap_index(std::string_view who, int64_t index, int dim, int64_t size) {
-    WEFT_EXPECT(index >= -size && index < size, Index, who,
-                size ? text("an index in [", -size, ", ", size - 1, "] for dimension ", dim)
-                     : text("a dimension ", dim, " that is not empty"),
-                text("index ", index, " is out of bounds for dimension ", dim, " with size ",
-                     size));
+    WEFT_EXPECT(
+        index >= -size && index < size, Index, who,
+        size ? text("an index in [", -size, ", ", size - 1, "] for dimension ", dim)
+             : text("a dimension ", dim, " that is not empty"),
+        text("index ", index, " is out of bounds for dimension ", dim, " with size ", size));
     return index < 0 ? index + size : index;
 }
 
@@ -163,7 +163,12 @@ Dims without(DimSpan dims, int dim) {
 
 OpBuilder view_op(Table& t, std::string_view schema, void (*shape)(Call&), GradRule grad,
                   std::source_location where) {
-    return t.add(schema, where).shape(shape).kernel(no_kernel).every_dtype().view().batch(Batch::Alias)
+    return t.add(schema, where)
+        .shape(shape)
+        .kernel(no_kernel)
+        .every_dtype()
+        .view()
+        .batch(Batch::Alias)
         .grad(0, 0, grad);
 }
 

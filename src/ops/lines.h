@@ -6,17 +6,18 @@
 namespace weft::ops {
 
 /// index must have self's number of dimensions (0-d counts as 1) and fit in `limit` but along dim.
-inline void check_index(const Call& c, const Tensor& index, DimSpan limit, int dim, std::string_view of) {
+inline void check_index(const Call& c, const Tensor& index, DimSpan limit, int dim,
+                        std::string_view of) {
     bool fits = index.dtype() == DType::Int64 || index.dtype() == DType::Int32 ||
                 (index.numel() == 0 && category(index.dtype()) == Category::Integer);
-    WEFT_EXPECT(fits, Runtime, c.name(),
-                "an int64 index (Expected dtype int32/int64 for index)", name(index.dtype()));
+    WEFT_EXPECT(fits, Runtime, c.name(), "an int64 index (Expected dtype int32/int64 for index)",
+                name(index.dtype()));
     if (index.numel() == 0) return;
     int n = std::max<int>(static_cast<int>(limit.size()), 1);
-    WEFT_EXPECT(std::max(index.ndim(), 1) == n, Runtime, c.name(),
-                text("an index with the same number of dimensions as ", of, " (", limit.size(),
-                     ")"),
-                text(index.ndim()));
+    WEFT_EXPECT(
+        std::max(index.ndim(), 1) == n, Runtime, c.name(),
+        text("an index with the same number of dimensions as ", of, " (", limit.size(), ")"),
+        text(index.ndim()));
     for (int d = 0; d < index.ndim() && !limit.empty(); ++d)
         WEFT_EXPECT(d == dim || index.size(d) <= limit[d], Runtime, c.name(),
                     text("index ", to_string(index.shape()), " to be no larger than ", of, " ",
@@ -25,16 +26,16 @@ inline void check_index(const Call& c, const Tensor& index, DimSpan limit, int d
                     text("size ", index.size(d), " at dimension ", d));
 }
 
-inline int checked_dim(const Call& c) { return wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim()); }
+inline int checked_dim(const Call& c) {
+    return wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
+}
 
 /// The kernels' view of an indexed tensor and the other side, all of at least one dimension.
 struct LinesOf {
     LinesOf(const Call& c, const Tensor& index_, const Tensor& indexed_, const Tensor& other_,
             int dim)
-        : index(at_least_1d(dense_index(index_))),
-          indexed(at_least_1d(indexed_)),
-          other(at_least_1d(other_)),
-          strides(indexed.strides()) {
+        : index(at_least_1d(dense_index(index_))), indexed(at_least_1d(indexed_)),
+          other(at_least_1d(other_)), strides(indexed.strides()) {
         lines = {index.shape(), {}, strides[dim], other.strides()};
         strides[dim] = 0;
         lines.strides = strides;

@@ -1,6 +1,6 @@
 /// Losses that compare input and target element by element.
-#include "ops/batch.h"
 #include "ops/loss.h"
+#include "ops/batch.h"
 
 #include "kernels/math_exp.h"
 
@@ -54,9 +54,13 @@ WEFT_INLINE T sign_of(T d) {
 struct Mse {
     static Mse from(const Value*) { return {}; }
     template <class T>
-    WEFT_INLINE T value(T d) const { return d * d; }
+    WEFT_INLINE T value(T d) const {
+        return d * d;
+    }
     template <class T>
-    WEFT_INLINE T slope(T d) const { return d + d; }
+    WEFT_INLINE T slope(T d) const {
+        return d + d;
+    }
     static Tensor curved(const Tensor&, const Tensor& w, double) { return w * 2.0; }
 };
 struct SmoothL1 {
@@ -98,13 +102,17 @@ template <class L>
 struct ValueOf {
     L loss;
     template <class T>
-    WEFT_INLINE T operator()(T x, T t) const { return loss.value(x - t); }
+    WEFT_INLINE T operator()(T x, T t) const {
+        return loss.value(x - t);
+    }
 };
 template <class L>
 struct SlopeOf {
     L loss;
     template <class T>
-    WEFT_INLINE T operator()(T x, T t) const { return loss.slope(x - t); }
+    WEFT_INLINE T operator()(T x, T t) const {
+        return loss.slope(x - t);
+    }
 };
 
 /// The record's name of a loss, for its own backward.
@@ -210,10 +218,9 @@ Tensor weighted(const Tensor& loss, const Tensor& weight, Reduction how) {
 }
 
 void register_differences(Table& t) {
-    const std::vector<std::string> common = {"f(T(2, 3), T(2, 3))",
-                                             "f(T(2, 3), T(2, 3), reduction='sum')",
-                                             "f(T(2, 3), T(2, 3), reduction='none')",
-                                             "f(T(), T())"};
+    const std::vector<std::string> common = {
+        "f(T(2, 3), T(2, 3))", "f(T(2, 3), T(2, 3), reduction='sum')",
+        "f(T(2, 3), T(2, 3), reduction='none')", "f(T(), T())"};
     add_difference_loss<Mse>(t, "mse_loss")
         .doc("The mean (or 'sum', or 'none') of (input - target)^2, with broadcasting.\n"
              "ValueError for another reduction.\n\n"
@@ -235,24 +242,22 @@ void register_differences(Table& t) {
         .function_only()
         .samples({"f(T(2, 3), T(2, 3), weight=T(2, 3, lo=0.1))"});
     add_difference_loss<SmoothL1>(t, "smooth_l1_loss", ", float beta=1.0")
-        .doc(
-            "0.5 d^2 / beta where |d| < beta, |d| - 0.5 beta elsewhere (Girshick 2015).\n"
-            "RuntimeError for a negative beta.")
+        .doc("0.5 d^2 / beta where |d| < beta, |d| - 0.5 beta elsewhere (Girshick 2015).\n"
+             "RuntimeError for a negative beta.")
         .shape([](Call& c) {
-            WEFT_EXPECT(c.attr(1).as_double() >= 0, Runtime, c.name(), "a beta of at least 0",
-                        text(c.attr(1).as_double(),
-                             " (does not support negative values for beta)"));
+            WEFT_EXPECT(
+                c.attr(1).as_double() >= 0, Runtime, c.name(), "a beta of at least 0",
+                text(c.attr(1).as_double(), " (does not support negative values for beta)"));
             difference_shape<SmoothL1>(c);
         })
         .samples({common[0], common[1], common[2], "f(T(3), T(3), beta=0.5)"});
     add_difference_loss<Huber>(t, "huber_loss", ", float delta=1.0")
-        .doc(
-            "0.5 d^2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere (Huber 1964).\n"
-            "RuntimeError for a delta that is not positive.")
+        .doc("0.5 d^2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere (Huber 1964).\n"
+             "RuntimeError for a delta that is not positive.")
         .shape([](Call& c) {
-            WEFT_EXPECT(c.attr(1).as_double() > 0, Runtime, c.name(), "a positive delta",
-                        text(c.attr(1).as_double(),
-                             " (does not support non-positive values for delta)"));
+            WEFT_EXPECT(
+                c.attr(1).as_double() > 0, Runtime, c.name(), "a positive delta",
+                text(c.attr(1).as_double(), " (does not support non-positive values for delta)"));
             difference_shape<Huber>(c);
         })
         .samples({common[0], common[1], common[2], "f(T(3), T(3), delta=0.5)"});
@@ -296,8 +301,8 @@ void kl_div_body(Call& c) {
     Reduction reduction = batch ? Reduction::Sum : reduction_of(c.name(), c.attr(0));
     const Tensor &x = c.in[0], &t = c.in[1];
     for (int i = 0; i < 2; ++i)
-        WEFT_EXPECT(is_floating(c.in[i].dtype()), Runtime, "kl_div",
-                    "floating input and target", name(c.in[i].dtype()));
+        WEFT_EXPECT(is_floating(c.in[i].dtype()), Runtime, "kl_div", "floating input and target",
+                    name(c.in[i].dtype()));
     Tensor loss = c.attr(1).as_bool() ? exp(t) * (t - x) : self_information(t) - t * x;
     loss = reduced(loss, reduction);
     c.set(batch && x.ndim() ? loss / static_cast<double>(x.size(0)) : loss);
@@ -312,7 +317,8 @@ void register_loss(Table& t) {
         .doc("target * (log(target) - input) with input in log space, target too if `log_target`\n"
              "says so. reduction 'batchmean' divides the sum by the first size (Kullback and\n"
              "Leibler 1951).")
-        .body(kl_div_body).batch(Batch::Body)
+        .body(kl_div_body)
+        .batch(Batch::Body)
         .function_only()
         .samples({"f(T(2, 3), T(2, 3, lo=0.1), reduction='batchmean')",
                   "f(T(3), T(3, lo=0.1), reduction='sum')",

@@ -69,7 +69,9 @@ template <class F>
 struct TimesGrad {
     F f;
     template <class T, class... Rest>
-    WEFT_INLINE T operator()(T g, Rest... rest) const { return g * f(rest...); }
+    WEFT_INLINE T operator()(T g, Rest... rest) const {
+        return g * f(rest...);
+    }
 };
 template <class F, class S>
 struct Scaled {

@@ -185,10 +185,16 @@ void register_mask(Table& t) {
     t.add("nonzero(Tensor self) -> Tensor")
         .doc("Coordinates of the elements that are not zero, [n, ndim] int64.\n\n"
              ">>> weft.tensor([0, 3, 4]).nonzero().tolist()\n[[1], [2]]")
-        .shape(nonzero_shape).kernel(nonzero_kernel).every_dtype()
+        .shape(nonzero_shape)
+        .kernel(nonzero_kernel)
+        .every_dtype()
         .samples({"f(I(3, 4))", "f(B(5))", "f(I(0, 3))"});
-    t.add("argwhere(Tensor self) -> Tensor").shape(nonzero_shape).kernel(nonzero_kernel).every_dtype()
-        .doc("nonzero().").samples({"f(I(3, 4))"});
+    t.add("argwhere(Tensor self) -> Tensor")
+        .shape(nonzero_shape)
+        .kernel(nonzero_kernel)
+        .every_dtype()
+        .doc("nonzero().")
+        .samples({"f(I(3, 4))"});
 }
 
 }  // namespace weft

@@ -18,8 +18,7 @@ namespace {
 
 using kernels::Trans;
 
-const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"},
-    squeeze_row{"squeeze.row"};
+const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"}, squeeze_row{"squeeze.row"};
 
 /// How a matrix lies in memory: rows one after the other, columns, or neither.
 struct Layout {
@@ -43,8 +42,7 @@ void check_product(const Call& c, const Tensor& a, const Tensor& b, int da, int 
                 text(a.ndim(), " and ", b.ndim(), ": ", to_string(a.shape()), " and ",
                      to_string(b.shape())));
     int64_t ka = a.size(da - 1), kb = b.size(db == 1 ? 0 : db - 2);
-    WEFT_EXPECT(ka == kb, Runtime, c.name(),
-                text("inner sizes that are equal"),
+    WEFT_EXPECT(ka == kb, Runtime, c.name(), text("inner sizes that are equal"),
                 text(to_string(a.shape()), " and ", to_string(b.shape()), ": ", ka, " and ", kb,
                      " (mat1 and mat2 shapes cannot be multiplied)"));
     WEFT_EXPECT(a.dtype() == b.dtype(), Runtime, c.name(), "two tensors of one dtype",
@@ -90,8 +88,7 @@ void bmm_shape(Call& c) {
     check_product(c, c.in[0], c.in[1], 3, 3);
     WEFT_EXPECT(c.in[0].size(0) == c.in[1].size(0), Runtime, c.name(), "equal batch sizes",
                 text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
-    c.add(Tensor::layout(c.in[0].dtype(),
-                         Dims{c.in[0].size(0), c.in[0].size(1), c.in[1].size(2)}));
+    c.add(Tensor::layout(c.in[0].dtype(), Dims{c.in[0].size(0), c.in[0].size(1), c.in[1].size(2)}));
 }
 
 void bmm_kernel(Call& c) {
@@ -108,8 +105,8 @@ void bmm_kernel(Call& c) {
         const T *pa = a.data<T>(), *pb = b.data<T>();
         T* po = out.data<T>();
         Unlocked unlocked(batch * m * n * k);
-        kernels::gemm_batched<T>(la.trans, lb.trans, batch, m, n, k, T{1}, pa, la.lead, a.stride(0), pb,
-                                 lb.lead, b.stride(0), T{0}, po, n, m * n);
+        kernels::gemm_batched<T>(la.trans, lb.trans, batch, m, n, k, T{1}, pa, la.lead, a.stride(0),
+                                 pb, lb.lead, b.stride(0), T{0}, po, n, m * n);
     });
 }
 
@@ -121,10 +118,11 @@ void mv_kernel(Call& c) {
     Tensor a = layout_of(c.in[0]).fits ? c.in[0] : as_contiguous(c.in[0]);
     Layout l = layout_of(a);
     const Tensor& x = c.in[1];
-    int64_t rows = a.size(l.trans == Trans::No ? 0 : 1), cols = a.size(l.trans == Trans::No ? 1 : 0);
+    int64_t rows = a.size(l.trans == Trans::No ? 0 : 1),
+            cols = a.size(l.trans == Trans::No ? 1 : 0);
     dispatch<NumberTypes>(a.dtype(), c.name(), [&]<class T>() {
-        kernels::gemv<T>(l.trans, rows, cols, T{1}, a.data<T>(), l.lead, x.data<T>(), x.stride(0), T{0},
-                         c.out(0).data<T>(), 1);
+        kernels::gemv<T>(l.trans, rows, cols, T{1}, a.data<T>(), l.lead, x.data<T>(), x.stride(0),
+                         T{0}, c.out(0).data<T>(), 1);
     });
 }
 
@@ -186,7 +184,8 @@ void matmul_body(Call& c) {
     if (da == 2 && db == 2) return c.set(mm(a, b));
     if (da > 2 && db <= 2) {  // one product of all rows
         int64_t k = a.size(da - 1);
-        Tensor rows = reshape(a, Dims{k ? a.numel() / k : count_elements("matmul", a.shape().first(da - 1)), k});
+        Tensor rows = reshape(
+            a, Dims{k ? a.numel() / k : count_elements("matmul", a.shape().first(da - 1)), k});
         Tensor out = db == 1 ? mv(rows, b) : mm(rows, b);
         Dims shape(a.shape().first(da - 1));
         if (db == 2) shape.push_back(b.size(1));
@@ -201,8 +200,8 @@ void addmm_shape(Call& c) {
     check_product(c, c.in[1], c.in[2], 2, 2);
     Dims shape{c.in[1].size(0), c.in[2].size(1)};
     Dims bias = broadcast(c.name(), c.in[0].shape(), shape);
-    WEFT_EXPECT(bias == shape, Runtime, c.name(), text("an input that expands to ", to_string(shape)),
-                to_string(c.in[0].shape()));
+    WEFT_EXPECT(bias == shape, Runtime, c.name(),
+                text("an input that expands to ", to_string(shape)), to_string(c.in[0].shape()));
     c.add(Tensor::layout(c.in[1].dtype(), shape));
 }
 void addmm_kernel(Call& c) {
@@ -230,9 +229,9 @@ void linear_shape(Call& c) {
     WEFT_EXPECT(x.ndim() > 0 && x.size(x.ndim() - 1) == w.size(1), Runtime, "linear",
                 text("an input [..., ", w.size(1), "] for a weight ", to_string(w.shape())),
                 text(to_string(x.shape()), " (mat1 and mat2 shapes cannot be multiplied)"));
-    WEFT_EXPECT(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == w.dtype()), Runtime, "linear",
-                text("input and bias of the weight's dtype ", name(w.dtype())), name(x.dtype()),
-                "convert with .to()");
+    WEFT_EXPECT(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == w.dtype()), Runtime,
+                "linear", text("input and bias of the weight's dtype ", name(w.dtype())),
+                name(x.dtype()), "convert with .to()");
     WEFT_EXPECT(!b.defined() || (b.ndim() == 1 && b.size(0) == w.size(0)), Runtime, "linear",
                 text("a bias [", w.size(0), "]"), b.defined() ? to_string(b.shape()) : "");
     Dims shape(x.shape());
@@ -366,9 +365,12 @@ bool linear_rows(const BatchCall& c, BatchForm& form) {
 const char* linear_node(const Call& c) {
     bool bias = c.in[2].defined();
     switch (c.in[0].ndim()) {
-        case 1: return bias ? "ViewBackward0" : "SqueezeBackward4";
-        case 2: return bias ? "AddmmBackward0" : "MmBackward0";
-        default: return bias ? "ViewBackward0" : "UnsafeViewBackward0";
+        case 1:
+            return bias ? "ViewBackward0" : "SqueezeBackward4";
+        case 2:
+            return bias ? "AddmmBackward0" : "MmBackward0";
+        default:
+            return bias ? "ViewBackward0" : "UnsafeViewBackward0";
     }
 }
 
@@ -384,8 +386,8 @@ void gemm_into(const Tensor& out, const Tensor& a_, const Tensor& b_, double alp
         const T *pa = a.data<T>(), *pb = b.data<T>();
         T* po = out.data<T>();
         Unlocked unlocked(m * n * k / 8);
-        kernels::gemm<T>(la.trans, lb.trans, m, n, k, static_cast<T>(alpha), pa, la.lead, pb, lb.lead,
-                         static_cast<T>(beta), po, n);
+        kernels::gemm<T>(la.trans, lb.trans, m, n, k, static_cast<T>(alpha), pa, la.lead, pb,
+                         lb.lead, static_cast<T>(beta), po, n);
     });
 }
 
@@ -396,28 +398,41 @@ void register_matmul(Table& table) {
     table.add("mm(Tensor self, Tensor mat2) -> Tensor")
         .doc("[m, k] times [k, n].\n\n>>> weft.mm(weft.ones(2, 3), weft.ones(3, 1))\n"
              "tensor([[3.],\n        [3.]])")
-        .shape(mm_shape).kernel(or_complex<mm_kernel>).batch(mm_rows, save_in(1)).out_form()
+        .shape(mm_shape)
+        .kernel(or_complex<mm_kernel>)
+        .batch(mm_rows, save_in(1))
+        .out_form()
         .joint_grad(save_in(0) | save_in(1), mm_grad)
         .samples({"f(T(2, 3), T(3, 4))", "f(T(1, 3), T(3, 1))", "f(T(0, 3), T(3, 2))",
                   "f(T(3, 2).t(), T(4, 3).t())"});
     table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
         .doc("[b, m, k] times [b, k, n], batch by batch.")
-        .shape(bmm_shape).kernel(or_complex<bmm_kernel>).batch(bmm_rows).out_form()
+        .shape(bmm_shape)
+        .kernel(or_complex<bmm_kernel>)
+        .batch(bmm_rows)
+        .out_form()
         .grad(0, save_in(1), [](const Grad& g) { return bmm(g.grad(), mt(conj(g.in(1)))); })
         .grad(1, save_in(0), [](const Grad& g) { return bmm(mt(conj(g.in(0))), g.grad()); })
         .samples({"f(T(2, 3, 4), T(2, 4, 2))", "f(T(1, 1, 1), T(1, 1, 1))",
                   "f(T(2, 4, 3).transpose(1, 2), T(2, 4, 2))"});
     table.add("mv(Tensor self, Tensor vec) -> Tensor")
         .doc("[m, k] times [k].")
-        .shape(mv_shape).kernel(or_complex<mv_kernel>).batch(mv_rows).out_form()
-        .joint_grad(save_in(0) | save_in(1), [](Grad& g) {
-            if (g.needs(0)) g.set_product(0, row(g.grad()), row(conj(g.in(1))));
-            if (g.needs(1)) g.set(1, mv(t(conj(g.in(0))), g.grad()));
-        })
+        .shape(mv_shape)
+        .kernel(or_complex<mv_kernel>)
+        .batch(mv_rows)
+        .out_form()
+        .joint_grad(save_in(0) | save_in(1),
+                    [](Grad& g) {
+                        if (g.needs(0)) g.set_product(0, row(g.grad()), row(conj(g.in(1))));
+                        if (g.needs(1)) g.set(1, mv(t(conj(g.in(0))), g.grad()));
+                    })
         .samples({"f(T(2, 3), T(3))", "f(T(3, 2).t(), T(3))"});
     table.add("dot(Tensor self, Tensor tensor) -> Tensor")
         .doc("The sum of products of two 1-D tensors.")
-        .shape(dot_shape).kernel(or_complex<dot_kernel>).batch(dot_rows).out_form()
+        .shape(dot_shape)
+        .kernel(or_complex<dot_kernel>)
+        .batch(dot_rows)
+        .out_form()
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
         .grad(1, save_in(0), [](const Grad& g) { return g.grad() * conj(g.in(0)); })
         .samples({"f(T(3), T(3))", "f(T(0), T(0))"});
@@ -430,25 +445,38 @@ void register_matmul(Table& table) {
             c.set(column(c.in[0]) * c.in[1]);
         })
         .batch(Batch::Body)
-        .alias("ger").samples({"f(T(3), T(4))", "f(T(0), T(2))"});
+        .alias("ger")
+        .samples({"f(T(3), T(4))", "f(T(0), T(2))"});
     table.add("matmul(Tensor self, Tensor other) -> Tensor")
         .doc("The product of NumPy's `@`: 1-D operands are vectors, leading dimensions are batches "
              "and broadcast.\n\n>>> weft.ones(5, 2, 3) @ weft.ones(3) \n"
-             "tensor([[3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.]])")
-        .body(matmul_body).batch(Batch::Body)
+             "tensor([[3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.],\n        "
+             "[3., 3.]])")
+        .body(matmul_body)
+        .batch(Batch::Body)
         .samples({"f(T(3), T(3))", "f(T(2, 3), T(3))", "f(T(3), T(3, 2))", "f(T(2, 3), T(3, 4))",
                   "f(T(5, 2, 3), T(3, 4))", "f(T(5, 2, 3), T(3))", "f(T(5, 1, 2, 3), T(4, 3, 2))",
                   "f(T(3), T(2, 3, 4))", "f(T(2, 3), T(5, 3, 2))"});
-    table.add("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor")
+    table
+        .add("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> "
+             "Tensor")
         .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.")
-        .shape(addmm_shape).kernel(addmm_kernel).batch(addmm_rows, save_in(0) | save_in(2)).out_form().inplace()
+        .shape(addmm_shape)
+        .kernel(addmm_kernel)
+        .batch(addmm_rows, save_in(0) | save_in(2))
+        .out_form()
+        .inplace()
         .joint_grad(save_in(1) | save_in(2), addmm_grad)
         .samples({"f(T(4), T(2, 3), T(3, 4))", "f(T(2, 4), T(2, 3), T(3, 4), beta=0.5, alpha=2)"});
     table.add("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
         .doc("input [..., in] times weight [out, in] transposed, plus bias [out].\n\n"
              ">>> weft.linear(weft.ones(3), weft.ones(2, 3), weft.ones(2))\ntensor([4., 4.])")
-        .shape(linear_shape).kernel(linear_kernel).batch(linear_rows, save_in(1) | save_in(2)).function_only()
-        .joint_grad(save_in(0) | save_in(1), linear_grad).node_name(linear_node)
+        .shape(linear_shape)
+        .kernel(linear_kernel)
+        .batch(linear_rows, save_in(1) | save_in(2))
+        .function_only()
+        .joint_grad(save_in(0) | save_in(1), linear_grad)
+        .node_name(linear_node)
         .samples({"f(T(2, 3), T(4, 3), T(4))", "f(T(3), T(4, 3), T(4))", "f(T(5, 2, 3), T(4, 3))",
                   "f(T(1, 3), T(4, 3), T(4))", "f(T(0, 3), T(4, 3), T(4))"});
     table.add("_linear_each(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
@@ -457,7 +485,8 @@ void register_matmul(Table& table) {
             Tensor out = bmm(c.in[0], mt(c.in[1]));
             c.set(c.in[2].defined() ? out + c.in[2] : out);
         })
-        .batch(Batch::Body).internal()
+        .batch(Batch::Body)
+        .internal()
         .samples({"f(T(2, 3, 4), T(2, 5, 4))", "f(T(2, 1, 4), T(2, 3, 4), T(2, 1, 3))"});
 }
 

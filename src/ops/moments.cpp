@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "base/function_ref.h"
-#include "ops/batch.h"
 #include "ops/axes.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/pointwise.h"
 
@@ -16,8 +16,7 @@ using kernels::Axis;
 
 const Function mean_dim{"mean.dim"}, vector_norm{"linalg_vector_norm"}, magnitude{"abs"},
     amax{"amax"}, amin{"amin"}, logsumexp{"logsumexp"}, sgn{"sgn"}, finite{"isfinite"};
-const Function var{"var"}, standard_deviation{"std"}, var_mean{"_var_mean"},
-    std_mean{"_std_mean"};
+const Function var{"var"}, standard_deviation{"std"}, var_mean{"_var_mean"}, std_mean{"_std_mean"};
 
 /// `t`, with 0 where `mask` holds.
 Tensor zero_where(const Tensor& mask, const Tensor& t) {
@@ -41,8 +40,8 @@ void variance_shape(Call& c) {
     WEFT_EXPECT(is_inexact(x.dtype()), Runtime, c.name(), "a floating dtype", name(x.dtype()),
                 "std and var only support floating point dtypes");
     DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
-    c.add(Tensor::layout(real_dtype(x.dtype()),
-                         reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
+    c.add(
+        Tensor::layout(real_dtype(x.dtype()), reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
 }
 
 /// The sum of the variances of both parts.
@@ -95,8 +94,7 @@ void with_mean_shape(Call& c) {
 template <bool Root>
 Tensor with_mean_gradient(const Grad& g) {
     Tensor d, mean = g.grad(1);
-    if (g.grad(0).defined())
-        d = Root ? deviation_gradient(g) : variance_gradient(g, g.grad(0));
+    if (g.grad(0).defined()) d = Root ? deviation_gradient(g) : variance_gradient(g, g.grad(0));
     if (!mean.defined()) return d;
     Dims shape = g.in_shape(0);
     auto n = static_cast<double>(count_over(shape, dim_mask("mean", g.attr(0), shape.size())));
@@ -125,11 +123,13 @@ template <Moments Run>
 void add_unbiased(Table& t, const std::string& name, const std::string& result) {
     t.add(name + ".unbiased(Tensor self, bool unbiased) -> " + result)
         .doc("`unbiased` is correction=1, otherwise 0.")
-        .body([](Call& c) { Run(c, Value(), c.attr(0).as_int(), false); }).batch(Batch::Body)
+        .body([](Call& c) { Run(c, Value(), c.attr(0).as_int(), false); })
+        .batch(Batch::Body)
         .samples({"f(T(2, 3), False)", "f(T(5), unbiased=True)"});
     t.add(name + ".dim(Tensor self, int[]? dim, bool unbiased, bool keepdim=False) -> " + result)
         .doc("`unbiased` is correction=1, otherwise 0.")
-        .body([](Call& c) { Run(c, c.attr(0), c.attr(1).as_int(), c.attr(2)); }).batch(Batch::Body)
+        .body([](Call& c) { Run(c, c.attr(0), c.attr(1).as_int(), c.attr(2)); })
+        .batch(Batch::Body)
         .samples({"f(T(2, 3), 0, False)", "f(T(2, 3), 1, True, keepdim=True)"});
 }
 
@@ -139,7 +139,8 @@ void add_with_mean(Table& t, const std::string& name) {
           "(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "(Tensor, Tensor)")
         .doc(text("The ", name.substr(0, 3), " over `dim` and the mean, as a pair."))
-        .body([](Call& c) { Run(c, c.attr(0), c.attr(1), c.attr(2)); }).batch(Batch::Body)
+        .body([](Call& c) { Run(c, c.attr(0), c.attr(1), c.attr(2)); })
+        .batch(Batch::Body)
         .samples({"f(T(2, 3))", "f(T(4, 3), 0, correction=0, keepdim=True)"});
     add_unbiased<Run>(t, name, "(Tensor, Tensor)");
 }
@@ -155,7 +156,8 @@ void register_variance(Table& t) {
              "RuntimeError for integers.\n\n"
              ">>> weft.var(weft.tensor([1., 3.]))\n"
              "tensor(2.)")
-        .shape(variance_shape).kernel(variance_kernel<false>)
+        .shape(variance_shape)
+        .kernel(variance_kernel<false>)
         .grad(0, save_in(0), [](const Grad& g) { return variance_gradient(g, g.grad()); })
         .samples(samples);
     add_unbiased<only_var>(t, "var", "Tensor");
@@ -163,19 +165,30 @@ void register_variance(Table& t) {
           "Tensor")
         .batch(batch_over<0>)
         .doc("The standard deviation: the square root of var().")
-        .shape(variance_shape).kernel(variance_kernel<true>)
+        .shape(variance_shape)
+        .kernel(variance_kernel<true>)
         .grad(0, save_in(0) | save_out(0), deviation_gradient)
         .samples(samples);
     add_unbiased<only_std>(t, "std", "Tensor");
-    t.add("_var_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
-        .doc("var_mean in one op.").shape(with_mean_shape).kernel(variance_kernel<false>).internal()
+    t.add(
+         "_var_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
+        .doc("var_mean in one op.")
+        .shape(with_mean_shape)
+        .kernel(variance_kernel<false>)
+        .internal()
         .batch(batch_over<0>)
-        .node_name("VarMeanBackward0").grad(0, save_in(0), with_mean_gradient<false>)
+        .node_name("VarMeanBackward0")
+        .grad(0, save_in(0), with_mean_gradient<false>)
         .samples({"f(T(2, 3), 1, None, False)"});
-    t.add("_std_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
-        .doc("std_mean in one op.").shape(with_mean_shape).kernel(variance_kernel<true>).internal()
+    t.add(
+         "_std_mean(Tensor self, int[]? dim, Scalar? correction, bool keepdim) -> (Tensor, Tensor)")
+        .doc("std_mean in one op.")
+        .shape(with_mean_shape)
+        .kernel(variance_kernel<true>)
+        .internal()
         .batch(batch_over<0>)
-        .node_name("StdMeanBackward0").grad(0, save_in(0) | save_out(0), with_mean_gradient<true>)
+        .node_name("StdMeanBackward0")
+        .grad(0, save_in(0) | save_out(0), with_mean_gradient<true>)
         .samples({"f(T(2, 3), 1, None, False)"});
     add_with_mean<var_and_mean>(t, "var_mean");
     add_with_mean<std_and_mean>(t, "std_mean");
@@ -198,15 +211,13 @@ void norm_shape(Call& c) {
             count_over(x.shape(), mask) > 0, Runtime, who, "elements to reduce",
             text("shape ", to_string(x.shape()), " (cannot compute the ", ord,
                  " norm on an empty tensor because the operation does not have an identity)"));
-    c.add(Tensor::layout(real_dtype(dtype),
-                         reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
+    c.add(Tensor::layout(real_dtype(dtype), reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
 }
 
 void norm2_step(const Tensor& from, const Tensor& to, Axis axis) {
     Unlocked unlocked(from.numel());
-    dispatch<FloatingTypes>(from.dtype(), "norm", [&]<class T>() {
-        kernels::norm2(from.data<T>(), to.data<T>(), axis);
-    });
+    dispatch<FloatingTypes>(from.dtype(), "norm",
+                            [&]<class T>() { kernels::norm2(from.data<T>(), to.data<T>(), axis); });
 }
 
 /// Orders other than 2, from other ops.
@@ -281,7 +292,9 @@ void register_norms(Table& t) {
         .batch(batch_over<1>)
         .doc("sum(|x|^ord)^(1/ord) over `dim`; ord 0 counts nonzeros, inf and -inf take the\n"
              "largest and smallest |x|. RuntimeError for integers.")
-        .shape(norm_shape).kernel(norm_kernel).internal()
+        .shape(norm_shape)
+        .kernel(norm_kernel)
+        .internal()
         .grad(0, save_in(0) | save_out(0), norm_gradient)
         .samples({"f(T(2, 3))", "f(T(2, 3), 1, 0)", "f(T(2, 3), 3, (0, 1), True)", "f(T(5), 1.5)",
                   "f(T(4), 0.5)", "f(T(2, 3), float('inf'), 1)", "f(T(5), -float('inf'))",
@@ -303,7 +316,8 @@ void register_norms(Table& t) {
         .batch(Batch::Body)
         .doc("p='fro' is p=2.")
         .body([](Call& c) {
-            c.set(vector_norm(real_size(c.in[0]), text_order(c.attr(0)), c.attr(1), c.attr(2), c.attr(3)));
+            c.set(vector_norm(real_size(c.in[0]), text_order(c.attr(0)), c.attr(1), c.attr(2),
+                              c.attr(3)));
         })
         .samples({"f(T(2, 3), 'fro')", "f(T(2, 3), p='fro', dim=1)"});
 }

@@ -1,8 +1,8 @@
 /// Layer normalisation (Ba, Kiros and Hinton 2016).
 #include <cmath>
 
-#include "ops/batch.h"
 #include "ops/axes.h"
+#include "ops/batch.h"
 #include "ops/shape.h"
 
 namespace weft {
@@ -171,10 +171,14 @@ namespace {
 
 bool norm_rows(const BatchCall& c, BatchForm& form) {
     switch (c.attr(0).as_ints().size()) {
-        case 1: return batch_last<1>(c, form);
-        case 2: return batch_last<2>(c, form);
-        case 3: return batch_last<3>(c, form);
-        default: return false;
+        case 1:
+            return batch_last<1>(c, form);
+        case 2:
+            return batch_last<2>(c, form);
+        case 3:
+            return batch_last<3>(c, form);
+        default:
+            return false;
     }
 }
 
@@ -202,8 +206,12 @@ void register_norm(Table& t) {
           "float eps) -> (Tensor, Tensor, Tensor)")
         .doc("layer_norm with the mean and 1 / sqrt(var + eps) of each row, 1 in place of the\n"
              "normalized dims.")
-        .shape(forward_shape).kernel(forward_kernel).internal().batch(norm_rows, save_in(1) | save_in(2))
-        .constant_output(1).constant_output(2)
+        .shape(forward_shape)
+        .kernel(forward_kernel)
+        .internal()
+        .batch(norm_rows, save_in(1) | save_in(2))
+        .constant_output(1)
+        .constant_output(2)
         .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient)
         .samples({"f(T(2, 3), (3,), T(3), T(3), 1e-5)"});
     t.add("native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, "
@@ -212,7 +220,9 @@ void register_norm(Table& t) {
         .doc("The gradients of native_layer_norm's input, weight and bias; `wanted` has a bit\n"
              "for each, those not wanted come out empty. mean and rstd are taken as functions of\n"
              "the input.")
-        .shape(backward_shape).kernel(backward_kernel).internal()
+        .shape(backward_shape)
+        .kernel(backward_kernel)
+        .internal()
         .joint_grad(save_in(0) | save_in(1) | save_in(4), backward_gradient);
 }
 

@@ -23,16 +23,23 @@ class Grad;
 
 struct Param {
     enum class Kind : uint8_t {
-        Tensor, Tensors,                       // inputs
-        Int, Ints, Float, Bool, Scalar, DType, Text,  // attributes
+        Tensor,
+        Tensors,  // inputs
+        Int,
+        Ints,
+        Float,
+        Bool,
+        Scalar,
+        DType,
+        Text,  // attributes
     };
     std::string name;
     Kind kind;
     bool optional = false;      ///< `?`: None is accepted
     bool keyword_only = false;  ///< after `*`
     bool has_default = false;
-    Value fallback;             ///< the default of an attribute; an input's default is None
-    int slot = 0;               ///< index among the inputs or among the attributes
+    Value fallback;  ///< the default of an attribute; an input's default is None
+    int slot = 0;    ///< index among the inputs or among the attributes
     bool is_input() const { return kind == Kind::Tensor || kind == Kind::Tensors; }
 };
 
@@ -65,45 +72,45 @@ using JointRule = void (*)(Grad&);
 using PartRule = void (*)(const Tensor& sum, const Tensor& grad, const Value* attrs, int i);
 
 struct Op {
-    std::string name;      ///< unique: "sum.dim"
+    std::string name;         ///< unique: "sum.dim"
     std::string public_name;  ///< what Python calls it: "sum"
     std::string schema;
     std::string doc;
     std::vector<Param> params;
-    std::vector<Value> defaults;     ///< of the attributes, in slot order
-    int inputs = 0;                  ///< tensor parameters
-    int outputs = 1;                 ///< -1: as many as the shape rule says
+    std::vector<Value> defaults;            ///< of the attributes, in slot order
+    int inputs = 0;                         ///< tensor parameters
+    int outputs = 1;                        ///< -1: as many as the shape rule says
     std::vector<std::string> output_names;  ///< "values", "indices": given in the schema or empty
 
-    void (*shape)(Call&) = nullptr;  ///< lays out c.out (dtype, sizes, strides), reads no data
-    void (*kernel)(Call&) = nullptr; ///< fills c.out
-    void (*body)(Call&) = nullptr;   ///< composite: the whole op, written from others
+    void (*shape)(Call&) = nullptr;   ///< lays out c.out (dtype, sizes, strides), reads no data
+    void (*kernel)(Call&) = nullptr;  ///< fills c.out
+    void (*body)(Call&) = nullptr;    ///< composite: the whole op, written from others
 
-    std::vector<GradRule> grads;     ///< by input; null: not differentiable
-    std::vector<SaveMask> saves;     ///< what each of them reads
+    std::vector<GradRule> grads;  ///< by input; null: not differentiable
+    std::vector<SaveMask> saves;  ///< what each of them reads
     JointRule joint = nullptr;
     SaveMask joint_saves = 0;
-    bool keep_shapes = false;        ///< gradient rules ask for layouts, of any input
-    uint32_t constant_outputs = 0;   ///< mask of outputs that carry no gradient (indices)
+    bool keep_shapes = false;       ///< gradient rules ask for layouts, of any input
+    uint32_t constant_outputs = 0;  ///< mask of outputs that carry no gradient (indices)
     const char* (*backward_name)(const Call&) = nullptr;  ///< a literal
-    std::string node_name;           ///< "MulBackward0"
+    std::string node_name;                                ///< "MulBackward0"
     std::vector<std::string> node_names;  ///< by output, where PyTorch has a node for each
 
     Batch batch = Batch::None;
     BatchRule batch_rule = nullptr;  ///< with Batch::Rows
-    uint32_t batch_shared = 0;       ///< inputs by which calls merge only if it is one tensor (weights)
-    bool view = false;               ///< outputs are views of input 0; no kernel, so every dtype
-    bool every_dtype = false;        ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
-    bool strided_output = false;     ///< the kernel writes any layout, also over its own input
-    bool factory = false;            ///< makes tensors: takes requires_grad and device too
-    bool random = false;             ///< draws from the generator
-    bool function = true;            ///< weft.name exists
-    bool method = true;              ///< Tensor.name exists
-    bool inplace = false;            ///< name_ exists
-    bool out_form = false;           ///< name(..., out=) exists
-    bool number_self = false;        ///< as a function, input 0 may be a Python number
-    std::vector<std::string> samples;    ///< calls, as Python text; see tests/test_every_op.py
-    std::vector<std::string> aliases;    ///< further public names
+    uint32_t batch_shared = 0;  ///< inputs by which calls merge only if it is one tensor (weights)
+    bool view = false;          ///< outputs are views of input 0; no kernel, so every dtype
+    bool every_dtype = false;   ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
+    bool strided_output = false;       ///< the kernel writes any layout, also over its own input
+    bool factory = false;              ///< makes tensors: takes requires_grad and device too
+    bool random = false;               ///< draws from the generator
+    bool function = true;              ///< weft.name exists
+    bool method = true;                ///< Tensor.name exists
+    bool inplace = false;              ///< name_ exists
+    bool out_form = false;             ///< name(..., out=) exists
+    bool number_self = false;          ///< as a function, input 0 may be a Python number
+    std::vector<std::string> samples;  ///< calls, as Python text; see tests/test_every_op.py
+    std::vector<std::string> aliases;  ///< further public names
     std::source_location where;
 
     const std::string& node_name_of(int k) const {
@@ -127,14 +134,14 @@ struct Call {
         : op(&op), in(in), inputs(inputs), attrs(attrs) {}
 
     const Op* op;
-    const Tensor* in = nullptr;    ///< optional inputs may be undefined
+    const Tensor* in = nullptr;  ///< optional inputs may be undefined
     int inputs = 0;
     const Value* attrs = nullptr;
-    uint64_t attrs_number = 0;     ///< the same for equal attributes; 0: not known
-    Tensor dest;                   ///< in-place and out= forms: where the result goes
-    bool in_place = false;         ///< dest is input 0
+    uint64_t attrs_number = 0;  ///< the same for equal attributes; 0: not known
+    Tensor dest;                ///< in-place and out= forms: where the result goes
+    bool in_place = false;      ///< dest is input 0
     int outputs = 0;
-    int64_t view_offset = 0;       ///< op.view: elements after input 0's first one (output 0)
+    int64_t view_offset = 0;  ///< op.view: elements after input 0's first one (output 0)
 
     const Value& attr(int i) const { return attrs[i]; }
     const char* name() const { return op->public_name.c_str(); }
@@ -144,8 +151,7 @@ struct Call {
     void add(Tensor t) {
         if (outputs < kFew && !many_) [[likely]]
             few_[outputs++] = std::move(t);
-        else
-            add_to_many(std::move(t));
+        else add_to_many(std::move(t));
     }
     void add_view(Tensor t, int64_t offset) {
         if (op->outputs < 0) {
@@ -230,10 +236,22 @@ protected:
 class OpBuilder {
 public:
     explicit OpBuilder(Op& op) : op_(op) {}
-    OpBuilder& doc(std::string text) { op_.doc = std::move(text); return *this; }
-    OpBuilder& shape(void (*rule)(Call&)) { op_.shape = rule; return *this; }
-    OpBuilder& kernel(void (*run)(Call&)) { op_.kernel = run; return *this; }
-    OpBuilder& body(void (*run)(Call&)) { op_.body = run; return *this; }
+    OpBuilder& doc(std::string text) {
+        op_.doc = std::move(text);
+        return *this;
+    }
+    OpBuilder& shape(void (*rule)(Call&)) {
+        op_.shape = rule;
+        return *this;
+    }
+    OpBuilder& kernel(void (*run)(Call&)) {
+        op_.kernel = run;
+        return *this;
+    }
+    OpBuilder& body(void (*run)(Call&)) {
+        op_.body = run;
+        return *this;
+    }
     /// The gradient of input `i`; `saved` is all that the rule reads.
     OpBuilder& grad(int i, SaveMask saved, GradRule rule);
     OpBuilder& joint_grad(SaveMask saved, JointRule rule) {
@@ -241,9 +259,18 @@ public:
         op_.joint_saves = saved;
         return *this;
     }
-    OpBuilder& keep_shapes() { op_.keep_shapes = true; return *this; }
-    OpBuilder& constant_output(int k) { op_.constant_outputs |= 1u << k; return *this; }
-    OpBuilder& node_name(std::string name) { op_.node_name = std::move(name); return *this; }
+    OpBuilder& keep_shapes() {
+        op_.keep_shapes = true;
+        return *this;
+    }
+    OpBuilder& constant_output(int k) {
+        op_.constant_outputs |= 1u << k;
+        return *this;
+    }
+    OpBuilder& node_name(std::string name) {
+        op_.node_name = std::move(name);
+        return *this;
+    }
     /// What each output prints as its grad_fn; the node goes by the first.
     OpBuilder& node_names(std::vector<std::string> names) {
         op_.node_name = names[0];
@@ -251,31 +278,77 @@ public:
         return *this;
     }
     /// A name that depends on the call, where PyTorch's does.
-    OpBuilder& node_name(const char* (*name)(const Call&)) { op_.backward_name = name; return *this; }
-    OpBuilder& batch(Batch rule) { op_.batch = rule; return *this; }
+    OpBuilder& node_name(const char* (*name)(const Call&)) {
+        op_.backward_name = name;
+        return *this;
+    }
+    OpBuilder& batch(Batch rule) {
+        op_.batch = rule;
+        return *this;
+    }
     OpBuilder& batch(BatchRule rule, SaveMask shared = 0) {
         op_.batch = Batch::Rows;
         op_.batch_rule = rule;
         op_.batch_shared = shared;
         return *this;
     }
-    OpBuilder& view() { op_.view = op_.every_dtype = true; return *this; }
-    OpBuilder& every_dtype() { op_.every_dtype = true; return *this; }
-    OpBuilder& strided_output() { op_.strided_output = true; return *this; }
-    OpBuilder& factory() { op_.factory = true; op_.method = false; return *this; }
-    OpBuilder& random() { op_.random = true; return *this; }
-    OpBuilder& inplace() { op_.inplace = true; return *this; }
-    OpBuilder& out_form() { op_.out_form = true; return *this; }
-    OpBuilder& number_self() { op_.number_self = true; return *this; }
-    OpBuilder& method_only() { op_.function = false; return *this; }
-    OpBuilder& function_only() { op_.method = false; return *this; }
+    OpBuilder& view() {
+        op_.view = op_.every_dtype = true;
+        return *this;
+    }
+    OpBuilder& every_dtype() {
+        op_.every_dtype = true;
+        return *this;
+    }
+    OpBuilder& strided_output() {
+        op_.strided_output = true;
+        return *this;
+    }
+    OpBuilder& factory() {
+        op_.factory = true;
+        op_.method = false;
+        return *this;
+    }
+    OpBuilder& random() {
+        op_.random = true;
+        return *this;
+    }
+    OpBuilder& inplace() {
+        op_.inplace = true;
+        return *this;
+    }
+    OpBuilder& out_form() {
+        op_.out_form = true;
+        return *this;
+    }
+    OpBuilder& number_self() {
+        op_.number_self = true;
+        return *this;
+    }
+    OpBuilder& method_only() {
+        op_.function = false;
+        return *this;
+    }
+    OpBuilder& function_only() {
+        op_.method = false;
+        return *this;
+    }
     /// Neither a function nor a method: used by gradient rules and by the Python package as
     /// `weft._C.ops.name`.
-    OpBuilder& internal() { op_.function = op_.method = false; return *this; }
-    OpBuilder& alias(std::string name) { op_.aliases.push_back(std::move(name)); return *this; }
+    OpBuilder& internal() {
+        op_.function = op_.method = false;
+        return *this;
+    }
+    OpBuilder& alias(std::string name) {
+        op_.aliases.push_back(std::move(name));
+        return *this;
+    }
     /// Calls as Python text. T(*sizes, lo=-2, hi=2) is a float tensor, I(*sizes, high=5) int64,
     /// B(*sizes) bool, `f` the op itself.
-    OpBuilder& samples(std::vector<std::string> calls) { op_.samples = std::move(calls); return *this; }
+    OpBuilder& samples(std::vector<std::string> calls) {
+        op_.samples = std::move(calls);
+        return *this;
+    }
 
 private:
     Op& op_;

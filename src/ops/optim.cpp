@@ -50,8 +50,7 @@ void with_present(int present, F&& f) {
     if (present == kMask) return f(std::integral_constant<int, kMask>());
     if constexpr (kMask + (1 << Rule::kNeeded) < (1 << Rule::kBuffers))
         return with_present<Rule, kMask + (1 << Rule::kNeeded)>(present, f);
-    else
-        fail(ErrorKind::Runtime, "optimizer", "every state tensor that the step needs", "None");
+    else fail(ErrorKind::Runtime, "optimizer", "every state tensor that the step needs", "None");
 }
 
 /// A contiguous stand-in of a tensor that is updated, of a dtype with kernels; a copy is written
@@ -75,7 +74,8 @@ private:
 /// Complex numbers are steps of their two parts.
 StepTarget by_parts(const StepTarget& t) {
     StepTarget parts = t;
-    for (Tensor* x : {&parts.param, &parts.grad, &parts.buffers[0], &parts.buffers[1], &parts.buffers[2]})
+    for (Tensor* x :
+         {&parts.param, &parts.grad, &parts.buffers[0], &parts.buffers[1], &parts.buffers[2]})
         if (x->defined()) *x = parts_of(*x);
     return parts;
 }
@@ -83,8 +83,8 @@ StepTarget by_parts(const StepTarget& t) {
 template <template <class> class Rule>
 void step(const StepTarget& t, const double* settings, bool maximize) {
     if (is_complex(t.param.dtype())) return step<Rule>(by_parts(t), settings, maximize);
-    Dense param(t.param), buffers[kMaxBuffers] = {Dense(t.buffers[0]), Dense(t.buffers[1]),
-                                                  Dense(t.buffers[2])};
+    Dense param(t.param),
+        buffers[kMaxBuffers] = {Dense(t.buffers[0]), Dense(t.buffers[1]), Dense(t.buffers[2])};
     DType dtype = widened(t.param.dtype());
     Tensor grad = as_contiguous(t.grad, dtype);
     int64_t n = t.param.numel();
@@ -121,10 +121,10 @@ constexpr StepRule rule(std::string_view name) {
 }
 
 constexpr StepRule rules[] = {
-    rule<SgdRule>("sgd"),         rule<AdamRule>("adam"),     rule<RmspropRule>("rmsprop"),
-    rule<AdagradRule>("adagrad"), rule<AdadeltaRule>("adadelta"),
-    rule<AdamaxRule>("adamax"),   rule<NadamRule>("nadam"),   rule<RadamRule>("radam"),
-    rule<AsgdRule>("asgd"),       rule<RpropRule>("rprop"),
+    rule<SgdRule>("sgd"),         rule<AdamRule>("adam"),         rule<RmspropRule>("rmsprop"),
+    rule<AdagradRule>("adagrad"), rule<AdadeltaRule>("adadelta"), rule<AdamaxRule>("adamax"),
+    rule<NadamRule>("nadam"),     rule<RadamRule>("radam"),       rule<AsgdRule>("asgd"),
+    rule<RpropRule>("rprop"),
 };
 
 }  // namespace

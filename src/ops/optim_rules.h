@@ -133,7 +133,8 @@ struct AdagradRule {
     C rate, weight_decay, eps;
 
     AdagradRule(const Settings& o, Counters& n, bool)
-        : rate(o.lr / (1 + (n.step() - 1) * o.lr_decay)), weight_decay(o.weight_decay), eps(o.eps) {}
+        : rate(o.lr / (1 + (n.step() - 1) * o.lr_decay)), weight_decay(o.weight_decay), eps(o.eps) {
+    }
     WEFT_INLINE void operator()(C& p, C g, C* s) const {
         C d = g + weight_decay * p;
         s[0] += d * d;

@@ -139,9 +139,9 @@ struct Places {
             axes[d].in = padded ? in[at] : 1;
             axes[d].out = padded ? out[at] : 1;
             for (int64_t i = 0; i < axes[d].out; ++i)
-                tables[d].push_back(padded ? place(mode, i, pad[2 * from_end],
-                                                   pad[2 * from_end + 1], axes[d].in)
-                                           : 0);
+                tables[d].push_back(
+                    padded ? place(mode, i, pad[2 * from_end], pad[2 * from_end + 1], axes[d].in)
+                           : 0);
             axes[d].from = tables[d].data();
         }
     }
@@ -154,11 +154,16 @@ void places_kernel(Call& c) {
     Unlocked unlocked(y.numel());
     auto run = [&]<class T>() { kernels::pad(x.data<T>(), y.data<T>(), p.planes, p.axes); };
     switch (item_size(x.dtype())) {
-    case 1: return run.operator()<uint8_t>();
-    case 2: return run.operator()<uint16_t>();
-    case 4: return run.operator()<uint32_t>();
-    case 8: return run.operator()<uint64_t>();
-    default: return run.operator()<std::complex<double>>();
+        case 1:
+            return run.operator()<uint8_t>();
+        case 2:
+            return run.operator()<uint16_t>();
+        case 4:
+            return run.operator()<uint32_t>();
+        case 8:
+            return run.operator()<uint64_t>();
+        default:
+            return run.operator()<std::complex<double>>();
     }
 }
 
@@ -200,7 +205,10 @@ void register_pad(Table& t) {
              "it; negative pads cut off.\n\n"
              ">>> weft.constant_pad_nd(weft.tensor([1, 2]), (1, -1))\n"
              "tensor([0, 1])")
-        .shape(constant_shape).kernel(constant_kernel).batch(pad_rows).function_only()
+        .shape(constant_shape)
+        .kernel(constant_kernel)
+        .batch(pad_rows)
+        .function_only()
         .grad(0, 0,
               [](const Grad& g) {
                   Dims back;
@@ -213,7 +221,9 @@ void register_pad(Table& t) {
     t.add("pad(Tensor input, int[] pad, str mode=\"constant\", float? value=None) -> Tensor")
         .doc("Pads from the last dim on, before and after it: with `value`, or mode 'reflect',\n"
              "'replicate' or 'circular' over the last one to three dims.")
-        .body(pad_body).batch(Batch::Body).internal()
+        .body(pad_body)
+        .batch(Batch::Body)
+        .internal()
         .samples({"f(T(2, 3), (1, 2))", "f(T(2, 3, 5), (2, 1), mode='reflect')",
                   "f(T(3, 5), (2, 1), mode='replicate')",
                   "f(T(1, 2, 3, 4), (2, 1, 0, 2), 'reflect')",
@@ -224,17 +234,21 @@ void register_pad(Table& t) {
                   "f(T(2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='replicate')",
                   "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='circular')"});
     t.add("_pad_places(Tensor input, int[] pad, str mode) -> Tensor")
-        .doc("pad with a mode other than 'constant'.").shape(places_shape).kernel(places_kernel)
-        .batch(pad_rows).internal().node_name(places_node)
+        .doc("pad with a mode other than 'constant'.")
+        .shape(places_shape)
+        .kernel(places_kernel)
+        .batch(pad_rows)
+        .internal()
+        .node_name(places_node)
         .grad(0, 0, [](const Grad& g) {
             return pad_places_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
         });
     t.add("_pad_places_backward(Tensor grad, int[] size, int[] pad, str mode) -> Tensor")
         .doc("The adjoint of _pad_places.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); })
-        .kernel(places_backward_kernel).internal()
-        .grad(0, 0,
-              [](const Grad& g) { return pad_places(g.grad(), g.attr(1), g.attr(2)); });
+        .kernel(places_backward_kernel)
+        .internal()
+        .grad(0, 0, [](const Grad& g) { return pad_places(g.grad(), g.attr(1), g.attr(2)); });
 }
 
 }  // namespace weft

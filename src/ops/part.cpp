@@ -46,9 +46,9 @@ void narrow_body(Call& c) {
     WEFT_EXPECT(start >= -size && start <= size, Index, c.name(),
                 text("a start in [", -size, ", ", size, "]"), std::to_string(start));
     if (start < 0) start += size;
-    WEFT_EXPECT(length <= size - start, Runtime, c.name(), text("start + length of at most ", size),
-                text("start (", start, ") + length (", length, ") exceeds dimension size (", size,
-                     ")"));
+    WEFT_EXPECT(
+        length <= size - start, Runtime, c.name(), text("start + length of at most ", size),
+        text("start (", start, ") + length (", length, ") exceeds dimension size (", size, ")"));
     c.set(slice(self, dim, start, start + length));
 }
 
@@ -231,7 +231,8 @@ void add_slice(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
 }
 void slice_gradient(Grad& g) {
     if (!g.set_part(0, g.grad(), add_slice))
-        g.set(0, slice_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1), g.attr(2), g.attr(3)));
+        g.set(0,
+              slice_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1), g.attr(2), g.attr(3)));
 }
 
 // ---- records -----------------------------------------------------------------------------------
@@ -266,7 +267,9 @@ void register_views(Table& t) {
         .internal()
         .samples({"f(T(4, 3), 0, 1, 3)", "f(T(4, 3), 1, None, None, 2)", "f(T(4), 0, -3, 10)",
                   "f(T(4), 0, 3, 1)"});
-    t.add("narrow(Tensor self, int dim, int start, int length) -> Tensor").body(narrow_body).batch(Batch::Body)
+    t.add("narrow(Tensor self, int dim, int start, int length) -> Tensor")
+        .body(narrow_body)
+        .batch(Batch::Body)
         .doc("`length` positions from `start` along `dim`.\n\n>>> weft.arange(5).narrow(0, 1, 3)\n"
              "tensor([1, 2, 3])")
         .samples({"f(T(4, 3), 0, 1, 2)", "f(T(4, 3), -1, -2, 1)"});
@@ -292,7 +295,9 @@ void register_views(Table& t) {
         .batch(batch_along<1>)
         .doc("Views of the given sizes along `dim`.")
         .samples({"f(T(5, 2), (2, 3))", "f(T(2, 5), (2, 3), 1)"});
-    t.add("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]").body(chunk_body).batch(Batch::Body)
+    t.add("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
+        .body(chunk_body)
+        .batch(Batch::Body)
         .doc("At most `chunks` views of equal size along `dim` (the last may be shorter).\n\n"
              ">>> [p.tolist() for p in weft.arange(5).chunk(2)]\n[[0, 1, 2], [3, 4]]")
         .samples({"f(T(5, 2), 2)", "f(T(2, 4), 3, dim=-1)"});
@@ -320,7 +325,10 @@ void register_part(Table& t) {
     register_views(t);
     t.add("select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor")
         .doc("Zeros of input_sizes with grad_output at `index` of `dim`: the gradient of select.")
-        .shape(sized_shape).kernel(select_backward_kernel).every_dtype().internal()
+        .shape(sized_shape)
+        .kernel(select_backward_kernel)
+        .every_dtype()
+        .internal()
         .node_name("SelectBackwardBackward0")
         .grad(0, 0, [](const Grad& g) { return select(g.grad(), g.attr(1), g.attr(2)); })
         .samples({"f(T(3), (2, 3), 0, 1)"});
@@ -328,7 +336,8 @@ void register_part(Table& t) {
           "int step) -> Tensor")
         .doc("Zeros of input_sizes with grad_output in a slice of `dim`: the gradient of slice.")
         .shape(sized_shape)
-        .kernel(slice_backward_kernel).every_dtype()
+        .kernel(slice_backward_kernel)
+        .every_dtype()
         .internal()
         .node_name("SliceBackwardBackward0")
         .grad(0, 0,
@@ -340,7 +349,8 @@ void register_part(Table& t) {
           "dim2) -> Tensor")
         .doc("Zeros of input_sizes with grad_output on a diagonal: the gradient of diagonal.")
         .shape(sized_shape)
-        .kernel(diagonal_backward_kernel).every_dtype()
+        .kernel(diagonal_backward_kernel)
+        .every_dtype()
         .internal()
         .node_name("DiagonalBackwardBackward0")
         .grad(0, 0,

@@ -48,8 +48,8 @@ Dims region_strides(DimSpan shape, int64_t step) {
 
 /// Whether `count` elements from `offset` lie in the contiguous tensor `t`.
 void check_within(const Call& c, const Tensor& t, int64_t offset, int64_t count) {
-    WEFT_EXPECT(t.defined() && t.contiguous() && offset >= 0 && count >= 0 &&
-                    offset <= t.numel() && count <= t.numel() - offset,
+    WEFT_EXPECT(t.defined() && t.contiguous() && offset >= 0 && count >= 0 && offset <= t.numel() &&
+                    count <= t.numel() - offset,
                 Index, c.op->name, "a piece of a contiguous tensor",
                 text(count, " elements from ", offset, " of ", t.defined() ? t.numel() : 0));
 }
@@ -121,7 +121,8 @@ void pack_kernel(Call& c) {
     char* to = c.out(0).bytes();
     for (int64_t k = 0; k < pieces.size(); ++k) {
         Piece p = pieces[k];
-        std::memcpy(to, c.in[p.source].bytes() + p.offset * item, static_cast<size_t>(p.count * item));
+        std::memcpy(to, c.in[p.source].bytes() + p.offset * item,
+                    static_cast<size_t>(p.count * item));
         to += p.count * item;
     }
 }
@@ -170,13 +171,15 @@ void pack_gradient(Grad& g) {
     for (int i = 0; i < g.inputs(); ++i) {
         if (simple) {
             int64_t count = pieces[i].count;
-            Tensor part = dense.view_as(Dims{count}, Dims{1}, std::exchange(from_piece, from_piece + count));
+            Tensor part =
+                dense.view_as(Dims{count}, Dims{1}, std::exchange(from_piece, from_piece + count));
             if ((i < 64 && !g.needs(i)) || g.set_part(i, part, add_piece)) continue;
         }
         bool needed = i >= 64 || g.needs(i);  // the mask ends there
         if (!needed || g.set_part(i, g.grad(), add_packed)) continue;
         int64_t n = 0, start = 0, k = 0;
-        for (int64_t p = 0; p < pieces.size(); ++p) n += pieces[p].source == i ? pieces[p].count : 0;
+        for (int64_t p = 0; p < pieces.size(); ++p)
+            n += pieces[p].source == i ? pieces[p].count : 0;
         Tensor from = int_tensor(n), to = int_tensor(n);
         for (int64_t p = 0; p < pieces.size(); ++p) {
             Piece piece = pieces[p];
@@ -227,22 +230,32 @@ void take_gradient(Grad& g) {
 void register_place(Table& t) {
     t.add("_region(Tensor self, int offset, int step, int[] size) -> Tensor")
         .doc("Rows `step` elements apart, from element `offset` of a contiguous tensor: a view.")
-        .shape(region_shape).kernel(no_kernel).view().internal()
+        .shape(region_shape)
+        .kernel(no_kernel)
+        .view()
+        .internal()
         .joint_grad(0, region_gradient)
         .samples({"f(T(4, 3), 0, 3, (4, 3))", "f(T(4, 6), 2, 6, (4, 2))", "f(T(5), 1, 0, (3, 2))",
                   "f(T(4, 3), 3, 3, (2, 3, 1))"});
     t.add("_pack(Tensor[] tensors, int[] pieces, int[] size) -> Tensor")
         .doc("Pieces (source, offset, count) of contiguous tensors, one after the other.")
-        .shape(pack_shape).kernel(pack_kernel).every_dtype().internal()
+        .shape(pack_shape)
+        .kernel(pack_kernel)
+        .every_dtype()
+        .internal()
         .joint_grad(0, pack_gradient)
         .samples({"f([T(4), T(2, 3)], (1, 3, 3, 0, 0, 2, 0, 3, 1), (2, 3))",
                   "f([T(4)], (0, 2, 2, 0, 2, 2), (4,))"});
     t.add("_take(Tensor self, int offset, int[] size, int[] stride, str? name=None, "
           "bool used=False) -> Tensor")
-        .doc("Elements of a contiguous tensor from `offset` on, copied into a tensor of their own;\n"
-             "`name` is the node's: that of the op which made them. `used`: Note [Taken values].")
+        .doc(
+            "Elements of a contiguous tensor from `offset` on, copied into a tensor of their own;\n"
+            "`name` is the node's: that of the op which made them. `used`: Note [Taken values].")
         .node_name(taken_name)
-        .shape(take_shape).kernel(take_kernel).every_dtype().internal()
+        .shape(take_shape)
+        .kernel(take_kernel)
+        .every_dtype()
+        .internal()
         .joint_grad(0, take_gradient)
         .samples({"f(T(4, 3), 3, (2, 3), (3, 1))", "f(T(4, 3), 5, (), ())",
                   "f(T(4, 3), 2, (2, 3), (1, 2))"});

@@ -57,8 +57,7 @@ DType promoted(const Tensor* in, int inputs) {
             numbers.join(is_floating(t.dtype())  ? default_dtype
                          : is_complex(t.dtype()) ? complex_dtype(default_dtype)
                                                  : t.dtype());
-        else
-            (t.ndim() ? dimensioned : scalars).join(t.dtype());
+        else (t.ndim() ? dimensioned : scalars).join(t.dtype());
     }
     return combine(dimensioned, combine(scalars, numbers)).type;
 }
@@ -106,7 +105,8 @@ void pointwise_layout(Call& c, DType dtype) {
     }
 }
 
-void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tensor* in, int inputs) {
+void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tensor* in,
+             int inputs) {
     int64_t n = out.numel();
     bool flat = out.contiguous();
     char* p[4] = {out.bytes()};
@@ -135,9 +135,12 @@ void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tens
     }
     if (n == 0) return;
     switch (inputs) {
-        case 1: return run_strided<2>(loop, f, out, in);
-        case 2: return run_strided<3>(loop, f, out, in);
-        default: return run_strided<4>(loop, f, out, in);
+        case 1:
+            return run_strided<2>(loop, f, out, in);
+        case 2:
+            return run_strided<3>(loop, f, out, in);
+        default:
+            return run_strided<4>(loop, f, out, in);
     }
 }
 
@@ -166,9 +169,12 @@ bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, const Call
 
 bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, const Call& c, int inputs) {
     switch (inputs) {
-        case 1: return run_small_map<1>(dtype, loop, f, c);
-        case 2: return run_small_map<2>(dtype, loop, f, c);
-        default: return run_small_map<3>(dtype, loop, f, c);
+        case 1:
+            return run_small_map<1>(dtype, loop, f, c);
+        case 2:
+            return run_small_map<2>(dtype, loop, f, c);
+        default:
+            return run_small_map<3>(dtype, loop, f, c);
     }
 }
 

@@ -19,11 +19,15 @@ WEFT_INLINE T at_most(T x, T high) {
 
 struct Maximum {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return at_least(a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return at_least(a, b);
+    }
 };
 struct Minimum {
     template <class T>
-    WEFT_INLINE T operator()(T a, T b) const { return at_most(a, b); }
+    WEFT_INLINE T operator()(T a, T b) const {
+        return at_most(a, b);
+    }
 };
 /// Bounds that are no NaN.
 template <class T>
@@ -40,7 +44,9 @@ template <class Op>
 struct Guarded : Op {
     static constexpr int one_loop = 32;
     template <class... T>
-    WEFT_INLINE auto operator()(T... x) const { return Op::fast(x...); }
+    WEFT_INLINE auto operator()(T... x) const {
+        return Op::fast(x...);
+    }
 };
 
 /// A number as T; truncated where T is integral.
@@ -71,8 +77,12 @@ inline Tensor zero_gradient(const Grad& g) { return zeros(g.in_shape(0), g.out_d
 inline OpBuilder shaped_op(Table& t, std::string_view schema, void (*shape)(Call&),
                            void (*kernel)(Call&),
                            std::source_location where = std::source_location::current()) {
-    return t.add(schema, where).shape(shape).kernel(kernel).batch(Batch::Pointwise)
-        .strided_output().out_form();
+    return t.add(schema, where)
+        .shape(shape)
+        .kernel(kernel)
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .out_form();
 }
 /// The same with the shape rule of ops that keep the promoted dtype.
 inline OpBuilder shaped_op(Table& t, std::string_view schema, void (*kernel)(Call&),

@@ -31,7 +31,9 @@ void register_poisson(Table& t) {
                 fail_dtype(c.name(), FloatingTypes::text, rates.dtype());
             c.add(Tensor::layout(rates.dtype(), rates.shape()));
         })
-        .kernel(poisson_kernel).random().function_only()
+        .kernel(poisson_kernel)
+        .random()
+        .function_only()
         .grad(0, 0, [](const Grad& g) { return zeros(g.in_shape(0), g.out_dtype(0)); })
         .samples({"f(T(5, 6, lo=0, hi=9))", "f(T(40, lo=10, hi=300))", "f(T(0, 3))"});
 }

@@ -212,7 +212,9 @@ std::vector<std::string> max_samples(int dims) {
     if (dims == 1)
         return {"f(T(2, 3, 7), 2)", "f(T(3, 8), 3, 2, 1, 1, True)", "f(T(2, 3, 9), 2, 1, 0, 3)"};
     if (dims == 2)
-        return {"f(T(2, 3, 6, 7), 2)", "f(T(3, 7, 6), 2)", "f(T(2, 6, 8), (3, 2), (2, 1), (1, 0))",
+        return {"f(T(2, 3, 6, 7), 2)",
+                "f(T(3, 7, 6), 2)",
+                "f(T(2, 6, 8), (3, 2), (2, 1), (1, 0))",
                 "f(T(1, 2, 7, 8), 3, 2, 1, ceil_mode=True)",
                 "f(T(2, 2, 7, 9), 2, 2, dilation=(3, 2))",
                 "f(T(0, 2, 4, 4), 2)"};
@@ -224,15 +226,24 @@ void register_max(Table& t) {
     std::string attrs = "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=[0], "
                         "int[] dilation=[1], bool ceil_mode=False) -> ";
     t.add(text("max_pool", dims, "d", attrs, "Tensor"))
-        .doc(text("The largest value of each window over the last ", dims, " dims. `stride` is\n"
+        .doc(text("The largest value of each window over the last ", dims,
+                  " dims. `stride` is\n"
                   "kernel_size if None; padding counts as -inf; with ceil_mode windows may end\n"
                   "outside. RuntimeError for sizes that do not fit."))
-        .shape(max_shape).kernel(max_kernel).function_only().node_name(kNodes[dims])
+        .shape(max_shape)
+        .kernel(max_kernel)
+        .function_only()
+        .node_name(kNodes[dims])
         .batch(batch_last<dims>)
-        .grad(0, save_in(0), max_gradient<dims>).samples(max_samples(dims));
+        .grad(0, save_in(0), max_gradient<dims>)
+        .samples(max_samples(dims));
     t.add(text("max_pool", dims, "d_with_indices", attrs, "(Tensor, Tensor)"))
         .doc("max_pool, and where in its plane each value lies (int64).")
-        .shape(max_shape).kernel(max_kernel).internal().node_name(kNodes[dims]).constant_output(1)
+        .shape(max_shape)
+        .kernel(max_kernel)
+        .internal()
+        .node_name(kNodes[dims])
+        .constant_output(1)
         .batch(batch_last<dims>)
         .grad(0, save_out(1),
               [](const Grad& g) { return spread_back(g.grad(), g.out(1), g.in_shape(0), dims); })
@@ -244,7 +255,8 @@ void register_max_backward(Table& t) {
           "padding, int[] dilation, bool ceil_mode, int dims) -> Tensor")
         .doc("grad at the places of the maxima of max_pool, 0 elsewhere.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[1].shape())); })
-        .kernel(max_backward_kernel).internal()
+        .kernel(max_backward_kernel)
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) {
             int dims = static_cast<int>(g.attr(5).as_int());
             return pick(g.grad(), indices_of_maxima(g.in(1), g), dims);
@@ -290,8 +302,8 @@ void avg_shape(Call& c) {
 }
 void avg_kernel(Call& c) {
     int dims = dims_of(c);
-    Value with_none[] = {c.attr(0), c.attr(1), c.attr(2), c.attr(3), c.attr(4),
-                         dims == 1 ? Value() : c.attr(5)};
+    Value with_none[] = {c.attr(0), c.attr(1), c.attr(2),
+                         c.attr(3), c.attr(4), dims == 1 ? Value() : c.attr(5)};
     run_avg(c, avg_windows(c.name(), c.in[0].shape(), dims, with_none));
 }
 
@@ -302,13 +314,10 @@ Tensor avg_gradient(const Grad& g) {
 }
 template <int dims>
 Tensor avg_again(const Grad& g) {
-    static const Function op(dims == 1   ? "avg_pool1d"
-                             : dims == 2 ? "avg_pool2d"
-                                         : "avg_pool3d");
+    static const Function op(dims == 1 ? "avg_pool1d" : dims == 2 ? "avg_pool2d" : "avg_pool3d");
     if constexpr (dims == 1)
         return op(g.grad(), g.attr(1), g.attr(2), g.attr(3), g.attr(4), g.attr(5));
-    else
-        return op(g.grad(), g.attr(1), g.attr(2), g.attr(3), g.attr(4), g.attr(5), g.attr(6));
+    else return op(g.grad(), g.attr(1), g.attr(2), g.attr(3), g.attr(4), g.attr(5), g.attr(6));
 }
 
 std::vector<std::string> avg_samples(int dims) {
@@ -323,15 +332,19 @@ std::vector<std::string> avg_samples(int dims) {
 
 template <int dims>
 void register_avg(Table& t) {
-    OpBuilder op = t.add(
-        text("avg_pool", dims, "d(Tensor input, int[] kernel_size, int[]? stride=None, int[] "
-             "padding=[0], bool ceil_mode=False, bool count_include_pad=True",
-             dims == 1 ? "" : ", int? divisor_override=None", ") -> Tensor"));
-    op.doc(text("The mean of each window over the last ", dims, " dims. Zeros of the padding\n"
+    OpBuilder op = t.add(text("avg_pool", dims,
+                              "d(Tensor input, int[] kernel_size, int[]? stride=None, int[] "
+                              "padding=[0], bool ceil_mode=False, bool count_include_pad=True",
+                              dims == 1 ? "" : ", int? divisor_override=None", ") -> Tensor"));
+    op.doc(text("The mean of each window over the last ", dims,
+                " dims. Zeros of the padding\n"
                 "count unless count_include_pad is False; divisor_override divides all sums."))
-        .shape(avg_shape).kernel(avg_kernel).batch(batch_last<dims>)
+        .shape(avg_shape)
+        .kernel(avg_kernel)
+        .batch(batch_last<dims>)
         .node_name(dims == 1 ? "SqueezeBackward1" : text("AvgPool", dims, "DBackward0"))
-        .grad(0, 0, avg_gradient<dims>).samples(avg_samples(dims));
+        .grad(0, 0, avg_gradient<dims>)
+        .samples(avg_samples(dims));
     if (dims == 1) op.function_only();
     else op.internal();
 }
@@ -349,9 +362,12 @@ void register_avg_backward(Table& t) {
         .internal()
         .grad(0, 0, [](const Grad& g) {
             switch (g.attr(7).as_int()) {
-            case 1: return avg_again<1>(g);
-            case 2: return avg_again<2>(g);
-            default: return avg_again<3>(g);
+                case 1:
+                    return avg_again<1>(g);
+                case 2:
+                    return avg_again<2>(g);
+                default:
+                    return avg_again<3>(g);
             }
         });
 }
@@ -401,20 +417,25 @@ void register_adaptive(Table& t) {
     std::vector<std::string> calls = {text("f(", x, ", 3)"), text("f(", one, ", 2)"),
                                       text("f(", x, ", 1)"), text("f(", x, ", 9)")};
     OpBuilder avg = t.add("adaptive_avg_pool" + n + size + "Tensor");
-    avg.doc(text("The means of `output_size` windows that cover the last ", dims, " dims; window\n"
+    avg.doc(text("The means of `output_size` windows that cover the last ", dims,
+                 " dims; window\n"
                  "i of m over n runs from floor(i n / m) to ceil((i + 1) n / m)."))
-        .body(adaptive_avg_body<dims>).batch(Batch::Body).samples(calls);
+        .body(adaptive_avg_body<dims>)
+        .batch(Batch::Body)
+        .samples(calls);
     t.add("_adaptive_avg_pool" + n + size + "Tensor")
-        .doc("adaptive_avg_pool by windows.").shape(adaptive_shape).internal()
+        .doc("adaptive_avg_pool by windows.")
+        .shape(adaptive_shape)
+        .internal()
         .batch(batch_last<dims>)
-        .kernel([](Call& c) {
-            run_avg(c, adaptive_windows(c.in[0].shape(), c.out(0).shape(), dims));
-        })
+        .kernel(
+            [](Call& c) { run_avg(c, adaptive_windows(c.in[0].shape(), c.out(0).shape(), dims)); })
         .node_name(dims == 1 ? "SqueezeBackward1" : text("AdaptiveAvgPool", dims, "DBackward0"))
         .grad(0, 0, [](const Grad& g) { return adaptive_backward(g.grad(), g.in_shape(0), dims); });
     OpBuilder max = t.add("adaptive_max_pool" + n + size + "(Tensor, Tensor)");
     max.doc("The maxima of the windows of adaptive_avg_pool, and where in its plane each lies.")
-        .shape(adaptive_shape).batch(batch_last<dims>)
+        .shape(adaptive_shape)
+        .batch(batch_last<dims>)
         .kernel([](Call& c) {
             WEFT_EXPECT(c.in[0].numel() > 0 || c.out(0).numel() == 0, Runtime, c.name(),
                         "windows with elements", to_string(c.in[0].shape()));

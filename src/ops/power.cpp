@@ -33,12 +33,16 @@ WEFT_INLINE double power(double base, double exponent) { return math::pow(base, 
 struct Power {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x, T e) const { return power(x, e); }
+    WEFT_INLINE T operator()(T x, T e) const {
+        return power(x, e);
+    }
 };
 struct Cube {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return x * x * x; }
+    WEFT_INLINE T operator()(T x) const {
+        return x * x * x;
+    }
 };
 /// grad * coefficient * x^exponent, and the exponents 0, 2 and -1/2.
 struct PowerBackward {
@@ -52,13 +56,17 @@ struct PowerBackward {
 struct Scaled {
     double coefficient;
     template <class T>
-    WEFT_INLINE T operator()(T g) const { return g * static_cast<T>(coefficient); }
+    WEFT_INLINE T operator()(T g) const {
+        return g * static_cast<T>(coefficient);
+    }
 };
 struct ScaledBySquare {
     static constexpr int one_loop = 64;
     double coefficient;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x) const { return g * static_cast<T>(coefficient) * (x * x); }
+    WEFT_INLINE T operator()(T g, T x) const {
+        return g * static_cast<T>(coefficient) * (x * x);
+    }
 };
 struct ScaledByRsqrt {
     static constexpr int one_loop = 64;
@@ -80,7 +88,9 @@ const Function* shortcut(double exponent) {
 
 struct ComplexPower {
     template <class T>
-    T operator()(T x, T e) const { return math::pow(x, e); }
+    T operator()(T x, T e) const {
+        return math::pow(x, e);
+    }
 };
 void complex_pow(Call& c, DType t) {
     const Tensor& exponent = c.in[1];
@@ -92,11 +102,11 @@ void complex_pow(Call& c, DType t) {
 void pow_kernel(Call& c) {
     DType t = compute_dtype<Result::Same>(c);
     const Tensor& exponent = c.in[1];
-    WEFT_EXPECT(t != DType::Int64 || !exponent.has(kWrapped) || exponent.item_int() >= 0, Runtime,
-                c.name(), "an exponent of at least 0 for integers",
-                text(exponent.item_int(),
-                     " (Integers to negative integer powers are not allowed.)"),
-                "write 2.0 ** -1, or convert to a floating dtype");
+    WEFT_EXPECT(
+        t != DType::Int64 || !exponent.has(kWrapped) || exponent.item_int() >= 0, Runtime, c.name(),
+        "an exponent of at least 0 for integers",
+        text(exponent.item_int(), " (Integers to negative integer powers are not allowed.)"),
+        "write 2.0 ** -1, or convert to a floating dtype");
     if ((t == DType::Bool || is_complex(t)) && exponent.has(kWrapped) &&
         !is_complex(exponent.dtype()) && exponent.item_double() == 1)
         return copy_into(c.out(0), c.in[0]);
@@ -105,8 +115,8 @@ void pow_kernel(Call& c) {
         double e = exponent.item_double();
         if (const Function* other = shortcut(e)) return other->op().kernel(c);
         if (e == 3)
-            return dispatch<FloatingTypes>(
-                t, c.name(), [&]<class T>() { map_inputs<T, T, 1>(c, Cube{}); });
+            return dispatch<FloatingTypes>(t, c.name(),
+                                           [&]<class T>() { map_inputs<T, T, 1>(c, Cube{}); });
     }
     if (is_complex(t)) return complex_pow(c, t);
     map_kernel<Power, NumberTypes, Result::Same, 2>(c);
@@ -167,11 +177,16 @@ void register_power(Table& t) {
              "exponent "
              "raises RuntimeError.\n>>> weft.pow(weft.tensor([1., 2., 3.]), 2)\n"
              "tensor([1., 4., 9.])")
-        .shape(pointwise<Result::Same>).kernel(pow_kernel)
+        .shape(pointwise<Result::Same>)
+        .kernel(pow_kernel)
         .batch([](const BatchCall& c, BatchForm& form) {  // squares are no general powers
             return batch_pointwise(c, form);
         })
-        .batch(Batch::Pointwise).strided_output().inplace().out_form().number_self()
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .inplace()
+        .out_form()
+        .number_self()
         .node_name([](const Call& c) {
             return c.in[1].has(kWrapped)   ? "PowBackward0"
                    : c.in[0].has(kWrapped) ? "PowBackward2"
@@ -180,13 +195,17 @@ void register_power(Table& t) {
         .grad(0, save_in(0) | save_in(1), gradient_by_base)
         .grad(1, save_in(0) | save_in(1) | save_out(0), gradient_by_exponent)
         .samples({"f(T(2, 3), 2)", "f(T(2, 3), 3)", "f(T(2, 3, lo=0.5), 0.5)",
-                  "f(T(3, lo=0.5), -1.5)", "f(T(2, 3, lo=0.5), T(3))", "f(2, "
-             "T(2, 3))", "f(I(4), 3)", "f(T(), 4)",
-                  "f(I(4), I(4))", "f(T(0, 3), 2)"});
+                  "f(T(3, lo=0.5), -1.5)", "f(T(2, 3, lo=0.5), T(3))",
+                  "f(2, "
+                  "T(2, 3))",
+                  "f(I(4), 3)", "f(T(), 4)", "f(I(4), I(4))", "f(T(0, 3), 2)"});
     t.add("pow_backward(Tensor grad, Tensor self, float exponent, int order=1) -> Tensor")
         .doc("grad times the derivative of self ** exponent, of any order.")
-        .shape(pointwise<Result::Same>).kernel(pow_backward_kernel)
-        .batch(Batch::Pointwise).strided_output().internal()
+        .shape(pointwise<Result::Same>)
+        .kernel(pow_backward_kernel)
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return pow_backward(g.grad(), g.in(1), g.attr(0), g.attr(1)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {

@@ -68,28 +68,30 @@ void draw_uniform(Call& c, double from, double to) {
                 text("to - from of at most ", most, " (uniform_ expects to-from <= max)"),
                 text("from=", from, ", to=", to));
     if (!is_narrow(c.out(0).dtype()))
-        return draw_real(c, [&](auto* out, int64_t n) {
-            kernels::uniform(generator(), out, n, from, to);
-        }, true);
+        return draw_real(
+            c, [&](auto* out, int64_t n) { kernels::uniform(generator(), out, n, from, to); },
+            true);
     WEFT_EXPECT(is_floating(c.out(0).dtype()), NotImplemented, c.name(), "a floating dtype",
                 name(c.out(0).dtype()));
     draw_dense(c, [&](const Tensor& t) {
         if (t.dtype() == DType::Float16)
             kernels::uniform_narrow(generator(), t.data<Half>(), t.numel(), from, to);
-        else
-            kernels::uniform_narrow(generator(), t.data<BFloat16>(), t.numel(), from, to);
+        else kernels::uniform_narrow(generator(), t.data<BFloat16>(), t.numel(), from, to);
     });
 }
 
 void draw_normal(Call& c, double mean, double std, bool whole) {
     bool narrow = is_narrow(c.out(0).dtype());
     if (is_complex(c.out(0).dtype())) std *= std::numbers::sqrt2 / 2;  // of each part
-    draw_real(c, [&]<class T>(T* out, int64_t n) {
-        if (!whole) return kernels::normal_one_by_one(generator(), out, n, mean, std);
-        if constexpr (std::is_same_v<T, float>)
-            if (narrow) return kernels::normal_reduced(generator(), out, n, mean, std);
-        kernels::normal(generator(), out, n, mean, std);
-    }, true);
+    draw_real(
+        c,
+        [&]<class T>(T* out, int64_t n) {
+            if (!whole) return kernels::normal_one_by_one(generator(), out, n, mean, std);
+            if constexpr (std::is_same_v<T, float>)
+                if (narrow) return kernels::normal_reduced(generator(), out, n, mean, std);
+            kernels::normal(generator(), out, n, mean, std);
+        },
+        true);
 }
 
 }  // namespace ops
@@ -107,22 +109,20 @@ void sized_shape(Call& c, DType otherwise) {
     c.add(Tensor::layout(dtype, size));
 }
 template <int Size, int DTypeSlot>
-void real_shape(Call& c) { sized_shape<Size, DTypeSlot>(c, default_dtype); }
+void real_shape(Call& c) {
+    sized_shape<Size, DTypeSlot>(c, default_dtype);
+}
 template <int Size, int DTypeSlot>
-void int_shape(Call& c) { sized_shape<Size, DTypeSlot>(c, DType::Int64); }
-
-void rand_kernel(Call& c) {
-    draw_uniform(c, 0, 1);
+void int_shape(Call& c) {
+    sized_shape<Size, DTypeSlot>(c, DType::Int64);
 }
 
-void randn_kernel(Call& c) {
-    draw_normal(c, 0, 1, true);
-}
+void rand_kernel(Call& c) { draw_uniform(c, 0, 1); }
+
+void randn_kernel(Call& c) { draw_normal(c, 0, 1, true); }
 
 /// PyTorch draws a contiguous tensor in blocks, any other one by one.
-void randn_like_kernel(Call& c) {
-    draw_normal(c, 0, 1, c.out(0).contiguous());
-}
+void randn_like_kernel(Call& c) { draw_normal(c, 0, 1, c.out(0).contiguous()); }
 
 void below_kernel(Call& c) { draw_between(c, 0, c.attr(0).as_int()); }
 void between_kernel(Call& c) { draw_between(c, c.attr(0).as_int(), c.attr(1).as_int()); }
@@ -131,8 +131,8 @@ void randperm_shape(Call& c) {
     int64_t n = c.attr(0).as_int();
     WEFT_EXPECT(n >= 0, Runtime, c.name(), "n of at least 0", std::to_string(n));
     DType dtype = c.attr(1).as_dtype(DType::Int64);
-    bool holds = is_floating(dtype) ? n <= int64_t{1} << digits_of(dtype)
-                                    : n - 1 <= largest_of(dtype);
+    bool holds =
+        is_floating(dtype) ? n <= int64_t{1} << digits_of(dtype) : n - 1 <= largest_of(dtype);
     WEFT_EXPECT(holds, Runtime, c.name(), "a dtype that holds n - 1",
                 text(n, " (too large for result tensor type: ", name(dtype), ")"));
     c.add(Tensor::layout(dtype, Dims{n}));
@@ -197,10 +197,15 @@ OpBuilder draw_op(Table& t, std::string_view schema, void (*shape)(Call&), void 
 }
 
 void register_normal(Table& t) {
-    t.add("normal.tensors(Tensor mean, Tensor std) -> Tensor").function_only().every_dtype().random()
+    t.add("normal.tensors(Tensor mean, Tensor std) -> Tensor")
+        .function_only()
+        .every_dtype()
+        .random()
         .shape([](Call& c) { pointwise_layout(c, c.in[0].dtype()); })
         .kernel([](Call& c) { normal_of(c, c.in[0], 0, c.in[1], 0); })
-        .node_name("NormalBackward3").grad(0, 0, no_influence).grad(1, 0, no_influence)
+        .node_name("NormalBackward3")
+        .grad(0, 0, no_influence)
+        .grad(1, 0, no_influence)
         .doc("Normal numbers; mean and std are tensors or numbers (then with the size).\n\n"
              ">>> weft.normal(weft.ones(2), weft.zeros(2))\ntensor([1., 1.])")
         .samples({"f(T(3, 4), T(4, lo=0.5))"});
@@ -214,10 +219,15 @@ void register_normal(Table& t) {
         .grad(0, 0, no_influence)
         .doc("Normal numbers around each mean.")
         .samples({"f(T(20), 2.0)"});
-    t.add("normal.std(float mean, Tensor std) -> Tensor").function_only().every_dtype().random()
+    t.add("normal.std(float mean, Tensor std) -> Tensor")
+        .function_only()
+        .every_dtype()
+        .random()
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); })
         .kernel([](Call& c) { normal_of(c, Tensor(), c.attr(0).as_double(), c.in[0], 0); })
-        .node_name("NormalBackward2").grad(0, 0, no_influence).doc("Normal numbers of each std.")
+        .node_name("NormalBackward2")
+        .grad(0, 0, no_influence)
+        .doc("Normal numbers of each std.")
         .samples({"f(1.5, T(3, lo=0.5))"});
     draw_op(t, "normal.sized(float mean, float std, int[] size, *, dtype? dtype=None) -> Tensor",
             real_shape<2, 3>, normal_sized_kernel)
@@ -229,21 +239,26 @@ void register_normal(Table& t) {
 
 void register_random(Table& t) {
     draw_op(t, "rand(int[] size, *, dtype? dtype=None) -> Tensor", real_shape<0, 1>, rand_kernel)
-        .out_form().doc("Uniform numbers from [0, 1).")
+        .out_form()
+        .doc("Uniform numbers from [0, 1).")
         .samples({"f(3, 4)", "f((20,))", "f(0, 3)"});
     draw_op(t, "randn(int[] size, *, dtype? dtype=None) -> Tensor", real_shape<0, 1>, randn_kernel)
-        .out_form().doc("Standard normal numbers.")
+        .out_form()
+        .doc("Standard normal numbers.")
         .samples({"f(3, 4)", "f((20,))", "f(5, dtype=weft.float64)"});
     draw_op(t, "randint(int high, int[] size, *, dtype? dtype=None) -> Tensor", int_shape<1, 2>,
             below_kernel)
-        .out_form().doc("Integers from [low, high); low is 0 if it is not given.")
+        .out_form()
+        .doc("Integers from [low, high); low is 0 if it is not given.")
         .samples({"f(10, (3, 4))", "f(10, (2,), dtype=weft.float32)"});
     draw_op(t, "randint.low(int low, int high, int[] size, *, dtype? dtype=None) -> Tensor",
             int_shape<2, 3>, between_kernel)
-        .out_form().doc("Integers from [low, high).")
+        .out_form()
+        .doc("Integers from [low, high).")
         .samples({"f(-3, 10, (3, 4))", "f(0, 2**40, (5,))"});
     draw_op(t, "randperm(int n, *, dtype? dtype=None) -> Tensor", randperm_shape, randperm_kernel)
-        .out_form().doc("0 to n - 1 in random order.")
+        .out_form()
+        .doc("0 to n - 1 in random order.")
         .samples({"f(10)", "f(0)"});
     draw_op(t, "rand_like(Tensor self, *, dtype? dtype=None) -> Tensor", like_shape<0>, rand_kernel)
         .batch(Batch::Layout)

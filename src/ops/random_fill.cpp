@@ -49,8 +49,8 @@ void random_kernel(Call& c) {
             if constexpr (kernels::is_half<T>) {
                 uint64_t range = (uint64_t{1} << digits_of(t.dtype())) + 1;
                 draw_as(t, DType::Int64, [&](const Tensor& wide) {
-                    kernels::random_in_range(generator(), wide.data<int64_t>(), wide.numel(),
-                                             range, 0);
+                    kernels::random_in_range(generator(), wide.data<int64_t>(), wide.numel(), range,
+                                             0);
                 });
             } else if constexpr (kernels::is_complex_v<T>) {
                 fail_dtype(c.name(), AllTypes::text, t.dtype());
@@ -117,18 +117,17 @@ void register_random_fill(Table& t) {
         .doc("uniform_ draws each element from [from, to).");
     fill_op(t, "normal.fill(Tensor self, float mean=0, float std=1) -> Tensor", normal_fill_kernel)
         .doc("normal_ draws each element from a normal distribution.");
-    fill_op(t, "random(Tensor self) -> Tensor", random_kernel).node_name("RandomBackward2")
+    fill_op(t, "random(Tensor self) -> Tensor", random_kernel)
+        .node_name("RandomBackward2")
         .doc("random_ draws integers from [0, the dtype's largest], or from [from, to).");
     fill_op(t, "random.to(Tensor self, int to) -> Tensor",
             [](Call& c) { draw_between(c, 0, c.attr(0).as_int()); })
         .node_name("RandomBackward1")
         .doc("random_ draws integers from [0, to).");
-    fill_op(t, "random.from(Tensor self, int from, int? to) -> Tensor",
-            [](Call& c) {
-                if (c.attr(1).none()) random_upwards(c, c.attr(0).as_int());
-                else draw_between(c, c.attr(0).as_int(), c.attr(1).as_int());
-            })
-        .doc("random_ draws integers from [from, to).");
+    fill_op(t, "random.from(Tensor self, int from, int? to) -> Tensor", [](Call& c) {
+        if (c.attr(1).none()) random_upwards(c, c.attr(0).as_int());
+        else draw_between(c, c.attr(0).as_int(), c.attr(1).as_int());
+    }).doc("random_ draws integers from [from, to).");
     fill_op(t, "exponential(Tensor self, float lambd=1) -> Tensor", exponential_kernel)
         .doc("exponential_ draws from lambd * exp(-lambd * x).");
     fill_op(t, "cauchy(Tensor self, float median=0, float sigma=1) -> Tensor", cauchy_kernel)

@@ -295,9 +295,9 @@ void diag_embed_kernel(Call& c) {
     strides.erase(std::max(e.a, e.b));
     strides.erase(std::min(e.a, e.b));
     strides.push_back(out.stride(e.a) + out.stride(e.b));
-    copy_into(out.view_as(self.shape(), strides,
-                          k >= 0 ? k * out.stride(e.b) : -k * out.stride(e.a)),
-              self);
+    copy_into(
+        out.view_as(self.shape(), strides, k >= 0 ? k * out.stride(e.b) : -k * out.stride(e.a)),
+        self);
 }
 
 /// Into the last two dims; into others, calls stay single.
@@ -318,45 +318,60 @@ void diag_body(Call& c) {
 
 void register_triangles(Table& t) {
     t.add("tril(Tensor self, int diagonal=0) -> Tensor")
-        .shape(triangle_shape).batch(batch_last<2>)
-        .kernel(triangle_kernel<true>).every_dtype()
+        .shape(triangle_shape)
+        .batch(batch_last<2>)
+        .kernel(triangle_kernel<true>)
+        .every_dtype()
         .doc("The lower triangle of each matrix, zeros above `diagonal`.\n\n"
              ">>> weft.ones(2, 2).tril().tolist()\n[[1.0, 0.0], [1.0, 1.0]]")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return tril_op(g.grad(), g.attr(0)); })
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("triu(Tensor self, int diagonal=0) -> Tensor")
-        .shape(triangle_shape).batch(batch_last<2>)
-        .kernel(triangle_kernel<false>).every_dtype()
+        .shape(triangle_shape)
+        .batch(batch_last<2>)
+        .kernel(triangle_kernel<false>)
+        .every_dtype()
         .doc("The upper triangle of each matrix, zeros below `diagonal`.\n\n"
              ">>> weft.ones(2, 2).triu(1).tolist()\n[[0.0, 1.0], [0.0, 0.0]]")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return triu_op(g.grad(), g.attr(0)); })
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
-        .shape(diag_embed_shape).batch(diag_embed_rows)
-        .kernel(diag_embed_kernel).every_dtype()
+        .shape(diag_embed_shape)
+        .batch(diag_embed_rows)
+        .kernel(diag_embed_kernel)
+        .every_dtype()
         .doc("Matrices of zeros with the last dimension on a diagonal.\n\n"
              ">>> weft.ones(2).diag_embed().tolist()\n[[1.0, 0.0], [0.0, 1.0]]")
         .grad(0, 0,
               [](const Grad& g) { return diagonal_op(g.grad(), g.attr(0), g.attr(1), g.attr(2)); })
         .samples({"f(T(3))", "f(T(2, 3), 1)", "f(T(2, 3), -1, 0, 2)"});
-    t.add("diag(Tensor self, int diagonal=0) -> Tensor").body(diag_body).batch(Batch::Body)
+    t.add("diag(Tensor self, int diagonal=0) -> Tensor")
+        .body(diag_body)
+        .batch(Batch::Body)
         .doc("A matrix with self on a diagonal, or a copy of a matrix's diagonal.\n\n"
              ">>> weft.diag(weft.tensor([1, 2])).tolist()\n[[1, 0], [0, 2]]")
         .samples({"f(T(3))", "f(T(3, 3))", "f(T(3, 4), 1)", "f(T(2), -1)"});
     t.add("_diagonal_copy(Tensor self) -> Tensor")
-        .doc("A copy of a view made by diagonal.").shape(same_layout)
-        .kernel([](Call& c) { copy_into(c.out(0), c.in[0]); }).every_dtype().internal()
+        .doc("A copy of a view made by diagonal.")
+        .shape(same_layout)
+        .kernel([](Call& c) { copy_into(c.out(0), c.in[0]); })
+        .every_dtype()
+        .internal()
         .batch(Batch::Pointwise)
-        .node_name("DiagonalBackward0_copy").grad(0, 0, [](const Grad& g) { return g.grad(); });
+        .node_name("DiagonalBackward0_copy")
+        .grad(0, 0, [](const Grad& g) { return g.grad(); });
 }
 
 }  // namespace
 
 void register_rearrange(Table& t) {
-    t.add("flip(Tensor self, int[] dims) -> Tensor").batch(batch_along<0>)
-        .shape(flip_shape).kernel(flip_kernel).every_dtype()
+    t.add("flip(Tensor self, int[] dims) -> Tensor")
+        .batch(batch_along<0>)
+        .shape(flip_shape)
+        .kernel(flip_kernel)
+        .every_dtype()
         .doc("The order reversed along `dims`; a copy.\n\n>>> weft.arange(3).flip(0)\n"
              "tensor([2, 1, 0])")
         .grad(0, 0, [](const Grad& g) { return flip(g.grad(), g.attr(0)); })
@@ -380,26 +395,35 @@ void register_rearrange(Table& t) {
         .doc("flip along dimension 0.")
         .samples({"f(T(2, 3))"});
     t.add("roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor")
-        .shape(roll_shape).batch(batch_over<1>)
-        .kernel(roll_kernel).every_dtype()
+        .shape(roll_shape)
+        .batch(batch_over<1>)
+        .kernel(roll_kernel)
+        .every_dtype()
         .doc("Moves the elements along `dims`, or of the flattened tensor; the last come first.\n\n"
              ">>> weft.arange(4).roll(1)\ntensor([3, 0, 1, 2])")
         .grad(0, 0, roll_gradient)
         .samples(
             {"f(T(2, 3), 1)", "f(T(2, 3), (1, -2), (0, 1))", "f(T(4), -1, 0)", "f(T(0, 3), 1, 1)"});
-    t.add("repeat(Tensor self, int[] repeats) -> Tensor").shape(repeat_shape).kernel(repeat_kernel).every_dtype()
+    t.add("repeat(Tensor self, int[] repeats) -> Tensor")
+        .shape(repeat_shape)
+        .kernel(repeat_kernel)
+        .every_dtype()
         .batch(repeat_rows)
         .doc("Copies beside each other, so many along each dimension.\n\n"
              ">>> weft.arange(2).repeat(2, 2).tolist()\n[[0, 1, 0, 1], [0, 1, 0, 1]]")
-        .method_only().grad(0, 0, repeat_gradient)
+        .method_only()
+        .grad(0, 0, repeat_gradient)
         .samples({"f(T(2, 3), (2, 1))", "f(T(2), (3, 2))", "f(T(), (2,))", "f(T(2), (0,))"});
-    t.add("tile(Tensor self, int[] dims) -> Tensor").body(tile_body).batch(Batch::Body)
+    t.add("tile(Tensor self, int[] dims) -> Tensor")
+        .body(tile_body)
+        .batch(Batch::Body)
         .doc("repeat with 1 for the leading dimensions that are not given.\n\n"
              ">>> weft.arange(2).tile(2)\ntensor([0, 1, 0, 1])")
         .samples({"f(T(2, 3), (2,))", "f(T(2), (2, 2))"});
     t.add("repeat_interleave(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> "
           "Tensor")
-        .body(repeat_interleave_body).batch(Batch::Body)
+        .body(repeat_interleave_body)
+        .batch(Batch::Body)
         .doc("Each position `repeats` times along `dim`, or of the flattened tensor; repeats is a "
              "number "
              "or one count for each position.\n\n>>> weft.arange(2).repeat_interleave(2)\n"
@@ -411,8 +435,11 @@ void register_rearrange(Table& t) {
         .body(repeat_interleave_tensor_body)
         .doc("Position i repeats[i] times along `dim`.")
         .samples({"f(T(3, 2), I(3), 0)", "f(T(3, 2), I(2), dim=1)", "f(T(2, 2), I(4))"});
-    t.add("_repeat_index(Tensor repeats, int size) -> Tensor").shape(repeat_index_shape)
-        .doc("Position i, repeats[i] times.").kernel(repeat_index_kernel).internal();
+    t.add("_repeat_index(Tensor repeats, int size) -> Tensor")
+        .shape(repeat_index_shape)
+        .doc("Position i, repeats[i] times.")
+        .kernel(repeat_index_kernel)
+        .internal();
     register_triangles(t);
 }
 

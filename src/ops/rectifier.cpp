@@ -17,7 +17,9 @@ const Function threshold_backward{"threshold_backward"}, leaky_relu_backward{"le
 
 struct Relu {
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return x < T(0) ? T(0) : x; }
+    WEFT_INLINE T operator()(T x) const {
+        return x < T(0) ? T(0) : x;
+    }
 };
 template <class T>
 struct Threshold {
@@ -28,19 +30,25 @@ struct Threshold {
 struct ThresholdBackward {
     double threshold;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x) const { return x <= static_cast<T>(threshold) ? T(0) : g; }
+    WEFT_INLINE T operator()(T g, T x) const {
+        return x <= static_cast<T>(threshold) ? T(0) : g;
+    }
 };
 struct LeakyRelu {
     static constexpr int one_loop = 64;
     double slope;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return x > T(0) ? x : x * static_cast<T>(slope); }
+    WEFT_INLINE T operator()(T x) const {
+        return x > T(0) ? x : x * static_cast<T>(slope);
+    }
 };
 struct LeakyReluBackward {
     static constexpr int one_loop = 64;
     double slope;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x) const { return x > T(0) ? g : g * static_cast<T>(slope); }
+    WEFT_INLINE T operator()(T g, T x) const {
+        return x > T(0) ? g : g * static_cast<T>(slope);
+    }
 };
 struct HardtanhBackward {
     static constexpr int one_loop = 64;
@@ -109,12 +117,16 @@ struct ShrinkBackward {
 struct Prelu {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T x, T w) const { return x > T(0) ? x : w * x; }
+    WEFT_INLINE T operator()(T x, T w) const {
+        return x > T(0) ? x : w * x;
+    }
 };
 struct PreluBackward {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x, T w) const { return x > T(0) ? g : w * g; }
+    WEFT_INLINE T operator()(T g, T x, T w) const {
+        return x > T(0) ? g : w * g;
+    }
 };
 
 /// An op whose functor takes the first attribute.
@@ -138,8 +150,8 @@ void check_lambda(Call& c) {
 
 void threshold_shape(Call& c) {
     for (int i = 0; i < 2; ++i)
-        WEFT_EXPECT(c.in[0].dtype() != DType::UInt8 || std::floor(c.attr(i).as_double()) >= 0, Runtime,
-                    c.name(), "numbers of at least 0 for uint8",
+        WEFT_EXPECT(c.in[0].dtype() != DType::UInt8 || std::floor(c.attr(i).as_double()) >= 0,
+                    Runtime, c.name(), "numbers of at least 0 for uint8",
                     text(c.attr(i).as_double(), " (value cannot be converted without overflow)"));
     pointwise<Result::Same>(c);
 }
@@ -156,32 +168,36 @@ void register_relu(Table& t) {
               threshold_shape,
               [](Call& c) {
                   dispatch<NumberTypes>(c.in[0].dtype(), c.name(), [&]<class T>() {
-                      map_inputs<T, T, 1>(c, Threshold<T>{number_as<T>(c.attr(0)),
-                                                          number_as<T>(c.attr(1))});
+                      map_inputs<T, T, 1>(
+                          c, Threshold<T>{number_as<T>(c.attr(0)), number_as<T>(c.attr(1))});
                   });
               })
         .doc("self where it is above `threshold`, else `value`.\n"
              ">>> weft.threshold(weft.tensor([1., 3.]), 2, 0)\ntensor([0., 3.])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0),
               [](const Grad& g) { return threshold_backward(g.grad(), g.in(0), g.attr(0)); })
         .samples({"f(T(2, 3), 0.3, 20)", "f(T(), -0.5, 1.5)", "f(T(0, 3), 0, 0)", "f(I(4), 2, 7)"});
     shaped_op(t, "threshold_backward(Tensor grad, Tensor self, Scalar threshold) -> Tensor",
               with_number<ThresholdBackward, 2>)
-        .doc("0 where self <= threshold, else grad.").internal()
+        .doc("0 where self <= threshold, else grad.")
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return threshold_backward(g.grad(), g.in(1), g.attr(0)); });
     shaped_op(t, "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
               with_number<LeakyRelu, 1>)
         .doc("self where positive, else negative_slope * self.\n"
              ">>> weft.leaky_relu(weft.tensor([-1., 2.]))\ntensor([-0.0100,  2.0000])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0),
               [](const Grad& g) { return leaky_relu_backward(g.grad(), g.in(0), g.attr(0)); })
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), negative_slope=0.5)", "f(T(0, 3))"});
     shaped_op(t, "leaky_relu_backward(Tensor grad, Tensor self, Scalar negative_slope) -> Tensor",
               with_number<LeakyReluBackward, 2>)
-        .doc("grad where self is positive, else negative_slope * grad.").internal()
+        .doc("grad where self is positive, else negative_slope * grad.")
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return leaky_relu_backward(g.grad(), g.in(1), g.attr(0)); });
 }
@@ -211,14 +227,16 @@ void register_prelu(Table& t) {
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3, 4), T(3))", "f(T(4), T(1))", "f(T(2, 3), T())"});
     pointwise_op<Prelu, FloatingTypes, Result::Same, 2>(
         t, "_prelu_kernel(Tensor self, Tensor weight) -> Tensor")
-        .doc("self where positive, else weight * self, broadcast.").internal()
+        .doc("self where positive, else weight * self, broadcast.")
+        .internal()
         .node_name("PreluKernelBackward0")
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) { return prelu_backward(g.grad(), g.in(0), g.in(1)); })
         .grad(1, save_in(0), [](const Grad& g) { return g.grad() * clamp_max(g.in(0), 0); });
     pointwise_op<PreluBackward, FloatingTypes, Result::Same, 3>(
         t, "prelu_backward(Tensor grad, Tensor self, Tensor weight) -> Tensor")
-        .doc("grad where self is positive, else weight * grad.").internal()
+        .doc("grad where self is positive, else weight * grad.")
+        .internal()
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return prelu_backward(g.grad(), g.in(1), g.in(2)); })
         .grad(2, save_in(0) | save_in(1), [](const Grad& g) {
@@ -237,55 +255,63 @@ void hardtanh_shape(Call& c) {
 
 void register_hard(Table& t) {
     shaped_op(t, "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
-              hardtanh_shape,
-              [](Call& c) { clamp_kernel(c, c.attr(0), c.attr(1)); })
+              hardtanh_shape, [](Call& c) { clamp_kernel(c, c.attr(0), c.attr(1)); })
         .doc("self held between min_val and max_val; the gradient at the bounds is 0. Bool "
              "raises.\n"
              ">>> weft.hardtanh(weft.tensor([-3., 0.5]))\ntensor([-1.0000,  0.5000])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0),
               [](const Grad& g) {
                   return hardtanh_backward(g.grad(), g.in(0), g.attr(0), g.attr(1));
               })
-        .samples({"f(T(2, 3))", "f(T(), -0.5, 0.4)", "f(T(2, 3), min_val=0, max_val=6)",
-                  "f(T(0, 3))"});
+        .samples(
+            {"f(T(2, 3))", "f(T(), -0.5, 0.4)", "f(T(2, 3), min_val=0, max_val=6)", "f(T(0, 3))"});
     shaped_op(t, "relu6(Tensor self) -> Tensor", [](Call& c) { clamp_kernel(c, 0, 6); })
         .doc("self held between 0 and 6.\n>>> weft.relu6(weft.tensor([-3., 7.]))\ntensor([0., 6.])")
-        .function_only().inplace().node_name("HardtanhBackward0")
+        .function_only()
+        .inplace()
+        .node_name("HardtanhBackward0")
         .grad(0, save_in(0),
               [](const Grad& g) { return hardtanh_backward(g.grad(), g.in(0), 0, 6); })
         .samples({"f(T(2, 3, lo=-1, hi=8))", "f(T())", "f(T(0, 3))", "f(I(4))"});
-    shaped_op(t, "hardtanh_backward(Tensor grad, Tensor self, Scalar min_val, "
-                 "Scalar max_val) -> Tensor",
+    shaped_op(t,
+              "hardtanh_backward(Tensor grad, Tensor self, Scalar min_val, "
+              "Scalar max_val) -> Tensor",
               [](Call& c) {
                   HardtanhBackward f{c.attr(0).as_double(), c.attr(1).as_double()};
                   dispatch<FloatingTypes>(compute_dtype<Result::Same>(c), c.name(),
                                           [&]<class T>() { map_inputs<T, T, 2>(c, f); });
               })
-        .doc("grad where self is between the bounds, else 0.").internal()
+        .doc("grad where self is between the bounds, else 0.")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) {
             return hardtanh_backward(g.grad(), g.in(1), g.attr(0), g.attr(1));
         });
-    pointwise_op<Hardsigmoid, FloatingTypes, Result::Same, 1>(
-        t, "hardsigmoid(Tensor self) -> Tensor")
+    pointwise_op<Hardsigmoid, FloatingTypes, Result::Same, 1>(t,
+                                                              "hardsigmoid(Tensor self) -> Tensor")
         .doc("relu6(self + 3) / 6.\n>>> weft.hardsigmoid(weft.tensor([-4., 0.]))\n"
              "tensor([0.0000, 0.5000])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return hardsigmoid_backward(g.grad(), g.in(0)); })
         .samples(unary_samples("lo=-5, hi=5"));
     pointwise_op<HardsigmoidBackward, FloatingTypes, Result::Same, 2>(
         t, "hardsigmoid_backward(Tensor grad, Tensor self) -> Tensor")
-        .doc("grad / 6 where |self| < 3, else 0.").internal()
+        .doc("grad / 6 where |self| < 3, else 0.")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) { return hardsigmoid_backward(g.grad(), g.in(1)); });
     pointwise_op<Hardswish, FloatingTypes, Result::Same, 1>(t, "hardswish(Tensor self) -> Tensor")
         .doc("self * relu6(self + 3) / 6 (arXiv:1905.02244).\n"
              ">>> weft.hardswish(weft.tensor([-4., 3.]))\ntensor([-0., 3.])")
-        .function_only().inplace()
+        .function_only()
+        .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return hardswish_backward(g.grad(), g.in(0)); })
         .samples(unary_samples("lo=-5, hi=5"));
     pointwise_op<HardswishBackward, FloatingTypes, Result::Same, 2>(
         t, "hardswish_backward(Tensor grad, Tensor self) -> Tensor")
-        .doc("grad * hardswish'(self).").internal()
+        .doc("grad * hardswish'(self).")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) { return hardswish_backward(g.grad(), g.in(1)); })
         // The second derivative is 1/3 within (-3, 3): twice the slope of hardsigmoid.
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
@@ -310,7 +336,8 @@ void register_shrink(Table& t) {
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), lambd=1.0)", "f(T(0, 3))"});
     shaped_op(t, "shrink_backward(Tensor grad, Tensor self, Scalar lambd) -> Tensor",
               with_number<ShrinkBackward, 2>)
-        .doc("0 where |self| <= lambd, else grad.").internal()
+        .doc("0 where |self| <= lambd, else grad.")
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return shrink_backward(g.grad(), g.in(1), g.attr(0)); });
 }

@@ -21,16 +21,14 @@ const Function linear{"linear"}, gru_gates{"_gru_gates"}, gru_gates_backward{"_g
 bool recorded() { return mode & kGradMode; }
 
 /// Columns [i * width, (i + 1) * width) of the last dimension.
-Tensor part(const Tensor& t, int i, int64_t width) {
-    return narrow(t, -1, i * width, width);
-}
+Tensor part(const Tensor& t, int i, int64_t width) { return narrow(t, -1, i * width, width); }
 
 // ---- GRU: r, z = sigmoid(i + h), n = tanh(i_n + r * h_n), h' = n + z * (h - n)
 
 struct GruForward {
     template <class T>
-    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* h, T* out,
-                                T* kept) {
+    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* h,
+                                T* out, T* kept) {
         for (int64_t row = 0; row < rows; ++row) {
 #pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
@@ -69,14 +67,17 @@ struct GruBackward {
     }
 };
 
-void check_gates(const Call& c, const Tensor& gi, const Tensor& gh, const Tensor& state, int gates) {
+void check_gates(const Call& c, const Tensor& gi, const Tensor& gh, const Tensor& state,
+                 int gates) {
     int64_t d = state.ndim() ? state.size(state.ndim() - 1) : 0;
     Dims want(state.shape());
     if (!want.empty()) want.back() = gates * d;
-    WEFT_EXPECT(state.ndim() > 0 && equal(gi.shape(), want) && equal(gh.shape(), want), Runtime, c.name(),
+    WEFT_EXPECT(state.ndim() > 0 && equal(gi.shape(), want) && equal(gh.shape(), want), Runtime,
+                c.name(),
                 text("gates of shape ", to_string(want), " for a state ", to_string(state.shape())),
                 text(to_string(gi.shape()), " and ", to_string(gh.shape())));
-    WEFT_EXPECT(is_floating(state.dtype()) && gi.dtype() == state.dtype() && gh.dtype() == state.dtype(),
+    WEFT_EXPECT(is_floating(state.dtype()) && gi.dtype() == state.dtype() &&
+                    gh.dtype() == state.dtype(),
                 Runtime, c.name(), "input, state and weights of one floating dtype",
                 text(name(gi.dtype()), " and ", name(state.dtype())));
 }
@@ -107,11 +108,11 @@ void gru_backward_kernel(Call& c) {
     Tensor h = as_contiguous(c.in[2]), kept = as_contiguous(c.in[3]);
     int64_t d = h.size(h.ndim() - 1);
     dispatch<FloatingTypes>(h.dtype(), c.name(), [&]<class T>() {
-        kernels::per_isa<GruBackward>(
-            d ? h.numel() / d : 0, d, static_cast<const T*>(g.data<T>()),
-            static_cast<const T*>(gh.data<T>()), static_cast<const T*>(h.data<T>()),
-            static_cast<const T*>(kept.data<T>()), c.out(0).data<T>(), c.out(1).data<T>(),
-            c.out(2).data<T>());
+        kernels::per_isa<GruBackward>(d ? h.numel() / d : 0, d, static_cast<const T*>(g.data<T>()),
+                                      static_cast<const T*>(gh.data<T>()),
+                                      static_cast<const T*>(h.data<T>()),
+                                      static_cast<const T*>(kept.data<T>()), c.out(0).data<T>(),
+                                      c.out(1).data<T>(), c.out(2).data<T>());
     });
 }
 
@@ -125,7 +126,8 @@ void gru_grad(Grad& g) {
     }
     int64_t d = h.size(h.ndim() - 1);
     Tensor gi = g.in(0);
-    Tensor r = sigmoid(part(gi, 0, d) + part(gh, 0, d)), z = sigmoid(part(gi, 1, d) + part(gh, 1, d));
+    Tensor r = sigmoid(part(gi, 0, d) + part(gh, 0, d)),
+           z = sigmoid(part(gi, 1, d) + part(gh, 1, d));
     Tensor n = tanh(part(gi, 2, d) + r * part(gh, 2, d));
     Tensor dn = grad * (1 - z) * (1 - n * n);
     Tensor dz = grad * (h - n) * z * (1 - z), dr = dn * part(gh, 2, d) * r * (1 - r);
@@ -138,8 +140,8 @@ void gru_grad(Grad& g) {
 
 struct LstmForward {
     template <class T>
-    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* c, T* h_out,
-                                T* c_out, T* kept) {
+    WEFT_INLINE static void run(int64_t rows, int64_t d, const T* gi, const T* gh, const T* c,
+                                T* h_out, T* c_out, T* kept) {
         for (int64_t row = 0; row < rows; ++row) {
 #pragma GCC ivdep  // the rows of gates do not overlap
             for (int64_t j = 0; j < d; ++j) {
@@ -253,10 +255,12 @@ bool gate_rows(const BatchCall& c, BatchForm& form) {
 }
 
 void gru_cell_body(Call& c) {
-    c.set(gru_gates.all({linear(c.in[0], c.in[2], c.in[4]), linear(c.in[1], c.in[3], c.in[5]), c.in[1]})[0]);
+    c.set(gru_gates.all(
+        {linear(c.in[0], c.in[2], c.in[4]), linear(c.in[1], c.in[3], c.in[5]), c.in[1]})[0]);
 }
 void lstm_cell_body(Call& c) {
-    auto out = lstm_gates.all({linear(c.in[0], c.in[3], c.in[5]), linear(c.in[1], c.in[4], c.in[6]), c.in[2]});
+    auto out = lstm_gates.all(
+        {linear(c.in[0], c.in[3], c.in[5]), linear(c.in[1], c.in[4], c.in[6]), c.in[2]});
     c.add(std::move(out[0]));
     c.add(std::move(out[1]));
 }
@@ -273,41 +277,65 @@ void register_recurrent(Table& t) {
     using namespace ops;
     t.add("_gru_gates(Tensor gi, Tensor gh, Tensor h) -> (Tensor, Tensor)")
         .doc("The pointwise part of a GRU cell; the second output keeps the gates.")
-        .shape(gru_shape).kernel(gru_kernel).batch(gate_rows).internal().constant_output(1)
+        .shape(gru_shape)
+        .kernel(gru_kernel)
+        .batch(gate_rows)
+        .internal()
+        .constant_output(1)
         .node_name("AddBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(1), gru_grad)
         .samples({"f(T(2, 9), T(2, 9), T(2, 3))", "f(T(9), T(9), T(3))"});
-    t.add("_gru_gates_backward(Tensor grad, Tensor gh, Tensor h, Tensor kept) -> (Tensor, Tensor, Tensor)")
+    t.add("_gru_gates_backward(Tensor grad, Tensor gh, Tensor h, Tensor kept) -> (Tensor, Tensor, "
+          "Tensor)")
         .doc("Gradients of _gru_gates for gi, gh and h.")
-        .shape(gru_backward_shape).kernel(gru_backward_kernel).internal();
+        .shape(gru_backward_shape)
+        .kernel(gru_backward_kernel)
+        .internal();
     t.add("_lstm_gates(Tensor gi, Tensor gh, Tensor c) -> (Tensor, Tensor, Tensor)")
         .doc("The pointwise part of an LSTM cell: h, c, what is kept for backward.")
-        .shape(lstm_shape).kernel(lstm_kernel).batch(gate_rows).internal().constant_output(2)
+        .shape(lstm_shape)
+        .kernel(lstm_kernel)
+        .batch(gate_rows)
+        .internal()
+        .constant_output(2)
         .node_names({"MulBackward0", "AddBackward0"})
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(2), lstm_grad)
         .samples({"f(T(2, 12), T(2, 12), T(2, 3))", "f(T(12), T(12), T(3))"});
     t.add("_lstm_gates_backward(Tensor gh, Tensor gc, Tensor c, Tensor kept) -> (Tensor, Tensor)")
         .doc("Gradients of _lstm_gates for the gates and c.")
-        .shape(lstm_backward_shape).kernel(lstm_backward_kernel).internal();
+        .shape(lstm_backward_shape)
+        .kernel(lstm_backward_kernel)
+        .internal();
     t.add("gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
-        .doc("One GRU step (Cho et al. 2014, as PyTorch has it): input [..., in], hx [..., d], w_ih "
-             "[3d, in], w_hh [3d, d].")
-        .body(gru_cell_body).batch(Batch::Body).function_only()
-        .samples({"f(T(2, 4), T(2, 3), T(9, 4), T(9, 3), T(9), T(9))", "f(T(4), T(3), T(9, 4), T(9, 3))"});
-    t.add("_lstm_cell(Tensor input, Tensor h, Tensor c, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
+        .doc(
+            "One GRU step (Cho et al. 2014, as PyTorch has it): input [..., in], hx [..., d], w_ih "
+            "[3d, in], w_hh [3d, d].")
+        .body(gru_cell_body)
+        .batch(Batch::Body)
+        .function_only()
+        .samples({"f(T(2, 4), T(2, 3), T(9, 4), T(9, 3), T(9), T(9))",
+                  "f(T(4), T(3), T(9, 4), T(9, 3))"});
+    t.add("_lstm_cell(Tensor input, Tensor h, Tensor c, Tensor w_ih, Tensor w_hh, Tensor? "
+          "b_ih=None, "
           "Tensor? b_hh=None) -> (Tensor, Tensor)")
         .doc("One LSTM step (Hochreiter & Schmidhuber 1997, as PyTorch has it).")
-        .body(lstm_cell_body).batch(Batch::Body).internal();
+        .body(lstm_cell_body)
+        .batch(Batch::Body)
+        .internal();
     t.add("rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
         .doc("tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh).")
-        .body(rnn_cell_body<ops::tanh>).batch(Batch::Body).function_only()
+        .body(rnn_cell_body<ops::tanh>)
+        .batch(Batch::Body)
+        .function_only()
         .samples({"f(T(2, 4), T(2, 3), T(3, 4), T(3, 3), T(3), T(3))"});
     t.add("rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
         .doc("relu(input w_ih^T + b_ih + hx w_hh^T + b_hh).")
-        .body(rnn_cell_body<ops::relu>).batch(Batch::Body).function_only()
+        .body(rnn_cell_body<ops::relu>)
+        .batch(Batch::Body)
+        .function_only()
         .samples({"f(T(2, 4), T(2, 3), T(3, 4), T(3, 3), T(3), T(3))"});
 }
 

@@ -1,7 +1,7 @@
 /// Sums, means, products, any and all, and the view that undoes a reduction's shape.
-#include "ops/batch.h"
-#include "ops/axes.h"
 #include "kernels/complex.h"
+#include "ops/axes.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 
 namespace weft {
@@ -40,9 +40,8 @@ void step(const Tensor& from, const Tensor& to, Axis axis) {
 
 void mean_step(const Tensor& from, const Tensor& to, Axis axis) {
     Unlocked unlocked(from.numel());
-    dispatch<FloatingTypes>(from.dtype(), "mean", [&]<class T>() {
-        kernels::mean(from.data<T>(), to.data<T>(), axis);
-    });
+    dispatch<FloatingTypes>(from.dtype(), "mean",
+                            [&]<class T>() { kernels::mean(from.data<T>(), to.data<T>(), axis); });
 }
 
 template <bool All>
@@ -119,8 +118,8 @@ void full_kernel(Call& c) {
 /// Overloads with (dim, keepdim, dtype).
 template <ReduceStep Step>
 void dim_kernel(Call& c) {
-    reduce_parts(summand(c.in[0], c.attr(2)), dim_mask(c.name(), c.attr(0), c.in[0].ndim()), c.out(0),
-           Step);
+    reduce_parts(summand(c.in[0], c.attr(2)), dim_mask(c.name(), c.attr(0), c.in[0].ndim()),
+                 c.out(0), Step);
 }
 
 template <DType (*Dtype)(const Tensor&, const Value&)>
@@ -269,7 +268,8 @@ template <int64_t What>
 bool truth_rows(const BatchCall& c, BatchForm& form) {
     static const Function segment_truth{"_segment_truth"};
     const bool full = c.call.op->defaults.empty();  // no dim to look at
-    if (!full && What != Count && c.attr(0).kind() == Value::Kind::Ints && c.attr(0).as_ints().empty())
+    if (!full && What != Count && c.attr(0).kind() == Value::Kind::Ints &&
+        c.attr(0).as_ints().empty())
         return false;  // nothing is reduced
     if (!(full ? all_elements(c, form) : over_segments(c, form)))
         return !full && batch_along<0>(c, form);
@@ -279,23 +279,30 @@ bool truth_rows(const BatchCall& c, BatchForm& form) {
 }
 
 void register_segments(Table& t) {
-    t.add("_segment_sum(Tensor self, int[] counts, bool mean=False, *, dtype? dtype=None) -> Tensor")
+    t.add(
+         "_segment_sum(Tensor self, int[] counts, bool mean=False, *, dtype? dtype=None) -> Tensor")
         .doc("The sum (or mean) of the first counts[0] rows, of the next counts[1] rows, ...")
-        .shape(segment_shape).kernel(segment_kernel).internal()
+        .shape(segment_shape)
+        .kernel(segment_kernel)
+        .internal()
         .grad(0, 0, [](const Grad& g) { return segment_spread(g.grad(), g.attr(0), g.attr(1)); })
         .samples({"f(T(5, 2), (2, 3))", "f(T(4), (1, 1, 2), True)", "f(T(3), (3, 0))",
                   "f(I(4), (1, 3))", "f(B(4), (1, 3), dtype=weft.float64)"});
     t.add("_segment_truth(Tensor self, int[] counts, int what) -> Tensor")
         .doc("any (0), all (1) or count_nonzero (2) of the first counts[0] rows, of the next ...")
-        .body(segment_truth_body).internal()
+        .body(segment_truth_body)
+        .internal()
         .samples({"f(B(4, 2), (1, 3), 0)", "f(B(4), (1, 3), 1)", "f(T(4), (1, 3), 2)"});
     t.add("_segment_spread(Tensor self, int[] counts, bool mean=False) -> Tensor")
         .doc("Row k counts[k] times (divided by it): the gradient of _segment_sum.")
-        .shape(segment_spread_shape).kernel(segment_spread_kernel).internal()
-        .grad(0, 0, [](const Grad& g) {
-            static const Function segment_sum{"_segment_sum"};
-            return segment_sum(g.grad(), g.attr(0), g.attr(1));
-        })
+        .shape(segment_spread_shape)
+        .kernel(segment_spread_kernel)
+        .internal()
+        .grad(0, 0,
+              [](const Grad& g) {
+                  static const Function segment_sum{"_segment_sum"};
+                  return segment_sum(g.grad(), g.attr(0), g.attr(1));
+              })
         .samples({"f(T(2, 2), (2, 3))", "f(T(3), (1, 1, 2), True)"});
 }
 
@@ -305,12 +312,16 @@ void register_sums(Table& t) {
              "in int64. 0 if there are none.\n\n"
              ">>> weft.sum(weft.tensor([1., 2.]))\n"
              "tensor(3.)")
-        .shape(full_shape<sum_dtype>).kernel(full_kernel<step<Sum>>).batch(sum_all_rows<false>)
+        .shape(full_shape<sum_dtype>)
+        .kernel(full_kernel<step<Sum>>)
+        .batch(sum_all_rows<false>)
         .grad(0, 0, [](const Grad& g) { return spread_full(g, g.grad()); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("sum.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .doc("The sum over `dim` (None or empty: all). IndexError for a dim out of range.")
-        .shape(dim_shape<sum_dtype>).kernel(dim_kernel<step<Sum>>).batch(sum_dim_rows<false>)
+        .shape(dim_shape<sum_dtype>)
+        .kernel(dim_kernel<step<Sum>>)
+        .batch(sum_dim_rows<false>)
         .node_name("SumBackward1")
         .grad(0, 0, [](const Grad& g) { return spread_dims(g, g.grad()); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
@@ -320,12 +331,16 @@ void register_sums(Table& t) {
              "bools.\n\n"
              ">>> weft.mean(weft.tensor([1., 2.]))\n"
              "tensor(1.5000)")
-        .shape(full_shape<mean_dtype>).kernel(full_kernel<mean_step>).batch(sum_all_rows<true>)
+        .shape(full_shape<mean_dtype>)
+        .kernel(full_kernel<mean_step>)
+        .batch(sum_all_rows<true>)
         .grad(0, 0, mean_gradient)
         .samples({"f(T(2, 3))", "f(T())"});
     t.add("mean.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .doc("The mean over `dim` (None or empty: all).")
-        .shape(dim_shape<mean_dtype>).kernel(dim_kernel<mean_step>).batch(sum_dim_rows<true>)
+        .shape(dim_shape<mean_dtype>)
+        .kernel(dim_kernel<mean_step>)
+        .batch(sum_dim_rows<true>)
         .node_name("MeanBackward1")
         .grad(0, 0, mean_dim_gradient)
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
@@ -357,7 +372,8 @@ void register_products(Table& t) {
         .doc("The product of all elements; integers and bools in int64. 1 if there are none.\n\n"
              ">>> weft.prod(weft.tensor([2., 3.]))\n"
              "tensor(6.)")
-        .shape(full_shape<sum_dtype>).kernel(full_kernel<step<Prod>>)
+        .shape(full_shape<sum_dtype>)
+        .kernel(full_kernel<step<Prod>>)
         .batch([](const BatchCall& c, BatchForm& form) {
             return batch_all(c, form, "prod.dim", -1, {false, c.attr(0)});
         })
@@ -366,10 +382,12 @@ void register_products(Table& t) {
     t.add("prod.dim(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .batch(batch_along<0>)
         .doc("The product over one dim.")
-        .shape(dim_shape<sum_dtype>).kernel(dim_kernel<step<Prod>>).node_name("ProdBackward1")
+        .shape(dim_shape<sum_dtype>)
+        .kernel(dim_kernel<step<Prod>>)
+        .node_name("ProdBackward1")
         .grad(0, save_in(0), prod_dim_gradient)
-        .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)",
-                  "f(T(0, 3), 0)"});
+        .samples(
+            {"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)", "f(T(0, 3), 0)"});
 }
 
 /// `dim=()` is the one case where reductions of truth reduce nothing.
@@ -399,16 +417,16 @@ void add_truth(Table& t, std::string_view full, std::string_view over_dims, cons
     t.add(full)
         .doc(text("Whether ", what, " element is nonzero (NaN is): a 0-d bool."))
         .shape([](Call& c) { c.add(Tensor::layout(truth_dtype(c), DimSpan())); })
-        .kernel(
-            [](Call& c) { reduce_truth<All>(c, every_dim(c.in[0].ndim())); })
-        .batch(truth_rows<All ? Truth::All : Truth::Any>)
+        .kernel([](Call& c) { reduce_truth<All>(c, every_dim(c.in[0].ndim())); })
+        .batch(truth_rows < All ? Truth::All : Truth::Any >)
         .every_dtype()
         .samples({"f(I(2, 3, high=2))", "f(B(4))", "f(T(0))"});
     t.add(over_dims)
         .doc(text("Whether ", what, " element along `dim` is nonzero."))
         .shape([](Call& c) { add_reduced(c, truth_dtype(c), truth_mask(c), c.attr(1).as_bool()); })
-        .kernel([](Call& c) { reduce_truth<All>(c, truth_mask(c)); }).every_dtype()
-        .batch(truth_rows<All ? Truth::All : Truth::Any>)
+        .kernel([](Call& c) { reduce_truth<All>(c, truth_mask(c)); })
+        .every_dtype()
+        .batch(truth_rows < All ? Truth::All : Truth::Any >)
         .samples({"f(B(2, 3), 0)", "f(B(2, 3), dim=(0, 1), keepdim=True)", "f(B(0, 3), 0)"});
 }
 
@@ -439,9 +457,10 @@ void register_counts(Table& t) {
             ModeGuard no_graph(0, kGradMode);
             nansum_kernel(c);
         })
-        .grad(0, save_in(0), [](const Grad& g) {
-            return where(isnan(g.in(0)), number(0, g.out_dtype(0)), spread_dims(g, g.grad()));
-        })
+        .grad(0, save_in(0),
+              [](const Grad& g) {
+                  return where(isnan(g.in(0)), number(0, g.out_dtype(0)), spread_dims(g, g.grad()));
+              })
         .samples({"f(T(2, 3))", "f(T(2, 3), 0, keepdim=True)"});
 }
 
@@ -474,7 +493,11 @@ void register_reduce(Table& t) {
     t.add("_spread(Tensor self, int[]? dim, bool keepdim, int[] size) -> Tensor")
         .doc("A view of a reduction's result (or its gradient) repeated to `size`, the shape\n"
              "before.")
-        .shape(spread_shape).kernel([](Call&) {}).view().internal().node_name("ExpandBackward0")
+        .shape(spread_shape)
+        .kernel([](Call&) {})
+        .view()
+        .internal()
+        .node_name("ExpandBackward0")
         .grad(0, 0, [](const Grad& g) { return sum_dim(g.grad(), g.attr(0), g.attr(1)); })
         .samples({"f(T(3), 0, False, (2, 3))", "f(T(2, 1), (1,), True, (2, 3))",
                   "f(T(), None, False, (2, 2))"});

@@ -23,7 +23,7 @@ enum Attr { kSize, kMode, kAlign, kAntialias, kScale };
 
 struct Method {
     Filter filter;
-    int dims;  ///< for which alone the mode exists, or 0
+    int dims;              ///< for which alone the mode exists, or 0
     const char* nodes[3];  ///< by the number of spatial dims
 };
 #define WEFT_NODE(name) "Upsample" #name "DBackward0"
@@ -32,7 +32,8 @@ Method method_of(const Call& c) {
         {"nearest",
          {Filter::Nearest, 0, {WEFT_NODE(Nearest1), WEFT_NODE(Nearest2), WEFT_NODE(Nearest3)}}},
         {"nearest-exact",
-         {Filter::NearestExact, 0,
+         {Filter::NearestExact,
+          0,
           {WEFT_NODE(NearestExact1), WEFT_NODE(NearestExact2), WEFT_NODE(NearestExact3)}}},
         {"linear", {Filter::Linear, 1, {WEFT_NODE(Linear1)}}},
         {"bilinear", {Filter::Linear, 2, {"", WEFT_NODE(Bilinear2)}}},
@@ -145,12 +146,11 @@ Axis axis_of(const Call& c, int64_t in, int64_t out, int from_end) {
 void check_image(const Call& c, int ndim, DimSpan shape, size_t sizes) {
     Method m = method_of(c);
     int dims = ndim - 2;
-    WEFT_EXPECT(dims >= 1 && dims <= 3 && (m.dims == 0 || m.dims == dims), NotImplemented,
-                "interpolate",
-                "an input of 3 to 5 dimensions: 3D for 'linear', 4D for 'bilinear' and 'bicubic', "
-                "5D for 'trilinear', any for 'nearest'",
-                text("an input of size ", to_string(shape), " and mode '",
-                     c.attr(kMode).as_text(), "'"));
+    WEFT_EXPECT(
+        dims >= 1 && dims <= 3 && (m.dims == 0 || m.dims == dims), NotImplemented, "interpolate",
+        "an input of 3 to 5 dimensions: 3D for 'linear', 4D for 'bilinear' and 'bicubic', "
+        "5D for 'trilinear', any for 'nearest'",
+        text("an input of size ", to_string(shape), " and mode '", c.attr(kMode).as_text(), "'"));
     WEFT_EXPECT(static_cast<int>(sizes) == dims, Runtime, "interpolate",
                 text("an output size of ", dims, " numbers"), std::to_string(sizes));
     WEFT_EXPECT(!c.attr(kAntialias).as_bool() || (dims == 2 && m.dims == 2), Runtime, "interpolate",
@@ -251,7 +251,10 @@ void register_upsample(Table& t) {
           "Tensor")
         .doc("Images (n, c, ...) resampled to `output_size`; a scale, where given, says how far\n"
              "output pixels lie apart instead of the quotient of the sizes.")
-        .shape(upsample_shape).kernel(upsample_kernel).internal().batch(batch_first)
+        .shape(upsample_shape)
+        .kernel(upsample_kernel)
+        .internal()
+        .batch(batch_first)
         .node_name(upsample_node)
         .grad(0, 0,
               [](const Grad& g) {
@@ -269,7 +272,8 @@ void register_upsample(Table& t) {
           "antialias, float? scale_d, float? scale_h, float? scale_w) -> Tensor")
         .doc("The adjoint of _upsample for images of `size`.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); })
-        .kernel(upsample_backward_kernel).internal()
+        .kernel(upsample_backward_kernel)
+        .internal()
         .grad(0, 0, [](const Grad& g) {
             Dims shape = g.in_shape(0), size(DimSpan(shape).subspan(2));
             return upsample(g.grad(), size, g.attr(kMode), g.attr(kAlign), g.attr(kAntialias),
@@ -337,8 +341,8 @@ void channel_shuffle_shape(Call& c) {
     int64_t groups = c.attr(0).as_int();
     WEFT_EXPECT(x.ndim() > 2, Runtime, c.name(), "an input of more than 2 dimensions",
                 text("input with sizes ", to_string(x.shape())));
-    WEFT_EXPECT(groups > 0, Runtime, c.name(),
-                "a positive number of groups to divide channels in", std::to_string(groups));
+    WEFT_EXPECT(groups > 0, Runtime, c.name(), "a positive number of groups to divide channels in",
+                std::to_string(groups));
     WEFT_EXPECT(x.size(1) % groups == 0, Runtime, c.name(),
                 text("a number of channels divisible by groups ", groups),
                 std::to_string(x.size(1)));
@@ -348,7 +352,9 @@ void channel_shuffle_shape(Call& c) {
 void register_pixels(Table& t) {
     t.add("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor")
         .doc("(*, c r^2, h, w) as (*, c, h r, w r). Shi et al. 2016.")
-        .shape(shuffle_shape).batch(batch_last<3>).function_only()
+        .shape(shuffle_shape)
+        .batch(batch_last<3>)
+        .function_only()
         .kernel([](Call& c) {
             const Tensor &x = c.in[0], &y = c.out(0);
             int64_t r = c.attr(0).as_int(), n = y.ndim();
@@ -360,7 +366,9 @@ void register_pixels(Table& t) {
                   "f(I(1, 4, 2, 2), 2)"});
     t.add("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor")
         .doc("(*, c, h r, w r) as (*, c r^2, h, w): the inverse of pixel_shuffle.")
-        .shape(unshuffle_shape).batch(batch_last<3>).function_only()
+        .shape(unshuffle_shape)
+        .batch(batch_last<3>)
+        .function_only()
         .kernel([](Call& c) {
             const Tensor &x = c.in[0], &y = c.out(0);
             int64_t r = c.attr(0).as_int(), n = x.ndim();
@@ -371,7 +379,9 @@ void register_pixels(Table& t) {
         .samples({"f(T(2, 2, 4, 6), 2)", "f(T(1, 3, 6), 3)"});
     t.add("channel_shuffle(Tensor self, int groups) -> Tensor")
         .doc("The channels (n, c, *), seen as [groups, c / groups], transposed. Zhang et al. 2018.")
-        .shape(channel_shuffle_shape).batch(batch_first).function_only()
+        .shape(channel_shuffle_shape)
+        .batch(batch_first)
+        .function_only()
         .kernel([](Call& c) {
             const Tensor &x = c.in[0], &y = c.out(0);
             int64_t groups = c.attr(0).as_int();

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "kernels/scan.h"
-#include "ops/batch.h"
 #include "ops/axes.h"
+#include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/indexing.h"
 
@@ -14,8 +14,8 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function gather_backward{"gather_backward"}, logcumsumexp_op{"logcumsumexp"},
-    absolute{"abs"}, cumsum{"cumsum"};
+const Function gather_backward{"gather_backward"}, logcumsumexp_op{"logcumsumexp"}, absolute{"abs"},
+    cumsum{"cumsum"};
 
 Axis axis_of(const Call& c, const Tensor& x) {
     return axis_along(x.shape(), wrap_dim(c.name(), c.attr(0).as_int(), x.ndim()));
@@ -42,10 +42,15 @@ template <bool Max>
 void register_best(Table& t) {
     std::string name = Max ? "cummax" : "cummin", size = Max ? "largest" : "smallest";
     t.add(name + "(Tensor self, int dim) -> (Tensor values, Tensor indices)")
-        .doc(text("The ", size, " element so far along `dim`, and where it stands last (int64). "
-                  "NaN wins.\n\n>>> weft.", name, "(weft.tensor([2, 1, 3]), 0).values\ntensor([",
-                  Max ? "2, 2, 3" : "2, 1, 1", "])"))
-        .shape(best_shape).kernel(best_kernel<Max>).batch(batch_along<0>).constant_output(1)
+        .doc(text("The ", size,
+                  " element so far along `dim`, and where it stands last (int64). "
+                  "NaN wins.\n\n>>> weft.",
+                  name, "(weft.tensor([2, 1, 3]), 0).values\ntensor([", Max ? "2, 2, 3" : "2, 1, 1",
+                  "])"))
+        .shape(best_shape)
+        .kernel(best_kernel<Max>)
+        .batch(batch_along<0>)
+        .constant_output(1)
         .grad(0, save_out(1),
               [](const Grad& g) {
                   return gather_backward(g.grad(), g.out(1), g.attr(0), g.in_shape(0));
@@ -91,7 +96,8 @@ void register_logcumsumexp(Table& t) {
             });
         })
         .batch(batch_along<0>)
-        .out_form().grad(0, save_in(0) | save_out(0), logcumsumexp_gradient)
+        .out_form()
+        .grad(0, save_in(0) | save_out(0), logcumsumexp_gradient)
         .samples({"f(T(2, 5), 1)", "f(T(4, 3), 0)", "f(T(), 0)", "f(T(0, 3), -1)"});
 }
 
@@ -141,8 +147,11 @@ void register_scan(Table& t) {
     register_logcumsumexp(t);
     t.add("_searchsorted(Tensor sorted_sequence, Tensor self, bool right) -> Tensor")
         .doc("Where values would be inserted into sorted rows; both of one dtype.")
-        .shape(searchsorted_shape).kernel(searchsorted_kernel).internal()
-        .samples({"f(T(5).sort().values, T(2, 3), False)", "f(T(2, 5).sort().values, T(2, 3), True)"});
+        .shape(searchsorted_shape)
+        .kernel(searchsorted_kernel)
+        .internal()
+        .samples(
+            {"f(T(5).sort().values, T(2, 3), False)", "f(T(2, 5).sort().values, T(2, 3), True)"});
 }
 
 }  // namespace weft

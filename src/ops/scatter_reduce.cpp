@@ -27,10 +27,14 @@ Reduce reduce_of(const Value& v) {
 
 Combine combine_of(Reduce how) {
     switch (how) {
-        case Reduce::Prod: return Combine::Multiply;
-        case Reduce::Amax: return Combine::Max;
-        case Reduce::Amin: return Combine::Min;
-        default: return Combine::Add;
+        case Reduce::Prod:
+            return Combine::Multiply;
+        case Reduce::Amax:
+            return Combine::Max;
+        case Reduce::Amin:
+            return Combine::Min;
+        default:
+            return Combine::Add;
     }
 }
 
@@ -39,10 +43,14 @@ template <class T>
 T identity(Reduce how) {
     using L = std::numeric_limits<T>;
     switch (how) {
-        case Reduce::Prod: return T(1);
-        case Reduce::Amax: return L::has_infinity ? -L::infinity() : L::lowest();
-        case Reduce::Amin: return L::has_infinity ? L::infinity() : L::max();
-        default: return T(0);
+        case Reduce::Prod:
+            return T(1);
+        case Reduce::Amax:
+            return L::has_infinity ? -L::infinity() : L::lowest();
+        case Reduce::Amin:
+            return L::has_infinity ? L::infinity() : L::max();
+        default:
+            return T(0);
     }
 }
 
@@ -140,15 +148,17 @@ Parts product_parts(const Grad& g) {
     Tensor self = g.in(0), index = g.in(1), src = g.in(2), out = g.out(0), grad = g.grad();
     const Value &dim = g.attr(0), &how = g.attr(1), &with_self = g.attr(2);
     Tensor zero = number(0, grad.dtype()), one = number(1, grad.dtype());
-    auto without_zeros = [&](const Tensor& t) { return ops::masked_fill(t, ops::eq(t, zero), one); };
+    auto without_zeros = [&](const Tensor& t) {
+        return ops::masked_fill(t, ops::eq(t, zero), one);
+    };
     Tensor others = without_zeros(self);
     others = scatter_reduce(others, index, src, dim, how, with_self) / others;
     Tensor is_zero = ops::eq(src, zero);
-    Tensor count = scatter_add(zeros(self.shape(), grad.dtype()), index,
-                               as_flags(is_zero, grad.dtype()), dim);
+    Tensor count =
+        scatter_add(zeros(self.shape(), grad.dtype()), index, as_flags(is_zero, grad.dtype()), dim);
     Tensor alone = logical_and(is_zero, ops::eq(gather(count, index, dim), one));
-    Tensor rest = scatter_reduce(self, index, ops::masked_fill(src, alone, one), dim, how,
-                                 with_self);
+    Tensor rest =
+        scatter_reduce(self, index, ops::masked_fill(src, alone, one), dim, how, with_self);
     Tensor src_grad = ops::where(alone, gather(grad * rest, index, dim),
                                  gather(grad * out, index, dim) / without_zeros(src));
     return {grad * others, src_grad};
@@ -156,10 +166,14 @@ Parts product_parts(const Grad& g) {
 
 Parts parts_of(const Grad& g) {
     switch (reduce_of(g.attr(1))) {
-        case Reduce::Sum: return {g.grad(), gather(g.grad(), g.in(1), g.attr(0))};
-        case Reduce::Mean: return mean_parts(g);
-        case Reduce::Prod: return product_parts(g);
-        default: return extreme_parts(g);
+        case Reduce::Sum:
+            return {g.grad(), gather(g.grad(), g.in(1), g.attr(0))};
+        case Reduce::Mean:
+            return mean_parts(g);
+        case Reduce::Prod:
+            return product_parts(g);
+        default:
+            return extreme_parts(g);
     }
 }
 
@@ -169,8 +183,8 @@ void gradients(Grad& g) {
                 text(to_string(g.in(2).shape()), " and ", to_string(g.in(1).shape())));
     Parts parts = parts_of(g);
     if (g.needs(0))
-        g.set(0, g.attr(2).as_bool() ? parts.self
-                                     : scatter_value(parts.self, g.in(1), g.attr(0), 0));
+        g.set(0,
+              g.attr(2).as_bool() ? parts.self : scatter_value(parts.self, g.in(1), g.attr(0), 0));
     if (g.needs(2)) g.set(2, parts.src);
 }
 
@@ -180,7 +194,11 @@ void register_scatter_reduce(Table& t) {
     t.add("_scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, "
           "bool include_self) -> Tensor")
         .doc("self with src reduced into the places that scatter would write.")
-        .shape(shape_rule).kernel(kernel).batch(batch_along<0>).internal().node_name("ScatterReduceBackward0")
+        .shape(shape_rule)
+        .kernel(kernel)
+        .batch(batch_along<0>)
+        .internal()
+        .node_name("ScatterReduceBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(0), gradients)
         .samples({"f(T(3, 4), 0, I(2, 3, high=3), T(2, 3), 'sum', True)",
                   "f(T(3, 4), 1, I(2, 3, high=4), T(2, 3), 'prod', False)",

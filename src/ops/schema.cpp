@@ -13,15 +13,16 @@ std::string_view trim(std::string_view s) {
 }
 
 [[noreturn]] void malformed(std::string_view schema, std::string_view part) {
-    fail(ErrorKind::Value, "schema", "name(Type arg, ...) -> Tensor", text("'", part, "' in '", schema, "'"));
+    fail(ErrorKind::Value, "schema", "name(Type arg, ...) -> Tensor",
+         text("'", part, "' in '", schema, "'"));
 }
 
 Param::Kind kind_of(std::string_view type, std::string_view schema) {
     using K = Param::Kind;
     static const std::pair<std::string_view, K> kinds[] = {
-        {"Tensor", K::Tensor}, {"Tensor[]", K::Tensors}, {"int", K::Int},   {"int[]", K::Ints},
-        {"float", K::Float},   {"bool", K::Bool},        {"Scalar", K::Scalar},
-        {"dtype", K::DType},   {"str", K::Text}};
+        {"Tensor", K::Tensor}, {"Tensor[]", K::Tensors}, {"int", K::Int},
+        {"int[]", K::Ints},    {"float", K::Float},      {"bool", K::Bool},
+        {"Scalar", K::Scalar}, {"dtype", K::DType},      {"str", K::Text}};
     for (auto& [text, kind] : kinds)
         if (text == type) return kind;
     malformed(schema, type);

@@ -63,8 +63,8 @@ Layer layer_of(const Call& c, const Tensor& w) {
 }
 
 void check_shape(const char* what, const Tensor& t, DimSpan want, DType dtype) {
-    WEFT_EXPECT(equal(t.shape(), want), Runtime, "_rnn_sequence", text(what, " of shape ", to_string(want)),
-                to_string(t.shape()));
+    WEFT_EXPECT(equal(t.shape(), want), Runtime, "_rnn_sequence",
+                text(what, " of shape ", to_string(want)), to_string(t.shape()));
     WEFT_EXPECT(t.dtype() == dtype, Runtime, "_rnn_sequence", text(what, " of dtype ", name(dtype)),
                 name(t.dtype()));
 }
@@ -84,12 +84,14 @@ bool recorded(const Call& c) {
 void forward_shape(Call& c) {
     const Tensor &x = c.in[0], &w = c.in[4];
     DType dtype = w.dtype();
-    WEFT_EXPECT(w.ndim() == 2 && is_floating(dtype), Runtime, c.name(), "a floating matrix of weights",
+    WEFT_EXPECT(w.ndim() == 2 && is_floating(dtype), Runtime, c.name(),
+                "a floating matrix of weights",
                 text(name(dtype), " of shape ", to_string(w.shape())));
     WEFT_EXPECT(x.ndim() == 2, Runtime, c.name(), "rows of inputs", to_string(x.shape()));
     DimSpan sizes = c.attr(0).as_ints();
     WEFT_EXPECT(!sizes.empty() && sizes.back() >= 0 && std::is_sorted(sizes.rbegin(), sizes.rend()),
-                Runtime, c.name(), "one step at least, and steps of no more rows than the one before",
+                Runtime, c.name(),
+                "one step at least, and steps of no more rows than the one before",
                 to_string(sizes));
     Layer n = layer_of(c, w);
     const int64_t inputs = x.size(1);
@@ -101,8 +103,8 @@ void forward_shape(Call& c) {
     check_shape("a state", c.in[1], state_shape, dtype);
     for (int i : {5, 6})
         if (c.in[i].defined()) check_shape("a bias", c.in[i], bias_shape, dtype);
-    WEFT_EXPECT(c.in[2].defined() == (n.cell == Cell::Lstm), Runtime, c.name(), "a cell state for lstm only",
-                c.attr(1).as_text());
+    WEFT_EXPECT(c.in[2].defined() == (n.cell == Cell::Lstm), Runtime, c.name(),
+                "a cell state for lstm only", c.attr(1).as_text());
     if (n.cell == Cell::Lstm) check_shape("a cell state", c.in[2], state_shape, dtype);
     c.add(matrix(dtype, n.rows(), n.width));
     c.add(matrix(dtype, n.batch(), n.width));
@@ -131,11 +133,11 @@ void forward_kernel(Call& c) {
     if (c.in[2].defined()) copy_into(c.out(2), c.in[2]);
     Unlocked unlocked(work(n, x.size(1)));
     dispatch<FloatingTypes>(x.dtype(), c.name(), [&]<class T>() {
-        kernels::run_sequence<T>(n.for_kernel(x.size(1)),
-                                 {memory<T>(x), memory<T>(w_ih), memory<T>(w_hh), memory<T>(b_ih),
-                                  memory<T>(b_hh)},
-                                 memory<T>(c.out(1)), memory<T>(c.out(2)), memory<T>(c.out(0)),
-                                 memory<T>(late_output(c, 3)));
+        kernels::run_sequence<T>(
+            n.for_kernel(x.size(1)),
+            {memory<T>(x), memory<T>(w_ih), memory<T>(w_hh), memory<T>(b_ih), memory<T>(b_hh)},
+            memory<T>(c.out(1)), memory<T>(c.out(2)), memory<T>(c.out(0)),
+            memory<T>(late_output(c, 3)));
     });
 }
 
@@ -206,8 +208,8 @@ void backward_kernel(Call& c) {
     Layer n = layer_of(c, in.w);
     Unlocked unlocked(work(n, 0));
     dispatch<FloatingTypes>(in.w.dtype(), c.name(), [&]<class T>() {
-        kernels::run_sequence_backward<T>(n.for_kernel(0), in.for_kernel<T>(c),
-                                          memory<T>(c.out(2)), memory<T>(late_output(c, 3)),
+        kernels::run_sequence_backward<T>(n.for_kernel(0), in.for_kernel<T>(c), memory<T>(c.out(2)),
+                                          memory<T>(late_output(c, 3)),
                                           memory<T>(late_output(c, 4)));
     });
 }
@@ -238,13 +240,14 @@ Tensor with_first(const Tensor& state, const Tensor& rows) {
 /// One step of the forward pass, as backward needs it.
 struct StepValues {
     int64_t at, rows;
-    Tensor h, c;                    ///< before
-    std::array<Tensor, 4> gate;     ///< activated: i f g o, r z n, or the one
-    Tensor share, tanh_c;           ///< Gru: the state's share of n; Lstm
+    Tensor h, c;                 ///< before
+    std::array<Tensor, 4> gate;  ///< activated: i f g o, r z n, or the one
+    Tensor share, tanh_c;        ///< Gru: the state's share of n; Lstm
 };
 
 /// The state after `s`, which is completed.
-void step_forward(Cell cell, StepValues& s, const Tensor& x, const Tensor& from_state, Tensor& h, Tensor& c) {
+void step_forward(Cell cell, StepValues& s, const Tensor& x, const Tensor& from_state, Tensor& h,
+                  Tensor& c) {
     int64_t d = s.h.size(1);
     auto part = [d](const Tensor& t, int i) { return narrow(t, 1, i * d, d); };
     if (cell == Cell::Gru) {
@@ -303,7 +306,9 @@ Gradients composed(const Grad& grads, const Layer& n) {
     for (size_t t = 0; t < n.sizes.size(); ++t) {
         int64_t rows = n.sizes[n.reverse ? n.sizes.size() - 1 - t : t];
         if (n.reverse) at -= rows;
-        StepValues s{at, rows, rows_of(h, 0, rows), c.defined() ? rows_of(c, 0, rows) : Tensor(), {}, {}, {}};
+        StepValues s{
+            at, rows, rows_of(h, 0, rows), c.defined() ? rows_of(c, 0, rows) : Tensor(), {},
+            {}, {}};
         Tensor h_next, c_next;
         step_forward(n.cell, s, rows_of(gates, at, rows), linear(s.h, w, bias), h_next, c_next);
         h = with_first(h, h_next);
@@ -360,9 +365,9 @@ void gradient(Grad& g) {
     if (n.rows() < kFewRows) return multiply(g, by_kernel(g, n));
     int64_t wanted = 0;
     for (int i : {0, 3, 4, 5, 6}) wanted |= static_cast<int64_t>(g.needs(i)) << i;
-    auto sums = sequence_gradients.all({g.grad(0), g.grad(1), g.grad(2), g.in(4), g.out(3), g.in(1),
-                                        g.in(2), g.in(0), g.in(3)},
-                                       {g.attr(0), g.attr(1), g.attr(2), wanted});
+    auto sums = sequence_gradients.all(
+        {g.grad(0), g.grad(1), g.grad(2), g.in(4), g.out(3), g.in(1), g.in(2), g.in(0), g.in(3)},
+        {g.attr(0), g.attr(1), g.attr(2), wanted});
     static constexpr int inputs[] = {1, 2, 0, 3, 4, 5};
     for (int k = 0; k < 6; ++k)
         if (g.needs(inputs[k])) g.set(inputs[k], sums[k]);
@@ -442,17 +447,25 @@ bool sequence_rows(const BatchCall& c, BatchForm& form) {
 void register_sequence(Table& t) {
     t.add("_rnn_sequences(Tensor x, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
           "Tensor? b_hh, int[] counts, str cell, bool reverse) -> (Tensor, Tensor, Tensor, Tensor)")
-        .doc("_rnn_sequence of single sequences one after the other, the first of counts[0] rows, ...")
-        .body(sequences_body).internal().constant_output(3)
-        .samples({"f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), None, None, [2, 1, 3], 'lstm', True)[:3]",
-                  "f(T(5, 2), T(2, 3), None, T(9, 2), T(9, 3), None, None, [1, 4], 'gru', False)[:2]"});
+        .doc("_rnn_sequence of single sequences one after the other, the first of counts[0] rows, "
+             "...")
+        .body(sequences_body)
+        .internal()
+        .constant_output(3)
+        .samples(
+            {"f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), None, None, [2, 1, 3], 'lstm', "
+             "True)[:3]",
+             "f(T(5, 2), T(2, 3), None, T(9, 2), T(9, 3), None, None, [1, 4], 'gru', False)[:2]"});
     t.add("_rnn_sequence(Tensor x, Tensor h, Tensor? c, Tensor w_ih, Tensor w_hh, Tensor? b_ih, "
           "Tensor? b_hh, int[] batch_sizes, str cell, bool reverse) -> "
           "(Tensor, Tensor, Tensor, Tensor)")
         .doc("A recurrent layer over packed rows: x [N, I]; h and (for lstm) c [B, d];\n"
-             "w_ih [G d, I]; w_hh [G d, d]; b_ih and b_hh [G d]. `cell` is tanh, relu, gru or lstm.\n"
+             "w_ih [G d, I]; w_hh [G d, d]; b_ih and b_hh [G d]. `cell` is tanh, relu, gru or "
+             "lstm.\n"
              "Gives the outputs [N, d], the last h and c, and, if recorded, a tensor for backward.")
-        .shape(forward_shape).kernel(forward_kernel).internal()
+        .shape(forward_shape)
+        .kernel(forward_kernel)
+        .internal()
         .constant_output(3)
         .batch(sequence_rows, save_in(3) | save_in(4) | save_in(5) | save_in(6))
         .node_name("RnnSequenceBackward0")
@@ -460,26 +473,34 @@ void register_sequence(Table& t) {
                         save_in(6) | save_out(3),
                     gradient)
         .samples(
-            {"f(T(6, 2), T(2, 3), T(2, 3), T(12, 2), T(12, 3), None, None, [2, 2, 2], 'lstm', False)[:3]",
-             "f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), T(12), T(12), [3, 2, 1], 'lstm', True)[:3]",
+            {"f(T(6, 2), T(2, 3), T(2, 3), T(12, 2), T(12, 3), None, None, [2, 2, 2], 'lstm', "
+             "False)[:3]",
+             "f(T(6, 2), T(3, 3), T(3, 3), T(12, 2), T(12, 3), T(12), T(12), [3, 2, 1], 'lstm', "
+             "True)[:3]",
              "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), T(9), T(9), [3, 2, 1], 'gru', False)[:2]",
              "f(T(6, 2), T(3, 3), None, T(9, 2), T(9, 3), None, None, [3, 2, 1], 'gru', True)[:2]",
              "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), T(3), None, [2, 1], 'tanh', False)[:2]",
              "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, T(3), [2, 1], 'tanh', True)[:2]",
              "f(T(3, 2), T(2, 3), None, T(3, 2), T(3, 3), None, None, [2, 1], 'relu', True)[:2]",
-             "f(T(3, 2), T(1, 3), T(1, 3), T(12, 2), T(12, 3), T(12), T(12), [1, 1, 1], 'lstm', True)[:3]"});
+             "f(T(3, 2), T(1, 3), T(1, 3), T(12, 2), T(12, 3), T(12), T(12), [1, 1, 1], 'lstm', "
+             "True)[:3]"});
     t.add("_rnn_sequence_backward(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
           "Tensor kept, Tensor h, Tensor? c, int[] batch_sizes, str cell, bool reverse) -> "
           "(Tensor, Tensor, Tensor, Tensor, Tensor)")
-        .doc("The gradients of _rnn_sequence's h and c, of the input's and (gru) the state's share\n"
-             "of the gates, and the states that the steps began with.")
-        .shape(backward_shape).kernel(backward_kernel).internal();
+        .doc(
+            "The gradients of _rnn_sequence's h and c, of the input's and (gru) the state's share\n"
+            "of the gates, and the states that the steps began with.")
+        .shape(backward_shape)
+        .kernel(backward_kernel)
+        .internal();
     t.add("_rnn_sequence_gradients(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
           "Tensor kept, Tensor h, Tensor? c, Tensor x, Tensor w_ih, int[] batch_sizes, str cell, "
           "bool reverse, int wanted) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)")
         .doc("The gradients of _rnn_sequence's h, c, x, w_ih, w_hh, b_ih and b_hh; `wanted` has a\n"
              "bit for each input. Elsewhere than for gru the last two are one, given as b_ih's.")
-        .shape(gradients_shape).kernel(gradients_kernel).internal();
+        .shape(gradients_shape)
+        .kernel(gradients_kernel)
+        .internal();
 }
 
 }  // namespace weft

@@ -74,7 +74,8 @@ void unflatten_body(Call& c) {
     Dims inner = infer_size(c.name(), sizes, whole), size;
     for (int d = 0; d < self.ndim(); ++d) {
         if (d != dim) size.push_back(self.size(d));
-        else for (int64_t s : inner) size.push_back(s);
+        else
+            for (int64_t s : inner) size.push_back(s);
     }
     c.set(view(self, size));
 }
@@ -84,10 +85,10 @@ void unflatten_body(Call& c) {
 void expand_to(Call& c, DimSpan target) {
     const Tensor& self = c.in[0];
     int n = static_cast<int>(target.size()), lead = n - self.ndim();
-    WEFT_EXPECT(lead >= 0, Runtime, c.name(),
-                text("at least ", self.ndim(), " sizes for a tensor of shape ",
-                     to_string(self.shape())),
-                text("the number of sizes provided (", n, ")"));
+    WEFT_EXPECT(
+        lead >= 0, Runtime, c.name(),
+        text("at least ", self.ndim(), " sizes for a tensor of shape ", to_string(self.shape())),
+        text("the number of sizes provided (", n, ")"));
     Dims size(target), strides(n);
     for (int d = n - 1; d >= 0; --d) {
         bool fresh = d < lead;
@@ -187,11 +188,10 @@ void t_shape(Call& c) {
 
 /// Every dim once, wrapped. Throws Runtime.
 Dims wrapped_order(std::string_view who, DimSpan dims, int n) {
-    WEFT_EXPECT(static_cast<int>(dims.size()) == n, Runtime, who,
-                text(n, " dims, one for each dimension"),
-                text(dims.size(),
-                     " (number of dimensions in the tensor input does not match the length "
-                     "of the desired ordering of dimensions)"));
+    WEFT_EXPECT(
+        static_cast<int>(dims.size()) == n, Runtime, who, text(n, " dims, one for each dimension"),
+        text(dims.size(), " (number of dimensions in the tensor input does not match the length "
+                          "of the desired ordering of dimensions)"));
     Dims order;
     uint64_t seen = 0;
     for (int64_t dim : dims) {
@@ -280,7 +280,8 @@ void view_dtype_shape(Call& c) {
     int from = item_size(x.dtype()), to = item_size(t), last = x.ndim() - 1;
     Dims shape(x.shape()), strides(x.strides());
     if (from == to) return c.add_view(Tensor::layout(t, shape, strides), 0);
-    WEFT_EXPECT(last >= 0, Runtime, c.name(), "a tensor with dimensions for elements of another size",
+    WEFT_EXPECT(last >= 0, Runtime, c.name(),
+                "a tensor with dimensions for elements of another size",
                 text("a 0-d tensor of ", name(x.dtype()), " (self.dim() cannot be 0 to view ",
                      name(x.dtype()), " as ", name(t), ")"));
     WEFT_EXPECT(strides[last] == 1, Runtime, c.name(), "a last dim of stride 1",
@@ -312,27 +313,37 @@ void register_sizes(Table& t) {
                   "f(T(0, 3), (3, 0))"});
     t.add("view.dtype(Tensor self, dtype dtype) -> Tensor")
         .doc("The same memory read as another dtype: the last dim grows or shrinks where elements\n"
-             "have another size. Not differentiable. RuntimeError if the memory cannot be read so.\n\n"
+             "have another size. Not differentiable. RuntimeError if the memory cannot be read "
+             "so.\n\n"
              ">>> weft.ones(1).view(weft.int32)\ntensor([1065353216], dtype=torch.int32)")
-        .shape(view_dtype_shape).kernel([](Call&) {}).view().method_only()
-        .samples({"f(I(2, 3), weft.float64)", "f(I(2, 3), weft.int16)", "f(I(2, 4), weft.complex128)",
-                  "f(B(3), weft.uint8)", "f(I(4).to(weft.uint8), weft.float32)"});
+        .shape(view_dtype_shape)
+        .kernel([](Call&) {})
+        .view()
+        .method_only()
+        .samples({"f(I(2, 3), weft.float64)", "f(I(2, 3), weft.int16)",
+                  "f(I(2, 4), weft.complex128)", "f(B(3), weft.uint8)",
+                  "f(I(4).to(weft.uint8), weft.float32)"});
     view_op(t, "_reshape_alias(Tensor self, int[] size) -> Tensor", view_shape, back_to_input)
-        .doc("The view that reshape makes of memory that is not contiguous.").internal()
+        .doc("The view that reshape makes of memory that is not contiguous.")
+        .internal()
         .samples({"f(T(2, 3), (3, 2))"});
     t.add("reshape(Tensor self, int[] shape) -> Tensor")
-        .body(reshape_body).batch(Batch::Body)
+        .body(reshape_body)
+        .batch(Batch::Body)
         .doc("The same elements under another shape: a view where the memory allows it, else a "
              "copy.\n\n"
              ">>> weft.arange(6).reshape(3, 2).shape\ntorch.Size([3, 2])")
         .samples({"f(T(2, 3), (6,))", "f(T(2, 3), (3, -1))", "f(T(), (1,))", "f(T(0, 3), (0,))"});
     t.add("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor")
-        .body(flatten_body).batch(Batch::Body)
+        .body(flatten_body)
+        .batch(Batch::Body)
         .doc("Dimensions start_dim to end_dim as one.\n\n>>> weft.zeros(2, 3, 4).flatten(1).shape\n"
              "torch.Size([2, 12])")
         .samples(
             {"f(T(2, 3))", "f(T(2, 3, 4), 1)", "f(T(2, 3, 4), 0, -2)", "f(T())", "f(T(0, 3))"});
-    t.add("unflatten(Tensor self, int dim, int[] sizes) -> Tensor").body(unflatten_body).batch(Batch::Body)
+    t.add("unflatten(Tensor self, int dim, int[] sizes) -> Tensor")
+        .body(unflatten_body)
+        .batch(Batch::Body)
         .doc("One dimension as several, one size may be -1.\n\n"
              ">>> weft.zeros(2, 6).unflatten(1, (2, -1)).shape\ntorch.Size([2, 2, 3])")
         .samples({"f(T(2, 6), 1, (2, 3))", "f(T(4, 3), 0, (2, -1))", "f(T(2, 6), -1, (-1, 2))"});
@@ -345,13 +356,17 @@ void register_sizes(Table& t) {
     t.add("view_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(view(c.in[0], Dims(c.in[1].shape()))); })
         .batch(Batch::Body)
-        .doc("self.view(other.size()).").method_only().samples({"f(T(2, 3), T(6))"});
+        .doc("self.view(other.size()).")
+        .method_only()
+        .samples({"f(T(2, 3), T(6))"});
     t.add("reshape_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) {
             c.set(reshaped(c.in[0], infer_size(c.name(), c.in[1].shape(), c.in[0].numel())));
         })
         .batch(Batch::Body)
-        .doc("self.reshape(other.size()).").method_only().samples({"f(T(2, 3), T(3, 2))"});
+        .doc("self.reshape(other.size()).")
+        .method_only()
+        .samples({"f(T(2, 3), T(3, 2))"});
     view_op(
         t, "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
         [](Call& c) { expand_to(c, c.attr(0).as_ints()); }, [](const Grad& g) { return g.grad(); })
@@ -364,7 +379,8 @@ void register_sizes(Table& t) {
     t.add("broadcast_to(Tensor self, int[] size) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], c.attr(0))); })
         .batch(Batch::Body)
-        .doc("self.expand(size).").samples({"f(T(3, 1), (3, 4))", "f(T(3), (2, 3))"});
+        .doc("self.expand(size).")
+        .samples({"f(T(3, 1), (3, 4))", "f(T(3), (2, 3))"});
     t.add("expand_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], Dims(c.in[1].shape()))); })
         .batch(Batch::Body)
@@ -379,25 +395,31 @@ void register_order(Table& t) {
         .batch(transpose_rows)
         .doc("Two dimensions exchanged.\n\n>>> weft.zeros(2, 3, 4).transpose(0, 2).shape\n"
              "torch.Size([4, 3, 2])")
-        .alias("swapaxes").alias("swapdims")
+        .alias("swapaxes")
+        .alias("swapdims")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3, 4), -1, 0)", "f(T(3), 0, 0)", "f(T(0, 3), 0, 1)"});
     view_op(t, "t(Tensor self) -> Tensor", t_shape, [](const Grad& g) { return t_op(g.grad()); })
         .batch(t_rows)
         .doc("The transpose of a matrix; tensors of fewer dimensions stay as they are.\n\n"
              ">>> weft.zeros(2, 3).t().shape\ntorch.Size([3, 2])")
-        .node_name("TBackward0").samples({"f(T(2, 3))", "f(T(3))", "f(T())"});
+        .node_name("TBackward0")
+        .samples({"f(T(2, 3))", "f(T(3))", "f(T())"});
     view_op(t, "permute(Tensor self, int[] dims) -> Tensor", permute_shape, permute_gradient)
         .batch(permute_rows)
         .doc("The dimensions in another order.\n\n>>> weft.zeros(2, 3, 4).permute(2, 0, 1).shape\n"
              "torch.Size([4, 2, 3])")
         .samples({"f(T(2, 3, 4), (2, 0, 1))", "f(T(2, 3), (-1, 0))", "f(T(), ())",
                   "f(T(0, 3), (1, 0))"});
-    t.add("movedim(Tensor self, int[] source, int[] destination) -> Tensor").body(movedim_body).batch(Batch::Body)
+    t.add("movedim(Tensor self, int[] source, int[] destination) -> Tensor")
+        .body(movedim_body)
+        .batch(Batch::Body)
         .doc("Moves dimensions to other places, the rest keeps its order.\n\n"
              ">>> weft.zeros(2, 3, 4).movedim(0, -1).shape\ntorch.Size([3, 4, 2])")
-        .alias("moveaxis").samples({"f(T(2, 3, 4), 0, 2)", "f(T(2, 3, 4), (0, 1), (-1, 0))"});
-    view_op(t, "squeeze(Tensor self) -> Tensor", [](Call& c) { squeeze_where(c, ~uint64_t{0}); },
-            back_to_input)
+        .alias("moveaxis")
+        .samples({"f(T(2, 3, 4), 0, 2)", "f(T(2, 3, 4), (0, 1), (-1, 0))"});
+    view_op(
+        t, "squeeze(Tensor self) -> Tensor", [](Call& c) { squeeze_where(c, ~uint64_t{0}); },
+        back_to_input)
         .doc("Without the dimensions of size 1, or without `dim` if its size is 1.\n\n"
              ">>> weft.zeros(1, 3, 1).squeeze().shape\ntorch.Size([3])")
         .samples({"f(T(1, 3, 1))", "f(T(2, 3))", "f(T())", "f(T(1, 0))"});
@@ -410,12 +432,16 @@ void register_order(Table& t) {
         .doc("Without `dim` if its size is 1.")
         .node_name("SqueezeBackward1")
         .samples({"f(T(1, 3), 0)", "f(T(2, 1), -1)", "f(T(2, 3), 0)"});
-    view_op(t, "squeeze.row(Tensor self) -> Tensor",
-            [](Call& c) { squeeze_where(c, 1); }, back_to_input)
-        .doc("Without the first dimension: the product of a vector and a matrix.").internal()
-        .node_name("SqueezeBackward4").samples({"f(T(1, 3))"});
+    view_op(
+        t, "squeeze.row(Tensor self) -> Tensor", [](Call& c) { squeeze_where(c, 1); },
+        back_to_input)
+        .doc("Without the first dimension: the product of a vector and a matrix.")
+        .internal()
+        .node_name("SqueezeBackward4")
+        .samples({"f(T(1, 3))"});
     view_op(t, "squeeze.dims(Tensor self, int[] dim) -> Tensor", squeeze_dims_shape, back_to_input)
-        .doc("Without those of `dim` whose size is 1.").node_name("SqueezeBackward2")
+        .doc("Without those of `dim` whose size is 1.")
+        .node_name("SqueezeBackward2")
         .samples({"f(T(1, 3, 1), (0, 2))", "f(T(1, 3), (0, 1))"});
     view_op(t, "unsqueeze(Tensor self, int dim) -> Tensor", unsqueeze_shape,
             [](const Grad& g) { return squeeze_dim(g.grad(), g.attr(0)); })

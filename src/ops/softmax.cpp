@@ -1,6 +1,6 @@
 /// Softmax and its logarithm.
-#include "ops/batch.h"
 #include "ops/axes.h"
+#include "ops/batch.h"
 
 namespace weft {
 namespace {
@@ -34,9 +34,7 @@ void kernel(Call& c) {
     });
 }
 
-void backward_shape(Call& c) {
-    c.add(Tensor::layout(c.in[1].dtype(), c.in[1].shape()));
-}
+void backward_shape(Call& c) { c.add(Tensor::layout(c.in[1].dtype(), c.in[1].shape())); }
 
 template <Form F>
 void backward_kernel(Call& c) {
@@ -47,8 +45,7 @@ void backward_kernel(Call& c) {
     dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
         if constexpr (F == Form::Plain)
             kernels::softmax_backward(y.data<T>(), dy.data<T>(), out.data<T>(), axis);
-        else
-            kernels::log_softmax_backward(y.data<T>(), dy.data<T>(), out.data<T>(), axis);
+        else kernels::log_softmax_backward(y.data<T>(), dy.data<T>(), out.data<T>(), axis);
     });
 }
 
@@ -60,7 +57,10 @@ void register_forward(Table& t) {
              "IndexError for a dim out of range.\n\n"
              ">>> weft.softmax(weft.zeros(2), 0)\n"
              "tensor([0.5000, 0.5000])")
-        .shape(shape_rule).kernel(kernel<Form::Plain>).batch(batch_along<0>).out_form()
+        .shape(shape_rule)
+        .kernel(kernel<Form::Plain>)
+        .batch(batch_along<0>)
+        .out_form()
         .grad(0, save_out(0),
               [](const Grad& g) { return softmax_backward(g.grad(), g.out(0), g.attr(0)); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(2, 3, 4), 1)", "f(T(), 0)",
@@ -69,7 +69,10 @@ void register_forward(Table& t) {
         .doc("log(softmax(x)) along `dim`, without underflow.\n\n"
              ">>> weft.log_softmax(weft.zeros(2), 0)\n"
              "tensor([-0.6931, -0.6931])")
-        .shape(shape_rule).kernel(kernel<Form::Log>).batch(batch_along<0>).out_form()
+        .shape(shape_rule)
+        .kernel(kernel<Form::Log>)
+        .batch(batch_along<0>)
+        .out_form()
         .grad(0, save_out(0),
               [](const Grad& g) { return log_softmax_backward(g.grad(), g.out(0), g.attr(0)); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(2, 3, 4), 1)", "f(T(), 0)",
@@ -88,7 +91,9 @@ void register_softmax(Table& t) {
     register_forward(t);
     t.add("_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
         .doc("y * (g - sum(g * y)), from the softmax's output y.")
-        .shape(backward_shape).kernel(backward_kernel<Form::Plain>).internal()
+        .shape(backward_shape)
+        .kernel(backward_kernel<Form::Plain>)
+        .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return softmax_backward(g.grad(), g.in(1), g.attr(0)); })
         .grad(1, save_in(0) | save_in(1),
@@ -99,15 +104,13 @@ void register_softmax(Table& t) {
         .samples({"f(T(2, 3), T(2, 3), 0)", "f(T(2, 3, 2), T(2, 3, 2), 1)", "f(T(), T(), 0)"});
     t.add("_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
         .doc("g - exp(y) * sum(g), from the log_softmax's output y.")
-        .shape(backward_shape).kernel(backward_kernel<Form::Log>).internal()
+        .shape(backward_shape)
+        .kernel(backward_kernel<Form::Log>)
+        .internal()
         .grad(0, save_in(1),
-              [](const Grad& g) {
-                  return g.grad() - summed(g.grad() * exp(g.in(1)), g.attr(0));
-              })
+              [](const Grad& g) { return g.grad() - summed(g.grad() * exp(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0) | save_in(1),
-              [](const Grad& g) {
-                  return -g.grad() * exp(g.in(1)) * summed(g.in(0), g.attr(0));
-              })
+              [](const Grad& g) { return -g.grad() * exp(g.in(1)) * summed(g.in(0), g.attr(0)); })
         .samples({"f(T(2, 3), T(2, 3), 0)", "f(T(2, 3, 2), T(2, 3, 2), 1)", "f(T(), T(), 0)"});
 }
 

@@ -1,7 +1,7 @@
 /// Sorting, the k largest, and the moves that carry their gradients.
 #include "kernels/order.h"
-#include "ops/batch.h"
 #include "ops/axes.h"
+#include "ops/batch.h"
 
 namespace weft {
 namespace {
@@ -57,9 +57,8 @@ void register_sorts(Table& t) {
             run_sort(c, c.attr(0).as_int(), c.attr(1).as_bool(), &c.out(0), c.out(1));
         })
         .constant_output(1)
-        .node_name([](const Call& c) {
-            return c.attr(2).as_bool() ? "SortBackward1" : "SortBackward0";
-        })
+        .node_name(
+            [](const Call& c) { return c.attr(2).as_bool() ? "SortBackward1" : "SortBackward0"; })
         .grad(0, save_out(1), [](const Grad& g) { return moved_gradient(g, g.attr(0).as_int()); })
         .samples({"f(T(2, 3))", "f(T(4, 3), 0, True)", "f(T(5), stable=True)", "f(T())",
                   "f(T(0, 3))", "f(I(7), descending=True, stable=True)"});
@@ -135,19 +134,23 @@ void register_moves(Table& t) {
     t.add("_pick_along(Tensor self, Tensor index, int dim) -> Tensor")
         .doc("The elements at `index` (int64) along `dim`, in the shape of `index`.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[1].shape())); })
-        .kernel(pick_kernel).internal().node_name("GatherBackward0")
-        .grad(0, save_in(1), [](const Grad& g) {
-            return place_along(g.grad(), g.in(1), g.attr(0).as_int(), g.in_shape(0));
-        })
+        .kernel(pick_kernel)
+        .internal()
+        .node_name("GatherBackward0")
+        .grad(0, save_in(1),
+              [](const Grad& g) {
+                  return place_along(g.grad(), g.in(1), g.attr(0).as_int(), g.in_shape(0));
+              })
         .samples({"f(T(3, 4), I(1, 4, high=3), 0)", "f(T(4), I(high=4), 0)"});
     t.add("_place_along(Tensor self, Tensor index, int dim, int[] size) -> Tensor")
         .doc("Zeros of `size` with the elements of `self` at `index` along `dim`, each place\n"
              "once.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(1).as_ints())); })
-        .kernel(place_kernel).internal().node_name("ScatterBackward0")
-        .grad(0, save_in(1), [](const Grad& g) {
-            return pick_along(g.grad(), g.in(1), g.attr(0).as_int());
-        })
+        .kernel(place_kernel)
+        .internal()
+        .node_name("ScatterBackward0")
+        .grad(0, save_in(1),
+              [](const Grad& g) { return pick_along(g.grad(), g.in(1), g.attr(0).as_int()); })
         .samples({"f(T(1, 4), I(1, 4, high=3), 0, (3, 4))", "f(T(), I(high=4), 0, (4,))"});
 }
 
@@ -162,7 +165,9 @@ void register_sort(Table& t) {
              "(int64). RuntimeError for a k out of range.\n\n"
              ">>> weft.topk(weft.tensor([3., 1., 2.]), 2).values\n"
              "tensor([3., 2.])")
-        .shape(topk_shape).kernel(topk_kernel).constant_output(1)
+        .shape(topk_shape)
+        .kernel(topk_kernel)
+        .constant_output(1)
         .grad(0, save_out(1), [](const Grad& g) { return moved_gradient(g, g.attr(1).as_int()); })
         .samples({"f(T(2, 3), 2)", "f(T(4, 3), 2, 0, False)", "f(T(), 1)", "f(T(5), 0)"});
     register_moves(t);

@@ -35,7 +35,9 @@ inline Triple spatial_sizes(DimSpan shape, int dims) {
 
 /// The dtypes of convolution and pooling, as PyTorch's.
 struct ImageTypes {
-    static constexpr bool has(DType t) { return is_floating(t) || category(t) == Category::Integer; }
+    static constexpr bool has(DType t) {
+        return is_floating(t) || category(t) == Category::Integer;
+    }
     static constexpr std::string_view text = "a floating dtype or an integer one";
 };
 

@@ -19,7 +19,9 @@ const Function digamma{"digamma"}, polygamma{"_polygamma"}, zeta{"special_zeta"}
 struct Zeta {
     static constexpr int one_loop = 32;
     template <class T>
-    T operator()(T s, T q) const { return static_cast<T>(math::zeta(s, q)); }
+    T operator()(T s, T q) const {
+        return static_cast<T>(math::zeta(s, q));
+    }
 };
 /// (-1)^(n+1) n! zeta(n + 1, x), n >= 2.
 struct Polygamma {
@@ -31,11 +33,13 @@ struct Polygamma {
     }
 };
 
-#define WEFT_SPECIAL_FUNCTOR(Name, expression)                                     \
-    struct Name {                                                                  \
-        static constexpr int one_loop = 32;                                        \
-        template <class T>                                                         \
-        WEFT_INLINE T operator()(T x) const { return expression; }                 \
+#define WEFT_SPECIAL_FUNCTOR(Name, expression)                                                     \
+    struct Name {                                                                                  \
+        static constexpr int one_loop = 32;                                                        \
+        template <class T>                                                                         \
+        WEFT_INLINE T operator()(T x) const {                                                      \
+            return expression;                                                                     \
+        }                                                                                          \
     };
 WEFT_SPECIAL_FUNCTOR(Erfcx, math::erfcx(x))
 WEFT_SPECIAL_FUNCTOR(LogNdtr, math::log_ndtr(x))
@@ -66,9 +70,8 @@ void polygamma_kernel(Call& c) {
     if (n == 1) return map_kernel<math::Trigamma, FloatingTypes, Result::Float, 1>(c);
     const double order = static_cast<double>(n);
     const Polygamma f{order, (n % 2 ? 1 : -1) * std::tgamma(order + 1)};
-    dispatch<FloatingTypes>(c.out(0).dtype(), c.name(), [&]<class T>() {
-        map_inputs<T, T, 1>(c, f);
-    });
+    dispatch<FloatingTypes>(c.out(0).dtype(), c.name(),
+                            [&]<class T>() { map_inputs<T, T, 1>(c, f); });
 }
 
 void polygamma_shape(Call& c) {
@@ -78,30 +81,33 @@ void polygamma_shape(Call& c) {
 }
 
 void register_gamma(Table& t) {
-    real_op<math::LogGamma>(t, "lgamma").inplace()
+    real_op<math::LogGamma>(t, "lgamma")
+        .inplace()
         .doc("The logarithm of |gamma(self)|; infinite at 0, -1, ...\n"
              ">>> weft.lgamma(weft.tensor([1., 4.]))\ntensor([0.0000, 1.7918])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * digamma(g.in(0)); })
         .samples({"f(T(2, 3, lo=0.1, hi=9))", "f(T(lo=0.5))", "f(T(0, 3))",
                   "f(T(4, lo=-3.9, hi=-3.1))", "f(I(4))"});
-    real_op<math::Digamma>(t, "digamma").inplace()
+    real_op<math::Digamma>(t, "digamma")
+        .inplace()
         .doc("The derivative of lgamma; NaN at -1, -2, ...\n"
              ">>> weft.digamma(weft.tensor([1., 4.]))\ntensor([-0.5772,  1.2561])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * polygamma(g.in(0), 1); })
         .samples({"f(T(2, 3, lo=0.1, hi=9))", "f(T(lo=0.5))", "f(T(0, 3))",
                   "f(T(4, lo=-3.9, hi=-3.1))"});
     shaped_op(t, "_polygamma(Tensor self, int n) -> Tensor", polygamma_shape, polygamma_kernel)
-        .inplace().internal().node_name("PolygammaBackward0")
+        .inplace()
+        .internal()
+        .node_name("PolygammaBackward0")
         .doc("The n-th derivative of digamma.")
         .grad(0, save_in(0),
-              [](const Grad& g) {
-                  return g.grad() * polygamma(g.in(0), g.attr(0).as_int() + 1);
-              })
+              [](const Grad& g) { return g.grad() * polygamma(g.in(0), g.attr(0).as_int() + 1); })
         .samples({"f(T(2, 3, lo=0.5, hi=9), 1)", "f(T(3, lo=0.5), 2)", "f(T(3, lo=0.5), 0)",
                   "f(T(4, lo=-3.8, hi=-3.2), 1)", "f(T(0, 3), 3)"});
     pointwise_op<Zeta, FloatingTypes, Result::Float, 2>(
         t, "special_zeta(Tensor self, Tensor other) -> Tensor")
-        .number_self().internal()
+        .number_self()
+        .internal()
         .doc("Hurwitz's zeta: the sum of (other + k)^-self over k = 0, 1, ...\n"
              ">>> weft.special.zeta(weft.tensor([2., 4.]), 1)\ntensor([1.6449, 1.0823])")
         .grad(1, save_in(0) | save_in(1),
@@ -115,16 +121,17 @@ void register_gamma(Table& t) {
 
 void register_normal(Table& t) {
     constexpr double root_half = 1 / std::numbers::sqrt2;
-    real_op<Erfcx>(t, "special_erfcx").internal()
+    real_op<Erfcx>(t, "special_erfcx")
+        .internal()
         .doc("exp(self^2) erfc(self), without underflow.\n"
              ">>> weft.special.erfcx(weft.tensor([0., 1.]))\ntensor([1.0000, 0.4276])")
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) {
-                  return g.grad() *
-                         (2.0 * g.in(0) * g.out(0) - 2 * std::numbers::inv_sqrtpi);
+                  return g.grad() * (2.0 * g.in(0) * g.out(0) - 2 * std::numbers::inv_sqrtpi);
               })
         .samples(unary_samples());
-    real_op<Ndtr>(t, "special_ndtr").internal()
+    real_op<Ndtr>(t, "special_ndtr")
+        .internal()
         .doc("The probability that a standard normal variable is below self.\n"
              ">>> weft.special.ndtr(weft.tensor([0., 1.]))\ntensor([0.5000, 0.8413])")
         .grad(0, save_in(0),
@@ -134,7 +141,8 @@ void register_normal(Table& t) {
                          (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
               })
         .samples(unary_samples());
-    real_op<LogNdtr>(t, "special_log_ndtr").internal()
+    real_op<LogNdtr>(t, "special_log_ndtr")
+        .internal()
         .doc("The logarithm of special.ndtr, exact far out too.\n"
              ">>> weft.special.log_ndtr(weft.tensor([-9., 0.]))\ntensor([-43.6282,  -0.6931])")
         .grad(0, save_in(0),
@@ -143,15 +151,16 @@ void register_normal(Table& t) {
                   return g.grad() / erfcx(g.in(0) * -root_half) * scale;
               })
         .samples(unary_samples());
-    real_op<Entr>(t, "special_entr").internal()
+    real_op<Entr>(t, "special_entr")
+        .internal()
         .doc("-self log(self); 0 at 0, -inf below.\n"
              ">>> weft.special.entr(weft.tensor([0., 0.5]))\ntensor([0.0000, 0.3466])")
-        .grad(0, save_in(0),
-              [](const Grad& g) { return g.grad() * (-log(g.in(0)) - 1.0); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * (-log(g.in(0)) - 1.0); })
         .samples(unary_samples("lo=0.2, hi=2"));
     pointwise_op<Xlog1py, FloatingTypes, Result::Float, 2>(
         t, "special_xlog1py(Tensor self, Tensor other) -> Tensor")
-        .number_self().internal()
+        .number_self()
+        .internal()
         .doc("self log(1 + other); 0 where self is 0, NaN where other is NaN.\n"
              ">>> weft.special.xlog1py(weft.tensor([0., 2.]), weft.tensor([-1., 0.]))\n"
              "tensor([0., 0.])")

@@ -219,7 +219,8 @@ void register_strided(Table& t) {
              "another: "
              "the gradient of as_strided and unfold.")
         .shape(as_strided_backward_shape)
-        .kernel(as_strided_backward_kernel).every_dtype()
+        .kernel(as_strided_backward_kernel)
+        .every_dtype()
         .internal()
         .node_name("AsStridedBackwardBackward0")
         .grad(0, 0,

@@ -4,13 +4,16 @@
 
 namespace weft {
 
-#define WEFT_FAMILIES(X) X(unary) X(activation) X(rectifier) X(binary) X(compare) X(power) X(ternary) \
-    X(shape) X(place) X(part) X(strided) X(join) X(copy_ops) X(matmul) X(recurrent) X(sequence) X(rearrange) \
-    X(index) X(gather) X(mask) X(embedding) X(create) X(random) X(random_fill) X(bernoulli) \
-    X(reduce) X(extrema) X(moments) X(softmax) X(norm) X(attention) X(distance) X(cumulative) X(sort) X(loss) \
-    X(binary_loss) X(cross_entropy) X(complex) X(transcendental) X(bits) \
-    X(conv) X(pad) X(pool) X(batch_norm) X(resample) \
-    X(scan) X(scatter_reduce) X(poisson) X(special) X(gamma_draw)
+// clang-format off
+#define WEFT_FAMILIES(X) \
+    X(unary) X(activation) X(rectifier) X(binary) X(compare) X(power) X(ternary) X(shape) \
+    X(place) X(part) X(strided) X(join) X(copy_ops) X(matmul) X(recurrent) X(sequence) \
+    X(rearrange) X(index) X(gather) X(mask) X(embedding) X(create) X(random) X(random_fill) \
+    X(bernoulli) X(reduce) X(extrema) X(moments) X(softmax) X(norm) X(attention) X(distance) \
+    X(cumulative) X(sort) X(loss) X(binary_loss) X(cross_entropy) X(complex) X(transcendental) \
+    X(bits) X(conv) X(pad) X(pool) X(batch_norm) X(resample) X(scan) X(scatter_reduce) \
+    X(poisson) X(special) X(gamma_draw)
+// clang-format on
 
 #define X(family) void register_##family(Table& table);
 WEFT_FAMILIES(X)

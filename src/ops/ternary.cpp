@@ -21,7 +21,9 @@ const Function clamp_backward{"clamp_backward"}, div_backward{"div_backward"},
 /// which the compiler turns into vector code, as it does not with bools.
 struct Where {
     template <class T>
-    WEFT_INLINE T operator()(uint8_t c, T a, T b) const { return c != 0 ? a : b; }
+    WEFT_INLINE T operator()(uint8_t c, T a, T b) const {
+        return c != 0 ? a : b;
+    }
 };
 /// `value` where the condition is `when`, else a.
 template <class T>
@@ -51,7 +53,8 @@ void where_shape(Call& c) {
                 "compare to get one: where(condition != 0, ...)");
     DType t = promoted(c.in + 1, 2);
     for (int i = 1; i < 3; ++i)
-        if (c.in[i].has(kWrapped) && is_narrow(t) && !is_floating(t)) require_fits(c.name(), c.in[i], t);
+        if (c.in[i].has(kWrapped) && is_narrow(t) && !is_floating(t))
+            require_fits(c.name(), c.in[i], t);
     pointwise_layout(c, t);
 }
 void where_kernel(Call& c) {
@@ -67,7 +70,12 @@ void register_where(Table& t) {
         .doc("self where condition (bool) holds, else other; all broadcast, numbers allowed.\n"
              ">>> weft.where(weft.tensor([True, False]), weft.tensor([1., 2.]), 0)\n"
              "tensor([1., 0.])")
-        .shape(where_shape).kernel(where_kernel).every_dtype().batch(Batch::Pointwise).strided_output().out_form()
+        .shape(where_shape)
+        .kernel(where_kernel)
+        .every_dtype()
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .out_form()
         .function_only()
         .grad(1, save_in(0),
               [](const Grad& g) {
@@ -83,7 +91,8 @@ void register_where(Table& t) {
         .doc("self where condition (bool) holds, else other.\n"
              ">>> weft.tensor([1., 2.]).where(weft.tensor([True, False]), 0)\ntensor([1., 0.])")
         .body([](Call& c) { c.set(ops::where(c.in[1], c.in[0], c.in[2])); })
-        .batch(Batch::Pointwise).method_only()
+        .batch(Batch::Pointwise)
+        .method_only()
         .samples({"T(2, 3).where(B(2, 3), T(2, 3))"});
 }
 
@@ -188,7 +197,8 @@ void register_clamp(Table& t) {
         .doc("self held between min and max, either of which may be None. NaN stays.\n"
              ">>> weft.clamp(weft.tensor([-1., 0.5, 3.]), 0, 1)\ntensor([0.0000, 0.5000, 1.0000])")
         .inplace()
-        .alias("clip").node_name("ClampBackward1")
+        .alias("clip")
+        .node_name("ClampBackward1")
         .grad(0, save_in(0),
               [](const Grad& g) { return clamp_backward(g.grad(), g.in(0), g.attr(0), g.attr(1)); })
         .samples({"f(T(2, 3), -0.5, 0.5)", "f(T(), min=0)", "f(T(0, 3), max=1.5)", "f(I(5), 1, 3)",
@@ -205,9 +215,10 @@ void register_clamp(Table& t) {
         .grad(2, save_in(0) | save_in(1) | save_in(2), gradient_by_high)
         .samples({"f(T(2, 3), T(2, 3), T(2, 3))", "f(T(2, 1), min=T(3))", "f(T(2, 3), max=T())",
                   "f(I(5), I(5), I(5))"});
-    shaped_op(t, "clamp_min(Tensor self, Scalar min) -> Tensor",
-              [](Call& c) { pointwise_layout(c, with_numbers(c.in[0], c.attr(0), {})); },
-              [](Call& c) { clamp_to(c, c.attr(0), {}); })
+    shaped_op(
+        t, "clamp_min(Tensor self, Scalar min) -> Tensor",
+        [](Call& c) { pointwise_layout(c, with_numbers(c.in[0], c.attr(0), {})); },
+        [](Call& c) { clamp_to(c, c.attr(0), {}); })
         .doc("self where above min, else min.\n"
              ">>> weft.clamp_min(weft.tensor([-1., 3.]), 0)\ntensor([0., 3.])")
         .inplace()
@@ -225,9 +236,10 @@ void register_clamp(Table& t) {
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return only_where(ops::lt(g.in(0), g.in(1)), g.grad()); })
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3), T())"});
-    shaped_op(t, "clamp_max(Tensor self, Scalar max) -> Tensor",
-              [](Call& c) { pointwise_layout(c, with_numbers(c.in[0], c.attr(0), {})); },
-              [](Call& c) { clamp_to(c, {}, c.attr(0)); })
+    shaped_op(
+        t, "clamp_max(Tensor self, Scalar max) -> Tensor",
+        [](Call& c) { pointwise_layout(c, with_numbers(c.in[0], c.attr(0), {})); },
+        [](Call& c) { clamp_to(c, {}, c.attr(0)); })
         .doc("self where below max, else max.\n"
              ">>> weft.clamp_max(weft.tensor([-1., 3.]), 0)\ntensor([-1.,  0.])")
         .inplace()
@@ -251,11 +263,13 @@ void register_clamp(Table& t) {
         .shape(pointwise<Result::Same>)
         .kernel([](Call& c) {
             dispatch<FloatingTypes>(compute_dtype<Result::Same>(c), c.name(), [&]<class T>() {
-                map_inputs<T, T, 2>(c, ClampBackward<T>{low_bound<T>(c.attr(0)),
-                                                        high_bound<T>(c.attr(1))});
+                map_inputs<T, T, 2>(
+                    c, ClampBackward<T>{low_bound<T>(c.attr(0)), high_bound<T>(c.attr(1))});
             });
         })
-        .batch(Batch::Pointwise).strided_output().internal()
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) {
             return clamp_backward(g.grad(), g.in(1), g.attr(0), g.attr(1));
         });
@@ -304,8 +318,9 @@ void addcdiv_shape(Call& c) {
 }
 
 void register_fused(Table& t) {
-    shaped_op(t, "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, "
-                 "Scalar value=1) -> Tensor",
+    shaped_op(t,
+              "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, "
+              "Scalar value=1) -> Tensor",
               pointwise<Result::Same>,
               [](Call& c) {
                   DType t = compute_dtype<Result::Same>(c);
@@ -319,12 +334,15 @@ void register_fused(Table& t) {
              "tensor([2.5000, 5.0000])")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
-        .grad(1, save_in(2), [](const Grad& g) { return gradient_of_product(g.grad(), g.in(2), g.attr(0)); })
-        .grad(2, save_in(1), [](const Grad& g) { return gradient_of_product(g.grad(), g.in(1), g.attr(0)); })
+        .grad(1, save_in(2),
+              [](const Grad& g) { return gradient_of_product(g.grad(), g.in(2), g.attr(0)); })
+        .grad(2, save_in(1),
+              [](const Grad& g) { return gradient_of_product(g.grad(), g.in(1), g.attr(0)); })
         .samples({"f(T(2, 3), T(2, 3), T(2, 3))", "f(T(3), T(2, 1), T(3), value=0.5)",
                   "f(I(3), I(3), I(3), value=2)", "f(T(0, 3), T(3), T())"});
-    shaped_op(t, "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, "
-                 "Scalar value=1) -> Tensor",
+    shaped_op(t,
+              "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, "
+              "Scalar value=1) -> Tensor",
               addcdiv_shape,
               [](Call& c) {
                   DType t = compute_dtype<Result::Same>(c);

@@ -16,18 +16,20 @@ namespace math = kernels::math;
 const Function rsqrt{"rsqrt"}, logical_and{"logical_and"};
 
 /// One loop of a C library function, compiled once per type and level.
-#define WEFT_MATH_FUNCTOR(Name, expression)                                             \
-    struct Name {                                                                       \
-        static constexpr int one_loop = 32;                                             \
-        template <class T>                                                              \
-        WEFT_INLINE T operator()(T x) const { return static_cast<T>(expression); }      \
+#define WEFT_MATH_FUNCTOR(Name, expression)                                                        \
+    struct Name {                                                                                  \
+        static constexpr int one_loop = 32;                                                        \
+        template <class T>                                                                         \
+        WEFT_INLINE T operator()(T x) const {                                                      \
+            return static_cast<T>(expression);                                                     \
+        }                                                                                          \
     };
 WEFT_MATH_FUNCTOR(Asinh, std::asinh(x))
 WEFT_MATH_FUNCTOR(Acosh, std::acosh(x))
 WEFT_MATH_FUNCTOR(Atanh, std::atanh(x))
 WEFT_MATH_FUNCTOR(Erfinv, math::erfinv(x))
-WEFT_MATH_FUNCTOR(Degrees, x * T(180 * std::numbers::inv_pi))
-WEFT_MATH_FUNCTOR(Radians, x * T(std::numbers::pi / 180))
+WEFT_MATH_FUNCTOR(Degrees, x* T(180 * std::numbers::inv_pi))
+WEFT_MATH_FUNCTOR(Radians, x* T(std::numbers::pi / 180))
 #undef WEFT_MATH_FUNCTOR
 
 struct Sinc {
@@ -69,7 +71,9 @@ struct Logit {
 struct PlainLogit {
     static constexpr int one_loop = 32;
     template <class T>
-    WEFT_INLINE T operator()(T x) const { return std::log(x / (T(1) - x)); }
+    WEFT_INLINE T operator()(T x) const {
+        return std::log(x / (T(1) - x));
+    }
 };
 struct Logaddexp {
     static constexpr int one_loop = 32;
@@ -83,8 +87,8 @@ struct Logaddexp2 {
     static constexpr int one_loop = 32;
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const {
-        T sum = at_least(a, b) +
-                T(std::numbers::log2e) * math::log1p(math::exp2(-math::abs(a - b)));
+        T sum =
+            at_least(a, b) + T(std::numbers::log2e) * math::log1p(math::exp2(-math::abs(a - b)));
         return a == b ? a + T(1) : sum;
     }
 };
@@ -104,10 +108,12 @@ OpBuilder real_op(Table& t, std::string_view name,
         .inplace();
 }
 
-#define WEFT_COMPLEX_MATH(Name, function)                        \
-    struct Name {                                                \
-        template <class T>                                       \
-        T operator()(T x) const { return math::function(x); }    \
+#define WEFT_COMPLEX_MATH(Name, function)                                                          \
+    struct Name {                                                                                  \
+        template <class T>                                                                         \
+        T operator()(T x) const {                                                                  \
+            return math::function(x);                                                              \
+        }                                                                                          \
     };
 WEFT_COMPLEX_MATH(ComplexAsinh, asinh)
 WEFT_COMPLEX_MATH(ComplexAcosh, acosh)
@@ -125,13 +131,15 @@ OpBuilder analytic_op(Table& t, std::string_view name,
 }
 
 void register_hyperbolic(Table& t) {
-    analytic_op<Asinh, ComplexAsinh>(t, "asinh").alias("arcsinh")
+    analytic_op<Asinh, ComplexAsinh>(t, "asinh")
+        .alias("arcsinh")
         .doc("Inverse hyperbolic sine.\n>>> weft.asinh(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.8814])")
         .grad(0, save_in(0),
               [](const Grad& g) { return g.grad() * conj(rsqrt(g.in(0) * g.in(0) + 1.0)); })
         .samples(unary_samples());
-    analytic_op<Acosh, ComplexAcosh>(t, "acosh").alias("arccosh")
+    analytic_op<Acosh, ComplexAcosh>(t, "acosh")
+        .alias("arccosh")
         .doc("Inverse hyperbolic cosine; NaN below 1.\n>>> weft.acosh(weft.tensor([1., 2.]))\n"
              "tensor([0.0000, 1.3170])")
         .grad(0, save_in(0),
@@ -141,7 +149,8 @@ void register_hyperbolic(Table& t) {
                   return g.grad() * (rsqrt(x - 1.0) * rsqrt(x + 1.0));
               })
         .samples(unary_samples("lo=1.2, hi=3"));
-    analytic_op<Atanh, ComplexAtanh>(t, "atanh").alias("arctanh")
+    analytic_op<Atanh, ComplexAtanh>(t, "atanh")
+        .alias("arctanh")
         .doc("Inverse hyperbolic tangent; NaN outside [-1, 1].\n"
              ">>> weft.atanh(weft.tensor([0., 0.5]))\ntensor([0.0000, 0.5493])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() / conj(1.0 - g.in(0) * g.in(0)); })
@@ -164,8 +173,7 @@ void register_hyperbolic(Table& t) {
         .grad(0, save_out(0),
               [](const Grad& g) {
                   Tensor y = g.out(0);
-                  return scaled_mul(g.grad(), ops::exp(y * y),
-                                    1 / (2 * std::numbers::inv_sqrtpi));
+                  return scaled_mul(g.grad(), ops::exp(y * y), 1 / (2 * std::numbers::inv_sqrtpi));
               })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
 }
@@ -181,17 +189,17 @@ Tensor logit_gradient(const Grad& g) {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     Tensor x = g.in(0);
     double low = g.attr(0) ? g.attr(0).as_double() : 0;
-    Tensor inside = logical_and(ops::ge(x, number(low, x.dtype())),
-                                ops::le(x, number(1 - low, x.dtype())));
-    return ops::where(inside, g.grad() / (x * (1.0 - x)),
-                      number(g.attr(0) ? 0 : nan, x.dtype()));
+    Tensor inside =
+        logical_and(ops::ge(x, number(low, x.dtype())), ops::le(x, number(1 - low, x.dtype())));
+    return ops::where(inside, g.grad() / (x * (1.0 - x)), number(g.attr(0) ? 0 : nan, x.dtype()));
 }
 
 void register_logit(Table& t) {
     analytic_op<Sinc, ComplexSinc>(t, "sinc")
         .doc("sin(pi x) / (pi x), 1 at 0.\n>>> weft.sinc(weft.tensor([0., 0.5]))\n"
              "tensor([1.0000, 0.6366])")
-        .grad(0, save_in(0), sinc_gradient).samples(unary_samples("lo=0.2"));
+        .grad(0, save_in(0), sinc_gradient)
+        .samples(unary_samples("lo=0.2"));
     shaped_op(t, "logit(Tensor self, float? eps=None) -> Tensor", pointwise<Result::Float>,
               [](Call& c) {
                   dispatch<FloatingTypes>(c.out(0).dtype(), c.name(), [&]<class T>() {
@@ -201,7 +209,8 @@ void register_logit(Table& t) {
               })
         .doc("log(self / (1 - self)), self clamped to [eps, 1 - eps] first if eps is given.\n"
              ">>> weft.logit(weft.tensor([0.5, 0.9]))\ntensor([0.0000, 2.1972])")
-        .inplace().grad(0, save_in(0), logit_gradient)
+        .inplace()
+        .grad(0, save_in(0), logit_gradient)
         .samples({"f(T(2, 3, lo=0.1, hi=0.9))", "f(T(lo=0.1, hi=0.9))", "f(T(0, 3))",
                   "f(T(2, 3, lo=0.1, hi=0.9), 0.05)", "f(T(4), eps=0.1)"});
 }
@@ -215,8 +224,7 @@ void register_log_sums(Table& t) {
         .kernel([](Call& c) {
             if (is_complex(c.out(0).dtype()))
                 map_kernel<ComplexLogaddexp, ComplexTypes, Result::Same, 2>(c);
-            else
-                map_kernel<Logaddexp, FloatingTypes, Result::Float, 2>(c);
+            else map_kernel<Logaddexp, FloatingTypes, Result::Float, 2>(c);
         })
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) { return g.grad() * conj(ops::sigmoid(g.in(0) - g.in(1))); })
@@ -241,7 +249,8 @@ void register_log_sums(Table& t) {
         t, "xlogy(Tensor self, Tensor other) -> Tensor")
         .doc("self * log(other); 0 where self is 0, NaN where other is NaN.\n"
              ">>> weft.xlogy(weft.tensor([0., 2.]), weft.tensor([0., 1.]))\ntensor([0., 0.])")
-        .inplace().number_self()
+        .inplace()
+        .number_self()
         .node_name([](const Call& c) {
             return c.in[0].has(kWrapped)   ? "XlogyBackward1"
                    : c.in[1].has(kWrapped) ? "XlogyBackward2"

@@ -14,26 +14,31 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function cosh{"cosh"}, sinh{"sinh"}, rsqrt{"rsqrt"}, abs_backward{"abs_backward"},
-    sgn{"sgn"};
+const Function cosh{"cosh"}, sinh{"sinh"}, rsqrt{"rsqrt"}, abs_backward{"abs_backward"}, sgn{"sgn"};
 
-#define WEFT_FUNCTOR(Name, expression)                                        \
-    struct Name {                                                             \
-        template <class T>                                                    \
-        WEFT_INLINE T operator()(T x) const { return static_cast<T>(expression); } \
+#define WEFT_FUNCTOR(Name, expression)                                                             \
+    struct Name {                                                                                  \
+        template <class T>                                                                         \
+        WEFT_INLINE T operator()(T x) const {                                                      \
+            return static_cast<T>(expression);                                                     \
+        }                                                                                          \
     };
 /// One loop each, for the body is long. (See OneLoop in kernels/map.h.)
-#define WEFT_MATH_FUNCTOR(Name, function)                                     \
-    struct Name {                                                             \
-        static constexpr int one_loop = 32;                                   \
-        template <class T>                                                    \
-        WEFT_INLINE T operator()(T x) const { return math::function(x); }     \
+#define WEFT_MATH_FUNCTOR(Name, function)                                                          \
+    struct Name {                                                                                  \
+        static constexpr int one_loop = 32;                                                        \
+        template <class T>                                                                         \
+        WEFT_INLINE T operator()(T x) const {                                                      \
+            return math::function(x);                                                              \
+        }                                                                                          \
     };
-#define WEFT_PREDICATE(Name, expression)                                      \
-    struct Name {                                                             \
-        static constexpr int one_loop = 64;                                   \
-        template <class T>                                                    \
-        WEFT_INLINE bool operator()(T x) const { return expression; }         \
+#define WEFT_PREDICATE(Name, expression)                                                           \
+    struct Name {                                                                                  \
+        static constexpr int one_loop = 64;                                                        \
+        template <class T>                                                                         \
+        WEFT_INLINE bool operator()(T x) const {                                                   \
+            return expression;                                                                     \
+        }                                                                                          \
     };
 
 /// Unsigned, so that the smallest integer wraps.
@@ -95,10 +100,12 @@ WEFT_PREDICATE(LogicalNot, !x)
 WEFT_FUNCTOR(FlipBits, ~x)
 // ---- complex numbers ---------------------------------------------------------------------------
 
-#define WEFT_COMPLEX_FUNCTOR(Name, expression)                \
-    struct Name {                                             \
-        template <class T>                                    \
-        T operator()(T x) const { return expression; }        \
+#define WEFT_COMPLEX_FUNCTOR(Name, expression)                                                     \
+    struct Name {                                                                                  \
+        template <class T>                                                                         \
+        T operator()(T x) const {                                                                  \
+            return expression;                                                                     \
+        }                                                                                          \
     };
 WEFT_COMPLEX_FUNCTOR(ComplexNeg, -x)
 WEFT_COMPLEX_FUNCTOR(ComplexSquare, kernels::times(x, x))
@@ -126,23 +133,33 @@ WEFT_COMPLEX_MATH(ComplexCosh, cosh)
 
 struct ComplexAbs {
     template <class T>
-    T operator()(std::complex<T> x) const { return std::abs(x); }
+    T operator()(std::complex<T> x) const {
+        return std::abs(x);
+    }
 };
 struct ComplexIsNan {
     template <class T>
-    bool operator()(T x) const { return x != x; }
+    bool operator()(T x) const {
+        return x != x;
+    }
 };
 struct ComplexIsFinite {
     template <class T>
-    bool operator()(T x) const { return finite(x.real()) && finite(x.imag()); }
+    bool operator()(T x) const {
+        return finite(x.real()) && finite(x.imag());
+    }
 };
 struct ComplexIsInf {
     template <class T>
-    bool operator()(T x) const { return std::isinf(x.real()) || std::isinf(x.imag()); }
+    bool operator()(T x) const {
+        return std::isinf(x.real()) || std::isinf(x.imag());
+    }
 };
 struct ComplexNot {
     template <class T>
-    bool operator()(T x) const { return x == T(0); }
+    bool operator()(T x) const {
+        return x == T(0);
+    }
 };
 
 /// `Real`, or F where the input is complex.
@@ -183,7 +200,7 @@ void logical_not_kernel(Call& c) {
 /// Nearest multiple of 10^-decimals.
 struct RoundDecimals {
     static constexpr int one_loop = 64;
-    double power;    ///< 10^|decimals|
+    double power;  ///< 10^|decimals|
     bool negative;
     template <class T>
     WEFT_INLINE T operator()(T x) const {
@@ -226,7 +243,9 @@ void nan_to_num_kernel(Call& c) {
 struct AbsBackward {
     static constexpr int one_loop = 64;
     template <class T>
-    WEFT_INLINE T operator()(T g, T x) const { return x > 0 ? g : x < 0 ? -g : g * T(0); }
+    WEFT_INLINE T operator()(T g, T x) const {
+        return x > 0 ? g : x < 0 ? -g : g * T(0);
+    }
 };
 
 /// A function from floating to floating numbers, which integers become first.
@@ -271,7 +290,8 @@ void register_arithmetic(Table& t) {
         .kernel(or_complex<ComplexNeg, Result::Same, map_kernel<Neg, NumberTypes, Result::Same, 1>>)
         .alias("negative")
         .shape([](Call& c) {
-            WEFT_EXPECT(c.in[0].dtype() != DType::Bool, Runtime, c.name(), "a tensor of a number dtype",
+            WEFT_EXPECT(c.in[0].dtype() != DType::Bool, Runtime, c.name(),
+                        "a tensor of a number dtype",
                         "bool (Negation, the `-` operator, on a bool tensor is not supported)",
                         "use `~` or logical_not() to invert a mask");
             pointwise<Result::Same>(c);
@@ -279,7 +299,9 @@ void register_arithmetic(Table& t) {
         .doc("-self. Bool raises.\n>>> weft.neg(weft.tensor([1., -2.]))\ntensor([-1.,  2.])")
         .grad(0, 0, [](const Grad& g) { return -g.grad(); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
-    same_op<Abs, NumberTypes>(t, "abs").kernel(abs_kernel).alias("absolute")
+    same_op<Abs, NumberTypes>(t, "abs")
+        .kernel(abs_kernel)
+        .alias("absolute")
         .shape([](Call& c) {
             DType t = c.in[0].dtype();
             WEFT_EXPECT(!c.in_place || !is_complex(t), Runtime, "abs_", "real numbers",
@@ -295,12 +317,14 @@ void register_arithmetic(Table& t) {
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     pointwise_op<AbsBackward, FloatingTypes, Result::Same, 2>(
         t, "abs_backward(Tensor grad, Tensor self) -> Tensor")
-        .doc("grad * sign(self).").internal()
+        .doc("grad * sign(self).")
+        .internal()
         .grad(0, save_in(1), [](const Grad& g) { return abs_backward(g.grad(), g.in(1)); });
     same_op<Sign, AllTypes>(t, "sign")
         .doc("-1, 0 or 1 by the sign of self; 0 for NaN.\n"
              ">>> weft.sign(weft.tensor([-2., 0., 5.]))\ntensor([-1.,  0.,  1.])")
-        .grad(0, 0, zero_gradient).samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
+        .grad(0, 0, zero_gradient)
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     t.add("square(Tensor self) -> Tensor")
         .doc("self * self; bool becomes int64.\n>>> weft.square(weft.tensor([3, -2]))\n"
              "tensor([9, 4])")
@@ -314,7 +338,11 @@ void register_arithmetic(Table& t) {
             dispatch<NumberTypes>(c.out(0).dtype(), c.name(),
                                   [&]<class T>() { map_inputs<T, T, 1>(c, Square{}); });
         })
-        .batch(Batch::Pointwise).strided_output().inplace().out_form().node_name("PowBackward0")
+        .batch(Batch::Pointwise)
+        .strided_output()
+        .inplace()
+        .out_form()
+        .node_name("PowBackward0")
         .grad(0, save_in(0), [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), 2.0); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     analytic_op<Reciprocal, ComplexReciprocal>(t, "reciprocal")
@@ -327,7 +355,8 @@ void register_arithmetic(Table& t) {
         .samples(unary_samples("lo=0.5"));
     analytic_op<Sqrt, ComplexSqrt>(t, "sqrt")
         .doc("Square root; NaN below 0.\n>>> weft.sqrt(weft.tensor([4., 9.]))\ntensor([2., 3.])")
-        .grad(0, save_out(0), [](const Grad& g) { return scaled_div(g.grad(), conj(g.out(0)), 0.5); })
+        .grad(0, save_out(0),
+              [](const Grad& g) { return scaled_div(g.grad(), conj(g.out(0)), 0.5); })
         .samples(unary_samples("lo=0.5"));
     analytic_op<Rsqrt, ComplexRsqrt>(t, "rsqrt")
         .doc("1 / sqrt(self).\n>>> weft.rsqrt(weft.tensor([4., 1.]))\ntensor([0.5000, 1.0000])")
@@ -344,7 +373,8 @@ void register_arithmetic(Table& t) {
                 fail_dtype(c.name(), NumberTypes::text, c.in[0].dtype());
             c.set(c.in[0]);
         })
-        .batch(Batch::Body).samples({"f(T(2, 3))"});
+        .batch(Batch::Body)
+        .samples({"f(T(2, 3))"});
 }
 
 void register_exponential(Table& t) {
@@ -369,15 +399,18 @@ void register_exponential(Table& t) {
         .samples(unary_samples("lo=0.5"));
     analytic_op<Log2, ComplexLog2>(t, "log2")
         .doc("Logarithm to base 2.\n>>> weft.log2(weft.tensor([1., 8.]))\ntensor([0., 3.])")
-        .grad(0, save_in(0),
-              [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log2e); })
+        .grad(
+            0, save_in(0),
+            [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log2e); })
         .samples(unary_samples("lo=0.5"));
     analytic_op<Log10, ComplexLog10>(t, "log10")
         .doc("Logarithm to base 10.\n>>> weft.log10(weft.tensor([1., 1000.]))\ntensor([0., 3.])")
-        .grad(0, save_in(0),
-              [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log10e); })
+        .grad(
+            0, save_in(0),
+            [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log10e); })
         .samples(unary_samples("lo=0.5"));
-    analytic_op<Log1p, ComplexLog1p>(t, "log1p").node_name("Log1PBackward0")
+    analytic_op<Log1p, ComplexLog1p>(t, "log1p")
+        .node_name("Log1PBackward0")
         .doc("log(1 + self), exact near 0.\n>>> weft.log1p(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.6931])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() / (conj(g.in(0)) + 1.0); })
@@ -412,13 +445,15 @@ void register_trigonometric(Table& t) {
                   return g.grad() * (y * y + 1.0);
               })
         .samples(unary_samples("lo=-1, hi=1"));
-    analytic_op<Asin, ComplexAsin>(t, "asin").alias("arcsin")
+    analytic_op<Asin, ComplexAsin>(t, "asin")
+        .alias("arcsin")
         .doc("Inverse sine, in [-pi/2, pi/2]; NaN outside [-1, 1].\n"
              ">>> weft.asin(weft.tensor([0., 1.]))\ntensor([0.0000, 1.5708])")
         .grad(0, save_in(0),
               [](const Grad& g) { return g.grad() * rsqrt(one_minus_square(conj(g.in(0)))); })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
-    analytic_op<Acos, ComplexAcos>(t, "acos").alias("arccos")
+    analytic_op<Acos, ComplexAcos>(t, "acos")
+        .alias("arccos")
         .doc("Inverse cosine, in [0, pi]; NaN outside [-1, 1].\n"
              ">>> weft.acos(weft.tensor([0., 1.]))\ntensor([1.5708, 0.0000])")
         .grad(0, save_in(0),
@@ -426,10 +461,12 @@ void register_trigonometric(Table& t) {
                   return scaled_mul(g.grad(), rsqrt(one_minus_square(conj(g.in(0)))), -1.0);
               })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
-    analytic_op<Atan, ComplexAtan>(t, "atan").alias("arctan")
+    analytic_op<Atan, ComplexAtan>(t, "atan")
+        .alias("arctan")
         .doc("Inverse tangent, in [-pi/2, pi/2].\n>>> weft.atan(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.7854])")
-        .grad(0, save_in(0), [](const Grad& g) {
+        .grad(0, save_in(0),
+              [](const Grad& g) {
                   Tensor x = conj(g.in(0));
                   return g.grad() / (x * x + 1.0);
               })
@@ -448,26 +485,30 @@ void register_rounding(Table& t) {
     same_op<Floor, NumberTypes>(t, "floor")
         .doc("The largest integer not above self.\n>>> weft.floor(weft.tensor([1.7, -1.2]))\n"
              "tensor([ 1., -2.])")
-        .grad(0, 0, zero_gradient).samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
+        .grad(0, 0, zero_gradient)
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Ceil, NumberTypes>(t, "ceil")
         .doc("The smallest integer not below self.\n>>> weft.ceil(weft.tensor([1.2, -1.7]))\n"
              "tensor([ 2., -1.])")
-        .grad(0, 0, zero_gradient).samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
-    same_op<Trunc, NumberTypes>(t, "trunc").alias("fix")
+        .grad(0, 0, zero_gradient)
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
+    same_op<Trunc, NumberTypes>(t, "trunc")
+        .alias("fix")
         .doc("self without its fraction.\n>>> weft.trunc(weft.tensor([1.7, -1.7]))\n"
              "tensor([ 1., -1.])")
-        .grad(0, 0, zero_gradient).samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
+        .grad(0, 0, zero_gradient)
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Frac, FloatingTypes>(t, "frac")
         .doc("self - trunc(self). Floating dtypes.\n>>> weft.frac(weft.tensor([1.25, -1.25]))\n"
              "tensor([ 0.2500, -0.2500])")
-        .grad(0, 0, [](const Grad& g) { return g.grad(); }).samples(unary_samples());
+        .grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .samples(unary_samples());
     shaped_op(t, "round(Tensor self, *, int decimals=0) -> Tensor", round_kernel)
         .doc("To the nearest multiple of 10^-decimals, halves to the even one.\n"
              ">>> weft.round(weft.tensor([0.5, 1.5, 2.6]))\ntensor([0., 2., 3.])")
         .inplace()
-        .node_name([](const Call& c) {
-            return c.attr(0).as_int() ? "RoundBackward1" : "RoundBackward0";
-        })
+        .node_name(
+            [](const Call& c) { return c.attr(0).as_int() ? "RoundBackward1" : "RoundBackward0"; })
         .grad(0, 0, zero_gradient)
         .samples({"f(T(2, 3))", "f(T(2, 3), decimals=1)", "f(T(), decimals=-1)", "f(T(0, 3))"});
 }
@@ -486,8 +527,7 @@ void register_predicates(Table& t) {
         .doc("Whether elements are neither infinite nor NaN.\n"
              ">>> weft.isfinite(weft.tensor([1., float('nan')]))\ntensor([ True, False])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
-    shaped_op(t, "logical_not(Tensor self) -> Tensor", pointwise<Result::Bool>,
-              logical_not_kernel)
+    shaped_op(t, "logical_not(Tensor self) -> Tensor", pointwise<Result::Bool>, logical_not_kernel)
         .doc("Whether elements are zero.\n>>> weft.logical_not(weft.tensor([0, 3]))\n"
              "tensor([ True, False])")
         .inplace()
@@ -497,8 +537,10 @@ void register_predicates(Table& t) {
              "tensor([-1, -6])")
         .inplace()
         .samples({"f(I(4))", "f(B(2, 3))", "f(I())"});
-    shaped_op(t, "nan_to_num(Tensor self, float? nan=None, float? posinf=None, "
-                 "float? neginf=None) -> Tensor", nan_to_num_kernel)
+    shaped_op(t,
+              "nan_to_num(Tensor self, float? nan=None, float? posinf=None, "
+              "float? neginf=None) -> Tensor",
+              nan_to_num_kernel)
         .doc("NaN becomes `nan` (0), infinities become `posinf` and `neginf` (the dtype's largest "
              "and "
              "lowest number).\n>>> weft.nan_to_num(weft.tensor([1., float('nan')]))\n"

@@ -30,20 +30,24 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
     Edge e = gradient_edge(t);
     if (e) return e;
     if (root)
-        throw Error(ErrorKind::Runtime,
-                    "[backward] expected a tensor that requires grad, got one that does not (element "
-                    "0 of tensors does not require grad and does not have a grad_fn)");
-    fail(ErrorKind::Runtime, who, "inputs that require grad (One of the differentiated Tensors does not "
-         "require grad)", "one that does not");
+        throw Error(
+            ErrorKind::Runtime,
+            "[backward] expected a tensor that requires grad, got one that does not (element "
+            "0 of tensors does not require grad and does not have a grad_fn)");
+    fail(ErrorKind::Runtime, who,
+         "inputs that require grad (One of the differentiated Tensors does not "
+         "require grad)",
+         "one that does not");
 }
 
 /// The gradient to start from: the given one, or one for a scalar.
 Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
     if (given == Py_None) {
-        WEFT_EXPECT(count_elements("backward", shape) == 1, Runtime, "backward",
-                    "a scalar, or a gradient for each output (grad can be implicitly created only for "
-                    "scalar outputs)",
-                    text("shape ", to_string(shape)), "call .sum() first or pass gradient=");
+        WEFT_EXPECT(
+            count_elements("backward", shape) == 1, Runtime, "backward",
+            "a scalar, or a gradient for each output (grad can be implicitly created only for "
+            "scalar outputs)",
+            text("shape ", to_string(shape)), "call .sum() first or pass gradient=");
         return ops::full_like(Tensor::empty(dtype, shape), 1);
     }
     Tensor g = expect_tensor(given, "backward");
@@ -56,15 +60,18 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
 
 /// Says what to do where examples that ran together are differentiated one by one.
 std::vector<Tensor> backward_once(const std::vector<Edge>& roots, std::vector<Tensor> starts,
-                                  const std::vector<Edge>& targets, const BackwardOptions& options) {
+                                  const std::vector<Edge>& targets,
+                                  const BackwardOptions& options) {
     try {
         return backward(roots, std::move(starts), targets, options);
     } catch (const Error& e) {
-        bool again = std::string_view(e.what()).starts_with("Trying to backward through the graph a");
+        bool again =
+            std::string_view(e.what()).starts_with("Trying to backward through the graph a");
         if (!again || deferred::Tape::current().kinds().kinds.empty()) throw;
-        throw Error(e.kind, text(e.what(),
-                                 "\n  Hint: the results of weft.autobatch share nodes: call backward "
-                                 "once, as in sum(losses).backward()"));
+        throw Error(e.kind,
+                    text(e.what(),
+                         "\n  Hint: the results of weft.autobatch share nodes: call backward "
+                         "once, as in sum(losses).backward()"));
     }
 }
 
@@ -84,7 +91,8 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
             roots.push_back(edge_of(t, "backward", true));
             PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
             if (is_edge(t)) {
-                const ResultInfo& made = roots.back().node->result(static_cast<int>(roots.back().output));
+                const ResultInfo& made =
+                    roots.back().node->result(static_cast<int>(roots.back().output));
                 starts.push_back(start_of(made.dtype(), made.shape(), given));
             } else {
                 Tensor root = unwrap(t);
@@ -106,14 +114,16 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         // this one may have waited for a tensor above.
         bool inside = (mode & kDeferMode) && (deferred::examples.count == 0 || deferred::merged());
         deferred::tally.passes += inside;
-        BackwardOptions options{args[2] == Py_True || inside, args[3] == Py_True, accumulate, inside};
+        BackwardOptions options{args[2] == Py_True || inside, args[3] == Py_True, accumulate,
+                                inside};
         std::vector<Tensor> found = backward_once(roots, std::move(starts), targets, options);
         for (size_t i = 0; i < found.size(); ++i) {
             if (parts[i] && found[i].defined()) found[i] = parts[i]->take(found[i]);
-            WEFT_EXPECT(found[i].defined() || args[5] == Py_True, Runtime, "grad",
-                        "inputs that were used in the graph (One of the differentiated Tensors appears "
-                        "to not have been used in the graph)",
-                        text("input ", i), "set allow_unused=True if this is the desired behavior");
+            WEFT_EXPECT(
+                found[i].defined() || args[5] == Py_True, Runtime, "grad",
+                "inputs that were used in the graph (One of the differentiated Tensors appears "
+                "to not have been used in the graph)",
+                text("input ", i), "set allow_unused=True if this is the desired behavior");
             if (accumulate && wanted[i].defined() && !is_leaf(wanted[i]) && found[i].defined()) {
                 Tensor old = grad_of(wanted[i]);
                 meta(wanted[i]).grad = old.defined() ? old + found[i] : found[i];
@@ -136,10 +146,11 @@ PyObject* py_register_hook(PyObject*, PyObject* const* args, Py_ssize_t) {
 PyObject* py_register_after_accumulate(PyObject*, PyObject* const* args, Py_ssize_t) {
     return guarded([&] {
         Tensor t = expect_tensor(args[0], "register_post_accumulate_grad_hook");
-        WEFT_EXPECT(requires_grad(t) && is_leaf(t), Runtime, "register_post_accumulate_grad_hook",
-                    "a leaf tensor that requires grad (post accumulate grad hooks cannot be registered "
-                    "on non-leaf tensors)",
-                    requires_grad(t) ? "a non-leaf" : "one that does not");
+        WEFT_EXPECT(
+            requires_grad(t) && is_leaf(t), Runtime, "register_post_accumulate_grad_hook",
+            "a leaf tensor that requires grad (post accumulate grad hooks cannot be registered "
+            "on non-leaf tensors)",
+            requires_grad(t) ? "a non-leaf" : "one that does not");
         Ref<Hook> hook(new PyHook(args[1], HookStyle::Plain));
         purge(meta(t).after_accumulate);
         meta(t).after_accumulate.push_back(hook);
@@ -157,7 +168,8 @@ PyObject* py_queue_callback(PyObject*, PyObject* f) {
 PyObject* py_become_view(PyObject*, PyObject* const* args, Py_ssize_t) {
     return guarded([&] {
         std::string who(to_text(args[2])), node(to_text(args[3]));
-        become_view(who, expect_tensor(args[0], who.c_str()), expect_tensor(args[1], who.c_str()), node);
+        become_view(who, expect_tensor(args[0], who.c_str()), expect_tensor(args[1], who.c_str()),
+                    node);
         return Py_NewRef(args[0]);
     });
 }
@@ -216,21 +228,24 @@ PyObject* py_forget_casts(PyObject*, PyObject*) {
     });
 }
 /// _keep_casts(on): whether autocast keeps the narrow copies of weights; returns what it was.
-PyObject* py_keep_casts(PyObject*, PyObject* on) { return PyBool_FromLong(keep_casts(on == Py_True)); }
+PyObject* py_keep_casts(PyObject*, PyObject* on) {
+    return PyBool_FromLong(keep_casts(on == Py_True));
+}
 
 PyMethodDef functions[] = {
-    {"_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_backward)), METH_FASTCALL,
-     nullptr},
-    {"_register_hook", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_hook)),
+    {"_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_backward)),
      METH_FASTCALL, nullptr},
+    {"_register_hook",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_hook)), METH_FASTCALL,
+     nullptr},
     {"_register_after_accumulate",
      reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_after_accumulate)),
      METH_FASTCALL, nullptr},
     {"_queue_callback", py_queue_callback, METH_O, nullptr},
     {"_become_view", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_become_view)),
      METH_FASTCALL, nullptr},
-    {"_resize", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_resize)), METH_FASTCALL,
-     nullptr},
+    {"_resize", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_resize)),
+     METH_FASTCALL, nullptr},
     {"_gradient_edge", py_gradient_edge, METH_O, nullptr},
     {"_set_mode", py_set_mode, METH_O, nullptr},
     {"_mode", py_mode, METH_NOARGS, nullptr},

@@ -21,8 +21,7 @@ namespace weft::python {
 namespace {
 
 struct OpFunction {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
+    PyObject_HEAD vectorcallfunc vectorcall;
     const std::vector<const Op*>* overloads;
     Memory* memory;  ///< lives as long as the type
     const Op* lone;  ///< the overload of a call with one tensor and nothing else, or null
@@ -41,8 +40,8 @@ struct OpFunction {
         arguments.parse(*op, args, count, kwnames, ways);
         reasons += "\n  " + arguments.reason();
     }
-    throw Error(ErrorKind::Type, text("[", to_text(f.name), "] expected arguments of", schemas,
-                                      "\ngot", reasons));
+    throw Error(ErrorKind::Type,
+                text("[", to_text(f.name), "] expected arguments of", schemas, "\ngot", reasons));
 }
 
 /// out= for ops that make their results themselves: computed apart, then copied there.
@@ -144,7 +143,8 @@ const Op* lone_overload(const std::vector<const Op*>& overloads) {
     for (const Op* op : overloads) {
         bool fits = !op->params.empty() && op->params[0].kind == Param::Kind::Tensor;
         for (size_t k = 1; fits && k < op->params.size(); ++k)
-            fits = op->params[k].has_default || (op->params[k].is_input() && op->params[k].optional);
+            fits =
+                op->params[k].has_default || (op->params[k].is_input() && op->params[k].optional);
         if (fits) return op->inputs == 1 ? op : nullptr;
     }
     return nullptr;

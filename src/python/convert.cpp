@@ -19,8 +19,7 @@ int64_t to_int(PyObject* o, const char* who) {
     Object index = Object::take(PyNumber_Index(o));
     int overflow = 0;
     long long v = PyLong_AsLongLongAndOverflow(index.get(), &overflow);
-    if (overflow)
-        fail(ErrorKind::Value, who, "an integer of 64 bits", "one that overflows them");
+    if (overflow) fail(ErrorKind::Value, who, "an integer of 64 bits", "one that overflows them");
     if (v == -1 && PyErr_Occurred()) throw PythonError{};
     return v;
 }
@@ -42,10 +41,12 @@ Tensor number_tensor(PyObject* o, const Tensor* like) {
     if (integer && !floating_like) {
         int overflow = 0;
         PyLong_Check(o) && PyLong_AsLongLongAndOverflow(o, &overflow);
-        if (overflow) fail(ErrorKind::Overflow, "number", "an int of 64 bits", "one that overflows them");
+        if (overflow)
+            fail(ErrorKind::Overflow, "number", "an int of 64 bits", "one that overflows them");
         return Tensor::scalar(to_int(o, "number"), DType::Int64, true);
     }
-    return Tensor::scalar(to_double(o, "number"), floating_like ? widened(like->dtype()) : DType::Float64, true);
+    return Tensor::scalar(to_double(o, "number"),
+                          floating_like ? widened(like->dtype()) : DType::Float64, true);
 }
 
 bool to_dims(PyObject* o, Dims& out) {
@@ -57,7 +58,8 @@ bool to_dims(PyObject* o, Dims& out) {
     if (PyTuple_Check(o) || PyList_Check(o)) {
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
             Object item = Object::borrow(PySequence_Fast_GET_ITEM(o, i));  // see read_values
-            if (PyBool_Check(item.get()) || (!PyLong_Check(item.get()) && !PyIndex_Check(item.get())))
+            if (PyBool_Check(item.get()) ||
+                (!PyLong_Check(item.get()) && !PyIndex_Check(item.get())))
                 return false;
             out.push_back(to_int(item.get(), "sizes"));
         }
@@ -115,13 +117,16 @@ void find_kind(PyObject* data, int& kind, int depth = 0) {
                     "more (self-referential lists are incompatible)");
         Object fast = Object::take(PySequence_Fast(data, "a sequence"));
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
-            find_kind(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), kind, depth + 1);
+            find_kind(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), kind,
+                      depth + 1);
     } else if (is_number(data)) {
         kind = std::max(kind, PyIndex_Check(data) ? 1 : 2);
     } else {
         bool text = PyUnicode_Check(data) || PyBytes_Check(data);
-        fail(!text ? ErrorKind::Runtime : depth ? ErrorKind::Value : ErrorKind::Type, "tensor",
-             "numbers, sequences of numbers, arrays or tensors", Py_TYPE(data)->tp_name);
+        fail(!text   ? ErrorKind::Runtime
+             : depth ? ErrorKind::Value
+                     : ErrorKind::Type,
+             "tensor", "numbers, sequences of numbers, arrays or tensors", Py_TYPE(data)->tp_name);
     }
 }
 
@@ -130,8 +135,8 @@ template <class T>
 T checked_integer(int64_t v) {
     if constexpr (sizeof(T) < sizeof(int64_t)) {
         bool wraps = std::is_unsigned_v<T> && v < 0 && v >= -int64_t{std::numeric_limits<T>::max()};
-        WEFT_EXPECT(wraps || (v >= std::numeric_limits<T>::min() &&
-                              v <= std::numeric_limits<T>::max()),
+        WEFT_EXPECT(wraps ||
+                        (v >= std::numeric_limits<T>::min() && v <= std::numeric_limits<T>::max()),
                     Runtime, "tensor", text("a number that fits ", name(dtype_of<T>)),
                     text(v, " (value cannot be converted to type ", name(dtype_of<T>),
                          " without overflow)"));
@@ -193,7 +198,8 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
     if (is_tensor(data)) {
         Tensor t = unwrap(data);
         WEFT_EXPECT(equal(t.shape(), shape.subspan(d)), Value, "tensor",
-                    text("an element of shape ", to_string(shape.subspan(d))), to_string(t.shape()));
+                    text("an element of shape ", to_string(shape.subspan(d))),
+                    to_string(t.shape()));
         Tensor to = Tensor::empty(dtype_of<T>, t.shape());
         ops::copy_into(to, t);
         std::memcpy(at, to.bytes(), to.numel() * sizeof(T));
@@ -212,7 +218,8 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
     for (int64_t i = 0; i < n; ++i) {
         WEFT_EXPECT(i < PySequence_Fast_GET_SIZE(fast.get()), Value, "tensor",
                     "a sequence that keeps its length", "one that lost items while it was read");
-        read_values(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), shape, d + 1, at);
+        read_values(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), shape, d + 1,
+                    at);
     }
 }
 
@@ -323,12 +330,13 @@ namespace {
 PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
     if (PyTuple_GET_SIZE(args) == 1 && !kwargs)  // most calls: nothing to parse
         return guarded([&] { return wrap(tensor_from(PyTuple_GET_ITEM(args, 0), nullptr)); });
-    static const char* names[] = {"data", "dtype", "device", "requires_grad", "pin_memory", nullptr};
+    static const char* names[] = {"data",          "dtype",      "device",
+                                  "requires_grad", "pin_memory", nullptr};
     PyObject *data, *dtype = Py_None, *device = Py_None;
     PyObject* requires_grad = Py_False;
     int pinned = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:tensor", const_cast<char**>(names), &data,
-                                     &dtype, &device, &requires_grad, &pinned))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:tensor", const_cast<char**>(names),
+                                     &data, &dtype, &device, &requires_grad, &pinned))
         return nullptr;
     return guarded([&] {
         WEFT_EXPECT(PyBool_Check(requires_grad), Type, "tensor", "requires_grad to be a bool",
@@ -336,7 +344,8 @@ PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
         DType type;
         bool given = dtype != Py_None;
         if (device != Py_None) expect_cpu(device);
-        WEFT_EXPECT(!given || to_dtype(dtype, type), Type, "tensor", "a dtype", Py_TYPE(dtype)->tp_name);
+        WEFT_EXPECT(!given || to_dtype(dtype, type), Type, "tensor", "a dtype",
+                    Py_TYPE(dtype)->tp_name);
         Tensor t = tensor_from(data, given ? &type : nullptr);
         if (requires_grad == Py_True) set_requires_grad(t, true);
         return wrap(std::move(t));
@@ -375,15 +384,18 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
             fail_buffer("[buffer] expected a tensor outside the graph, got one that requires grad. "
                         "Hint: use tensor.detach()");
         if (t.dtype() == DType::BFloat16)
-            fail(ErrorKind::Type, "buffer", "a dtype that NumPy has", "bfloat16 (Got unsupported "
-                 "ScalarType BFloat16)", "convert with .float() first");
+            fail(ErrorKind::Type, "buffer", "a dtype that NumPy has",
+                 "bfloat16 (Got unsupported "
+                 "ScalarType BFloat16)",
+                 "convert with .float() first");
         bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
         bool row_major = (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS ||
                          (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;
         if ((!strided || row_major) && !t.contiguous())
             fail_buffer("[buffer] expected a contiguous tensor, got strides");
         if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && t.ndim() > 1)
-            fail_buffer("[buffer] expected a consumer of row-major memory, got one of column-major");
+            fail_buffer(
+                "[buffer] expected a consumer of row-major memory, got one of column-major");
         if ((flags & PyBUF_WRITABLE) && t.storage()->read_only)
             fail_buffer("[buffer] expected a reader, got a writer of read-only memory");
         auto lent = std::make_unique<Lent>();
@@ -393,7 +405,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         for (int d = 0; d < t.ndim(); ++d) {
             lent->dims[d] = t.size(d);
             // of an empty tensor or a dim of one, a stride may be anything: there it may wrap
-            lent->dims[t.ndim() + d] = static_cast<int64_t>(static_cast<uint64_t>(t.stride(d)) * size);
+            lent->dims[t.ndim() + d] =
+                static_cast<int64_t>(static_cast<uint64_t>(t.stride(d)) * size);
         }
         *view = {};
         view->buf = t.bytes();
@@ -403,8 +416,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         view->readonly = t.storage()->read_only;
         view->ndim = t.ndim();
         // NumPy's int64 is a long where that has 64 bits
-        const char* letter = t.dtype() == DType::Int64 && sizeof(long) == 8
-                                 ? "l" : info(t.dtype()).letter;
+        const char* letter =
+            t.dtype() == DType::Int64 && sizeof(long) == 8 ? "l" : info(t.dtype()).letter;
         view->format = flags & PyBUF_FORMAT ? const_cast<char*>(letter) : nullptr;
         view->shape = (flags & PyBUF_ND) == PyBUF_ND ? lent->dims.get() : nullptr;
         view->strides = strided ? lent->dims.get() + t.ndim() : nullptr;

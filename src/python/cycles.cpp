@@ -37,7 +37,8 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
     const Ref<Slot>& slot = t->impl->slot;
     if (!slot) return 0;
     // looked at without taking references: the counts are what is asked
-    if (slot->kind == kNodeSlot) return visit_node(reinterpret_cast<const Ref<Node>&>(slot), visit, arg);
+    if (slot->kind == kNodeSlot)
+        return visit_node(reinterpret_cast<const Ref<Node>&>(slot), visit, arg);
     if (slot->kind != kMetaSlot) return 0;  // a value that waits
     auto* m = static_cast<GradMeta*>(slot.get());
     for (Hooks* list : {&m->hooks, &m->after_accumulate})
@@ -49,7 +50,8 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
 int tensor_clear(PyObject* self) {
     PyTensor* t = reinterpret_cast<PyTensor*>(self);
     Py_CLEAR(t->dict);
-    if (!t->impl || t->impl->refs != 1 || !t->impl->slot || t->impl->slot->kind != kMetaSlot) return 0;
+    if (!t->impl || t->impl->refs != 1 || !t->impl->slot || t->impl->slot->kind != kMetaSlot)
+        return 0;
     auto* m = static_cast<GradMeta*>(t->impl->slot.get());
     Hooks hooks = std::move(m->hooks), after = std::move(m->after_accumulate);
     return 0;

@@ -123,8 +123,8 @@ PyObject* is_pending(PyObject*, PyObject* o) {
 Object lines(const std::vector<std::pair<Site, int64_t>>& sites) {
     Object out = Object::take(PyList_New(0));
     for (const auto& [site, calls] : sites) {
-        Object item = Object::take(Py_BuildValue("(sL)", site.describe().c_str(),
-                                                 static_cast<long long>(calls)));
+        Object item = Object::take(
+            Py_BuildValue("(sL)", site.describe().c_str(), static_cast<long long>(calls)));
         checked(PyList_Append(out.get(), item.get()));
     }
     return out;
@@ -135,8 +135,8 @@ Object as_dict(const deferred::BatchReport& b) {
         "{s:s, s:L, s:L, s:L, s:L, s:L, s:s, s:s, s:N}", "op", b.op.c_str(), "calls",
         static_cast<long long>(b.calls), "rows", static_cast<long long>(b.rows), "aliased",
         static_cast<long long>(b.aliased), "packed", static_cast<long long>(b.packed), "pieces",
-        static_cast<long long>(b.pieces), "why", b.why.c_str(), "apart", b.apart.c_str(),
-        "lines", lines(b.lines).release()));
+        static_cast<long long>(b.pieces), "why", b.why.c_str(), "apart", b.apart.c_str(), "lines",
+        lines(b.lines).release()));
 }
 
 Object as_dict(const deferred::FlushReport& f) {
@@ -232,8 +232,8 @@ PyObject* plan(PyObject*, PyObject* calls) {
         for (Py_ssize_t c = 0; c < PySequence_Fast_GET_SIZE(list.get()); ++c) {
             unsigned kind;
             PyObject* needs;
-            if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list.get(), c), "IO!", &kind, &PyList_Type,
-                                  &needs))
+            if (!PyArg_ParseTuple(PySequence_Fast_GET_ITEM(list.get(), c), "IO!", &kind,
+                                  &PyList_Type, &needs))
                 throw PythonError{};
             kinds.push_back(kind);
             kind_count = std::max(kind_count, kind + 1);
@@ -250,7 +250,8 @@ PyObject* plan(PyObject*, PyObject* calls) {
         uint32_t at = 0;
         for (uint32_t end : plan.ends) {
             Object batch = Object::take(PyList_New(0));
-            for (; at < end; ++at) checked(PyList_Append(batch.get(), py_int(plan.order[at]).get()));
+            for (; at < end; ++at)
+                checked(PyList_Append(batch.get(), py_int(plan.order[at]).get()));
             checked(PyList_Append(out.get(), batch.get()));
         }
         return out.release();
@@ -266,7 +267,8 @@ PyObject* kinds(PyObject*, PyObject*) {
 PyObject* set_budget(PyObject*, PyObject* n) {
     return guarded([&] {
         size_t before = deferred::Tape::current().budget;
-        deferred::Tape::current().budget = static_cast<size_t>(std::max<int64_t>(1, to_int(n, "_set_budget")));
+        deferred::Tape::current().budget =
+            static_cast<size_t>(std::max<int64_t>(1, to_int(n, "_set_budget")));
         return PyLong_FromSize_t(before);
     });
 }
@@ -314,12 +316,14 @@ PyObject* saved(PyObject*, PyObject* examples) {
 }
 
 std::vector<std::pair<const char*, int64_t*>> fields(deferred::Tally& t) {
-    return {{"calls", &t.calls}, {"recorded", &t.recorded}, {"batches", &t.batches},
-            {"recorded_batches", &t.recorded_batches}, {"at_once", &t.at_once}, {"fresh", &t.fresh},
-            {"pieces", &t.pieces}, {"waits", &t.waits}, {"elements", &t.elements},
-            {"far_elements", &t.far_elements},
-            {"weights", &t.weights}, {"recorded_weights", &t.recorded_weights},
-            {"passes", &t.passes}, {"examples", &t.examples}, {"runs", &t.runs}};
+    return {{"calls", &t.calls},       {"recorded", &t.recorded},
+            {"batches", &t.batches},   {"recorded_batches", &t.recorded_batches},
+            {"at_once", &t.at_once},   {"fresh", &t.fresh},
+            {"pieces", &t.pieces},     {"waits", &t.waits},
+            {"elements", &t.elements}, {"far_elements", &t.far_elements},
+            {"weights", &t.weights},   {"recorded_weights", &t.recorded_weights},
+            {"passes", &t.passes},     {"examples", &t.examples},
+            {"runs", &t.runs}};
 }
 
 /// _tally(): the counts that the estimate is made of, as a dict.
@@ -336,7 +340,8 @@ PyObject* counts(PyObject*, PyObject*) {
 PyObject* saved_by(PyObject*, PyObject* counts) {
     return guarded([&] {
         deferred::Tally t;
-        for (auto [name, count] : fields(t)) *count = to_int(PyDict_GetItemString(counts, name), name);
+        for (auto [name, count] : fields(t))
+            *count = to_int(PyDict_GetItemString(counts, name), name);
         return py_saved(deferred::saved(t));
     });
 }
@@ -359,31 +364,30 @@ PyObject* set_ahead(PyObject*, PyObject* n) {
     });
 }
 
-PyMethodDef functions[] = {
-    {"_one_by_one", one_by_one, METH_VARARGS, nullptr},
-    {"_set_large", set_large, METH_O, nullptr},
-    {"_set_ahead", set_ahead, METH_O, nullptr},
-    {"_begin_run", begin_run, METH_NOARGS, nullptr},
-    {"_end_run", end_run, METH_NOARGS, nullptr},
-    {"_graph_use", graph_use, METH_O, nullptr},
-    {"_saved", saved, METH_O, nullptr},
-    {"_tally", counts, METH_NOARGS, nullptr},
-    {"_saved_by", saved_by, METH_O, nullptr},
-    {"_reporting", reporting, METH_NOARGS, nullptr},
-    {"_set_budget", set_budget, METH_O, nullptr},
-    {"_kinds", kinds, METH_NOARGS, nullptr},
-    {"_plan", plan, METH_O, nullptr},
-    {"_flush", flush, METH_O, nullptr},
-    {"_set_owner", set_owner, METH_O, nullptr},
-    {"_set_at_once", set_at_once, METH_O, nullptr},
-    {"_change_shared", change_shared, METH_O, nullptr},
-    {"_order", order, METH_NOARGS, nullptr},
-    {"_take_stale", take_stale, METH_NOARGS, nullptr},
-    {"_failures", failures, METH_NOARGS, nullptr},
-    {"_settle", settle, METH_O, nullptr},
-    {"_is_pending", is_pending, METH_O, nullptr},
-    {"_report", report, METH_O, nullptr},
-    {}};
+PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
+                           {"_set_large", set_large, METH_O, nullptr},
+                           {"_set_ahead", set_ahead, METH_O, nullptr},
+                           {"_begin_run", begin_run, METH_NOARGS, nullptr},
+                           {"_end_run", end_run, METH_NOARGS, nullptr},
+                           {"_graph_use", graph_use, METH_O, nullptr},
+                           {"_saved", saved, METH_O, nullptr},
+                           {"_tally", counts, METH_NOARGS, nullptr},
+                           {"_saved_by", saved_by, METH_O, nullptr},
+                           {"_reporting", reporting, METH_NOARGS, nullptr},
+                           {"_set_budget", set_budget, METH_O, nullptr},
+                           {"_kinds", kinds, METH_NOARGS, nullptr},
+                           {"_plan", plan, METH_O, nullptr},
+                           {"_flush", flush, METH_O, nullptr},
+                           {"_set_owner", set_owner, METH_O, nullptr},
+                           {"_set_at_once", set_at_once, METH_O, nullptr},
+                           {"_change_shared", change_shared, METH_O, nullptr},
+                           {"_order", order, METH_NOARGS, nullptr},
+                           {"_take_stale", take_stale, METH_NOARGS, nullptr},
+                           {"_failures", failures, METH_NOARGS, nullptr},
+                           {"_settle", settle, METH_O, nullptr},
+                           {"_is_pending", is_pending, METH_O, nullptr},
+                           {"_report", report, METH_O, nullptr},
+                           {}};
 
 }  // namespace
 

@@ -63,9 +63,16 @@ M* lend(const Tensor& t) {
     for (int64_t s : t.shape()) lent->dims.push_back(s);
     for (int64_t s : t.strides()) lent->dims.push_back(s);
     M& m = lent->managed;
-    m.tensor = {t.bytes(), kCpu, 0, t.ndim(), code_of(t.dtype()),
-                static_cast<uint8_t>(8 * item_size(t.dtype())), 1, lent->dims.data(),
-                lent->dims.data() + t.ndim(), 0};
+    m.tensor = {t.bytes(),
+                kCpu,
+                0,
+                t.ndim(),
+                code_of(t.dtype()),
+                static_cast<uint8_t>(8 * item_size(t.dtype())),
+                1,
+                lent->dims.data(),
+                lent->dims.data() + t.ndim(),
+                0};
     m.owner = lent;
     m.deleter = [](M* self) {
         Gil gil;
@@ -134,8 +141,8 @@ Tensor take(PyObject* capsule, const char* name, const char* used) {
     const DLTensor& d = m->tensor;
     WEFT_EXPECT(d.device_type == kCpu, Runtime, "from_dlpack", "memory of the CPU",
                 text("DLPack device type ", d.device_type));
-    WEFT_EXPECT(d.ndim >= 0 && d.ndim <= kMaxDims, Runtime, "from_dlpack",
-                "at most 64 dimensions", std::to_string(d.ndim));
+    WEFT_EXPECT(d.ndim >= 0 && d.ndim <= kMaxDims, Runtime, "from_dlpack", "at most 64 dimensions",
+                std::to_string(d.ndim));
     DType dtype = dtype_of_dlpack(d);
     Dims shape(d.ndim), strides(d.ndim);
     int64_t step = 1, last = 0;
@@ -143,8 +150,9 @@ Tensor take(PyObject* capsule, const char* name, const char* used) {
     for (int i = d.ndim - 1; i >= 0; --i) {
         shape[i] = d.shape[i];
         strides[i] = d.strides ? d.strides[i] : step;
-        WEFT_EXPECT(strides[i] >= 0 || shape[i] <= 1, Runtime, "from_dlpack", "strides of at least 0",
-                    text(strides[i], " at dimension ", i), "copy the array first");
+        WEFT_EXPECT(strides[i] >= 0 || shape[i] <= 1, Runtime, "from_dlpack",
+                    "strides of at least 0", text(strides[i], " at dimension ", i),
+                    "copy the array first");
         if (strides[i] < 0) strides[i] = step;
         step *= std::max<int64_t>(shape[i], 1);
         empty |= shape[i] == 0;

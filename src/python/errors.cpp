@@ -11,13 +11,26 @@ void set_python_error() {
     } catch (const Error& e) {
         PyObject* type = PyExc_RuntimeError;
         switch (e.kind) {
-            case ErrorKind::Runtime: break;
-            case ErrorKind::Value: type = PyExc_ValueError; break;
-            case ErrorKind::Type: type = PyExc_TypeError; break;
-            case ErrorKind::Index: type = PyExc_IndexError; break;
-            case ErrorKind::NotImplemented: type = PyExc_NotImplementedError; break;
-            case ErrorKind::Memory: type = PyExc_MemoryError; break;
-            case ErrorKind::Overflow: type = PyExc_OverflowError; break;
+            case ErrorKind::Runtime:
+                break;
+            case ErrorKind::Value:
+                type = PyExc_ValueError;
+                break;
+            case ErrorKind::Type:
+                type = PyExc_TypeError;
+                break;
+            case ErrorKind::Index:
+                type = PyExc_IndexError;
+                break;
+            case ErrorKind::NotImplemented:
+                type = PyExc_NotImplementedError;
+                break;
+            case ErrorKind::Memory:
+                type = PyExc_MemoryError;
+                break;
+            case ErrorKind::Overflow:
+                type = PyExc_OverflowError;
+                break;
         }
         PyErr_SetString(type, e.what());
     } catch (const std::bad_alloc&) {

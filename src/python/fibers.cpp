@@ -84,7 +84,8 @@ bool wait() {
 
 bool turn(bool outer) {
     FiberState state;
-    return Object::take(PyObject_CallOneArg(turn_function, outer ? Py_True : Py_False)).get() == Py_True;
+    return Object::take(PyObject_CallOneArg(turn_function, outer ? Py_True : Py_False)).get() ==
+           Py_True;
 }
 
 /// _wait(): suspends the example that runs until all that waits was computed; False outside of one.
@@ -121,7 +122,8 @@ PyObject* begin_batch(PyObject*, PyObject* args) {
         if (!PyArg_ParseTuple(args, "II", &first, &count)) return nullptr;
         if (batch.count == 0) deferred::Tape::current().forget_readers();
         // From a number that nothing has: what is born now is not older.
-        batch = {static_cast<uint32_t>(++weft::detail::small_blocks.stats.allocations), first, count};
+        batch = {static_cast<uint32_t>(++weft::detail::small_blocks.stats.allocations), first,
+                 count};
         return outer.release();
     });
 }

@@ -11,8 +11,7 @@
 namespace weft::python {
 
 struct PyContext {
-    PyObject_HEAD
-    FunctionNode* node;
+    PyObject_HEAD FunctionNode* node;
     PyObject* dict;
 };
 
@@ -25,8 +24,8 @@ PyTypeObject context_type = blank_type();
 
 FunctionNode::FunctionNode(PyObject* context, PyObject* backward, std::string name,
                            std::vector<bool> takes_gradient)
-    : context_(Object::borrow(context)), backward_(Object::borrow(backward)), name_(std::move(name)),
-      takes_gradient_(std::move(takes_gradient)) {
+    : context_(Object::borrow(context)), backward_(Object::borrow(backward)),
+      name_(std::move(name)), takes_gradient_(std::move(takes_gradient)) {
     as_context(context)->node = this;
 }
 
@@ -39,7 +38,8 @@ Object FunctionNode::arguments(const std::vector<Tensor>& grads) const {
     for (size_t k = 0; k < grads.size(); ++k) {
         Tensor g = grads[k];
         if (!g.defined() && materialize && output_is_tensor[k])
-            g = ops::zeros(result(static_cast<int>(k)).shape(), result(static_cast<int>(k)).dtype());
+            g = ops::zeros(result(static_cast<int>(k)).shape(),
+                           result(static_cast<int>(k)).dtype());
         PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(k) + 1, checked(wrap(std::move(g))));
     }
     return out;
@@ -47,7 +47,8 @@ Object FunctionNode::arguments(const std::vector<Tensor>& grads) const {
 
 void FunctionNode::run(Work& work) {
     Ref<Node> keep(this);  // the user's code may drop the graph
-    Object given = Object::take(PyObject_Call(backward_.get(), arguments(work.grads).get(), nullptr));
+    Object given =
+        Object::take(PyObject_Call(backward_.get(), arguments(work.grads).get(), nullptr));
     if (!PyTuple_Check(given.get())) given = Object::take(PyTuple_Pack(1, given.get()));
     take_results(given.get(), work);
 }
@@ -57,19 +58,22 @@ void FunctionNode::take_results(PyObject* given, Work& work) const {
     bool fits = count >= wanted;  // more are fine if they are None
     for (Py_ssize_t i = wanted; i < count; ++i) fits &= PyTuple_GET_ITEM(given, i) == Py_None;
     WEFT_EXPECT(fits, Runtime, name_, "one gradient (or None) for each argument of forward",
-                text(count, " (function ", name_, " returned an incorrect number of gradients (expected ",
-                     wanted, ", got ", count, "))"));
+                text(count, " (function ", name_,
+                     " returned an incorrect number of gradients (expected ", wanted, ", got ",
+                     count, "))"));
     int edge = 0;
     for (Py_ssize_t i = 0; i < wanted; ++i) {
         PyObject* g = PyTuple_GET_ITEM(given, i);
         int e = takes_gradient_[i] ? edge++ : -1;
         if (g == Py_None) continue;
         WEFT_EXPECT(is_tensor(g), Runtime, name_, "gradients that are tensors or None",
-                    text(Py_TYPE(g)->tp_name, " (expected Variable or None (got ", Py_TYPE(g)->tp_name,
-                         "))"));
+                    text(Py_TYPE(g)->tp_name, " (expected Variable or None (got ",
+                         Py_TYPE(g)->tp_name, "))"));
         WEFT_EXPECT(e >= 0, Runtime, name_, "None as the gradient of an argument that is no tensor",
-                    text("a tensor (function ", name_, " returned a gradient different than None at "
-                         "position ", i + 1, ", but the corresponding forward input was not a Variable)"));
+                    text("a tensor (function ", name_,
+                         " returned a gradient different than None at "
+                         "position ",
+                         i + 1, ", but the corresponding forward input was not a Variable)"));
         if (this->edge(e)) work.results[e] = unwrap(g);
     }
 }
@@ -117,17 +121,19 @@ std::vector<CustomOutput> describe_outputs(const Applied& a) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a.dirty); ++i) {
         PyObject* o = PyTuple_GET_ITEM(a.dirty, i);
         expect_tensor(o, "mark_dirty").storage()->version++;
-        WEFT_EXPECT(contains(a.outputs, o), Runtime, "mark_dirty",
-                    "every tensor that forward wrote among its outputs",
-                    "one that was not returned (Some elements marked as dirty during the forward method "
-                    "were not returned as output. The inputs that are modified inplace must all be "
-                    "outputs of the Function.)");
+        WEFT_EXPECT(
+            contains(a.outputs, o), Runtime, "mark_dirty",
+            "every tensor that forward wrote among its outputs",
+            "one that was not returned (Some elements marked as dirty during the forward method "
+            "were not returned as output. The inputs that are modified inplace must all be "
+            "outputs of the Function.)");
     }
     std::vector<CustomOutput> out(PyTuple_GET_SIZE(a.outputs));
     for (size_t k = 0; k < out.size(); ++k) {
         PyObject* o = PyTuple_GET_ITEM(a.outputs, static_cast<Py_ssize_t>(k));
         if (is_tensor(o))
-            out[k] = {unwrap(o), contains(a.inputs, o), contains(a.dirty, o), contains(a.constant, o)};
+            out[k] = {unwrap(o), contains(a.inputs, o), contains(a.dirty, o),
+                      contains(a.constant, o)};
     }
     return out;
 }
@@ -137,8 +143,9 @@ std::vector<CustomOutput> describe_outputs(const Applied& a) {
 PyObject* record_function(PyObject*, PyObject* args) {
     Applied a;
     if (!PyArg_ParseTuple(args, "O!OUO!O!O!O!O!p", &context_type, &a.context, &a.backward, &a.name,
-                          &PyTuple_Type, &a.inputs, &PyTuple_Type, &a.outputs, &PyTuple_Type, &a.saved,
-                          &PyTuple_Type, &a.dirty, &PyTuple_Type, &a.constant, &a.materialize))
+                          &PyTuple_Type, &a.inputs, &PyTuple_Type, &a.outputs, &PyTuple_Type,
+                          &a.saved, &PyTuple_Type, &a.dirty, &PyTuple_Type, &a.constant,
+                          &a.materialize))
         return nullptr;
     return guarded([&] {
         std::vector<CustomOutput> given = describe_outputs(a);
@@ -179,8 +186,9 @@ PyObject* context_getattro(PyObject* self, PyObject* name) {
     PyObject* found = PyObject_GenericGetAttr(self, name);
     FunctionNode* node = as_context(self)->node;
     if (found || !node || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
-    static const char* const passed_on[] = {"name", "next_functions", "metadata", "register_hook",
-                                            "register_prehook", "_sequence_nr", "site"};
+    static const char* const passed_on[] = {"name",          "next_functions",   "metadata",
+                                            "register_hook", "register_prehook", "_sequence_nr",
+                                            "site"};
     for (const char* each : passed_on)
         if (PyUnicode_CompareWithASCIIString(name, each) == 0) {
             PyErr_Clear();

@@ -18,7 +18,7 @@ public:
     void run(Work& work) override;
     PyObject* context() const { return context_.get(); }
 
-    bool materialize = true;             ///< zeros instead of None for outputs without gradient
+    bool materialize = true;  ///< zeros instead of None for outputs without gradient
     std::vector<bool> output_is_tensor;
 
 private:

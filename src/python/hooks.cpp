@@ -37,9 +37,10 @@ void replace_all(std::vector<Tensor>& grads, PyObject* result, const char* who) 
     WEFT_EXPECT(PyTuple_Check(result), Type, who,
                 text("None or a tuple of ", grads.size(), " gradients from the hook"),
                 text(Py_TYPE(result)->tp_name, " (expected tuple)"));
-    WEFT_EXPECT(PyTuple_GET_SIZE(result) == static_cast<Py_ssize_t>(grads.size()), Runtime, who,
-                text(grads.size(), " gradients from the hook"),
-                text(PyTuple_GET_SIZE(result), " (hook has returned an incorrect number of values)"));
+    WEFT_EXPECT(
+        PyTuple_GET_SIZE(result) == static_cast<Py_ssize_t>(grads.size()), Runtime, who,
+        text(grads.size(), " gradients from the hook"),
+        text(PyTuple_GET_SIZE(result), " (hook has returned an incorrect number of values)"));
     for (size_t i = 0; i < grads.size(); ++i)
         replace(grads[i], PyTuple_GET_ITEM(result, static_cast<Py_ssize_t>(i)), who);
 }
@@ -47,8 +48,7 @@ void replace_all(std::vector<Tensor>& grads, PyObject* result, const char* who) 
 }  // namespace
 
 struct PyHandle {
-    PyObject_HEAD
-    PyHook* hook;  // null once that is gone
+    PyObject_HEAD PyHook* hook;  // null once that is gone
     Py_ssize_t id;
 };
 
@@ -71,11 +71,10 @@ PyObject* handle_id(PyObject* self, void*) {
 PyObject* handle_enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
 PyObject* handle_exit(PyObject* self, PyObject*) { return handle_remove(self, nullptr); }
 
-PyMethodDef handle_methods[] = {
-    {"remove", handle_remove, METH_NOARGS, "Takes the hook away."},
-    {"__enter__", handle_enter, METH_NOARGS, nullptr},
-    {"__exit__", handle_exit, METH_VARARGS, nullptr},
-    {}};
+PyMethodDef handle_methods[] = {{"remove", handle_remove, METH_NOARGS, "Takes the hook away."},
+                                {"__enter__", handle_enter, METH_NOARGS, nullptr},
+                                {"__exit__", handle_exit, METH_VARARGS, nullptr},
+                                {}};
 PyGetSetDef handle_getset[] = {{"id", handle_id, nullptr, "A number of its own.", nullptr}, {}};
 PyTypeObject handle_type = blank_type();
 

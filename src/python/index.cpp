@@ -16,7 +16,7 @@ struct Selection {
     Tensor view;                  ///< after ints, slices, None and ...
     std::vector<Tensor> indices;  ///< by dimension of `view`; undefined: all of it
     bool advanced = false;
-    bool moved = false;           ///< some view was made
+    bool moved = false;  ///< some view was made
 };
 
 /// PyTorch's old masks were bytes; they still work, with a warning.
@@ -54,7 +54,8 @@ Tensor index_tensor(PyObject* o) {
     if (is_tensor(o))  // no values are needed where the index stays as it is
         return handle(o).dtype() == DType::Int64 ? operand(o) : unwrap(o);
     WEFT_EXPECT(PySequence_Check(o), Index, "index",
-                "ints, slices, None, ..., sequences, or integer or bool tensors", Py_TYPE(o)->tp_name);
+                "ints, slices, None, ..., sequences, or integer or bool tensors",
+                Py_TYPE(o)->tp_name);
     Tensor t = tensor_from(o, nullptr);
     if (t.numel() == 0 && is_floating(t.dtype())) t = Tensor::empty(DType::Int64, t.shape());
     return t;
@@ -73,7 +74,8 @@ void add_tensor_index(Selection& s, int& dim, Tensor index, PyObject* item) {
     }
     WEFT_EXPECT(index.dtype() == DType::Bool || index.dtype() == DType::Int64, Index, "index",
                 "ints, slices, None, ..., or integer or bool tensors",
-                is_tensor(item) ? text("a tensor of ", name(index.dtype())) : Py_TYPE(item)->tp_name);
+                is_tensor(item) ? text("a tensor of ", name(index.dtype()))
+                                : Py_TYPE(item)->tp_name);
     s.advanced = true;
     s.indices.resize(dim);
     if (index.dtype() != DType::Bool) {
@@ -82,7 +84,8 @@ void add_tensor_index(Selection& s, int& dim, Tensor index, PyObject* item) {
         return;
     }
     for (int d = 0; d < index.ndim(); ++d)
-        WEFT_EXPECT(dim + d < s.view.ndim() && index.size(d) == s.view.size(dim + d), Index, "index",
+        WEFT_EXPECT(dim + d < s.view.ndim() && index.size(d) == s.view.size(dim + d), Index,
+                    "index",
                     text("a mask of the indexed tensor's shape ", to_string(s.view.shape())),
                     text(to_string(index.shape()), " at dimension ", dim));
     Tensor where = nonzero_op(index);
@@ -105,11 +108,11 @@ void apply(Selection& s, int& dim, PyObject* item, int rest) {
         s.moved = true;
     } else if (PySlice_Check(item)) {
         auto* slice = reinterpret_cast<PySliceObject*>(item);
-        WEFT_EXPECT(dim < s.view.ndim(), Index, "index", text("at most ", s.view.ndim(), " indices"),
-                    "more");
+        WEFT_EXPECT(dim < s.view.ndim(), Index, "index",
+                    text("at most ", s.view.ndim(), " indices"), "more");
         int64_t step = slice->step == Py_None ? 1 : int_of(slice->step);
-        WEFT_EXPECT(step > 0, Value, "index", "a slice step greater than zero", std::to_string(step),
-                    "flip() the tensor for a negative step");
+        WEFT_EXPECT(step > 0, Value, "index", "a slice step greater than zero",
+                    std::to_string(step), "flip() the tensor for a negative step");
         if (slice->start != Py_None || slice->stop != Py_None || step != 1) {
             s.view = ops::call1(ops::slice.op(), {s.view},
                                 {dim, slice_bound(slice->start), slice_bound(slice->stop), step});
@@ -192,10 +195,12 @@ void set_item(const Tensor& t, PyObject* key, PyObject* value) {
     if (is_tensor(value)) v = unwrap(value);
     else if (is_number(value)) {
         v = number_tensor(value, &t);  // beyond a half's range it becomes infinite
-        if (!is_floating(t.dtype()) || is_complex(v.dtype())) ops::require_fits("index", v, t.dtype());
-    }
-    else if (PySequence_Check(value)) v = tensor_from(value, nullptr);
-    else fail(ErrorKind::Type, "index", "a tensor, number or sequence to assign", Py_TYPE(value)->tp_name);
+        if (!is_floating(t.dtype()) || is_complex(v.dtype()))
+            ops::require_fits("index", v, t.dtype());
+    } else if (PySequence_Check(value)) v = tensor_from(value, nullptr);
+    else
+        fail(ErrorKind::Type, "index", "a tensor, number or sequence to assign",
+             Py_TYPE(value)->tp_name);
     if (s.advanced) {
         if (v.dtype() != t.dtype()) v = ops::to(v, t.dtype());
         if (v.ndim() > 1) {

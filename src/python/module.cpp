@@ -34,13 +34,16 @@ PyObject* py_set_threads(PyObject*, PyObject* n) {
     return guarded([&] {
         WEFT_EXPECT(PyLong_Check(n), Runtime, "set_num_threads", "an int", Py_TYPE(n)->tp_name);
         int64_t count = to_int(n, "set_num_threads");
-        WEFT_EXPECT(count > 0, Runtime, "set_num_threads", "a positive number", std::to_string(count));
+        WEFT_EXPECT(count > 0, Runtime, "set_num_threads", "a positive number",
+                    std::to_string(count));
         set_num_threads(static_cast<int>(std::min<int64_t>(count, max_threads)));
         return Py_NewRef(Py_None);
     });
 }
 PyObject* py_get_threads(PyObject*, PyObject*) { return PyLong_FromLong(get_num_threads()); }
-PyObject* py_cpu_level(PyObject*, PyObject*) { return PyUnicode_FromString(kernels::cpu_level_name()); }
+PyObject* py_cpu_level(PyObject*, PyObject*) {
+    return PyUnicode_FromString(kernels::cpu_level_name());
+}
 PyObject* py_set_blas(PyObject*, PyObject* path) {
     return guarded([&] {
         static std::string kept;
@@ -49,7 +52,9 @@ PyObject* py_set_blas(PyObject*, PyObject* path) {
         return Py_NewRef(Py_None);
     });
 }
-PyObject* py_get_default_dtype(PyObject*, PyObject*) { return Py_NewRef(dtype_object(ops::default_dtype)); }
+PyObject* py_get_default_dtype(PyObject*, PyObject*) {
+    return Py_NewRef(dtype_object(ops::default_dtype));
+}
 PyObject* py_set_default_dtype(PyObject*, PyObject* o) {
     return guarded([&] {
         DType t;
@@ -72,8 +77,8 @@ PyObject* py_print_options(PyObject*, PyObject* args) {
         if (o[4] != Py_None) f.sci_mode = static_cast<int>(to_int(o[4], "set_printoptions"));
         format_options() = f;
         return Py_BuildValue("iLLLi", f.precision, static_cast<long long>(f.threshold),
-                             static_cast<long long>(f.edgeitems), static_cast<long long>(f.linewidth),
-                             f.sci_mode);
+                             static_cast<long long>(f.edgeitems),
+                             static_cast<long long>(f.linewidth), f.sci_mode);
     });
 }
 
@@ -92,13 +97,14 @@ PyObject* py_records(PyObject*, PyObject*) {
                 "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN si sO sO ss}", "name", op.name.c_str(),
                 "public_name", op.public_name.c_str(), "schema", op.schema.c_str(), "doc",
                 op.doc.c_str(), "file", file.data(), static_cast<Py_ssize_t>(file.size()), "line",
-                static_cast<int>(op.where.line()), "differentiable", PyBool_FromLong(op.differentiable()),
-                "composite", PyBool_FromLong(op.body != nullptr), "view", PyBool_FromLong(op.view),
-                "inplace", PyBool_FromLong(op.inplace), "function", PyBool_FromLong(op.function),
-                "method", PyBool_FromLong(op.method && op.inputs > 0), "out_form",
+                static_cast<int>(op.where.line()), "differentiable",
+                PyBool_FromLong(op.differentiable()), "composite",
+                PyBool_FromLong(op.body != nullptr), "view", PyBool_FromLong(op.view), "inplace",
+                PyBool_FromLong(op.inplace), "function", PyBool_FromLong(op.function), "method",
+                PyBool_FromLong(op.method && op.inputs > 0), "out_form",
                 PyBool_FromLong(op.out_form), "random", PyBool_FromLong(op.random), "batch",
-                static_cast<int>(op.batch), "samples",
-                samples.get(), "aliases", aliases.get(), "node_name", op.node_name.c_str()));
+                static_cast<int>(op.batch), "samples", samples.get(), "aliases", aliases.get(),
+                "node_name", op.node_name.c_str()));
             checked(PyList_Append(out.get(), record.get()));
         }
         return out.release();
@@ -120,8 +126,15 @@ PyMethodDef functions[] = {
     {"_records", py_records, METH_NOARGS, nullptr},
     {}};
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "weft._C", "weft's core.", -1, functions,
-                          nullptr,               nullptr,   nullptr,        nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "weft._C",
+                          "weft's core.",
+                          -1,
+                          functions,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 

@@ -116,7 +116,8 @@ void remember(PyObject*, PyObject*, PyObject*, PyObject*, bool, const Tables& = 
 /// A new reference to the value of an attribute that the class of `self` has.
 PyObject* get_of_class(PyObject* self, PyObject* dict, PyObject* name, PyObject* attribute) {
     if (!PyFunction_Check(attribute) || PyDict_GetItemWithError(dict, name))
-        return PyErr_Occurred() ? nullptr : _PyObject_GenericGetAttrWithDict(self, name, nullptr, 1);
+        return PyErr_Occurred() ? nullptr
+                                : _PyObject_GenericGetAttrWithDict(self, name, nullptr, 1);
     if (PyErr_Occurred()) return nullptr;
     remember(self, dict, name, attribute, /*of_class=*/true);
     return PyMethod_New(attribute, self);
@@ -236,12 +237,15 @@ PyMethodDef functions[] = {{"_speed_up_module", speed_up_module, METH_O,
 }  // namespace
 
 void init_module_slots(PyObject* module) {
-    const std::pair<PyObject**, const char*> names[] = {
-        {&str_parameters, "_parameters"},       {&str_modules, "_modules"},
-        {&str_buffers, "_buffers"},             {&str_hooked, "_hooked"},
-        {&str_forward, "forward"},              {&str_getattr, "__getattr__"},
-        {&str_getattribute, "__getattribute__"}, {&str_call, "__call__"},
-        {&str_call_with_hooks, "_call_with_hooks"}};
+    const std::pair<PyObject**, const char*> names[] = {{&str_parameters, "_parameters"},
+                                                        {&str_modules, "_modules"},
+                                                        {&str_buffers, "_buffers"},
+                                                        {&str_hooked, "_hooked"},
+                                                        {&str_forward, "forward"},
+                                                        {&str_getattr, "__getattr__"},
+                                                        {&str_getattribute, "__getattribute__"},
+                                                        {&str_call, "__call__"},
+                                                        {&str_call_with_hooks, "_call_with_hooks"}};
     for (auto [at, text] : names) *at = checked(PyUnicode_InternFromString(text));
     plain_forward = checked(PyUnicode_FromString("forward of a plain call"));
     checked(PyModule_AddFunctions(module, functions));

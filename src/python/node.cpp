@@ -10,8 +10,7 @@ namespace weft::python {
 namespace {
 
 struct PyNode {
-    PyObject_HEAD
-    Node* node;
+    PyObject_HEAD Node* node;
 };
 PyTypeObject node_type = blank_type();
 
@@ -50,8 +49,9 @@ PyObject* node_next(PyObject* self, void*) {
             if (!op || op->op().differentiable(i)) shown.push_back(&n.edge(i));
         Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(shown.size())));
         for (size_t i = 0; i < shown.size(); ++i)
-            PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i),
-                             checked(Py_BuildValue("(NI)", wrap_node(shown[i]->node), shown[i]->output)));
+            PyTuple_SET_ITEM(
+                out.get(), static_cast<Py_ssize_t>(i),
+                checked(Py_BuildValue("(NI)", wrap_node(shown[i]->node), shown[i]->output)));
         return out.release();
     });
 }
@@ -119,7 +119,8 @@ PyObject* node_register_hook(PyObject* self, PyObject* f) {
     return guarded([&] { return add_hook(f, node_of(self).hooks().after, HookStyle::AfterNode); });
 }
 PyObject* node_register_prehook(PyObject* self, PyObject* f) {
-    return guarded([&] { return add_hook(f, node_of(self).hooks().before, HookStyle::BeforeNode); });
+    return guarded(
+        [&] { return add_hook(f, node_of(self).hooks().before, HookStyle::BeforeNode); });
 }
 
 PyMethodDef node_methods[] = {
@@ -131,7 +132,8 @@ PyMethodDef node_methods[] = {
     {"_sequence_nr", node_sequence, METH_NOARGS, "The order of recording."},
     {}};
 PyGetSetDef node_getset[] = {
-    {"next_functions", node_next, nullptr, "Where the gradients go: (node, output number) pairs.", nullptr},
+    {"next_functions", node_next, nullptr, "Where the gradients go: (node, output number) pairs.",
+     nullptr},
     {"metadata", node_metadata, nullptr, "A dict for the user's notes.", nullptr},
     {"site", node_site, nullptr, "The line of the user's program that made the node.", nullptr},
     {}};
@@ -145,7 +147,8 @@ PyTypeObject* type_named(const std::string& name) {
     auto* full = new std::string("weft.autograd." + name);  // kept by the type
     PyType_Spec spec = {full->c_str(), sizeof(PyNode), 0, Py_TPFLAGS_DEFAULT, slots};
     Object base = Object::take(PyTuple_Pack(1, &node_type));
-    it->second = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpecWithBases(&spec, base.get())));
+    it->second =
+        reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpecWithBases(&spec, base.get())));
     it->second->tp_dealloc = node_dealloc;
     checked(PyDict_SetItemString(it->second->tp_dict, "__module__", py_str("weft.autograd").get()));
     return it->second;

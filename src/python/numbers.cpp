@@ -6,22 +6,22 @@ namespace {
 
 const Op& op_named(const char* name) { return table().at(name); }
 
-#define WEFT_BINARY_SLOT(slot, name)                          \
-    PyObject* slot(PyObject* a, PyObject* b) {                \
-        static const Op& op = op_named(name);                 \
-        return call_binary(op, a, b);                         \
+#define WEFT_BINARY_SLOT(slot, name)                                                               \
+    PyObject* slot(PyObject* a, PyObject* b) {                                                     \
+        static const Op& op = op_named(name);                                                      \
+        return call_binary(op, a, b);                                                              \
     }
-#define WEFT_UNARY_SLOT(slot, name)                                              \
-    PyObject* slot(PyObject* a) {                                                \
-        return guarded([&] {                                                     \
-            static const Op& op = op_named(name);                                \
-            return wrap(ops::call1(op, {operand(a)}));                           \
-        });                                                                      \
+#define WEFT_UNARY_SLOT(slot, name)                                                                \
+    PyObject* slot(PyObject* a) {                                                                  \
+        return guarded([&] {                                                                       \
+            static const Op& op = op_named(name);                                                  \
+            return wrap(ops::call1(op, {operand(a)}));                                             \
+        });                                                                                        \
     }
-#define WEFT_INPLACE_SLOT(slot, name)                                            \
-    PyObject* slot(PyObject* a, PyObject* b) {                                   \
-        static const Op& op = op_named(name);                                    \
-        return in_place_binary(op, a, b);                                        \
+#define WEFT_INPLACE_SLOT(slot, name)                                                              \
+    PyObject* slot(PyObject* a, PyObject* b) {                                                     \
+        static const Op& op = op_named(name);                                                      \
+        return in_place_binary(op, a, b);                                                          \
     }
 
 PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
@@ -79,7 +79,8 @@ PyObject* nb_invert(PyObject* a) {
     return guarded([&] {
         static const Op& op = op_named("bitwise_not");
         Tensor t = operand(a);
-        WEFT_EXPECT(!is_inexact(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
+        WEFT_EXPECT(!is_inexact(t.dtype()), Type, "~", "an integer or bool tensor",
+                    name(t.dtype()));
         return wrap(ops::call1(op, {t}));
     });
 }
@@ -98,9 +99,10 @@ PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
 int nb_bool(PyObject* self) {
     return guarded_int([&] {
         Tensor t = reading(self);
-        WEFT_EXPECT(t.numel() == 1, Runtime, "bool", "a tensor with one element",
-                    text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
-                         t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
+        WEFT_EXPECT(
+            t.numel() == 1, Runtime, "bool", "a tensor with one element",
+            text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
+                 t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
         return t.item_complex() != 0.0;
     });
 }
@@ -131,10 +133,11 @@ PyObject* nb_float(PyObject* self) {
 PyObject* nb_index(PyObject* self) {
     return guarded([&] {
         Tensor t = reading(self);
-        WEFT_EXPECT(!is_inexact(t.dtype()) && t.numel() == 1, Type, "index",
-                    "an integer tensor of one element (only integer tensors of a single element can "
-                    "be converted to an index)",
-                    text(name(t.dtype()), " ", to_string(t.shape())));
+        WEFT_EXPECT(
+            !is_inexact(t.dtype()) && t.numel() == 1, Type, "index",
+            "an integer tensor of one element (only integer tensors of a single element can "
+            "be converted to an index)",
+            text(name(t.dtype()), " ", to_string(t.shape())));
         return PyLong_FromLongLong(t.item_int());
     });
 }

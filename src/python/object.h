@@ -123,8 +123,7 @@ void add_object(PyObject* module, const char* name, PyObject* object);
 /// (a Parameter) must not lose them: ownership turns round, and the tensor keeps the wrapper
 /// (kOwnsWrapper) until Python sees it again.
 struct PyTensor {
-    PyObject_HEAD
-    TensorImpl* impl;
+    PyObject_HEAD TensorImpl* impl;
     PyObject* dict;
     PyObject* weakrefs;
 };

@@ -31,7 +31,8 @@ void check_writable(const Tensor& t) {
 
 /// Appends the numbers of a group's setting to `out`: one, or those of a tuple such as the betas.
 void add_setting(PyObject* value, std::vector<double>& out) {
-    if (!PyTuple_Check(value) && !PyList_Check(value)) return out.push_back(to_double(value, "optimizer"));
+    if (!PyTuple_Check(value) && !PyList_Check(value))
+        return out.push_back(to_double(value, "optimizer"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
         Object item = Object::borrow(PySequence_Fast_GET_ITEM(value, i));
         out.push_back(to_double(item.get(), "optimizer"));
@@ -40,7 +41,8 @@ void add_setting(PyObject* value, std::vector<double>& out) {
 
 class Gather {
 public:
-    Gather(const StepRule& rule, PyObject* group, PyObject* states, PyObject* names, PyObject* start)
+    Gather(const StepRule& rule, PyObject* group, PyObject* states, PyObject* names,
+           PyObject* start)
         : rule_(rule), group_(group), states_(states), names_(names), start_(start) {}
 
     std::vector<StepTarget> targets() {
@@ -67,7 +69,8 @@ public:
     }
     static PyObject* item(PyObject* dict, const char* key) {
         PyObject* value = PyDict_GetItemString(dict, key);
-        WEFT_EXPECT(value, Runtime, "optimizer", text("the setting '", key, "' in the group"), "none");
+        WEFT_EXPECT(value, Runtime, "optimizer", text("the setting '", key, "' in the group"),
+                    "none");
         return value;
     }
 
@@ -133,7 +136,8 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
         PyObject *settings = args[1], *group = args[2], *names = args[4];
         WEFT_EXPECT(PyUnicode_Check(args[0]) && PyTuple_Check(settings) && PyDict_Check(group) &&
                         PyTuple_Check(names),
-                    Type, "optimizer", "a name, names of settings, a group, states, names, a function",
+                    Type, "optimizer",
+                    "a name, names of settings, a group, states, names, a function",
                     Py_TYPE(group)->tp_name);
         const StepRule* rule = ops::find_step_rule(to_text(args[0]));
         WEFT_EXPECT(rule, Value, "optimizer", "the name of a rule", text(to_text(args[0])));
@@ -142,7 +146,8 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
                     std::to_string(PyTuple_GET_SIZE(names)));
         std::vector<double> numbers;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(settings); ++i)
-            add_setting(Gather::item(group, to_text(PyTuple_GET_ITEM(settings, i)).data()), numbers);
+            add_setting(Gather::item(group, to_text(PyTuple_GET_ITEM(settings, i)).data()),
+                        numbers);
         WEFT_EXPECT(static_cast<int>(numbers.size()) == rule->settings, Type, "optimizer",
                     text(rule->settings, " numbers as settings"), std::to_string(numbers.size()));
         int maximize = checked(PyObject_IsTrue(Gather::item(group, "maximize")));
@@ -162,10 +167,10 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     });
 }
 
-PyMethodDef functions[] = {
-    {"_fused_step_", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fused_step)),
-     METH_FASTCALL, nullptr},
-    {}};
+PyMethodDef functions[] = {{"_fused_step_",
+                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fused_step)),
+                            METH_FASTCALL, nullptr},
+                           {}};
 
 }  // namespace
 

@@ -9,7 +9,8 @@ namespace {
 const char* type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
 
 bool is_int(PyObject* o) {
-    return (PyLong_Check(o) && !PyBool_Check(o)) || (!PyBool_Check(o) && !is_tensor(o) && PyIndex_Check(o));
+    return (PyLong_Check(o) && !PyBool_Check(o)) ||
+           (!PyBool_Check(o) && !is_tensor(o) && PyIndex_Check(o));
 }
 
 /// A tensor that stands for an int.
@@ -36,15 +37,24 @@ bool harmless(std::string_view name, PyObject* value) {
 
 std::string_view kind_text(Param::Kind kind) {
     switch (kind) {
-        case Param::Kind::Tensor: return "a Tensor";
-        case Param::Kind::Tensors: return "a list of Tensors";
-        case Param::Kind::Int: return "an int";
-        case Param::Kind::Ints: return "ints";
-        case Param::Kind::Float: return "a float";
-        case Param::Kind::Bool: return "a bool";
-        case Param::Kind::Scalar: return "a number";
-        case Param::Kind::DType: return "a dtype";
-        case Param::Kind::Text: return "a str";
+        case Param::Kind::Tensor:
+            return "a Tensor";
+        case Param::Kind::Tensors:
+            return "a list of Tensors";
+        case Param::Kind::Int:
+            return "an int";
+        case Param::Kind::Ints:
+            return "ints";
+        case Param::Kind::Float:
+            return "a float";
+        case Param::Kind::Bool:
+            return "a bool";
+        case Param::Kind::Scalar:
+            return "a number";
+        case Param::Kind::DType:
+            return "a dtype";
+        case Param::Kind::Text:
+            return "a str";
     }
     return "";
 }
@@ -146,9 +156,10 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             else if (PyComplex_Check(value)) {
                 Py_complex v = PyComplex_AsCComplex(value);
                 attr(op, p.slot) = std::complex<double>(v.real, v.imag);
-            } else if (is_int(value)) attr(op, p.slot) =
-                    to_int_or(ErrorKind::Overflow, value, op.public_name.c_str());
-            else if (accepts_number(value)) attr(op, p.slot) = to_double(value, op.public_name.c_str());
+            } else if (is_int(value))
+                attr(op, p.slot) = to_int_or(ErrorKind::Overflow, value, op.public_name.c_str());
+            else if (accepts_number(value))
+                attr(op, p.slot) = to_double(value, op.public_name.c_str());
             else return false;
             return true;
         case Param::Kind::DType: {
@@ -161,7 +172,8 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             if (!PyUnicode_Check(value)) return false;
             attr(op, p.slot) = std::string(to_text(value));
             return true;
-        default: return false;
+        default:
+            return false;
     }
 }
 
@@ -198,7 +210,8 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
         return true;
     }
     if (n == "memory_format" && (channels_last_ = channels_last_dims(value))) return true;
-    if ((op.factory && harmless(n, value)) || (n == "memory_format" && harmless(n, value))) return true;
+    if ((op.factory && harmless(n, value)) || (n == "memory_format" && harmless(n, value)))
+        return true;
     return refuse("an unexpected keyword argument '", n, "'");
 }
 

@@ -28,7 +28,8 @@ public:
         kLenient = 1,  ///< 0-d tensors outside the graph count as numbers, if all else fails
         kOut = 2,      ///< out= is accepted: functions, not methods
     };
-    bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames, unsigned ways);
+    bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
+               unsigned ways);
     const std::string& reason() const { return reason_; }
     /// Points `c` at what was parsed.
     void fill(Call& c) const;
@@ -73,17 +74,17 @@ private:
 
     Tensor in_[kInputs];
     Ref<Remembered> recalled_;
-    std::vector<Tensor> list_;            // inputs when a parameter is a list of tensors
+    std::vector<Tensor> list_;  // inputs when a parameter is a list of tensors
     alignas(Value) std::byte attr_memory_[kAttrs * sizeof(Value)];  // most calls need none
     int attrs_made_ = 0;
     const Value* attrs_used_ = nullptr;
     int inputs_ = 0;
     bool listed_ = false;
-    bool extra_ = false;                  ///< a keyword that is no parameter
-    uint8_t by_name_[kNamed];             ///< parameters of the arguments by name
+    bool extra_ = false;       ///< a keyword that is no parameter
+    uint8_t by_name_[kNamed];  ///< parameters of the arguments by name
     bool requires_grad_ = false;
     int channels_last_ = 0;
-    PyObject* numbers_[kInputs] = {};     // Python numbers given where tensors are expected
+    PyObject* numbers_[kInputs] = {};  // Python numbers given where tensors are expected
     bool any_number_ = false;
     bool explain_;
     unsigned ways_ = 0;

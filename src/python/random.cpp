@@ -11,13 +11,14 @@ namespace weft::python {
 namespace {
 
 struct PyGenerator {
-    PyObject_HEAD
-    kernels::Generator* engine;
+    PyObject_HEAD kernels::Generator* engine;
     bool owned;
 };
 PyTypeObject generator_type = blank_type();
 
-kernels::Generator& engine_of(PyObject* self) { return *reinterpret_cast<PyGenerator*>(self)->engine; }
+kernels::Generator& engine_of(PyObject* self) {
+    return *reinterpret_cast<PyGenerator*>(self)->engine;
+}
 
 PyObject* make_generator(PyTypeObject* type, kernels::Generator* engine, bool owned) {
     auto* g = reinterpret_cast<PyGenerator*>(checked(type->tp_alloc(type, 0)));
@@ -29,7 +30,8 @@ PyObject* make_generator(PyTypeObject* type, kernels::Generator* engine, bool ow
 PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     static const char* names[] = {"device", nullptr};
     PyObject* device = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names), &device))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", const_cast<char**>(names),
+                                     &device))
         return nullptr;
     return guarded([&] {
         expect_cpu(device);
@@ -52,7 +54,8 @@ PyObject* manual_seed(PyObject* self, PyObject* seed) {
         take_turn();
         Object n = Object::take(PyNumber_Index(seed));
         int overflow = 0;
-        auto value = static_cast<unsigned long long>(PyLong_AsLongLongAndOverflow(n.get(), &overflow));
+        auto value =
+            static_cast<unsigned long long>(PyLong_AsLongLongAndOverflow(n.get(), &overflow));
         if (overflow > 0) value = PyLong_AsUnsignedLongLong(n.get());
         if (overflow < 0 || PyErr_Occurred()) {
             PyErr_Clear();
@@ -97,8 +100,7 @@ PyObject* set_state(PyObject* self, PyObject* o) {
         Tensor state = ops::as_contiguous(given);
         auto count = static_cast<size_t>(state.numel());
         bool fits = engine_of(self).set_state({state.data<std::byte>(), count});
-        WEFT_EXPECT(fits, Runtime, "set_state",
-                    "a state that get_state returned",
+        WEFT_EXPECT(fits, Runtime, "set_state", "a state that get_state returned",
                     text("a tensor of shape ", to_string(given.shape()), " that is none"));
         return Py_NewRef(self);
     });
@@ -131,7 +133,8 @@ PyObject* clone_state(PyObject* self, PyObject*) {
     });
 }
 PyObject* get_device(PyObject*, void*) {
-    return guarded([] { return import_attr("weft._device", "device").call(py_str("cpu")).release(); });
+    return guarded(
+        [] { return import_attr("weft._device", "device").call(py_str("cpu")).release(); });
 }
 
 PyMethodDef methods[] = {
@@ -139,7 +142,8 @@ PyMethodDef methods[] = {
     {"seed", seed, METH_NOARGS, "Restarts it from the system's randomness and returns the seed."},
     {"initial_seed", initial_seed, METH_NOARGS, "The seed it was last started from."},
     {"get_state", get_state, METH_NOARGS, "Its state: [5056] int64, a byte of PyTorch's in each."},
-    {"set_state", set_state, METH_O, "Puts back what get_state gave; RuntimeError for anything else."},
+    {"set_state", set_state, METH_O,
+     "Puts back what get_state gave; RuntimeError for anything else."},
     {"_get_bytes", get_bytes, METH_NOARGS, nullptr},
     {"_set_bytes", set_bytes, METH_O, nullptr},
     {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
@@ -161,10 +165,10 @@ void init_random(PyObject* module) {
     t.tp_dealloc = generator_dealloc;
     t.tp_methods = methods;
     t.tp_getset = properties;
-    t.tp_doc =
-        "Generator(device='cpu')\n\nA source of random numbers for `generator=`: PyTorch's, bit for bit.\n\n"
-        ">>> g = weft.Generator().manual_seed(0)\n>>> weft.rand(2, generator=g)\n"
-        "tensor([0.4963, 0.7682])\n";
+    t.tp_doc = "Generator(device='cpu')\n\nA source of random numbers for `generator=`: PyTorch's, "
+               "bit for bit.\n\n"
+               ">>> g = weft.Generator().manual_seed(0)\n>>> weft.rand(2, generator=g)\n"
+               "tensor([0.4963, 0.7682])\n";
     checked(PyType_Ready(&t));
     add_object(module, "Generator", reinterpret_cast<PyObject*>(&t));
     Object own = Object::steal(make_generator(&t, &ops::default_generator(), false));

@@ -22,7 +22,8 @@ bool same_constant(PyObject* kept, PyObject* given) {
     if (kept == given) return true;
     if (!PyLong_CheckExact(kept) || !PyLong_CheckExact(given)) return false;
     int large = 0, too = 0;
-    return PyLong_AsLongAndOverflow(kept, &large) == PyLong_AsLongAndOverflow(given, &too) && !large && !too;
+    return PyLong_AsLongAndOverflow(kept, &large) == PyLong_AsLongAndOverflow(given, &too) &&
+           !large && !too;
 }
 
 bool same_names(PyObject* a, PyObject* b) {

@@ -16,12 +16,12 @@ struct Remembered {
     uint32_t refs = 0;
     const Op* op = nullptr;
     Py_ssize_t positional = 0;
-    int given = 0;               ///< arguments, those by name included
-    Object names;                ///< of the last ones, a tuple or null
-    Object constants[kArgs];     ///< empty: a tensor, or a list of tensors
+    int given = 0;                    ///< arguments, those by name included
+    Object names;                     ///< of the last ones, a tuple or null
+    Object constants[kArgs];          ///< empty: a tensor, or a list of tensors
     const Param* inputs[kArgs] = {};  ///< where it goes
-    std::vector<Value> attrs;    ///< empty: the defaults
-    uint64_t attrs_number = 0;   ///< Call::attrs_number
+    std::vector<Value> attrs;         ///< empty: the defaults
+    uint64_t attrs_number = 0;        ///< Call::attrs_number
 
     bool is_like(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) const;
 };

@@ -41,8 +41,10 @@ PyTypeObject* named_type(const Op& op) {
 PyObject* wrap_results(Call& c) {
     if (c.outputs == 1 && c.op->outputs >= 0) return wrap(std::move(c.out(0)));
     bool named = !c.op->output_names.empty();
-    Object out = Object::take(named ? PyStructSequence_New(named_type(*c.op)) : PyTuple_New(c.outputs));
-    for (int k = 0; k < c.outputs; ++k) PyTuple_SET_ITEM(out.get(), k, checked(wrap(std::move(c.out(k)))));
+    Object out =
+        Object::take(named ? PyStructSequence_New(named_type(*c.op)) : PyTuple_New(c.outputs));
+    for (int k = 0; k < c.outputs; ++k)
+        PyTuple_SET_ITEM(out.get(), k, checked(wrap(std::move(c.out(k)))));
     return out.release();
 }
 

@@ -70,9 +70,8 @@ PyObject* py_current_pass(PyObject*, PyObject*) {
     return PyLong_FromUnsignedLongLong(current_pass());
 }
 PyObject* py_pass_reaches(PyObject*, PyObject* node) {
-    return guarded([&] {
-        return PyBool_FromLong(current_pass_reaches(*unwrap_node(node, "_pass_reaches")));
-    });
+    return guarded(
+        [&] { return PyBool_FromLong(current_pass_reaches(*unwrap_node(node, "_pass_reaches"))); });
 }
 
 PyObject* py_pass_is_full(PyObject*, PyObject*) { return PyBool_FromLong(current_pass_is_full()); }

@@ -39,8 +39,8 @@ bool is_internal(PyObject* code) {
         PyObject* file = reinterpret_cast<PyCodeObject*>(code)->co_filename;
         const char* name = PyUnicode_AsUTF8(file);
         if (!name) PyErr_Clear();
-        bool inside = name && !package_prefix.empty() &&
-                      std::string_view(name).starts_with(package_prefix);
+        bool inside =
+            name && !package_prefix.empty() && std::string_view(name).starts_with(package_prefix);
         kind = inside ? kInternal : kUser;
         set_extra(code, extra_index, reinterpret_cast<void*>(kind));
     }
@@ -129,7 +129,8 @@ PyObject* set_package(PyObject*, PyObject* folder) {
 
 PyMethodDef functions[] = {
     {"_set_package", set_package, METH_O, nullptr},
-    {"_set_provenance", set_provenance, METH_O, "Turns the recording of lines on or off (benchmarks)."},
+    {"_set_provenance", set_provenance, METH_O,
+     "Turns the recording of lines on or off (benchmarks)."},
     {"_here", here, METH_NOARGS, "The innermost line outside weft, as text."},
     {}};
 
@@ -142,8 +143,9 @@ void init_site(PyObject* module) {
     extra_index = PyUnstable_Eval_RequestCodeExtraIndex(nullptr);
 #endif
     checked(PyModule_AddFunctions(module, functions));
-    site_hooks = {capture, release_code, [](void* code) { Py_INCREF(static_cast<PyObject*>(code)); },
-                  describe_code, annotate};
+    site_hooks = {capture, release_code,
+                  [](void* code) { Py_INCREF(static_cast<PyObject*>(code)); }, describe_code,
+                  annotate};
 }
 
 }  // namespace weft::python

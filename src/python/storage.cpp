@@ -40,7 +40,8 @@ void expect_inside(int64_t bytes, int64_t offset, DType dtype, DimSpan shape, Di
     int64_t last = 0, count = 1;
     bool empty = false, overflow = false;
     for (size_t d = 0; d < shape.size(); ++d) {
-        WEFT_EXPECT(shape[d] >= 0 && strides[d] >= 0, Value, kWho, "sizes and strides of at least 0",
+        WEFT_EXPECT(shape[d] >= 0 && strides[d] >= 0, Value, kWho,
+                    "sizes and strides of at least 0",
                     text("size ", shape[d], " and stride ", strides[d], " at dimension ", d));
         empty |= shape[d] == 0;
         int64_t step = 0;
@@ -51,8 +52,8 @@ void expect_inside(int64_t bytes, int64_t offset, DType dtype, DimSpan shape, Di
     int64_t size = item_size(dtype);
     overflow |= count > kMost / size || last > kMost / size - 1;
     int64_t needed = empty ? 0 : overflow ? kMost : (last + 1) * size;
-    WEFT_EXPECT(!overflow && offset >= 0 && offset <= bytes && needed <= bytes - offset, Value, kWho,
-                text("a layout inside ", bytes, " bytes"),
+    WEFT_EXPECT(!overflow && offset >= 0 && offset <= bytes && needed <= bytes - offset, Value,
+                kWho, text("a layout inside ", bytes, " bytes"),
                 text("shape ", to_string(shape), ", strides ", to_string(strides), " of ",
                      name(dtype), " from byte ", offset));
 }
@@ -80,9 +81,8 @@ PyObject* over(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {
-    {"_over", over, METH_VARARGS, "A tensor over memory that is there."},
-    {}};
+PyMethodDef functions[] = {{"_over", over, METH_VARARGS, "A tensor over memory that is there."},
+                           {}};
 
 }  // namespace
 

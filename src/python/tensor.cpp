@@ -95,13 +95,15 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             t = Tensor::empty(DType::Float32, Dims{0});
         } else if (data && is_tensor(data)) {
             t = detach(unwrap(data));
-        } else if (data && !PyLong_Check(data) && Py_TYPE(data)->tp_name != std::string_view("torch.Size")) {
+        } else if (data && !PyLong_Check(data) &&
+                   Py_TYPE(data)->tp_name != std::string_view("torch.Size")) {
             DType f = DType::Float32;
             t = tensor_from(data, &f);
         } else if (to_dims(n == 1 ? data : args, sizes)) {
             t = Tensor::empty(DType::Float32, sizes);
         } else {
-            fail(ErrorKind::Type, "Tensor", "data or sizes", Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name);
+            fail(ErrorKind::Type, "Tensor", "data or sizes",
+                 Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name);
         }
         if (type == &tensor_type) return wrap(std::move(t));
         auto* self = as_wrapper(checked(type->tp_alloc(type, 0)));
@@ -158,15 +160,15 @@ std::vector<std::string> suffixes(const Tensor& t) {
     auto out = layout_suffixes(t.dtype(), t.shape(), ops::default_dtype);
     if (Ref<Node> fn = grad_fn(t))
         out.push_back("grad_fn=<" + fn->name_of(static_cast<int>(output_number(t))) + ">");
-    else if (requires_grad(t))
-        out.push_back("requires_grad=True");
+    else if (requires_grad(t)) out.push_back("requires_grad=True");
     return out;
 }
 
 PyObject* tensor_repr(PyObject* self) {
     return guarded([&] {
         // At once: print writes its arguments one by one, and no other example may come between.
-        if (handle(self).has(kPending)) deferred::compute_now(handle(self), "a value that is printed");
+        if (handle(self).has(kPending))
+            deferred::compute_now(handle(self), "a value that is printed");
         Tensor t = unwrap(self);
         auto extra = suffixes(t);
         FormatView view{t.dtype(), t.bytes(), t.shape(), t.strides()};
@@ -211,7 +213,9 @@ PyObject* get_retains(const Tensor& t) {
     return PyBool_FromLong(m && m->retains_grad);
 }
 PyObject* get_itemsize(const Tensor& t) { return PyLong_FromLong(item_size(t.dtype())); }
-PyObject* get_nbytes(const Tensor& t) { return PyLong_FromLongLong(t.numel() * item_size(t.dtype())); }
+PyObject* get_nbytes(const Tensor& t) {
+    return PyLong_FromLongLong(t.numel() * item_size(t.dtype()));
+}
 PyObject* get_base(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
     return wrap(m ? m->base : Tensor());
@@ -260,8 +264,8 @@ PyGetSetDef properties[] = {
     {"is_leaf", plain_getter<get_is_leaf>, nullptr, "Whether no recorded op made it.", nullptr},
     {"grad", getter<get_grad>, set_grad_attr, "The gradient accumulated so far, or None.", nullptr},
     {"grad_fn", getter<get_grad_fn>, nullptr, "The node that made it, or None.", nullptr},
-    {"data", getter<get_data>, set_data_attr, "The values outside the graph; writes are not seen by it.",
-     nullptr},
+    {"data", getter<get_data>, set_data_attr,
+     "The values outside the graph; writes are not seen by it.", nullptr},
     {"_version", getter<get_version>, nullptr, "In-place writes so far.", nullptr},
     {"output_nr", getter<get_output_nr>, nullptr, "Which output of grad_fn it is.", nullptr},
     {"retains_grad", getter<get_retains>, nullptr, "Whether retain_grad() was called.", nullptr},
@@ -284,9 +288,11 @@ PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return guarded([&]() -> PyObject* {
         Tensor t = handle(self);
-        if (n) return PyLong_FromLongLong(t.stride(check_dim("stride", to_int(args[0], "stride"), t)));
+        if (n)
+            return PyLong_FromLongLong(t.stride(check_dim("stride", to_int(args[0], "stride"), t)));
         Object out = Object::take(PyTuple_New(t.ndim()));
-        for (int d = 0; d < t.ndim(); ++d) PyTuple_SET_ITEM(out.get(), d, py_int(t.stride(d)).release());
+        for (int d = 0; d < t.ndim(); ++d)
+            PyTuple_SET_ITEM(out.get(), d, py_int(t.stride(d)).release());
         return out.release();
     });
 }
@@ -392,8 +398,8 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "O!O!|p", &PyType_Type, &cls, &tensor_type, &data, &requires_grad))
         return nullptr;
     return guarded([&] {
-        WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass", "a subclass of Tensor",
-                    cls->tp_name);
+        WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass",
+                    "a subclass of Tensor", cls->tp_name);
         Tensor t = detach(unwrap(data));
         if (requires_grad) set_requires_grad(t, true);
         if (cls == &tensor_type) return wrap(std::move(t));
@@ -405,11 +411,12 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
 }
 
 #define WEFT_METHOD(name, f, doc) {name, f, METH_NOARGS, doc}
-#define WEFT_FAST(name, f, doc) \
+#define WEFT_FAST(name, f, doc)                                                                    \
     {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL, doc}
 PyMethodDef methods[] = {
     WEFT_FAST("size", method_size, "size(dim=None): the sizes, or one of them."),
-    WEFT_FAST("stride", method_stride, "stride(dim=None): the strides in elements, or one of them."),
+    WEFT_FAST("stride", method_stride,
+              "stride(dim=None): the strides in elements, or one of them."),
     WEFT_METHOD("item", method_item, "The one element as a Python number."),
     WEFT_METHOD("tolist", method_tolist, "Nested lists of Python numbers."),
     WEFT_METHOD("dim", method_dim, "The number of dimensions."),
@@ -418,7 +425,8 @@ PyMethodDef methods[] = {
     WEFT_METHOD("nelement", method_numel, "The number of elements."),
     WEFT_METHOD("storage_offset", method_offset, "Elements before the first one in the storage."),
     WEFT_METHOD("data_ptr", method_data_ptr, "The address of the first element."),
-    {"is_contiguous", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(method_is_contiguous)),
+    {"is_contiguous",
+     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(method_is_contiguous)),
      METH_VARARGS | METH_KEYWORDS,
      "Whether it is dense, and row-major or in the order of `memory_format`."},
     WEFT_METHOD("detach", method_detach, "The same memory outside the graph."),
@@ -470,7 +478,9 @@ Tensor expect_tensor(PyObject* o, const char* who) {
     return unwrap(o);
 }
 
-int check_dim(const char* who, int64_t dim, const Tensor& t) { return wrap_dim(who, dim, t.ndim()); }
+int check_dim(const char* who, int64_t dim, const Tensor& t) {
+    return wrap_dim(who, dim, t.ndim());
+}
 
 void init_tensor_type(PyObject* module) {
     release_wrapper = drop_wrapper;

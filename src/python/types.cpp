@@ -5,8 +5,7 @@ namespace weft::python {
 namespace {
 
 struct PyDType {
-    PyObject_HEAD
-    DType type;
+    PyObject_HEAD DType type;
 };
 
 PyObject* dtype_repr(PyObject* self) {
@@ -40,8 +39,8 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) {
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
     DType t = reinterpret_cast<PyDType*>(self)->type;
     if (!is_inexact(t)) {
-        PyErr_Format(PyExc_RuntimeError, "[to_complex] expected a floating or complex dtype, got %s",
-                     name(t).data());
+        PyErr_Format(PyExc_RuntimeError,
+                     "[to_complex] expected a floating or complex dtype, got %s", name(t).data());
         return nullptr;
     }
     return Py_NewRef(dtype_object(complex_dtype(t)));
@@ -139,15 +138,22 @@ PyObject* size_object(DimSpan dims) {
 
 PyObject* to_python(const Value& v) {
     switch (v.kind()) {
-        case Value::Kind::None: Py_RETURN_NONE;
-        case Value::Kind::Bool: return PyBool_FromLong(v.as_bool());
-        case Value::Kind::Int: return PyLong_FromLongLong(v.as_int());
-        case Value::Kind::Float: return PyFloat_FromDouble(v.as_double());
+        case Value::Kind::None:
+            Py_RETURN_NONE;
+        case Value::Kind::Bool:
+            return PyBool_FromLong(v.as_bool());
+        case Value::Kind::Int:
+            return PyLong_FromLongLong(v.as_int());
+        case Value::Kind::Float:
+            return PyFloat_FromDouble(v.as_double());
         case Value::Kind::Complex:
             return PyComplex_FromDoubles(v.as_complex().real(), v.as_complex().imag());
-        case Value::Kind::DType: return Py_NewRef(dtype_object(v.as_dtype()));
-        case Value::Kind::Ints: return size_object(v.as_ints());
-        case Value::Kind::Text: return PyUnicode_FromString(v.as_text().c_str());
+        case Value::Kind::DType:
+            return Py_NewRef(dtype_object(v.as_dtype()));
+        case Value::Kind::Ints:
+            return size_object(v.as_ints());
+        case Value::Kind::Text:
+            return PyUnicode_FromString(v.as_text().c_str());
     }
     Py_UNREACHABLE();
 }

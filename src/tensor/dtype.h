@@ -24,20 +24,20 @@ using kernels::Half;
 
 /// X(enumerator, C++ type, name, category, letter of the buffer protocol). The lists are in the
 /// order of the enumerators; a narrow dtype has kNarrowBit, a complex one kComplexBit.
-#define WEFT_REAL_DTYPES(X)                           \
-    X(Bool, bool, "bool", Bool, "?")                  \
-    X(Int64, int64_t, "int64", Integer, "q")          \
-    X(Float32, float, "float32", Floating, "f")       \
+#define WEFT_REAL_DTYPES(X)                                                                        \
+    X(Bool, bool, "bool", Bool, "?")                                                               \
+    X(Int64, int64_t, "int64", Integer, "q")                                                       \
+    X(Float32, float, "float32", Floating, "f")                                                    \
     X(Float64, double, "float64", Floating, "d")
-#define WEFT_COMPLEX_DTYPES(X)                                            \
-    X(Complex64, std::complex<float>, "complex64", Complex, "Zf")         \
+#define WEFT_COMPLEX_DTYPES(X)                                                                     \
+    X(Complex64, std::complex<float>, "complex64", Complex, "Zf")                                  \
     X(Complex128, std::complex<double>, "complex128", Complex, "Zd")
-#define WEFT_NARROW_DTYPES(X)                         \
-    X(UInt8, uint8_t, "uint8", Integer, "B")          \
-    X(Int8, int8_t, "int8", Integer, "b")             \
-    X(Int16, int16_t, "int16", Integer, "h")          \
-    X(Int32, int32_t, "int32", Integer, "i")          \
-    X(Float16, Half, "float16", Floating, "e")        \
+#define WEFT_NARROW_DTYPES(X)                                                                      \
+    X(UInt8, uint8_t, "uint8", Integer, "B")                                                       \
+    X(Int8, int8_t, "int8", Integer, "b")                                                          \
+    X(Int16, int16_t, "int16", Integer, "h")                                                       \
+    X(Int32, int32_t, "int32", Integer, "i")                                                       \
+    X(Float16, Half, "float16", Floating, "e")                                                     \
     X(BFloat16, kernels::BFloat16, "bfloat16", Floating, "")
 #define WEFT_DTYPES(X) WEFT_REAL_DTYPES(X) WEFT_COMPLEX_DTYPES(X) WEFT_NARROW_DTYPES(X)
 
@@ -47,9 +47,18 @@ enum class Category : uint8_t { Bool, Integer, Floating, Complex };
 inline constexpr uint8_t kComplexBit = 4, kNarrowBit = 8;
 
 enum class DType : uint8_t {
-    Bool, Int64, Float32, Float64,
-    Complex64 = kComplexBit, Complex128,
-    UInt8 = kNarrowBit, Int8, Int16, Int32, Float16, BFloat16,
+    Bool,
+    Int64,
+    Float32,
+    Float64,
+    Complex64 = kComplexBit,
+    Complex128,
+    UInt8 = kNarrowBit,
+    Int8,
+    Int16,
+    Int32,
+    Float16,
+    BFloat16,
 };
 
 /// Enumerators lie below it; not every number below it is one.
@@ -69,7 +78,7 @@ struct DTypeInfo {
 
 inline constexpr auto kDTypeInfo = [] {
     std::array<DTypeInfo, kDTypeCount> table{};
-#define X(id, type, name, category, letter) \
+#define X(id, type, name, category, letter)                                                        \
     table[static_cast<int>(DType::id)] = {name, sizeof(type), Category::category, letter};
     WEFT_DTYPES(X)
 #undef X
@@ -81,7 +90,9 @@ constexpr int item_size(DType t) { return info(t).size; }
 constexpr std::string_view name(DType t) { return info(t).name; }
 constexpr Category category(DType t) { return info(t).category; }
 constexpr bool is_floating(DType t) { return category(t) == Category::Floating; }
-constexpr bool is_complex(DType t) { return static_cast<uint8_t>(t) & kComplexBit && t < DType::UInt8; }
+constexpr bool is_complex(DType t) {
+    return static_cast<uint8_t>(t) & kComplexBit && t < DType::UInt8;
+}
 /// Floating or complex.
 constexpr bool is_inexact(DType t) { return category(t) >= Category::Floating; }
 constexpr bool is_narrow(DType t) { return static_cast<uint8_t>(t) & kNarrowBit; }
@@ -104,10 +115,10 @@ constexpr DType complex_dtype(DType t) {
 
 template <class T>
 struct DTypeOf;
-#define X(id, type, name, category, letter)                \
-    template <>                                            \
-    struct DTypeOf<type> {                                 \
-        static constexpr DType value = DType::id;          \
+#define X(id, type, name, category, letter)                                                        \
+    template <>                                                                                    \
+    struct DTypeOf<type> {                                                                         \
+        static constexpr DType value = DType::id;                                                  \
     };
 WEFT_DTYPES(X)
 #undef X
@@ -179,19 +190,20 @@ concept TakesComplex = Set::complex;
 template <class Set, class F>
 auto dispatch(DType t, std::string_view op, F&& f) {
     switch (t) {
-#define X(id, type, name, category, letter)               \
-    case DType::id:                                       \
-        if constexpr (Set::has(DType::id)) return f.template operator()<type>(); \
+#define X(id, type, name, category, letter)                                                        \
+    case DType::id:                                                                                \
+        if constexpr (Set::has(DType::id)) return f.template operator()<type>();                   \
         break;
         WEFT_REAL_DTYPES(X)
 #undef X
-#define X(id, type, name, category, letter)               \
-    case DType::id:                                       \
-        if constexpr (TakesComplex<Set>) return f.template operator()<type>(); \
+#define X(id, type, name, category, letter)                                                        \
+    case DType::id:                                                                                \
+        if constexpr (TakesComplex<Set>) return f.template operator()<type>();                     \
         break;
         WEFT_COMPLEX_DTYPES(X)
 #undef X
-        default: break;
+        default:
+            break;
     }
     fail_dtype(op, Set::text, t);
 }
@@ -200,8 +212,9 @@ auto dispatch(DType t, std::string_view op, F&& f) {
 template <class F>
 auto dispatch_each(DType t, F&& f) {
     switch (t) {
-#define X(id, type, name, category, letter) \
-    case DType::id: return f.template operator()<type>();
+#define X(id, type, name, category, letter)                                                        \
+    case DType::id:                                                                                \
+        return f.template operator()<type>();
         WEFT_DTYPES(X)
 #undef X
     }
@@ -217,11 +230,16 @@ struct Bits128 {
 template <class F>
 auto dispatch_size(DType t, F&& f) {
     switch (item_size(t)) {
-        case 1: return f.template operator()<uint8_t>();
-        case 2: return f.template operator()<uint16_t>();
-        case 4: return f.template operator()<uint32_t>();
-        case 8: return f.template operator()<uint64_t>();
-        default: return f.template operator()<Bits128>();
+        case 1:
+            return f.template operator()<uint8_t>();
+        case 2:
+            return f.template operator()<uint16_t>();
+        case 4:
+            return f.template operator()<uint32_t>();
+        case 8:
+            return f.template operator()<uint64_t>();
+        default:
+            return f.template operator()<Bits128>();
     }
 }
 

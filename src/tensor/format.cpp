@@ -172,11 +172,8 @@ template <class T>
 class BodyWriter {
 public:
     BodyWriter(const FormatView& view, const FormatOptions& options, std::string& out)
-        : data_(static_cast<const T*>(view.data)),
-          view_(view),
-          options_(options),
-          summarize_(count_elements("print", view.shape) > options.threshold),
-          element_(options),
+        : data_(static_cast<const T*>(view.data)), view_(view), options_(options),
+          summarize_(count_elements("print", view.shape) > options.threshold), element_(options),
           out_(out) {}
 
     void write(int64_t indent) {
@@ -189,9 +186,7 @@ public:
 private:
     size_t rank() const { return view_.shape.size(); }
 
-    Shown shown(size_t dim) const {
-        return {view_.shape[dim], summarize_, options_.edgeitems};
-    }
+    Shown shown(size_t dim) const { return {view_.shape[dim], summarize_, options_.edgeitems}; }
 
     /// Calls `f` with every element that is shown. Depth is the number of dims.
     template <class F>
@@ -341,8 +336,8 @@ std::vector<std::string> layout_suffixes(DType dtype, DimSpan shape, DType defau
     bool tells_shape = empty ? shape.size() == 1 : options.edgeitems != 0;
     // `1.` means the default dtype, `1` int64 and `True` bool; `[]` means the default dtype.
     bool tells_dtype =
-        dtype == default_dtype ||
-        (!empty && (dtype == complex_dtype(default_dtype) || dtype == DType::Int64 || dtype == DType::Bool));
+        dtype == default_dtype || (!empty && (dtype == complex_dtype(default_dtype) ||
+                                              dtype == DType::Int64 || dtype == DType::Bool));
     if (!tells_shape) suffixes.push_back("size=" + as_tuple(shape));
     if (!tells_dtype) suffixes.push_back(text("dtype=", dtype_module, name(dtype)));
     return suffixes;

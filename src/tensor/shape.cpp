@@ -83,8 +83,9 @@ Dims broadcast(std::string_view op, DimSpan a, DimSpan b) {
         int64_t x = big[shift + i], y = small[i];
         WEFT_EXPECT(x == y || x == 1 || y == 1, Runtime, op,
                     "shapes that broadcast (equal sizes or 1, counted from the right)",
-                    text(to_string(a), " and ", to_string(b), ": sizes ", a.size() >= b.size() ? x : y,
-                         " and ", a.size() >= b.size() ? y : x, " at dimension ", shift + i));
+                    text(to_string(a), " and ", to_string(b), ": sizes ",
+                         a.size() >= b.size() ? x : y, " and ", a.size() >= b.size() ? y : x,
+                         " at dimension ", shift + i));
         out[static_cast<int>(shift + i)] = x == 1 ? y : x;
     }
     return out;
@@ -93,8 +94,7 @@ Dims broadcast(std::string_view op, DimSpan a, DimSpan b) {
 int wrap_dim(std::string_view op, int64_t dim, int n) {
     int range = std::max(n, 1);
     WEFT_EXPECT(dim >= -range && dim < range, Index, op,
-                text("a dim in [", -range, ", ", range - 1, "]"),
-                std::to_string(dim));
+                text("a dim in [", -range, ", ", range - 1, "]"), std::to_string(dim));
     return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 

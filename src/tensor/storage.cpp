@@ -55,7 +55,8 @@ Class class_of(int64_t size) {
         int64_t step = (size + 63) / 64;
         return {static_cast<int>(step - 1), step * 64};
     }
-    int log = 63 - std::countl_zero(static_cast<uint64_t>(size - 1));  // 2^log <= size-1 < 2^(log+1)
+    int log =
+        63 - std::countl_zero(static_cast<uint64_t>(size - 1));  // 2^log <= size-1 < 2^(log+1)
     int64_t step = int64_t{1} << (log - 3);
     int64_t rounded = (size + step - 1) / step * step;
     int eighth = static_cast<int>((rounded - 1) >> (log - 3)) & 7;
@@ -155,7 +156,8 @@ void detail::release_slow(Storage* storage) {
     MemoryStats& stats = small_blocks.stats;
     stats.current -= storage->bytes;
     Class c = class_of(storage->block);
-    if (s.caching && storage->block > SmallBlocks::kMaxBlock && stats.cached + c.size <= kCacheLimit) {
+    if (s.caching && storage->block > SmallBlocks::kMaxBlock &&
+        stats.cached + c.size <= kCacheLimit) {
         s.free_blocks[c.index].push_back(storage);
         stats.cached += c.size;
     } else {

@@ -9,17 +9,17 @@ namespace weft {
 /// 64 bytes, so that the bytes of an own allocation follow it in the same block, aligned to 64.
 struct alignas(64) Storage {
     uint32_t refs;
-    uint32_t version;         ///< in-place writes so far; views share it
+    uint32_t version;  ///< in-place writes so far; views share it
     char* data;
     int64_t bytes;
-    int64_t block;            ///< size of the allocation including this header; 0 for borrowed memory
-    void (*give_back)(void*); ///< for borrowed memory: called with `owner` at the end
+    int64_t block;  ///< size of the allocation including this header; 0 for borrowed memory
+    void (*give_back)(void*);  ///< for borrowed memory: called with `owner` at the end
     void* owner;
-    void* last_write;         ///< opaque note of the last in-place write, set if `watched`
-    bool watched;             ///< some node saved it: an in-place write leaves a note
-    bool read_only;           ///< borrowed from a read-only exporter (never written by us)
-    uint16_t maker;           ///< who allocated it (`memory_maker`)
-    uint32_t born;            ///< storages allocated before it, modulo 2^32
+    void* last_write;  ///< opaque note of the last in-place write, set if `watched`
+    bool watched;      ///< some node saved it: an in-place write leaves a note
+    bool read_only;    ///< borrowed from a read-only exporter (never written by us)
+    uint16_t maker;    ///< who allocated it (`memory_maker`)
+    uint32_t born;     ///< storages allocated before it, modulo 2^32
 };
 static_assert(sizeof(Storage) == 64);
 

@@ -26,8 +26,8 @@ Tensor Tensor::layout(DType dtype, DimSpan shape) {
     for (int d = impl->ndim - 1; d >= 0; --d) {
         impl->dims[d] = shape[d];
         impl->dims[impl->ndim + d] = step;
-        overflow |= shape[d] < 0 ||
-                    __builtin_mul_overflow(step, shape[d] > 1 ? shape[d] : 1, &step);
+        overflow |=
+            shape[d] < 0 || __builtin_mul_overflow(step, shape[d] > 1 ? shape[d] : 1, &step);
     }
     overflow |= step > (INT64_MAX >> 5);
     if (overflow) [[unlikely]] {
@@ -106,7 +106,8 @@ void Tensor::become(const Tensor& other) const {
 void Tensor::settle(const Tensor& other) const {
     become(other);
     constexpr uint8_t kept = kContiguous | kTracked | kLooseView | kInference;
-    impl_->flags = static_cast<uint8_t>((impl_->flags & kOwnsWrapper) | (other.impl()->flags & kept));
+    impl_->flags =
+        static_cast<uint8_t>((impl_->flags & kOwnsWrapper) | (other.impl()->flags & kept));
     impl_->slot = other.impl()->slot;
 }
 
@@ -127,7 +128,8 @@ void Tensor::resize(DimSpan shape) const {
 Tensor Tensor::apart() const {
     auto* from = Ref<Storage>(storage()).detach();
     Ref<Storage> own = borrow_storage(
-        from->data, from->bytes, [](void* s) { Ref<Storage>::adopt(static_cast<Storage*>(s)); }, from);
+        from->data, from->bytes, [](void* s) { Ref<Storage>::adopt(static_cast<Storage*>(s)); },
+        from);
     own->read_only = from->read_only;
     return from_storage(std::move(own), bytes(), dtype(), shape(), strides());
 }
@@ -136,7 +138,8 @@ bool Tensor::may_overlap(const Tensor& other) const {
     if (numel() == 0 || other.numel() == 0) return false;
     auto last = [](const Tensor& t) {
         char* end = t.bytes() + item_size(t.dtype());
-        for (int d = 0; d < t.ndim(); ++d) end += (t.size(d) - 1) * t.stride(d) * item_size(t.dtype());
+        for (int d = 0; d < t.ndim(); ++d)
+            end += (t.size(d) - 1) * t.stride(d) * item_size(t.dtype());
         return end;
     };
     return bytes() < last(other) && other.bytes() < last(*this);

@@ -28,13 +28,13 @@ protected:
 inline void release(Slot* slot) { slot->destroy(); }
 
 enum TensorFlag : uint8_t {
-    kContiguous = 1,  ///< row-major and dense
-    kWrapped = 2,     ///< made from a Python number: yields to other operands in promotion
-    kTracked = 4,     ///< a layer below wants to hear of calls with this input (Note [Tracked])
-    kLooseView = 8,   ///< a view made without recording, of a tensor outside every graph
-    kInference = 16,  ///< made in inference mode: never part of a graph
-    kOwnsWrapper = 32, ///< the binding's object lives as long as the tensor
-    kPending = 64,     ///< a result without memory yet (Note [Pending] in ops/call.h)
+    kContiguous = 1,    ///< row-major and dense
+    kWrapped = 2,       ///< made from a Python number: yields to other operands in promotion
+    kTracked = 4,       ///< a layer below wants to hear of calls with this input (Note [Tracked])
+    kLooseView = 8,     ///< a view made without recording, of a tensor outside every graph
+    kInference = 16,    ///< made in inference mode: never part of a graph
+    kOwnsWrapper = 32,  ///< the binding's object lives as long as the tensor
+    kPending = 64,      ///< a result without memory yet (Note [Pending] in ops/call.h)
 };
 
 struct TensorImpl {
@@ -43,11 +43,11 @@ struct TensorImpl {
     uint8_t ndim;
     uint8_t flags;
     int64_t numel;
-    int64_t* dims;     ///< sizes, then strides (in elements); `inline_dims` up to 4 dimensions
+    int64_t* dims;  ///< sizes, then strides (in elements); `inline_dims` up to 4 dimensions
     Ref<Storage> storage;
-    char* data;        ///< first element
+    char* data;  ///< first element
     Ref<Slot> slot;
-    void* wrapper;     ///< the language binding's object for this tensor; not owned
+    void* wrapper;  ///< the language binding's object for this tensor; not owned
     int64_t inline_dims[8];
 };
 static_assert(sizeof(TensorImpl) <= 128, "two cache lines: the hot fields, then the dims");
@@ -194,15 +194,22 @@ Tensor Tensor::scalar(T value, DType dtype, bool wrapped) {
         detail::store_number(out.bytes(), dtype, value);
     } else {
         switch (dtype) {
-            case DType::Bool: *out.data<bool>() = static_cast<bool>(value); break;
-            case DType::Int64: *out.data<int64_t>() = static_cast<int64_t>(value); break;
-            case DType::Float32: *out.data<float>() = static_cast<float>(value); break;
-            case DType::Float64: *out.data<double>() = static_cast<double>(value); break;
+            case DType::Bool:
+                *out.data<bool>() = static_cast<bool>(value);
+                break;
+            case DType::Int64:
+                *out.data<int64_t>() = static_cast<int64_t>(value);
+                break;
+            case DType::Float32:
+                *out.data<float>() = static_cast<float>(value);
+                break;
+            case DType::Float64:
+                *out.data<double>() = static_cast<double>(value);
+                break;
             default:
                 if constexpr (std::is_integral_v<T>)
                     detail::store_number(out.bytes(), dtype, static_cast<int64_t>(value));
-                else
-                    detail::store_number(out.bytes(), dtype, std::complex<double>(value));
+                else detail::store_number(out.bytes(), dtype, std::complex<double>(value));
         }
     }
     if (wrapped) out.set(kWrapped);
