@@ -1,6 +1,6 @@
-"""The layers of src/ are a line: a file includes its own layer or an earlier one, never a later.
+"""The layers of src/ and of weft/ are a line: a file takes from its own or an earlier one.
 
-The check is run twice: over the tree, where it must find nothing, and over small trees with one
+Each check is run twice: over the tree, where it must find nothing, and over small trees with one
 fault each, where it must find that fault.
 """
 
@@ -76,6 +76,91 @@ def import_faults(package):
     ]
 
 
+# Modules and packages of weft/, by rank: one imports its own package and those of earlier ranks.
+# `import weft` is free: the package's names are read when functions run.
+RANKS = (
+    "_C version",
+    "base",
+    "return_types random storage safetensors accelerator backends",
+    "autograd amp _tensor",
+    "_library utils cuda signal testing",
+    "fft linalg special",
+    "composites tools",
+    "nn",
+    "func optim distributions multiprocessing _checkpoint",
+    "serialization",
+    "batching jit _alike _fibers _stacked",
+    "_examples",
+    "deferred",
+)
+RANK = {name: rank for rank, names in enumerate(RANKS) for name in names.split()}
+
+
+def module_imports(node):
+    """Import statements that run with the module: not those of functions and type checkers."""
+    for_types = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield node
+    elif not (isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) or for_types):
+        for child in ast.iter_child_nodes(node):
+            yield from module_imports(child)
+
+
+def module_name(package, file):
+    parts = file.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def module_graph(package):
+    """Each module below `package` with the modules of the package that it imports at once."""
+    files = {module_name(package, file): file for file in sorted(package.rglob("*.py"))}
+    graph = {}
+    for name, file in files.items():
+        found = graph[name] = set()
+        for node in module_imports(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                found.update(a.name for a in node.names)
+            else:
+                base = node.module or ""
+                full = [f"{base}.{alias.name}" for alias in node.names]
+                found.update(f if f in files or f == "weft._C" else base for f in full)
+        graph[name] = {m for m in found if m.startswith("weft.")} - {name}
+    return graph
+
+
+def rank_faults(package):
+    """One line for every import of a later rank, or of another package of the same rank."""
+    faults = []
+    for module, imported in module_graph(package).items():
+        if module == package.name:
+            continue  # the package itself puts all together
+        own = module.split(".")[1]
+        for other in sorted(m.split(".")[1] for m in imported):
+            if own not in RANK or other not in RANK:
+                faults.append(f"{module}: {own if own not in RANK else other} has no rank")
+            elif other != own and RANK[other] >= RANK[own]:
+                faults.append(f"{module}: imports {other}, which is not of an earlier rank")
+    return faults
+
+
+def cycles(package):
+    """Modules that import one another at once, as 'a -> b -> a'."""
+    graph = module_graph(package)
+    done, found = set(), []
+
+    def visit(module, path):
+        if module in path:
+            found.append(" -> ".join([*path[path.index(module) :], module]))
+        elif module not in done and module in graph:
+            for other in sorted(graph[module]):
+                visit(other, [*path, module])
+            done.add(module)
+
+    for module in sorted(graph):
+        visit(module, [])
+    return found
+
+
 def write(root, files):
     for name, text in files.items():
         path = root / name
@@ -92,6 +177,45 @@ def test_no_include_points_up():
 def test_weft_never_imports_torch():
     assert (ROOT / "weft" / "__init__.py").exists()
     assert import_faults(ROOT / "weft") == []
+
+
+def test_every_module_of_the_package_has_a_rank():
+    package = ROOT / "weft"
+    top = {p.stem for p in package.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert top - {"__init__"} <= set(RANK), top - {"__init__"} - set(RANK)
+
+
+def test_imports_of_the_package_are_in_order():
+    assert len(module_graph(ROOT / "weft")) > 150
+    assert rank_faults(ROOT / "weft") == []
+    assert cycles(ROOT / "weft") == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "fault"),
+    [
+        ("base/bad.py", "from weft.nn import Module", "imports nn"),
+        ("linalg/bad.py", "import weft.fft", "imports fft"),
+        ("nn/bad.py", "from weft import optim", "imports optim"),
+        ("nn/bad.py", "if 1:\n    from weft.func import vmap", "imports func"),
+        ("new/bad.py", "from weft.base import device", "new has no rank"),
+    ],
+)
+def test_each_import_out_of_order_is_found(tmp_path, file, line, fault):
+    good = {f"weft/{n}/__init__.py": "" for n in ("base", "linalg", "fft", "nn", "optim", "func")}
+    good["weft/nn/good.py"] = "import weft\nfrom weft.base import x\ndef f(): import weft.optim"
+    package = write(tmp_path, good | {"weft/__init__.py": "from weft import nn, base"}) / "weft"
+    assert rank_faults(package) == []
+    faults = rank_faults(write(tmp_path, {f"weft/{file}": line}) / "weft")
+    assert len(faults) == 1 and fault in faults[0]
+
+
+def test_each_circle_of_imports_is_found(tmp_path):
+    files = {"weft/__init__.py": "", "weft/nn/__init__.py": "from weft.nn.a import x",
+             "weft/nn/a.py": "from weft.nn.b import y", "weft/nn/b.py": "import weft"}  # fmt: skip
+    assert cycles(write(tmp_path, files) / "weft") == []
+    write(tmp_path, {"weft/nn/b.py": "from weft.nn import a"})
+    assert cycles(tmp_path / "weft") == ["weft.nn.a -> weft.nn.b -> weft.nn.a"]
 
 
 GOOD = {

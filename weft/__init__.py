@@ -5,6 +5,7 @@ named below.
 """
 
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from weft import _C
 
@@ -12,16 +13,15 @@ _C._set_package(__path__[0])
 
 from weft._C import *  # noqa: E402, F403
 from weft._C import Size, Tensor, dtype, tensor  # noqa: E402
-from weft._device import device  # noqa: E402
-from weft._functions import *  # noqa: E402, F403
-from weft._modes import (  # noqa: E402
+from weft.base.device import device  # noqa: E402
+from weft.base.modes import (  # noqa: E402
     enable_grad,
     inference_mode,
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
-from weft._names import (  # noqa: E402
+from weft.base.names import (  # noqa: E402
     BFloat16Tensor,
     BoolTensor,
     ByteTensor,
@@ -52,14 +52,34 @@ from weft._names import (  # noqa: E402
     short,
     strided,
 )
-from weft._settings import *  # noqa: E402, F403
-from weft._tensor import attach as _attach  # noqa: E402
-from weft._tensor_queries import *  # noqa: E402, F403
-from weft._windows import *  # noqa: E402, F403
+from weft.base.settings import *  # noqa: E402, F403
+from weft.composites.calculus import *  # noqa: E402, F403
+from weft.composites.compare import *  # noqa: E402, F403
+from weft.composites.complex import *  # noqa: E402, F403
+from weft.composites.copy import *  # noqa: E402, F403
+from weft.composites.create import *  # noqa: E402, F403
+from weft.composites.distance import *  # noqa: E402, F403
+from weft.composites.dtypes import *  # noqa: E402, F403
+from weft.composites.exchange import *  # noqa: E402, F403
+from weft.composites.gather import *  # noqa: E402, F403
+from weft.composites.graph import *  # noqa: E402, F403
+from weft.composites.histogram import *  # noqa: E402, F403
+from weft.composites.join import *  # noqa: E402, F403
+from weft.composites.layout import *  # noqa: E402, F403
+from weft.composites.mask import *  # noqa: E402, F403
+from weft.composites.matmul import *  # noqa: E402, F403
+from weft.composites.moments import *  # noqa: E402, F403
+from weft.composites.part import *  # noqa: E402, F403
+from weft.composites.pointwise import *  # noqa: E402, F403
+from weft.composites.power import *  # noqa: E402, F403
+from weft.composites.queries import *  # noqa: E402, F403
+from weft.composites.rearrange import *  # noqa: E402, F403
+from weft.composites.recurrent import *  # noqa: E402, F403
+from weft.composites.shape import *  # noqa: E402, F403
+from weft.composites.sort import *  # noqa: E402, F403
+from weft.composites.spectral import *  # noqa: E402, F403
+from weft.composites.windows import *  # noqa: E402, F403
 from weft.random import *  # noqa: E402, F403
-
-_attach()
-
 
 _blas_path: str | None = None
 
@@ -80,11 +100,11 @@ def _find_blas() -> None:
 _find_blas()
 
 from weft import (  # noqa: E402
+    _tensor,
     accelerator,
     autograd,
     backends,
     cuda,
-    distributions,
     fft,
     func,
     linalg,
@@ -99,8 +119,13 @@ from weft import (  # noqa: E402
     utils,
     version,
 )
+from weft.composites.linalg import *  # noqa: E402, F403
+from weft.composites.special import *  # noqa: E402, F403
+
+if _TYPE_CHECKING:
+    from weft import amp, distributions, jit, multiprocessing
+
 from weft.deferred import autobatch, deferred, explain  # noqa: E402
-from weft.linalg.older import *  # noqa: E402, F403
 from weft.nn.functional import (  # noqa: E402
     bilinear,
     cosine_similarity,
@@ -111,17 +136,21 @@ from weft.nn.functional import (  # noqa: E402
     rrelu_,
 )
 from weft.serialization import load, save  # noqa: E402
-from weft.special.older import *  # noqa: E402, F403
 
 __version__ = version.__version__
 
-from weft import _lazy  # noqa: E402
+from weft.base import lazy as _lazy  # noqa: E402
+from weft.base import moved as _moved  # noqa: E402
 
 _lazy.install()
+_moved.install()
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+#: Folders of the house, which no program needs.
+_HOUSE = {"base", "composites"}
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in _HOUSE]
 __all__ += [*_lazy.MODULES, *(name for names in _lazy.LAZY.values() for name in names)]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__} - _HOUSE)

@@ -17,7 +17,7 @@ from weakref import ref
 
 from weft import _C
 from weft._alike import alike
-from weft._modes import DEFER
+from weft.base.modes import DEFER
 
 if TYPE_CHECKING:
     from weft._fibers import Fiber

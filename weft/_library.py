@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from weft import _C
 from weft._C import Tensor
-from weft._modes import no_grad
 from weft.autograd.function import FunctionCtx
+from weft.base.modes import no_grad
 
 _RECORDS: list[dict[str, Any]] = []
 

@@ -17,8 +17,8 @@ from types import FunctionType
 from typing import Any
 
 from weft import _C, _examples
-from weft._modes import DEFER
 from weft._stacked import stacked
+from weft.base.modes import DEFER
 
 __all__ = ["autobatch", "deferred", "explain"]
 

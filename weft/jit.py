@@ -60,6 +60,6 @@ def __getattr__(name: str) -> Any:
     """`script` and `trace` are not there: their results can be saved, and no eager one can."""
     import sys
 
-    from weft import _lazy
+    from weft.base import lazy as _lazy
 
     raise _lazy.missing(sys.modules[__name__], name)

@@ -176,7 +176,7 @@ PyObject* dtype_object(DType t);  ///< borrowed
 bool to_dtype(PyObject* o, DType& out);
 PyObject* size_object(DimSpan dims);  ///< new reference to a Size
 PyObject* to_python(const Value& v);  ///< new reference
-/// Raises as PyTorch's CPU build does if `device` is not the CPU (weft/_device.py).
+/// Raises as PyTorch's CPU build does if `device` is not the CPU (weft/base/device.py).
 void expect_cpu(PyObject* device);
 void init_types(PyObject* module);
 

@@ -134,7 +134,7 @@ PyObject* clone_state(PyObject* self, PyObject*) {
 }
 PyObject* get_device(PyObject*, void*) {
     return guarded(
-        [] { return import_attr("weft._device", "device").call(py_str("cpu")).release(); });
+        [] { return import_attr("weft.base.device", "device").call(py_str("cpu")).release(); });
 }
 
 PyMethodDef methods[] = {

@@ -1,6 +1,6 @@
 /// The Tensor type: life of the wrapper, properties, plain methods. Number slots are in numbers.cpp,
 /// what the collector sees in cycles.cpp, methods that are ops in the table (call.cpp), those that
-/// are plain Python in weft/_tensor.py.
+/// are plain Python in weft/composites/.
 #include "deferred/door.h"
 #include "kernels/convert.h"
 #include "ops/pointwise.h"
@@ -440,7 +440,7 @@ PyNumberMethods number_slots;
 PyMappingMethods mapping_slots;
 PySequenceMethods sequence_slots;
 
-/// _extend(name, object): a method or property of Tensor written in Python (weft/_tensor.py).
+/// _extend(name, object): a method or property of Tensor written in Python (weft/base/forms.py).
 PyObject* extend(PyObject*, PyObject* args) {
     const char* name;
     PyObject* object;

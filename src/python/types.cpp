@@ -125,7 +125,7 @@ bool to_dtype(PyObject* o, DType& out) {
 void expect_cpu(PyObject* device) {
     if (device == Py_None) return;
     if (PyUnicode_Check(device) && to_text(device) == "cpu") return;
-    import_attr("weft._device", "expect_cpu").call(Object::borrow(device));
+    import_attr("weft.base.device", "expect_cpu").call(Object::borrow(device));
 }
 
 PyObject* size_object(DimSpan dims) {

@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft import nn
 from weft._examples import Habit, habit_of
-from weft._modes import DEFER
+from weft.base.modes import DEFER
 
 D, N = 16, 32
 

@@ -13,7 +13,7 @@ import pytest
 import weft
 from weft import _examples, nn
 from weft._examples import Habit, habit_of
-from weft._modes import DEFER
+from weft.base.modes import DEFER
 
 COUNTS = [
     "calls", "recorded", "batches", "recorded_batches", "at_once", "fresh", "pieces", "waits",

@@ -16,7 +16,7 @@ import pytest
 
 import weft
 from weft import nn
-from weft._modes import DEFER
+from weft.base.modes import DEFER
 
 XS = [1.0, 2.0, 3.0]
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import weft
-from weft import _einsum
+from weft.composites import einsum as _einsum
 
 SIZES = dict(zip("abcdehijklmn", (2, 3, 2, 4, 5, 3, 4, 5, 3, 2, 6, 3), strict=True))
 

@@ -16,7 +16,7 @@ from weft import _C
 from weft._C import Tensor
 from weft._checkpoint.dtypes import BY_STORAGE, KNOWN, StorageType, dtype_named
 from weft._checkpoint.unpickler import expect_key
-from weft._tensor import device
+from weft.base.device import device
 
 Args = tuple[Any, ...]
 

@@ -20,8 +20,8 @@ import weft
 from weft import _C
 from weft._C import Tensor
 from weft._checkpoint.dtypes import BY_STORAGE, KNOWN, name_of
-from weft._names import _Named
-from weft._tensor import device
+from weft.base.device import device
+from weft.base.names import _Named
 
 PROTOCOL = 2
 

@@ -14,8 +14,8 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft._modes import AUTOCAST as _ON
-from weft._modes import _with_mode
+from weft.base.modes import AUTOCAST as _ON
+from weft.base.modes import _with_mode
 
 __all__ = [
     "autocast",

@@ -1,6 +1,5 @@
 """The graph's functions: backward, grad, custom functions, checks. PyTorch's semantics."""
 
-from weft._modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 from weft.autograd import functional, graph
 from weft.autograd._backward import backward, grad
 from weft.autograd.anomaly import (
@@ -12,6 +11,7 @@ from weft.autograd.anomaly import (
 from weft.autograd.function import Function, FunctionCtx, once_differentiable
 from weft.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from weft.autograd.variable import Variable
+from weft.base.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly",

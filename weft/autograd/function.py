@@ -8,7 +8,7 @@ from typing import Any
 
 from weft import _C
 from weft._C import Tensor
-from weft._modes import DEFER, at_once, no_grad
+from weft.base.modes import DEFER, at_once, no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft._device import expect_cpu
+from weft.base.device import expect_cpu
 
 
 def is_available() -> bool:
@@ -64,7 +64,7 @@ reset_peak_memory_stats = memory_stats = memory_summary = _missing
 
 def __getattr__(name: str) -> Any:
     """`weft.cuda.amp` loads with its first use."""
-    from weft import _lazy
+    from weft.base import lazy as _lazy
 
     if name != "amp":
         import sys

@@ -6,6 +6,7 @@
 tensor([-1.3863, -0.2877])
 """
 
+from weft.base import lazy as _lazy
 from weft.distributions import constraints, transforms, utils
 from weft.distributions.bernoulli import Bernoulli, Geometric
 from weft.distributions.categorical import (
@@ -57,3 +58,5 @@ __all__ = [
     "StudentT", "TanhTransform", "Transform", "TransformedDistribution", "Uniform",
     "constraints", "identity_transform", "kl_divergence", "register_kl", "transforms", "utils",
 ]  # fmt: skip
+
+_lazy.install()

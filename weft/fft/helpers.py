@@ -6,8 +6,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._composites import write_out
-from weft._device import expect_cpu
+from weft.base.device import expect_cpu
+from weft.base.forms import write_out
 
 
 def _frequencies(who: str, first: Tensor, n: int, d: float, out: Any, grad: bool) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft._composites import write_out
+from weft.base.forms import write_out
 from weft.fft.primitives import BY_N, NONE, ROOT, _padded, c2c, c2r, r2c
 
 

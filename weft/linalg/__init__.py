@@ -8,7 +8,7 @@ Matrices are the last two dimensions; those before are batches.
 tensor([1., 1.])
 """
 
-from weft._composites import _with_out
+from weft.base.forms import with_out as _with_out
 from weft.linalg.checks import LinAlgError
 from weft.linalg.decompositions import (
     cholesky,
@@ -53,10 +53,10 @@ from weft.linalg.systems import (
     slogdet,
     solve,
     solve_ex,
-    solve_triangular,
     tensorinv,
     tensorsolve,
 )
+from weft.linalg.triangular import solve_triangular
 
 __all__ = [
     "LinAlgError",

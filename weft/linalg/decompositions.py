@@ -8,6 +8,7 @@ import weft
 from weft import Tensor
 from weft._library import Gradients, library_op
 from weft.linalg.checks import LinAlgError, expect_matrix, expect_phase_free
+from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs
 
 
@@ -57,8 +58,6 @@ def _gradient_cholesky(g: Gradients) -> Any:
 
 def _cholesky_solve_from_left(L: Tensor, P: Tensor) -> Tensor:
     """L⁻ᴴ P L⁻¹."""
-    from weft.linalg.systems import solve_triangular
-
     Y = solve_triangular(L.mH, P, upper=True)
     return solve_triangular(L.mH, Y.mH, upper=True).mH
 
@@ -164,8 +163,6 @@ def _gradient_qr(g: Gradients) -> Any:
 
 
 def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
-    from weft.linalg.systems import solve_triangular
-
     M = R @ gR.mH - gQ.mH @ Q
     below = M.tril(-1)
     M = below + below.mH + weft.diag_embed(M.diagonal(0, -2, -1).real)

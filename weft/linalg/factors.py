@@ -13,7 +13,7 @@ from weft.linalg.checks import (
     expect_matrix,
     raise_if_singular,
 )
-from weft.linalg.systems import solve_triangular
+from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs
 
 

@@ -383,3 +383,5 @@ __all__ = [
 ]
 
 from weft.nn import modules, parallel  # noqa: E402
+
+modules._fill(globals())

@@ -1,4 +1,4 @@
-"""Dropout of whole channels and dropout that keeps mean and variance; `weft.nn.functional`.
+"""Dropout of elements, of channels, and one that keeps mean and variance; `weft.nn.functional`.
 
 All are the identity unless `training`. PyTorch's semantics and, under one seed, its random numbers.
 """
@@ -136,3 +136,18 @@ def feature_alpha_dropout(
     """
     _check(p)
     return _run(_feature_alpha_dropout, input, p, training, inplace)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """In training, zero each element with probability `p` and scale the rest by 1 / (1 - p).
+
+    Raises:
+        ValueError: `p` is outside of 0 to 1.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not inplace:
+        return _C.dropout(input, p, training)
+    if not training or p == 0:
+        return input
+    return input.mul_(_C.ops._dropout_noise(input, p)) if p < 1 else input.mul_(0.0)

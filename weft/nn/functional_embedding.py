@@ -1,4 +1,4 @@
-"""Sums of rows of a table; `weft.nn.functional` offers them."""
+"""Rows of a table, and sums of them; `weft.nn.functional` offers them."""
 
 from __future__ import annotations
 
@@ -132,3 +132,50 @@ def _largest(rows: Tensor, bags: Tensor, count: int) -> Tensor:
     first = weft.full(low.shape, n, dtype=_C.int64).scatter_reduce(0, places, order, "amin")
     padded = weft.cat([rows, weft.zeros(1, rows.shape[1], dtype=rows.dtype)])
     return padded.gather(0, first)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Return the rows of `weight` that `input` names.
+
+    Args:
+        input: integers of any shape.
+        weight: `(rows, features)`.
+        padding_idx: a row that gets no gradient.
+        max_norm: rows that are used and longer than this are first shortened, in place.
+        norm_type: the order of that norm.
+        scale_grad_by_freq: divide the gradient of a row by how often `input` names it.
+        sparse: has to be false.
+
+    Returns:
+        A tensor of `(*input.shape, features)`.
+
+    Raises:
+        AssertionError: `padding_idx` is out of range.
+        IndexError: a row that does not exist.
+    """
+    if padding_idx is None:
+        padding_idx = -1
+    else:
+        rows = weight.shape[0]
+        assert -rows <= padding_idx < rows, "Padding_idx must be within num_embeddings"
+        padding_idx %= rows
+    if max_norm is not None:
+        _shorten_rows(weight, input, max_norm, norm_type)
+    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _shorten_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:
+    with weft.no_grad():
+        used = input.reshape(-1)  # a row that is named twice is written twice, with one value
+        rows = weight[used]
+        norms = _C.ops.linalg_vector_norm(rows, norm_type, 1, True)
+        shorter = rows * (max_norm / (norms + 1e-7))
+        weight[used] = weft.where(norms > max_norm, shorter, rows)

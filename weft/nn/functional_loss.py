@@ -6,6 +6,9 @@ input, or one number. `size_average` and `reduce` are PyTorch's older way to say
 
 from __future__ import annotations
 
+import math
+
+import weft
 from weft import _C, Tensor
 from weft.nn.warn import warn
 
@@ -20,6 +23,26 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
         f"reduction='{meaning}' instead."
     )
     return meaning
+
+
+def chosen_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """Return the reduction that is asked for in the new way or the older one."""
+    if size_average is not None or reduce is not None:
+        return legacy_reduction(size_average, reduce)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """Return the loss of each element, their mean or their sum."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction != "none":
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return loss
 
 
 def cross_entropy(
@@ -276,6 +299,72 @@ def kl_div(
             "definition."
         )
     return _C.kl_div(input, target, reduction=reduction, log_target=log_target)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return `-log` of a Poisson density of rate exp(input) (or input), up to a constant.
+
+    `full` adds Stirling's approximation of `log(target!)` where the target is above 1.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if log_input:
+        loss = input.exp() - target * input
+    else:
+        loss = input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        loss = loss + weft.where(target > 1, stirling, 0)
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return `-log` of a normal density of mean `input` and variance `var`, up to a constant.
+
+    Args:
+        var: a number, or the input's shape without the last dimension or with size 1 there.
+        full: whether the constant `log(2 pi) / 2` is added.
+        eps: no variance counts as less; its gradient is not cut off.
+
+    Raises:
+        ValueError: a negative variance, or one of a shape that does not fit.
+    """
+    if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * weft.ones_like(input)
+    elif bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    if var.size() != input.size():
+        if input.size()[:-1] == var.size():
+            var = var.unsqueeze(-1)
+        else:
+            # each size is that of the input, or 1 for all
+            pairs = list(zip(input.shape[::-1], var.shape[::-1], strict=False))
+            if var.dim() != input.dim() or any(m != n and n != 1 for m, n in pairs):
+                raise ValueError("var is of incorrect size")
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(reduction + " is not valid")
+    floor = var + (var.detach().clamp_min(eps) - var.detach())
+    loss = 0.5 * (floor.log() + (input - target) ** 2 / floor)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return reduced(loss, reduction)
 
 
 def _warn_unless_same_shape(input: Tensor, target: Tensor) -> None:

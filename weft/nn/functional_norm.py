@@ -1,4 +1,4 @@
-"""Normalisation by channels, of `(batch, channels, *)`.
+"""Normalisation: by channels, of `(batch, channels, *)`, and by length.
 
 >>> import weft
 >>> import weft.nn.functional as F
@@ -9,10 +9,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import weft
 from weft import _C, Tensor
 
-__all__ = ["batch_norm", "instance_norm", "group_norm", "rms_norm", "local_response_norm"]
+__all__ = [
+    "batch_norm", "instance_norm", "group_norm", "rms_norm", "local_response_norm", "normalize",
+]  # fmt: skip
 
 
 def _expect_more_than_one(size: Sequence[int], count: int, unit: str) -> None:
@@ -140,3 +144,16 @@ def local_response_norm(
     padded = _C.ops.pad(squares, (0, 0, size // 2, (size - 1) // 2))
     mean = _C.ops.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
     return input / mean.mul(alpha).add(k).pow(beta)
+
+
+def normalize(
+    input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
+    """Return the input divided by its p-norm along `dim`, no norm counting as less than `eps`.
+
+    >>> import weft
+    >>> weft.nn.functional.normalize(weft.tensor([[3.0, 4.0]]))
+    tensor([[0.6000, 0.8000]])
+    """
+    norm = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    return input / norm if out is None else weft.div(input, norm, out=out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft._device import expect_cpu
+from weft.base.device import expect_cpu
 from weft.nn.module import Module
 
 

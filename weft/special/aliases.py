@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft._composites import write_out
+from weft.base.forms import write_out
 
 digamma = psi = weft.digamma
 erf = weft.erf

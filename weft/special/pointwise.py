@@ -8,8 +8,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._composites import write_out
 from weft._library import Gradients, library_op
+from weft.base.forms import write_out
 
 
 def scipy_special(who: str) -> Any:

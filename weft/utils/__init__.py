@@ -17,6 +17,6 @@ def __getattr__(name: str) -> ModuleType:
         return importlib.import_module("weft.utils.data")
     import sys
 
-    from weft import _lazy
+    from weft.base import lazy as _lazy
 
     raise _lazy.missing(sys.modules[__name__], name)

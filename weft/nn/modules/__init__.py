@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 import types
+from typing import Any
 
-from weft import nn
 from weft.nn import adaptive_softmax, batchnorm, conv, lazy, loss, module_state
 from weft.nn.modules import utils
 
@@ -68,12 +68,15 @@ _PRIVATE = {
 }
 
 __all__: list[str] = []
-for _file, _names in _FILES.items():
-    _made = types.ModuleType(f"weft.nn.modules.{_file}", f"PyTorch's file `modules/{_file}.py`.")
-    for _name in _names.split():
-        _value = getattr(nn, _name)
-        setattr(_made, _name, _value)
-        globals()[_name] = _value
-        __all__.append(_name)
-    vars(_made).update(_PRIVATE.get(_file, {}))
-    sys.modules[_made.__name__] = globals()[_file] = _made
+
+
+def _fill(layers: dict[str, Any]) -> None:
+    """Makes the modules, of the names of `weft.nn`, which calls this at its end."""
+    for file, listed in _FILES.items():
+        made = types.ModuleType(f"weft.nn.modules.{file}", f"PyTorch's file `modules/{file}.py`.")
+        names = {name: layers[name] for name in listed.split()}
+        vars(made).update(names)
+        vars(made).update(_PRIVATE.get(file, {}))
+        globals().update(names)
+        __all__.extend(names)
+        sys.modules[made.__name__] = globals()[file] = made

@@ -1,6 +1,6 @@
 """Datasets, samplers, and the loader that makes batches of them."""
 
-from weft import _lazy
+from weft.base import lazy as _lazy
 from weft.utils.data.collate import default_collate, default_convert
 from weft.utils.data.dataloader import DataLoader
 from weft.utils.data.dataset import (

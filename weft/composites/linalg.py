@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft import _C, Tensor, return_types
-from weft._composites import _with_out
+from weft import Tensor, return_types
 from weft._library import Gradients, library_op
+from weft.base.forms import attach, with_out
 from weft.linalg import decompositions, eigen, factors, lapack, products, reflections, systems
 from weft.linalg.checks import expect_like, expect_matrix
 
@@ -201,6 +201,6 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
 
 _FUNCTIONS = ("frobenius_norm", "lu_unpack", "nuclear_norm", "pca_lowrank", "svd_lowrank")
 for _name in __all__:
-    globals()[_name] = _with_out(_name, globals()[_name])
+    globals()[_name] = with_out(_name, globals()[_name])
     if _name not in _FUNCTIONS:
-        _C._extend(_name, globals()[_name])
+        attach(_name, globals()[_name])

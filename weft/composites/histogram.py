@@ -1,4 +1,4 @@
-"""Histograms, made of the table's operators. PyTorch's semantics."""
+"""Counts of elements in bins. PyTorch's semantics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,39 @@ from typing import Any
 import weft
 from weft import _C, return_types
 from weft._C import Tensor
+from weft.base.forms import forms, method
 
-__all__ = ["histc", "histogram", "histogramdd"]
-METHODS = ["histc", "histogram"]
-OUT = [
-    "histc", "histogram",
-]  # fmt: skip
+__all__ = ["bincount", "histc", "histogram", "histogramdd"]
 
 
+@method
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number occurs in a vector of ints of at least 0, or the sums of its weights.
+
+    >>> weft.bincount(weft.tensor([0, 2, 2]))
+    tensor([1, 0, 2])
+    """
+    if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype is _C.bool:
+        raise NotImplementedError(f"[bincount] expected integers, got {input.dtype}")
+    input = input.to(_C.int64)
+    if input.dim() != 1 or (input.numel() and bool((input < 0).any())):
+        raise RuntimeError(
+            "[bincount] expected a vector of ints of at least 0, got "
+            f"{input.dtype} {tuple(input.shape)}"
+        )
+    if minlength < 0:
+        raise RuntimeError(f"[bincount] expected minlength of at least 0, got {minlength}")
+    if weights is None:
+        import numpy as np
+
+        return weft.from_numpy(np.bincount(input.numpy(), minlength=minlength))
+    size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
+    if weights.dtype is not _C.float32:
+        weights = weights.double()
+    return weft.zeros(size, dtype=weights.dtype).index_add(0, input, weights)
+
+
+@forms(method=True, out=True)
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Counts of elements in bins of equal width from `min` to `max`; by the data if both are equal.
 
@@ -77,6 +102,7 @@ def _counted(
     return weft.zeros(size, dtype=like.dtype).index_add(0, places[inside], weights[inside])
 
 
+@forms(method=True, out=True)
 def histogram(
     input: Tensor,
     bins: Any,

@@ -6,13 +6,14 @@ import warnings
 from typing import Any
 
 import weft
-from weft._device import device, expect_cpu
+from weft import _C
+from weft.base.device import device, expect_cpu
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_deterministic_debug_mode",
     "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
     "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode",
-    "set_float32_matmul_precision", "use_deterministic_algorithms",
+    "set_float32_matmul_precision", "set_printoptions", "use_deterministic_algorithms",
 ]  # fmt: skip
 
 _state: dict[str, Any] = {"precision": "highest", "deterministic": 0}
@@ -103,3 +104,28 @@ def set_default_tensor_type(t: Any) -> None:
         stacklevel=2,
     )
     weft.set_default_dtype(kinds[name])
+
+
+_PROFILES = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, 2**63 - 1, 3, 80)}
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """How tensors print: digits, when to summarise, elements at the edges, line width, exponents.
+
+    `profile`: 'default', 'short' or 'full'. `sci_mode=None` chooses by the values.
+    """
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"[set_printoptions] expected default, short or full, got {profile!r}")
+        _C._print_options(*_PROFILES[profile], None)
+    limit = None if threshold is None else int(min(threshold, 2**63 - 1))
+    _C._print_options(
+        precision, limit, edgeitems, linewidth, -1 if sci_mode is None else int(sci_mode)
+    )

@@ -10,9 +10,9 @@ from typing import Any
 
 import weft
 from weft._C import Tensor
+from weft.base.forms import method
 
 __all__ = ["istft", "stft"]
-METHODS = ["istft", "stft"]
 
 
 def _window(who: str, n_fft: int, hop: int, length: int, window: Tensor | None) -> Tensor | None:
@@ -34,6 +34,7 @@ def _window(who: str, n_fft: int, hop: int, length: int, window: Tensor | None) 
     return weft.nn.functional.pad(window, (left, n_fft - length - left))
 
 
+@method
 def stft(
     input: Tensor,
     n_fft: int,
@@ -151,6 +152,7 @@ def _expect_spectrum(input: Tensor, n_fft: int, onesided: bool, complex: bool, w
         )
 
 
+@method
 def istft(
     input: Tensor,
     n_fft: int,

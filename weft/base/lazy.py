@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["LAZY", "MODULES", "install"]
 
 #: Public modules that `import weft` does not load.
-MODULES = ("amp", "jit", "multiprocessing")
+MODULES = ("amp", "distributions", "jit", "multiprocessing")
 
 #: Where the other names of the package are that load with the first use.
 LAZY = {

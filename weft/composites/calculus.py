@@ -10,14 +10,12 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft.base.forms import forms
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
-METHODS = ["diff"]
-OUT = [
-    "diff",
-]  # fmt: skip
 
 
+@forms(method=True, out=True)
 def diff(
     input: Tensor,
     n: int = 1,

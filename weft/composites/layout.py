@@ -8,8 +8,9 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft.base.forms import attach, function_of, method
 
-__all__ = ["METHODS"]
+__all__ = ["as_strided_", "resize_as_"]
 
 
 # What PyTorch calls the node of an in-place form, by that of the view.
@@ -23,18 +24,19 @@ _NODES = {
 def _in_place(name: str, summary: str) -> Callable[..., Tensor]:
     view = name.removesuffix("_")
 
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         out = getattr(self, view)(*args, **kwargs)
         node = "" if out.grad_fn is None else out.grad_fn.name()
         node = _NODES.get(node, node.replace("Backward0", "Backward1"))
         return _C._become_view(self, out, name, node)
 
-    method.__name__ = name
-    method.__qualname__ = "Tensor." + name
-    method.__doc__ = f"{summary} In place: `{view}` of itself, returns self."
-    return method
+    run.__name__ = name
+    run.__module__, run.__qualname__ = "weft", "Tensor." + name
+    run.__doc__ = f"{summary} In place: `{view}` of itself, returns self."
+    return run
 
 
+@method
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Gives self those sizes, row-major. Elements in memory stay; new ones are uninitialised.
 
@@ -52,11 +54,13 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return _C._resize(self, size)
 
 
-def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
-    """`resize_` to other's sizes."""
-    return resize_(self, other.shape, memory_format=memory_format)
+@method
+def resize_as_(input: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+    """`resize_` to the template's sizes."""
+    return resize_(input, the_template.shape, memory_format=memory_format)
 
 
+@method
 def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     """Makes self show source's memory under source's layout; without a source, none.
 
@@ -77,16 +81,15 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     return self
 
 
-METHODS: dict[str, Callable[..., Tensor]] = {
-    name: _in_place(name, summary)
-    for name, summary in (
-        ("t_", "The transpose of a matrix."),
-        ("transpose_", "Two dimensions exchanged."),
-        ("swapaxes_", "Two dimensions exchanged."),
-        ("swapdims_", "Two dimensions exchanged."),
-        ("unsqueeze_", "With a new dimension of size 1."),
-        ("squeeze_", "Without dimensions of size 1."),
-        ("as_strided_", "Any layout over the storage."),
-    )
-}
-METHODS.update(resize_=resize_, resize_as_=resize_as_, set_=set_)
+for _name, _summary in (
+    ("t_", "The transpose of a matrix."),
+    ("transpose_", "Two dimensions exchanged."),
+    ("swapaxes_", "Two dimensions exchanged."),
+    ("swapdims_", "Two dimensions exchanged."),
+    ("unsqueeze_", "With a new dimension of size 1."),
+    ("squeeze_", "Without dimensions of size 1."),
+    ("as_strided_", "Any layout over the storage."),
+):
+    attach(_name, _in_place(_name, _summary))
+
+as_strided_ = function_of("as_strided_")

@@ -8,21 +8,17 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft._einsum import einsum
-from weft._modes import AUTOCAST
+from weft.base.forms import forms, function_of, method
+from weft.base.modes import AUTOCAST
+from weft.composites.einsum import einsum
 
 __all__ = [
-    "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "einsum", "inner", "kron",
-    "tensordot", "trace", "vdot",
-]  # fmt: skip
-METHODS = ["addbmm", "addmv", "addr", "baddbmm", "cross", "inner", "kron", "trace", "vdot"]
-INPLACE = ["addbmm", "addmv", "addr", "baddbmm"]
-OUT = [
-    "addbmm", "addmv", "addr", "baddbmm", "chain_matmul", "cross", "inner", "kron", "tensordot",
-    "vdot",
+    "addbmm", "addmv", "addmv_", "addr", "baddbmm", "chain_matmul", "cross", "einsum", "inner",
+    "kron", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
 
+@method
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.dim() != 2:
@@ -30,6 +26,7 @@ def trace(input: Tensor) -> Tensor:
     return input.diagonal().sum()
 
 
+@forms(out=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over dims of both: the last `dims` of a with the first of b, or two lists.
 
@@ -79,6 +76,7 @@ def _size(sizes: Sequence[int]) -> int:
     return out
 
 
+@forms(method=True, out=True)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product of vectors along `dim` (default: the first of size 3).
 
@@ -98,6 +96,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return weft.stack([second * z - third * y, third * x - first * z, first * y - second * x], dim)
 
 
+@forms(out=True)
 def chain_matmul(*matrices: Any) -> Tensor:
     """The product of several matrices, in the order that takes the fewest multiplications."""
     if len(matrices) == 1 and not isinstance(matrices[0], Tensor):
@@ -125,6 +124,7 @@ def chain_matmul(*matrices: Any) -> Tensor:
     return product(0, len(matrices))
 
 
+@forms(method=True, out=True)
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Products summed over the last dimension of both."""
     if input.dim() == 0 or other.dim() == 0:
@@ -136,6 +136,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return tensordot(input, other, dims=([-1], [-1]))
 
 
+@forms(method=True, out=True)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The dot product of two vectors."""
     return weft.dot(input, other)
@@ -152,6 +153,7 @@ def _mixed(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
 
 
+@forms(method=True, inplace=True, out=True)
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -160,6 +162,7 @@ def baddbmm(
     return _mixed(input, product, beta, alpha)
 
 
+@forms(method=True, inplace=True, out=True)
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -168,18 +171,24 @@ def addbmm(
     return _mixed(input, product, beta, alpha)
 
 
+@forms(method=True, inplace=True, out=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     product = weft.mv(mat, vec)
     return _mixed(input, product, beta, alpha)
 
 
+addmv_ = function_of("addmv_")
+
+
+@forms(method=True, inplace=True, out=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * the outer product of two vectors."""
     product = weft.outer(vec1, vec2)
     return _mixed(input, product, beta, alpha)
 
 
+@forms(method=True, out=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product."""
     width = max(input.dim(), other.dim())

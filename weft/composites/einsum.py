@@ -16,7 +16,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft._modes import AUTOCAST
+from weft.base.modes import AUTOCAST
 
 __all__ = ["einsum"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft import _C, Tensor
-from weft._composites import _in_place
+from weft import Tensor
+from weft.base.forms import attach, in_place
 from weft.special import aliases, bessel, distributions
 
 __all__ = ["i0", "i0_", "igamma", "igammac", "mvlgamma", "polygamma"]
@@ -26,6 +26,6 @@ _METHODS: dict[str, Any] = {
     "i0": i0, "igamma": igamma, "igammac": igammac, "mvlgamma": mvlgamma, "polygamma": _polygamma,
 }  # fmt: skip
 for _name, _method in _METHODS.items():
-    _C._extend(_name, _method)
-    _C._extend(_name + "_", _in_place(_name, _method))
+    attach(_name, _method)
+    attach(_name + "_", in_place(_name, _method))
 i0_ = Tensor.i0_

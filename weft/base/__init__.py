@@ -1,0 +1,1 @@
+"""What every other module stands on: devices, modes, named constants, settings, declarations."""

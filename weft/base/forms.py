@@ -1,0 +1,154 @@
+"""What a definition in Python is besides a function: a method, an in-place form, one with `out=`.
+
+    @forms(method=True, inplace=True, out=True)
+    def renorm(input, p, dim, maxnorm): ...
+
+gives `renorm(..., out=)`, `Tensor.renorm` and `Tensor.renorm_`. Functions become `weft`'s through
+the `__all__` of their file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from weft import _C
+from weft._C import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def attach(name: str, thing: Any) -> None:
+    """Make `thing`, a function, a property or a value, the attribute `name` of Tensor."""
+    _C._extend(name, thing)
+
+
+def method(function: F) -> F:
+    """A method of Tensor, under the function's own name."""
+    attach(function.__name__, function)
+    return function
+
+
+def tensor_property(function: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
+    """A property of Tensor that cannot be set, under the function's own name."""
+    attach(function.__name__, property(function))
+    return function
+
+
+def forms(*, method: bool = False, inplace: bool = False, out: bool = False) -> Callable[[F], F]:
+    """A decorator for a function whose first argument is a tensor.
+
+    Args:
+        method: it is a method of Tensor too, without `out`.
+        inplace: its result, written over the first argument, is the method `name_`.
+        out: the function takes `out=`.
+    """
+
+    def declare(function: F) -> F:
+        name = function.__name__
+        public: Any = with_out(name, function) if out else function
+        if method:
+            attach(name, _named(function, name) if out else function)
+        if inplace:
+            attach(name + "_", in_place(name, function))
+        return public
+
+    return declare
+
+
+def expect(who: str, value: Any, kind: type | tuple[type, ...], what: str) -> None:
+    """Raise a TypeError unless `value` is of that kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"[{who}] expected {what}, got {type(value).__name__}")
+
+
+def _named(function: F, name: str) -> F:
+    """The function under the name of a method, by which it is pickled."""
+    function.__module__, function.__qualname__ = "weft", "Tensor." + name
+    return function
+
+
+def function_of(name: str) -> Callable[..., Any]:
+    """The function of what is a method only: the first argument is the tensor."""
+
+    def run(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        expect(name, input, Tensor, "a Tensor")
+        return getattr(input, name)(*args, **kwargs)
+
+    run.__name__ = run.__qualname__ = name
+    run.__module__ = "weft"
+    run.__doc__ = f"`input.{name}(...)`."
+    return run
+
+
+def write_out(name: str, out: Any, result: Any) -> Any:
+    """`result` written over `out`: a tensor, or as many as there are results."""
+    if not isinstance(result, Tensor):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"[{name}] expected {len(result)} tensors as out, got {out!r}")
+        for o, r in zip(out, result, strict=True):
+            write_out(name, o, r)
+        return type(result)(*out) if hasattr(result, "_fields") else type(result)(out)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"[{name}] expected a tensor as out, got {type(out).__name__}")
+    if result.requires_grad or out.requires_grad:
+        raise RuntimeError(
+            f"[{name}] expected operands outside the graph, got one that requires grad (functions "
+            "with out=... arguments don't support automatic differentiation)"
+        )
+    if out.shape != result.shape:
+        raise RuntimeError(
+            f"[{name}] expected an out of the result's shape {tuple(result.shape)}, got "
+            f"{tuple(out.shape)}"
+        )
+    if not _can_cast(result.dtype, out.dtype):
+        raise RuntimeError(
+            f"[{name}] expected an out that holds {result.dtype}, got {out.dtype} (result type "
+            "can't be cast to the desired output type)"
+        )
+    return out.copy_(result)
+
+
+def category(kind: _C.dtype) -> int:
+    """0 bool, 1 integer, 2 floating, 3 complex: promotion never goes down."""
+    if kind.is_complex:
+        return 3
+    return 2 if kind.is_floating_point else int(kind is not _C.bool)
+
+
+def _can_cast(from_: _C.dtype, to: _C.dtype) -> bool:
+    return category(from_) <= category(to)
+
+
+def with_out(name: str, function: F) -> F:
+    """The function, with `out=`, where the result is written."""
+
+    @wraps(function)
+    def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        return result if out is None else write_out(name, out, result)
+
+    run.__doc__ = f"{function.__doc__ or name}\n\n    `out`: where the result is written."
+    return run  # type: ignore[return-value]
+
+
+def in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The in-place form of a function: what it gives is written over its first argument."""
+
+    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        # The graph may save what is about to be written.
+        given = (*args, *kwargs.values())
+        tracked = any(isinstance(t, Tensor) and t.requires_grad for t in (self, *given))
+        was = self.clone() if tracked and _C.is_grad_enabled() else self
+        out = function(was, *args, **kwargs)
+        if out.shape != self.shape:
+            raise RuntimeError(
+                f"[{name}_] expected a result of the written tensor's shape {tuple(self.shape)}, "
+                f"got {tuple(out.shape)}"
+            )
+        return self.copy_(out)
+
+    run.__name__ = name + "_"
+    run.__doc__ = f"`{name}`, written over self."
+    return _named(run, name + "_")

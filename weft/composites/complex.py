@@ -1,0 +1,59 @@
+"""Complex numbers. PyTorch's semantics.
+
+Conjugates and negatives are made, not marked, so what asks for the marks has one answer.
+"""
+
+from __future__ import annotations
+
+import weft
+from weft._C import Tensor
+from weft.base.forms import method, tensor_property
+
+__all__ = ["conj_physical_", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
+
+
+@tensor_property
+def real(self: Tensor) -> Tensor:
+    """The real part, over the same memory; a real tensor itself."""
+    return weft.real(self)
+
+
+@tensor_property
+def imag(self: Tensor) -> Tensor:
+    """The imaginary part, over the same memory. Raises RuntimeError for real tensors."""
+    return weft.imag(self)
+
+
+@method
+def __complex__(self: Tensor) -> complex:
+    return complex(self.item())
+
+
+@method
+def is_conj(input: Tensor) -> bool:
+    """False: conjugates are made, not marked."""
+    return False
+
+
+@method
+def resolve_conj(input: Tensor) -> Tensor:
+    """`input`: conjugates are made, not marked."""
+    return input
+
+
+@method
+def conj_physical_(input: Tensor) -> Tensor:
+    """The conjugate, in place."""
+    return input.copy_(input.conj()) if input.is_complex() else input
+
+
+@method
+def is_neg(input: Tensor) -> bool:
+    """False: negatives are made, not marked."""
+    return False
+
+
+@method
+def resolve_neg(input: Tensor) -> Tensor:
+    """`input`: negatives are made, not marked."""
+    return input

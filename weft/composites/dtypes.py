@@ -1,0 +1,273 @@
+"""Kinds of numbers: what they are, their limits, and conversions. PyTorch's semantics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor, dtype, get_default_dtype
+from weft.base.device import device, expect_cpu
+from weft.base.forms import category, expect, method
+from weft.base.names import _Named, tensortype
+
+__all__ = [
+    "can_cast", "finfo", "iinfo", "is_complex", "is_floating_point", "is_signed", "result_type",
+    "typename",
+]  # fmt: skip
+
+
+@method
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is floating."""
+    if not isinstance(input, Tensor):
+        expect("is_floating_point", input, Tensor, "a Tensor")
+    return input.dtype.is_floating_point
+
+
+@method
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    if not isinstance(input, Tensor):
+        expect("is_complex", input, Tensor, "a Tensor")
+    return input.dtype.is_complex
+
+
+@method
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return input.dtype.is_signed
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether the conversion keeps the category: no complex to float, no float to int, no number
+    to bool."""
+    for kind in (from_, to):
+        expect("can_cast", kind, dtype, "two dtypes")
+    return category(from_) <= category(to)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The dtype that arithmetic between the two gives; numbers yield to 0-d tensors.
+
+    >>> weft.result_type(weft.tensor([1, 2]), 1.0)
+    torch.float32
+    """
+    ranks: list[dtype | None] = [None, None, None]  # numbers, 0-d tensors, other tensors
+    for operand in (tensor1, tensor2):
+        if isinstance(operand, Tensor):
+            rank, kind = (2 if operand.dim() else 1), operand.dtype
+        else:
+            expect("result_type", operand, (bool, int, float, complex), "tensors or numbers")
+            rank, kind = 0, _C.tensor(operand).dtype
+        known = ranks[rank]
+        ranks[rank] = kind if known is None else _C.promote_types(known, kind)
+    out = None
+    for kind in reversed(ranks):
+        if kind is not None and (out is None or category(kind) > category(out)):
+            floating = out is not None and out.is_floating_point
+            out = out.to_complex() if floating else kind
+    assert out is not None
+    return out
+
+
+class finfo:
+    """Limits of a floating dtype: bits, eps, max, min, tiny, resolution; a complex dtype counts
+    as that of its parts.
+
+    >>> weft.finfo(weft.float16).max
+    65504.0
+    """
+
+    _limits = {
+        _C.float16: (16, 2.0**-10, 65504.0, 2.0**-14, 1e-03),
+        _C.bfloat16: (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126, 1e-02),
+        _C.float32: (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06),
+        _C.float64: (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15),
+    }
+
+    def __init__(self, type: dtype | None = None) -> None:
+        type = get_default_dtype() if type is None else type
+        expect("finfo", type, dtype, "a dtype")
+        type = type.to_real()
+        if type not in self._limits:
+            raise TypeError(f"[finfo] expected a floating dtype, got {type}")
+        self.bits, self.eps, self.max, self.tiny, self.resolution = self._limits[type]
+        self.min = -self.max
+        self.smallest_normal = self.tiny
+        self.dtype = str(type).removeprefix("torch.")
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.tiny:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """Limits of an integer dtype: bits, max, min.
+
+    >>> weft.iinfo(weft.uint8)
+    iinfo(min=0, max=255, dtype=uint8)
+    """
+
+    def __init__(self, type: dtype) -> None:
+        expect("iinfo", type, dtype, "a dtype")
+        if type.is_floating_point or type.is_complex or type is _C.bool:
+            raise TypeError(f"[iinfo] expected an integer dtype, got {type}")
+        self.bits = 8 * type.itemsize
+        self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
+        self.max = self.min + 2**self.bits - 1
+        self.dtype = str(type).removeprefix("torch.")
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
+
+
+# ---- conversion
+
+
+def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
+    """The dtype asked for by the arguments of `to`, after checking the rest."""
+    wanted: dtype | None = kwargs.pop("dtype", None)
+    kwargs.pop("non_blocking", None)
+    kwargs.pop("copy", None)
+    expect_cpu(kwargs.pop("device", None))
+    if kwargs:
+        raise TypeError(
+            f"[to] expected dtype, device, non_blocking or copy, got '{next(iter(kwargs))}'"
+        )
+    for arg in args:
+        if isinstance(arg, Tensor):
+            wanted = arg.dtype
+        elif isinstance(arg, dtype) or arg in (float, int, bool, complex):
+            wanted = arg
+        elif isinstance(arg, (str, device)) or (isinstance(arg, int) and not isinstance(arg, bool)):
+            expect_cpu(arg)
+        elif not isinstance(arg, bool) and arg is not None:
+            raise TypeError(
+                f"[to] expected a dtype, a device or a tensor, got {arg.__class__.__name__}"
+            )
+    return wanted
+
+
+@method
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """`to(dtype)`, `to(device)`, `to(other)`: self if nothing changes, else a converted copy.
+
+    >>> weft.ones(2).to(weft.int64)
+    tensor([1, 1])
+    """
+    copy, form = kwargs.get("copy", False), kwargs.pop("memory_format", None)
+    wanted = _parse_to(args, kwargs)
+    out = self if wanted is None else _C.ops.to(self, wanted)
+    out = out.clone() if copy and out is self else out
+    return out if form is None else _in_format("to", out, form)
+
+
+def _in_format(who: str, t: Tensor, form: Any) -> Tensor:
+    """`t` in the order of a memory format, which "preserve" leaves as it is."""
+    if not isinstance(form, _Named):
+        raise TypeError(f"[{who}] expected a memory format, got {form!r}")
+    return t if form is weft.preserve_format else t.contiguous(memory_format=form)
+
+
+def _converter(name: str, to_dtype: dtype) -> None:
+    def convert(self: Tensor, memory_format: Any = None) -> Tensor:
+        out = _C.ops.to(self, to_dtype)
+        return out if memory_format is None else _in_format(name, out, memory_format)
+
+    convert.__name__ = name
+    convert.__doc__ = f"self as {to_dtype}."
+    method(convert)
+
+
+_converter("float", _C.float32)
+
+
+_converter("double", _C.float64)
+
+
+_converter("long", _C.int64)
+
+
+_converter("bool", _C.bool)
+
+
+_converter("half", _C.float16)
+
+
+_converter("bfloat16", _C.bfloat16)
+
+
+_converter("byte", _C.uint8)
+
+
+_converter("char", _C.int8)
+
+
+_converter("short", _C.int16)
+
+
+_converter("int", _C.int32)
+
+
+_converter("cfloat", _C.complex64)
+
+
+_converter("cdouble", _C.complex128)
+
+
+_TYPE_NAMES = {
+    "torch.FloatTensor": _C.float32,
+    "torch.DoubleTensor": _C.float64,
+    "torch.LongTensor": _C.int64,
+    "torch.BoolTensor": _C.bool,
+    "torch.IntTensor": _C.int32,
+    "torch.ShortTensor": _C.int16,
+    "torch.CharTensor": _C.int8,
+    "torch.ByteTensor": _C.uint8,
+    "torch.HalfTensor": _C.float16,
+    "torch.BFloat16Tensor": _C.bfloat16,
+    "torch.ComplexFloatTensor": _C.complex64,
+    "torch.ComplexDoubleTensor": _C.complex128,
+}
+
+
+@method
+def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A001
+    """The type's name ('torch.FloatTensor'), or self converted to `dtype`."""
+    if dtype is None:
+        return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
+    if isinstance(dtype, str) and dtype not in _TYPE_NAMES:
+        raise ValueError(f"[type] expected one of {', '.join(_TYPE_NAMES)}, got {dtype!r}")
+    if isinstance(dtype, tensortype):
+        dtype = dtype.dtype
+    return self.to(_TYPE_NAMES.get(dtype, dtype), **kwargs)
+
+
+@method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """self in other's dtype."""
+    return _C.ops.to(self, other.dtype)
+
+
+@method
+def element_size(self: Tensor) -> int:
+    """Bytes per element."""
+    return self.itemsize
+
+
+def typename(obj: Any) -> str:
+    """The name of a tensor's type, such as 'torch.FloatTensor', or of any other value's.
+
+    >>> weft.typename(weft.ones(1))
+    'torch.FloatTensor'
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    named = obj if hasattr(obj, "__qualname__") else obj.__class__
+    module = getattr(named, "__module__", "") or ""
+    return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"

@@ -1,0 +1,187 @@
+"""Memory shared with other libraries: NumPy, DLPack, and the buffer protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor, dtype
+from weft.base.device import expect_cpu
+from weft.base.forms import attach, method
+
+__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer"]
+
+
+def from_numpy(array: Any) -> Tensor:
+    """A tensor over the memory of a NumPy array of a dtype that weft has.
+
+    >>> import numpy as np
+    >>> weft.from_numpy(np.array([1., 2.]))
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    import numpy as np
+
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"[from_numpy] expected an np.ndarray, got {type(array).__name__}")
+    return _C._sharing(array)
+
+
+def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
+    """`data` as a tensor: itself or its memory where that is possible, else a copy."""
+    expect_cpu(device)
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if hasattr(data, "__array_interface__"):
+        try:
+            shared = _C._sharing(data)
+        except (TypeError, ValueError, BufferError):
+            return _C.tensor(data, dtype=dtype)
+        return shared if dtype is None else shared.to(dtype)
+    return _C.tensor(data, dtype=dtype)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`obj` as a tensor; `copy=True` never shares memory."""
+    expect_cpu(device)
+    out = _C.tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype, device)
+    return out.detach().requires_grad_() if requires_grad else out
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """A 1-D tensor over the memory of an object with the buffer protocol; of bytes, a copy.
+
+    Args:
+        buffer: bytes, a bytearray, an array ...
+        dtype: of the elements.
+        count: how many; -1 for all.
+        offset: bytes before the first.
+
+    Raises:
+        ValueError: a buffer that holds less, or is empty.
+
+    >>> weft.frombuffer(bytearray(b"\\x01\\x02"), dtype=weft.uint8)
+    tensor([1, 2], dtype=torch.uint8)
+    """
+    import numpy as np
+
+    size, item = memoryview(buffer).nbytes, dtype.itemsize
+    left = size - offset
+    if size == 0 or count == 0 or not 0 <= offset < size:
+        raise ValueError(
+            f"[frombuffer] expected a buffer and a count above 0 and an offset inside, got {size} "
+            f"bytes, count {count} and offset {offset}"
+        )
+    if count < 0 and left % item:
+        raise ValueError(
+            f"[frombuffer] expected whole elements of {item} bytes, got {left} bytes after the "
+            f"offset (buffer size must be a multiple of element size ({item}))"
+        )
+    if count * item > left:
+        raise ValueError(
+            f"[frombuffer] expected {count} elements of {item} bytes, got {left} bytes after the "
+            "offset"
+        )
+    brief = dtype is weft.bfloat16
+    kind = "int16" if brief else str(dtype).removeprefix("torch.")
+    part = np.frombuffer(buffer, kind, left // item if count < 0 else count, offset)
+    out = weft.from_numpy(part if part.flags.writeable else part.copy())
+    out = out.view(dtype) if brief else out
+    return out.requires_grad_() if requires_grad else out
+
+
+@method
+def numpy(self: Tensor, *, force: bool = False) -> Any:
+    """A NumPy array over the same memory. `force=True` detaches first.
+
+    >>> weft.ones(2).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    import numpy as np
+
+    if force:
+        self = self.detach()
+    if self.requires_grad:
+        raise RuntimeError(
+            "[numpy] expected a tensor outside the graph, got one that requires grad "
+            "(Can't call numpy() on Tensor that requires grad.). Hint: use "
+            "tensor.detach().numpy() instead."
+        )
+    return np.asarray(memoryview(self))
+
+
+@method
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+@method
+def __array_wrap__(
+    self: Tensor, array: Any, context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """What NumPy's functions make of a tensor is a tensor again, sharing the result's memory."""
+    return weft.from_numpy(array)
+
+
+attach("__array_priority__", 1000)  # array + tensor is the tensor's to answer
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of an array of another library, or of a DLPack capsule.
+
+    >>> import numpy as np
+    >>> weft.from_dlpack(np.array([1., 2.]))
+    tensor([1., 2.], dtype=torch.float64)
+    """
+    expect_cpu(device)
+    if hasattr(ext_tensor, "__dlpack__"):
+        try:
+            capsule = ext_tensor.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = ext_tensor.__dlpack__()
+    else:
+        capsule = ext_tensor
+    out = _C._from_dlpack(capsule)
+    return out.clone() if copy else out
+
+
+@method
+def __dlpack__(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """A DLPack capsule over the same memory, for other array libraries.
+
+    Raises: BufferError for a tensor that requires grad or for another device.
+    """
+    if self.requires_grad:
+        raise BufferError(
+            "[__dlpack__] expected a tensor outside the graph, got one that requires "
+            "grad (Can't export tensors that require gradient). Hint: use "
+            "tensor.detach()"
+        )
+    if dl_device not in (None, (1, 0)):
+        raise BufferError(f"[__dlpack__] expected the CPU (1, 0), got {dl_device}")
+    return _C._to_dlpack(self.clone() if copy else self, max_version)
+
+
+@method
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:
+    """DLPack's name of the CPU."""
+    return (1, 0)

@@ -1,0 +1,57 @@
+"""Reducing into places. PyTorch's semantics."""
+
+from __future__ import annotations
+
+from weft import _C
+from weft._C import Tensor
+from weft.base.forms import forms
+
+__all__ = ["index_reduce", "scatter_reduce"]
+
+
+@forms(method=True, inplace=True, out=True)
+def scatter_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """The input with `src` reduced into the places that `scatter` would write.
+
+    `reduce`: "sum", "prod", "mean", "amax" or "amin"; without `include_self` what stood in those
+    places does not count.
+
+    Raises: RuntimeError for another reduction or an index out of range.
+
+    >>> x = weft.zeros(2)
+    >>> x.scatter_reduce(0, weft.tensor([0, 0, 1]), weft.tensor([1.0, 3.0, 2.0]), "amax")
+    tensor([3., 2.])
+    """
+    return _C.ops._scatter_reduce(input, dim, index, src, reduce, include_self)
+
+
+@forms(method=True, inplace=True, out=True)
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """The input with slices of `source` reduced into the places along `dim` that a vector names.
+
+    `reduce`: "prod", "mean", "amax" or "amin".
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"[index_reduce] expected reduce to be prod, mean, amax or amin, got {reduce}"
+        )
+    shape = [1] * max(source.dim(), 1)
+    shape[dim] = -1
+    places = index.reshape(shape).expand(source.shape) if source.dim() else index.reshape(())
+    return _C.ops._scatter_reduce(input, dim, places, source, reduce, include_self)

@@ -1,0 +1,184 @@
+"""Joining and cutting. PyTorch's semantics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import weft
+from weft import _C
+from weft._C import Tensor
+from weft.base.forms import forms, method
+from weft.composites.shape import atleast_2d, meshgrid
+
+__all__ = [
+    "block_diag", "cartesian_prod", "column_stack", "combinations", "dsplit", "hsplit",
+    "tensor_split", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "vsplit",
+]  # fmt: skip
+
+
+@forms(out=True)
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Joined side by side; vectors count as columns.
+
+    >>> weft.column_stack([weft.tensor([1, 2]), weft.tensor([3, 4])])
+    tensor([[1, 3],
+            [2, 4]])
+    """
+    return weft.cat([t.reshape(-1, 1) if t.dim() <= 1 else t for t in tensors], 1)
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """A matrix with the given ones along its diagonal; vectors count as rows.
+
+    Raises: RuntimeError for a tensor of more than two dimensions.
+
+    >>> weft.block_diag(weft.tensor([1, 2]), weft.tensor([[3]]))
+    tensor([[1, 2, 0],
+            [0, 0, 3]])
+    """
+    if not tensors:
+        return weft.empty(1, 0)
+    for t in tensors:
+        if t.dim() > 2:
+            raise RuntimeError(f"[block_diag] expected 2 or fewer dimensions, got {t.dim()}")
+    kind = tensors[0].dtype
+    for t in tensors[1:]:
+        kind = weft.promote_types(kind, t.dtype)
+    blocks = [atleast_2d(t).to(kind) for t in tensors]
+    width = sum(b.shape[1] for b in blocks)
+    rows, start = [], 0
+    for b in blocks:
+        height, size = b.shape
+        left = weft.zeros(height, start, dtype=kind)
+        right = weft.zeros(height, width - start - size, dtype=kind)
+        rows.append(weft.cat([left, b, right], 1))
+        start += size
+    return weft.cat(rows, 0)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of the elements of 1-D tensors, one per row."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return weft.stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of a vector `(n, r)`, in the order of itertools.
+
+    >>> weft.combinations(weft.tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    import itertools
+
+    if input.dim() != 1:
+        raise RuntimeError(f"[combinations] expected a vector, got {input.dim()} dimensions")
+    if r < 0:
+        raise RuntimeError(f"[combinations] expected r of at least 0, got {r}")
+    if r == 0:
+        return weft.empty(0, dtype=input.dtype)
+    rows = input.shape[0]
+    count = math.comb(rows + r - 1 if with_replacement and rows else rows, r)
+    if count == 0:
+        return input[weft.empty(0, r, dtype=_C.int64)]
+    if count * r >= 2**32:
+        raise RuntimeError(
+            f"[combinations] expected a result that fits in memory, got {count} choices of {r}"
+        )
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    chosen = list(choose(range(input.shape[0]), r))
+    places = weft.tensor(chosen, dtype=_C.int64).reshape(len(chosen), r)
+    return input[places]
+
+
+# ---- cutting
+
+
+def _cut(who: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+    if input.dim() < least:
+        raise RuntimeError(
+            f"[{who}] expected a tensor with at least {least} dimension(s), got {input.dim()}"
+        )
+    if not isinstance(where, (int, list, tuple, Tensor)):
+        raise TypeError(f"[{who}] expected a number or indices, got {type(where).__name__}")
+    if isinstance(where, int):
+        if where < 1 or input.shape[dim] % where:
+            raise RuntimeError(
+                f"[{who}] expected a number of sections that divides the size {input.shape[dim]} "
+                f"of dimension {dim}, got {where}"
+            )
+    return weft.tensor_split(input, where, dim)
+
+
+@method
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along columns, for a vector along itself. Sections are of equal size.
+
+    >>> weft.hsplit(weft.arange(4), 2)
+    (tensor([0, 1]), tensor([2, 3]))
+    """
+    return _cut("hsplit", input, indices_or_sections, 0 if input.dim() == 1 else 1, 1)
+
+
+@method
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along rows, of at least two dimensions. Sections are of equal size."""
+    return _cut("vsplit", input, indices_or_sections, 0, 2)
+
+
+@method
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """`tensor_split` along the third dimension. Sections are of equal size."""
+    return _cut("dsplit", input, indices_or_sections, 2, 3)
+
+
+@method
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of parts along `dim`: that many of about equal size, or cut before the indices."""
+    size = input.shape[dim]
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, int):
+        if indices_or_sections <= 0:
+            raise RuntimeError(
+                f"[tensor_split] expected a positive number of sections, got {indices_or_sections}"
+            )
+        small, more = divmod(size, indices_or_sections)
+        if small == 0 and indices_or_sections > 2**26:  # as the core, whose tuples end there
+            raise RuntimeError(
+                f"[tensor_split] expected at most {2**26} parts, got {indices_or_sections}"
+            )
+        sizes = [small + (k < more) for k in range(indices_or_sections)]
+        return tuple(input.split(sizes, dim))
+    cuts = [0]
+    parts = []
+    for cut in [*map(int, indices_or_sections), size]:
+        start, _, _ = slice(cuts[-1], None).indices(size)
+        _, stop, _ = slice(None, cut).indices(size)
+        parts.append(input.narrow(dim, start, max(stop - start, 0)))
+        cuts.append(cut)
+    return tuple(parts)
+
+
+@method
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`chunk`. (PyTorch's lets parts be written that the graph needs; here that is an error.)"""
+    return input.chunk(chunks, dim)
+
+
+@method
+def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """`split`. See `unsafe_chunk`."""
+    return input.split(split_size, dim)
+
+
+@method
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """`split` with sizes. See `unsafe_chunk`."""
+    return input.split(list(split_sizes), dim)

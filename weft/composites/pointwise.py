@@ -1,0 +1,37 @@
+"""Functions of Python, element by element; and zeros written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft._C import Tensor
+from weft.base.forms import function_of, method
+
+__all__ = ["zero_"]
+
+
+@method
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Each element replaced by the function's result, in place; slow, and outside of the graph."""
+    return _mapped(self, [self], callable)
+
+
+@method
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Each element replaced by the function's result for it and the other's, in place."""
+    return _mapped(self, [self, tensor.expand(self.shape)], callable)
+
+
+def _mapped(self: Tensor, operands: list[Tensor], callable: Callable[..., Any]) -> Tensor:
+    if self.requires_grad:
+        raise RuntimeError(
+            "[apply_] expected a tensor outside the graph, got one that requires grad (Can't call "
+            "apply_() on Variable that requires grad. Use var.detach().apply_() instead.)"
+        )
+    made = [callable(*values) for values in zip(*(t.flatten().tolist() for t in operands))]
+    return self.copy_(weft.tensor(made, dtype=self.dtype).reshape(self.shape))
+
+
+zero_ = function_of("zero_")

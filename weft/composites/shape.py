@@ -1,0 +1,221 @@
+"""Shapes, and views of a tensor under another one. PyTorch's semantics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from weft import _C
+from weft._C import Size, Tensor
+from weft.base.forms import attach, expect, method, tensor_property
+
+__all__ = [
+    "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors",
+    "meshgrid", "numel", "unravel_index",
+]  # fmt: skip
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    expect("numel", input, Tensor, "a Tensor")
+    return input.numel()
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes broadcast to."""
+    out: list[int] = []
+    for shape in shapes:
+        sizes = [shape] if isinstance(shape, int) else list(shape)
+        if any(n < 0 for n in sizes):
+            raise ValueError(f"[broadcast_shapes] expected sizes of at least 0, got {sizes}")
+        width = max(len(out), len(sizes))
+        out = [1] * (width - len(out)) + out
+        sizes = [1] * (width - len(sizes)) + sizes
+        for i, (a, b) in enumerate(zip(out, sizes, strict=True)):
+            if a != b and 1 not in (a, b):
+                raise RuntimeError(
+                    f"[broadcast_shapes] expected shapes that broadcast, got {shapes}"
+                )
+            out[i] = b if a == 1 else a
+    return Size(out)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The tensors, expanded to their common shape."""
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(t.expand(shape) for t in tensors)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Grids of coordinates from 1-D tensors, in matrix ('ij') or Cartesian ('xy') order.
+
+    >>> weft.meshgrid(weft.arange(3), weft.arange(2), indexing="xy")[0].shape
+    torch.Size([2, 3])
+    """
+    if len(tensors) == 1 and not isinstance(tensors[0], Tensor):
+        tensors = tuple(tensors[0])
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f"[meshgrid] expected indexing 'ij' or 'xy', got {indexing!r}")
+    for t in tensors:
+        expect("meshgrid", t, Tensor, "tensors")
+        if t.dim() > 1:
+            raise RuntimeError(f"[meshgrid] expected 0-d or 1-D tensors, got {t.dim()} dimensions")
+    swap = indexing == "xy" and len(tensors) >= 2
+    if swap:
+        tensors = (tensors[1], tensors[0], *tensors[2:])
+    shape = tuple(t.numel() for t in tensors)
+    grids = []
+    for i, t in enumerate(tensors):
+        view = [1] * len(tensors)
+        view[i] = -1
+        grids.append(t.reshape(view).expand(shape))
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
+
+
+@method
+def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+    """self summed down to a size that broadcasts to its own: the inverse of `expand`.
+
+    Raises: RuntimeError for another size.
+
+    >>> weft.ones(2, 3).sum_to_size(1, 3)
+    tensor([[2., 2., 2.]])
+    """
+    sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    lead = self.dim() - len(sizes)
+    dims = [*range(lead)]
+    for d, n in enumerate(sizes):
+        if lead < 0 or n not in (1, self.shape[lead + d]):
+            raise RuntimeError(
+                f"[sum_to_size] expected a size that expands to {tuple(self.shape)}, got {sizes}"
+            )
+        if n == 1 and self.shape[lead + d] != 1:
+            dims.append(lead + d)
+    return self.sum(dims, keepdim=True).reshape(sizes) if dims else self
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """Coordinates of places in a flattened tensor of `shape`, one tensor per dimension.
+
+    Raises: ValueError for an index out of range or a negative size, TypeError for floats.
+
+    >>> weft.unravel_index(weft.tensor([4, 5]), (2, 3))
+    (tensor([1, 1]), tensor([1, 2]))
+    """
+    if indices.dtype.is_floating_point or indices.dtype is _C.bool:
+        raise ValueError(f"[unravel_index] expected integer indices, got {indices.dtype}")
+    sizes = [shape] if isinstance(shape, int) else [int(n) for n in shape]
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"[unravel_index] expected sizes of at least 0, got {tuple(sizes)}")
+    total = math.prod(sizes)
+    if indices.numel() and bool(((indices < -total) | (indices >= total)).any()):
+        raise ValueError(f"[unravel_index] expected indices in [-{total}, {total}), got others")
+    rest = indices % max(total, 1)
+    out = []
+    for n in reversed(sizes):
+        out.append(rest % max(n, 1))
+        rest = rest // max(n, 1)
+    return tuple(reversed(out))
+
+
+# ---- at least so many dimensions
+
+
+def _each(run: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
+    """One tensor, or a tuple for several or for a sequence."""
+    if len(tensors) == 1:
+        if isinstance(tensors[0], Tensor):
+            return run(tensors[0])
+        tensors = tensors[0]
+    return tuple(run(t) for t in tensors)
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Tensors, 0-d ones as vectors of one element.
+
+    >>> weft.atleast_1d(weft.tensor(2))
+    tensor([2])
+    """
+    return _each(lambda t: t.reshape(1) if t.dim() == 0 else t, tensors)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Tensors of at least two dimensions; a vector becomes a row.
+
+    >>> weft.atleast_2d(weft.tensor([1, 2]))
+    tensor([[1, 2]])
+    """
+
+    def widen(t: Tensor) -> Tensor:
+        return t.reshape(1, 1) if t.dim() == 0 else t.unsqueeze(0) if t.dim() == 1 else t
+
+    return _each(widen, tensors)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Tensors of at least three dimensions; a vector becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
+
+    >>> weft.atleast_3d(weft.ones(2)).shape
+    torch.Size([1, 2, 1])
+    """
+
+    def widen(t: Tensor) -> Tensor:
+        if t.dim() == 0:
+            return t.reshape(1, 1, 1)
+        if t.dim() == 1:
+            return t.unsqueeze(0).unsqueeze(-1)
+        return t.unsqueeze(-1) if t.dim() == 2 else t
+
+    return _each(widen, tensors)
+
+
+# ---- transposes
+
+
+@tensor_property
+def T(self: Tensor) -> Tensor:
+    """The dimensions in reverse order; for matrices, the transpose."""
+    return self.permute(tuple(range(self.dim() - 1, -1, -1)))
+
+
+@tensor_property
+def H(self: Tensor) -> Tensor:
+    """The transpose of a matrix (its conjugate, for complex numbers)."""
+    if self.dim() not in (0, 2):
+        raise RuntimeError(
+            "[H] expected a matrix (tensor.H is only supported on matrices (2-D tensors)), got "
+            f"{self.dim()} dimensions. Hint: mH is for batches of matrices"
+        )
+    return self.transpose(0, 1).conj() if self.dim() else self.conj()
+
+
+def _matrix_transpose(self: Tensor) -> Tensor:
+    """The last two dimensions swapped."""
+    if self.dim() < 2:
+        raise RuntimeError(
+            f"[mT] expected a matrix or a batch of them, got {self.dim()} dimensions"
+        )
+    return self.transpose(-2, -1)
+
+
+attach("mT", property(_matrix_transpose))
+attach(
+    "mH",
+    property(lambda t: _matrix_transpose(t).conj(), doc="The conjugate transpose of matrices."),
+)
+
+
+@method
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of matrices, `mH`.
+
+    >>> weft.adjoint(weft.tensor([[1j, 2]])).shape
+    torch.Size([2, 1])
+    """
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"[adjoint] expected a matrix or a batch of them, got {input.dim()} dimensions "
+            "(tensor.adjoint() is only supported on matrices or batches of matrices.)"
+        )
+    return input.mH
