@@ -1,8 +1,9 @@
-"""Saving and loading: PyTorch's files, both ways. Loading runs no code of the file.
+"""Saving and loading: PyTorch's files, both ways. Loading runs no code of the file by default.
 
 The format is that of torch.save since PyTorch 1.6, a zip archive of a pickle and of one record per
 storage. `weft.load` interprets the pickle itself: a name outside the allow-list raises
-pickle.UnpicklingError, `weights_only=False` included, and `add_safe_globals` extends the list.
+pickle.UnpicklingError, and `add_safe_globals` extends the list. With `weights_only=False` Python's
+pickle machinery reads it, whole modules included, and runs what the file says.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def save(
 
     Args:
         obj: tensors, parameters, `state_dict()`s, and dicts, lists, tuples, sets, numbers, texts,
-            bytes, Size, dtype, device of them. Other objects are written as pickle does it; to
-            load them, their classes have to be allowed (`add_safe_globals`).
+            bytes, Size, dtype, device of them. Other objects, such as whole modules, are written
+            as pickle does it: by the import paths of their classes. `load` reads them with
+            `weights_only=False`, or if their classes are allowed (`add_safe_globals`).
         f: a path, or a binary file open for writing.
         pickle_protocol: 2, the one of PyTorch's files.
 
@@ -121,12 +123,14 @@ def load(
         map_location: where tensors of other devices go: a device, a dict from location to location,
             or a function of (storage, location) that returns the storage; a storage is the 1-D
             tensor over all of its memory. This build has the CPU.
-        weights_only: accepted for PyTorch's sake. Loading runs no code of the file either way; a
-            name outside the allow-list raises with `weights_only=False` too.
+        weights_only: True, the default, runs no code of the file: names outside the allow-list
+            raise. False reads any object that pickle can, such as a whole module, and may run code
+            of the file: only for files whose maker you trust.
         mmap: the tensors lie over the mapped file (copy on write); for paths.
 
     Raises:
-        pickle.UnpicklingError: a name that is not allowed, or a damaged pickle.
+        pickle.UnpicklingError: a name that is not allowed, or a damaged pickle. With
+            `weights_only=False` also what the named classes raise.
         RuntimeError: not such a file, a damaged one, or tensors of a device that is not there.
         ValueError, TypeError: arguments that cannot be met.
 
@@ -137,6 +141,7 @@ def load(
     """
     from weft._checkpoint.reader import restore_with
 
+    trusting = weights_only is not None and not weights_only
     if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
         raise RuntimeError(
             "[load] expected no pickle_module (Can not safely load weights when explicit "
@@ -150,12 +155,12 @@ def load(
         if os.fspath(f).endswith(".safetensors"):
             return _load_safetensors(f, map_location)
         with open(f, "rb") as file:
-            return _load(file, restore, bool(mmap))
+            return _load(file, restore, bool(mmap), trusting)
     if mmap:
         raise ValueError("[load] expected a path with mmap=True (f must be a file path in order "
                          f"to use the mmap argument), got {type(f).__name__}")  # fmt: skip
     _expect_seekable(f)
-    return _load(f, restore, False)
+    return _load(f, restore, False, trusting)
 
 
 def _expect_seekable(f: Any) -> None:
@@ -182,7 +187,7 @@ def _load_safetensors(f: File, map_location: Any) -> Any:
     return safetensors.load_file(f, device=map_location or "cpu")  # type: ignore[arg-type]
 
 
-def _load(file: IO[bytes], restore: Restore, mapped: bool) -> Any:
+def _load(file: IO[bytes], restore: Restore, mapped: bool, trusting: bool) -> Any:
     from weft._checkpoint import legacy
     from weft._checkpoint.archive import ArchiveReader
 
@@ -190,7 +195,7 @@ def _load(file: IO[bytes], restore: Restore, mapped: bool) -> Any:
     head = file.read(4)
     file.seek(start)
     if head.startswith(b"PK\x03\x04"):
-        return _load_archive(ArchiveReader(file), restore, mapped)
+        return _load_archive(ArchiveReader(file), restore, mapped, trusting)
     if not head.startswith(b"\x80"):
         raise RuntimeError(
             f"[load] expected a file of torch.save or weft.save, got one that begins with {head!r} "
@@ -201,10 +206,12 @@ def _load(file: IO[bytes], restore: Restore, mapped: bool) -> Any:
             "[load] expected a zip archive with mmap=True, got a file from before PyTorch 1.6 "
             "(mmap can only be used with files saved with _use_new_zipfile_serialization=True)"
         )
-    return legacy.load(file, restore)
+    return legacy.load(file, restore, trusting)
 
 
-def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool) -> Any:
+def _load_archive(
+    archive: ArchiveReader, restore: Restore, mapped: bool, trusting: bool
+) -> Any:
     from weft._checkpoint.names import AllowList
     from weft._checkpoint.pickler import whole_memory
     from weft._checkpoint.reader import (
@@ -253,6 +260,10 @@ def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool) -> Any
 
     pickled = archive.read("data.pkl", MAX_BYTES)
     assert pickled is not None
+    if trusting:
+        from weft._checkpoint.trusting import TrustingUnpickler
+
+        return TrustingUnpickler(pickled, persistent_load).load()
     return Unpickler(pickled, AllowList(), persistent_load).load()
 
 

@@ -17,13 +17,14 @@ from weft._checkpoint.reader import (
     swapped_order,
     truths,
 )
+from weft._checkpoint.trusting import TrustingUnpickler
 from weft._checkpoint.unpickler import Unpickler
 
 MAGIC = 0x1950A86A20F9469CFC6C
 VERSION = 1001
 
 
-def load(file: IO[bytes], restore: Restore) -> Any:
+def load(file: IO[bytes], restore: Restore, trusting: bool = False) -> Any:
     """The object of such a file. UnpicklingError or RuntimeError if it is none."""
     data = file.read()
     storages: dict[str, tuple[Tensor, int, int]] = {}
@@ -45,7 +46,11 @@ def load(file: IO[bytes], restore: Restore) -> Any:
             moved[key] = restore(flat, location)
         return moved[key]
 
-    reader = Unpickler(data, AllowList(), persistent_load)
+    reader: Unpickler | TrustingUnpickler
+    if trusting:
+        reader = TrustingUnpickler(data, persistent_load)
+    else:
+        reader = Unpickler(data, AllowList(), persistent_load)
     if reader.load() != MAGIC:
         raise RuntimeError(
             "[load] expected a file of torch.save, got another (Invalid magic number; corrupt "

@@ -225,6 +225,9 @@ class Function:
     def __init__(self, name: str, run: Callable[[Args], Any]) -> None:
         self.name, self.run = name, run
 
+    def __call__(self, *args: Any) -> Any:
+        return self.run(args)
+
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
@@ -271,6 +274,12 @@ _BLOCKED = ("sys", "os", "posix", "nt")
 class AllowList:
     """The names that a file may use. Everything else raises pickle.UnpicklingError."""
 
+    def built_in(self, module: str, name: str) -> Any:
+        """What PyTorch's name stands for, or None."""
+        if module == "torch" and name in KNOWN:
+            return dtype_named(name)
+        return _TABLE.get(f"{module}.{name}")
+
     def find(self, module: str, name: str) -> Any:
         """The object that `module.name` stands for."""
         module = "builtins" if module == "__builtin__" else module
@@ -280,18 +289,18 @@ class AllowList:
                 f"[load] expected names of PyTorch or allowed ones, got {path} (Trying to load "
                 f"unsupported GLOBAL {path} whose module {module} is blocked.)"
             )
-        if path in _TABLE:
-            return _TABLE[path]
+        known = self.built_in(module, name)
+        if known is not None:
+            return known
         if path in _user:
             return _user[path]
-        if module == "torch" and name in KNOWN:
-            return dtype_named(name)
         raise UnpicklingError(
             f"[load] expected names of PyTorch or allowed ones, got {path} (Unsupported global: "
-            f"GLOBAL {path} was not an allowed global by default.). Hint: loading runs no code of "
-            f"the file; if you trust {path}, allow it with "
+            f"GLOBAL {path} was not an allowed global by default. Weights only load failed.). "
+            f"Hint: if you trust {path}, allow it with "
             f"weft.serialization.add_safe_globals([{name}]) or in a "
-            f"weft.serialization.safe_globals([{name}]) scope"
+            f"weft.serialization.safe_globals([{name}]) scope; if you trust whoever made the file, "
+            "load it with weights_only=False, which may run code of the file"
         )
 
     def is_users(self, value: Any) -> bool:
