@@ -1,5 +1,6 @@
 /// Numbers, nested sequences and foreign arrays, to tensors and back.
 #include <cstring>
+#include <optional>
 
 #include "kernels/convert.h"
 #include "ops/copy.h"
@@ -101,26 +102,63 @@ void find_shape(PyObject* data, Dims& shape) {
 
 bool is_numpy_bool(PyObject* o) { return !std::strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10); }
 
-/// What the elements are, a Category: the highest found. `depth`: sequences around.
-void find_kind(PyObject* data, int& kind, int depth = 0) {
-    if (is_tensor(data)) {
-        kind = std::max(kind, static_cast<int>(category(unwrap(data).dtype())));
-    } else if (PyBool_Check(data) || is_numpy_bool(data)) {
-    } else if (PyComplex_Check(data)) {
-        kind = 3;
-    } else if (PyFloat_Check(data)) {
-        kind = std::max(kind, 2);
-    } else if (PyLong_Check(data)) {
-        kind = std::max(kind, 1);
-    } else if (!is_number(data) && is_sequence(data)) {
+/// A dtype by the letters of the buffer protocol, whose integers have platform sizes.
+bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
+    if (!format) format = "B";
+    if (*format == '<' || *format == '=' || *format == '@') ++format;
+    std::string_view letters = format;
+    if (letters == "l" && size == 4) letters = "i";
+    if (letters == "l" && size == 8) letters = "q";
+    for (DType t : kDTypes)
+        if (letters.size() && letters == info(t).letter && size == item_size(t)) {
+            out = t;
+            return true;
+        }
+    return false;
+}
+
+/// A scalar of NumPy brings its own dtype, if it is one of ours.
+bool dtype_of_scalar(PyObject* o, DType& out) {
+    if (!PyObject_CheckBuffer(o)) return false;
+    Py_buffer view;
+    if (PyObject_GetBuffer(o, &view, PyBUF_FULL_RO) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    bool known = dtype_of_format(view.format, view.itemsize, out);
+    PyBuffer_Release(&view);
+    return known;
+}
+
+/// Numbers in Python: their dtype where nothing else has a say.
+DType dtype_of_number(PyObject* o) {
+    if (PyBool_Check(o)) return DType::Bool;
+    if (PyComplex_Check(o)) return complex_dtype(ops::default_dtype);
+    if (PyFloat_Check(o)) return ops::default_dtype;
+    return PyIndex_Check(o) ? DType::Int64 : ops::default_dtype;
+}
+
+/// The dtype that holds all elements. Tensors, arrays and scalars of NumPy bring theirs. `depth`:
+/// sequences around.
+void find_dtype(PyObject* data, std::optional<DType>& found, int depth = 0) {
+    auto add = [&](DType t) { found = found ? promote(*found, t) : t; };
+    DType own;
+    if (PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data)) {
+        add(dtype_of_number(data));
+    } else if (is_tensor(data)) {
+        add(unwrap(data).dtype());
+    } else if (is_number(data) || is_numpy_bool(data)) {
+        if (dtype_of_scalar(data, own)) add(own);
+        else add(is_numpy_bool(data) ? DType::Bool : dtype_of_number(data));
+    } else if (is_array(data) && dtype_of_scalar(data, own)) {
+        add(own);
+    } else if (is_sequence(data)) {
         WEFT_EXPECT(depth < kMaxDims, Type, "tensor", "at most 64 nested sequences",
                     "more (self-referential lists are incompatible)");
         Object fast = Object::take(PySequence_Fast(data, "a sequence"));
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
-            find_kind(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), kind,
-                      depth + 1);
-    } else if (is_number(data)) {
-        kind = std::max(kind, PyIndex_Check(data) ? 1 : 2);
+            find_dtype(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), found,
+                       depth + 1);
     } else {
         bool text = PyUnicode_Check(data) || PyBytes_Check(data);
         fail(!text   ? ErrorKind::Runtime
@@ -223,21 +261,6 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
     }
 }
 
-/// A dtype by the letters of the buffer protocol, whose integers have platform sizes.
-bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
-    if (!format) format = "B";
-    if (*format == '<' || *format == '=' || *format == '@') ++format;
-    std::string_view letters = format;
-    if (letters == "l" && size == 4) letters = "i";
-    if (letters == "l" && size == 8) letters = "q";
-    for (DType t : kDTypes)
-        if (letters.size() && letters == info(t).letter && size == item_size(t)) {
-            out = t;
-            return true;
-        }
-    return false;
-}
-
 void release_buffer(void* owner) {
     auto* view = static_cast<Py_buffer*>(owner);
     PyGILState_STATE state = PyGILState_Ensure();
@@ -283,20 +306,24 @@ Tensor tensor_sharing(PyObject* data, const char* who) {
     return Tensor::from_storage(std::move(storage), bytes, dtype, shape, strides);
 }
 
-/// A scalar of NumPy brings its own dtype, if it is one of ours.
-static bool dtype_of_scalar(PyObject* o, DType& out) {
-    if (!is_number(o) || !PyObject_CheckBuffer(o)) return false;
-    Py_buffer view;
-    if (PyObject_GetBuffer(o, &view, PyBUF_FULL_RO) != 0) {
-        PyErr_Clear();
-        return false;
-    }
-    bool known = dtype_of_format(view.format, view.itemsize, out);
-    PyBuffer_Release(&view);
-    return known;
+/// NumPy's wider unsigned integers, which weft has not, as what holds them or as int64, which wraps
+/// as PyTorch's conversion does. The array itself if it is none of them.
+static Object signed_array(PyObject* array, DType to) {
+    Object kind = Object::borrow(array).attr("dtype");
+    Object name = kind.attr("name");
+    if (!PyUnicode_Check(name.get())) return Object::borrow(array);
+    std::string_view text = to_text(name.get());
+    if (text != "uint16" && text != "uint32" && text != "uint64") return Object::borrow(array);
+    const bool huge = text == "uint64" && is_inexact(to);
+    return Object::borrow(array).attr("astype").call(py_str(huge ? "float64" : "int64"));
 }
 
 Tensor tensor_from(PyObject* data, const DType* dtype) {
+    if (dtype && !is_tensor(data) && !is_number(data) && is_array(data) &&
+        PyObject_HasAttrString(data, "astype")) {
+        Object known = signed_array(data, *dtype);
+        if (known.get() != data) return tensor_from(known.get(), dtype);
+    }
     if (is_tensor(data) || (!is_number(data) && is_array(data))) {
         Tensor t = is_tensor(data) ? unwrap(data) : tensor_sharing(data, "tensor");
         Tensor out = Tensor::empty(dtype ? *dtype : t.dtype(), t.shape());
@@ -308,14 +335,10 @@ Tensor tensor_from(PyObject* data, const DType* dtype) {
     DType type;
     if (dtype) {
         type = *dtype;
-    } else if (!dtype_of_scalar(data, type)) {
-        int kind = 0;
-        find_kind(data, kind);
-        if (count_elements("tensor", shape) == 0) kind = 2;
-        type = kind == 3   ? complex_dtype(ops::default_dtype)
-               : kind == 2 ? ops::default_dtype
-               : kind == 1 ? DType::Int64
-                           : DType::Bool;
+    } else {
+        std::optional<DType> found;
+        find_dtype(data, found);
+        type = found.value_or(ops::default_dtype);
     }
     Tensor out = Tensor::empty(type, shape);
     dispatch_each(type, [&]<class T>() {

@@ -1,4 +1,6 @@
 /// Number slots of Tensor: arithmetic enters the door without a name, a schema or a bound method.
+#include <cstring>
+
 #include "python/slots.h"
 
 namespace weft::python {
@@ -147,6 +149,12 @@ PyObject* nb_index(PyObject* self) {
 PyObject* tensor_compare(PyObject* a, PyObject* b, int how) {
     static const Op* const ops[] = {&op_named("lt"), &op_named("le"), &op_named("eq"),
                                     &op_named("ne"), &op_named("gt"), &op_named("ge")};
+    PyObject* other = is_tensor(a) ? b : a;
+    if ((how == Py_EQ || how == Py_NE) && !std::strcmp(Py_TYPE(other)->tp_name, "numpy.ndarray"))
+        return guarded([&] {  // elementwise, where Python would compare identities
+            Object t = wrapped(tensor_sharing(other, how == Py_EQ ? "eq" : "ne"));
+            return call_binary(*ops[how], other == a ? t.get() : a, other == b ? t.get() : b);
+        });
     return call_binary(*ops[how], a, b);
 }
 
