@@ -139,9 +139,11 @@ from weft.serialization import load, save  # noqa: E402
 
 __version__ = version.__version__
 
+from weft.base import checks as _checks  # noqa: E402
 from weft.base import lazy as _lazy  # noqa: E402
 from weft.base import moved as _moved  # noqa: E402
 
+_checks.install(__name__, "", ("weft.composites.", "weft.linalg.", "weft.special."))
 _lazy.install()
 _moved.install()
 

@@ -154,6 +154,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_convert(module);
         init_tensor_type(module);
         init_calls(module);
+        init_checked(module);
         init_autograd(module);
         init_site(module);
         init_optim(module);

@@ -190,8 +190,45 @@ PyObject* find_forward(PyObject* self, PyObject* dict) {
     return forward;
 }
 
-/// What `Module.__call__` does: `forward`, or `_call_with_hooks` if the flag `_hooked` is up.
-PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
+/// Whether `forward` is that of a layer of the package, not of a user's class.
+bool is_own(PyObject* forward) {
+    PyObject* names = PyFunction_Check(forward) ? PyFunction_GET_MODULE(forward) : nullptr;
+    return names && PyUnicode_Check(names) && to_text(names).starts_with("weft.nn.");
+}
+
+/// After a layer of ours failed with Python's own words for an argument: the words for that.
+PyObject* explain(PyObject* self, PyObject* args, PyObject* kwargs) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError) && !PyErr_ExceptionMatches(PyExc_TypeError))
+        return nullptr;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);  // _PyType_Lookup clears errors
+    PyErr_NormalizeException(&type, &value, &trace);
+    guarded([&]() -> PyObject* {
+        PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
+        if (!forward || !is_own(forward) || !is_slip(value)) return nullptr;
+        const Py_ssize_t n = PyTuple_GET_SIZE(args);
+        Object given = Object::take(PyTuple_New(n + 1));
+        PyTuple_SET_ITEM(given.get(), 0, Py_NewRef(self));
+        for (Py_ssize_t i = 0; i < n; ++i)
+            PyTuple_SET_ITEM(given.get(), i + 1, Py_NewRef(PyTuple_GET_ITEM(args, i)));
+        Object named = kwargs ? Object::borrow(kwargs) : Object::take(PyDict_New());
+        return import_attr("weft.base.checks", "explain")
+            .call(Object::borrow(forward), given, named)
+            .release();
+    });
+    if (PyErr_Occurred()) {  // the words; what the old error held goes
+        SetAside words;
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    } else {
+        PyErr_Restore(type, value, trace);
+    }
+    return nullptr;
+}
+
+/// `forward`, or `_call_with_hooks` if the flag `_hooked` is up.
+PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* dict = dict_of(self);
     if (!dict) return nullptr;
     bool plain = PyTuple_GET_SIZE(args) <= kMostArgs && !(kwargs && PyDict_GET_SIZE(kwargs));
@@ -207,6 +244,12 @@ PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* out = PyObject_Call(bound, args, kwargs);
     Py_DECREF(bound);
     return out;
+}
+
+/// What `Module.__call__` does.
+PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
+    PyObject* out = run_module(self, args, kwargs);
+    return out ? out : explain(self, args, kwargs);
 }
 
 /// _speed_up_module(cls): the first class it is given has to be Module itself.

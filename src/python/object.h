@@ -199,6 +199,9 @@ void init_convert(PyObject* module);
 // ---- calls (call.cpp)
 
 void init_calls(PyObject* module);
+void init_checked(PyObject* module);
+/// Whether an exception is Python's own word for a value that nothing was expected of.
+bool is_slip(PyObject* error);
 /// Runs `op` on a parsed Python call; used by number slots.
 PyObject* call_binary(const Op& op, PyObject* a, PyObject* b);
 

@@ -15,19 +15,21 @@ from typing import Any, TypeVar
 
 from weft import _C
 from weft._C import Tensor
+from weft.base.checks import checked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def attach(name: str, thing: Any) -> None:
     """Make `thing`, a function, a property or a value, the attribute `name` of Tensor."""
-    _C._extend(name, thing)
+    _C._extend(name, checked(thing, name))
 
 
 def method(function: F) -> F:
     """A method of Tensor, under the function's own name."""
-    attach(function.__name__, function)
-    return function
+    made: F = checked(function)
+    attach(function.__name__, made)
+    return made
 
 
 def tensor_property(function: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
@@ -47,9 +49,10 @@ def forms(*, method: bool = False, inplace: bool = False, out: bool = False) -> 
 
     def declare(function: F) -> F:
         name = function.__name__
-        public: Any = with_out(name, function) if out else function
+        made: F = checked(function)
+        public: Any = with_out(name, made) if out else made
         if method:
-            attach(name, _named(function, name) if out else function)
+            attach(name, _named(made, name) if out else made)
         if inplace:
             attach(name + "_", in_place(name, function))
         return public
@@ -135,6 +138,7 @@ def with_out(name: str, function: F) -> F:
 
 def in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The in-place form of a function: what it gives is written over its first argument."""
+    function = checked(function, name + "_")
 
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         # The graph may save what is about to be written.

@@ -11,6 +11,7 @@ float32 gives complex64 and float64 complex128; gradients of any order.
 tensor([10.+0.j, -2.+2.j, -2.+0.j])
 """
 
+from weft.base import checks as _checks
 from weft.fft.helpers import fftfreq, fftshift, ifftshift, rfftfreq
 from weft.fft.transforms import (
     fft,
@@ -38,3 +39,5 @@ __all__ = [
     "ifftn", "ifftshift", "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft",
     "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
+_checks.install(__name__, "fft.", ("weft.",))

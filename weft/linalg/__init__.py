@@ -8,6 +8,7 @@ Matrices are the last two dimensions; those before are batches.
 tensor([1., 1.])
 """
 
+from weft.base import checks as _checks
 from weft.base.forms import with_out as _with_out
 from weft.linalg.checks import LinAlgError
 from weft.linalg.decompositions import (
@@ -106,3 +107,5 @@ __all__ = [
 for _name in __all__:
     if _name not in ("LinAlgError", "diagonal", "matmul"):
         globals()[_name] = _with_out(f"linalg.{_name}", globals()[_name])
+
+_checks.install(__name__, "linalg.", ("weft.",))

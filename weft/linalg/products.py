@@ -255,12 +255,11 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:
     tensor([[1., 2., 4.],
             [1., 3., 9.]])
     """
-    if N is not None and N <= 1:
+    x = (x if x.dim() else x.reshape(1)).unsqueeze(-1)
+    n = x.shape[-2] if N is None else N
+    if n <= 1:
         raise RuntimeError(
-            f"[linalg.vander] expected N greater than 1, got {N} (N must be greater than 1.)"
+            f"[linalg.vander] expected N greater than 1, got {n} (N must be greater than 1.)"
         )
-    x = x if x.dim() else x.reshape(1)
-    columns = [weft.ones_like(x)]
-    for _ in range((x.shape[-1] if N is None else N) - 1):
-        columns.append(columns[-1] * x)
-    return weft.stack(columns, -1)
+    powers = x.expand(*x.shape[:-1], n - 1).cumprod(-1)
+    return weft.cat((weft.ones_like(x, dtype=powers.dtype), powers), -1)

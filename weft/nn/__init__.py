@@ -7,6 +7,7 @@
 torch.Size([1, 2])
 """
 
+from weft.base import checks as _checks
 from weft.nn import functional, init, utils
 from weft.nn.activation import (
     CELU,
@@ -385,3 +386,5 @@ __all__ = [
 from weft.nn import modules, parallel  # noqa: E402
 
 modules._fill(globals())
+
+_checks.install_in_layers(__name__)

@@ -13,6 +13,7 @@ of arguments. Pointwise functions take any shape and return it.
 from __future__ import annotations
 
 from weft import _C, Tensor
+from weft.base import checks as _checks
 from weft.nn import functional_fractional, functional_image, functional_norm, functional_pool
 from weft.nn.functional_activation import (
     celu,
@@ -228,3 +229,6 @@ def _expect(condition: bool, expected: str, *got: Tensor) -> None:
     if not condition:
         shapes = " and ".join(str(tuple(tensor.shape)) for tensor in got)
         raise RuntimeError(f"[bilinear] expected {expected}, got shapes {shapes}")
+
+
+_checks.install(__name__)

@@ -8,6 +8,7 @@ Integers count as the default dtype.
 tensor([0.5000])
 """
 
+from weft.base import checks as _checks
 from weft.special.aliases import (
     digamma,
     entr,
@@ -82,3 +83,5 @@ __all__ = [
     "shifted_chebyshev_polynomial_w", "sinc", "softmax", "spherical_bessel_j0", "xlog1py", "xlogy",
     "zeta",
 ]  # fmt: skip
+
+_checks.install(__name__, "special.", ("weft.",))

@@ -1,0 +1,326 @@
+/// Python functions whose arguments are checked before they run.
+///
+/// Note [Checked functions]
+/// A function composed of ops in Python takes anything until an op or an attribute refuses it, by
+/// then perhaps with Python's words for a None that has no `dim`, perhaps never. A Checked stands
+/// for such a function: it knows for each parameter which kinds of values it takes (weft/base/checks.py
+/// reads them off the annotations) and refuses others with TypeError before anything has happened,
+/// as PyTorch's argument parser does. For the rest it is the function: its attributes, its
+/// signature, its place in a class. A `lenient` one stands for what is a Python function in PyTorch
+/// too: it refuses only what is no tensor where one must be, and puts the words for the others in
+/// the place of an AttributeError or TypeError of the function.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "python/object.h"
+
+namespace weft::python {
+namespace {
+
+enum Kind : unsigned {
+    kNone = 1,
+    kTensor = 2,
+    kInt = 4,
+    kFloat = 8,
+    kNumber = 16,
+    kBool = 32,
+    kText = 64,
+    kDType = 128,
+    kInts = 256,
+    kTensors = 512,
+    kAnything = 1024,
+};
+
+/// Parameters in order: those by position, then those by keyword only.
+struct Checked {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    PyObject* function;
+    PyObject* who;
+    PyObject* names;
+    unsigned* kinds;
+    Py_ssize_t positional;
+    unsigned rest;  ///< kinds of further positional arguments
+    bool lenient;
+};
+
+Checked& checked_of(PyObject* o) { return *reinterpret_cast<Checked*>(o); }
+
+bool is_index(PyObject* o) {
+    if (PyLong_Check(o)) return !PyBool_Check(o);
+    if (is_tensor(o)) {
+        const Tensor& t = handle(o);
+        return t.ndim() == 0 && !is_inexact(t.dtype()) && t.dtype() != DType::Bool;
+    }
+    return PyIndex_Check(o);
+}
+
+/// PyTorch takes a 0-d tensor outside of the graph for a number.
+bool is_lone_number(PyObject* o) {
+    return is_tensor(o) ? handle(o).ndim() == 0 && !requires_grad(handle(o)) : is_number(o);
+}
+
+template <class Fits>
+bool all_items(PyObject* o, Fits fits) {
+    if (!PyTuple_Check(o) && !PyList_Check(o)) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+        if (!fits(PySequence_Fast_GET_ITEM(o, i))) return false;
+    return true;
+}
+
+bool fits_rarer(unsigned kinds, PyObject* o) {
+    if (o == Py_None) return kinds & kNone;
+    if (PyBool_Check(o)) return kinds & (kBool | kNumber | kFloat);
+    if ((kinds & kInt) && is_index(o)) return true;
+    if ((kinds & (kFloat | kNumber)) && is_lone_number(o))
+        return (kinds & kNumber) || !PyComplex_Check(o);
+    if ((kinds & kText) && PyUnicode_Check(o)) return true;
+    if ((kinds & kBool) && !std::strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10)) return true;
+    if ((kinds & kTensors) && all_items(o, is_tensor)) return true;
+    if ((kinds & kInts) && all_items(o, is_index)) return true;
+    DType dtype;
+    return (kinds & kDType) && to_dtype(o, dtype);
+}
+
+inline bool fits(unsigned kinds, PyObject* o) {
+    if (kinds & kAnything) return true;
+    if ((kinds & kTensor) && is_tensor(o)) return true;
+    return fits_rarer(kinds, o);
+}
+
+std::string kinds_text(unsigned kinds) {
+    static constexpr std::pair<unsigned, const char*> words[] = {
+        {kTensor, "a Tensor"}, {kTensors, "a list of Tensors"},
+        {kInt, "an int"},      {kInts, "ints"},
+        {kFloat, "a float"},   {kNumber, "a number"},
+        {kBool, "a bool"},     {kText, "a str"},
+        {kDType, "a dtype"},   {kNone, "None"}};
+    std::string out;
+    for (auto [kind, word] : words)
+        if (kinds & kind) out += (out.empty() ? "" : " or ") + std::string(word);
+    return out;
+}
+
+/// The first argument that does not fit, by place among `kinds` (-1: one of the rest).
+struct Misfit {
+    PyObject* value = nullptr;
+    Py_ssize_t at = -1;
+    unsigned kinds = 0;
+};
+
+Misfit find_misfit(const Checked& c, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        const unsigned kinds = i < c.positional ? c.kinds[i] : c.rest;
+        if (!fits(kinds, args[i])) return {args[i], i < c.positional ? i : -1, kinds};
+    }
+    const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    const Py_ssize_t all = PyTuple_GET_SIZE(c.names);
+    for (Py_ssize_t k = 0; k < named; ++k) {
+        PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+        Py_ssize_t i = 0;
+        while (i < all && PyTuple_GET_ITEM(c.names, i) != name) ++i;
+        if (i == all)  // a name that is not interned
+            for (i = 0; i < all && PyUnicode_Compare(PyTuple_GET_ITEM(c.names, i), name) != 0;) ++i;
+        if (i < all && !fits(c.kinds[i], args[count + k])) return {args[count + k], i, c.kinds[i]};
+    }
+    return {};
+}
+
+void set_refusal(const Checked& c, const Misfit& m) {
+    std::string_view who = to_text(c.who);
+    std::string expected = kinds_text(m.kinds), got = Py_TYPE(m.value)->tp_name;
+    std::string which = "one of its arguments";
+    if (m.at >= 0) {
+        which = text("argument '", to_text(PyTuple_GET_ITEM(c.names, m.at)), "'");
+        const bool of_method = to_text(PyTuple_GET_ITEM(c.names, 0)) == "self";
+        if (m.at < c.positional) which += text(" (position ", m.at + (of_method ? 0 : 1), ")");
+    }
+    PyErr_SetString(PyExc_TypeError, text("[", who, "] expected ", expected, ", got ", got, " (",
+                                          which, " must be ", expected, ", not ", got, ")")
+                                         .c_str());
+}
+
+/// The words for the misfit, after the function itself has failed.
+void replace_error(const Checked& c, const Misfit& m) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (!is_slip(value)) return PyErr_Restore(type, value, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    set_refusal(c, m);
+}
+
+PyObject* checked_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf,
+                             PyObject* kwnames) {
+    const Checked& c = checked_of(self);
+    const Misfit m = find_misfit(c, args, PyVectorcall_NARGS(nargsf), kwnames);
+    if (!m.value) return PyObject_Vectorcall(c.function, args, nargsf, kwnames);
+    return guarded([&]() -> PyObject* {
+        const bool certain = (m.kinds & (kTensor | kTensors)) && !(m.kinds & kNumber);
+        if (!c.lenient || certain) return set_refusal(c, m), nullptr;
+        Object kept = Object::borrow(m.value);
+        PyObject* out = PyObject_Vectorcall(c.function, args, nargsf, kwnames);
+        if (!out) replace_error(c, m);
+        return out;
+    });
+}
+
+PyObject* checked_get(PyObject* self, PyObject* object, PyObject*) {
+    if (!object || object == Py_None) return Py_NewRef(self);
+    return PyMethod_New(self, object);
+}
+
+PyObject* checked_getattro(PyObject* self, PyObject* name) {
+    PyObject* own = PyObject_GenericGetAttr(self, name);
+    if (own || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
+    PyErr_Clear();
+    return PyObject_GetAttr(checked_of(self).function, name);
+}
+
+int checked_setattro(PyObject* self, PyObject* name, PyObject* value) {
+    return PyObject_SetAttr(checked_of(self).function, name, value);
+}
+
+PyObject* checked_repr(PyObject* self) { return PyObject_Repr(checked_of(self).function); }
+
+/// The function as it was written, below what gave it `out=`.
+PyObject* checked_wrapped(PyObject* self, void*) {
+    PyObject* function = checked_of(self).function;
+    PyObject* inner = PyObject_GetAttrString(function, "__wrapped__");
+    if (inner || !PyErr_ExceptionMatches(PyExc_AttributeError)) return inner;
+    PyErr_Clear();
+    return Py_NewRef(function);
+}
+PyObject* checked_doc(PyObject* self, void*) {
+    return PyObject_GetAttrString(checked_of(self).function, "__doc__");
+}
+PyObject* checked_module(PyObject* self, void*) {
+    return PyObject_GetAttrString(checked_of(self).function, "__module__");
+}
+
+/// Pickles and copies by name, as functions do.
+PyObject* checked_reduce(PyObject* self, PyObject*) {
+    return PyObject_GetAttrString(checked_of(self).function, "__qualname__");
+}
+
+/// explain(args, kwargs): raises in the place of the error being handled, if an argument misfits.
+PyObject* checked_explain(PyObject* self, PyObject* args) {
+    PyObject *given, *named;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &given, &PyDict_Type, &named))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        std::vector<PyObject*> values;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); ++i)
+            values.push_back(PyTuple_GET_ITEM(given, i));
+        const auto count = static_cast<Py_ssize_t>(values.size());
+        Object names = Object::take(PyTuple_New(PyDict_GET_SIZE(named)));
+        PyObject *key, *value;
+        for (Py_ssize_t at = 0, k = 0; PyDict_Next(named, &at, &key, &value); ++k) {
+            PyTuple_SET_ITEM(names.get(), k, Py_NewRef(key));
+            values.push_back(value);
+        }
+        const Misfit m = find_misfit(checked_of(self), values.data(), count, names.get());
+        if (m.value) return set_refusal(checked_of(self), m), nullptr;
+        return Py_NewRef(Py_None);
+    });
+}
+
+int checked_traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(checked_of(self).function);
+    return 0;
+}
+int checked_clear(PyObject* self) {
+    Py_CLEAR(checked_of(self).function);
+    return 0;
+}
+void checked_dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    Checked& c = checked_of(self);
+    Py_CLEAR(c.function);
+    Py_CLEAR(c.who);
+    Py_CLEAR(c.names);
+    delete[] c.kinds;
+    PyObject_GC_Del(self);
+}
+
+PyTypeObject checked_type = blank_type();
+
+PyMethodDef checked_methods[] = {{"__reduce__", checked_reduce, METH_NOARGS, nullptr},
+                                 {"_explain", checked_explain, METH_VARARGS, nullptr},
+                                 {}};
+PyGetSetDef checked_getset[] = {{"__wrapped__", checked_wrapped, nullptr, nullptr, nullptr},
+                                {"__doc__", checked_doc, nullptr, nullptr, nullptr},
+                                {"__module__", checked_module, nullptr, nullptr, nullptr},
+                                {}};
+
+/// _checked(function, who, names, kinds, positional, rest, lenient)
+PyObject* make_checked(PyObject*, PyObject* args) {
+    PyObject *function, *who, *names, *kinds;
+    Py_ssize_t positional;
+    unsigned rest;
+    int lenient;
+    if (!PyArg_ParseTuple(args, "OUO!O!nIp", &function, &who, &PyTuple_Type, &names, &PyTuple_Type,
+                          &kinds, &positional, &rest, &lenient))
+        return nullptr;
+    return guarded([&]() -> PyObject* {
+        const Py_ssize_t n = PyTuple_GET_SIZE(names);
+        WEFT_EXPECT(PyTuple_GET_SIZE(kinds) == n && positional <= n, Runtime, "_checked",
+                    "a kind for each name", std::to_string(n));
+        auto bits = std::make_unique<unsigned[]>(static_cast<size_t>(n));
+        for (Py_ssize_t i = 0; i < n; ++i)
+            bits[i] = static_cast<unsigned>(to_int(PyTuple_GET_ITEM(kinds, i), "_checked"));
+        auto* c = PyObject_GC_New(Checked, &checked_type);
+        if (!c) throw PythonError{};
+        c->vectorcall = checked_vectorcall;
+        c->function = Py_NewRef(function);
+        c->who = Py_NewRef(who);
+        c->names = Py_NewRef(names);
+        c->kinds = bits.release();
+        c->positional = positional;
+        c->rest = rest;
+        c->lenient = lenient;
+        auto* object = reinterpret_cast<PyObject*>(c);
+        PyObject_GC_Track(object);
+        return object;
+    });
+}
+
+PyMethodDef functions[] = {{"_checked", make_checked, METH_VARARGS, nullptr}, {}};
+
+}  // namespace
+
+bool is_slip(PyObject* error) {
+    if (PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) return true;
+    if (!PyErr_GivenExceptionMatches(error, PyExc_TypeError)) return false;
+    static constexpr std::string_view words[] = {
+        "unsupported operand",   "not supported between", " object is not ",  " has no len()",
+        "cannot be interpreted", "must be real number",   "bad operand type", "is not iterable"};
+    Object shown = Object::take(PyObject_Str(error));
+    std::string_view said = to_text(shown.get());
+    return std::any_of(std::begin(words), std::end(words),
+                       [&](std::string_view w) { return said.find(w) != said.npos; });
+}
+
+void init_checked(PyObject* module) {
+    checked_type.tp_name = "weft.CheckedFunction";
+    checked_type.tp_basicsize = sizeof(Checked);
+    checked_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                            Py_TPFLAGS_METHOD_DESCRIPTOR;
+    checked_type.tp_vectorcall_offset = offsetof(Checked, vectorcall);
+    checked_type.tp_call = PyVectorcall_Call;
+    checked_type.tp_traverse = checked_traverse;
+    checked_type.tp_clear = checked_clear;
+    checked_type.tp_dealloc = checked_dealloc;
+    checked_type.tp_repr = checked_repr;
+    checked_type.tp_getattro = checked_getattro;
+    checked_type.tp_setattro = checked_setattro;
+    checked_type.tp_descr_get = checked_get;
+    checked_type.tp_methods = checked_methods;
+    checked_type.tp_getset = checked_getset;
+    checked(PyType_Ready(&checked_type));
+    checked(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace weft::python

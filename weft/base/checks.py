@@ -1,0 +1,122 @@
+"""Which arguments the Python functions of the package take, by their annotations.
+
+`install` puts a checked function in the place of each public one of a module: see
+Note [Checked functions] in src/python/checked.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from types import FunctionType
+from typing import Any
+
+from weft import _C
+
+__all__ = ["checked", "explain", "install", "install_in_layers"]
+
+# As enum Kind in checked.cpp.
+_NONE, _TENSOR, _INT, _FLOAT, _NUMBER, _BOOL, _TEXT, _DTYPE, _INTS, _TENSORS, _ANYTHING = (
+    1 << k for k in range(11)
+)
+_WORDS = {
+    "None": _NONE,
+    "Tensor": _TENSOR,
+    "weft.Tensor": _TENSOR,
+    "int": _INT,
+    "float": _FLOAT,
+    "Number": _NUMBER,
+    "complex": _NUMBER,
+    "bool": _BOOL,
+    "str": _TEXT,
+    "dtype": _DTYPE,
+    "Size": _INTS,
+    "Sequence[int]": _INTS,
+    "list[int]": _INTS,
+    "tuple[int, ...]": _INTS,
+    "Sequence[Tensor]": _TENSORS,
+    "list[Tensor]": _TENSORS,
+    "tuple[Tensor, ...]": _TENSORS,
+}
+
+
+def _kinds(annotation: object, names: dict[str, Any]) -> int:
+    """The kinds that an annotation allows, as bits."""
+    if annotation is None:
+        return _ANYTHING
+    out = 0
+    for part in re.split(r" \| (?![^\[]*\])", str(annotation).replace("collections.abc.", "")):
+        known = _WORDS.get(part)
+        if known is None:
+            alias = names.get(part)
+            if alias is None or isinstance(alias, (type, str)):
+                return _ANYTHING
+            known = _kinds(alias, names)
+        out |= known
+    return _ANYTHING if out & _ANYTHING else out
+
+
+def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
+    """`function` with its arguments checked; itself where its annotations say nothing."""
+    if not isinstance(function, FunctionType):
+        return function
+    inner: Any = function
+    while hasattr(inner, "__wrapped__"):  # what takes any arguments and hands them on
+        inner = inner.__wrapped__
+    if not isinstance(inner, FunctionType):
+        return function
+    code = inner.__code__
+    positional = code.co_argcount
+    count = positional + code.co_kwonlyargcount
+    names = code.co_varnames[:count]
+    notes, scope = inner.__annotations__, inner.__globals__
+    kinds = [_kinds(notes.get(n), scope) for n in names]
+    for name, value in (inner.__kwdefaults__ or {}).items():
+        kinds[names.index(name)] |= _NONE if value is None else 0
+    given = inner.__defaults__ or ()
+    for k, value in enumerate(given, positional - len(given)):
+        kinds[k] |= _NONE if value is None else 0
+    rest = _ANYTHING
+    if code.co_flags & 4:  # *args
+        rest = _kinds(notes.get(code.co_varnames[count]), scope)
+    if all(k & _ANYTHING for k in (*kinds, rest)):
+        return function
+    who = who or function.__name__
+    return _C._checked(function, who, names, tuple(kinds), positional, rest, lenient)
+
+
+def explain(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises TypeError if an argument of a layer's method is none that the annotations allow."""
+    known = checked(function, type(args[0]).__name__, lenient=True)
+    if known is not function:
+        known._explain(args, kwargs)
+
+
+def install(module: str, prefix: str = "", strict: tuple[str, ...] = ()) -> None:
+    """Checks the public functions of a module.
+
+    Args:
+        module: its name.
+        prefix: what stands before a function's name in errors.
+        strict: where functions come from that refuse all misfits at once; others are lenient.
+    """
+    names = vars(sys.modules[module])
+    for name in names.get("__all__") or [*names]:
+        value = names.get(name)
+        if not isinstance(value, FunctionType) or not value.__module__.startswith("weft."):
+            continue
+        lenient = not value.__module__.startswith(strict or ("-",))
+        made = checked(value, prefix + value.__name__, lenient=lenient)
+        home = vars(sys.modules[value.__module__])
+        if home.get(name) in (value, getattr(value, "__wrapped__", None)):  # pickle looks there
+            home[name] = made
+        names[name] = made
+
+
+def install_in_layers(module: str) -> None:
+    """Checks the constructors of the layers of a module."""
+    for cls in [c for c in vars(sys.modules[module]).values() if isinstance(c, type)]:
+        for part in cls.__mro__:
+            init = vars(part).get("__init__")
+            if init is not None and part.__module__.startswith("weft.nn."):
+                part.__init__ = checked(init, cls.__name__, lenient=True)  # type: ignore[misc]
