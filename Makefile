@@ -70,9 +70,12 @@ sanitize: $(ENV_DONE)
 
 SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
 
+## lint: ruff, clang-format, mypy; then the longest files and functions, which nothing forbids
 lint: $(ENV_DONE)
 	$(BIN)/ruff check .
 	@$(BIN)/clang-format --dry-run -Werror $(SOURCES)
+	$(BIN)/mypy
+	@$(BIN)/python tools/lengths.py 5
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

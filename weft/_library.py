@@ -17,12 +17,14 @@ records and these alike, for the laws, docs/ops.md and `weft.tools.where`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from weft import _C
 from weft._C import Tensor
 from weft.autograd.function import FunctionCtx
 from weft.base.modes import no_grad
+
+R = TypeVar("R")
 
 _RECORDS: list[dict[str, Any]] = []
 
@@ -41,6 +43,25 @@ def records() -> list[dict[str, Any]]:
     return [*_C._records(), *_RECORDS]
 
 
+@overload
+def library_op(
+    schema: str,
+    *,
+    gradient: Callable[[Gradients], Any] | None = ...,
+    samples: Sequence[str] = ...,
+    node: str | None = ...,
+    peer: str | None = ...,
+) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]: ...
+@overload
+def library_op(
+    schema: str,
+    *,
+    gradient: Callable[[Gradients], Any] | None = ...,
+    samples: Sequence[str] = ...,
+    node: str | None = ...,
+    peer: str | None = ...,
+    results: Callable[..., R],
+) -> Callable[[Callable[..., Any]], Callable[..., R]]: ...
 def library_op(
     schema: str,
     *,
@@ -49,7 +70,7 @@ def library_op(
     node: str | None = None,
     peer: str | None = None,
     results: Callable[..., Any] | None = None,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Any:
     """Make an op of a function over NumPy arrays.
 
     Args:
@@ -141,6 +162,7 @@ def _record(
         return tuple(g if t.requires_grad else None for g, t in zip(found, saved))
 
     whole = tuple(t for t in outputs if not (t.is_floating_point() or t.is_complex()))
-    return _C._record_function(
+    recorded: tuple[Tensor, ...] = _C._record_function(
         FunctionCtx(), backward, name, tensors, outputs, (*tensors, *outputs), (), whole, False
     )
+    return recorded

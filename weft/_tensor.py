@@ -40,8 +40,9 @@ def __copy__(self: Tensor) -> Tensor:
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     """A copy of the storage under the same layout; tensors that share memory still do."""
     if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
+        known: Tensor = memo[id(self)]
+        return known
+    if self.grad_fn is not None:
         raise RuntimeError(
             "[deepcopy] expected a leaf (only Tensors created explicitly by the user "
             "(graph leaves) support the deepcopy protocol at the moment), got one made "
@@ -102,7 +103,8 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
 
 
 def _named_dtype(name: str) -> dtype:
-    return getattr(_C, name)
+    kind: dtype = getattr(_C, name)
+    return kind
 
 
 def _size(sizes: tuple[int, ...]) -> Size:
@@ -110,7 +112,7 @@ def _size(sizes: tuple[int, ...]) -> Size:
 
 
 # Their classes are called torch.dtype and torch.Size, where pickle would not find them.
-copyreg.pickle(dtype, lambda d: (_named_dtype, (str(d).removeprefix("torch."),)))  # type: ignore[arg-type]
+copyreg.pickle(dtype, lambda d: (_named_dtype, (str(d).removeprefix("torch."),)))
 copyreg.pickle(Size, lambda s: (_size, (tuple(s),)))
 
 

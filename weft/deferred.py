@@ -365,8 +365,8 @@ def _table(batches: list[dict[str, Any]]) -> list[str]:
         op, why, site = group
         note = f"; single: {why}" if why else ""
         if differences := [*apart.get(group, ())]:
-            more = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
-            note += f"; apart: {', '.join(differences[:2])}{more}"
+            rest = f" and {len(differences) - 2} more" if len(differences) > 2 else ""
+            note += f"; apart: {', '.join(differences[:2])}{rest}"
         out.append(
             f"  {op:<16} {calls:>6} as {ran:<5} operands {aliased} as they lay, {packed} packed  "
             f"{site}{note}"

@@ -362,7 +362,8 @@ class safe_open:
         from weft._checkpoint.reader import truths
 
         entry = self._entries[name]
-        stride, step = [], 1
+        stride: list[int] = []
+        step = 1
         for n in reversed(entry.shape):
             stride.insert(0, step)
             step *= max(n, 1)

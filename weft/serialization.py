@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable
+from pickle import UnpicklingError
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def _load_archive(
         swapped_order,
         truths,
     )
-    from weft._checkpoint.unpickler import MAX_BYTES, Unpickler, UnpicklingError
+    from weft._checkpoint.unpickler import MAX_BYTES, Unpickler
 
     if archive.find("constants.pkl"):
         raise RuntimeError("[load] expected a file of torch.save, got a TorchScript archive")
@@ -382,7 +383,7 @@ def get_unsafe_globals_in_checkpoint(f: File) -> list[str]:
     """
     from weft._checkpoint.archive import ArchiveReader
     from weft._checkpoint.names import AllowList
-    from weft._checkpoint.unpickler import MAX_BYTES, UnpicklingError
+    from weft._checkpoint.unpickler import MAX_BYTES
 
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
@@ -395,7 +396,7 @@ def get_unsafe_globals_in_checkpoint(f: File) -> list[str]:
     try:
         for opcode, argument, _ in pickletools.genops(pickled):
             if opcode.name == "GLOBAL":
-                module, name = argument.split(" ", 1)
+                module, name = str(argument).split(" ", 1)
                 try:
                     allowed.find(module, name)
                 except UnpicklingError:

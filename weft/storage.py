@@ -76,7 +76,8 @@ class UntypedStorage:
 
     def tolist(self) -> list[Any]:
         """The elements as a list."""
-        return self._all().tolist()
+        values: list[Any] = self._all().tolist()
+        return values
 
     def fill_(self, value: Any) -> UntypedStorage:
         """Writes `value` into every element."""
@@ -110,8 +111,9 @@ class UntypedStorage:
         return False
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, UntypedStorage) and self.nbytes() == other.nbytes()
-        return same and self.data_ptr() == other.data_ptr()
+        if not isinstance(other, UntypedStorage) or self.nbytes() != other.nbytes():
+            return False
+        return self.data_ptr() == other.data_ptr()
 
     def __hash__(self) -> int:
         return hash((self.data_ptr(), self.nbytes()))

@@ -69,7 +69,8 @@ def _collected(kind: Callable[[Any], Any]) -> Callable[[Args], Any]:
 def _encode(args: Args) -> bytes:
     text, encoding = args
     _expect(type(text) is str and encoding in ("latin1", "latin-1"), "bytes", "latin1 text", args)
-    return text.encode("latin1")
+    encoded: bytes = text.encode("latin1")
+    return encoded
 
 
 def _bytes(args: Args) -> bytes:

@@ -128,8 +128,8 @@ class Pickler(pickle.Pickler):
     def _tensor(self, tensor: Tensor) -> Any:
         cls = type(tensor)
         if cls is weft.nn.Parameter:
-            data, hooks = tensor.detach(), OrderedDict()
-            args = (data, tensor.requires_grad, hooks)
+            hooks: OrderedDict[Any, Any] = OrderedDict()
+            args = (tensor.detach(), tensor.requires_grad, hooks)
             if state := dict(tensor.__dict__):
                 return _REBUILD_PARAMETER_STATE, (*args, state)
             return _REBUILD_PARAMETER, args
@@ -146,7 +146,8 @@ class Pickler(pickle.Pickler):
         storage = self._storage(tensor)
         offset = tensor._storage_info()[2]
         layout = (tuple(tensor.shape), tensor.stride())
-        rest = (tensor.requires_grad, OrderedDict())
+        hooks: OrderedDict[Any, Any] = OrderedDict()
+        rest = (tensor.requires_grad, hooks)
         if storage.kind is _UNTYPED:
             return _REBUILD_V3, (storage, offset, *layout, *rest, tensor.dtype)
         return _REBUILD_V2, (storage, offset, *layout, *rest)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
+from pickle import UnpicklingError
 from typing import Any
 
 from weft._checkpoint.names import AllowList
-from weft._checkpoint.unpickler import UnpicklingError
 
 
 class TrustingUnpickler(pickle.Unpickler):

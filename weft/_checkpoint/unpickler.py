@@ -173,6 +173,9 @@ class Unpickler:
         self.marks.append(self.stack)
         self.stack = []
 
+    def do_pop_mark(self) -> None:
+        self.pop_mark()
+
     def do_pop(self) -> None:
         if self.stack:
             self.stack.pop()
@@ -298,7 +301,7 @@ _OPCODES: dict[int, Callable[[Unpickler], None]] = {
     0x95: Unpickler.do_frame,
     ord("("): Unpickler.do_mark,
     ord("0"): Unpickler.do_pop,
-    ord("1"): lambda u: u.pop_mark() and None,
+    ord("1"): Unpickler.do_pop_mark,
     ord("c"): Unpickler.do_global,
     0x93: Unpickler.do_stack_global,
     ord("R"): Unpickler.do_reduce,

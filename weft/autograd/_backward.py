@@ -118,7 +118,7 @@ def grad(
         return tuple(
             None if column[0] is None else weft.stack(column) for column in zip(*rows, strict=True)
         )
-    found = _C._backward(
+    found: tuple[Tensor | None, ...] = _C._backward(
         roots,
         grads,
         bool(keep),

@@ -255,7 +255,8 @@ def hessian(
     several, _ = _as_tuple(inputs, "inputs", "hessian")
 
     def slope(*values: Tensor) -> Tensors:
-        return _slope("hessian", func, values, True, strict)[3]
+        found: Tensors = _slope("hessian", func, values, True, strict)[3]
+        return found
 
     out = jacobian(slope, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return out if several else out[0]

@@ -24,8 +24,10 @@ class device:
     """
 
     __slots__ = ("index", "type")
+    type: str
+    index: int | None
 
-    def __new__(cls, type: Any, index: int | None = None) -> Any:
+    def __new__(cls, type: Any, index: int | None = None) -> device:
         if isinstance(type, device):
             return type
         self = super().__new__(cls)

@@ -11,13 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 from weft import _C
 from weft._C import Tensor
 from weft.base.checks import checked
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class WithOut(Protocol[P, R_co]):
+    """A function that takes `out=` besides its own arguments."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self, *args: Any, out: Any, **kwargs: Any) -> R_co: ...
 
 
 def attach(name: str, thing: Any) -> None:
@@ -38,7 +52,15 @@ def tensor_property(function: Callable[[Tensor], Any]) -> Callable[[Tensor], Any
     return function
 
 
-def forms(*, method: bool = False, inplace: bool = False, out: bool = False) -> Callable[[F], F]:
+@overload
+def forms(
+    *, method: bool = ..., inplace: bool = ..., out: Literal[True]
+) -> Callable[[Callable[P, R]], WithOut[P, R]]: ...
+@overload
+def forms(
+    *, method: bool = ..., inplace: bool = ..., out: Literal[False] = ...
+) -> Callable[[F], F]: ...
+def forms(*, method: bool = False, inplace: bool = False, out: bool = False) -> Any:
     """A decorator for a function whose first argument is a tensor.
 
     Args:
@@ -47,10 +69,10 @@ def forms(*, method: bool = False, inplace: bool = False, out: bool = False) -> 
         out: the function takes `out=`.
     """
 
-    def declare(function: F) -> F:
+    def declare(function: Any) -> Any:
         name = function.__name__
-        made: F = checked(function)
-        public: Any = with_out(name, made) if out else made
+        made = checked(function)
+        public = with_out(name, made) if out else made
         if method:
             attach(name, _named(made, name) if out else made)
         if inplace:
@@ -85,14 +107,16 @@ def function_of(name: str) -> Callable[..., Any]:
     return run
 
 
-def write_out(name: str, out: Any, result: Any) -> Any:
+def write_out(name: str, out: Any, result: R) -> R:
     """`result` written over `out`: a tensor, or as many as there are results."""
     if not isinstance(result, Tensor):
-        if not isinstance(out, (tuple, list)) or len(out) != len(result):
-            raise TypeError(f"[{name}] expected {len(result)} tensors as out, got {out!r}")
-        for o, r in zip(out, result, strict=True):
+        results: Any = result
+        if not isinstance(out, (tuple, list)) or len(out) != len(results):
+            raise TypeError(f"[{name}] expected {len(results)} tensors as out, got {out!r}")
+        for o, r in zip(out, results, strict=True):
             write_out(name, o, r)
-        return type(result)(*out) if hasattr(result, "_fields") else type(result)(out)
+        kind: Any = type(result)
+        return cast(R, kind(*out) if hasattr(result, "_fields") else kind(out))
     if not isinstance(out, Tensor):
         raise TypeError(f"[{name}] expected a tensor as out, got {type(out).__name__}")
     if result.requires_grad or out.requires_grad:
@@ -110,7 +134,7 @@ def write_out(name: str, out: Any, result: Any) -> Any:
             f"[{name}] expected an out that holds {result.dtype}, got {out.dtype} (result type "
             "can't be cast to the desired output type)"
         )
-    return out.copy_(result)
+    return cast(R, out.copy_(result))
 
 
 def category(kind: _C.dtype) -> int:
@@ -124,7 +148,7 @@ def _can_cast(from_: _C.dtype, to: _C.dtype) -> bool:
     return category(from_) <= category(to)
 
 
-def with_out(name: str, function: F) -> F:
+def with_out(name: str, function: Callable[P, R]) -> WithOut[P, R]:
     """The function, with `out=`, where the result is written."""
 
     @wraps(function)
@@ -133,7 +157,7 @@ def with_out(name: str, function: F) -> F:
         return result if out is None else write_out(name, out, result)
 
     run.__doc__ = f"{function.__doc__ or name}\n\n    `out`: where the result is written."
-    return run  # type: ignore[return-value]
+    return cast("WithOut[P, R]", run)
 
 
 def in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 __all__ = ["LAZY", "MODULES", "install"]
@@ -40,7 +41,8 @@ _ADVICE = {
 }
 
 
-def _hint(module: Any, name: str) -> str:
+def _hint(error: _Missing) -> str:
+    module, name = error._module, error._name
     if name in _ADVICE:
         return _ADVICE[name]
     import difflib
@@ -57,11 +59,49 @@ def _hint(module: Any, name: str) -> str:
     return "docs/names.md lists the public names"
 
 
-def missing(module: Any, name: str) -> AttributeError:
+class _Missing(AttributeError):
+    """An AttributeError whose text, which looks for the nearest name, is made when it is read."""
+
+    def __init__(self, module: ModuleType, name: str) -> None:
+        super().__init__(f"module {module.__name__!r} has no attribute {name!r}")
+        self._module, self._name = module, name
+
+    def __str__(self) -> str:
+        text = str(self.args[0])
+        # Python asks for such names of every module.
+        return text if self._name.startswith("__") else f"{text}. Hint: {_hint(self)}"
+
+    def __reduce__(self) -> Any:
+        return AttributeError, (str(self),)
+
+
+_Missing.__name__ = _Missing.__qualname__ = "AttributeError"
+_Missing.__module__ = "builtins"
+
+
+def missing(module: ModuleType, name: str) -> AttributeError:
     """The error about a name that a module has not, with the nearest one that it has."""
-    text = f"module {module.__name__!r} has no attribute {name!r}"
-    # Python asks for such names of every module.
-    return AttributeError(text if name.startswith("__") else f"{text}. Hint: {_hint(module, name)}")
+    return _Missing(module, name)
+
+
+def _public(module: ModuleType) -> Callable[[], list[str]]:
+    """The `__dir__` of a module: its public names, and those that Python gives to each."""
+    own = vars(module)
+
+    def names() -> list[str]:
+        listed = own.get("__all__")
+        if listed is None:
+            listed = [n for n, thing in own.items() if not _is_foreign(n, thing)]
+        return sorted({*listed, *(n for n in own if n.startswith("__"))})
+
+    return names
+
+
+def _is_foreign(name: str, thing: Any) -> bool:
+    """Whether a name of a module is private, or what the module imports from elsewhere."""
+    home = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None)
+    known = home is None or home.split(".")[0] in ("weft", "torch", "builtins")
+    return name.startswith("_") or not known
 
 
 def _load(name: str) -> Any:
@@ -85,9 +125,13 @@ def _answer(module: Any, lazy: bool) -> Callable[[str], Any]:
 
 
 def install() -> None:
-    """Gives weft and its public modules their `__getattr__`."""
+    """Gives weft and its public modules their `__getattr__` and `__dir__`."""
     for path, module in list(sys.modules.items()):
         if path == "weft" or path.startswith("weft."):
             parts = path.split(".")
-            if not any(p.startswith("_") for p in parts) and "__getattr__" not in vars(module):
+            if any(p.startswith("_") for p in parts):
+                continue
+            if "__getattr__" not in vars(module):
                 module.__getattr__ = _answer(module, path == "weft")  # type: ignore[method-assign]
+            if "__dir__" not in vars(module):
+                module.__dir__ = _public(module)  # type: ignore[method-assign]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from weft import _C
 
@@ -91,6 +91,10 @@ class no_grad(_Mode):
     __slots__ = ()
     _clear = _GRAD
 
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # no instance of the class
+    @overload
+    def __new__(cls, function: None = ...) -> Self: ...
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         return self if function is None else _with_mode(cls, function)
@@ -102,6 +106,10 @@ class enable_grad(_Mode):
     __slots__ = ()
     _set = _GRAD
 
+    @overload
+    def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # no instance of the class
+    @overload
+    def __new__(cls, function: None = ...) -> Self: ...
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         return self if function is None else _with_mode(cls, function)
@@ -143,6 +151,10 @@ class inference_mode(_Mode):
 
     __slots__ = ("mode",)
 
+    @overload
+    def __new__(cls, mode: bool = ...) -> Self: ...
+    @overload
+    def __new__(cls, mode: F) -> F: ...  # type: ignore[misc]  # no instance of the class
     def __new__(cls, mode: Any = True) -> Any:
         self = super().__new__(cls)
         return self if isinstance(mode, bool) else _with_mode(cls, mode)

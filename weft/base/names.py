@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import builtins
+from typing import cast
 
 from weft import _C
+
+__all__ = [
+    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
+    "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "cdouble", "cfloat", "channels_last",
+    "channels_last_3d", "contiguous_format", "double", "e", "float", "half", "inf", "int", "layout",
+    "long", "memory_format", "nan", "pi", "preserve_format", "short", "strided",
+]  # fmt: skip
 
 
 class _Named:
@@ -36,8 +44,8 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 
-inf = float("inf")
-nan = float("nan")
+inf = builtins.float("inf")
+nan = builtins.float("nan")
 pi = 3.141592653589793
 e = 2.718281828459045
 
@@ -66,7 +74,7 @@ class tensortype(type):  # noqa: N801
         kind = cls.dtype
         if len(args) == 1 and not isinstance(args[0], (builtins.int, _C.Size)):
             return weft.tensor(args[0], dtype=kind)
-        return weft.empty(*args, dtype=kind) if args else weft.empty(0, dtype=kind)
+        return weft.empty(*cast(tuple[builtins.int, ...], args or (0,)), dtype=kind)
 
 
 def _typed(kind: _C.dtype, name: str) -> tensortype:

@@ -16,7 +16,14 @@ __all__ = [
     "set_float32_matmul_precision", "set_printoptions", "use_deterministic_algorithms",
 ]  # fmt: skip
 
-_state: dict[str, Any] = {"precision": "highest", "deterministic": 0}
+class _State:
+    """What was asked for."""
+
+    precision = "highest"
+    deterministic = 0
+
+
+_state = _State()
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -31,27 +38,27 @@ def set_float32_matmul_precision(precision: str) -> None:
             stacklevel=2,
         )
         return
-    _state["precision"] = precision
+    _state.precision = precision
 
 
 def get_float32_matmul_precision() -> str:
     """What `set_float32_matmul_precision` was given last; at first 'highest'."""
-    return _state["precision"]
+    return _state.precision
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for algorithms that give the same bits in every run: weft's all do."""
-    _state["deterministic"] = (1 if warn_only else 2) if mode else 0
+    _state.deterministic = (1 if warn_only else 2) if mode else 0
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether `use_deterministic_algorithms` was asked for."""
-    return _state["deterministic"] > 0
+    return _state.deterministic > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether it was asked for with `warn_only`."""
-    return _state["deterministic"] == 1
+    return _state.deterministic == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -62,12 +69,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         raise RuntimeError(
             f"[set_deterministic_debug_mode] expected 0, 1, 2 or their names, got {debug_mode!r}"
         )
-    _state["deterministic"] = mode
+    _state.deterministic = mode
 
 
 def get_deterministic_debug_mode() -> int:
     """0, 1 or 2; see `set_deterministic_debug_mode`."""
-    return _state["deterministic"]
+    return _state.deterministic
 
 
 def set_default_device(device: Any) -> None:

@@ -50,13 +50,14 @@ def _ends(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return y.narrow(dim, 0, size - 1), y.narrow(dim, 1, size - 1)
 
 
-def _trapezoids(who: str, y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
+def _trapezoids(who: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     """The area between each two neighbours."""
     if y.dtype is _C.bool:
         raise RuntimeError(f"[{who}] expected numbers, got a bool tensor")
     left, right = _ends(y, dim)
     if x is None:
-        return (left + right) * dx / 2
+        area: Tensor = (left + right) * dx / 2
+        return area
     if x.dim() == 1 and y.dim() > 1:
         shape = [1] * y.dim()
         shape[dim] = -1

@@ -134,7 +134,9 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 def _factory(name: str) -> None:
     def make(self: Tensor, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
-        return getattr(weft, name)(*args, dtype=self.dtype if dtype is None else dtype, **kwargs)
+        kind = self.dtype if dtype is None else dtype
+        made: Tensor = getattr(weft, name)(*args, dtype=kind, **kwargs)
+        return made
 
     make.__name__ = "new_" + name
     make.__doc__ = f"weft.{name}(...) of self's dtype."

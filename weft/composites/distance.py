@@ -40,7 +40,7 @@ def cdist(
         )
     if p < 0:
         raise RuntimeError(f"[cdist] expected p of at least 0, got {p}")
-    modes = {
+    modes: dict[str, bool] = {
         "use_mm_for_euclid_dist_if_necessary": max(x1.shape[-2], x2.shape[-2]) > 25
         and x1.shape[-1] > 32,
         "use_mm_for_euclid_dist": True,

@@ -63,11 +63,10 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
             rank, kind = 0, _C.tensor(operand).dtype
         known = ranks[rank]
         ranks[rank] = kind if known is None else _C.promote_types(known, kind)
-    out = None
-    for kind in reversed(ranks):
-        if kind is not None and (out is None or category(kind) > category(out)):
-            floating = out is not None and out.is_floating_point
-            out = out.to_complex() if floating else kind
+    out: dtype | None = None
+    for found in reversed(ranks):
+        if found is not None and (out is None or category(found) > category(out)):
+            out = out.to_complex() if out is not None and out.is_floating_point else found
     assert out is not None
     return out
 
@@ -267,7 +266,7 @@ def typename(obj: Any) -> str:
     'torch.FloatTensor'
     """
     if isinstance(obj, Tensor):
-        return obj.type()
+        return str(obj.type())
     named = obj if hasattr(obj, "__qualname__") else obj.__class__
     module = getattr(named, "__module__", "") or ""
     return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"

@@ -353,6 +353,7 @@ def _batched(a: str, b: str, result: str) -> Product:
         return lambda x, y: turned(y, x)
     order_a, order_b = _order(a, batch + rows + summed), _order(b, batch + summed + columns)
     order = _order(batch + rows + columns, result)
+    multiply: Callable[[Tensor, Tensor], Tensor]
     multiply = weft.bmm if len(batch) == 1 else weft.matmul
     if not rows and not columns:
         multiply = _dots

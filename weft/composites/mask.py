@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import weft
 from weft import _C
@@ -12,6 +12,12 @@ from weft.base.forms import forms, method, write_out
 __all__ = ["nonzero", "nonzero_static", "where"]
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Any, other: Any, *, out: Tensor | None = None) -> Tensor: ...
+@overload
+def where(condition: Tensor, *, self: Any, other: Any, out: Tensor | None = None) -> Tensor: ...
 def where(
     condition: Tensor,
     input: Any = None,
@@ -33,6 +39,12 @@ def where(
     return _C.ops.where(condition, input, other)
 
 
+@overload
+def nonzero(
+    input: Tensor, *, as_tuple: Literal[False] = False, out: Tensor | None = None
+) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 @method
 def nonzero(input: Tensor, *, as_tuple: bool = False, out: Tensor | None = None) -> Any:
     """Indices of the elements that are not zero: [n, dim] int64, or a tuple of dim tensors [n].

@@ -115,13 +115,14 @@ def chain_matmul(*matrices: Any) -> Tensor:
 
     known = {(i, i + 1): (0, 0) for i in range(len(matrices))}
 
-    def product(i: int, j: int) -> Tensor:
+    def product(i: int, j: int) -> Any:
         if j == i + 1:
             return matrices[i]
         k = best(i, j, known)[1]
         return product(i, k) @ product(k, j)
 
-    return product(0, len(matrices))
+    out: Tensor = product(0, len(matrices))
+    return out
 
 
 @forms(method=True, out=True)

@@ -77,7 +77,8 @@ def cov(
     norm = max(norm, 0) if isinstance(norm, (int, float)) else norm.clamp(min=0)
     weighted = centred if weights is None else centred * weights
     other = centred.t().conj() if centred.dtype.is_complex else centred.t()
-    return ((weighted @ other) / norm).squeeze()
+    out: Tensor = (weighted @ other) / norm
+    return out.squeeze()
 
 
 @method

@@ -40,7 +40,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         raise TypeError("[ldexp] expected two tensors, got a number")
-    return input * weft.pow(2.0, other)
+    return input * _C.ops.pow(2.0, other)
 
 
 ldexp_ = function_of("ldexp_")

@@ -54,6 +54,15 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 @method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """RuntimeError: there is no device that pages would be locked for."""
+    raise RuntimeError(
+        "[pin_memory] expected an accelerator, got a build for the CPU (Cannot access accelerator "
+        "device when none is available.)"
+    )
+
+
+@method
 def to_dense(self: Tensor, dtype: Any = None) -> Tensor:
     """The tensor itself, of `dtype`: every tensor is dense."""
     return self if dtype is None else self.to(dtype)

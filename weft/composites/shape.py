@@ -199,11 +199,13 @@ def _matrix_transpose(self: Tensor) -> Tensor:
     return self.transpose(-2, -1)
 
 
+def _conjugate_transpose(self: Tensor) -> Tensor:
+    """The conjugate transpose of matrices."""
+    return _matrix_transpose(self).conj()
+
+
 attach("mT", property(_matrix_transpose))
-attach(
-    "mH",
-    property(lambda t: _matrix_transpose(t).conj(), doc="The conjugate transpose of matrices."),
-)
+attach("mH", property(_conjugate_transpose))
 
 
 @method
@@ -218,4 +220,4 @@ def adjoint(input: Tensor) -> Tensor:
             f"[adjoint] expected a matrix or a batch of them, got {input.dim()} dimensions "
             "(tensor.adjoint() is only supported on matrices or batches of matrices.)"
         )
-    return input.mH
+    return _conjugate_transpose(input)

@@ -5,13 +5,15 @@ A `dim` of None stands for all elements, `keepdim` keeps a reduced dimension as 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import weft
 from weft import _C, return_types
 from weft._C import Tensor
 from weft.base.forms import forms, method
 from weft.composites.axes import wrap
+
+R = TypeVar("R", return_types.mode, return_types.nanmedian)
 
 __all__ = [
     "aminmax", "bucketize", "mode", "msort", "nanmedian", "nanquantile", "quantile", "searchsorted",
@@ -39,12 +41,12 @@ def msort(input: Tensor) -> Tensor:
     return input.sort(0).values
 
 
-def _chosen(kind: Any, input: Tensor, indices: Tensor, dim: int, keepdim: bool) -> Any:
+def _chosen(kind: type[R], input: Tensor, indices: Tensor, dim: int, keepdim: bool) -> R:
     """The elements at `indices`, which have size 1 along dim."""
     values = input.gather(dim, indices)
-    if keepdim or input.dim() == 0:
-        return kind(values, indices)
-    return kind(values.squeeze(dim), indices.squeeze(dim))
+    if not keepdim and input.dim():
+        values, indices = values.squeeze(dim), indices.squeeze(dim)
+    return kind(*(values, indices))
 
 
 @forms(method=True, out=True)

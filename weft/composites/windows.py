@@ -14,7 +14,8 @@ def _window(name: str, length: int, periodic: bool, options: dict[str, Any]) -> 
 
     if length < 0:
         raise RuntimeError(f"[{name}_window] expected a length of at least 0, got {length}")
-    return getattr(windows, name)(length, sym=not periodic, **options)
+    window: Tensor = getattr(windows, name)(length, sym=not periodic, **options)
+    return window
 
 
 def hann_window(window_length: int, periodic: bool = True, **options: Any) -> Tensor:

@@ -45,9 +45,9 @@ class MultivariateNormal(Distribution):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
+        forms = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
                  "scale_tril": scale_tril}  # fmt: skip
-        given = {k: v for k, v in given.items() if v is not None}
+        given = {k: v for k, v in forms.items() if v is not None}
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         if len(given) != 1:

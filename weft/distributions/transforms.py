@@ -113,7 +113,7 @@ class Transform:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
-            type(self) is type(other) and self._settings() == other._settings()  # type: ignore[attr-defined]
+            type(self) is type(other) and self._settings() == other._settings()
         )
 
     __hash__ = object.__hash__
@@ -311,7 +311,7 @@ class ReshapeTransform(Transform):
 class ExpTransform(Transform):
     """y = exp(x)."""
 
-    bijective, sign = True, 1  # type: ignore[assignment]
+    bijective, sign = True, 1
     codomain = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
@@ -351,7 +351,7 @@ class PowerTransform(Transform):
 class SigmoidTransform(Transform):
     """y = 1 / (1 + exp(-x)); the inverse keeps away from 0 and 1."""
 
-    bijective, sign = True, 1  # type: ignore[assignment]
+    bijective, sign = True, 1
     codomain = constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
@@ -370,7 +370,7 @@ class SigmoidTransform(Transform):
 class SoftplusTransform(Transform):
     """y = log(1 + exp(x))."""
 
-    bijective, sign = True, 1  # type: ignore[assignment]
+    bijective, sign = True, 1
     codomain = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
@@ -386,7 +386,7 @@ class SoftplusTransform(Transform):
 class TanhTransform(Transform):
     """y = tanh(x). Values near 1 cannot be inverted well: use cache_size=1 there."""
 
-    bijective, sign = True, 1  # type: ignore[assignment]
+    bijective, sign = True, 1
     codomain = constraints.interval(-1.0, 1.0)
 
     def _call(self, x: Tensor) -> Tensor:

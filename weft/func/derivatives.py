@@ -31,7 +31,8 @@ def _own(t: Any, who: str) -> Tensor:
     if not t.requires_grad:
         return t.detach().requires_grad_()
     # Not a view of `t`: the function may write into it.
-    return _Link.apply(t)
+    link: Tensor = _Link.apply(t)
+    return link
 
 
 class _Link(weft.autograd.Function):

@@ -88,7 +88,9 @@ def _cholesky(A: Any) -> Any:
     return L, info
 
 
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(
+    A: Tensor, *, upper: bool = False, check_errors: bool = False
+) -> linalg_cholesky_ex:
     """The Cholesky factor, and where it does not exist: `(L, info)`.
 
     Args:
@@ -175,7 +177,7 @@ def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
     samples=["f(T(3, 3))", "f(T(4, 2))", "f(T(2, 3, 3))", "f(T(2, 3))"],
     results=linalg_qr,
 )
-def _qr(A: Any, mode: str = "reduced") -> Any:
+def _qr(A: Any, mode: Any = "reduced") -> Any:
     """The QR decomposition: orthonormal columns and an upper triangle."""
     import numpy as np
 
@@ -185,7 +187,7 @@ def _qr(A: Any, mode: str = "reduced") -> Any:
     return Q, R
 
 
-def qr(A: Tensor, mode: str = "reduced") -> Any:
+def qr(A: Tensor, mode: str = "reduced") -> linalg_qr:
     """A = Q R, with orthonormal columns in Q and an upper triangular R: `(Q, R)`.
 
     Args:
@@ -229,14 +231,14 @@ def _gradient_eigh(g: Gradients) -> Any:
     gradient=_gradient_eigh,
     results=linalg_eigh,
 )
-def _eigh(A: Any, UPLO: str = "L") -> Any:
+def _eigh(A: Any, UPLO: Any = "L") -> Any:
     """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
     import numpy as np
 
     return tuple(np.linalg.eigh(A, UPLO))
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> Any:
+def eigh(A: Tensor, UPLO: str = "L") -> linalg_eigh:
     """Eigenvalues and eigenvectors of symmetric matrices: `(eigenvalues, eigenvectors)`.
 
     Args:
@@ -314,7 +316,7 @@ def _svd(A: Any, full_matrices: bool = True) -> Any:
     return tuple(np.linalg.svd(A, full_matrices))
 
 
-def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> linalg_svd:
     """A = U diag(S) Vh, with orthonormal U and V and descending S: `(U, S, Vh)`.
 
     Args:

@@ -52,7 +52,7 @@ def _eig(A: Any) -> Any:
     return values.astype(kind), vectors.astype(kind)
 
 
-def eig(A: Tensor) -> Any:
+def eig(A: Tensor) -> linalg_eig:
     """Eigenvalues and eigenvectors of square matrices: `(eigenvalues, eigenvectors)`, complex.
 
     Args:

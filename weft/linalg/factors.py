@@ -133,7 +133,9 @@ def _expect_pivoting(who: str, pivot: bool) -> None:
         )
 
 
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def lu_factor_ex(
+    A: Tensor, *, pivot: bool = True, check_errors: bool = False
+) -> linalg_lu_factor_ex:
     """As `lu_factor`, with the column of the first zero pivot or 0: `(LU, pivots, info)`."""
     expect_matrix("linalg.lu_factor_ex", A)
     _expect_pivoting("linalg.lu_factor_ex", pivot)
@@ -146,7 +148,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 _lu_factor.record["call"] = lu_factor_ex  # type: ignore[attr-defined]
 
 
-def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
     """The factors of A = P L U in one matrix, and LAPACK's row swaps: `(LU, pivots)`.
 
     Args:
@@ -168,7 +170,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
     return linalg_lu_factor(out.LU, out.pivots)
 
 
-def lu(A: Tensor, *, pivot: bool = True) -> Any:
+def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
     """A = P L U with a permutation, a unit lower and an upper triangle: `(P, L, U)`.
 
     Args:
@@ -268,7 +270,9 @@ def _ldl_factor(A: Any, hermitian: bool = False) -> Any:
     return lapack.factor_ldl(A, hermitian)
 
 
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def ldl_factor_ex(
+    A: Tensor, *, hermitian: bool = False, check_errors: bool = False
+) -> linalg_ldl_factor_ex:
     """As `ldl_factor`, with the place of the first zero in D or 0: `(LD, pivots, info)`."""
     expect_matrix("linalg.ldl_factor_ex", A, square=True)
     out = _ldl_factor(A, hermitian=hermitian)
@@ -277,7 +281,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     return out
 
 
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> linalg_ldl_factor:
     """The factors of a symmetric A = L D Lᵀ in one matrix, LAPACK's swaps: `(LD, pivots)`.
 
     Args:
@@ -320,5 +324,5 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             f"[linalg.ldl_solve] expected int32 pivots, got {pivots.dtype} (Expected pivots to be "
             "integers)"
         )
-    X = lapack.solve_ldl(*(t.detach().numpy() for t in (LD, pivots, B)), hermitian)
+    X = lapack.solve_ldl(LD.detach().numpy(), pivots.numpy(), B.detach().numpy(), hermitian)
     return weft.from_numpy(X)

@@ -105,7 +105,9 @@ def _is_vectors(A: Tensor, B: Tensor) -> bool:
     return B.dim() == 1 or (A.dim() - 1 == B.dim() and B.shape == A.shape[:-1])
 
 
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
+) -> linalg_solve_ex:
     """As `solve`, with the places where `A` is singular: `(result, info)`."""
     expect_matrix("linalg.solve", A, square=True)
     expect_like("linalg.solve", A, B)
@@ -163,7 +165,7 @@ def _inv(A: Any) -> Any:
     return _numpy_solve(A, np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape))
 
 
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
     """As `inv`, with the places where `A` is singular: `(inverse, info)`."""
     expect_matrix("linalg.inv", A, square=True)
     out = _inv(A)
@@ -248,7 +250,7 @@ def _slogdet(A: Any) -> Any:
     return tuple(np.linalg.slogdet(A))
 
 
-def slogdet(A: Tensor) -> Any:
+def slogdet(A: Tensor) -> linalg_slogdet:
     """The determinant as its sign and the logarithm of its magnitude: `(sign, logabsdet)`.
 
     Raises:
@@ -317,7 +319,9 @@ def pinv(
     return _pinv(A, rtol=float(rtol), atol=float(atol or 0.0), hermitian=hermitian)
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
+def lstsq(
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> linalg_lstsq:
     """The X that makes A X - B least: `(solution, residuals, rank, singular_values)`.
 
     Args:

@@ -129,7 +129,7 @@ def _reduce(t: Tensor) -> Any:
     share_memory_(t)
     address, _, offset = t._storage_info()
     memory = _mappings[address]
-    handle = reduction.DupFd(memory.descriptor)  # type: ignore[attr-defined]
+    handle = reduction.DupFd(memory.descriptor)
     return _rebuild, (
         handle, len(memory), t.dtype, offset, tuple(t.shape), t.stride(),
         None if type(t) is Tensor else type(t), t.requires_grad, dict(t.__dict__),

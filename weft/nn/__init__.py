@@ -379,6 +379,9 @@ __all__ = [
     "register_module_module_registration_hook",
     # modules of functions
     "functional",
+    "modules",
+    "parallel",
+    "parameter",
     "init",
     "utils",
 ]

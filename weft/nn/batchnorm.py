@@ -21,9 +21,9 @@ class _NormBase(Module):
     _version = 2
     weight: Tensor | None
     bias: Tensor | None
-    running_mean: Tensor | None
-    running_var: Tensor | None
-    num_batches_tracked: Tensor | None
+    running_mean: Any  #: a Tensor, or None where nothing is tracked
+    running_var: Any
+    num_batches_tracked: Any
 
     def __init__(
         self,

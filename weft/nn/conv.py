@@ -115,7 +115,7 @@ class _ConvNd(Module):
             elif self.padding == "valid":
                 pads += [0, 0]
             else:
-                pads += [self.padding[k]] * 2
+                pads += [int(self.padding[k])] * 2
         return pads
 
     def extra_repr(self) -> str:
@@ -163,7 +163,7 @@ class _Conv(_ConvNd):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        padding = self.padding
+        padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = _C.ops.pad(input, self._outer_padding(), self.padding_mode)
             padding = 0

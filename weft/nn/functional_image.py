@@ -161,7 +161,8 @@ def interpolate(
         )
     if mode == "area" and input.dim() in _AREA:
         return _AREA[input.dim()](input, sizes)
-    steps = [None] * (3 - len(sizes)) + (scales or [None] * len(sizes))
+    steps: list[float | None] = [None] * (3 - len(sizes))
+    steps += scales or [None] * len(sizes)
     return _C.ops._upsample(input, sizes, mode, bool(align_corners), antialias, *steps)
 
 
@@ -217,12 +218,14 @@ def _placed(x: Tensor, size: int, padding_mode: str, align: bool) -> Tensor:
 
 def _at(flat: Tensor, places: list[Tensor], sizes: Sequence[int]) -> Tensor:
     """Pixels of `flat` (n, c, pixels) at whole coordinates (n, places), zeros outside."""
-    inside, index = None, None
+    inside: Tensor | None = None
+    index: Tensor | None = None
     for x, size in zip(places, sizes, strict=True):
         within = (x >= 0) & (x <= size - 1)
         inside = within if inside is None else inside & within
         whole = weft.where(within, x, weft.zeros_like(x)).long()
         index = whole if index is None else index * size + whole
+    assert inside is not None and index is not None
     index = index.unsqueeze(1).expand(-1, flat.shape[1], -1)
     return flat.gather(2, index) * inside.unsqueeze(1).to(flat.dtype)
 
@@ -307,16 +310,19 @@ def grid_sample(
 
 def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int]) -> Tensor:
     first = [x.detach().floor() for x in places]
-    out = None
+    out: Tensor | None = None
     for corner in range(1 << len(places)):
-        at, weight = [], None
+        at: list[Tensor] = []
+        weight: Tensor | None = None
         for k, (x, x0) in enumerate(zip(places, first, strict=True)):
             upper = corner >> k & 1
             part = x - x0 if upper else x0 + 1 - x
             weight = part if weight is None else weight * part
             at.append(x0 + upper)
+        assert weight is not None
         term = _at(flat, at, sizes) * weight.unsqueeze(1)
         out = term if out is None else out + term
+    assert out is not None
     return out
 
 
@@ -326,13 +332,14 @@ def _bicubic(
     (y, x), (height, width) = places, sizes
     y0, x0 = y.detach().floor(), x.detach().floor()
     wy, wx = _cubic_weights(y - y0), _cubic_weights(x - x0)
-    out = None
+    out: Tensor | None = None
     for j in range(4):
         row = _placed(y0 + (j - 1), height, padding_mode, align)
         for i in range(4):
             column = _placed(x0 + (i - 1), width, padding_mode, align)
             term = _at(flat, [row, column], sizes) * (wy[j] * wx[i]).unsqueeze(1)
             out = term if out is None else out + term
+    assert out is not None
     return out
 
 

@@ -218,9 +218,9 @@ def _max_unpool(dims: int) -> Callable[..., Tensor]:
 max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)
 
 __all__ = [
-    f"{name}{dims}d"
-    for name in (
-        "max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool", "lp_pool", "max_unpool",
-    )
-    for dims in (1, 2, 3)
-] + [f"max_pool{dims}d_with_indices" for dims in (1, 2, 3)]  # fmt: skip
+    "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "max_unpool1d", "max_unpool2d", "max_unpool3d", "max_pool1d_with_indices",
+    "max_pool2d_with_indices", "max_pool3d_with_indices",
+]  # fmt: skip

@@ -38,6 +38,12 @@ def is_lazy(value: Any) -> bool:
     return isinstance(value, (UninitializedParameter, UninitializedBuffer))
 
 
+def _materialize(value: Any, shape: tuple[int, ...]) -> None:
+    """Give a lazy parameter of a layer its shape; None, where it has none, stays."""
+    if value is not None:
+        value.materialize(shape)
+
+
 class LazyModuleMixin(Module):
     """What lazy layers share. `cls_to_become` is the class of the layer once it has shapes.
 
@@ -71,15 +77,16 @@ class LazyModuleMixin(Module):
         self._load_hook.remove()
         del self._initialize_hook, self._load_hook
         if self.cls_to_become is not None:
-            self.__class__ = self.cls_to_become
+            self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
     def _lazy_load_hook(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Shapes for parameters without one, from the values that are about to be loaded."""
         for name, value in (*self._parameters.items(), *self._buffers.items()):
             given = state_dict.get(prefix + name)
-            if is_lazy(value) and given is not None and not is_lazy(given):
+            lazy: Any = value if is_lazy(value) else None
+            if lazy is not None and given is not None and not is_lazy(given):
                 with weft.no_grad():
-                    value.materialize(given.shape)
+                    lazy.materialize(given.shape)
 
 
 class LazyLinear(LazyModuleMixin, Linear):
@@ -114,15 +121,16 @@ class LazyLinear(LazyModuleMixin, Linear):
         if self.has_uninitialized_params():
             with weft.no_grad():
                 self.in_features = input.shape[-1]
-                self.weight.materialize((self.out_features, self.in_features))
-                if self.bias is not None:
-                    self.bias.materialize((self.out_features,))
+                _materialize(self.weight, (self.out_features, self.in_features))
+                _materialize(self.bias, (self.out_features,))
                 self.reset_parameters()
         if self.in_features == 0:  # loaded
             self.in_features = self.weight.shape[-1]
 
 
 class _LazyConv(LazyModuleMixin):
+    weight: Any
+
     def __init__(
         self: Any,
         out_channels: int,
@@ -198,8 +206,8 @@ class _LazyNorm(LazyModuleMixin):
             self.register_parameter(name, value)
         track = self.track_running_stats
         for name in ("running_mean", "running_var"):
-            value = UninitializedBuffer(device=device, dtype=dtype) if track else None
-            self.register_buffer(name, value)
+            buffer = UninitializedBuffer(device=device, dtype=dtype) if track else None
+            self.register_buffer(name, buffer)
         count = weft.tensor(0, dtype=weft.int64) if track else None
         self.register_buffer("num_batches_tracked", count)
         self._be_lazy()

@@ -27,7 +27,10 @@ class BackwardHooks:
     """
 
     def __init__(
-        self, module: Any, hooks: Sequence[Callable], pre_hooks: Sequence[Callable]
+        self,
+        module: Any,
+        hooks: Sequence[Callable[..., Any]],
+        pre_hooks: Sequence[Callable[..., Any]],
     ) -> None:
         self.module = module
         self.hooks = hooks

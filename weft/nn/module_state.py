@@ -99,7 +99,7 @@ class ModuleState:
                 )
         return self._run_state_dict_hooks(destination, prefix, local_metadata)
 
-    def _run_state_dict_hooks(self, destination: Any, prefix: str, metadata: dict) -> Any:
+    def _run_state_dict_hooks(self, destination: Any, prefix: str, metadata: dict[str, Any]) -> Any:
         for hook, may_replace in self._hooks_in("_state_dict_hooks"):
             replaced = hook(self, destination, prefix, metadata)
             if replaced is None:

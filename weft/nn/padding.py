@@ -13,7 +13,7 @@ from weft.nn.module import Module
 
 
 class _Pad(Module):
-    __constants__ = ("padding",)
+    __constants__: tuple[str, ...] = ("padding",)
     dims: int
     mode = "constant"
 

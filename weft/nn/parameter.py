@@ -124,7 +124,7 @@ class _Uninitialized:
         )
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[override]  # `shape`
     """A parameter whose shape is not known yet: of a lazy layer.
 
     Args:
@@ -157,7 +157,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
         return type(self), (self.requires_grad, None, self.data.dtype)
 
 
-class UninitializedBuffer(_Uninitialized, Tensor):
+class UninitializedBuffer(_Uninitialized, Tensor):  # type: ignore[override]  # `shape`
     """A buffer whose shape is not known yet: of a lazy layer.
 
     Args:

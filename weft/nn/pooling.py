@@ -335,7 +335,7 @@ class LPPool3d(_LPPool):
 
 
 class _AdaptivePool(_Pool):
-    __constants__ = ("output_size",)
+    __constants__: tuple[str, ...] = ("output_size",)
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()

@@ -113,6 +113,7 @@ class RNNBase(Module):
         for layer in range(num_layers):
             fan_in = input_size if layer == 0 else state * directions
             for suffix in ("", "_reverse")[:directions]:
+                shapes: dict[str, tuple[int, ...]]
                 shapes = {"weight_ih": (rows, fan_in), "weight_hh": (rows, state)}
                 if bias:
                     shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
@@ -189,7 +190,7 @@ class RNNBase(Module):
         w_ih, w_hh, *rest = weights
         b_ih, b_hh = rest[:2] if self.bias else (None, None)
         if self.proj_size:
-            bias = None if b_ih is None else b_ih + b_hh
+            bias = None if b_ih is None or b_hh is None else b_ih + b_hh
             gates = linear(x, w_ih, bias)
             return _projected(gates, h, c, w_hh, rest[-1], sizes, reverse)  # type: ignore[arg-type]
         out, h_n, c_n, _ = _C.ops._rnn_sequence(
@@ -202,7 +203,8 @@ class RNNBase(Module):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Every layer over packed rows x (N, input_size)."""
         directions = 2 if self.bidirectional else 1
-        last_h, last_c = [], []
+        last_h: list[Tensor] = []
+        last_c: list[Any] = []
         weights = self.all_weights
         for layer in range(self.num_layers):
             if layer and self.dropout:

@@ -32,7 +32,10 @@ def _clones(module: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
-def _activation(name: str) -> Callable[[Tensor], Tensor]:
+def _activation(name: str | Callable[[Tensor], Tensor]) -> Any:
+    """The function of that name; a function is itself."""
+    if not isinstance(name, str):
+        return name
     if name not in ("relu", "gelu"):
         raise RuntimeError(
             f"[Transformer] expected activation should be relu/gelu, or a function, not {name}"
@@ -52,7 +55,7 @@ def _is_causal(mask: Tensor | None, hint: bool | None, size: int) -> bool:
         return False
     causal = _causal_mask(size, mask.dtype if mask.is_floating_point() else None)
     additive = additive_mask(mask, "mask", causal.dtype)
-    return bool((additive == causal).all())
+    return additive is not None and weft.equal(additive, causal)
 
 
 class _Layer(Module):
@@ -123,7 +126,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation) if isinstance(activation, str) else activation
+        self.activation = _activation(activation)
 
     def forward(
         self,
@@ -182,7 +185,7 @@ class TransformerDecoderLayer(_Layer):
             setattr(self, f"norm{i}", norm)
         for i in (1, 2, 3):
             setattr(self, f"dropout{i}", Dropout(dropout))
-        self.activation = _activation(activation) if isinstance(activation, str) else activation
+        self.activation = _activation(activation)
 
     def forward(
         self,

@@ -52,9 +52,9 @@ class FusedOptimizer(Optimizer):
         for name in self._numbers:
             if state.get(name) is None:
                 state[name] = weft.tensor(0.0)
-        for name in self._state_names(group)[len(self._numbers) :]:
-            if name is not None and state.get(name) is None:
-                state[name] = weft.zeros_like(param, requires_grad=False)
+        for left in self._state_names(group)[len(self._numbers) :]:
+            if left is not None and state.get(left) is None:
+                state[left] = weft.zeros_like(param, requires_grad=False)
 
     def _plain_step(self, group: Group) -> None:
         names = [name for name in self._state_names(group) if name is not None]

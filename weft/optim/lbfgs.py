@@ -115,7 +115,8 @@ class LBFGS(Optimizer):
             state["prev_flat_grad"] = grad.clone()
             state["prev_loss"] = before = loss
             # the first direction is the bare gradient, whose length says nothing
-            size = lr if state["n_iter"] > 1 else min(1.0, 1.0 / grad.abs().sum()) * lr
+            first: Any = 1.0 / grad.abs().sum()
+            size = lr if state["n_iter"] > 1 else min(1.0, first) * lr
             state["t"] = size
             slope = grad.dot(direction)
             if slope > -tolerance:
@@ -247,7 +248,7 @@ class _Line:
             if abs(ends[1].at - ends[0].at) * width < self.tolerance:
                 break
             least, most = sorted((ends[0].at, ends[1].at), key=float)
-            at = _minimum(*ends, least, most)
+            at = _minimum(ends[0], ends[1], least, most)
             margin = 0.1 * (most - least)
             if min(most - at, at - least) < margin:
                 # twice in a row next to an end, or at it: go inside by a tenth

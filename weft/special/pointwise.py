@@ -71,6 +71,6 @@ def pointwise(
             return call(input, other, out=out)
 
         op.record["call"] = unary if len(names) == 1 else binary  # type: ignore[attr-defined]
-        return op.record["call"]  # type: ignore[attr-defined]
+        return unary if len(names) == 1 else binary
 
     return decorate

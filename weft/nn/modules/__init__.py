@@ -57,7 +57,7 @@ _FILES = {
         TransformerDecoderLayer""",
     "upsampling": "Upsample UpsamplingNearest2d UpsamplingBilinear2d",
 }
-_PRIVATE = {
+_PRIVATE: dict[str, dict[str, Any]] = {
     "adaptive": {"_ASMoutput": adaptive_softmax._ASMoutput},
     "batchnorm": {"_NormBase": batchnorm._NormBase, "_BatchNorm": batchnorm._BatchNorm},
     "conv": {"_ConvNd": conv._ConvNd, "_ConvTransposeNd": conv._ConvTransposeNd},

@@ -95,6 +95,7 @@ class BasePruningMethod:
             )
         if found is None:
             original = module._parameters[name]
+            assert original is not None  # `param` is it
             module.register_parameter(name + "_orig", original)
             del module._parameters[name]
             default = weft.ones_like(original, requires_grad=False)
@@ -129,6 +130,7 @@ class BasePruningMethod:
         """Make the pruned tensor the parameter."""
         name = self._tensor_name
         original = module._parameters[name + "_orig"]
+        assert original is not None
         original.data = self.apply_mask(module).detach()
         del module._parameters[name + "_orig"], module._buffers[name + "_mask"]
         module.__dict__.pop(name, None)

@@ -53,17 +53,17 @@ class ReduceLROnPlateau(LRScheduler):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         groups = len(optimizer.param_groups)
-        several = isinstance(min_lr, list | tuple)
-        if several and len(min_lr) != groups:
-            raise ValueError(f"expected {groups} min_lrs, got {len(min_lr)}")
+        several = list(min_lr) if isinstance(min_lr, list | tuple) else None
+        if several is not None and len(several) != groups:
+            raise ValueError(f"expected {groups} min_lrs, got {len(several)}")
         if mode not in ("min", "max"):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         self.factor = factor
         self.optimizer = optimizer
-        self.default_min_lr = None if several else min_lr
-        self.min_lrs = list(min_lr) if several else [min_lr] * groups
+        self.default_min_lr = min_lr if several is None else None
+        self.min_lrs: list[Any] = [min_lr] * groups if several is None else several
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps

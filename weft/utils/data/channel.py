@@ -87,8 +87,8 @@ class _Pickler(pickle.Pickler):
     """multiprocessing's pickler, with tensors as buffers."""
 
     def __init__(self, file: io.BytesIO, buffers: list[pickle.PickleBuffer]) -> None:
-        super().__init__(file, protocol=5, buffer_callback=buffers.append)  # type: ignore[arg-type]
-        self.dispatch_table = ForkingPickler(io.BytesIO()).dispatch_table  # type: ignore[attr-defined]
+        super().__init__(file, protocol=5, buffer_callback=buffers.append)
+        self.dispatch_table = ForkingPickler(io.BytesIO()).dispatch_table
 
     def reducer_override(self, obj: Any) -> Any:
         return _reduce(obj) if isinstance(obj, Tensor) else NotImplemented

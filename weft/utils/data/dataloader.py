@@ -101,7 +101,8 @@ class DataLoader:
         if batch_sampler is not None:
             batch_size, drop_last = None, False
         elif batch_size is not None:
-            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+            keys: Any = sampler  # of whatever type the data set takes
+            batch_sampler = BatchSampler(keys, batch_size, drop_last)
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -204,7 +205,8 @@ class DataLoader:
             self._iterator = ParallelIterator(self)
         else:
             self._iterator.restart(self)
-        return self._iterator
+        iterator: LoaderIterator = self._iterator
+        return iterator
 
     @property
     def _index_sampler(self) -> Any:

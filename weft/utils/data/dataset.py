@@ -31,7 +31,7 @@ class Dataset(Generic[T]):
     def __getitem__(self, index: Any) -> T:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
-    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
         return ConcatDataset([self, other])
 
 
@@ -51,7 +51,7 @@ class IterableDataset(Dataset[T]):
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
-    def __add__(self, other: Dataset[Any]) -> ChainDataset:  # type: ignore[override]
+    def __add__(self, other: Dataset[Any]) -> ChainDataset[Any]:  # type: ignore[override]
         return ChainDataset([self, other])
 
 
@@ -168,7 +168,8 @@ class ConcatDataset(Dataset[T]):
             )
         index = index + len(self) if index < 0 else index
         part = bisect.bisect_right(self.cumulative_sizes, index)
-        return self.datasets[part][index - (self.cumulative_sizes[part - 1] if part else 0)]
+        item: T = self.datasets[part][index - (self.cumulative_sizes[part - 1] if part else 0)]
+        return item
 
 
 class ChainDataset(IterableDataset[T]):
@@ -224,7 +225,8 @@ class Subset(Dataset[T]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[T]:
-        return _items(self.dataset, [self.indices[i] for i in indices])
+        items: list[T] = _items(self.dataset, [self.indices[i] for i in indices])
+        return items
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -275,4 +277,4 @@ def random_split(
         )
     order = weft.randperm(len(dataset), generator=generator).tolist()
     ends = itertools.accumulate(lengths)
-    return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, lengths)]  # type: ignore[misc]
+    return [Subset(dataset, order[end - n : end]) for end, n in zip(ends, lengths)]
