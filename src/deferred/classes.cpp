@@ -1,6 +1,7 @@
 /// How a kept call finds its class: what of it and of its operands must be equal for calls to merge.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <unordered_map>
 
 #include "deferred/tape.h"
@@ -57,6 +58,18 @@ BatchForm alone(const Call& c) {
         else form.add_shared(i);
     }
     return form;
+}
+
+/// Whether all operands come by rows of one shape, or are shared: such pointwise calls are of one kind
+/// whatever their shapes, and are not planned with those that are not.
+bool rows_are_alike(const Kind& kind) {
+    const BatchForm::Input* first = nullptr;
+    for (const BatchForm::Input& in : kind.form.in) {
+        if (in.shared) continue;
+        if (in.once || (first && !equal(in.row, first->row))) return false;
+        first = &in;
+    }
+    return kind.how == How::Rows;
 }
 
 }  // namespace
@@ -164,7 +177,9 @@ uint32_t Tape::class_over_own(const Call& c, uint32_t first) {
     uint32_t number = note_call(c, noted, true);
     load_->operands.resize(first);
     load_->operands.insert(load_->operands.end(), kept.begin(), kept.end());
-    return kinds_.kinds[kinds_.classes[number].kind].how == How::Rows ? number : Class::kNone;
+    const Class& own = kinds_.classes[number];
+    bool merges = kinds_.kind_of(own).how == How::Rows || own.each != Class::kNone;
+    return merges ? number : Class::kNone;
 }
 
 void Tape::choose_own(Waiting& load) {
@@ -179,35 +194,111 @@ void Tape::choose_own(Waiting& load) {
     auto join = [](uint32_t known, uint32_t by) {
         return known == kNobody || known == by ? by : kSeveral;
     };
-    std::vector<Use> uses(kinds_.classes.size());  // by class, hence by tensor
-    for (const Kept& call : load.calls)
-        if (kinds_.classes[call.of_class].own < Class::kUnknown) {
-            Use& use = uses[call.of_class];
-            ++use.calls;
-            use.user = join(use.user, call.owner);
-        }
-    auto kind_over_own = [&](const Class& c) { return kinds_.classes[c.own].kind; };
-    std::unordered_map<uint32_t, Group> groups;
-    for (size_t c = 0; c < uses.size(); ++c) {
-        if (uses[c].calls == 0) continue;
-        Group& group = groups[kind_over_own(kinds_.classes[c])];
-        group.calls += uses[c].calls;
-        if (uses[c].user != kSeveral) group.own_calls += uses[c].calls;
-        group.users = join(group.users, uses[c].user);
+    auto add = [&](Use& use, const Kept& call) {
+        ++use.calls;
+        use.user = join(use.user, call.owner);
+    };
+    auto count = [&](Group& group, const Use& use) {
+        group.calls += use.calls;
+        if (use.user != kSeveral) group.own_calls += use.calls;
+        group.users = join(group.users, use.user);
         ++group.different;
-    }
+    };
     // In one fiber all are the same one's: there what is used again is taken for a weight.
     auto chosen = [](const Group& g) {
         return g.different > 1 &&
                (g.users == kSeveral ? 2 * g.own_calls > g.calls : g.calls < 2 * g.different);
     };
-    std::erase_if(groups, [&](const auto& group) { return !chosen(group.second); });
-    if (groups.empty()) return;
+    // By class, of one shape, and by what is like it but for the shape: both hence by tensor.
+    std::vector<Use> uses(kinds_.classes.size());
+    std::map<std::pair<uint32_t, uint32_t>, Use> any_shape;
+    auto kind_over_own = [&](const Class& c) { return kinds_.classes[c.own].kind; };
+    auto group_over_own = [&](const Class& c) { return kinds_.kinds[kind_over_own(c)].group; };
+    auto like = [&](const Class& c) { return std::pair(group_over_own(c), c.each); };
+    for (const Kept& call : load.calls) {
+        const Class& known = kinds_.classes[call.of_class];
+        if (known.own >= Class::kUnknown) continue;
+        add(uses[call.of_class], call);
+        if (known.each != Class::kNone) add(any_shape[like(known)], call);
+    }
+    std::unordered_map<uint32_t, Group> kinds, groups;
+    for (size_t c = 0; c < uses.size(); ++c)
+        if (uses[c].calls) count(kinds[kind_over_own(kinds_.classes[c])], uses[c]);
+    for (const auto& [at, use] : any_shape) count(groups[at.first], use);
     for (Kept& call : load.calls) {
         const Class& known = kinds_.classes[call.of_class];
-        if (known.own < Class::kUnknown && groups.contains(kind_over_own(known)))
-            call.of_class = known.own;
+        if (known.own >= Class::kUnknown) continue;
+        // Of other shapes than the rest of a group, what all share may be a weight.
+        bool own = known.each != Class::kNone && any_shape[like(known)].user != kSeveral &&
+                   chosen(groups[group_over_own(known)]);
+        if (own || chosen(kinds[kind_over_own(known)])) call.of_class = known.own;
     }
+}
+
+/// Whether each call has input i of its own, as its form says; without one, what no weight is read by.
+bool Tape::is_own(const Call& c, const Noted& noted, const BatchForm* form, int i) {
+    if (!(noted.fixed >> i & 1) || (noted.unlike >> i & 1)) return true;
+    if (!form) return c.op->batch == Batch::Rows && !(c.op->batch_shared >> i & 1);
+    return std::any_of(form->in.begin(), form->in.end(),
+                       [&](const BatchForm::Input& in) { return in.from == i && !in.shared; });
+}
+
+/// The number of what the calls of `c`'s like have in common that may be parts of one call, and the
+/// words of such a call; kNone where there are none.
+uint32_t Tape::each_of(const Call& c, const Noted& noted, const BatchForm* form,
+                       std::vector<int64_t>& words) {
+    if (!ops::has_each(*c.op)) return Class::kNone;
+    Each each;
+    each.op = c.op;
+    each.attrs.assign(c.attrs, c.attrs + c.op->defaults.size());
+    const uint64_t modes = mode & (noted.grad ? kGradMode | kInferenceMode : kInferenceMode);
+    Key key{reinterpret_cast<uintptr_t>(c.op),
+            modes | uint64_t{noted.grad} << 32 | static_cast<uint64_t>(ops::default_dtype) << 40};
+    size_t first = load_->operands.size() - static_cast<size_t>(c.inputs);
+    bool any = false;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        bool number = t.defined() && t.has(kWrapped);  // each call has its own
+        bool own = t.defined() && (number || is_own(c, noted, form, i));
+        each.inputs.push_back(number ? ops::EachInput::Number
+                              : own  ? ops::EachInput::Own
+                                     : ops::EachInput::Shared);
+        any |= own && !number;
+        key.push_back(static_cast<uint64_t>(each.inputs.back()));
+        if (own) {
+            ops::append_shape(words, t.shape());
+            key.push_back(static_cast<uint64_t>(t.dtype()) | static_cast<uint64_t>(t.ndim()) << 8);
+        } else if (!t.defined()) {
+            key.push_back(~uint64_t{0});
+        } else {
+            const Operand& o = load_->operands[first + static_cast<size_t>(i)];
+            key.push_back(fixed_names_[static_cast<size_t>(~o.value)]);
+        }
+    }
+    for (int k = 0; k < c.outputs; ++k) {
+        const Tensor& out = c.out(k);
+        // Whether it is there may depend on what is recorded, which is not known yet.
+        bool constant = c.op->constant_outputs >> k & 1;
+        if (constant && out.numel() == 0 && c.out(0).numel() != 0) any = false;
+        each.outputs.push_back(out.dtype());
+        key.push_back(static_cast<uint64_t>(out.dtype()));
+        ops::append_shape(words, out.shape());
+    }
+    for (size_t k = 0; k < c.op->defaults.size(); ++k) {
+        const Value& v = c.attrs[k];
+        if (ops::may_differ(*c.op, k, v)) {
+            each.differing.push_back(static_cast<int>(k));
+            ops::append_attribute(words, v);
+        } else {
+            key.push_back(k);
+            append(key, v);
+        }
+    }
+    if (!any) return Class::kNone;
+    bool fresh;
+    uint32_t number = kinds_.each_keys.number(key.data(), key.size(), fresh);
+    if (fresh) kinds_.each.push_back(std::move(each));
+    return number;
 }
 
 uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
@@ -232,10 +323,15 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
     form.attrs = kind.form.attrs;
     BatchRule rule = c.op->batch_rule ? c.op->batch_rule : ops::batch_pointwise;
     bool fits = rule({c, noted.fixed}, form);
-    Key key;
+    Key key, group;  // what makes a kind, and of it what does not hang on shapes and numbers
     if (fits && c.op->batch == Batch::Join && form.rows == 1) kind.how = How::Join;
     else if (fits) kind.how = How::Rows;
-    else kind.why = "shapes or operands that do not merge";
+    Class made;
+    made.op = c.op;
+    made.each = kind.how == How::Join ? Class::kNone
+                                      : each_of(c, noted, fits ? &form : nullptr, made.words);
+    if (kind.how == How::Single && made.each == Class::kNone)
+        kind.why = "shapes or operands that do not merge";
     key.push_back(static_cast<uint64_t>(kind.how));
     key.push_back(kind.mode | uint64_t{grad} << 8 | static_cast<uint64_t>(c.out(0).dtype()) << 16 |
                   static_cast<uint64_t>(kind.default_dtype) << 24);
@@ -245,42 +341,51 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
             in.unlike = in.shared && in.from >= 0 && (noted.unlike >> in.from & 1);
             if (in.unlike && c.in[in.from].has(kWrapped)) in.as = ops::promoted(c.in, c.inputs);
         }
+        const bool sizes =
+            made.each == Class::kNone || (c.op->batch == Batch::Pointwise && rows_are_alike(kind));
         key.push_back(reinterpret_cast<uintptr_t>(kind.form.op));
         key.push_back(static_cast<uint64_t>(kind.form.then) | uint64_t{kind.form.wrap} << 4 |
                       static_cast<uint64_t>(kind.form.counts_attr + 1) << 8);
-        for (const Value& v : kind.form.attrs) append(key, v);
+        group = key;
         for (const BatchForm::Input& in : kind.form.in) {
             const Tensor* t = in.from >= 0 ? &c.in[in.from] : nullptr;
-            key.push_back(static_cast<uint64_t>(in.from + 1));
+            auto add = [&](uint64_t word, bool of_group = true) {
+                key.push_back(word);
+                if (of_group) group.push_back(word);
+            };
+            add(static_cast<uint64_t>(in.from + 1));
             if (!t || !t->defined()) {
-                key.push_back(~uint64_t{0});
+                add(~uint64_t{0});
                 continue;
             }
-            key.push_back(static_cast<uint64_t>(t->dtype()) | uint64_t{in.shared} << 8 |
-                          static_cast<uint64_t>(in.row.size()) << 16 |
-                          uint64_t{t->has(kWrapped)} << 9 | uint64_t{in.unlike} << 10 |
-                          static_cast<uint64_t>(in.as) << 24);
+            add(static_cast<uint64_t>(t->dtype()) | uint64_t{in.shared} << 8 |
+                static_cast<uint64_t>(in.row.size()) << 16 | uint64_t{t->has(kWrapped)} << 9 |
+                uint64_t{in.unlike} << 10 | uint64_t{in.once} << 11 |
+                static_cast<uint64_t>(in.as) << 24);
             if (in.unlike) {
-                key.push_back(static_cast<uint64_t>(t->ndim()));
-                for (int64_t d : t->shape()) key.push_back(static_cast<uint64_t>(d));
+                add(static_cast<uint64_t>(t->ndim()));
+                for (int64_t d : t->shape()) add(static_cast<uint64_t>(d), sizes);
             } else if (!in.shared) {
-                key.push_back(static_cast<uint64_t>(in.table + 1));
-                for (int64_t d : in.row) key.push_back(static_cast<uint64_t>(d));
+                add(static_cast<uint64_t>(in.table + 1));
+                for (int64_t d : in.row) add(static_cast<uint64_t>(d), sizes);
             } else if (t->has(kWrapped)) {
                 uint64_t bits[2] = {};
                 std::memcpy(bits, t->bytes(), static_cast<size_t>(item_size(t->dtype())));
-                key.push_back(bits[0]);
-                key.push_back(bits[1]);
+                add(bits[0], false);
+                add(bits[1], false);
             } else {
                 size_t at = load_->operands.size() - static_cast<size_t>(c.inputs - in.from);
-                key.push_back(fixed_names_[static_cast<size_t>(~load_->operands[at].value)]);
+                add(fixed_names_[static_cast<size_t>(~load_->operands[at].value)]);
             }
+        }
+        for (size_t k = 0; k < kind.form.attrs.size(); ++k) {
+            const Value& v = kind.form.attrs[k];
+            append(key, v);
+            if (!ops::may_differ(*kind.form.op, k, v)) append(group, v);
         }
     } else if (kind.how == How::Single) {
         key.push_back(number);
     }
-    Class made;
-    made.op = c.op;
     made.rows = kind.form.rows;
     bool unlike = false;
     for (const BatchForm::Input& in : kind.form.in) unlike |= in.rows >= 0;
@@ -290,7 +395,11 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
         for (const BatchForm::Input& in : kind.form.in)
             made.sizes.push_back(in.rows >= 0 ? in.rows : kind.form.rows);
     made.kind = kinds_.kind_keys.number(key.data(), key.size(), fresh);
-    if (fresh) kinds_.kinds.push_back(std::move(kind));
+    if (fresh) {
+        if (kind.how != How::Rows) group = {made.each, made.each == Class::kNone ? made.kind : 0};
+        kind.group = kinds_.group_keys.number(group.data(), group.size(), fresh);
+        kinds_.kinds.push_back(std::move(kind));
+    }
     kinds_.classes.push_back(made);
     return number;
 }

@@ -66,8 +66,11 @@ void Interned::clear() {
 void Kinds::clear() {
     class_keys.clear();
     kind_keys.clear();
+    group_keys.clear();
+    each_keys.clear();
     classes.clear();
     kinds.clear();
+    each.clear();
 }
 
 void append(Key& key, const Value& v) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/batch.h"
+#include "ops/each.h"
 
 namespace weft::deferred {
 
@@ -37,6 +38,15 @@ private:
     std::vector<uint32_t> table_;  ///< entry + 1 by hash; 0 is free
 };
 
+/// What calls have in common that may be parts of one (Note [Each] in ops/each.h).
+struct Each {
+    const Op* op = nullptr;
+    std::vector<ops::EachInput> inputs;
+    std::vector<DType> outputs;
+    std::vector<int> differing;  ///< attributes
+    std::vector<Value> attrs;
+};
+
 enum class How : uint8_t {
     Rows,    ///< rows of all calls together
     Join,    ///< the pieces of all calls copied one after the other
@@ -50,6 +60,7 @@ struct Kind {
     uint32_t mode = 0;                     ///< grad and inference flags of the calls
     DType default_dtype = DType::Float32;  ///< to which integers are promoted
     const Op* op = nullptr;
+    uint32_t group = 0;
     std::string why;  ///< for the report: why its calls stay single
 };
 
@@ -57,16 +68,20 @@ struct Class {
     uint32_t kind = 0;
     const Op* op = nullptr;  ///< that was called: calls of several ops may be of one kind
     int64_t rows = 1;
-    std::vector<int64_t> sizes;  ///< of a Join: elements of each operand; else rows, where unlike
     static constexpr uint32_t kNone = UINT32_MAX, kUnknown = UINT32_MAX - 1;
+    uint32_t each = kNone;       ///< what its calls can be parts of
+    std::vector<int64_t> words;  ///< of one of them (ops/each.h)
+    std::vector<int64_t> sizes;  ///< of a Join: elements of each operand; else rows, where unlike
     uint32_t own =
         kUnknown;  ///< the class of the same call over an operand of its own (Note [Own])
 };
 
 struct Kinds {
-    Interned class_keys, kind_keys;
+    Interned class_keys, kind_keys, group_keys, each_keys;
     std::vector<Class> classes;
     std::deque<Kind> kinds;
+    std::deque<Each> each;
+    const Kind& kind_of(const Class& c) const { return kinds[c.kind]; }
     void clear();
 };
 

@@ -5,8 +5,8 @@
 
 namespace weft::deferred {
 
-void Runner::count(const Kind& kind, Calls calls) {
-    auto n = static_cast<int64_t>(calls.size()), ran = kind.how == How::Single ? n : 1;
+void Runner::count(const Kind& kind, Calls calls, bool parts) {
+    auto n = static_cast<int64_t>(calls.size()), ran = kind.how == How::Single && !parts ? n : 1;
     bool recorded = kind.mode & kGradMode;
     tally.batches += ran;
     if (recorded) {
@@ -17,7 +17,7 @@ void Runner::count(const Kind& kind, Calls calls) {
         int64_t elements = load_.outputs[v].numel * n;
         (elements >= kFar ? tally.far_elements : tally.elements) += elements;
     }
-    if (kind.how != How::Rows || n == 1 || kind.op->batch == Batch::Pointwise) return;
+    if (kind.how != How::Rows || parts || n == 1 || kind.op->batch == Batch::Pointwise) return;
     int64_t matrices = 0;
     SmallVector<const Tensor*, 4> seen;
     for (const BatchForm::Input& in : kind.form.in) {
@@ -37,12 +37,12 @@ void Runner::count(const Kind& kind, Calls calls) {
             matrices_.push_back(t);
 }
 
-void Runner::note(const Kind& kind, Calls calls) {
+void Runner::note(const Kind& kind, Calls calls, bool parts) {
     batch_ = &report_->batches.emplace_back();
     const Op* op = class_of(calls[0]).op;
     batch_->op = op->public_name;
     batch_->calls = static_cast<int64_t>(calls.size());
-    batch_->why = kind.why;
+    if (!parts) batch_->why = kind.why;
     for (uint32_t call : calls) add_site(batch_->lines, load_.calls[call].site);
     const Site& line = load_.calls[calls[0]].site;
     for (uint32_t other : first_of_line_) {

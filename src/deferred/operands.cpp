@@ -50,7 +50,9 @@ Runner::Place Runner::external_place(const Tensor& t) {
 
 /// Whether the pieces are one run of elements, or equal runs at equal distances, in one block.
 Runner::Lie Runner::lie_of(const std::vector<Piece>& pieces) {
-    Lie lie{pieces[0].block, pieces[0].start, 0, 0, 0};
+    size_t first = 0;  // one without elements is read too: its gradient is zeros, not None
+    while (first + 1 < pieces.size() && pieces[first].count == 0) ++first;
+    Lie lie{pieces[first].block, pieces[first].start, 0, 0, 0};
     int64_t start = lie.start, length = 0;
     auto end_run = [&] {
         if (lie.runs == 0) lie.length = length;
@@ -62,6 +64,7 @@ Runner::Lie Runner::lie_of(const std::vector<Piece>& pieces) {
     };
     for (const Piece& p : pieces) {
         if (p.block != lie.block) return {};
+        if (p.count == 0) continue;
         if (p.start == start + length) {
             length += p.count;
             continue;
@@ -128,6 +131,13 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
         flat.push_back(p.count);
     }
     return pack.over(sources, {flat, shape});
+}
+
+/// The same in one dim, dense.
+Tensor Runner::assemble_flat(const Operands& o, bool grad) {
+    static const ops::Function contiguous{"contiguous"};
+    Tensor t = assemble(o, Dims{o.elements}, grad);
+    return t.contiguous() ? t : contiguous(t);
 }
 
 /// Whether the calls have not all the same shared input.

@@ -26,12 +26,15 @@ private:
 }  // namespace
 
 void Runner::run_rows(const Kind& kind, Calls calls) {
-    static const ops::Function segment_sum{"_segment_sum"}, view{"view"};
+    static const ops::Function segment_sum{"_segment_sum"}, segment_spread{"_segment_spread"},
+        view{"view"};
     const BatchForm& form = kind.form;
     int64_t total = 0, packed = 0;
     SmallVector<size_t, 4> gathered;
     Dims counts;
-    bool counted = form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
+    const bool any_once = std::any_of(form.in.begin(), form.in.end(),
+                                      [](const BatchForm::Input& in) { return in.once; });
+    bool counted = any_once || form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
     for (uint32_t call : calls) {
         total += rows_of(call);
         if (counted) counts.push_back(rows_of(call));
@@ -59,31 +62,30 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         }
         by_elements &= input.row.empty() && input.rows < 0;
         int64_t size = ops::row_size(input.row);
-        Operands o{k, {}, {}, 0};
-        o.pieces.reserve(calls.size());
-        for (uint32_t call : calls) {
-            Place p = place(operand(call, input.from));
-            int64_t rows = rows_of(call, k);
-            o.pieces.push_back({p.block, p.start, size * rows});
-            o.rows += rows;
-        }
-        o.lie = lie_of(o.pieces);
-        if (o.lie.runs == 0) packed += o.rows * size;
-        operands.push_back(std::move(o));
+        operands.push_back(pieces_of(k, input.from, calls,
+                                     [&](uint32_t call) { return size * rows_of(call, k); }));
+        if (operands.back().lie.runs == 0) packed += operands.back().elements;
     }
     if (calls.size() > 1 && packed / static_cast<int64_t>(calls.size()) >= large_call) {
         if (batch_) batch_->why = "operands too large to be gathered";
         for (size_t k = 0; k < calls.size(); ++k) run_rows(kind, calls.subspan(k, 1));
         return;
     }
+    // Rows of equal number are a dim of their own, along which one row broadcasts.
+    const bool dim_of_rows =
+        any_once && gathered.empty() &&
+        std::all_of(counts.begin(), counts.end(), [&](int64_t n) { return n == counts[0]; });
     Dims elements = by_elements ? shape_for(operands, total) : Dims();
     for (const Operands& o : operands) {
+        const BatchForm::Input& input = form.in[o.input];
         Dims shape = elements;
         if (!by_elements) {
-            shape.push_back(o.rows);
-            for (int64_t d : form.in[o.input].row) shape.push_back(d);
+            if (dim_of_rows) shape.push_back(counts.size());
+            shape.push_back(!dim_of_rows ? rows_in(o, calls) : input.once ? 1 : counts[0]);
+            for (int64_t d : input.row) shape.push_back(d);
         }
-        in[o.input] = assemble(o, shape, kind.mode & kGradMode);
+        Tensor& t = in[o.input] = assemble(o, shape, kind.mode & kGradMode);
+        if (input.once && !dim_of_rows) t = segment_spread(t, counts);
     }
     if (by_elements && elements.size() != 1)
         for (size_t k : gathered) in[k] = view(in[k], elements);
@@ -145,6 +147,48 @@ void Runner::run_join(const Kind& kind, Calls calls) {
     Call c(*kind.op);
     c.set(assemble(std::move(pieces), Dims{total}, kind.mode & kGradMode));
     if (report_) report_->pack_s += seconds() - start;
+    if (batch_) batch_->rows += static_cast<int64_t>(calls.size());
+    finish(c, calls);
+}
+
+/// Calls of unlike shapes as parts of one (Note [Each] in ops/each.h).
+void Runner::run_each(Calls calls) {
+    const Each& each = kinds_.each[class_of(calls[0]).each];
+    const Kind& kind = kind_of(calls[0]);
+    double start = report_ ? seconds() : 0;
+    std::vector<int64_t> words;
+    ops::append_head(words, static_cast<int64_t>(calls.size()), each.inputs, each.outputs,
+                     each.differing);
+    for (uint32_t call : calls) {
+        const std::vector<int64_t>& own = class_of(call).words;
+        words.insert(words.end(), own.begin(), own.end());
+    }
+    std::vector<Operands> operands;
+    std::vector<Tensor> in(each.inputs.size());
+    int64_t packed = 0;
+    for (size_t i = 0; i < in.size(); ++i) {
+        const Operand& o = operand(calls[0], static_cast<int>(i));
+        if (o.none()) continue;
+        if (each.inputs[i] == ops::EachInput::Shared) {
+            in[i] = load_.externals[static_cast<size_t>(~o.value)];
+            continue;
+        }
+        operands.push_back(pieces_of(i, static_cast<int>(i), calls, [&](uint32_t call) {
+            return ops::elements_of(class_of(call).words, each.inputs, i);
+        }));
+        if (operands.back().lie.runs == 0) packed += operands.back().elements;
+    }
+    if (packed / static_cast<int64_t>(calls.size()) >= large_call) {
+        if (batch_) batch_->why = "operands too large to be gathered";
+        for (uint32_t call : calls) run_one(kind_of(call), Calls(&call, 1));
+        return;
+    }
+    for (const Operands& o : operands) in[o.input] = assemble_flat(o, kind.mode & kGradMode);
+    if (report_) report_->pack_s += seconds() - start;
+    std::vector<Value> attrs = each.attrs;
+    attrs.emplace_back(DimSpan(words));
+    Call c(ops::each_of(*each.op), in.data(), static_cast<int>(in.size()), attrs.data());
+    ops::call(c);
     if (batch_) batch_->rows += static_cast<int64_t>(calls.size());
     finish(c, calls);
 }
@@ -225,17 +269,52 @@ void Runner::run_batch(Calls calls) {
         calls = rest;
         if (calls.empty()) return;
     }
-    const Kind& kind = kinds_.kinds[class_of(calls[0]).kind];
+    if (!run_side_by_side(calls)) run_merged(calls, false);
+}
+
+/// Calls of several kinds of one group: those of which there are many as a batch each, the others as
+/// parts of one call. False if all are of one kind.
+bool Runner::run_side_by_side(Calls calls) {
+    auto kind = [&](uint32_t call) { return class_of(call).kind; };
+    auto each = [&](uint32_t call) { return class_of(call).each; };
+    const uint32_t first = kind(calls[0]);
+    if (std::all_of(calls.begin(), calls.end(), [&](uint32_t c) { return kind(c) == first; }))
+        return false;
+    std::vector<uint32_t> sorted(calls.begin(), calls.end()), rest;
+    auto runs_of = [&](std::vector<uint32_t>& all, const auto& number, const auto& visit) {
+        std::stable_sort(all.begin(), all.end(),
+                         [&](uint32_t a, uint32_t b) { return number(a) < number(b); });
+        for (size_t i = 0, end; i < all.size(); i = end) {
+            for (end = i + 1; end < all.size() && number(all[end]) == number(all[i]);) ++end;
+            visit(Calls(all).subspan(i, end - i));
+        }
+    };
+    runs_of(sorted, kind, [&](Calls alike) {
+        if (alike.size() >= kMany || each(alike[0]) == Class::kNone) run_merged(alike, false);
+        else rest.insert(rest.end(), alike.begin(), alike.end());
+    });
+    std::sort(rest.begin(), rest.end());
+    runs_of(rest, each, [&](Calls parts) {
+        bool one_kind = std::all_of(parts.begin(), parts.end(),
+                                    [&](uint32_t c) { return kind(c) == kind(parts[0]); });
+        run_merged(parts, !one_kind);
+    });
+    return true;
+}
+
+void Runner::run_merged(Calls calls, bool parts) {
+    const Kind& kind = kind_of(calls[0]);
     ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
     DefaultDType promoted(kind.default_dtype);
     Site::Instead line(load_.calls[calls[0]].site);
     batch_mark = {graph_run, static_cast<uint16_t>(std::min<size_t>(calls.size(), UINT16_MAX))};
     if (calls.size() > 1)
         last_merge = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
-    if (report_) note(kind, calls);
-    count(kind, calls);
+    if (report_) note(kind, calls, parts);
+    count(kind, calls, parts);
     try {
-        run_one(kind, calls);
+        if (parts) run_each(calls);
+        else run_one(kind, calls);
     } catch (...) {
         if (calls.size() > 1) {  // find the one at fault; the others are not harmed
             if (report_) report_->batches.pop_back();

@@ -37,6 +37,8 @@ private:
     const Class& class_of(uint32_t call) const {
         return kinds_.classes[load_.calls[call].of_class];
     }
+    /// Of how many calls of one kind it is as cheap to run a batch as to run them as parts of one.
+    static constexpr size_t kMany = 5;
     int64_t rows_of(uint32_t call) const { return class_of(call).rows; }
     /// Rows of input k of the form.
     int64_t rows_of(uint32_t call, size_t k) const {
@@ -49,6 +51,7 @@ private:
     }
     bool differ(const BatchForm::Input& input, Calls calls) const;
     Tensor unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls, int64_t total);
+    const Kind& kind_of(uint32_t call) const { return kinds_.kind_of(class_of(call)); }
     const Operand& operand(uint32_t call, int i) const {
         return load_.operands[load_.calls[call].operands + static_cast<uint32_t>(i)];
     }
@@ -62,10 +65,30 @@ private:
         size_t input;
         std::vector<Piece> pieces;
         Lie lie;
-        int64_t rows = 0;
+        int64_t elements = 0;
     };
+    /// `size(call)` elements of operand `from` of each call.
+    template <class Size>
+    Operands pieces_of(size_t input, int from, Calls calls, const Size& size) {
+        Operands o{input, {}, {}, 0};
+        o.pieces.reserve(calls.size());
+        for (uint32_t call : calls) {
+            int64_t n = size(call);
+            Place p = place(operand(call, from));
+            o.pieces.push_back({p.block, n ? p.start : 0, n});
+            o.elements += n;
+        }
+        o.lie = lie_of(o.pieces);
+        return o;
+    }
 
+    int64_t rows_in(const Operands& o, Calls calls) const {
+        int64_t rows = 0;
+        for (uint32_t call : calls) rows += rows_of(call, o.input);
+        return rows;
+    }
     void run_batch(Calls calls);
+    void run_merged(Calls calls, bool parts);
     void find_last_uses(const Plan& plan);
     uint32_t add_block(Tensor t);
     Place place(const Operand& o);
@@ -73,6 +96,7 @@ private:
     static Lie lie_of(const std::vector<Piece>& pieces);
     static Dims shape_for(const std::vector<Operands>& operands, int64_t total);
     Tensor assemble(const Operands& o, const Dims& shape, bool grad);
+    Tensor assemble_flat(const Operands& o, bool grad);
     Tensor assemble(std::vector<Piece> pieces, const Dims& shape, bool grad) {
         Lie lie = lie_of(pieces);
         return assemble({0, std::move(pieces), lie, 0}, shape, grad);
@@ -81,12 +105,14 @@ private:
     void run_join(const Kind& kind, Calls calls);
     void run_single(const Kind& kind, uint32_t call);
     void run_one(const Kind& kind, Calls calls);
+    bool run_side_by_side(Calls calls);
+    void run_each(Calls calls);
     void finish(Call& c, Calls calls);
     void fail(uint32_t call, const Ref<Failure>& failure);
     std::vector<uint32_t> sound(Calls calls);
-    void note(const Kind& kind, Calls calls);
+    void note(const Kind& kind, Calls calls, bool parts);
     std::string difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const;
-    void count(const Kind& kind, Calls calls);
+    void count(const Kind& kind, Calls calls, bool parts);
 
     Waiting& load_;
     const Kinds& kinds_;

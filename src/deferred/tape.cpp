@@ -159,7 +159,7 @@ const Plan& Tape::plan(const Waiting& load, FlushReport* report, Plan& fresh) {
     entry->begins.reserve(calls + 1);
     entry->producers.reserve(load.operands.size());
     for (const Kept& call : load.calls) {
-        entry->kinds.push_back(kinds_.classes[call.of_class].kind);
+        entry->kinds.push_back(kinds_.kind_of(kinds_.classes[call.of_class]).group);
         entry->begins.push_back(call.operands);
     }
     entry->begins.push_back(static_cast<uint32_t>(load.operands.size()));
@@ -178,7 +178,7 @@ const Plan& Tape::plan(const Waiting& load, FlushReport* report, Plan& fresh) {
         return plans_.front()->plan;
     }
     Program program{entry->kinds, entry->begins, entry->producers,
-                    static_cast<uint32_t>(kinds_.kinds.size())};
+                    static_cast<uint32_t>(kinds_.group_keys.size())};
     entry->plan = make_plan(program);
     if (calls > kBudget / 4) {  // too large to keep
         fresh = std::move(entry->plan);

@@ -111,6 +111,9 @@ private:
         bool grad = false;
     };
     uint32_t class_of(const Call& c, size_t words, const Noted& noted);
+    static bool is_own(const Call& c, const Noted& noted, const BatchForm* form, int i);
+    uint32_t each_of(const Call& c, const Noted& noted, const BatchForm* form,
+                     std::vector<int64_t>& words);
     uint64_t* note_operand(const Call& c, int i, uint64_t* key, Noted& noted, bool own);
     uint32_t note_call(const Call& c, Noted& noted, bool own);
     uint32_t class_over_own(const Call& c, uint32_t first);

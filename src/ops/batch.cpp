@@ -77,15 +77,29 @@ bool batch_pointwise(const BatchCall& c, BatchForm& form) {
         ++rows;
         all_full &= equal(t.shape(), out.shape());
     }
-    if (rows == 0 || out.numel() == 0 || !promotes_alike(c, [&](int i) { return !shared(i); }))
-        return false;
-    if (!all_full) kept = out.ndim();
+    if (rows == 0 || !promotes_alike(c, [&](int i) { return !shared(i); })) return false;
+    // Each operand has all the rows, or one: then rows are as small as they can be.
     int first = out.ndim() - kept;
+    auto leads = [&](const Dims& shape, bool one) {
+        for (int d = 0; d < first; ++d)
+            if (shape[d] != (one ? 1 : out.size(d))) return false;
+        return true;
+    };
+    auto fit = [&](const Dims& shape) {
+        while (!leads(shape, false) && !leads(shape, true)) --first;
+    };
+    for (int i = 0; i < c.inputs() && !all_full; ++i)
+        if (c.in(i).defined() && !shared(i)) fit(padded(c.in(i), out.ndim()));
     for (int i = 0; i < c.inputs(); ++i) {
         const Tensor& t = c.in(i);
-        if (shared(i)) form.add_shared(i);
-        else if (all_full) form.add_rows(i, tail(t, first));
-        else form.add_rows(i, padded(t, out.ndim()));
+        if (shared(i)) {
+            form.add_shared(i);
+            continue;
+        }
+        Dims shape = padded(t, out.ndim());
+        DimSpan row = DimSpan(shape).subspan(static_cast<size_t>(first));
+        if (leads(shape, false)) form.add_rows(i, row);
+        else form.add_once(i, row);
     }
     form.rows = product(out.shape().first(static_cast<size_t>(first)));
     return true;

@@ -30,6 +30,7 @@ struct BatchForm {
         Dims row;           ///< else the shape of one row
         int64_t rows = -1;  ///< how many, where not `form.rows`
         int table = -1;  ///< of int64 indices: they count rows of this input, in each call from 0
+        bool once = false;       ///< one row of each call, which all its rows read
         bool unlike = false;     ///< shared, but another one in some calls (Note [Unlike])
         DType as = DType::Bool;  ///< what an unlike number is converted to
     };
@@ -45,6 +46,10 @@ struct BatchForm {
     void add_rows(int from, DimSpan row, int64_t n = -1) {
         in.push_back({from, false, Dims(row), n});
     }
+    void add_once(int from, DimSpan row) {
+        add_rows(from, row, 1);
+        in.back().once = true;
+    }
     /// Indices into the rows of input `table` of the form.
     void add_indices(int from, int table, int64_t n) { in.push_back({from, false, {}, n, table}); }
     void add_shared(int from) { in.push_back({from, true, {}}); }
@@ -52,7 +57,8 @@ struct BatchForm {
 
 namespace ops {
 
-/// Every pointwise op: by elements, by rows against shared operands, or by whole calls that broadcast.
+/// Every pointwise op: by elements, by rows against shared operands or against one row of each call,
+/// or by whole calls that broadcast.
 bool batch_pointwise(const BatchCall& c, BatchForm& form);
 /// All inputs together from one dim on, which attribute `A` (Int or Ints) names.
 template <int A>

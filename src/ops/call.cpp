@@ -169,6 +169,13 @@ void call_in_place_of(Call& c) {
     });
 }
 
+void call_part(Call& c, FunctionRef<void(Call&)> memory) {
+    c.op->shape(c);
+    ModeGuard outside(0, kGradMode);
+    memory(c);
+    if (!c.op->view) run_kernel(c);
+}
+
 void write_result(const Call& c, const Tensor& dest, const Tensor& result) {
     fit_destination(c, dest, result);
     Call write(*c.op);

@@ -17,6 +17,7 @@
 #pragma once
 #include <initializer_list>
 
+#include "base/function_ref.h"
 #include "ops/op.h"
 #include "ops/table.h"
 
@@ -63,6 +64,10 @@ extern Hooks hooks;
 /// Runs `c`. With `c.dest` the result goes there (see Note [Writing]). On an error no tensor has
 /// changed: rules check before kernels write.
 void call(Call& c);
+
+/// One of several calls that are recorded as one (Note [Each] in ops/each.h): the shape rule, then
+/// `memory`, which gives the outputs their bytes, then the kernel; of a view only the first two.
+void call_part(Call& c, FunctionRef<void(Call&)> memory);
 
 /// Puts a result of `c` into `dest`, an out= of any shape: for ops that cannot write there directly.
 void write_result(const Call& c, const Tensor& dest, const Tensor& result);

@@ -112,6 +112,7 @@ struct Op {
     std::vector<std::string> samples;  ///< calls, as Python text; see tests/test_every_op.py
     std::vector<std::string> aliases;  ///< further public names
     std::source_location where;
+    const Op* one = nullptr;  ///< of an op over several calls: the op of each (ops/each.h)
 
     const std::string& node_name_of(int k) const {
         auto of = static_cast<size_t>(k);
@@ -206,6 +207,7 @@ public:
     Tensor in(int i) const { return saved(i); }
     Tensor out(int k) const { return saved(16 + k); }
     const Value& attr(int i) const { return attrs_[i]; }
+    const Op& op() const { return *op_; }
     /// Whether input i wants a gradient.
     bool needs(int i) const { return needs_ >> i & 1; }
     /// Sizes of input i: always for those that need a gradient, for others with `keep_shapes`.

@@ -203,13 +203,27 @@ void segment_spread_kernel(Call& c) {
     const Tensor& out = c.out(0);
     DimSpan counts = c.attr(0).as_ints();
     int64_t width = counts.empty() ? 0 : x.numel() / static_cast<int64_t>(counts.size()), row = 0;
+    if (out.numel() == 0) return;
+    if (!c.attr(1).as_bool()) {
+        auto bytes = static_cast<size_t>(width * item_size(x.dtype()));
+        auto numbers = [&]<class T>() {
+            T* to = out.data<T>();
+            for (size_t k = 0; k < counts.size(); ++k)
+                to = std::fill_n(to, counts[k], x.data<T>()[k]);
+        };
+        if (bytes == 4) return numbers.operator()<uint32_t>();
+        if (bytes == 8) return numbers.operator()<uint64_t>();
+        const char* from = x.bytes();
+        char* to = out.bytes();
+        for (size_t k = 0; k < counts.size(); ++k, from += bytes)
+            for (int64_t n = counts[k]; n > 0; --n, to += bytes) std::memcpy(to, from, bytes);
+        return;
+    }
     for (size_t k = 0; k < counts.size(); row += counts[k++]) {
         Dims many{counts[k], width}, one{1, width};
         Tensor from = x.view_as(one, Dims{width, 1}, static_cast<int64_t>(k) * width);
-        if (c.attr(1).as_bool()) {
-            ModeGuard no_graph(0, kGradMode);
-            from = from / static_cast<double>(std::max<int64_t>(counts[k], 1));
-        }
+        ModeGuard no_graph(0, kGradMode);
+        from = from / static_cast<double>(std::max<int64_t>(counts[k], 1));
         copy_into(out.view_as(many, Dims{width, 1}, row * width), from);
     }
 }

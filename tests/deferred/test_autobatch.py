@@ -371,7 +371,9 @@ def test_one_example_without_reads_merges_its_calls() -> None:
     ],
 )
 def test_explain_tells_what_keeps_calls_apart(call: Any, apart: set[str]) -> None:
-    report = weft.explain(lambda x, n: call(x.tanh(), n), [weft.ones(2, 4)] * 4, [1, 2, 1, 2])
+    many = 6  # of each: a few would be parts of one call (Note [Each])
+    xs, numbers = [weft.ones(2, 4)] * 2 * many, [1, 2] * many
+    report = weft.explain(lambda x, n: call(x.tanh(), n), xs, numbers)
     assert {b["apart"] for b in report.flushes[0]["batches"]} - {""} == apart
     assert all(f"apart: {text}" in str(report) for text in apart)
 
