@@ -184,14 +184,15 @@ Tensor Runner::unlike(const BatchForm& form, const BatchForm::Input& input, Call
     std::map<std::pair<uint32_t, int64_t>, int64_t> numbers;
     Tensor rows = Tensor::empty(DType::Int64, Dims{total});
     auto* to = rows.data<int64_t>();
+    bool each = true;  // one row, and a piece of its own: in the order of the calls
     for (uint32_t call : calls) {
         Place p = place(operand(call, input.from));
         auto [at, fresh] =
             numbers.try_emplace({p.block, p.start}, static_cast<int64_t>(pieces.size()));
+        each &= fresh && rows_of(call) == 1;
         if (fresh) pieces.push_back({p.block, p.start, first.numel()});
         to = std::fill_n(to, rows_of(call), at->second);
     }
-    const bool each = static_cast<int64_t>(pieces.size()) == total;  // in the order of the calls
     shape[0] = static_cast<int64_t>(pieces.size());
     Tensor gathered = assemble(std::move(pieces), shape, mode & kGradMode);
     return each ? gathered : index_select(gathered, 0, rows);

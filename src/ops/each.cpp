@@ -20,7 +20,7 @@ public:
 
     Walk(const Op& op, const Value* attrs) : at_(attrs[op.defaults.size()].as_ints().data()) {
         left_ = *at_++;
-        inputs_ = reinterpret_cast<const EachInput*>(at_ + 1);
+        inputs_ = at_ + 1;
         in_.resize(static_cast<size_t>(*at_));
         at_ += in_.size() + 1;
         out_.resize(static_cast<size_t>(*at_++));
@@ -42,8 +42,8 @@ public:
             own_attrs_[static_cast<size_t>(differing_[k])] = attribute();
         return true;
     }
-    bool own(int i) const { return inputs_[i] != EachInput::Shared; }
-    bool number(int i) const { return inputs_[i] == EachInput::Number; }
+    bool own(int i) const { return kind(i) != EachInput::Shared; }
+    bool number(int i) const { return kind(i) == EachInput::Number; }
     const Part& in(int i) const { return in_[static_cast<size_t>(i)]; }
     const Part& out(int k) const { return out_[static_cast<size_t>(k)]; }
     int outputs() const { return static_cast<int>(out_.size()); }
@@ -52,6 +52,7 @@ public:
     bool attrs_differ() const { return many_differ_ != 0; }
 
 private:
+    EachInput kind(int i) const { return static_cast<EachInput>(inputs_[i]); }
     void step(Part& part) {
         part.start += part.numel;
         part.shape = {at_ + 1, static_cast<size_t>(*at_)};
@@ -71,8 +72,7 @@ private:
 
     const int64_t* at_;
     int64_t left_, many_differ_;
-    const EachInput* inputs_;
-    const int64_t *dtypes_, *differing_;
+    const int64_t *inputs_, *dtypes_, *differing_;
     std::vector<Part> in_, out_;
     const Value* attrs_;
     std::vector<Value> own_attrs_;

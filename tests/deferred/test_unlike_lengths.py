@@ -239,3 +239,16 @@ def test_a_call_that_fails_is_found_among_the_others() -> None:
     xs = examples((4, 3, 6), weft.float64)
     with pytest.raises(RuntimeError, match="index 3 is out of bounds"):
         weft.autobatch(f)(xs)
+
+
+def test_an_example_without_rows_takes_no_row_of_a_parameter() -> None:
+    """Two parameters for two rows were taken for one each, though both rows were one example's."""
+    scales = [weft.full((4,), n + 1.0, requires_grad=True) for n in range(2)]
+
+    def f(x: Any, scale: Any) -> Any:
+        return x.tanh() * scale
+
+    xs = [weft.ones(2, 4), weft.ones(0, 4)]
+    batched = weft.autobatch(f, adaptive=False)(xs, scales)
+    for a, x, scale in zip(batched, xs, scales, strict=True):
+        same(a, f(x, scale), 1e-6)
