@@ -89,8 +89,7 @@ RANKS = (
     "nn",
     "func optim distributions multiprocessing _checkpoint",
     "serialization",
-    "batching jit _alike _fibers _stacked",
-    "_examples",
+    "batching jit",
     "deferred",
 )
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names.split()}

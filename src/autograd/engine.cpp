@@ -8,7 +8,6 @@
 #include "autograd/fit.h"
 #include "autograd/node_run.h"
 #include "ops/call.h"
-#include "ops/place.h"
 
 namespace weft {
 
@@ -56,7 +55,6 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
         uint32_t k = roots[i].output;
         fit(node, node.result(k), gradients[i], -1);
         tasks_.find(&node)->buffer(k).add(std::move(gradients[i]));
-        tasks_.find(&node)->share = 1;
     }
     if (!targets_.empty()) turn_.captures = mark_needed(tasks_, targets_);
     for (NodeTask* task = tasks_.first(); task; task = task->later)
@@ -105,21 +103,12 @@ void Pass::deliver(const NodeTask& task) {
         const Edge& edge = node.edge(p.edge);
         const ResultInfo& whole = edge.node->result(edge.output);
         NodeTask* next = tasks_.find(edge.node.get());
-        if (edge.node->batch.run) {
-            auto all =
-                static_cast<float>(std::max<int64_t>(count_elements("backward", whole.shape()), 1));
-            auto part = static_cast<float>(ops::elements_of_part(p.add, p.grad, p.attrs, p.edge));
-            next->share = std::min(1.0F, next->share + task.share * part / all);
-        } else {
-            next->share = std::max(next->share, task.share);
-        }
         next->buffer(edge.output).add_part(whole, p.grad, p.add, p.attrs, p.edge);
     }
     turn_.summands.parts.clear();
     for (Product& p : turn_.summands.products) {
         const Edge& edge = node.edge(p.edge);
         NodeTask* next = tasks_.find(edge.node.get());
-        next->share = std::max(next->share, task.share);
         next->buffer(edge.output).add_product(std::move(p.a), std::move(p.b));
     }
     turn_.summands.products.clear();
@@ -130,7 +119,6 @@ void Pass::deliver(const NodeTask& task) {
             continue;
         }
         NodeTask* next = tasks_.find(edge.node.get());
-        if (turn_.results[i].defined()) next->share = std::max(next->share, task.share);
         next->buffer(edge.output).add(std::move(turn_.results[i]));
         if (--next->waiting == 0) push(next);
     }

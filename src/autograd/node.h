@@ -117,7 +117,7 @@ public:
     }
     NodeHooks* hooks_or_null() const { return hooks_.get(); }
 
-    BatchMark batch;    ///< the run whose batch it is, and how many calls it stands for
+    Ref<GraphUse> use;  ///< of the batched run that it belongs to, or null (Note [Graph use])
     uint64_t sequence;  ///< order of recording: the engine runs the latest first
     Site site;
     union {

@@ -52,11 +52,7 @@ void NodeRun::run(NodeTask& task) {
     if (runs(task)) {
         try {
             run_node(node);
-            if (node.batch.run && task.share > 0) {
-                GraphUse& use = graph_uses[node.batch.run];
-                ++use.ran;
-                use.ran_calls += node.batch.calls * task.share;
-            }
+            if (node.use) node.use->ran = true;
         } catch (...) {
             rethrow_from(node);
         }

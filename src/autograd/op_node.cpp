@@ -81,12 +81,6 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
         node->attrs_ = values;
         node->attr_count_ = static_cast<uint16_t>(attrs);
     }
-    if (batch_mark.run) {
-        node->batch = batch_mark;
-        GraphUse& use = graph_uses[batch_mark.run];
-        ++use.made;
-        use.made_calls += batch_mark.calls;
-    }
     Ref<Node> owner(node);
     node->site = Site::here();
     if (op.backward_name) node->variant_ = op.backward_name(c);
@@ -105,7 +99,6 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
 }
 
 void OpNode::deallocate() {
-    if (batch.run) ++graph_uses[batch.run].gone;
     std::destroy_n(edges_, edge_count_);
     std::destroy_n(results_, output_count_);
     std::destroy_n(saved_, saved_count_);

@@ -27,6 +27,9 @@ void install() {
     ops::hooks.record = record;
     ops::hooks.requires_grad = [](const Tensor& t) { return requires_grad(t); };
     ops::hooks.base = base_of_plain_view;
+    ops::hooks.mark = [](const Tensor& t, const Ref<GraphUse>& use) {
+        if (Ref<Node> node = grad_fn(t)) node->use = use;
+    };
     ops::hooks.before_write = before_write;
     ops::hooks.after_write = after_write;
     install_autocast();

@@ -38,8 +38,7 @@ struct NodeTask {
     int capture = -1;           ///< a target that is an output of this node; -1: none is
     bool needed = true;         ///< a target can be reached by its edges, or all is wanted
     bool seen = false;          ///< by mark_needed
-    float share = 0;   ///< of its calls that gradients arrive for, about (Note [Graph use])
-    GradBuffer first;  ///< of output 0
+    GradBuffer first;           ///< of output 0
 
 private:
     GradBuffer& further(uint32_t k) {

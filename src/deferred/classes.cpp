@@ -4,7 +4,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "deferred/tape.h"
+#include "deferred/batcher.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
 
@@ -185,13 +185,13 @@ uint32_t Tape::class_over_own(const Call& c, uint32_t first) {
 void Tape::choose_own(Waiting& load) {
     struct Use {
         int64_t calls = 0;
-        uint32_t user = kNobody;
+        uint64_t user = kNobody;
     };
     struct Group {
         int64_t calls = 0, own_calls = 0, different = 0;
-        uint32_t users = kNobody;
+        uint64_t users = kNobody;
     };
-    auto join = [](uint32_t known, uint32_t by) {
+    auto join = [](uint64_t known, uint64_t by) {
         return known == kNobody || known == by ? by : kSeveral;
     };
     auto add = [&](Use& use, const Kept& call) {
@@ -306,7 +306,7 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
     bool fresh;
     uint32_t number = kinds_.class_keys.number(key_.data(), words, fresh);
     if (!fresh) return number;
-    ++tally.fresh;
+    ++Batcher::current().tally.fresh;
     try {
         check_dtypes(c);
     } catch (...) {

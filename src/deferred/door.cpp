@@ -1,7 +1,7 @@
 /// The door's hook: which calls are kept, which run at once, which are only another view.
 #include "deferred/door.h"
 
-#include "deferred/tape.h"
+#include "deferred/batcher.h"
 #include "ops/functions.h"
 
 namespace weft::deferred {
@@ -86,7 +86,7 @@ bool rebind(Call& c) {
     apart.op->shape(apart);
     const Tensor& out = apart.out(0);
     if (!equal(out.shape(), dest.shape()) || out.dtype() != dest.dtype()) return false;
-    Tape::current().keep(apart);
+    Batcher::current().tape.keep(apart);
     dest.impl()->slot = out.impl()->slot;
     c.outputs = 1;
     c.out(0) = dest;
@@ -101,73 +101,101 @@ void write(Call& c) {
     settle_all(c);
     if (is_pending(c.dest)) settle(c.dest);
     for (;;) {  // while this fiber waits, others may read the memory or write there
-        uint32_t reader = Tape::current().reader(*c.dest.storage());
+        Batcher& batcher = Batcher::current();
+        uint64_t reader = batcher.tape.reader(*c.dest.storage());
         if (reader == Tape::kNobody) break;
-        if (reports) add_site(readers, Site::here());
-        if (reader == owner && host.wait && host.wait()) continue;
+        if (batcher.reporting) add_site(batcher.reporting.readers, Site::here());
+        if (reader == batcher.responsible() && host.wait && host.wait()) continue;
         about_to_write(c.dest);  // other examples are at it: the order is that of the loop
     }
     run_now(c);
 }
 
 /// Note [Large]. An input among several may be a weight of any size.
-bool large(const Call& c) {
-    return c.out(0).numel() >= large_call || (c.inputs == 1 && c.in[0].numel() >= large_call);
+bool large(const Call& c, int64_t elements) {
+    return c.out(0).numel() >= elements || (c.inputs == 1 && c.in[0].numel() >= elements);
 }
 
 bool kept(Batch how) { return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join; }
 
-struct Origin {
-    uint32_t born;
-    uint16_t maker;
-};
-Origin origin_of(const Tensor& t) {
+uint64_t maker_of(const Tensor& t) {
     const Tensor& root = root_of(t);
-    if (is_pending(root)) return {pending(root).born, pending(root).maker};
-    return {root.storage()->born, root.storage()->maker};
-}
-bool is_older(const Origin& o) { return static_cast<int32_t>(o.born - examples.start) < 0; }
-bool is_anothers(const Origin& o) {
-    return o.maker != static_cast<uint16_t>(owner) &&
-           static_cast<uint16_t>(o.maker - static_cast<uint16_t>(examples.first)) < examples.count;
+    return is_pending(root) ? pending(root).maker : uint64_t{root.storage()->maker};
 }
 
 /// Memory that another example made and writes to is read after that one is done.
-void read_in_turn(const Call& c) {
+void read_in_turn(const Call& c, const ExampleBatch& batch) {
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
         if (!t.defined() || !t.storage() || t.storage()->version == 0) continue;
-        Origin origin = origin_of(t);
-        if (!is_older(origin) && is_anothers(origin)) return in_turn();
+        uint64_t maker = maker_of(t);
+        if (!batch.is_older(maker) && !batch.is_own(maker, memory_maker)) return in_turn();
     }
 }
 
 /// A call that is not kept.
 void run_at_once(Call& c) {
-    tally.at_once += owner != 0;
+    Batcher& batcher = Batcher::current();
+    batcher.tally.at_once += batcher.example() != 0;
     run_now(c);
 }
 
-/// Nobody is before it, which stays so.
-thread_local uint32_t first_owner = 0;
-
 }  // namespace
 
+Stay::Stay(bool stay) : by_(stay) { Batcher::current().staying += by_; }
+Stay::~Stay() { Batcher::current().staying -= by_; }
+
 bool is_shared(const Tensor& t) {
-    Origin origin = origin_of(t);
-    return is_older(origin) || is_anothers(origin);
+    Batcher& batcher = Batcher::current();
+    return batcher.example() && !batcher.batch->is_own(maker_of(t), memory_maker);
 }
 
 void in_turn() {
-    if (owner && owner != first_owner && host.turn) host.turn(false);
+    Batcher& batcher = Batcher::current();
+    uint64_t example = batcher.example();
+    if (example && example != batcher.batch->first && host.turn) host.turn(false);
 }
 
+namespace {
+
+/// Notes a change of what `maker` made in every batch whose examples share it, and for each example
+/// that runs there whether one behind it, `last(batch)`, has read it.
+template <class Last>
+void note_change_of(uint64_t maker, const Last& last) {
+    Batcher& batcher = Batcher::current();
+    uint64_t example = batcher.example();
+    if (!example) return;
+    for (ExampleBatch* b = batcher.batch.get(); b && !b->is_own(maker, example);
+         b = b->outer.get()) {
+        ++b->changes;
+        uint64_t reader = last(*b);
+        if (b->has(reader) && reader > example && b->stale.empty())
+            b->stale = Site::here().describe();
+        example = b->caller;
+    }
+}
+
+}  // namespace
+
 void change_shared(const Tensor& t) {
-    if (!owner || !is_shared(t)) return;
-    ++ordered.changes;
     const Tensor& root = root_of(t);
-    if (is_pending(root) || Tape::current().last_reader(*root.storage()) <= owner) return;
-    if (ordered.stale.empty()) ordered.stale = Site::here().describe();
+    note_change_of(maker_of(t), [&](const ExampleBatch& b) {
+        if (is_pending(root)) return uint64_t{0};
+        return b.example_of(Batcher::current().tape.last_reader(*root.storage()));
+    });
+}
+
+void change_object(uint64_t maker) {
+    Batcher& batcher = Batcher::current();
+    if (!batcher.example() || batcher.batch->is_own(maker, memory_maker)) return;
+    in_turn();
+    note_change_of(maker, [](const ExampleBatch& b) { return b.last_begun; });
+}
+
+void note_change() {
+    Batcher& batcher = Batcher::current();
+    if (!batcher.example()) return;
+    for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) ++b->changes;
 }
 
 void prepare_write(const Tensor& t) {
@@ -177,20 +205,25 @@ void prepare_write(const Tensor& t) {
 }
 
 void draw_in_turn() {
-    ordered.late_draws += at_once;
-    if (owner && owner != first_owner && host.turn && host.turn(true)) first_owner = owner;
+    Batcher& batcher = Batcher::current();
+    uint64_t example = batcher.example();
+    if (!example) return;
+    for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) b->late_draws += b->at_once;
+    if (example != batcher.batch->first && host.turn && host.turn(true))
+        batcher.batch->first = example;
 }
 
 void defer(Call& c) {
     const Op& op = *c.op;
-    if (at_once) {
+    Batcher& batcher = Batcher::current();
+    if (batcher.at_once()) {
         settle_all(c);
         if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
-        ordered.late_draws += op.random && op.kernel;
+        batcher.batch->late_draws += op.random && op.kernel;
         return run_now(c);
     }
     if (op.random && op.kernel) draw_in_turn();
-    if (owner) read_in_turn(c);
+    if (batcher.example()) read_in_turn(c, *batcher.batch);
     if (op.batch == Batch::Layout) return run_at_once(c);
     if (c.dest.defined()) return write(c);
     if (op.body) {
@@ -224,7 +257,7 @@ void defer(Call& c) {
     }
     if (kept(op.batch) && !op.view) {
         op.shape(c);
-        if (waiting || !large(c)) return Tape::current().keep(c);
+        if (waiting || !large(c, batcher.settings.large_call)) return batcher.tape.keep(c);
         Call now(op, c.in, c.inputs, c.attrs);
         run_now(now);
         return c.take(now);
@@ -244,14 +277,14 @@ void defer(Call& c) {
             settle_all(c);
             return run_now(c);
         }
-        Tape::current().keep(probe);
+        Batcher::current().tape.keep(probe);
         if (op.view) remember_view(probe);
     }
     c.take(probe);
 }
 
 void about_to_write(const Tensor& t) {
-    Tape& tape = Tape::current();
+    Tape& tape = Batcher::current().tape;
     if (!tape.empty() && tape.reader(*t.storage()) != Tape::kNobody)
         tape.flush("memory that is written in place");
 }

@@ -10,20 +10,18 @@ void defer(Call& c);
 Tensor detached(const Tensor& t);
 /// To be called before memory, layout or gradient flag of `t` change: computes what reads it.
 void about_to_write(const Tensor& t);
-/// While positive, no fiber waits: a value that is read is computed at once. For scopes over what all
-/// examples share, which must not be left half way.
-inline thread_local int staying = 0;
+/// No fiber waits: a value that is read is computed at once. For scopes over what all examples
+/// share, which must not be left half way.
 class Stay {
 public:
-    explicit Stay(bool stay = true) : by_(stay) { staying += by_; }
-    ~Stay() { staying -= by_; }
+    explicit Stay(bool stay = true);
+    ~Stay();
     Stay(const Stay&) = delete;
 
 private:
     int by_;
 };
-/// Whether other examples may hold the memory of `t` too: it is older than the batch, or another
-/// example of it made it.
+/// Whether other examples may hold the memory of `t` too: the one that runs did not make it.
 bool is_shared(const Tensor& t);
 /// Note [Shared state]
 /// What examples share changes in the order of the loop: an example that writes to shared memory,
@@ -40,17 +38,15 @@ private:
 };
 /// To be called in an example's turn before it changes `t`, if that is shared; writes at the door do
 /// it. Examples after it that have read the memory did so too early: nothing can mend that, so it is
-/// told (`Ordered::stale`).
+/// told (`ExampleBatch::stale`).
 void change_shared(const Tensor& t);
 /// Before the memory of `t` is written to past the door, or is another's from then on.
 void prepare_write(const Tensor& t);
-/// What examples did for which their order matters.
-struct Ordered {
-    int64_t changes = 0;     ///< of shared memory, and backward passes
-    int64_t late_draws = 0;  ///< of random numbers, by an example that has waited for a value
-    std::string stale;       ///< the first line that changed what a later example had read
-};
-inline thread_local Ordered ordered;
+/// The same for what no tensor stands for: a backward pass, which adds to gradients.
+void note_change();
+/// Before something that is no tensor, such as a module, changes; `maker` made it. Waits for the turn.
+/// Who has read it is not known: every later example that has begun counts.
+void change_object(uint64_t maker);
 /// The same for random numbers, which are drawn in the order of the loop on every level.
 void draw_in_turn();
 

@@ -8,6 +8,7 @@ namespace weft::deferred {
 void Runner::count(const Kind& kind, Calls calls, bool parts) {
     auto n = static_cast<int64_t>(calls.size()), ran = kind.how == How::Single && !parts ? n : 1;
     bool recorded = kind.mode & kGradMode;
+    Tally& tally = batcher_.tally;
     tally.batches += ran;
     if (recorded) {
         tally.recorded += n;

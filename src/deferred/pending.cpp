@@ -1,7 +1,7 @@
 #include "deferred/pending.h"
 
 #include "base/pool.h"
-#include "deferred/tape.h"
+#include "deferred/batcher.h"
 #include "ops/functions.h"
 
 namespace weft::deferred {
@@ -32,12 +32,15 @@ void raise(Failure& failure) {
 namespace {
 
 void compute(const Tensor& root) {
-    if (reports && pending(root).waits()) add_site(readers, Site::here());
-    tally.waits += pending(root).waits();
-    if (pending(root).waits() && !(host.wait && host.wait()) && is_pending(root) &&
-        pending(root).waits())
-        Tape::current().flush("a value that is read");
-    Tape::current().raise_own_failure();
+    Batcher& batcher = Batcher::current();
+    const bool waits = pending(root).waits();
+    if (waits && batcher.reporting) add_site(batcher.reporting.readers, Site::here());
+    batcher.tally.waits += waits;
+    if (waits && host.wait) host.wait();
+    // Nobody could wait, or the example around this batch was parked meanwhile.
+    if (waits && is_pending(root) && pending(root).waits())
+        batcher.tape.flush("a value that is read");
+    batcher.tape.raise_own_failure();
     if (!is_pending(root)) return;  // settled meanwhile
     if (pending(root).failure) raise(*pending(root).failure);
     WEFT_EXPECT(!pending(root).waits(), Runtime, "autobatch",
@@ -55,8 +58,9 @@ const Tensor& place_of(const Tensor& t) { return pending(t).is_piece() ? pending
 void compute_now(const Tensor& t, const char* reason) {
     const Tensor& root = root_of(t);
     if (!is_pending(root) || !pending(root).waits()) return;
-    if (reports) add_site(readers, Site::here());
-    Tape::current().flush(reason);
+    Batcher& batcher = Batcher::current();
+    if (batcher.reporting) add_site(batcher.reporting.readers, Site::here());
+    batcher.tape.flush(reason);
 }
 
 void settle(const Tensor& t) {
@@ -82,7 +86,6 @@ void settle(const Tensor& t) {
     ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
     Tensor taken = take(self->block, self->start, Dims(t.shape()), Dims(t.strides()),
                         grad ? Value(self->node_name) : Value(), grad && self->used);
-    taken.storage()->born = self->born;
     taken.storage()->maker = self->maker;
     t.settle(taken);
 }

@@ -24,7 +24,7 @@ struct Failure {
     uint32_t refs = 0;
     std::exception_ptr error;
     std::string line;     ///< of the call
-    uint32_t owner = 0;   ///< who made the call (Host)
+    uint64_t owner = 0;   ///< the example that made the call; 0: none
     uint32_t call = 0;    ///< its number among those that waited with it
     bool raised = false;  ///< somebody read the value and was told
 };
@@ -50,9 +50,7 @@ struct Pending final : Slot {
     bool requires_grad = false;
     bool recording = true;          ///< whether calls were recorded when it was made
     bool used = false;              ///< a kept call reads its place (Note [Taken values])
-    uint16_t maker = memory_maker;  ///< as Storage::maker
-    /// As Storage::born.
-    uint32_t born = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
+    uint64_t maker = memory_maker;  ///< as Storage::maker
     Tensor base;  ///< of a view: the tensor that it was taken of; of a piece: a root
     std::unique_ptr<Replay> replay;  ///< of a view that is no piece
     int64_t start = 0;  ///< elements before its first one: in the block, of a piece in the base

@@ -5,7 +5,6 @@
 /// stand at equal distances, and is packed otherwise, once for all calls.
 #include <algorithm>
 
-#include "base/graph_use.h"
 #include "deferred/runner.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
@@ -66,7 +65,8 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
                                      [&](uint32_t call) { return size * rows_of(call, k); }));
         if (operands.back().lie.runs == 0) packed += operands.back().elements;
     }
-    if (calls.size() > 1 && packed / static_cast<int64_t>(calls.size()) >= large_call) {
+    if (calls.size() > 1 &&
+        packed / static_cast<int64_t>(calls.size()) >= batcher_.settings.large_call) {
         if (batch_) batch_->why = "operands too large to be gathered";
         for (size_t k = 0; k < calls.size(); ++k) run_rows(kind, calls.subspan(k, 1));
         return;
@@ -178,7 +178,7 @@ void Runner::run_each(Calls calls) {
         }));
         if (operands.back().lie.runs == 0) packed += operands.back().elements;
     }
-    if (packed / static_cast<int64_t>(calls.size()) >= large_call) {
+    if (packed / static_cast<int64_t>(calls.size()) >= batcher_.settings.large_call) {
         if (batch_) batch_->why = "operands too large to be gathered";
         for (uint32_t call : calls) run_one(kind_of(call), Calls(&call, 1));
         return;
@@ -205,6 +205,7 @@ void Runner::finish(Call& c, Calls calls) {
         };
         DType dtype = load_.outputs[first + static_cast<uint32_t>(k)].dtype;
         Tensor result = c.out(k);
+        if (batcher_.use && result.has(kTracked)) ops::hooks.mark(result, batcher_.use);
         int64_t total = 0;
         for (uint32_t call : calls) total += load_.outputs[output(call)].numel;
         // What is made of shared operands alone, such as statistics, is one for all calls.
@@ -307,9 +308,7 @@ void Runner::run_merged(Calls calls, bool parts) {
     ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
     DefaultDType promoted(kind.default_dtype);
     Site::Instead line(load_.calls[calls[0]].site);
-    batch_mark = {graph_run, static_cast<uint16_t>(std::min<size_t>(calls.size(), UINT16_MAX))};
-    if (calls.size() > 1)
-        last_merge = static_cast<uint32_t>(weft::detail::small_blocks.stats.allocations);
+    if (calls.size() > 1 && batcher_.batch) batcher_.batch->outermost().merged = true;
     if (report_) note(kind, calls, parts);
     count(kind, calls, parts);
     try {
@@ -349,10 +348,6 @@ void Runner::find_last_uses(const Plan& plan) {
 }
 
 void Runner::run_all(const Plan& plan) {
-    struct Unmarked {
-        BatchMark outer = batch_mark;
-        ~Unmarked() { batch_mark = outer; }
-    } afterwards;
     find_last_uses(plan);
     uint32_t begin = 0;
     for (batch_number_ = 0; batch_number_ < plan.ends.size(); ++batch_number_) {
@@ -363,7 +358,7 @@ void Runner::run_all(const Plan& plan) {
     }
     int64_t elements = 0;
     for (const Tensor* t : matrices_) elements += t->numel();
-    if (elements >= kBeyondCache) tally.weights += weights_;
+    if (elements >= kBeyondCache) batcher_.tally.weights += weights_;
 }
 
 void Runner::hand_over() {

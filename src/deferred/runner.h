@@ -5,7 +5,7 @@
 #pragma once
 #include <unordered_map>
 
-#include "deferred/tape.h"
+#include "deferred/batcher.h"
 
 namespace weft::deferred {
 
@@ -14,8 +14,8 @@ using Calls = std::span<const uint32_t>;
 class Runner {
 public:
     Runner(Waiting& load, const Kinds& kinds, FlushReport* report)
-        : load_(load), kinds_(kinds), report_(report), places_(load.outputs.size()),
-          external_places_(load.externals.size()) {}
+        : batcher_(Batcher::current()), load_(load), kinds_(kinds), report_(report),
+          places_(load.outputs.size()), external_places_(load.externals.size()) {}
 
     /// Runs the batches in order.
     void run_all(const Plan& plan);
@@ -114,6 +114,7 @@ private:
     std::string difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const;
     void count(const Kind& kind, Calls calls, bool parts);
 
+    Batcher& batcher_;
     Waiting& load_;
     const Kinds& kinds_;
     FlushReport* report_;

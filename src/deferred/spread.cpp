@@ -22,8 +22,8 @@ int64_t freed_elements(const Waiting& load, const Kinds& kinds, uint32_t call) {
 
 class Spread {
 public:
-    Spread(const Waiting& load, const Plan& plan, const Kinds& kinds)
-        : load_(load), plan_(plan), kinds_(kinds), made_(plan.ends.size()),
+    Spread(const Waiting& load, const Plan& plan, const Kinds& kinds, int64_t ahead)
+        : load_(load), plan_(plan), kinds_(kinds), ahead_(ahead), made_(plan.ends.size()),
           of_batch_(load.calls.size()), held_(load.calls.size()),
           first_use_(load.calls.size(), kNone), before_(plan.ends.size()) {
         for (uint32_t b = 0; b < plan.ends.size(); ++b)
@@ -78,7 +78,7 @@ private:
     /// Elements that are held longer if a reader of `call` runs later: its results, or what they are
     /// made of where they can run later too.
     int64_t held_for(uint32_t call) const {
-        bool moves = made_[of_batch_[call]] > ahead;
+        bool moves = made_[of_batch_[call]] > ahead_;
         return moves ? std::min(made(call), held_[call]) : made(call);
     }
 
@@ -86,14 +86,14 @@ private:
     void cut(std::vector<uint32_t>& calls, uint32_t batch) {
         int64_t held = 0, elements = 0;
         for (uint32_t call : calls) held += held_[call];
-        if (made_[batch] <= ahead || held > made_[batch]) return settle(calls, batch);
+        if (made_[batch] <= ahead_ || held > made_[batch]) return settle(calls, batch);
         std::stable_sort(calls.begin(), calls.end(), [&](uint32_t a, uint32_t b) {
             return first_use(a, batch) < first_use(b, batch);
         });
         std::vector<std::vector<uint32_t>> runs(1);
         for (size_t i = 0; i < calls.size(); ++i) {
             bool other = i > 0 && first_use(calls[i], batch) != first_use(calls[i - 1], batch);
-            if (other && elements >= ahead) {
+            if (other && elements >= ahead_) {
                 runs.emplace_back();
                 elements = 0;
             }
@@ -124,6 +124,7 @@ private:
     const Waiting& load_;
     const Plan& plan_;
     const Kinds& kinds_;
+    const int64_t ahead_;
     std::vector<int64_t> made_;        ///< by batch
     std::vector<uint32_t> of_batch_;   ///< by call
     std::vector<int64_t> held_;        ///< by call: elements held longer if it runs later
@@ -133,12 +134,12 @@ private:
 
 }  // namespace
 
-bool spread(const Waiting& load, const Plan& plan, const Kinds& kinds, Plan& out) {
+bool spread(const Waiting& load, const Plan& plan, const Kinds& kinds, int64_t ahead, Plan& out) {
     int64_t elements = 0;
     for (size_t c = 0; c < load.calls.size(); ++c)
         elements += freed_elements(load, kinds, static_cast<uint32_t>(c));
     if (elements <= 2 * ahead) return false;
-    out = Spread(load, plan, kinds).run();
+    out = Spread(load, plan, kinds, ahead).run();
     return true;
 }
 

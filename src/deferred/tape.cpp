@@ -1,11 +1,11 @@
-#include "deferred/tape.h"
+#include "deferred/batcher.h"
 
 #include <algorithm>
 
 namespace weft::deferred {
 
-Tape& Tape::make_current() {
-    current_ = new Tape;  // outlives what Python drops at exit
+Batcher& Batcher::make_current() {
+    current_ = new Batcher;  // outlives what Python drops at exit
     return *current_;
 }
 
@@ -58,7 +58,7 @@ void each_external(const Waiting& load, size_t c, const Visit& visit) {
 
 void Tape::list_readers() {
     for (; listed_ < load_->calls.size(); ++listed_) {
-        uint32_t by = load_->calls[listed_].owner;
+        uint64_t by = load_->calls[listed_].owner;
         each_external(*load_, listed_, [&](size_t e) {
             const void* data = load_->externals[e].storage()->data;
             Readers& known = readers_.try_emplace(data, Readers{by, by}).first->second;
@@ -68,28 +68,35 @@ void Tape::list_readers() {
     }
 }
 
-uint32_t Tape::reader(const Storage& storage) {
+uint64_t Tape::reader(const Storage& storage) {
     list_readers();
     auto found = readers_.find(storage.data);  // not the storage: `.data` has one of its own
     return found == readers_.end() ? kNobody : found->second.by;
 }
 
-uint32_t Tape::last_reader(const Storage& storage) {
+uint64_t Tape::last_reader(const Storage& storage) {
     list_readers();
-    auto now = readers_.find(storage.data);
-    auto before = read_before_.find(storage.data);
-    return std::max(now == readers_.end() ? 0 : now->second.last,
-                    before == read_before_.end() ? 0 : before->second);
+    uint64_t last = 0;
+    if (auto now = readers_.find(storage.data); now != readers_.end()) last = now->second.last;
+    if (const Ref<ExampleBatch>& batch = Batcher::current().batch) {
+        const auto& known = batch->outermost().read_before;
+        if (auto before = known.find(storage.data); before != known.end())
+            last = std::max(last, before->second);
+    }
+    return last;
 }
 
 void Tape::remember_readers(const Waiting& load) {
-    std::vector<uint32_t> last(load.externals.size());
+    const Ref<ExampleBatch>& batch = Batcher::current().batch;
+    if (!batch || batch->outermost().count < 2) return;
+    ExampleBatch& outermost = batch->outermost();
+    std::vector<uint64_t> last(load.externals.size());
     for (size_t c = 0; c < load.calls.size(); ++c)
         each_external(load, c, [&](size_t e) { last[e] = std::max(last[e], load.calls[c].owner); });
     for (size_t e = 0; e < last.size(); ++e) {
         const Storage* storage = load.externals[e].storage().get();
-        if (!storage || static_cast<int32_t>(storage->born - examples.start) >= 0) continue;
-        uint32_t& by = read_before_[storage->data];
+        if (!storage || !outermost.is_older(storage->maker)) continue;
+        uint64_t& by = outermost.read_before[storage->data];
         by = std::max(by, last[e]);
     }
 }
@@ -124,11 +131,12 @@ void Tape::keep(Call& c) {
         }
         maybe_own_ |= kinds_.classes[of_class].own != Class::kNone;
     }
+    Batcher& batcher = Batcher::current();
     auto number = static_cast<uint32_t>(load.calls.size());
     const bool grad = noted.grad;
     const char* variant = grad && op.backward_name ? op.backward_name(c) : nullptr;
-    load.calls.push_back(
-        {of_class, first, static_cast<uint32_t>(load.outputs.size()), owner, Site::here()});
+    load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()),
+                          batcher.responsible(), Site::here()});
     for (int k = 0; k < c.outputs; ++k) {
         const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();
@@ -141,7 +149,7 @@ void Tape::keep(Call& c) {
         out.set(kPending);
         out.impl()->slot = std::move(p);
     }
-    if (load.calls.size() >= budget) flush("the budget");
+    if (load.calls.size() >= batcher.settings.budget) flush("the budget");
 }
 
 // ---- flushing ----------------------------------------------------------------------------------
@@ -194,7 +202,7 @@ void Tape::flush(const char* reason) {
     ModeGuard now(0, kDeferMode);  // first of all: what is dropped below may run Python
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
-    if (examples.count > 1) remember_readers(*load);
+    remember_readers(*load);
     numbers_.clear();
     readers_.clear();
     listed_ = 0;
@@ -205,13 +213,13 @@ void Tape::flush(const char* reason) {
     std::vector<Tensor> first_views = std::move(first_views_);
     first_views_.clear();
     view_keys_.clear();
-    tally.calls += static_cast<int64_t>(load->calls.size());
+    Batcher& batcher = Batcher::current();
+    batcher.tally.calls += static_cast<int64_t>(load->calls.size());
     FlushReport* report = nullptr;
     double start = 0;
-    if (reports) {
-        report = &reports->emplace_back();
-        report->causes = std::move(readers);
-        readers.clear();
+    if (Reporting& reporting = batcher.reporting) {
+        report = &reporting.flushes.emplace_back();
+        report->causes = std::exchange(reporting.readers, {});
         report->reason = reason;
         report->calls = static_cast<int64_t>(load->calls.size());
         start = seconds();
@@ -219,7 +227,7 @@ void Tape::flush(const char* reason) {
     if (std::exchange(maybe_own_, false)) choose_own(*load);
     Plan fresh, later;
     const Plan& order = plan(*load, report, fresh);
-    bool is_spread = spread(*load, order, kinds_, later);
+    bool is_spread = spread(*load, order, kinds_, batcher.settings.ahead, later);
     if (report) report->plan_s = seconds() - start;
     auto failed = run(*load, is_spread ? later : order, kinds_, report);
     std::stable_sort(failed.begin(), failed.end(),

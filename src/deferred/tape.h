@@ -1,7 +1,7 @@
 /// The calls that wait, and what runs them.
 ///
 /// Reading guide: Tape::keep notes a call under its class (classes.cpp), flush plans (plan.h) and runs
-/// (run.cpp) all that wait. The door's hook (door.h) decides what is kept. One tape per thread.
+/// (run.cpp) all that wait. The door's hook (door.h) decides what is kept. One tape per thread (batcher.h).
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -26,13 +26,14 @@ struct Operand {
 /// Elements of one call from which on its own kernel is as fast as a batch: gathering costs more than
 /// merging saves, and results of all examples at once leave the cache. Such a call runs at once where
 /// its operands have values.
-inline thread_local int64_t large_call = 1 << 14;
+constexpr int64_t kLarge = 1 << 14;
+constexpr size_t kBudget = 200'000;
 
 struct Kept {
     uint32_t of_class;
     uint32_t operands;  ///< its first one; they end where the next call's begin
     uint32_t outputs;   ///< likewise
-    uint32_t owner;
+    uint64_t owner;     ///< the example that made it; 0: none
     Site site;
 };
 
@@ -69,33 +70,23 @@ struct Waiting {
 
 class Tape {
 public:
-    static Tape& current() { return current_ ? *current_ : make_current(); }
-
     /// Keeps `c`, whose shape rule has run; its outputs become pending.
     void keep(Call& c);
     /// Computes everything that waits.
     void flush(const char* reason);
     bool empty() const { return load_->calls.empty(); }
     /// Who reads this memory in calls that wait: a fiber that made all such calls, kSeveral, kNobody.
-    uint32_t reader(const Storage& storage);
+    uint64_t reader(const Storage& storage);
     /// The last fiber of the batch that has read it, in those or before; 0: none.
-    uint32_t last_reader(const Storage& storage);
-    /// A new batch: what was read before is over.
-    void forget_readers() { read_before_.clear(); }
-    static constexpr uint32_t kNobody = UINT32_MAX, kSeveral = UINT32_MAX - 1;
+    uint64_t last_reader(const Storage& storage);
+    static constexpr uint64_t kNobody = UINT64_MAX, kSeveral = UINT64_MAX - 1;
     Kinds& kinds() { return kinds_; }
     /// Calls that failed in flushes since the last time, and whose values nobody has read.
     std::vector<Ref<Failure>> take_failures();
     /// Raises the first of those made outside of fibers.
     void raise_own_failure();
 
-    /// Calls that wait before they are computed in any case: bounds the memory of one flush.
-    static constexpr size_t kBudget = 200'000;
-    size_t budget = kBudget;
-
 private:
-    static Tape& make_current();
-    static inline thread_local Tape* current_ = nullptr;
     Operand operand(const Tensor& t);
     int64_t external(const Tensor& t);
     uint32_t fixed_name(const Tensor& t, bool weight);
@@ -132,14 +123,12 @@ private:
     Interned view_keys_;
     std::vector<Tensor> first_views_;  ///< by number of the key
     struct Readers {
-        uint32_t by, last;
+        uint64_t by, last;
     };
     void list_readers();
     void remember_readers(const Waiting& load);
     std::unordered_map<const void*, Readers>
         readers_;  ///< by address, in the first `listed_` calls
-    /// The last one, by address of memory older than the batch, in calls that were flushed.
-    std::unordered_map<const void*, uint32_t> read_before_;
     size_t listed_ = 0;
     bool maybe_own_ = false;          ///< some call that waits has a class over operands of its own
     std::unique_ptr<Waiting> spare_;  ///< memory of the last flush
@@ -154,46 +143,21 @@ private:
     std::vector<std::unique_ptr<Remembered>> plans_;  ///< latest first
 };
 
-/// Note [Spread]: elements that a batch makes at most for batches long after it.
-inline thread_local int64_t ahead = 1 << 20;
+/// What tests and users of few megabytes change.
+struct Settings {
+    int64_t large_call = kLarge;
+    int64_t ahead =
+        1 << 20;  ///< elements that a batch makes for batches long after it (Note [Spread])
+    /// Calls that may wait before they are computed in any case: bounds the memory of one flush.
+    size_t budget = kBudget;
+};
+
 /// Whether less memory is held in another order, which is `out` then.
-bool spread(const Waiting& load, const Plan& plan, const Kinds& kinds, Plan& out);
+bool spread(const Waiting& load, const Plan& plan, const Kinds& kinds, int64_t ahead, Plan& out);
 
 /// Runs the batches of `plan` (run.cpp) and gives the outputs that are still wanted their places.
 /// Returns the failures of calls, but not of those that only needed the value of a failed one.
 std::vector<Ref<Failure>> run(Waiting& load, const Plan& plan, const Kinds& kinds,
                               FlushReport* report);
-
-/// What the language binding installs.
-struct Host {
-    /// A value is wanted. Another fiber may run until all wait; afterwards the tape was flushed.
-    /// False if there are no fibers: the caller flushes.
-    bool (*wait)() = nullptr;
-    /// Waits until all examples before this fiber's are done; `outer`: also those before the example
-    /// that runs this batch, and so on. False if it could not wait.
-    bool (*turn)(bool outer) = nullptr;
-};
-inline Host host;
-/// The fiber that makes calls now, as a number; 0: none. A failure of its calls is its own.
-inline thread_local uint32_t owner = 0;
-inline void set_owner(uint32_t fiber) {
-    owner = fiber;
-    memory_maker = static_cast<uint16_t>(fiber);
-}
-/// The examples of the batch that runs now.
-struct Examples {
-    uint32_t start = 0;  ///< what was born before (Storage::born) is older than the batch
-    uint32_t first = 0;  ///< they are the fibers from this one on
-    uint32_t count = 0;
-};
-inline thread_local Examples examples;
-/// When several calls last ran as one, as Storage::born.
-inline thread_local uint32_t last_merge = 0;
-/// Whether nodes of the examples that run may be shared: by several, or by unlike values of one.
-inline bool merged() { return static_cast<int32_t>(last_merge - examples.start) >= 0; }
-/// The fiber that runs now is the last one: calls run at once, for none would merge with them.
-inline thread_local bool at_once = false;
-/// Bears the nodes of the batches that run from now on (BatchMark::run).
-inline thread_local uint16_t graph_run = 0;
 
 }  // namespace weft::deferred

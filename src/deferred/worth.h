@@ -5,9 +5,8 @@
 /// saves is the graph (one node for many calls) and the passes over weights (one product of matrices
 /// for many by a vector). Both are estimated from what a run did, never by a clock: a program then
 /// takes the same decisions, and so computes the same bits, every time. Most of it is saved in a
-/// backward pass. Whether one follows, and from how much of what was computed, is counted in the
-/// graph (Note [Graph use] in base/graph_use.h): as long as nothing is known it is all, later
-/// what became of the runs before. The coefficients are about the mean of several fits of
+/// backward pass. Whether one follows is seen by the graph (Note [Graph use] in base/graph_use.h): as
+/// long as nothing is known it is taken to, later what became of the runs before. The coefficients are about the mean of several fits of
 /// bench/batching_worth.py, which measures programs both ways: without a graph, with one that is
 /// dropped, with one that is run; that of `passes`, which cost the more the larger the graph is, is
 /// only large, and that of `waits` the largest of the fits.
@@ -39,10 +38,8 @@ constexpr int64_t kFar = 3 << 16;
 
 /// Nanoseconds that the plain loop would have taken longer; negative if it would have been faster.
 struct Saved {
-    double forward;  ///< in the run itself
-    double calls;    ///< backward, over the graph of all calls
-    double batches;  ///< the same, of what running batches costs
-    double all() const { return forward + calls + batches; }
+    double forward;   ///< in the run itself
+    double backward;  ///< if it is run backward
 };
 inline Saved saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
@@ -51,8 +48,8 @@ inline Saved saved(const Tally& t) {
                      300 * of(t.at_once) - 4000 * of(t.fresh) - 90 * of(t.pieces) -
                      2800 * of(t.waits) - 0.05 * of(t.elements) - 0.23 * of(t.far_elements) -
                      2e6 * of(t.passes) - 1500 * of(t.examples) - 13000 * of(t.runs);
-    return {forward, 420 * of(t.recorded) + 0.04 * of(t.recorded_weights),
-            -1600 * of(t.recorded_batches)};
+    return {forward,
+            420 * of(t.recorded) + 0.04 * of(t.recorded_weights) - 1600 * of(t.recorded_batches)};
 }
 
 }  // namespace weft::deferred

@@ -18,6 +18,7 @@
 #include <initializer_list>
 
 #include "base/function_ref.h"
+#include "base/graph_use.h"
 #include "ops/op.h"
 #include "ops/table.h"
 
@@ -52,6 +53,8 @@ struct Hooks {
     bool (*requires_grad)(const Tensor&) = nullptr;
     /// What a recorded view shows a part of, unless someone watches the view's own gradient; or null.
     const Tensor* (*base)(const Tensor& view) = nullptr;
+    /// The node of `t`, if it has one, belongs to a batched run from now on (Note [Graph use]).
+    void (*mark)(const Tensor& t, const Ref<GraphUse>&) = nullptr;
     /// Before a write into c.dest; may refuse it by throwing. Returns the inputs as the graph shall
     /// see them, or nothing if the write is not recorded.
     std::vector<Tensor> (*before_write)(Call&) = nullptr;

@@ -3,8 +3,6 @@
 /// A value lies in a block (a contiguous tensor) from some element on. `_region` shows rows at equal
 /// distances without a copy, `_pack` gathers pieces of several blocks, `_take` copies one out. The
 /// gradients go by parts (Note [Sums of parts] in autograd/grad_buffer.h).
-#include "ops/place.h"
-
 #include <cstring>
 #include <string>
 #include <unordered_set>
@@ -259,15 +257,6 @@ void register_place(Table& t) {
         .joint_grad(0, take_gradient)
         .samples({"f(T(4, 3), 3, (2, 3), (3, 1))", "f(T(4, 3), 5, (), ())",
                   "f(T(4, 3), 2, (2, 3), (1, 2))"});
-}
-
-int64_t ops::elements_of_part(PartRule add, const Tensor& grad, const Value* attrs, int i) {
-    if (add != add_packed) return grad.numel();
-    int64_t elements = 0;
-    Pieces pieces(attrs[0]);
-    for (int64_t k = 0; k < pieces.size(); ++k)
-        if (pieces[k].source == i) elements += pieces[k].count;
-    return elements;
 }
 
 }  // namespace weft

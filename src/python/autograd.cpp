@@ -3,8 +3,8 @@
 #include "autograd/engine.h"
 #include "autograd/op_node.h"
 #include "autograd/taken.h"
+#include "deferred/batcher.h"
 #include "deferred/door.h"
-#include "deferred/tape.h"
 #include "ops/functions.h"
 #include "python/hooks.h"
 
@@ -67,7 +67,7 @@ std::vector<Tensor> backward_once(const std::vector<Edge>& roots, std::vector<Te
     } catch (const Error& e) {
         bool again =
             std::string_view(e.what()).starts_with("Trying to backward through the graph a");
-        if (!again || deferred::Tape::current().kinds().kinds.empty()) throw;
+        if (!again || deferred::Batcher::current().tape.kinds().kinds.empty()) throw;
         throw Error(e.kind,
                     text(e.what(),
                          "\n  Hint: the results of weft.autobatch share nodes: call backward "
@@ -82,7 +82,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
         const bool accumulate = args[6] == Py_True;
         deferred::InTurn in_order((mode & kDeferMode) && accumulate);
-        deferred::ordered.changes += deferred::owner != 0;
+        deferred::note_change();
         std::vector<Edge> roots, targets;
         std::vector<Tensor> starts;
         Py_ssize_t count = PySequence_Fast_GET_SIZE(tensors.get());
@@ -112,8 +112,9 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
             }
         // Within autobatch other examples may share the nodes, and want them too: known only now, as
         // this one may have waited for a tensor above.
-        bool inside = (mode & kDeferMode) && (deferred::examples.count == 0 || deferred::merged());
-        deferred::tally.passes += inside;
+        deferred::Batcher& batcher = deferred::Batcher::current();
+        bool inside = (mode & kDeferMode) && (!batcher.batch || batcher.batch->outermost().merged);
+        batcher.tally.passes += inside;
         BackwardOptions options{args[2] == Py_True || inside, args[3] == Py_True, accumulate,
                                 inside};
         std::vector<Tensor> found = backward_once(roots, std::move(starts), targets, options);

@@ -1,7 +1,6 @@
 /// Deferred execution for Python: what weft/deferred.py calls; reports become dicts.
-#include "base/graph_use.h"
+#include "deferred/batcher.h"
 #include "deferred/door.h"
-#include "deferred/tape.h"
 
 #include "python/object.h"
 
@@ -13,25 +12,9 @@ PyObject* flush(PyObject*, PyObject* reason) {
     return guarded([&] {
         static std::string kept;
         kept = to_text(reason);
-        deferred::Tape::current().flush(kept.c_str());
+        deferred::Batcher::current().tape.flush(kept.c_str());
         return Py_NewRef(Py_None);
     });
-}
-
-/// _set_owner(n): calls are made by fiber n from now on; returns the one before.
-PyObject* set_owner(PyObject*, PyObject* n) {
-    return guarded([&] {
-        auto before = deferred::owner;
-        deferred::set_owner(static_cast<uint32_t>(to_int(n, "_set_owner")));
-        return PyLong_FromUnsignedLong(before);
-    });
-}
-
-/// _set_at_once(flag): whether calls run at once from now on; returns what was set before.
-PyObject* set_at_once(PyObject*, PyObject* flag) {
-    bool before = deferred::at_once;
-    deferred::at_once = flag == Py_True;
-    return PyBool_FromLong(before);
 }
 
 /// _change_shared(tensor): an example puts something else in place of `tensor`, in Python.
@@ -43,18 +26,11 @@ PyObject* change_shared(PyObject*, PyObject* tensor) {
     });
 }
 
-/// _order(): how often examples changed what they share, and drew after they had waited.
-PyObject* order(PyObject*, PyObject*) {
-    return Py_BuildValue("(LL)", static_cast<long long>(deferred::ordered.changes),
-                         static_cast<long long>(deferred::ordered.late_draws));
-}
-
-/// _take_stale(): the first line that changed what a later example had read, or None.
-PyObject* take_stale(PyObject*, PyObject*) {
-    return guarded([]() -> PyObject* {
-        std::string line = std::exchange(deferred::ordered.stale, {});
-        if (line.empty()) return Py_NewRef(Py_None);
-        return py_str(line).release();
+/// _change_object(maker): before something that is no tensor changes, made by the example `maker`.
+PyObject* change_object(PyObject*, PyObject* maker) {
+    return guarded([&] {
+        deferred::change_object(static_cast<uint64_t>(to_int(maker, "_change_object")));
+        return Py_NewRef(Py_None);
     });
 }
 
@@ -73,14 +49,15 @@ Object take_exception() {
 PyObject* failures(PyObject*, PyObject*) {
     return guarded([] {
         Object out = Object::take(PyList_New(0));
-        for (const auto& failure : deferred::Tape::current().take_failures()) {
+        for (const auto& failure : deferred::Batcher::current().tape.take_failures()) {
             try {
                 deferred::raise(*failure);
             } catch (...) {
                 set_python_error();
             }
             Object error = take_exception();
-            Object item = Object::take(Py_BuildValue("(IO)", failure->owner, error.get()));
+            Object item = Object::take(Py_BuildValue(
+                "(KO)", static_cast<unsigned long long>(failure->owner), error.get()));
             checked(PyList_Append(out.get(), item.get()));
         }
         return out.release();
@@ -152,18 +129,18 @@ Object as_dict(const deferred::FlushReport& f) {
 /// _report(None): starts a collection, which may lie within others; returns its number of flushes.
 /// _report(number): ends it; returns the flushes since as a list of dicts.
 PyObject* report(PyObject*, PyObject* start) {
-    static thread_local int depth = 0;
     return guarded([&]() -> PyObject* {
+        deferred::Reporting& reporting = deferred::Batcher::current().reporting;
         if (start == Py_None) {
-            if (depth++ == 0) deferred::reports = new std::vector<deferred::FlushReport>;
-            return PyLong_FromSize_t(deferred::reports->size());
+            ++reporting.scopes;
+            return PyLong_FromSize_t(reporting.flushes.size());
         }
         auto first = static_cast<size_t>(to_int(start, "_report"));
-        WEFT_EXPECT(depth > 0, Runtime, "explain", "the thread that entered the scope", "another");
+        WEFT_EXPECT(reporting, Runtime, "explain", "the thread that entered the scope", "another");
         Object out = Object::take(PyList_New(0));
-        for (size_t i = first; i < deferred::reports->size(); ++i)
-            checked(PyList_Append(out.get(), as_dict((*deferred::reports)[i]).get()));
-        if (--depth == 0) delete std::exchange(deferred::reports, nullptr);
+        for (size_t i = first; i < reporting.flushes.size(); ++i)
+            checked(PyList_Append(out.get(), as_dict(reporting.flushes[i]).get()));
+        if (--reporting.scopes == 0) reporting.flushes.clear();
         return out.release();
     });
 }
@@ -198,27 +175,26 @@ private:
     uint32_t mode_ = mode;
 };
 
-/// _one_by_one(fn, examples, kwargs): `fn(*example, **kwargs)` for each; the results, and the first
-/// exception as (number of the example, exception), or None. Those behind it run all the same.
+/// _one_by_one(fn, examples, kwargs): `fn(*example, **kwargs)` for each, up to the first exception;
+/// the results, and that exception or None.
 PyObject* one_by_one(PyObject*, PyObject* args) {
     PyObject *fn, *examples, *kwargs;
     if (!PyArg_ParseTuple(args, "OO!O!", &fn, &PyList_Type, &examples, &PyDict_Type, &kwargs))
         return nullptr;
     return guarded([&] {
-        Object results = Object::take(PyList_New(0)), first = Object::borrow(Py_None);
+        Object results = Object::take(PyList_New(0)), error = Object::borrow(Py_None);
         Alone scope;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i) {
             if (i) scope.next();
             Object result = Object::steal(PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs));
-            if (result) {
-                checked(PyList_Append(results.get(), result.get()));
-                continue;
+            if (!result) {
+                if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError{};
+                error = take_exception();
+                break;
             }
-            if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError{};
-            Object error = take_exception();
-            if (first.get() == Py_None) first = Object::take(Py_BuildValue("(nO)", i, error.get()));
+            checked(PyList_Append(results.get(), result.get()));
         }
-        return Py_BuildValue("(OO)", results.get(), first.get());
+        return Py_BuildValue("(OO)", results.get(), error.get());
     });
 }
 
@@ -260,58 +236,62 @@ PyObject* plan(PyObject*, PyObject* calls) {
 
 /// _kinds(): kinds of calls that are remembered.
 PyObject* kinds(PyObject*, PyObject*) {
-    return PyLong_FromSize_t(deferred::Tape::current().kinds().kinds.size());
+    return PyLong_FromSize_t(deferred::Batcher::current().tape.kinds().kinds.size());
 }
 
 /// _set_budget(n): calls that may wait before they are computed; returns the number before.
 PyObject* set_budget(PyObject*, PyObject* n) {
     return guarded([&] {
-        size_t before = deferred::Tape::current().budget;
-        deferred::Tape::current().budget =
-            static_cast<size_t>(std::max<int64_t>(1, to_int(n, "_set_budget")));
-        return PyLong_FromSize_t(before);
+        auto wanted = static_cast<size_t>(std::max<int64_t>(1, to_int(n, "_set_budget")));
+        return PyLong_FromSize_t(
+            std::exchange(deferred::Batcher::current().settings.budget, wanted));
     });
 }
 
 PyObject* py_saved(const deferred::Saved& s) {
-    return Py_BuildValue("(ddd)", s.forward, s.calls, s.batches);
+    return Py_BuildValue("(dd)", s.forward, s.backward);
 }
 
-/// _begin_run(): the nodes of batches are those of a run from now on; returns its number.
+constexpr const char* kUse = "weft.graph_use";
+
+/// _begin_run(): what batches record from now on is of one run; returns a handle for `_graph_use`.
 PyObject* begin_run(PyObject*, PyObject*) {
-    uint64_t run = begin_graph_run();
-    deferred::graph_run = static_cast<uint16_t>(run % kGraphUses);
-    return PyLong_FromUnsignedLongLong(run);
+    return guarded([] {
+        Ref<GraphUse> use(new GraphUse);
+        Object handle = Object::take(PyCapsule_New(use.get(), kUse, [](PyObject* capsule) {
+            Ref<GraphUse>::adopt(static_cast<GraphUse*>(PyCapsule_GetPointer(capsule, kUse)));
+        }));
+        ++use->refs;  // the capsule's
+        deferred::Batcher::current().use = std::move(use);
+        return handle.release();
+    });
 }
 
 PyObject* end_run(PyObject*, PyObject*) {
-    deferred::graph_run = 0;
+    deferred::Batcher::current().use = nullptr;
     Py_RETURN_NONE;
 }
 
-/// _graph_use(run): which part of its calls and of its batches' nodes ran backward; None as long as
-/// there is a graph; () if that is not known any more.
-PyObject* graph_use(PyObject*, PyObject* run) {
+/// _graph_use(handle): whether some of what the run recorded was run backward; None as long as it was
+/// not and may still be (Note [Graph use]).
+PyObject* graph_use(PyObject*, PyObject* handle) {
     return guarded([&]() -> PyObject* {
-        auto number = static_cast<uint64_t>(to_int(run, "_graph_use"));
-        const GraphUse& use = graph_uses[number % kGraphUses];
-        if (use.run != number) return PyTuple_New(0);
-        if (use.gone < use.made) Py_RETURN_NONE;
-        auto share = [](double part, double of) { return of > 0 ? std::min(1.0, part / of) : 0.0; };
-        return Py_BuildValue("(dd)", share(use.ran_calls, static_cast<double>(use.made_calls)),
-                             share(use.ran, use.made));
+        auto* use = static_cast<GraphUse*>(PyCapsule_GetPointer(handle, kUse));
+        if (!use) throw PythonError{};
+        if (!use->ran && use->refs > 1) Py_RETURN_NONE;
+        return PyBool_FromLong(use->ran);
     });
 }
 
 /// _saved(examples): nanoseconds that batching has saved on this thread so far, as Note [Worth]
-/// estimates: forward, and backward if all of the graph is run, of calls and of batches. Counts a run
-/// of so many examples, if any.
+/// estimates: forward, and backward if the graph is run. Counts a run of so many examples, if any.
 PyObject* saved(PyObject*, PyObject* examples) {
     return guarded([&] {
         int64_t n = to_int(examples, "_saved");
-        deferred::tally.examples += n;
-        deferred::tally.runs += n > 0;
-        return py_saved(deferred::saved(deferred::tally));
+        deferred::Tally& tally = deferred::Batcher::current().tally;
+        tally.examples += n;
+        tally.runs += n > 0;
+        return py_saved(deferred::saved(tally));
     });
 }
 
@@ -330,7 +310,7 @@ std::vector<std::pair<const char*, int64_t*>> fields(deferred::Tally& t) {
 PyObject* counts(PyObject*, PyObject*) {
     return guarded([] {
         Object out = Object::take(PyDict_New());
-        for (auto [name, count] : fields(deferred::tally))
+        for (auto [name, count] : fields(deferred::Batcher::current().tally))
             checked(PyDict_SetItemString(out.get(), name, py_int(*count).get()));
         return out.release();
     });
@@ -346,21 +326,24 @@ PyObject* saved_by(PyObject*, PyObject* counts) {
     });
 }
 
-PyObject* reporting(PyObject*, PyObject*) { return PyBool_FromLong(deferred::reports != nullptr); }
+PyObject* reporting(PyObject*, PyObject*) {
+    return PyBool_FromLong(deferred::Batcher::current().reporting.scopes > 0);
+}
 
 /// _set_large(n): elements from which on a call runs at once (Note [Large]); returns those before.
 PyObject* set_large(PyObject*, PyObject* n) {
     return guarded([&] {
-        int64_t before = deferred::large_call;
-        deferred::large_call = std::max<int64_t>(1, to_int(n, "_set_large"));
-        return PyLong_FromLongLong(before);
+        int64_t wanted = std::max<int64_t>(1, to_int(n, "_set_large"));
+        return PyLong_FromLongLong(
+            std::exchange(deferred::Batcher::current().settings.large_call, wanted));
     });
 }
 
 /// _set_ahead(n): elements that a batch makes ahead (Note [Spread]); returns those before.
 PyObject* set_ahead(PyObject*, PyObject* n) {
     return guarded([&] {
-        return PyLong_FromLongLong(std::exchange(deferred::ahead, to_int(n, "_set_ahead")));
+        return PyLong_FromLongLong(
+            std::exchange(deferred::Batcher::current().settings.ahead, to_int(n, "_set_ahead")));
     });
 }
 
@@ -378,11 +361,8 @@ PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
                            {"_kinds", kinds, METH_NOARGS, nullptr},
                            {"_plan", plan, METH_O, nullptr},
                            {"_flush", flush, METH_O, nullptr},
-                           {"_set_owner", set_owner, METH_O, nullptr},
-                           {"_set_at_once", set_at_once, METH_O, nullptr},
                            {"_change_shared", change_shared, METH_O, nullptr},
-                           {"_order", order, METH_NOARGS, nullptr},
-                           {"_take_stale", take_stale, METH_NOARGS, nullptr},
+                           {"_change_object", change_object, METH_O, nullptr},
                            {"_failures", failures, METH_NOARGS, nullptr},
                            {"_settle", settle, METH_O, nullptr},
                            {"_is_pending", is_pending, METH_O, nullptr},

@@ -7,8 +7,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
-#include "deferred/door.h"
-#include "deferred/tape.h"
+#include "deferred/batcher.h"
 #include "ops/pointwise.h"
 #include "ops/random.h"
 
@@ -21,22 +20,15 @@ PyObject* turn_function;
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
-    FiberState()
-        : mode_(mode), hooks_(pack_hooks), owner_(deferred::owner), examples_(deferred::examples),
-          dtype_(ops::default_dtype) {}
+    FiberState() : hooks_(pack_hooks), dtype_(ops::default_dtype) {}
     ~FiberState() {
         ops::default_dtype = dtype_;
-        mode = mode_;
         pack_hooks = hooks_;
-        deferred::set_owner(owner_);
-        deferred::examples = examples_;
     }
 
 private:
-    uint32_t mode_;
+    deferred::Running running_;
     PackHooks* hooks_;
-    uint32_t owner_;
-    deferred::Examples examples_;
     DType dtype_;
     ops::GeneratorScope draws_{ops::default_generator()};
 };
@@ -70,14 +62,23 @@ private:
 PyGreenlet* greenlet(const Object& o) { return reinterpret_cast<PyGreenlet*>(o.get()); }
 Object take(PyGreenlet* g) { return Object::take(reinterpret_cast<PyObject*>(g)); }
 
+/// What runs from now on is no example: what runs the batch.
+void between_examples() {
+    const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
+    memory_maker = batch.number;
+    mode = batch.callers_mode;
+}
+
 bool wait() {
-    // A backward pass belongs to the thread.
-    if (!fiber_type || current_pass() || deferred::staying) return false;
+    // A backward pass belongs to the thread. Between examples (a signal handler) nobody can wait.
+    deferred::Batcher& batcher = deferred::Batcher::current();
+    if (!fiber_type || !batcher.example() || batcher.staying || current_pass()) return false;
     Object fiber = take(PyGreenlet_GetCurrent());
     if (reinterpret_cast<PyObject*>(Py_TYPE(fiber.get())) != fiber_type) return false;
     FiberState state;
     RunningLoop loop(fiber);
     Object parent = take(PyGreenlet_GET_PARENT(greenlet(fiber)));
+    between_examples();
     Object::take(PyGreenlet_Switch(greenlet(parent), nullptr, nullptr));
     return true;
 }
@@ -88,9 +89,18 @@ bool turn(bool outer) {
            Py_True;
 }
 
-/// _wait(): suspends the example that runs until all that waits was computed; False outside of one.
+/// _wait(): suspends the example that runs until all that waits was computed; between examples, the
+/// one that runs the batch. False where there is none.
 PyObject* py_wait(PyObject*, PyObject*) {
-    return guarded([] { return PyBool_FromLong(wait()); });
+    return guarded([] {
+        deferred::Running state;
+        deferred::Batcher& batcher = deferred::Batcher::current();
+        if (batcher.batch && !batcher.example()) {
+            memory_maker = batcher.batch->caller;
+            batcher.batch = Ref<deferred::ExampleBatch>(batcher.batch->outer);
+        }
+        return PyBool_FromLong(wait());
+    });
 }
 
 /// _set_host(Fiber, turn): the class of fibers, and see Host in deferred/tape.h.
@@ -108,36 +118,96 @@ PyObject* set_host(PyObject*, PyObject* args) {
 /// _stay(by): while the sum is positive, examples do not wait (Stay).
 PyObject* stay(PyObject*, PyObject* by) {
     return guarded([&] {
-        deferred::staying += static_cast<int>(to_int(by, "_stay"));
+        deferred::Batcher::current().staying += static_cast<int>(to_int(by, "_stay"));
         return Py_NewRef(Py_None);
     });
 }
 
-/// _begin_batch(first, count): a batch of the fibers from `first` on begins; returns the outer one.
-PyObject* begin_batch(PyObject*, PyObject* args) {
-    return guarded([&]() -> PyObject* {
-        deferred::Examples& batch = deferred::examples;
-        Object outer = Object::take(Py_BuildValue("III", batch.start, batch.first, batch.count));
-        unsigned first, count;
-        if (!PyArg_ParseTuple(args, "II", &first, &count)) return nullptr;
-        if (batch.count == 0) deferred::Tape::current().forget_readers();
-        // From a number that nothing has: what is born now is not older.
-        batch = {static_cast<uint32_t>(++weft::detail::small_blocks.stats.allocations), first,
-                 count};
-        return outer.release();
+/// _begin_batch(count): a batch of so many examples begins; returns its number. Those of the examples
+/// are the ones behind it.
+PyObject* begin_batch(PyObject*, PyObject* count) {
+    return guarded([&] {
+        auto& batch = deferred::Batcher::current().batch;
+        batch = Ref<deferred::ExampleBatch>(new deferred::ExampleBatch(
+            static_cast<uint64_t>(to_int(count, "_begin_batch")), batch));
+        between_examples();
+        return PyLong_FromUnsignedLongLong(batch->number);
     });
 }
 
-/// _end_batch(outer)
-PyObject* end_batch(PyObject*, PyObject* outer) {
-    deferred::Examples& batch = deferred::examples;
-    if (!PyArg_ParseTuple(outer, "III", &batch.start, &batch.first, &batch.count)) return nullptr;
+/// _end_batch(number): back to the caller's state; returns the first line that changed what a later
+/// example had read, or None.
+PyObject* end_batch(PyObject*, PyObject* number) {
+    return guarded([&]() -> PyObject* {
+        auto& current = deferred::Batcher::current().batch;
+        auto wanted = static_cast<uint64_t>(to_int(number, "_end_batch"));
+        Ref<deferred::ExampleBatch> batch =
+            current;  // an interrupted fiber may have left one of its own
+        while (batch && batch->number != wanted) batch = batch->outer;
+        WEFT_EXPECT(batch, Runtime, "autobatch", "a batch that runs", std::to_string(wanted));
+        current = batch->outer;
+        memory_maker = batch->caller;
+        mode = batch->callers_mode;
+        if (batch->stale.empty()) return Py_NewRef(Py_None);
+        return py_str(batch->stale).release();
+    });
+}
+
+/// _enter_example(number): what runs from now on is this example of the batch.
+PyObject* enter_example(PyObject*, PyObject* number) {
+    return guarded([&] {
+        const auto& batch = deferred::Batcher::current().batch;
+        auto example = static_cast<uint64_t>(to_int(number, "_enter_example"));
+        WEFT_EXPECT(batch && batch->has(example), Runtime, "autobatch",
+                    "an example of the batch that runs", std::to_string(example));
+        memory_maker = example;
+        batch->last_begun = std::max(batch->last_begun, example);
+        mode = batch->callers_mode | kDeferMode;
+        return Py_NewRef(Py_None);
+    });
+}
+
+/// _example(): the number of the example whose the calls are that are made now; 0: no example's.
+PyObject* example(PyObject*, PyObject*) {
+    return PyLong_FromUnsignedLongLong(deferred::Batcher::current().responsible());
+}
+
+/// _leave_example(): none runs from now on.
+PyObject* leave_example(PyObject*, PyObject*) {
+    between_examples();
     Py_RETURN_NONE;
 }
 
+/// _set_at_once(flag): whether calls of the batch run at once from now on.
+PyObject* set_at_once(PyObject*, PyObject* flag) {
+    deferred::Batcher::current().batch->at_once = flag == Py_True;
+    Py_RETURN_NONE;
+}
+
+/// _skip_numbers(n): batches have numbers from n on (tests).
+PyObject* skip_numbers(PyObject*, PyObject* n) {
+    return guarded([&] {
+        deferred::ExampleBatch::skip_to(static_cast<uint64_t>(to_int(n, "_skip_numbers")));
+        return Py_NewRef(Py_None);
+    });
+}
+
+/// _order(): how often examples of the batch changed what they share, and drew after they had waited.
+PyObject* order(PyObject*, PyObject*) {
+    const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
+    return Py_BuildValue("(LL)", static_cast<long long>(batch.changes),
+                         static_cast<long long>(batch.late_draws));
+}
+
 PyMethodDef functions[] = {{"_stay", stay, METH_O, nullptr},
-                           {"_begin_batch", begin_batch, METH_VARARGS, nullptr},
+                           {"_begin_batch", begin_batch, METH_O, nullptr},
                            {"_end_batch", end_batch, METH_O, nullptr},
+                           {"_enter_example", enter_example, METH_O, nullptr},
+                           {"_example", example, METH_NOARGS, nullptr},
+                           {"_leave_example", leave_example, METH_NOARGS, nullptr},
+                           {"_set_at_once", set_at_once, METH_O, nullptr},
+                           {"_skip_numbers", skip_numbers, METH_O, nullptr},
+                           {"_order", order, METH_NOARGS, nullptr},
                            {"_wait", py_wait, METH_NOARGS, nullptr},
                            {"_set_host", set_host, METH_VARARGS, nullptr},
                            {}};

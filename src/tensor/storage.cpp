@@ -126,8 +126,8 @@ Storage* detail::allocate_slow(int64_t bytes) {
     storage->bytes = bytes;
     storage->block = c.size;
     stats.current += bytes;
-    storage->born = static_cast<uint32_t>(stats.allocations++);
-    storage->maker = memory_maker;
+    stats.allocations++;
+    storage->set_maker();
     if (stats.current > stats.peak) stats.peak = stats.current;
     return storage;
 }
@@ -138,8 +138,7 @@ Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*),
     *storage = Storage{};
     storage->data = static_cast<char*>(data);
     storage->bytes = bytes;
-    storage->born = static_cast<uint32_t>(detail::small_blocks.stats.allocations);
-    storage->maker = memory_maker;
+    storage->set_maker();
     storage->give_back = give_back;
     storage->owner = owner;
     return Ref<Storage>(storage);

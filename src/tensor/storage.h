@@ -1,13 +1,27 @@
 /// Storage: bytes shared by a tensor and its views, with the version that counts in-place writes.
 #pragma once
+#include <bit>
 #include <cstdint>
 
 #include "base/ref.h"
 
 namespace weft {
 
+/// Who makes memory now: a number of the layer that runs examples beside each other, of 48 bits and
+/// never given out again, which is more than a program can use up; else 0.
+inline thread_local uint64_t memory_maker [[gnu::tls_model("initial-exec")]] = 0;
+
+/// One word, written whole when memory is made.
+struct StorageMarks {
+    uint64_t maker : 48;     ///< who allocated it (`memory_maker`)
+    uint64_t watched : 1;    ///< some node saved it: an in-place write leaves a note
+    uint64_t read_only : 1;  ///< borrowed from a read-only exporter (never written by us)
+    uint64_t : 14;
+};
+static_assert(sizeof(StorageMarks) == 8);
+
 /// 64 bytes, so that the bytes of an own allocation follow it in the same block, aligned to 64.
-struct alignas(64) Storage {
+struct alignas(64) Storage : StorageMarks {
     uint32_t refs;
     uint32_t version;  ///< in-place writes so far; views share it
     char* data;
@@ -16,10 +30,11 @@ struct alignas(64) Storage {
     void (*give_back)(void*);  ///< for borrowed memory: called with `owner` at the end
     void* owner;
     void* last_write;  ///< opaque note of the last in-place write, set if `watched`
-    bool watched;      ///< some node saved it: an in-place write leaves a note
-    bool read_only;    ///< borrowed from a read-only exporter (never written by us)
-    uint16_t maker;    ///< who allocated it (`memory_maker`)
-    uint32_t born;     ///< storages allocated before it, modulo 2^32
+
+    /// Of new memory: it bears no other mark.
+    void set_maker() {
+        static_cast<StorageMarks&>(*this) = std::bit_cast<StorageMarks>(memory_maker);
+    }
 };
 static_assert(sizeof(Storage) == 64);
 
@@ -32,9 +47,6 @@ struct MemoryStats {
     int64_t cached;       ///< bytes kept for reuse
     int64_t allocations;  ///< storages ever allocated
 };
-
-/// Who makes memory now: a number of the layer that runs examples beside each other; else 0.
-inline thread_local uint16_t memory_maker [[gnu::tls_model("initial-exec")]] = 0;
 
 namespace detail {
 
@@ -92,8 +104,8 @@ inline Ref<Storage> allocate_storage(int64_t bytes) {
             storage->block = (i + 1) * 64;
             auto& stats = small.stats;
             stats.cached -= storage->block;
-            storage->born = static_cast<uint32_t>(stats.allocations++);
-            storage->maker = memory_maker;
+            stats.allocations++;
+            storage->set_maker();
             stats.current += bytes;
             if (stats.current > stats.peak) stats.peak = stats.current;
             return Ref<Storage>(storage);

@@ -93,7 +93,8 @@ class Example:
 
 @dataclass
 class Outcome:
-    """What a run left behind, in plain numbers; `broken` are the examples with an error."""
+    """What a run left behind, in plain numbers; `broken` are the examples with an error, `began`
+    those that ran at all: the first ones."""
 
     results: list = field(default_factory=list)
     logs: list = field(default_factory=list)
@@ -102,6 +103,7 @@ class Outcome:
     written: bool = False
     error: tuple = ()
     broken: set = field(default_factory=set)
+    began: int = 0
 
 
 def numbers(value):
@@ -149,6 +151,7 @@ def run(program, data, call=None, lib=weft):
     results = dict.fromkeys(map(id, examples))
 
     def one(example):
+        out.began += 1
         results[id(example)] = result = program(example, weights, log[id(example)])
         return result
 
@@ -273,6 +276,10 @@ def check(program, data, call=batched, libs=(weft, weft), tolerance=TOLERANCE, s
     except Exception as error:
         raise Invalid(str(error)) from error
     found, *rest = run(programs[libs[1]], data, call, lib=libs[1])
+    if found.began < len(data):  # the first that failed stopped those that had not begun
+        if not expected.error or found.began <= min(expected.broken):
+            return f"expected {len(data)} examples to run, got {found.began}"
+        return check(program, data[: found.began], call, libs, tolerance, strict)
     try:
         finish(found, *rest, expected.broken, lib=libs[1])
     except Exception as error:

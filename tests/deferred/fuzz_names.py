@@ -8,7 +8,7 @@ import weft
 
 
 def one_by_one(fn):
-    """What weft.autobatch means: every example runs, then the first error by example is raised."""
+    """What weft.autobatch means where all began: each runs, then the first error is raised."""
 
     def run_all(examples):
         results, errors = [], []

@@ -86,8 +86,20 @@ def other_error(fn, examples):
         raise KeyError(str(error)) from error
 
 
-def first_error_stops(fn, examples):
-    return [fn(example) for example in examples]
+def last_error(fn, examples):
+    errors = []
+    for example in examples:
+        try:
+            fn(example)
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[-1]
+    return fuzz.one_by_one(fn)(examples)
+
+
+def stops_early(fn, examples):
+    return fuzz.one_by_one(fn)(examples[:-1])
 
 
 def twice(fn, examples):
@@ -104,7 +116,7 @@ def detached(fn, examples):
 
 
 FAULTS = [changed(f) for f in (a_digit, swapped, a_gradient, swapped_gradients, one_draw_more)]
-FAULTS += [backwards, other_error, first_error_stops, twice, detached]
+FAULTS += [backwards, other_error, last_error, stops_early, twice, detached]
 
 
 @pytest.mark.parametrize("fault", FAULTS)

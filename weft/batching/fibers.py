@@ -1,6 +1,6 @@
 """Fibers: examples that wait for values, each on a stack of Python frames of its own (greenlet).
 
-Imported by the first batch; greenlet takes longer to import than all else in weft.deferred.
+Imported by the first batch; greenlet takes longer to import than all else in weft.batching.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import getcurrent, greenlet
 
 from weft import _C
+from weft.batching.schedule import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ class Fiber(greenlet):
     """Does one piece of work after the other. A switch to it returns True when the work is done."""
 
     example: Any
+    schedule: Any  # that it belongs to
     work: Any  # a function of the fiber
     loop: Any  # asyncio's, which runs where the batch was called
 
@@ -32,7 +34,7 @@ def _go_on() -> None:
     while True:
         fiber: Any = getcurrent()
         fiber.work(fiber)
-        fiber.example = fiber.work = fiber.loop = fiber.gr_context = None
+        fiber.example = fiber.schedule = fiber.work = fiber.loop = fiber.gr_context = None
         parent = fiber.parent
         del fiber  # an idle one that its own frame held would live forever
         parent.switch(True)
@@ -49,10 +51,10 @@ _idle = _Idle()
 def take(work: Callable[[Fiber], None]) -> Fiber:
     """A fiber that will do `work(fiber)`; whoever takes it is told when it waits or is done."""
     fibers = _idle.fibers
-    if fibers:
+    try:
         fiber = fibers.pop()
         fiber.parent = getcurrent()
-    else:
+    except IndexError:
         fiber = Fiber(_go_on)
     fiber.work = work
     events = sys.modules.get("asyncio.events")
@@ -79,25 +81,22 @@ def runs() -> bool:
 
 
 def turn(outer: bool) -> bool:
-    """Suspends the example until all examples before it are done, with `outer` on every level.
+    """Parks the example until all examples before it are done, with `outer` on every level.
 
     Returns whether they are: some places allow no waiting.
     """
-    fiber = getcurrent()
-    if not isinstance(fiber, Fiber):
+    level: Any = getcurrent()
+    if not isinstance(level, Fiber):
         return False
-    fiber.example.wants_turn = True
-    while not (first := _is_first(fiber) if outer else fiber.example.first) and _C._wait():
-        pass
-    fiber.example.wants_turn = False
-    return first
-
-
-def _is_first(fiber: Any) -> bool:
-    while isinstance(fiber, Fiber):
-        if not fiber.example.first:
-            return False
-        fiber = fiber.parent
+    while isinstance(level, Fiber):  # who is first stays so: from the inside out
+        example = level.example
+        while not level.schedule.is_first(example):
+            example.stops_for = State.PARKED
+            waited = _C._wait()
+            example.stops_for = State.WAITING
+            if not waited:
+                return False
+        level = level.parent if outer else None
     return True
 
 

@@ -1,0 +1,72 @@
+/// What dynamic batching keeps on each thread.
+#pragma once
+#include "deferred/batch.h"
+#include "deferred/tape.h"
+
+namespace weft::deferred {
+
+/// Where the reports of flushes go while somebody asks, for weft.explain.
+struct Reporting {
+    int scopes = 0;
+    std::vector<FlushReport> flushes;
+    Sites readers;  ///< lines that read values since the last flush
+    explicit operator bool() const { return scopes > 0; }
+};
+
+struct Batcher {
+    static Batcher& current() { return current_ ? *current_ : make_current(); }
+
+    Tape tape;  ///< of all batches on the thread: inner ones merge with those around them
+    Ref<ExampleBatch> batch;  ///< that runs now, the innermost one; null outside of autobatch
+    /// While positive, no example waits (Stay).
+    int staying = 0;
+    Ref<GraphUse> use;  ///< of what batches record now (Note [Graph use]); null: nobody asks
+    Tally tally;
+    Reporting reporting;
+    Settings settings;
+
+    /// The example that makes calls now; 0: what runs is none.
+    uint64_t example() const {
+        return batch && memory_maker != batch->number ? memory_maker : uint64_t{0};
+    }
+    /// Whose the calls are that are made now: the example's, or that of the example which runs the
+    /// innermost batch, between its examples; 0: nobody's.
+    uint64_t responsible() const {
+        return batch && memory_maker == batch->number ? batch->caller : memory_maker;
+    }
+    bool at_once() const { return batch && batch->at_once; }
+
+private:
+    static Batcher& make_current();
+    static inline thread_local Batcher* current_ [[gnu::tls_model("initial-exec")]] = nullptr;
+};
+
+/// Who runs, and in which batch. Restored when the scope ends, as a fiber must find it.
+class Running {
+public:
+    Running() : batch_(Batcher::current().batch), who_(memory_maker), mode_(mode) {}
+    ~Running() {
+        Batcher::current().batch = std::move(batch_);
+        memory_maker = who_;
+        mode = mode_;
+    }
+    Running(const Running&) = delete;
+
+private:
+    Ref<ExampleBatch> batch_;
+    uint64_t who_;
+    uint32_t mode_;
+};
+
+/// What the language binding installs.
+struct Host {
+    /// A value is wanted. Another fiber may run until all wait; afterwards the tape was flushed.
+    /// False if what runs is no example that could wait: the caller flushes.
+    bool (*wait)() = nullptr;
+    /// Waits until all examples before this fiber's are done; `outer`: also those before the example
+    /// that runs this batch, and so on. False if it could not wait.
+    bool (*turn)(bool outer) = nullptr;
+};
+inline Host host;
+
+}  // namespace weft::deferred

@@ -1,0 +1,110 @@
+"""The first example that fails stops those that have not begun; those under way end.
+
+With no value read that is what a plain loop does, so nested batches take as many calls as nested
+loops: each example failed in its turn, and all of a tree ran to fail, 2 ** depth of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import weft
+
+
+def calls_until_failure(run: Callable[[Callable[[int], Any], list[int]], Any], plan: Any) -> Any:
+    """The calls that a tree of batches makes; `plan(path)`: its children, or an exception."""
+    calls: list[tuple[int, ...]] = []
+
+    def node(path: tuple[int, ...]) -> Any:
+        calls.append(path)
+        found = plan(path)
+        if isinstance(found, Exception):
+            raise found
+        return run(node, [(*path, k) for k in range(found)])
+
+    try:
+        result = node(())
+    except Exception as error:
+        result = type(error), error.args
+    return calls, result
+
+
+def loop(fn: Callable[[Any], Any], xs: list[Any]) -> Any:
+    return [fn(x) for x in xs]
+
+
+def batched(fn: Callable[[Any], Any], xs: list[Any]) -> Any:
+    return weft.autobatch(fn, adaptive=False)(xs)
+
+
+def adaptive(fn: Callable[[Any], Any], xs: list[Any]) -> Any:
+    return weft.autobatch(fn)(xs)
+
+
+def two_at_once(fn: Callable[[Any], Any], xs: list[Any]) -> Any:
+    return weft.autobatch(fn, max_batch=2)(xs)
+
+
+@pytest.mark.parametrize("way", [batched, adaptive, two_at_once])
+@pytest.mark.parametrize("seed", range(40))
+def test_nested_batches_make_the_loops_calls(way: Any, seed: int) -> None:
+    import random
+
+    rng = random.Random(seed)
+    fails = {path for depth in range(5) for path in itertools.product(range(3), repeat=depth)
+             if depth and rng.random() < 0.15}  # fmt: skip
+
+    def plan(path: tuple[int, ...]) -> Any:
+        if path in fails:
+            return KeyError(path)
+        return 0 if len(path) == 4 else rng_of[path]
+
+    rng_of = {path: rng.randrange(1, 4) for depth in range(4)
+              for path in itertools.product(range(3), repeat=depth)}  # fmt: skip
+    assert calls_until_failure(way, plan) == calls_until_failure(loop, plan)
+
+
+def test_a_failing_leaf_stops_a_deep_tree() -> None:
+    """32767 calls and 6 s for the loop's 15."""
+    calls, result = calls_until_failure(batched, lambda p: ValueError() if len(p) == 14 else 2)
+    assert len(calls) == 15 and result == (ValueError, ())
+
+
+@pytest.mark.parametrize("width", [1, 2, 5])
+@pytest.mark.parametrize("way", [batched, adaptive])
+def test_endless_recursion_of_batches_is_an_error(width: int, way: Any) -> None:
+    """Two examples at each level hung, as each failed only when the levels below had."""
+    calls = 0
+
+    def g(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return way(g, [x - 1] * width)
+
+    with pytest.raises(RecursionError):
+        g(0)
+    assert calls < 2000
+    assert batched(lambda x: (weft.ones(2) * x).sum().item(), [1, 2]) == [2, 4]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_those_under_way_end(late: bool) -> None:
+    log: list[Any] = []
+
+    def one(k: int) -> Any:
+        log.append(("begins", k))
+        total = (weft.ones(2) * k).sum().item()
+        if k == 1:
+            if late:
+                weft.nn.functional.embedding(weft.tensor([9]), weft.ones(3, 2)).sum().item()
+            raise ValueError(k)
+        log.append(("ends", k, total))
+
+    with pytest.raises(IndexError if late else ValueError) as caught:
+        batched(one, [0, 1, 2, 3])
+    assert caught.value.__notes__[-1] == "in example 1 of 4"
+    assert log == [*(("begins", k) for k in range(4)), *(("ends", k, 2.0 * k) for k in (0, 2, 3))]

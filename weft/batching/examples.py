@@ -1,0 +1,251 @@
+"""Examples of a batch: each runs in a fiber until it is done or waits for a value."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from weft import _C
+from weft.base.modes import DEFER
+from weft.batching.schedule import Schedule, Task
+
+if TYPE_CHECKING:
+    from weft.batching.fibers import Fiber
+
+_owners: dict[int, Example | None] = {}  # by number; None: it was interrupted, nobody waits for it
+
+
+class Example(Task):
+    """One example under way; `error` or `result` in the end."""
+
+    __slots__ = ("args", "error", "failure", "fiber", "number", "result")
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.args = args
+        self.number = 0  # as the core calls it
+        self.fiber: Any = None  # that runs it, once it has begun
+        self.failure: BaseException | None = None  # of a call of its own that a flush ran
+        self.error: BaseException | None = None
+        self.result: Any = None
+
+
+class Run:
+    """`fn(*example, **kwargs)` for some examples at once, in fibers.
+
+    A fiber takes the next example when it is done with its own, so a function that reads nothing
+    needs one for all examples. The first example that fails is the last one to begin: those under
+    way go on to their end, the others would have no result in the plain loop either.
+
+    Note [Probe]
+    An example that waits for a value lets those after it read what it may write later. With `probe`
+    the first one that waits goes on alone to its end. If it changed what examples share, ran a
+    backward pass or drew numbers between its values, then the order of the examples matters so much
+    that batching gains nothing: no other begins. `order_matters` tells whether that is so; None: no
+    example was on probation. `stale` is the first line that changed what a later example had read.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
+    ) -> None:
+        from weft.batching import fibers
+
+        self._fn, self._kwargs, self._fibers = fn, kwargs, fibers
+        self._mode, self._context = _C._mode(), copy_context()
+        self._dtype = _C.get_default_dtype()
+        self._nested = fibers.runs()
+        self._probing = False
+        self._schedule = Schedule(map(Example, examples))
+        self.order_matters: bool | None = None
+        self.stale: str | None = None
+
+    def run(self, probe: bool) -> list[Example]:
+        """The examples that began, all done."""
+        schedule = self._schedule
+        batch = _C._begin_batch(len(schedule.tasks))
+        try:
+            for number, example in enumerate(schedule.tasks, batch + 1):
+                example.number = number
+                _owners[number] = example
+            self._begin_all(probe and not self._nested)
+            schedule.finish(self._go_on, self._compute)
+        except BaseException:
+            self._interrupt()
+            raise
+        finally:
+            self.stale = _C._end_batch(batch)
+        begun = schedule.begun
+        for example in schedule.tasks[len(begun) :]:
+            del _owners[example.number]
+        return begun
+
+    def _begin_all(self, probe: bool) -> None:
+        while self._schedule.ready:
+            fiber = self._fibers.take(self._work)
+            if self._switch(fiber, fiber.switch()):
+                continue
+            if probe and self._schedule.ready:
+                probe = False
+                self.order_matters = self._probe(fiber.example)
+                if self.order_matters:
+                    return self._schedule.drop_ready()
+            else:
+                _C.set_default_dtype(self._dtype)
+        return None
+
+    def _work(self, fiber: Fiber) -> None:
+        """What a fiber does: one example after the other, until one of them stops."""
+        schedule = self._schedule
+        while (example := schedule.begin()) is not None:
+            fiber.example, fiber.schedule, example.fiber = example, schedule, fiber
+            fiber.gr_context = self._context.copy()
+            _C._enter_example(example.number)
+            try:
+                example.result = self._fn(*example.args, **self._kwargs)
+            except Exception as error:
+                example.error = error
+                schedule.drop_ready()
+            finally:
+                _C._leave_example()
+            schedule.done(example)
+            self._dtype = _C.get_default_dtype()
+            if self._probing:
+                break
+
+    def _switch(self, fiber: Fiber, returned: Any) -> bool:
+        """Notes how a fiber came back; whether its work is done."""
+        if self._fibers.is_done(fiber, returned):
+            self._fibers.give_back(fiber)
+            return True
+        self._schedule.stopped(fiber.example)
+        return False
+
+    def _go_on(self, example: Example) -> None:
+        fiber, failure, example.failure = example.fiber, example.failure, None
+        self._switch(fiber, fiber.switch() if failure is None else fiber.throw(failure))
+
+    def _compute(self, last: bool) -> None:
+        if not _C._wait():  # for whoever is around this batch
+            flush("values that are read")
+        # The last one goes on as the plain loop would: it has read a value.
+        _C._set_at_once(self._probing or (last and not self._nested))
+
+    def _probe(self, example: Example) -> bool:
+        changes, draws = _C._order()
+        self._probing = True
+        _C._set_at_once(True)
+        self._schedule.finish(self._go_on, self._compute)
+        self._probing = False
+        _C._set_at_once(False)
+        now, drawn = _C._order()
+        return bool(now > changes or drawn > draws + 1)
+
+    def _interrupt(self) -> None:
+        """The examples under way end where they wait."""
+        self._schedule.drop_ready()
+        for example in self._schedule.tasks:
+            _owners[example.number] = None
+        for example in self._schedule.under_way:
+            example.fiber.throw()
+
+    def conclude(self, begun: list[Example], settle: bool) -> None:
+        """What the examples left is computed; `settle`: results get their memory, else they lie in
+        the blocks of their batches."""
+        if self._mode & DEFER:  # what still waits belongs to whoever runs this
+            number = _C._example()
+            heir = _owners.get(number)
+            for example in begun:
+                if number in _owners:
+                    _owners[example.number] = heir
+                else:
+                    del _owners[example.number]
+            return
+        flush("the end")
+        mine = set(begun)
+        for number, owner in list(_owners.items()):  # those of inner batches too
+            if owner in mine:
+                del _owners[number]
+        for example in begun:
+            if example.failure is not None:  # before whatever Python raised later
+                example.error = example.failure
+            elif example.error is None and settle:
+                try:
+                    _C._settle(example.result)
+                except Exception as error:
+                    example.error = error
+
+
+def run_batched(
+    fn: Callable[..., Any],
+    examples: list[tuple[Any, ...]],
+    kwargs: dict[str, Any],
+    step: int,
+    settle: bool = True,
+    probe: bool = False,
+) -> tuple[list[Any], bool | None]:
+    """The results of all examples, `step` at once, and whether their order matters, if known.
+
+    With `probe` that is found out (Note [Probe]). Raises the first exception by example. Without
+    `settle` the tensors in the results are computed, but lie in the blocks of their batches.
+    """
+    results: list[Any] = []
+    stale: str | None = None
+    matters: bool | None = None
+    while len(results) < len(examples) and not matters:
+        run = Run(fn, examples[len(results) : len(results) + step], kwargs)
+        begun = run.run(probe and matters is None)
+        run.conclude(begun, settle)
+        for example in begun:
+            if example.error is not None:
+                raise _noted(example.error, len(results), len(examples))
+            results.append(example.result)
+        stale = stale or run.stale
+        matters = run.order_matters if matters is None else matters
+    results += run_one_by_one(fn, examples, kwargs, len(results))
+    if stale is not None:
+        _warn_of_stale(fn, stale)
+        matters = True
+    return results, matters
+
+
+def run_one_by_one(
+    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any], first: int = 0
+) -> list[Any]:
+    """The results of the examples from `first` on by a plain loop, where too each is alone with its
+    modes."""
+    rest = examples[first:]
+    results, error = _C._one_by_one(fn, rest, kwargs) if rest else ([], None)
+    if error is not None:
+        raise _noted(error, first + len(results), len(examples))
+    return results
+
+
+def _warn_of_stale(fn: Callable[..., Any], line: str) -> None:
+    warnings.warn(
+        f"[autobatch] expected an example to change what examples share before later ones read it, "
+        f"got a change at {line} that came too late for one of them, as the example had waited for "
+        f"a value: what it read is not what the plain loop reads. Hint: the next calls of "
+        f"{getattr(fn, '__qualname__', type(fn).__name__)} are a plain loop, as all are with "
+        f"`weft.autobatch.enabled = False`",
+        stacklevel=4,
+    )
+
+
+def _noted(error: Any, index: int, examples: int) -> Any:
+    with suppress(Exception):  # a class of the user's may refuse notes
+        error.add_note(f"in example {index} of {examples}")
+    return error
+
+
+def flush(reason: str) -> None:
+    """Computes all that waits; hands failures to the examples whose calls failed."""
+    _C._flush(reason)
+    for number, error in _C._failures():
+        if number not in _owners:
+            raise error
+        example = _owners[number]
+        if example is not None and example.failure is None:
+            example.failure = error
