@@ -29,11 +29,6 @@ struct FlushReport {
     std::vector<BatchReport> batches;
 };
 
-/// Where reports go; null: nobody asks.
-inline thread_local std::vector<FlushReport>* reports = nullptr;
-/// Lines that read values since the last flush, while somebody asks.
-inline thread_local Sites readers;
-
 /// The time that reports are made of.
 inline double seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())

@@ -18,6 +18,7 @@ from operator import index
 from typing import Any, TypeVar, overload
 
 from weft.nn.module import Module, indent
+from weft.nn.shared_structure import changes
 
 S = TypeVar("S", bound="Sequential")
 L = TypeVar("L", bound="ModuleList")
@@ -40,6 +41,7 @@ class _Numbered(Module):
         return next(islice(self._modules.values(), self._position(position), None))
 
     def _renumber(self, modules: Iterable[Module | None]) -> None:
+        changes(self)
         self._modules = {str(i): module for i, module in enumerate(modules)}
 
     def _put(self, position: int, module: Module) -> None:
@@ -264,6 +266,7 @@ class ModuleDict(Module):
         self.add_module(key, module)
 
     def __delitem__(self, key: str) -> None:
+        changes(self)
         del self._modules[key]
 
     def __len__(self) -> int:
@@ -277,10 +280,12 @@ class ModuleDict(Module):
 
     def clear(self) -> None:
         """Remove all modules."""
+        changes(self)
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
         """Remove and return a module."""
+        changes(self)
         return self._modules.pop(key)
 
     def keys(self) -> Any:

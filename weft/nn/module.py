@@ -17,6 +17,7 @@ from weft.nn.module_hooks import ModuleHooks
 from weft.nn.module_state import ModuleState
 from weft.nn.module_tree import ModuleTree
 from weft.nn.parameter import Buffer, Parameter
+from weft.nn.shared_structure import changes, made
 
 Self = TypeVar("Self", bound="Module")
 
@@ -60,6 +61,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             _non_persistent_buffers_set=set(),
             _modules={},
         )
+        made(self)
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
@@ -101,6 +103,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             self.register_parameter(name, value)
         elif name in tables.get("_parameters", ()):
             _expect_none(value, "parameter", name, "torch.nn.Parameter")
+            changes(self)
             tables["_parameters"][name] = None
         elif isinstance(value, Module):
             _expect_init(tables, "module")
@@ -108,6 +111,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             self.register_module(name, value)
         elif name in tables.get("_modules", ()):
             _expect_none(value, "child module", name, "torch.nn.Module")
+            changes(self)
             tables["_modules"][name] = None
         elif isinstance(value, Buffer):
             _expect_init(tables, "buffer")
@@ -118,6 +122,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
                 _expect_none(value, "buffer", name, "torch.nn.Buffer, torch.Tensor")
             for hook in list(module_hooks._global_buffer_registration_hooks.values()):
                 value = _kept(value, hook(self, name, value))
+            changes(self)
             tables["_buffers"][name] = value
         else:
             object.__setattr__(self, name, value)
@@ -126,6 +131,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         tables = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
             if name in tables.get(kind, ()):
+                changes(self)
                 del tables[kind][name]
                 tables["_non_persistent_buffers_set"].discard(name)
                 return
@@ -138,10 +144,12 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         return sorted(name for name in names if not name[0].isdigit())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        made(self)
         self.__dict__.update(state)
 
     def _forget(self, name: str, keep: str) -> None:
         """Make room for a new meaning of `name`; in the table `keep` it keeps its place."""
+        changes(self)
         tables = self.__dict__
         tables.pop(name, None)
         for kind in ("_parameters", "_buffers", "_modules"):
@@ -171,9 +179,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             )
         for hook in list(module_hooks._global_parameter_registration_hooks.values()):
             param = _kept(param, hook(self, name, param))
-        replaced = self._parameters.get(name)
-        if replaced is not None:
-            _C._change_shared(replaced)
+        changes(self)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -197,6 +203,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             )
         for hook in list(module_hooks._global_buffer_registration_hooks.values()):
             tensor = _kept(tensor, hook(self, name, tensor))
+        changes(self)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -215,6 +222,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         self._expect_free(name, "module", self._modules)
         for hook in list(module_hooks._global_module_registration_hooks.values()):
             module = _kept(module, hook(self, name, module))
+        changes(self)
         self._modules[name] = module
 
     def register_module(self, name: str, module: Module | None) -> None:
@@ -267,6 +275,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
                         grad.data = converted_grad
             for name, buffer in self._buffers.items():
                 if buffer is not None:
+                    changes(self)
                     self._buffers[name] = fn(buffer)
         return self
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from weft import Tensor
 from weft.nn.module_backward import BackwardHooks
 from weft.nn.removable_handle import RemovableHandle
+from weft.nn.shared_structure import changes
 from weft.nn.warn import warn
 
 Hook = Callable[..., Any]
@@ -95,7 +96,9 @@ class ModuleHooks:
             prepend: whether it goes before the hooks that are there already.
             with_kwargs: whether it sees and changes keyword arguments.
         """
-        handle = RemovableHandle(self._forward_pre_hooks, self._forward_pre_hooks_with_kwargs)
+        changes(self)
+        tables = self._forward_pre_hooks, self._forward_pre_hooks_with_kwargs
+        handle = RemovableHandle(*tables, module=self)
         if with_kwargs:
             self._forward_pre_hooks_with_kwargs[handle.id] = True
         return _insert(self._forward_pre_hooks, handle, hook, prepend)
@@ -119,8 +122,9 @@ class ModuleHooks:
             with_kwargs: whether it sees the keyword arguments.
             always_call: whether it also runs when `forward` raises; the output is then `None`.
         """
+        changes(self)
         extra = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
-        handle = RemovableHandle(self._forward_hooks, *extra)
+        handle = RemovableHandle(self._forward_hooks, *extra, module=self)
         if with_kwargs:
             self._forward_hooks_with_kwargs[handle.id] = True
         if always_call:
@@ -132,7 +136,8 @@ class ModuleHooks:
 
         `grad_output` is a tuple with one entry per output. The hook may return a new one.
         """
-        handle = RemovableHandle(self._backward_pre_hooks)
+        changes(self)
+        handle = RemovableHandle(self._backward_pre_hooks, module=self)
         return _insert(self._backward_pre_hooks, handle, hook, prepend)
 
     def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
@@ -164,8 +169,9 @@ class ModuleHooks:
                 "Cannot use both regular backward hooks and full backward hooks on a "
                 "single Module. Please use only one of them."
             )
+        changes(self)
         self._is_full_backward_hook = full
-        handle = RemovableHandle(self._backward_hooks)
+        handle = RemovableHandle(self._backward_hooks, module=self)
         return _insert(self._backward_hooks, handle, hook, prepend)
 
 
@@ -209,6 +215,7 @@ class _GlobalHandle(RemovableHandle):
 
 
 def _insert_global(table: OrderedDict[int, Hook], hook: Hook, *extra: Any) -> RemovableHandle:
+    changes(None)
     handle = _GlobalHandle(table, *extra)
     table[handle.id] = hook
     _update_global_flag()
@@ -255,6 +262,7 @@ def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
 
 
 def _insert_registration(table: OrderedDict[int, Hook], hook: Hook) -> RemovableHandle:
+    changes(None)
     handle = RemovableHandle(table)
     table[handle.id] = hook
     return handle

@@ -17,6 +17,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.nn.module import Module
+from weft.nn.shared_structure import changes
 
 __all__ = [
     "BasePruningMethod",
@@ -82,6 +83,7 @@ class BasePruningMethod:
         found = _find(module, name)
         if found is not None:
             key, before = found
+            changes(module)
             del module._forward_pre_hooks[key]
             container = before if isinstance(before, PruningContainer) else PruningContainer(before)
             container.add_pruning_method(method)
@@ -131,6 +133,7 @@ class BasePruningMethod:
         name = self._tensor_name
         original = module._parameters[name + "_orig"]
         assert original is not None
+        changes(module)
         original.data = self.apply_mask(module).detach()
         del module._parameters[name + "_orig"], module._buffers[name + "_mask"]
         module.__dict__.pop(name, None)

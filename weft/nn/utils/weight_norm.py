@@ -6,6 +6,7 @@ from typing import Any
 
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
+from weft.nn.shared_structure import changes
 from weft.nn.utils.norms import norm_except, weighted
 from weft.nn.warn import warn
 
@@ -83,6 +84,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
     key, hook = found
     weight = hook.compute_weight(module).detach()
+    changes(module)
     delattr(module, name)
     del module._parameters[f"{name}_g"], module._parameters[f"{name}_v"]
     setattr(module, name, Parameter(weight))
