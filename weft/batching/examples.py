@@ -216,6 +216,7 @@ def run_one_by_one(
 ) -> list[Any]:
     """The results of the examples from `first` on by a plain loop, where too each is alone with its
     modes."""
+    results: list[Any]
     rest = examples[first:]
     results, error = _C._one_by_one(fn, rest, kwargs) if rest else ([], None)
     if error is not None:
