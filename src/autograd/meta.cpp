@@ -1,6 +1,7 @@
 #include "autograd/meta.h"
 
 #include <algorithm>
+#include <new>
 
 #include "autograd/accumulate.h"
 #include "autograd/taken.h"
@@ -9,7 +10,10 @@
 
 namespace weft {
 
-void GradMeta::destroy() { delete this; }
+void GradMeta::destroy() {
+    this->~GradMeta();
+    Pool::free(this, sizeof(GradMeta));
+}
 
 GradMeta* meta_or_null(const Tensor& t) {
     Slot* slot = t.impl()->slot.get();
@@ -19,7 +23,7 @@ GradMeta* meta_or_null(const Tensor& t) {
 GradMeta& meta(const Tensor& t) {
     if (GradMeta* m = meta_or_null(t)) return *m;
     Ref<Slot> old = t.impl()->slot;
-    auto* m = new GradMeta;
+    auto* m = new (Pool::allocate(sizeof(GradMeta))) GradMeta;
     t.impl()->slot = Ref<Slot>(m);
     if (old) m->grad_fn = Ref<Node>(static_cast<Node*>(old.get()));
     return *m;

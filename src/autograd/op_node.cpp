@@ -27,11 +27,11 @@ int attributes_to_keep(const Call& c) {
     return c.attrs == c.op->defaults.data() ? 0 : static_cast<int>(c.op->defaults.size());
 }
 
-void keep_layout(std::vector<Dims>& kept, const Tensor& t) {
-    kept.push_back(t.defined() ? Dims(t.shape()) : Dims());
-    Dims layout = t.defined() ? Dims(t.strides()) : Dims();
-    if (t.defined()) layout.push_back(t.offset());
-    kept.push_back(layout);
+/// Writes sizes, then strides and offset.
+void keep_layout(Dims* kept, const Tensor& t) {
+    new (kept) Dims(t.defined() ? Dims(t.shape()) : Dims());
+    new (kept + 1) Dims(t.defined() ? Dims(t.strides()) : Dims());
+    if (t.defined()) kept[1].push_back(t.offset());
 }
 
 }  // namespace
@@ -54,7 +54,8 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
 
     int attrs = attributes_to_keep(c), saved = count_bits(mask);
     size_t size = sizeof(OpNode) + c.inputs * sizeof(Edge) + c.outputs * sizeof(ResultInfo) +
-                  saved * sizeof(SavedTensor) + attrs * sizeof(Value);
+                  saved * sizeof(SavedTensor) + attrs * sizeof(Value) +
+                  (op.keep_shapes ? 2 * c.inputs * sizeof(Dims) : 0);
     auto* node = new (Pool::allocate(size)) OpNode(op);
     node->size_ = static_cast<uint32_t>(size);
     char* at = reinterpret_cast<char*>(node + 1);
@@ -81,13 +82,13 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
         node->attrs_ = values;
         node->attr_count_ = static_cast<uint16_t>(attrs);
     }
+    if (op.keep_shapes) {
+        carve(node->layouts_, 2 * c.inputs);
+        for (int i = 0; i < c.inputs; ++i) keep_layout(node->layouts_ + 2 * i, in[i]);
+    }
     Ref<Node> owner(node);
     node->site = Site::here();
     if (op.backward_name) node->variant_ = op.backward_name(c);
-    if (op.keep_shapes) {
-        node->shapes_ = new std::vector<Dims>;
-        for (int i = 0; i < c.inputs; ++i) keep_layout(*node->shapes_, in[i]);
-    }
     for (SaveMask rest = mask; rest; rest &= rest - 1) {
         int bit = std::countr_zero(rest);
         SavedTensor* slot = node->saved_ + node->saved_count_;
@@ -103,7 +104,7 @@ void OpNode::deallocate() {
     std::destroy_n(results_, output_count_);
     std::destroy_n(saved_, saved_count_);
     if (attr_count_) std::destroy_n(const_cast<Value*>(attrs_), attr_count_);
-    delete shapes_;
+    if (layouts_) std::destroy_n(layouts_, 2 * edge_count_);
     size_t size = size_;
     this->~OpNode();
     Pool::free(this, size);
@@ -138,14 +139,14 @@ bool OpNode::may_keep(int bit) const {
 }
 
 Dims OpNode::kept_shape(int i) const {
-    if (shapes_) return (*shapes_)[2 * i];
+    if (layouts_) return layouts_[2 * i];
     if (!edges_[i]) fail(ErrorKind::Runtime, op_->name, "keep_shapes() in the record", "none");
     return Dims(edges_[i].node->result(static_cast<int>(edges_[i].output)).shape());
 }
 
 Dims OpNode::kept_layout(int i) const {
-    if (!shapes_) fail(ErrorKind::Runtime, op_->name, "keep_shapes() in the record", "none");
-    return (*shapes_)[2 * i + 1];
+    if (!layouts_) fail(ErrorKind::Runtime, op_->name, "keep_shapes() in the record", "none");
+    return layouts_[2 * i + 1];
 }
 
 /// What the gradient rules see of a node at work.

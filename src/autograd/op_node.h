@@ -38,8 +38,8 @@ private:
     const Op* op_;
     SavedTensor* saved_ = nullptr;
     const Value* attrs_ = nullptr;
-    std::vector<Dims>* shapes_ = nullptr;  ///< with op.keep_shapes: sizes and layout by input
-    const char* variant_ = nullptr;        ///< a node name that depended on the call
+    Dims* layouts_ = nullptr;        ///< with op.keep_shapes: sizes and layout by input
+    const char* variant_ = nullptr;  ///< a node name that depended on the call
     SaveMask mask_ = 0;
     uint32_t size_ = 0;
     uint16_t saved_count_ = 0;

@@ -19,7 +19,7 @@ bool pooling() {
 }  // namespace
 
 Pool::List Pool::lists_[kMaxSize / kStep + 1];
-uint32_t Pool::limit_ = pooling() ? kMaxLength : 0;
+size_t Pool::limit_ = pooling() ? kMaxBytes : 0;
 
 void* Pool::allocate_slow(size_t size) {
     size_t rounded = (size + kStep - 1) / kStep * kStep;

@@ -36,11 +36,8 @@ std::vector<Tensor> Function::all(std::initializer_list<Tensor> in,
 }
 
 Tensor Function::over(const std::vector<Tensor>& in, std::initializer_list<Value> attrs) const {
-    std::vector<Value> values(attrs);
-    values.insert(values.end(), op().defaults.begin() + attrs.size(), op().defaults.end());
-    Call c(op(), in.data(), static_cast<int>(in.size()), values.data());
-    call(c);
-    return std::move(c.out(0));
+    return run(in.data(), static_cast<int>(in.size()), attrs.begin(),
+               static_cast<int>(attrs.size()));
 }
 
 Tensor number(double value, DType like) {

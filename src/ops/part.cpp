@@ -103,6 +103,7 @@ void split_sizes_shape(Call& c) {
 
 Tensor join(const Grad& g, int64_t parts, const Value& dim) {
     std::vector<Tensor> grads;
+    grads.reserve(static_cast<size_t>(parts));
     for (int64_t k = 0; k < parts; ++k) grads.push_back(g.grad_or_zeros(static_cast<int>(k)));
     return cat.over(grads, {dim});
 }
@@ -142,6 +143,7 @@ Tensor unbind_gradient(const Grad& g) {
     Dims size = g.in_shape(0);
     int64_t count = size[wrap_dim("unbind", g.attr(0).as_int(), size.size())];
     std::vector<Tensor> grads;
+    grads.reserve(static_cast<size_t>(count));
     for (int64_t k = 0; k < count; ++k) grads.push_back(g.grad_or_zeros(static_cast<int>(k)));
     return stack.over(grads, {g.attr(0)});
 }

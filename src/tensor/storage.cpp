@@ -105,7 +105,7 @@ void* take_block(Class& c) {
 }  // namespace
 
 detail::SmallBlocks detail::small_blocks = {
-    {}, {}, caching_wanted() ? detail::SmallBlocks::kMaxLength : 0, {}};
+    {}, {}, caching_wanted() ? detail::SmallBlocks::kMaxBytes : 0, {}};
 
 Storage* detail::allocate_slow(int64_t bytes) {
     State& s = state();
@@ -183,7 +183,7 @@ void empty_memory_cache() {
             small.head[i] = link->next;
             std::free(link);
         }
-        small.length[i] = 0;
+        small.kept[i] = 0;
     }
     small.stats.cached = 0;
 }
@@ -191,7 +191,7 @@ void empty_memory_cache() {
 void fail_allocation(int64_t n) {
     empty_memory_cache();
     state().fail_in = n;
-    detail::small_blocks.limit = n || !state().caching ? 0 : detail::SmallBlocks::kMaxLength;
+    detail::small_blocks.limit = n || !state().caching ? 0 : detail::SmallBlocks::kMaxBytes;
 }
 
 }  // namespace weft

@@ -57,10 +57,11 @@ struct SmallBlocks {
         Link* next;
     };
     static constexpr int64_t kMaxBlock = 1024;
-    static constexpr uint32_t kMaxLength = 4096;
+    static constexpr int64_t kMaxBytes = int64_t{8} << 20;
     Link* head[kMaxBlock / 64];
-    uint32_t length[kMaxBlock / 64];
-    uint32_t limit;  ///< 0: no reuse (WEFT_CACHE=0, ASAN, a test that makes allocations fail)
+    int64_t kept[kMaxBlock / 64];  ///< bytes
+    int64_t
+        limit;  ///< of them; 0: no reuse (WEFT_CACHE=0, ASAN, a test that makes allocations fail)
     MemoryStats stats;
 };
 extern SmallBlocks small_blocks;
@@ -75,13 +76,13 @@ inline void release(Storage* storage) {
     int64_t block = storage->block;
     if (block && block <= detail::SmallBlocks::kMaxBlock && !storage->last_write) [[likely]] {
         int64_t i = block / 64 - 1;
-        if (small.length[i] < small.limit) {
+        if (small.kept[i] < small.limit) {
             small.stats.current -= storage->bytes;
             small.stats.cached += block;
             auto* link = reinterpret_cast<detail::SmallBlocks::Link*>(storage);
             link->next = small.head[i];
             small.head[i] = link;
-            ++small.length[i];
+            small.kept[i] += block;
             return;
         }
     }
@@ -96,7 +97,7 @@ inline Ref<Storage> allocate_storage(int64_t bytes) {
         int64_t i = (block - 1) / 64;
         if (auto* link = small.head[i]) [[likely]] {
             small.head[i] = link->next;
-            --small.length[i];
+            small.kept[i] -= (i + 1) * 64;
             auto* storage = reinterpret_cast<Storage*>(link);
             *storage = Storage{};
             storage->data = reinterpret_cast<char*>(storage) + sizeof(Storage);
