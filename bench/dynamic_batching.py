@@ -79,7 +79,17 @@ def against_torch(case, ratio=None, **options):
     return harness.Row(f"{case.name}, {EXAMPLES} examples, autobatch", make, ratio=ratio)
 
 
+def against_hand(case):
+    """The model for one example, autobatched, beside the same batched by hand in PyTorch."""
+
+    def make(lib):
+        return step(lib, case, "autobatch" if hasattr(lib, "autobatch") else "by_hand")
+
+    return harness.Row(f"{case.name}, autobatch; torch by hand", make, ratio=1)
+
+
 ROWS = [against_torch(case, ratio={"Tree-LSTM": 16}.get(case.name)) for case in MODELS]
+ROWS += map(against_hand, MODELS)
 
 RATIOS = {
     "torch plain / autobatch": (("torch", "plain"), ("weft", "autobatch")),
