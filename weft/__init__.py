@@ -119,6 +119,7 @@ from weft.base import checks as _checks  # noqa: E402
 from weft.base import lazy as _lazy  # noqa: E402
 from weft.base import moved as _moved  # noqa: E402
 
+_checks.install("weft.signal.windows", "", ("weft.",))
 _checks.install(__name__, "", ("weft.composites.", "weft.linalg.", "weft.special."))
 _moved.install()
 

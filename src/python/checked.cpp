@@ -126,8 +126,10 @@ Misfit find_misfit(const Checked& c, PyObject* const* args, Py_ssize_t count, Py
     return {};
 }
 
-void set_refusal(const Checked& c, const Misfit& m) {
+/// `first`: the first argument, whose class a constructor is known by.
+void set_refusal(const Checked& c, const Misfit& m, PyObject* first) {
     std::string_view who = to_text(c.who);
+    if (who == "__init__" && first) who = Py_TYPE(first)->tp_name;
     std::string expected = kinds_text(m.kinds), got = Py_TYPE(m.value)->tp_name;
     std::string which = "one of its arguments";
     if (m.at >= 0) {
@@ -141,7 +143,7 @@ void set_refusal(const Checked& c, const Misfit& m) {
 }
 
 /// The words for the misfit, after the function itself has failed.
-void replace_error(const Checked& c, const Misfit& m) {
+void replace_error(const Checked& c, const Misfit& m, PyObject* first) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
@@ -149,20 +151,51 @@ void replace_error(const Checked& c, const Misfit& m) {
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(trace);
-    set_refusal(c, m);
+    set_refusal(c, m, first);
+}
+
+/// After a function whose arguments all fitted failed with Python's own words: what it was given.
+void tell_arguments(const Checked& c, PyObject* const* args, Py_ssize_t count) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (!is_slip(value)) return PyErr_Restore(type, value, trace);
+    if (trace) PyException_SetTraceback(value, trace);
+    std::string given;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        given += (i ? ", " : "") + std::string(Py_TYPE(args[i])->tp_name);
+    Object said = Object::take(PyObject_Str(value));
+    PyErr_SetString(PyExc_TypeError, text("[", to_text(c.who),
+                                          "] expected arguments that it can compute with, got (",
+                                          given, "): ", to_text(said.get()))
+                                         .c_str());
+    Py_DECREF(type);
+    Py_XDECREF(trace);
+    PyObject* told;
+    PyErr_Fetch(&type, &told, &trace);
+    PyErr_NormalizeException(&type, &told, &trace);
+    PyException_SetCause(told, value);  // takes over the reference
+    PyErr_Restore(type, told, trace);
 }
 
 PyObject* checked_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf,
                              PyObject* kwnames) {
     const Checked& c = checked_of(self);
     const Misfit m = find_misfit(c, args, PyVectorcall_NARGS(nargsf), kwnames);
-    if (!m.value) return PyObject_Vectorcall(c.function, args, nargsf, kwnames);
+    if (!m.value) {
+        PyObject* out = PyObject_Vectorcall(c.function, args, nargsf, kwnames);
+        if (out || c.lenient) return out;
+        const Py_ssize_t count =
+            PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+        return guarded([&]() -> PyObject* { return tell_arguments(c, args, count), nullptr; });
+    }
+    PyObject* first = PyVectorcall_NARGS(nargsf) ? args[0] : nullptr;
     return guarded([&]() -> PyObject* {
         const bool certain = (m.kinds & (kTensor | kTensors)) && !(m.kinds & kNumber);
-        if (!c.lenient || certain) return set_refusal(c, m), nullptr;
+        if (!c.lenient || certain) return set_refusal(c, m, first), nullptr;
         Object kept = Object::borrow(m.value);
         PyObject* out = PyObject_Vectorcall(c.function, args, nargsf, kwnames);
-        if (!out) replace_error(c, m);
+        if (!out) replace_error(c, m, first);
         return out;
     });
 }
@@ -185,13 +218,14 @@ int checked_setattro(PyObject* self, PyObject* name, PyObject* value) {
 
 PyObject* checked_repr(PyObject* self) { return PyObject_Repr(checked_of(self).function); }
 
-/// The function as it was written, below what gave it `out=`.
+/// The function as it was written, below all that gave it `out=` or a check.
 PyObject* checked_wrapped(PyObject* self, void*) {
-    PyObject* function = checked_of(self).function;
-    PyObject* inner = PyObject_GetAttrString(function, "__wrapped__");
-    if (inner || !PyErr_ExceptionMatches(PyExc_AttributeError)) return inner;
+    Object inner = Object::borrow(checked_of(self).function);
+    while (PyObject* below = PyObject_GetAttrString(inner.get(), "__wrapped__"))
+        inner = Object::steal(below);
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return nullptr;
     PyErr_Clear();
-    return Py_NewRef(function);
+    return inner.release();
 }
 PyObject* checked_doc(PyObject* self, void*) {
     return PyObject_GetAttrString(checked_of(self).function, "__doc__");
@@ -222,7 +256,7 @@ PyObject* checked_explain(PyObject* self, PyObject* args) {
             values.push_back(value);
         }
         const Misfit m = find_misfit(checked_of(self), values.data(), count, names.get());
-        if (m.value) return set_refusal(checked_of(self), m), nullptr;
+        if (m.value) return set_refusal(checked_of(self), m, nullptr), nullptr;
         return Py_NewRef(Py_None);
     });
 }

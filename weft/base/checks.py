@@ -119,4 +119,4 @@ def install_in_layers(module: str) -> None:
         for part in cls.__mro__:
             init = vars(part).get("__init__")
             if init is not None and part.__module__.startswith("weft.nn."):
-                part.__init__ = checked(init, cls.__name__, lenient=True)  # type: ignore[misc]
+                part.__init__ = checked(init, lenient=True)  # type: ignore[misc]

@@ -1,0 +1,109 @@
+"""Random wrong calls beside PyTorch, of fixed seeds: see fuzz_calls.py."""
+
+import fuzz_calls
+import pytest
+
+import weft
+
+torch = pytest.importorskip("torch")
+CALLS = 500
+
+
+@pytest.fixture(scope="module")
+def found():
+    """The unlisted differences."""
+    return [d for seed in (1, 2) for d in fuzz_calls.differences(torch, CALLS, seed)]
+
+
+def test_bad_input_changes_nothing(found):
+    assert [d for d in found if d.what.startswith("changed")] == []
+
+
+def test_what_pytorch_refuses_is_refused_in_its_type(found):
+    """Before functions in Python checked their arguments 11 in 100 differed; now 2 do."""
+    assert len(found) <= 2 * CALLS * 0.03, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("weft.kron(None, x)", "[kron] expected a Tensor, got NoneType (argument 'input'"),
+        ("x.kron(3)", "[kron] expected a Tensor, got int"),
+        ("weft.linalg.norm('a')", "[linalg.norm] expected a Tensor, got str (argument 'A'"),
+        ("weft.linalg.svd(x, full_matrices=1)", "[linalg.svd] expected a bool, got int"),
+        ("weft.fft.fft(x, 'a')", "[fft.fft] expected an int or None, got str (argument 'n'"),
+        ("weft.quantile(x, None)", "[quantile] expected arguments that it can compute with"),
+        ("weft.nn.functional.glu(1.0)", "[glu] expected a Tensor, got float"),
+        ("weft.nn.GRUCell(3, 4)([1])", "[GRUCell] expected a Tensor, got list (argument 'input' "),
+        ("weft.nn.Conv2d(3, 1j, 2)", "[Conv2d] expected an int, got complex"),
+    ],
+)
+def test_the_argument_is_named(call, words):
+    with pytest.raises(TypeError) as error:
+        eval(call, {"weft": weft, "x": weft.ones(3, 3)})  # noqa: S307
+    assert str(error.value).startswith(words)
+
+
+def test_a_function_of_the_user_keeps_its_error():
+    """The words of layers and of nn.functional take the place of none but their own."""
+
+    class Layer(weft.nn.Module):
+        def forward(self, x):
+            return x.bogus
+
+    with pytest.raises(AttributeError, match="bogus"):
+        Layer()(weft.ones(2))
+    with pytest.raises(AttributeError, match="bogus"):
+        weft.func.grad(lambda x: x.bogus)(weft.ones(2))
+
+
+# What PyTorch took and weft refused, or told otherwise.
+AGREES = """T.tensor(1.).mT
+T.tensor(1.).mH
+T.cumulative_trapezoid(T.zeros(2, 0))
+T.cumulative_trapezoid(T.zeros(2, 0), T.zeros(2, 0))
+T.sum(x, T.tensor(1))
+T.zeros(T.tensor(2))
+T.roll(x, T.tensor(1), 0)
+x.mean(T.tensor(0))
+x.prod(T.tensor([0]))
+T.kron(v, v, out=T.empty(2))
+T.quantile(v, 0.5, out=T.empty(2))
+T.linalg.inv(T.eye(2), out=T.empty(3))
+T.fft.fft(v, out=T.empty(2, dtype=T.complex64)).shape
+T.searchsorted(T.arange(5), T.tensor([1.5, 2]))
+T.bucketize(T.tensor(3), T.arange(5.))
+T.clamp(v, 0, 2**63)
+T.clamp(T.arange(3), max=2**63)
+T.lerp(v, v, 2**63)
+T.nn.functional.softplus(v, 2**63)
+T.mode(x, 0)[0].detach_()
+T.tensor(1.).narrow(0, 0, 1)
+T.tensor_split(T.tensor(1.), 2)
+T.tensor(1.).flatten(0, 1)
+T.tensor(1.).roll(1, 0)
+T.tensor(1.).unflatten(0, (1,))
+T.nn.LazyBatchNorm1d()(T.ones(4, 3)).shape
+T.broadcast_shapes((2,), 1.5)
+T.atleast_1d(3)
+T.linalg.vander(v, N=2**62)""".splitlines()
+
+
+@pytest.mark.parametrize("call", AGREES)
+@pytest.mark.filterwarnings("ignore:.*resized:UserWarning", "ignore:.*deprecated:UserWarning")
+def test_agrees(call):
+    told = []
+    for t in (weft, torch):
+        names = {"T": t, "x": t.arange(6.0).reshape(2, 3), "v": t.arange(3.0)}
+        try:
+            told.append(str(eval(call, names)))  # noqa: S307
+        except Exception as error:  # noqa: BLE001
+            told.append(type(error))
+    assert told[0] == told[1]
+
+
+def test_parts_of_complex_numbers_can_be_assigned():
+    for t in (weft, torch):
+        c = t.complex(t.ones(2), t.ones(2))
+        c.real, c.imag = t.tensor([3.0, 4.0]), 5
+        assert c.tolist() == [3 + 5j, 4 + 5j]
