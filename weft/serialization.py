@@ -210,9 +210,7 @@ def _load(file: IO[bytes], restore: Restore, mapped: bool, trusting: bool) -> An
     return legacy.load(file, restore, trusting)
 
 
-def _load_archive(
-    archive: ArchiveReader, restore: Restore, mapped: bool, trusting: bool
-) -> Any:
+def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool, trusting: bool) -> Any:
     from weft._checkpoint.names import AllowList
     from weft._checkpoint.pickler import whole_memory
     from weft._checkpoint.reader import (

@@ -40,7 +40,9 @@ void slice_shape(Call& c) {
 
 void narrow_body(Call& c) {
     const Tensor& self = c.in[0];
-    int dim = part_dim(c, c.attr(0));
+    WEFT_EXPECT(self.ndim() > 0, Runtime, c.name(), "a tensor with dimensions",
+                "a 0-d one (narrow() cannot be applied to a 0-dim tensor.)");
+    int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     int64_t start = c.attr(1).as_int(), length = c.attr(2).as_int(), size = self.size(dim);
     WEFT_EXPECT(length >= 0, Runtime, c.name(), "a length of at least 0", std::to_string(length));
     WEFT_EXPECT(start >= -size && start <= size, Index, c.name(),

@@ -59,6 +59,8 @@ void roll_shape(Call& c) {
     WEFT_EXPECT(dims.empty() ? shifts.size() == 1 : shifts.size() == dims.size(), Runtime, c.name(),
                 "as many shifts as dimensions",
                 text("shifts ", to_string(shifts), " and dims ", to_string(dims)));
+    WEFT_EXPECT(dims.empty() || c.in[0].ndim(), Index, c.name(), "dims of a tensor that has some",
+                text("dimension specified as ", dims[0], " but tensor has no dimensions"));
     for (int64_t dim : dims) wrap_dim(c.name(), dim, c.in[0].ndim());
     same_layout(c);
 }

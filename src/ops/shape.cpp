@@ -45,9 +45,9 @@ void reshape_body(Call& c) {
 
 void flatten_body(Call& c) {
     const Tensor& self = c.in[0];
-    if (self.ndim() == 0) return c.set(reshaped(self, {1}));
     int first = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     int last = wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
+    if (self.ndim() == 0) return c.set(reshaped(self, {1}));
     WEFT_EXPECT(first <= last, Runtime, c.name(), "start_dim to come before end_dim",
                 text("flatten() has invalid args: start_dim ", first, " and end_dim ", last,
                      " (start_dim cannot come after end_dim)"));
@@ -67,11 +67,12 @@ void flatten_body(Call& c) {
 
 void unflatten_body(Call& c) {
     const Tensor& self = c.in[0];
+    WEFT_EXPECT(self.ndim() > 0, Runtime, c.name(), "a tensor with dimensions",
+                "a 0-d one (Dimension specified but tensor has no dimensions)");
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     DimSpan sizes = c.attr(1).as_ints();
     WEFT_EXPECT(!sizes.empty(), Runtime, c.name(), "sizes that are not empty", "[]");
-    int64_t whole = self.ndim() ? self.size(dim) : 1;
-    Dims inner = infer_size(c.name(), sizes, whole), size;
+    Dims inner = infer_size(c.name(), sizes, self.size(dim)), size;
     for (int d = 0; d < self.ndim(); ++d) {
         if (d != dim) size.push_back(self.size(d));
         else

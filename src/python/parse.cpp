@@ -15,7 +15,9 @@ bool is_int(PyObject* o) {
 
 /// A tensor that stands for an int.
 static bool is_whole_tensor(PyObject* o) {
-    return is_tensor(o) && !is_inexact(handle(o).dtype()) && handle(o).numel() == 1;
+    if (!is_tensor(o)) return false;
+    const Tensor t = handle(o);
+    return t.ndim() == 0 && !is_inexact(t.dtype()) && t.dtype() != DType::Bool;
 }
 
 /// Extra keywords of functions that make tensors; the values that mean what weft does anyway.
@@ -106,6 +108,20 @@ static int64_t to_int_or(ErrorKind kind, PyObject* value, const char* who) {
     }
 }
 
+/// An int among numbers. PyTorch takes those of 64 bits without a sign for what is floating.
+static Value to_whole(PyObject* value, bool floating, const char* who) {
+    int overflow = 0;
+    if (!PyLong_Check(value) || (PyLong_AsLongLongAndOverflow(value, &overflow), overflow <= 0))
+        return to_int_or(ErrorKind::Overflow, value, who);
+    const unsigned long long wide = PyLong_AsUnsignedLongLong(value);
+    if (PyErr_Occurred()) PyErr_Clear();
+    else if (floating) return static_cast<double>(wide);
+    else
+        fail(ErrorKind::Runtime, who, "an int of 64 bits",
+             text(wide, " (value cannot be converted to type int64_t without overflow)"));
+    return to_int_or(ErrorKind::Overflow, value, who);
+}
+
 static Value number_in(const Tensor& t) {
     if (t.dtype() == DType::Bool) return t.item_int() != 0;
     if (is_floating(t.dtype())) return t.item_double();
@@ -134,7 +150,8 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
         case Param::Kind::Ints: {
             Dims dims;
             try {
-                if (!to_dims(value, dims)) return false;
+                if (is_whole_tensor(value)) dims.push_back(to_int(value, op.public_name.c_str()));
+                else if (!to_dims(value, dims)) return false;
             } catch (const Error& e) {  // PyTorch's kinds for an int beyond 64 bits
                 throw Error(p.name == "dim" ? e.kind : ErrorKind::Type, e.what());
             }
@@ -157,7 +174,8 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
                 Py_complex v = PyComplex_AsCComplex(value);
                 attr(op, p.slot) = std::complex<double>(v.real, v.imag);
             } else if (is_int(value))
-                attr(op, p.slot) = to_int_or(ErrorKind::Overflow, value, op.public_name.c_str());
+                attr(op, p.slot) = to_whole(value, in_[0].defined() && is_inexact(in_[0].dtype()),
+                                            op.public_name.c_str());
             else if (accepts_number(value))
                 attr(op, p.slot) = to_double(value, op.public_name.c_str());
             else return false;

@@ -9,6 +9,7 @@ the `__all__` of their file.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast, overload
@@ -46,9 +47,11 @@ def method(function: F) -> F:
     return made
 
 
-def tensor_property(function: Callable[[Tensor], Any]) -> Callable[[Tensor], Any]:
-    """A property of Tensor that cannot be set, under the function's own name."""
-    attach(function.__name__, property(function))
+def tensor_property(
+    function: Callable[[Tensor], Any], set_to: Callable[[Tensor, Any], None] | None = None
+) -> Callable[[Tensor], Any]:
+    """A property of Tensor under the function's own name; `set_to` makes it one that can be set."""
+    attach(function.__name__, property(function, set_to))
     return function
 
 
@@ -124,16 +127,20 @@ def write_out(name: str, out: Any, result: R) -> R:
             f"[{name}] expected operands outside the graph, got one that requires grad (functions "
             "with out=... arguments don't support automatic differentiation)"
         )
-    if out.shape != result.shape:
-        raise RuntimeError(
-            f"[{name}] expected an out of the result's shape {tuple(result.shape)}, got "
-            f"{tuple(out.shape)}"
-        )
     if not _can_cast(result.dtype, out.dtype):
         raise RuntimeError(
             f"[{name}] expected an out that holds {result.dtype}, got {out.dtype} (result type "
             "can't be cast to the desired output type)"
         )
+    if out.shape != result.shape:
+        if out.numel():
+            warnings.warn(
+                f"[{name}] expected an empty out or one of the result's shape "
+                f"{tuple(result.shape)}, got {tuple(out.shape)} (An output with one or more "
+                "elements was resized)",
+                stacklevel=3,
+            )
+        out.resize_(result.shape)
     return cast(R, out.copy_(result))
 
 

@@ -46,8 +46,8 @@ def diff(
 
 
 def _ends(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    size = y.shape[dim]
-    return y.narrow(dim, 0, size - 1), y.narrow(dim, 1, size - 1)
+    rest = max(y.shape[dim] - 1, 0)
+    return y.narrow(dim, 0, rest), y.narrow(dim, min(y.shape[dim], 1), rest)
 
 
 def _trapezoids(who: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:

@@ -5,6 +5,8 @@ Conjugates and negatives are made, not marked, so what asks for the marks has on
 
 from __future__ import annotations
 
+from typing import Any
+
 import weft
 from weft._C import Tensor
 from weft.base.forms import method, tensor_property
@@ -12,16 +14,25 @@ from weft.base.forms import method, tensor_property
 __all__ = ["conj_physical_", "is_conj", "is_neg", "resolve_conj", "resolve_neg"]
 
 
-@tensor_property
 def real(self: Tensor) -> Tensor:
-    """The real part, over the same memory; a real tensor itself."""
+    """The real part, over the same memory; a real tensor itself. Assigning copies into it."""
     return weft.real(self)
 
 
-@tensor_property
 def imag(self: Tensor) -> Tensor:
-    """The imaginary part, over the same memory. Raises RuntimeError for real tensors."""
+    """The imaginary part, over the same memory. Assigning copies into it.
+
+    Raises: RuntimeError for real tensors.
+    """
     return weft.imag(self)
+
+
+def _fill(part: Tensor, value: Any) -> None:
+    part[...] = value
+
+
+tensor_property(real, lambda self, value: _fill(weft.real(self), value))
+tensor_property(imag, lambda self, value: _fill(weft.imag(self), value))
 
 
 @method

@@ -139,6 +139,11 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 @method
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of parts along `dim`: that many of about equal size, or cut before the indices."""
+    if input.dim() == 0:
+        raise RuntimeError(
+            "[tensor_split] expected at least one dimension, got a 0-d tensor (tensor_split "
+            "expected at least a 1-dimensional tensor, but got a tensor with 0 dims)"
+        )
     size = input.shape[dim]
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()

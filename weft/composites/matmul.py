@@ -97,7 +97,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 @forms(out=True)
-def chain_matmul(*matrices: Any) -> Tensor:
+def chain_matmul(*matrices: Tensor | Sequence[Tensor]) -> Tensor:
     """The product of several matrices, in the order that takes the fewest multiplications."""
     if len(matrices) == 1 and not isinstance(matrices[0], Tensor):
         matrices = tuple(matrices[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import _C
@@ -26,6 +26,11 @@ def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes broadcast to."""
     out: list[int] = []
     for shape in shapes:
+        if not isinstance(shape, (int, tuple, list)):
+            raise RuntimeError(
+                "[broadcast_shapes] expected ints, tuples or lists (Input shapes should be of type "
+                f"ints, a tuple of ints, or a list of ints, got {shape})"
+            )
         sizes = [shape] if isinstance(shape, int) else list(shape)
         if any(n < 0 for n in sizes):
             raise ValueError(f"[broadcast_shapes] expected sizes of at least 0, got {sizes}")
@@ -47,7 +52,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(t.expand(shape) for t in tensors)
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Grids of coordinates from 1-D tensors, in matrix ('ij') or Cartesian ('xy') order.
 
     >>> weft.meshgrid(weft.arange(3), weft.arange(2), indexing="xy")[0].shape
@@ -131,7 +136,7 @@ def _each(run: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
     return tuple(run(t) for t in tensors)
 
 
-def atleast_1d(*tensors: Any) -> Any:
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors, 0-d ones as vectors of one element.
 
     >>> weft.atleast_1d(weft.tensor(2))
@@ -140,7 +145,7 @@ def atleast_1d(*tensors: Any) -> Any:
     return _each(lambda t: t.reshape(1) if t.dim() == 0 else t, tensors)
 
 
-def atleast_2d(*tensors: Any) -> Any:
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors of at least two dimensions; a vector becomes a row.
 
     >>> weft.atleast_2d(weft.tensor([1, 2]))
@@ -153,7 +158,7 @@ def atleast_2d(*tensors: Any) -> Any:
     return _each(widen, tensors)
 
 
-def atleast_3d(*tensors: Any) -> Any:
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Any:
     """Tensors of at least three dimensions; a vector becomes `(1, n, 1)`, a matrix `(m, n, 1)`.
 
     >>> weft.atleast_3d(weft.ones(2)).shape
@@ -192,6 +197,8 @@ def H(self: Tensor) -> Tensor:
 
 def _matrix_transpose(self: Tensor) -> Tensor:
     """The last two dimensions swapped."""
+    if self.dim() == 0:
+        return self
     if self.dim() < 2:
         raise RuntimeError(
             f"[mT] expected a matrix or a batch of them, got {self.dim()} dimensions"
@@ -215,7 +222,7 @@ def adjoint(input: Tensor) -> Tensor:
     >>> weft.adjoint(weft.tensor([[1j, 2]])).shape
     torch.Size([2, 1])
     """
-    if input.dim() < 2:
+    if input.dim() == 1:
         raise RuntimeError(
             f"[adjoint] expected a matrix or a batch of them, got {input.dim()} dimensions "
             "(tensor.adjoint() is only supported on matrices or batches of matrices.)"

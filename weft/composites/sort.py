@@ -45,7 +45,7 @@ def _chosen(kind: type[R], input: Tensor, indices: Tensor, dim: int, keepdim: bo
     """The elements at `indices`, which have size 1 along dim."""
     values = input.gather(dim, indices)
     if not keepdim and input.dim():
-        values, indices = values.squeeze(dim), indices.squeeze(dim)
+        values, indices = weft.squeeze_copy(values, dim), weft.squeeze_copy(indices, dim)
     return kind(*(values, indices))
 
 
@@ -224,11 +224,9 @@ def searchsorted(
     values = input if isinstance(input, Tensor) else weft.tensor(input)
     if not isinstance(input, Tensor):
         values = values.to(sorted_sequence.dtype)
-    if values.dtype is not sorted_sequence.dtype:
-        raise RuntimeError(
-            "[searchsorted] expected boundaries and values of one dtype, got "
-            f"{sorted_sequence.dtype} and {values.dtype}"
-        )
+    elif values.dtype is not sorted_sequence.dtype:
+        common = weft.promote_types(values.dtype, sorted_sequence.dtype)
+        values, sorted_sequence = values.to(common), sorted_sequence.to(common)
     if sorter is not None:
         if sorter.shape != sorted_sequence.shape or sorter.dtype is not _C.int64:
             raise RuntimeError(

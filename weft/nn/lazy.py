@@ -17,6 +17,7 @@ from weft.nn.batchnorm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    _InstanceNorm,
     _NormBase,
 )
 from weft.nn.conv import (
@@ -217,7 +218,9 @@ class _LazyNorm(LazyModuleMixin):
             _NormBase.reset_parameters(self)
 
     def initialize_parameters(self: Any, input: Tensor) -> None:
-        channels = input.shape[input.dim() - max(self._dims) + 1] if input.dim() > 1 else 0
+        # an instance norm takes an example alone; 2-D input of a batch norm is (batch, channels)
+        alone = isinstance(self, _InstanceNorm) and input.dim() == self._dims[0]
+        channels = input.shape[0 if alone else 1] if input.dim() > 1 else 0
         if self.has_uninitialized_params():
             self.num_features = channels
             for value in (self.weight, self.bias, self.running_mean, self.running_var):
