@@ -45,6 +45,34 @@ def run(f, code, dtype):
     return str(out.dtype), out.float().detach().tolist(), grads
 
 
+NARROW = """
+f.linalg.cholesky(m); f.linalg.inv(m); f.inverse(m); f.linalg.solve(m, m); f.linalg.eigh(m)[0]
+f.linalg.eigvalsh(m); f.linalg.eigvals(m).abs(); f.linalg.svdvals(m); f.linalg.qr(m)[1].abs()
+f.cholesky_solve(m, m); f.fft.fft(m).real; f.fft.rfft(m).imag; f.fft.irfft(m)
+f.fft.fft2(m).abs(); F.adaptive_max_pool3d(m[None, None, None], 1); m.prod(); f.polar(m, m).real
+F.max_pool3d(m[None, None, None], 1); F.binary_cross_entropy(m.sigmoid(), m.sigmoid())
+f.nn.GRUCell(3, 3)(m) * 0; f.nn.LSTMCell(3, 3)(m)[0] * 0; F.kl_div(m, m); m @ m
+"""
+
+
+@pytest.mark.parametrize(
+    "code", [c.strip() for c in NARROW.replace("\n", ";").split(";") if c.strip()]
+)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_operands_of_either_dtype_become_pytorchs(code, dtype):
+    """Library-backed ops refused narrow operands; LSTMCell and GRUCell failed in every scope."""
+    found = []
+    for f in (weft, torch):
+        rows = [[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]]
+        m = f.tensor(rows, dtype=getattr(f, dtype))
+        with f.autocast("cpu"):
+            out = eval(code, {"f": f, "F": f.nn.functional, "m": m})
+        found.append((str(out.dtype), out.float().detach().tolist()))
+    assert found[0][0] == found[1][0]
+    ours, theirs = (weft.tensor(values) for _, values in found)
+    weft.testing.assert_close(ours, theirs, rtol=0.02, atol=0.02)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("code", OPS)
 def test_an_op_runs_in_pytorchs_dtype(code, dtype):

@@ -22,11 +22,12 @@ from typing import Any, NamedTuple, TypeVar, overload
 from weft import _C
 from weft._C import Tensor
 from weft.autograd.function import FunctionCtx
-from weft.base.modes import no_grad
+from weft.base.modes import AUTOCAST, no_grad
 
 R = TypeVar("R")
 
 _RECORDS: list[dict[str, Any]] = []
+_NARROW = (_C.float16, _C.bfloat16)
 
 
 class Gradients(NamedTuple):
@@ -51,6 +52,7 @@ def library_op(
     samples: Sequence[str] = ...,
     node: str | None = ...,
     peer: str | None = ...,
+    autocast: bool = ...,
 ) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]: ...
 @overload
 def library_op(
@@ -61,6 +63,7 @@ def library_op(
     node: str | None = ...,
     peer: str | None = ...,
     results: Callable[..., R],
+    autocast: bool = ...,
 ) -> Callable[[Callable[..., Any]], Callable[..., R]]: ...
 def library_op(
     schema: str,
@@ -70,6 +73,7 @@ def library_op(
     node: str | None = None,
     peer: str | None = None,
     results: Callable[..., Any] | None = None,
+    autocast: bool = False,
 ) -> Any:
     """Make an op of a function over NumPy arrays.
 
@@ -81,6 +85,7 @@ def library_op(
         peer: PyTorch's dotted name, by default that of the op with a dot for its `linalg_`,
             `special_` or `fft_`.
         results: makes one value of several outputs, such as a named tuple.
+        autocast: whether autocast runs it in float32, as Cast::Float in the table.
     """
     name = schema[: schema.index("(")]
     node_name = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
@@ -91,8 +96,10 @@ def library_op(
         defaults = dict(zip(names[len(names) - len(given) :], given))
 
         def call(*tensors: Any, **options: Any) -> Any:
+            if autocast and _C._mode() & AUTOCAST:
+                tensors = tuple([t.float() if t.dtype in _NARROW else t for t in tensors])
             for t in tensors:
-                if t.dtype in (_C.float16, _C.bfloat16):
+                if t.dtype in _NARROW:
                     raise NotImplementedError(
                         f"[{name}] expected float32, float64 or complex numbers, got {t.dtype}. "
                         "Hint: convert with .float() first"

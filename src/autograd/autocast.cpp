@@ -1,4 +1,4 @@
-/// Autocast on the CPU: which ops run in a narrow float, which in float32. PyTorch's lists
+/// Autocast on the CPU: runs a call in the dtype that its record names, after PyTorch's lists
 /// (aten/src/ATen/autocast_mode.h, AT_FORALL_LOWER_PRECISION_FP and AT_FORALL_FP32 of the CPU).
 ///
 /// float64, integers and numbers are never cast. The narrow copy of a leaf that wants a gradient is
@@ -6,9 +6,7 @@
 /// gradients are summed before they are cast back.
 #include "autograd/autocast.h"
 
-#include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "autograd/meta.h"
@@ -17,76 +15,6 @@
 
 namespace weft {
 namespace {
-
-enum class Cast : uint8_t {
-    None,
-    Narrow,  ///< runs in the scope's dtype
-    Float,   ///< runs in float32
-    Within,  ///< computes in float32, the result has the input's dtype: weights may be wider
-};
-
-const std::unordered_set<std::string_view> narrow_ops{
-    "conv1d",
-    "conv1d.text",
-    "conv2d",
-    "conv2d.text",
-    "conv3d",
-    "conv3d.text",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "convolution",
-    "bmm",
-    "mm",
-    "addmm",
-    "linear",
-    "matmul",
-    "prelu",
-    "scaled_dot_product_attention",
-};
-const std::unordered_set<std::string_view> float_ops{
-    "avg_pool3d",
-    "max_pool3d",
-    "max_pool3d_with_indices",
-    "adaptive_avg_pool3d",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "polar",
-    "prod",
-    "prod.dim",
-    "view_as_complex",
-    "cholesky_solve",
-    "mse_loss",
-    "mse_loss.weighted",
-    "nll_loss",
-    "smooth_l1_loss",
-    "cross_entropy",
-    "l1_loss",
-    "huber_loss",
-    "huber_loss.weighted",
-    "kl_div",
-};
-const std::unordered_set<std::string_view> within_ops{
-    "layer_norm",
-    "group_norm",
-    "batch_norm",
-    "instance_norm",
-};
-
-/// The policy of each op, by address: names are looked up once.
-Cast policy(const Op& op) {
-    static const std::unordered_map<const Op*, Cast> policies = [] {
-        std::unordered_map<const Op*, Cast> out;
-        for (const Op& each : table().all()) {
-            if (narrow_ops.count(each.name)) out[&each] = Cast::Narrow;
-            if (float_ops.count(each.name)) out[&each] = Cast::Float;
-            if (within_ops.count(each.name)) out[&each] = Cast::Within;
-        }
-        return out;
-    }();
-    auto found = policies.find(&op);
-    return found == policies.end() ? Cast::None : found->second;
-}
 
 struct Kept {
     Tensor leaf, copy;
@@ -123,13 +51,22 @@ bool has_wider(const Call& c) {
     return false;
 }
 
+/// The dtype that the inputs of `c` are cast to.
+DType cast_dtype(const Call& c) {
+    const DType narrow = mode & kAutocastHalfMode ? DType::Float16 : DType::BFloat16;
+    if (c.op->autocast == Cast::Narrow) return narrow;
+    if (c.op->autocast != Cast::Widest) return DType::Float32;
+    DType widest = narrow;
+    for (int i = 0; i < c.inputs; ++i)
+        if (is_castable(c.in[i])) widest = promote(widest, c.in[i].dtype());
+    return widest;
+}
+
 bool run_cast(Call& c) {
-    Cast wanted = policy(*c.op);
+    const Cast wanted = c.op->autocast;
     if (wanted == Cast::None || c.dest.defined()) return false;
-    DType dtype = wanted != Cast::Narrow     ? DType::Float32
-                  : mode & kAutocastHalfMode ? DType::Float16
-                                             : DType::BFloat16;
     if (wanted == Cast::Within && !has_wider(c)) return false;
+    const DType dtype = cast_dtype(c);
     ModeGuard off(0, kAutocastBits);
     std::vector<Tensor> in(c.in, c.in + c.inputs);
     for (Tensor& t : in)

@@ -255,6 +255,7 @@ void register_attention(Table& t) {
     t.add("scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? "
           "attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool "
           "enable_gqa=False) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc(
             "softmax(query key^T scale + attn_mask) value, for query (..., L, E), key (..., S, E)\n"
             "and value (..., S, Ev): (..., L, Ev). A bool mask hides keys where it is False, a\n"

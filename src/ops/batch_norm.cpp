@@ -354,6 +354,7 @@ void rms_body(Call& c) {
 void register_groups(Table& t) {
     t.add("group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
           "eps=1e-05, bool cudnn_enabled=True) -> Tensor")
+        .autocast(Cast::Within)
         .doc("Normalises groups of channels of each image (n, channels, *), then scales and\n"
              "shifts by channel. RuntimeError for sizes that do not fit. Wu and He 2018.\n\n"
              ">>> weft.group_norm(weft.tensor([[1., 3., 2., 2.]]), 2).tolist()[0][2:]\n[0.0, 0.0]")
@@ -401,6 +402,7 @@ void register_groups(Table& t) {
 void register_batch_norm(Table& t) {
     t.add("batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
           "running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor")
+        .autocast(Cast::Within)
         .doc("Normalises each channel of (n, channels, *) over everything else: with the input's\n"
              "statistics in training, which also moves the running ones, else with the running\n"
              "ones. Ioffe and Szegedy 2015.")
@@ -452,6 +454,7 @@ void register_batch_norm(Table& t) {
     t.add("instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
           "running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> "
           "Tensor")
+        .autocast(Cast::Within)
         .doc("Normalises each channel of each image (n, channels, *): batch_norm image by image.\n"
              "Ulyanov, Vedaldi and Lempitsky 2016.")
         .body(instance_body)

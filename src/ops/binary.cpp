@@ -270,6 +270,7 @@ void register_sums(Table& t) {
               add_kernel<Add, AllTypes, 1>)
         .doc("self + alpha * other, with broadcasting and PyTorch's promotion.\n"
              ">>> weft.add(weft.tensor([1, 2]), weft.tensor([10, 20]), alpha=2)\ntensor([21, 42])")
+        .older_order({"self", "alpha", "other"})
         .inplace()
         .number_self()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
@@ -280,6 +281,7 @@ void register_sums(Table& t) {
               add_kernel<Sub, NumberTypes, -1>)
         .doc("self - alpha * other. Bool raises.\n"
              ">>> weft.sub(weft.tensor([1., 2.]), 0.5)\ntensor([0.5000, 1.5000])")
+        .older_order({"self", "alpha", "other"})
         .inplace()
         .number_self()
         .alias("subtract")

@@ -166,6 +166,7 @@ void register_bce(Table& t) {
     constexpr SaveMask used = save_in(0) | save_in(1) | save_in(2), all = used | save_in(3);
     t.add("binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, str "
           "reduction=\"mean\") -> Tensor")
+        .autocast(Cast::Float)
         .batch([](const BatchCall& b, BatchForm& form) {
             return weighted_rows(b, form, "_binary_cross_entropy_segments");
         })
@@ -312,6 +313,7 @@ void register_logits(Table& t) {
                        all = used | save_in(4);
     t.add("binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, *, "
           "str reduction=\"mean\", Tensor? pos_weight=None) -> Tensor")
+        .autocast(Cast::Float)
         .batch(
             [](const BatchCall& b, BatchForm& form) {
                 return weighted_rows(b, form, "_binary_cross_entropy_with_logits_segments");

@@ -165,6 +165,7 @@ void register_complex(Table& t) {
         .doc("The parts of complex numbers as a last dimension of size 2, over the same memory.\n\n"
              ">>> weft.view_as_real(weft.tensor([1 + 2j]))\ntensor([[1., 2.]])");
     t.add("view_as_complex(Tensor self) -> Tensor")
+        .autocast(Cast::Float)
         .shape(view_as_complex_shape)
         .kernel(no_kernel)
         .every_dtype()
@@ -185,6 +186,7 @@ void register_complex(Table& t) {
              ">>> weft.complex(weft.tensor([1.]), weft.tensor([2.]))\ntensor([1.+2.j])")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     t.add("polar(Tensor abs, Tensor angle) -> Tensor")
+        .autocast(Cast::Float)
         .shape(complex_shape)
         .kernel(polar_kernel)
         .batch(Batch::Pointwise)

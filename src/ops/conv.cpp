@@ -334,6 +334,7 @@ void register_conv_of(Table& t) {
     t.add(text("conv", n, ".text", head.substr(head.find('(')),
                "str padding=\"valid\", int[] "
                "dilation=[1], int groups=1) -> Tensor"))
+        .autocast(Cast::Narrow)
         .doc("conv with padding='same' (the result has the input's size) or 'valid' (none).")
         .body(conv_text_body<dims>)
         .batch(Batch::Body)
@@ -341,6 +342,7 @@ void register_conv_of(Table& t) {
         .samples({text("f(", x, ", ", w(3, 4), ", T(3), padding='same')"),
                   text("f(", one, ", ", w(3, 2), ", padding='same', dilation=2)")});
     t.add(head + "int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc(text("Cross-correlation of images (batch, channels, ", sizes,
                   "), or one without\n"
                   "batch, with a weight (out, channels / groups, kernel). Zeros around by\n"
@@ -364,6 +366,7 @@ void register_conv_of(Table& t) {
                "(Tensor input, Tensor weight, Tensor? bias=None, int[] "
                "stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] "
                "dilation=[1]) -> Tensor"))
+        .autocast(Cast::Narrow)
         .doc(text("The adjoint of conv", n, ": images (batch, channels, ", sizes,
                   ") and a weight\n"
                   "(channels, out / groups, kernel). `output_padding` makes the result longer."))
@@ -511,6 +514,7 @@ void register_unfold(Table& t) {
 void register_conv(Table& t) {
     t.add("convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, "
           "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc("Convolution, or with `transposed` its adjoint, of a batch of images with one to\n"
              "three spatial dims; see conv2d and conv_transpose2d.")
         .shape(convolution_shape)

@@ -77,6 +77,7 @@ void register_copy_ops(Table& t) {
              "tensor([1., 1.])")
         .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
         .kernel(copy_kernel)
+        .memory_format(Formats::Result)
         .every_dtype()
         .batch(Batch::Pointwise)
         .grad(0, 0, pass)
@@ -95,6 +96,7 @@ void register_copy_ops(Table& t) {
         .doc("self if it lies in row-major order, else a copy that does.\n\n"
              ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
         .body([](Call& c) { c.set(c.in[0].contiguous() ? c.in[0] : contiguous_copy(c.in[0])); })
+        .memory_format(Formats::Self)
         .batch(Batch::Body)
         .method_only()
         .samples({"f(T(2, 3))"});

@@ -213,6 +213,7 @@ void register_like(Table& t) {
         .shape(like_shape<0>)
         .kernel(no_kernel)
         .every_dtype()
+        .memory_format(Formats::Result)
         .factory()
         .doc("Uninitialised memory, shaped and ordered as self.")
         .samples({"f(T(2, 3))"});
@@ -221,6 +222,7 @@ void register_like(Table& t) {
         .shape(like_shape<0>)
         .kernel(zeros_kernel)
         .every_dtype()
+        .memory_format(Formats::Result)
         .factory()
         .doc("Zeros, shaped and ordered as self.\n\n>>> weft.zeros_like(weft.ones(2))\ntensor([0., "
              "0.])")
@@ -230,6 +232,7 @@ void register_like(Table& t) {
         .shape(like_shape<0>)
         .kernel(ones_kernel)
         .every_dtype()
+        .memory_format(Formats::Result)
         .factory()
         .doc("Ones, shaped and ordered as self.\n\n>>> weft.ones_like(weft.zeros(2))\ntensor([1., "
              "1.])")
@@ -239,6 +242,7 @@ void register_like(Table& t) {
         .shape(like_shape<1>)
         .kernel([](Call& c) { fill(c, c.attr(0)); })
         .every_dtype()
+        .memory_format(Formats::Result)
         .factory()
         .doc("fill_value in every element, shaped and ordered as self.\n\n"
              ">>> weft.full_like(weft.zeros(2), 3)\ntensor([3., 3.])")
@@ -252,6 +256,7 @@ void register_create(Table& t) {
         .shape(sized_shape<1>)
         .kernel(no_kernel)
         .every_dtype()
+        .memory_format(Formats::Result)
         .factory()
         .doc("Uninitialised memory of that size.")
         .samples({"f(2, 3)"});

@@ -276,6 +276,7 @@ bool nll_rows(const BatchCall& c, BatchForm& form) { return class_rows(c, form, 
 void register_nll(Table& t) {
     t.add("nll_loss(Tensor input, Tensor target, Tensor? weight=None, *, str reduction=\"mean\", "
           "int ignore_index=-100) -> Tensor")
+        .autocast(Cast::Float)
         .doc("-weight[t] * input[t] for every target t (int64); the mean is over the weights.\n"
              "Input [C], [N, C] or [N, C, d1, ...] of log-probabilities, target without C.\n"
              "IndexError for a target that is no class.")
@@ -438,6 +439,7 @@ void register_cross_entropy(Table& t) {
     register_fused(t);
     t.add("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, int "
           "ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor")
+        .autocast(Cast::Float)
         .doc("nll_loss(log_softmax(input), target). Input [C], [N, C] or [N, C, d1, ...] of any\n"
              "real scores; target either classes (int64, no C) or probabilities (the input's\n"
              "shape). Label smoothing after Szegedy et al. 2016. IndexError for a target that is\n"

@@ -195,6 +195,7 @@ OpBuilder add_difference_loss(Table& t, const std::string& name, const std::stri
     return t
         .add(name + "(Tensor input, Tensor target, *, str reduction=\"mean\"" + more +
              ") -> Tensor")
+        .autocast(Cast::Float)
         .shape(difference_shape<L>)
         .batch(batch_loss)
         .kernel(difference_kernel<L>)
@@ -229,6 +230,7 @@ void register_differences(Table& t) {
         .samples(common);
     t.add("mse_loss.weighted(Tensor input, Tensor target, *, str reduction=\"mean\", Tensor? "
           "weight=None) -> Tensor")
+        .autocast(Cast::Float)
         .batch(Batch::Body)
         .doc("weight * (input - target)^2; the mean is over the weights. ValueError if sizes\n"
              "differ.")
@@ -263,6 +265,7 @@ void register_differences(Table& t) {
         .samples({common[0], common[1], common[2], "f(T(3), T(3), delta=0.5)"});
     t.add("huber_loss.weighted(Tensor input, Tensor target, *, str reduction=\"mean\", float "
           "delta=1.0, Tensor? weight=None) -> Tensor")
+        .autocast(Cast::Float)
         .batch(Batch::Body)
         .doc("weight * huber_loss, reduced as given. ValueError if sizes differ.")
         .body([](Call& c) {
@@ -276,6 +279,7 @@ void register_differences(Table& t) {
         .samples({"f(T(2, 3), T(2, 3), weight=T(2, 3, lo=0.1))"});
     t.add("l1_loss(Tensor input, Tensor target, *, str reduction=\"mean\", Tensor? weight=None) "
           "-> Tensor")
+        .autocast(Cast::Float)
         .batch(Batch::Body)
         .doc("The mean (or 'sum', or 'none') of |input - target|, weighted if a weight is given.")
         .body([](Call& c) {
@@ -314,6 +318,7 @@ void register_loss(Table& t) {
     register_differences(t);
     t.add("kl_div(Tensor input, Tensor target, *, str reduction=\"mean\", bool log_target=False) "
           "-> Tensor")
+        .autocast(Cast::Float)
         .doc("target * (log(target) - input) with input in log space, target too if `log_target`\n"
              "says so. reduction 'batchmean' divides the sum by the first size (Kullback and\n"
              "Leibler 1951).")

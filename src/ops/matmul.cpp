@@ -396,6 +396,7 @@ void gemm_into(const Tensor& out, const Tensor& a_, const Tensor& b_, double alp
 void register_matmul(Table& table) {
     using namespace ops;
     table.add("mm(Tensor self, Tensor mat2) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc("[m, k] times [k, n].\n\n>>> weft.mm(weft.ones(2, 3), weft.ones(3, 1))\n"
              "tensor([[3.],\n        [3.]])")
         .shape(mm_shape)
@@ -406,6 +407,7 @@ void register_matmul(Table& table) {
         .samples({"f(T(2, 3), T(3, 4))", "f(T(1, 3), T(3, 1))", "f(T(0, 3), T(3, 2))",
                   "f(T(3, 2).t(), T(4, 3).t())"});
     table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc("[b, m, k] times [b, k, n], batch by batch.")
         .shape(bmm_shape)
         .kernel(or_complex<bmm_kernel>)
@@ -448,6 +450,7 @@ void register_matmul(Table& table) {
         .alias("ger")
         .samples({"f(T(3), T(4))", "f(T(0), T(2))"});
     table.add("matmul(Tensor self, Tensor other) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc("The product of NumPy's `@`: 1-D operands are vectors, leading dimensions are batches "
              "and broadcast.\n\n>>> weft.ones(5, 2, 3) @ weft.ones(3) \n"
              "tensor([[3., 3.],\n        [3., 3.],\n        [3., 3.],\n        [3., 3.],\n        "
@@ -460,15 +463,19 @@ void register_matmul(Table& table) {
     table
         .add("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> "
              "Tensor")
+        .autocast(Cast::Narrow)
         .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.")
         .shape(addmm_shape)
         .kernel(addmm_kernel)
         .batch(addmm_rows, save_in(0) | save_in(2))
         .out_form()
+        .older_order({"beta", "self", "alpha", "mat1", "mat2"})
+        .older_order({"beta", "self", "mat1", "mat2"})
         .inplace()
         .joint_grad(save_in(1) | save_in(2), addmm_grad)
         .samples({"f(T(4), T(2, 3), T(3, 4))", "f(T(2, 4), T(2, 3), T(3, 4), beta=0.5, alpha=2)"});
     table.add("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc("input [..., in] times weight [out, in] transposed, plus bias [out].\n\n"
              ">>> weft.linear(weft.ones(3), weft.ones(2, 3), weft.ones(2))\ntensor([4., 4.])")
         .shape(linear_shape)

@@ -187,6 +187,7 @@ bool norm_rows(const BatchCall& c, BatchForm& form) {
 void register_norm(Table& t) {
     t.add("layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? "
           "bias=None, float eps=1e-05) -> Tensor")
+        .autocast(Cast::Within)
         .doc("(x - mean) / sqrt(var + eps) * weight + bias over the last dims, which must be\n"
              "`normalized_shape`; weight and bias have that shape. Var is biased. RuntimeError\n"
              "for shapes that do not fit. Ba, Kiros and Hinton 2016.\n\n"

@@ -34,6 +34,7 @@ struct Param {
         Text,  // attributes
     };
     std::string name;
+    std::vector<std::string> aliases;  ///< further names in calls: "input" for self, "axis" for dim
     Kind kind;
     bool optional = false;      ///< `?`: None is accepted
     bool keyword_only = false;  ///< after `*`
@@ -52,6 +53,20 @@ enum class Batch : uint8_t {
     Alias,      ///< the input's elements in the same order under another shape: nothing is done
     Layout,     ///< reads shapes and dtypes only: runs at once, on values not computed yet
     Body,       ///< a composite whose body reads layouts only: its calls are kept
+};
+/// What autocast makes of a call's floats, but of float64 (autograd/autocast.cpp).
+enum class Cast : uint8_t {
+    None,
+    Narrow,  ///< the scope's dtype
+    Float,   ///< float32
+    Within,  ///< computes in float32, the result has the input's dtype: weights may be wider
+    Widest,  ///< what the widest of them is, for kernels that want one dtype
+};
+/// What memory_format= means to an op.
+enum class Formats : uint8_t {
+    None,    ///< it has no such argument
+    Result,  ///< how the result lies
+    Self,    ///< the same; a self that lies so already is the result
 };
 struct BatchCall;
 struct BatchForm;
@@ -100,7 +115,9 @@ struct Op {
     BatchRule batch_rule = nullptr;  ///< with Batch::Rows
     uint32_t batch_shared = 0;  ///< inputs by which calls merge only if it is one tensor (weights)
     bool view = false;          ///< outputs are views of input 0; no kernel, so every dtype
-    bool every_dtype = false;   ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
+    Cast autocast = Cast::None;
+    Formats memory_format = Formats::None;
+    bool every_dtype = false;          ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
     bool strided_output = false;       ///< the kernel writes any layout, also over its own input
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
     bool random = false;               ///< draws from the generator
@@ -111,6 +128,9 @@ struct Op {
     bool number_self = false;          ///< as a function, input 0 may be a Python number
     std::vector<std::string> samples;  ///< calls, as Python text; see tests/test_every_op.py
     std::vector<std::string> aliases;  ///< further public names
+    /// Orders of all parameters in PyTorch's older signatures, where numbers stand before the
+    /// tensors that they scale: "self alpha other". Such calls warn.
+    std::vector<std::vector<std::string>> older_orders;
     std::source_location where;
     const Op* one = nullptr;  ///< of an op over several calls: the op of each (ops/each.h)
 
@@ -284,18 +304,28 @@ public:
         op_.backward_name = name;
         return *this;
     }
-    OpBuilder& batch(Batch rule) {
-        op_.batch = rule;
+    OpBuilder& batch(Batch how) {
+        op_.batch = how;
         return *this;
     }
+    /// By a rule: of the op's own instead of `batch_pointwise`, or for Batch::Join and Rows. In any
+    /// order with the kind; alone it means Rows.
     OpBuilder& batch(BatchRule rule, SaveMask shared = 0) {
-        op_.batch = Batch::Rows;
+        if (op_.batch != Batch::Pointwise && op_.batch != Batch::Join) op_.batch = Batch::Rows;
         op_.batch_rule = rule;
         op_.batch_shared = shared;
         return *this;
     }
     OpBuilder& view() {
         op_.view = op_.every_dtype = true;
+        return *this;
+    }
+    OpBuilder& autocast(Cast to) {
+        op_.autocast = to;
+        return *this;
+    }
+    OpBuilder& memory_format(Formats means) {
+        op_.memory_format = means;
         return *this;
     }
     OpBuilder& every_dtype() {
@@ -343,6 +373,13 @@ public:
     }
     OpBuilder& alias(std::string name) {
         op_.aliases.push_back(std::move(name));
+        return *this;
+    }
+    /// A further name of parameter `name` in calls, beside NumPy's (schema.cpp).
+    OpBuilder& alias_of(std::string_view name, std::string alias);
+    /// Names of parameters, in an order in which older programs pass them.
+    OpBuilder& older_order(std::vector<std::string> names) {
+        op_.older_orders.push_back(std::move(names));
         return *this;
     }
     /// Calls as Python text. T(*sizes, lo=-2, hi=2) is a float tensor, I(*sizes, high=5) int64,

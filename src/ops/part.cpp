@@ -279,6 +279,8 @@ void register_views(Table& t) {
         .samples({"f(T(4, 3), 0, 1, 2)", "f(T(4, 3), -1, -2, 1)"});
     view_op(t, "split(Tensor self, int split_size, int dim=0) -> Tensor[]", split_shape,
             split_gradient)
+        .alias_of("self", "tensor")
+        .alias_of("split_size", "split_size_or_sections")
         .batch(batch_along<1>)
         .doc(
             "Views of `split_size` positions each along `dim` (the last may be shorter), or of the "
@@ -290,6 +292,8 @@ void register_views(Table& t) {
     };
     view_op(t, "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
             split_sizes_shape, by_sizes)
+        .alias_of("self", "tensor")
+        .alias_of("split_size", "split_size_or_sections")
         .batch(batch_along<1>)
         .doc("Views of the given sizes along `dim`.")
         .node_name("SplitWithSizesBackward0")

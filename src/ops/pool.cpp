@@ -221,11 +221,16 @@ std::vector<std::string> max_samples(int dims) {
     return {"f(T(1, 2, 4, 5, 4), 2)", "f(T(2, 4, 5, 4), (2, 3, 2), 1, (1, 1, 0), ceil_mode=True)"};
 }
 
+/// PyTorch's autocast names the pools of volumes only.
+template <int dims>
+constexpr Cast kCast = dims == 3 ? Cast::Float : Cast::None;
+
 template <int dims>
 void register_max(Table& t) {
     std::string attrs = "(Tensor input, int[] kernel_size, int[]? stride=None, int[] padding=[0], "
                         "int[] dilation=[1], bool ceil_mode=False) -> ";
     t.add(text("max_pool", dims, "d", attrs, "Tensor"))
+        .autocast(kCast<dims>)
         .doc(text("The largest value of each window over the last ", dims,
                   " dims. `stride` is\n"
                   "kernel_size if None; padding counts as -inf; with ceil_mode windows may end\n"
@@ -238,6 +243,7 @@ void register_max(Table& t) {
         .grad(0, save_in(0), max_gradient<dims>)
         .samples(max_samples(dims));
     t.add(text("max_pool", dims, "d_with_indices", attrs, "(Tensor, Tensor)"))
+        .autocast(kCast<dims>)
         .doc("max_pool, and where in its plane each value lies (int64).")
         .shape(max_shape)
         .kernel(max_kernel)
@@ -339,6 +345,7 @@ void register_avg(Table& t) {
     op.doc(text("The mean of each window over the last ", dims,
                 " dims. Zeros of the padding\n"
                 "count unless count_include_pad is False; divisor_override divides all sums."))
+        .autocast(kCast<dims>)
         .shape(avg_shape)
         .kernel(avg_kernel)
         .batch(batch_last<dims>)
@@ -420,6 +427,7 @@ void register_adaptive(Table& t) {
     avg.doc(text("The means of `output_size` windows that cover the last ", dims,
                  " dims; window\n"
                  "i of m over n runs from floor(i n / m) to ceil((i + 1) n / m)."))
+        .autocast(kCast<dims>)
         .body(adaptive_avg_body<dims>)
         .batch(Batch::Body)
         .samples(calls);
@@ -434,6 +442,7 @@ void register_adaptive(Table& t) {
         .grad(0, 0, [](const Grad& g) { return adaptive_backward(g.grad(), g.in_shape(0), dims); });
     OpBuilder max = t.add("adaptive_max_pool" + n + size + "(Tensor, Tensor)");
     max.doc("The maxima of the windows of adaptive_avg_pool, and where in its plane each lies.")
+        .autocast(kCast<dims>)
         .shape(adaptive_shape)
         .batch(batch_last<dims>)
         .kernel([](Call& c) {

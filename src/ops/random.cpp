@@ -262,21 +262,25 @@ void register_random(Table& t) {
         .samples({"f(10)", "f(0)"});
     draw_op(t, "rand_like(Tensor self, *, dtype? dtype=None) -> Tensor", like_shape<0>, rand_kernel)
         .batch(Batch::Layout)
+        .memory_format(Formats::Result)
         .doc("Uniform numbers from [0, 1), shaped as self.")
         .samples({"f(T(3, 4))"});
     draw_op(t, "randn_like(Tensor self, *, dtype? dtype=None) -> Tensor", like_shape<0>,
             randn_like_kernel)
         .batch(Batch::Layout)
+        .memory_format(Formats::Result)
         .doc("Standard normal numbers, shaped as self.")
         .samples({"f(T(3, 4))", "f(T(20))"});
     draw_op(t, "randint_like(Tensor self, int high, *, dtype? dtype=None) -> Tensor", like_shape<1>,
             below_kernel)
         .batch(Batch::Layout)
+        .memory_format(Formats::Result)
         .doc("Integers from [low, high) in self's dtype, shaped as self.")
         .samples({"f(T(3, 4), 10)"});
     draw_op(t, "randint_like.low(Tensor self, int low, int high, *, dtype? dtype=None) -> Tensor",
             like_shape<2>, between_kernel)
         .batch(Batch::Layout)
+        .memory_format(Formats::Result)
         .doc("Integers from [low, high), shaped as self.")
         .samples({"f(T(3, 4), -5, 10)"});
     register_normal(t);

@@ -204,6 +204,7 @@ void register_relu(Table& t) {
 
 void register_prelu(Table& t) {
     t.add("prelu(Tensor self, Tensor weight) -> Tensor")
+        .autocast(Cast::Narrow)
         .doc("self where positive, else weight * self. `weight` has one element, or one for each "
              "channel (dimension 1).\n>>> weft.prelu(weft.tensor([-1., 2.]), weft.tensor([0.5]))\n"
              "tensor([-0.5000,  2.0000])")

@@ -276,6 +276,7 @@ const Function relu{"relu"};
 void register_recurrent(Table& t) {
     using namespace ops;
     t.add("_gru_gates(Tensor gi, Tensor gh, Tensor h) -> (Tensor, Tensor)")
+        .autocast(Cast::Widest)
         .doc("The pointwise part of a GRU cell; the second output keeps the gates.")
         .shape(gru_shape)
         .kernel(gru_kernel)
@@ -292,6 +293,7 @@ void register_recurrent(Table& t) {
         .kernel(gru_backward_kernel)
         .internal();
     t.add("_lstm_gates(Tensor gi, Tensor gh, Tensor c) -> (Tensor, Tensor, Tensor)")
+        .autocast(Cast::Widest)
         .doc("The pointwise part of an LSTM cell: h, c, what is kept for backward.")
         .shape(lstm_shape)
         .kernel(lstm_kernel)

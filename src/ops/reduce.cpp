@@ -383,6 +383,7 @@ Tensor prod_dim_gradient(const Grad& g) {
 
 void register_products(Table& t) {
     t.add("prod(Tensor self, *, dtype? dtype=None) -> Tensor")
+        .autocast(Cast::Float)
         .doc("The product of all elements; integers and bools in int64. 1 if there are none.\n\n"
              ">>> weft.prod(weft.tensor([2., 3.]))\n"
              "tensor(6.)")
@@ -394,6 +395,7 @@ void register_products(Table& t) {
         .grad(0, save_in(0), prod_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(T(5) * I(5, high=2))"});
     t.add("prod.dim(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
+        .autocast(Cast::Float)
         .batch(batch_along<0>)
         .doc("The product over one dim.")
         .shape(dim_shape<sum_dtype>)

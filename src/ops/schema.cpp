@@ -52,6 +52,17 @@ Value parse_default(std::string_view word, std::string_view schema) {
     return number;
 }
 
+/// What PyTorch calls a function's tensor and, from python_arg_parser.cpp
+/// (numpy_compatibility_arg_names), NumPy's words for its own.
+std::vector<std::string> further_names(std::string_view name) {
+    if (name == "self") return {"input", "x", "a", "x1"};
+    if (name == "input") return {"x", "a", "x1"};
+    if (name == "other") return {"x2"};
+    if (name == "dim") return {"axis"};
+    if (name == "keepdim") return {"keepdims"};
+    return {};
+}
+
 Param parse_param(std::string_view part, std::string_view schema) {
     size_t space = part.find(' ');
     if (space == part.npos) malformed(schema, part);
@@ -64,6 +75,7 @@ Param parse_param(std::string_view part, std::string_view schema) {
     p.kind = kind_of(type, schema);
     size_t equals = rest.find('=');
     p.name = rest.substr(0, equals);
+    p.aliases = further_names(p.name);
     if (equals != rest.npos) {
         p.has_default = true;
         p.fallback = parse_default(rest.substr(equals + 1), schema);

@@ -49,6 +49,15 @@ OpBuilder& OpBuilder::grad(int i, SaveMask saved, GradRule rule) {
     return *this;
 }
 
+OpBuilder& OpBuilder::alias_of(std::string_view name, std::string alias) {
+    for (Param& p : op_.params)
+        if (p.name == name) {
+            p.aliases.push_back(std::move(alias));
+            return *this;
+        }
+    fail(ErrorKind::Value, "table", text("a parameter of ", op_.schema), text("'", name, "'"));
+}
+
 const Table& table() {
     static const Table* built = [] {
         auto* t = new Table;

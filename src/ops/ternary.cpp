@@ -332,6 +332,7 @@ void register_fused(Table& t) {
              ">>> weft.addcmul(weft.ones(2), weft.tensor([1., 2.]), weft.tensor([3., 4.]),\n"
              "...              value=0.5)\n"
              "tensor([2.5000, 5.0000])")
+        .older_order({"self", "value", "tensor1", "tensor2"})
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, save_in(2),
@@ -353,6 +354,7 @@ void register_fused(Table& t) {
         .doc("self + value * tensor1 / tensor2.\n"
              ">>> weft.addcdiv(weft.ones(2), weft.tensor([1., 2.]), weft.tensor([2., 4.]))\n"
              "tensor([1.5000, 1.5000])")
+        .older_order({"self", "value", "tensor1", "tensor2"})
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, save_in(2),

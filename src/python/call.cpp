@@ -11,6 +11,7 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -94,7 +95,7 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
     if (arguments.generator()) draws.emplace(*arguments.generator());
     if (!arguments.destinations().empty()) return run_into(c, arguments.destinations());
     const int dims = arguments.channels_last();
-    if (dims && op.public_name == "contiguous" && channels_are_last(c.in[0], dims)) {
+    if (dims && op.memory_format == Formats::Self && channels_are_last(c.in[0], dims)) {
         Tensor same = c.in[0];
         return wrap(std::move(same));
     }
@@ -105,36 +106,46 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
     return wrap_results(c);
 }
 
-/// PyTorch's older signatures, in which numbers stand before the tensors that they scale:
-/// `p.add_(-rate, grad)`, `addmm(beta, input, alpha, a, b)`. Null where the arguments are not those.
-PyObject* call_numbers_first(const OpFunction& f, PyObject* const* args, Py_ssize_t count,
-                             unsigned ways) {
-    if (count < 3 || !is_tensor(args[count - 1])) return nullptr;
-    std::vector<PyObject*> ordered, numbers;
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        if (!is_tensor(args[i]) && !is_number(args[i])) return nullptr;
-        (is_tensor(args[i]) ? ordered : numbers).push_back(args[i]);
-    }
-    const Op& op = *f.overloads->front();
-    std::vector<std::string_view> names;
-    for (const Param& p : op.params)
-        if (p.keyword_only && p.kind == Param::Kind::Scalar) names.push_back(p.name);
-    bool scales_self = !names.empty() && names[0] == "beta";
-    if (numbers.empty() || numbers.size() > names.size() || (!scales_self && !is_tensor(args[0])) ||
-        ordered.size() != static_cast<size_t>(op.inputs))
-        return nullptr;
-    Object keywords = Object::take(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
-    for (size_t k = 0; k < numbers.size(); ++k)
-        PyTuple_SET_ITEM(keywords.get(), static_cast<Py_ssize_t>(k), py_str(names[k]).release());
-    auto tensors = static_cast<Py_ssize_t>(ordered.size());
-    ordered.insert(ordered.end(), numbers.begin(), numbers.end());
+/// `p.add_(-rate, grad)`, `addmm(beta, input, alpha, a, b)`: an order of `op.older_orders`. Null
+/// where the arguments are not those. A method has its tensor before all others.
+PyObject* call_in_order(const OpFunction& f, const Op& op, const std::vector<std::string>& order,
+                        PyObject* const* args, unsigned ways) {
+    std::vector<PyObject*> ordered;
+    std::vector<const Param*> named;
+    for (bool by_name : {false, true})
+        for (const Param& p : op.params) {
+            auto at = std::ranges::find(order, p.name);
+            if (at == order.end() || p.keyword_only != by_name) continue;
+            ordered.push_back(args[at - order.begin()]);
+            if (by_name) named.push_back(&p);
+        }
+    auto names = static_cast<Py_ssize_t>(named.size());
+    Object keywords = Object::take(PyTuple_New(names));
+    for (Py_ssize_t k = 0; k < names; ++k)
+        PyTuple_SET_ITEM(keywords.get(), k, py_str(named[k]->name).release());
     Arguments arguments;
-    if (!arguments.parse(op, ordered.data(), tensors, keywords.get(), ways)) return nullptr;
-    std::string advice = text("[", to_text(f.name), "] expected ", names[0],
+    if (!arguments.parse(op, ordered.data(), static_cast<Py_ssize_t>(order.size()) - names,
+                         keywords.get(), ways))
+        return nullptr;
+    std::string advice = text("[", to_text(f.name), "] expected ", named[0]->name,
                               "= by its name after the tensors, got a number before them (This "
                               "overload is deprecated)");
     if (PyErr_WarnEx(PyExc_UserWarning, advice.c_str(), 1) != 0) throw PythonError{};
     return run(f, op, arguments);
+}
+
+PyObject* call_in_older_order(const OpFunction& f, PyObject* const* args, Py_ssize_t count,
+                              unsigned ways) {
+    for (const Op* op : *f.overloads)
+        for (std::vector<std::string> order : op->older_orders) {
+            if (order.size() != static_cast<size_t>(count)) continue;
+            if (!(ways & Arguments::kOut)) {
+                auto self = std::ranges::find(order, op->params[0].name);
+                std::rotate(order.begin(), self, self + 1);
+            }
+            if (PyObject* result = call_in_order(f, *op, order, args, ways)) return result;
+        }
+    return nullptr;
 }
 
 /// The overload that takes one tensor, if that is its only input and all else has a default: such
@@ -189,7 +200,7 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
             if (arguments.parse(*op, args, count, kwnames, ways | Arguments::kLenient))
                 return run(f, *op, arguments);
         }
-        PyObject* result = kwnames ? nullptr : call_numbers_first(f, args, count, ways);
+        PyObject* result = kwnames ? nullptr : call_in_older_order(f, args, count, ways);
         if (!result) fail_arguments(f, args, count, kwnames, ways);
         return result;
     });

@@ -1,5 +1,7 @@
 #include "python/parse.h"
 
+#include <algorithm>
+
 #include "python/remembered.h"
 #include "python/slots.h"
 
@@ -23,7 +25,7 @@ static bool is_whole_tensor(PyObject* o) {
 /// Extra keywords of functions that make tensors; the values that mean what weft does anyway.
 bool harmless(std::string_view name, PyObject* value) {
     if (value == Py_None) return true;
-    if (name == "pin_memory" || name == "non_blocking") return value == Py_False;
+    if (name == "pin_memory") return value == Py_False;
     if (name == "device") {
         expect_cpu(value);
         return true;
@@ -135,6 +137,14 @@ bool Arguments::accepts_number(PyObject* value) const {
     return (ways_ & kLenient) && handle(value).ndim() == 0 && !requires_grad(unwrap(value));
 }
 
+/// Whether ints are all that is passed by place, but for self: then they need no brackets.
+static bool takes_ints_alone(const Op& op) {
+    int ints = 0, others = 0;
+    for (const Param& p : op.params)
+        if (!p.is_input() && !p.keyword_only) (p.kind == Param::Kind::Ints ? ints : others)++;
+    return ints == 1 && others == 0;
+}
+
 bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
     if (p.is_input()) return set_input(op, p, value);
     if (value == Py_None) {
@@ -152,8 +162,11 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             try {
                 if (is_whole_tensor(value)) dims.push_back(to_int(value, op.public_name.c_str()));
                 else if (!to_dims(value, dims)) return false;
-            } catch (const Error& e) {  // PyTorch's kinds for an int beyond 64 bits
-                throw Error(p.name == "dim" ? e.kind : ErrorKind::Type, e.what());
+            } catch (const Error& e) {
+                // An int beyond 64 bits: PyTorch's kind is another in a list, or where one may be
+                // left out (`x.view(2, 3)`).
+                throw Error(is_int(value) && !takes_ints_alone(op) ? e.kind : ErrorKind::Type,
+                            e.what());
             }
             attr(op, p.slot) = Value(dims);
             return true;
@@ -227,10 +240,25 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
         requires_grad_ = value == Py_True;
         return true;
     }
-    if (n == "memory_format" && (channels_last_ = channels_last_dims(value))) return true;
-    if ((op.factory && harmless(n, value)) || (n == "memory_format" && harmless(n, value)))
+    const bool format = n == "memory_format";
+    if (format && op.memory_format != Formats::None) {
+        channels_last_ = channels_last_dims(value);
+        if (channels_last_ || harmless(n, value)) return true;
+    } else if (!format && op.factory && harmless(n, value)) {
         return true;
+    }
     return refuse("an unexpected keyword argument '", n, "'");
+}
+
+/// The parameter of that name, or else of that alias; `op.params.size()` if there is none.
+static int parameter_called(const Op& op, std::string_view name) {
+    const auto& params = op.params;
+    const int total = static_cast<int>(params.size());
+    for (int i = 0; i < total; ++i)
+        if (params[i].name == name) return i;
+    for (int i = 0; i < total; ++i)
+        if (std::ranges::find(params[i].aliases, name) != params[i].aliases.end()) return i;
+    return total;
 }
 
 bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
@@ -269,17 +297,7 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
             PyObject* name = PyTuple_GET_ITEM(kwnames, k);
             PyObject* value = args[count + k];
             std::string_view n = to_text(name);
-            int i = 0;
-            while (i < total && params[i].name != n) ++i;
-            if (i == total && n == "axis")  // NumPy's names, which PyTorch takes too
-                for (i = 0; i < total && params[i].name != "dim";) ++i;
-            if (i == total && (n == "input" || (n == "tensor" && op.public_name == "split")) &&
-                total && params[0].name == "self")
-                i = 0;
-            if (i == total && n == "split_size_or_sections")  // of torch.split
-                for (i = 0; i < total && params[i].name != "split_size";) ++i;
-            if (i == total && n == "keepdims")
-                for (i = 0; i < total && params[i].name != "keepdim";) ++i;
+            const int i = parameter_called(op, n);
             if (i == total) {
                 if (!set_extra(op, name, value)) return false;
                 continue;

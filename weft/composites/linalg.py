@@ -81,6 +81,7 @@ def _gradient_cholesky_solve(g: Gradients) -> Any:
 
 @library_op(
     "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+    autocast=True,
     gradient=_gradient_cholesky_solve,
 )
 def _cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:

@@ -64,6 +64,7 @@ def _cholesky_solve_from_left(L: Tensor, P: Tensor) -> Tensor:
 
 @library_op(
     "linalg_cholesky_ex(Tensor self, *, bool upper=False) -> (Tensor L, Tensor info)",
+    autocast=True,
     gradient=_gradient_cholesky,
     results=linalg_cholesky_ex,
 )
@@ -173,6 +174,7 @@ def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
 
 @library_op(
     "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
+    autocast=True,
     gradient=_gradient_qr,
     samples=["f(T(3, 3))", "f(T(4, 2))", "f(T(2, 3, 3))", "f(T(2, 3))"],
     results=linalg_qr,
@@ -228,6 +230,7 @@ def _gradient_eigh(g: Gradients) -> Any:
 
 @library_op(
     "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
+    autocast=True,
     gradient=_gradient_eigh,
     results=linalg_eigh,
 )
@@ -306,6 +309,7 @@ def _gradient_svd(g: Gradients) -> Any:
 
 @library_op(
     "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
+    autocast=True,
     gradient=_gradient_svd,
     results=linalg_svd,
 )

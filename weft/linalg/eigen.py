@@ -40,6 +40,7 @@ def _gradient_eig(g: Gradients) -> Any:
 
 @library_op(
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    autocast=True,
     gradient=_gradient_eig,
     results=linalg_eig,
 )

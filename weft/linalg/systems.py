@@ -92,6 +92,7 @@ def _gradient_solve(g: Gradients) -> Any:
 
 @library_op(
     "linalg_solve_ex(Tensor A, Tensor B) -> (Tensor result, Tensor info)",
+    autocast=True,
     gradient=_gradient_solve,
     samples=["f(T(3, 3), T(3, 2))[0]", "f(T(2, 3, 3), T(2, 3, 1))[0]"],
     results=linalg_solve_ex,
@@ -154,6 +155,7 @@ def _gradient_inv(g: Gradients) -> Any:
 
 @library_op(
     "linalg_inv_ex(Tensor A) -> (Tensor inverse, Tensor info)",
+    autocast=True,
     gradient=_gradient_inv,
     samples=["f(T(3, 3))[0]", "f(T(2, 2, 2))[0]", "f(T(0, 3, 3))[0]"],
     results=linalg_inv_ex,
@@ -273,6 +275,7 @@ def _gradient_pinv(g: Gradients) -> Any:
 
 @library_op(
     "linalg_pinv(Tensor A, *, float rtol, float atol=0.0, bool hermitian=False) -> Tensor",
+    autocast=True,
     gradient=_gradient_pinv,
 )
 def _pinv(A: Any, rtol: float, atol: float = 0.0, hermitian: bool = False) -> Any:

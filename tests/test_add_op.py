@@ -1,0 +1,123 @@
+"""CONTRIBUTING's "nothing else is edited": an op that is only a record is everything an op is.
+
+A family's file with one more record is compiled beside the sources and linked with the objects of
+the build. The package over that core, in a folder of its own, has the op as function, method,
+in-place and out= form; it is documented, merges, is cast, and passes the laws over the table.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FAMILY = "src/ops/gamma_draw.cpp"
+FUNCTOR = """
+struct Cube {
+    template <class T>
+    WEFT_INLINE T operator()(T x) const {
+        return x * x * x;
+    }
+};
+"""
+RECORD = """
+    ops::pointwise_op<Cube, NumberTypes, ops::Result::Same, 1>(t, "cube(Tensor self) -> Tensor")
+        .doc("self to the third power.\\n>>> weft.cube(weft.tensor([2.]))\\ntensor([8.])")
+        .inplace()
+        .autocast(Cast::Narrow)
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * 3.0 * g.in(0) * g.in(0); })
+        .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
+"""
+PROGRAM = """
+import runpy
+import weft
+from weft import _C
+
+x = weft.tensor([1.0, -2.0])
+assert weft.cube(x).tolist() == x.cube().tolist() == [1, -8]
+assert weft.cube(input=x).tolist() == [1, -8]
+out = weft.empty(0)
+assert weft.cube(x, out=out) is out and out.tolist() == [1, -8]
+same = x.clone()
+assert same.cube_() is same and weft.cube_(x.clone()).tolist() == same.tolist() == [1, -8]
+with weft.autocast("cpu"):
+    assert weft.cube(x).dtype is weft.bfloat16
+assert weft.cube(weft.tensor(2**62 + 1)).item() == 1 - 2**62  # it wraps around
+
+stubs = runpy.run_path("tools/make_stubs.py")
+assert stubs["stub"]().count("def cube(") == 2 and "def cube_(self)" in stubs["stub"]()
+page = stubs["ops_page"]().split("## cube\\n")[1].split("\\n## ")[0]
+assert "cube(Tensor self) -> Tensor" in page and "self to the third power." in page
+assert FAMILY in page
+assert "- `cube` (" + FAMILY + "): self to the third power." in stubs["names_page"]()
+
+with weft.explain() as report:
+    weft.autobatch(lambda v: (v * 1).cube() + 1)([x] * 8)
+assert any(b["op"] == "cube" and b["calls"] == 8 for f in report.flushes for b in f["batches"])
+"""
+
+
+def build_larger(out: Path) -> None:
+    """weft/_C with one more record at the start of the family's registration."""
+    commands = {
+        Path(c["file"]).relative_to(ROOT).as_posix(): c
+        for c in json.loads((ROOT / "build/compile_commands.json").read_text())
+    }
+    entry = commands[FAMILY]
+    words = shlex.split(entry["command"])
+    source, made = out / "family.cpp", words.index("-o") + 1
+    name = f"void register_{Path(FAMILY).stem}(Table& t) {{\n"
+    head, begin, body = (ROOT / FAMILY).read_text().partition(name)
+    parts = [f'#line 1 "{ROOT / FAMILY}"\n#include "ops/pointwise_common.h"\n', head, FUNCTOR]
+    source.write_text("".join([*parts, begin, RECORD, body]))
+    words[made], words[-1] = str(out / "family.o"), str(source)
+    subprocess.run([*words, "-O1"], cwd=entry["directory"], check=True)
+    objects = []
+    for file, c in commands.items():
+        words = shlex.split(c["command"])
+        place = Path(c["directory"]) / words[words.index("-o") + 1]
+        objects.append(str(out / "family.o" if file == FAMILY else place))
+    core = next((ROOT / "weft").glob("_C.*.so")).name
+    link = [words[0], "-shared", "-o", str(out / "weft" / core), *objects, "-ldl", "-lpthread"]
+    subprocess.run(link, check=True)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A folder with the package over the larger core, tools and tests."""
+    commands = ROOT / "build/compile_commands.json"
+    if not commands.exists():
+        pytest.skip("no build folder, whose objects the core is linked from")
+    compiler = shlex.split(json.loads(commands.read_text())[0]["command"])[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no compiler: {compiler}")
+    out = tmp_path_factory.mktemp("larger")
+    shutil.copytree(ROOT / "weft", out / "weft", ignore=shutil.ignore_patterns("_C.*.so"))
+    for folder in ("src", "tools", "tests", "pyproject.toml"):
+        (out / folder).symlink_to(ROOT / folder)
+    build_larger(out)
+    return out
+
+
+def run(package: Path, *args: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, *args], cwd=package, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_record_is_all(package):
+    run(package, "-c", f"FAMILY = {FAMILY!r}\n" + PROGRAM)
+
+
+def test_the_laws_are_applied_to_it(package):
+    laws = ["test_every_op.py", "test_every_dtype.py", "deferred/test_batched_is_loop.py"]
+    files = [str(package / "tests" / law) for law in laws]
+    done = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "cube", *files]
+    run(package, *done)
