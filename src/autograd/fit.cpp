@@ -15,22 +15,22 @@ bool broadcasts_to(DimSpan from, DimSpan to) {
 
 }  // namespace
 
-void detail::fit_slow(const Node& from, const ResultInfo& want, Tensor& t, int i) {
-    if (!equal(t.shape(), want.shape())) {
-        if (!broadcasts_to(want.shape(), t.shape()))
-            fail(ErrorKind::Runtime, from.name(),
+void fit_to(FunctionRef<std::string()> from, DimSpan shape, DType dtype, Tensor& t, int i) {
+    if (!equal(t.shape(), shape)) {
+        if (!broadcasts_to(shape, t.shape()))
+            fail(ErrorKind::Runtime, from(),
                  text(i < 0 ? std::string("a gradient") : text("gradient ", i), " of shape ",
-                      to_string(want.shape())),
+                      to_string(shape)),
                  text(to_string(t.shape()), " (the function returned an invalid gradient at index ",
                       i, " - got ", to_string(t.shape()), " but expected shape compatible with ",
-                      to_string(want.shape()), ")"));
-        t = ops::sum_to(t, want.shape());
+                      to_string(shape), ")"));
+        t = ops::sum_to(t, shape);
     }
-    if (t.dtype() == want.dtype()) return;
+    if (t.dtype() == dtype) return;
     // A real input of a complex op: what would move it off the real line counts for nothing.
     static const ops::Function real{"real"};
-    if (is_complex(t.dtype()) && !is_complex(want.dtype())) t = real(t);
-    if (t.dtype() != want.dtype()) t = ops::to(t, want.dtype());
+    if (is_complex(t.dtype()) && !is_complex(dtype)) t = real(t);
+    if (t.dtype() != dtype) t = ops::to(t, dtype);
 }
 
 }  // namespace weft

@@ -90,6 +90,18 @@ void settle(const Tensor& t) {
     t.settle(taken);
 }
 
+Tensor in_place_of(const Tensor& block) {
+    Tensor out = Tensor::layout(block.dtype(), block.shape());
+    Ref<Pending> p = Pending::make();
+    p->recording = mode & kGradMode;
+    p->requires_grad = p->recording && block.has(kTracked) && ops::hooks.requires_grad(block);
+    p->node_name = "AliasBackward0";
+    p->block = block;
+    out.set(kPending);
+    out.impl()->slot = std::move(p);
+    return out;
+}
+
 Tensor peek(const Tensor& t) {
     if (pending(t).is_view() && is_pending(pending(t).base)) compute(place_of(t));
     else if (!pending(t).is_view()) compute(t);

@@ -77,6 +77,8 @@ inline const Tensor& root_of(const Tensor& t) {
 [[noreturn]] void raise(Failure& failure);
 /// Gives a pending tensor its value, computing it first if need be. Throws what its call threw.
 void settle(const Tensor& t);
+/// A computed value: what `block` holds, whose pieces calls that are kept find where they lie.
+Tensor in_place_of(const Tensor& block);
 /// The value of `t` for reading only, outside of every graph; `t` may stay pending.
 Tensor peek(const Tensor& t);
 bool requires_grad(const Tensor& t);

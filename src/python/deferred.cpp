@@ -97,6 +97,25 @@ PyObject* is_pending(PyObject*, PyObject* o) {
     return PyBool_FromLong(is_tensor(o) && handle(o).has(kPending));
 }
 
+/// _in_place_of(block): a computed value in a deferred scope; the block itself elsewhere.
+PyObject* in_place_of(PyObject*, PyObject* o) {
+    return guarded([&] {
+        Tensor block = expect_tensor(o, "_in_place_of");
+        const bool whole = (mode & kDeferMode) && block.contiguous();
+        return wrap(whole ? deferred::in_place_of(block) : block);
+    });
+}
+
+/// _same_root(a, b): whether both tensors show parts of one value or memory.
+PyObject* same_root(PyObject*, PyObject* args) {
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!", &tensor_type, &a, &tensor_type, &b)) return nullptr;
+    const Tensor ta = handle(a), tb = handle(b);
+    const Tensor &left = deferred::root_of(ta), &right = deferred::root_of(tb);
+    const bool memory = !left.has(kPending) && !right.has(kPending);
+    return PyBool_FromLong(memory ? left.storage() == right.storage() : left.same(right));
+}
+
 Object lines(const std::vector<std::pair<Site, int64_t>>& sites) {
     Object out = Object::take(PyList_New(0));
     for (const auto& [site, calls] : sites) {
@@ -366,6 +385,8 @@ PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
                            {"_failures", failures, METH_NOARGS, nullptr},
                            {"_settle", settle, METH_O, nullptr},
                            {"_is_pending", is_pending, METH_O, nullptr},
+                           {"_in_place_of", in_place_of, METH_O, nullptr},
+                           {"_same_root", same_root, METH_VARARGS, nullptr},
                            {"_report", report, METH_O, nullptr},
                            {}};
 

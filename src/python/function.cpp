@@ -5,7 +5,9 @@
 /// (node.cpp), which passes attributes on to the context: to a user the two look like one.
 #include "python/function.h"
 
+#include "autograd/fit.h"
 #include "ops/functions.h"
+#include "ops/tie.h"
 #include "python/hooks.h"
 
 namespace weft::python {
@@ -45,36 +47,49 @@ Object FunctionNode::arguments(const std::vector<Tensor>& grads) const {
     return out;
 }
 
+namespace {
+
+/// What backward returned, as one gradient for each argument of forward that is a tensor.
+std::vector<Tensor> gradients_of(PyObject* given, const std::vector<bool>& takes_gradient,
+                                 const std::string& name) {
+    auto wanted = static_cast<Py_ssize_t>(takes_gradient.size()), count = PyTuple_GET_SIZE(given);
+    bool fits = count >= wanted;  // more are fine if they are None
+    for (Py_ssize_t i = wanted; i < count; ++i) fits &= PyTuple_GET_ITEM(given, i) == Py_None;
+    WEFT_EXPECT(fits, Runtime, name, "one gradient (or None) for each argument of forward",
+                text(count, " (function ", name,
+                     " returned an incorrect number of gradients (expected ", wanted, ", got ",
+                     count, "))"));
+    std::vector<Tensor> out;
+    for (Py_ssize_t i = 0; i < wanted; ++i) {
+        PyObject* g = PyTuple_GET_ITEM(given, i);
+        const bool takes = takes_gradient[static_cast<size_t>(i)];
+        if (takes) out.emplace_back();
+        if (g == Py_None) continue;
+        WEFT_EXPECT(is_tensor(g), Runtime, name, "gradients that are tensors or None",
+                    text(Py_TYPE(g)->tp_name, " (expected Variable or None (got ",
+                         Py_TYPE(g)->tp_name, "))"));
+        WEFT_EXPECT(takes, Runtime, name, "None as the gradient of an argument that is no tensor",
+                    text("a tensor (function ", name,
+                         " returned a gradient different than None at "
+                         "position ",
+                         i + 1, ", but the corresponding forward input was not a Variable)"));
+        out.back() = handle(g);
+    }
+    return out;
+}
+
+}  // namespace
+
 void FunctionNode::run(Work& work) {
     Ref<Node> keep(this);  // the user's code may drop the graph
     Object given =
         Object::take(PyObject_Call(backward_.get(), arguments(work.grads).get(), nullptr));
     if (!PyTuple_Check(given.get())) given = Object::take(PyTuple_Pack(1, given.get()));
-    take_results(given.get(), work);
-}
-
-void FunctionNode::take_results(PyObject* given, Work& work) const {
-    auto wanted = static_cast<Py_ssize_t>(takes_gradient_.size()), count = PyTuple_GET_SIZE(given);
-    bool fits = count >= wanted;  // more are fine if they are None
-    for (Py_ssize_t i = wanted; i < count; ++i) fits &= PyTuple_GET_ITEM(given, i) == Py_None;
-    WEFT_EXPECT(fits, Runtime, name_, "one gradient (or None) for each argument of forward",
-                text(count, " (function ", name_,
-                     " returned an incorrect number of gradients (expected ", wanted, ", got ",
-                     count, "))"));
-    int edge = 0;
-    for (Py_ssize_t i = 0; i < wanted; ++i) {
-        PyObject* g = PyTuple_GET_ITEM(given, i);
-        int e = takes_gradient_[i] ? edge++ : -1;
-        if (g == Py_None) continue;
-        WEFT_EXPECT(is_tensor(g), Runtime, name_, "gradients that are tensors or None",
-                    text(Py_TYPE(g)->tp_name, " (expected Variable or None (got ",
-                         Py_TYPE(g)->tp_name, "))"));
-        WEFT_EXPECT(e >= 0, Runtime, name_, "None as the gradient of an argument that is no tensor",
-                    text("a tensor (function ", name_,
-                         " returned a gradient different than None at "
-                         "position ",
-                         i + 1, ", but the corresponding forward input was not a Variable)"));
-        if (this->edge(e)) work.results[e] = unwrap(g);
+    std::vector<Tensor> grads = gradients_of(given.get(), takes_gradient_, name_);
+    for (size_t e = 0; e < grads.size(); ++e) {
+        if (!grads[e].defined() || !edge(static_cast<int>(e))) continue;
+        if (grads[e].has(kPending)) deferred::settle(grads[e]);
+        work.results[e] = std::move(grads[e]);
     }
 }
 
@@ -181,6 +196,65 @@ PyObject* context_saved(PyObject* self, PyObject*) {
     });
 }
 
+/// _gradients(given, name, arguments): what backward returned for those arguments of forward that have
+/// a (shape, dtype) instead of None, summed and cast to that. `arguments` has False for what is no
+/// tensor.
+PyObject* gradients(PyObject*, PyObject* args) {
+    PyObject *given, *name, *arguments;
+    if (!PyArg_ParseTuple(args, "O!UO!", &PyTuple_Type, &given, &name, &PyTuple_Type, &arguments))
+        return nullptr;
+    return guarded([&] {
+        const std::string who(to_text(name));
+        std::vector<bool> takes;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i)
+            takes.push_back(PyTuple_GET_ITEM(arguments, i) != Py_False);
+        std::vector<Tensor> grads = gradients_of(given, takes, who);
+        Object out = Object::take(PyList_New(0));
+        size_t edge = 0;
+        for (size_t i = 0; i < takes.size(); ++i) {
+            if (!takes[i]) continue;
+            Tensor g = std::move(grads[edge++]);
+            PyObject* like = PyTuple_GET_ITEM(arguments, static_cast<Py_ssize_t>(i));
+            if (!PyTuple_Check(like)) continue;  // wants none
+            Dims shape;
+            DType dtype;
+            WEFT_EXPECT(PyTuple_GET_SIZE(like) == 2 && to_dims(PyTuple_GET_ITEM(like, 0), shape) &&
+                            to_dtype(PyTuple_GET_ITEM(like, 1), dtype),
+                        Type, "_gradients", "(shape, dtype)", Py_TYPE(like)->tp_name);
+            if (g.defined())
+                fit_to([&] { return who; }, shape, dtype, g, static_cast<int>(edge) - 1);
+            checked(PyList_Append(out.get(), wrapped(std::move(g)).get()));
+        }
+        return out.release();
+    });
+}
+
+/// What makes the node of merged custom functions: called with inputs, results, the 8 bytes of each
+/// and the node's name.
+PyObject* tie_maker = nullptr;
+
+void tie(Call& c) {
+    const auto inputs = c.attr(0).as_int(), results = c.attr(1).as_int();
+    WEFT_EXPECT(tie_maker, Runtime, "_tie_rows", "what makes nodes (_set_tie)", "none");
+    std::vector<Tensor> in(c.in, c.in + inputs), made;
+    for (int64_t k = 0; k < results; ++k) made.push_back(c.in[inputs + k].alias());
+    Object given = Object::take(
+        PyObject_CallFunction(tie_maker, "NNNsL", tuple_of(in).release(), tuple_of(made).release(),
+                              checked(wrap(c.in[inputs + results])), c.attr(2).as_text().c_str(),
+                              static_cast<long long>(c.attr(3).as_int())));
+    WEFT_EXPECT(PyTuple_Check(given.get()) && PyTuple_GET_SIZE(given.get()) == results, Runtime,
+                "_tie_rows", text(results, " results"), Py_TYPE(given.get())->tp_name);
+    for (int64_t k = 0; k < results; ++k)
+        c.add(expect_tensor(PyTuple_GET_ITEM(given.get(), k), "_tie_rows"));
+}
+
+/// _set_tie(make)
+PyObject* set_tie(PyObject*, PyObject* make) {
+    Py_XSETREF(tie_maker, Py_NewRef(make));
+    ops::tie = tie;
+    Py_RETURN_NONE;
+}
+
 /// What a ctx has of the node: name(), next_functions, metadata, register_hook, ...
 PyObject* context_getattro(PyObject* self, PyObject* name) {
     PyObject* found = PyObject_GenericGetAttr(self, name);
@@ -211,8 +285,13 @@ int context_clear(PyObject* self) {
     return 0;
 }
 
+PyGetSetDef context_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {}};
 PyMethodDef context_methods[] = {{"_saved", context_saved, METH_NOARGS, nullptr}, {}};
-PyMethodDef functions[] = {{"_record_function", record_function, METH_VARARGS, nullptr}, {}};
+PyMethodDef functions[] = {{"_record_function", record_function, METH_VARARGS, nullptr},
+                           {"_gradients", gradients, METH_VARARGS, nullptr},
+                           {"_set_tie", set_tie, METH_O, nullptr},
+                           {}};
 
 }  // namespace
 
@@ -228,6 +307,7 @@ void init_function(PyObject* module) {
     t.tp_getattro = context_getattro;
     t.tp_dictoffset = offsetof(PyContext, dict);
     t.tp_methods = context_methods;
+    t.tp_getset = context_getset;
     checked(PyType_Ready(&t));
     add_object(module, "_Context", reinterpret_cast<PyObject*>(&t));
     checked(PyModule_AddFunctions(module, functions));

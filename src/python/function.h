@@ -23,7 +23,6 @@ public:
 
 private:
     Object arguments(const std::vector<Tensor>& grads) const;
-    void take_results(PyObject* given, Work& work) const;
 
     Object context_, backward_;
     std::string name_;

@@ -25,6 +25,7 @@ class FunctionCtx(_C._Context):
     _to_save: tuple[Any, ...] = ()
     _dirty: tuple[Tensor, ...] = ()
     _constant: tuple[Tensor, ...] = ()
+    _values: tuple[Any, ...] | None = None  # in the backward of several uses at once (_merged.py)
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors for backward, where `saved_tensors` gives them; None is allowed."""
@@ -43,6 +44,8 @@ class FunctionCtx(_C._Context):
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` kept. Raises RuntimeError if one was written in place since."""
+        if self._values is not None:
+            return self._values
         saved = self._saved()
         return () if saved is None else saved
 
@@ -171,18 +174,24 @@ class Function:
         backward gives a gradient for every argument of forward that was passed, by position or by
         name; with `setup_context`, for those that took their default too.
         """
-        if _C._mode() & DEFER:  # the function may do anything: it runs now, on values
-            with at_once():
-                return cls.apply(*args, **kwargs)
         args = _bound(cls, args, kwargs)
         ctx = FunctionCtx()
         ctx.needs_input_grad = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
         output = _run_forward(cls, ctx, args)
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
-        recorded = _C._record_function(ctx, _backward_of(cls), cls.__name__ + "Backward", args,
-                                       outputs, ctx._to_save, ctx._dirty, ctx._constant,
-                                       ctx.materialize_grads)  # fmt: skip
+        backward, name = _backward_of(cls), cls.__name__ + "Backward"
+        told = (ctx, backward, name, args, outputs, ctx._to_save, ctx._dirty, ctx._constant,
+                ctx.materialize_grads)  # fmt: skip
+        if not _C._mode() & DEFER:
+            recorded = _C._record_function(*told)
+        else:
+            from weft.autograd import _merged
+
+            recorded = _merged.tie(cls, ctx, backward, name, args, outputs)
+            if recorded is None:
+                with at_once():
+                    recorded = _C._record_function(*told)
         if ctx._to_save or ctx._dirty or ctx._constant:
             # the node keeps what backward needs; that ctx kept it too would make a cycle
             ctx._to_save = ctx._dirty = ctx._constant = ()

@@ -215,6 +215,11 @@ class _Reentrant(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        return _Reentrant.backward_together([ctx], [grads])[0]
+
+    @staticmethod
+    def backward_together(ctxs: list[Any], all_grads: list[Any]) -> list[Any]:
+        """The gradients of several checkpoints by one pass, within which their calls may merge."""
         if not _C._pass_is_full():
             raise RuntimeError(
                 "[checkpoint] expected a backward pass for all leaves, got one for chosen inputs "
@@ -222,24 +227,33 @@ class _Reentrant(Function):
                 "passing an `inputs` parameter to .backward()). Hint: use_reentrant=False "
                 "has no such limit"
             )
-        args = list(ctx.others)
-        for i, tensor in zip(ctx.places, ctx.saved_tensors):
-            args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
-        with _random_state(ctx.state), weft.enable_grad():
-            outputs = ctx.function(*args)
-        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
-        pairs = [
-            (out, grad)
-            for out, grad in zip(outputs, grads)
-            if isinstance(out, Tensor) and out.requires_grad
-        ]
-        if not pairs:
-            raise RuntimeError(
-                "[checkpoint] expected an output that requires grad, got none (none of "
-                "output has requires_grad=True, this checkpoint() is not necessary)"
-            )
+        leaves, pairs = [], []
+        for ctx, grads in zip(ctxs, all_grads):
+            args = list(ctx.others)
+            for i, tensor in zip(ctx.places, ctx.saved_tensors):
+                args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
+            leaves.append(list(args))
+            with _random_state(ctx.state), weft.enable_grad():
+                if len(ctxs) > 1:  # calls merge over values, not over leaves
+                    args = [a.clone() if isinstance(a, Tensor) else a for a in args]
+                outputs = ctx.function(*args)
+            outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+            mine = [
+                (out, grad)
+                for out, grad in zip(outputs, grads)
+                if isinstance(out, Tensor) and out.requires_grad
+            ]
+            if not mine:
+                raise RuntimeError(
+                    "[checkpoint] expected an output that requires grad, got none (none of "
+                    "output has requires_grad=True, this checkpoint() is not necessary)"
+                )
+            pairs += mine
         weft.autograd.backward([out for out, _ in pairs], [grad for _, grad in pairs])
-        return None, None, *(a.grad if isinstance(a, Tensor) else None for a in args)
+        return [
+            (None, None, *(a.grad if isinstance(a, Tensor) else None for a in args))
+            for args in leaves
+        ]
 
 
 # ---- the interface
