@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test fuzz bench sanitize lint format clean
+.PHONY: env build demo test fuzz fuzz-autodiff bench sanitize lint format clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -45,8 +45,12 @@ test: build
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 ## fuzz: random dynamic programs, batched against one by one; PROGRAMS and SEED choose the run
+## fuzz-autodiff: random programs of autodiff, against PyTorch
 fuzz: build
 	$(BIN)/python tests/deferred/fuzz.py --programs $(PROGRAMS) --seed $(SEED)
+
+fuzz-autodiff: build $(TORCH_DONE)
+	$(BIN)/python tests/autograd/autodiff_fuzz.py --programs $(PROGRAMS) --seed $(SEED)
 
 bench: build $(TORCH_DONE)
 	$(BIN)/python bench/run.py

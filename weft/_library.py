@@ -9,13 +9,15 @@ Such an op is a record in Python, written where its family lies:
         return np.linalg.det(A)
 
 The decorated function sees NumPy arrays over the tensors' memory and returns arrays. `gradient(g)`
-gives one gradient per tensor of the call, or None; it reads `g.inputs`, `g.outputs`, `g.grads` and
-`g.options`, and being made of ops it can be differentiated again. `records()` lists the table's
-records and these alike, for the laws, docs/ops.md and `weft.tools.where`.
+gives one gradient per tensor of the call, or None; it reads those of `g.inputs` and `g.outputs`
+that the record saves, `g.grads` and `g.options`, and being made of ops it can be differentiated
+again. `records()` lists the table's records and these alike, for the laws, docs/ops.md and
+`weft.tools.where`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
 
@@ -30,8 +32,21 @@ _RECORDS: list[dict[str, Any]] = []
 _NARROW = (_C.float16, _C.bfloat16)
 
 
+class Layout(NamedTuple):
+    """What is known of a tensor that was not saved."""
+
+    shape: Any
+    dtype: Any
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+    def is_complex(self) -> bool:
+        return bool(self.dtype.is_complex)
+
+
 class Gradients(NamedTuple):
-    """What a gradient rule sees."""
+    """What a gradient rule sees; of the tensors that its record does not save, the `Layout`."""
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -69,6 +84,7 @@ def library_op(
     schema: str,
     *,
     gradient: Callable[[Gradients], Any] | None = None,
+    saves: Sequence[str] | None = None,
     samples: Sequence[str] = (),
     node: str | None = None,
     peer: str | None = None,
@@ -80,6 +96,8 @@ def library_op(
     Args:
         schema: name, arguments and results. Tensors come first; all others are passed by keyword.
         gradient: the rule; without one the op is not differentiable.
+        saves: names of the arguments and results that the rule reads (one result without a name
+            is "result"), which must not be written before backward; by default all arguments.
         samples: calls for the laws, as in a record of the table.
         node: the name of its nodes; by default that of the op in PyTorch's way.
         peer: PyTorch's dotted name, by default that of the op with a dot for its `linalg_`,
@@ -88,6 +106,11 @@ def library_op(
         autocast: whether autocast runs it in float32, as Cast::Float in the table.
     """
     name = schema[: schema.index("(")]
+    before, _, after = schema.partition("->")
+    tensors_in = re.findall(r"Tensor (\w+)", before)
+    tensors_out = re.findall(r"Tensor (\w+)", after) or ["result"]
+    chosen = tensors_in if saves is None else saves
+    kept = [n in chosen for n in tensors_in + tensors_out]
     node_name = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
 
     def decorate(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,7 +133,9 @@ def library_op(
                 single = not isinstance(made, tuple)
                 outputs = tuple(_tensor(a) for a in ((made,) if single else made))
             if gradient is not None and any(t.requires_grad for t in tensors):
-                outputs = _record(node_name, gradient, tensors, outputs, {**defaults, **options})
+                outputs = _record(
+                    node_name, gradient, kept, tensors, outputs, {**defaults, **options}
+                )
             if single:
                 return outputs[0]
             return outputs if results is None else results(*outputs)
@@ -156,20 +181,25 @@ def _tensor(array: Any) -> Tensor:
 def _record(
     name: str,
     gradient: Callable[[Gradients], Any],
+    kept: list[bool],
     tensors: tuple[Tensor, ...],
     outputs: tuple[Tensor, ...],
     options: dict[str, Any],
 ) -> tuple[Tensor, ...]:
-    inputs = len(tensors)
+    inputs, wanted = len(tensors), [t.requires_grad for t in tensors]
+    every = (*tensors, *outputs)
+    layouts = [None if keep else Layout(t.shape, t.dtype) for keep, t in zip(kept, every)]
 
     def backward(ctx: Any, *grads: Any) -> Any:
-        saved = ctx.saved_tensors
-        found = gradient(Gradients(saved[:inputs], saved[inputs:], grads, options))
+        saved = iter(ctx.saved_tensors)
+        known = tuple(next(saved) if layout is None else layout for layout in layouts)
+        found = gradient(Gradients(known[:inputs], known[inputs:], grads, options))
         found = found if isinstance(found, tuple) else (found,)
-        return tuple(g if t.requires_grad else None for g, t in zip(found, saved))
+        return tuple(g if want else None for g, want in zip(found, wanted))
 
     whole = tuple(t for t in outputs if not (t.is_floating_point() or t.is_complex()))
+    saved = tuple(t for keep, t in zip(kept, every) if keep)
     recorded: tuple[Tensor, ...] = _C._record_function(
-        FunctionCtx(), backward, name, tensors, outputs, (*tensors, *outputs), (), whole, False
+        FunctionCtx(), backward, name, tensors, outputs, saved, (), whole, False
     )
     return recorded

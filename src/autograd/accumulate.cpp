@@ -36,6 +36,17 @@ Ref<Node> accumulator(const Tensor& leaf) {
 
 namespace {
 
+const ops::Function copy{"copy"};
+
+/// dest = f(dest, other), in place.
+void write(const ops::Function& f, const Tensor& dest, const Tensor& other) {
+    Tensor in[] = {dest, other};
+    Call c(f.op(), in, 2, f.op().defaults.data());
+    c.dest = dest;
+    c.in_place = true;
+    ops::call(c);
+}
+
 /// Nobody but the one reference at hand can see this tensor's memory.
 bool sole_owner(const Tensor& t) {
     return t.impl()->refs == 1 && !t.impl()->wrapper && t.storage()->refs == 1 &&
@@ -49,12 +60,15 @@ bool lies_like(const Tensor& grad, const Tensor& leaf) {
     return equal(grad.strides(), leaf.strides());
 }
 
+/// A copy of its own, for it may be written; part of the graph if one is wanted.
 Tensor copy_lying_like(const Tensor& grad, const Tensor& leaf) {
-    bool dense = is_dense(leaf.shape(), leaf.strides());
+    bool dense = is_dense(leaf.shape(), leaf.strides()), recorded = requires_grad(grad);
+    if (recorded && (mode & kGradMode) && !dense) return ops::clone(grad);
     Tensor out = dense ? Tensor::layout_like(leaf, grad.dtype())
                        : Tensor::layout(grad.dtype(), leaf.shape());
     out.allocate();
-    ops::copy_into(out, grad);
+    if (recorded && (mode & kGradMode)) write(copy, out, grad);
+    else ops::copy_into(out, grad);
     return out;
 }
 
@@ -66,19 +80,12 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
     Tensor old = meta(leaf).grad;
     Tensor sum;
     if (!old.defined()) {
-        if (graph) sum = grad;
-        else if (sole_owner(grad) && lies_like(grad, leaf)) sum = std::move(grad);
+        if (!graph && sole_owner(grad) && lies_like(grad, leaf)) sum = std::move(grad);
         else sum = copy_lying_like(grad, leaf);
     } else if (graph || current_pass_adds_out_of_place()) {
         sum = old + grad;
     } else {
-        const Op& op = ops::add.op();
-        Tensor in[] = {old, grad};
-        Call c(op, in, 2, op.defaults.data());
-        c.dest = old;
-        c.in_place = true;
-        ops::call(c);
-        return;
+        return write(ops::add, old, grad);
     }
     meta(leaf).grad = sum;
 }

@@ -40,6 +40,8 @@ namespace {
 /// An output that no gradient reaches.
 Tensor constant_output(const CustomOutput& out) {
     const Tensor& t = out.tensor;
+    const GradMeta* m = meta_or_null(t);
+    if (!out.is_input && m && m->base.defined()) return t;  // as a view made under no_grad
     return requires_grad(t) || (out.is_input && !out.dirty) ? detach(t) : t;
 }
 

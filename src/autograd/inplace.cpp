@@ -7,6 +7,7 @@
 /// passes. Views whose memory was written since they were made get their grad_fn anew when asked
 /// for: an as_strided of the base. The storage's version tells when that is due.
 #include "autograd/accumulate.h"
+#include "autograd/fit.h"
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
 #include "ops/copy.h"
@@ -22,14 +23,44 @@ void write_op(const ops::Function& function, const Tensor& dest, std::initialize
     ops::call(c);
 }
 
-const ops::Function copy_op{"copy"};
+const ops::Function copy_op{"copy"}, view_as_real{"view_as_real"},
+    view_as_complex{"view_as_complex"};
+
+/// Where a view's elements lie in its base's memory. A view of the real parts of a complex base, or
+/// of a real one as complex numbers, counts in other elements than the base; both are real numbers
+/// in pairs, so between such two a place is one of real numbers.
+class Place {
+public:
+    /// `from`: the base's first element, which the offset counts from.
+    Place(const Tensor& base, const Tensor& view, int64_t from)
+        : parts_(is_complex(base.dtype()) && !is_complex(view.dtype())),
+          pairs_(is_complex(view.dtype()) && !is_complex(base.dtype())), shape_(view.shape()),
+          strides_(view.strides()),
+          offset_(view.offset() * (pairs_ ? 2 : 1) - from * (parts_ ? 2 : 1)) {
+        if (!pairs_) return;
+        for (int64_t& stride : strides_) stride *= 2;
+        shape_.push_back(2);
+        strides_.push_back(1);
+    }
+    /// What lies there, in memory like the base's.
+    Tensor of(const Tensor& memory) const {
+        return ops::as_strided(parts_ ? view_as_real(memory) : memory, shape_, strides_, offset_);
+    }
+    /// That as elements of the view, and elements of the view as that.
+    Tensor shown(const Tensor& t) const { return pairs_ ? view_as_complex(t) : t; }
+    Tensor laid(const Tensor& t) const { return pairs_ ? view_as_real(t) : t; }
+
+private:
+    bool parts_, pairs_;
+    Dims shape_, strides_;
+    int64_t offset_;
+};
 
 class CopySlices final : public LooseNode {
 public:
     CopySlices(const Tensor& base, const Tensor& view, Ref<Node> written)
-        : base_(Tensor::layout(base.dtype(), base.shape(), base.strides())),
-          view_shape_(view.shape()), view_strides_(view.strides()),
-          offset_(view.offset() - base.offset()), written_(std::move(written)) {
+        : base_(Tensor::layout(base.dtype(), base.shape(), base.strides())), view_(view),
+          place_(base, view, base.offset()), written_(std::move(written)) {
         std::vector<Edge> edges{gradient_edge(base)};
         for (int i = 1; i < written_->edge_count(); ++i) edges.push_back(written_->edge(i));
         set_edges(std::move(edges));
@@ -42,14 +73,17 @@ public:
         Tensor all = Tensor::layout(base_.dtype(), base_.shape(), base_.strides());
         all.allocate();
         write_op(copy_op, all, {all, work.grads[0]});
-        Tensor part = ops::as_strided(all, view_shape_, view_strides_, offset_);
-        std::vector<Tensor> grads{ops::clone(part)};
+        Tensor part = place_.of(all);
+        std::vector<Tensor> grads{place_.shown(ops::clone(part))};
         std::vector<Tensor> results(written_->edge_count());
         Work inner{grads, results, work.skip, nullptr};
         written_->run(inner);
-        if (results.empty() || !results[0].defined())
+        if (results.empty() || !results[0].defined()) {
             write_op(copy_op, part, {part, ops::number(0, part.dtype())});
-        else write_op(copy_op, part, {part, ops::sum_to(results[0], part.shape())});
+        } else {
+            fit(*written_, view_, results[0], 0);
+            write_op(copy_op, part, {part, place_.laid(results[0])});
+        }
         for (size_t i = 1; i < results.size(); ++i) work.results[i] = std::move(results[i]);
         work.results[0] = std::move(all);
     }
@@ -59,8 +93,8 @@ public:
 
 private:
     Tensor base_;  // layout only
-    Dims view_shape_, view_strides_;
-    int64_t offset_;
+    ResultInfo view_;
+    Place place_;
     Ref<Node> written_;
 };
 
@@ -179,7 +213,8 @@ void become_view(const std::string& who, const Tensor& t, const Tensor& view,
         if (is_view) set_producer(*m, edge.node, edge.output);
         else set_history(t, edge.node, edge.output);
     }
-    if (is_view) m->base_version = t.version();
+    // Unrecorded, the node of a view does not know the new layout: it is made anew when asked for.
+    if (is_view && recording) m->base_version = t.version();
 }
 
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k,
@@ -211,13 +246,35 @@ const Tensor* base_of_plain_view(const Tensor& t) {
                : nullptr;
 }
 
+namespace {
+
+/// A view whose gradient is not that of a part of its base cannot be made anew. (One of several
+/// views that one call made can.)
+void check_still_good(const GradMeta& m) {
+    if (m.view_kind < ViewKind::Unrecorded) return;
+    const bool custom = m.view_kind == ViewKind::FromFunction;
+    fail(ErrorKind::Runtime, "backward", "a view as it was made",
+         custom ? text(m.grad_fn ? m.grad_fn->name() : "a custom Function",
+                       "'s view, with its base written since (is a view and its base or another "
+                       "view of its base has been modified inplace. This view was created inside "
+                       "a custom Function (or because an input was returned as-is))")
+                : "one made in no_grad mode, with its base written since (A view was created in "
+                  "no_grad mode and its base or another view of its base has been modified "
+                  "inplace with grad mode enabled)",
+         custom ? "clone() the output of the Function"
+                : "make the view where the graph is recorded");
+}
+
+}  // namespace
+
 void refresh_view(const Tensor& view, GradMeta& m) {
     if (m.base_version == view.version()) return;
-    m.base_version = view.version();
-    if (!requires_grad(m.base) || m.view_kind >= ViewKind::Unrecorded) return;
+    if (!requires_grad(m.base)) return;
+    check_still_good(m);
     ModeGuard grad(kGradMode, 0);
-    Tensor again = ops::as_strided(m.base, Dims(view.shape()), Dims(view.strides()), view.offset());
-    set_producer(m, grad_fn(again), 0);
+    m.base_version = view.version();
+    Place place(m.base, view, 0);
+    set_producer(m, grad_fn(place.shown(place.of(m.base))), 0);
 }
 
 }  // namespace weft

@@ -46,7 +46,7 @@ uint32_t output_number(const Tensor& t) {
 
 bool detail::requires_grad_by_meta(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
-    return !m || m->requires_grad || grad_fn(t) || (m->base.defined() && requires_grad(m->base));
+    return !m || m->requires_grad || m->grad_fn || (m->base.defined() && requires_grad(m->base));
 }
 
 bool is_leaf(const Tensor& t) { return !t.has(kTracked) || !grad_fn(t); }

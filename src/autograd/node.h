@@ -104,6 +104,9 @@ public:
     virtual bool runs_without_gradient() const { return false; }
     /// Drops what was saved; a later run raises.
     virtual void release_saved() {}
+    /// Which outputs and edges its hooks see: those that PyTorch's node has.
+    virtual bool shows_output(int) const { return true; }
+    virtual bool shows_edge(int) const { return true; }
     /// Hooks that belong to the tensor, not to the node (leaves).
     virtual Hooks* leaf_hooks() { return nullptr; }
 

@@ -27,6 +27,22 @@ void call_tensor_hooks(const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks,
     }
 }
 
+/// Those of `all` that a node's hooks see, by position.
+template <class Shown>
+std::vector<Tensor> pick(const std::vector<Tensor>& all, const Shown& shown) {
+    std::vector<Tensor> out;
+    for (size_t i = 0; i < all.size(); ++i)
+        if (shown(static_cast<int>(i))) out.push_back(all[i]);
+    return out;
+}
+
+template <class Shown>
+void put_back(std::vector<Tensor>& all, std::vector<Tensor> seen, const Shown& shown) {
+    size_t at = 0;
+    for (size_t i = 0; i < all.size(); ++i)
+        if (shown(static_cast<int>(i))) all[i] = std::move(seen[at++]);
+}
+
 /// Throws the exception in flight with the line that made `node`. Call in a catch block.
 [[noreturn]] void rethrow_from(const Node& node) {
     anomaly::report(node);
@@ -66,10 +82,16 @@ void NodeRun::call_hooks(NodeTask& task) {
         Hooks copy = *leaf;
         for (auto& hook : copy) hook->call(grads_, nullptr);
     }
+    // As in PyTorch, a target on the way to others is found as it arrived, before its hooks.
+    if (task.needed) find_targets(task);
     if (NodeHooks* hooks = node.hooks_or_null()) {
         call_tensor_hooks(hooks->on_tensor, grads_);
         call_tensor_hooks(hooks->retain, grads_);
     }
+    if (!task.needed) find_targets(task);
+}
+
+void NodeRun::find_targets(const NodeTask& task) {
     for (int k = task.capture; k >= 0; k = captures.next[k]) found[k] = grads_[targets_[k].output];
 }
 
@@ -90,18 +112,28 @@ void NodeRun::run_node(Node& node) {
         node.run(work);
         if (inspect_results) inspect_results(node, results);
     }
+    fit_results(node);
+    if (NodeHooks* hooks = node.hooks_or_null()) call_after_hooks(node, *hooks);
+    if (!options_.keep_graph) node.release_saved();
+}
+
+void NodeRun::fit_results(const Node& node) {
     for (int i = 0; i < node.edge_count(); ++i) {
         const Edge& to = node.edge(i);
         if (to && results[i].defined()) fit(node, to.node->result(to.output), results[i], i);
     }
-    if (!options_.keep_graph) node.release_saved();
 }
 
 void NodeRun::run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work) {
-    for (auto& hook : Hooks(hooks.before)) hook->call(grads_, nullptr);
-    std::vector<Tensor> incoming;
+    auto shown = [&node](int k) { return node.shows_output(k); };
+    for (auto& hook : Hooks(hooks.before)) {
+        std::vector<Tensor> seen = pick(grads_, shown);
+        hook->call(seen, nullptr);
+        put_back(grads_, std::move(seen), shown);
+    }
+    incoming_.clear();
     if (!hooks.after.empty()) {
-        incoming = grads_;
+        incoming_ = pick(grads_, shown);
         work.summands = nullptr;
     }
     if (any_defined(grads_) || node.runs_without_gradient()) {
@@ -109,7 +141,15 @@ void NodeRun::run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work) {
         node.run(work);
     }
     if (inspect_results) inspect_results(node, results);
-    for (auto& hook : Hooks(hooks.after)) hook->call(results, &incoming);
+}
+
+void NodeRun::call_after_hooks(const Node& node, NodeHooks& hooks) {
+    auto led = [&node](int i) { return node.shows_edge(i); };
+    for (auto& hook : Hooks(hooks.after)) {
+        std::vector<Tensor> seen = pick(results, led);
+        hook->call(seen, &incoming_);
+        put_back(results, std::move(seen), led);
+    }
 }
 
 void NodeRun::skip_unwanted(const Node& node) {

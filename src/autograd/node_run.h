@@ -24,15 +24,19 @@ public:
 
 private:
     void call_hooks(NodeTask& task);
+    void find_targets(const NodeTask& task);
     bool runs(const NodeTask& task) const;
     void run_node(Node& node);
     void run_hooked_node(Node& node, NodeHooks& hooks, Node::Work& work);
+    void fit_results(const Node& node);
+    void call_after_hooks(const Node& node, NodeHooks& hooks);
     void skip_unwanted(const Node& node);
 
     const BackwardOptions& options_;
     const std::vector<Edge>& targets_;
     const TaskList& tasks_;
     std::vector<Tensor> grads_;
+    std::vector<Tensor> incoming_;  ///< as the node's hooks see them, if there are any
     std::vector<bool> skip_;
 };
 

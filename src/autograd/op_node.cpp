@@ -118,6 +118,10 @@ void OpNode::rename(const std::string& name) {
 std::string OpNode::name() const { return variant_ ? variant_ : op_->node_name; }
 std::string OpNode::name_of(int k) const { return variant_ ? variant_ : op_->node_name_of(k); }
 
+bool OpNode::shows_output(int k) const {
+    return is_inexact(results_[k].dtype()) && op_->carries_gradient(k);
+}
+
 void OpNode::release_saved() {
     if (saved_count_ == 0) return;
     for (int i = 0; i < saved_count_; ++i) saved_[i].reset();

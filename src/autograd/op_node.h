@@ -15,6 +15,8 @@ public:
     std::string name_of(int k) const override;
     void run(Work& work) override;
     void release_saved() override;
+    bool shows_output(int k) const override;
+    bool shows_edge(int i) const override { return op_->differentiable(i); }
 
     const Op& op() const { return *op_; }
     bool released() const { return released_; }

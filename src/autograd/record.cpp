@@ -11,6 +11,7 @@ void record(Call& c) {
     bool recorded = mode & kGradMode;
     Ref<Node> node = recorded && op.differentiable() ? OpNode::make(c, c.in) : nullptr;
     if (op.view) {
+        if (!op.differentiable()) return;  // the same bits as other numbers
         ViewKind kind = !recorded        ? ViewKind::Unrecorded
                         : op.outputs < 0 ? ViewKind::OneOfSeveral
                                          : ViewKind::Plain;
@@ -19,8 +20,7 @@ void record(Call& c) {
     }
     if (!node) return;
     for (int k = 0; k < c.outputs; ++k)
-        if (is_inexact(c.out(k).dtype()) && !(op.constant_outputs >> k & 1))
-            set_history(c.out(k), node, k);
+        if (is_inexact(c.out(k).dtype()) && op.carries_gradient(k)) set_history(c.out(k), node, k);
 }
 
 void install() {

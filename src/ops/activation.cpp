@@ -195,23 +195,10 @@ struct Softsign {
         return x / (T(1) + (x < T(0) ? -x : x));
     }
 };
-struct Tanhshrink {
-    static constexpr int one_loop = 32;
-    template <class T>
-    WEFT_INLINE T operator()(T x) const {
-        return x - math::tanh(x);
-    }
-};
 struct ComplexSoftsign {
     template <class T>
     T operator()(T x) const {
         return x / (1 + std::abs(x));
-    }
-};
-struct ComplexTanhshrink {
-    template <class T>
-    T operator()(T x) const {
-        return x - std::tanh(x);
     }
 };
 
@@ -221,12 +208,13 @@ Tensor softsign_gradient(const Grad& g) {
     if (!is_complex(x.dtype())) return g.grad() / (d * d);
     return g.grad() / d - sgn(x) * (real_part(conj(x) * g.grad()) / (d * d));
 }
-/// A bool cannot be subtracted from.
-void tanhshrink_shape(Call& c) {
+/// Of two ops, so that self may be written afterwards: the gradient is made of tanh(self).
+void tanhshrink_body(Call& c) {
+    const Tensor& self = c.in[0];
     WEFT_EXPECT(
-        c.in[0].dtype() != DType::Bool, Runtime, c.name(), "numbers",
+        self.dtype() != DType::Bool, Runtime, c.name(), "numbers",
         "a bool tensor (Subtraction, the `-` operator, with a bool tensor is not supported)");
-    pointwise<Result::Float>(c);
+    c.set(self - ops::tanh(self));
 }
 
 /// elu, selu and celu are positive * x above 0, negative * (e^(inner x) - 1) below.
@@ -362,19 +350,12 @@ void register_sigmoids(Table& t) {
         .kernel(or_complex<Softsign, ComplexSoftsign, Result::Float, 1>)
         .grad(0, save_in(0), softsign_gradient)
         .samples(unary_samples());
-    pointwise_op<Tanhshrink, FloatingTypes, Result::Float, 1>(t,
-                                                              "tanhshrink(Tensor self) -> Tensor")
+    t.add("tanhshrink(Tensor self) -> Tensor")
         .doc("self - tanh(self).\n>>> weft.tanhshrink(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.2384])")
-        .shape(tanhshrink_shape)
-        .kernel(or_complex<Tanhshrink, ComplexTanhshrink, Result::Float, 1>)
+        .body(tanhshrink_body)
+        .batch(Batch::Body)
         .function_only()
-        .node_name("SubBackward0")
-        .grad(0, save_in(0),
-              [](const Grad& g) {
-                  Tensor y = ops::tanh(conj(g.in(0)));
-                  return g.grad() * (y * y);
-              })
         .samples(unary_samples());
 }
 
@@ -473,6 +454,7 @@ void register_exponential_units(Table& t) {
              "tensor([ 1.0000, -0.6321])")
         .function_only()
         .inplace()
+        .node_name([](const Call& c) { return c.in_place ? "EluBackward1" : "EluBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) {
                   return elu_backward(g.grad(), g.in(0), g.attr(0), g.attr(1), g.attr(2));
@@ -484,7 +466,7 @@ void register_exponential_units(Table& t) {
              ">>> weft.selu(weft.tensor([1., -1.]))\ntensor([ 1.0507, -1.1113])")
         .function_only()
         .inplace()
-        .node_name("EluBackward0")
+        .node_name([](const Call& c) { return c.in_place ? "EluBackward1" : "EluBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) {
                   return elu_backward(g.grad(), g.in(0), kSeluAlpha, kSeluScale, 1.0);
@@ -500,6 +482,7 @@ void register_exponential_units(Table& t) {
              ">>> weft.celu(weft.tensor([1., -1.]), 2.0)\ntensor([ 1.0000, -0.7869])")
         .function_only()
         .inplace()
+        .node_name([](const Call& c) { return c.in_place ? "CeluBackward1" : "CeluBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) {
                   double alpha = g.attr(0).as_double();

@@ -122,7 +122,11 @@ void alpha_dropout_body(Call& c) {
                 name(input.dtype()));
     constexpr double alpha = 1.7580993408473766;
     double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));
-    Tensor kept = bernoulli_p(input, 1 - p);
+    Tensor kept;
+    {
+        ModeGuard constant(0, kGradMode);
+        kept = bernoulli_p(input, 1 - p);
+    }
     Tensor shift = (kept - 1) * (alpha * a) + alpha * a * p;
     c.set(input * (kept * a) + shift);
 }

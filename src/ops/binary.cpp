@@ -5,6 +5,7 @@
 #include "kernels/complex.h"
 #include "kernels/math.h"
 #include "ops/conj.h"
+#include "ops/copy.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -346,6 +347,18 @@ void register_products(Table& t) {
               [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0),
               [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), g.attr(0)); });
+    shaped_op(t, "_times(Tensor self, Scalar number) -> Tensor", pointwise<Result::Same>,
+              [](Call& c) {
+                  ModeGuard off(0, kGradMode);
+                  copy_into(c.out(0), c.in[0] * c.attr(0).as_double());
+              })
+        .doc("self * number, of which nothing is saved.")
+        .internal()
+        .node_name("MulBackward1")
+        .grad(0, 0, [](const Grad& g) {
+            static const Function times{"_times"};
+            return times(g.grad(), g.attr(0));
+        });
     pointwise_op<Div, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "div(Tensor self, Tensor other) -> Tensor")
         .doc("self / other; integers become floating.\n"
@@ -424,6 +437,7 @@ void register_divisions(Table& t) {
         .doc("self // other, rounded down as in Python. An integer divisor of 0 raises "
              "RuntimeError. "
              "Has no gradient.\n>>> weft.floor_divide(weft.tensor([-7, 7]), 2)\ntensor([-4,  3])")
+        .no_derivative()
         .inplace()
         .number_self()
         .samples({"f(I(3), 2)", "f(I(3), -2)", "f(I(2, 3), 1.5)"});

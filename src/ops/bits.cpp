@@ -167,6 +167,7 @@ void register_signs(Table& t) {
         .doc("0 below 0, `values` at 0, 1 above.\n"
              ">>> weft.heaviside(weft.tensor([-2., 0., 3.]), weft.tensor(0.5))\n"
              "tensor([0.0000, 0.5000, 1.0000])")
+        .no_derivative()
         .inplace()
         .samples({"f(I(5), I(5))", "f(I(2, 1), I(3))"});
 }

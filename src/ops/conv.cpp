@@ -9,6 +9,7 @@
 
 #include "ops/batch.h"
 #include "ops/conj.h"
+#include "ops/constant_in.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -228,7 +229,9 @@ void convolution_gradient(Grad& g) {
     if (g.needs(2)) {
         Dims dims{0};
         for (int i = 2; i < dy.ndim(); ++i) dims.push_back(i);
-        g.set(2, sum_dim(dy, dims, false));
+        Tensor bias = sum_dim(dy, dims, false);
+        if (g.needs(0)) bias = constant_in(bias, g.in(1));
+        g.set(2, g.needs(1) ? constant_in(bias, g.in(0)) : bias);
     }
 }
 

@@ -92,6 +92,15 @@ void register_copy_ops(Table& t) {
         .node_name("CloneBackward0")
         .grad(0, 0, pass)
         .samples({"f(T(2, 3))"});
+    t.add("_constant_in(Tensor self, Tensor other) -> Tensor")
+        .doc("self, as what depends on other too, in pieces where it is constant: its gradient "
+             "there is 0.")
+        .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
+        .kernel(copy_kernel)
+        .every_dtype()
+        .internal()
+        .grad(0, 0, pass)
+        .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); });
     t.add("contiguous(Tensor self) -> Tensor")
         .doc("self if it lies in row-major order, else a copy that does.\n\n"
              ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")

@@ -138,6 +138,9 @@ struct Op {
         auto of = static_cast<size_t>(k);
         return of < node_names.size() ? node_names[of] : node_name;
     }
+    bool carries_gradient(int output) const {
+        return output >= 32 || !(constant_outputs >> output & 1);
+    }
     bool differentiable() const { return joint || !grads.empty(); }
     SaveMask saves_for(int input) const {
         if (joint) return joint_saves;
@@ -281,6 +284,8 @@ public:
         op_.joint_saves = saved;
         return *this;
     }
+    /// Results require grad, and a pass that comes to them raises: where PyTorch lacks the gradient.
+    OpBuilder& no_derivative();
     OpBuilder& keep_shapes() {
         op_.keep_shapes = true;
         return *this;

@@ -71,7 +71,11 @@ T high_bound(const Value& v) {
 inline const Function scaled_mul{"scaled_mul"}, scaled_div{"scaled_div"};
 
 /// The gradient of a function that is constant almost everywhere.
-inline Tensor zero_gradient(const Grad& g) { return zeros(g.in_shape(0), g.out_dtype(0)); }
+template <int input>
+Tensor zero_gradient_of(const Grad& g) {
+    return zeros(g.in_shape(input), g.out_dtype(0));
+}
+inline Tensor zero_gradient(const Grad& g) { return zero_gradient_of<0>(g); }
 
 /// A pointwise op with a shape rule and a kernel of its own.
 inline OpBuilder shaped_op(Table& t, std::string_view schema, void (*shape)(Call&),

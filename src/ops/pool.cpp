@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/batch.h"
+#include "ops/constant_in.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -175,8 +176,10 @@ void max_backward_kernel(Call& c) {
 
 template <int dims>
 Tensor max_gradient(const Grad& g) {
-    return max_pool_backward(g.grad(), g.in(0), g.attr(0), g.attr(1), g.attr(2), g.attr(3),
-                             g.attr(4), dims);
+    Tensor x = g.in(0);
+    return constant_in(
+        max_pool_backward(g.grad(), x, g.attr(0), g.attr(1), g.attr(2), g.attr(3), g.attr(4), dims),
+        x);
 }
 
 /// `t` with its last dims as one.

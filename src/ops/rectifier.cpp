@@ -1,7 +1,8 @@
 /// Activations made of straight lines: relu and its relatives.
 ///
 /// The gradient of each is `grad` times a number that depends on where self lies. That op is linear
-/// in `grad` and constant in self almost everywhere, which settles all higher orders.
+/// in `grad` and constant in self almost everywhere, which settles all higher orders: to self its
+/// gradient is zero, but there is one, so that a penalty on gradients can be differentiated.
 #include "ops/batch.h"
 #include "ops/pointwise_common.h"
 
@@ -176,6 +177,8 @@ void register_relu(Table& t) {
              ">>> weft.threshold(weft.tensor([1., 3.]), 2, 0)\ntensor([0., 3.])")
         .function_only()
         .inplace()
+        .node_name(
+            [](const Call& c) { return c.in_place ? "ThresholdBackward1" : "ThresholdBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) { return threshold_backward(g.grad(), g.in(0), g.attr(0)); })
         .samples({"f(T(2, 3), 0.3, 20)", "f(T(), -0.5, 1.5)", "f(T(0, 3), 0, 0)", "f(I(4), 2, 7)"});
@@ -184,13 +187,16 @@ void register_relu(Table& t) {
         .doc("0 where self <= threshold, else grad.")
         .internal()
         .grad(0, save_in(1),
-              [](const Grad& g) { return threshold_backward(g.grad(), g.in(1), g.attr(0)); });
+              [](const Grad& g) { return threshold_backward(g.grad(), g.in(1), g.attr(0)); })
+        .grad(1, 0, zero_gradient_of<1>);
     shaped_op(t, "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
               with_number<LeakyRelu, 1>)
         .doc("self where positive, else negative_slope * self.\n"
              ">>> weft.leaky_relu(weft.tensor([-1., 2.]))\ntensor([-0.0100,  2.0000])")
         .function_only()
         .inplace()
+        .node_name(
+            [](const Call& c) { return c.in_place ? "LeakyReluBackward1" : "LeakyReluBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) { return leaky_relu_backward(g.grad(), g.in(0), g.attr(0)); })
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), negative_slope=0.5)", "f(T(0, 3))"});
@@ -199,7 +205,8 @@ void register_relu(Table& t) {
         .doc("grad where self is positive, else negative_slope * grad.")
         .internal()
         .grad(0, save_in(1),
-              [](const Grad& g) { return leaky_relu_backward(g.grad(), g.in(1), g.attr(0)); });
+              [](const Grad& g) { return leaky_relu_backward(g.grad(), g.in(1), g.attr(0)); })
+        .grad(1, 0, zero_gradient_of<1>);
 }
 
 void register_prelu(Table& t) {
@@ -286,9 +293,11 @@ void register_hard(Table& t) {
               })
         .doc("grad where self is between the bounds, else 0.")
         .internal()
-        .grad(0, save_in(1), [](const Grad& g) {
-            return hardtanh_backward(g.grad(), g.in(1), g.attr(0), g.attr(1));
-        });
+        .grad(0, save_in(1),
+              [](const Grad& g) {
+                  return hardtanh_backward(g.grad(), g.in(1), g.attr(0), g.attr(1));
+              })
+        .grad(1, 0, zero_gradient_of<1>);
     pointwise_op<Hardsigmoid, FloatingTypes, Result::Same, 1>(t,
                                                               "hardsigmoid(Tensor self) -> Tensor")
         .doc("relu6(self + 3) / 6.\n>>> weft.hardsigmoid(weft.tensor([-4., 0.]))\n"
@@ -301,7 +310,8 @@ void register_hard(Table& t) {
         t, "hardsigmoid_backward(Tensor grad, Tensor self) -> Tensor")
         .doc("grad / 6 where |self| < 3, else 0.")
         .internal()
-        .grad(0, save_in(1), [](const Grad& g) { return hardsigmoid_backward(g.grad(), g.in(1)); });
+        .grad(0, save_in(1), [](const Grad& g) { return hardsigmoid_backward(g.grad(), g.in(1)); })
+        .grad(1, 0, zero_gradient_of<1>);
     pointwise_op<Hardswish, FloatingTypes, Result::Same, 1>(t, "hardswish(Tensor self) -> Tensor")
         .doc("self * relu6(self + 3) / 6 (arXiv:1905.02244).\n"
              ">>> weft.hardswish(weft.tensor([-4., 3.]))\ntensor([-0., 3.])")
@@ -340,7 +350,8 @@ void register_shrink(Table& t) {
         .doc("0 where |self| <= lambd, else grad.")
         .internal()
         .grad(0, save_in(1),
-              [](const Grad& g) { return shrink_backward(g.grad(), g.in(1), g.attr(0)); });
+              [](const Grad& g) { return shrink_backward(g.grad(), g.in(1), g.attr(0)); })
+        .grad(1, 0, zero_gradient_of<1>);
 }
 
 }  // namespace

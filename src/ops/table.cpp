@@ -58,6 +58,17 @@ OpBuilder& OpBuilder::alias_of(std::string_view name, std::string alias) {
     fail(ErrorKind::Value, "table", text("a parameter of ", op_.schema), text("'", name, "'"));
 }
 
+OpBuilder& OpBuilder::no_derivative() {
+    for (int i = 0; i < op_.inputs; ++i)
+        grad(i, 0, [](const Grad& g) -> Tensor {
+            fail(ErrorKind::Runtime, g.op().public_name, "a result whose gradient nobody asks for",
+                 text("a pass that came to it (derivative for aten::", g.op().public_name,
+                      " is not implemented)"),
+                 "detach() it");
+        });
+    return node_name("NotImplemented");
+}
+
 const Table& table() {
     static const Table* built = [] {
         auto* t = new Table;

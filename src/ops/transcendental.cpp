@@ -170,9 +170,10 @@ void register_hyperbolic(Table& t) {
     real_op<Erfinv>(t, "erfinv")
         .doc("The inverse of erf; infinite at -1 and 1.\n>>> weft.erfinv(weft.tensor([0., 0.5]))\n"
              "tensor([0.0000, 0.4769])")
-        .grad(0, save_out(0),
+        .grad(0, save_in(0),
               [](const Grad& g) {
-                  Tensor y = g.out(0);
+                  static const Function erfinv{"erfinv"};
+                  Tensor y = erfinv(g.in(0));
                   return scaled_mul(g.grad(), ops::exp(y * y), 1 / (2 * std::numbers::inv_sqrtpi));
               })
         .samples(unary_samples("lo=-0.8, hi=0.8"));

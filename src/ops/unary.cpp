@@ -319,7 +319,8 @@ void register_arithmetic(Table& t) {
         t, "abs_backward(Tensor grad, Tensor self) -> Tensor")
         .doc("grad * sign(self).")
         .internal()
-        .grad(0, save_in(1), [](const Grad& g) { return abs_backward(g.grad(), g.in(1)); });
+        .grad(0, save_in(1), [](const Grad& g) { return abs_backward(g.grad(), g.in(1)); })
+        .grad(1, 0, zero_gradient_of<1>);
     same_op<Sign, AllTypes>(t, "sign")
         .doc("-1, 0 or 1 by the sign of self; 0 for NaN.\n"
              ">>> weft.sign(weft.tensor([-2., 0., 5.]))\ntensor([-1.,  0.,  1.])")

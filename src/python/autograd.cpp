@@ -58,6 +58,17 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
     return g;
 }
 
+/// Once in a program, as PyTorch does.
+void warn_of_cycle() {
+    static bool told = false;
+    if (std::exchange(told, true)) return;
+    ops::hooks.warn(
+        "[backward] expected autograd.grad where the graph of gradients is wanted, got "
+        "create_graph=True (Using backward() with create_graph=True will create a reference cycle "
+        "between the parameter and its gradient which can cause a memory leak). Hint: set .grad "
+        "to None when it is used no more");
+}
+
 /// Says what to do where examples that ran together are differentiated one by one.
 std::vector<Tensor> backward_once(const std::vector<Edge>& roots, std::vector<Tensor> starts,
                                   const std::vector<Edge>& targets,
@@ -108,6 +119,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
                 targets.push_back(edge_of(t, accumulate ? "backward" : "grad", false));
                 wanted.push_back(is_edge(t) ? Tensor() : unwrap(t));
                 parts.push_back(is_edge(t) ? std::nullopt : part_of(wanted.back()));
+                if (accumulate && !is_edge(t)) retain_grad(wanted.back());  // a leaf does anyway
                 if (parts.back()) targets.back() = parts.back()->whole;
             }
         // Within autobatch other examples may share the nodes, and want them too: known only now, as
@@ -115,6 +127,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         deferred::Batcher& batcher = deferred::Batcher::current();
         bool inside = (mode & kDeferMode) && (!batcher.batch || batcher.batch->outermost().merged);
         batcher.tally.passes += inside;
+        if (accumulate && args[3] == Py_True) warn_of_cycle();
         BackwardOptions options{args[2] == Py_True || inside, args[3] == Py_True, accumulate,
                                 inside};
         std::vector<Tensor> found = backward_once(roots, std::move(starts), targets, options);
@@ -125,10 +138,6 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
                 "inputs that were used in the graph (One of the differentiated Tensors appears "
                 "to not have been used in the graph)",
                 text("input ", i), "set allow_unused=True if this is the desired behavior");
-            if (accumulate && wanted[i].defined() && !is_leaf(wanted[i]) && found[i].defined()) {
-                Tensor old = grad_of(wanted[i]);
-                meta(wanted[i]).grad = old.defined() ? old + found[i] : found[i];
-            }
         }
         return tuple_of(found).release();
     });

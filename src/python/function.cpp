@@ -118,7 +118,7 @@ Ref<CustomNode> make_node(const Applied& a) {
         takes_gradient.push_back(is_tensor(o));
         if (!is_tensor(o)) continue;
         edges.push_back(gradient_edge(unwrap(o)));
-        any |= static_cast<bool>(edges.back());
+        any |= requires_grad(unwrap(o));  // a view made under no_grad wants one and leads nowhere
     }
     if (!any) return nullptr;
     auto* node = new FunctionNode(a.context, a.backward, std::string(to_text(a.name)),
@@ -163,8 +163,9 @@ PyObject* record_function(PyObject*, PyObject* args) {
                           &a.materialize))
         return nullptr;
     return guarded([&] {
-        std::vector<CustomOutput> given = describe_outputs(a);
+        // The node's edges go to what views were made by before the version says they were written.
         Ref<CustomNode> node = make_node(a);
+        std::vector<CustomOutput> given = describe_outputs(a);
         std::vector<Tensor> made = tie_outputs(node, given);
         if (node) {
             std::vector<Tensor> keep;

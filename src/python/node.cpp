@@ -43,10 +43,8 @@ PyObject* node_next(PyObject* self, void*) {
     return guarded([&] {
         Node& n = node_of(self);
         std::vector<const Edge*> shown;
-        // inputs that are not differentiable have no place here, as in PyTorch
-        auto* op = dynamic_cast<OpNode*>(&n);
         for (int i = 0; i < n.edge_count(); ++i)
-            if (!op || op->op().differentiable(i)) shown.push_back(&n.edge(i));
+            if (n.shows_edge(i)) shown.push_back(&n.edge(i));
         Object out = Object::take(PyTuple_New(static_cast<Py_ssize_t>(shown.size())));
         for (size_t i = 0; i < shown.size(); ++i)
             PyTuple_SET_ITEM(

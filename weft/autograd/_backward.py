@@ -129,6 +129,7 @@ def grad(
     )
     if materialize_grads:
         return tuple(
-            weft.zeros_like(x) if g is None else g for g, x in zip(found, wanted, strict=True)
+            weft.zeros_like(x, requires_grad=create_graph) if g is None else g
+            for g, x in zip(found, wanted, strict=True)
         )
     return found

@@ -50,14 +50,21 @@ def _ends(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return y.narrow(dim, 0, rest), y.narrow(dim, min(y.shape[dim], 1), rest)
 
 
-def _trapezoids(who: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
-    """The area between each two neighbours."""
+def _times(t: Tensor, number: Any) -> Tensor:
+    out: Tensor = _C.ops._times(t, number)
+    return out
+
+
+def _numbers(who: str, y: Tensor) -> Tensor:
     if y.dtype is _C.bool:
         raise RuntimeError(f"[{who}] expected numbers, got a bool tensor")
+    inexact = y.is_floating_point() or y.is_complex()
+    return y if inexact else y.to(weft.get_default_dtype())
+
+
+def _products(who: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
+    """Twice the area between each two neighbours at the places x."""
     left, right = _ends(y, dim)
-    if x is None:
-        area: Tensor = (left + right) * dx / 2
-        return area
     if x.dim() == 1 and y.dim() > 1:
         shape = [1] * y.dim()
         shape[dim] = -1
@@ -67,7 +74,8 @@ def _trapezoids(who: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Ten
             )
         x = x.reshape(shape)
     before, after = _ends(x, dim % y.dim() - y.dim())
-    return (after - before) * (left + right) / 2
+    product: Tensor = (after - before) * (left + right)
+    return product
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
@@ -79,7 +87,11 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     if y.shape[dim] == 0:
         gone = [n for d, n in enumerate(y.shape) if d != dim % y.dim()]
         return weft.zeros(gone, dtype=y.dtype)
-    return _trapezoids("trapezoid", y, x, dx, dim).sum(dim)
+    y = _numbers("trapezoid", y)
+    if x is None:
+        ends = _times(y.select(dim, 0) + y.select(dim, -1), 0.5)
+        return _times(y.sum(dim) - ends, dx)
+    return _times(_products("trapezoid", y, x, dim).sum(dim), 0.5)
 
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
@@ -95,7 +107,11 @@ def cumulative_trapezoid(
     >>> weft.cumulative_trapezoid(weft.tensor([1.0, 2.0, 3.0]))
     tensor([1.5000, 4.0000])
     """
-    return _trapezoids("cumulative_trapezoid", y, x, dx, dim).cumsum(dim)
+    y = _numbers("cumulative_trapezoid", y)
+    if x is None:
+        left, right = _ends(y, dim)
+        return _times(left + right, dx / 2).cumsum(dim)
+    return _times(_products("cumulative_trapezoid", y, x, dim).cumsum(dim), 0.5)
 
 
 def _slope(y: Tensor, dim: int, places: Any, order: int) -> Tensor:

@@ -157,8 +157,10 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
             raise RuntimeError(
                 f"[tensor_split] expected at most {2**26} parts, got {indices_or_sections}"
             )
-        sizes = [small + (k < more) for k in range(indices_or_sections)]
-        return tuple(input.split(sizes, dim))
+        starts = [k * small + min(k, more) for k in range(indices_or_sections)]
+        return tuple([  # each a view of its own, which may be written
+            input.narrow(dim, start, small + (k < more)) for k, start in enumerate(starts)
+        ])  # fmt: skip
     cuts = [0]
     parts = []
     for cut in [*map(int, indices_or_sections), size]:

@@ -83,6 +83,7 @@ def _gradient_cholesky_solve(g: Gradients) -> Any:
     "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     autocast=True,
     gradient=_gradient_cholesky_solve,
+    saves=["input2", "result"],
 )
 def _cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     """The X with A X = B for the A whose Cholesky factor is L."""

@@ -40,6 +40,7 @@ def _gradient_c2c(g: Gradients) -> Any:
 @library_op(
     "_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor",
     gradient=_gradient_c2c,
+    saves=[],
     node="FftC2CBackward0",
     samples=[
         "f(torch.complex(T(4), T(4)), dim=[0], normalization=0, forward=True)",
@@ -77,6 +78,7 @@ def _padded(x: Tensor, dim: int, size: int) -> Tensor:
 @library_op(
     "_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
     gradient=_gradient_r2c,
+    saves=[],
     node="FftR2CBackward0",
     samples=[
         "f(T(4), dim=[0], normalization=0, onesided=True)",
@@ -118,6 +120,7 @@ def _gradient_c2r(g: Gradients) -> Any:
 @library_op(
     "_fft_c2r(Tensor self, int[] dim, int normalization, int last_dim_size) -> Tensor",
     gradient=_gradient_c2r,
+    saves=[],
     node="FftC2RBackward0",
     samples=[
         "f(torch.complex(T(3), T(3)), dim=[0], normalization=0, last_dim_size=4)",

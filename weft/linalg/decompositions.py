@@ -66,6 +66,7 @@ def _cholesky_solve_from_left(L: Tensor, P: Tensor) -> Tensor:
     "linalg_cholesky_ex(Tensor self, *, bool upper=False) -> (Tensor L, Tensor info)",
     autocast=True,
     gradient=_gradient_cholesky,
+    saves=["L"],
     results=linalg_cholesky_ex,
 )
 def _cholesky(A: Any) -> Any:
@@ -159,7 +160,7 @@ def _gradient_qr(g: Gradients) -> Any:
     if m >= n:
         return _of_tall(Q, R, gQ, gR)
     # A = [X Y]: the QR of X, and R's rest is Qᵀ Y
-    Y = A[..., m:]
+    Y = Q @ R[..., m:]
     gY = Q @ gR[..., m:]
     gX = _of_tall(Q, R[..., :m], gQ + Y @ gR[..., m:].mH, gR[..., :m])
     return weft.cat([gX, gY], -1)
@@ -176,6 +177,7 @@ def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
     "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
     autocast=True,
     gradient=_gradient_qr,
+    saves=["Q", "R"],
     samples=["f(T(3, 3))", "f(T(4, 2))", "f(T(2, 3, 3))", "f(T(2, 3))"],
     results=linalg_qr,
 )
@@ -232,6 +234,7 @@ def _gradient_eigh(g: Gradients) -> Any:
     "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
     autocast=True,
     gradient=_gradient_eigh,
+    saves=["eigenvalues", "eigenvectors"],
     results=linalg_eigh,
 )
 def _eigh(A: Any, UPLO: Any = "L") -> Any:
@@ -311,6 +314,7 @@ def _gradient_svd(g: Gradients) -> Any:
     "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
     autocast=True,
     gradient=_gradient_svd,
+    saves=["U", "S", "Vh"],
     results=linalg_svd,
 )
 def _svd(A: Any, full_matrices: bool = True) -> Any:

@@ -42,6 +42,7 @@ def _gradient_eig(g: Gradients) -> Any:
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     autocast=True,
     gradient=_gradient_eig,
+    saves=["eigenvalues", "eigenvectors"],
     results=linalg_eig,
 )
 def _eig(A: Any) -> Any:

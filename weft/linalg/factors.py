@@ -101,6 +101,7 @@ def _gradient_lu(g: Gradients) -> Any:
 @library_op(
     "linalg_lu_factor_ex(Tensor A) -> (Tensor LU, Tensor pivots, Tensor info)",
     gradient=_gradient_lu,
+    saves=["LU", "pivots"],
     samples=["f(T(3, 3))[0]", "f(T(2, 3, 4))[0]", "f(T(4, 2))[0]"],
     results=linalg_lu_factor_ex,
 )

@@ -94,6 +94,7 @@ def _gradient_solve(g: Gradients) -> Any:
     "linalg_solve_ex(Tensor A, Tensor B) -> (Tensor result, Tensor info)",
     autocast=True,
     gradient=_gradient_solve,
+    saves=["A", "result"],
     samples=["f(T(3, 3), T(3, 2))[0]", "f(T(2, 3, 3), T(2, 3, 1))[0]"],
     results=linalg_solve_ex,
 )
@@ -157,6 +158,7 @@ def _gradient_inv(g: Gradients) -> Any:
     "linalg_inv_ex(Tensor A) -> (Tensor inverse, Tensor info)",
     autocast=True,
     gradient=_gradient_inv,
+    saves=["inverse"],
     samples=["f(T(3, 3))[0]", "f(T(2, 2, 2))[0]", "f(T(0, 3, 3))[0]"],
     results=linalg_inv_ex,
 )
@@ -208,6 +210,7 @@ def _gradient_det(g: Gradients) -> Any:
 @library_op(
     "linalg_det(Tensor A) -> Tensor",
     gradient=_gradient_det,
+    saves=["A", "result"],
     samples=["f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))"],
 )
 def _det(A: Any) -> Any:
@@ -232,8 +235,10 @@ def det(A: Tensor) -> Tensor:
 
 def _gradient_slogdet(g: Gradients) -> Any:
     (A,), sign, (g_sign, grad) = g.inputs, g.outputs[0], g.grads
+    if grad is None and not A.is_complex():
+        return weft.zeros(A.shape, dtype=A.dtype)  # the sign of a real determinant is constant
     if grad is None:
-        grad = weft.zeros_like(g.outputs[1])
+        grad = weft.zeros(g.outputs[1].shape, dtype=g.outputs[1].dtype)
     if A.is_complex() and g_sign is not None:
         grad = weft.complex(grad, -(g_sign.conj() * sign).imag)
     return grad.unsqueeze(-1).unsqueeze(-1) * inv(A.mH)
@@ -242,6 +247,7 @@ def _gradient_slogdet(g: Gradients) -> Any:
 @library_op(
     "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
     gradient=_gradient_slogdet,
+    saves=["A", "sign"],
     samples=["f(T(3, 3))[1]", "f(T(2, 2, 2))[1]"],
     results=linalg_slogdet,
 )
@@ -277,6 +283,7 @@ def _gradient_pinv(g: Gradients) -> Any:
     "linalg_pinv(Tensor A, *, float rtol, float atol=0.0, bool hermitian=False) -> Tensor",
     autocast=True,
     gradient=_gradient_pinv,
+    saves=["A", "result"],
 )
 def _pinv(A: Any, rtol: float, atol: float = 0.0, hermitian: bool = False) -> Any:
     """The pseudo-inverse."""

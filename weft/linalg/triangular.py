@@ -23,6 +23,7 @@ def _gradient_triangular(g: Gradients) -> Any:
     "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, "
     "bool unitriangular=False) -> Tensor",
     gradient=_gradient_triangular,
+    saves=["A", "result"],
 )
 def _triangular(A: Any, B: Any, upper: bool, unitriangular: bool = False) -> Any:
     """The X with A X = B for a triangular A."""

@@ -55,7 +55,12 @@ def _gradient_ndtri(g: Gradients) -> Any:
     return g.grads[0] * (g.outputs[0].square() * 0.5).exp() * math.sqrt(2 * math.pi)
 
 
-@pointwise("special_ndtri", _gradient_ndtri, ["f(T(2, 3, lo=0.1, hi=0.9))", "f(T(0, 3))"])
+@pointwise(
+    "special_ndtri",
+    _gradient_ndtri,
+    ["f(T(2, 3, lo=0.1, hi=0.9))", "f(T(0, 3))"],
+    saves=["result"],
+)
 def ndtri(input: Any) -> Any:
     """The x below which a standard normal variable lies with the probability `input`.
 

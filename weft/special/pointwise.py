@@ -43,6 +43,7 @@ def pointwise(
     gradient: Callable[[Gradients], Any] | None = None,
     samples: Sequence[str] = (),
     node: str | None = None,
+    saves: Sequence[str] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The elementwise op `name` of tensors and numbers: promotion, broadcasting and `out=`."""
 
@@ -51,8 +52,9 @@ def pointwise(
         operands = ", ".join("Tensor " + n for n in names)
         who = name.replace("special_", "special.")
         op = library_op(
-            f"{name}({operands}) -> Tensor", gradient=gradient, samples=samples, node=node
-        )(forward)
+            f"{name}({operands}) -> Tensor", gradient=gradient, saves=saves, samples=samples,
+            node=node,
+        )(forward)  # fmt: skip
 
         def call(*values: Any, out: Tensor | None = None) -> Tensor:
             tensors = _operands(who, values)

@@ -1,9 +1,9 @@
 """Checkpointing: backward recomputes activations that the forward did not keep.
 
 PyTorch's interface and semantics (torch.utils.checkpoint). Reading guide: `checkpoint` picks one of
-two ways. `_Reentrant` is a Function whose backward runs the call again and differentiates it with a
-nested backward. `_Frame` is the other: while the call runs, saved tensors are packed into empty
-`_Slot`s; the first one that backward wants runs the call again, which fills them in order.
+two ways. `CheckpointFunction` is a Function whose backward runs the call again and differentiates
+it with a nested backward. `_Frame` is the other: while the call runs, saved tensors are packed into
+empty `_Slot`s; the first one that backward wants runs the call again, which fills them in order.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Slot:
     def __init__(self, index: int, saved: Tensor) -> None:
         self.index = index
         self.shape = (tuple(saved.shape), saved.dtype)
-        self.values: dict[int, Tensor] = {}
+        self.values: dict[int, tuple[Tensor, int]] = {}  # with the version at which it was saved
 
 
 class _KeepInputs(Function):
@@ -142,10 +142,16 @@ class _Frame:
                 "the recomputation, got none (A different number of tensors was saved during the "
                 "original forward and recomputation). Hint: the function must do the same each time"
             )
-        if number:
-            return slot.values[number]
-        value = slot.values[0]  # asked for outside a backward pass: nothing will forget it later
-        self.forget(0)
+        value, version = slot.values[number]
+        if value._version != version:
+            raise RuntimeError(
+                f"[checkpoint] expected saved tensor {slot.index} unchanged (one of the variables "
+                "needed for gradient computation has been modified by an inplace operation), got "
+                f"version {value._version}; expected version {version}. Hint: write out of place "
+                "in the checkpointed function"
+            )
+        if number == 0:  # asked for outside a backward pass: nothing will forget it later
+            self.forget(0)
         return value
 
     def forget(self, number: int) -> None:
@@ -172,7 +178,7 @@ class _Frame:
             slot = self.slots[index]()
             if slot is not None:
                 self.verify(slot, tensor)
-                slot.values[number] = tensor
+                slot.values[number] = tensor, tensor._version
             if self.early_stop and made == len(self.slots):
                 raise _Stop
             return tensor
@@ -202,7 +208,7 @@ class _Frame:
 # ---- re-entrant
 
 
-class _Reentrant(Function):
+class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         ctx.function = function
@@ -308,7 +314,7 @@ def checkpoint(
             warnings.warn(
                 "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
             )
-        return _Reentrant.apply(function, preserve_rng_state, *args)
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(
             "[checkpoint] expected determinism_check 'default' or 'none', got "

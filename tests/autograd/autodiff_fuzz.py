@@ -1,0 +1,327 @@
+"""Fuzzing of autodiff: a random program observes the same with weft as with PyTorch.
+
+Compared are the values of all variables, their gradients (also how these lie in memory), flags
+(`requires_grad`, `is_leaf`, `_version`, the name of `grad_fn`), what hooks and custom Functions
+were given and how often they ran, and the type of every statement's exception.
+
+    python tests/autograd/autodiff_fuzz.py --programs 100000 --seed 1
+
+prints the first difference that is not on the list (autodiff_known.py) with a minimal program,
+ready to be pasted; `--all` goes on and prints one program for each kind of difference.
+"""
+
+import argparse
+import math
+import mmap
+import os
+import pickle
+import re
+import sys
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import weft
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from autodiff_known import known  # noqa: E402
+from autodiff_names import names_for  # noqa: E402
+from autodiff_programs import draw  # noqa: E402
+
+TOLERANCE = 1e-9  # relative to the largest number of a tensor
+
+
+def strides(x):
+    """Those that say where elements lie."""
+    if x.numel() == 0:
+        return ()
+    return tuple(s for s, n in zip(x.stride(), x.shape) if n != 1)
+
+
+def told(what):
+    """The value of a call, or the type of what it raised."""
+    try:
+        return what()
+    except Exception as error:
+        return type(error).__name__
+
+
+def state(x, grad=True):
+    """All that is compared of a variable, as (name, value) pairs."""
+    if not hasattr(x, "requires_grad"):
+        return [("value", x if isinstance(x, (int, float, str, type(None))) else "an object")]
+    found = [
+        ("dtype", str(x.dtype).split(".")[-1]),
+        ("shape", tuple(x.shape)),
+        ("requires_grad", told(lambda: x.requires_grad)),
+        ("is_leaf", told(lambda: x.is_leaf)),
+        ("version", told(lambda: x._version)),
+        ("grad_fn", told(lambda: type(x.grad_fn).__name__)),
+        ("value", told(lambda: x.detach().tolist())),
+    ]
+    if grad:
+        found.append(("retains_grad", told(lambda: x.retains_grad)))
+        g = x.grad
+        if g is None:
+            found.append(("grad", None))
+        else:
+            found.append(("grad layout", strides(g)))
+            found += [(f"grad {name}", value) for name, value in state(g, False)]
+    return found
+
+
+@dataclass
+class Outcome:
+    """What a run left behind: (what, value) pairs in order."""
+
+    seen: list = field(default_factory=list)
+    errors: list = field(default_factory=list)
+
+
+def run(statements, lib):
+    """The outcome of a program."""
+    names, log = names_for(lib)
+    names, out = dict(names), Outcome()
+    log.clear()
+    grad = lib.is_grad_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for at, text in enumerate(statements):
+            noted = len(log)
+            error = None
+            try:
+                exec(text, names)
+            except Exception as e:
+                error = e
+            out.errors.append(error)
+            out.seen.append((f"error of statement {at}", type(error).__name__))
+            out.seen += [(f"log {name} of statement {at}", value) for name, value in log[noted:]]
+            assert lib.is_grad_enabled() == grad
+        for name, value in names.items():
+            if re.fullmatch(r"v\d+", name):
+                out.seen += [(f"{what} of {name}", found) for what, found in state(value)]
+    log.clear()
+    return out
+
+
+def scale(value):
+    if isinstance(value, (float, complex)):
+        size = abs(value)
+        return size if math.isfinite(size) else 0.0
+    if isinstance(value, (list, tuple)):
+        return max(map(scale, value), default=0.0)
+    return 0.0
+
+
+def close(a, b, limit):
+    """Whether two plain values have one structure and numbers no further than `limit` apart."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(close(x, y, limit) for x, y in zip(a, b))
+    if isinstance(a, (float, complex)):
+        return a == b or abs(a - b) <= limit or (a != a and b != b)
+    return a == b
+
+
+GRAVE = ("order", "log", "error", "value", "grad", "grad value", "shape", "grad shape", "dtype")
+
+
+def compare(expected, found):
+    """The differences as (kind, text), worst first."""
+    out = []
+    for (what, a), (name, b) in zip(expected.seen, found.seen):
+        if what != name:
+            out.append(("order", f"expected {what}: {a}, got {name}: {b}"))
+            break
+        if not close(a, b, TOLERANCE * max(1.0, scale(a))):
+            kind = re.sub(r" of (statement \d+|v\d+)$", "", what)
+            text = f"{what}: expected {a}, got {b}"
+            if kind == "error":
+                at = int(what.split()[-1])
+                kind += f" {a} {b}"
+                text += f"\n# {expected.errors[at]}\n# {found.errors[at]}"
+                out.append((kind, text))
+                break  # the rest follows from it
+            elif kind in ("grad_fn", "grad grad_fn"):
+                kind += f" {a} {b}"
+            out.append((re.sub(r"log h\d+", "log hook", kind), text))
+    else:
+        if len(expected.seen) != len(found.seen):
+            out.append(("order", "one run noted more"))
+    return sorted(out, key=lambda d: not d[0].startswith(GRAVE))
+
+
+def check(statements, libs):
+    """The differences of a program between two libraries as (kind, text), without listed ones."""
+    expected = run(statements, libs[0])
+    if any("INTERNAL ASSERT" in str(error) for error in expected.errors):
+        return []  # PyTorch is broken from there on
+    found = compare(expected, run(statements, libs[1]))
+    return [each for each in found if known(each, statements) is None]
+
+
+def shows(statements, libs, kind):
+    """Whether a program, of which parts may be missing, shows a difference of a kind."""
+    expected = run(statements, libs[0])
+    if any(isinstance(error, (NameError, SyntaxError)) for error in expected.errors):
+        return False
+    found = compare(expected, run(statements, libs[1]))
+    return any(each[0] == kind and known(each, statements) is None for each in found)
+
+
+def smaller(statements, at):
+    """Smaller programs by changes at a statement; the boldest first."""
+    head, text, tail = statements[:at], statements[at], statements[at + 1 :]
+    yield head + tail
+    if "\n" in text:
+        first, *body = text.split("\n")
+        yield head + [line.strip() for line in body] + tail
+        for skip in range(len(body)):
+            if len(body) > 1:
+                yield [*head, "\n".join([first, *body[:skip], *body[skip + 1 :]]), *tail]
+        return
+    name, equals, expression = text.partition(" = ")
+    used = list(dict.fromkeys(re.findall(r"\bv\d+\b", expression)))
+    if equals and re.fullmatch(r"v\d+", name):
+        for other in used:
+            yield head + [re.sub(rf"\b{name}\b", other, line) for line in tail]
+    for old in used:
+        for new in [n for n in used if n != old] + ([] if "leaf" in text else ["v0"]):
+            if new != old:
+                yield [*head, name + equals + re.sub(rf"\b{old}\b", new, expression), *tail]
+
+
+def minimal(statements, libs, kind):
+    """A smaller program that shows a difference of the same kind."""
+
+    for _ in range(4):
+        before, at = list(statements), len(statements) - 1
+        while at >= 0:
+            if at >= len(statements):
+                at = len(statements) - 1
+                continue
+            fewer = (c for c in smaller(statements, at) if c != statements)
+            found = next((c for c in fewer if shows(c, libs, kind)), None)
+            if found is not None and len("".join(found)) <= len("".join(statements)):
+                statements = found
+            else:
+                at -= 1
+        if statements == before:
+            break
+    return statements
+
+
+def script(statements):
+    """A program as a Python script."""
+    text = "\n    ".join("\n".join(statements).split("\n"))
+    return (
+        "import sys\n\nsys.path.insert(0, 'tests/autograd')\nimport torch, weft\n"
+        "from autodiff_fuzz import check\n\nprogram = [\n    "
+        + "\n    ".join(f"{s!r}," for s in statements)
+        + "\n]\nprint(check(program, (torch, weft)))\n\n# " + text.replace("\n    ", "\n# ")
+    )
+
+
+@dataclass
+class Report:
+    """How many programs ran, how many statements, and differences as kind -> [(key, program)]."""
+
+    programs: int = 0
+    statements: int = 0
+    differences: dict = field(default_factory=dict)
+
+
+def search(seed, programs, torch, size=14, first=True, start=0, note=None):
+    """Runs programs, until one shows a difference if `first`; `note` is told the one at work."""
+    report = Report()
+    for at in range(start, start + programs):
+        key = f"{seed}-{at}"
+        if note is not None:
+            note(at)
+        statements = draw(key, torch, size)
+        report.programs += 1
+        report.statements += len(statements)
+        for kind, _ in check(statements, (torch, weft))[:1]:
+            report.differences.setdefault(kind, []).append((key, statements))
+        if first and report.differences:
+            break
+    return report
+
+
+def apart(seed, programs, torch, size, start):
+    """`search` in a process of its own, where a crash is a difference too."""
+    at = mmap.mmap(-1, 8)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+
+        def note(i):
+            at[:8] = i.to_bytes(8, "little")
+
+        with os.fdopen(writer, "wb") as pipe:
+            report = search(seed, programs, torch, size, False, start, note)
+            pickle.dump(report, pipe)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        data = pipe.read()
+    os.waitpid(child, 0)
+    if data:
+        return pickle.loads(data)
+    last = int.from_bytes(at[:8], "little")
+    report = Report(last - start + 1)
+    report.differences["crash"] = [(f"{seed}-{last}", [])]
+    return report
+
+
+def merged(reports):
+    whole = Report()
+    for each in reports:
+        whole.programs += each.programs
+        whole.statements += each.statements
+        for kind, cases in each.differences.items():
+            whole.differences.setdefault(kind, []).extend(cases)
+    return whole
+
+
+def main():
+    import torch
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=10000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--size", type=int, default=14, help="statements, at most")
+    parser.add_argument("--all", action="store_true", help="go on after a difference")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    reports, done = [], 0
+    while done < args.programs:
+        chunk = min(1000, args.programs - done)
+        reports.append(apart(args.seed, chunk, torch, args.size, done))
+        done += reports[-1].programs  # fewer after a crash
+        if reports[-1].differences and not args.all:
+            break
+    report = merged(reports)
+    spent = time.perf_counter() - start
+    print(f"{report.programs} programs, {report.statements} statements in {spent:.1f} s")
+    if not report.differences:
+        print("no difference")
+        return 0
+    for kind, cases in sorted(report.differences.items(), key=lambda item: -len(item[1])):
+        key, statements = min(cases, key=lambda case: len("".join(case[1])))
+        if kind == "crash":
+            print(f"\n{len(cases)} crashes; {', '.join(key for key, _ in cases)}")
+            continue
+        statements = minimal(statements, (torch, weft), kind)
+        print(f"\n{len(cases)} of kind {kind!r}; {key} made smaller:\n\n{script(statements)}")
+        print("\n".join(f"# {text}" for k, text in check(statements, (torch, weft)) if k == kind))
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
