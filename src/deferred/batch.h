@@ -12,6 +12,7 @@
 
 #include "base/ref.h"
 #include "ops/call.h"
+#include "ops/random.h"
 
 namespace weft::deferred {
 
@@ -33,6 +34,7 @@ public:
     const Ref<ExampleBatch> outer;
     const uint64_t caller;  ///< who runs the batch: an example of `outer`, or 0
     const uint32_t callers_mode;
+    kernels::Generator& callers_generator = ops::generator();
 
     /// One example is left, or on probation: calls run at once, for none would merge with them.
     bool at_once = false;

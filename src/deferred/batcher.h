@@ -9,7 +9,8 @@ namespace weft::deferred {
 struct Reporting {
     int scopes = 0;
     std::vector<FlushReport> flushes;
-    Sites readers;  ///< lines that read values since the last flush
+    Sites readers;         ///< lines that read values since the last flush
+    Sites draws, changes;  ///< lines that waited for their turn
     explicit operator bool() const { return scopes > 0; }
 };
 
@@ -63,9 +64,10 @@ struct Host {
     /// A value is wanted. Another fiber may run until all wait; afterwards the tape was flushed.
     /// False if what runs is no example that could wait: the caller flushes.
     bool (*wait)() = nullptr;
-    /// Waits until all examples before this fiber's are done; `outer`: also those before the example
-    /// that runs this batch, and so on. False if it could not wait.
-    bool (*turn)(bool outer) = nullptr;
+    /// Waits until all examples before this fiber's are done; with more `levels`, also those before
+    /// the example that runs this batch, and so on. `draws`: to draw random numbers, for the report.
+    /// False if it could not wait.
+    bool (*turn)(int levels, bool draws) = nullptr;
 };
 inline Host host;
 

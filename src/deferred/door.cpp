@@ -153,7 +153,7 @@ bool is_shared(const Tensor& t) {
 void in_turn() {
     Batcher& batcher = Batcher::current();
     uint64_t example = batcher.example();
-    if (example && example != batcher.batch->first && host.turn) host.turn(false);
+    if (example && example != batcher.batch->first && host.turn) host.turn(1, false);
 }
 
 namespace {
@@ -204,13 +204,30 @@ void prepare_write(const Tensor& t) {
     about_to_write(t);
 }
 
-void draw_in_turn() {
-    Batcher& batcher = Batcher::current();
+namespace {
+
+/// On how many levels the example that runs shares `generator`, from the innermost one on.
+int levels_that_share(const Batcher& batcher, const kernels::Generator& generator) {
+    int levels = 0;
     uint64_t example = batcher.example();
-    if (!example) return;
-    for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) b->late_draws += b->at_once;
-    if (example != batcher.batch->first && host.turn && host.turn(true))
-        batcher.batch->first = example;
+    for (ExampleBatch* b = example ? batcher.batch.get() : nullptr;
+         b && !b->is_own(generator.maker, example); b = b->outer.get()) {
+        ++levels;
+        example = b->caller;
+    }
+    return levels;
+}
+
+}  // namespace
+
+void draw_in_turn(const kernels::Generator& generator) {
+    Batcher& batcher = Batcher::current();
+    const int levels = levels_that_share(batcher, generator);
+    ExampleBatch* b = batcher.batch.get();
+    for (int level = 0; level < levels; ++level, b = b->outer.get()) b->late_draws += b->at_once;
+    const uint64_t example = batcher.example();
+    if (levels == 0 || example == batcher.batch->first || !host.turn) return;
+    if (host.turn(levels, true) && !b) batcher.batch->first = example;
 }
 
 void defer(Call& c) {
@@ -219,10 +236,11 @@ void defer(Call& c) {
     if (batcher.at_once()) {
         settle_all(c);
         if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
-        batcher.batch->late_draws += op.random && op.kernel;
+        if (op.random && op.kernel && levels_that_share(batcher, ops::generator()))
+            ++batcher.batch->late_draws;
         return run_now(c);
     }
-    if (op.random && op.kernel) draw_in_turn();
+    if (op.random && op.kernel) draw_in_turn(ops::generator());
     if (batcher.example()) read_in_turn(c, *batcher.batch);
     if (op.batch == Batch::Layout) return run_at_once(c);
     if (c.dest.defined()) return write(c);

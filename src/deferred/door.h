@@ -1,6 +1,7 @@
 /// What happens at the door in a deferred scope.
 #pragma once
 #include "deferred/pending.h"
+#include "ops/random.h"
 
 namespace weft::deferred {
 
@@ -47,8 +48,9 @@ void note_change();
 /// Before something that is no tensor, such as a module, changes; `maker` made it. Waits for the turn.
 /// Who has read it is not known: every later example that has begun counts.
 void change_object(uint64_t maker);
-/// The same for random numbers, which are drawn in the order of the loop on every level.
-void draw_in_turn();
+/// The same for random numbers: they are drawn in the order of the loop on every level whose
+/// examples share the generator, which is nobody's but the example's that made it.
+void draw_in_turn(const kernels::Generator& generator);
 
 /// Puts the hooks on the door.
 void install();

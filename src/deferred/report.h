@@ -18,11 +18,13 @@ struct BatchReport {
     std::string why;     ///< why the calls stayed single; empty: they did not
     std::string apart;   ///< what keeps them from the first batch of the same line
     Sites lines;         ///< of the calls
+    double run_s = 0;
 };
 
 struct FlushReport {
-    Sites causes;        ///< lines that read a value
-    std::string reason;  ///< "values that are read", "the end", "the budget", ...
+    Sites causes;          ///< lines that read a value
+    Sites draws, changes;  ///< lines where examples waited for their turn to do so
+    std::string reason;    ///< "values that are read", "the end", "the budget", ...
     int64_t calls = 0;
     bool plan_known = false;
     double plan_s = 0, pack_s = 0, run_s = 0;

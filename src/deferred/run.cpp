@@ -311,9 +311,11 @@ void Runner::run_merged(Calls calls, bool parts) {
     if (calls.size() > 1 && batcher_.batch) batcher_.batch->outermost().merged = true;
     if (report_) note(kind, calls, parts);
     count(kind, calls, parts);
+    double start = report_ ? seconds() : 0;
     try {
         if (parts) run_each(calls);
         else run_one(kind, calls);
+        if (report_) batch_->run_s = seconds() - start;
     } catch (...) {
         if (calls.size() > 1) {  // find the one at fault; the others are not harmed
             if (report_) report_->batches.pop_back();

@@ -220,6 +220,8 @@ void Tape::flush(const char* reason) {
     if (Reporting& reporting = batcher.reporting) {
         report = &reporting.flushes.emplace_back();
         report->causes = std::exchange(reporting.readers, {});
+        report->draws = std::exchange(reporting.draws, {});
+        report->changes = std::exchange(reporting.changes, {});
         report->reason = reason;
         report->calls = static_cast<int64_t>(load->calls.size());
         start = seconds();

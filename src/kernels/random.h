@@ -33,6 +33,9 @@ public:
 
     explicit Generator(uint64_t seed = default_seed) { manual_seed(seed); }
 
+    /// Who made it: a number of the layer that runs examples beside each other, as Storage::maker.
+    uint64_t maker = 0;
+
     /// Restarts the engine from the low 32 bits of `seed` and forgets the cached normals.
     void manual_seed(uint64_t seed);
     uint64_t initial_seed() const { return seed_; }

@@ -128,21 +128,30 @@ Object lines(const std::vector<std::pair<Site, int64_t>>& sites) {
 
 Object as_dict(const deferred::BatchReport& b) {
     return Object::take(Py_BuildValue(
-        "{s:s, s:L, s:L, s:L, s:L, s:L, s:s, s:s, s:N}", "op", b.op.c_str(), "calls",
+        "{s:s, s:L, s:L, s:L, s:L, s:L, s:s, s:s, s:N, s:d}", "op", b.op.c_str(), "calls",
         static_cast<long long>(b.calls), "rows", static_cast<long long>(b.rows), "aliased",
         static_cast<long long>(b.aliased), "packed", static_cast<long long>(b.packed), "pieces",
         static_cast<long long>(b.pieces), "why", b.why.c_str(), "apart", b.apart.c_str(), "lines",
-        lines(b.lines).release()));
+        lines(b.lines).release(), "run_s", b.run_s));
 }
 
 Object as_dict(const deferred::FlushReport& f) {
     Object batches = Object::take(PyList_New(0));
     for (const auto& b : f.batches) checked(PyList_Append(batches.get(), as_dict(b).get()));
     return Object::take(Py_BuildValue(
-        "{s:N, s:s, s:L, s:O, s:d, s:d, s:d, s:N}", "causes", lines(f.causes).release(), "reason",
+        "{s:N, s:N, s:N, s:s, s:L, s:O, s:d, s:d, s:d, s:N}", "causes", lines(f.causes).release(),
+        "draws", lines(f.draws).release(), "changes", lines(f.changes).release(), "reason",
         f.reason.c_str(), "calls", static_cast<long long>(f.calls), "plan_known",
         f.plan_known ? Py_True : Py_False, "plan_s", f.plan_s, "pack_s", f.pack_s, "run_s", f.run_s,
         "batches", batches.release()));
+}
+
+/// _note_parked(draws): the line that runs waits for its turn to draw, or else to change something.
+PyObject* note_parked(PyObject*, PyObject* draws) {
+    deferred::Reporting& reporting = deferred::Batcher::current().reporting;
+    if (reporting)
+        deferred::add_site(draws == Py_True ? reporting.draws : reporting.changes, Site::here());
+    Py_RETURN_NONE;
 }
 
 /// _report(None): starts a collection, which may lie within others; returns its number of flushes.
@@ -385,6 +394,7 @@ PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
                            {"_failures", failures, METH_NOARGS, nullptr},
                            {"_settle", settle, METH_O, nullptr},
                            {"_is_pending", is_pending, METH_O, nullptr},
+                           {"_note_parked", note_parked, METH_O, nullptr},
                            {"_in_place_of", in_place_of, METH_O, nullptr},
                            {"_same_root", same_root, METH_VARARGS, nullptr},
                            {"_report", report, METH_O, nullptr},

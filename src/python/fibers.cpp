@@ -1,4 +1,4 @@
-/// Fibers (weft/_fibers.py) as deferred execution sees them: one that reads a value waits.
+/// Fibers (weft/batching/fibers.py) as deferred execution sees them: one that reads a value waits.
 ///
 /// Through greenlet's C API: a switch through its Python methods costs twice as much.
 #include "python/object.h"
@@ -30,7 +30,7 @@ private:
     deferred::Running running_;
     PackHooks* hooks_;
     DType dtype_;
-    ops::GeneratorScope draws_{ops::default_generator()};
+    ops::GeneratorScope draws_{deferred::Batcher::current().batch->callers_generator};
 };
 
 /// asyncio keeps its running loop by thread: a fiber takes one that it started itself along.
@@ -83,10 +83,11 @@ bool wait() {
     return true;
 }
 
-bool turn(bool outer) {
+bool turn(int levels, bool draws) {
     FiberState state;
-    return Object::take(PyObject_CallOneArg(turn_function, outer ? Py_True : Py_False)).get() ==
-           Py_True;
+    return Object::take(
+               PyObject_CallFunction(turn_function, "iO", levels, draws ? Py_True : Py_False))
+               .get() == Py_True;
 }
 
 /// _wait(): suspends the example that runs until all that waits was computed; between examples, the

@@ -24,6 +24,7 @@ PyObject* make_generator(PyTypeObject* type, kernels::Generator* engine, bool ow
     auto* g = reinterpret_cast<PyGenerator*>(checked(type->tp_alloc(type, 0)));
     g->engine = engine;
     g->owned = owned;
+    if (owned) engine->maker = memory_maker;
     return reinterpret_cast<PyObject*>(g);
 }
 
@@ -45,13 +46,13 @@ void generator_dealloc(PyObject* self) {
 }
 
 /// In autobatch, states are read and set in the order of the examples, as numbers are drawn.
-void take_turn() {
-    if (mode & kDeferMode) deferred::draw_in_turn();
+void take_turn(const kernels::Generator& generator) {
+    if (mode & kDeferMode) deferred::draw_in_turn(generator);
 }
 
 PyObject* manual_seed(PyObject* self, PyObject* seed) {
     return guarded([&] {
-        take_turn();
+        take_turn(engine_of(self));
         Object n = Object::take(PyNumber_Index(seed));
         int overflow = 0;
         auto value =
@@ -68,7 +69,7 @@ PyObject* manual_seed(PyObject* self, PyObject* seed) {
 }
 PyObject* seed(PyObject* self, PyObject*) {
     return guarded([&] {
-        take_turn();
+        take_turn(engine_of(self));
         uint64_t value = ops::entropy_seed();
         engine_of(self).manual_seed(value);
         return PyLong_FromUnsignedLongLong(value);
@@ -76,7 +77,7 @@ PyObject* seed(PyObject* self, PyObject*) {
 }
 PyObject* initial_seed(PyObject* self, PyObject*) {
     return guarded([&] {
-        take_turn();
+        take_turn(engine_of(self));
         return PyLong_FromUnsignedLongLong(engine_of(self).initial_seed());
     });
 }
@@ -84,7 +85,7 @@ constexpr DType kStateDType = DType::UInt8;
 
 PyObject* get_state(PyObject* self, PyObject*) {
     return guarded([&] {
-        take_turn();
+        take_turn(engine_of(self));
         auto state = engine_of(self).state();
         Tensor bytes = Tensor::empty(kStateDType, Dims{static_cast<int64_t>(state.size())});
         std::memcpy(bytes.bytes(), state.data(), state.size());
@@ -94,7 +95,7 @@ PyObject* get_state(PyObject* self, PyObject*) {
 PyObject* set_state(PyObject* self, PyObject* o) {
     return guarded([&] {
         Tensor given = expect_tensor(o, "set_state");
-        take_turn();
+        take_turn(engine_of(self));
         WEFT_EXPECT(given.dtype() == kStateDType, Type, "set_state",
                     text("a tensor of ", name(kStateDType)), name(given.dtype()));
         Tensor state = ops::as_contiguous(given);
@@ -108,7 +109,7 @@ PyObject* set_state(PyObject* self, PyObject* o) {
 /// The same as Python bytes, for checkpoints: no tensor that memory statistics would count.
 PyObject* get_bytes(PyObject* self, PyObject*) {
     return guarded([&] {
-        take_turn();
+        take_turn(engine_of(self));
         auto state = engine_of(self).state();
         return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(state.data()),
                                          static_cast<Py_ssize_t>(state.size()));
@@ -119,7 +120,7 @@ PyObject* set_bytes(PyObject* self, PyObject* bytes) {
         char* data;
         Py_ssize_t size;
         checked(PyBytes_AsStringAndSize(bytes, &data, &size));
-        take_turn();
+        take_turn(engine_of(self));
         bool fits = engine_of(self).set_state(
             {reinterpret_cast<const std::byte*>(data), static_cast<size_t>(size)});
         WEFT_EXPECT(fits, Runtime, "set_state", "the bytes of a state", text(size, " others"));
@@ -128,7 +129,7 @@ PyObject* set_bytes(PyObject* self, PyObject* bytes) {
 }
 PyObject* clone_state(PyObject* self, PyObject*) {
     return guarded([&] {
-        take_turn();
+        take_turn(engine_of(self));
         return make_generator(Py_TYPE(self), new kernels::Generator(engine_of(self)), true);
     });
 }
@@ -150,6 +151,35 @@ PyMethodDef methods[] = {
     {}};
 PyGetSetDef properties[] = {{"device", get_device, nullptr, "The CPU.", nullptr}, {}};
 
+/// The seed of example `index`'s own stream: other ones for all examples of a call, as each step is a
+/// bijection of 32 bits, of which the engine takes no more (the finalizer is MurmurHash3's).
+uint32_t stream_seed(uint32_t seed, uint32_t index) {
+    uint32_t h = seed + index * 0x9e3779b9U;
+    h = (h ^ h >> 16) * 0x85ebca6bU;
+    h = (h ^ h >> 13) * 0xc2b2ae35U;
+    return h ^ h >> 16;
+}
+
+/// _with_stream(fn, seed, index, *args, **kwargs): `fn(*args, **kwargs)`, drawing from a generator of
+/// its own that seed and index determine.
+PyObject* with_stream(PyObject*, PyObject* args, PyObject* kwargs) {
+    return guarded([&] {
+        auto part = [&](Py_ssize_t i) {
+            return static_cast<uint32_t>(to_int(PyTuple_GET_ITEM(args, i), "_with_stream"));
+        };
+        kernels::Generator own(stream_seed(part(1), part(2)));
+        own.maker = memory_maker;
+        Object rest = Object::take(PyTuple_GetSlice(args, 3, PyTuple_GET_SIZE(args)));
+        ops::GeneratorScope draws(own);
+        return checked(PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.get(), kwargs));
+    });
+}
+
+PyMethodDef functions[] = {
+    {"_with_stream", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(with_stream)),
+     METH_VARARGS | METH_KEYWORDS, nullptr},
+    {}};
+
 }  // namespace
 
 kernels::Generator* to_generator(PyObject* o) {
@@ -157,6 +187,7 @@ kernels::Generator* to_generator(PyObject* o) {
 }
 
 void init_random(PyObject* module) {
+    checked(PyModule_AddFunctions(module, functions));
     PyTypeObject& t = generator_type;
     t.tp_name = "torch.Generator";
     t.tp_basicsize = sizeof(PyGenerator);

@@ -36,6 +36,7 @@ def autobatch(
     max_batch: int | None = None,
     out_stack: bool = False,
     adaptive: bool = True,
+    rng: str = "loop",
 ) -> Any:
     """A function over lists of examples from a function of one example.
 
@@ -65,6 +66,12 @@ def autobatch(
             what is no tensor (numbers, None) becomes a list. Results whose structures differ raise
             ValueError, tensors of unlike shapes RuntimeError.
         adaptive: run one by one what is estimated to be slower in batches; False: always batch.
+        rng: "loop" draws the numbers that the plain loop draws: an example that draws from a
+            generator which others share waits for those before it. With "per_example" each example
+            draws from a stream of its own, and none waits: the call takes one number from the
+            generator, of which and of the example's index its stream is made, so the numbers are
+            the same however the examples run. In a nested call that index has the outer one's
+            stream behind it. A generator that an example makes itself is its own in any case.
 
     `autobatch.enabled = False`, or WEFT_AUTOBATCH=0 in the environment, runs the plain loop.
 
@@ -76,14 +83,16 @@ def autobatch(
         raise TypeError(f"[autobatch] expected max_batch to be an int, got {max_batch!r}")
     if max_batch is not None and max_batch < 1:
         raise ValueError(f"[autobatch] expected max_batch of at least 1, got {max_batch}")
+    if rng not in ("loop", "per_example"):
+        raise ValueError(f"[autobatch] expected rng 'loop' or 'per_example', got {rng!r}")
     if fn is None:
         return functools.partial(
-            autobatch, max_batch=max_batch, out_stack=out_stack, adaptive=adaptive
+            autobatch, max_batch=max_batch, out_stack=out_stack, adaptive=adaptive, rng=rng
         )
     if not callable(fn) and not isinstance(fn, classmethod):
         raise TypeError(f"[autobatch] expected a function of one example, got {type(fn).__name__}")
 
-    return Autobatched(fn, max_batch, out_stack, adaptive)
+    return Autobatched(fn, max_batch, out_stack, adaptive, rng == "per_example")
 
 
 autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]
@@ -94,14 +103,17 @@ class Autobatched:
 
     __slots__ = (
         "__dict__", "__weakref__", "_adaptive", "_binds", "_fn", "_habit", "_max_batch", "_name",
-        "_out_stack", "_owners",
+        "_out_stack", "_owners", "_streams",
     )  # fmt: skip
 
-    def __init__(self, fn: Any, max_batch: int | None, out_stack: bool, adaptive: bool) -> None:
+    def __init__(
+        self, fn: Any, max_batch: int | None, out_stack: bool, adaptive: bool, streams: bool
+    ) -> None:
         binds = not isinstance(fn, staticmethod) and hasattr(type(fn), "__get__")
         self._fn = fn = fn.__func__ if isinstance(fn, staticmethod) else fn
         self._binds = fn if binds else None
         self._max_batch, self._out_stack, self._adaptive = max_batch, out_stack, adaptive
+        self._streams = streams
         self._habit = habit_of(fn) if adaptive else Habit()
         self._owners: tuple[type, ...] = ()
         functools.update_wrapper(self, fn, updated=["__dict__"] if type(fn) is FunctionType else ())
@@ -119,6 +131,9 @@ class Autobatched:
             raise
         fn, habit, out_stack = self._fn, self._habit, self._out_stack
         n, mode = len(examples), _C._mode()
+        if self._streams:
+            fn = functools.partial(_C._with_stream, fn, _C.randint(0, 1 << 32, ()).item())
+            examples = [(index, *example) for index, example in enumerate(examples)]
         if not autobatch.enabled or not n:  # type: ignore[attr-defined]
             results = [fn(*example, **kwargs) for example in examples]
             return stacked(results, []) if out_stack and n else results
@@ -132,7 +147,7 @@ class Autobatched:
         probe = learns and mode not in habit.in_order and not _C._reporting()
         graph, before = _C._begin_run() if learns else 0, _C._saved(0)
         try:
-            results, order = self._batched(examples, kwargs, probe)
+            results, order = self._batched(fn, examples, kwargs, probe)
         finally:
             if learns:
                 _C._end_run()
@@ -144,10 +159,10 @@ class Autobatched:
         return results
 
     def _batched(
-        self, examples: list[tuple[Any, ...]], kwargs: dict[str, Any], probe: bool
+        self, fn: Any, examples: list[tuple[Any, ...]], kwargs: dict[str, Any], probe: bool
     ) -> tuple[Any, bool | None]:
         results, order = run_batched(
-            self._fn, examples, kwargs, self._max_batch or len(examples), not self._out_stack, probe
+            fn, examples, kwargs, self._max_batch or len(examples), not self._out_stack, probe
         )
         if self._out_stack:
             tensors: list[Any] = []
@@ -171,7 +186,7 @@ class Autobatched:
         bound = object.__new__(Autobatched)
         bound._fn, bound._binds, bound._owners, bound._name = fn, None, (), self._name
         bound._max_batch, bound._out_stack = self._max_batch, self._out_stack
-        bound._adaptive = self._adaptive
+        bound._adaptive, bound._streams = self._adaptive, self._streams
         bound._habit = habit_of(fn) if self._adaptive else Habit()
         bound.__dict__.update(self.__dict__)
         of = getattr(fn, "__self__", obj)
@@ -199,8 +214,9 @@ class Autobatched:
         if place is self:  # a decorated function is pickled as a function is
             return name
         make = autobatch(
-            max_batch=self._max_batch, out_stack=self._out_stack, adaptive=self._adaptive
-        )
+            max_batch=self._max_batch, out_stack=self._out_stack, adaptive=self._adaptive,
+            rng="per_example" if self._streams else "loop",
+        )  # fmt: skip
         return make, (self._fn,)
 
     def __repr__(self) -> str:

@@ -80,23 +80,27 @@ def runs() -> bool:
     return isinstance(getcurrent(), Fiber)
 
 
-def turn(outer: bool) -> bool:
-    """Parks the example until all examples before it are done, with `outer` on every level.
+def turn(levels: int, draws: bool) -> bool:
+    """Parks the example until all examples before it are done, on so many levels.
 
-    Returns whether they are: some places allow no waiting.
+    `draws`: to draw random numbers, for the report. Returns whether they are done: some places
+    allow no waiting.
     """
     level: Any = getcurrent()
     if not isinstance(level, Fiber):
         return False
     while isinstance(level, Fiber):  # who is first stays so: from the inside out
         example = level.example
+        if not level.schedule.is_first(example):
+            _C._note_parked(draws)
         while not level.schedule.is_first(example):
             example.stops_for = State.PARKED
             waited = _C._wait()
             example.stops_for = State.WAITING
             if not waited:
                 return False
-        level = level.parent if outer else None
+        levels -= 1
+        level = level.parent if levels else None
     return True
 
 

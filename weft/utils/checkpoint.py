@@ -221,7 +221,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        return _Reentrant.backward_together([ctx], [grads])[0]
+        return CheckpointFunction.backward_together([ctx], [grads])[0]
 
     @staticmethod
     def backward_together(ctxs: list[Any], all_grads: list[Any]) -> list[Any]:
