@@ -69,16 +69,37 @@ int64_t size_of(int index) {
     return (int64_t{1} << log) + (int64_t{eighth + 1} << (log - 3));
 }
 
+/// Large blocks are mapped by us: `aligned_alloc` would reserve an alignment more of address space
+/// for each, and keep it. ASAN watches only what malloc gives.
+bool is_mapped(int64_t size) {
+#if defined(__SANITIZE_ADDRESS__)
+    return false;
+#else
+    return size >= kHugePage;
+#endif
+}
+
+/// `size` bytes (a multiple of the page) that begin with a huge page; null if there are none.
+void* map(int64_t size) {
+    constexpr int access = PROT_READ | PROT_WRITE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
+    void* room = mmap(nullptr, size + kHugePage, access, kind, -1, 0);
+    if (room == MAP_FAILED) return nullptr;
+    char* begin = static_cast<char*>(room);
+    const int64_t before = -reinterpret_cast<intptr_t>(begin) & (kHugePage - 1);
+    if (before) munmap(begin, before);
+    munmap(begin + before + size, kHugePage - before);
+    // fewer page faults on first touch; only a hint, so its result does not matter
+    madvise(begin + before, size, MADV_HUGEPAGE);
+    return begin + before;
+}
+
 void* system_allocate(int64_t size) {
-    void* block = nullptr;
-    if (size >= kHugePage) {
-        block = std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage);
-        // fewer page faults on first touch; only a hint, so its result does not matter
-        if (block) madvise(block, size, MADV_HUGEPAGE);
-    } else {
-        block = std::aligned_alloc(64, size);
-    }
-    return block;
+    return is_mapped(size) ? map(size) : std::aligned_alloc(64, size);
+}
+
+void system_free(void* block, int64_t size) {
+    if (is_mapped(size)) munmap(block, size);
+    else std::free(block);
 }
 
 /// A block of class `c` or a larger one, which `c` then is.
@@ -160,7 +181,7 @@ void detail::release_slow(Storage* storage) {
         s.free_blocks[c.index].push_back(storage);
         stats.cached += c.size;
     } else {
-        std::free(storage);
+        system_free(storage, storage->block);
     }
 }
 
@@ -172,8 +193,9 @@ void reset_peak_memory() {
 }
 
 void empty_memory_cache() {
-    for (auto& list : state().free_blocks) {
-        for (void* block : list) std::free(block);
+    for (int i = 16; i < kClasses; ++i) {
+        auto& list = state().free_blocks[i];
+        for (void* block : list) system_free(block, size_of(i));
         list.clear();
         list.shrink_to_fit();
     }

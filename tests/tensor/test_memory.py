@@ -1,5 +1,8 @@
 """The caching allocator: freed memory serves tensors of the same size, and smaller ones."""
 
+import subprocess
+import sys
+
 import pytest
 
 import weft
@@ -51,3 +54,37 @@ def test_sizes_that_change_need_little_more_than_the_largest() -> None:
     for size in range(200_000, 100_000, -1000):
         weft.ones(size)
     assert stats()["cached"] < 4 * 250_000
+
+
+FILLS = """
+import resource
+import weft
+
+piece, room = {piece}, 600 << 20
+weft.empty(piece // 2)  # what the first allocation loads
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
+
+
+def fill(size):
+    held = []
+    while True:
+        try:
+            held.append(weft.empty(size, dtype=weft.uint8))
+        except RuntimeError:
+            return held, len(held) * size / room
+
+
+held, share = fill(piece)
+del held
+print(share, fill(piece * 2)[1])
+"""
+
+
+@pytest.mark.parametrize("piece", [500_000, 3 << 20, 5_000_000, 20 << 20])
+def test_address_space_is_filled(piece: int) -> None:
+    """A block of 3 MB took 6 MB of address space, and kept it."""
+    program = FILLS.format(piece=piece)
+    command = [sys.executable, "-c", program]
+    shares = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert all(float(share) > 0.8 for share in shares.split()), shares
