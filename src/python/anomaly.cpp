@@ -21,7 +21,7 @@ std::string stack() {
 /// A filter may turn the warning into an exception; the error that it explains goes first.
 void warn(const std::string& message) {
     SetAside pending;
-    if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) PyErr_Clear();
+    if (warn_user(message.c_str()) < 0) PyErr_Clear();
 }
 
 PyObject* set_anomaly(PyObject*, PyObject* args) {

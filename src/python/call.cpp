@@ -130,7 +130,7 @@ PyObject* call_in_order(const OpFunction& f, const Op& op, const std::vector<std
     std::string advice = text("[", to_text(f.name), "] expected ", named[0]->name,
                               "= by its name after the tensors, got a number before them (This "
                               "overload is deprecated)");
-    if (PyErr_WarnEx(PyExc_UserWarning, advice.c_str(), 1) != 0) throw PythonError{};
+    if (warn_user(advice.c_str()) != 0) throw PythonError{};
     return run(f, op, arguments);
 }
 

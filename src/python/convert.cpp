@@ -263,9 +263,8 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
 
 void release_buffer(void* owner) {
     auto* view = static_cast<Py_buffer*>(owner);
-    PyGILState_STATE state = PyGILState_Ensure();
+    Lock lock;
     PyBuffer_Release(view);
-    PyGILState_Release(state);
     delete view;
 }
 

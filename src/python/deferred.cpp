@@ -214,7 +214,8 @@ PyObject* one_by_one(PyObject*, PyObject* args) {
         Alone scope;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i) {
             if (i) scope.next();
-            Object result = Object::steal(PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs));
+            Object result = Object::steal(into_python(
+                [&] { return PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs); }));
             if (!result) {
                 if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError{};
                 error = take_exception();

@@ -35,11 +35,6 @@ struct ManagedVersioned {
     DLTensor tensor;
 };
 
-struct Gil {
-    PyGILState_STATE state = PyGILState_Ensure();
-    ~Gil() { PyGILState_Release(state); }
-};
-
 /// A tensor lent out: its storage lives until the consumer calls the deleter.
 template <class M>
 struct Lent {
@@ -75,7 +70,7 @@ M* lend(const Tensor& t) {
                 0};
     m.owner = lent;
     m.deleter = [](M* self) {
-        Gil gil;
+        Lock lock;
         delete static_cast<Lent<M>*>(self->owner);
     };
     return &m;
@@ -130,7 +125,7 @@ DType dtype_of_dlpack(const DLTensor& d) {
 
 template <class M>
 void give_back(void* owner) {
-    Gil gil;
+    Lock lock;
     auto* m = static_cast<M*>(owner);
     if (m->deleter) m->deleter(m);
 }

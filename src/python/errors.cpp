@@ -1,7 +1,21 @@
 /// C++ exceptions to Python's: the only place that knows both.
+#include <unistd.h>
+
+#include <stdexcept>
+
 #include "python/object.h"
 
 namespace weft::python {
+
+namespace {
+
+/// As PyTorch's allocator says it: RuntimeError.
+void no_room() {
+    PyErr_SetString(PyExc_RuntimeError, "[alloc] expected room for the call's own tables, got no "
+                                        "memory");
+}
+
+}  // namespace
 
 void set_python_error() {
     try {
@@ -34,10 +48,16 @@ void set_python_error() {
         }
         PyErr_SetString(type, e.what());
     } catch (const std::bad_alloc&) {
-        PyErr_NoMemory();
+        no_room();
+    } catch (const std::length_error&) {  // a vector beyond what could ever be
+        no_room();
     } catch (const std::exception& e) {
         PyErr_SetString(PyExc_RuntimeError, e.what());
     }
+}
+
+void stay_until_exit() {
+    for (;;) pause();
 }
 
 std::string_view to_text(PyObject* str) {
@@ -47,7 +67,7 @@ std::string_view to_text(PyObject* str) {
 }
 
 Object import_attr(const char* module, const char* name) {
-    return Object::take(PyImport_ImportModule(module)).attr(name);
+    return Object::take(into_python([&] { return PyImport_ImportModule(module); })).attr(name);
 }
 
 void add_object(PyObject* module, const char* name, PyObject* object) {

@@ -85,9 +85,9 @@ bool wait() {
 
 bool turn(int levels, bool draws) {
     FiberState state;
-    return Object::take(
-               PyObject_CallFunction(turn_function, "iO", levels, draws ? Py_True : Py_False))
-               .get() == Py_True;
+    Object answer = Object::borrow(turn_function)
+                        .call(py_int(levels), Object::borrow(draws ? Py_True : Py_False));
+    return answer.get() == Py_True;
 }
 
 /// _wait(): suspends the example that runs until all that waits was computed; between examples, the
@@ -200,7 +200,14 @@ PyObject* order(PyObject*, PyObject*) {
                          static_cast<long long>(batch.late_draws));
 }
 
-PyMethodDef functions[] = {{"_stay", stay, METH_O, nullptr},
+/// _shield(fn): fn(), below which no unwinding goes (Note [Threads at exit]): what lies under the
+/// first frame of a fiber is another fiber's.
+PyObject* shield(PyObject*, PyObject* fn) {
+    return into_python([&] { return PyObject_CallNoArgs(fn); });
+}
+
+PyMethodDef functions[] = {{"_shield", shield, METH_O, nullptr},
+                           {"_stay", stay, METH_O, nullptr},
                            {"_begin_batch", begin_batch, METH_O, nullptr},
                            {"_end_batch", end_batch, METH_O, nullptr},
                            {"_enter_example", enter_example, METH_O, nullptr},

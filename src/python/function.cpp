@@ -82,8 +82,9 @@ std::vector<Tensor> gradients_of(PyObject* given, const std::vector<bool>& takes
 
 void FunctionNode::run(Work& work) {
     Ref<Node> keep(this);  // the user's code may drop the graph
-    Object given =
-        Object::take(PyObject_Call(backward_.get(), arguments(work.grads).get(), nullptr));
+    Object args = arguments(work.grads);
+    Object given = Object::take(
+        into_python([&] { return PyObject_Call(backward_.get(), args.get(), nullptr); }));
     if (!PyTuple_Check(given.get())) given = Object::take(PyTuple_Pack(1, given.get()));
     std::vector<Tensor> grads = gradients_of(given.get(), takes_gradient_, name_);
     for (size_t e = 0; e < grads.size(); ++e) {

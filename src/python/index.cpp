@@ -63,10 +63,9 @@ Tensor index_tensor(PyObject* o) {
 
 void add_tensor_index(Selection& s, int& dim, Tensor index, PyObject* item) {
     if (index.dtype() == DType::UInt8) {
-        if (PyErr_WarnEx(PyExc_UserWarning,
-                         "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
-                         "torch.bool instead.",
-                         1) != 0)
+        if (warn_user(
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
+                "instead.") != 0)
             throw PythonError{};
         index = ops::as_dtype(index, DType::Bool);
     } else if (index.dtype() == DType::Int32) {

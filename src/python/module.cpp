@@ -145,10 +145,13 @@ PyMODINIT_FUNC PyInit__C() {
     PyObject* module = PyModule_Create(&definition);
     if (!module) return nullptr;
     return guarded([&] {
-        weft::lock_hooks = {[]() -> void* { return PyEval_SaveThread(); },
-                            [](void* s) { PyEval_RestoreThread(static_cast<PyThreadState*>(s)); }};
+        weft::lock_hooks = {
+            []() -> void* { return PyEval_SaveThread(); },
+            [](void* state) {
+                into_python([&] { PyEval_RestoreThread(static_cast<PyThreadState*>(state)); });
+            }};
         weft::ops::hooks.warn = [](const std::string& message) {
-            checked(PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1));
+            checked(warn_user(message.c_str()));
         };
         init_types(module);
         init_convert(module);

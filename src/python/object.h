@@ -5,6 +5,7 @@
 #pragma once
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
 
 #include <string>
 
@@ -60,6 +61,40 @@ int guarded_int(F&& f) {
     return guarded(std::forward<F>(f), -1);
 }
 
+/// Note [Threads at exit]
+/// Once the interpreter is being finalized, CPython before 3.14 ends a daemon thread that wants the
+/// lock where it stands, by unwinding its stack (`pthread_exit`). Destructors of our frames would
+/// then touch objects without the lock, and those that may not throw would end the process. So
+/// where our frames let go of the lock (`Unlocked`) or call Python code, the unwinding is stopped
+/// and the thread stays there until the process ends, which is what CPython 3.14 does.
+[[noreturn]] void stay_until_exit();
+
+/// Runs `f`, which may let other threads have the lock: see Note [Threads at exit].
+template <class F>
+auto into_python(F&& f) {
+    try {
+        return f();
+    } catch (const abi::__forced_unwind&) {
+        stay_until_exit();
+    }
+}
+
+/// Python's lock for the scope, on a thread that may not hold it.
+class Lock {
+public:
+    Lock() : state_(into_python([] { return PyGILState_Ensure(); })) {}
+    ~Lock() { PyGILState_Release(state_); }
+    Lock(const Lock&) = delete;
+
+private:
+    PyGILState_STATE state_;
+};
+
+/// Shows a UserWarning; -1 if it became an exception.
+inline int warn_user(const char* message) {
+    return into_python([&] { return PyErr_WarnEx(PyExc_UserWarning, message, 1); });
+}
+
 /// An owned PyObject*.
 class Object {
 public:
@@ -85,12 +120,14 @@ public:
     PyObject* get() const { return p_; }
     PyObject* release() { return std::exchange(p_, nullptr); }
     explicit operator bool() const { return p_ != nullptr; }
-    Object attr(const char* name) const { return take(PyObject_GetAttrString(p_, name)); }
+    Object attr(const char* name) const {
+        return take(into_python([&] { return PyObject_GetAttrString(p_, name); }));
+    }
     template <class... A>
     Object call(const A&... args) const {
         PyObject* argv[] = {nullptr, args.get()...};
-        return take(PyObject_Vectorcall(p_, argv + 1, sizeof...(A) | PY_VECTORCALL_ARGUMENTS_OFFSET,
-                                        nullptr));
+        constexpr size_t count = sizeof...(A) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+        return take(into_python([&] { return PyObject_Vectorcall(p_, argv + 1, count, nullptr); }));
     }
 
 private:

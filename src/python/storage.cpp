@@ -10,9 +10,8 @@ constexpr const char* kWho = "_over";
 
 void release_buffer(void* owner) {
     auto* view = static_cast<Py_buffer*>(owner);
-    PyGILState_STATE state = PyGILState_Ensure();
+    Lock lock;
     PyBuffer_Release(view);
-    PyGILState_Release(state);
     delete view;
 }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from greenlet import getcurrent, greenlet
@@ -55,7 +56,7 @@ def take(work: Callable[[Fiber], None]) -> Fiber:
         fiber = fibers.pop()
         fiber.parent = getcurrent()
     except IndexError:
-        fiber = Fiber(_go_on)
+        fiber = Fiber(partial(_C._shield, _go_on))
     fiber.work = work
     events = sys.modules.get("asyncio.events")
     fiber.loop = events and events._get_running_loop()
