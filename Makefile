@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test fuzz fuzz-autodiff bench sanitize lint format clean
+.PHONY: env build demo test fuzz fuzz-autodiff fuzz-shapes bench sanitize lint format clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -51,6 +51,10 @@ fuzz: build
 
 fuzz-autodiff: build $(TORCH_DONE)
 	$(BIN)/python tests/autograd/autodiff_fuzz.py --programs $(PROGRAMS) --seed $(SEED)
+
+## fuzz-shapes: every op over sizes that no machine can count
+fuzz-shapes: build
+	$(BIN)/python tests/fuzz_shapes.py --calls $(PROGRAMS) --seed $(SEED)
 
 bench: build $(TORCH_DONE)
 	$(BIN)/python bench/run.py

@@ -129,7 +129,10 @@ def library_op(
                     )
             with no_grad():
                 arrays = [t.detach().numpy() for t in tensors]
-                made = forward(*arrays, **options)
+                try:
+                    made = forward(*arrays, **options)
+                except MemoryError as error:  # NumPy's, for PyTorch's
+                    raise RuntimeError(f"[{name}] expected room for arrays: {error}") from None
                 single = not isinstance(made, tuple)
                 outputs = tuple(_tensor(a) for a in ((made,) if single else made))
             if gradient is not None and any(t.requires_grad for t in tensors):

@@ -54,6 +54,7 @@ Axis axis_along(DimSpan shape, int dim) {
     Axis axis{1, shape[dim], 1};
     for (int d = 0; d < dim; ++d) axis.outer *= shape[d];
     for (size_t d = dim + 1; d < shape.size(); ++d) axis.inner *= shape[d];
+    if (axis.inner == 0) axis.outer = 0;  // 2**60 times nothing is no loop
     return axis;
 }
 
@@ -78,6 +79,7 @@ LastRun last_run(DimSpan shape, DimMask mask) {
         run.axis.outer *= shape[d];
         run.more |= has(mask, d) && shape[d] != 1;
     }
+    if (run.axis.inner == 0) run.axis.outer = 0;
     return run;
 }
 

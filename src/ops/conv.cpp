@@ -79,13 +79,13 @@ void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
     WEFT_EXPECT(w.size(0) >= groups && w.size(0) % groups == 0, Runtime, who,
                 text("the weight's first dimension to be divisible by groups ", groups),
                 to_string(w.shape()));
-    int64_t wanted = transposed ? w.size(0) : w.size(1) * groups;
+    int64_t wanted = transposed ? w.size(0) : size_product(who, w.size(1), groups);
     WEFT_EXPECT(x.size(1) == wanted, Runtime, who,
                 text("input", to_string(x.shape()), " to have ", wanted,
                      " channels, as weight of size ", to_string(w.shape()), " and groups=", groups,
                      " say"),
                 text(x.size(1), " channels"));
-    int64_t made = transposed ? w.size(1) * groups : w.size(0);
+    int64_t made = transposed ? size_product(who, w.size(1), groups) : w.size(0);
     WEFT_EXPECT(!bias.defined() || (bias.ndim() == 1 && bias.size(0) == made), Runtime, who,
                 text("a 1-dimensional bias with ", made, " elements"),
                 bias.defined() ? to_string(bias.shape()) : "");
@@ -96,8 +96,9 @@ void add_spatial(Call& c, Dims& out, const Geometry& g, bool transposed, int dim
     const Tensor &x = c.in[0], &w = c.in[1];
     Triple extra = triple(c.name(), "output_padding", c.attr(kOutputPadding).as_ints(), dims, 0, 0);
     for (int d = 3 - dims; d < 3; ++d) {
-        int64_t n = x.size(d + dims - 1), k = w.size(d + dims - 1), size;
-        int64_t reach = g.dilation[d] * (k - 1) + 1;
+        const __int128 n = x.size(d + dims - 1), k = w.size(d + dims - 1);
+        const __int128 reach = g.dilation[d] * (k - 1) + 1;
+        __int128 size;
         if (transposed) {
             WEFT_EXPECT(extra[d] < std::max(g.stride[d], g.dilation[d]), Runtime, c.name(),
                         "an output_padding smaller than either stride or dilation",
@@ -111,7 +112,7 @@ void add_spatial(Call& c, Dims& out, const Geometry& g, bool transposed, int dim
                     text("a kernel that fits into the padded input (kernel size can't be greater "
                          "than actual input size)"),
                     text("input ", to_string(x.shape()), " and weight ", to_string(w.shape())));
-        out.push_back(size);
+        out.push_back(size_of(c.name(), size));
     }
 }
 
@@ -401,9 +402,11 @@ kernels::ConvShape window(const Call& c, int first, int64_t height, int64_t widt
         s.stride[d] = d ? s.stride[d] : 1;
         s.padding[d] = d ? s.padding[d] : 0;
         s.dilation[d] = d ? s.dilation[d] : 1;
-        int64_t room = s.in[d] + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
-        s.out[d] = room < 0 ? 0 : room / s.stride[d] + 1;
+        const __int128 room =
+            __int128{s.in[d]} + 2 * s.padding[d] - s.dilation[d] * (s.kernel[d] - 1) - 1;
+        s.out[d] = room < 0 ? 0 : size_of(c.name(), room / s.stride[d] + 1);
     }
+    size_product(c.name(), s.out[1], s.out[2]);
     WEFT_EXPECT(s.out[1] > 0 && s.out[2] > 0, Runtime, c.name(),
                 "a kernel that fits into the padded image",
                 text("an image of ", height, " x ", width, " and kernel_size ",
@@ -429,7 +432,7 @@ void im2col_shape(Call& c) {
     auto s = window(c, 0, x.size(n - 2), x.size(n - 1));
     Dims out;
     if (n == 4) out.push_back(x.size(0));
-    out.push_back(x.size(n - 3) * s.taps());
+    out.push_back(size_product(c.name(), x.size(n - 3), s.taps()));
     out.push_back(s.out_size());
     c.add(Tensor::layout(x.dtype(), out));
 }

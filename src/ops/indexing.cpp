@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/copy.h"
+#include "ops/shape.h"
 
 namespace weft::ops {
 namespace {
@@ -29,7 +30,8 @@ std::vector<int64_t> offsets(DimSpan shape, const Dims& dims, DimSpan strides) {
     std::vector<int64_t> out{0};
     for (int64_t d : dims) {
         std::vector<int64_t> next;
-        next.reserve(out.size() * static_cast<size_t>(shape[d]));
+        next.reserve(
+            static_cast<size_t>(size_product("index", static_cast<int64_t>(out.size()), shape[d])));
         for (int64_t base : out)
             for (int64_t i = 0; i < shape[d]; ++i) next.push_back(base + i * strides[d]);
         out = std::move(next);

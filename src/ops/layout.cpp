@@ -19,6 +19,13 @@ int64_t size_product(std::string_view who, int64_t a, int64_t b) {
     return product;
 }
 
+int64_t size_of(std::string_view who, __int128 exact) {
+    const auto size = static_cast<int64_t>(exact);
+    WEFT_EXPECT(exact == size, Runtime, who, "a size of less than 2**63",
+                text(static_cast<double>(exact)));
+    return size;
+}
+
 int64_t stepped_stride(int64_t stride, int64_t step, int64_t count) {
     int64_t stepped;
     bool overflow = __builtin_mul_overflow(stride, step, &stepped);

@@ -62,12 +62,12 @@ struct Sizes {
     }
     /// Outputs over n inputs; with `ceil` the last window may end outside, not begin there.
     int64_t outputs(int d, int64_t n) const {
-        int64_t room = n + 2 * padding[d] - dilation[d] * (kernel[d] - 1) - 1;
-        int64_t up = ceil ? stride[d] - 1 : 0;
+        const __int128 padded = __int128{n} + padding[d], up = ceil ? stride[d] - 1 : 0;
+        const __int128 room = padded + padding[d] - dilation[d] * (kernel[d] - 1) - 1;
         if (room + up < 0) return 0;
-        int64_t out = (room + up) / stride[d] + 1;
-        if (ceil && (out - 1) * stride[d] >= n + padding[d]) --out;
-        return out;
+        __int128 out = (room + up) / stride[d] + 1;
+        if (ceil && (out - 1) * stride[d] >= padded) --out;
+        return size_of("pool", out);
     }
 };
 

@@ -313,8 +313,7 @@ void shuffle_shape(Call& c) {
                 std::to_string(x.size(n - 3)));
     Dims out(x.shape());
     out[n - 3] /= r * r;
-    out[n - 2] *= r;
-    out[n - 1] *= r;
+    for (int d = n - 2; d < n; ++d) out[d] = size_product(c.name(), out[d], r);
     c.add(Tensor::layout(x.dtype(), out));
 }
 
@@ -330,7 +329,7 @@ void unshuffle_shape(Call& c) {
                 text("height and width to be divisible by downscale_factor ", r),
                 to_string(x.shape()));
     Dims out(x.shape());
-    out[n - 3] *= r * r;
+    out[n - 3] = size_product(c.name(), out[n - 3], r * r);
     out[n - 2] /= r;
     out[n - 1] /= r;
     c.add(Tensor::layout(x.dtype(), out));

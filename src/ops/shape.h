@@ -28,6 +28,8 @@ int64_t wrap_index(std::string_view who, int64_t index, int dim, int64_t size);
 /// Sums and products of sizes as a user may give them. Throw Runtime beyond 63 bits.
 int64_t size_sum(std::string_view who, int64_t a, int64_t b);
 int64_t size_product(std::string_view who, int64_t a, int64_t b);
+/// A size by a formula whose steps may leave 63 bits.
+int64_t size_of(std::string_view who, __int128 exact);
 /// The stride of every `step`-th of `count` positions: that of one or none is not used, and may not
 /// fit.
 int64_t stepped_stride(int64_t stride, int64_t step, int64_t count);

@@ -3,7 +3,7 @@
 #include "base/lock.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
-#include "ops/table.h"
+#include "ops/shape.h"
 
 namespace weft::ops {
 
@@ -20,8 +20,9 @@ inline Triple triple(std::string_view who, std::string_view what, DimSpan list, 
                 text(what, " to be one int or ", dims, " ints"), to_string(list));
     for (int d = 0; d < dims; ++d) {
         int64_t value = list[list.size() == 1 ? 0 : d];
-        WEFT_EXPECT(value >= least && value < (int64_t{1} << 40), Runtime, who,
-                    text(what, " of at least ", least), to_string(list));
+        // so that a product of two of them fits
+        WEFT_EXPECT(value >= least && value < (int64_t{1} << 31), Runtime, who,
+                    text(what, " of at least ", least, " and less than 2**31"), to_string(list));
         out.v[3 - dims + d] = value;
     }
     return out;

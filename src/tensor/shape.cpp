@@ -29,8 +29,11 @@ int64_t count_elements(std::string_view op, DimSpan shape, int64_t item) {
     if (empty) return 0;
     int64_t bytes;
     overflow |= __builtin_mul_overflow(count, item, &bytes);
-    WEFT_EXPECT(!overflow, Runtime, op, "a tensor of less than 2**63 bytes",
-                text("sizes ", to_string(shape)));
+    WEFT_EXPECT(!overflow, Runtime, op,
+                item > 1 ? "a tensor of less than 2**63 bytes" : "less than 2**63 elements",
+                text("sizes ", to_string(shape),
+                     item > 1 ? " (Storage size calculation overflowed)"
+                              : " (numel: integer multiplication overflow)"));
     return count;
 }
 

@@ -18,6 +18,12 @@ TensorImpl* detail::new_large_impl(DType dtype, int ndim) {
     return impl;
 }
 
+void detail::refuse_bytes(const Tensor& t) {
+    fail(ErrorKind::Runtime, "tensor", "a tensor of less than 2**63 bytes",
+         text("sizes ", to_string(t.shape()), " of ", name(t.dtype()),
+              " (Storage size calculation overflowed with sizes=", to_string(t.shape()), ")"));
+}
+
 Tensor Tensor::layout(DType dtype, DimSpan shape) {
     TensorImpl* impl = new_impl(dtype, static_cast<int>(shape.size()));
     Tensor out(impl);
@@ -113,9 +119,7 @@ void Tensor::settle(const Tensor& other) const {
 
 void Tensor::resize(DimSpan shape) const {
     Tensor wanted = layout(dtype(), shape);
-    count_elements("resize", shape, item_size(dtype()));
-    int64_t bytes_wanted = wanted.numel() * item_size(dtype());
-    if (storage()->data + storage()->bytes - bytes() >= bytes_wanted) {
+    if (storage()->data + storage()->bytes - bytes() >= wanted.byte_count()) {
         wanted.share(*this, 0);
     } else {
         wanted.allocate();

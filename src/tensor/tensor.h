@@ -135,6 +135,9 @@ public:
     int64_t offset() const { return (impl_->data - impl_->storage->data) / item_size(dtype()); }
     uint32_t version() const { return impl_->storage->version; }
 
+    /// Bytes of all elements, each counted once. A view that repeats elements may have so many that
+    /// they fit no memory: throws Runtime from 2**63 bytes on.
+    int64_t byte_count() const;
     /// Gives a tensor made by `layout` its own memory.
     void allocate() const;
     /// Makes a tensor made by `layout` a view of `base`, starting `offset` elements after it.
@@ -174,8 +177,22 @@ inline Tensor Tensor::layout_like(const Tensor& other, DType dtype) {
     return Tensor(impl);
 }
 
+namespace detail {
+
+/// Throws Runtime: the elements of `t` need 2**63 bytes or more.
+[[noreturn]] void refuse_bytes(const Tensor& t);
+
+}  // namespace detail
+
+inline int64_t Tensor::byte_count() const {
+    int64_t bytes;
+    if (__builtin_mul_overflow(impl_->numel, item_size(impl_->dtype), &bytes)) [[unlikely]]
+        detail::refuse_bytes(*this);
+    return bytes;
+}
+
 inline void Tensor::allocate() const {
-    impl_->storage = allocate_storage(impl_->numel * item_size(impl_->dtype));
+    impl_->storage = allocate_storage(byte_count());
     impl_->data = impl_->storage->data;
 }
 

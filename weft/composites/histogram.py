@@ -34,7 +34,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if weights is None:
         import numpy as np
 
-        return weft.from_numpy(np.bincount(input.numpy(), minlength=minlength))
+        try:
+            return weft.from_numpy(np.bincount(input.numpy(), minlength=minlength))
+        except (MemoryError, ValueError) as error:  # an array larger than memory
+            raise RuntimeError(f"[bincount] expected room for the counts: {error}") from None
     size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
     if weights.dtype is not _C.float32:
         weights = weights.double()
