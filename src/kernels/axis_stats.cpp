@@ -27,9 +27,9 @@ struct Spread {
         squares.join(other.squares);
         deviations.join(other.deviations);
     }
-    double variance(int64_t n, double correction) const {
+    double spread(int64_t n) const {
         const double rest = deviations.get() * deviations.get() / static_cast<double>(n);
-        return (squares.get() - rest) / std::max(0.0, static_cast<double>(n) - correction);
+        return squares.get() - rest;
     }
 };
 
@@ -215,8 +215,23 @@ void scan(const T* x, SumOf<T>* y, Axis a) {
 
 }  // namespace
 
+/// Mean and sum of (x - mean)^2 in double, by Welford's updates: for elements whose sum or squares
+/// leave the range of T.
 template <class T>
-void var(const T* x, T* average, T* variance, double correction, Axis a) {
+struct Careful {
+    double mean = 0, squares = 0;
+    Careful(const T* x, int64_t n, int64_t stride) {
+        for (int64_t i = 0; i < n && mean == mean; ++i) {
+            const auto value = static_cast<double>(x[i * stride]);
+            const double off = value - mean;
+            mean += off / static_cast<double>(i + 1);
+            squares += off * (value - mean);
+        }
+    }
+};
+
+template <class T>
+void var(const T* x, T* average, T* variance, double correction, Axis a, bool root) {
     if (a.outer <= 0 || a.inner <= 0) return;
     if (a.n <= 0) {
         mean(x, variance, a);
@@ -228,9 +243,22 @@ void var(const T* x, T* average, T* variance, double correction, Axis a) {
     // A row that fits the cache has its mean taken right before its spread.
     const bool short_rows = a.inner == 1 && a.n < piece;
     if (!short_rows) mean(x, means, a);
+    const double freedom = std::max(0.0, static_cast<double>(a.n) - correction);
+    // Below it a square of T has lost digits, which the root would show.
+    const double least =
+        root ? std::numeric_limits<T>::min() / std::numeric_limits<T>::epsilon() : 0;
     const auto emit = [&](int64_t first, int64_t count, const Spread<T>* parts) {
-        for (int64_t i = 0; i < count; ++i)
-            variance[first + i] = static_cast<T>(parts[i].variance(a.n, correction));
+        for (int64_t at = first; at < first + count; ++at) {
+            double spread = parts[at - first].spread(a.n);
+            if (!(spread >= least && spread < std::numeric_limits<double>::infinity()))
+                [[unlikely]] {
+                const Careful<T> c(x + at / a.inner * a.n * a.inner + at % a.inner, a.n, a.inner);
+                if (!std::isfinite(means[at])) means[at] = static_cast<T>(c.mean);
+                spread = c.squares;
+            }
+            const double variance_of = spread / freedom;
+            variance[at] = static_cast<T>(root ? std::sqrt(variance_of) : variance_of);
+        }
     };
     if (a.inner == 1)
         return over_rows<Spread<T>>(
@@ -276,8 +304,8 @@ void cumprod(const T* x, SumOf<T>* y, Axis axis) {
     scan<RunningProduct>(x, y, axis);
 }
 
-template void var(const float*, float*, float*, double, Axis);
-template void var(const double*, double*, double*, double, Axis);
+template void var(const float*, float*, float*, double, Axis, bool);
+template void var(const double*, double*, double*, double, Axis, bool);
 
 #define WEFT_AXIS(T)                                                                               \
     template void argmax(const T*, T*, int64_t*, Axis);                                            \

@@ -83,8 +83,8 @@ struct Digamma {
         const double x = value;
         if (x == 0) return copysign(infinity<T>, -value);
         if (!(x < 0) || x == std::floor(x)) return nan<T>;
-        // cot has the period 1: without the whole part the angle is exact
-        const double angle = kPi * (x - std::floor(x));
+        // cot has the period 1: from the nearest pole the angle is exact
+        const double angle = kPi * (x - std::nearbyint(x));
         return static_cast<T>(digamma_of_positive(1 - x) - kPi / std::tan(angle));
     }
     template <class T>
@@ -102,9 +102,9 @@ struct Trigamma {
     template <class T>
     static T slow(T value) {
         const double x = value;
-        if (!(x <= 0)) return nan<T>;
+        if (!(x <= 0) || x < std::numeric_limits<double>::lowest()) return nan<T>;
         if (x == std::floor(x)) return infinity<T>;
-        const double turn = kPi / std::sin(kPi * (x - std::floor(x)));
+        const double turn = kPi / std::sin(kPi * (x - std::nearbyint(x)));
         return static_cast<T>(turn * turn - trigamma_of_positive(1 - x));
     }
     template <class T>
@@ -156,7 +156,7 @@ WEFT_INLINE double erfcx(double x) {
         inverse_root_pi / a *
         polynomial(inverse, 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0);
     const double right = select(a < 26, scaled_erfc(a < 26 ? a : 26), far);
-    const double low = x < 0 ? x : 0, high = upper_half(low);
+    const double low = clamp(x, -30.0, 0.0), high = upper_half(low);  // infinite before -30
     const double left = 2 * exp(high * high) * exp((low - high) * (low + high));
     return x < 0 ? left - right : right;
 }

@@ -53,9 +53,10 @@ template <class T>
 void all(const T* x, bool* y, Axis axis);
 
 /// Real. Two passes: sum of (x - mean)^2 / max(0, n - correction); NaN or inf where that divides
-/// by 0. `average` (the means) may be null.
+/// by 0. With `root` the roots of these, also of those that T does not hold. `average` (the means)
+/// may be null.
 template <class T>
-void var(const T* x, T* average, T* variance, double correction, Axis axis);
+void var(const T* x, T* average, T* variance, double correction, Axis axis, bool root = false);
 
 /// Real. sqrt(sum of squares), summed in double for float; not rescaled, so double values beyond
 /// 1e154 overflow.

@@ -205,7 +205,7 @@ struct ComplexSoftsign {
 /// x / d with d = 1 + |x|, where d moves along x / |x|.
 Tensor softsign_gradient(const Grad& g) {
     Tensor x = g.in(0), d = ops_abs(x) + 1.0;
-    if (!is_complex(x.dtype())) return g.grad() / (d * d);
+    if (!is_complex(x.dtype())) return g.grad() / d / d;
     return g.grad() / d - sgn(x) * (real_part(conj(x) * g.grad()) / (d * d));
 }
 /// Of two ops, so that self may be written afterwards: the gradient is made of tanh(self).
@@ -234,7 +234,7 @@ struct EluBackward : EluNumbers {
     template <class T>
     WEFT_INLINE T operator()(T g, T x) const {
         T below = static_cast<T>(inner * negative) * math::exp(x * static_cast<T>(inner));
-        return g * (x <= T(0) ? below : static_cast<T>(positive));
+        return g * (x > T(0) ? static_cast<T>(positive) : below);
     }
 };
 

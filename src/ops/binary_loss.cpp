@@ -225,7 +225,7 @@ void register_bce(Table& t) {
 struct Logits {
     template <class T>
     WEFT_INLINE T operator()(T x, T t) const {
-        return (x > T{0} ? x : T{0}) - x * t + math::log1p(math::exp(-math::abs(x)));
+        return x * ((x > T{0} ? T{1} : T{0}) - t) + math::log1p(math::exp(-math::abs(x)));
     }
     template <class T>
     WEFT_INLINE T operator()(T x, T t, T w) const {
@@ -261,7 +261,7 @@ void logits_shape(Call& c) {
                 text(name(c.in[1].dtype()), " (result type Float can't be cast to it)"));
     check_fits(c, c.in[2], "weight");
     check_fits(c, c.in[3], "pos_weight");
-    add_loss(c, loss_dtype(c.name(), c.in, 2), c.in[0].shape());
+    add_loss(c, c.in[1].dtype(), c.in[0].shape());  // PyTorch writes into 1 - target
 }
 
 /// Calls `run` with how many operands there are: weights that are not given are not read, and a
@@ -320,7 +320,7 @@ void register_logits(Table& t) {
             },
             save_in(3))
         .doc("binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies\n"
-             "the positive part. ValueError for sizes that differ.")
+             "the positive part. Of the target's dtype. ValueError for sizes that differ.")
         .shape(logits_shape)
         .kernel(logits_kernel)
         .function_only()

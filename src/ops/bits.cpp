@@ -33,13 +33,16 @@ struct Gcd {
         return b < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(b)) : b;
     }
 };
+/// The product wraps, as PyTorch's in int or in int64, before its sign is taken off.
 struct Lcm {
-    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const {
+    template <class T>
+    WEFT_INLINE T operator()(T a, T b) const {
         int64_t g = Gcd{}(a, b);
         if (g == 0) return 0;
-        auto product =
-            static_cast<int64_t>(static_cast<uint64_t>(a / g) * static_cast<uint64_t>(b));
-        return product < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(product)) : product;
+        using Product = std::conditional_t<sizeof(T) <= 4, int32_t, int64_t>;
+        const int64_t product =
+            static_cast<Product>(static_cast<uint64_t>(a / g) * static_cast<uint64_t>(b));
+        return static_cast<T>(product < 0 ? 0 - static_cast<uint64_t>(product) : product);
     }
 };
 
@@ -47,6 +50,11 @@ struct Lcm {
 template <class F>
 void integer_kernel(Call& c) {
     map_inputs<int64_t, int64_t, 2>(c, F{});
+}
+void lcm_kernel(Call& c) {
+    dispatch_each(c.out(0).dtype(), [&]<class T>() {
+        if constexpr (category(dtype_of<T>) == Category::Integer) map_inputs<T, T, 2>(c, Lcm{});
+    });
 }
 void integer_shape(Call& c) {
     pointwise<Result::Same>(c);
@@ -75,7 +83,8 @@ void register_integers(Table& t) {
         .doc("The greatest common divisor, at least 0.\n"
              ">>> weft.gcd(weft.tensor([4, -6]), weft.tensor([6, 9]))\ntensor([2, 3])")
         .samples({"f(I(5, high=30), I(5, high=30))", "f(I(2, 1), I(3))", "f(I(0), I())"});
-    integer_op(t, "lcm", integer_kernel<Lcm>)
+    integer_op(t, "lcm", lcm_kernel)
+        .every_dtype()
         .doc("The least common multiple, at least 0.\n"
              ">>> weft.lcm(weft.tensor([4, 0]), weft.tensor([6, 9]))\ntensor([12,  0])")
         .samples({"f(I(5, high=30), I(5, high=30))", "f(I(2, 1), I(3))", "f(I(0), I())"});
@@ -92,9 +101,26 @@ struct Nextafter {
     static constexpr int one_loop = 32;
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const {
-        return std::nextafter(a, b);
+        if constexpr (is_narrow(dtype_of<T>)) {
+            const auto from = static_cast<float>(a), to = static_cast<float>(b);
+            if (from != from || to != to) return T(from + to);
+            if (from == to) return b;
+            const uint16_t sign = (from == 0 ? to : from) < 0 ? 0x8000 : 0;
+            if (from == 0) a.bits = sign + 1;
+            else a.bits = static_cast<uint16_t>(a.bits + ((from < to) == (from > 0) ? 1 : -1));
+            return a;
+        } else {
+            return std::nextafter(a, b);
+        }
     }
 };
+void nextafter_kernel(Call& c) {
+    const DType dtype = compute_dtype<Result::Same>(c);
+    if (dtype == DType::Float16) return map_inputs<kernels::Half, kernels::Half, 2>(c, Nextafter{});
+    if (dtype == DType::BFloat16)
+        return map_inputs<kernels::BFloat16, kernels::BFloat16, 2>(c, Nextafter{});
+    map_kernel<Nextafter, FloatingTypes, Result::Same, 2>(c);
+}
 struct Heaviside {
     static constexpr int one_loop = 64;
     template <class T>
@@ -188,12 +214,16 @@ void frexp_kernel(Call& c) {
 }
 
 void register_parts(Table& t) {
-    shaped_op(t, "nextafter(Tensor self, Tensor other) -> Tensor",
-              map_kernel<Nextafter, FloatingTypes, Result::Same, 2>)
+    shaped_op(t, "nextafter(Tensor self, Tensor other) -> Tensor", nextafter_kernel)
+        .every_dtype()
         .doc("The next floating number after self towards other.\n"
              ">>> weft.nextafter(weft.tensor(1.), weft.tensor(2.)) > 1\ntensor(True)")
         .inplace()
-        .grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .grad(0, save_in(0) | save_in(1),
+              [](const Grad& g) {
+                  return ops::where(ops::eq(g.in(0), g.in(1)), number(0, g.grad().dtype()),
+                                    g.grad());
+              })
         .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     t.add("_frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)")

@@ -151,7 +151,13 @@ void steps_shape(Call& c) {
     int64_t steps = c.attr(2).as_int();
     WEFT_EXPECT(steps >= 0, Runtime, c.name(), "a number of steps that is non-negative",
                 std::to_string(steps));
-    DType dtype = c.attr(static_cast<int>(c.op->defaults.size()) - 1).as_dtype(default_dtype);
+    const auto is_complex_number = [&](int i) { return c.attr(i).kind() == Value::Kind::Complex; };
+    const DType inferred =
+        is_complex_number(0) || is_complex_number(1) ? complex_dtype(default_dtype) : default_dtype;
+    DType dtype = c.attr(static_cast<int>(c.op->defaults.size()) - 1).as_dtype(inferred);
+    WEFT_EXPECT(!is_complex(inferred) || is_complex(dtype), Runtime, c.name(),
+                "a complex dtype for complex ends",
+                text(name(dtype), " (inferred dtype can't be safely cast to passed dtype)"));
     c.add(Tensor::layout(dtype, Dims{steps}));
 }
 
@@ -314,10 +320,11 @@ void register_create(Table& t) {
         .kernel(linspace_kernel)
         .factory()
         .out_form()
-        .doc("`steps` numbers evenly from start to end, both included.\n\n"
+        .doc("`steps` numbers evenly from start to end, both included; complex between complex "
+             "ends.\n\n"
              ">>> weft.linspace(0, 1, 3)\ntensor([0.0000, 0.5000, 1.0000])")
         .samples({"f(0, 1, 5)", "f(3, -2, 4)", "f(1, 2, 1)", "f(0, 10, 5, dtype=weft.int64)",
-                  "f(0, 1, 0)"});
+                  "f(0, 1, 0)", "f(0, 1j, 5)", "f(1, 2 + 1j, 1, dtype=weft.complex128)"});
     t.add("logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None) -> "
           "Tensor")
         .shape(steps_shape)
@@ -326,7 +333,7 @@ void register_create(Table& t) {
         .out_form()
         .doc("base to the power of each number of linspace.\n\n>>> weft.logspace(0, 2, "
              "3)\ntensor([  1.,  10., 100.])")
-        .samples({"f(0, 2, 3)", "f(0, 3, 4, base=2.0)", "f(1, 2, 1)"});
+        .samples({"f(0, 2, 3)", "f(0, 3, 4, base=2.0)", "f(1, 2, 1)", "f(0, 1j, 3)"});
     register_like(t);
 }
 

@@ -16,7 +16,8 @@ using kernels::Axis;
 
 const Function mean_dim{"mean.dim"}, vector_norm{"linalg_vector_norm"}, magnitude{"abs"},
     amax{"amax"}, amin{"amin"}, logsumexp{"logsumexp"}, sgn{"sgn"}, finite{"isfinite"};
-const Function var{"var"}, standard_deviation{"std"}, var_mean{"_var_mean"}, std_mean{"_std_mean"};
+const Function logical_or{"logical_or"}, var{"var"}, standard_deviation{"std"},
+    var_mean{"_var_mean"}, std_mean{"_std_mean"};
 
 /// `t`, with 0 where `mask` holds.
 Tensor zero_where(const Tensor& mask, const Tensor& t) {
@@ -66,9 +67,7 @@ void variance_kernel(Call& c) {
     dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
         T* y = out.data<T>();
         T* average = c.outputs > 1 ? c.out(1).data<T>() : nullptr;
-        kernels::var<T>(f.x.data<T>(), average, y, correction_of(c.attr(1)), f.axis);
-        if constexpr (Root)
-            for (int64_t i = 0, n = f.axis.outer * f.axis.inner; i < n; ++i) y[i] = std::sqrt(y[i]);
+        kernels::var<T>(f.x.data<T>(), average, y, correction_of(c.attr(1)), f.axis, Root);
     });
 }
 
@@ -241,6 +240,8 @@ void norm_kernel(Call& c) {
     }
     x = in_dtype(x, c.out(0).dtype());
     double ord = c.attr(0).as_double();
+    if (ord != 0 && x.numel() > 0 && c.out(0).numel() == x.numel())  // no square that overflows
+        return copy_into(c.out(0), reshape(magnitude(x), Dims(c.out(0).shape())));
     if (ord == 2) return reduce(x, dim_mask(c.name(), c.attr(1), x.ndim()), c.out(0), norm2_step);
     copy_into(c.out(0), general_norm(x, ord, c.attr(1), c.attr(2)));
 }
@@ -268,9 +269,14 @@ Tensor norm_gradient(const Grad& g) {
     };
     if (ord == 0) return {};
     if (ord == 1) return sgn(x) * spread_over(g.grad());
-    if (ord == 2) return x * spread_over(divided(g.grad(), r));
-    if (std::isinf(ord)) {
-        Tensor hits = as_dtype(eq(magnitude(x), spread_over(r)), t);
+    if (ord == 2) {  // x / norm is at most 1, where grad / norm may be infinite
+        Tensor zero = is_zero(r);
+        return x / spread_over(where(zero, number(1, t), r)) *
+               spread_over(zero_where(zero, g.grad()));
+    }
+    if (r.numel() == x.numel() && !std::isinf(ord)) return sgn(x) * spread_over(g.grad());
+    if (std::isinf(ord)) {  // a NaN is a norm that is NaN
+        Tensor hits = as_dtype(logical_or(eq(magnitude(x), spread_over(r)), ne(x, x)), t);
         return sgn(x) * spread_over(g.grad()) * (hits / sum_dim(hits, g.attr(1), true));
     }
     return power_norm_gradient(x, r, g.grad(), ord, spread_over);

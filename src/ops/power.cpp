@@ -6,6 +6,7 @@
 #include "kernels/math.h"
 #include "ops/batch.h"
 #include "ops/conj.h"
+#include "ops/draw.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -99,14 +100,24 @@ void complex_pow(Call& c, DType t) {
     dispatch<ComplexTypes>(t, c.name(), [&]<class T>() { map_inputs<T, T, 2>(c, ComplexPower{}); });
 }
 
-void pow_kernel(Call& c) {
-    DType t = compute_dtype<Result::Same>(c);
+void pow_shape(Call& c) {
+    pointwise<Result::Same>(c);
     const Tensor& exponent = c.in[1];
+    const bool of_integers = category(c.out(0).dtype()) == Category::Integer;
     WEFT_EXPECT(
-        t != DType::Int64 || !exponent.has(kWrapped) || exponent.item_int() >= 0, Runtime, c.name(),
+        !of_integers || !exponent.has(kWrapped) || exponent.item_int() >= 0, Runtime, c.name(),
         "an exponent of at least 0 for integers",
         text(exponent.item_int(), " (Integers to negative integer powers are not allowed.)"),
         "write 2.0 ** -1, or convert to a floating dtype");
+    WEFT_EXPECT(!of_integers || !exponent.has(kWrapped) ||
+                    exponent.item_int() <= largest_of(c.out(0).dtype()),
+                Runtime, c.name(), text("an exponent that fits ", name(c.out(0).dtype())),
+                text(exponent.item_int(), " (value cannot be converted without overflow)"));
+}
+
+void pow_kernel(Call& c) {
+    DType t = compute_dtype<Result::Same>(c);
+    const Tensor& exponent = c.in[1];
     if ((t == DType::Bool || is_complex(t)) && exponent.has(kWrapped) &&
         !is_complex(exponent.dtype()) && exponent.item_double() == 1)
         return copy_into(c.out(0), c.in[0]);
@@ -177,7 +188,7 @@ void register_power(Table& t) {
              "exponent "
              "raises RuntimeError.\n>>> weft.pow(weft.tensor([1., 2., 3.]), 2)\n"
              "tensor([1., 4., 9.])")
-        .shape(pointwise<Result::Same>)
+        .shape(pow_shape)
         .kernel(pow_kernel)
         .batch([](const BatchCall& c, BatchForm& form) {  // squares are no general powers
             return batch_pointwise(c, form);

@@ -56,7 +56,7 @@ struct HardtanhBackward {
     double low, high;
     template <class T>
     WEFT_INLINE T operator()(T g, T x) const {
-        return x <= static_cast<T>(low) || x >= static_cast<T>(high) ? T(0) : g;
+        return (x > static_cast<T>(low)) & (x < static_cast<T>(high)) ? g : T(0);
     }
 };
 struct Hardsigmoid {
@@ -85,7 +85,7 @@ struct HardswishBackward {
     template <class T>
     WEFT_INLINE T operator()(T g, T x) const {
         T inside = g * (x / T(3) + T(0.5));
-        return x <= T(-3) ? T(0) : x < T(3) ? inside : g;
+        return x <= T(-3) ? T(0) : x >= T(3) ? g : inside;
     }
 };
 struct Softshrink {
@@ -112,7 +112,7 @@ struct ShrinkBackward {
     template <class T>
     WEFT_INLINE T operator()(T g, T x) const {
         T l = static_cast<T>(lambda);
-        return x >= -l && x <= l ? T(0) : g;
+        return (x > l) | (x < -l) ? g : T(0);
     }
 };
 struct Prelu {

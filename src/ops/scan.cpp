@@ -70,7 +70,9 @@ Tensor logcumsumexp_gradient(const Grad& g) {
         return ops::exp(conj(x)) * flip(cumsum(scaled, dim), Dims{dim});
     }
     Tensor zero = number(0, grad.dtype()), size = ops::log(absolute(grad));
-    Tensor nothing = number(std::numeric_limits<float>::lowest(), grad.dtype());
+    Tensor nothing = number(grad.dtype() == DType::Float64 ? std::numeric_limits<double>::lowest()
+                                                           : std::numeric_limits<float>::lowest(),
+                            grad.dtype());
     auto side = [&](const Tensor& mine) {
         Tensor part = ops::where(mine, size, nothing) - y;
         return ops::exp(flip(logcumsumexp_op(flip(part, Dims{dim}), dim), Dims{dim}) + x);

@@ -180,9 +180,9 @@ void register_hyperbolic(Table& t) {
 }
 
 Tensor sinc_gradient(const Grad& g) {
-    Tensor x = g.in(0), zero = number(0, x.dtype()), y = x * std::numbers::pi;
-    Tensor slope = (y * ops::cos(y) - ops::sin(y)) / (y * x);
-    return g.grad() * conj(ops::where(ops::eq(x, zero), zero, slope));
+    Tensor x = g.in(0), zero = number(0, x.dtype()), y = x * std::numbers::pi, square = y * x;
+    Tensor slope = (y * ops::cos(y) - ops::sin(y)) / square;
+    return g.grad() * conj(ops::where(ops::eq(square, zero), zero, slope));
 }
 
 /// 0 where a bound was applied; without bounds NaN outside [0, 1].

@@ -221,21 +221,41 @@ template <class T>
 struct NanToNum {
     static constexpr int one_loop = 64;
     T nan, posinf, neginf;
-    WEFT_INLINE T operator()(T x) const {
-        using L = std::numeric_limits<T>;
-        T y = x > L::max() ? posinf : x;
+    WEFT_INLINE T operator()(T given) const {
+        using Wide = std::conditional_t<is_narrow(dtype_of<T>), float, T>;
+        using L = std::numeric_limits<Wide>;
+        const auto x = static_cast<Wide>(given);
+        T y = x > L::max() ? posinf : given;
         y = x < L::lowest() ? neginf : y;
         return x != x ? nan : y;
     }
 };
 
+constexpr double largest(DType floating) {
+    switch (floating) {
+        case DType::Float16:
+            return 65504;
+        case DType::BFloat16:
+            return 0x1.fep127;
+        case DType::Float32:
+            return std::numeric_limits<float>::max();
+        default:
+            return std::numeric_limits<double>::max();
+    }
+}
+
+/// Takes the halves as they are, since the largest number is theirs.
 void nan_to_num_kernel(Call& c) {
     if (!is_floating(c.in[0].dtype())) return copy_into(c.out(0), c.in[0]);
-    dispatch<FloatingTypes>(c.in[0].dtype(), c.name(), [&]<class T>() {
-        using L = std::numeric_limits<T>;
-        auto or_else = [](const Value& v, T otherwise) { return v ? number_as<T>(v) : otherwise; };
-        map_inputs<T, T, 1>(c, NanToNum<T>{or_else(c.attr(0), T(0)), or_else(c.attr(1), L::max()),
-                                           or_else(c.attr(2), L::lowest())});
+    dispatch_each(c.in[0].dtype(), [&]<class T>() {
+        if constexpr (is_floating(dtype_of<T>)) {
+            const double most = largest(dtype_of<T>);
+            auto or_else = [](const Value& v, double otherwise) {
+                return kernels::convert<T>(v ? v.as_double() : otherwise);
+            };
+            map_inputs<T, T, 1>(c, NanToNum<T>{or_else(c.attr(0), 0), or_else(c.attr(1), most),
+                                               or_else(c.attr(2), -most)});
+        }
     });
 }
 
@@ -542,6 +562,7 @@ void register_predicates(Table& t) {
               "nan_to_num(Tensor self, float? nan=None, float? posinf=None, "
               "float? neginf=None) -> Tensor",
               nan_to_num_kernel)
+        .every_dtype()
         .doc("NaN becomes `nan` (0), infinities become `posinf` and `neginf` (the dtype's largest "
              "and "
              "lowest number).\n>>> weft.nan_to_num(weft.tensor([1., float('nan')]))\n"

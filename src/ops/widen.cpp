@@ -38,9 +38,18 @@ Tensor piece(const Tensor& t, int64_t begin, int64_t n) {
     return t.view_as(DimSpan(&n, 1), DimSpan(&step, 1), begin);
 }
 
+/// Integers of another dtype than the narrow one that a pointwise op computes become of that one
+/// first: 255 % -2 of uint8 is 255 % 254.
+bool wraps_first(const Call& c, const Tensor& t) {
+    const DType computed = c.out(0).dtype();
+    return c.op->batch == Batch::Pointwise && is_narrow(computed) && t.defined() &&
+           category(computed) == Category::Integer && category(t.dtype()) == Category::Integer &&
+           t.dtype() != computed;
+}
+
 void run_whole(Call& c) {
     std::vector<Tensor> in(c.in, c.in + c.inputs), out;
-    for (Tensor& t : in) t = wide(t);
+    for (Tensor& t : in) t = wide(wraps_first(c, t) ? as_dtype(t, c.out(0).dtype()) : t);
     c.in = in.data();
     for (int k = 0; k < c.outputs; ++k) {
         out.push_back(c.out(k));
