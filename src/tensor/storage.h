@@ -92,9 +92,9 @@ inline void release(Storage* storage) {
 /// Uninitialised bytes. Throws weft::Error (Runtime, as PyTorch's allocator) when there are none.
 inline Ref<Storage> allocate_storage(int64_t bytes) {
     auto& small = detail::small_blocks;
-    int64_t block = bytes + static_cast<int64_t>(sizeof(Storage));
-    if (block <= detail::SmallBlocks::kMaxBlock) [[likely]] {
-        int64_t i = (block - 1) / 64;
+    constexpr int64_t header = sizeof(Storage);
+    if (bytes <= detail::SmallBlocks::kMaxBlock - header) [[likely]] {  // their sum may not count
+        int64_t i = (bytes + header - 1) / 64;
         if (auto* link = small.head[i]) [[likely]] {
             small.head[i] = link->next;
             small.kept[i] -= (i + 1) * 64;

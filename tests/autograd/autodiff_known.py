@@ -42,6 +42,8 @@ def known(difference, statements):
         return "how often a gradient was added to in place while it was made"
     if kind == "version" and re.search(r"grad|" + COMPOSED.pattern, program):
         return "how often a result was written while it was made"
+    if kind == "error RuntimeError NoneType" and re.search(r"(v\d+)\.\w+_\(\1[,)]", program):
+        return "x.mul_(x): PyTorch refuses to go back through what weft kept a copy of"
     if "ZeroTensors are immutable" in text:
         return "PyTorch: a gradient of zeros that cannot be added to"
     if re.search(r"\.(conj|mH|H|adjoint)\b", program) and kind != "error":

@@ -87,8 +87,7 @@ def hooks(names, log):
 
     def see(x):
         """Notes what is known of a tensor now."""
-        fn = type(x.grad_fn).__name__
-        log.note("see", x.requires_grad, x.is_leaf, fn, x.detach())
+        log.note("see", x.requires_grad, x.is_leaf, x.grad_fn is None, x.detach())
 
     names |= {"look": look, "scaled": scaled, "after": after, "node": node,
               "node_scaled": node_scaled, "hook": hook, "see": see}  # fmt: skip

@@ -134,6 +134,20 @@ class Reads(Function):
         return grad * by * (2 if ctx.up else 5)
 
 
+class ReadsLate(Function):
+    """What it returns was computed before it read a value, by which others may have gone on."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        y = x * 2
+        ctx.up = float(y.sum()) > 0
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2
+
+
 class NumPy(Function):
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -171,6 +185,7 @@ PROGRAMS = {
     "dirty": lambda c, x: Dirty.apply(x * 2).sum(),
     "same": lambda c, x: sum(t.sum() for t in Same.apply(x * 2)),
     "reads": lambda c, x: Reads.apply(x).sum(),
+    "reads late": lambda c, x: ReadsLate.apply(x).tanh().sum(),
     "numpy": lambda c, x: NumPy.apply(x).sum(),
     "in a branch": lambda c, x: (Scaled.apply(x, c.w, 1) if x.sum() > 0 else x * 2).sum(),
     "outside of the graph": lambda c, x: x.sum() + KeepsOutput.apply(x.detach()).sum(),
@@ -405,3 +420,15 @@ def test_reentrant_checkpoints_merge_with_their_recomputation() -> None:
     for a, b in zip(run(5, True)[0], run(5, False)[0], strict=True):
         weft.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
     assert run(4, True)[1] == run(16, True)[1]
+
+
+def test_the_only_example_that_is_left_is_tied_at_once() -> None:
+    """Its forward had made a value with others, and read one: the tie then ran by itself."""
+    xs = [weft.ones(2, requires_grad=True) for _ in range(2)]
+
+    def one(x: Any, late: bool) -> Any:
+        return ReadsLate.apply(x * 1) if late else x * 3
+
+    outs = weft.autobatch(one, adaptive=False)(xs, [False, True])
+    sum(out.sum() for out in outs).backward()
+    assert [x.grad.tolist() for x in xs] == [[3, 3], [2, 2]]

@@ -108,12 +108,14 @@ def tie(
         for t in ctx._to_save
     ])  # fmt: skip
     read = [s[0] for s in use.saved if isinstance(s, tuple)]
-    made = iter(
-        _C.ops._tie([*wanted, *tied, _C._sharing(use), *read], inputs=len(wanted),
-                    results=len(tied), node=name)
-    )  # fmt: skip
     _uses[int.from_bytes(use, "little")] = use
-    return tuple([next(made) if id(o) in places else o for o in outputs])
+    made = _C.ops._tie(
+        [*wanted, *tied, _C._sharing(use), *read], inputs=len(wanted), results=len(tied), node=name
+    )
+    if not _C._is_pending(made[0]):  # the last example, which runs its calls at once by now
+        return None
+    handed = iter(made)
+    return tuple([next(handed) if id(o) in places else o for o in outputs])
 
 
 def _make(

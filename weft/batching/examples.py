@@ -21,12 +21,13 @@ _owners: dict[int, Example | None] = {}  # by number; None: it was interrupted, 
 class Example(Task):
     """One example under way; `error` or `result` in the end."""
 
-    __slots__ = ("args", "error", "failure", "fiber", "number", "result")
+    __slots__ = ("args", "error", "failure", "fiber", "heir", "number", "result")
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         super().__init__()
         self.args = args
         self.number = 0  # as the core calls it
+        self.heir: Example | None = None  # who answers for its calls when its batch is over
         self.fiber: Any = None  # that runs it, once it has begun
         self.failure: BaseException | None = None  # of a call of its own that a flush ran
         self.error: BaseException | None = None
@@ -158,15 +159,17 @@ class Run:
             number = _C._example()
             heir = _owners.get(number)
             for example in begun:
-                if number in _owners:
-                    _owners[example.number] = heir
+                if heir is not None:
+                    example.heir = heir
+                elif number in _owners:
+                    _owners[example.number] = None
                 else:
                     del _owners[example.number]
             return
         flush("the end")
         mine = set(begun)
         for number, owner in list(_owners.items()):  # those of inner batches too
-            if owner in mine:
+            if _answers(owner) in mine:
                 del _owners[number]
         for example in begun:
             if example.failure is not None:  # before whatever Python raised later
@@ -241,12 +244,18 @@ def _noted(error: Any, index: int, examples: int) -> Any:
     return error
 
 
+def _answers(owner: Example | None) -> Example | None:
+    while owner is not None and owner.heir is not None:
+        owner = owner.heir
+    return owner
+
+
 def flush(reason: str) -> None:
     """Computes all that waits; hands failures to the examples whose calls failed."""
     _C._flush(reason)
     for number, error in _C._failures():
         if number not in _owners:
             raise error
-        example = _owners[number]
+        example = _answers(_owners[number])
         if example is not None and example.failure is None:
             example.failure = error

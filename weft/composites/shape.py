@@ -62,17 +62,18 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
         tensors = tuple(tensors[0])
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"[meshgrid] expected indexing 'ij' or 'xy', got {indexing!r}")
-    for t in tensors:
+    axes: list[Any] = list(tensors)
+    for t in axes:
         expect("meshgrid", t, Tensor, "tensors")
         if t.dim() > 1:
             raise RuntimeError(f"[meshgrid] expected 0-d or 1-D tensors, got {t.dim()} dimensions")
-    swap = indexing == "xy" and len(tensors) >= 2
+    swap = indexing == "xy" and len(axes) >= 2
     if swap:
-        tensors = (tensors[1], tensors[0], *tensors[2:])
-    shape = tuple(t.numel() for t in tensors)
+        axes[:2] = axes[1], axes[0]
+    shape = tuple(t.numel() for t in axes)
     grids = []
-    for i, t in enumerate(tensors):
-        view = [1] * len(tensors)
+    for i, t in enumerate(axes):
+        view = [1] * len(axes)
         view[i] = -1
         grids.append(t.reshape(view).expand(shape))
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
