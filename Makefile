@@ -4,13 +4,18 @@ TORCH ?= 2.13.0
 PYTEST_ARGS ?= -n 2 -q
 PROGRAMS ?= 100000
 SEED ?= 0
+JOBS ?= 2
+# Other Pythons that `make check-all` runs the suite under: names on the path, or paths.
+PYTHONS ?= python3.12 python3.13
 
 VENV := .venv
+BUILD := build
 BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test fuzz fuzz-autodiff fuzz-shapes bench sanitize lint format clean
+.PHONY: env build demo test fuzz fuzz-autodiff fuzz-shapes bench sanitize lint tidy format pythons \
+  package check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -35,8 +40,9 @@ $(TORCH_DONE): $(ENV_DONE)
 	touch $@
 
 build: $(ENV_DONE)
-	@test -f build/build.ninja || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release
-	@ninja -C build --quiet
+	@test -f $(BUILD)/build.ninja || cmake -S . -B $(BUILD) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	@ninja -C $(BUILD) --quiet
 
 demo: build
 	$(BIN)/python examples/listops.py
@@ -84,6 +90,35 @@ lint: $(ENV_DONE)
 	@$(BIN)/clang-format --dry-run -Werror $(SOURCES)
 	$(BIN)/mypy
 	@$(BIN)/python tools/lengths.py 5
+
+# The kernels have instructions that clang takes only where the target has them.
+TIDY_ARGS := $(if $(filter x86_64,$(shell uname -m)),--extra-arg=-mavx512f --extra-arg=-mavx512vl)
+
+## tidy: clang-tidy's cheap checks over src/; minutes, so not a part of lint
+tidy: build
+	@echo $(filter %.cpp,$(SOURCES)) | xargs -P $(JOBS) -n 4 \
+	  $(BIN)/clang-tidy -p $(BUILD) --quiet $(TIDY_ARGS)
+
+## pythons: the suite under each of PYTHONS, from its own environment and build
+pythons:
+	@for python in $(PYTHONS); do \
+	  command -v $$python > /dev/null || { echo "$$python is not on the path: left out"; continue; }; \
+	  name=$$(basename $$python); \
+	  $(MAKE) VENV=build/$$name/venv BUILD=build/$$name PYTHON=$$python test || exit 1; \
+	done
+
+## package: what pip would install, used from an environment of its own
+package:
+	rm -rf build/package && $(PYTHON) -m venv build/package
+	build/package/bin/python -m pip install --quiet --disable-pip-version-check .
+	cd build/package && bin/python -P -c "import pathlib, weft; home = pathlib.Path(weft.__file__).parent; \
+	  assert 'site-packages' in str(home), home; \
+	  assert all((home / f).exists() for f in ('py.typed', '_C.pyi')); \
+	  x = weft.ones(2, 2, requires_grad=True); (x @ x).sum().backward(); print(weft.__version__)"
+	build/package/bin/python -P examples/listops.py > /dev/null
+
+## check-all: what has to pass before an issue is closed
+check-all: lint tidy test sanitize pythons fuzz fuzz-autodiff fuzz-shapes package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

@@ -389,7 +389,7 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
     made.rows = kind.form.rows;
     bool unlike = false;
     for (const BatchForm::Input& in : kind.form.in) unlike |= in.rows >= 0;
-    if (kind.how == How::Join)
+    if (kind.how == How::Join)  // NOLINTNEXTLINE(bugprone-use-after-move): moved from for Rows only
         for (const BatchForm::Input& in : form.in) made.sizes.push_back(ops::row_size(in.row));
     else if (unlike)
         for (const BatchForm::Input& in : kind.form.in)

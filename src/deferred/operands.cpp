@@ -89,7 +89,7 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
     static const ops::Function region{"_region"}, pack{"_pack"}, view{"view"};
     const Lie& lie = o.lie;
     bool one_run = lie.runs == 1;
-    if (one_run || (lie.runs > 1 && shape.size() > 0 && shape[0] == lie.runs)) {
+    if (one_run || (lie.runs > 1 && !shape.empty() && shape[0] == lie.runs)) {
         if (batch_) ++batch_->aliased;
         const Tensor& block = blocks_[lie.block];
         if (one_run && lie.start == 0 && lie.length == block.numel())

@@ -97,7 +97,7 @@ std::string schema(std::string_view name) {
     return text(name, "(Tensor self, Tensor other) -> Tensor");
 }
 
-void comparison(Table& t, void (*kernel)(Call&), std::string_view name, std::string alias,
+void comparison(Table& t, void (*kernel)(Call&), std::string_view name, const std::string& alias,
                 std::string_view sign, std::string_view shown,
                 std::source_location where = std::source_location::current()) {
     OpBuilder op = t.add(schema(name), where);

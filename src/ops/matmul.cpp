@@ -150,6 +150,7 @@ Dims concat(DimSpan a, std::initializer_list<int64_t> b) {
 }
 
 /// A product that nobody else holds, in another shape.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): it is taken over
 Tensor shaped(Tensor product, const Dims& shape) {
     const Value size(shape);
     Call c(unsafe_view.op(), &product, 1, &size);

@@ -110,7 +110,7 @@ bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
     if (letters == "l" && size == 4) letters = "i";
     if (letters == "l" && size == 8) letters = "q";
     for (DType t : kDTypes)
-        if (letters.size() && letters == info(t).letter && size == item_size(t)) {
+        if (!letters.empty() && letters == info(t).letter && size == item_size(t)) {
             out = t;
             return true;
         }

@@ -111,7 +111,7 @@ void PyHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>* outputs
     }
 }
 
-PyObject* hook_handle(Ref<Hook> hook) {
+PyObject* hook_handle(const Ref<Hook>& hook) {
     static Py_ssize_t ids = 0;
     auto* h = reinterpret_cast<PyHandle*>(checked(handle_type.tp_alloc(&handle_type, 0)));
     h->hook = static_cast<PyHook*>(hook.get());

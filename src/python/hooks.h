@@ -28,7 +28,7 @@ struct PyHook final : Hook {
 int visit_hook(const Ref<Hook>& hook, visitproc visit, void* arg);
 
 /// A handle with remove() for a hook that was registered.
-PyObject* hook_handle(Ref<Hook> hook);
+PyObject* hook_handle(const Ref<Hook>& hook);
 /// Drops hooks whose handle was removed, so that a list does not grow with every step.
 void purge(Hooks& hooks);
 Object tuple_of(const std::vector<Tensor>& tensors);

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import weft
 from weft.composites import einsum as _einsum
@@ -59,7 +58,7 @@ def test_plans_give_what_steps_give(equation):
 
 
 @pytest.mark.parametrize("equation", EQUATIONS)
-def test_pytorch_gives_the_same(equation):
+def test_pytorch_gives_the_same(torch, equation):
     tensors = operands(equation)
     theirs = torch.einsum(equation, *[torch.tensor(t.numpy()) for t in tensors])
     ours = weft.einsum(equation, *tensors)
