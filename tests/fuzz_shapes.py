@@ -14,6 +14,7 @@ import argparse
 import ast
 import functools
 import math
+import os
 import random
 import resource
 import selectors
@@ -78,16 +79,24 @@ class Huge:
 
 
 class _Numbers(ast.NodeTransformer):
-    """Integers of a call become `N(number)`, but for the sizes of its tensors."""
+    """Integers of a call (`-1`, `2**40`) become `N(number)`, but for the sizes of its tensors."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         made = isinstance(node.func, ast.Name) and node.func.id in "TIB"
         return node if made else self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if type(node.value) is not int:
-            return node
-        return ast.Call(ast.Name("N", ast.Load()), [node], [])
+        return number_of(node) if type(node.value) is int else node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return number_of(node) if isinstance(node.operand, ast.Constant) else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        return number_of(node) if isinstance(node.op, ast.Pow) else self.generic_visit(node)
+
+
+def number_of(node: ast.expr) -> ast.AST:
+    return ast.Call(ast.Name("N", ast.Load()), [node], [])
 
 
 @functools.cache
@@ -120,8 +129,8 @@ def call(index: int, seed: int, cases: list[tuple[str, str]]) -> str | None:
     inputs = Huge(rng, grad=rng.random() < 0.3)
     rarely = 0 if STEPS in name else rng.choice([0, 0, 0.1, 0.4])
 
-    def number(given: int) -> int:
-        return rng.choice(NUMBERS) if rng.random() < rarely else given
+    def number(given: float) -> float:
+        return rng.choice(NUMBERS) if rng.random() < rarely and type(given) is int else given
 
     names = {"f": function(name), "T": inputs.T, "I": inputs.I, "B": inputs.B, "N": number}
     try:
@@ -177,17 +186,19 @@ def work(seed: int, begin: int, end: int, names: list[str] | None) -> None:
 
 
 def sanitized() -> bool:
-    """ASAN's shadow is larger than any limit of address space."""
+    """ASAN's shadow is larger than any limit of address space; it has a limit of its own."""
     return "asan" in Path("/proc/self/maps").read_text()
 
 
 def search(seed: int, calls: int, names: list[str] | None = None, most: int = 10) -> list[str]:
     """Faults of that many calls, at most `most`."""
     cases, faults, begin = wanted_cases(names), [], 0
+    limits = f"{os.environ.get('ASAN_OPTIONS', '')}:max_allocation_size_mb={MEMORY >> 20}"
+    env = os.environ | {"ASAN_OPTIONS": limits}
     while begin < calls and len(faults) < most:
         command = [sys.executable, __file__, "--seed", str(seed), "--work", str(begin), str(calls)]
         command += ["--names", *names] if names else []
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         last = watch(child, lambda line: faults.append(line))
         error = child.communicate()[1].decode(errors="replace")
         if child.returncode == 0:

@@ -34,6 +34,15 @@ def test_bytes_do_not_wrap(call, size) -> None:
             call(weft.ones(1, dtype=dtype).expand(size))
 
 
+@pytest.mark.parametrize("less", [0, 1, 62, 63, 64, 65, 1024])
+def test_bytes_and_their_header_do_not_wrap(less) -> None:
+    """2**63 - 1 bytes fit a count, but not with the 64 of the storage before them."""
+    x = weft.ones(1, dtype=weft.int64).expand(2**63 - 1 - less)
+    for call in (lambda: x == 2, lambda: x.isfinite(), lambda: x.bool(), lambda: x.to(weft.uint8)):
+        with pytest.raises(RuntimeError, match="expected"):
+            call()
+
+
 def test_layouts_beyond_memory_are_found() -> None:
     x = weft.ones(2, 3)
     assert fuzz_shapes.within_memory(x.t()[1:]) is None

@@ -442,6 +442,7 @@ void im2col_kernel(Call& c) {
     int n = x.ndim();
     auto s = window(c, 0, x.size(n - 2), x.size(n - 1));
     s.in_channels = x.size(n - 3);
+    if (c.out(0).numel() == 0) return;  // whatever the number of images
     dispatch<FloatingTypes>(x.dtype(), "unfold", [&]<class T>() {
         for (int64_t i = 0; i < (n == 4 ? x.size(0) : 1); ++i)
             kernels::unfold(s, x.data<T>() + i * s.in_channels * s.in_size(),
@@ -477,6 +478,7 @@ void col2im_kernel(Call& c) {
     int n = out.ndim();
     auto s = window(c, 1, out.size(n - 2), out.size(n - 1));
     s.in_channels = out.size(n - 3);
+    if (out.numel() == 0) return;
     dispatch<FloatingTypes>(x.dtype(), "fold", [&]<class T>() {
         for (int64_t i = 0; i < (n == 4 ? out.size(0) : 1); ++i)
             kernels::fold(s, x.data<T>() + i * s.columns() * s.out_size(),
