@@ -6,6 +6,7 @@
 
 #include "kernels/group_norm.h"
 #include "ops/batch.h"
+#include "ops/norm.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -25,7 +26,8 @@ kernels::Channels channels_of(DimSpan shape) {
     return n;
 }
 
-void check_channels(const Call& c, const Tensor& x, int first, int last) {
+/// Throws for parameters that do not fit; the dtype of the statistics.
+DType check_channels(const Call& c, const Tensor& x, int first, int last) {
     WEFT_EXPECT(x.ndim() >= 2, Runtime, c.name(), "an input of at least 2 dimensions",
                 to_string(x.shape()));
     WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, c.name(), "a floating dtype",
@@ -37,21 +39,19 @@ void check_channels(const Call& c, const Tensor& x, int first, int last) {
         WEFT_EXPECT(p.ndim() == 1 && p.size(0) == x.size(1), Runtime, c.name(),
                     text(names[i], " to contain ", x.size(1), " elements, one per channel"),
                     to_string(p.shape()));
-        WEFT_EXPECT(p.dtype() == x.dtype(), Runtime, c.name(),
-                    text(names[i], " of the input's dtype ", name(x.dtype())), name(p.dtype()),
-                    "mixed dtypes: convert one of them with .to(dtype)");
     }
+    return statistics_dtype(c, c.name(), first, last);
 }
 
 // ---- the op and its backward ------------------------------------------------------------------
 
 void forward_shape(Call& c) {
     const Tensor& x = c.in[0];
-    check_channels(c, x, 1, 4);
+    const DType dtype = check_channels(c, x, 1, 4);
     WEFT_EXPECT(c.attr(0).as_bool() || (c.in[3].defined() && c.in[4].defined()), Runtime, c.name(),
                 "running_mean and running_var to be defined in evaluation mode", "None");
     c.add(Tensor::layout(x.dtype(), x.shape()));
-    for (int k = 0; k < 3; ++k) c.add(Tensor::layout(x.dtype(), Dims{x.size(1)}));
+    for (int k = 0; k < 3; ++k) c.add(Tensor::layout(dtype, Dims{x.size(1)}));
 }
 
 void forward_kernel(Call& c) {
@@ -98,7 +98,8 @@ void backward_shape(Call& c) {
     const Dims none{0}, channel{x.size(1)};
     DimSpan shapes[] = {x.shape(), channel, channel};
     for (int i = 0; i < 3; ++i)
-        c.add(Tensor::layout(x.dtype(), wanted >> i & 1 ? shapes[i] : DimSpan(none)));
+        c.add(Tensor::layout(i ? c.in[3].dtype() : x.dtype(),
+                             wanted >> i & 1 ? shapes[i] : DimSpan(none)));
 }
 
 void backward_kernel(Call& c) {
@@ -255,15 +256,15 @@ void instance_body(Call& c) {
 
 void group_shape(Call& c) {
     const Tensor& x = c.in[0];
-    check_channels(c, x, 1, 2);
+    const DType dtype = check_channels(c, x, 1, 2);
     int64_t groups = c.attr(0).as_int();
     WEFT_EXPECT(groups > 0 && x.size(1) % groups == 0, Runtime, "group_norm",
                 text("a number of channels divisible by num_groups ", groups),
                 text("input of shape ", to_string(x.shape())));
     c.add(Tensor::layout(x.dtype(), x.shape()));
     Dims statistics{x.size(0), groups};
-    c.add(Tensor::layout(x.dtype(), statistics));
-    c.add(Tensor::layout(x.dtype(), statistics));
+    c.add(Tensor::layout(dtype, statistics));
+    c.add(Tensor::layout(dtype, statistics));
 }
 
 kernels::Groups groups_of(DimSpan shape, int64_t groups) {
@@ -348,7 +349,7 @@ void rms_body(Call& c) {
         real_dtype(x.dtype()) == DType::Float64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
     double eps = c.attr(1).none() ? tiny : c.attr(1).as_double();
     Tensor y = x * rsqrt_op(mean_dim(x * x, last, true) + eps);
-    c.set(w.defined() ? y * w : y);
+    c.set(w.defined() ? to(y * w, x.dtype()) : y);
 }
 
 void register_groups(Table& t) {

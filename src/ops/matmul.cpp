@@ -226,17 +226,22 @@ void addmm_grad(Grad& g) {
 
 void linear_shape(Call& c) {
     const Tensor &x = c.in[0], &w = c.in[1], &b = c.in[2];
-    WEFT_EXPECT(w.ndim() == 2, Runtime, "linear", "a weight [out, in]", to_string(w.shape()));
-    WEFT_EXPECT(x.ndim() > 0 && x.size(x.ndim() - 1) == w.size(1), Runtime, "linear",
-                text("an input [..., ", w.size(1), "] for a weight ", to_string(w.shape())),
+    WEFT_EXPECT(w.ndim() == 1 || w.ndim() == 2, Runtime, "linear", "a weight [out, in] or [in]",
+                to_string(w.shape()));
+    const bool vector = w.ndim() == 1;
+    const int64_t in = w.size(w.ndim() - 1);
+    WEFT_EXPECT(x.ndim() > 0 && x.size(x.ndim() - 1) == in, Runtime, "linear",
+                text("an input [..., ", in, "] for a weight ", to_string(w.shape())),
                 text(to_string(x.shape()), " (mat1 and mat2 shapes cannot be multiplied)"));
     WEFT_EXPECT(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == w.dtype()), Runtime,
                 "linear", text("input and bias of the weight's dtype ", name(w.dtype())),
                 name(x.dtype()), "convert with .to()");
-    WEFT_EXPECT(!b.defined() || (b.ndim() == 1 && b.size(0) == w.size(0)), Runtime, "linear",
-                text("a bias [", w.size(0), "]"), b.defined() ? to_string(b.shape()) : "");
+    const Dims bias(w.shape().first(w.ndim() - 1));
+    WEFT_EXPECT(!b.defined() || equal(b.shape(), bias), Runtime, "linear",
+                text("a bias ", to_string(bias)), b.defined() ? to_string(b.shape()) : "");
     Dims shape(x.shape());
-    shape[x.ndim() - 1] = w.size(0);
+    if (vector) shape.pop_back();
+    else shape[x.ndim() - 1] = w.size(0);
     c.add(Tensor::layout(x.dtype(), shape));
 }
 
@@ -248,8 +253,15 @@ Tensor as_rows(const Tensor& x) {
     return as_contiguous(x).view_as(Dims{rows, k}, Dims{std::max<int64_t>(k, 1), 1});
 }
 
+/// A weight [in] as [1, in].
+Tensor as_matrix(const Tensor& w) {
+    if (w.ndim() == 2) return w;
+    return w.view_as(Dims{1, w.size(0)}, Dims{w.size(0), w.stride(0)});
+}
+
 void linear_kernel(Call& c) {
-    const Tensor &w = c.in[1], &b = c.in[2], &out = c.out(0);
+    const Tensor &b = c.in[2], &out = c.out(0);
+    const Tensor w = as_matrix(c.in[1]);
     Tensor rows = as_rows(c.in[0]);
     if (is_complex(out.dtype())) {
         ModeGuard off(0, kGradMode);
@@ -262,7 +274,21 @@ void linear_kernel(Call& c) {
               b.defined() ? 1 : 0);
 }
 
+/// Of a weight [in]: every row gives one number.
+void vector_grad(Grad& g) {
+    const Tensor& x = g.in(0);
+    const int64_t rows = g.grad().numel();
+    Tensor grad = reshape(g.grad(), Dims{rows, 1});
+    if (g.needs(0)) g.set(0, reshape(grad * conj(g.in(1)), g.in_shape(0)));
+    if (g.needs(1)) {
+        Tensor each = reshape(x, Dims{rows, x.size(x.ndim() - 1)});
+        g.set(1, sum_dim(grad * conj(each), Dims{0}));
+    }
+    if (g.needs(2)) g.set(2, reshape(sum_dim(grad, Dims{0}), Dims{}));
+}
+
 void linear_grad(Grad& g) {
+    if (g.in_shape(1).size() == 1 && g.grad().numel()) return vector_grad(g);
     const Tensor& grad = g.grad();
     auto rows = [](const Tensor& x) {
         return x.ndim() == 2 ? x : reshape(x, Dims{-1, x.size(x.ndim() - 1)});
@@ -353,6 +379,7 @@ bool addmm_rows(const BatchCall& c, BatchForm& form) {
 bool linear_rows(const BatchCall& c, BatchForm& form) {
     const Tensor &x = c.in(0), &w = c.in(1), &b = c.in(2);
     bool one_bias = !b.defined() || c.fixed(2);
+    if (w.ndim() == 1) return false;
     if (c.fixed(1)) return one_bias && batch_last<1>(c, form);
     if (x.numel() == 0 || w.numel() == 0) return false;
     form.op = &linear_each.op();
@@ -365,7 +392,10 @@ bool linear_rows(const BatchCall& c, BatchForm& form) {
 
 const char* linear_node(const Call& c) {
     bool bias = c.in[2].defined();
-    switch (c.in[0].ndim()) {
+    int rank = c.in[0].ndim();
+    if (c.in[1].ndim() == 1 && (bias || rank < 3))
+        return bias ? "AddBackward0" : rank == 1 ? "DotBackward0" : "MvBackward0";
+    switch (rank) {
         case 1:
             return bias ? "ViewBackward0" : "SqueezeBackward4";
         case 2:
@@ -477,7 +507,9 @@ void register_matmul(Table& table) {
         .samples({"f(T(4), T(2, 3), T(3, 4))", "f(T(2, 4), T(2, 3), T(3, 4), beta=0.5, alpha=2)"});
     table.add("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
         .autocast(Cast::Narrow)
-        .doc("input [..., in] times weight [out, in] transposed, plus bias [out].\n\n"
+        .doc("input [..., in] times weight [out, in] transposed, plus bias [out]; a weight [in] "
+             "and\n"
+             "a 0-d bias give a number for each row.\n\n"
              ">>> weft.linear(weft.ones(3), weft.ones(2, 3), weft.ones(2))\ntensor([4., 4.])")
         .shape(linear_shape)
         .kernel(linear_kernel)
@@ -486,7 +518,8 @@ void register_matmul(Table& table) {
         .joint_grad(save_in(0) | save_in(1), linear_grad)
         .node_name(linear_node)
         .samples({"f(T(2, 3), T(4, 3), T(4))", "f(T(3), T(4, 3), T(4))", "f(T(5, 2, 3), T(4, 3))",
-                  "f(T(1, 3), T(4, 3), T(4))", "f(T(0, 3), T(4, 3), T(4))"});
+                  "f(T(1, 3), T(4, 3), T(4))", "f(T(0, 3), T(4, 3), T(4))", "f(T(5, 2, 3), T(3))",
+                  "f(T(3), T(3), T())"});
     table.add("_linear_each(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
         .doc("Several linear layers: [b, m, in] times [b, out, in] transposed, plus [b, 1, out].")
         .body([](Call& c) {

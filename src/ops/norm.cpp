@@ -3,6 +3,7 @@
 
 #include "ops/axes.h"
 #include "ops/batch.h"
+#include "ops/norm.h"
 #include "ops/shape.h"
 
 namespace weft {
@@ -22,14 +23,11 @@ struct Rows {
     }
 };
 
-void check_parameter(const Tensor& p, const char* which, DimSpan normalized, DType dtype) {
+void check_parameter(const Tensor& p, const char* which, DimSpan normalized) {
     if (!p.defined()) return;
     WEFT_EXPECT(equal(p.shape(), normalized), Runtime, "layer_norm",
                 text(which, " of the same shape as normalized_shape ", to_string(normalized)),
                 to_string(p.shape()));
-    WEFT_EXPECT(p.dtype() == dtype, Runtime, "layer_norm",
-                text(which, " of the input's dtype ", name(dtype)), name(p.dtype()),
-                "mixed dtypes: convert one of them with .to(dtype)");
 }
 
 /// Shape of mean and rstd: 1 in place of every normalized dim.
@@ -50,12 +48,13 @@ void forward_shape(Call& c) {
                 text("input of size ", to_string(x.shape())));
     WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, "layer_norm", "a floating dtype",
                 name(x.dtype()));
-    check_parameter(c.in[1], "weight", normalized, x.dtype());
-    check_parameter(c.in[2], "bias", normalized, x.dtype());
+    check_parameter(c.in[1], "weight", normalized);
+    check_parameter(c.in[2], "bias", normalized);
+    const DType dtype = statistics_dtype(c, "layer_norm", 1, 2);
     c.add(Tensor::layout(x.dtype(), x.shape()));
     Dims statistics = statistics_shape(x.shape(), k);
-    c.add(Tensor::layout(x.dtype(), statistics));
-    c.add(Tensor::layout(x.dtype(), statistics));
+    c.add(Tensor::layout(dtype, statistics));
+    c.add(Tensor::layout(dtype, statistics));
 }
 
 template <class T>
@@ -94,7 +93,8 @@ void backward_shape(Call& c) {
     const Dims none{0};
     DimSpan shapes[] = {x.shape(), c.attr(0).as_ints(), c.attr(0).as_ints()};
     for (int i = 0; i < 3; ++i)
-        c.add(Tensor::layout(x.dtype(), wanted >> i & 1 ? shapes[i] : DimSpan(none)));
+        c.add(Tensor::layout(i ? c.in[2].dtype() : x.dtype(),
+                             wanted >> i & 1 ? shapes[i] : DimSpan(none)));
 }
 
 void backward_kernel(Call& c) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 
@@ -93,6 +94,60 @@ def test_nan_stays(agree, name):
     def snippet(t):
         y = getattr(t.nn.functional, name)(t.tensor([float("nan"), 1.0]))
         return y.isnan().tolist()
+
+    agree(snippet)
+
+
+MIXED = {
+    "LayerNorm": lambda n: n.LayerNorm(3),
+    "BatchNorm1d": lambda n: n.BatchNorm1d(3),
+    "BatchNorm1d eval": lambda n: n.BatchNorm1d(3).eval(),
+    "BatchNorm1d without statistics": lambda n: n.BatchNorm1d(3, track_running_stats=False),
+    "GroupNorm": lambda n: n.GroupNorm(1, 3),
+    "RMSNorm": lambda n: n.RMSNorm(3),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("make", MIXED.values(), ids=MIXED.keys())
+def test_narrow_inputs_go_with_float32_parameters(agree, make, dtype):
+    """They were refused; statistics and the parameters' gradients are float32."""
+
+    def snippet(t):
+        layer = make(t.nn)
+        x = t.tensor([[0.1, 0.5, 0.3], [0.9, -0.2, 0.4]]).to(getattr(t, dtype)).requires_grad_()
+        y = layer(x)
+        (y * t.tensor([1.0, 2.0, -1.0])).sum().backward()
+        moved = [b.float() for b in layer.buffers()]
+        grads = [p.grad for p in layer.parameters()]
+        return str(y.dtype)[-8:], str(x.grad.dtype)[-8:], y.float(), x.grad.float(), grads, moved
+
+    agree(snippet, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("dtypes", [("float64", "float32"), ("float32", "float16")])
+def test_other_mixtures_are_refused(agree, dtypes):
+    def snippet(t):
+        x, w = (t.ones(2, 3, dtype=getattr(t, dtype)) for dtype in dtypes)
+        return t.nn.functional.layer_norm(x, (3,), w[0], w[0])
+
+    agree(snippet, messages=False)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (4, 2, 3), (0, 3), (2, 0)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_linear_weight_may_be_a_vector(agree, shape, bias):
+    if bias and len(shape) == 2:
+        pytest.skip("PyTorch asks for a matrix here")
+
+    def snippet(t):
+        x = t.arange(float(math.prod(shape))).reshape(shape).requires_grad_()
+        w = t.arange(1.0, 1.0 + shape[-1]).requires_grad_()
+        b = t.tensor(2.0, requires_grad=True) if bias else None
+        y = t.nn.functional.linear(x, w, b)
+        (y * y).sum().backward()
+        return y, x.grad, w.grad, b.grad if bias else 0
 
     agree(snippet)
 
