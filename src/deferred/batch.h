@@ -16,12 +16,16 @@
 
 namespace weft::deferred {
 
+/// Examples that run one by one: the innermost such loop of what runs now.
+class PlainLoop;
+
 class ExampleBatch {
 public:
-    /// A batch of `count` examples, in what runs now: `outer` is its batch, or null.
-    ExampleBatch(uint64_t count, Ref<ExampleBatch> outer)
-        : number(next_), count(count), outer(std::move(outer)), caller(memory_maker),
-          callers_mode(mode) {
+    /// A batch of `count` examples, in what runs now: `outer` is its batch, or null. The user's index
+    /// of the first one is `first_index`.
+    ExampleBatch(uint64_t count, Ref<ExampleBatch> outer, int64_t first_index, PlainLoop* loop)
+        : number(next_), count(count), first_index(first_index), outer(std::move(outer)),
+          caller(memory_maker), callers_mode(mode), callers_loop(loop) {
         next_ += count + 1;
         uint64_t example = caller;
         for (ExampleBatch* b = this->outer.get(); b; example = b->caller, b = b->outer.get())
@@ -31,9 +35,11 @@ public:
     uint32_t refs = 0;
     const uint64_t number;  ///< that of what runs the examples, which are number + 1 and on
     const uint64_t count;
+    const int64_t first_index;
     const Ref<ExampleBatch> outer;
     const uint64_t caller;  ///< who runs the batch: an example of `outer`, or 0
     const uint32_t callers_mode;
+    PlainLoop* const callers_loop;
     kernels::Generator& callers_generator = ops::generator();
 
     /// One example is left, or on probation: calls run at once, for none would merge with them.
@@ -69,6 +75,10 @@ public:
     /// Whether memory of `maker` is `example`'s own, or of no example in particular.
     bool is_own(uint64_t maker, uint64_t example) const {
         return maker == example || maker == number || example_of(maker) == example;
+    }
+    /// That users count by.
+    int64_t index_of(uint64_t example) const {
+        return first_index + static_cast<int64_t>(example - number - 1);
     }
     bool has(uint64_t example) const { return example > number && example <= number + count; }
 

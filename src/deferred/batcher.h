@@ -18,7 +18,8 @@ struct Batcher {
     static Batcher& current() { return current_ ? *current_ : make_current(); }
 
     Tape tape;  ///< of all batches on the thread: inner ones merge with those around them
-    Ref<ExampleBatch> batch;  ///< that runs now, the innermost one; null outside of autobatch
+    Ref<ExampleBatch> batch;    ///< that runs now, the innermost one; null outside of autobatch
+    PlainLoop* loop = nullptr;  ///< inside of the example that runs; null: none
     /// While positive, no example waits (Stay).
     int staying = 0;
     Ref<GraphUse> use;  ///< of what batches record now (Note [Graph use]); null: nobody asks
@@ -35,6 +36,8 @@ struct Batcher {
     uint64_t responsible() const {
         return batch && memory_maker == batch->number ? batch->caller : memory_maker;
     }
+    /// The indices of the examples that run, each inside of the next.
+    std::vector<int64_t> path() const;
     bool at_once() const { return batch && batch->at_once; }
 
 private:
@@ -42,12 +45,30 @@ private:
     static inline thread_local Batcher* current_ [[gnu::tls_model("initial-exec")]] = nullptr;
 };
 
+class PlainLoop {
+public:
+    explicit PlainLoop(int64_t first) : index(first), outer_(Batcher::current().loop) {
+        Batcher::current().loop = this;
+    }
+    ~PlainLoop() { Batcher::current().loop = outer_; }
+    PlainLoop(const PlainLoop&) = delete;
+
+    int64_t index;  ///< of the example that runs
+    PlainLoop* outer() const { return outer_; }
+
+private:
+    PlainLoop* outer_;
+};
+
 /// Who runs, and in which batch. Restored when the scope ends, as a fiber must find it.
 class Running {
 public:
-    Running() : batch_(Batcher::current().batch), who_(memory_maker), mode_(mode) {}
+    Running()
+        : batch_(Batcher::current().batch), loop_(Batcher::current().loop), who_(memory_maker),
+          mode_(mode) {}
     ~Running() {
         Batcher::current().batch = std::move(batch_);
+        Batcher::current().loop = loop_;
         memory_maker = who_;
         mode = mode_;
     }
@@ -55,6 +76,7 @@ public:
 
 private:
     Ref<ExampleBatch> batch_;
+    PlainLoop* loop_;
     uint64_t who_;
     uint32_t mode_;
 };
@@ -68,6 +90,8 @@ struct Host {
     /// the example that runs this batch, and so on. `draws`: to draw random numbers, for the report.
     /// False if it could not wait.
     bool (*turn)(int levels, bool draws) = nullptr;
+    /// The exception in flight, to be thrown later. Called in a catch block.
+    std::exception_ptr (*keep)() = std::current_exception;
 };
 inline Host host;
 

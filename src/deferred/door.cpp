@@ -170,7 +170,7 @@ void note_change_of(uint64_t maker, const Last& last) {
         ++b->changes;
         uint64_t reader = last(*b);
         if (b->has(reader) && reader > example && b->stale.empty())
-            b->stale = Site::here().describe();
+            b->stale = text("example ", b->index_of(example), ", at ", Site::here().describe());
         example = b->caller;
     }
 }

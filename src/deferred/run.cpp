@@ -322,7 +322,7 @@ void Runner::run_merged(Calls calls, bool parts) {
             for (uint32_t call : calls) run_batch(Calls(&call, 1));
         } else {
             Ref<Failure> failure(new Failure);
-            failure->error = std::current_exception();
+            failure->error = host.keep();
             const Kept& kept = load_.calls[calls[0]];
             failure->line = kept.site.describe();
             failure->owner = kept.owner;

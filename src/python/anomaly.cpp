@@ -1,5 +1,6 @@
 /// Anomaly mode for weft/autograd/anomaly.py.
 #include "autograd/anomaly.h"
+#include "deferred/batcher.h"
 
 #include "python/object.h"
 
@@ -11,7 +12,10 @@ std::string stack() {
     try {
         Object lines = import_attr("traceback", "format_stack").call();
         Object joined = Object::take(PyUnicode_Join(py_str("").get(), lines.get()));
-        return std::string(to_text(joined.get()));
+        std::string out(to_text(joined.get()));
+        for (int64_t index : deferred::Batcher::current().path())
+            out += text("in example ", index, "\n");
+        return out;
     } catch (const PythonError&) {
         PyErr_Clear();
         return {};

@@ -34,17 +34,6 @@ PyObject* change_object(PyObject*, PyObject* maker) {
     });
 }
 
-/// The exception that is set, with its traceback; none is set afterwards.
-Object take_exception() {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (trace) PyException_SetTraceback(value, trace);
-    Py_XDECREF(type);
-    Py_XDECREF(trace);
-    return Object::steal(value);
-}
-
 /// _failures(): (owner, exception) of failed calls whose values nobody has read, in order of calls.
 PyObject* failures(PyObject*, PyObject*) {
     return guarded([] {
@@ -203,16 +192,19 @@ private:
     uint32_t mode_ = mode;
 };
 
-/// _one_by_one(fn, examples, kwargs): `fn(*example, **kwargs)` for each, up to the first exception;
-/// the results, and that exception or None.
+/// _one_by_one(fn, examples, kwargs, first): `fn(*example, **kwargs)` for each, the first of which has
+/// the index `first`, up to the first exception; the results, and that exception or None.
 PyObject* one_by_one(PyObject*, PyObject* args) {
     PyObject *fn, *examples, *kwargs;
-    if (!PyArg_ParseTuple(args, "OO!O!", &fn, &PyList_Type, &examples, &PyDict_Type, &kwargs))
+    long long first;
+    if (!PyArg_ParseTuple(args, "OO!O!L", &fn, &PyList_Type, &examples, &PyDict_Type, &kwargs,
+                          &first))
         return nullptr;
     return guarded([&] {
         Object results = Object::take(PyList_New(0)), error = Object::borrow(Py_None);
         Alone scope;
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i) {
+        deferred::PlainLoop loop(first);
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i, ++loop.index) {
             if (i) scope.next();
             Object result = Object::steal(into_python(
                 [&] { return PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs); }));
@@ -224,6 +216,19 @@ PyObject* one_by_one(PyObject*, PyObject* args) {
             checked(PyList_Append(results.get(), result.get()));
         }
         return Py_BuildValue("(OO)", results.get(), error.get());
+    });
+}
+
+/// _example_index(outer): the index of the example that runs, or of one `outer` calls around it; None
+/// where there is none.
+PyObject* example_index(PyObject*, PyObject* outer) {
+    return guarded([&] {
+        std::vector<int64_t> path = deferred::Batcher::current().path();
+        int64_t level = to_int(outer, "current_example");
+        WEFT_EXPECT(level >= 0, Value, "current_example", "outer of at least 0",
+                    std::to_string(level));
+        if (level >= static_cast<int64_t>(path.size())) return Py_NewRef(Py_None);
+        return py_int(path[level]).release();
     });
 }
 
@@ -377,6 +382,7 @@ PyObject* set_ahead(PyObject*, PyObject* n) {
 }
 
 PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
+                           {"_example_index", example_index, METH_O, nullptr},
                            {"_set_large", set_large, METH_O, nullptr},
                            {"_set_ahead", set_ahead, METH_O, nullptr},
                            {"_begin_run", begin_run, METH_NOARGS, nullptr},
@@ -405,6 +411,7 @@ PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
 
 void init_deferred(PyObject* module) {
     deferred::install();
+    deferred::host.keep = keep_exception;
     checked(PyModule_AddFunctions(module, functions));
 }
 

@@ -9,6 +9,11 @@ namespace weft::python {
 
 namespace {
 
+/// A Python exception that is set no more.
+struct KeptError {
+    Object error;
+};
+
 /// As PyTorch's allocator says it: RuntimeError.
 void no_room() {
     PyErr_SetString(PyExc_RuntimeError, "[alloc] expected room for the call's own tables, got no "
@@ -22,6 +27,9 @@ void set_python_error() {
         throw;
     } catch (const PythonError&) {
         // already set
+    } catch (const KeptError& e) {
+        PyObject* error = e.error.get();
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
     } catch (const Error& e) {
         PyObject* type = PyExc_RuntimeError;
         switch (e.kind) {
@@ -53,6 +61,26 @@ void set_python_error() {
         no_room();
     } catch (const std::exception& e) {
         PyErr_SetString(PyExc_RuntimeError, e.what());
+    }
+}
+
+Object take_exception() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace) PyException_SetTraceback(value, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return Object::steal(value);
+}
+
+std::exception_ptr keep_exception() {
+    try {
+        throw;
+    } catch (const PythonError&) {
+        return std::make_exception_ptr(KeptError{take_exception()});
+    } catch (...) {
+        return std::current_exception();
     }
 }
 

@@ -67,6 +67,7 @@ void between_examples() {
     const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
     memory_maker = batch.number;
     mode = batch.callers_mode;
+    deferred::Batcher::current().loop = batch.callers_loop;
 }
 
 bool wait() {
@@ -112,7 +113,8 @@ PyObject* set_host(PyObject*, PyObject* args) {
     if (!_PyGreenlet_API) return nullptr;
     Py_XSETREF(fiber_type, Py_NewRef(type));
     Py_XSETREF(turn_function, Py_NewRef(turn_object));
-    deferred::host = {wait, turn};
+    deferred::host.wait = wait;
+    deferred::host.turn = turn;
     Py_RETURN_NONE;
 }
 
@@ -124,13 +126,17 @@ PyObject* stay(PyObject*, PyObject* by) {
     });
 }
 
-/// _begin_batch(count): a batch of so many examples begins; returns its number. Those of the examples
-/// are the ones behind it.
-PyObject* begin_batch(PyObject*, PyObject* count) {
+/// _begin_batch(count, first): a batch of so many examples begins, the first of which has the index
+/// `first`; returns its number. Those of the examples are the ones behind it.
+PyObject* begin_batch(PyObject*, PyObject* args) {
+    unsigned long long count;
+    long long first;
+    if (!PyArg_ParseTuple(args, "KL", &count, &first)) return nullptr;
     return guarded([&] {
-        auto& batch = deferred::Batcher::current().batch;
-        batch = Ref<deferred::ExampleBatch>(new deferred::ExampleBatch(
-            static_cast<uint64_t>(to_int(count, "_begin_batch")), batch));
+        deferred::Batcher& batcher = deferred::Batcher::current();
+        auto& batch = batcher.batch;
+        batch = Ref<deferred::ExampleBatch>(
+            new deferred::ExampleBatch(count, batch, first, batcher.loop));
         between_examples();
         return PyLong_FromUnsignedLongLong(batch->number);
     });
@@ -149,6 +155,7 @@ PyObject* end_batch(PyObject*, PyObject* number) {
         current = batch->outer;
         memory_maker = batch->caller;
         mode = batch->callers_mode;
+        deferred::Batcher::current().loop = batch->callers_loop;
         if (batch->stale.empty()) return Py_NewRef(Py_None);
         return py_str(batch->stale).release();
     });
@@ -162,6 +169,7 @@ PyObject* enter_example(PyObject*, PyObject* number) {
         WEFT_EXPECT(batch && batch->has(example), Runtime, "autobatch",
                     "an example of the batch that runs", std::to_string(example));
         memory_maker = example;
+        deferred::Batcher::current().loop = nullptr;
         batch->last_begun = std::max(batch->last_begun, example);
         mode = batch->callers_mode | kDeferMode;
         return Py_NewRef(Py_None);
@@ -208,7 +216,7 @@ PyObject* shield(PyObject*, PyObject* fn) {
 
 PyMethodDef functions[] = {{"_shield", shield, METH_O, nullptr},
                            {"_stay", stay, METH_O, nullptr},
-                           {"_begin_batch", begin_batch, METH_O, nullptr},
+                           {"_begin_batch", begin_batch, METH_VARARGS, nullptr},
                            {"_end_batch", end_batch, METH_O, nullptr},
                            {"_enter_example", enter_example, METH_O, nullptr},
                            {"_example", example, METH_NOARGS, nullptr},

@@ -160,6 +160,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_checked(module);
         init_autograd(module);
         init_site(module);
+        init_frames(module);
         init_optim(module);
         init_saved_hooks(module);
         init_anomaly(module);

@@ -21,6 +21,9 @@ namespace weft::python {
 
 /// Thrown when a Python exception is set: C++ only unwinds.
 struct PythonError {};
+/// The exception in flight, to be thrown again when other Python code has run: a PythonError becomes
+/// one that holds its exception. Call in a catch block.
+std::exception_ptr keep_exception();
 
 /// Sets the Python exception for the C++ one in flight. Call in a catch block.
 void set_python_error();
@@ -34,6 +37,10 @@ T checked(T result) {
     }
     return result;
 }
+
+class Object;
+/// The exception that is set, with its traceback; none is set afterwards.
+Object take_exception();
 
 /// Sets the pending exception aside for the scope; what is raised meanwhile is dropped.
 class SetAside {
@@ -246,7 +253,10 @@ PyObject* call_binary(const Op& op, PyObject* a, PyObject* b);
 
 Tensor get_item(const Tensor& t, PyObject* key);
 void set_item(const Tensor& t, PyObject* key, PyObject* value);
+/// Whether a code object is of the package's own files.
+bool is_internal(PyObject* code);
 void init_site(PyObject* module);
+void init_frames(PyObject* module);
 void init_autograd(PyObject* module);
 void init_optim(PyObject* module);
 void init_saved_hooks(PyObject* module);

@@ -31,6 +31,8 @@ constexpr auto get_extra = PyUnstable_Code_GetExtra;
 constexpr auto set_extra = PyUnstable_Code_SetExtra;
 #endif
 
+}  // namespace
+
 bool is_internal(PyObject* code) {
     void* extra = nullptr;
     get_extra(code, extra_index, &extra);
@@ -46,6 +48,8 @@ bool is_internal(PyObject* code) {
     }
     return kind == kInternal;
 }
+
+namespace {
 
 bool enabled = true;
 

@@ -212,7 +212,7 @@ def test_a_change_that_comes_too_late_is_told_and_remembered():
     f, _ = late_step()
     xs = [weft.randn(k + 1, 2) for k in range(6)]
     batched = weft.autobatch(f)
-    with pytest.warns(UserWarning, match=r"got a change at .*test_order.py:\d+.*next calls of"):
+    with pytest.warns(UserWarning, match=r"in example 3, at .*test_order.py:\d+.*next calls of"):
         batched(xs)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -10,3 +10,27 @@ In reading order: `autobatched` is what users call; `examples` runs the examples
 `fibers`, in the order that a `schedule` says; a `habit` knows from runs before whether batching
 pays, for functions that are `alike`; `stacked` joins results, `report` is what `explain` shows.
 """
+
+from __future__ import annotations
+
+from weft import _C
+
+__all__ = ["current_example"]
+
+
+def current_example(outer: int = 0) -> int | None:
+    """The index of the example that runs, of those that `autobatch` was called with.
+
+    Works batched, one by one and with `autobatch.enabled = False`; for conditional breakpoints and
+    messages. None outside of every example.
+
+    Args:
+        outer: how many calls of `autobatch` around the innermost one to look at.
+
+    >>> def f(x):
+    ...     return x * weft.batching.current_example()
+    >>> weft.autobatch(f)([weft.ones(1), weft.ones(2)])
+    [tensor([0.]), tensor([1., 1.])]
+    """
+    index: int | None = _C._example_index(outer)
+    return index

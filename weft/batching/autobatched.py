@@ -73,6 +73,10 @@ def autobatch(
             the same however the examples run. In a nested call that index has the outer one's
             stream behind it. A generator that an example makes itself is its own in any case.
 
+    Tracebacks show the user's frames; `autobatch.full_tracebacks = True`, or WEFT_FULL_TRACEBACKS=1
+    in the environment, shows weft's too. In anomaly mode the examples go one by one, so that its
+    reports are of one example.
+
     `autobatch.enabled = False`, or WEFT_AUTOBATCH=0 in the environment, runs the plain loop.
 
     >>> double = weft.autobatch(lambda x: x * 2 if x.sum() > 0 else -x)
@@ -95,10 +99,11 @@ def autobatch(
     return Autobatched(fn, max_batch, out_stack, adaptive, rng == "per_example")
 
 
+autobatch.full_tracebacks = bool(os.environ.get("WEFT_FULL_TRACEBACKS"))  # type: ignore[attr-defined]
 autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]
 
 
-class Autobatched:
+class Autobatched(_C._Entry):
     """What `autobatch` returns: maps a function over lists, and binds to objects as it would."""
 
     __slots__ = (
@@ -120,7 +125,7 @@ class Autobatched:
         self._name = getattr(self, "__name__", "")
         self.__dict__["_autobatched"] = True  # there `functools.wraps` takes it along
 
-    def __call__(self, /, *lists: Sequence[Any], **kwargs: Any) -> Any:
+    def _call(self, /, *lists: Sequence[Any], **kwargs: Any) -> Any:
         if self._owners and len(lists) > 1 and isinstance(lists[0], self._owners):
             return self.__get__(lists[0])(*lists[1:], **kwargs)
         try:
@@ -135,12 +140,14 @@ class Autobatched:
             fn = functools.partial(_C._with_stream, fn, _C.randint(0, 1 << 32, ()).item())
             examples = [(index, *example) for index, example in enumerate(examples)]
         if not autobatch.enabled or not n:  # type: ignore[attr-defined]
-            results = [fn(*example, **kwargs) for example in examples]
+            results = run_one_by_one(fn, examples, kwargs)
             return stacked(results, []) if out_stack and n else results
         if habit.open:
             habit.judge()
-        known = habit.loses or habit.in_order
-        if known and not _C._reporting() and habit.one_by_one(n, mode):
+        alone = _C.is_anomaly_enabled() or (
+            (habit.loses or habit.in_order) and habit.one_by_one(n, mode)
+        )
+        if alone and not _C._reporting():
             results = run_one_by_one(fn, examples, kwargs)
             return stacked(results, []) if out_stack else results
         learns = self._adaptive and not mode & DEFER  # in a batch, calls merge with those around it

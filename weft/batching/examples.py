@@ -50,7 +50,11 @@ class Run:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any]
+        self,
+        fn: Callable[..., Any],
+        examples: list[tuple[Any, ...]],
+        kwargs: dict[str, Any],
+        first: int = 0,
     ) -> None:
         from weft.batching import fibers
 
@@ -58,6 +62,7 @@ class Run:
         self._mode, self._context = _C._mode(), copy_context()
         self._dtype = _C.get_default_dtype()
         self._nested = fibers.runs()
+        self._first, self._caller = first, _C._users_frame()
         self._probing = False
         self._schedule = Schedule(map(Example, examples))
         self.order_matters: bool | None = None
@@ -66,7 +71,7 @@ class Run:
     def run(self, probe: bool) -> list[Example]:
         """The examples that began, all done."""
         schedule = self._schedule
-        batch = _C._begin_batch(len(schedule.tasks))
+        batch = _C._begin_batch(len(schedule.tasks), self._first)
         try:
             for number, example in enumerate(schedule.tasks, batch + 1):
                 example.number = number
@@ -85,7 +90,7 @@ class Run:
 
     def _begin_all(self, probe: bool) -> None:
         while self._schedule.ready:
-            fiber = self._fibers.take(self._work)
+            fiber = self._fibers.take(self._work, self._caller)
             if self._switch(fiber, fiber.switch()):
                 continue
             if probe and self._schedule.ready:
@@ -198,7 +203,8 @@ def run_batched(
     stale: str | None = None
     matters: bool | None = None
     while len(results) < len(examples) and not matters:
-        run = Run(fn, examples[len(results) : len(results) + step], kwargs)
+        first = len(results)
+        run = Run(fn, examples[first : first + step], kwargs, first)
         begun = run.run(probe and matters is None)
         run.conclude(begun, settle)
         for example in begun:
@@ -221,17 +227,17 @@ def run_one_by_one(
     modes."""
     results: list[Any]
     rest = examples[first:]
-    results, error = _C._one_by_one(fn, rest, kwargs) if rest else ([], None)
+    results, error = _C._one_by_one(fn, rest, kwargs, first) if rest else ([], None)
     if error is not None:
         raise _noted(error, first + len(results), len(examples))
     return results
 
 
-def _warn_of_stale(fn: Callable[..., Any], line: str) -> None:
+def _warn_of_stale(fn: Callable[..., Any], place: str) -> None:
     warnings.warn(
         f"[autobatch] expected an example to change what examples share before later ones read it, "
-        f"got a change at {line} that came too late for one of them, as the example had waited for "
-        f"a value: what it read is not what the plain loop reads. Hint: the next calls of "
+        f"got a change in {place} that came too late for one of them, as the example had waited "
+        f"for a value: what it read is not what the plain loop reads. Hint: the next calls of "
         f"{getattr(fn, '__qualname__', type(fn).__name__)} are a plain loop, as all are with "
         f"`weft.autobatch.enabled = False`",
         stacklevel=4,

@@ -28,14 +28,20 @@ class Fiber(greenlet):
     example: Any
     schedule: Any  # that it belongs to
     work: Any  # a function of the fiber
+    caller: Any  # the user's frame that called the batch
     loop: Any  # asyncio's, which runs where the batch was called
 
 
 def _go_on() -> None:
     while True:
         fiber: Any = getcurrent()
-        fiber.work(fiber)
-        fiber.example = fiber.schedule = fiber.work = fiber.loop = fiber.gr_context = None
+        _C._go_back_to(fiber.caller)
+        try:
+            fiber.work(fiber)
+        finally:
+            _C._go_back_to(None)
+        fiber.example = fiber.schedule = fiber.work = fiber.caller = None
+        fiber.loop = fiber.gr_context = None
         parent = fiber.parent
         del fiber  # an idle one that its own frame held would live forever
         parent.switch(True)
@@ -49,15 +55,18 @@ class _Idle(threading.local):
 _idle = _Idle()
 
 
-def take(work: Callable[[Fiber], None]) -> Fiber:
-    """A fiber that will do `work(fiber)`; whoever takes it is told when it waits or is done."""
+def take(work: Callable[[Fiber], None], caller: Any) -> Fiber:
+    """A fiber that will do `work(fiber)`; whoever takes it is told when it waits or is done.
+
+    To debuggers and printed stacks the frame `caller` lies around it.
+    """
     fibers = _idle.fibers
     try:
         fiber = fibers.pop()
         fiber.parent = getcurrent()
     except IndexError:
         fiber = Fiber(partial(_C._shield, _go_on))
-    fiber.work = work
+    fiber.work, fiber.caller = work, caller
     events = sys.modules.get("asyncio.events")
     fiber.loop = events and events._get_running_loop()
     return fiber
