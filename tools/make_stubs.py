@@ -4,6 +4,7 @@ The stub is what editors and type checkers see of the extension, docs/ops.md the
 table is the only source of both. docs/names.md lists every public name and where it is written.
 """
 
+import importlib
 import re
 import sys
 import types
@@ -33,15 +34,26 @@ def ops_page() -> str:
     return "\n".join(lines)
 
 
-HOMES = ("", "Tensor", "nn.functional", "linalg", "fft", "special")
+HOMES = (
+    "", "Tensor", "nn", "nn.functional", "nn.attention", "nn.init", "nn.parameter", "nn.parallel",
+    "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune",
+    "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils",
+    "autograd", "autograd.functional", "autograd.graph", "func", "batching", "amp",
+    "distributions", "distributions.constraints", "distributions.transforms",
+    "distributions.utils", "linalg", "fft", "special", "signal.windows", "random",
+    "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
+    "multiprocessing", "jit", "testing", "accelerator", "cuda",
+)  # fmt: skip
+
+
+def namespace(home: str) -> Any:
+    return weft.Tensor if home == "Tensor" else importlib.import_module(f"weft.{home}".rstrip("."))
 
 
 def public_names(home: str) -> Iterator[tuple[str, Any]]:
     """What a user can call or read in a namespace: no modules, nothing of the language's own."""
-    space: Any = weft
-    for part in filter(None, home.split(".")):
-        space = getattr(space, part)
-    for name in sorted(n for n in dir(space) if not n.startswith("_")):
+    space: Any = namespace(home)
+    for name in sorted(n for n in getattr(space, "__all__", dir(space)) if not n.startswith("_")):
         thing = getattr(space, name)
         own = getattr(thing, "__module__", None) or "weft"
         foreign = own.split(".")[0] not in ("weft", "torch", "builtins")
