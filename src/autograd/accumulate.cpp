@@ -62,10 +62,12 @@ bool lies_like(const Tensor& grad, const Tensor& leaf) {
 
 /// A copy of its own, for it may be written; part of the graph if one is wanted.
 Tensor copy_lying_like(const Tensor& grad, const Tensor& leaf) {
-    bool dense = is_dense(leaf.shape(), leaf.strides()), recorded = requires_grad(grad);
+    // `.data = ` may have given the leaf another shape since
+    const bool dense = equal(grad.shape(), leaf.shape()) && is_dense(leaf.shape(), leaf.strides());
+    const bool recorded = requires_grad(grad);
     if (recorded && (mode & kGradMode) && !dense) return ops::clone(grad);
     Tensor out = dense ? Tensor::layout_like(leaf, grad.dtype())
-                       : Tensor::layout(grad.dtype(), leaf.shape());
+                       : Tensor::layout(grad.dtype(), grad.shape());
     out.allocate();
     if (recorded && (mode & kGradMode)) write(copy, out, grad);
     else ops::copy_into(out, grad);

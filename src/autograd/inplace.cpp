@@ -12,6 +12,7 @@
 #include "autograd/op_node.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
+#include "ops/write.h"
 
 namespace weft {
 namespace {
@@ -182,11 +183,8 @@ std::vector<Tensor> before_write(Call& c) {
 }
 
 void after_write(Call& c, const std::vector<Tensor>& before) {
-    const Tensor& dest = c.dest;
-    if (dest.storage()->watched) note_write(*dest.storage());
-    if (before.empty()) return;
     Ref<Node> node = OpNode::make(c, before.data());
-    if (node) tie_write(dest, node, 0);
+    if (node) tie_write(c.dest, node, 0);
 }
 
 void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
@@ -198,18 +196,51 @@ void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
     set_history(base, slices, 0);
 }
 
-void become_view(const std::string& who, const Tensor& t, const Tensor& view,
-                 const std::string& node_name) {
+namespace {
+
+/// A leaf of another shape or dtype: what is recorded from now on has a node that knows them.
+void forget_accumulator(const Tensor& leaf) {
+    if (GradMeta* m = meta_or_null(leaf)) m->accumulator = nullptr;
+}
+
+}  // namespace
+
+void take_memory(const Tensor& t, FunctionRef<Tensor()> take) {
+    ops::Write write(t, ops::Write::Inference::Any);
+    Tensor from = take();
+    const bool alike = equal(t.shape(), from.shape()) && t.dtype() == from.dtype();
+    if (requires_grad(t) && !alike) {
+        WEFT_EXPECT(is_inexact(from.dtype()), Runtime, "data",
+                    "a floating tensor for one that requires grad", name(from.dtype()));
+        WEFT_EXPECT(is_leaf(t), Runtime, "data",
+                    text("a ", name(t.dtype()), " tensor of shape ", to_string(t.shape()),
+                         " for a value that the graph has computed so"),
+                    text(name(from.dtype()), " of shape ", to_string(from.shape())),
+                    "detach() it first");
+    }
+    write.show(from);
+    if (!alike) forget_accumulator(t);
+}
+
+void become_view(const std::string& who, const Tensor& t, FunctionRef<Tensor()> take,
+                 std::string (*node_name)(const std::string&)) {
+    ops::Write write(t);
     bool recording = mode & kGradMode;
     if (recording) check_write(who, t, false);
+    // A value in the graph stays there under its new shape, in no_grad() too.
+    const bool inside = requires_grad(t) && !is_leaf(t);
+    ModeGuard recorded(inside ? uint32_t{kGradMode} : 0, 0);
+    recording |= inside;
+    Tensor view = take();
     Edge edge = recording && requires_grad(t) ? gradient_edge(view) : Edge{};
-    t.become(view);
-    t.storage()->version++;
-    if (t.storage()->watched) note_write(*t.storage());
+    write.become(view);
+    write.commit();
+    if (is_leaf(t)) forget_accumulator(t);
     GradMeta* m = meta_or_null(t);
     bool is_view = m && m->base.defined();
     if (edge) {
-        if (auto* node = dynamic_cast<OpNode*>(edge.node.get())) node->rename(node_name);
+        if (auto* node = dynamic_cast<OpNode*>(edge.node.get()))
+            node->rename(node_name(node->name()));
         if (is_view) set_producer(*m, edge.node, edge.output);
         else set_history(t, edge.node, edge.output);
     }
@@ -235,7 +266,7 @@ const Tensor* base_of_plain_view(const Tensor& t) {
     if (!m || !m->base.defined() || m->view_kind >= ViewKind::Unrecorded || !m->grad_fn)
         return nullptr;
     if (m->retains_grad || !m->hooks.empty() || m->grad_fn->hooks_or_null()) return nullptr;
-    if (m->base_version != t.version()) return nullptr;
+    if (m->base_version != t.version() || m->base.storage() != t.storage()) return nullptr;
     if (requires_grad(m->base)) return &m->base;
     // The leaf may be a view itself, of a tensor without gradient: it is where the views' nodes end.
     const Node* node = m->grad_fn.get();
@@ -271,6 +302,10 @@ void refresh_view(const Tensor& view, GradMeta& m) {
     if (m.base_version == view.version()) return;
     if (!requires_grad(m.base)) return;
     check_still_good(m);
+    if (m.base.storage() != view.storage()) {  // the base has got other memory
+        m.base_version = view.version();
+        return;
+    }
     ModeGuard grad(kGradMode, 0);
     m.base_version = view.version();
     Place place(m.base, view, 0);

@@ -156,6 +156,7 @@ void add_tensor_hook(const Tensor& t, Ref<Hook> hook) {
 Tensor detach(const Tensor& t) {
     Tensor out = t.alias();
     out.set(kLooseView, false);
+    out.set(kInference, mode & kInferenceMode);
     return out;
 }
 

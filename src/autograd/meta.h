@@ -4,6 +4,7 @@
 /// views, outputs after the first, retained gradients) has a GradMeta there.
 #pragma once
 #include "autograd/node.h"
+#include "base/function_ref.h"
 
 namespace weft {
 
@@ -96,9 +97,13 @@ void check_write(const std::string& who, const Tensor& t, bool recorded);
 /// Makes `node`, which wrote `dest` as its output `k`, part of the graph: its producer, or if it is a
 /// view, part of its base's (Note [Views]).
 void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k);
-/// `t` takes the layout of `view`, a view of it, and its place in the graph: t_(), unsqueeze_().
-void become_view(const std::string& who, const Tensor& t, const Tensor& view,
-                 const std::string& node_name);
+/// `t` takes the layout of a view of it that `take` makes, and its place in the graph: t_(),
+/// unsqueeze_(). `node_name` gives the node its name, from that of the view's.
+void become_view(const std::string& who, const Tensor& t, FunctionRef<Tensor()> take,
+                 std::string (*node_name)(const std::string&));
+/// `t` shows the memory, layout and dtype of the tensor that `take` gives; its place in the graph stays
+/// (`.data = `).
+void take_memory(const Tensor& t, FunctionRef<Tensor()> take);
 /// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k,
                  ViewKind kind);

@@ -128,19 +128,15 @@ void OpNode::release_saved() {
     released_ = true;
 }
 
-Tensor OpNode::saved(int bit) const {
+Tensor OpNode::saved(int bit, const std::vector<Tensor>* grads) const {
     if (released_) fail_released(*this);
     if (!keeps(bit))
         fail(ErrorKind::Runtime, op_->name, "a gradient rule that reads what its record saves",
              text(bit < 16 ? "input " : "output ", bit & 15), "add it to the rule's SaveMask");
-    return saved_[index_of(mask_, bit)].unpack(const_cast<OpNode*>(this), bit - 16);
+    return saved_[index_of(mask_, bit)].unpack(const_cast<OpNode*>(this), bit - 16, grads);
 }
 
-bool OpNode::may_keep(int bit) const {
-    SaveMask all = op_->joint_saves;
-    for (SaveMask saves : op_->saves) all |= saves;
-    return all >> bit & 1;
-}
+bool OpNode::may_keep(int bit) const { return op_->may_save() >> bit & 1; }
 
 Dims OpNode::kept_shape(int i) const {
     if (layouts_) return layouts_[2 * i];
@@ -186,7 +182,7 @@ public:
     }
 
 protected:
-    Tensor saved(int bit) const override { return node_.saved(bit); }
+    Tensor saved(int bit) const override { return node_.saved(bit, &work_.grads); }
 
 private:
     const OpNode& node_;

@@ -21,7 +21,8 @@ public:
     const Op& op() const { return *op_; }
     bool released() const { return released_; }
     /// The saved value of bit `bit` (see save_in, save_out).
-    Tensor saved(int bit) const;
+    /// `grads`: as in SavedTensor::unpack.
+    Tensor saved(int bit, const std::vector<Tensor>* grads = nullptr) const;
     bool keeps(int bit) const { return mask_ >> bit & 1; }
     /// Whether it would keep it if every input wanted a gradient.
     bool may_keep(int bit) const;

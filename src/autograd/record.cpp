@@ -2,7 +2,7 @@
 #include "autograd/autocast.h"
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
-#include "ops/call.h"
+#include "ops/write.h"
 
 namespace weft {
 
@@ -33,7 +33,7 @@ void install() {
     ops::hooks.before_write = before_write;
     ops::hooks.after_write = after_write;
     install_autocast();
-    release_write_note = [](void* site) { delete static_cast<Site*>(site); };
+    release_write_note = ops::WriteNote::drop;
 }
 
 }  // namespace weft

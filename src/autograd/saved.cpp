@@ -1,11 +1,21 @@
 #include "autograd/saved.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "autograd/meta.h"
-#include "ops/call.h"
+#include "ops/copy.h"
+#include "ops/write.h"
 
 namespace weft {
 
 void SavedTensor::keep(const Tensor& t) {
+    WEFT_EXPECT(!t.has(kInference), Runtime, "save_for_backward", "a normal tensor",
+                "an inference tensor (Inference tensors cannot be saved for backward. Please do "
+                "not use Tensors created in inference mode in computation tracked by autograd. To "
+                "work around this, you can make a clone to get a normal tensor and use it in "
+                "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.)",
+                "clone() it first");
     if (pack_hooks) [[unlikely]]
         return pack(t);
     value_ = is_output_ ? t.alias() : t;
@@ -36,17 +46,37 @@ Tensor SavedTensor::unpack_again(Node* owner, int k) const {
     return out;
 }
 
-Tensor SavedTensor::unpack_slow(Node* owner, int k) const {
+namespace {
+
+/// Whether gradients flow to these elements of `saved`: rows of a batch lie in one order in both.
+bool flow_to(const Tensor& saved, ops::Span part, const std::vector<Tensor>& grads) {
+    const auto elements = static_cast<double>(saved.numel());
+    auto flows = [&](const Tensor& g) {
+        if (!g.defined()) return false;
+        const Tensor dense = ops::as_contiguous(g);
+        const double each = static_cast<double>(g.numel()) / elements;
+        auto first = static_cast<int64_t>(std::floor(static_cast<double>(part.begin) * each));
+        auto last = static_cast<int64_t>(std::ceil(static_cast<double>(part.end) * each));
+        const char* at = dense.bytes();
+        const int64_t size = item_size(g.dtype());
+        return std::any_of(at + first * size, at + last * size, [](char byte) { return byte; });
+    };
+    return std::any_of(grads.begin(), grads.end(), flows);
+}
+
+}  // namespace
+
+Tensor SavedTensor::unpack_slow(Node* owner, int k, const std::vector<Tensor>* grads) const {
     if (packed_) [[unlikely]]
         return unpack_again(owner, k);
     if (!value_.defined()) return {};
-    if (value_.version() != version_) [[unlikely]] {
+    auto matters = [&](ops::Span part) { return !grads || flow_to(value_, part, *grads); };
+    if (const Site* site = ops::overwritten_by(value_, version_, matters)) [[unlikely]] {
         std::string made = "a leaf or a value outside the graph";
         if (Ref<Node> fn = is_output_ ? Ref<Node>(owner) : grad_fn(value_)) {
             int output = is_output_ ? k : static_cast<int>(output_number(value_));
             made = text("output ", output, " of ", fn->name_of(output));
         }
-        auto* site = static_cast<Site*>(value_.storage()->last_write);
         throw Error(
             ErrorKind::Runtime,
             text("[backward] expected the saved value unchanged (one of the variables needed "
@@ -54,18 +84,13 @@ Tensor SavedTensor::unpack_slow(Node* owner, int k) const {
                  name(value_.dtype()), " tensor of shape ", to_string(value_.shape()),
                  ", which is ", made, ", got version ", value_.version(), "; expected version ",
                  version_, "\n  saved at ", owner->site.describe(), "\n  overwritten at ",
-                 site ? site->describe() : "an unknown line",
+                 site->describe(),
                  "\n  Hint: write out of place there, or clone() the tensor before"));
     }
     if (!is_output_ || !(mode & kGradMode)) return value_;
     Tensor out = value_.alias();
     set_history(out, Ref<Node>(owner), k);
     return out;
-}
-
-void note_write(Storage& storage) {
-    if (!storage.last_write) storage.last_write = new Site;
-    *static_cast<Site*>(storage.last_write) = Site::here();
 }
 
 void fail_released(const Node& node) {

@@ -30,7 +30,7 @@ public:
     SavedTensor() = default;
     SavedTensor(const Tensor& t, bool is_output) : is_output_(is_output) {
         if (!t.defined()) return;
-        if (is_output || pack_hooks) {
+        if (is_output | (pack_hooks != nullptr) | t.has(kInference)) {
             keep(t);
             return;
         }
@@ -40,10 +40,11 @@ public:
     }
 
     /// The tensor as it was. `owner` made it, as output `k`, if it was an output.
-    /// Throws Runtime if it was written in place since, naming both lines.
-    Tensor unpack(Node* owner, int k) const {
+    /// Throws Runtime if it was written in place since, naming both lines; not if only a value of a
+    /// batch was written whose part of `grads`, the gradients that are at hand, is zero.
+    Tensor unpack(Node* owner, int k, const std::vector<Tensor>* grads = nullptr) const {
         bool as_it_lies = !is_output_ && value_.defined() && value_.version() == version_;
-        return as_it_lies ? value_ : unpack_slow(owner, k);
+        return as_it_lies ? value_ : unpack_slow(owner, k, grads);
     }
     void reset() {
         value_ = Tensor();
@@ -53,16 +54,13 @@ public:
 private:
     void keep(const Tensor& t);
     void pack(const Tensor& t);
-    Tensor unpack_slow(Node* owner, int k) const;
+    Tensor unpack_slow(Node* owner, int k, const std::vector<Tensor>* grads) const;
     Tensor unpack_again(Node* owner, int k) const;
     Tensor value_;
     Ref<Packed> packed_;
     uint32_t version_ = 0;
     bool is_output_ = false;
 };
-
-/// Where the last in-place write to watched memory happened; hangs in Storage::last_write.
-void note_write(Storage& storage);
 
 [[noreturn]] void fail_released(const Node& node);
 

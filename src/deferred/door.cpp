@@ -3,6 +3,7 @@
 
 #include "deferred/batcher.h"
 #include "ops/functions.h"
+#include "ops/write.h"
 
 namespace weft::deferred {
 namespace {
@@ -86,11 +87,47 @@ bool rebind(Call& c) {
     apart.op->shape(apart);
     const Tensor& out = apart.out(0);
     if (!equal(out.shape(), dest.shape()) || out.dtype() != dest.dtype()) return false;
-    Batcher::current().tape.keep(apart);
+    Tape& tape = Batcher::current().tape;
+    tape.make_another(dest);
+    tape.keep(apart);
     dest.impl()->slot = out.impl()->slot;
     c.outputs = 1;
     c.out(0) = dest;
     return true;
+}
+
+/// Computes the calls that wait and read the memory of `t`.
+void run_readers(const Tensor& t) {
+    Tape& tape = Batcher::current().tape;
+    if (!tape.empty() && tape.reader(*t.storage()) != Tape::kNobody)
+        tape.flush("memory that is written in place");
+}
+
+/// The same, but other examples may go on first: so their calls merge.
+void wait_for_readers(const Tensor& t) {
+    for (;;) {  // while this fiber waits, others may read the memory or write there
+        Batcher& batcher = Batcher::current();
+        uint64_t reader = batcher.tape.reader(*t.storage());
+        if (reader == Tape::kNobody) break;
+        if (batcher.reporting) add_site(batcher.reporting.readers, Site::here());
+        if (reader == batcher.responsible() && host.wait && host.wait()) continue;
+        run_readers(t);  // other examples are at it: the order is that of the loop
+    }
+}
+
+/// To be asked before anything waits: what is kept later reads the new value.
+void note_overwrite(const Call& c) {
+    Tape& tape = Batcher::current().tape;
+    const Tensor& root = root_of(c.dest);
+    if (tape.empty()) return;
+    if (!is_pending(root) && tape.reader(*root.storage()) == Tape::kNobody) return;
+    // A write that is refused writes nothing; but shape rules of ops that are not kept read values.
+    if (c.op->shape && c.in_place && c.op->batch != Batch::None) {
+        Call probe(*c.op, c.in, c.inputs, c.attrs);
+        c.op->shape(probe);
+        if (!equal(probe.out(0).shape(), c.dest.shape())) return;
+    }
+    tape.overwrite(root);
 }
 
 void write(Call& c) {
@@ -98,16 +135,9 @@ void write(Call& c) {
     settle_special_views(c);
     check_failed(c);
     if (rebind(c)) return;
+    note_overwrite(c);
     settle_all(c);
-    if (is_pending(c.dest)) settle(c.dest);
-    for (;;) {  // while this fiber waits, others may read the memory or write there
-        Batcher& batcher = Batcher::current();
-        uint64_t reader = batcher.tape.reader(*c.dest.storage());
-        if (reader == Tape::kNobody) break;
-        if (batcher.reporting) add_site(batcher.reporting.readers, Site::here());
-        if (reader == batcher.responsible() && host.wait && host.wait()) continue;
-        about_to_write(c.dest);  // other examples are at it: the order is that of the loop
-    }
+    ops::Change change(c.dest);
     run_now(c);
 }
 
@@ -127,7 +157,7 @@ uint64_t maker_of(const Tensor& t) {
 void read_in_turn(const Call& c, const ExampleBatch& batch) {
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
-        if (!t.defined() || !t.storage() || t.storage()->version == 0) continue;
+        if (!t.defined() || !t.storage() || t.version() == 0) continue;
         uint64_t maker = maker_of(t);
         if (!batch.is_older(maker) && !batch.is_own(maker, memory_maker)) return in_turn();
     }
@@ -196,12 +226,6 @@ void note_change() {
     Batcher& batcher = Batcher::current();
     if (!batcher.example()) return;
     for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) ++b->changes;
-}
-
-void prepare_write(const Tensor& t) {
-    if (is_pending(t)) settle(t);
-    change_shared(t);
-    about_to_write(t);
 }
 
 namespace {
@@ -301,12 +325,6 @@ void defer(Call& c) {
     c.take(probe);
 }
 
-void about_to_write(const Tensor& t) {
-    Tape& tape = Batcher::current().tape;
-    if (!tape.empty() && tape.reader(*t.storage()) != Tape::kNobody)
-        tape.flush("memory that is written in place");
-}
-
 Tensor detached(const Tensor& t) {
     ModeGuard outside(0, kGradMode);
     Tensor out = ops::clone(t);
@@ -319,19 +337,36 @@ Tensor detached(const Tensor& t) {
 }
 
 namespace {
-std::vector<Tensor> (*record_write)(Call&);
 
-std::vector<Tensor> before_write(Call& c) {
-    change_shared(c.dest);
-    about_to_write(c.dest);
-    return record_write ? record_write(c) : std::vector<Tensor>();
+/// Within another change it is the turn already. What an example does outside of defer mode, such as a
+/// custom Function's forward, has its turn too.
+[[gnu::noinline]] bool change_in_turn(const Tensor& t) {
+    const Batcher& batcher = Batcher::current();
+    if (!(mode & kDeferMode) && (!batcher.example() || batcher.staying)) {
+        change_shared(t);
+        run_readers(t);
+        return false;
+    }
+    InTurn in_order(is_shared(t));
+    if (is_pending(t)) settle(t);
+    wait_for_readers(t);
+    change_shared(t);
+    return in_order.keep();
 }
+
+bool before_change(const Tensor& t) {
+    const Batcher& batcher = Batcher::current();
+    const bool alone = !(mode & kDeferMode) && !batcher.batch && batcher.tape.empty();
+    return !alone && change_in_turn(t);
+}
+
 }  // namespace
 
 void install() {
     ops::hooks.defer = defer;
-    record_write = ops::hooks.before_write;
-    ops::hooks.before_write = before_write;
+    ops::hooks.before_change = before_change;
+    ops::hooks.after_change = [] { --Batcher::current().staying; };
+    ops::hooks.before_layout = keep_lent;
 }
 
 }  // namespace weft::deferred

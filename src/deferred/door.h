@@ -9,8 +9,6 @@ namespace weft::deferred {
 void defer(Call& c);
 /// A pending tensor with the elements of `t` outside of the graph; undefined if that must run now.
 Tensor detached(const Tensor& t);
-/// To be called before memory, layout or gradient flag of `t` change: computes what reads it.
-void about_to_write(const Tensor& t);
 /// No fiber waits: a value that is read is computed at once. For scopes over what all examples
 /// share, which must not be left half way.
 class Stay {
@@ -18,6 +16,8 @@ public:
     explicit Stay(bool stay = true);
     ~Stay();
     Stay(const Stay&) = delete;
+    /// Whether it makes fibers stay; from now on the caller has to end that (`staying`).
+    bool keep() { return std::exchange(by_, 0); }
 
 private:
     int by_;
@@ -33,6 +33,7 @@ void in_turn();
 class InTurn {
 public:
     explicit InTurn(bool shared) : stay_(shared && (in_turn(), true)) {}
+    bool keep() { return stay_.keep(); }
 
 private:
     Stay stay_;
@@ -41,8 +42,6 @@ private:
 /// it. Examples after it that have read the memory did so too early: nothing can mend that, so it is
 /// told (`ExampleBatch::stale`).
 void change_shared(const Tensor& t);
-/// Before the memory of `t` is written to past the door, or is another's from then on.
-void prepare_write(const Tensor& t);
 /// The same for what no tensor stands for: a backward pass, which adds to gradients.
 void note_change();
 /// Before something that is no tensor, such as a module, changes; `maker` made it. Waits for the turn.

@@ -101,12 +101,32 @@ void append(Key& key, const Value& v) {
     }
 }
 
+namespace {
+
+struct NumberedAttrs {
+    Interned known;
+    uint64_t before = 0;  ///< numbers of tables that were cleared
+};
+NumberedAttrs& numbered() {
+    static auto* all = new NumberedAttrs;  // outlives what Python drops at exit
+    return *all;
+}
+
+}  // namespace
+
 uint64_t number_of_attrs(const Value* attrs, size_t count) {
-    static auto* all = new Interned;
+    constexpr size_t kMost = 1 << 16;
+    NumberedAttrs& all = numbered();
+    if (all.known.size() >= kMost) {
+        all.before += all.known.size();
+        all.known.clear();
+    }
     Key key;
     for (size_t k = 0; k < count; ++k) append(key, attrs[k]);
     bool fresh;
-    return all->number(key.data(), key.size(), fresh) + 1;
+    return all.before + all.known.number(key.data(), key.size(), fresh) + 1;
 }
+
+size_t numbered_attrs() { return numbered().known.size(); }
 
 }  // namespace weft::deferred

@@ -86,7 +86,10 @@ struct Kinds {
 };
 
 void append(Key& key, const Value& v);
-/// For Call::attrs_number.
+/// For Call::attrs_number. Equal attributes may get another number when many have been seen since:
+/// their calls are of another class then, but of the same kind.
 uint64_t number_of_attrs(const Value* attrs, size_t count);
+/// How many are known; bounded.
+size_t numbered_attrs();
 
 }  // namespace weft::deferred

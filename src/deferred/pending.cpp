@@ -3,6 +3,7 @@
 #include "base/pool.h"
 #include "deferred/batcher.h"
 #include "ops/functions.h"
+#include "ops/write.h"
 
 namespace weft::deferred {
 
@@ -63,23 +64,53 @@ void compute_now(const Tensor& t, const char* reason) {
     batcher.tape.flush(reason);
 }
 
+namespace {
+
+/// Tensors that were lent and have another layout now, each with a view of what it was.
+auto& relaid = *new std::vector<std::pair<Tensor, Tensor>>;  // outlives what Python drops at exit
+
+/// What a view of `base` is taken of.
+Tensor as_lent(const Tensor& base) {
+    if (base.has(kLent))
+        for (const auto& [t, before] : relaid)
+            if (t.same(base)) return before;
+    return base;
+}
+
+Tensor taken_view(const Tensor& t, const Pending& self, const Tensor& base) {
+    if (!self.replay)
+        return ops::as_strided(base, Dims(t.shape()), Dims(t.strides()),
+                               base.offset() + self.start);
+    if (!self.replay->op) return base.alias();
+    Call again(*self.replay->op, &base, 1, self.replay->attrs.data());
+    ops::call(again);
+    return again.out(self.replay->output);
+}
+
+}  // namespace
+
+void keep_lent(const Tensor& t) {
+    if (!t.has(kLent)) return;
+    std::erase_if(relaid, [](const auto& kept) { return kept.first.impl()->refs == 1; });
+    for (const auto& kept : relaid)
+        if (kept.first.same(t)) return;  // they were all taken before the first change
+    ModeGuard now(kGradMode, kDeferMode);
+    Tensor before = ops::as_strided(t, Dims(t.shape()), Dims(t.strides()), t.offset());
+    relaid.emplace_back(t, std::move(before));
+}
+
 void settle(const Tensor& t) {
     static const ops::Function take{"_take"};
     Ref<Pending> self(&pending(t));
     bool record = self->is_view() ? self->recording : self->requires_grad;
     uint32_t grad = record ? uint32_t{kGradMode} : 0;
     if (self->is_view()) {
-        const Tensor& base = self->base;
-        if (is_pending(base)) settle(base);
+        if (is_pending(self->base)) settle(self->base);
         if (!is_pending(t)) return;
         ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
-        if (!self->replay)
-            return t.settle(ops::as_strided(base, Dims(t.shape()), Dims(t.strides()),
-                                            base.offset() + self->start));
-        if (!self->replay->op) return t.settle(base.alias());
-        Call again(*self->replay->op, &base, 1, self->replay->attrs.data());
-        ops::call(again);
-        return t.settle(again.out(self->replay->output));
+        t.settle(taken_view(t, *self, as_lent(self->base)));
+        t.set(kLent, self->views);
+        return;
     }
     compute(t);
     if (!is_pending(t)) return;
@@ -88,6 +119,11 @@ void settle(const Tensor& t) {
                         grad ? Value(self->node_name) : Value(), grad && self->used);
     taken.storage()->maker = self->maker;
     t.settle(taken);
+    t.set(kLent, self->views);
+    Storage& block = *self->block.storage();
+    if (block.watched || !Batcher::current().tape.empty())  // what waits may yet save the block
+        ops::note_copy(*t.storage(), ops::span_of(t), block,
+                       ops::span_of(self->block, {self->start, self->start + t.numel()}));
 }
 
 Tensor in_place_of(const Tensor& block) {

@@ -6,7 +6,8 @@
 /// on. A *view* holds the tensor that it is a piece of: a dense piece has its place there, any other
 /// is computed as a copy, like the output of any call. Reading a tensor settles it: its elements are
 /// copied out of the block into memory of its own, so that nobody can write into a block; a view
-/// becomes a true view of the tensor it was taken of, so that the two still share memory.
+/// becomes a true view of the tensor it was taken of, so that the two still share memory. If that
+/// one has got another layout meanwhile (`t_`, `resize_`), it is taken of what was there before.
 #pragma once
 #include <exception>
 #include <memory>
@@ -79,6 +80,9 @@ inline const Tensor& root_of(const Tensor& t) {
 void settle(const Tensor& t);
 /// A computed value: what `block` holds, whose pieces calls that are kept find where they lie.
 Tensor in_place_of(const Tensor& block);
+/// Before `t`, which has memory, gets another layout: what views taken of it while it was pending
+/// show stays as it was (kLent).
+void keep_lent(const Tensor& t);
 /// The value of `t` for reading only, outside of every graph; `t` may stay pending.
 Tensor peek(const Tensor& t);
 bool requires_grad(const Tensor& t);

@@ -39,8 +39,9 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         if (counted) counts.push_back(rows_of(call));
     }
     double start = report_ ? seconds() : 0;
-    std::vector<Operands> operands;
     std::vector<Tensor> in(form.in.size());
+    std::vector<Operands> operands;
+    operands.reserve(in.size());
     bool by_elements = form.counts_attr < 0 && kind.op->batch == Batch::Pointwise;
     for (size_t k = 0; k < in.size(); ++k) {
         const BatchForm::Input& input = form.in[k];
@@ -98,7 +99,7 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
         attrs = counted_attrs.data();
     }
     Call c(*form.op, in.data(), static_cast<int>(in.size()), attrs);
-    ops::call(c);
+    run_call(c, calls, in, operands);
     if (form.then != BatchForm::Then::Nothing)
         c.out(0) =
             segment_sum(view(c.out(0), Dims{total}), counts, form.then == BatchForm::Then::Mean);
@@ -108,6 +109,7 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
 
 void Runner::run_single(const Kind& kind, uint32_t call) {
     std::vector<Tensor> in;
+    std::vector<Operands> operands;
     for (const BatchForm::Input& input : kind.form.in) {
         const Operand& o = operand(call, input.from);
         if (o.none()) {
@@ -122,11 +124,15 @@ void Runner::run_single(const Kind& kind, uint32_t call) {
             }
         }
         Place p = place(o);
-        std::vector<Piece> piece{{p.block, p.start, ops::row_size(input.row)}};
-        in.push_back(assemble(std::move(piece), input.row, kind.mode & kGradMode));
+        const int64_t size = ops::row_size(input.row);
+        Operands of{
+            static_cast<uint32_t>(in.size()), input.from, {{p.block, p.start, size}}, {}, size};
+        of.lie = lie_of(of.pieces);
+        in.push_back(assemble(of, input.row, kind.mode & kGradMode));
+        operands.push_back(std::move(of));
     }
     Call c(*kind.op, in.data(), static_cast<int>(in.size()), kind.form.attrs.data());
-    ops::call(c);
+    run_call(c, Calls(&call, 1), in, operands);
     if (batch_) ++batch_->rows;
     finish(c, Calls(&call, 1));
 }
@@ -163,8 +169,9 @@ void Runner::run_each(Calls calls) {
         const std::vector<int64_t>& own = class_of(call).words;
         words.insert(words.end(), own.begin(), own.end());
     }
-    std::vector<Operands> operands;
     std::vector<Tensor> in(each.inputs.size());
+    std::vector<Operands> operands;
+    operands.reserve(in.size());
     int64_t packed = 0;
     for (size_t i = 0; i < in.size(); ++i) {
         const Operand& o = operand(calls[0], static_cast<int>(i));
@@ -188,7 +195,7 @@ void Runner::run_each(Calls calls) {
     std::vector<Value> attrs = each.attrs;
     attrs.emplace_back(DimSpan(words));
     Call c(ops::each_of(*each.op), in.data(), static_cast<int>(in.size()), attrs.data());
-    ops::call(c);
+    run_call(c, calls, in, operands);
     if (batch_) batch_->rows += static_cast<int64_t>(calls.size());
     finish(c, calls);
 }

@@ -1,11 +1,13 @@
 /// The state of one flush while its batches run.
 ///
 /// Reading guide: run.cpp runs batch after batch; operands.cpp finds where operands lie and gathers
-/// them; notes.cpp counts and reports.
+/// them; overwritten.cpp sees to values that were saved before they are written; notes.cpp counts and
+/// reports.
 #pragma once
 #include <unordered_map>
 
 #include "deferred/batcher.h"
+#include "ops/write.h"
 
 namespace weft::deferred {
 
@@ -62,7 +64,8 @@ private:
     };
     /// An input of a batched call.
     struct Operands {
-        size_t input;
+        uint32_t input;
+        int from;  ///< which operand of the calls
         std::vector<Piece> pieces;
         Lie lie;
         int64_t elements = 0;
@@ -70,7 +73,7 @@ private:
     /// `size(call)` elements of operand `from` of each call.
     template <class Size>
     Operands pieces_of(size_t input, int from, Calls calls, const Size& size) {
-        Operands o{input, {}, {}, 0};
+        Operands o{static_cast<uint32_t>(input), from, {}, {}, 0};
         o.pieces.reserve(calls.size());
         for (uint32_t call : calls) {
             int64_t n = size(call);
@@ -99,7 +102,7 @@ private:
     Tensor assemble_flat(const Operands& o, bool grad);
     Tensor assemble(std::vector<Piece> pieces, const Dims& shape, bool grad) {
         Lie lie = lie_of(pieces);
-        return assemble({0, std::move(pieces), lie, 0}, shape, grad);
+        return assemble({0, 0, std::move(pieces), lie, 0}, shape, grad);
     }
     void run_rows(const Kind& kind, Calls calls);
     void run_join(const Kind& kind, Calls calls);
@@ -108,6 +111,21 @@ private:
     bool run_side_by_side(Calls calls);
     void run_each(Calls calls);
     void finish(Call& c, Calls calls);
+    /// Runs the batch, and sees to what it saves if somebody writes to that later.
+    void run_call(Call& c, Calls calls, std::vector<Tensor>& in,
+                  const std::vector<Operands>& operands) {
+        if ((mode & kGradMode) && c.op->differentiable()) run_saving(c, calls, in, operands);
+        else ops::call(c);
+    }
+    void run_saving(Call& c, Calls calls, std::vector<Tensor>& in,
+                    const std::vector<Operands>& operands);
+    void take_copies(const Call& c, Calls calls, std::vector<Tensor>& in,
+                     const std::vector<Operands>& operands);
+    void overwrite_parts(const Call& c, Calls calls);
+    template <class Visit>
+    static void each_part(const Operands& of, const Tensor& t, const Visit& visit);
+    void note_copies(Calls calls, const std::vector<Tensor>& in,
+                     const std::vector<Operands>& operands);
     void fail(uint32_t call, const Ref<Failure>& failure);
     std::vector<uint32_t> sound(Calls calls);
     void note(const Kind& kind, Calls calls, bool parts);
@@ -129,6 +147,13 @@ private:
     std::vector<std::vector<uint32_t>> expiring_;  ///< blocks that nobody reads after batch b
     uint32_t batch_number_ = 0;
     std::vector<uint32_t> first_of_line_;  ///< a call each, for the report
+    /// What a batch saves and is overwritten later (Note [Overwritten]): elements of a tensor.
+    struct SavedPart {
+        Tensor of;
+        ops::Span elements;
+        const Site* site;
+    };
+    std::vector<SavedPart> parts_;
     std::vector<const Tensor*> matrices_;  ///< shared ones, for Note [Worth]
     int64_t weights_ = 0;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/write.h"
+
 namespace weft::deferred {
 
 std::vector<int64_t> Batcher::path() const {
@@ -131,6 +133,32 @@ Operand Tape::operand(const Tensor& t) {
     return {~external(root->block), root->start + offset};
 }
 
+void Tape::overwrite(const Tensor& root) {
+    if (!load_->recorded) return;
+    auto by = static_cast<uint32_t>(load_->calls.size());
+    Overwrite w{Operand::kNone, by, nullptr, 0, INT64_MAX, Site::here()};
+    if (!is_pending(root)) {
+        w.data = root.storage()->data;
+    } else if (const Pending& p = pending(root); p.waits()) {
+        w.value = p.value;
+    } else if (p.block.defined()) {
+        w.data = p.block.storage()->data;
+        w.begin = p.start;
+        w.end = p.start + root.numel();
+    } else {
+        return;
+    }
+    load_->overwrites.push_back(std::move(w));
+}
+
+void Tape::make_another(const Tensor& root) {
+    overwrite(root);
+    const Pending& p = pending(root);
+    if (!p.block.defined() || !p.block.storage()->watched) return;
+    ops::Write::overwrite(*p.block.storage(),
+                          ops::span_of(p.block, {p.start, p.start + root.numel()}));
+}
+
 void Tape::keep(Call& c) {
     const Op& op = *c.op;
     Waiting& load = *load_;
@@ -147,6 +175,7 @@ void Tape::keep(Call& c) {
     Batcher& batcher = Batcher::current();
     auto number = static_cast<uint32_t>(load.calls.size());
     const bool grad = noted.grad;
+    load.recorded |= grad;
     const char* variant = grad && op.backward_name ? op.backward_name(c) : nullptr;
     load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()),
                           batcher.responsible(), Site::here()});
@@ -240,6 +269,7 @@ void Tape::flush(const char* reason) {
         start = seconds();
     }
     if (std::exchange(maybe_own_, false)) choose_own(*load);
+    if (!load->overwrites.empty()) load->find_overwritten(kinds_);
     Plan fresh, later;
     const Plan& order = plan(*load, report, fresh);
     bool is_spread = spread(*load, order, kinds_, batcher.settings.ahead, later);

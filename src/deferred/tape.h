@@ -44,12 +44,33 @@ struct Output {
     DType dtype;
 };
 
+/// Note [Overwritten]
+/// A write to a value that waits never reaches its memory: `h += x` makes h stand for a new value,
+/// other writes go to a copy of it. If a call made before saves the old value, backward of the loop
+/// fails, so it has to here. So a write is noted; a batch that may save what is overwritten later
+/// gets an operand of its own, and when it is recorded that part of it, or of its result, is
+/// overwritten (Note [Copies] in ops/write.h). The same for a tensor with memory of which a batch
+/// saves a gathered copy.
+struct Overwrite {
+    int64_t value;       ///< an output of a waiting call; kNone: memory
+    uint32_t by;         ///< calls of a smaller number were made before
+    const void* data;    ///< of memory: its storage's
+    int64_t begin, end;  ///< the part of a block that it is, in elements; of a tensor, all
+    Site site;
+    bool is_tensor() const { return data && end == INT64_MAX; }
+};
+
 /// Calls that wait: what a flush takes away from the tape.
 struct Waiting {
     std::vector<Kept> calls;
     std::vector<Operand> operands;
     std::vector<Output> outputs;
     std::vector<Tensor> externals;  ///< tensors with memory, by number
+    bool recorded = false;          ///< some call is part of a graph, and so may save values
+    std::vector<Overwrite> overwrites;
+    std::vector<uint32_t> overwritten;        ///< by output: an entry of `overwrites`, or kNever
+    std::vector<uint32_t> memory_overwrites;  ///< those of tensors with memory
+    static constexpr uint32_t kNever = UINT32_MAX;
     ~Waiting() { clear(); }
     void clear() {
         for (const Output& o : outputs)
@@ -58,7 +79,15 @@ struct Waiting {
         operands.clear();
         outputs.clear();
         externals.clear();
+        recorded = false;
+        overwrites.clear();
+        overwritten.clear();
+        memory_overwrites.clear();
     }
+    /// The write that made operand `o` of call `c` another value later, or null.
+    const Overwrite* overwrite_of(uint32_t c, const Operand& o) const;
+    /// Finds the values that are overwritten, copies that stand for them included.
+    void find_overwritten(const Kinds& kinds);
     uint32_t operand_end(size_t c) const {
         return c + 1 < calls.size() ? calls[c + 1].operands
                                     : static_cast<uint32_t>(operands.size());
@@ -72,6 +101,11 @@ class Tape {
 public:
     /// Keeps `c`, whose shape rule has run; its outputs become pending.
     void keep(Call& c);
+    /// Notes that `root`, which waits or has memory, is about to be written (Note [Overwritten]).
+    void overwrite(const Tensor& root);
+    /// The same where `root`, which is pending, is about to stand for another value: what saved the
+    /// old one before is told at once.
+    void make_another(const Tensor& root);
     /// Computes everything that waits.
     void flush(const char* reason);
     bool empty() const { return load_->calls.empty(); }

@@ -5,6 +5,7 @@
 #include "ops/copy.h"
 #include "ops/reuse.h"
 #include "ops/widen.h"
+#include "ops/write.h"
 
 namespace weft::ops {
 
@@ -69,7 +70,7 @@ void check_writable(const Call& c, const Tensor& result) {
 }
 
 /// As PyTorch: an out= of another shape is resized, with a warning unless it was empty.
-void fit_destination(const Call& c, const Tensor& dest, const Tensor& result) {
+void fit_destination(const Call& c, Write& write, const Tensor& dest, const Tensor& result) {
     DimSpan shape = result.shape();
     if (equal(dest.shape(), shape)) return;
     check_fits(c, dest, result);
@@ -78,7 +79,7 @@ void fit_destination(const Call& c, const Tensor& dest, const Tensor& result) {
                         ", got ", to_string(dest.shape()),
                         " (An output with one or more elements was resized). Hint: pass an empty "
                         "tensor, or out.resize_(0) first"));
-    dest.resize(shape);
+    write.resize(shape);
 }
 
 /// A kernel may write straight over an input only where each element is read before it is written.
@@ -94,18 +95,39 @@ bool can_write_through(const Call& c, const Tensor& result) {
     return true;
 }
 
-/// Note [Writing]
+/// As PyTorch refuses them: operands that share memory with what is written (Op::overlap). Where
+/// elements repeat or lie apart it does not look.
+void check_overlap(const Call& c, const Tensor& dest) {
+    if (c.op->overlap == Overlap::Any) return;
+    for (int i = c.in_place; i < c.inputs; ++i) {
+        const Tensor& in = c.in[i];
+        if (!in.defined() || c.op->overlap_allowed >> i & 1 || !in.may_overlap(dest)) continue;
+        bool same = c.op->overlap == Overlap::Same && in.bytes() == dest.bytes() &&
+                    equal(in.shape(), dest.shape()) && equal(in.strides(), dest.strides());
+        bool dense = is_dense(in.shape(), in.strides()) && is_dense(dest.shape(), dest.strides());
+        WEFT_EXPECT(same || !dense, Runtime, who(c),
+                    "operands apart from what is written (unsupported operation: some elements of "
+                    "the input tensor and the written-to tensor refer to a single memory location. "
+                    "Please clone() the tensor before performing the operation.)",
+                    text("input ", i, " over the same memory"));
+    }
+}
+
+/// Note [In place]
 /// In-place and out= forms are the op itself with a destination. The shape rule runs as always; its
 /// result must have the destination's shape and a dtype that fits. Kernels that write any layout
 /// write through; the result of others is made apart and copied, which also covers operands that
-/// overlap the destination. Then the version goes up and the graph hears of it.
+/// overlap the destination. Then the version goes up and the graph hears of it (Note [Writing]).
 void call_into(Call& c) {
+    Write write(c.dest);
     std::vector<Tensor> before;
     if (hooks.before_write) before = hooks.before_write(c);
     c.op->shape(c);
-    if (!c.in_place) fit_destination(c, c.dest, c.out(0));
+    if (!c.in_place) fit_destination(c, write, c.dest, c.out(0));
     check_writable(c, c.out(0));
-    if (can_write_through(c, c.out(0))) {
+    const bool through = can_write_through(c, c.out(0));
+    if (!through || c.op->overlap == Overlap::None) check_overlap(c, c.dest);
+    if (through) {
         c.out(0) = c.dest;
         for (int k = 1; k < c.outputs; ++k) c.out(k).allocate();
         run_kernel(c);
@@ -115,8 +137,8 @@ void call_into(Call& c) {
         copy_into(c.dest, c.out(0));
         c.out(0) = c.dest;
     }
-    c.dest.storage()->version++;
-    if (hooks.after_write) hooks.after_write(c, before);
+    write.commit();
+    if (!before.empty()) hooks.after_write(c, before);
 }
 
 bool can_reuse(const Call& c, const Tensor& in) {
@@ -177,13 +199,14 @@ void call_part(Call& c, FunctionRef<void(Call&)> memory) {
 }
 
 void write_result(const Call& c, const Tensor& dest, const Tensor& result) {
-    fit_destination(c, dest, result);
-    Call write(*c.op);
-    write.dest = dest;
-    check_writable(write, result);
+    Write write(dest);
+    check_overlap(c, dest);
+    fit_destination(c, write, dest, result);
+    Call into(*c.op);
+    into.dest = dest;
+    check_writable(into, result);
     copy_into(dest, result);
-    dest.storage()->version++;
-    if (hooks.after_write) hooks.after_write(write, {});
+    write.commit();
 }
 
 Tensor call1(const Op& op, std::initializer_list<Tensor> in, std::initializer_list<Value> attrs) {

@@ -55,16 +55,23 @@ struct Hooks {
     const Tensor* (*base)(const Tensor& view) = nullptr;
     /// The node of `t`, if it has one, belongs to a batched run from now on (Note [Graph use]).
     void (*mark)(const Tensor& t, const Ref<GraphUse>&) = nullptr;
+    /// Before `t` changes (Note [Writing]): waits for what has to be done before, and gives it its
+    /// value. True if `after_change` is to be called when it has changed.
+    bool (*before_change)(const Tensor& t) = nullptr;
+    void (*after_change)() = nullptr;
+    /// Before `t` gets another layout or other memory.
+    void (*before_layout)(const Tensor& t) = nullptr;
     /// Before a write into c.dest; may refuse it by throwing. Returns the inputs as the graph shall
     /// see them, or nothing if the write is not recorded.
     std::vector<Tensor> (*before_write)(Call&) = nullptr;
+    /// After such a write, if it is recorded.
     void (*after_write)(Call&, const std::vector<Tensor>& before) = nullptr;
     /// Shows a warning to the user; may throw.
     void (*warn)(const std::string&) = nullptr;
 };
 extern Hooks hooks;
 
-/// Runs `c`. With `c.dest` the result goes there (see Note [Writing]). On an error no tensor has
+/// Runs `c`. With `c.dest` the result goes there (Note [In place]). On an error no tensor has
 /// changed: rules check before kernels write.
 void call(Call& c);
 
@@ -72,7 +79,8 @@ void call(Call& c);
 /// `memory`, which gives the outputs their bytes, then the kernel; of a view only the first two.
 void call_part(Call& c, FunctionRef<void(Call&)> memory);
 
-/// Puts a result of `c` into `dest`, an out= of any shape: for ops that cannot write there directly.
+/// Puts a result of `c`, which has its value, into `dest`, an out= of any shape: for ops that cannot
+/// write there directly.
 void write_result(const Call& c, const Tensor& dest, const Tensor& result);
 
 /// One output, inputs and attributes in schema order; attributes left out take their defaults.

@@ -62,8 +62,10 @@ const char* fill_node_name(const Call& c) {
 
 /// A number or parameter into elements; a computed value only into its own tensor.
 /// The result has self's shape, so self must come by rows as well.
+/// A shared source must not have more dims than self, which a batch flattens to rows.
 bool copy_rows(const BatchCall& c, BatchForm& form) {
-    return !c.fixed(0) && batch_pointwise(c, form);
+    return !c.fixed(0) && batch_pointwise(c, form) &&
+           (!form.in[1].shared || c.in(1).ndim() <= form.in[0].row.size() + 1);
 }
 bool fill_rows(const BatchCall& c, BatchForm& form) {
     return c.fixed(1) && batch_pointwise(c, form);
@@ -164,6 +166,7 @@ void register_copy_ops(Table& t) {
         .batch(fill_rows)
         .batch(Batch::Pointwise)
         .strided_output()
+        .may_overlap(save_in(1))
         .function_only()
         .inplace()
         .node_name(fill_node_name)

@@ -248,6 +248,7 @@ void register_flat(Table& t) {
         .shape(take_shape)
         .kernel(take_kernel)
         .every_dtype()
+        .apart()
         .grad(0, save_in(1), take_gradient)
         .samples(
             {"f(T(2, 3), I(4, high=6))", "f(T(2, 3), I(2, 2, high=6))", "f(T(), I(2, high=1))"});
@@ -259,6 +260,7 @@ void register_flat(Table& t) {
         .kernel(put_kernel)
         .every_dtype()
         .inplace()
+        .apart()
         .grad(0, save_in(1), put_gradient)
         .keep_shapes()
         .grad(2, save_in(1),
@@ -295,6 +297,7 @@ void register_gather(Table& t) {
         .kernel(gather_kernel)
         .every_dtype()
         .out_form()
+        .apart()
         .grad(0, save_in(1),
               [](const Grad& g) {
                   return gather_backward(g.grad(), g.in(1), g.attr(0), g.in_shape(0));
@@ -320,6 +323,7 @@ void register_gather(Table& t) {
         .kernel(scatter_kernel<Combine::Set>)
         .every_dtype()
         .strided_output()
+        .apart()
         .inplace()
         .grad(0, save_in(1), [](const Grad& g) { return around(g, g.attr(1)); })
         .grad(2, save_in(1),
@@ -337,6 +341,7 @@ void register_gather(Table& t) {
         .kernel(scatter_value_kernel)
         .every_dtype()
         .strided_output()
+        .apart()
         .inplace()
         .node_name("ScatterBackward1")
         .grad(0, save_in(1), [](const Grad& g) { return around(g, g.attr(2)); })
@@ -350,6 +355,7 @@ void register_gather(Table& t) {
         .kernel(scatter_kernel<Combine::Add>)
         .every_dtype()
         .strided_output()
+        .apart()
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(2, save_in(1), at_indices)

@@ -315,6 +315,7 @@ void register_along(Table& t) {
         .kernel(index_select_kernel)
         .every_dtype()
         .out_form()
+        .apart()
         .grad(0, save_in(1), index_select_gradient)
         .samples({"f(T(4, 3), 0, I(5, high=4))", "f(T(2, 3, 2), -2, I(2, high=3))",
                   "f(T(3), 0, I(high=3))", "f(T(4, 3), 0, I(0))"});
@@ -327,6 +328,7 @@ void register_along(Table& t) {
         .shape([](Call& c) { along_shape(c, ErrorKind::Runtime); })
         .kernel(along_kernel<true>)
         .strided_output()
+        .apart()
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(2, save_in(1),
@@ -347,6 +349,7 @@ void register_along(Table& t) {
         .kernel(along_kernel<false>)
         .every_dtype()
         .strided_output()
+        .apart()
         .inplace()
         .grad(0, save_in(1), index_unfilled)
         .grad(2, save_in(1), selected)
@@ -358,6 +361,7 @@ void register_along(Table& t) {
         .kernel(index_fill_kernel)
         .every_dtype()
         .strided_output()
+        .apart()
         .inplace()
         .grad(0, save_in(1), index_unfilled)
         .samples({"f(T(4, 3), 0, weft.tensor([2, 0]), 1.5)"});
@@ -367,6 +371,7 @@ void register_along(Table& t) {
         .kernel(index_fill_kernel)
         .every_dtype()
         .strided_output()
+        .apart(save_in(2))
         .inplace()
         .node_name("IndexFillBackward1")
         .grad(0, save_in(1), index_unfilled)
@@ -517,6 +522,7 @@ void register_index(Table& t) {
         .kernel(index_put_kernel)
         .every_dtype()
         .strided_output()
+        .apart()
         .internal()
         .joint_grad(save_from(2), index_put_gradient)
         .samples({"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])",

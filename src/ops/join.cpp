@@ -197,6 +197,7 @@ void register_join(Table& t) {
         .batch(Batch::Join)
         .function_only()
         .out_form()
+        .apart()
         .keep_shapes()
         .joint_grad(0, cat_gradient)
         .alias("concat")
@@ -214,6 +215,7 @@ void register_join(Table& t) {
         .batch(Batch::Join)
         .function_only()
         .out_form()
+        .apart()
         .joint_grad(0, stack_gradient)
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(2), T(2)], -1)", "f([T(), T()])", "f([T(0, 2)])"});
     t.add("hstack(Tensor[] tensors) -> Tensor")

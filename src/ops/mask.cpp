@@ -152,6 +152,7 @@ void register_mask(Table& t) {
         .batch(Batch::Pointwise)
         .strided_output()
         .inplace()
+        .may_overlap(save_in(2))
         .node_name([](const Call& c) {
             return c.in[2].has(kWrapped) ? "MaskedFillBackward0" : "MaskedFillBackward1";
         })

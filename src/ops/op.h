@@ -44,6 +44,14 @@ struct Param {
     bool is_input() const { return kind == Kind::Tensor || kind == Kind::Tensors; }
 };
 
+/// Which inputs of an in-place or out= form may share memory with what it writes. What PyTorch
+/// refuses is refused; weft's own results would be right.
+enum class Overlap : uint8_t {
+    Any,   ///< all
+    Same,  ///< those that are the written elements in their order, as in x.add_(x)
+    None,  ///< only the tensor that an in-place form writes
+};
+
 /// How calls of the op merge when they are kept to be batched (the layer `deferred`).
 enum class Batch : uint8_t {
     None,       ///< not kept: the values that it reads are computed first
@@ -121,6 +129,8 @@ struct Op {
     bool strided_output = false;       ///< the kernel writes any layout, also over its own input
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
     bool random = false;               ///< draws from the generator
+    Overlap overlap = Overlap::Any;    ///< pointwise ops: Same, unless the record says more
+    uint32_t overlap_allowed = 0;      ///< inputs that may overlap all the same
     bool function = true;              ///< weft.name exists
     bool method = true;                ///< Tensor.name exists
     bool inplace = false;              ///< name_ exists
@@ -145,6 +155,12 @@ struct Op {
     SaveMask saves_for(int input) const {
         if (joint) return joint_saves;
         return input < static_cast<int>(saves.size()) ? saves[input] : 0;
+    }
+    /// What some gradient rule reads.
+    SaveMask may_save() const {
+        SaveMask all = joint_saves;
+        for (SaveMask of_input : saves) all |= of_input;
+        return all;
     }
     bool differentiable(int input) const {
         return joint || (input < static_cast<int>(grads.size()) && grads[input]);
@@ -311,6 +327,7 @@ public:
     }
     OpBuilder& batch(Batch how) {
         op_.batch = how;
+        if (how == Batch::Pointwise && op_.overlap == Overlap::Any) op_.overlap = Overlap::Same;
         return *this;
     }
     /// By a rule: of the op's own instead of `batch_pointwise`, or for Batch::Join and Rows. In any
@@ -360,6 +377,17 @@ public:
     }
     OpBuilder& number_self() {
         op_.number_self = true;
+        return *this;
+    }
+    /// No input may overlap what an in-place or out= form writes, but for those in `allowed`.
+    OpBuilder& apart(uint32_t allowed = 0) {
+        op_.overlap = Overlap::None;
+        op_.overlap_allowed = allowed;
+        return *this;
+    }
+    /// Inputs that may overlap what an in-place form writes: read before, as a number is.
+    OpBuilder& may_overlap(uint32_t inputs) {
+        op_.overlap_allowed = inputs;
         return *this;
     }
     OpBuilder& method_only() {

@@ -6,6 +6,7 @@
 #include "deferred/batcher.h"
 #include "deferred/door.h"
 #include "ops/functions.h"
+#include "ops/write.h"
 #include "python/hooks.h"
 
 namespace weft::python {
@@ -174,12 +175,25 @@ PyObject* py_queue_callback(PyObject*, PyObject* f) {
         return Py_NewRef(Py_None);
     });
 }
-/// _become_view(tensor, view, name, node name): the in-place form of a view op.
+/// What PyTorch calls the node of an in-place form, by that of the view.
+std::string in_place_node(const std::string& name) {
+    for (int squeezed = 0; squeezed < 3; ++squeezed)
+        if (name == text("SqueezeBackward", squeezed)) return text("SqueezeBackward", squeezed + 3);
+    if (name.ends_with("Backward0")) return name.substr(0, name.size() - 1) + "1";
+    return name;
+}
+
+/// _become_view(tensor, name, take): the in-place form of a view op; `take()` gives the view, when
+/// it is the writer's turn.
 PyObject* py_become_view(PyObject*, PyObject* const* args, Py_ssize_t) {
     return guarded([&] {
-        std::string who(to_text(args[2])), node(to_text(args[3]));
-        become_view(who, expect_tensor(args[0], who.c_str()), expect_tensor(args[1], who.c_str()),
-                    node);
+        std::string who(to_text(args[1]));
+        Tensor t = expect_tensor(args[0], who.c_str());
+        auto take = [&] {
+            ModeGuard now(0, kDeferMode);
+            return expect_tensor(Object::borrow(args[2]).call().get(), who.c_str());
+        };
+        become_view(who, t, take, in_place_node);
         return Py_NewRef(args[0]);
     });
 }
@@ -192,9 +206,20 @@ PyObject* py_resize(PyObject*, PyObject* const* args, Py_ssize_t) {
         WEFT_EXPECT(!requires_grad(t), Runtime, "resize_",
                     "a tensor outside the graph (cannot resize variables that require grad)",
                     "one that requires grad");
-        deferred::about_to_write(t);
-        t.resize(sizes);
-        t.storage()->version++;
+        if (equal(t.shape(), sizes)) return Py_NewRef(args[0]);
+        ops::Write write(t);
+        write.resize(sizes);
+        write.commit();
+        return Py_NewRef(args[0]);
+    });
+}
+/// _set(tensor, source): it shows the source's memory under its layout.
+PyObject* py_set(PyObject*, PyObject* const* args, Py_ssize_t) {
+    return guarded([&] {
+        Tensor t = expect_tensor(args[0], "set_");
+        ops::Write write(t);
+        write.show(expect_tensor(args[1], "set_"));
+        write.commit();
         return Py_NewRef(args[0]);
     });
 }
@@ -254,6 +279,8 @@ PyMethodDef functions[] = {
     {"_queue_callback", py_queue_callback, METH_O, nullptr},
     {"_become_view", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_become_view)),
      METH_FASTCALL, nullptr},
+    {"_set", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_set)), METH_FASTCALL,
+     nullptr},
     {"_resize", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_resize)),
      METH_FASTCALL, nullptr},
     {"_gradient_edge", py_gradient_edge, METH_O, nullptr},

@@ -57,16 +57,8 @@ PyObject* run_into(Call& c, const std::vector<Tensor>& outs) {
                     "use the result instead of out=");
     }
     ops::call(c);
-    const bool deferring = mode & kDeferMode;
-    bool shared = false;
-    for (size_t k = 0; deferring && k < outs.size(); ++k) {
-        const Tensor& result = c.out(static_cast<int>(k));
-        if (result.has(kPending)) deferred::settle(result);
-        shared |= deferred::is_shared(outs[k]);
-    }
-    deferred::InTurn in_order(shared);
-    for (size_t k = 0; deferring && k < outs.size(); ++k) deferred::prepare_write(outs[k]);
-    ModeGuard now(0, kDeferMode);
+    for (size_t k = 0; k < outs.size(); ++k)
+        if (c.out(static_cast<int>(k)).has(kPending)) deferred::settle(c.out(static_cast<int>(k)));
     for (size_t k = 0; k < outs.size(); ++k) {
         ops::write_result(c, outs[k], c.out(static_cast<int>(k)));
         c.out(static_cast<int>(k)) = outs[k];

@@ -268,6 +268,9 @@ PyObject* plan(PyObject*, PyObject* calls) {
     });
 }
 
+/// _numbered(): lists of attributes that have a number (Call::attrs_number).
+PyObject* numbered(PyObject*, PyObject*) { return PyLong_FromSize_t(deferred::numbered_attrs()); }
+
 /// _kinds(): kinds of calls that are remembered.
 PyObject* kinds(PyObject*, PyObject*) {
     return PyLong_FromSize_t(deferred::Batcher::current().tape.kinds().kinds.size());
@@ -394,6 +397,7 @@ PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
                            {"_reporting", reporting, METH_NOARGS, nullptr},
                            {"_set_budget", set_budget, METH_O, nullptr},
                            {"_kinds", kinds, METH_NOARGS, nullptr},
+                           {"_numbered", numbered, METH_NOARGS, nullptr},
                            {"_plan", plan, METH_O, nullptr},
                            {"_flush", flush, METH_O, nullptr},
                            {"_change_shared", change_shared, METH_O, nullptr},

@@ -8,6 +8,7 @@
 #include "autograd/fit.h"
 #include "ops/functions.h"
 #include "ops/tie.h"
+#include "ops/write.h"
 #include "python/hooks.h"
 
 namespace weft::python {
@@ -136,7 +137,8 @@ Ref<CustomNode> make_node(const Applied& a) {
 std::vector<CustomOutput> describe_outputs(const Applied& a) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a.dirty); ++i) {
         PyObject* o = PyTuple_GET_ITEM(a.dirty, i);
-        expect_tensor(o, "mark_dirty").storage()->version++;
+        Tensor written = expect_tensor(o, "mark_dirty");
+        ops::Write(written).commit();
         WEFT_EXPECT(
             contains(a.outputs, o), Runtime, "mark_dirty",
             "every tensor that forward wrote among its outputs",

@@ -1,10 +1,11 @@
 /// One call per optimizer step and group: gathers gradients and state, checks, then updates.
 #include "ops/optim.h"
 
+#include <span>
 #include <vector>
 
-#include "autograd/saved.h"
 #include "deferred/door.h"
+#include "ops/write.h"
 #include "python/object.h"
 
 namespace weft::python {
@@ -80,14 +81,15 @@ private:
         Object state = Object::take(PyObject_GetItem(states_, param));
         WEFT_EXPECT(PyDict_Check(state.get()), Type, "optimizer", "a dict as state",
                     Py_TYPE(state.get())->tp_name);
-        if (!complete(state.get())) {
-            Object::borrow(start_).call(Object::borrow(group_), Object::borrow(param), state);
-            t.fresh = true;
-        }
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names_); ++i) {
             PyObject* name = PyTuple_GET_ITEM(names_, i);
             if (name == Py_None && i >= rule_.numbers) continue;
             PyObject* value = PyDict_GetItemWithError(state.get(), name);
+            if ((!value || value == Py_None) && !std::exchange(t.fresh, true)) {
+                Object::borrow(start_).call(Object::borrow(group_), Object::borrow(param), state);
+                i = -1;  // from the beginning
+                continue;
+            }
             WEFT_EXPECT(value && is_tensor(value), Runtime, "optimizer",
                         text("a tensor '", to_text(name), "' in the state of every parameter"),
                         value ? Py_TYPE(value)->tp_name : "nothing");
@@ -104,25 +106,29 @@ private:
             }
         }
     }
-    bool complete(PyObject* state) const {
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names_); ++i) {
-            PyObject* name = PyTuple_GET_ITEM(names_, i);
-            if (name == Py_None) continue;
-            PyObject* value = PyDict_GetItemWithError(state, name);
-            if (!value || value == Py_None) return false;
-        }
-        return true;
-    }
 
     const StepRule& rule_;
     PyObject *group_, *states_, *names_, *start_;
     Object gradient_ = py_str("a gradient");
 };
 
-void wrote(const Tensor& t) {
-    if (!t.defined()) return;
-    t.storage()->version++;
-    if (t.storage()->watched) note_write(*t.storage());
+/// Holds a Write of each of `tensors` while `change` runs.
+void write_all(std::span<const Tensor* const> tensors, FunctionRef<void()> change) {
+    if (tensors.empty()) return change();
+    ops::Write write(*tensors.front());
+    write_all(tensors.subspan(1), change);
+    write.commit();
+}
+
+/// One step of one parameter: it and its state change together.
+void step(const StepRule& rule, const StepTarget& t, const double* settings, bool maximize) {
+    const Tensor* written[1 + ops::kMaxNumbers + ops::kMaxBuffers] = {&t.param};
+    size_t count = 1;
+    for (int i = 0; i < rule.numbers; ++i)
+        if (t.numbers[i].defined()) written[count++] = &t.numbers[i];
+    for (int i = 0; i < rule.buffers; ++i)
+        if (t.buffers[i].defined()) written[count++] = &t.buffers[i];
+    write_all({written, count}, [&] { rule.step(t, settings, maximize); });
 }
 
 /// _fused_step_(rule, settings, group, states, names, start): steps every parameter of `group` that
@@ -152,17 +158,7 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
                     text(rule->settings, " numbers as settings"), std::to_string(numbers.size()));
         int maximize = checked(PyObject_IsTrue(Gather::item(group, "maximize")));
         auto targets = Gather(*rule, group, args[3], names, args[5]).targets();
-        for (const StepTarget& t : targets) {
-            if (t.param.defined()) deferred::prepare_write(t.param);
-            for (const Tensor& n : t.numbers)
-                if (n.defined()) deferred::about_to_write(n);
-            for (const Tensor& b : t.buffers)
-                if (b.defined()) deferred::about_to_write(b);
-            rule->step(t, numbers.data(), maximize != 0);
-            wrote(t.param);
-            for (const Tensor& n : t.numbers) wrote(n);
-            for (const Tensor& b : t.buffers) wrote(b);
-        }
+        for (const StepTarget& t : targets) step(*rule, t, numbers.data(), maximize != 0);
         return Py_NewRef(Py_None);
     });
 }

@@ -345,7 +345,7 @@ void Arguments::fill(Call& c) const {
     c.in = listed_ ? list_.data() : in_;
     c.inputs = inputs_;
     c.attrs = attrs_used_;
-    c.attrs_number = recalled_ ? recalled_->attrs_number : 0;
+    if (recalled_ && mode & kDeferMode) c.attrs_number = recalled_->attrs_number();
     c.dest = out_;
 }
 

@@ -56,6 +56,10 @@ bool Remembered::is_like(PyObject* const* args, Py_ssize_t count, PyObject* kwna
     return true;
 }
 
+uint64_t Remembered::number_attrs() const {
+    return attrs_number_ = deferred::number_of_attrs(attrs.data(), attrs.size());
+}
+
 const Ref<Remembered>& Memory::find(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
     static const Ref<Remembered> none;
     if (!enabled) return none;
@@ -91,10 +95,8 @@ void Memory::keep(const std::vector<const Op*>& overloads, const Op& op, const A
         if (!is_constant(args[i])) return;
         call->constants[i] = Object::borrow(args[i]);
     }
-    if (const Value* attrs = arguments.own_attrs()) {
+    if (const Value* attrs = arguments.own_attrs())
         call->attrs.assign(attrs, attrs + op.defaults.size());
-        call->attrs_number = deferred::number_of_attrs(attrs, op.defaults.size());
-    }
     calls_[next_] = std::move(call);
     next_ = (next_ + 1) % kCalls;
 }

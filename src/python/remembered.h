@@ -21,9 +21,16 @@ struct Remembered {
     Object constants[kArgs];          ///< empty: a tensor, or a list of tensors
     const Param* inputs[kArgs] = {};  ///< where it goes
     std::vector<Value> attrs;         ///< empty: the defaults
-    uint64_t attrs_number = 0;        ///< Call::attrs_number
 
     bool is_like(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) const;
+    /// Call::attrs_number, for calls that are kept.
+    uint64_t attrs_number() const {
+        return attrs.empty() || attrs_number_ ? attrs_number_ : number_attrs();
+    }
+
+private:
+    uint64_t number_attrs() const;
+    mutable uint64_t attrs_number_ = 0;
 };
 
 /// The last few different calls of one callable.

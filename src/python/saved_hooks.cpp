@@ -2,6 +2,7 @@
 /// questions to the pass under way.
 #include "autograd/engine.h"
 #include "autograd/saved.h"
+#include "ops/write.h"
 #include "python/object.h"
 
 namespace weft::python {
@@ -61,8 +62,7 @@ PyObject* increment_version(PyObject*, PyObject* o) {
                     "a tensor that counts versions (Inference tensors do not track version "
                     "counter)",
                     "an inference tensor");
-        ++t.storage()->version;
-        if (t.storage()->watched) note_write(*t.storage());
+        ops::Write(t).commit();
         return Py_NewRef(Py_None);
     });
 }

@@ -4,6 +4,7 @@
 #include "deferred/door.h"
 #include "kernels/convert.h"
 #include "ops/pointwise.h"
+#include "ops/write.h"
 #include "python/slots.h"
 #include "tensor/format.h"
 
@@ -206,7 +207,11 @@ PyObject* get_grad(const Tensor& t) {
     return wrap(grad_of(t));
 }
 PyObject* get_grad_fn(const Tensor& t) { return wrap_node(grad_fn(t)); }
-PyObject* get_version(const Tensor& t) { return PyLong_FromLong(t.version()); }
+PyObject* get_version(const Tensor& t) {
+    WEFT_EXPECT(!t.has(kInference), Runtime, "_version", "a normal tensor",
+                "an inference tensor (Inference tensors do not track version counter.)");
+    return PyLong_FromLong(t.version());
+}
 PyObject* get_output_nr(const Tensor& t) { return PyLong_FromLong(output_number(t)); }
 PyObject* get_retains(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
@@ -228,7 +233,7 @@ int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
         WEFT_EXPECT(value && PyBool_Check(value), Runtime, "requires_grad", "a bool",
                     value ? Py_TYPE(value)->tp_name : "del");
         Tensor t = unwrap(self);
-        deferred::about_to_write(t);
+        ops::Change change(t);
         set_requires_grad(t, value == Py_True);
         return 0;
     });
@@ -245,12 +250,8 @@ int set_grad_attr(PyObject* self, PyObject* value, void*) {
 int set_data_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
         WEFT_EXPECT(value, Type, "data", "a tensor", "del");
-        Tensor t = unwrap(self), from = expect_tensor(value, "data");
-        WEFT_EXPECT(!requires_grad(t) || is_inexact(from.dtype()), Runtime, "data",
-                    "a floating tensor for one that requires grad", name(from.dtype()));
-        deferred::InTurn in_order((mode & kDeferMode) && deferred::is_shared(t));
-        deferred::prepare_write(t);
-        t.become(from);
+        Tensor t = unwrap(self);
+        take_memory(t, [&] { return expect_tensor(value, "data"); });
         return 0;
     });
 }
@@ -372,7 +373,9 @@ PyObject* method_detach(PyObject* s, PyObject*) {
 }
 PyObject* method_detach_(PyObject* s, PyObject*) {
     return guarded([&] {
-        detach_in_place(unwrap(s));
+        Tensor t = unwrap(s);
+        ops::Change change(t);
+        detach_in_place(t);
         return Py_NewRef(s);
     });
 }
@@ -401,6 +404,7 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
         WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass",
                     "a subclass of Tensor", cls->tp_name);
         Tensor t = detach(unwrap(data));
+        t.set(kInference, unwrap(data).has(kInference));
         if (requires_grad) set_requires_grad(t, true);
         if (cls == &tensor_type) return wrap(std::move(t));
         auto* self = as_wrapper(checked(cls->tp_alloc(cls, 0)));

@@ -7,6 +7,10 @@
 
 namespace weft {
 
+namespace ops {
+class Write;
+}
+
 /// Who makes memory now: a number of the layer that runs examples beside each other, of 48 bits and
 /// never given out again, which is more than a program can use up; else 0.
 inline thread_local uint64_t memory_maker [[gnu::tls_model("initial-exec")]] = 0;
@@ -23,7 +27,15 @@ static_assert(sizeof(StorageMarks) == 8);
 /// 64 bytes, so that the bytes of an own allocation follow it in the same block, aligned to 64.
 struct alignas(64) Storage : StorageMarks {
     uint32_t refs;
-    uint32_t version;  ///< in-place writes so far; views share it
+
+private:
+    friend class ops::Write;  // Note [Writing] in ops/write.h
+    uint32_t version_;
+
+public:
+    /// In-place writes so far; views share it.
+    uint32_t version() const { return version_; }
+
     char* data;
     int64_t bytes;
     int64_t block;  ///< size of the allocation including this header; 0 for borrowed memory

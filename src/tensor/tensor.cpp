@@ -117,7 +117,7 @@ void Tensor::settle(const Tensor& other) const {
     impl_->slot = other.impl()->slot;
 }
 
-void Tensor::resize(DimSpan shape) const {
+Tensor Tensor::resized(DimSpan shape) const {
     Tensor wanted = layout(dtype(), shape);
     if (storage()->data + storage()->bytes - bytes() >= wanted.byte_count()) {
         wanted.share(*this, 0);
@@ -126,15 +126,17 @@ void Tensor::resize(DimSpan shape) const {
         int64_t kept = storage()->data + storage()->bytes - bytes();
         if (kept > 0) std::memcpy(wanted.bytes(), bytes(), static_cast<size_t>(kept));
     }
-    become(wanted);
+    return wanted;
 }
 
 Tensor Tensor::apart() const {
-    auto* from = Ref<Storage>(storage()).detach();
-    Ref<Storage> own = borrow_storage(
-        from->data, from->bytes, [](void* s) { Ref<Storage>::adopt(static_cast<Storage*>(s)); },
-        from);
-    own->read_only = from->read_only;
+    auto drop = [](void* s) { Ref<Storage>::adopt(static_cast<Storage*>(s)); };
+    const Storage* mine = storage().get();
+    auto* memory = const_cast<Storage*>(mine);  // of whose memory it is: apart of apart is no chain
+    if (mine->give_back == +drop) memory = static_cast<Storage*>(mine->owner);
+    Ref<Storage> own = borrow_storage(mine->data, mine->bytes, drop, Ref<Storage>(memory).detach());
+    own->read_only = mine->read_only;
+    own->maker = mine->maker;
     return from_storage(std::move(own), bytes(), dtype(), shape(), strides());
 }
 

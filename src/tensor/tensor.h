@@ -35,6 +35,7 @@ enum TensorFlag : uint8_t {
     kInference = 16,    ///< made in inference mode: never part of a graph
     kOwnsWrapper = 32,  ///< the binding's object lives as long as the tensor
     kPending = 64,      ///< a result without memory yet (Note [Pending] in ops/call.h)
+    kLent = 128,        ///< views of it may be pending that were taken while it was (Note [Places])
 };
 
 struct TensorImpl {
@@ -133,7 +134,7 @@ public:
     const Ref<Storage>& storage() const { return impl_->storage; }
     /// Elements between the storage's start and the first element.
     int64_t offset() const { return (impl_->data - impl_->storage->data) / item_size(dtype()); }
-    uint32_t version() const { return impl_->storage->version; }
+    uint32_t version() const { return impl_->storage->version(); }
 
     /// Bytes of all elements, each counted once. A view that repeats elements may have so many that
     /// they fit no memory: throws Runtime from 2**63 bytes on.
@@ -146,14 +147,9 @@ public:
     Tensor view_as(DimSpan shape, DimSpan strides, int64_t offset = 0) const;
     /// A second tensor over the same memory and layout, without a slot.
     Tensor alias() const;
-    /// Takes over memory, layout and dtype of `other`; slot and wrapper stay (`.data = `).
-    void become(const Tensor& other) const;
-    /// Another shape, row-major: in its own memory if that suffices, else in new memory that starts
-    /// with the old elements. Other tensors over the old memory keep it.
-    void resize(DimSpan shape) const;
     /// Memory, layout and slot of `other`, which this pending tensor stood for.
     void settle(const Tensor& other) const;
-    /// The same bytes under another storage, with a version of its own (`.data`).
+    /// The same bytes, as old, under another storage, with a version of its own (`.data`).
     Tensor apart() const;
     /// Whether the two may touch the same bytes.
     bool may_overlap(const Tensor& other) const;
@@ -164,6 +160,13 @@ public:
     std::complex<double> item_complex() const;
 
 private:
+    friend class ops::Write;  // Note [Writing] in ops/write.h
+    /// Takes over memory, layout and dtype of `other`; slot and wrapper stay.
+    void become(const Tensor& other) const;
+    /// Of `shape`, row-major: in its own memory if that suffices, else in new memory that starts
+    /// with the old elements.
+    Tensor resized(DimSpan shape) const;
+
     Ref<TensorImpl> impl_;
 };
 static_assert(sizeof(Tensor) == sizeof(void*));

@@ -205,6 +205,28 @@ WRITES = [
 READS = ["{0} + 1", "{0}.sum(0)", "{0} * 0.5", "weft.cat([{0}, {0}])", "{0}[0] * 2", "{0}.clone()",
          "-{0}", "{0}.mean()", "{0}.reshape(-1)"]  # fmt: skip
 
+# In-place changes of layout or memory; of values that may be in the graph, then of others.
+LAYOUTS = [
+    "{0}.t_()", "{0}.transpose_(0, 1)", "{0}.swapaxes_(-1, 0)", "{0}.unsqueeze_(0)",
+    "{0}.unsqueeze_(1).squeeze_(1)", "{0}.squeeze_()", "{0}.as_strided_((2,), (1,), 1)",
+    "{0}.t_().t_()", "{0}.t_().mul_(0.5)", "{0}.data = {1}.detach() * 2",
+]  # fmt: skip
+MEMORY = [
+    "{0}.resize_({0}.shape)", "{0}.resize_({0}.numel())", "{0}.resize_({0}.numel() // 2, 2)",
+    "{0}.resize_({0}.numel() // 3, 3).t_()", "{0}.data = {0}.data.t()", "{0}.data = {0}.data[:1]",
+    "{0}.set_({1}.detach())", "{0}.set_({1}.detach().t())", "{0}.detach_()", "{0}.resize_(0)",
+    "{0}.set_({1}.detach().clone()).mul_(2)",
+]  # fmt: skip
+# A value, what saves it, and a write that backward does not forgive.
+SAVED = ["{0} * w.y", "({0} * w.y).tanh()", "({0} @ w.a).sigmoid()", "{0} + w.y", "{0} * 1",
+         "({0} * w.y).exp().tanh()"]  # fmt: skip
+SAVES = ["{0} * {0}", "{0}.square() + 1", "{0} @ w.a", "{0}.tanh().exp() * {0}", "{0} * w.a[e.k]",
+         "F.softmax({0}, -1) * {0}", "{0}[:1] * {0}[-1:]", "{0} + 1", "w.linear({0})", "{0} / 2",
+         "{0}.view(-1).sin()", "{0}.t() @ {0}", "F.layer_norm({0}, (4,), w.y)"]  # fmt: skip
+SPOILS = ["{0} += 1", "{0}.mul_(0.5)", "{0}[0] = 0.3", "{0}.view(-1).add_(1)", "{0}.zero_()",
+          "{0} *= {1}", "{0}.detach().add_(0.1)", "{0}[:1] -= {1}[-1:]",
+          "{0}.copy_({1})"]  # fmt: skip
+
 RAISES = [
     "raise ValueError(f'k {e.k}')", "e.x.view(7, 13)", "e.x[99]", "e.x @ w.b", "w.b @ e.y[:3]",
     "log.append([][e.k])", "raise Odd(e.k, 'b')", "assert e.y.sum() > 99, f'{e.y.sum() > 99}'",
@@ -224,6 +246,7 @@ class Options:
     inplace: bool = True
     errors: bool = True
     late: bool = True
+    planted: bool = True  # in some programs, values that are written after they were saved
     size: int = 12
 
 
@@ -268,6 +291,7 @@ class Maker:
         self.random = options.random and rng.random() < 0.3
         raising = rng.random()
         self.raises = RAISES if options.errors and raising < 0.12 else []
+        self.spoils = options.planted and options.inplace and rng.random() < 0.1
         self.late = options.late and not self.random and raising > 0.97
         if self.late:
             self.raises = LATE_RAISES
@@ -369,9 +393,11 @@ class Maker:
             else:
                 kinds = [self.branch, self.loop, self.rows, self.write, self.note, self.muted,
                          self.function, self.tree, self.caught, self.scope,
-                         self.generator, self.finally_, self.grad, self.backward]  # fmt: skip
+                         self.generator, self.finally_, self.grad, self.backward,
+                         self.layout, self.spoil]  # fmt: skip
                 weights = [4, 2, 2, 3 * self.options.inplace, 2, 1, 1, 1, 1, 1, 1, not self.late]
                 weights += [0.3 * (not self.quiet), 0.5 * (not self.quiet and not self.late)]
+                weights += [1.5 * self.options.inplace, 2 * self.spoils]
                 blocks += self.rng.choices(kinds, weights)[0](size // 2)
                 size -= 3
         return blocks
@@ -444,6 +470,51 @@ class Maker:
         parts = " + ".join([f"{name}.sum()", *(f"{r}.sum()" for r in read)])
         blocks.append(Block(f"{result} = ({parts}) * 0.1"))
         self.variables += [Var(name, base.shape, LIMIT + 1), Var(result, (), LIMIT + 1)]
+        return blocks
+
+    def layout(self, size):
+        """A fresh tensor that is read, gets another layout or memory, and is read again."""
+        rng = self.rng
+        base = self.pick(lambda s: len(s) == 2)
+        other = self.use(self.pick(lambda s: s == base.shape))[0]
+        name, view = self.name(), self.name()
+        text = rng.choice(["{0}.clone()", "{0} * 0.9", "{0} + 0.1"]).format(self.use(base)[0])
+        apart = rng.random() < 0.4
+        blocks = [Block(f"{name} = ({text}).detach()" if apart else f"{name} = {text}")]
+        read = []
+        if rng.random() < 0.4:
+            read.append(view)
+            blocks.append(Block(f"{view} = {name}{rng.choice(['[:1]', '.t()', '[:, 1]', '[0]'])}"))
+        for _ in range(rng.randint(1, 3)):
+            if rng.random() < 0.7:
+                read.append(self.name())
+                blocks.append(Block(f"{read[-1]} = {rng.choice(READS).format(name)}"))
+            if rng.random() < 0.2:
+                blocks.append(Block(f"log.append({name}.sum().item())"))
+        change = rng.choice([*LAYOUTS, *MEMORY] if apart else LAYOUTS)
+        blocks.append(Block(change.format(name, other)))
+        result = self.name()
+        parts = " + ".join([f"{name}.sum()", *(f"{r}.sum()" for r in read)])
+        blocks.append(Block(f"{result} = ({parts}) * 0.1"))
+        self.variables.append(Var(result, (), LIMIT + 1))
+        return blocks
+
+    def spoil(self, size):
+        """A value that is written after it was saved: the loop raises in backward."""
+        rng = self.rng
+        base = self.pick(lambda s: len(s) == 2 and s[-1] == 4)
+        other = self.use(self.pick(lambda s: s == base.shape))[0]
+        name, saver, result = self.name(), self.name(), self.name()
+        blocks = [
+            Block(f"{name} = {rng.choice(SAVED).format(self.use(base)[0])}"),
+            Block(f"{saver} = {rng.choice(SAVES).format(name)}"),
+        ]
+        if rng.random() < 0.3:
+            blocks.append(Block(f"log.append({name}.sum().item())"))
+        spoil = Block(rng.choice(SPOILS).format(name, other))
+        blocks.append(Block("if e.k == 1:", [spoil]) if rng.random() < 0.5 else spoil)
+        blocks.append(Block(f"{result} = ({saver}.sum() + {name}.sum()) * 0.1"))
+        self.variables.append(Var(result, (), LIMIT + 1))
         return blocks
 
     def note(self, size):

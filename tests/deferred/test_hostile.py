@@ -368,7 +368,7 @@ def test_gradients_of_weights_inside_examples_are_the_loop_s(fn: Any) -> None:
     [
         lambda m, h: m.mul_(0.5).add_(h),
         lambda m, h: m.lerp_(h, 0.25),
-        lambda m, h: (m.mul_(3), m.__setitem__(0, h[1]), m.add_(m[:1])),
+        lambda m, h: (m.mul_(3), m.__setitem__(0, h[1]), m.add_(m[:1].clone())),
         lambda m, h: m.data.add_(h).mul_(2),
         lambda m, h: m[:1].sub_(h[:1]).mul_(3),
     ],

@@ -13,22 +13,11 @@ from weft.base.forms import attach, function_of, method
 __all__ = ["as_strided_", "resize_as_"]
 
 
-# What PyTorch calls the node of an in-place form, by that of the view.
-_NODES = {
-    "SqueezeBackward0": "SqueezeBackward3",
-    "SqueezeBackward1": "SqueezeBackward4",
-    "SqueezeBackward2": "SqueezeBackward5",
-}
-
-
 def _in_place(name: str, summary: str) -> Callable[..., Tensor]:
     view = name.removesuffix("_")
 
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        out = getattr(self, view)(*args, **kwargs)
-        node = "" if out.grad_fn is None else out.grad_fn.name()
-        node = _NODES.get(node, node.replace("Backward0", "Backward1"))
-        return _C._become_view(self, out, name, node)
+        return _C._become_view(self, name, lambda: getattr(self, view)(*args, **kwargs))
 
     run.__name__ = name
     run.__module__, run.__qualname__ = "weft", "Tensor." + name
@@ -77,8 +66,7 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
         )
     if source.dtype is not self.dtype:
         raise RuntimeError(f"[set_] expected a source of {self.dtype}, got {source.dtype}")
-    self.data = source
-    return self
+    return _C._set(self, source)
 
 
 for _name, _summary in (

@@ -1,0 +1,154 @@
+#include "ops/write.h"
+
+#include <algorithm>
+
+namespace weft::ops {
+
+void Write::refuse_inference() {
+    fail(ErrorKind::Runtime, "write", "a normal tensor, or a write in inference mode",
+         "an inference tensor (Inplace update to inference tensor outside InferenceMode is not "
+         "allowed.You can make a clone to get a normal tensor before doing inplace update.)",
+         "clone() it first");
+}
+
+WriteNote& WriteNote::of(Storage& storage) {
+    if (!storage.last_write) {
+        auto* note = new WriteNote;
+        note->storage = &storage;
+        storage.last_write = Ref<WriteNote>(note).detach();
+    }
+    return *static_cast<WriteNote*>(storage.last_write);
+}
+
+void WriteNote::drop(void* note) {
+    Ref<WriteNote> last = Ref<WriteNote>::adopt(static_cast<WriteNote*>(note));
+    last->storage = nullptr;
+}
+
+Span span_of(const Tensor& t) {
+    if (t.contiguous()) return span_of(t, {0, t.numel()});
+    int64_t begin = t.bytes() - t.storage()->data, last = 0;
+    if (t.numel() == 0) return {begin, begin};
+    for (int d = 0; d < t.ndim(); ++d) last += (t.size(d) - 1) * t.stride(d);
+    return {begin, begin + (last + 1) * item_size(t.dtype())};
+}
+
+void note_copy(Storage& original, Span from, Storage& copy, Span to) {
+    std::vector<WriteNote::Copy>& copies = WriteNote::of(original).copies;
+    original.watched = true;
+    auto is_gone = [](const WriteNote::Copy& c) { return !c.copy->storage; };
+    while (!copies.empty() && is_gone(copies.back())) copies.pop_back();
+    size_t n = copies.size();
+    if (n >= 16 && (n & (n - 1)) == 0) std::erase_if(copies, is_gone);
+    copies.push_back(
+        {from.begin, from.end, Ref<WriteNote>(&WriteNote::of(copy)), to.begin, to.end});
+}
+
+namespace {
+
+/// Which elements of a tensor lie in a part of its storage: the smallest range of their numbers.
+class Inside {
+public:
+    Inside(const Tensor& t, Span part) : t_(t), part_(part), size_(item_size(t.dtype())) {
+        if (t.numel()) visit(0, span_of(t).begin, 0, t.numel());
+    }
+    Span elements{INT64_MAX, 0};
+
+private:
+    /// Those of the dims from `d` on, which start at byte `at` and number `first`.
+    void visit(int d, int64_t at, int64_t first, int64_t count) {
+        int64_t last = 0, step = 1;
+        bool dense = true;
+        for (int k = t_.ndim() - 1; k >= d; --k) {
+            last += (t_.size(k) - 1) * t_.stride(k);
+            dense &= t_.size(k) == 1 || t_.stride(k) == step;
+            step *= t_.size(k);
+        }
+        if (at >= part_.end || at + (last + 1) * size_ <= part_.begin) return;
+        if (dense) {
+            int64_t begin = (std::max(part_.begin, at) - at) / size_;
+            int64_t end = (std::min(part_.end, at + count * size_) - at + size_ - 1) / size_;
+            elements = {std::min(elements.begin, first + begin),
+                        std::max(elements.end, first + end)};
+            return;
+        }
+        const int64_t inner = count / t_.size(d);
+        for (int64_t i = 0; i < t_.size(d); ++i)
+            visit(d + 1, at + i * t_.stride(d) * size_, first + i * inner, inner);
+    }
+    const Tensor& t_;
+    const Span part_;
+    const int64_t size_;
+};
+
+}  // namespace
+
+const Site* overwritten_by(const Tensor& t, uint32_t version, FunctionRef<bool(Span)> matters) {
+    static const Site unknown;
+    const Storage& storage = *t.storage();
+    if (storage.version() == version) return nullptr;
+    if (!storage.last_write) return &unknown;
+    const WriteNote& note = *static_cast<const WriteNote*>(storage.last_write);
+    uint32_t elsewhere = 0;
+    for (const WriteNote::Part& p : note.parts) {
+        if (p.version <= version) continue;
+        Span inside = Inside(t, {p.begin, p.end}).elements;
+        if (!inside.empty() && matters(inside)) return &p.site;
+        ++elsewhere;
+    }
+    return elsewhere == storage.version() - version ? nullptr : &note.site;
+}
+
+void Write::note(Storage& storage) {
+    WriteNote& note = WriteNote::of(storage);
+    note.site = Site::here();
+    if (note.copies.empty()) return;
+    std::vector<WriteNote::Copy> copies = std::move(note.copies);  // what is saved later is new
+    note.copies.clear();
+    for (const WriteNote::Copy& c : copies)
+        if (c.copy->storage) overwrite(*c.copy->storage, {c.to_begin, c.to_end});
+}
+
+void Write::overwrite(Storage& storage, Span part) {
+    WriteNote& note = WriteNote::of(storage);
+    note.parts.push_back({part.begin, part.end, ++storage.version_, Site::here()});
+    std::vector<WriteNote::Copy> overlapping;
+    for (size_t i = 0; i < note.copies.size(); ++i) {
+        WriteNote::Copy& c = note.copies[i];
+        if (c.begin < part.end && part.begin < c.end) overlapping.push_back(c);
+    }
+    for (const WriteNote::Copy& c : overlapping)
+        if (c.copy->storage) overwrite(*c.copy->storage, {c.to_begin, c.to_end});
+}
+
+/// The version goes on: a tensor that was saved is not what it was.
+void Write::exchange(const Tensor& from) {
+    if (hooks.before_layout) hooks.before_layout(tensor_);
+    const Storage& old = *tensor_.storage();
+    Storage& now = *from.storage();
+    if (&now != &old) {
+        now.version_ = old.version_;
+        now.watched = old.watched;
+    }
+    tensor_.become(from);
+}
+
+void Write::become(const Tensor& view) { exchange(view); }
+
+/// Whoever holds one of the two tensors sees the memory from now on, so it counts as the older one's.
+void Write::show(const Tensor& other) {
+    Tensor from = other.apart();
+    Storage& seen = *other.storage();
+    seen.maker = std::min<uint64_t>(seen.maker, tensor_.storage()->maker);
+    from.storage()->maker = seen.maker;
+    exchange(from);
+}
+
+void Write::resize(DimSpan shape) {
+    if (equal(tensor_.shape(), shape)) return;
+    Tensor from = tensor_.resized(shape);
+    from.storage()->maker = tensor_.storage()->maker;
+    exchange(from);
+}
+
+}  // namespace weft::ops

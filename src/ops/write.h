@@ -1,0 +1,122 @@
+/// The gate through which a tensor that exists changes: its values, its layout, its memory.
+///
+/// Note [Writing]
+/// Whoever changes a tensor holds a Write while it does. It begins with what has to be so before:
+/// it is the writer's turn, the tensor has its value, calls that are kept and read it have run, and
+/// it is a tensor that may change; up to here, and until the writer's own checks are done, an error
+/// leaves everything as it was. `commit` ends it: the version goes up, and where a node saved the
+/// old values the line is noted. Versions, and the members of Tensor that give it another layout
+/// or other memory, are private to this class. What layers above add hangs on the door's hooks:
+/// turns and kept calls (`before_change`), nodes (`before_write`).
+///
+/// Note [Copies]
+/// A node may have saved a copy of what the user's tensor holds: batches gather their operands, and
+/// what they make is copied out for whoever reads it. Such a tensor knows where the copies lie, and a
+/// write to it overwrites those parts: their versions go up too. Of the memory of many values only
+/// parts are overwritten so; who saved others finds that all went up for parts elsewhere.
+#pragma once
+#include <vector>
+
+#include "base/function_ref.h"
+#include "base/site.h"
+#include "ops/call.h"
+
+namespace weft::ops {
+
+/// What is known of the writes to memory that a node saved; hangs in Storage::last_write.
+struct WriteNote {
+    struct Part {
+        int64_t begin, end;  ///< bytes from the storage's start
+        uint32_t version;    ///< that the write made
+        Site site;
+    };
+    struct Copy {
+        int64_t begin, end;
+        Ref<WriteNote> copy;
+        int64_t to_begin, to_end;  ///< bytes from that storage's start
+    };
+    uint32_t refs = 0;
+    Storage* storage = nullptr;  ///< null: gone
+    Site site;                   ///< of the last write
+    std::vector<Part> parts;
+    std::vector<Copy> copies;
+
+    /// The one of `storage`, made if need be.
+    static WriteNote& of(Storage& storage);
+    /// Of memory that is released.
+    static void drop(void* note);
+};
+inline void release(WriteNote* note) { delete note; }
+
+struct Span {
+    int64_t begin, end;
+    bool empty() const { return begin >= end; }
+};
+/// Bytes that a tensor spans, from its storage's start.
+Span span_of(const Tensor& t);
+/// Those of elements of a dense tensor.
+inline Span span_of(const Tensor& t, Span elements) {
+    const int64_t size = item_size(t.dtype()), start = t.bytes() - t.storage()->data;
+    return {start + elements.begin * size, start + elements.end * size};
+}
+
+/// These bytes of `original` were copied to those of `copy`, or copied from there: a write to the first
+/// counts as one to the second.
+void note_copy(Storage& original, Span from, Storage& copy, Span to);
+/// What wrote `t`, whose version was `version` when it was saved. Null: nothing, or only parts that
+/// lie elsewhere or do not matter; those are numbers of elements in their logical order.
+const Site* overwritten_by(const Tensor& t, uint32_t version, FunctionRef<bool(Span)> matters);
+
+/// Before something of `t` changes that kept calls see: its flags, or all that a Write changes.
+class Change {
+public:
+    explicit Change(const Tensor& t) : tensor_(t) {
+        if (hooks.before_change) stays_ = hooks.before_change(t);
+    }
+    ~Change() {
+        if (stays_) [[unlikely]]
+            hooks.after_change();
+    }
+    Change(const Change&) = delete;
+
+protected:
+    const Tensor& tensor_;
+
+private:
+    bool stays_ = false;
+};
+
+class Write : public Change {
+public:
+    enum class Inference : uint8_t { Refused, Any };
+    /// Throws Runtime for an inference tensor outside of inference mode.
+    explicit Write(const Tensor& t, Inference allowed = Inference::Refused) : Change(t) {
+        if (t.has(kInference) && !(mode & kInferenceMode) && allowed == Inference::Refused)
+            [[unlikely]]
+            refuse_inference();
+    }
+
+    /// Values or layout have changed.
+    void commit() {
+        Storage& storage = *tensor_.storage();
+        ++storage.version_;
+        if (storage.watched) [[unlikely]]
+            note(storage);
+    }
+    /// A value that lies in this part of `storage`, and was saved there, has been written elsewhere.
+    static void overwrite(Storage& storage, Span part);
+    /// The layout of `view`, which shows its memory.
+    void become(const Tensor& view);
+    /// The memory, layout and dtype of `other`. The version stays its own, apart from `other`'s.
+    void show(const Tensor& other);
+    /// Another shape, row-major, of the same first elements: others over the old memory keep that.
+    /// The same shape changes nothing.
+    void resize(DimSpan shape);
+
+private:
+    [[noreturn]] static void refuse_inference();
+    static void note(Storage& storage);
+    void exchange(const Tensor& from);
+};
+
+}  // namespace weft::ops

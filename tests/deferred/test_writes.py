@@ -1,0 +1,364 @@
+"""What writes: every in-place form and change of layout, batched and deferred, is the loop."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from op_samples import CASES, IDS, RECORDS, Inputs
+
+import weft
+
+# ---- every op with an in-place form
+
+IN_PLACE = [c for c in CASES if RECORDS[c[0]]["inplace"] and not RECORDS[c[0]]["random"]]
+
+
+class Written(Inputs):
+    """A sample in which the written tensor is read before and after."""
+
+    def __init__(self, sample: str, seed: int, how: str, memo: dict[str, Any]) -> None:
+        super().__init__(weft, "float64", sample)
+        self.how, self.memo, self.seed = how, memo, seed
+
+    def _tensor(self, values: Any, dtype: str) -> Any:
+        t = super()._tensor(values, dtype)
+        number = len(self.made)
+        if self.how == "shared":
+            return self.memo.setdefault(f"{number}", t)
+        if self.how == "view":
+            return weft.stack([t, t * 0 + t])[self.seed % 2]
+        return t.clone() if self.how == "clone" else t * 1 if t.dtype != weft.bool else t ^ False
+
+    def outcome(self, name: str) -> list[Any]:
+        public = RECORDS[name]["public_name"] + "_"
+
+        def in_place(x: Any, *args: Any, **kwargs: Any) -> Any:
+            if not isinstance(x, weft.Tensor):
+                return []
+            before = [x + 0, x.reshape(-1)[:1].clone(), x.sum()]
+            try:
+                getattr(x, public)(*args, **kwargs)
+            except (RuntimeError, TypeError) as error:
+                return [*before, weft.tensor(float(len(type(error).__name__)))]
+            return [*before, x, x * 2]
+
+        return [t for t in self.run(in_place, self.sample) if isinstance(t, weft.Tensor)]
+
+
+def loop(fn: Callable[[Any], Any], examples: list[Any]) -> list[Any]:
+    return [fn(e) for e in examples]
+
+
+def deferred(fn: Callable[[Any], Any], examples: list[Any]) -> list[Any]:
+    with weft.deferred():
+        return [fn(e) for e in examples]
+
+
+def batched(fn: Callable[[Any], Any], examples: list[Any]) -> list[Any]:
+    return weft.autobatch(fn, adaptive=False)(examples)
+
+
+def plain(out: Any) -> Any:
+    if isinstance(out, weft.Tensor):
+        return tuple(out.shape), out.dtype, out.is_contiguous(), repr(out.tolist())
+    if isinstance(out, (list, tuple)):
+        return [plain(o) for o in out]
+    return out
+
+
+@pytest.mark.parametrize("how", ["computed", "clone", "view", "shared"])
+@pytest.mark.parametrize(
+    ("name", "sample"), IN_PLACE, ids=[i for c, i in zip(CASES, IDS) if c in IN_PLACE]
+)
+def test_an_in_place_form_is_the_loop(name, sample, how):
+    def run(way: Any) -> Any:
+        memo: dict[str, Any] = {}
+
+        def one(seed: int) -> Any:
+            inputs = Written(sample, seed, how, memo)
+            inputs.sample = sample
+            return inputs.outcome(name)
+
+        return plain([way(one, [0, 1, 2]), list(memo.values())])
+
+    expected = run(loop)
+    assert run(deferred) == expected
+    assert run(batched) == expected
+
+
+# ---- every change of layout or memory
+
+LAYOUTS = """
+x.t_()
+x.transpose_(0, 1)
+x.swapaxes_(-1, 0)
+x.swapdims_(0, 1)
+x.unsqueeze_(0)
+x.unsqueeze_(1).squeeze_(1).t_()
+x.squeeze_()
+x.as_strided_((2, 2), (1, 2))
+x.as_strided_((3,), (1,), 1)
+x.resize_(3, 2)
+x.resize_(2, 2)
+x.resize_(2, 3)
+x.set_(other)
+x.set_()
+x.data = other
+x.data = x.data.t()
+x.detach_()
+x.t_(); x.add_(1)
+x.add_(1); x.t_(); x[0] = 5
+x.data = other; x.mul_(2)
+x.set_(other); x.mul_(2)
+x.resize_(3, 2); x.zero_()
+""".strip().splitlines()
+READS = ["x * 2", "x.sum(1)", "x.clone()", "x @ w", "x.min(dim=-1).values", "x[0] + 1", "x.t() * 1",
+         "x.reshape(-1)", "x[:, 1]", "(x * x).sum()", "x.detach() - 1", "x[1:] * y"]  # fmt: skip
+MADE = ["e * 1", "e.clone()", "e.t().contiguous().t()", "shared"]
+
+
+def layout_program(
+    made: str, read: str, change: str, names: dict[str, Any]
+) -> Callable[[Any], Any]:
+    text = f"""
+def program(e):
+    other = e.flip(0) + 1
+    y = other[:1]
+    x = {made}
+    v = x[0]
+    a = {read}
+    b = x.t()
+    {change}
+    c = [{read}] if x.shape == (2, 3) else []
+    return [a, b, v, x, x + 1, *c, other]
+"""
+    exec(text, names)
+    return names["program"]
+
+
+@pytest.mark.parametrize("made", MADE)
+@pytest.mark.parametrize("change", LAYOUTS)
+def test_a_change_of_layout_is_the_loop(change, made):
+    """Kept calls read the layout that their operand had later: `y = x * 2; x.t_()`."""
+    for read in READS:
+
+        def run(way: Any) -> Any:
+            shared = weft.arange(6.0).reshape(2, 3).clone()
+            names = {"weft": weft, "w": weft.arange(12.0).reshape(3, 4), "shared": shared}
+            program = layout_program(made, read, change, names)  # noqa: B023
+            examples = [weft.arange(6.0).reshape(2, 3) + k for k in range(3)]
+            try:
+                return plain([way(program, examples), shared])
+            except (RuntimeError, IndexError) as error:
+                return type(error).__name__
+
+        expected = run(loop)
+        assert run(deferred) == expected, read
+        assert run(batched) == expected, read
+
+
+@pytest.mark.parametrize("change", ["w.t_()", "w.data = w.data.t()", "w.set_(w.t())"])
+def test_a_shared_weight_changes_its_layout_in_turn(change):
+    def run(way: Any) -> Any:
+        w = weft.arange(4.0).reshape(2, 2)
+
+        def f(a: Any) -> Any:
+            z = a @ w
+            exec(change, {"w": w})
+            return z
+
+        return plain(way(f, [weft.tensor([1.0, 0.0])] * 4))
+
+    assert run(batched) == run(loop) == run(deferred)
+
+
+SWAPS = ["w.data = {}", "w.set_({})", "w.data.copy_({})", "w.resize_(0); w.set_({})"]
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("view", ["w", "w[0]", "w.t()", "w.view(-1)[:2]"])
+def test_a_shared_weight_has_other_values_for_a_while(view, swap):
+    """Its new memory counted as the example's own, so others began and read it meanwhile."""
+
+    def run(way: Any, leaf: bool) -> Any:
+        values = weft.arange(4.0).reshape(2, 2) + 1
+        w = values.clone()
+        if leaf and "set_" not in swap:
+            w.requires_grad_()
+        names = {"weft": weft, "w": w, "values": values}
+        there, back = swap.format("weft.zeros(2, 2)"), swap.format("values.clone()")
+
+        def f(x: Any) -> Any:
+            seen = [eval(view, names) * x]
+            for change in (there, back):
+                exec(change, names)
+                seen.append(eval(view, names) * x)
+            return seen
+
+        return plain([t.detach() for s in way(f, [weft.full((2,), k + 1.0) for k in range(3)])
+                      for t in s])  # fmt: skip
+
+    for leaf in (True, False):
+        expected = run(loop, leaf)
+        for way in (deferred, batched, lambda f, xs: weft.autobatch(f)(xs)):
+            assert run(way, leaf) == expected
+
+
+def test_a_weight_leaves_the_graph_after_the_calls_that_were_kept():
+    def f(e: Any) -> Any:
+        y = e.leaf * 2
+        e.leaf.detach_() if e.how else e.leaf.requires_grad_(False)
+        return y * 3
+
+    class Leaf:
+        def __init__(self, how: int) -> None:
+            self.leaf, self.how = weft.ones(2, requires_grad=True), how
+
+    for how in (0, 1):
+        for way in (loop, deferred, batched):
+            assert all(y.requires_grad for y in way(f, [Leaf(how) for _ in range(3)]))
+
+
+def test_a_functions_forward_writes_in_turn():
+    """A custom Function runs at once, on values: its writes to shared memory skipped the turn."""
+
+    class Put(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, at: Any, value: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.put_(at, value)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g, None, None
+
+    def run(way: Any) -> Any:
+        shared = weft.zeros(4)
+
+        def f(k: int) -> Any:
+            y = weft.full((2,), k + 1.0) * 2
+            z = Put.apply(shared.as_strided((2,), (2,)), weft.tensor([k % 2]), y[:1])
+            if z.sum() > 0:
+                y = y * 2
+            return z.sum() + y.sum()
+
+        return plain([way(f, [0, 1, 2]), shared])
+
+    assert run(batched) == run(loop)
+
+
+def test_a_shared_source_of_a_copy_has_leading_dimensions():
+    """A (1, 1) weight copied into a value: the batch had flattened the value to one dimension."""
+    for shape, of in itertools.product([(1, 2), (2, 3), (1, 1, 2), (1,), (4,)], [(1, 1), (1,), ()]):
+        weight = weft.ones(of, requires_grad=True)
+
+        def f(x: Any) -> Any:
+            return (x * 2).exp().copy_(weight)  # noqa: B023
+
+        def run(way: Any) -> Any:
+            try:
+                return plain(way(f, [weft.full(shape, float(k)) for k in range(3)]))  # noqa: B023
+            except RuntimeError as error:
+                return str(error).split("\n")[0]
+
+        assert run(batched) == run(loop)
+
+
+# ---- errors that the loop raises in backward
+
+# h is computed, another value saves it (or itself), then it is written. The line of the write is
+# the last of `write`.
+SAVES = [
+    "h = x * w; s = h * h", "h = x @ w; s = h.exp() * h", "h = (x * w).exp(); s = h + h[0]",
+    "h = (x * w).tanh(); s = h * 1", "h = (x + 0).sigmoid() * w; s = (h * w).sum() + h[0]",
+    "h = x * 1; s = h * w", "h = x * w; s = (h[1:] * h[:-1]).sum()",
+    "h = x @ w; s = h.softmax(-1) @ h", "h = x * w; s = (h.t() * h.t()).sum()",
+    "h = x * w; s = h.view(-1).square()", "h = x * w; s = h.flip(0) @ h", "h = x * 1; s = h @ w",
+    "h = (x * w).relu(); s = h * 2", "h = x * w; s = h.t() @ w",
+]  # fmt: skip
+OVERWRITES = ["h += 1", "h.mul_(2)", "h[0] = 0", "h.view(-1).add_(1)", "h.zero_()", "h *= x",
+              "h.detach().add_(1)", "h[1:].mul_(x[1:])", "h.copy_(x)"]  # fmt: skip
+HARMLESS = ["", "h = h + 1", "h.clone().add_(1)", "h.data"]
+
+
+def planted(saves: str, write: str) -> Callable[..., Any]:
+    names: dict[str, Any] = {"weft": weft}
+    text = (
+        f"def program(x, w, bad):\n    {saves}\n    if bad:\n        {write or 'pass'}\n"
+        "    return s.sum() + h.sum()\n"
+    )
+    exec(compile(text, "planted.py", "exec"), names)
+    return names["program"]
+
+
+def backward_of(way: Any, program: Any, bad: tuple[bool, ...]) -> Any:
+    w = (weft.arange(16.0, dtype=weft.float64) / 7).sin().reshape(4, 4).requires_grad_()
+    xs = [(weft.arange(16.0, dtype=weft.float64) + k).cos().reshape(4, 4) for k in range(len(bad))]
+    try:
+        losses = way(lambda k: program(xs[k], w, bad[k]), list(range(len(bad))))
+        sum(losses).backward()
+    except RuntimeError as error:
+        lines = re.findall(r"(?:saved|overwritten) at planted\.py:(\d+)", str(error))
+        return lines, "modified by an inplace operation" in str(error)
+    return [round(v, 9) for v in w.grad.flatten().tolist()]
+
+
+@pytest.mark.parametrize("write", [*OVERWRITES, *HARMLESS])
+@pytest.mark.parametrize("saves", SAVES)
+def test_a_planted_in_place_error_is_raised(saves, write):
+    """It was lost: `h += x` of a value that waits made h another value, and nobody was told."""
+    program = planted(saves, write)
+    for bad in ((True,), (True, True, True), (False, True, False), (False, False)):
+        expected = backward_of(loop, program, bad)
+        assert backward_of(deferred, program, bad) == expected
+        assert backward_of(batched, program, bad) == expected
+
+
+def test_examples_without_the_error_keep_their_gradients():
+    program = planted("h = x * w; s = h * h", "h += 1")
+
+    def gradient(way: Any) -> Any:
+        w = weft.full((4, 4), 0.5, requires_grad=True)
+        losses = way(lambda k: program(weft.full((4, 4), k + 1.0), w, k == 1), [0, 1, 2])
+        (losses[0] + losses[2]).backward(retain_graph=True)
+        with pytest.raises(
+            RuntimeError, match=r"(?s)saved at planted\.py:2.*overwritten at planted\.py:4"
+        ):
+            losses[1].backward()
+        return plain(w.grad)
+
+    assert gradient(deferred) == gradient(loop)
+
+
+def test_sums_of_values_that_wait_are_still_one_flush():
+    def f(x: Any) -> Any:
+        h = x * 1
+        for _ in range(5):
+            h += x
+        return h
+
+    with weft.explain() as report:
+        weft.autobatch(f)([weft.ones(3) for _ in range(8)])
+    assert len(report.flushes) == 1 and all(b["calls"] == 8 for b in report.flushes[0]["batches"])
+
+
+def test_attributes_are_numbered_where_calls_are_kept_and_within_bounds():
+    """`x.narrow(0, i, 1)` with new numbers grew a table of the batcher, also outside of it."""
+    x = weft.arange(70_000.0)
+    known = weft._C._numbered()
+    for i in range(1000):
+        x.narrow(0, i, 1)
+        x.narrow(0, i, 1)
+    assert weft._C._numbered() == known
+    with weft.deferred():
+        y = x * 1
+        for i in range(69_000):
+            y.narrow(0, i, 1)
+            y.narrow(0, i, 1)
+        assert weft._C._numbered() > 1000
+        assert y.narrow(0, 5, 2).tolist() == [5.0, 6.0]
+    assert weft._C._numbered() <= 1 << 16
