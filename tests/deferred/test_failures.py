@@ -6,6 +6,7 @@ loops: each example failed in its turn, and all of a tree ran to fail, 2 ** dept
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -108,3 +109,35 @@ def test_those_under_way_end(late: bool) -> None:
         batched(one, [0, 1, 2, 3])
     assert caught.value.__notes__[-1] == "in example 1 of 4"
     assert log == [*(("begins", k) for k in range(4)), *(("ends", k, 2.0 * k) for k in (0, 2, 3))]
+
+
+def test_no_fiber_is_left_to_the_garbage_collection() -> None:
+    """One that ended amid a collection freed what that was about to free: a crash."""
+    from weft.batching import fibers
+
+    def leaf(x: int) -> Any:
+        if weft.full((2,), float(x)).sum().item() == 14:
+            raise ValueError(x)
+        return x
+
+    def node(depth: int) -> Any:
+        return batched(node, [depth - 1] * 2) if depth else batched(leaf, list(range(300)))
+
+    gc.collect()
+    gc.disable()
+    try:
+        errors = []
+        for _ in range(2):
+            with pytest.raises(ValueError, match="7") as raised:
+                node(2)
+            errors.append(raised.value)
+        held = {id(f) for f in fibers._idle.fibers}
+        for idle in fibers._idle.fibers:
+            parent = idle.parent
+            while parent is not None:
+                held.add(id(parent))
+                parent = parent.parent
+        left = [o for o in gc.get_objects() if isinstance(o, fibers.Fiber) and id(o) not in held]
+    finally:
+        gc.enable()
+    assert left == []

@@ -103,7 +103,11 @@ class Run:
         return None
 
     def _work(self, fiber: Fiber) -> None:
-        """What a fiber does: one example after the other, until one of them stops."""
+        """What a fiber does: one example after the other, until one of them stops.
+
+        Nothing that an error may reach holds the fiber afterwards: an idle one that the garbage
+        collection ends runs once more, amid the collection, and then frees what that is about to.
+        """
         schedule = self._schedule
         while (example := schedule.begin()) is not None:
             fiber.example, fiber.schedule, example.fiber = example, schedule, fiber
@@ -117,9 +121,11 @@ class Run:
             finally:
                 _C._leave_example()
             schedule.done(example)
+            example.fiber = None
             self._dtype = _C.get_default_dtype()
             if self._probing:
                 break
+        del fiber  # from the frame, which a traceback may keep
 
     def _switch(self, fiber: Fiber, returned: Any) -> bool:
         """Notes how a fiber came back; whether its work is done."""

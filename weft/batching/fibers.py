@@ -42,9 +42,8 @@ def _go_on() -> None:
             _C._go_back_to(None)
         fiber.example = fiber.schedule = fiber.work = fiber.caller = None
         fiber.loop = fiber.gr_context = None
-        parent = fiber.parent
         del fiber  # an idle one that its own frame held would live forever
-        parent.switch(True)
+        getcurrent().parent.switch(True)  # type: ignore[union-attr]
 
 
 class _Idle(threading.local):
