@@ -52,7 +52,9 @@ void bernoulli_shape(Call& c) {
 }
 
 void bernoulli_tensor_shape(Call& c) {
-    broadcast(c.name(), c.in[0].shape(), c.in[1].shape());
+    DimSpan self = c.in[0].shape(), p = c.in[1].shape();
+    WEFT_EXPECT(broadcast(c.name(), self, p) == Dims(self), Runtime, c.name(),
+                text("probabilities that expand to ", to_string(self)), to_string(p));
     self_shape(c);
 }
 
