@@ -1,5 +1,6 @@
 """What every test may use: the parity oracle, and settings that make a run repeatable."""
 
+import gc
 import importlib.metadata
 import os
 
@@ -144,3 +145,18 @@ class Beside:
 def beside(torch):
     """Compares a call's text with the oracle."""
     return Beside(torch)
+
+
+@pytest.fixture
+def balance():
+    """Bytes in live storages now, against those when the test began."""
+    import weft
+
+    gc.collect()
+    before = weft._C._memory_stats()["current"]
+
+    def difference():
+        gc.collect()
+        return weft._C._memory_stats()["current"] - before
+
+    return difference

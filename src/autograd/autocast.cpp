@@ -21,10 +21,9 @@ struct Kept {
     uint32_t version;
 };
 thread_local std::unordered_map<const TensorImpl*, Kept> kept;
-thread_local bool keeps = true;
 
 Tensor cast(const Tensor& t, DType dtype) {
-    bool keep = keeps && (mode & kGradMode) && dtype != DType::Float32 &&
+    bool keep = ops::keeps_casts && (mode & kGradMode) && dtype != DType::Float32 &&
                 t.dtype() == DType::Float32 && requires_grad(t) && is_leaf(t);
     if (!keep) return ops::to(t, dtype);
     auto found = kept.find(t.impl());
@@ -89,11 +88,5 @@ bool run_cast(Call& c) {
 void install_autocast() { ops::autocast = run_cast; }
 
 void forget_casts() { kept.clear(); }
-
-bool keep_casts(bool on) {
-    bool before = keeps;
-    keeps = on;
-    return before;
-}
 
 }  // namespace weft

@@ -7,7 +7,5 @@ namespace weft {
 void install_autocast();
 /// Drops the narrow copies of weights: the outermost scope of this thread ends.
 void forget_casts();
-/// Whether narrow copies of weights are kept; returns what it was.
-bool keep_casts(bool on);
 
 }  // namespace weft

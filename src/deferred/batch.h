@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/ref.h"
+#include "ops/autocast.h"
 #include "ops/call.h"
 #include "ops/random.h"
 
@@ -40,6 +41,7 @@ public:
     const uint64_t caller;  ///< who runs the batch: an example of `outer`, or 0
     const uint32_t callers_mode;
     PlainLoop* const callers_loop;
+    const bool callers_keep_casts = ops::keeps_casts;
     kernels::Generator& callers_generator = ops::generator();
 
     /// One example is left, or on probation: calls run at once, for none would merge with them.

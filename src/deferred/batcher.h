@@ -41,6 +41,7 @@ struct Batcher {
     bool at_once() const { return batch && batch->at_once; }
 
 private:
+    struct OfThread;
     static Batcher& make_current();
     static inline thread_local Batcher* current_ [[gnu::tls_model("initial-exec")]] = nullptr;
 };

@@ -4,7 +4,8 @@
 /// Calls of one *class* have the same op, attributes, shapes, dtypes and fixed operands: found by one
 /// look-up of a key of a few words, compared word by word. The first call of a class asks the op's
 /// rule for its form (Note [Rows] in ops/batch.h). Classes that differ only in numbers of rows are of
-/// one *kind*, and calls of one kind run together.
+/// one *kind*, whose calls run as one; kinds that differ only in sizes or numbers are of one *group*,
+/// and are planned together: the rarer ones run as parts of one call (Note [Each] in ops/each.h).
 #pragma once
 #include <deque>
 #include <vector>

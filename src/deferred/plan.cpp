@@ -8,8 +8,8 @@ namespace {
 
 /// Who waits for whom, as two arrays instead of a list per call.
 struct Users {
-    explicit Users(const Program& p) : begins(p.kinds.size() + 1), missing(p.kinds.size()) {
-        size_t calls = p.kinds.size();
+    explicit Users(const Program& p) : begins(p.groups.size() + 1), missing(p.groups.size()) {
+        size_t calls = p.groups.size();
         for (size_t c = 0; c < calls; ++c)
             for (uint32_t k = p.begins[c]; k < p.begins[c + 1]; ++k)
                 if (p.producers[k] >= 0) {
@@ -27,21 +27,21 @@ struct Users {
     std::vector<uint32_t> begins, users, missing;
 };
 
-/// The mean depth of the calls of each kind.
+/// The mean depth of the calls of each group.
 std::vector<float> mean_depths(const Program& p) {
-    std::vector<uint32_t> depth(p.kinds.size()), count(p.kind_count);
-    std::vector<double> sum(p.kind_count);
-    for (size_t c = 0; c < p.kinds.size(); ++c) {
+    std::vector<uint32_t> depth(p.groups.size()), count(p.group_count);
+    std::vector<double> sum(p.group_count);
+    for (size_t c = 0; c < p.groups.size(); ++c) {
         uint32_t d = 0;
         for (uint32_t k = p.begins[c]; k < p.begins[c + 1]; ++k)
             if (p.producers[k] >= 0)
                 d = std::max(d, depth[static_cast<size_t>(p.producers[k])] + 1);
         depth[c] = d;
-        sum[p.kinds[c]] += d;
-        ++count[p.kinds[c]];
+        sum[p.groups[c]] += d;
+        ++count[p.groups[c]];
     }
-    std::vector<float> mean(p.kind_count);
-    for (uint32_t k = 0; k < p.kind_count; ++k)
+    std::vector<float> mean(p.group_count);
+    for (uint32_t k = 0; k < p.group_count; ++k)
         mean[k] = count[k] ? static_cast<float>(sum[k] / count[k]) : 0;
     return mean;
 }
@@ -49,17 +49,17 @@ std::vector<float> mean_depths(const Program& p) {
 }  // namespace
 
 Plan make_plan(const Program& p) {
-    const size_t calls = p.kinds.size();
+    const size_t calls = p.groups.size();
     Plan plan;
     plan.order.reserve(calls);
     Users waiting(p);
     std::vector<float> mean = mean_depths(p);
-    std::vector<std::vector<uint32_t>> ready(p.kind_count);
+    std::vector<std::vector<uint32_t>> ready(p.group_count);
     using Entry = std::pair<float, uint32_t>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> kinds;
     auto add = [&](uint32_t call) {
-        auto& list = ready[p.kinds[call]];
-        if (list.empty()) kinds.emplace(mean[p.kinds[call]], p.kinds[call]);
+        auto& list = ready[p.groups[call]];
+        if (list.empty()) kinds.emplace(mean[p.groups[call]], p.groups[call]);
         list.push_back(call);
     };
     for (uint32_t c = 0; c < calls; ++c)

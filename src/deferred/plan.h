@@ -8,10 +8,10 @@ namespace weft::deferred {
 
 /// Calls by number, in the order in which they were made.
 struct Program {
-    std::span<const uint32_t> kinds;     ///< calls of one kind may run together
+    std::span<const uint32_t> groups;    ///< calls of one group may run together
     std::span<const uint32_t> begins;    ///< operands of call c: [begins[c], begins[c + 1])
     std::span<const int32_t> producers;  ///< of each operand: an earlier call, or -1
-    uint32_t kind_count = 0;
+    uint32_t group_count = 0;
 };
 
 struct Plan {
@@ -19,7 +19,7 @@ struct Plan {
     std::vector<uint32_t> ends;   ///< of the batches, in `order`
 };
 
-/// Takes, again and again, the kind whose calls lie lowest on average among those with calls that
+/// Takes, again and again, the group whose calls lie lowest on average among those with calls that
 /// are ready, and runs all its ready calls (Neubig, Goldberg and Dyer 2017). Depths are counted from
 /// the inputs. What is needed late in all examples, such as the loss, so waits until it can run
 /// once, although the examples reach it at unlike depths.

@@ -6,24 +6,6 @@
 
 namespace weft::deferred {
 
-std::vector<int64_t> Batcher::path() const {
-    std::vector<int64_t> path;
-    const PlainLoop* at = loop;
-    uint64_t who = memory_maker;
-    for (const ExampleBatch* b = batch.get();; b = b->outer.get()) {
-        for (; at; at = at->outer()) path.push_back(at->index);
-        if (!b) return path;
-        if (b->has(who)) path.push_back(b->index_of(who));
-        at = b->callers_loop;
-        who = b->caller;
-    }
-}
-
-Batcher& Batcher::make_current() {
-    current_ = new Batcher;  // outlives what Python drops at exit
-    return *current_;
-}
-
 // ---- keeping -----------------------------------------------------------------------------------
 
 int64_t Tape::external(const Tensor& t) {

@@ -32,7 +32,6 @@ struct Tally {
     int64_t passes = 0;            ///< of backward inside of an example, over the graph of all
     int64_t examples = 0, runs = 0;
 };
-inline thread_local Tally tally;
 constexpr int64_t kBeyondCache = 3 << 16;  ///< elements
 constexpr int64_t kFar = 3 << 16;
 

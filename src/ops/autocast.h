@@ -13,6 +13,8 @@ namespace ops {
 
 /// Runs `c` on inputs of the dtype that autocast wants for its op. False if it leaves the op alone.
 extern bool (*autocast)(Call& c);
+/// Whether the narrow copies of weights are kept until the outermost scope ends.
+inline thread_local bool keeps_casts = true;
 
 }  // namespace ops
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include "autograd/taken.h"
 #include "deferred/batcher.h"
 #include "deferred/door.h"
+#include "ops/autocast.h"
 #include "ops/functions.h"
 #include "ops/write.h"
 #include "python/hooks.h"
@@ -262,10 +263,11 @@ PyObject* py_forget_casts(PyObject*, PyObject*) {
         Py_RETURN_NONE;
     });
 }
-/// _keep_casts(on): whether autocast keeps the narrow copies of weights; returns what it was.
 PyObject* py_keep_casts(PyObject*, PyObject* on) {
-    return PyBool_FromLong(keep_casts(on == Py_True));
+    ops::keeps_casts = on == Py_True;
+    Py_RETURN_NONE;
 }
+PyObject* py_keeps_casts(PyObject*, PyObject*) { return PyBool_FromLong(ops::keeps_casts); }
 
 PyMethodDef functions[] = {
     {"_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_backward)),
@@ -289,6 +291,8 @@ PyMethodDef functions[] = {
     {"_rename_node", py_rename_node, METH_VARARGS, nullptr},
     {"_forget_casts", py_forget_casts, METH_NOARGS, nullptr},
     {"_keep_casts", py_keep_casts, METH_O, nullptr},
+    {"is_autocast_cache_enabled", py_keeps_casts, METH_NOARGS,
+     "Whether a scope of autocast keeps the narrow copies of weights until it ends."},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},
     {}};
 

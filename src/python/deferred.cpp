@@ -1,4 +1,4 @@
-/// Deferred execution for Python: what weft/deferred.py calls; reports become dicts.
+/// Deferred execution for Python: what weft/batching calls; reports become dicts.
 #include "deferred/batcher.h"
 #include "deferred/door.h"
 
@@ -10,9 +10,8 @@ namespace {
 /// _flush(reason): computes all that waits on this thread's tape.
 PyObject* flush(PyObject*, PyObject* reason) {
     return guarded([&] {
-        static std::string kept;
-        kept = to_text(reason);
-        deferred::Batcher::current().tape.flush(kept.c_str());
+        const std::string text(to_text(reason));
+        deferred::Batcher::current().tape.flush(text.c_str());
         return Py_NewRef(Py_None);
     });
 }

@@ -20,16 +20,18 @@ PyObject* turn_function;
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
-    FiberState() : hooks_(pack_hooks), dtype_(ops::default_dtype) {}
+    FiberState() : hooks_(pack_hooks), dtype_(ops::default_dtype), keeps_casts_(ops::keeps_casts) {}
     ~FiberState() {
         ops::default_dtype = dtype_;
         pack_hooks = hooks_;
+        ops::keeps_casts = keeps_casts_;
     }
 
 private:
     deferred::Running running_;
     PackHooks* hooks_;
     DType dtype_;
+    bool keeps_casts_;
     ops::GeneratorScope draws_{deferred::Batcher::current().batch->callers_generator};
 };
 
@@ -67,6 +69,7 @@ void between_examples() {
     const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
     memory_maker = batch.number;
     mode = batch.callers_mode;
+    ops::keeps_casts = batch.callers_keep_casts;
     deferred::Batcher::current().loop = batch.callers_loop;
 }
 
@@ -105,7 +108,7 @@ PyObject* py_wait(PyObject*, PyObject*) {
     });
 }
 
-/// _set_host(Fiber, turn): the class of fibers, and see Host in deferred/tape.h.
+/// _set_host(Fiber, turn): the class of fibers, and see Host in deferred/batcher.h.
 PyObject* set_host(PyObject*, PyObject* args) {
     PyObject *type, *turn_object;
     if (!PyArg_ParseTuple(args, "O!O", &PyType_Type, &type, &turn_object)) return nullptr;

@@ -75,18 +75,3 @@ def same_error(torch):
         assert text in str(ours), str(ours)
 
     return check
-
-
-@pytest.fixture
-def balance():
-    """Bytes in live storages now, against those when the test began."""
-    import gc
-
-    gc.collect()
-    before = weft._C._memory_stats()["current"]
-
-    def difference():
-        gc.collect()
-        return weft._C._memory_stats()["current"] - before
-
-    return difference

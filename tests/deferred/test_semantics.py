@@ -762,7 +762,7 @@ def test_inner_batches_leave_nothing_behind() -> None:
     with weft.deferred():
         one(3)
     module = sys.modules["weft.batching.examples"]
-    assert [f for f in module._owners.values() if f is not None] == []
+    assert [f for f in module._owners.by_number.values() if f is not None] == []
 
 
 def test_the_first_of_several_failures_is_raised() -> None:

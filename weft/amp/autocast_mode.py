@@ -13,7 +13,7 @@ from typing import Any
 
 import weft
 from weft import _C
-from weft._C import Tensor
+from weft._C import Tensor, is_autocast_cache_enabled
 from weft.base.modes import AUTOCAST as _ON
 from weft.base.modes import _with_mode
 
@@ -86,19 +86,9 @@ def get_autocast_cpu_dtype() -> _C.dtype:
     return get_autocast_dtype("cpu")
 
 
-_cache_enabled = True
-
-
-def is_autocast_cache_enabled() -> bool:
-    """Whether a scope keeps the narrow copies of weights until it ends."""
-    return _cache_enabled
-
-
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Whether scopes keep the narrow copies of weights."""
-    global _cache_enabled
-    _cache_enabled = bool(enabled)
-    _C._keep_casts(_cache_enabled)
+    _C._keep_casts(bool(enabled))
 
 
 def clear_autocast_cache() -> None:
@@ -156,7 +146,7 @@ class autocast:
 
     def __enter__(self) -> autocast:
         mode = _C._mode()
-        self._before.append((mode & (_ON | _HALF), _cache_enabled))
+        self._before.append((mode & (_ON | _HALF), is_autocast_cache_enabled()))
         if self.device == "cpu":
             half = _HALF if self.fast_dtype == _C.float16 else 0
             bits = _ON | half if self._enabled else 0

@@ -18,7 +18,7 @@ __all__ = [
 
 _GRAD = 1
 _INFERENCE = 2
-DEFER = 4  # calls are kept, to be batched (weft/deferred.py)
+DEFER = 4  # calls are kept, to be batched (weft/batching)
 AUTOCAST = 8  # products run in a narrow float (weft/amp)
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; inspect itself would be a third of the import's time
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +16,20 @@ from weft.batching.schedule import Schedule, Task
 if TYPE_CHECKING:
     from weft.batching.fibers import Fiber
 
-_owners: dict[int, Example | None] = {}  # by number; None: it was interrupted, nobody waits for it
+
+class _Owners(threading.local):
+    """Who answers for the calls that wait on the thread."""
+
+    def __init__(self) -> None:
+        self.by_number: dict[int, Example | None] = {}  # None: interrupted, nobody waits for it
+        self.interrupted: list[int] = []  # forgotten when what waits has run
+
+    def interrupt(self, number: int) -> None:
+        self.by_number[number] = None
+        self.interrupted.append(number)
+
+
+_owners = _Owners()
 
 
 class Example(Task):
@@ -75,7 +89,7 @@ class Run:
         try:
             for number, example in enumerate(schedule.tasks, batch + 1):
                 example.number = number
-                _owners[number] = example
+                _owners.by_number[number] = example
             self._begin_all(probe and not self._nested)
             schedule.finish(self._go_on, self._compute)
         except BaseException:
@@ -85,7 +99,7 @@ class Run:
             self.stale = _C._end_batch(batch)
         begun = schedule.begun
         for example in schedule.tasks[len(begun) :]:
-            del _owners[example.number]
+            del _owners.by_number[example.number]
         return begun
 
     def _begin_all(self, probe: bool) -> None:
@@ -159,7 +173,7 @@ class Run:
         """The examples under way end where they wait."""
         self._schedule.drop_ready()
         for example in self._schedule.tasks:
-            _owners[example.number] = None
+            _owners.interrupt(example.number)
         for example in self._schedule.under_way:
             example.fiber.throw()
 
@@ -167,21 +181,22 @@ class Run:
         """What the examples left is computed; `settle`: results get their memory, else they lie in
         the blocks of their batches."""
         if self._mode & DEFER:  # what still waits belongs to whoever runs this
-            number = _C._example()
-            heir = _owners.get(number)
+            number, owners = _C._example(), _owners.by_number
+            heir = owners.get(number)
             for example in begun:
                 if heir is not None:
                     example.heir = heir
-                elif number in _owners:
-                    _owners[example.number] = None
+                elif number in owners:
+                    _owners.interrupt(example.number)
                 else:
-                    del _owners[example.number]
+                    del owners[example.number]
             return
         flush("the end")
         mine = set(begun)
-        for number, owner in list(_owners.items()):  # those of inner batches too
+        owners = _owners.by_number
+        for number, owner in list(owners.items()):  # those of inner batches too
             if _answers(owner) in mine:
-                del _owners[number]
+                del owners[number]
         for example in begun:
             if example.failure is not None:  # before whatever Python raised later
                 example.error = example.failure
@@ -265,9 +280,12 @@ def _answers(owner: Example | None) -> Example | None:
 def flush(reason: str) -> None:
     """Computes all that waits; hands failures to the examples whose calls failed."""
     _C._flush(reason)
+    owners = _owners.by_number
     for number, error in _C._failures():
-        if number not in _owners:
+        if number not in owners:
             raise error
-        example = _answers(_owners[number])
+        example = _answers(owners[number])
         if example is not None and example.failure is None:
             example.failure = error
+    while _owners.interrupted:
+        owners.pop(_owners.interrupted.pop(), None)
