@@ -43,7 +43,7 @@ def _go_on() -> None:
         fiber.example = fiber.schedule = fiber.work = fiber.caller = None
         fiber.loop = fiber.gr_context = None
         del fiber  # an idle one that its own frame held would live forever
-        getcurrent().parent.switch(True)  # type: ignore[union-attr]
+        getcurrent().parent.switch(True)
 
 
 class _Idle(threading.local):
