@@ -3,6 +3,7 @@
 import pytest
 
 import weft
+from weft.base import mapping
 
 torch = pytest.importorskip("torch")
 
@@ -30,6 +31,43 @@ def flat(tree):
 
 def cube(x):
     return (x**3).sum()
+
+
+def M(f):
+    return f.tensor([[1.0, 2.0, 3.0], [-0.4, 0.5, 6.0]])
+
+
+def bent(f):
+    return lambda a: f.sin(a) * a.sum()
+
+
+def written(a):
+    b = a * 1
+    b[0] = a[1] * a[2]
+    b[1:].mul_(a[0])
+    return b
+
+
+def narrow(f, a):
+    with f.autocast("cpu", dtype=f.bfloat16):
+        return f.ones(2, 3) @ a
+
+
+def net(f):
+    made = f.nn.Sequential(f.nn.Linear(3, 4), f.nn.Tanh(), f.nn.Linear(4, 1))
+    for p in made.parameters():
+        p.data = f.arange(float(p.numel())).reshape(p.shape).cos()
+    return made
+
+
+def loss_of(f):
+    made = net(f)
+    return lambda p, a: f.func.functional_call(made, p, (a,)).sum() ** 2
+
+
+def drawn(f, g, how):
+    f.manual_seed(0)
+    return f.vmap(g, randomness=how)(M(f))
 
 
 CALLS = {
@@ -63,6 +101,53 @@ CALLS = {
     ),
     "grad of vmap": lambda f, v: f.func.grad(lambda a: f.vmap(cube)(a).sum())(v.expand(2, 3)),
     "structure": lambda f, v: f.vmap(lambda d, s: d["x"] * s, ({"x": 0}, 0))({"x": v}, v),
+    "nested": lambda f, v: f.vmap(f.vmap(lambda a, b: a * b.sum(), (0, None)))(M(f), M(f)),
+    "inner": lambda f, v: f.vmap(lambda a: f.vmap(lambda b: b * a)(f.arange(3.0)))(M(f)),
+    "jacrev in vmap": lambda f, v: f.vmap(f.func.jacrev(bent(f)))(M(f)),
+    "jacfwd in vmap": lambda f, v: f.vmap(f.func.jacfwd(bent(f)))(M(f)),
+    "hessian in vmap": lambda f, v: f.vmap(f.func.hessian(lambda a: bent(f)(a).prod()))(M(f) / 6),
+    "vmap in jacrev": lambda f, v: f.func.jacrev(f.vmap(bent(f)))(M(f)),
+    "vmap in hessian": lambda f, v: f.func.hessian(lambda a: f.vmap(bent(f))(a).prod())(M(f) / 6),
+    "vmap of grad of vmap": lambda f, v: f.vmap(
+        f.func.grad(lambda a: f.vmap(lambda r: f.sin(r) * a.sum())(a).sum())
+    )(M(f)),
+    "grad of vmap of grad": lambda f, v: f.func.grad(
+        lambda a: f.vmap(f.func.grad(lambda r: f.sin(r).prod()))(a).pow(2).sum()
+    )(M(f)),
+    "vmap of jvp": lambda f, v: f.vmap(lambda a: f.func.jvp(bent(f), (a,), (a * 2,)))(M(f)),
+    "vmap of vjp": lambda f, v: f.vmap(lambda a: f.func.vjp(bent(f), a)[1](a))(M(f)),
+    "jacfwd of jacrev": lambda f, v: f.func.jacfwd(f.func.jacrev(lambda a: f.sin(a).prod(0)))(M(f)),
+    "jacrev of jacfwd": lambda f, v: f.func.jacrev(f.func.jacfwd(lambda a: f.sin(a).prod(0)))(M(f)),
+    "jacrev in chunks": lambda f, v: f.func.jacrev(bent(f), chunk_size=2)(v),
+    "writes": lambda f, v: f.vmap(lambda a: a.clone().add_(1).mul_(a))(M(f)),
+    "writes into the input": lambda f, v: (lambda x: (f.vmap(lambda a: a.add_(1) * 2)(x), x))(M(f)),
+    "writes into views": lambda f, v: f.vmap(written)(M(f)),
+    "gradients of such": lambda f, v: f.vmap(f.func.grad(lambda a: written(a).sum()))(M(f)),
+    "writes into what is made": lambda f, v: f.vmap(lambda a: f.zeros_like(a).add_(a))(M(f)),
+    "chunks": lambda f, v: f.vmap(lambda a: (a * 2, a.sum()), 1, (1, 0), chunk_size=2)(M(f)),
+    "the same in all": lambda f, v: f.vmap(lambda a: (a, f.ones(2)))(M(f)),
+    "gathers": lambda f, v: f.vmap(lambda a: (a[f.tensor([2, 0])], a[a.argmax()]))(M(f)),
+    "autocast": lambda f, v: f.vmap(lambda a: narrow(f, a).float())(M(f)),
+    "captured": lambda f, v: (
+        lambda w: f.autograd.grad(f.vmap(lambda a: (w * a).sum() ** 2)(M(f)).sum(), w)
+    )(f.ones(3, requires_grad=True)),
+    "batched gradients": lambda f, v: (
+        lambda x: f.autograd.grad(x.sin(), x, f.stack([x, x * 2]), is_grads_batched=True)
+    )(M(f).requires_grad_()),
+    "functional": lambda f, v: (
+        f.autograd.functional.jacobian(lambda a: a.sin().cumsum(1), M(f), vectorize=True),
+        f.autograd.functional.hessian(lambda a: a.sin().prod(), M(f), vectorize=True),
+    ),
+    "a module": lambda f, v: f.vmap(f.func.grad(loss_of(f)), (None, 0))(
+        dict(net(f).named_parameters()), M(f)
+    ),
+    "different": lambda f, v: drawn(f, lambda a: a + f.rand(3) * f.rand(3), "different"),
+    "same": lambda f, v: drawn(f, lambda a: a + f.rand(3) * f.randn(3), "same"),
+    "dropout": lambda f, v: drawn(f, lambda a: f.nn.functional.dropout(a, 0.5), "different"),
+    "the same dropout": lambda f, v: drawn(f, lambda a: f.nn.functional.dropout(a, 0.5), "same"),
+    "like": lambda f, v: drawn(
+        f, lambda a: f.randn_like(a) + f.bernoulli(a * 0 + 0.5), "different"
+    ),
     "no batch": lambda f, v: f.vmap(lambda a: a * 2)(f.ones(0, 3)),
 }
 
@@ -131,3 +216,120 @@ def test_an_ensemble_runs_on_stacked_weights():
     )
     weft.testing.assert_close(out, weft.stack([net(x) for net in nets]))
     assert params["0.weight"].requires_grad and params["0.weight"].is_leaf
+
+
+X = [[1.0, 2.0, 3.0], [-4.0, 5.0, 6.0], [7.0, 8.0, -29.0]]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_values_may_be_read(at_once, monkeypatch):
+    """What reads a value runs once for each example, from the start of the first one on."""
+    monkeypatch.setattr(mapping, "enabled", at_once)
+    calls = []
+
+    def branch(a):
+        calls.append(None)
+        b = a * 3
+        return (b * a).sum() if b.sum() > 0 else (b + a).sum()
+
+    x = weft.tensor(X)
+    assert weft.vmap(branch)(x).tolist() == [42, 231, -56]
+    assert len(calls) == 3
+    assert weft.vmap(weft.func.grad(branch))(x).tolist() == [[6, 12, 18], [-24, 30, 36], [4, 4, 4]]
+    of_weights = weft.func.grad(lambda w, a: branch(w * a))
+    found = weft.vmap(of_weights, (None, 0))(weft.ones(3), x)
+    assert found.tolist() == [[6, 24, 54], [96, 150, 216], [28, 32, -116]]
+    second = weft.func.grad(weft.func.grad(lambda s: branch(s * weft.ones(3))))
+    assert weft.vmap(second)(weft.tensor([1.0, -1.0])).tolist() == [18, 0]
+    assert weft.vmap(lambda a: weft.tensor(a.numpy() * 2))(x).tolist() == (x * 2).tolist()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_around_changes_in_the_order_of_the_examples(at_once, monkeypatch):
+    monkeypatch.setattr(mapping, "enabled", at_once)
+    x, total, count = weft.tensor(X), weft.zeros(3), weft.zeros(())
+    assert weft.vmap(lambda a: total.add_(a) * 1)(x).tolist() == x.cumsum(0).tolist()
+    weft.vmap(lambda a: (count.add_(1), a)[1])(x)
+    assert count.item() == 3
+    net = weft.nn.BatchNorm1d(3)
+    weft.vmap(lambda a: net(a * weft.ones(2, 1)))(x)
+    assert net.num_batches_tracked.item() == 3
+
+    def own_backward(a):
+        a = a.detach().requires_grad_()
+        (a**2).sum().backward()
+        return a.grad
+
+    assert weft.vmap(own_backward)(x).tolist() == (2 * x).tolist()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_an_error_of_an_example_is_its_own(at_once, monkeypatch):
+    monkeypatch.setattr(mapping, "enabled", at_once)
+    x = weft.tensor(X)
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        weft.vmap(lambda a: weft.ones(5)[a.abs().long()])(x)
+    with pytest.raises(RuntimeError, match=r"got \[3\] and \[4\]"):
+        weft.vmap(lambda a: a @ weft.ones(4))(x)
+
+    def caught(a):
+        try:
+            return weft.arange(6.0)[a[:1].abs().long()]
+        except IndexError:
+            return weft.zeros(1)
+
+    assert weft.vmap(caught)(x).tolist() == [[1], [4], [0]]
+
+
+def test_an_example_does_not_outlive_its_function():
+    kept = []
+    weft.vmap(lambda a: (kept.append(a * 2), a)[1])(weft.tensor(X))
+    with pytest.raises(RuntimeError, match="return it from the function that vmap runs"):
+        kept[0] + 1
+
+
+def test_vmap_and_autobatch_nest():
+    x = weft.tensor(X)
+    pairs = weft.autobatch(lambda b: b * 2)
+    out = weft.vmap(lambda a: weft.stack(pairs([a, a + 1])))(x)
+    assert out.tolist() == weft.stack([x * 2, x * 2 + 2], 1).tolist()
+    rows = weft.autobatch(lambda b: weft.vmap(lambda r: r * 2)(b.view(3, 1)))(list(x))
+    assert weft.stack(rows)[:, :, 0].tolist() == (x * 2).tolist()
+
+    def scope(a):
+        with weft.deferred():
+            return a * 2
+
+    assert weft.vmap(scope)(x).tolist() == (x * 2).tolist()
+
+
+def test_custom_functions_under_vmap():
+    class Square(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad * ctx.saved_tensors[0]
+
+    x = weft.tensor(X)
+    assert (
+        weft.vmap(weft.func.grad(lambda a: Square.apply(a).sum()))(x).tolist() == (2 * x).tolist()
+    )
+    assert weft.func.jacrev(Square.apply)(x[0]).tolist() == weft.diag(2 * x[0]).tolist()
+
+
+def test_chunks_bound_the_examples_at_a_time():
+    runs = []
+
+    def seen(a):
+        runs.append(None)
+        return a * 2
+
+    assert weft.vmap(seen, chunk_size=2)(weft.ones(5, 3)).shape == (5, 3)
+    assert len(runs) == 3
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="chunk_size should be None or greater than 0"):
+            weft.vmap(seen, chunk_size=wrong)

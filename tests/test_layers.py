@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("base", "kernels", "tensor", "ops", "autograd", "deferred", "python")
+LAYERS = ("base", "kernels", "tensor", "ops", "autograd", "deferred", "mapped", "python")
 # Both hang on the door's hooks; neither knows that the other exists.
 STRANGERS = {("autograd", "deferred"), ("deferred", "autograd")}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)

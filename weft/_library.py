@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, TypeVar, overload
 from weft import _C
 from weft._C import Tensor
 from weft.autograd.function import FunctionCtx
-from weft.base.modes import AUTOCAST, no_grad
+from weft.base.mapping import one_by_one
+from weft.base.modes import AUTOCAST, MAP, no_grad
 
 R = TypeVar("R")
 
@@ -121,6 +122,8 @@ def library_op(
         defaults = dict(zip(names[len(names) - len(given) :], given))
 
         def call(*tensors: Any, **options: Any) -> Any:
+            if _C._mode() & MAP and (mapped := one_by_one(call, tensors, options)) is not None:
+                return mapped
             if autocast and _C._mode() & AUTOCAST:
                 tensors = tuple([t.float() if t.dtype in _NARROW else t for t in tensors])
             for t in tensors:

@@ -53,6 +53,7 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
     for (size_t i = 0; i < roots.size(); ++i) {
         Node& node = *roots[i].node;
         uint32_t k = roots[i].output;
+        options_.by_ops |= gradients[i].has(kPending);
         fit(node, node.result(k), gradients[i], -1);
         tasks_.find(&node)->buffer(k).add(std::move(gradients[i]));
     }

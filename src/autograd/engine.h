@@ -10,6 +10,7 @@ struct BackwardOptions {
     bool keep_graph = false;    ///< keep saved tensors, so that the graph can be run again
     bool create_graph = false;  ///< record the backward pass itself
     bool accumulate = true;     ///< false: nothing is added to leaves (autograd.grad)
+    bool by_ops = false;        ///< gradients may be no memory: nothing goes past the door
     bool out_of_place =
         false;  ///< leaves get new sums: this pass reaches those of others, who hold
                 ///< their gradients (an example in a batch)

@@ -48,6 +48,10 @@ void multiply_into(const Tensor& sum, bool fresh,
 }  // namespace
 
 void GradBuffer::add_to_sum(Tensor t) {
+    if (sum_.has(kPending) || t.has(kPending)) {
+        sum_ = sum_ + t;
+        return;
+    }
     if (may_add_in_place(sum_) && sum_.dtype() == t.dtype()) {
         ops::add_into(sum_, t);
         return;

@@ -103,7 +103,8 @@ bool NodeRun::runs(const NodeTask& task) const {
 void NodeRun::run_node(Node& node) {
     if (!targets_.empty()) skip_unwanted(node);
     Node::Work work{grads_, results, targets_.empty() ? nullptr : &skip_,
-                    options_.create_graph || inspect_results ? nullptr : &summands};
+                    options_.create_graph || options_.by_ops || inspect_results ? nullptr
+                                                                                : &summands};
     if (NodeHooks* hooks = node.hooks_or_null()) {
         run_hooked_node(node, *hooks, work);
     } else {

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-const ops::Function take_op{"_take"}, pack{"_pack"}, contiguous{"contiguous"};
+const ops::Function take_op{"_take"}, first_op{"_first"}, pack{"_pack"}, contiguous{"contiguous"};
 
 class PartHook final : public Hook {
 public:
@@ -42,6 +42,14 @@ Tensor PartOf::with(const Tensor& gradient, const Tensor& part) const {
 std::optional<PartOf> part_of(const Tensor& t) {
     Ref<Node> node = grad_fn(t);
     auto* taken = dynamic_cast<const OpNode*>(node.get());
+    if (taken && &taken->op() == &first_op.op()) {
+        Edge whole = taken->edge(0);
+        auto* outer = dynamic_cast<const OpNode*>(whole.node.get());
+        for (; outer && &outer->op() == &first_op.op();
+             outer = dynamic_cast<const OpNode*>(whole.node.get()))
+            whole = Edge(outer->edge(0));
+        return PartOf{whole, 0, Dims(t.shape()), contiguous_strides(t.shape())};
+    }
     if (!taken || &taken->op() != &take_op.op() || !taken->attr(4).as_bool()) return {};
     return PartOf{taken->edge(0), taken->attr(0).as_int(), taken->attr(1).as_ints(),
                   taken->attr(2).as_ints()};

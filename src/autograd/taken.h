@@ -3,7 +3,8 @@
 /// block. But calls that used the value while it waited read the block, past that node. Then the
 /// gradient of the value is what arrives at its part of the block: hooks, retain_grad and `inputs=`
 /// look there. (A view that was used while it waited has no such part: a gradient for it is that of
-/// its later uses.)
+/// its later uses.) The same holds for the value of vmap's first example, `_first` of what holds the
+/// values of all (Note [Mapped] in mapped/level.h).
 #pragma once
 #include <optional>
 

@@ -84,6 +84,8 @@ public:
     }
     bool has(uint64_t example) const { return example > number && example <= number + count; }
 
+    /// A number of its own for something else that makes memory.
+    static uint64_t take_number() { return next_++; }
     /// Test hook: the next batch has this number, or a later one.
     static void skip_to(uint64_t next) { next_ = std::max(next_, next); }
 

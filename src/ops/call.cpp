@@ -3,6 +3,7 @@
 #include "kernels/simd.h"
 #include "ops/autocast.h"
 #include "ops/copy.h"
+#include "ops/mapped.h"
 #include "ops/reuse.h"
 #include "ops/widen.h"
 #include "ops/write.h"
@@ -11,6 +12,7 @@ namespace weft::ops {
 
 Hooks hooks;
 bool (*autocast)(Call& c) = nullptr;
+bool (*map)(Call& c) = nullptr;
 
 namespace {
 
@@ -153,8 +155,9 @@ bool can_reuse(const Call& c, const Tensor& in) {
 template <class Memory>
 WEFT_INLINE void enter(Call& c, const Memory& memory) {
     const Op& op = *c.op;
-    if (mode & (kDeferMode | kAutocastMode)) [[unlikely]] {
+    if (mode & (kDeferMode | kAutocastMode | kMapMode)) [[unlikely]] {
         if (mode & kAutocastMode && autocast(c)) return;
+        if (mode & kMapMode && map(c)) return;
         if (mode & kDeferMode) return hooks.defer(c);
     }
     if (op.body) return op.body(c);

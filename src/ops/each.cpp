@@ -123,12 +123,19 @@ void each_kernel(Call& c) {
     }
 }
 
+/// Whether gradients are made by ops: their graph is wanted, or some have no memory of their own.
+bool by_ops(const Grad& g, int outputs) {
+    bool pending = false;
+    for (int k = 0; k < outputs; ++k) pending |= g.grad(k).defined() && g.grad(k).has(kPending);
+    return pending || (mode & kGradMode);
+}
+
 /// The gradients of all calls: sums of those of shared inputs, the others one after the other.
 class Gradients {
 public:
     Gradients(const Grad& g, const Walk& walk)
-        : g_(g), walk_(walk), graph_(mode & kGradMode), of_(static_cast<size_t>(g.inputs())),
-          calls_(of_.size()), parts_(of_.size()) {}
+        : g_(g), walk_(walk), graph_(by_ops(g, walk.outputs())),
+          of_(static_cast<size_t>(g.inputs())), calls_(of_.size()), parts_(of_.size()) {}
 
     /// That of input i of the walk's call.
     void add(int i, Tensor t) {
@@ -185,6 +192,7 @@ class PartGrad final : public Grad {
 public:
     PartGrad(const Grad& whole, Grad* joint, const Walk& walk, Gradients& found)
         : whole_(whole), joint_(joint), walk_(walk), found_(found),
+          by_ops_(by_ops(whole, walk.outputs())),
           grads_of_part_(static_cast<size_t>(walk.outputs())) {
         op_ = whole.op().one;
         grads_ = grads_of_part_.data();
@@ -192,7 +200,7 @@ public:
             if (whole.needs(i)) needs_ |= uint64_t{1} << i;
         for (int k = 0; k < walk.outputs(); ++k) {
             Tensor t = whole.grad(k);
-            if (t.defined() && !(mode & kGradMode)) t = as_contiguous(t);
+            if (t.defined() && !by_ops_) t = as_contiguous(t);
             flat_grads_.push_back(t);
         }
     }
@@ -235,9 +243,9 @@ protected:
     }
 
 private:
-    static Tensor shown(const Tensor& flat, const Walk::Part& part) {
+    Tensor shown(const Tensor& flat, const Walk::Part& part) const {
         if (!flat.defined()) return flat;
-        if (!(mode & kGradMode)) return part_of(flat, part);
+        if (!by_ops_) return part_of(flat, part);
         return view(narrow(reshape(flat, Dims{-1}), 0, part.start, part.numel), Dims(part.shape));
     }
 
@@ -245,6 +253,7 @@ private:
     Grad* joint_;
     const Walk& walk_;
     Gradients& found_;
+    bool by_ops_;
     std::vector<Tensor> grads_of_part_, flat_grads_;
     mutable std::vector<Tensor> saved_;
 };

@@ -27,6 +27,13 @@ void select_shape(Call& c) {
     add_view(c, without(self.shape(), dim), without(self.strides(), dim), index * self.stride(dim));
 }
 
+void first_shape(Call& c) {
+    const Tensor& self = c.in[0];
+    WEFT_EXPECT(self.ndim() > 0 && self.size(0) > 0, Index, c.op->name,
+                "a first position along dim 0", text("shape ", to_string(self.shape())));
+    add_view(c, self.shape().subspan(1), self.strides().subspan(1));
+}
+
 void slice_shape(Call& c) {
     const Tensor& self = c.in[0];
     int dim = part_dim(c, c.attr(0));
@@ -262,6 +269,16 @@ void register_views(Table& t) {
         .doc("One position along `dim`, which goes away. Raises IndexError out of range.\n\n"
              ">>> weft.arange(6).view(2, 3).select(1, -1)\ntensor([2, 5])")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3), -1, -1)", "f(T(3), 0, 0)"});
+    view_op(t, "_first(Tensor self) -> Tensor", first_shape,
+            [](const Grad& g) {
+                return select_backward(g.grad(), g.in_shape(0), int64_t{0}, int64_t{0});
+            })
+        .batch(Batch::None)
+        .doc("The first position along dim 0: what a value of all examples is in the first one.\n"
+             "Who asks for its gradient gets that of all uses of the value (Note [Taken values]).")
+        .internal()
+        .node_name("SelectBackward0")
+        .samples({"f(T(2, 3))", "f(T(3))"});
     view_op(t,
             "slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
             slice_shape, nullptr)

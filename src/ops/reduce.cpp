@@ -485,6 +485,7 @@ void spread_shape(Call& c) {
     const Tensor& t = c.in[0];
     Dims size(c.attr(2).as_ints());
     DimMask mask = dim_mask(c.name(), c.attr(0), size.size());
+    if (!size.empty() && size[0] == -1) size[0] = t.size(0);
     bool keepdim = c.attr(1).as_bool();
     Dims strides(size.size());
     for (int d = 0, from = 0; d < size.size(); ++d) {
@@ -493,6 +494,22 @@ void spread_shape(Call& c) {
         if (!reduced || keepdim) ++from;
     }
     c.add_view(Tensor::layout(t.dtype(), size, strides), 0);
+}
+
+/// Whole calls: as many as there are along a first size of -1.
+bool spread_rows(const BatchCall& c, BatchForm& form) {
+    const Tensor& out = c.call.out(0);
+    if (out.ndim() == 0 || out.numel() == 0) return false;
+    DimMask mask = dim_mask("_spread", c.attr(0), out.ndim());
+    Dims dims, size{-1};
+    for (int d = 0; d < out.ndim(); ++d) {
+        if (mask >> d & 1) dims.push_back(d - out.ndim());
+        size.push_back(out.size(d));
+    }
+    form.add_rows(0, c.in(0).shape());
+    form.attrs[0] = Value(dims);
+    form.attrs[2] = Value(size);
+    return true;
 }
 
 }  // namespace
@@ -508,10 +525,11 @@ void register_reduce(Table& t) {
     register_counts(t);
     t.add("_spread(Tensor self, int[]? dim, bool keepdim, int[] size) -> Tensor")
         .doc("A view of a reduction's result (or its gradient) repeated to `size`, the shape\n"
-             "before.")
+             "before; a first size of -1 stays.")
         .shape(spread_shape)
         .kernel([](Call&) {})
         .view()
+        .batch(spread_rows)
         .internal()
         .node_name("ExpandBackward0")
         .grad(0, 0, [](const Grad& g) { return sum_dim(g.grad(), g.attr(0), g.attr(1)); })

@@ -133,6 +133,14 @@ void Write::exchange(const Tensor& from) {
     tensor_.become(from);
 }
 
+void Write::hand_over(Ref<Slot> slot) {
+    TensorImpl* impl = tensor_.impl();
+    impl->storage = nullptr;
+    impl->data = nullptr;
+    impl->slot = std::move(slot);
+    tensor_.set(kPending);
+}
+
 void Write::become(const Tensor& view) { exchange(view); }
 
 /// Whoever holds one of the two tensors sees the memory from now on, so it counts as the older one's.

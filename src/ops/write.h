@@ -109,6 +109,8 @@ public:
     void become(const Tensor& view);
     /// The memory, layout and dtype of `other`. The version stays its own, apart from `other`'s.
     void show(const Tensor& other);
+    /// No memory from now on: `slot` knows the values (Note [Pending] in ops/call.h).
+    void hand_over(Ref<Slot> slot);
     /// Another shape, row-major, of the same first elements: others over the old memory keep that.
     /// The same shape changes nothing.
     void resize(DimSpan shape);

@@ -52,7 +52,7 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
             text("shape ", to_string(shape)), "call .sum() first or pass gradient=");
         return ops::full_like(Tensor::empty(dtype, shape), 1);
     }
-    Tensor g = expect_tensor(given, "backward");
+    Tensor g = is_tensor(given) ? operand(given) : expect_tensor(given, "backward");
     WEFT_EXPECT(equal(g.shape(), shape), Runtime, "backward",
                 text("a gradient of shape ", to_string(shape), " (Mismatch in shape)"),
                 to_string(g.shape()));
@@ -88,11 +88,72 @@ std::vector<Tensor> backward_once(const std::vector<Edge>& roots, std::vector<Te
     }
 }
 
+PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n);
+
+Tensor item(const Object& sequence, Py_ssize_t i) {
+    return handle(PySequence_Fast_GET_ITEM(sequence.get(), i));
+}
+
+/// The innermost level that some of the tensors are mapped on; null: none is, or values are read.
+mapped::Level* level_of(const Object& tensors) {
+    mapped::Level* level = nullptr;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(tensors.get()); ++i) {
+        PyObject* t = PySequence_Fast_GET_ITEM(tensors.get(), i);
+        if (!is_tensor(t) || !mapped::is_mapped(handle(t))) continue;
+        mapped::Level* of = mapped::mapped(handle(t)).level.get();
+        if (of->alone || of->over) return nullptr;
+        if (!level || of->number > level->number) level = of;
+    }
+    return level;
+}
+
+/// The gradient of a value of each example is a row of that of what holds all values. Null if it must be
+/// found for the first example alone.
+PyObject* backward_of_wholes(mapped::Level& level, const Object& roots, const Object& gradients,
+                             PyObject* const* args) {
+    const Object inputs = args[4] == Py_None ? Object() : fast(args[4], "inputs");
+    bool fits = inputs && args[6] != Py_True;
+    for (Py_ssize_t i = 0; fits && i < PySequence_Fast_GET_SIZE(inputs.get()); ++i) {
+        PyObject* t = PySequence_Fast_GET_ITEM(inputs.get(), i);
+        fits = is_tensor(t) && mapped::is_mapped_on(level, handle(t));
+    }
+    std::vector<Tensor> wholes, starts, targets;
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(roots.get());
+    for (Py_ssize_t i = 0; fits && i < count; ++i)
+        fits = is_tensor(PySequence_Fast_GET_ITEM(roots.get(), i));
+    if (!fits) {
+        level.go_alone();
+        return nullptr;
+    }
+    mapped::Scope outside(level.outer.get());
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        Tensor root = item(roots, i);
+        PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
+        wholes.push_back(mapped::whole_of(level, root));
+        starts.push_back(mapped::whole_of(level, start_of(root.dtype(), root.shape(), given)));
+    }
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i)
+        targets.push_back(mapped::whole_of(level, item(inputs, i)));
+    Object in[] = {tuple_of(wholes), tuple_of(starts), tuple_of(targets)};
+    PyObject* again[] = {in[0].get(), in[1].get(), args[2], args[3], in[2].get(), args[5], args[6]};
+    Object found = Object::take(py_backward(nullptr, again, 7));
+    std::vector<Tensor> out;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(found.get()); ++i) {
+        PyObject* g = PyTuple_GET_ITEM(found.get(), i);
+        out.push_back(g == Py_None ? Tensor() : mapped::map_over(level, handle(g)));
+    }
+    return tuple_of(out).release();
+}
+
 /// _backward(tensors, gradients, keep_graph, create_graph, inputs or None, allow_unused, accumulate)
 PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return guarded([&] {
         WEFT_EXPECT(n == 7, Type, "_backward", "7 arguments", std::to_string(n));
         Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
+        if (mode & kMapMode)
+            if (mapped::Level* level = level_of(tensors))
+                if (PyObject* found = backward_of_wholes(*level, tensors, gradients, args))
+                    return found;
         const bool accumulate = args[6] == Py_True;
         deferred::InTurn in_order((mode & kDeferMode) && accumulate);
         deferred::note_change();

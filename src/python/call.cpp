@@ -58,7 +58,7 @@ PyObject* run_into(Call& c, const std::vector<Tensor>& outs) {
     }
     ops::call(c);
     for (size_t k = 0; k < outs.size(); ++k)
-        if (c.out(static_cast<int>(k)).has(kPending)) deferred::settle(c.out(static_cast<int>(k)));
+        if (c.out(static_cast<int>(k)).has(kPending)) mapped::settle(c.out(static_cast<int>(k)));
     for (size_t k = 0; k < outs.size(); ++k) {
         ops::write_result(c, outs[k], c.out(static_cast<int>(k)));
         c.out(static_cast<int>(k)) = outs[k];

@@ -99,7 +99,8 @@ PyObject* same_root(PyObject*, PyObject* args) {
     PyObject *a, *b;
     if (!PyArg_ParseTuple(args, "O!O!", &tensor_type, &a, &tensor_type, &b)) return nullptr;
     const Tensor ta = handle(a), tb = handle(b);
-    const Tensor &left = deferred::root_of(ta), &right = deferred::root_of(tb);
+    const Tensor &left = deferred::root_of(mapped::bottom_of(ta)),
+                 &right = deferred::root_of(mapped::bottom_of(tb));
     const bool memory = !left.has(kPending) && !right.has(kPending);
     return PyBool_FromLong(memory ? left.storage() == right.storage() : left.same(right));
 }

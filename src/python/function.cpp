@@ -90,7 +90,7 @@ void FunctionNode::run(Work& work) {
     std::vector<Tensor> grads = gradients_of(given.get(), takes_gradient_, name_);
     for (size_t e = 0; e < grads.size(); ++e) {
         if (!grads[e].defined() || !edge(static_cast<int>(e))) continue;
-        if (grads[e].has(kPending)) deferred::settle(grads[e]);
+        if (grads[e].has(kPending)) mapped::settle_for_call(grads[e]);
         work.results[e] = std::move(grads[e]);
     }
 }

@@ -27,6 +27,7 @@ bool is_integer_scalar(PyObject* o) {
     if (PyLong_Check(o)) return true;
     if (is_tensor(o)) {
         Tensor t = handle(o);
+        if (mapped::is_mapped(t)) return false;  // one for each example: gathered, not read
         return t.ndim() == 0 && category(t.dtype()) == Category::Integer && !is_mask(t);
     }
     return !PySequence_Check(o) && PyIndex_Check(o);  // not an array of one
@@ -191,7 +192,7 @@ void set_item(const Tensor& t, PyObject* key, PyObject* value) {
     deferred::InTurn in_order((mode & kDeferMode) && deferred::is_shared(t));
     Selection s = select(t, key);
     Tensor v;
-    if (is_tensor(value)) v = unwrap(value);
+    if (is_tensor(value)) v = operand(value);
     else if (is_number(value)) {
         v = number_tensor(value, &t);  // beyond a half's range it becomes infinite
         if (!is_floating(t.dtype()) || is_complex(v.dtype()))

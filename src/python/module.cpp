@@ -170,6 +170,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_dlpack(module);
         init_storage(module);
         init_deferred(module);
+        init_mapped(module);
         init_fibers(module);
         return module;
     });

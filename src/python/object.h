@@ -11,6 +11,7 @@
 
 #include "autograd/meta.h"
 #include "deferred/pending.h"
+#include "mapped/level.h"
 #include "ops/call.h"
 
 namespace weft::kernels {
@@ -182,21 +183,21 @@ inline Tensor handle(PyObject* o) { return Tensor(reinterpret_cast<PyTensor*>(o)
 inline Tensor unwrap(PyObject* o) {
     Tensor t = handle(o);
     if (t.has(kPending)) [[unlikely]]
-        deferred::settle(t);
+        mapped::settle(t);
     return t;
 }
-/// The tensor in `o` for the door: in defer mode it may stay pending.
+/// The tensor in `o` for the door: in defer mode it may stay pending, in map mode mapped.
 inline Tensor operand(PyObject* o) {
     Tensor t = handle(o);
-    if (t.has(kPending) && !(mode & kDeferMode)) [[unlikely]]
-        deferred::settle(t);
+    if (t.has(kPending)) [[unlikely]]
+        mapped::settle_for_call(t);
     return t;
 }
 /// The tensor in `o` for reading its values, outside of the graph.
 inline Tensor reading(PyObject* o) {
     Tensor t = handle(o);
     if (t.has(kPending)) [[unlikely]]
-        return deferred::peek(t);
+        return mapped::peek(t);
     return t;
 }
 /// A new reference; None for an undefined tensor.
@@ -269,6 +270,7 @@ void init_random(PyObject* module);
 void init_dlpack(PyObject* module);
 void init_storage(PyObject* module);
 void init_deferred(PyObject* module);
+void init_mapped(PyObject* module);
 void init_fibers(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);

@@ -8,6 +8,7 @@ from typing import Any
 from weft import _C
 from weft._C import Tensor
 from weft.autograd.graph import GradientEdge
+from weft.base.mapping import DRAWS, runs_at_once
 
 _Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 
@@ -25,6 +26,32 @@ def _gradients(tensors: tuple[Tensor, ...], given: Any, who: str) -> tuple[Any, 
             f"[{who}] expected {len(tensors)} gradients, one for each output, got {len(grads)}"
         )
     return grads
+
+
+def _rows_at_once(
+    roots: tuple[Any, ...], wanted: tuple[Any, ...], grads: tuple[Any, ...], create_graph: bool,
+    allow_unused: Any,
+) -> tuple[Tensor | None, ...] | None:  # fmt: skip
+    """The gradients for all rows of `grads` by one pass; None if one must go row by row."""
+    sizes = {g.shape[0] for g in grads if g is not None and g.dim()}
+    if len(sizes) != 1 or 0 in sizes or not runs_at_once():
+        return None
+    (count,) = sizes
+    level = _C._map_begin(count, DRAWS.index("same"))
+    try:
+        seeds = tuple(None if g is None else _C._map_over(level, g, 0) for g in grads)
+        found = _C._backward(
+            roots, seeds, True, bool(create_graph), wanted, bool(allow_unused), False
+        )
+        rows = [None if g is None else _C._map_whole(level, g) for g in found]
+    finally:
+        alone = _C._map_end(level)
+    if alone:
+        return None
+    return tuple(
+        None if g is None else g.expand(count, *g.shape).contiguous() if row is None else row
+        for g, row in zip(found, rows, strict=True)
+    )
 
 
 def backward(
@@ -77,7 +104,8 @@ def grad(
     """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple; `.grad` stays.
 
     `allow_unused`: inputs the outputs do not depend on give None instead of an error;
-    `materialize_grads`: they give zeros. A `GradientEdge` may stand for a tensor on both sides.
+    `materialize_grads`: they give zeros; `is_grads_batched`: `grad_outputs` hold several gradients,
+    along dim 0, and so do the results. A `GradientEdge` may stand for a tensor on both sides.
 
     >>> x = weft.tensor(3., requires_grad=True)
     >>> weft.autograd.grad(x ** 2, x)
@@ -102,6 +130,10 @@ def grad(
     grads = _gradients(roots, grad_outputs, "grad")
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
+        unused = allow_unused or materialize_grads
+        at_once = _rows_at_once(roots, wanted, grads, create_graph, unused)
+        if at_once is not None:
+            return at_once
         count = next(g for g in grads if g is not None).shape[0]
         rows = [
             grad(

@@ -20,6 +20,7 @@ _GRAD = 1
 _INFERENCE = 2
 DEFER = 4  # calls are kept, to be batched (weft/batching)
 AUTOCAST = 8  # products run in a narrow float (weft/amp)
+MAP = 32  # some tensors stand for a value of each example (weft/func/maps.py)
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; inspect itself would be a third of the import's time
 
 F = TypeVar("F", bound=Callable[..., Any])

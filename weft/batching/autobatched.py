@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any
 
 from weft import _C
-from weft.base.modes import DEFER
+from weft.base.modes import DEFER, MAP
 from weft.batching.examples import flush, run_batched, run_one_by_one
 from weft.batching.habit import Habit, habit_of
 from weft.batching.stacked import stacked
@@ -139,7 +139,8 @@ class Autobatched(_C._Entry):
         if self._streams:
             fn = functools.partial(_C._with_stream, fn, _C.randint(0, 1 << 32, ()).item())
             examples = [(index, *example) for index, example in enumerate(examples)]
-        if not autobatch.enabled or not n:  # type: ignore[attr-defined]
+        # A function that vmap runs for all its examples at once has no values to wait for.
+        if not autobatch.enabled or not n or mode & MAP:  # type: ignore[attr-defined]
             results = run_one_by_one(fn, examples, kwargs)
             return stacked(results, []) if out_stack and n else results
         if habit.open:
@@ -233,8 +234,8 @@ class Autobatched(_C._Entry):
 class deferred:
     """In this scope calls are kept until a value is read, or the scope ends, and run in batches.
 
-    For a plain loop, without fibers: reading a value computes all that was kept. Does nothing where
-    `autobatch.enabled` is False.
+    For a plain loop, without fibers: reading a value computes all that was kept. Does nothing
+    within vmap, or where `autobatch.enabled` is False.
 
     >>> with weft.deferred():
     ...     rows = [weft.ones(n) * 2 for n in (1, 2)]
@@ -246,7 +247,7 @@ class deferred:
 
     def __enter__(self) -> None:
         self._saved = _C._mode()
-        if autobatch.enabled:  # type: ignore[attr-defined]
+        if autobatch.enabled and not self._saved & MAP:  # type: ignore[attr-defined]
             _C._set_mode(self._saved | DEFER)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

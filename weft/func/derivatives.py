@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 import weft
+from weft import _C
 from weft._C import Tensor
 from weft.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
@@ -28,45 +29,18 @@ def _own(t: Any, who: str) -> Tensor:
             f"[{who}] expected inputs of a floating dtype, got {t.dtype} (only Tensors of floating "
             "point dtype can require gradients)"
         )
+    mapped: Tensor | None = _C._map_fresh(t)
+    if mapped is not None:
+        return mapped
     if not t.requires_grad:
         return t.detach().requires_grad_()
-    # Not a view of `t`: the function may write into it.
-    link: Tensor = _Link.apply(t)
-    return link
-
-
-class _Link(weft.autograd.Function):
-    """The boundary of a transform: the same values."""
-
-    @staticmethod
-    def forward(ctx: Any, t: Tensor) -> Tensor:
-        return t.clone()
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
-        return g
+    return t.clone()  # not a view of `t`: the function may write into it
 
 
 def _depends(outputs: list[Tensor], own: list[Tensor]) -> bool:
     """Whether the graph of `outputs` reaches past `own`: then results are part of it."""
-    ends = {id(t) for t in own if t.is_leaf}
-    links = {t.grad_fn for t in own if not t.is_leaf}
-    if links:
-        return True
-    seen = set()
-    todo = [t.grad_fn for t in outputs if t.grad_fn is not None]
-    if any(t.is_leaf and t.requires_grad and id(t) not in ends for t in outputs):
-        return True
-    while todo:
-        node = todo.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        leaf = getattr(node, "variable", None)
-        if isinstance(leaf, Tensor) and id(leaf) not in ends:
-            return True
-        todo += [edge[0] for edge in node.next_functions if edge[0] is not None]
-    return False
+    past: bool = _C._reaches_past(outputs, own)
+    return past
 
 
 def _gradients(
@@ -248,7 +222,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 def _transposed(outputs: list[Tensor], own: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """u and Jᵀu as a function of u: its gradient in the direction v is Jv."""
     with weft.enable_grad():
-        seeds = [weft.zeros_like(t).requires_grad_() for t in outputs]
+        seeds = [_own(weft.zeros_like(t), "jvp") for t in outputs]
         return seeds, _gradients(outputs, own, seeds, True)
 
 
@@ -286,42 +260,70 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
     return (*result, _out(aux, track)) if has_aux else result
 
 
-def _rows(outputs: list[Tensor], own: list[Tensor], track: bool) -> list[list[Tensor]]:
-    """Jacobians [output][input] of shape output.shape + input.shape, a row at a time."""
-    jacobians = []
-    for output in outputs:
-        flat = output.reshape(-1)
-        rows = [_gradients([flat[i]], own, None, track) for i in range(flat.numel())]
-        jacobians.append([
-            weft.stack([row[k] for row in rows]).reshape(*output.shape, *t.shape)
-            if rows else t.new_zeros(*output.shape, *t.shape)
-            for k, t in enumerate(own)
-        ])  # fmt: skip
-    return jacobians
+def _units(t: Tensor, first: int, end: int) -> Tensor:
+    """Of the unit vectors of `t`'s space those from `first` to `end`, along dim 0."""
+    rows = weft.zeros(end - first, t.numel(), dtype=t.dtype)
+    rows.diagonal(first).fill_(1)
+    return rows.reshape(-1, *t.shape)
 
 
-def _columns(outputs: list[Tensor], own: list[Tensor], track: bool) -> list[list[Tensor]]:
-    """The same, a column at a time."""
-    seeds, products = _transposed(outputs, own)
-    jacobians: list[list[Tensor]] = [[] for _ in outputs]
-    for k, t in enumerate(own):
-        columns = []
-        for i in range(t.numel()):
-            unit = weft.zeros(t.numel(), dtype=t.dtype)
-            unit[i] = 1
-            columns.append(_gradients([products[k]], seeds, [unit.reshape(t.shape)], track))
-        for j, output in enumerate(outputs):
-            shape = (*output.shape, *t.shape)
-            stacked = [column[j] for column in columns]
-            jacobians[j].append(
-                weft.stack(stacked, -1).reshape(shape) if stacked else t.new_zeros(shape)
+def _of_units(
+    outputs: list[Tensor], k: int, inputs: list[Tensor], track: bool, chunk: int | None
+) -> list[Tensor]:
+    """The gradients of each element of `outputs[k]`, along dim 0."""
+    output, count = outputs[k], outputs[k].numel()
+    if not count or not output.requires_grad:
+        return [t.new_zeros(count, *t.shape) for t in inputs]
+    step = chunk or count
+    with weft.enable_grad():
+        parts = [
+            weft.autograd.grad(
+                [output], inputs, [_units(output, i, min(i + step, count))], retain_graph=True,
+                create_graph=track, allow_unused=True, is_grads_batched=True,
             )
-    return jacobians
+            for i in range(0, count, step)
+        ]  # fmt: skip
+        columns = list(zip(*parts, strict=True))
+        return [
+            t.new_zeros(count, *t.shape) if c[0] is None
+            else c[0] if len(c) == 1
+            else weft.cat(c)
+            for c, t in zip(columns, inputs, strict=True)
+        ]  # fmt: skip
+
+
+def _rows(
+    outputs: list[Tensor], own: list[Tensor], track: bool, chunk: int | None
+) -> list[list[Tensor]]:
+    """Jacobians [output][input] of shape output.shape + input.shape, a row for each element."""
+    return [
+        [
+            rows.reshape(*output.shape, *t.shape)
+            for rows, t in zip(_of_units(outputs, k, own, track, chunk), own, strict=True)
+        ]
+        for k, output in enumerate(outputs)
+    ]
+
+
+def _columns(
+    outputs: list[Tensor], own: list[Tensor], track: bool, chunk: int | None
+) -> list[list[Tensor]]:
+    """The same, a column for each element of the inputs."""
+    seeds, products = _transposed(outputs, own)
+    by_input = [_of_units(products, k, seeds, track, chunk) for k in range(len(own))]
+    return [
+        [
+            columns[j].movedim(0, -1).reshape(*output.shape, *t.shape)
+            for columns, t in zip(by_input, own, strict=True)
+        ]
+        for j, output in enumerate(outputs)
+    ]
 
 
 def _jacobian(
-    func: Callable[..., Any], argnums: Argnums, has_aux: bool, who: str, make: Any
-) -> Callable[..., Any]:
+    func: Callable[..., Any], argnums: Argnums, has_aux: bool, who: str, make: Any,
+    chunk: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
     @wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
         outer = weft.is_grad_enabled()
@@ -332,7 +334,7 @@ def _jacobian(
                 output, aux = _with_aux(output, who)
             outputs, spec = _tensors_of(output, who)
             track = outer and _depends(outputs, inputs.own)
-            found = [inputs.structure(row) for row in make(outputs, inputs.own, track)]
+            found = [inputs.structure(row) for row in make(outputs, inputs.own, track, chunk)]
         result = _out(tree_unflatten(found, spec), track)
         return (result, _out(aux, track)) if has_aux else result
 
@@ -343,23 +345,24 @@ def jacrev(
     func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
     chunk_size: int | None = None, _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The function that gives the Jacobian of `func`, by reverse mode: one pass per output.
+    """The function that gives the Jacobian of `func`, by reverse mode: a row per output element.
 
-    Args: as `grad`; `chunk_size` is taken and changes nothing, rows come one at a time.
+    Args: as `grad`; `chunk_size`: so many rows by one backward pass, which bounds its memory; all
+    of them if None.
     Returns the output's structure of the inputs' structures, of shape output.shape + input.shape.
 
     >>> weft.func.jacrev(lambda x: x ** 2)(weft.tensor([1., 3.]))
     tensor([[2., 0.],
             [0., 6.]])
     """
-    return _jacobian(func, argnums, has_aux, "jacrev", _rows)
+    return _jacobian(func, argnums, has_aux, "jacrev", _rows, chunk_size)
 
 
 def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
     randomness: str = "error",
 ) -> Callable[..., Any]:  # fmt: skip
-    """The same a column at a time: one pass per input element, better for tall Jacobians."""
+    """The same by columns, one per input element: better for tall Jacobians."""
     return _jacobian(func, argnums, has_aux, "jacfwd", _columns)
 
 
