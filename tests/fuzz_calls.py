@@ -249,7 +249,8 @@ def is_bare(error: BaseException) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     inside = trace is not None and trace.tb_frame.f_code.co_filename.startswith(PACKAGE)
-    return inside and bool(BARE.search(str(error)))
+    named = str(error).startswith("[")  # it may quote Python's behind words of its own
+    return inside and not named and bool(BARE.search(str(error)))
 
 
 def values_differ(a: Any, b: Any) -> str:
@@ -290,7 +291,8 @@ def difference(text: str, ours: Outcome, theirs: Outcome) -> str:
         return f"accepted for {type(peer).__name__}"
     if peer is None:
         return f"{type(mine).__name__} for a result"
-    if not isinstance(mine, type(peer)) and type(mine).__name__ != type(peer).__name__:
+    names = {type(error).__name__.lstrip("_") for error in (mine, peer)}
+    if not isinstance(mine, type(peer)) and len(names) > 1:
         slip = isinstance(peer, SLIPS) or is_slip_of_pytorch(str(peer))
         if not slip or isinstance(mine, SLIPS):
             return f"{type(mine).__name__} for {type(peer).__name__}"
@@ -303,12 +305,13 @@ def is_slip_of_pytorch(words: str) -> bool:
 
 
 class Kept(NamedTuple):
-    """Differences that stay: patterns of the call, of what differs and of PyTorch's words."""
+    """Differences that stay: patterns of the call, of what differs and of both's words."""
 
     reason: str
     call: str = ""
     what: str = ""
     theirs: str = ""
+    ours: str = ""
 
 
 KEPT = [
@@ -316,7 +319,7 @@ KEPT = [
         "a number stands for a 0-d tensor in every pointwise op",
         what="accepted for TypeError|for TypeError$",
         theirs=r"must be Tensor, not (int|float|bool|complex|numpy)|(addc|lerp|clamp|clip|clamp_max"
-        r"|clamp_min|bitwise_.*_shift|fill)\w*\(\) received an invalid",
+        r"|clamp_min|bitwise_.*_shift|fill|where|xlogy)\w*\(\) received an invalid",
     ),
     Kept(
         "a floating tensor takes every int that a float holds",
@@ -327,6 +330,12 @@ KEPT = [
         "an int of more than 64 bits is told by the parameter, as all that does not fit it",
         theirs="Overflow when unpack|int too big|can't convert negative|too large to convert",
     ),
+    Kept(
+        "an int of more than 64 bits is told by the parameter, as all that does not fit it",
+        call=r"\d{19}",
+        what="(ValueError|OverflowError|RuntimeError) for (TypeError|a result)",
+        ours="64 bits",
+    ),
     Kept("`self` names the first argument of a function too", call=r"\bself="),
     Kept("the reflected operators are Python's slots, which count arguments", call=r"__r\w+__\("),
     Kept("memory that nobody wrote", call=r"\b(new_)?empty\w*\(|resize", what="values"),
@@ -335,6 +344,18 @@ KEPT = [
         theirs="resize storage that is not resizable",
     ),
     Kept("ops have the dtypes that they can have", what="accepted for NotImplementedError"),
+    Kept(
+        "ops have the dtypes that they can have",
+        what="accepted for RuntimeError",
+        theirs="must be either float or double|floating.point|not support uint8|Unsupported input "
+        "type|have dtype of long|could not infer output dtype|to have one of the following",
+    ),
+    Kept(
+        "a loss of one dtype and another is in that which they promote to",
+        call="(huber|hinge_embedding|mse|l1)_loss|(Huber|HingeEmbedding|MSE|L1)Loss",
+        what="^torch.|accepted for RuntimeError",
+        theirs="^$|can't be cast",
+    ),
     Kept(
         "a dtype that an op has not is RuntimeError in the factors of matrices",
         what="RuntimeError for NotImplementedError",
@@ -351,9 +372,9 @@ KEPT = [
     ),
     Kept(
         "an op computes in the dtype that its operands promote to",
-        call="addm|addb|addr|baddbmm|cross|vecdot|index_put|__setitem__|ctc_loss",
-        what="accepted for RuntimeError",
-        theirs="same dtype|expected scalar type|dtypes match|must be integral",
+        what="accepted for RuntimeError|IndexError for RuntimeError",
+        theirs="same dtype|expected scalar type|dtypes match|must be integral|dtypes must be the "
+        "same|dtype float for `weight`|Found dtype|can't be cast to the desired output type Long",
     ),
     Kept(
         "norms want parameters of the input's dtype",
@@ -364,16 +385,129 @@ KEPT = [
     Kept("PyTorch's FFT fails over empty batches", theirs="MKL FFT error"),
     Kept("0-d tensors stand for ints and lists of one", what="accepted", theirs="not Tensor"),
     Kept("out= everywhere", call="out=None", what="accepted"),
+    Kept(
+        "out= everywhere",
+        call="out=",
+        what="for TypeError$",
+        theirs="argument 'out'|invalid combination of .*out=|takes no keyword",
+    ),
+    Kept(
+        "`input` and `other` name the operands of every special function",
+        call="t.special.",
+        what="accepted for TypeError",
+        theirs='"x"|other=',
+    ),
+    Kept(
+        "None is an argument that is left out",
+        call="None",
+        what="accepted for TypeError",
+        theirs="NoneType|takes 1 positional",
+    ),
+    Kept(
+        "values of every kind that make a tensor can be assigned",
+        call="__setitem__",
+        what="(accepted|Error) for TypeError",
+        theirs="can't assign a",
+    ),
+    Kept(
+        "a list is one index, as PyTorch warns that it will be",
+        call=r"\[\[|\[\.\.\., |\], \d\]|__[gs]etitem__\(.*[\[(]",
+        what="shape|a result|(ValueError|RuntimeError|IndexError) for",
+        ours="tensor|index|^$",
+    ),
+    Kept("split_copy takes what split takes", call="split_copy", what="for TypeError"),
+    Kept(
+        "windows of no or one point check their arguments too",
+        call="signal.windows",
+        what="TypeError for a result",
+    ),
+    Kept(
+        "an index or dim out of range is IndexError everywhere",
+        what="^IndexError for (RuntimeError|a result)$",
+        ours="out of range|expected a dim in|rising offsets|that is not empty",
+    ),
+    Kept(
+        "the results of an empty batch: PyTorch runs its checks later",
+        call=r"\(0, |\(0\)",
+        what="(RuntimeError|NotImplementedError|IndexError) for a result",
+    ),
+    Kept(
+        "PyTorch unshuffles no elements to the shape before", call="pixel_unshuffle", what="shape"
+    ),
+    Kept("an array without elements has any strides", call=r"\.stride\(", what=" for 0$"),
+    Kept(
+        "a gradient that PyTorch has not written either",
+        what="requires_grad",
+        call="ldl_factor|histogram|geqrf|unique",
+    ),
+    Kept("logit with bounds that cross", call="logit", what="values"),
+    Kept("bounds that are NaN", call=r"hardtanh.*nan", what="values"),
+    Kept(
+        "what is true is no bool: PyTorch's functions in Python take everything for one",
+        what="^TypeError for a result$",
+        ours="expected a bool",
+    ),
+    Kept(
+        "functions in Python take what is true for True, as PyTorch's do where they are in Python",
+        what="^accepted for TypeError$",
+        theirs=r"(must|should) be (of type )?bool|requires_grad=numpy.bool",
+    ),
+    Kept(
+        "a bool is no size: PyTorch looks at the first of several ints only",
+        call="True|False",
+        what="^TypeError for a result$",
+        ours="must be (an int or )?ints|expected ints",
+    ),
+    Kept(
+        "an int tensor stands for an int if it has no dimensions, for PyTorch also as one element",
+        call=r"I\(1\)",
+        what="^TypeError for a result$",
+        ours=r"(expected|must be) (an int|ints)|depth 1",
+    ),
+    Kept(
+        "one int stands for a list of one, then its value is told",
+        what="for TypeError$",
+        theirs=r"must be tuple of ints, not (int|numpy\.int64|Tensor)$|_copy\(\) received an "
+        r"invalid combination of arguments - got \(Tensor, int\)",
+    ),
+    Kept(
+        "a shape with too few dimensions is told as a shape: PyTorch trips over a size it asks for",
+        what="^RuntimeError for IndexError$",
+        ours="expected .*(shape|dim|size|input|gates|bias|tensors of|row|factor|matri|element)",
+        theirs="Dimension out of range|Dimension specified as|tuple index out of range",
+    ),
+    Kept(
+        "the signs of vectors and the order of eigenvalues are free", call="eig|svd", what="values"
+    ),
+    Kept(
+        "the positional alpha of add and sub, deprecated since 1.5",
+        call=r"(add|sub)_?\(.*, ",
+        what="TypeError for a result",
+    ),
+    Kept(
+        "an argument behind the last is ignored by PyTorch",
+        call=r"[hvd]split\(",
+        what="TypeError for a result",
+    ),
+    Kept("a number is no dtype", call=r"\.to\(|dtype=", what="a result|torch", ours="^$|a dtype"),
+    Kept(
+        "polynomials are computed in float64, which overflows later",
+        call="_polynomial_",
+        what="values",
+    ),
+    Kept("a hook is a function, told at once", call="register_hook", what="for a result"),
+    Kept(
+        "a comparison has no gradient, in place neither",
+        call=r"\.(g|l|eq|ne|not_e|eq|le)\w*_\(",
+        what="requires_grad",
+    ),
 ]
 
 
-def kept(text: str, what: str, theirs: str) -> Kept | None:
+def kept(text: str, what: str, ours: str, theirs: str) -> Kept | None:
+    told = (text, what, ours, theirs)
     return next(
-        (
-            k
-            for k in KEPT
-            if re.search(k.call, text) and re.search(k.what, what) and re.search(k.theirs, theirs)
-        ),
+        (k for k in KEPT if all(map(re.search, (k.call, k.what, k.ours, k.theirs), told))),
         None,
     )
 
@@ -394,11 +528,14 @@ def compare(torch: Any, text: str) -> Difference | None:
         what = difference(text, ours, theirs)
     except Exception as error:  # noqa: BLE001
         what = f"cannot compare: {error!r}"
-    if not what or kept(text, what, str(theirs.error or "")):
+    if not what or kept(text, what, str(ours.error or ""), str(theirs.error or "")):
         return None
 
     def told(o: Outcome) -> str:
-        words = repr(o.error) if o.error is not None else str(o.result)
+        try:
+            words = repr(o.error) if o.error is not None else str(o.result)
+        except Exception as error:  # noqa: BLE001
+            words = f"a {type(o.result).__name__} whose words fail: {error!r}"
         return re.sub(r"\s+", " ", words)[:300]
 
     return Difference(text, what, told(ours), told(theirs))

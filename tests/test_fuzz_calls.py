@@ -32,10 +32,17 @@ def test_what_pytorch_refuses_is_refused_in_its_type(found):
         ("weft.linalg.norm('a')", "[linalg.norm] expected a Tensor, got str (argument 'A'"),
         ("weft.linalg.svd(x, full_matrices=1)", "[linalg.svd] expected a bool, got int"),
         ("weft.fft.fft(x, 'a')", "[fft.fft] expected an int or None, got str (argument 'n'"),
-        ("weft.quantile(x, None)", "[quantile] expected arguments that it can compute with"),
+        ("weft.quantile(x, None)", "[quantile] expected a Tensor or a float, got NoneType"),
         ("weft.nn.functional.glu(1.0)", "[glu] expected a Tensor, got float"),
         ("weft.nn.GRUCell(3, 4)([1])", "[GRUCell] expected a Tensor, got list (argument 'input' "),
         ("weft.nn.Conv2d(3, 1j, 2)", "[Conv2d] expected an int, got complex"),
+        ("weft.nn.LSTM(2, 3)('a')", "[LSTM] expected arguments that it can compute with, got (str"),
+        ("weft.nn.functional.rrelu(x, weft.ones(2))", "[rrelu] expected a float, got torch.Tensor"),
+        ("weft.func.grad(3)", "[grad] expected a function, got int (argument 'func'"),
+        ("weft.vmap(None)", "[vmap] expected a function, got NoneType (argument 'func'"),
+        ("weft.nn.init.eye_(100)", "[eye_] expected a Tensor, got int (argument 'tensor'"),
+        ("weft.hsplit(x, [1, 'a'])", "[hsplit] expected an int or ints, got list"),
+        ("weft.einsum('i,j', [x, 3])", "[einsum] expected a Tensor as operand 1, got int"),
     ],
 )
 def test_the_argument_is_named(call, words):
@@ -55,6 +62,14 @@ def test_a_function_of_the_user_keeps_its_error():
         Layer()(weft.ones(2))
     with pytest.raises(AttributeError, match="bogus"):
         weft.func.grad(lambda x: x.bogus)(weft.ones(2))
+    with pytest.raises(AttributeError, match="bogus"):
+        weft.nn.Sequential(Layer())(weft.ones(2))
+    with pytest.raises(RuntimeError, match="mine"):  # though `strict` is no bool
+        weft.autograd.functional.jacobian(fail, weft.ones(2), strict=2)
+
+
+def fail(x):
+    raise RuntimeError("mine")
 
 
 # What PyTorch took and weft refused, or told otherwise.
@@ -86,7 +101,38 @@ T.tensor(1.).unflatten(0, (1,))
 T.nn.LazyBatchNorm1d()(T.ones(4, 3)).shape
 T.broadcast_shapes((2,), 1.5)
 T.atleast_1d(3)
-T.linalg.vander(v, N=2**62)""".splitlines()
+T.linalg.vander(v, N=2**62)
+T.tensor(1).size(0)
+T.tensor(1).stride(0)
+T.topk(T.tensor(1.5), 0).values
+T.bucketize(0.5, T.arange(5))
+T.trapz(x, axis=1)
+T.linalg.cond(input=x @ x.T + T.eye(2))
+T.any(x, keepdim=True)
+T.arange(3).i0_()
+T.diff(v, 0, prepend=x)
+T.cross(v, T.ones(2, 3))
+T.addmv(x, x, v)
+v.addr_(T.ones(2), v)
+T.clamp(v, 1j)
+T.range(4)
+v.type(bogus=3)
+v.type(v)
+T.norm_except_dim(v, 2, 0)
+T.nn.utils.rnn.pad_sequence([T.arange(1), T.ones(2)])
+T.nn.functional.adaptive_avg_pool2d(T.ones(1, 2, 3), -1)
+T.nn.functional.multilabel_soft_margin_loss(v, x)
+T.nn.functional.soft_margin_loss(v, v.double())
+T.nn.functional.gaussian_nll_loss(v, 2, v + 1)
+T.special.chebyshev_polynomial_t(T.tensor(3.0), 2**62)
+T.special.chebyshev_polynomial_t(T.tensor([0.5, -0.25]), 12)
+T.special.shifted_chebyshev_polynomial_u(T.tensor([0.3, 0.6]), 9)
+T.special.chebyshev_polynomial_w(T.tensor([0.3, -0.5]), 20)
+T.special.chebyshev_polynomial_v(T.tensor([0.3, -0.5]), T.tensor([7.0, 9.0]))
+T.special.chebyshev_polynomial_t(v, float("nan"))
+T.tensordot(x, x, dims=([0], [7]))
+T.linalg.matrix_norm(x, dim=(7, 0))
+T.linalg.lstsq(T.eye(3), T.ones(3, 1), rcond=1, driver="gels").solution""".splitlines()
 
 
 @pytest.mark.parametrize("call", AGREES)

@@ -120,6 +120,8 @@ from weft.base import lazy as _lazy  # noqa: E402
 from weft.base import moved as _moved  # noqa: E402
 
 _checks.install("weft.signal.windows", "", ("weft.",))
+for _name in ("weft.autograd", "weft.func"):
+    _checks.install(_name)
 _checks.install(__name__, "", ("weft.composites.", "weft.linalg.", "weft.special."))
 _moved.install()
 

@@ -392,9 +392,9 @@ Dims adaptive_sizes(std::string_view who, const Tensor& x, DimSpan wanted, int d
     Dims out(x.shape());
     for (int d = 0; d < dims; ++d) {
         int64_t n = wanted[wanted.size() == 1 ? 0 : d];
-        WEFT_EXPECT(n >= -1, Runtime, who,
+        WEFT_EXPECT(n >= 0, Runtime, who,
                     "elements of output_size to be greater than or equal to 0", to_string(wanted));
-        if (n >= 0) out[x.ndim() - dims + d] = n;
+        out[x.ndim() - dims + d] = n;
     }
     return out;
 }

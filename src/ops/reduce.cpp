@@ -519,9 +519,9 @@ void register_reduce(Table& t) {
     register_sums(t);
     register_products(t);
     add_truth<true>(t, "all(Tensor self) -> Tensor",
-                    "all.dim(Tensor self, int[]? dim, bool keepdim=False) -> Tensor", "every");
+                    "all.dim(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", "every");
     add_truth<false>(t, "any(Tensor self) -> Tensor",
-                     "any.dim(Tensor self, int[]? dim, bool keepdim=False) -> Tensor", "any");
+                     "any.dim(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", "any");
     register_counts(t);
     t.add("_spread(Tensor self, int[]? dim, bool keepdim, int[] size) -> Tensor")
         .doc("A view of a reduction's result (or its gradient) repeated to `size`, the shape\n"

@@ -86,14 +86,14 @@ void topk_shape(Call& c) {
     WEFT_EXPECT(k >= 0 && k <= n, Runtime, c.name(), text("k in [0, ", n, "]"),
                 text(k, " (selected index k out of range)"));
     Dims shape(x.shape());
-    if (x.ndim()) shape[dim] = k;
+    if (x.ndim()) shape[dim] = k;  // a number is its own greatest, were none asked for
     c.add(Tensor::layout(x.dtype(), shape));
     c.add(Tensor::layout(DType::Int64, shape));
 }
 
 void topk_kernel(Call& c) {
-    int64_t k = c.out(0).numel() ? c.attr(0).as_int() : 0;
-    if (k == 0) return;
+    if (!c.out(0).numel()) return;
+    int64_t k = c.in[0].ndim() ? c.attr(0).as_int() : 1;
     Along along(c, c.attr(1).as_int());
     Unlocked unlocked(16 * along.x.numel());
     dispatch<AllTypes>(along.x.dtype(), c.name(), [&]<class T>() {

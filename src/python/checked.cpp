@@ -7,8 +7,10 @@
 /// reads them off the annotations) and refuses others with TypeError before anything has happened,
 /// as PyTorch's argument parser does. For the rest it is the function: its attributes, its
 /// signature, its place in a class. A `lenient` one stands for what is a Python function in PyTorch
-/// too: it refuses only what is no tensor where one must be, and puts the words for the others in
-/// the place of an AttributeError or TypeError of the function.
+/// too: it refuses at once only what is neither tensor nor number where a tensor must be, and puts
+/// the words for the others in the place of the function's own error. Where all arguments fit and
+/// the function fails with Python's words, the error names the function and what it was given
+/// (tell_arguments), unless a function of the user's ran below it.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -30,6 +32,7 @@ enum Kind : unsigned {
     kInts = 256,
     kTensors = 512,
     kAnything = 1024,
+    kCallable = 2048,
 };
 
 /// Parameters in order: those by position, then those by keyword only.
@@ -52,7 +55,11 @@ bool is_index(PyObject* o) {
         const Tensor& t = handle(o);
         return t.ndim() == 0 && !is_inexact(t.dtype()) && t.dtype() != DType::Bool;
     }
-    return PyIndex_Check(o);
+    if (!PyIndex_Check(o)) return false;
+    PyObject* value = PyNumber_Index(o);  // an array has the method, and fails in it
+    if (!value) PyErr_Clear();
+    Py_XDECREF(value);
+    return value;
 }
 
 /// PyTorch takes a 0-d tensor outside of the graph for a number.
@@ -78,6 +85,7 @@ bool fits_rarer(unsigned kinds, PyObject* o) {
     if ((kinds & kBool) && !std::strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10)) return true;
     if ((kinds & kTensors) && all_items(o, is_tensor)) return true;
     if ((kinds & kInts) && all_items(o, is_index)) return true;
+    if ((kinds & kCallable) && PyCallable_Check(o)) return true;
     DType dtype;
     return (kinds & kDType) && to_dtype(o, dtype);
 }
@@ -90,11 +98,9 @@ inline bool fits(unsigned kinds, PyObject* o) {
 
 std::string kinds_text(unsigned kinds) {
     static constexpr std::pair<unsigned, const char*> words[] = {
-        {kTensor, "a Tensor"}, {kTensors, "a list of Tensors"},
-        {kInt, "an int"},      {kInts, "ints"},
-        {kFloat, "a float"},   {kNumber, "a number"},
-        {kBool, "a bool"},     {kText, "a str"},
-        {kDType, "a dtype"},   {kNone, "None"}};
+        {kTensor, "a Tensor"}, {kTensors, "a list of Tensors"}, {kInt, "an int"},  {kInts, "ints"},
+        {kFloat, "a float"},   {kNumber, "a number"},           {kBool, "a bool"}, {kText, "a str"},
+        {kDType, "a dtype"},   {kCallable, "a function"},       {kNone, "None"}};
     std::string out;
     for (auto [kind, word] : words)
         if (kinds & kind) out += (out.empty() ? "" : " or ") + std::string(word);
@@ -106,6 +112,7 @@ struct Misfit {
     PyObject* value = nullptr;
     Py_ssize_t at = -1;
     unsigned kinds = 0;
+    bool is_named_otherwise = false;  ///< a keyword is no parameter's name
 };
 
 Misfit find_misfit(const Checked& c, PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
@@ -115,15 +122,44 @@ Misfit find_misfit(const Checked& c, PyObject* const* args, Py_ssize_t count, Py
     }
     const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     const Py_ssize_t all = PyTuple_GET_SIZE(c.names);
+    bool otherwise = false;
     for (Py_ssize_t k = 0; k < named; ++k) {
         PyObject* name = PyTuple_GET_ITEM(kwnames, k);
         Py_ssize_t i = 0;
         while (i < all && PyTuple_GET_ITEM(c.names, i) != name) ++i;
         if (i == all)  // a name that is not interned
             for (i = 0; i < all && PyUnicode_Compare(PyTuple_GET_ITEM(c.names, i), name) != 0;) ++i;
-        if (i < all && !fits(c.kinds[i], args[count + k])) return {args[count + k], i, c.kinds[i]};
+        if (i == all) otherwise = true;
+        else if (!fits(c.kinds[i], args[count + k]))
+            return {args[count + k], i, c.kinds[i], otherwise};
     }
-    return {};
+    return {nullptr, -1, 0, otherwise};
+}
+
+/// The keywords with NumPy's names for `dim` and `keepdim`, and `input` for the first parameter, in
+/// their parameters' names; null where there are none of these.
+Object renamed(const Checked& c, PyObject* kwnames) {
+    auto find = [&](std::string_view wanted) -> PyObject* {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(c.names); ++i)
+            if (to_text(PyTuple_GET_ITEM(c.names, i)) == wanted)
+                return PyTuple_GET_ITEM(c.names, i);
+        return nullptr;
+    };
+    bool any = false;
+    Object out = Object::take(PyTuple_New(PyTuple_GET_SIZE(kwnames)));
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
+        PyObject* name = PyTuple_GET_ITEM(kwnames, k);
+        std::string_view said = to_text(name);
+        PyObject* meant = nullptr;
+        if (!find(said)) {
+            if (said == "axis") meant = find("dim");
+            else if (said == "keepdims") meant = find("keepdim");
+            else if (said == "input" && c.positional) meant = PyTuple_GET_ITEM(c.names, 0);
+        }
+        any |= meant != nullptr;
+        PyTuple_SET_ITEM(out.get(), k, Py_NewRef(meant ? meant : name));
+    }
+    return any ? std::move(out) : Object();
 }
 
 /// `first`: the first argument, whose class a constructor is known by.
@@ -142,56 +178,93 @@ void set_refusal(const Checked& c, const Misfit& m, PyObject* first) {
                                          .c_str());
 }
 
-/// The words for the misfit, after the function itself has failed.
-void replace_error(const Checked& c, const Misfit& m, PyObject* first) {
+/// The error being raised, taken out of its place.
+struct Raised {
     PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (!is_slip(value)) return PyErr_Restore(type, value, trace);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    set_refusal(c, m, first);
+
+    Raised() {
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+    }
+    void restore() { PyErr_Restore(type, value, trace); }
+    /// The error that is being raised now takes its place, and has it for its cause.
+    void become_cause() {
+        if (trace) PyException_SetTraceback(value, trace);
+        Raised told;
+        PyException_SetCause(told.value, Py_NewRef(value));
+        told.restore();
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+    }
+};
+
+/// Whether all that ran below the function was the package's: no error of a function of the user.
+bool is_ours(PyObject* trace) {
+    for (auto* t = reinterpret_cast<PyTracebackObject*>(trace); t; t = t->tb_next) {
+        Object code = Object::take(reinterpret_cast<PyObject*>(PyFrame_GetCode(t->tb_frame)));
+        if (!is_internal(code.get())) return false;
+    }
+    return true;
 }
 
-/// After a function whose arguments all fitted failed with Python's own words: what it was given.
-void tell_arguments(const Checked& c, PyObject* const* args, Py_ssize_t count) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (!is_slip(value)) return PyErr_Restore(type, value, trace);
-    if (trace) PyException_SetTraceback(value, trace);
+/// Whether an error comes of the argument that did not fit: words of its own, as for a value that
+/// the function looked at, stay.
+bool is_of_misfit(PyObject* error) {
+    if (is_slip(error)) return true;
+    return PyErr_GivenExceptionMatches(error, PyExc_RuntimeError) ||
+           PyErr_GivenExceptionMatches(error, PyExc_IndexError) ||
+           PyErr_GivenExceptionMatches(error, PyExc_OverflowError);
+}
+
+/// The words for the misfit, after the function itself has failed.
+void replace_error(const Checked& c, const Misfit& m, PyObject* first) {
+    Raised error;
+    if (!is_of_misfit(error.value) || !is_ours(error.trace)) return error.restore();
+    set_refusal(c, m, first);
+    error.become_cause();
+}
+
+}  // namespace
+
+void tell_arguments(std::string_view who, PyObject* const* args, Py_ssize_t count) {
+    Raised error;
+    if (!is_slip(error.value) || !is_ours(error.trace)) return error.restore();
     std::string given;
     for (Py_ssize_t i = 0; i < count; ++i)
         given += (i ? ", " : "") + std::string(Py_TYPE(args[i])->tp_name);
-    Object said = Object::take(PyObject_Str(value));
-    PyErr_SetString(PyExc_TypeError, text("[", to_text(c.who),
-                                          "] expected arguments that it can compute with, got (",
-                                          given, "): ", to_text(said.get()))
-                                         .c_str());
-    Py_DECREF(type);
-    Py_XDECREF(trace);
-    PyObject* told;
-    PyErr_Fetch(&type, &told, &trace);
-    PyErr_NormalizeException(&type, &told, &trace);
-    PyException_SetCause(told, value);  // takes over the reference
-    PyErr_Restore(type, told, trace);
+    const bool index = PyErr_GivenExceptionMatches(error.value, PyExc_IndexError);
+    Object said = Object::take(PyObject_Str(error.value));
+    PyErr_SetString(index ? PyExc_IndexError : PyExc_TypeError,
+                    text("[", who, "] expected arguments that it can compute with, got (", given,
+                         "): ", to_text(said.get()))
+                        .c_str());
+    error.become_cause();
 }
+
+namespace {
 
 PyObject* checked_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf,
                              PyObject* kwnames) {
     const Checked& c = checked_of(self);
     const Misfit m = find_misfit(c, args, PyVectorcall_NARGS(nargsf), kwnames);
+    if (m.is_named_otherwise && !c.lenient) [[unlikely]] {
+        Object names;
+        if (!guarded([&] { return names = renamed(c, kwnames), Py_True; })) return nullptr;
+        if (names.get()) return checked_vectorcall(self, args, nargsf, names.get());
+    }
     if (!m.value) {
         PyObject* out = PyObject_Vectorcall(c.function, args, nargsf, kwnames);
-        if (out || c.lenient) return out;
+        if (out) return out;
         const Py_ssize_t count =
             PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-        return guarded([&]() -> PyObject* { return tell_arguments(c, args, count), nullptr; });
+        return guarded(
+            [&]() -> PyObject* { return tell_arguments(to_text(c.who), args, count), nullptr; });
     }
     PyObject* first = PyVectorcall_NARGS(nargsf) ? args[0] : nullptr;
     return guarded([&]() -> PyObject* {
-        const bool certain = (m.kinds & (kTensor | kTensors)) && !(m.kinds & kNumber);
+        const bool certain = (m.kinds & kCallable) || ((m.kinds & (kTensor | kTensors)) &&
+                                                       !(m.kinds & kNumber) && !is_number(m.value));
         if (!c.lenient || certain) return set_refusal(c, m, first), nullptr;
         Object kept = Object::borrow(m.value);
         PyObject* out = PyObject_Vectorcall(c.function, args, nargsf, kwnames);
@@ -326,15 +399,21 @@ PyMethodDef functions[] = {{"_checked", make_checked, METH_VARARGS, nullptr}, {}
 }  // namespace
 
 bool is_slip(PyObject* error) {
+    using Words = std::initializer_list<std::string_view>;
     if (PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) return true;
-    if (!PyErr_GivenExceptionMatches(error, PyExc_TypeError)) return false;
-    static constexpr std::string_view words[] = {
-        "unsupported operand",   "not supported between", " object is not ",  " has no len()",
-        "cannot be interpreted", "must be real number",   "bad operand type", "is not iterable"};
     Object shown = Object::take(PyObject_Str(error));
     std::string_view said = to_text(shown.get());
-    return std::any_of(std::begin(words), std::end(words),
-                       [&](std::string_view w) { return said.find(w) != said.npos; });
+    auto says = [&](PyObject* type, Words words) {
+        return PyErr_GivenExceptionMatches(error, type) && !said.starts_with("[") &&
+               std::ranges::any_of(words, [&](auto w) { return said.find(w) != said.npos; });
+    };
+    return says(PyExc_TypeError,
+                {"unsupported operand", "not supported between", " object is not ", " has no len()",
+                 "cannot be interpreted", "must be real number", "bad operand type",
+                 "is not iterable", "cannot unpack", "argument must be a string"}) ||
+           says(PyExc_ValueError, {"truth value of an array", "to unpack", "zip() argument"}) ||
+           says(PyExc_OverflowError, {"cannot convert float"}) ||
+           says(PyExc_IndexError, {"tuple index out of range", "list index out of range"});
 }
 
 void init_checked(PyObject* module) {

@@ -198,14 +198,17 @@ bool is_own(PyObject* forward) {
 
 /// After a layer of ours failed with Python's own words for an argument: the words for that.
 PyObject* explain(PyObject* self, PyObject* args, PyObject* kwargs) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError) && !PyErr_ExceptionMatches(PyExc_TypeError))
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError) && !PyErr_ExceptionMatches(PyExc_TypeError) &&
+        !PyErr_ExceptionMatches(PyExc_ValueError) && !PyErr_ExceptionMatches(PyExc_IndexError))
         return nullptr;
+    bool is_telling = false;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);  // _PyType_Lookup clears errors
     PyErr_NormalizeException(&type, &value, &trace);
     guarded([&]() -> PyObject* {
         PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
         if (!forward || !is_own(forward) || !is_slip(value)) return nullptr;
+        is_telling = true;
         const Py_ssize_t n = PyTuple_GET_SIZE(args);
         Object given = Object::take(PyTuple_New(n + 1));
         PyTuple_SET_ITEM(given.get(), 0, Py_NewRef(self));
@@ -223,6 +226,12 @@ PyObject* explain(PyObject* self, PyObject* args, PyObject* kwargs) {
         Py_XDECREF(trace);
     } else {
         PyErr_Restore(type, value, trace);
+        if (is_telling)
+            guarded([&]() -> PyObject* {
+                tell_arguments(Py_TYPE(self)->tp_name, PySequence_Fast_ITEMS(args),
+                               PyTuple_GET_SIZE(args));
+                return nullptr;
+            });
     }
     return nullptr;
 }

@@ -247,6 +247,9 @@ void init_calls(PyObject* module);
 void init_checked(PyObject* module);
 /// Whether an exception is Python's own word for a value that nothing was expected of.
 bool is_slip(PyObject* error);
+/// After a function of the package failed with such words: what it was given, as TypeError, or as
+/// IndexError where a size was asked for that is not there.
+void tell_arguments(std::string_view who, PyObject* const* args, Py_ssize_t count);
 /// Runs `op` on a parsed Python call; used by number slots.
 PyObject* call_binary(const Op& op, PyObject* a, PyObject* b);
 

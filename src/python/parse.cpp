@@ -131,6 +131,14 @@ static Value number_in(const Tensor& t) {
     return t.item_int();
 }
 
+/// Of a complex number for an op on real tensors: its imaginary part would be lost.
+void Arguments::expect_no_imaginary(const Op& op) const {
+    WEFT_EXPECT(!in_[0].defined() || is_complex(in_[0].dtype()) || in_[0].dtype() == DType::Bool,
+                Runtime, op.public_name,
+                text("a real number for a tensor of dtype ", name(in_[0].dtype())),
+                "a complex one (value cannot be converted to type double without overflow)");
+}
+
 /// PyTorch takes a 0-d tensor outside the graph wherever it takes a number.
 bool Arguments::accepts_number(PyObject* value) const {
     if (!is_tensor(value)) return is_number(value);
@@ -181,9 +189,11 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             return true;
         case Param::Kind::Scalar:
             if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
-            else if (is_tensor(value) && accepts_number(value))
+            else if (is_tensor(value) && accepts_number(value)) {
+                if (is_complex(handle(value).dtype())) expect_no_imaginary(op);
                 attr(op, p.slot) = number_in(reading(value));
-            else if (PyComplex_Check(value)) {
+            } else if (PyComplex_Check(value)) {
+                expect_no_imaginary(op);
                 Py_complex v = PyComplex_AsCComplex(value);
                 attr(op, p.slot) = std::complex<double>(v.real, v.imag);
             } else if (is_int(value))

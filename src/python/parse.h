@@ -71,6 +71,7 @@ private:
     bool complete(const Op& op, uint64_t given);
     bool set_out(const Op& op, PyObject* value);
     bool accepts_number(PyObject* value) const;
+    void expect_no_imaginary(const Op& op) const;
 
     Tensor in_[kInputs];
     Ref<Remembered> recalled_;

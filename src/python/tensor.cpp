@@ -279,18 +279,26 @@ PyGetSetDef properties[] = {
 
 // ---- methods
 
+void expect_dimensions(const char* who, const Tensor& t) {
+    WEFT_EXPECT(t.ndim(), Index, who, "a tensor with dimensions",
+                "a 0-d one (Dimension specified as 0 but tensor has no dimensions)");
+}
+
 PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return guarded([&]() -> PyObject* {
         Tensor t = handle(self);
         if (n == 0 || args[0] == Py_None) return size_object(t.shape());
+        expect_dimensions("size", t);
         return PyLong_FromLongLong(t.size(check_dim("size", to_int(args[0], "size"), t)));
     });
 }
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return guarded([&]() -> PyObject* {
         Tensor t = handle(self);
-        if (n)
+        if (n && args[0] != Py_None) {
+            expect_dimensions("stride", t);
             return PyLong_FromLongLong(t.stride(check_dim("stride", to_int(args[0], "stride"), t)));
+        }
         Object out = Object::take(PyTuple_New(t.ndim()));
         for (int d = 0; d < t.ndim(); ++d)
             PyTuple_SET_ITEM(out.get(), d, py_int(t.stride(d)).release());

@@ -13,6 +13,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.autograd._backward import grad
+from weft.base import checks as _checks
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -277,3 +278,6 @@ def hessian(
 
     out = jacobian(slope, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
     return out if several else out[0]
+
+
+_checks.install(__name__)

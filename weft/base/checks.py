@@ -16,9 +16,10 @@ from weft import _C
 __all__ = ["checked", "explain", "install", "install_in_layers"]
 
 # As enum Kind in checked.cpp.
-_NONE, _TENSOR, _INT, _FLOAT, _NUMBER, _BOOL, _TEXT, _DTYPE, _INTS, _TENSORS, _ANYTHING = (
-    1 << k for k in range(11)
-)
+(
+    _NONE, _TENSOR, _INT, _FLOAT, _NUMBER, _BOOL, _TEXT, _DTYPE, _INTS, _TENSORS, _ANYTHING,
+    _CALLABLE,
+) = (1 << k for k in range(12))  # fmt: skip
 _WORDS = {
     "None": _NONE,
     "Tensor": _TENSOR,
@@ -30,6 +31,7 @@ _WORDS = {
     "bool": _BOOL,
     "str": _TEXT,
     "dtype": _DTYPE,
+    "_C.dtype": _DTYPE,
     "Size": _INTS,
     "Sequence[int]": _INTS,
     "list[int]": _INTS,
@@ -46,7 +48,7 @@ def _kinds(annotation: object, names: dict[str, Any]) -> int:
         return _ANYTHING
     out = 0
     for part in re.split(r" \| (?![^\[]*\])", str(annotation).replace("collections.abc.", "")):
-        known = _WORDS.get(part)
+        known = _CALLABLE if part.startswith("Callable[") else _WORDS.get(part)
         if known is None:
             alias = names.get(part)
             if alias is None or isinstance(alias, (type, str)):

@@ -182,6 +182,11 @@ def in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor
                 f"[{name}_] expected a result of the written tensor's shape {tuple(self.shape)}, "
                 f"got {tuple(out.shape)}"
             )
+        if not _can_cast(out.dtype, self.dtype):
+            raise RuntimeError(
+                f"[{name}_] expected a tensor that holds {out.dtype}, got {self.dtype} (result "
+                f"type {out.dtype} can't be cast to the desired output type {self.dtype})"
+            )
         return self.copy_(out)
 
     run.__name__ = name + "_"

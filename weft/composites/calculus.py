@@ -32,9 +32,14 @@ def diff(
         raise RuntimeError("[diff] expected at least one dimension, got a 0-d tensor")
     if n < 0:
         raise RuntimeError(f"[diff] expected an order of at least 0, got {n}")
+    parts = [t for t in (prepend, input, append) if t is not None]
+    if any(t.dim() != input.dim() for t in parts):
+        raise RuntimeError(
+            f"[diff] expected prepend or append of {input.dim()} dimensions, got another number "
+            "(diff expects prepend or append to be the same dimension as input)"
+        )
     if n == 0:
         return input
-    parts = [t for t in (prepend, input, append) if t is not None]
     if len(parts) > 1:
         input = weft.cat(parts, dim)
     for _ in (None,) * min(n, input.shape[dim]):
@@ -73,7 +78,8 @@ def _products(who: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
                 f"[{who}] expected {y.shape[dim]} places along dim {dim}, got {x.shape[0]}"
             )
         x = x.reshape(shape)
-    before, after = _ends(x, dim % y.dim() - y.dim())
+    dim %= y.dim()
+    before, after = _ends(x, dim - y.dim() if x.dim() < y.dim() else dim)
     product: Tensor = (after - before) * (left + right)
     return product
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft
 from weft import _C
 from weft._C import Tensor
@@ -36,7 +34,10 @@ def allclose(
 
 @forms(out=True)
 def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+    elements: Tensor | complex,
+    test_elements: Tensor | complex,
+    *,
+    assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
     """Which elements are among `test_elements`, as bools; `invert`: which are not.
 

@@ -55,7 +55,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 @method
 def conj_physical_(input: Tensor) -> Tensor:
     """The conjugate, in place."""
-    return input.copy_(input.conj()) if input.is_complex() else input
+    return input.copy_(input.conj().clone())
 
 
 @method

@@ -9,7 +9,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor, dtype
-from weft.base.forms import method
+from weft.base.forms import method, write_out
 
 __all__ = ["empty_strided", "range", "scalar_tensor", "tril_indices", "triu_indices", "vander"]
 
@@ -45,7 +45,16 @@ def scalar_tensor(
 
 
 def range(  # noqa: A001
-    start: float, end: float | None = None, step: float = 1, **options: Any
+    start: float,
+    end: float,
+    step: float = 1,
+    *,
+    out: Tensor | None = None,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`arange` that includes its end, in the default dtype; older, and best avoided.
 
@@ -59,8 +68,6 @@ def range(  # noqa: A001
         "values in [start, end).",
         stacklevel=2,
     )
-    if end is None:
-        start, end = 0, start
     if step == 0:
         raise RuntimeError("[range] expected a step that is not 0, got 0 (step must be nonzero)")
     if (end - start) * step < 0:
@@ -68,10 +75,11 @@ def range(  # noqa: A001
             f"[range] expected an end in the step's direction, got {start} to {end} by {step} "
             "(upper bound and larger bound inconsistent with step sign)"
         )
-    kind = options.pop("dtype", None) or weft.get_default_dtype()
+    kind = dtype or weft.get_default_dtype()
     count = int((end - start) / step) + 1
     line = weft.arange(count, dtype=weft.float64 if kind.is_floating_point else kind)
-    return (start + line * step).to(kind).requires_grad_(options.pop("requires_grad", False))
+    values = (start + line * step).to(kind).requires_grad_(requires_grad)
+    return values if out is None else write_out("range", out, values)
 
 
 def _triangle(row: int, col: int, offset: int, lower: bool, dtype: Any) -> Tensor:
@@ -87,7 +95,7 @@ def tril_indices(
     col: int,
     offset: int = 0,
     *,
-    dtype: Any = None,
+    dtype: _C.dtype | None = None,
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:
@@ -105,7 +113,7 @@ def triu_indices(
     col: int,
     offset: int = 0,
     *,
-    dtype: Any = None,
+    dtype: _C.dtype | None = None,
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,6 +60,8 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
         if isinstance(operand, Tensor):
             rank, kind = (2 if operand.dim() else 1), operand.dtype
         else:
+            if builtins.type(operand).__module__ == "numpy" and not getattr(operand, "ndim", 1):
+                operand = operand.item()
             expect("result_type", operand, (bool, int, float, complex), "tensors or numbers")
             rank, kind = 0, _C.tensor(operand).dtype
         known = ranks[rank]
@@ -236,7 +239,7 @@ _TYPE_NAMES = {
 
 
 @method
-def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A001
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:  # noqa: A001
     """The type's name ('torch.FloatTensor'), or self converted to `dtype`."""
     if dtype is None:
         return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
@@ -244,7 +247,8 @@ def type(self: Tensor, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A001
         raise ValueError(f"[type] expected one of {', '.join(_TYPE_NAMES)}, got {dtype!r}")
     if isinstance(dtype, tensortype):
         dtype = dtype.dtype
-    return self.to(_TYPE_NAMES.get(dtype, dtype), **kwargs)
+    expect("type", dtype, (str, builtins.type, _C.dtype), "a type, a str or a dtype")
+    return self.to(_TYPE_NAMES.get(dtype, dtype))
 
 
 @method

@@ -16,6 +16,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft.base.forms import expect
 from weft.base.modes import AUTOCAST
 
 __all__ = ["einsum"]
@@ -47,6 +48,8 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
         raise ValueError("[einsum] expected at least one operand, got none")
     if len(operands) == 1 and not isinstance(operands[0], Tensor):
         operands = tuple(operands[0])
+    for k, t in enumerate(operands):
+        expect("einsum", t, Tensor, f"a Tensor as operand {k}")
     key = (equation, *[t.dim() for t in operands])
     plan = _plans.get(key)
     if plan is None:

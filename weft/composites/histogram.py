@@ -108,9 +108,9 @@ def _counted(
 @forms(method=True, out=True)
 def histogram(
     input: Tensor,
-    bins: Any,
+    bins: int | Tensor,
     *,
-    range: Any = None,
+    range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
 ) -> return_types.histogram:
@@ -132,6 +132,11 @@ def histogram(
     if isinstance(bins, Tensor):
         if range is not None:
             raise TypeError("[histogram] expected bins or a range, got edges and a range")
+        if bins.dim() != 1 or bins.shape[0] < 2:
+            raise RuntimeError(
+                f"[histogram] expected two edges or more in a vector, got {tuple(bins.shape)} "
+                "(bins must be > 0)"
+            )
         edges = bins
     else:
         if bins <= 0:
@@ -146,7 +151,7 @@ def histogram(
 
 def histogramdd(
     input: Tensor,
-    bins: Any,
+    bins: int | Sequence[int] | Sequence[Tensor],
     *,
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
@@ -158,11 +163,16 @@ def histogramdd(
     """
     x = input.detach().reshape(-1, input.shape[-1])
     width = x.shape[1]
-    counts = [bins] * width if isinstance(bins, int) else list(bins)
+    counts: list[Any] = list(bins) if isinstance(bins, (list, tuple)) else [bins] * width
     if len(counts) != width:
         raise RuntimeError(f"[histogramdd] expected {width} bins, got {len(counts)}")
-    edges = []
+    edges: list[Tensor] = []
     for d, b in enumerate(counts):
+        if isinstance(b, Tensor) and (b.dim() != 1 or b.dtype is not input.dtype):
+            raise RuntimeError(
+                f"[histogramdd] expected edges {input.dtype} in a vector, got {b.dtype} "
+                f"{tuple(b.shape)} (bins tensor should have one dimension)"
+            )
         span = None if range is None else range[2 * d : 2 * d + 2]
         edges.append(b if isinstance(b, Tensor) else _edges(x[:, d], b, span))
     flat = weft.zeros(x.shape[0], dtype=_C.int64)

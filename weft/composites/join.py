@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from operator import index
+from typing import Any, cast
 
 import weft
 from weft import _C
@@ -60,6 +61,12 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of the elements of 1-D tensors, one per row."""
+    for t in tensors:
+        if t.dim() != 1:
+            raise RuntimeError(
+                "[cartesian_prod] expected vectors (Expect a 1D vector), got shape "
+                f"{tuple(t.shape)}"
+            )
     if len(tensors) == 1:
         return tensors[0]
     return weft.stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
@@ -103,9 +110,8 @@ def _cut(who: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Ten
         raise RuntimeError(
             f"[{who}] expected a tensor with at least {least} dimension(s), got {input.dim()}"
         )
-    if not isinstance(where, (int, list, tuple, Tensor)):
-        raise TypeError(f"[{who}] expected a number or indices, got {type(where).__name__}")
-    if isinstance(where, int):
+    if not isinstance(where, (list, tuple)):
+        where = index(where)
         if where < 1 or input.shape[dim] % where:
             raise RuntimeError(
                 f"[{who}] expected a number of sections that divides the size {input.shape[dim]} "
@@ -115,7 +121,7 @@ def _cut(who: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Ten
 
 
 @method
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """`tensor_split` along columns, for a vector along itself. Sections are of equal size.
 
     >>> weft.hsplit(weft.arange(4), 2)
@@ -125,19 +131,21 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @method
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """`tensor_split` along rows, of at least two dimensions. Sections are of equal size."""
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
 @method
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """`tensor_split` along the third dimension. Sections are of equal size."""
     return _cut("dsplit", input, indices_or_sections, 2, 3)
 
 
 @method
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
+) -> tuple[Tensor, ...]:
     """Views of parts along `dim`: that many of about equal size, or cut before the indices."""
     if input.dim() == 0:
         raise RuntimeError(
@@ -147,7 +155,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     size = input.shape[dim]
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
-    if isinstance(indices_or_sections, int):
+    if not isinstance(indices_or_sections, (list, tuple)):
+        indices_or_sections = index(cast(int, indices_or_sections))
         if indices_or_sections <= 0:
             raise RuntimeError(
                 f"[tensor_split] expected a positive number of sections, got {indices_or_sections}"
@@ -163,7 +172,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         ])  # fmt: skip
     cuts = [0]
     parts = []
-    for cut in [*map(int, indices_or_sections), size]:
+    for cut in [*map(index, indices_or_sections), size]:
         start, _, _ = slice(cuts[-1], None).indices(size)
         _, stop, _ = slice(None, cut).indices(size)
         parts.append(input.narrow(dim, start, max(stop - start, 0)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any, cast
 
 import weft
 from weft import _C
@@ -26,7 +27,7 @@ def _in_place(name: str, summary: str) -> Callable[..., Tensor]:
 
 
 @method
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: int | Sequence[int], memory_format: Any = None) -> Tensor:
     """Gives self those sizes, row-major. Elements in memory stay; new ones are uninitialised.
 
     Where its storage is too small self moves to new memory, and views of the old one keep that.
@@ -39,7 +40,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """
     if memory_format not in (None, weft.contiguous_format, weft.preserve_format):
         raise RuntimeError(f"[resize_] expected the contiguous format, got {memory_format}")
-    size = sizes[0] if len(sizes) == 1 else sizes
+    if not sizes:
+        raise TypeError("[resize_] expected sizes, got none (missing argument 'size')")
+    size = sizes[0] if isinstance(sizes[0], (list, tuple)) else [index(cast(Any, n)) for n in sizes]
     return _C._resize(self, size)
 
 

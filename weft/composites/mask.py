@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
 import weft
 from weft import _C
@@ -20,10 +20,10 @@ def where(condition: Tensor, input: Any, other: Any, *, out: Tensor | None = Non
 def where(condition: Tensor, *, self: Any, other: Any, out: Tensor | None = None) -> Tensor: ...
 def where(
     condition: Tensor,
-    input: Any = None,
-    other: Any = None,
+    input: Tensor | complex | None = None,
+    other: Tensor | complex | None = None,
     *,
-    self: Any = None,
+    self: Tensor | complex | None = None,
     out: Tensor | None = None,
 ) -> Any:
     """`input` where the condition holds, else `other`; with the condition alone, its true indices.
@@ -31,12 +31,12 @@ def where(
     >>> weft.where(weft.tensor([True, False]), 1.0, 2.0)
     tensor([1., 2.])
     """
-    input = self if input is None else input
-    if input is None and other is None:
+    value: Any = self if input is None else input
+    if value is None and other is None:
         return nonzero(condition, as_tuple=True)
     if out is not None:
-        return _C.ops.where(condition, input, other, out=out)
-    return _C.ops.where(condition, input, other)
+        return _C.ops.where(condition, value, cast(Any, other), out=out)
+    return _C.ops.where(condition, value, cast(Any, other))
 
 
 @overload

@@ -26,6 +26,16 @@ def trace(input: Tensor) -> Tensor:
     return input.diagonal().sum()
 
 
+def _wrapped(t: Tensor, dims: Any) -> list[int]:
+    """The dims counted from the front."""
+    if not isinstance(dims, (list, tuple)) or not all(isinstance(d, int) for d in dims):
+        raise TypeError(f"[tensordot] expected ints as dims, got {dims}")
+    bound = max(t.dim(), 1)
+    if not all(-bound <= d < bound for d in dims):
+        raise IndexError(f"[tensordot] expected dims in [{-bound}, {bound - 1}], got {dims}")
+    return [d % bound for d in dims]
+
+
 @forms(out=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Products summed over dims of both: the last `dims` of a with the first of b, or two lists.
@@ -45,8 +55,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             )
         left, right = list(range(a.dim() - dims, a.dim())), list(range(dims))
     else:
-        left = [d % max(a.dim(), 1) for d in dims[0]]
-        right = [d % max(b.dim(), 1) for d in dims[1]]
+        left, right = _wrapped(a, dims[0]), _wrapped(b, dims[1])
     if len(left) != len(right):
         raise RuntimeError(
             f"[tensordot] expected as many dims of a as of b, got {len(left)} and {len(right)}"
@@ -83,17 +92,13 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     >>> weft.cross(weft.tensor([1, 0, 0]), weft.tensor([0, 1, 0]))
     tensor([0, 0, 1])
     """
-    a, b = weft.broadcast_tensors(input, other)
     if dim is None:
-        threes = [d for d, n in enumerate(a.shape) if n == 3]
+        shape = weft.broadcast_shapes(input.shape, other.shape)
+        threes = [d for d, n in enumerate(shape) if n == 3]
         if not threes:
-            raise RuntimeError(f"[cross] expected a dimension of size 3, got {tuple(a.shape)}")
+            raise RuntimeError(f"[cross] expected a dimension of size 3, got {tuple(shape)}")
         dim = threes[0]
-    if a.shape[dim] != 3:
-        raise RuntimeError(f"[cross] expected size 3 along dim {dim}, got {a.shape[dim]}")
-    first, second, third = (a.select(dim, k) for k in range(3))
-    x, y, z = (b.select(dim, k) for k in range(3))
-    return weft.stack([second * z - third * y, third * x - first * z, first * y - second * x], dim)
+    return weft.linalg.cross(input, other, dim=dim)
 
 
 @forms(out=True)
@@ -144,12 +149,20 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
     return weft.dot(input, other)
 
 
-def _mixed(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+def _mixed(who: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta * input + alpha * product; the factors are whole for integers."""
     if weft.is_floating_point(input) and _C._mode() & AUTOCAST:
         input = input.to(product.dtype)
     if not (product.dtype.is_floating_point or product.dtype.is_complex):
         beta, alpha = int(beta), int(alpha)
+    fits = input.dim() <= product.dim() and all(
+        m in (1, n) for m, n in zip(reversed(input.shape), reversed(product.shape))
+    )
+    if not fits:
+        raise RuntimeError(
+            f"[{who}] expected an input that expands to the product's shape "
+            f"{tuple(product.shape)}, got {tuple(input.shape)}"
+        )
     if alpha != 1:
         product = product * alpha
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
@@ -161,7 +174,7 @@ def baddbmm(
 ) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2), batches of matrices [b, n, m] @ [b, m, p]."""
     product = weft.bmm(batch1, batch2)
-    return _mixed(input, product, beta, alpha)
+    return _mixed("baddbmm", input, product, beta, alpha)
 
 
 @forms(method=True, inplace=True, out=True)
@@ -170,14 +183,14 @@ def addbmm(
 ) -> Tensor:
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
     product = weft.bmm(batch1, batch2).sum(0)
-    return _mixed(input, product, beta, alpha)
+    return _mixed("addbmm", input, product, beta, alpha)
 
 
 @forms(method=True, inplace=True, out=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     product = weft.mv(mat, vec)
-    return _mixed(input, product, beta, alpha)
+    return _mixed("addmv", input, product, beta, alpha)
 
 
 addmv_ = function_of("addmv_")
@@ -187,7 +200,7 @@ addmv_ = function_of("addmv_")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * the outer product of two vectors."""
     product = weft.outer(vec1, vec2)
-    return _mixed(input, product, beta, alpha)
+    return _mixed("addr", input, product, beta, alpha)
 
 
 @forms(method=True, out=True)

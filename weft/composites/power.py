@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import weft
 from weft import _C, return_types
@@ -13,7 +13,7 @@ __all__ = ["float_power", "frexp", "ldexp", "ldexp_"]
 
 
 @forms(method=True, inplace=True, out=True)
-def float_power(input: Any, exponent: Any) -> Tensor:
+def float_power(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """input ** exponent in float64 (complex128 for complex numbers).
 
     >>> weft.float_power(weft.tensor([2, 3]), 2)
@@ -28,7 +28,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     if isinstance(input, Tensor):
         power = exponent.to(kind) if isinstance(exponent, Tensor) else exponent
         return input.to(kind) ** power
-    return weft.pow(input, exponent.to(kind))
+    return weft.pow(input, cast(Tensor, exponent).to(kind))
 
 
 @forms(method=True, inplace=True, out=True)

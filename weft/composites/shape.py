@@ -32,6 +32,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
                 f"ints, a tuple of ints, or a list of ints, got {shape})"
             )
         sizes = [shape] if isinstance(shape, int) else list(shape)
+        if not all(isinstance(n, int) for n in sizes):
+            raise TypeError(f"[broadcast_shapes] expected ints as sizes, got {sizes}")
         if any(n < 0 for n in sizes):
             raise ValueError(f"[broadcast_shapes] expected sizes of at least 0, got {sizes}")
         width = max(len(out), len(sizes))
@@ -63,6 +65,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"[meshgrid] expected indexing 'ij' or 'xy', got {indexing!r}")
     axes: list[Any] = list(tensors)
+    if not axes:
+        raise RuntimeError("[meshgrid] expected tensors (a non-empty TensorList), got none")
     for t in axes:
         expect("meshgrid", t, Tensor, "tensors")
         if t.dim() > 1:
@@ -80,7 +84,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
 
 
 @method
-def sum_to_size(self: Tensor, *size: Any) -> Tensor:
+def sum_to_size(self: Tensor, *size: int | Sequence[int]) -> Tensor:
     """self summed down to a size that broadcasts to its own: the inverse of `expand`.
 
     Raises: RuntimeError for another size.
@@ -88,7 +92,9 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     >>> weft.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    sizes = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    if not size:
+        raise TypeError("[sum_to_size] expected a size, got none (missing argument 'size')")
+    sizes: Any = size[0] if isinstance(size[0], (list, tuple)) else size
     lead = self.dim() - len(sizes)
     dims = [*range(lead)]
     for d, n in enumerate(sizes):
@@ -101,7 +107,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return self.sum(dims, keepdim=True).reshape(sizes) if dims else self
 
 
-def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Coordinates of places in a flattened tensor of `shape`, one tensor per dimension.
 
     Raises: ValueError for an index out of range or a negative size, TypeError for floats.
@@ -110,8 +116,9 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     (tensor([1, 1]), tensor([1, 2]))
     """
     if indices.dtype.is_floating_point or indices.dtype is _C.bool:
-        raise ValueError(f"[unravel_index] expected integer indices, got {indices.dtype}")
-    sizes = [shape] if isinstance(shape, int) else [int(n) for n in shape]
+        raise TypeError(f"[unravel_index] expected integer indices, got {indices.dtype}")
+    given: Any = shape if isinstance(shape, (list, tuple)) else [shape]
+    sizes = [int(n) for n in given]
     if any(n < 0 for n in sizes):
         raise ValueError(f"[unravel_index] expected sizes of at least 0, got {tuple(sizes)}")
     total = math.prod(sizes)

@@ -163,7 +163,7 @@ def _quantile(
 @forms(method=True, out=True)
 def quantile(
     input: Tensor,
-    q: Any,
+    q: Tensor | float,
     dim: int | None = None,
     keepdim: bool = False,
     *,
@@ -183,7 +183,7 @@ def quantile(
 @forms(method=True, out=True)
 def nanquantile(
     input: Tensor,
-    q: Any,
+    q: Tensor | float,
     dim: int | None = None,
     keepdim: bool = False,
     *,
@@ -199,7 +199,7 @@ def nanquantile(
 @forms(out=True)
 def searchsorted(
     sorted_sequence: Tensor,
-    input: Any,
+    input: Tensor | complex,
     *,
     out_int32: bool = False,
     right: bool = False,
@@ -222,10 +222,11 @@ def searchsorted(
     if side == "left" and right:
         raise RuntimeError("[searchsorted] expected side and right to agree, got left and True")
     values = input if isinstance(input, Tensor) else weft.tensor(input)
-    if not isinstance(input, Tensor):
-        values = values.to(sorted_sequence.dtype)
-    elif values.dtype is not sorted_sequence.dtype:
-        common = weft.promote_types(values.dtype, sorted_sequence.dtype)
+    if values.dtype is not sorted_sequence.dtype:
+        given = isinstance(input, Tensor)
+        common = weft.promote_types(values.dtype, sorted_sequence.dtype) if given else (
+            weft.result_type(sorted_sequence, input)
+        )  # fmt: skip
         values, sorted_sequence = values.to(common), sorted_sequence.to(common)
     if sorter is not None:
         if sorter.shape != sorted_sequence.shape or sorter.dtype is not _C.int64:
@@ -240,7 +241,7 @@ def searchsorted(
 
 @forms(out=True)
 def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+    input: Tensor | complex, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """`searchsorted` in a vector of boundaries.
 

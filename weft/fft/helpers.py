@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import weft
@@ -70,14 +72,16 @@ def rfftfreq(
 
 
 def _rolled(input: Tensor, dim: Any, back: bool) -> Tensor:
-    dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if dim is None:
+        dim = range(input.dim())
+    dims = list(dim) if isinstance(dim, (list, tuple, range)) else [index(dim)]
     if not dims:
         return input.clone()
     halves = [(input.shape[d] + 1) // 2 if back else input.shape[d] // 2 for d in dims]
     return weft.roll(input, halves, dims)
 
 
-def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Puts the frequency 0 into the middle, along `dim` (one or several; default: all).
 
     >>> weft.fft.fftshift(weft.tensor([0, 1, -2, -1]))
@@ -86,7 +90,7 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _rolled(input, dim, back=False)
 
 
-def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Undoes `fftshift`.
 
     >>> weft.fft.ifftshift(weft.tensor([-2, -1, 0, 1]))

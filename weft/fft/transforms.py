@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 import weft
@@ -72,6 +73,9 @@ def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor
     return input
 
 
+Ints = int | Sequence[int] | None
+
+
 class _Plan(NamedTuple):
     """What is transformed: dims, and their sizes in the longer of the two domains."""
 
@@ -86,8 +90,8 @@ def _one(who: str, input: Tensor, n: int | None, dim: int, half: bool = False) -
 
 
 def _many(who: str, input: Tensor, s: Any, dim: Any, half: bool = False) -> _Plan:
-    s = [s] if isinstance(s, int) else s
-    dim = [dim] if isinstance(dim, int) else dim
+    s = s if s is None or isinstance(s, (list, tuple)) else [index(s)]
+    dim = dim if dim is None or isinstance(dim, (list, tuple)) else [index(dim)]
     rank = input.dim()
     if s is not None and dim is not None and len(s) != len(dim):
         raise RuntimeError(
@@ -248,7 +252,7 @@ def ihfft(
 
 
 def fftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+    input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """`fft` along several dimensions.
 
@@ -272,7 +276,7 @@ def fftn(
 
 
 def ifftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+    input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """The inverse of `fftn`; the same arguments."""
     x = _numbers("fft.ifftn", input, True)
@@ -280,7 +284,7 @@ def ifftn(
 
 
 def rfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+    input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """`fftn` of real numbers: along the last of the dims only the first half, as `rfft`.
 
@@ -292,7 +296,7 @@ def rfftn(
 
 
 def irfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+    input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """The inverse of `rfftn`; along the last of the dims 2 (size - 1) numbers unless s says."""
     x = _numbers("fft.irfftn", input, True)
@@ -300,7 +304,7 @@ def irfftn(
 
 
 def hfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+    input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """`fftn` of numbers that are conjugate symmetric along the last of the dims, as `hfft`."""
     x = _numbers("fft.hfftn", input, True)
@@ -308,7 +312,7 @@ def hfftn(
 
 
 def ihfftn(
-    input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None, *, out: Any = None
+    input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """The inverse of `hfftn`, of real numbers."""
     x = _numbers("fft.ihfftn", input, False)

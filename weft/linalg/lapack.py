@@ -63,6 +63,10 @@ def call(name: str, dtype: Any, count: int, *arguments: Any) -> None:
 
 def letter(name: str, real: str, complex: str, dtype: Any) -> str:
     """`name` with the word that LAPACK has for real or for complex matrices before it."""
+    if dtype.char not in "fdFD":
+        raise NotImplementedError(
+            f"[{name}] expected float32, float64 or complex numbers, got {dtype}"
+        )
     return (complex if dtype.kind == "c" else real) + name
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 from weft.linalg.checks import expect_matrix
 from weft.linalg.decompositions import eigvalsh, svdvals
 from weft.linalg.systems import inv
@@ -28,7 +28,12 @@ def vector_norm(
 
 
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    A: Tensor,
+    ord: complex | str = "fro",
+    dim: int | Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: _C.dtype | None = None,
 ) -> Tensor:
     """A norm of matrices: `"fro"`, `"nuc"`, 1, -1, 2, -2, inf or -inf.
 
@@ -48,10 +53,17 @@ def matrix_norm(
     """
     A = A if dtype is None else A.to(dtype)
     expect_matrix("linalg.matrix_norm", A)
-    rows, columns = (d % A.dim() for d in dim)
+    dims: Any = dim
+    kind: Any = ord
+    bound = A.dim()
+    if not isinstance(dims, (list, tuple)) or not all(-bound <= d < bound for d in dims):
+        raise IndexError(
+            f"[linalg.matrix_norm] expected dims in [{-bound}, {bound - 1}], got {dim}"
+        )
+    rows, columns = (d % bound for d in dims)
     if rows == columns:
         raise RuntimeError(
-            f"[linalg.matrix_norm] expected two dimensions, got {tuple(dim)} (dims must be "
+            f"[linalg.matrix_norm] expected two dimensions, got {tuple(dims)} (dims must be "
             "different)"
         )
     if ord == "fro":
@@ -59,7 +71,7 @@ def matrix_norm(
     if (
         isinstance(ord, str)
         and ord != "nuc"
-        or (not isinstance(ord, str) and abs(ord) not in (1, 2, math.inf))
+        or (not isinstance(ord, str) and abs(kind) not in (1, 2, math.inf))
     ):
         raise RuntimeError(
             f"[linalg.matrix_norm] expected 'fro', 'nuc', ±1, ±2 or ±inf, got {ord!r} (Order {ord} "
@@ -71,15 +83,20 @@ def matrix_norm(
         values = svdvals(moved)
         out = values.sum(-1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
     else:
-        sums = moved.abs().sum(-2 if abs(ord) == 1 else -1)
-        out = sums.amax(-1) if ord > 0 else sums.amin(-1)
+        sums = moved.abs().sum(-2 if abs(kind) == 1 else -1)
+        out = sums.amax(-1) if kind > 0 else sums.amin(-1)
     for d in sorted((rows, columns)) if keepdim else ():
         out = out.unsqueeze(d)
     return out
 
 
 def norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    A: Tensor,
+    ord: complex | str | None = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: _C.dtype | None = None,
 ) -> Tensor:
     """A norm of vectors or of matrices, as `ord` and `dim` say; see `vector_norm`, `matrix_norm`.
 
@@ -98,11 +115,11 @@ def norm(
             "dim is not specified but ord is, the input must be 1D or 2D.)"
         )
     if pair or (dim is None and (A.dim() == 2 or isinstance(ord, str))):
-        return matrix_norm(A, ord, dim if pair else (-2, -1), keepdim, dtype=dtype)
+        return matrix_norm(A, ord, cast(Any, dim) if pair else (-2, -1), keepdim, dtype=dtype)
     return vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
-def cond(A: Tensor, p: Any = None) -> Tensor:
+def cond(A: Tensor, p: complex | str | None = None) -> Tensor:
     """The condition number in the norm `p` (see `matrix_norm`); None is the 2-norm.
 
     >>> weft.linalg.cond(weft.tensor([[4., 0.], [0., 2.]]))
@@ -111,6 +128,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     expect_matrix("linalg.cond", A, square=p not in (None, 2, -2))
     if p in (None, 2, -2):
         values = svdvals(A)
+        if values.shape[-1] == 0:
+            return values.sum(-1)
         ends = values[..., 0], values[..., -1]
         return ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
     return matrix_norm(A, p) * matrix_norm(inv(A), p)

@@ -363,7 +363,7 @@ def lstsq(
             "(input.size(-2) should match other.size(-2))"
         )
     m, n = A.shape[-2:]
-    rtol = max(m, n) * weft.finfo(A.dtype).eps if rcond is None else rcond
+    rtol = max(m, n) * weft.finfo(A.dtype).eps if rcond is None or driver == "gels" else rcond
     X = _pinv(A, rtol=float(rtol)) @ B
     with weft.no_grad():
         values = svd(A, False)[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import weft
@@ -58,7 +59,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if (
             not cutoffs
             or not growing
-            or not all(isinstance(c, int) for c in cutoffs)
+            or not all(isinstance(c, Integral) for c in cutoffs)
             or cutoffs[0] <= 0
             or cutoffs[-1] > n_classes - 1
         ):

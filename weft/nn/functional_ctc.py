@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any
 
 import weft
@@ -12,6 +13,16 @@ from weft.nn.functional_loss import reduced
 __all__ = ["ctc_loss"]
 
 _NEVER = -1e30  # the logarithm of an impossible probability: finite, so that sums have gradients
+
+
+def _lengths(what: str, given: Any) -> list[int]:
+    """Whole numbers, of a tensor or a sequence."""
+    values = given.reshape(-1).tolist() if isinstance(given, Tensor) else given
+    if isinstance(values, (list, tuple)):
+        values = [n.item() if isinstance(n, Tensor) and n.numel() == 1 else n for n in values]
+        if all(hasattr(n, "__index__") and not isinstance(n, Tensor) for n in values):
+            return [index(n) for n in values]
+    raise TypeError(f"[ctc_loss] expected {what} to be ints, got {given!r:.80}")
 
 
 def ctc_loss(
@@ -41,8 +52,8 @@ def ctc_loss(
     single = log_probs.dim() == 2
     probs = log_probs.unsqueeze(1) if single else log_probs
     time, batch, classes = probs.shape
-    inputs = [int(n) for n in weft.as_tensor(input_lengths).reshape(-1).tolist()]
-    counts = [int(n) for n in weft.as_tensor(target_lengths).reshape(-1).tolist()]
+    inputs = _lengths("input_lengths", input_lengths)
+    counts = _lengths("target_lengths", target_lengths)
     if len(inputs) != batch or len(counts) != batch:
         raise RuntimeError(
             f"[ctc_loss] expected {batch} input_lengths and target_lengths, got {len(inputs)} and "

@@ -10,6 +10,7 @@ import math
 
 import weft
 from weft import _C, Tensor
+from weft.base.forms import category
 from weft.nn.warn import warn
 
 
@@ -374,3 +375,18 @@ def _warn_unless_same_shape(input: Tensor, target: Tensor) -> None:
             f"({input.size()}). This will likely lead to incorrect results due to broadcasting. "
             "Please ensure they have the same size."
         )
+
+
+def in_dtype_of(who: str, loss: Tensor, input: Tensor) -> Tensor:
+    """The losses of the elements in the input's dtype and shape, which have to hold them."""
+    if loss.shape != input.shape:
+        raise RuntimeError(
+            f"[{who}] expected a target that expands to the input's shape, got output with shape "
+            f"{[*input.shape]} doesn't match the broadcast shape {[*loss.shape]}"
+        )
+    if category(loss.dtype) > category(input.dtype):
+        raise RuntimeError(
+            f"[{who}] expected an input that holds {loss.dtype}, got {input.dtype} (result type "
+            f"{loss.dtype} can't be cast to the desired output type {input.dtype})"
+        )
+    return loss.to(input.dtype)

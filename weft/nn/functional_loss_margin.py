@@ -11,7 +11,7 @@ from collections.abc import Callable
 import weft
 from weft import _C, Tensor
 from weft.nn.functional_distance import pairwise_distance
-from weft.nn.functional_loss import chosen_reduction, reduced
+from weft.nn.functional_loss import chosen_reduction, in_dtype_of, reduced
 
 # ---- pairs and triplets
 
@@ -168,7 +168,8 @@ def soft_margin_loss(
 ) -> Tensor:
     """Return `log(1 + exp(-target input))`; the target is 1 or -1."""
     reduction = chosen_reduction(size_average, reduce, reduction)
-    loss = reduced(_C.softplus(-target * input), reduction)
+    loss = in_dtype_of("soft_margin_loss", _C.softplus(-target * input), input)
+    loss = reduced(loss, reduction)
     return _C._rename_node(loss, "SoftMarginLossBackward0")
 
 
@@ -185,7 +186,7 @@ def multilabel_soft_margin_loss(
     loss = -(target * _C.logsigmoid(input) + (1 - target) * _C.logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    return reduced(loss.sum(-1) / input.shape[-1], reduction)
+    return reduced(loss.sum(input.dim() - 1) / input.shape[-1], reduction)
 
 
 def _rows(who: str, input: Tensor, target: Tensor, same: bool) -> tuple[Tensor, Tensor]:

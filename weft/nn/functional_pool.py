@@ -12,7 +12,8 @@ about them is an integer, or one for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from operator import index
+from typing import Any, cast
 
 import weft
 from weft import _C, Tensor
@@ -110,7 +111,7 @@ adaptive_avg_pool3d, adaptive_max_pool3d = _adaptive(3)
 
 
 def _each(value: Ints, dims: int) -> tuple[int, ...]:
-    return (value,) * dims if isinstance(value, int) else tuple(value)
+    return tuple(value) if isinstance(value, (list, tuple)) else (index(cast(int, value)),) * dims
 
 
 def _lp_pool(dims: int) -> Callable[..., Tensor]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base import checks as _checks
 from weft.nn.warn import warn
 
 
@@ -360,3 +361,6 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+
+
+_checks.install(__name__)

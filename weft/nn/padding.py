@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
 
 from weft import Tensor
 from weft.nn import functional as F
@@ -20,9 +22,16 @@ class _Pad(Module):
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
         count = 2 * self.dims
-        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
+        given: Any = padding
+        one = isinstance(padding, Integral)
+        self.padding: tuple[int, ...] = (given,) * count if one else tuple(given)
 
     def forward(self, input: Tensor) -> Tensor:
+        if self.mode == "circular" and input.dim() not in (self.dims + 1, self.dims + 2):
+            raise ValueError(
+                f"[{type(self).__name__}] expected {self.dims + 1}D or {self.dims + 2}D input "
+                f"(got {input.dim()}D input)"
+            )
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:

@@ -82,6 +82,12 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        flags = {"bias": bias, "batch_first": batch_first, "bidirectional": bidirectional}
+        for flag, given in flags.items():
+            if not isinstance(given, bool):
+                raise TypeError(
+                    f"[{mode}] expected {flag} should be of type bool, got: {type(given).__name__}"
+                )
         if mode not in _GATES:
             raise ValueError(f"[RNNBase] expected a mode of {list(_GATES)}, got {mode!r}")
         _check_sizes(input_size, hidden_size, num_layers, proj_size, mode)

@@ -16,6 +16,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base.forms import expect
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
@@ -27,6 +28,7 @@ def _dtype(who: str, M: int, dtype: Any) -> Any:
     if M < 0:
         raise ValueError(f"[{who}] expected a window length of at least 0, got {M}")
     dtype = weft.get_default_dtype() if dtype is None else dtype
+    expect(who, dtype, weft.dtype, "a dtype")
     if dtype not in (weft.float32, weft.float64):
         raise ValueError(f"[{who}] expected float32 or float64, got {dtype}")
     return dtype

@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base import checks as _checks
 from weft.nn.warn import warn
 
 Tensors = Tensor | Iterable[Tensor]
@@ -114,3 +115,6 @@ def _scale(grads: list[Tensor], max_norm: float, total: Tensor) -> None:
         factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
         for grad in grads:
             grad.mul_(factor)
+
+
+_checks.install(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import weft
 from weft import Tensor
+from weft.base.forms import expect
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
@@ -15,7 +16,15 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     >>> weft.nn.utils.parameters_to_vector([weft.zeros(2, 2), weft.ones(1)]).tolist()
     [0.0, 0.0, 0.0, 0.0, 1.0]
     """
-    return weft.cat([parameter.reshape(-1) for parameter in parameters])
+    if not isinstance(parameters, Iterable):
+        raise TypeError(
+            "[parameters_to_vector] expected tensors to iterate over, got "
+            f"{type(parameters).__name__}"
+        )
+    items = list(parameters)
+    for item in items:
+        expect("parameters_to_vector", item, Tensor, "Tensors")
+    return weft.cat([parameter.reshape(-1) for parameter in items])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
+from weft.base import checks as _checks
+from weft.base.forms import expect
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
@@ -252,7 +254,9 @@ def pad_sequence(
     items = sequences.unbind(0) if isinstance(sequences, Tensor) else tuple(sequences)
     if not items:
         raise RuntimeError("[pad_sequence] expected tensors, received an empty list of sequences")
-    rest = items[0].shape[1:]
+    for k, t in enumerate(items):
+        expect("pad_sequence", t, Tensor, f"a Tensor as element {k}")
+    rest, kind = items[0].shape[1:], items[0].dtype
     for t in items:
         if t.shape[1:] != rest:
             raise RuntimeError(
@@ -264,9 +268,10 @@ def pad_sequence(
     for t in items:
         missing = longest - t.shape[0]
         if missing:
-            fill = weft.full((missing, *rest), padding_value, dtype=t.dtype)
+            fill = weft.full((missing, *rest), padding_value, dtype=kind)
+            t = t.to(kind)
             t = weft.cat((t, fill) if padding_side == "right" else (fill, t))
-        rows.append(t)
+        rows.append(t.to(kind))
     return weft.stack(rows, 0 if batch_first else 1)
 
 
@@ -300,3 +305,6 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
+
+
+_checks.install(__name__)
