@@ -52,6 +52,7 @@ private:
     Tensor whole_or_repeated(int i) const { return whole_of(level_, c_.in[i]); }
 
     void run_layout();
+    bool overlaps() const;
     void run_write();
     void run_alias();
     void run_view();
@@ -96,10 +97,26 @@ void MappedCall::run_layout() {
     c_.take(plain);
 }
 
+/// Whether an operand shares memory with what is written, which the op may refuse.
+bool MappedCall::overlaps() const {
+    auto in_one = [](const Tensor& t) { return bottom_of(t).view_as(t.shape(), t.strides()); };
+    const Tensor dest = in_one(c_.dest);
+    for (int i = c_.in_place; i < c_.inputs; ++i) {
+        if (!c_.in[i].defined() || op_.overlap == Overlap::Any || op_.overlap_allowed >> i & 1)
+            continue;
+        const Tensor in = in_one(c_.in[i]);
+        const bool same = op_.overlap == Overlap::Same && in.bytes() == dest.bytes() &&
+                          equal(in.shape(), dest.shape()) && equal(in.strides(), dest.strides());
+        if (in.may_overlap(dest) && !same) return true;
+    }
+    return false;
+}
+
 /// A write is the op without a destination, copied into the whole: of the result's shape and dtype, or
 /// the first example says what is wrong. What the graph saves of the op must not be written.
 void MappedCall::run_write() {
     const Tensor dest = c_.dest;
+    if (overlaps()) throw NoWay{};
     std::vector<Tensor> in(c_.in, c_.in + c_.inputs);
     const auto& memory = bottom_of(dest).storage();
     auto used = [](const Tensor& t) { return t.defined() && bottom_of(t).has(kTracked); };
@@ -379,7 +396,10 @@ void note_write(const Tensor& dest, Level* at) {
     const uint64_t maker = bottom.storage() ? uint64_t{bottom.storage()->maker} : UINT64_MAX;
     for (Level* level = Level::current(); level; level = level->outer.get()) {
         if (level->alone) return;
-        if (is_mapped_on(*level, dest)) return;
+        if (is_mapped_on(*level, dest)) {
+            if (maker < level->number) level->go_alone();  // an input of the function
+            return;
+        }
         if (level == at) {
             Scope outside(level->outer.get());
             if (!is_mapped(dest) && adopt(*level, dest)) return;

@@ -75,12 +75,12 @@ Tensor whole_of(Level& level, const Tensor& t) {
 
 Tensor fresh_input(Level& level, const Tensor& t) {
     Scope outside(level.outer.get());
-    const bool joins = weft::requires_grad(bottom_of(t));
+    const bool joins = weft::requires_grad(bottom_of(t));  // then it is no view: `t` may be written
     if (!is_mapped_on(level, t)) {
-        Tensor whole = whole_of(level, t);
+        Tensor apart = joins ? ops::clone(t) : t;
+        Tensor whole = whole_of(level, apart);
         return map_over(level, joins ? whole : leaf_of(whole));
     }
-    // Not a view of `t`: the function may write into it.
     return joins ? map_over(level, ops::clone(whole_of(level, t))) : leaf_of(t);
 }
 
