@@ -14,8 +14,8 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test fuzz fuzz-autodiff fuzz-shapes bench sanitize lint tidy format pythons \
-  package check-all clean
+.PHONY: env build demo test fuzz fuzz-autodiff fuzz-shapes bench bench-choice sanitize lint tidy \
+  format pythons package check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -64,6 +64,10 @@ fuzz-shapes: build
 
 bench: build $(TORCH_DONE)
 	$(BIN)/python bench/run.py
+
+## bench-choice: batched or one by one: what autobatch chooses, beside the better way
+bench-choice: build
+	$(BIN)/python bench/batching_choice.py
 
 # The sanitized extension lies beside a copy of the package, which goes before the source tree on
 # the path, also for the programs that tests start (PYTHONSAFEPATH: no working directory before it).

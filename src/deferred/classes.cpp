@@ -306,7 +306,6 @@ uint32_t Tape::class_of(const Call& c, size_t words, const Noted& noted) {
     bool fresh;
     uint32_t number = kinds_.class_keys.number(key_.data(), words, fresh);
     if (!fresh) return number;
-    ++Batcher::current().tally.fresh;
     try {
         check_dtypes(c);
     } catch (...) {

@@ -166,7 +166,7 @@ void read_in_turn(const Call& c, const ExampleBatch& batch) {
 /// A call that is not kept.
 void run_at_once(Call& c) {
     Batcher& batcher = Batcher::current();
-    batcher.tally.at_once += batcher.example() != 0;
+    batcher.tally.calls += batcher.example() != 0;
     run_now(c);
 }
 

@@ -5,37 +5,42 @@
 
 namespace weft::deferred {
 
-void Runner::count(const Kind& kind, Calls calls, bool parts) {
-    auto n = static_cast<int64_t>(calls.size()), ran = kind.how == How::Single && !parts ? n : 1;
-    bool recorded = kind.mode & kGradMode;
-    Tally& tally = batcher_.tally;
-    tally.batches += ran;
-    if (recorded) {
-        tally.recorded += n;
-        tally.recorded_batches += ran;
-    }
-    for (uint32_t v = load_.calls[calls[0]].outputs; v < load_.output_end(calls[0]); ++v) {
-        int64_t elements = load_.outputs[v].numel * n;
-        (elements >= kFar ? tally.far_elements : tally.elements) += elements;
-    }
-    if (kind.how != How::Rows || parts || n == 1 || kind.op->batch == Batch::Pointwise) return;
-    int64_t matrices = 0;
-    SmallVector<const Tensor*, 4> seen;
+/// Elements of the shared matrices of a batch, times how often it spares to read them.
+int64_t Runner::weights_spared(const Kind& kind, Calls calls) const {
+    int64_t spared = 0;
     for (const BatchForm::Input& in : kind.form.in) {
         if (in.from < 0) continue;
         const Operand& o = operand(calls[0], in.from);
         if (o.none() || o.value >= 0) continue;
         const Tensor& t = shared(calls[0], in);
-        if (in.shared && t.ndim() >= 2) {
-            matrices += t.numel();
-            seen.push_back(&t);
-        } else if (!is_inexact(t.dtype())) return;  // rows are looked up: the rest is not read
+        if (!in.shared || t.ndim() < 2) {
+            if (!is_inexact(t.dtype())) return 0;  // rows are looked up: the rest is not read
+            continue;
+        }
+        if (!in.in_turn) {
+            spared += t.numel() * (static_cast<int64_t>(calls.size()) - 1);
+            continue;
+        }
+        int64_t total = 0, longest = 0;
+        for (uint32_t call : calls) {
+            total += rows_of(call);
+            longest = std::max(longest, rows_of(call));
+        }
+        spared += t.numel() * (total - longest);
     }
-    weights_ += matrices * (n - 1);
-    if (recorded) tally.recorded_weights += matrices * (n - 1);
-    for (const Tensor* t : seen)
-        if (std::find(matrices_.begin(), matrices_.end(), t) == matrices_.end())
-            matrices_.push_back(t);
+    return spared;
+}
+
+/// Counts for Note [Worth].
+void Runner::count(const Kind& kind, Calls calls, bool parts) {
+    if (kind.how == How::Single && !parts) return;
+    Tally& tally = batcher_.tally;
+    const bool recorded = kind.mode & kGradMode, merged = calls.size() > 1 && !parts;
+    tally.nodes += recorded;
+    if (!merged) return;
+    if (recorded) tally.merged += static_cast<int64_t>(calls.size());
+    if (kind.how == How::Rows && kind.op->batch != Batch::Pointwise)
+        tally.weights += weights_spared(kind, calls);
 }
 
 void Runner::note(const Kind& kind, Calls calls, bool parts) {

@@ -107,7 +107,6 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
         t.share(block, lie.start);
         return t;
     }
-    batcher_.tally.pieces += static_cast<int64_t>(o.pieces.size());
     if (batch_) {
         ++batch_->packed;
         batch_->pieces += static_cast<int64_t>(o.pieces.size());

@@ -365,9 +365,6 @@ void Runner::run_all(const Plan& plan) {
         begin = end;
         for (uint32_t block : expiring_[batch_number_]) blocks_[block] = Tensor();
     }
-    int64_t elements = 0;
-    for (const Tensor* t : matrices_) elements += t->numel();
-    if (elements >= kBeyondCache) batcher_.tally.weights += weights_;
 }
 
 void Runner::hand_over() {

@@ -130,6 +130,7 @@ private:
     std::vector<uint32_t> sound(Calls calls);
     void note(const Kind& kind, Calls calls, bool parts);
     std::string difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const;
+    int64_t weights_spared(const Kind& kind, Calls calls) const;
     void count(const Kind& kind, Calls calls, bool parts);
 
     Batcher& batcher_;
@@ -154,8 +155,6 @@ private:
         const Site* site;
     };
     std::vector<SavedPart> parts_;
-    std::vector<const Tensor*> matrices_;  ///< shared ones, for Note [Worth]
-    int64_t weights_ = 0;
 };
 
 }  // namespace weft::deferred

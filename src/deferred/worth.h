@@ -1,15 +1,35 @@
 /// Whether batching pays: an estimate from counts.
 ///
 /// Note [Worth]
-/// To keep a call and to let an example wait costs more than to run a small call. What batching
-/// saves is the graph (one node for many calls) and the passes over weights (one product of matrices
-/// for many by a vector). Both are estimated from what a run did, never by a clock: a program then
-/// takes the same decisions, and so computes the same bits, every time. Most of it is saved in a
-/// backward pass. Whether one follows is seen by the graph (Note [Graph use] in base/graph_use.h): as
-/// long as nothing is known it is taken to, later what became of the runs before. The coefficients are about the mean of several fits of
-/// bench/batching_worth.py, which measures programs both ways: without a graph, with one that is
-/// dropped, with one that is run; that of `passes`, which cost the more the larger the graph is, is
-/// only large, and that of `waits` the largest of the fits.
+/// The plain loop is the rival. What a batched run does less (+) and more (-) than it, in nanoseconds:
+///
+///   runs      -10000   a run begins and ends
+///   examples   -2000   an example begins and ends, its result gets memory of its own
+///   fibers     -8000   it stops for a value, so that the next one needs another stack
+///   waits      -1000   it stops, and goes on: two switches
+///   calls       -300   a call is kept, planned and its operands gathered, or settles what it reads
+///   merged      +475   a call ran with others: no kernel call and no node of its own
+///   weights   +0.016   an element of a matrix that all examples share was not read again for one of
+///                      them: a product of matrices in place of many with vectors
+///
+/// and if the graph is run backward:
+///
+///   merged      +500   no node of its own to run
+///   nodes      -4000   the node of a batch runs, and undoes the gathering
+///   weights   +0.032   the same in two products, for the gradients of the rows and of the matrix
+///
+/// Only recorded calls count as merged: without a graph the kernel calls that are spared cost about
+/// what keeping does, so that large weights alone make batching pay. With one a training step is better
+/// batched as soon as some six calls share a node. Calls that run as parts of one (Note [Each] in
+/// ops/each.h) or alone merge nothing: each has a kernel call and a backward formula of its own, as in
+/// the loop. A pass of backward inside of an example runs over the graph of all: never worth it.
+///
+/// Never a clock decides: a program takes the same decisions, and so computes the same bits, every
+/// time. The numbers are rounded from a fit, and their ratios alone matter: `bench/batching_choice.py`
+/// measures some sixty programs both ways, of 8 to 512 examples, forward only and training, shows what
+/// is chosen wrongly, and with `--fit` seeks those numbers at which least time is lost. Whether a
+/// backward pass follows is seen by the graph (Note [Graph use] in base/graph_use.h): as long as
+/// nothing is known it is taken to, later what became of the runs before.
 #pragma once
 #include <cstdint>
 
@@ -17,23 +37,15 @@ namespace weft::deferred {
 
 /// What was done on this thread, by what costs and saves time.
 struct Tally {
-    int64_t calls = 0, recorded = 0;  ///< kept calls; those of them with a gradient
-    int64_t batches = 0, recorded_batches = 0;
-    int64_t at_once = 0;       ///< calls of examples that were not kept: views, draws
-    int64_t fresh = 0;         ///< classes of calls seen for the first time
-    int64_t pieces = 0;        ///< of operands that were packed
-    int64_t waits = 0;         ///< values that examples waited for
-    int64_t elements = 0;      ///< of the results of batches
-    int64_t far_elements = 0;  ///< of those with so many that they leave the cache (kFar)
-    /// Elements of shared matrices, times the calls that a batch spares, where all matrices together
-    /// have so many (kBeyondCache) that a cache does not hold them from call to call.
-    int64_t weights = 0;
-    int64_t recorded_weights = 0;  ///< such elements, however few, of recorded calls
-    int64_t passes = 0;            ///< of backward inside of an example, over the graph of all
-    int64_t examples = 0, runs = 0;
+    int64_t runs = 0, examples = 0;
+    int64_t fibers = 0;   ///< examples that stopped
+    int64_t waits = 0;    ///< values that examples waited for
+    int64_t calls = 0;    ///< of examples, kept or run at once
+    int64_t merged = 0;   ///< kept calls with a gradient that became one node with others
+    int64_t nodes = 0;    ///< of batches with a gradient
+    int64_t weights = 0;  ///< elements of shared matrices, for each time that they were not read
+    int64_t passes = 0;   ///< of backward inside of an example, over the graph of all
 };
-constexpr int64_t kBeyondCache = 3 << 16;  ///< elements
-constexpr int64_t kFar = 3 << 16;
 
 /// Nanoseconds that the plain loop would have taken longer; negative if it would have been faster.
 struct Saved {
@@ -42,13 +54,10 @@ struct Saved {
 };
 inline Saved saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
-    double forward = 130 * of(t.recorded) + 0.028 * of(t.weights) + 0.01 * of(t.recorded_weights) -
-                     70 * of(t.calls) - 420 * of(t.batches) - 280 * of(t.recorded_batches) -
-                     300 * of(t.at_once) - 4000 * of(t.fresh) - 90 * of(t.pieces) -
-                     2800 * of(t.waits) - 0.05 * of(t.elements) - 0.23 * of(t.far_elements) -
-                     2e6 * of(t.passes) - 1500 * of(t.examples) - 13000 * of(t.runs);
-    return {forward,
-            420 * of(t.recorded) + 0.04 * of(t.recorded_weights) - 1600 * of(t.recorded_batches)};
+    return {475 * of(t.merged) + 0.016 * of(t.weights) - 300 * of(t.calls) - 1000 * of(t.waits) -
+                8000 * of(t.fibers) - 2000 * of(t.examples) - 10000 * of(t.runs) -
+                2e6 * of(t.passes),
+            500 * of(t.merged) + 0.032 * of(t.weights) - 4000 * of(t.nodes)};
 }
 
 }  // namespace weft::deferred

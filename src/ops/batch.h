@@ -33,6 +33,7 @@ struct BatchForm {
         bool once = false;       ///< one row of each call, which all its rows read
         bool unlike = false;     ///< shared, but another one in some calls (Note [Unlike])
         DType as = DType::Bool;  ///< what an unlike number is converted to
+        bool in_turn = false;    ///< shared, and read anew for each row of a call: a recurrence
     };
     const Op* op = nullptr;  ///< what runs, mostly the call's own op
     std::vector<Input> in;

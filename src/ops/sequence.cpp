@@ -437,6 +437,7 @@ bool sequence_rows(const BatchCall& c, BatchForm& form) {
         else form.add_shared(i);
     }
     for (int i = 3; i < 7; ++i) form.add_shared(i);
+    form.in[4].in_turn = true;
     form.attrs = {Dims{}, c.attr(1), c.attr(2)};
     form.counts_attr = 0;
     return true;

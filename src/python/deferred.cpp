@@ -333,14 +333,9 @@ PyObject* saved(PyObject*, PyObject* examples) {
 }
 
 std::vector<std::pair<const char*, int64_t*>> fields(deferred::Tally& t) {
-    return {{"calls", &t.calls},       {"recorded", &t.recorded},
-            {"batches", &t.batches},   {"recorded_batches", &t.recorded_batches},
-            {"at_once", &t.at_once},   {"fresh", &t.fresh},
-            {"pieces", &t.pieces},     {"waits", &t.waits},
-            {"elements", &t.elements}, {"far_elements", &t.far_elements},
-            {"weights", &t.weights},   {"recorded_weights", &t.recorded_weights},
-            {"passes", &t.passes},     {"examples", &t.examples},
-            {"runs", &t.runs}};
+    return {{"runs", &t.runs},   {"examples", &t.examples}, {"fibers", &t.fibers},
+            {"waits", &t.waits}, {"calls", &t.calls},       {"merged", &t.merged},
+            {"nodes", &t.nodes}, {"weights", &t.weights},   {"passes", &t.passes}};
 }
 
 /// _tally(): the counts that the estimate is made of, as a dict.

@@ -145,12 +145,16 @@ PyObject* begin_batch(PyObject*, PyObject* args) {
     });
 }
 
-/// _end_batch(number): back to the caller's state; returns the first line that changed what a later
-/// example had read, or None.
-PyObject* end_batch(PyObject*, PyObject* number) {
+/// _end_batch(number, fibers): back to the caller's state, after so many of its examples had a fiber of
+/// their own; returns the first line that changed what a later example had read, or None.
+PyObject* end_batch(PyObject*, PyObject* args) {
     return guarded([&]() -> PyObject* {
-        auto& current = deferred::Batcher::current().batch;
-        auto wanted = static_cast<uint64_t>(to_int(number, "_end_batch"));
+        unsigned long long wanted;
+        long long fibers;
+        if (!PyArg_ParseTuple(args, "KL", &wanted, &fibers)) throw PythonError{};
+        deferred::Batcher& batcher = deferred::Batcher::current();
+        batcher.tally.fibers += fibers;
+        auto& current = batcher.batch;
         Ref<deferred::ExampleBatch> batch =
             current;  // an interrupted fiber may have left one of its own
         while (batch && batch->number != wanted) batch = batch->outer;
@@ -220,7 +224,7 @@ PyObject* shield(PyObject*, PyObject* fn) {
 PyMethodDef functions[] = {{"_shield", shield, METH_O, nullptr},
                            {"_stay", stay, METH_O, nullptr},
                            {"_begin_batch", begin_batch, METH_VARARGS, nullptr},
-                           {"_end_batch", end_batch, METH_O, nullptr},
+                           {"_end_batch", end_batch, METH_VARARGS, nullptr},
                            {"_enter_example", enter_example, METH_O, nullptr},
                            {"_example", example, METH_NOARGS, nullptr},
                            {"_leave_example", leave_example, METH_NOARGS, nullptr},

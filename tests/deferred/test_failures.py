@@ -141,3 +141,18 @@ def test_no_fiber_is_left_to_the_garbage_collection() -> None:
     finally:
         gc.enable()
     assert left == []
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3, 5])
+def test_what_fails_late_in_inner_batches_is_raised(levels: int) -> None:
+    """From three levels on nobody was told, as the example that answered was done by then."""
+    table = weft.ones(3, 2)
+
+    def node(path: tuple[int, ...]) -> Any:
+        if len(path) < levels:
+            return batched(node, [(*path, k) for k in range(2)])
+        return weft.nn.functional.embedding(weft.tensor([9 if path[-1] else 1]), table)
+
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            node(())

@@ -146,12 +146,13 @@ class Autobatched(_C._Entry):
         if habit.open:
             habit.judge()
         alone = _C.is_anomaly_enabled() or (
-            (habit.loses or habit.in_order) and habit.one_by_one(n, mode)
+            (habit.sizes or habit.in_order) and habit.one_by_one(n, mode)
         )
         if alone and not _C._reporting():
             results = run_one_by_one(fn, examples, kwargs)
             return stacked(results, []) if out_stack else results
-        learns = self._adaptive and not mode & DEFER  # in a batch, calls merge with those around it
+        outermost = not mode & DEFER  # in a batch, calls merge with those around it
+        learns = self._adaptive and outermost
         probe = learns and mode not in habit.in_order and not _C._reporting()
         graph, before = _C._begin_run() if learns else 0, _C._saved(0)
         try:
@@ -159,11 +160,11 @@ class Autobatched(_C._Entry):
         finally:
             if learns:
                 _C._end_run()
-        after = _C._saved(n)
+        after = _C._saved(n if outermost else 0)
         if learns and order is not None:
             habit.note_order(mode, order)
         if learns and not order:
-            habit.ran(n, mode, graph, before, after)
+            habit.ran(n, mode, graph, (after[0] - before[0], after[1] - before[1]))
         return results
 
     def _batched(

@@ -78,6 +78,7 @@ class Run:
         self._nested = fibers.runs()
         self._first, self._caller = first, _C._users_frame()
         self._probing = False
+        self._stopped = 0  # examples that a value or a turn was awaited in: a fiber each
         self._schedule = Schedule(map(Example, examples))
         self.order_matters: bool | None = None
         self.stale: str | None = None
@@ -96,7 +97,7 @@ class Run:
             self._interrupt()
             raise
         finally:
-            self.stale = _C._end_batch(batch)
+            self.stale = _C._end_batch(batch, self._stopped)
         begun = schedule.begun
         for example in schedule.tasks[len(begun) :]:
             del _owners.by_number[example.number]
@@ -107,6 +108,7 @@ class Run:
             fiber = self._fibers.take(self._work, self._caller)
             if self._switch(fiber, fiber.switch()):
                 continue
+            self._stopped += 1
             if probe and self._schedule.ready:
                 probe = False
                 self.order_matters = self._probe(fiber.example)

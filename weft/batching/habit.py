@@ -10,61 +10,92 @@ from weakref import ref
 from weft import _C
 from weft.batching.alike import alike
 
-_Saved = tuple[float, float]  # forward; backward
-_Run = tuple[int, int, Any, _Saved, float]  # examples, mode, graph, saved, as estimated before
+_Saved = tuple[float, float]  # ns, as Note [Worth] estimates: forward; backward
 
 
-def _estimate(saved: _Saved, share: float) -> float:
-    return saved[0] + share * saved[1]
+class Size:
+    """What runs of about one number of examples, in one mode, have shown.
+
+    Batching goes on as long as the latest runs together saved time, so that one that lost little
+    among others that gain changes nothing. After a loss some runs go one by one; then batching is
+    tried again, ever more seldom. A trial counts for itself: what was before it is forgotten.
+    """
+
+    FIRST, FACTOR, MOST = 16, 4, 1024  # runs one by one after a loss in a row
+    RUNS = 4  # the latest, of which is known what they saved and whether they were run backward
+    HEAVY = -5e7  # ns; what lost so much is not tried again soon
+
+    __slots__ = ("left", "ran_back", "saved", "stretch")
+
+    def __init__(self) -> None:
+        self.saved: list[_Saved] = []
+        self.ran_back: list[bool] = []
+        self.left = self.stretch = 0  # runs to go one by one, of how many
+
+    def ran(self, saved: _Saved) -> None:
+        before = [] if self.stretch else self.saved[1 - self.RUNS :]
+        self.saved = [*before, saved]
+        self._decide()
+
+    def judge(self, ran_back: bool) -> None:
+        """A run was run backward, or never will be."""
+        self.ran_back = [*self.ran_back, ran_back][-len(self.saved) :]
+        self._decide()
+
+    @property
+    def share(self) -> float:
+        """Of runs that are run backward: all as long as nothing is known of any."""
+        return sum(self.ran_back) / len(self.ran_back) if self.ran_back else 1.0
+
+    @property
+    def estimate(self) -> float:
+        """What the latest runs saved, in ns for each."""
+        return sum(f + self.share * b for f, b in self.saved) / len(self.saved)
+
+    def _decide(self) -> None:
+        estimate = self.estimate
+        if estimate >= 0:
+            self.left = self.stretch = 0
+        elif not self.left:
+            self.stretch = min(self.stretch * self.FACTOR or self.FIRST, self.MOST)
+            if estimate < self.HEAVY:
+                self.stretch = self.MOST
+            self.left = self.stretch
 
 
 class Habit:
     """What runs of a function have shown: whether batching pays, as Note [Worth] estimates.
 
-    Apart for each power of two of the number of examples, and with and without gradients. After a
-    run that lost, some go one by one; then batching is tried again, ever more seldom. The first
-    runs are taken to be run backward, later ones as often as those before (Note [Graph use]).
+    Apart for each power of two of the number of examples, and with and without gradients. Whether a
+    run was run backward shows when its graph is gone (Note [Graph use]).
     """
 
-    FIRST, FACTOR, MOST = 16, 4, 1024  # runs one by one after a loss in a row
-    RUNS = 4  # whose graphs are watched, and of which is remembered whether they ran backward
-    HEAVY = -5e7  # ns; what lost so much is not tried again soon
+    WATCHED = 4  # runs whose graphs are there yet
+    IN_ORDER = 1024  # runs one by one where the order of the examples matters
     KEPT = 1 << 20  # bytes of free blocks that are worth giving back
 
-    __slots__ = ("in_order", "loses", "open", "ran_back", "share")
+    __slots__ = ("in_order", "open", "sizes")
 
     def __init__(self) -> None:
-        self.loses: dict[tuple[int, int], list[int]] = {}  # runs left one by one, of how many
-        self.in_order: dict[int, int] = {}  # the same by mode, as the order matters
-        self.open: list[_Run] = []
-        self.ran_back: dict[tuple[int, int], list[bool]] = {}  # of late, whether runs were
-        self.share: dict[tuple[int, int], float] = {}  # of runs that were, of these
+        self.sizes: dict[tuple[int, int], Size] = {}  # by bits of the number of examples, mode
+        self.in_order: dict[int, int] = {}  # runs left one by one, by mode, as the order matters
+        self.open: list[tuple[Size, Any]] = []  # with graphs
 
-    def ran(self, examples: int, mode: int, graph: Any, before: _Saved, after: _Saved) -> None:
+    def ran(self, examples: int, mode: int, graph: Any, saved: _Saved) -> None:
         """Remembers a batched run, whose graph may be run backward later."""
-        saved = after[0] - before[0], after[1] - before[1]
-        estimate = _estimate(saved, self.share.get((examples.bit_length(), mode), 1.0))
-        self.note(examples, mode, estimate)
-        if estimate < 0:
-            self.ran_back.pop((examples.bit_length(), mode), None)  # the next one starts anew
+        size = self.sizes.setdefault((examples.bit_length(), mode), Size())
+        size.ran(saved)
         if saved[1]:
-            self.open = [*self.open[1 - self.RUNS :], (examples, mode, graph, saved, estimate)]
+            self.open = [*self.open[1 - self.WATCHED :], (size, graph)]
 
     def judge(self) -> None:
-        """Estimates runs again of which is known by now whether they were run backward."""
-        still: list[_Run] = []
-        for run in self.open:
-            examples, mode, graph, saved, before = run
-            was = _C._graph_use(graph)
-            if was is None:
-                still.append(run)
-                continue
-            key = examples.bit_length(), mode
-            seen = self.ran_back[key] = [*self.ran_back.get(key, ())[1 - self.RUNS :], was]
-            self.share[key] = sum(seen) / len(seen)
-            estimate = _estimate(saved, self.share[key])
-            if estimate >= 0 or key not in self.loses:
-                self.note(examples, mode, estimate)
+        """Runs of which is known by now whether they were run backward."""
+        still = []
+        for size, graph in self.open:
+            if (was := _C._graph_use(graph)) is None:
+                still.append((size, graph))
+            else:
+                size.judge(was)
         self.open = still
 
     def one_by_one(self, examples: int, mode: int) -> bool:
@@ -75,34 +106,22 @@ class Habit:
             return True
         if left == 1:
             del self.in_order[mode]  # the next run is on probation again
-        loss = self.loses.get((examples.bit_length(), mode))
-        if loss is None or loss[0] <= 0:
+        size = self.sizes.get((examples.bit_length(), mode))
+        if size is None or not size.left:
             return False
         # The blocks of a batch are too large for the results of one example.
-        if loss[0] == loss[1] and _C._memory_stats()["cached"] > self.KEPT:
+        if size.left == size.stretch and _C._memory_stats()["cached"] > self.KEPT:
             _C._empty_cache()
-        loss[0] -= 1
+        size.left -= 1
         return True
 
     def note_order(self, mode: int, matters: bool) -> None:
-        self.in_order[mode] = self.MOST if matters else 0
+        self.in_order[mode] = self.IN_ORDER if matters else 0
 
     def pass_on(self) -> None:
         """For another object: that its order does not matter has to be found out again."""
         if self.in_order:
             self.in_order = {mode: left for mode, left in self.in_order.items() if left}
-
-    def note(self, examples: int, mode: int, saved_ns: float) -> None:
-        """Remembers what a batched run saved."""
-        key = examples.bit_length(), mode
-        if saved_ns < 0:
-            _, stretch = self.loses.get(key, (0, 0))
-            stretch = min(stretch * self.FACTOR or self.FIRST, self.MOST)
-            if saved_ns < self.HEAVY:
-                stretch = self.MOST
-            self.loses[key] = [stretch, stretch]
-        else:
-            self.loses.pop(key, None)
 
 
 class _Known:
