@@ -371,6 +371,7 @@ void register_gated(Table& t) {
     floating_op<SiluBackward, 2>(t, "silu_backward(Tensor grad, Tensor self) -> Tensor")
         .doc("grad * conj(s (1 + self (1 - s))), s = sigmoid(self).")
         .internal()
+        .node_name("MulBackward0")
         .kernel(or_complex<SiluBackward, ComplexSiluBackward, Result::Same, 2>)
         .grad(0, save_in(1), [](const Grad& g) { return silu_backward(g.grad(), conj(g.in(1))); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
@@ -388,6 +389,7 @@ void register_gated(Table& t) {
     floating_op<MishBackward, 2>(t, "mish_backward(Tensor grad, Tensor self) -> Tensor")
         .doc("grad * (y + self * sigmoid(self) * (1 - y^2)), y = tanh(softplus(self)).")
         .internal()
+        .node_name("MulBackward0")
         .grad(0, save_in(1), [](const Grad& g) { return mish_backward(g.grad(), g.in(1)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
             Tensor x = g.in(1), s = ops::sigmoid(x), y = ops::tanh(softplus(x));

@@ -450,6 +450,7 @@ void register_batch_norm(Table& t) {
         .shape(backward_shape)
         .kernel(backward_kernel)
         .internal()
+        .node_name("NativeBatchNormBackwardBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4),
                     backward_gradient);
     t.add("instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "

@@ -343,6 +343,7 @@ void register_products(Table& t) {
               pointwise<Result::Same>, scaled_kernel<ScaledMul>)
         .doc("scale * self * other.")
         .internal()
+        .node_name("MulBackward0")
         .grad(0, save_in(1),
               [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0),
@@ -392,6 +393,7 @@ void register_products(Table& t) {
         t, "div_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
         .doc("-grad * self / other^2: the gradient of self / other by other.")
         .internal()
+        .node_name("MulBackward0")
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return div_backward(g.grad(), conj(g.in(1)), conj(g.in(2))); })
         .grad(1, save_in(0) | save_in(2),
@@ -403,6 +405,7 @@ void register_products(Table& t) {
               pointwise<Result::Same>, scaled_kernel<ScaledDiv>)
         .doc("scale * self / other.")
         .internal()
+        .node_name("DivBackward0")
         .grad(0, save_in(1),
               [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {

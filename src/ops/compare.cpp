@@ -175,6 +175,7 @@ void register_extremes(Table& t) {
         t, "extreme_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
         .doc("0 where self < other, grad / 2 where they are equal, else grad.")
         .internal()
+        .node_name("MaskedFillBackward0")
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return extreme_backward(g.grad(), g.in(1), g.in(2)); });
     pointwise_op<Fmax, AllTypes, Result::Same, 2>(t, schema("fmax"))

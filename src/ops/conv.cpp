@@ -538,6 +538,7 @@ void register_conv(Table& t) {
         .shape(weight_shape)
         .kernel(weight_kernel)
         .internal()
+        .node_name("ConvolutionBackwardBackward0")
         .grad(0, save_in(1),
               [](const Grad& g) {
                   return adjoint(conj(g.in(1)), g.grad(), g.in_shape(0), g.attr(1), g.attr(2),

@@ -266,6 +266,10 @@ void register_max_backward(Table& t) {
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[1].shape())); })
         .kernel(max_backward_kernel)
         .internal()
+        .node_name([](const Call& c) {
+            return c.attr(5).as_int() == 3 ? "MaxPool3DWithIndicesBackwardBackward0"
+                                           : "MaxPool2DWithIndicesBackwardBackward0";
+        })
         .grad(0, save_in(1), [](const Grad& g) {
             int dims = static_cast<int>(g.attr(5).as_int());
             return pick(g.grad(), indices_of_maxima(g.in(1), g), dims);

@@ -217,6 +217,7 @@ void register_power(Table& t) {
         .batch(Batch::Pointwise)
         .strided_output()
         .internal()
+        .node_name("MulBackward0")
         .grad(0, save_in(1),
               [](const Grad& g) { return pow_backward(g.grad(), g.in(1), g.attr(0), g.attr(1)); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {

@@ -13,8 +13,8 @@ using namespace ops;
 
 const Function threshold_backward{"threshold_backward"}, leaky_relu_backward{"leaky_relu_backward"},
     hardtanh_backward{"hardtanh_backward"}, hardsigmoid_backward{"hardsigmoid_backward"},
-    hardswish_backward{"hardswish_backward"}, shrink_backward{"shrink_backward"},
-    prelu_kernel{"_prelu_kernel"}, prelu_backward{"prelu_backward"}, clamp_max{"clamp_max"};
+    hardswish_backward{"hardswish_backward"}, prelu_kernel{"_prelu_kernel"},
+    prelu_backward{"prelu_backward"}, clamp_max{"clamp_max"};
 
 struct Relu {
     template <class T>
@@ -245,6 +245,7 @@ void register_prelu(Table& t) {
         t, "prelu_backward(Tensor grad, Tensor self, Tensor weight) -> Tensor")
         .doc("grad where self is positive, else weight * grad.")
         .internal()
+        .node_name("PreluKernelBackwardBackward0")
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return prelu_backward(g.grad(), g.in(1), g.in(2)); })
         .grad(2, save_in(0) | save_in(1), [](const Grad& g) {
@@ -330,28 +331,44 @@ void register_hard(Table& t) {
         });
 }
 
+/// One function of two ops, with a name for each of its nodes.
+template <bool Soft>
+Tensor shrink_backward(const Tensor& grad, const Tensor& self, const Value& lambd) {
+    static const Function op{Soft ? "softshrink_backward" : "hardshrink_backward"};
+    return op(grad, self, lambd);
+}
+template <bool Soft>
+Tensor shrink_gradient(const Grad& g) {
+    return shrink_backward<Soft>(g.grad(), g.in(0), g.attr(0));
+}
+template <bool Soft>
+void register_shrink_backward(Table& t) {
+    shaped_op(t,
+              text(Soft ? "soft" : "hard",
+                   "shrink_backward(Tensor grad, Tensor self, Scalar lambd) -> Tensor"),
+              with_number<ShrinkBackward, 2>)
+        .doc("0 where |self| <= lambd, else grad.")
+        .internal()
+        .grad(0, save_in(1),
+              [](const Grad& g) { return shrink_backward<Soft>(g.grad(), g.in(1), g.attr(0)); })
+        .grad(1, 0, zero_gradient_of<1>);
+}
+
 void register_shrink(Table& t) {
     shaped_op(t, "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", with_number<Softshrink, 1>)
         .shape(check_lambda)
         .doc("self moved towards 0 by lambd, 0 where |self| <= lambd. lambd < 0 raises.\n"
              ">>> weft.softshrink(weft.tensor([-1., 0.3]))\ntensor([-0.5000,  0.0000])")
         .function_only()
-        .grad(0, save_in(0),
-              [](const Grad& g) { return shrink_backward(g.grad(), g.in(0), g.attr(0)); })
+        .grad(0, save_in(0), shrink_gradient<true>)
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), lambd=1.0)", "f(T(0, 3))"});
     shaped_op(t, "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", with_number<Hardshrink, 1>)
         .doc("0 where |self| <= lambd, else self.\n"
              ">>> weft.hardshrink(weft.tensor([-1., 0.3]))\ntensor([-1.,  0.])")
-        .grad(0, save_in(0),
-              [](const Grad& g) { return shrink_backward(g.grad(), g.in(0), g.attr(0)); })
+        .grad(0, save_in(0), shrink_gradient<false>)
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), lambd=1.0)", "f(T(0, 3))"});
-    shaped_op(t, "shrink_backward(Tensor grad, Tensor self, Scalar lambd) -> Tensor",
-              with_number<ShrinkBackward, 2>)
-        .doc("0 where |self| <= lambd, else grad.")
-        .internal()
-        .grad(0, save_in(1),
-              [](const Grad& g) { return shrink_backward(g.grad(), g.in(1), g.attr(0)); })
-        .grad(1, 0, zero_gradient_of<1>);
+    register_shrink_backward<true>(t);
+    register_shrink_backward<false>(t);
 }
 
 }  // namespace

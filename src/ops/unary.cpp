@@ -339,6 +339,7 @@ void register_arithmetic(Table& t) {
         t, "abs_backward(Tensor grad, Tensor self) -> Tensor")
         .doc("grad * sign(self).")
         .internal()
+        .node_name("MulBackward0")
         .grad(0, save_in(1), [](const Grad& g) { return abs_backward(g.grad(), g.in(1)); })
         .grad(1, 0, zero_gradient_of<1>);
     same_op<Sign, AllTypes>(t, "sign")
