@@ -200,6 +200,8 @@ def _record(
 
     def backward(ctx: Any, *grads: Any) -> Any:
         saved = iter(ctx.saved_tensors)
+        if all(g is None for g in grads):
+            return (None,) * inputs
         known = tuple(next(saved) if layout is None else layout for layout in layouts)
         found = gradient(Gradients(known[:inputs], known[inputs:], grads, options))
         found = found if isinstance(found, tuple) else (found,)

@@ -82,8 +82,12 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
     Tensor old = meta(leaf).grad;
     Tensor sum;
     if (!old.defined()) {
-        if (!graph && sole_owner(grad) && lies_like(grad, leaf)) sum = std::move(grad);
-        else sum = copy_lying_like(grad, leaf);
+        if (!graph && sole_owner(grad) && lies_like(grad, leaf)) {
+            sum = std::move(grad);
+            sum.set(kLooseView, false);  // whatever its memory was a view of is gone
+        } else {
+            sum = copy_lying_like(grad, leaf);
+        }
     } else if (graph || current_pass_adds_out_of_place()) {
         sum = old + grad;
     } else {
@@ -102,8 +106,7 @@ void AccumulateGrad::run(Work& work) {
     }
     GradMeta* m = meta_or_null(leaf_);
     if (work.grads[0].defined()) {
-        if (!m || !m->requires_grad) return;  // any more
-        accumulate_grad(leaf_, std::move(work.grads[0]));
+        if (m && m->requires_grad) accumulate_grad(leaf_, std::move(work.grads[0]));  // still
         m = meta_or_null(leaf_);
     }
     if (!m || m->after_accumulate.empty()) return;

@@ -56,6 +56,7 @@ Tensor dirty_output(const CustomOutput& out, const Ref<CustomNode>& node, uint32
         "than one Tensor)",
         text(count), "write a clone()");
     check_write(node->name(), t, true);
+    if (m) m->grad = Tensor();  // it was the gradient of another value
     tie_write(t, node, k);
     return t;
 }

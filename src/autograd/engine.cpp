@@ -57,7 +57,8 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
         fit(node, node.result(k), gradients[i], -1);
         tasks_.find(&node)->buffer(k).add(std::move(gradients[i]));
     }
-    if (!targets_.empty()) turn_.captures = mark_needed(tasks_, targets_);
+    if (!targets_.empty()) turn_.captures = mark_needed(tasks_, targets_, options_.accumulate);
+    if (roots.size() == 1) tasks_.first()->only_root = true;
     for (NodeTask* task = tasks_.first(); task; task = task->later)
         if (task->waiting == 0) push(task);
 }

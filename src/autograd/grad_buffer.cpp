@@ -54,6 +54,7 @@ void GradBuffer::add_to_sum(Tensor t) {
     }
     if (may_add_in_place(sum_) && sum_.dtype() == t.dtype()) {
         ops::add_into(sum_, t);
+        sum_.set(kLooseView, false);  // the sum is a value of its own, whatever its memory was
         return;
     }
     if (may_add_in_place(t) && sum_.dtype() == t.dtype()) {

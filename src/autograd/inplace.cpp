@@ -45,7 +45,10 @@ public:
     }
     /// What lies there, in memory like the base's.
     Tensor of(const Tensor& memory) const {
-        return ops::as_strided(parts_ ? view_as_real(memory) : memory, shape_, strides_, offset_);
+        Tensor whole = parts_ ? view_as_real(memory) : memory;
+        bool all = parts_ && offset_ == whole.offset() && equal(shape_, whole.shape()) &&
+                   equal(strides_, whole.strides());
+        return all ? whole : ops::as_strided(whole, shape_, strides_, offset_);
     }
     /// That as elements of the view, and elements of the view as that.
     Tensor shown(const Tensor& t) const { return pairs_ ? view_as_complex(t) : t; }
@@ -255,7 +258,7 @@ void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, ui
     GradMeta& m = meta(view);
     m.base = of_meta && of_meta->base.defined() ? of_meta->base : of;
     m.base_version = view.version();
-    m.view_kind = kind;
+    m.view_kind = of_meta && of_meta->base.defined() ? std::max(kind, of_meta->view_kind) : kind;
     m.grad_fn = node;
     m.output = k;
     view.set(kTracked);
@@ -279,10 +282,16 @@ const Tensor* base_of_plain_view(const Tensor& t) {
 
 namespace {
 
-/// A view whose gradient is not that of a part of its base cannot be made anew. (One of several
-/// views that one call made can.)
+/// A view that may not be written cannot be made anew either: of its node it knows no more than that
+/// the memory has changed.
 void check_still_good(const GradMeta& m) {
-    if (m.view_kind < ViewKind::Unrecorded) return;
+    if (m.view_kind == ViewKind::Plain) return;
+    if (m.view_kind == ViewKind::OneOfSeveral)
+        fail(ErrorKind::Runtime, "backward", "one of several views of one call, as it was made",
+             "one with its base written since (is a view and its base or another view of its base "
+             "has been modified inplace. This view is the output of a function that returns "
+             "multiple views. Such functions do not allow the output views to be modified inplace)",
+             "clone() it, or make it anew after the write");
     const bool custom = m.view_kind == ViewKind::FromFunction;
     fail(ErrorKind::Runtime, "backward", "a view as it was made",
          custom ? text(m.grad_fn ? m.grad_fn->name() : "a custom Function",

@@ -99,8 +99,9 @@ void set_requires_grad(const Tensor& t, bool value) {
         "a tensor of a floating dtype (only Tensors of floating point and complex dtype can "
         "require gradients)",
         name(t.dtype()));
-    WEFT_EXPECT(!value || !t.has(kInference), Runtime, "requires_grad", "a normal tensor",
-                "an inference tensor (made inside inference_mode)", "clone() it first");
+    WEFT_EXPECT(!value || !t.has(kInference) || (mode & kInferenceMode), Runtime, "requires_grad",
+                "a normal tensor", "an inference tensor (made inside inference_mode)",
+                "clone() it first");
     meta(t).requires_grad = value;
     GradMeta* m = meta_or_null(t);
     t.set(kTracked, value || m->base.defined());
@@ -128,7 +129,8 @@ void set_grad(const Tensor& t, const Tensor& grad) {
 void RetainHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>*) {
     if (!grads[0].defined() || !impl) return;
     GradMeta& m = meta(Tensor(impl));
-    m.grad = m.grad.defined() ? ops::add(m.grad, grads[0]) : grads[0];
+    static const ops::Function copy{"_contiguous_copy"};
+    m.grad = m.grad.defined() ? ops::add(m.grad, grads[0]) : copy(grads[0]);
 }
 
 void retain_grad(const Tensor& t) {

@@ -17,7 +17,8 @@ struct RetainHook final : Hook {
     TensorImpl* impl;
 };
 
-/// Which views may be written in place while recording.
+/// Which views may be written in place while recording, the freer the sooner: a view of a view is no
+/// freer than that.
 enum class ViewKind : uint8_t {
     Plain,         ///< may
     OneOfSeveral,  ///< made with others by one call: must not

@@ -64,7 +64,7 @@ void NodeRun::run(NodeTask& task) {
     fit_size(results, node.edge_count());
     for (int k = 0; k < node.output_count(); ++k) grads_[k] = task.buffer(k).take();
     bool plain = task.capture < 0 && !node.hooks_or_null() && node.edge_count() > 0;
-    if (!plain && task.wanted()) call_hooks(task);
+    if (!plain && (task.wanted() || task.only_root)) call_hooks(task);
     if (runs(task)) {
         try {
             run_node(node);

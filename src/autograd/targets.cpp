@@ -32,7 +32,7 @@ bool leads_to_target(const TaskList& tasks, const Node& node) {
 
 }  // namespace
 
-Captures mark_needed(TaskList& tasks, const std::vector<Edge>& targets) {
+Captures mark_needed(TaskList& tasks, const std::vector<Edge>& targets, bool run_targets) {
     Captures captures{std::vector<int>(targets.size(), -1)};
     for (NodeTask* task = tasks.first(); task; task = task->later) task->needed = false;
     for (size_t k = 0; k < targets.size(); ++k)
@@ -43,7 +43,8 @@ Captures mark_needed(TaskList& tasks, const std::vector<Edge>& targets) {
     std::vector<NodeTask*> order;
     for (NodeTask* task = tasks.first(); task; task = task->later)
         if (!task->seen) append_in_order(tasks, task, order);
-    for (NodeTask* task : order) task->needed = leads_to_target(tasks, *task->node);
+    for (NodeTask* task : order)
+        task->needed = leads_to_target(tasks, *task->node) || (run_targets && task->capture >= 0);
     return captures;
 }
 

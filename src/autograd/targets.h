@@ -9,7 +9,9 @@ struct Captures {
     std::vector<int> next;
 };
 
-/// Leaves `needed` only on tasks from whose edges a target can be reached, and sets `capture`.
-Captures mark_needed(TaskList& tasks, const std::vector<Edge>& targets);
+/// Leaves `needed` only on tasks from whose edges a target can be reached, and sets `capture`. With
+/// `run_targets`, the targets' own nodes run too (and free what they saved), as in PyTorch's
+/// backward(inputs=).
+Captures mark_needed(TaskList& tasks, const std::vector<Edge>& targets, bool run_targets);
 
 }  // namespace weft

@@ -38,6 +38,7 @@ struct NodeTask {
     int capture = -1;           ///< a target that is an output of this node; -1: none is
     bool needed = true;         ///< a target can be reached by its edges, or all is wanted
     bool seen = false;          ///< by mark_needed
+    bool only_root = false;     ///< its tensors' hooks are called even if it leads to no target
     GradBuffer first;           ///< of output 0
 
 private:

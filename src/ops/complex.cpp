@@ -159,8 +159,7 @@ void register_complex(Table& t) {
         .grad(0, 0,
               [](const Grad& g) {  // no elements are contiguous under any strides
                   const Tensor& parts = g.grad();
-                  return view_as_complex(parts.numel() ? contiguous(parts)
-                                                       : zeros(parts.shape(), parts.dtype()));
+                  return view_as_complex(parts.numel() ? contiguous(parts) : ops::clone(parts));
               })
         .doc("The parts of complex numbers as a last dimension of size 2, over the same memory.\n\n"
              ">>> weft.view_as_real(weft.tensor([1 + 2j]))\ntensor([[1., 2.]])");

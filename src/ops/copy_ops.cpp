@@ -3,6 +3,7 @@
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
+#include "ops/reuse.h"
 #include "ops/shape.h"
 
 namespace weft {
@@ -10,7 +11,8 @@ namespace {
 
 using namespace ops;
 
-const Function to_copy{"_to_copy"}, contiguous_copy{"_contiguous_copy"};
+const Function to_copy{"_to_copy"}, contiguous_copy{"_contiguous_copy"},
+    unsafe_view{"_unsafe_view"};
 
 void copy_kernel(Call& c) { copy_into(c.out(0), c.in[0]); }
 
@@ -124,6 +126,15 @@ void register_copy_ops(Table& t) {
         .node_name("UnsafeViewBackward0")
         .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(2, 3), (3, 2))"});
+    t.add("_relaid(Tensor self, int[] size) -> Tensor")
+        .doc("A value that nobody else holds, in another shape: its memory, but no view of it.")
+        .body([](Call& c) {
+            Call relaid(unsafe_view.op(), c.in, 1, c.attrs);
+            call_in_place_of(relaid);
+            c.set(std::move(relaid.out(0)));
+        })
+        .batch(Batch::Body)
+        .internal();
     t.add("_to_copy(Tensor self, dtype? dtype=None) -> Tensor")
         .doc("A copy in `dtype`.")
         .shape(

@@ -58,12 +58,37 @@ void over_dims_kernel(Call& c) {
     reduce(c.in[0], dim_mask(c.name(), c.attr(0), c.in[0].ndim()), c.out(0), value_step<Max>);
 }
 
-/// The incoming gradient shared evenly by the elements that equal the extremum.
-Tensor share_gradient(const Grad& g, const Value& dim, bool keepdim) {
+void both_shape(Call& c) {
+    over_dims_shape(c);
+    c.add(Tensor::layout(c.out(0).dtype(), c.out(0).shape()));
+}
+void both_kernel(Call& c) {
+    const DimMask mask = dim_mask(c.name(), c.attr(0), c.in[0].ndim());
+    reduce(c.in[0], mask, c.out(0), value_step<false>);
+    reduce(c.in[0], mask, c.out(1), value_step<true>);
+}
+
+/// The same for the extremum of all elements. (Where it was overwritten, no element has a share.)
+Tensor share_all_gradient(const Grad& g) {
+    Tensor x = g.in(0), hits = eq(x, g.out(0));
+    Tensor share = g.grad() / sum(as_dtype(hits, x.dtype()));
+    return masked_fill(zeros(x.shape(), x.dtype()), hits, share);
+}
+
+/// The incoming gradient shared evenly by the elements that equal the extremum, output k.
+Tensor share_gradient(const Grad& g, const Value& dim, bool keepdim, int k = 0) {
     Tensor x = g.in(0);
     Dims shape(x.shape());
-    Tensor hits = as_dtype(eq(x, spread(g.out(0), dim, keepdim, shape)), x.dtype());
-    return spread(g.grad(), dim, keepdim, shape) * (hits / sum_dim(hits, dim, true));
+    Tensor hits = as_dtype(eq(x, spread(g.out(k), dim, keepdim, shape)), x.dtype());
+    return spread(g.grad(k), dim, keepdim, shape) * (hits / sum_dim(hits, dim, true));
+}
+
+Tensor both_gradient(const Grad& g) {
+    Tensor parts[2];
+    for (int k = 0; k < 2; ++k)
+        if (g.grad(k).defined()) parts[k] = share_gradient(g, g.attr(0), g.attr(1).as_bool(), k);
+    if (!parts[0].defined() || !parts[1].defined()) return parts[parts[1].defined()];
+    return parts[0] + parts[1];
 }
 
 Dims indexed_shape(const Call& c, int64_t dim, bool keepdim) {
@@ -148,8 +173,7 @@ void register_pair(Table& t) {
             return batch_all(c, form, Max ? "amax" : "amin", Dims{-1}, {false});
         })
         .node_name(node + "Backward1")
-        .grad(0, save_in(0) | save_out(0),
-              [](const Grad& g) { return share_gradient(g, Value(), false); })
+        .grad(0, save_in(0) | save_out(0), share_all_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(I(4))"});
     // Before the form with a dim, which a 0-d int64 tensor would be taken for.
     t.add(m + ".other(Tensor self, Tensor other) -> Tensor")
@@ -249,6 +273,18 @@ void register_kthvalue(Table& t) {
         .samples({"f(T(4, 3), 2, 0)", "f(T(2, 5), 5, keepdim=True)", "f(T(), 1)", "f(I(9), 4)"});
 }
 
+void register_both(Table& t) {
+    t.add("_extremes(Tensor self, int[]? dim=[], bool keepdim=False) -> (Tensor min, Tensor max)")
+        .doc("The smallest and the largest elements over `dim` (None or empty: all).")
+        .batch(batch_over<0>)
+        .shape(both_shape)
+        .kernel(both_kernel)
+        .internal()
+        .node_name("AminmaxBackward0")
+        .grad(0, save_in(0) | save_out(0) | save_out(1), both_gradient)
+        .samples({"f(T(2, 3))", "f(T(2, 3), 0)", "f(T(2, 3, 4), (0, 2), True)", "f(T(), -1)"});
+}
+
 void register_median(Table& t) {
     t.add("median(Tensor self) -> Tensor")
         .doc("The median of all elements, the lower one of two; NaN if any is or if there are\n"
@@ -260,8 +296,7 @@ void register_median(Table& t) {
             c.add(Tensor::layout(c.in[0].dtype(), DimSpan()));
         })
         .kernel(full_median)
-        .grad(0, save_in(0) | save_out(0),
-              [](const Grad& g) { return share_gradient(g, Value(), false); })
+        .grad(0, save_in(0) | save_out(0), share_all_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(I(5))"});
     t.add("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
         .doc("The medians along `dim` and where they are (int64). IndexError if the dim is\n"
@@ -286,6 +321,7 @@ void register_median(Table& t) {
 void register_extrema(Table& t) {
     register_pair<true>(t);
     register_pair<false>(t);
+    register_both(t);
     register_median(t);
     register_kthvalue(t);
 }

@@ -272,7 +272,7 @@ Tensor norm_gradient(const Grad& g) {
     if (ord == 2) {  // x / norm is at most 1, where grad / norm may be infinite
         Tensor zero = is_zero(r);
         return x / spread_over(where(zero, number(1, t), r)) *
-               spread_over(zero_where(zero, g.grad()));
+               spread_over(where(zero, g.grad() * 0.0, g.grad()));  // of a NaN: NaN
     }
     if (r.numel() == x.numel() && !std::isinf(ord)) return sgn(x) * spread_over(g.grad());
     if (std::isinf(ord)) {  // a NaN is a norm that is NaN

@@ -371,12 +371,14 @@ Tensor product_of_others(const Tensor& x, int64_t dim) {
 
 Tensor prod_gradient(const Grad& g) {
     Dims shape = g.in_shape(0);
+    if (shape.empty()) return g.grad();
     Tensor x = cast(g.in(0), g.out_dtype(0));
     Tensor flat = shape.size() == 1 ? x : reshape(x, Dims{-1});
     Tensor d = g.grad() * conj(product_of_others(flat, 0));
     return shape.size() == 1 ? d : reshape(d, shape);
 }
 Tensor prod_dim_gradient(const Grad& g) {
+    if (g.in_shape(0).empty()) return g.grad();
     Tensor x = cast(g.in(0), g.out_dtype(0));
     return spread_dims(g, g.grad()) * conj(product_of_others(x, g.attr(0).as_int()));
 }

@@ -75,6 +75,7 @@ Dims geometry(DimSpan size, DimSpan stride, int64_t offset) {
 
 Tensor as_strided_gradient(const Grad& g) {
     Dims in = g.in_shape(0), layout = g.in_layout(0);
+    if (g.grad().numel() == 0) return zeros(in, g.grad().dtype());
     int64_t from = layout.back();
     layout.pop_back();
     int64_t to = g.attr(2).none() ? from : g.attr(2).as_int();

@@ -115,6 +115,7 @@ struct ClampTensor {
 /// The dtype of self and the numbers in `bounds`, which count as Python's numbers do.
 DType with_numbers(const Tensor& self, const Value& low, const Value& high) {
     DType t = self.dtype();
+    if (is_complex(t)) fail_dtype("clamp", NumberTypes::text, t);
     for (const Value* v : {&low, &high}) {
         if (v->kind() == Value::Kind::Float && !is_floating(t)) t = default_dtype;
         if (v->kind() == Value::Kind::Int && t == DType::Bool) t = DType::Int64;
@@ -270,6 +271,7 @@ void register_clamp(Table& t) {
         .batch(Batch::Pointwise)
         .strided_output()
         .internal()
+        .node_name("WhereBackward0")
         .grad(0, save_in(1), [](const Grad& g) {
             return clamp_backward(g.grad(), g.in(1), g.attr(0), g.attr(1));
         });

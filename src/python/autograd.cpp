@@ -31,6 +31,8 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
     Tensor t = expect_tensor(o, who);
     Edge e = gradient_edge(t);
     if (e) return e;
+    // A view made under no_grad of what requires grad does so too, but nothing leads to it.
+    if (!root && requires_grad(t)) return {};
     if (root)
         throw Error(
             ErrorKind::Runtime,
@@ -50,6 +52,10 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
             "a scalar, or a gradient for each output (grad can be implicitly created only for "
             "scalar outputs)",
             text("shape ", to_string(shape)), "call .sum() first or pass gradient=");
+        WEFT_EXPECT(!is_complex(dtype), Runtime, "backward",
+                    "a real scalar, or a gradient for each output (grad can be implicitly created "
+                    "only for real scalar outputs)",
+                    name(dtype), "call .abs() or .real first or pass gradient=");
         return ops::full_like(Tensor::empty(dtype, shape), 1);
     }
     Tensor g = is_tensor(given) ? operand(given) : expect_tensor(given, "backward");
@@ -57,6 +63,11 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
                 text("a gradient of shape ", to_string(shape), " (Mismatch in shape)"),
                 to_string(g.shape()));
     WEFT_EXPECT(is_inexact(g.dtype()), Runtime, "backward", "a floating gradient", name(g.dtype()));
+    WEFT_EXPECT(is_complex(g.dtype()) == is_complex(dtype), Runtime, "backward",
+                text("a ", is_complex(dtype) ? "complex" : "real",
+                     " gradient (For complex Tensors, both grad_output and output are required to "
+                     "have the same dtype)"),
+                name(g.dtype()));
     return g;
 }
 

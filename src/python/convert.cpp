@@ -375,7 +375,11 @@ PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* py_sharing(PyObject*, PyObject* data) {
-    return guarded([&] { return wrap(tensor_sharing(data, "from_numpy")); });
+    return guarded([&] {
+        Tensor t = tensor_sharing(data, "from_numpy");
+        if ((mode & (kInferenceMode | kGradMode)) == kInferenceMode) t.set(kInference);
+        return wrap(std::move(t));
+    });
 }
 
 PyMethodDef functions[] = {

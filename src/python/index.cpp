@@ -17,6 +17,7 @@ struct Selection {
     std::vector<Tensor> indices;  ///< by dimension of `view`; undefined: all of it
     bool advanced = false;
     bool moved = false;  ///< some view was made
+    bool to_write = false;
 };
 
 /// PyTorch's old masks were bytes; they still work, with a warning.
@@ -102,6 +103,11 @@ void add_flag(Selection& s, int& dim, bool holds, PyObject* item) {
     add_tensor_index(s, dim, index, item);
 }
 
+bool is_all(const Value& start, const Value& stop, int64_t size) {
+    return (start.none() || start.as_int() == 0 || start.as_int() <= -size) &&
+           (stop.none() || stop.as_int() >= size);
+}
+
 void apply(Selection& s, int& dim, PyObject* item, int rest) {
     if (is_integer_scalar(item)) {
         s.view = ops::select(s.view, dim, int_of(item));
@@ -113,9 +119,11 @@ void apply(Selection& s, int& dim, PyObject* item, int rest) {
         int64_t step = slice->step == Py_None ? 1 : int_of(slice->step);
         WEFT_EXPECT(step > 0, Value, "index", "a slice step greater than zero",
                     std::to_string(step), "flip() the tensor for a negative step");
-        if (slice->start != Py_None || slice->stop != Py_None || step != 1) {
-            s.view = ops::call1(ops::slice.op(), {s.view},
-                                {dim, slice_bound(slice->start), slice_bound(slice->stop), step});
+        Value start = slice_bound(slice->start), stop = slice_bound(slice->stop);
+        bool given = start || stop || step != 1;
+        // As in PyTorch, what is written through a slice of everything is the tensor itself.
+        if (given && !(s.to_write && step == 1 && is_all(start, stop, s.view.size(dim)))) {
+            s.view = ops::call1(ops::slice.op(), {s.view}, {dim, start, stop, step});
             s.moved = true;
         }
         ++dim;
@@ -133,8 +141,8 @@ void apply(Selection& s, int& dim, PyObject* item, int rest) {
     }
 }
 
-Selection select(const Tensor& t, PyObject* key) {
-    Selection s{t, {}, false, false};
+Selection select(const Tensor& t, PyObject* key, bool to_write) {
+    Selection s{t, {}, false, false, to_write};
     PyObject* one[] = {key};
     PyObject** items = one;
     Py_ssize_t n = 1;
@@ -183,14 +191,14 @@ Tensor get_item(const Tensor& t, PyObject* key) {
                     "a 0-d tensor (invalid index of a 0-dim tensor)", "use tensor.item()");
         return ops::select(t, 0, to_int(key, "index"));
     }
-    Selection s = select(t, key);
+    Selection s = select(t, key, false);
     if (s.advanced) return index_op.over(with_indices({s.view}, s));
     return s.moved ? s.view : ops::view(s.view, Dims(s.view.shape()));
 }
 
 void set_item(const Tensor& t, PyObject* key, PyObject* value) {
     deferred::InTurn in_order((mode & kDeferMode) && deferred::is_shared(t));
-    Selection s = select(t, key);
+    Selection s = select(t, key, true);
     Tensor v;
     if (is_tensor(value)) v = operand(value);
     else if (is_number(value)) {

@@ -11,6 +11,7 @@ import weft
 from weft import _C
 from weft._C import Tensor
 from weft.base.forms import forms
+from weft.composites.axes import wrap
 
 __all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid", "trapz"]
 
@@ -70,7 +71,7 @@ def _check_numbers(who: str, y: Tensor) -> None:
 def _products(who: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
     """Twice the area between each two neighbours at the places x."""
     left, right = _ends(y, dim)
-    if x.dim() == 1 and y.dim() > 1:
+    if x.dim() == 1:
         shape = [1] * y.dim()
         shape[dim] = -1
         if x.shape[0] != y.shape[dim]:
@@ -78,8 +79,9 @@ def _products(who: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
                 f"[{who}] expected {y.shape[dim]} places along dim {dim}, got {x.shape[0]}"
             )
         x = x.reshape(shape)
-    dim %= y.dim()
-    before, after = _ends(x, dim - y.dim() if x.dim() < y.dim() else dim)
+    elif x.dim() < y.dim():
+        x = x.reshape([1] * (y.dim() - x.dim()) + list(x.shape))
+    before, after = _ends(x, dim)
     product: Tensor = (after - before) * (left + right)
     return product
 
@@ -94,6 +96,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
         gone = [n for d, n in enumerate(y.shape) if d != dim % y.dim()]
         return weft.zeros(gone, dtype=y.dtype)
     _check_numbers("trapezoid", y)
+    dim %= y.dim()
     if x is None:
         ends = _times(y.select(dim, 0) + y.select(dim, -1), 0.5)
         return _times(y.sum(dim) - ends, dx)
@@ -114,6 +117,7 @@ def cumulative_trapezoid(
     tensor([1.5000, 4.0000])
     """
     _check_numbers("cumulative_trapezoid", y)
+    dim = wrap("cumulative_trapezoid", dim, y.dim())
     if x is None:
         left, right = _ends(y, dim)
         return _times(left + right, dx / 2).cumsum(dim)

@@ -38,6 +38,11 @@ def cdist(
             "[cdist] expected two stacks of rows of one size, got "
             f"{tuple(x1.shape)} and {tuple(x2.shape)}"
         )
+    if not (x1.is_floating_point() and x2.is_floating_point()):
+        raise RuntimeError(
+            f"[cdist] expected floats, got {x1.dtype} and {x2.dtype} (cdist only supports "
+            "floating-point dtypes)"
+        )
     if p < 0:
         raise RuntimeError(f"[cdist] expected p of at least 0, got {p}")
     modes: dict[str, bool] = {
@@ -51,13 +56,14 @@ def cdist(
     fused = p in (1, 2, math.inf) and x1.is_floating_point() and x1.dtype == x2.dtype
     if fused and not (p == 2 and modes[compute_mode]):
         if x1.dim() == x2.dim() == 2:
-            return _C.ops._pair_distances(x1.unsqueeze(0), x2.unsqueeze(0), p).squeeze(0)
+            apart = _C.ops._pair_distances(x1.unsqueeze(0), x2.unsqueeze(0), p)
+            return _C.ops._relaid(apart, (x1.shape[0], x2.shape[0]))
         lead = weft.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         a, b = (
             x.expand(*lead, *x.shape[-2:]).reshape(math.prod(lead), *x.shape[-2:]) for x in (x1, x2)
         )
         distances = _C.ops._pair_distances(a, b, p)
-        return distances.reshape(*lead, x1.shape[-2], x2.shape[-2])
+        return _C.ops._relaid(distances, (*lead, x1.shape[-2], x2.shape[-2]))
     if p != 2 or not modes[compute_mode]:
         return _C.ops.linalg_vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
     squares = (x1 * x1).sum(-1, True) + (x2 * x2).sum(-1).unsqueeze(-2)

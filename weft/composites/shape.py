@@ -71,6 +71,11 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
         expect("meshgrid", t, Tensor, "tensors")
         if t.dim() > 1:
             raise RuntimeError(f"[meshgrid] expected 0-d or 1-D tensors, got {t.dim()} dimensions")
+        if t.dtype is not axes[0].dtype:
+            raise RuntimeError(
+                f"[meshgrid] expected tensors of one dtype, got {axes[0].dtype} and {t.dtype} "
+                "(meshgrid expects all tensors to have the same dtype)"
+            )
     swap = indexing == "xy" and len(axes) >= 2
     if swap:
         axes[:2] = axes[1], axes[0]

@@ -26,9 +26,7 @@ def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> return_types.aminmax:
     """The smallest and the largest element, of all or along `dim`."""
-    if dim is None:
-        return return_types.aminmax(input.amin(), input.amax())
-    return return_types.aminmax(input.amin(dim, keepdim), input.amax(dim, keepdim))
+    return return_types.aminmax(*_C.ops._extremes(input, dim, keepdim))
 
 
 @forms(method=True, out=True)
@@ -157,7 +155,7 @@ def _quantile(
         out = out.movedim(-1, 0)
         if keepdim and rank:
             out = out.unsqueeze(dim + 1)
-    return out if q.dim() else out.squeeze(0)
+    return out if q.dim() else _C.ops._relaid(out, out.shape[1:])
 
 
 @forms(method=True, out=True)

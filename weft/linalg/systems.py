@@ -197,6 +197,8 @@ def _gradient_det(g: Gradients) -> Any:
         values = svd(A, False)[1]
         least = A.shape[-1] * weft.finfo(A.dtype).eps
         singular = values.numel() > 0 and bool((values[..., -1] <= values[..., 0] * least).any())
+    if A.shape[-1] == 1:
+        return grad.unsqueeze(-1).unsqueeze(-1).expand(A.shape)
     if not singular:
         return (grad * d.conj()).unsqueeze(-1).unsqueeze(-1) * _inv(A.mH)[0]
     # a singular matrix has cofactors too: from the products of all singular values but one
@@ -236,7 +238,7 @@ def det(A: Tensor) -> Tensor:
 def _gradient_slogdet(g: Gradients) -> Any:
     (A,), sign, (g_sign, grad) = g.inputs, g.outputs[0], g.grads
     if grad is None and not A.is_complex():
-        return weft.zeros(A.shape, dtype=A.dtype)  # the sign of a real determinant is constant
+        return None  # the sign of a real determinant is constant
     if grad is None:
         grad = weft.zeros(g.outputs[1].shape, dtype=g.outputs[1].dtype)
     if A.is_complex() and g_sign is not None:
