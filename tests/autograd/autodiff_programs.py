@@ -10,6 +10,7 @@ import random
 import re
 import warnings
 
+from autodiff_known import undrawn
 from autodiff_names import names_for
 
 UNARY = """
@@ -20,9 +21,9 @@ UNARY = """
 {x}.norm()|{x}.norm(dim={d})|{x}.var()|{x}.std({d})|{x}.logsumexp({d})|{x}.prod()|{x}.prod({d})
 {x}.amax({d})|{x}.max()|{x}.min()|{x}.clamp(-0.5, 0.5)|{x}.clamp(min=-0.3)|{x}.sign()|{x}.floor()
 {x}.round()|{x}.trunc()|{x}.frac()|{x}.erf()|{x}.atan()|{x}.sinh()|{x}.reciprocal()
-{x}.log_softmax({d})|t.fft.fft({x})|t.fft.rfft({x})|t.fft.ifft({x})|t.fft.fft2({x})
-t.matrix_exp({x})|{x}.conj()|{x}.angle()|{x}.tril()|{x}.triu()|{x}.roll(1, {d})|{x}.diag_embed()
-{x}.trace()|{x}.to(t.float32)|{x}.double()|t.nn.functional.gelu({x})|t.nn.functional.elu({x})
+{x}.log_softmax({d})|t.fft.fft({x})|t.fft.rfft({x})|t.fft.ifft({x}) + 0|t.fft.fft2({x})
+t.matrix_exp({x})|{x}.conj()|({x} + 0).angle()|{x}.tril()|{x}.triu()|{x}.roll(1, {d})
+{x}.diag_embed()|{x}.trace()|{x}.to(t.float32)|{x}.double()|t.nn.functional.gelu({x})|t.nn.functional.elu({x})
 t.nn.functional.hardtanh({x})|t.nan_to_num({x})|t.nn.functional.leaky_relu({x})
 t.nn.functional.softplus({x})|t.nn.functional.silu({x})|t.nn.functional.hardswish({x})
 t.nn.functional.tanhshrink({x})|t.nn.functional.softshrink({x})
@@ -35,7 +36,7 @@ t.nn.functional.layer_norm({x}, {x}.shape[-1:])|{x}.logcumsumexp({d})|{x}[{x}.de
 {x}.exp2()|{x}.count_nonzero()|{x} > 0|{x}.detach() * 2|{x}.new_zeros(2)|t.zeros_like({x})
 t.ones_like({x}, requires_grad=True)|{x}.movedim({d}, {e})|t.linalg.vector_norm({x}, 1)
 t.linalg.norm({x})|{x}.argmax()|{x}.diagonal_scatter({x}.diagonal() * 2)|{x}.renorm(2, {d}, 0.5)
-{x}.nansum()|{x}.mode({d})[0]|{x}.quantile(0.3)|{x}.cov()|{x}.corrcoef()|{x}.kron({x})
+{x}.nansum()|t.func.grad(loss)({x})|{x}.mode({d})[0]|{x}.quantile(0.3)|{x}.cov()|{x}.corrcoef()|{x}.kron({x})
 t.complex({x}, {x} * 2)|t.polar({x}.abs() + 0.1, {x})|{x}.sgn()|{x}.dist({x} * 2)
 t.block_diag({x}, {x})
 """
@@ -47,8 +48,8 @@ t.stack([{x}, {y}])|t.hypot({x}, {y})|t.outer({x}, {y})|t.kron({x}, {y})|t.lerp(
 t.addcmul({x}, {y}, {y})|t.addcdiv({x}, {y}, {y} * {y} + 1)|{x}.copysign({y})|t.dot({x}, {y})
 t.floor_divide({x}, {y} + 3)|t.heaviside({x}, {y})|t.fmod({x}, {y} + 3)|t.remainder({x}, {y} + 3)
 t.nn.functional.mse_loss({x}, {y})|t.nn.functional.smooth_l1_loss({x}, {y})
-t.einsum('...i,...i->...', {x}, {y})|t.cdist({x}, {y})|t.logaddexp({x}, {y})
-t.xlogy({x}, {y} * {y} + 1)|t.nn.functional.linear({x}, {y})|{x}.pow({y})|t.dist({x}, {y})
+t.einsum('...i,...i->...', {x}, {y}) + 0|t.cdist({x}, {y})|t.logaddexp({x}, {y})
+t.xlogy({x}, {y} * {y} + 1)|t.nn.functional.linear({x}, {y})|({x} + 0).pow({y})|t.dist({x}, {y})
 t.complex({x}, {y})|t.nn.functional.cosine_similarity({x}, {y}, dim=-1)|t.inner({x}, {y})
 t.slice_scatter({x}, {y}, {d})|t.select_scatter({x}, {y}, {d}, {i})|{x}.where({y} > 0, {y})
 t.cross({x}, {y})|{x}.index_add({d}, t.tensor([{i}]), {y})|{x}.masked_scatter({x} > 0, {y})
@@ -79,7 +80,8 @@ t.autograd.grad(loss({x}), [{l}, {m}], allow_unused=True, create_graph=True)
 t.autograd.grad(loss({x}), [{l}, {m}], retain_graph=True)
 t.autograd.grad([{x}.sum(), {y}.sum()], [{l}, {m}], allow_unused=True, retain_graph=True)
 t.autograd.grad({x}, [{l}], t.ones_like({x}), create_graph=True, materialize_grads=True)
-t.autograd.grad(loss({x}), [{l}], create_graph=True)|t.autograd.grad(loss({x}), [{l}])
+t.autograd.grad(loss({x}), [{l}], create_graph=True)|t.func.vjp(body, {x})[1]({z})
+t.autograd.grad(loss({x}), [{l}])
 """
 
 CUSTOM = """
@@ -107,7 +109,7 @@ t.nn.functional.relu({x}, inplace=True)|{x}[{x}.detach() > 0] = 0.2|{x}.zero_().
 {x}.expand(2, *{x}.shape).mul_(2)|{x}.masked_scatter_({x} > 0, {y})
 t.nn.functional.leaky_relu_({x}, 0.1)|{x}.exp_().tanh_()
 {x}.index_put_((t.tensor([{i}]),), {y}, accumulate=True)|{x}.squeeze().mul_(2)
-{x}.reshape(-1).mul_(2)|{x}.clone().mul_(2)|t.sin({y}, out={x})|t.add({x}, {y}, out={y})
+{x}.reshape(-1).mul_(2)|{x}.clone().mul_(2)|t.sin({z}, out={x})|t.add({x}, {y}, out={y})
 {x}.split(1, {d})[0].mul_(2)|{x}.unbind({d})[0].add_(1)
 """
 
@@ -172,6 +174,7 @@ class Drawer:
         names, self.log = names_for(lib)
         self.names = dict(names)
         self.kept = 0.1  # of the statements that raise
+        self.around = ""  # the `with` that is being drawn
 
     def fresh(self):
         self.count += 1
@@ -217,11 +220,14 @@ class Drawer:
         leaves = lambda v: usable(v) and v.is_leaf and v.requires_grad  # noqa: E731
         tracked = lambda v: usable(v) and v.requires_grad  # noqa: E731
         some = leaves if r.random() < 0.7 else tracked
+        alike = lambda v: usable(v) and v.shape == x.shape  # noqa: E731
+        if ".data = " in template:  # what x becomes
+            alike = lambda v: usable(v) and v.shape == x.shape and v.dtype == x.dtype  # noqa: E731
         handle = lambda v: hasattr(v, "remove") and not is_tensor(v)  # noqa: E731
         chosen = {
             "x": name,
             "y": lambda: self.beside(x),
-            "z": lambda: self.one(lambda v: usable(v) and v.shape == x.shape),
+            "z": lambda: self.one(alike),
             "s": lambda: r.choice(["0.5", "2", "-1", "1.5", "0"]),
             "d": str(d - x.ndim if r.random() < 0.3 and x.ndim else d),
             "e": lambda: str(r.randrange(x.ndim) if x.ndim else 0),
@@ -240,6 +246,8 @@ class Drawer:
                 found = chosen[match[1]] = found()
             return found
 
+        if x.is_complex():  # conj() is a lazy view in PyTorch, a copy in weft
+            template = re.sub(r"(\{x\}\.(conj\(\)|mH|H\b|adjoint\(\)))", r"\1.clone()", template)
         return re.sub(r"\{([a-z])\}", value, template)
 
     def expression(self, kind):
@@ -290,11 +298,35 @@ class Drawer:
             return None
         return f"{', '.join(made)}{',' if len(made) == 1 else ''} = {text}"
 
+    def overlaps(self, text):
+        """Whether a write reads what else lies in the memory that it writes, or writes an element
+        twice: PyTorch reads what it has overwritten, where it does not refuse."""
+
+        def memory(x):
+            try:
+                return x.untyped_storage().data_ptr()
+            except (RuntimeError, NotImplementedError):  # a gradient of zeros has none
+                return 0
+
+        used = [self.names.get(n) for n in dict.fromkeys(re.findall(r"\bv\d+\b", text))]
+
+        def twice(x):
+            whole = self.lib.arange(max(memory(x) and x.untyped_storage().nbytes(), 1))
+            at = whole.as_strided(x.shape, x.stride(), x.storage_offset())
+            return 0 not in x.stride() and at.unique().numel() < x.numel()
+
+        used = [x for x in used if is_tensor(x) and memory(x)]
+        if re.search(r"[a-z]_\(|\] [*+]?= |out=", text):
+            return len({memory(x) for x in used}) < len(used) or any(map(twice, used))
+        return "_scatter(" in text and any(map(twice, used))
+
     def statement(self, kinds):
         """One more statement, already run; None if the one drawn will not do."""
         weights = [KINDS[kind][1] for kind in kinds]
         kind = self.random.choices(kinds, weights)[0]
         text, before = self.expression(kind)
+        if undrawn(f"{self.around}\n{text}") or self.overlaps(text):
+            return None
         if kind == "several":
             return self.several(text)
         if kind == "scope":
@@ -310,14 +342,14 @@ class Drawer:
 
     def scope(self, text):
         inner = [kind for kind in KINDS if kind != "scope"]
-        kept, self.kept = self.kept, 0
+        kept, self.kept, self.around = self.kept, 0, text
         body = []
         with eval(text[5:-1], self.names):
             for _ in range(self.random.randint(1, 3)):
                 found = self.statement(inner)
                 if found is not None:
                     body.append(found)
-        self.kept = kept
+        self.kept, self.around = kept, ""
         return "\n    ".join([text, *body]) if body else None
 
     def leaves(self):

@@ -1,6 +1,7 @@
 """A short run of the autodiff fuzzer, and the faults it must find."""
 
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import autodiff_fuzz as fuzz  # noqa: E402
 from autodiff_names import names_for  # noqa: E402
 from autodiff_programs import draw  # noqa: E402
 
-PROGRAMS = 25
+PROGRAMS = 200
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -25,6 +26,132 @@ def test_programs_do_what_they_do_in_pytorch(torch, seed):
         found = fuzz.check(small, (torch, weft))
         pytest.fail(f"program {key}: {kind}\n{fuzz.script(small)}\n{found}")
     assert report.statements > 8 * PROGRAMS
+
+
+# Programs that the fuzzer found once, made smaller, by what was wrong.
+FOUND = {
+    "one of several views after a write into its base": """
+        v0 = leaf(3, at=0) * 1
+        v1, v2 = v0.chunk(2, 0)
+        v0.index_fill_(0, t.tensor([1]), 0.2)
+        loss(v1).backward()""",
+    "backward to an input that is no leaf frees its node": """
+        v0 = leaf(3, at=0)
+        v1 = v0.abs().log1p()
+        loss(v1).backward(inputs=[v1])
+        loss(v1).backward(retain_graph=True)""",
+    "backward to a custom Function's result runs it": """
+        v0 = leaf(2, 2, 2, at=0)
+        v1 = Part.apply(v0)
+        loss(v1).backward(inputs=[v1])""",
+    "the hooks of a root that leads to no input": """
+        v0 = leaf(2, 2, at=0)
+        v1 = leaf(2, 2, at=1)
+        v2 = v1.sin()
+        loss(v2).backward(inputs=[v2], retain_graph=True)
+        t.autograd.grad(v2, [v0], t.ones_like(v2), materialize_grads=True)""",
+    "a hook after accumulation of a leaf that wants no gradient any more": """
+        v0 = leaf(3, 3, at=3)
+        v0.register_post_accumulate_grad_hook(after('h'))
+        v1 = v0.prod()
+        v0.requires_grad_(False)
+        loss(v1).backward()""",
+    "a retained gradient is a copy": """
+        v0 = leaf(3, 3, at=0)
+        v1, v2 = t.max(v0, -2)
+        v1.retain_grad()
+        v1.sum().backward()""",
+    "mark_dirty drops a gradient": """
+        v0 = leaf(2, 3, at=0)
+        v1 = v0.floor()
+        v1.grad = v0
+        v2 = Dirty.apply(v1)""",
+    "a gradient of complex numbers may be written": """
+        v0 = leaf(2, 1, 3, at=2, kind='complex128')
+        v1, v2 = t.autograd.grad(loss(v0), [v0, v0])
+        v2.sub_(v0, alpha=0.5)""",
+    "a write through a slice of everything": """
+        v0 = leaf(3, at=1) * 2
+        v0[0:] += v0
+        v0[..., :3] *= 2""",
+    "real parts written through another view": """
+        v0 = leaf(4, at=0)
+        v1 = t.complex(v0, v0)
+        v2 = t.view_as_real(v1)
+        v2.mul_(3)""",
+    "views in inference mode": """
+        v0 = leaf(2, 2, at=3)
+        v0.detach_()
+        with t.inference_mode():
+            v1 = v0[:, None]
+            v2 = t.fft.rfft(v0)""",
+    "places of trapezoid with more dimensions, and with fewer": """
+        v0 = leaf(2, 3, at=0)
+        v1 = leaf(2, 2, 2, at=2)
+        v2 = t.trapezoid(v0, v1)
+        loss(v2).backward()
+        v3 = leaf(3, at=3, grad=False)
+        v4 = leaf(3, 1, at=3, grad=False)
+        v5 = t.trapezoid(v3, v4)
+        v6 = t.cumulative_trapezoid(v4, v4, dim=0)""",
+    "the sign of a determinant": """
+        v0 = leaf(3, 3, at=2)
+        v1, v2 = t.linalg.slogdet(v0)
+        loss(v1).backward()""",
+    "both extremes are results of one node": """
+        v0 = leaf(4, at=0)
+        v1, v2 = t.aminmax(v0)
+        hook(v2, look('h'))
+        loss(v1).backward(create_graph=True)""",
+    "gradients of one element": """
+        v0 = leaf(at=0)
+        v1 = v0.prod(0)
+        v1.sum().backward(create_graph=True)
+        v2 = leaf(1, 1, at=0)
+        v3 = t.linalg.det(v2)
+        v3.sum().backward(create_graph=True)""",
+    "an extreme that was overwritten": """
+        v0 = leaf(3, 3, at=0)
+        v1 = v0.min()
+        v1.data.fill_(0.1)
+        loss(v1).backward()""",
+    "a NaN goes back through a norm of 0": """
+        v0 = leaf(2, at=0)
+        v1 = t.dist(v0, v0)
+        v1.backward(v1.detach() / 0)""",
+    "a layer of which one part is frozen": """
+        v0 = leaf(2, 3, at=0)
+        v1 = leaf(4, 3, at=1, grad=False)
+        v2 = leaf(3, at=2)
+        loss(t.nn.functional.linear(v0, v1)).backward()
+        loss(t.nn.functional.linear(v0.detach(), v2)).backward()
+        loss(t.nn.functional.linear(v0, v2.detach())).backward()
+        v3 = leaf(4, at=3)
+        loss(t.nn.functional.linear(v0.detach(), v1, v3)).backward()""",
+    "refused": """
+        v0 = leaf(2, 2, at=1, kind='complex128')
+        v0.clamp(-0.5, 0.5)
+        v1 = t.cdist(v0, v0)
+        v2 = leaf(3, at=1)
+        v3 = leaf(3, 3, at=1)
+        v4 = t.cross(v2, v3)
+        v5 = leaf(at=1)
+        v5.backward(v5.detach() * (1 + 1j))
+        t.meshgrid(v2, t.tensor([1, 2]), indexing='ij')""",
+}
+
+
+@pytest.mark.parametrize("why", FOUND)
+def test_what_was_wrong_once(torch, why):
+    statements, text = [], textwrap.dedent(FOUND[why])
+    for line in text.strip().split("\n"):
+        if line.startswith(" "):
+            statements[-1] += "\n" + line
+        else:
+            statements.append(line)
+    outcome = fuzz.run(statements, torch)
+    assert not any(isinstance(error, NameError | SyntaxError) for error in outcome.errors)
+    assert fuzz.check(statements, (torch, weft)) == []
 
 
 def test_programs_repeat_and_most_statements_run(torch):
