@@ -287,9 +287,16 @@ void vector_grad(Grad& g) {
     if (g.needs(2)) g.set(2, reshape(sum_dim(grad, Dims{0}), Dims{}));
 }
 
+/// Whether the weight is one, told by an input that wants a gradient: of others nothing is known.
+bool has_weight_vector(const Grad& g) {
+    if (g.needs(0)) return g.in_shape(0).size() > g.out_shape(0).size();
+    if (g.needs(1)) return g.in_shape(1).size() == 1;
+    return g.needs(2) && g.in_shape(2).empty();
+}
+
 void linear_grad(Grad& g) {
-    if (g.in_shape(1).size() == 1 && g.grad().numel()) return vector_grad(g);
     const Tensor& grad = g.grad();
+    if (grad.numel() && has_weight_vector(g)) return vector_grad(g);
     auto rows = [](const Tensor& x) {
         return x.ndim() == 2 ? x : reshape(x, Dims{-1, x.size(x.ndim() - 1)});
     };
