@@ -84,6 +84,7 @@ STEPS: dict[str, Callable[[State], Any]] = {
     "jacrev": lambda s: weft.func.jacrev(lambda q: q.sin() * s.y[0])(s.flat[:2]),
     "norm": lambda s: s.x / (s.x.norm() + 1),
     "flip": lambda s: s.x.flip(s.dim) if s.x.dim() else None,
+    "chunk": lambda s: s.x.chunk(2, s.dim)[0] if s.x.dim() else None,
     "conv": lambda s: F.conv1d(s.flat[None, None], s.weight[:1, :1, None]),
     "lookup": lambda s: s.weight[s.flat[:2].abs().long() % 3],
     "einsum": lambda s: weft.einsum("i,j->ij", s.flat[:2], s.y[:2]),

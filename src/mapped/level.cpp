@@ -107,7 +107,11 @@ void settle(const Tensor& t) {
     if (is_mapped(self->whole)) settle(self->whole);
     if (!is_mapped(t)) return;
     ModeGuard record(kGradMode, 0);
-    t.settle(first(self->whole));
+    Tensor value = first(self->whole);
+    const GradMeta* of = meta_or_null(self->whole);
+    if (of && of->base.defined() && meta_or_null(value))  // whether it may be written is as there
+        meta(value).view_kind = of->view_kind;
+    t.settle(value);
 }
 
 void settle_for_call(const Tensor& t) {
