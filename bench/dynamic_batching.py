@@ -93,6 +93,7 @@ ROWS += map(against_hand, MODELS)
 
 RATIOS = {
     "torch plain / autobatch": (("torch", "plain"), ("weft", "autobatch")),
+    "torch by hand / autobatch": (("torch", "by_hand"), ("weft", "autobatch")),
     "plain / autobatch": (("weft", "plain"), ("weft", "autobatch")),
     "autobatch / by hand": (("weft", "autobatch"), ("weft", "by_hand")),
     "plain / by hand": (("weft", "plain"), ("weft", "by_hand")),
