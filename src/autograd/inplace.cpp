@@ -270,6 +270,12 @@ const Tensor* base_of_plain_view(const Tensor& t) {
         return nullptr;
     if (m->retains_grad || !m->hooks.empty() || m->grad_fn->hooks_or_null()) return nullptr;
     if (m->base_version != t.version() || m->base.storage() != t.storage()) return nullptr;
+    const GradMeta* base = meta_or_null(m->base);
+    for (const Node* node = m->grad_fn.get(); node && node->edge_count() == 1;
+         node = node->edge(0).node.get()) {
+        if (base && node == base->grad_fn.get()) break;
+        if (node->hooks_or_null()) return nullptr;  // of a view between the two
+    }
     if (requires_grad(m->base)) return &m->base;
     // The leaf may be a view itself, of a tensor without gradient: it is where the views' nodes end.
     const Node* node = m->grad_fn.get();

@@ -86,18 +86,18 @@ Dims Runner::shape_for(const std::vector<Operands>& operands, int64_t total) {
 
 /// The pieces one after the other: as they lie if they can be read so, else packed.
 Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
-    static const ops::Function region{"_region"}, pack{"_pack"}, view{"view"};
+    static const ops::Function region{"_region"}, view{"view"};
     const Lie& lie = o.lie;
     bool one_run = lie.runs == 1;
     if (one_run || (lie.runs > 1 && !shape.empty() && shape[0] == lie.runs)) {
         if (batch_) ++batch_->aliased;
         const Tensor& block = blocks_[lie.block];
-        if (one_run && lie.start == 0 && lie.length == block.numel())
+        bool tracked = block.has(kTracked);
+        if (one_run && lie.start == 0 && lie.length == block.numel() && (grad || !tracked))
             return equal(block.shape(), shape) ? block : view(block, shape);
-        bool tracked = grad && block.has(kTracked);
         Dims rows = shape.empty() ? Dims{1} : shape;
         int64_t step = one_run ? ops::row_size(rows) / std::max<int64_t>(rows[0], 1) : lie.step;
-        if (tracked) {
+        if (grad && tracked) {
             Tensor t = region(block, lie.start, step, rows);
             return shape.empty() ? view(t, shape) : t;
         }
@@ -107,6 +107,11 @@ Tensor Runner::assemble(const Operands& o, const Dims& shape, bool grad) {
         t.share(block, lie.start);
         return t;
     }
+    return packed(o, shape);
+}
+
+Tensor Runner::packed(const Operands& o, const Dims& shape) {
+    static const ops::Function pack{"_pack"};
     if (batch_) {
         ++batch_->packed;
         batch_->pieces += static_cast<int64_t>(o.pieces.size());

@@ -137,7 +137,8 @@ void Runner::run_single(const Kind& kind, uint32_t call) {
     finish(c, Calls(&call, 1));
 }
 
-/// cat and stack of whole operands: one copy of all pieces of all calls.
+/// cat and stack of whole operands: one copy of all pieces of all calls, also where they lie as they
+/// should: somebody may write into them, or into the result.
 void Runner::run_join(const Kind& kind, Calls calls) {
     std::vector<Piece> pieces;
     int64_t total = 0;
@@ -151,7 +152,7 @@ void Runner::run_join(const Kind& kind, Calls calls) {
         }
     }
     Call c(*kind.op);
-    c.set(assemble(std::move(pieces), Dims{total}, kind.mode & kGradMode));
+    c.set(packed({0, 0, std::move(pieces), {}, 0}, Dims{total}));
     if (report_) report_->pack_s += seconds() - start;
     if (batch_) batch_->rows += static_cast<int64_t>(calls.size());
     finish(c, calls);

@@ -100,6 +100,8 @@ private:
     static Dims shape_for(const std::vector<Operands>& operands, int64_t total);
     Tensor assemble(const Operands& o, const Dims& shape, bool grad);
     Tensor assemble_flat(const Operands& o, bool grad);
+    /// The same in memory of its own.
+    Tensor packed(const Operands& o, const Dims& shape);
     Tensor assemble(std::vector<Piece> pieces, const Dims& shape, bool grad) {
         Lie lie = lie_of(pieces);
         return assemble({0, 0, std::move(pieces), lie, 0}, shape, grad);
