@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
@@ -31,7 +31,7 @@ def _zipped(lists: tuple[Sequence[Any], ...]) -> list[tuple[Any, ...]]:
 
 
 def autobatch(
-    fn: Callable[..., Any] | None = None,
+    fn: Any = None,
     *,
     max_batch: int | None = None,
     out_stack: bool = False,
