@@ -174,6 +174,10 @@ def plain(x: Any) -> Any:
     return np.asarray(x.resolve_neg().numpy() if hasattr(x, "resolve_neg") else x.numpy())
 
 
+# PyTorch counts to the degree, where no signal stops it.
+ENDLESS = re.compile(r"(legendre|laguerre|hermite)_polynomial_\w+\(.*\d{19}")
+
+
 class TooLong(Exception):
     """A call that does not end: a loop over as many things as a huge int says."""
 
@@ -221,7 +225,7 @@ def run(t: Any, text: str) -> Outcome:
             signal.alarm(10)
             return Outcome(None, eval(text, names), "")  # noqa: S307
         except Exception as error:  # noqa: BLE001
-            for x, was in zip(made, before, strict=True):
+            for x, was in zip(made, before, strict=False):  # one may have failed
                 if t is weft and state(x) != was:  # PyTorch's may be no tensors any more
                     return Outcome(error, None, f"{was[:4]} is now {state(x)[:4]}")
             return Outcome(error, None, "")
@@ -301,7 +305,7 @@ def difference(text: str, ours: Outcome, theirs: Outcome) -> str:
 
 def is_slip_of_pytorch(words: str) -> bool:
     """Whether PyTorch's error is Python's word about what its own code did with the argument."""
-    return bool(BARE.search(words))
+    return bool(BARE.search(words) or "ufunc" in words or "concatenate" in words)
 
 
 class Kept(NamedTuple):
@@ -415,6 +419,104 @@ KEPT = [
         what="shape|a result|(ValueError|RuntimeError|IndexError) for",
         ours="tensor|index|^$",
     ),
+    Kept(
+        "one int stands for a list of one, then its value is told",
+        call="move(dim|axis)",
+        what="RuntimeError for TypeError",
+    ),
+    Kept(
+        "a count of channels that is no int divides by no groups",
+        call="LazyConv",
+        what="ValueError for TypeError",
+    ),
+    Kept(
+        "a window may lie in the padding more than in the input",
+        call="avg_pool3d",
+        what="accepted",
+        theirs="smaller than kernel size",
+    ),
+    Kept(
+        "gradients by complex numbers and of nothing",
+        call="jacobian|func.grad|vjp|hessian",
+        what="accepted",
+        theirs="real scalar outputs|non-empty TensorList",
+    ),
+    Kept(
+        "batches and sequences of no elements are computed",
+        what="accepted for RuntimeError",
+        theirs="possibly 0 batch size|Cannot pack empty|non-zero size for non-batch|primitive desc",
+    ),
+    Kept("no dims are rolled, or reduced, as said", what="accepted", theirs="`shifts` required"),
+    Kept(
+        "what has no gradient may require one",
+        what="accepted for RuntimeError",
+        theirs="is not differentiable with respect to argument",
+    ),
+    Kept(
+        "functions in Python look at an argument when they use it",
+        what="accepted for TypeError",
+        call="_loss",
+        theirs="must be float, not",
+    ),
+    Kept("tensors in a list stack", call=r"t.tensor\(\[T", what="accepted for ValueError|a result"),
+    Kept(
+        "the mean over all windows is that of any shape",
+        call=r"AdaptiveAvgPool\dd\(1\)",
+        what="for a result",
+    ),
+    Kept("`input` names the first operand everywhere", call="t.linalg.*input=", what="accepted"),
+    Kept(
+        "sublists of subscripts are told by their values",
+        call="einsum",
+        what="ValueError for RuntimeError",
+    ),
+    Kept("floats are no indices", call=r"\[.*(np\.ones|1\.5)", what="IndexError for a result"),
+    Kept(
+        "the containers speak in PyTorch's words",
+        what="bare words",
+        call="ModuleList|ParameterList|ParameterDict|Sequential",
+    ),
+    Kept(
+        "what is wrong with a dtype is told before what is wrong with a shape",
+        what="^(RuntimeError|NotImplementedError) for (IndexError|ValueError)$",
+        ours="dtype|float32",
+    ),
+    Kept("0-d tensors stand for ints", what="accepted", theirs="a 0-d tensor"),
+    Kept("pinv takes one tolerance for all matrices", call="pinv", what="TypeError for a result"),
+    Kept(
+        "a shape is an int, a tuple or a list",
+        call="broadcast_shapes|unravel_index",
+        what="for a result| for 0|accepted",
+    ),
+    Kept("PyTorch reads beyond the tensor", call="take_along_dim|CircularPad", what="for a result"),
+    Kept(
+        "a bias has a value for each row",
+        what="RuntimeError for a result",
+        ours="expected a bias|bias of the input's dtype",
+    ),
+    Kept("a bool is no number to subtract from", call="True|False", ours="Subtraction"),
+    Kept(
+        "an op in place that has no gradient wants no leaf either",
+        call="logical_",
+        what="RuntimeError for a result",
+    ),
+    Kept(
+        "factors and states are of one dtype",
+        what="RuntimeError for a result",
+        ours="one dtype|of one floating dtype|a floating or complex tensor",
+    ),
+    Kept(
+        "PyTorch's slip: what it calls with the argument is none of its functions",
+        what="accepted for (TypeError|OverflowError)",
+        theirs=r"any\(\) received|interpreted as an integer|unsigned byte",
+    ),
+    Kept("frombuffer reads what shares memory", call="frombuffer", what="accepted"),
+    Kept("a tensor of no elements is of any size", what="cannot compare.*too big"),
+    Kept(
+        "ops for bool, integer and complex dtypes that are not written",
+        what="^NotImpl.* a result",
+        call="logdet|[fF]old|cummin|cummax|interpolate|upsample|AdaptiveAvg|SoftMargin|BCEWithLogits",
+    ),
     Kept("split_copy takes what split takes", call="split_copy", what="for TypeError"),
     Kept(
         "windows of no or one point check their arguments too",
@@ -461,7 +563,7 @@ KEPT = [
     Kept(
         "an int tensor stands for an int if it has no dimensions, for PyTorch also as one element",
         call=r"I\(1\)",
-        what="^TypeError for a result$",
+        what="for a result$",
         ours=r"(expected|must be) (an int|ints)|depth 1",
     ),
     Kept(
@@ -549,6 +651,8 @@ def differences(
     lines = [line for line in CALLS if only in line]
     for _ in range(calls):
         text = wrong_call(rng, lines)
+        if ENDLESS.search(text):
+            continue
         if last:
             last.write_text(text)
         found = compare(torch, text)

@@ -236,13 +236,14 @@ void body(Call& c) {
     double p = c.attr(0).as_double();
     bool causal = c.attr(1).as_bool();
     check(q, k, v, c.in[3], causal);
-    WEFT_EXPECT(p >= 0 && p <= 1, Value, kName, "dropout_p between 0 and 1", std::to_string(p));
+    WEFT_EXPECT(p <= 1, Runtime, kName, "dropout_p between 0 and 1",
+                text(p, " (dropout probability has to be between 0 and 1)"));
     if (c.attr(3).as_bool()) k = for_each_head(k, q), v = for_each_head(v, q);
     double scale =
         c.attr(2).none() ? 1 / std::sqrt(static_cast<double>(width(q))) : c.attr(2).as_double();
     Tensor mask = additive(c.in[3], q.dtype());
     bool constant = (c.in[3].defined() && c.in[3].dtype() == DType::Bool) || !wants_gradient(mask);
-    if (p == 0 && constant && fuses(q, k, v, mask))
+    if (p <= 0 && constant && fuses(q, k, v, mask))
         return c.set(run_fused(q, k, v, mask, causal, scale));
     Tensor weights = weights_of(scores_of(q, k, mask, causal, scale));
     if (p > 0) weights = dropout(weights, p, true);

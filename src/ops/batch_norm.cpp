@@ -334,6 +334,10 @@ void group_gradient(Grad& g) {
 void rms_body(Call& c) {
     const Tensor &x = c.in[0], &w = c.in[1];
     DimSpan normalized = c.attr(0).as_ints();
+    WEFT_EXPECT(
+        x.shape().size() >= normalized.size(), Value, "rms_norm",
+        text("an input of ", normalized.size(), " dimensions or more"),
+        text(x.ndim(), " (Input tensor must have at least ", normalized.size(), " dimensions)"));
     if (!is_inexact(x.dtype())) fail_dtype("rms_norm", FloatingTypes::text, x.dtype());
     WEFT_EXPECT(!normalized.empty() && x.shape().size() >= normalized.size() &&
                     equal(x.shape().last(normalized.size()), normalized),

@@ -56,12 +56,12 @@ void check_target_shape(const char* who, const Tensor& x, const Tensor& target) 
                          target.numel()));
         return;
     }
-    WEFT_EXPECT(nx > 2 || nt <= 1, Runtime, who, "a 0-d or 1-d target for a 2-d input",
-                text("shape ", to_string(target.shape()), " (multi-target not supported)"));
     int64_t batch = nt ? target.size(0) : 0;
     WEFT_EXPECT(x.size(0) == batch, Value, who,
                 text("input batch_size ", x.size(0), " to match the target's"),
                 text("target batch_size ", batch));
+    WEFT_EXPECT(nx > 2 || nt <= 1, Runtime, who, "a 0-d or 1-d target for a 2-d input",
+                text("shape ", to_string(target.shape()), " (multi-target not supported)"));
     Dims wanted = target_shape(x.shape());
     WEFT_EXPECT(equal(target.shape(), wanted), Runtime, who,
                 text("target size ", to_string(wanted)), to_string(target.shape()));

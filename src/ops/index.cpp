@@ -202,6 +202,9 @@ void along_shape(Call& c, ErrorKind mismatch) {
     const Tensor &self = c.in[0], &index = c.in[1], &source = c.in[2];
     require_vector(c, index, "an int64 index");
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
+    if (self.ndim() && source.ndim() && source.ndim() != self.ndim())
+        fail(mismatch, c.name(), text("a source of ", self.ndim(), " dimensions, as self"),
+             text(source.ndim(), " (their dimensionality must match)"));
     WEFT_EXPECT(source.dtype() == self.dtype(), Runtime, c.name(),
                 text("a source of self's dtype ", name(self.dtype())), name(source.dtype()));
     if (index.numel() != size_along(source, dim))
@@ -246,6 +249,9 @@ void along_kernel(Call& c) {
 }
 
 void index_fill_shape(Call& c) {
+    if (c.in[1].dtype() != DType::Int32)
+        WEFT_EXPECT(c.in[1].dtype() == DType::Int64, Index, c.name(), "an int64 index",
+                    name(c.in[1].dtype()));
     require_vector(c, c.in[1], "an int64 index");
     wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
     if (c.inputs > 2)

@@ -287,7 +287,7 @@ Tensor real_size(const Tensor& x) { return is_complex(x.dtype()) ? magnitude(x) 
 
 Value text_order(const Value& p) {
     const std::string& s = p.as_text();
-    WEFT_EXPECT(s == "fro", Value, "norm", "a number or 'fro'", text("p='", s, "'"),
+    WEFT_EXPECT(s == "fro", Runtime, "norm", "a number or 'fro'", text("p='", s, "'"),
                 "the nuclear norm is linalg.svdvals(x).sum()");
     return 2;
 }

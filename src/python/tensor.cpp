@@ -287,6 +287,7 @@ void expect_dimensions(const char* who, const Tensor& t) {
 PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return guarded([&]() -> PyObject* {
         Tensor t = handle(self);
+        WEFT_EXPECT(n <= 1, Type, "size", "at most one argument", std::to_string(n));
         if (n == 0 || args[0] == Py_None) return size_object(t.shape());
         expect_dimensions("size", t);
         return PyLong_FromLongLong(t.size(check_dim("size", to_int(args[0], "size"), t)));
@@ -295,6 +296,7 @@ PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     return guarded([&]() -> PyObject* {
         Tensor t = handle(self);
+        WEFT_EXPECT(n <= 1, Type, "stride", "at most one argument", std::to_string(n));
         if (n && args[0] != Py_None) {
             expect_dimensions("stride", t);
             return PyLong_FromLongLong(t.stride(check_dim("stride", to_int(args[0], "stride"), t)));

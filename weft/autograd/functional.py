@@ -155,7 +155,7 @@ def _all_rows(out: Tensor, inputs: Tensors, create_graph: bool) -> Tensors:
             is_grads_batched=True,
         )  # fmt: skip
         return tuple(
-            t.new_zeros((*out.shape, *t.shape)) if g is None else g.reshape(*out.shape, *t.shape)
+            t.new_zeros((*out.shape, *t.shape)) if g is None else g.reshape((*out.shape, *t.shape))
             for g, t in zip(found, inputs, strict=True)
         )
 
@@ -207,7 +207,7 @@ def jacobian(
             for part, g in zip(parts, found):
                 part.append(g)
         row = tuple(
-            (weft.stack(p) if p else t.new_zeros((0, *t.shape))).reshape(*out.shape, *t.shape)
+            (weft.stack(p) if p else t.new_zeros((0, *t.shape))).reshape((*out.shape, *t.shape))
             for p, t in zip(parts, leaves)
         )
         rows.append(_given(several, row, create_graph))

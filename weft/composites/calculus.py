@@ -92,11 +92,11 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     >>> weft.trapezoid(weft.tensor([1.0, 2.0, 3.0]))
     tensor(4.)
     """
+    dim = wrap("trapezoid", dim, y.dim())
     if y.shape[dim] == 0:
-        gone = [n for d, n in enumerate(y.shape) if d != dim % y.dim()]
+        gone = [n for d, n in enumerate(y.shape) if d != dim]
         return weft.zeros(gone, dtype=y.dtype)
     _check_numbers("trapezoid", y)
-    dim %= y.dim()
     if x is None:
         ends = _times(y.select(dim, 0) + y.select(dim, -1), 0.5)
         return _times(y.sum(dim) - ends, dx)

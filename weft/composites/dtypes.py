@@ -134,8 +134,13 @@ class iinfo:
 def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
     """The dtype asked for by the arguments of `to`, after checking the rest."""
     wanted: dtype | None = kwargs.pop("dtype", None)
-    kwargs.pop("non_blocking", None)
-    kwargs.pop("copy", None)
+    for flag in ("non_blocking", "copy"):
+        if not isinstance(kwargs.pop(flag, False), bool):
+            raise TypeError(f"[to] expected a bool as {flag}, got another type")
+    tensors = sum(isinstance(arg, Tensor) for arg in args)
+    kinds = sum(isinstance(arg, dtype) for arg in args)
+    if tensors + kinds > 1 or (tensors and not isinstance(args[0], Tensor)):
+        raise TypeError("[to] expected a device, a dtype, both or a tensor, got more of them")
     expect_cpu(kwargs.pop("device", None))
     if kwargs:
         raise TypeError(

@@ -47,7 +47,11 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     if not operands:
         raise ValueError("[einsum] expected at least one operand, got none")
     if len(operands) == 1 and not isinstance(operands[0], Tensor):
+        if not isinstance(operands[0], (list, tuple)):
+            raise TypeError(f"[einsum] expected Tensors, got {type(operands[0]).__name__}")
         operands = tuple(operands[0])
+        if not operands:
+            raise ValueError("[einsum] expected at least one operand, got none")
     for k, t in enumerate(operands):
         expect("einsum", t, Tensor, f"a Tensor as operand {k}")
     key = (equation, *[t.dim() for t in operands])

@@ -108,7 +108,7 @@ def _counted(
 @forms(method=True, out=True)
 def histogram(
     input: Tensor,
-    bins: int | Tensor,
+    bins: int | Tensor = 100,
     *,
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
@@ -161,6 +161,11 @@ def histogramdd(
 
     `bins`: a number, one for each dimension, or the edges of each; `range`: 2 D numbers.
     """
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"[histogramdd] expected points in two dimensions at least, got {input.dim()} (input "
+            "tensor should have at least 2 dimensions)"
+        )
     x = input.detach().reshape(-1, input.shape[-1])
     width = x.shape[1]
     counts: list[Any] = list(bins) if isinstance(bins, (list, tuple)) else [bins] * width

@@ -27,6 +27,8 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     tensor([[1, 3],
             [2, 4]])
     """
+    if not tensors:
+        raise RuntimeError("[column_stack] expected tensors (a non-empty TensorList), got none")
     return weft.cat([t.reshape(-1, 1) if t.dim() <= 1 else t for t in tensors], 1)
 
 

@@ -42,6 +42,8 @@ def resize_(self: Tensor, *sizes: int | Sequence[int], memory_format: Any = None
         raise RuntimeError(f"[resize_] expected the contiguous format, got {memory_format}")
     if not sizes:
         raise TypeError("[resize_] expected sizes, got none (missing argument 'size')")
+    if len(sizes) > 1 and isinstance(sizes[0], (list, tuple)):
+        raise TypeError(f"[resize_] expected one list of sizes or several ints, got {len(sizes)}")
     size = sizes[0] if isinstance(sizes[0], (list, tuple)) else [index(cast(Any, n)) for n in sizes]
     return _C._resize(self, size)
 

@@ -8,7 +8,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft.base.forms import forms, function_of, method
+from weft.base.forms import expect, forms, function_of, method
 from weft.base.modes import AUTOCAST
 from weft.composites.einsum import einsum
 
@@ -48,6 +48,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
+    if not isinstance(dims, (int, list, tuple)) or (not isinstance(dims, int) and len(dims) != 2):
+        raise RuntimeError(
+            f"[tensordot] expected dims to be an int or a pair of lists, got {dims} (tensordot "
+            "expects dims to be int or tuple[list[int], list[int]])"
+        )
     if isinstance(dims, int):
         if dims < 0 or dims > min(a.dim(), b.dim()):
             raise RuntimeError(
@@ -109,6 +114,13 @@ def chain_matmul(*matrices: Tensor | Sequence[Tensor]) -> Tensor:
     if not matrices:
         raise RuntimeError("[chain_matmul] expected one or more matrices, got none")
     factors: list[Any] = list(matrices)
+    for k, t in enumerate(factors):
+        expect("chain_matmul", t, Tensor, f"a Tensor as element {k}")
+        if t.dim() != 2:
+            raise RuntimeError(
+                f"[chain_matmul] expected matrices, got shape {tuple(t.shape)} (Tensor dimension "
+                f"is {t.dim()}, expected 2 instead.)"
+            )
     sizes = [m.shape[0] for m in factors] + [factors[-1].shape[-1]]
 
     def best(i: int, j: int, known: dict[tuple[int, int], tuple[int, int]]) -> tuple[int, int]:

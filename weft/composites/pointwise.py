@@ -21,6 +21,13 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 @method
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Each element replaced by the function's result for it and the other's, in place."""
+    if tensor.dtype is not self.dtype:
+        raise TypeError(f"[map_] expected a tensor of {self.dtype}, got {tensor.dtype}")
+    if tensor.requires_grad:
+        raise RuntimeError(
+            "[map_] expected a tensor outside the graph, got one that requires grad (Can't call "
+            "map_() on Variable that requires grad. Use var.detach().map_() instead.)"
+        )
     return _mapped(self, [self, tensor.expand(self.shape)], callable)
 
 
@@ -31,6 +38,11 @@ def _mapped(self: Tensor, operands: list[Tensor], callable: Callable[..., Any]) 
             "apply_() on Variable that requires grad. Use var.detach().apply_() instead.)"
         )
     made = [callable(*values) for values in zip(*(t.flatten().tolist() for t in operands))]
+    if any(isinstance(value, Tensor) and value.numel() != 1 for value in made):
+        raise ValueError(
+            "[apply_] expected a number from each call, got tensors (only one element tensors can "
+            "be converted to Python scalars)"
+        )
     return self.copy_(weft.tensor(made, dtype=self.dtype).reshape(self.shape))
 
 

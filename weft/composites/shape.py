@@ -120,7 +120,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     >>> weft.unravel_index(weft.tensor([4, 5]), (2, 3))
     (tensor([1, 1]), tensor([1, 2]))
     """
-    if indices.dtype.is_floating_point or indices.dtype is _C.bool:
+    kind = indices.dtype
+    if kind.is_floating_point or kind.is_complex or kind is _C.bool:
         raise TypeError(f"[unravel_index] expected integer indices, got {indices.dtype}")
     given: Any = shape if isinstance(shape, (list, tuple)) else [shape]
     sizes = [int(n) for n in given]

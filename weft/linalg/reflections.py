@@ -20,6 +20,10 @@ def geqrf(input: Tensor) -> Any:
             [ 0.5000]])
     """
     expect_matrix("geqrf", input)
+    if input.dtype not in (weft.float32, weft.float64, weft.complex64, weft.complex128):
+        raise NotImplementedError(
+            f"[geqrf] expected float32, float64 or complex numbers, got {input.dtype}"
+        )
     a, tau = lapack.factor_qr(input.detach().numpy())
     return return_types.geqrf(weft.from_numpy(a), weft.from_numpy(tau))
 
@@ -86,6 +90,11 @@ def ormqr(
     """
     expect_matrix("ormqr", input)
     expect_like("ormqr", input, other)
+    if tau.dim() != input.dim() - 1 or other.dim() != input.dim():
+        raise RuntimeError(
+            "[ormqr] expected tau of one dimension less than input and other of as many, got "
+            f"{tuple(input.shape)}, {tuple(tau.shape)} and {tuple(other.shape)}"
+        )
     if other.dim() < 2 or other.shape[-2 if left else -1] != input.shape[-2]:
         raise RuntimeError(
             f"[ormqr] expected sizes that fit, got {tuple(input.shape)} and {tuple(other.shape)} "

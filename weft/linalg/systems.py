@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import weft
@@ -357,6 +358,11 @@ def lstsq(
             "[linalg.lstsq] expected driver 'gels', 'gelsy', 'gelsd' or 'gelss', got "
             f"{driver!r} (parameter `driver` should be one of (gels, gelsy, gelsd, gelss))"
         )
+    if not 0 <= A.dim() - B.dim() <= 1:
+        raise RuntimeError(
+            f"[linalg.lstsq] expected as many dimensions of B as of A or one less, got {B.dim()} "
+            f"and {A.dim()} (input.dim() must be greater or equal to other.dim())"
+        )
     vectors = _is_vectors(A, B)
     B = B.unsqueeze(-1) if vectors else B
     if A.shape[-2] != B.shape[-2]:
@@ -403,13 +409,17 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv(A.reshape(math.prod(first), math.prod(rest))).reshape(*rest, *first)
 
 
-def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
+def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """The X with tensordot(A, X, X.dim()) = B; `dims` of A are moved to its end first.
 
     Raises:
         RuntimeError: sizes that do not fit.
     """
     if dims is not None:
+        if not all(-A.dim() <= k < A.dim() for k in dims):
+            raise IndexError(
+                f"[linalg.tensorsolve] expected dims in [{-A.dim()}, {A.dim() - 1}], got {dims}"
+            )
         order = [d for d in range(A.dim()) if d not in {k % A.dim() for k in dims}]
         A = A.permute(*order, *(k % A.dim() for k in dims))
     rest = A.shape[B.dim() :]

@@ -214,6 +214,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Raises:
         RuntimeError: the shapes do not agree.
     """
+    _expect(weight.dim() == 3, "a weight of three dimensions", weight)
+    _expect(input1.dim() > 0 and input2.dim() > 0, "inputs of dimensions", input1, input2)
     out_features, in1, in2 = weight.shape
     _expect(input1.shape[:-1] == input2.shape[:-1], "equal leading sizes", input1, input2)
     _expect(input1.shape[-1] == in1, f"an input1 of (*, {in1})", input1, weight)
@@ -222,6 +224,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     right = linear(input2, weight.reshape(out_features * in1, in2))
     right = right.view(*input2.shape[:-1], out_features, in1)
     result = right.matmul(input1.unsqueeze(-1)).squeeze(-1)
+    if bias is not None:
+        _expect(bias.shape == (out_features,), f"a bias of ({out_features},)", bias, weight)
     return result if bias is None else result + bias
 
 

@@ -77,6 +77,11 @@ def fold(
 
 
 def _scales(dims: int, scale_factor: Any) -> list[float]:
+    if isinstance(scale_factor, Tensor):
+        raise TypeError(
+            "[interpolate] expected a float or floats as scale_factor, got a tensor of shape "
+            f"{tuple(scale_factor.shape)}"
+        )
     if isinstance(scale_factor, (list, tuple)):
         if len(scale_factor) != dims:
             raise ValueError(
@@ -359,16 +364,23 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     dims = len(size) - 2
-    if dims not in (2, 3) or theta.dim() != 3 or theta.shape[1:] != (dims, dims + 1):
+    if dims not in (2, 3):
+        raise NotImplementedError(
+            f"[affine_grid] expected a size of 4 or 5 numbers, got {size} (affine_grid only "
+            "supports 4D and 5D sizes, for 2D and 3D affine transforms)"
+        )
+    if theta.dim() != 3 or theta.shape[1:] != (dims, dims + 1):
         raise ValueError(
             "[affine_grid] expected theta of (n, 2, 3) and a size of 4 numbers or (n, 3, 4) and "
             f"5, got {tuple(theta.shape)} and {tuple(size)}"
         )
-    if theta.shape[0] != size[0] or min(size) <= 0:
-        raise ValueError(
-            f"[affine_grid] expected a positive size that begins with {theta.shape[0]}, got "
-            f"{tuple(size)}"
+    if theta.shape[0] != size[0]:
+        raise RuntimeError(
+            f"[affine_grid] expected a size that begins with {theta.shape[0]}, the matrices of "
+            f"theta, got {tuple(size)}"
         )
+    if min(size) <= 0:
+        raise ValueError(f"[affine_grid] expected a positive size, got {tuple(size)}")
     sizes = list(size[2:])
     columns = []
     for k in reversed(range(dims)):

@@ -2,7 +2,7 @@
 
 >>> import weft
 >>> import weft.nn.functional as F
->>> F.batch_norm(weft.tensor([[1.0], [3.0]]), None, None, training=True, eps=0).tolist()
+>>> F.batch_norm(weft.tensor([[1.0], [3.0]]), None, None, training=True, eps=1e-12).tolist()
 [[-1.0], [1.0]]
 """
 
@@ -55,6 +55,10 @@ def batch_norm(
         for n in input.shape[2:]:
             count *= n
         _expect_more_than_one(input.shape, count, "value per channel")
+    if training and eps <= 0:
+        raise ValueError(
+            f"[batch_norm] expected eps must be positive during training, got {eps}"
+        )
     return _C.batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps, False
     )
@@ -76,6 +80,11 @@ def instance_norm(
         ValueError: one element per channel with the input's own statistics.
         RuntimeError: shapes that do not fit.
     """
+    if (running_mean is None) != (running_var is None):
+        raise ValueError(
+            "[instance_norm] expected both statistics or none, got one (running_mean and "
+            "running_var must either both be None or neither be None)"
+        )
     if use_input_stats:
         count = 1
         for n in input.shape[2:]:

@@ -83,6 +83,11 @@ def _sizes(input: Tensor, output_size: Any, dims: int) -> Any:
         return output_size
     if len(output_size) != dims and len(output_size) != 1:
         return output_size
+    if dims > 1 and input.dim() <= len(output_size):
+        raise ValueError(
+            f"[adaptive_pool{dims}d] expected Input dimension should be at least "
+            f"{len(output_size) + 1}, got {input.dim()}"
+        )
     own = input.shape[-len(output_size) :]
     return [n if wanted is None else wanted for wanted, n in zip(output_size, own, strict=True)]
 

@@ -164,6 +164,12 @@ class RNNBase(Module):
                 f"[{who}] expected an input of {' or '.join(map(str, dims))} dims "
                 f"({who}: Expected input to be 2D or 3D), got {input.dim()}D instead"
             )
+        kind = next(iter(self.parameters())).dtype
+        if input.dtype is not kind and not weft.is_autocast_enabled():
+            raise ValueError(
+                f"[{who}] expected an input of the weights' dtype: RNN input dtype ({input.dtype}) "
+                f"does not match weight dtype ({kind}). Hint: convert input: input.to({kind})"
+            )
         if input.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"[{who}] expected input.size(-1) must be equal to input_size. Expected "
@@ -297,6 +303,10 @@ def _check_sizes(
             raise TypeError(
                 f"[RNNBase] expected {name} should be of type int, got: {type(value).__name__}"
             )
+    if input_size <= 0:
+        raise ValueError(
+            f"[RNNBase] expected input_size must be greater than zero, got {input_size}"
+        )
     if hidden_size <= 0:
         raise ValueError(
             f"[RNNBase] expected hidden_size must be greater than zero, got {hidden_size}"

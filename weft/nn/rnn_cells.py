@@ -211,6 +211,11 @@ class LSTMCell(RNNCellBase):
         if hx is None:
             h = c = self._zeros(input)
         else:
+            if not isinstance(hx, (tuple, list)):
+                raise TypeError(
+                    "[LSTMCell] expected a pair of Tensors as hx, got "
+                    f"{type(hx).__name__} (argument 'hx' must be tuple of Tensors)"
+                )
             h, c = hx
             if h.dim() not in (1, 2):
                 self._fail_dims(h, "hx[0]")
