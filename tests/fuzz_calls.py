@@ -470,6 +470,15 @@ KEPT = [
         call="einsum",
         what="ValueError for RuntimeError",
     ),
+    Kept("gradients are floating", call="backward", what="for a result"),
+    Kept("no elements, upsampled", call="psampl|interpol", what="accepted", theirs="Non-empty"),
+    Kept(
+        "no dims are rolled, or reduced, as said", what="accepted", theirs="broadcast shape .1, 1."
+    ),
+    Kept("None is an argument that is left out", call="None", what="accepted for TypeError"),
+    Kept("dims are told before their number", call="tensordot|matrix_norm", what="IndexError for"),
+    Kept("windows of no numbers have no maximum", call="fractional_max", what="for a result"),
+    Kept("`input` names the first operand everywhere", call="t.*input=", what="accepted"),
     Kept("floats are no indices", call=r"\[.*(np\.ones|1\.5)", what="IndexError for a result"),
     Kept(
         "the containers speak in PyTorch's words",

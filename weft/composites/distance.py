@@ -43,7 +43,7 @@ def cdist(
             f"[cdist] expected floats, got {x1.dtype} and {x2.dtype} (cdist only supports "
             "floating-point dtypes)"
         )
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError(f"[cdist] expected p of at least 0, got {p}")
     modes: dict[str, bool] = {
         "use_mm_for_euclid_dist_if_necessary": max(x1.shape[-2], x2.shape[-2]) > 25

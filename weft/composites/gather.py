@@ -51,6 +51,20 @@ def index_reduce(
         raise RuntimeError(
             f"[index_reduce] expected reduce to be prod, mean, amax or amin, got {reduce}"
         )
+    count = source.shape[dim] if source.dim() else 1
+    if index.numel() != count:
+        raise RuntimeError(
+            f"[index_reduce] expected as many indices as source.size(dim), {count}, got "
+            f"{index.numel()} (Number of indices should be equal to source.size(dim))"
+        )
+    shapes = [[*t.shape] for t in (input, source)]
+    for sizes in shapes:
+        del sizes[dim : dim + 1 or None]
+    if shapes[0] != shapes[1] or input.dim() != source.dim():
+        raise RuntimeError(
+            f"[index_reduce] expected a source of the input's shape {tuple(input.shape)} but for "
+            f"dim {dim}, got {tuple(source.shape)}"
+        )
     shape = [1] * max(source.dim(), 1)
     shape[dim] = -1
     places = index.reshape(shape).expand(source.shape) if source.dim() else index.reshape(())
