@@ -12,12 +12,12 @@ void CustomNode::save(const std::vector<Tensor>& tensors, const std::vector<Tens
     }
 }
 
-std::vector<Tensor> CustomNode::saved() {
+std::vector<Tensor> CustomNode::saved(const std::vector<Tensor>* grads) {
     if (released_) fail_released(*this);
     std::vector<Tensor> out;
     for (size_t i = 0; i < saved_.size(); ++i) {
         int k = output_of_[i];
-        Tensor t = saved_[i].unpack(this, k);
+        Tensor t = saved_[i].unpack(this, k, grads);
         if (k >= 0 && t.defined() && !t.has(kTracked)) {  // users see where it belongs, always
             t = t.alias();
             set_history(t, Ref<Node>(this), static_cast<uint32_t>(k));

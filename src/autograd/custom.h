@@ -10,8 +10,8 @@ public:
     /// Keeps `tensors` (undefined ones too) for backward; those among `outputs` as Note [Saved
     /// outputs] says.
     void save(const std::vector<Tensor>& tensors, const std::vector<Tensor>& outputs);
-    /// Throws Runtime if one was written since, or after release.
-    std::vector<Tensor> saved();
+    /// Throws Runtime if one was written since, or after release. `grads`: as in SavedTensor::unpack.
+    std::vector<Tensor> saved(const std::vector<Tensor>* grads = nullptr);
     void release_saved() override;
     /// The user may want to know that nothing flowed.
     bool runs_without_gradient() const override { return true; }

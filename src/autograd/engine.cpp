@@ -24,6 +24,7 @@ public:
         return task && task->wanted();
     }
     bool out_of_place() const { return options_.out_of_place; }
+    bool batched() const { return turn_.batched; }
     bool full() const { return targets_.empty() && options_.accumulate; }
     uint64_t number() const { return number_; }
 
@@ -142,6 +143,8 @@ void run_callbacks() {
 uint64_t current_pass() { return Pass::current ? Pass::current->number() : 0; }
 
 bool current_pass_adds_out_of_place() { return Pass::current && Pass::current->out_of_place(); }
+
+bool current_pass_is_batched() { return Pass::current && Pass::current->batched(); }
 
 bool current_pass_reaches(const Node& node) {
     return Pass::current && Pass::current->reaches(node);

@@ -67,8 +67,8 @@ void NodeRun::run(NodeTask& task) {
     if (!plain && (task.wanted() || task.only_root)) call_hooks(task);
     if (runs(task)) {
         try {
+            if (node.use) node.use->ran = batched = true;
             run_node(node);
-            if (node.use) node.use->ran = true;
         } catch (...) {
             rethrow_from(node);
         }

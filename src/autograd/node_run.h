@@ -18,6 +18,9 @@ public:
     /// the factors of one.
     std::vector<Tensor> results;
     Summands summands;
+    /// Whether a node of a batched run has run (Note [Graph use]): from there on gradients may be zeros
+    /// because other calls of the batch have some.
+    bool batched = false;
     /// Gradients that arrived at targets, and which node each belongs to.
     std::vector<Tensor> found;
     Captures captures;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "ops/copy.h"
 #include "ops/write.h"
@@ -70,7 +71,10 @@ Tensor SavedTensor::unpack_slow(Node* owner, int k, const std::vector<Tensor>* g
     if (packed_) [[unlikely]]
         return unpack_again(owner, k);
     if (!value_.defined()) return {};
-    auto matters = [&](ops::Span part) { return !grads || flow_to(value_, part, *grads); };
+    auto matters = [&](ops::Span part) {
+        return !grads || part.empty() || zeros_matter || !current_pass_is_batched() ||
+               flow_to(value_, part, *grads);
+    };
     if (const Site* site = ops::overwritten_by(value_, version_, matters)) [[unlikely]] {
         std::string made = "a leaf or a value outside the graph";
         if (Ref<Node> fn = is_output_ ? Ref<Node>(owner) : grad_fn(value_)) {

@@ -40,8 +40,8 @@ public:
     }
 
     /// The tensor as it was. `owner` made it, as output `k`, if it was an output.
-    /// Throws Runtime if it was written in place since, naming both lines; not if only a value of a
-    /// batch was written whose part of `grads`, the gradients that are at hand, is zero.
+    /// Throws Runtime if it was written in place since, naming both lines; not in a pass through a
+    /// batch if only what has a part of `grads`, the gradients at hand, that is zero was written.
     Tensor unpack(Node* owner, int k, const std::vector<Tensor>* grads = nullptr) const {
         bool as_it_lies = !is_output_ && value_.defined() && value_.version() == version_;
         return as_it_lies ? value_ : unpack_slow(owner, k, grads);
@@ -61,6 +61,10 @@ private:
     uint32_t version_ = 0;
     bool is_output_ = false;
 };
+
+/// Test switch: a value that was written raises in a pass through a batch even where its gradients are
+/// zeros.
+inline bool zeros_matter = false;
 
 [[noreturn]] void fail_released(const Node& node);
 

@@ -34,7 +34,7 @@ bool view_of_pending(Call& c) {
         const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();
         p->base = root;
-        p->start = whole ? start : out.numel() ? start + c.offset_of_view(k) : 0;
+        p->start = whole ? start : start + c.offset_of_view(k);
         p->recording = recording;
         p->requires_grad = of.requires_grad && recording;
         out.set(kPending);
@@ -131,7 +131,7 @@ void note_overwrite(const Call& c) {
 }
 
 void write(Call& c) {
-    InTurn in_order(is_shared(c.dest));
+    InTurn in_order(sharing_levels(c.dest));
     settle_special_views(c);
     check_failed(c);
     if (rebind(c)) return;
@@ -159,7 +159,7 @@ void read_in_turn(const Call& c, const ExampleBatch& batch) {
         const Tensor& t = c.in[i];
         if (!t.defined() || !t.storage() || t.version() == 0) continue;
         uint64_t maker = maker_of(t);
-        if (!batch.is_older(maker) && !batch.is_own(maker, memory_maker)) return in_turn();
+        if (!batch.is_older(maker) && !batch.is_own(maker, memory_maker)) return in_turn(1);
     }
 }
 
@@ -175,16 +175,37 @@ void run_at_once(Call& c) {
 Stay::Stay(bool stay) : by_(stay) { Batcher::current().staying += by_; }
 Stay::~Stay() { Batcher::current().staying -= by_; }
 
-bool is_shared(const Tensor& t) {
-    Batcher& batcher = Batcher::current();
-    return batcher.example() && !batcher.batch->is_own(maker_of(t), memory_maker);
+namespace {
+
+/// On how many levels examples share what `maker` made, from the innermost one on.
+int levels_that_share(const Batcher& batcher, uint64_t maker) {
+    int levels = 0;
+    uint64_t example = batcher.example();
+    for (ExampleBatch* b = example ? batcher.batch.get() : nullptr; b && !b->is_own(maker, example);
+         b = b->outer.get()) {
+        ++levels;
+        example = b->caller;
+    }
+    return levels;
 }
 
-void in_turn() {
-    Batcher& batcher = Batcher::current();
-    uint64_t example = batcher.example();
-    if (example && example != batcher.batch->first && host.turn) host.turn(1, false);
+void take_turn(Batcher& batcher, int levels, bool draws) {
+    const uint64_t example = batcher.example();
+    if (!example || levels == 0 || example == batcher.batch->first || !host.turn) return;
+    int depth = 0;
+    for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) ++depth;
+    const Ref<ExampleBatch> batch = batcher.batch;  // while it waits others run
+    if (host.turn(std::min(levels, depth), draws) && levels >= depth) batch->first = example;
 }
+
+}  // namespace
+
+int sharing_levels(const Tensor& t) {
+    const Batcher& batcher = Batcher::current();
+    return batcher.example() ? levels_that_share(batcher, maker_of(t)) : 0;
+}
+
+void in_turn(int levels) { take_turn(Batcher::current(), levels, false); }
 
 namespace {
 
@@ -218,7 +239,7 @@ void change_shared(const Tensor& t) {
 void change_object(uint64_t maker) {
     Batcher& batcher = Batcher::current();
     if (!batcher.example() || batcher.batch->is_own(maker, memory_maker)) return;
-    in_turn();
+    in_turn(levels_that_share(batcher, maker));
     note_change_of(maker, [](const ExampleBatch& b) { return b.last_begun; });
 }
 
@@ -228,30 +249,12 @@ void note_change() {
     for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) ++b->changes;
 }
 
-namespace {
-
-/// On how many levels the example that runs shares `generator`, from the innermost one on.
-int levels_that_share(const Batcher& batcher, const kernels::Generator& generator) {
-    int levels = 0;
-    uint64_t example = batcher.example();
-    for (ExampleBatch* b = example ? batcher.batch.get() : nullptr;
-         b && !b->is_own(generator.maker, example); b = b->outer.get()) {
-        ++levels;
-        example = b->caller;
-    }
-    return levels;
-}
-
-}  // namespace
-
 void draw_in_turn(const kernels::Generator& generator) {
     Batcher& batcher = Batcher::current();
-    const int levels = levels_that_share(batcher, generator);
+    const int levels = levels_that_share(batcher, generator.maker);
     ExampleBatch* b = batcher.batch.get();
     for (int level = 0; level < levels; ++level, b = b->outer.get()) b->late_draws += b->at_once;
-    const uint64_t example = batcher.example();
-    if (levels == 0 || example == batcher.batch->first || !host.turn) return;
-    if (host.turn(levels, true) && !b) batcher.batch->first = example;
+    take_turn(batcher, levels, true);
 }
 
 void defer(Call& c) {
@@ -260,7 +263,7 @@ void defer(Call& c) {
     if (batcher.at_once()) {
         settle_all(c);
         if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
-        if (op.random && op.kernel && levels_that_share(batcher, ops::generator()))
+        if (op.random && op.kernel && levels_that_share(batcher, ops::generator().maker))
             ++batcher.batch->late_draws;
         return run_now(c);
     }
@@ -347,7 +350,7 @@ namespace {
         run_readers(t);
         return false;
     }
-    InTurn in_order(is_shared(t));
+    InTurn in_order(sharing_levels(t));
     if (is_pending(t)) settle(t);
     wait_for_readers(t);
     change_shared(t);
@@ -360,13 +363,19 @@ bool before_change(const Tensor& t) {
     return !alone && change_in_turn(t);
 }
 
+/// Views of it that later examples have taken show what was there: who has is not known.
+void before_layout(const Tensor& t) {
+    keep_lent(t);
+    note_change_of(maker_of(t), [](const ExampleBatch& b) { return b.last_begun; });
+}
+
 }  // namespace
 
 void install() {
     ops::hooks.defer = defer;
     ops::hooks.before_change = before_change;
     ops::hooks.after_change = [] { --Batcher::current().staying; };
-    ops::hooks.before_layout = keep_lent;
+    ops::hooks.before_layout = before_layout;
 }
 
 }  // namespace weft::deferred

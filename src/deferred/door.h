@@ -1,5 +1,7 @@
 /// What happens at the door in a deferred scope.
 #pragma once
+#include <climits>
+
 #include "deferred/pending.h"
 #include "ops/random.h"
 
@@ -22,17 +24,19 @@ public:
 private:
     int by_;
 };
-/// Whether other examples may hold the memory of `t` too: the one that runs did not make it.
-bool is_shared(const Tensor& t);
+/// On how many levels, from the innermost batch on, other examples may hold the memory of `t` too: the
+/// one that runs there did not make it. 0: on none.
+int sharing_levels(const Tensor& t);
+constexpr int kAllLevels = INT_MAX;
 /// Note [Shared state]
 /// What examples share changes in the order of the loop: an example that writes to shared memory,
 /// accumulates, reads or sets gradients of shared leaves or steps an optimizer does so when all
 /// before it are done. Nor does it wait while it does (Stay): the examples after it begin later, or
 /// wait in other places, and so find what it left, as far as they have not read it before.
-void in_turn();
+void in_turn(int levels);
 class InTurn {
 public:
-    explicit InTurn(bool shared) : stay_(shared && (in_turn(), true)) {}
+    explicit InTurn(int levels) : stay_(levels && (in_turn(levels), true)) {}
     bool keep() { return stay_.keep(); }
 
 private:

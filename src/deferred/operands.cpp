@@ -39,7 +39,8 @@ Runner::Place Runner::place(const Operand& o) {
 /// so that the gradients of all such views are one.
 Runner::Place Runner::external_place(const Tensor& t) {
     const Tensor* base = t.contiguous() ? base_of_unwatched(t) : nullptr;
-    if (base && base->contiguous() && base->dtype() == t.dtype()) {
+    if (base && base->contiguous() && base->dtype() == t.dtype() && t.offset() >= base->offset() &&
+        t.offset() + t.numel() <= base->offset() + base->numel()) {  // it may have shrunk since
         auto [at, fresh] = base_blocks_.try_emplace(base->impl(), kNone);
         if (fresh) at->second = add_block(*base);
         return {at->second, t.offset() - base->offset()};

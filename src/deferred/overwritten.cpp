@@ -34,6 +34,16 @@ void Waiting::find_overwritten(const Kinds& kinds) {
     }
 }
 
+namespace {
+
+/// What the call may save; a composite anything.
+bool may_save_input(const Op& op, uint32_t i) {
+    return op.body || (i < 16 && op.may_save() & save_in(static_cast<int>(i)));
+}
+bool may_save_output(const Op& op, int k) { return op.body || op.may_save() & save_out(k); }
+
+}  // namespace
+
 /// `visit(i, elements)` for the part of each call in `t`, an operand of their batch.
 template <class Visit>
 void Runner::each_part(const Operands& of, const Tensor& t, const Visit& visit) {
@@ -58,9 +68,8 @@ void Runner::run_saving(Call& c, Calls calls, std::vector<Tensor>& in,
 void Runner::take_copies(const Call& c, Calls calls, std::vector<Tensor>& in,
                          const std::vector<Operands>& operands) {
     parts_.clear();
-    const SaveMask saves = c.op->may_save();
     for (const Operands& of : operands) {
-        if (of.input >= 16 || !(saves & save_in(static_cast<int>(of.input)))) continue;
+        if (!may_save_input(*c.op, of.input)) continue;
         Tensor& t = in[of.input];
         bool mine = false;
         each_part(of, t, [&](size_t i, ops::Span part) {
@@ -73,16 +82,19 @@ void Runner::take_copies(const Call& c, Calls calls, std::vector<Tensor>& in,
 }
 
 void Runner::overwrite_parts(const Call& c, Calls calls) {
-    const SaveMask saves = c.op->may_save();
     const auto outputs =
         static_cast<int>(load_.output_end(calls[0]) - load_.calls[calls[0]].outputs);
     for (int k = 0; k < outputs && k < c.outputs; ++k) {
-        int64_t at = 0;
+        if (!may_save_output(*c.op, k)) continue;
+        int64_t at = 0, total = 0;
+        for (uint32_t call : calls)
+            total += load_.outputs[load_.calls[call].outputs + static_cast<uint32_t>(k)].numel;
+        if (total != c.out(k).numel()) continue;  // the calls' results are made of it
         for (uint32_t call : calls) {
             const uint32_t v = load_.calls[call].outputs + static_cast<uint32_t>(k);
             const int64_t begin = std::exchange(at, at + load_.outputs[v].numel);
             const uint32_t by = load_.overwritten[v];
-            if (saves & save_out(k) && by != Waiting::kNever)
+            if (by != Waiting::kNever)
                 parts_.push_back({c.out(k), {begin, at}, &load_.overwrites[by].site});
         }
     }

@@ -120,6 +120,7 @@ void settle(const Tensor& t) {
     taken.storage()->maker = self->maker;
     t.settle(taken);
     t.set(kLent, self->views);
+    if (self->views) t.storage()->watched = true;  // a custom Function may have saved one of them
     Storage& block = *self->block.storage();
     if (block.watched || !Batcher::current().tape.empty())  // what waits may yet save the block
         ops::note_copy(*t.storage(), ops::span_of(t), block,

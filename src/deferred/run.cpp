@@ -201,6 +201,16 @@ void Runner::run_each(Calls calls) {
     finish(c, calls);
 }
 
+namespace {
+
+/// Of nodes of a run about which nobody asks.
+const Ref<GraphUse>& unasked() {
+    static auto* use = new Ref<GraphUse>(new GraphUse);
+    return *use;
+}
+
+}  // namespace
+
 /// Notes where the results of the calls lie.
 void Runner::finish(Call& c, Calls calls) {
     uint32_t first = load_.calls[calls[0]].outputs;
@@ -213,7 +223,7 @@ void Runner::finish(Call& c, Calls calls) {
         };
         DType dtype = load_.outputs[first + static_cast<uint32_t>(k)].dtype;
         Tensor result = c.out(k);
-        if (batcher_.use && result.has(kTracked)) ops::hooks.mark(result, batcher_.use);
+        if (result.has(kTracked)) ops::hooks.mark(result, batcher_.use ? batcher_.use : unasked());
         int64_t total = 0;
         for (uint32_t call : calls) total += load_.outputs[output(call)].numel;
         // What is made of shared operands alone, such as statistics, is one for all calls.

@@ -116,7 +116,8 @@ private:
     /// Runs the batch, and sees to what it saves if somebody writes to that later.
     void run_call(Call& c, Calls calls, std::vector<Tensor>& in,
                   const std::vector<Operands>& operands) {
-        if ((mode & kGradMode) && c.op->differentiable()) run_saving(c, calls, in, operands);
+        const bool saves = c.op->body || c.op->differentiable();
+        if ((mode & kGradMode) && saves) run_saving(c, calls, in, operands);
         else ops::call(c);
     }
     void run_saving(Call& c, Calls calls, std::vector<Tensor>& in,

@@ -105,7 +105,7 @@ Operand Tape::operand(const Tensor& t) {
     Pending* root = &pending(t);
     if (self.is_piece()) {
         root = &pending(self.base);
-        offset = self.start;
+        offset = t.numel() ? self.start : 0;  // no element may lie beyond all others
     }
     root->used = true;
     WEFT_EXPECT(!root->waits() || root->among == load_.get(), Runtime, "autobatch",

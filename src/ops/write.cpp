@@ -25,6 +25,11 @@ void WriteNote::drop(void* note) {
     last->storage = nullptr;
 }
 
+bool WriteNote::gone() const {
+    return !storage &&
+           std::all_of(copies.begin(), copies.end(), [](const Copy& c) { return c.copy->gone(); });
+}
+
 Span span_of(const Tensor& t) {
     if (t.contiguous()) return span_of(t, {0, t.numel()});
     int64_t begin = t.bytes() - t.storage()->data, last = 0;
@@ -36,7 +41,7 @@ Span span_of(const Tensor& t) {
 void note_copy(Storage& original, Span from, Storage& copy, Span to) {
     std::vector<WriteNote::Copy>& copies = WriteNote::of(original).copies;
     original.watched = true;
-    auto is_gone = [](const WriteNote::Copy& c) { return !c.copy->storage; };
+    auto is_gone = [](const WriteNote::Copy& c) { return c.copy->gone(); };
     while (!copies.empty() && is_gone(copies.back())) copies.pop_back();
     size_t n = copies.size();
     if (n >= 16 && (n & (n - 1)) == 0) std::erase_if(copies, is_gone);
@@ -87,7 +92,7 @@ const Site* overwritten_by(const Tensor& t, uint32_t version, FunctionRef<bool(S
     static const Site unknown;
     const Storage& storage = *t.storage();
     if (storage.version() == version) return nullptr;
-    if (!storage.last_write) return &unknown;
+    if (!storage.last_write) return matters({0, t.numel()}) ? &unknown : nullptr;
     const WriteNote& note = *static_cast<const WriteNote*>(storage.last_write);
     uint32_t elsewhere = 0;
     for (const WriteNote::Part& p : note.parts) {
@@ -96,7 +101,8 @@ const Site* overwritten_by(const Tensor& t, uint32_t version, FunctionRef<bool(S
         if (!inside.empty() && matters(inside)) return &p.site;
         ++elsewhere;
     }
-    return elsewhere == storage.version() - version ? nullptr : &note.site;
+    if (elsewhere == storage.version() - version) return nullptr;
+    return matters({0, t.numel()}) ? &note.site : nullptr;
 }
 
 void Write::note(Storage& storage) {
@@ -105,20 +111,16 @@ void Write::note(Storage& storage) {
     if (note.copies.empty()) return;
     std::vector<WriteNote::Copy> copies = std::move(note.copies);  // what is saved later is new
     note.copies.clear();
-    for (const WriteNote::Copy& c : copies)
-        if (c.copy->storage) overwrite(*c.copy->storage, {c.to_begin, c.to_end});
+    for (const WriteNote::Copy& c : copies) overwrite(*c.copy, {c.to_begin, c.to_end});
 }
 
-void Write::overwrite(Storage& storage, Span part) {
-    WriteNote& note = WriteNote::of(storage);
-    note.parts.push_back({part.begin, part.end, ++storage.version_, Site::here()});
-    std::vector<WriteNote::Copy> overlapping;
-    for (size_t i = 0; i < note.copies.size(); ++i) {
-        WriteNote::Copy& c = note.copies[i];
-        if (c.begin < part.end && part.begin < c.end) overlapping.push_back(c);
-    }
-    for (const WriteNote::Copy& c : overlapping)
-        if (c.copy->storage) overwrite(*c.copy->storage, {c.to_begin, c.to_end});
+void Write::overwrite(Storage& storage, Span part) { overwrite(WriteNote::of(storage), part); }
+
+void Write::overwrite(WriteNote& note, Span part) {
+    if (Storage* storage = note.storage)
+        note.parts.push_back({part.begin, part.end, ++storage->version_, Site::here()});
+    for (const WriteNote::Copy& c : note.copies)
+        if (c.begin < part.end && part.begin < c.end) overwrite(*c.copy, {c.to_begin, c.to_end});
 }
 
 /// The version goes on: a tensor that was saved is not what it was.

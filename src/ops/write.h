@@ -36,7 +36,7 @@ struct WriteNote {
         int64_t to_begin, to_end;  ///< bytes from that storage's start
     };
     uint32_t refs = 0;
-    Storage* storage = nullptr;  ///< null: gone
+    Storage* storage = nullptr;  ///< null: released
     Site site;                   ///< of the last write
     std::vector<Part> parts;
     std::vector<Copy> copies;
@@ -45,6 +45,8 @@ struct WriteNote {
     static WriteNote& of(Storage& storage);
     /// Of memory that is released.
     static void drop(void* note);
+    /// Neither the memory is there any more nor a copy of it.
+    bool gone() const;
 };
 inline void release(WriteNote* note) { delete note; }
 
@@ -118,6 +120,7 @@ public:
 private:
     [[noreturn]] static void refuse_inference();
     static void note(Storage& storage);
+    static void overwrite(WriteNote& note, Span part);
     void exchange(const Tensor& from);
 };
 

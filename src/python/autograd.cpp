@@ -166,7 +166,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
                 if (PyObject* found = backward_of_wholes(*level, tensors, gradients, args))
                     return found;
         const bool accumulate = args[6] == Py_True;
-        deferred::InTurn in_order((mode & kDeferMode) && accumulate);
+        deferred::InTurn in_order((mode & kDeferMode) && accumulate ? deferred::kAllLevels : 0);
         deferred::note_change();
         std::vector<Edge> roots, targets;
         std::vector<Tensor> starts;
@@ -341,7 +341,13 @@ PyObject* py_keep_casts(PyObject*, PyObject* on) {
 }
 PyObject* py_keeps_casts(PyObject*, PyObject*) { return PyBool_FromLong(ops::keeps_casts); }
 
+/// _set_zeros_matter(bool), a test switch (saved.h): returns what it was.
+PyObject* set_zeros_matter(PyObject*, PyObject* on) {
+    return PyBool_FromLong(std::exchange(zeros_matter, on == Py_True));
+}
+
 PyMethodDef functions[] = {
+    {"_set_zeros_matter", set_zeros_matter, METH_O, nullptr},
     {"_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_backward)),
      METH_FASTCALL, nullptr},
     {"_register_hook",

@@ -1,6 +1,7 @@
 /// Deferred execution for Python: what weft/batching calls; reports become dicts.
 #include "deferred/batcher.h"
 #include "deferred/door.h"
+#include "ops/write.h"
 
 #include "python/object.h"
 
@@ -91,6 +92,18 @@ PyObject* in_place_of(PyObject*, PyObject* o) {
         Tensor block = expect_tensor(o, "_in_place_of");
         const bool whole = (mode & kDeferMode) && block.contiguous();
         return wrap(whole ? deferred::in_place_of(block) : block);
+    });
+}
+
+/// _written(t): where the value that `t` was taken of while it waited was written since; None: nowhere.
+PyObject* written(PyObject*, PyObject* o) {
+    return guarded([&] {
+        WEFT_EXPECT(is_tensor(o), Type, "_written", "a tensor", Py_TYPE(o)->tp_name);
+        const Tensor t = handle(o);
+        const Tensor& root = deferred::root_of(t);
+        if (root.has(kPending)) return Py_NewRef(Py_None);
+        const Site* site = ops::overwritten_by(root, 0, [](ops::Span) { return true; });
+        return site ? py_str(site->describe()).release() : Py_NewRef(Py_None);
     });
 }
 
@@ -403,6 +416,7 @@ PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
                            {"_note_parked", note_parked, METH_O, nullptr},
                            {"_in_place_of", in_place_of, METH_O, nullptr},
                            {"_same_root", same_root, METH_VARARGS, nullptr},
+                           {"_written", written, METH_O, nullptr},
                            {"_report", report, METH_O, nullptr},
                            {}};
 

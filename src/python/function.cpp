@@ -84,6 +84,13 @@ std::vector<Tensor> gradients_of(PyObject* given, const std::vector<bool>& takes
 void FunctionNode::run(Work& work) {
     Ref<Node> keep(this);  // the user's code may drop the graph
     Object args = arguments(work.grads);
+    struct AtHand {
+        explicit AtHand(FunctionNode& node, const std::vector<Tensor>& now)
+            : node(node), before(std::exchange(node.grads, &now)) {}
+        ~AtHand() { node.grads = before; }
+        FunctionNode& node;
+        const std::vector<Tensor>* before;
+    } at_hand(*this, work.grads);
     Object given = Object::take(
         into_python([&] { return PyObject_Call(backward_.get(), args.get(), nullptr); }));
     if (!PyTuple_Check(given.get())) given = Object::take(PyTuple_Pack(1, given.get()));
@@ -196,7 +203,7 @@ PyObject* context_saved(PyObject* self, PyObject*) {
     return guarded([&]() -> PyObject* {
         FunctionNode* node = as_context(self)->node;
         if (!node) Py_RETURN_NONE;
-        return tuple_of(node->saved()).release();
+        return tuple_of(node->saved(node->grads)).release();
     });
 }
 

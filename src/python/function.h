@@ -18,6 +18,8 @@ public:
     void run(Work& work) override;
     PyObject* context() const { return context_.get(); }
 
+    /// While backward runs: what it got.
+    const std::vector<Tensor>* grads = nullptr;
     bool materialize = true;  ///< zeros instead of None for outputs without gradient
     std::vector<bool> output_is_tensor;
 

@@ -197,7 +197,7 @@ Tensor get_item(const Tensor& t, PyObject* key) {
 }
 
 void set_item(const Tensor& t, PyObject* key, PyObject* value) {
-    deferred::InTurn in_order((mode & kDeferMode) && deferred::is_shared(t));
+    deferred::InTurn in_order(mode & kDeferMode ? deferred::sharing_levels(t) : 0);
     Selection s = select(t, key, true);
     Tensor v;
     if (is_tensor(value)) v = operand(value);

@@ -138,7 +138,7 @@ void step(const StepRule& rule, const StepTarget& t, const double* settings, boo
 PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
         WEFT_EXPECT(count == 6, Type, "optimizer", "6 arguments", std::to_string(count));
-        deferred::InTurn in_order(mode & kDeferMode);
+        deferred::InTurn in_order(mode & kDeferMode ? deferred::kAllLevels : 0);
         PyObject *settings = args[1], *group = args[2], *names = args[4];
         WEFT_EXPECT(PyUnicode_Check(args[0]) && PyTuple_Check(settings) && PyDict_Check(group) &&
                         PyTuple_Check(names),

@@ -200,7 +200,7 @@ PyObject* get_is_leaf(const Tensor& t) {
 }
 /// Note [Shared state] in deferred/door.h
 void gradients_in_turn(const Tensor& t) {
-    if ((mode & kDeferMode) && deferred::is_shared(t)) deferred::in_turn();
+    if (mode & kDeferMode) deferred::in_turn(deferred::sharing_levels(t));
 }
 PyObject* get_grad(const Tensor& t) {
     gradients_in_turn(t);

@@ -238,9 +238,7 @@ GATE = (
     (r"\bfriend class [\w:]*Write\b", ("tensor/storage.h", "tensor/tensor.h")),
     (r"(?<!\bwrite)(\.|->)become\(", ("ops/write.cpp",)),
     (r"\bimpl_?(\(\))?->(dims|ndim|numel|dtype|storage|data)(\[[^]]*\])?\s*(=[^=]|\+\+|\+=)",
-     ("tensor/tensor.h", "tensor/tensor.cpp")),
-    (r"\bnote_write\(",
-     ("ops/call.h", "ops/write.h", "autograd/saved.h", "autograd/saved.cpp")),
+     ("tensor/tensor.h", "tensor/tensor.cpp", "ops/write.cpp")),
 )  # fmt: skip
 
 
@@ -266,7 +264,7 @@ def test_only_the_gate_changes_tensors_that_exist():
     [
         "t.storage()->version_++;", "++t.storage()->version_;", "from.storage()->version_ = 3;",
         "t.become(view);", "out->become(from);", "t.impl()->dims[0] = 3;", "t.impl()->storage = s;",
-        "impl->numel = 0;", "friend class Write;", "note_write(*t.storage());",
+        "impl->numel = 0;", "friend class Write;",
     ],
 )  # fmt: skip
 def test_a_change_past_the_gate_is_found(line):

@@ -468,7 +468,7 @@ class Maker:
             blocks.append(Block(f"{name}.tanh_()"))
         result = self.name()
         parts = " + ".join([f"{name}.sum()", *(f"{r}.sum()" for r in read)])
-        blocks.append(Block(f"{result} = ({parts}) * 0.1"))
+        blocks.append(Block(f"{result} = ({parts}) * 0.1 + 0.37"))
         self.variables += [Var(name, base.shape, LIMIT + 1), Var(result, (), LIMIT + 1)]
         return blocks
 
@@ -495,7 +495,7 @@ class Maker:
         blocks.append(Block(change.format(name, other)))
         result = self.name()
         parts = " + ".join([f"{name}.sum()", *(f"{r}.sum()" for r in read)])
-        blocks.append(Block(f"{result} = ({parts}) * 0.1"))
+        blocks.append(Block(f"{result} = ({parts}) * 0.1 + 0.37"))
         self.variables.append(Var(result, (), LIMIT + 1))
         return blocks
 

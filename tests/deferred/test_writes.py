@@ -11,6 +11,7 @@ import pytest
 from op_samples import CASES, IDS, RECORDS, Inputs
 
 import weft
+from weft.utils.checkpoint import checkpoint
 
 # ---- every op with an in-place form
 
@@ -132,9 +133,10 @@ def program(e):
     v = x[0]
     a = {read}
     b = x.t()
+    flat, none = x.reshape(-1), x[2:]
     {change}
     c = [{read}] if x.shape == (2, 3) else []
-    return [a, b, v, x, x + 1, *c, other]
+    return [a, b, v, x, x + 1, *c, other, v.sum(), flat.sum(), flat * 2, none.storage_offset()]
 """
     exec(text, names)
     return names["program"]
@@ -279,14 +281,57 @@ SAVES = [
     "h = x @ w; s = h.softmax(-1) @ h", "h = x * w; s = (h.t() * h.t()).sum()",
     "h = x * w; s = h.view(-1).square()", "h = x * w; s = h.flip(0) @ h", "h = x * 1; s = h @ w",
     "h = (x * w).relu(); s = h * 2", "h = x * w; s = h.t() @ w",
+    # a composite; an operand gathered from two blocks; a custom Function, of which the batch makes
+    # one node, that saves an argument, its result, or neither; and one that runs forward twice
+    "h = x * w; s = F.cross_entropy(h, i)", "k = x.abs() @ w; h = x * w; s = (k @ w).sum() + h @ w",
+    "h = x * w; s = Square.apply(h)", "h = Exp.apply(x * w); s = h * 2",
+    "h = x * w; s = Tanh.apply(h)", "h = x * w; s = checkpoint(twice, h, use_reentrant=True)",
+    "h = x * w; s = checkpoint(twice, h, use_reentrant=False)",
 ]  # fmt: skip
 OVERWRITES = ["h += 1", "h.mul_(2)", "h[0] = 0", "h.view(-1).add_(1)", "h.zero_()", "h *= x",
               "h.detach().add_(1)", "h[1:].mul_(x[1:])", "h.copy_(x)"]  # fmt: skip
+OF_RESULTS = ["s.add_(1)", "s *= 2", "s.view(-1)[:1].add_(1)"]
 HARMLESS = ["", "h = h + 1", "h.clone().add_(1)", "h.data"]
 
 
+class Square(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return 2 * g * ctx.saved_tensors[0]
+
+
+class Exp(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(y := x.exp())
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * ctx.saved_tensors[0]
+
+
+class Tanh(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(t := x.tanh())
+        return t * 1
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * (1 - ctx.saved_tensors[0] ** 2)
+
+
 def planted(saves: str, write: str) -> Callable[..., Any]:
-    names: dict[str, Any] = {"weft": weft}
+    names: dict[str, Any] = {
+        "weft": weft, "F": weft.nn.functional, "i": weft.tensor([0, 1, 2, 3]), "Square": Square,
+        "Exp": Exp, "Tanh": Tanh, "checkpoint": checkpoint, "twice": lambda a: (a * a).tanh(),
+    }  # fmt: skip
     text = (
         f"def program(x, w, bad):\n    {saves}\n    if bad:\n        {write or 'pass'}\n"
         "    return s.sum() + h.sum()\n"
@@ -307,7 +352,7 @@ def backward_of(way: Any, program: Any, bad: tuple[bool, ...]) -> Any:
     return [round(v, 9) for v in w.grad.flatten().tolist()]
 
 
-@pytest.mark.parametrize("write", [*OVERWRITES, *HARMLESS])
+@pytest.mark.parametrize("write", [*OVERWRITES, *OF_RESULTS, *HARMLESS])
 @pytest.mark.parametrize("saves", SAVES)
 def test_a_planted_in_place_error_is_raised(saves, write):
     """It was lost: `h += x` of a value that waits made h another value, and nobody was told."""
@@ -332,6 +377,60 @@ def test_examples_without_the_error_keep_their_gradients():
         return plain(w.grad)
 
     assert gradient(deferred) == gradient(loop)
+
+
+def test_zeros_for_other_calls_of_a_batch_are_no_gradients():
+    """Two sums that ran as one took zeros to a value that the loop's backward does not reach."""
+    w = weft.full((4, 4), 0.5, requires_grad=True)
+
+    def f(x: Any) -> Any:
+        h = (w * x).sigmoid()
+        float(h.sum())
+        h *= w
+        a, b = h.sum(), w.sum()
+        return a, b
+
+    sum(b for _, b in batched(f, [1.0, 2.0])).backward()
+    assert w.grad.tolist() == weft.full((4, 4), 2.0).tolist()
+
+
+@pytest.mark.parametrize("write", ["m.mul_(2)", "m.data = m.data * 2", "m.set_(m * 2)", "m[:] *= 2",
+                                   "weft.mul(m, 2, out=m)"])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*before later ones read it")
+@pytest.mark.parametrize("reads", [True, False])
+def test_shared_memory_changes_in_order_on_every_level(write, reads):
+    """An inner batch waited for its own order only: examples of the outer one came in between."""
+
+    def run(batch: bool) -> Any:
+        m = weft.arange(3.0)
+
+        def inner(k: float) -> Any:
+            y = weft.full((2,), k) * 2
+            if reads and y.sum().item() < 0:
+                return y
+            exec(write, {"m": m, "weft": weft})
+            return m + k
+
+        def outer(k: float) -> Any:
+            return batched(inner, [k, k + 0.5]) if batch else loop(inner, [k, k + 0.5])
+
+        return plain([batched(outer, [0, 1, 2]) if batch else loop(outer, [0, 1, 2]), m])
+
+    assert run(True) == run(False)
+
+
+def test_a_view_taken_before_shared_memory_is_replaced_is_told():
+    """A later example had taken a view of the old memory already; nobody said so."""
+    m = weft.arange(4.0).reshape(2, 2)
+
+    def f(k: int) -> Any:
+        view = m.t()
+        (weft.ones(2) * k).sum().item()
+        m.data = m.data + 1
+        return view.sum()
+
+    with pytest.warns(UserWarning, match="before later ones read it"):
+        batched(f, [0, 1, 2])
 
 
 def test_sums_of_values_that_wait_are_still_one_flush():

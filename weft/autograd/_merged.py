@@ -133,7 +133,9 @@ def _make(
     ctx.name, ctx.shared = name, [bool(shared >> i & 1) for i in range(len(inputs))]
     saved = [s for use in ctx.uses for s in use.saved if s is not None]
     with_values = [s[0] for s in saved if isinstance(s, tuple) and s[0] is s[1]]
-    keep = (*results, *with_values) if saved else ()
+    read = {s for s in saved if isinstance(s, int)}
+    kept = [block if k in read else None for k, block in enumerate(results)]
+    keep = (*kept, *with_values) if saved else ()
     return _C._record_function(ctx, _backward, name, inputs, results, keep, (), (), False)
 
 
@@ -154,8 +156,11 @@ def _pieces(blocks: Sequence[Any], uses: list[Use]) -> list[list[Any]]:
     return out
 
 
-def _values(ctx: Any, use: Use, results: list[Any], with_values: Any) -> tuple[Any, ...]:
-    """What `ctx.saved_tensors` gives. Raises RuntimeError if one was written in place since."""
+def _values(
+    ctx: Any, use: Use, results: list[Any], grads: list[Any], with_values: Any
+) -> tuple[Any, ...]:
+    """What `ctx.saved_tensors` gives. Raises RuntimeError if one was written in place since and
+    gradients flow here: in the batch they may be zeros where a loop has none."""
     out = []
     for saved in use.saved:
         if saved is None or isinstance(saved, int):
@@ -165,12 +170,15 @@ def _values(ctx: Any, use: Use, results: list[Any], with_values: Any) -> tuple[A
         if tensor is alias:
             out.append(next(with_values))
             continue
-        if not _C._is_pending(tensor) and tensor._version:
+        line = _C._written(tensor)
+        if line and any(g is not None and bool(g.any()) for g in grads):
             raise RuntimeError(
-                f"[{ctx.name}] expected a saved tensor as it was, got one written in place since "
-                "(one of the variables needed for gradient computation has been modified by an "
-                f"inplace operation: {tuple(tensor.shape)} is at version {tensor._version}; "
-                "expected version 0 instead). Hint: clone() it before it is saved or written"
+                "[backward] expected the saved value unchanged (one of the variables needed for "
+                "gradient computation has been modified by an inplace operation): a "
+                f"{str(tensor.dtype).removeprefix('torch.')} tensor of shape "
+                f"{list(tensor.shape)}, which {ctx.name} saved, got another version\n"
+                f"  saved at {ctx.site}\n  overwritten at {line}\n"
+                "  Hint: write out of place there, or clone() the tensor before"
             )
         out.append(alias)
     return tuple(out)
@@ -211,10 +219,11 @@ def _backward(ctx: Any, *blocks: Any) -> Any:
     with_values = iter(saved[len(blocks) :])
     with weft.deferred():
         results = _pieces(saved[: len(blocks)], uses) if saved else [[]] * len(uses)
-        values = [
-            _values(ctx, use, mine, with_values) for use, mine in zip(uses, results, strict=True)
-        ]
         grads = _pieces(blocks, uses)
+        values = [
+            _values(ctx, use, mine, given, with_values)
+            for use, mine, given in zip(uses, results, grads, strict=True)
+        ]
         for use, mine in zip(uses, values, strict=True):
             use.ctx._values = mine
         try:
