@@ -58,7 +58,8 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
                     name(dtype), "call .abs() or .real first or pass gradient=");
         return ops::full_like(Tensor::empty(dtype, shape), 1);
     }
-    Tensor g = is_tensor(given) ? operand(given) : expect_tensor(given, "backward");
+    const bool mapped = is_tensor(given) && mapped::is_mapped(handle(given));
+    Tensor g = mapped ? handle(given) : expect_tensor(given, "backward");
     WEFT_EXPECT(equal(g.shape(), shape), Runtime, "backward",
                 text("a gradient of shape ", to_string(shape), " (Mismatch in shape)"),
                 to_string(g.shape()));
