@@ -166,6 +166,7 @@ void detach_in_place(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
     WEFT_EXPECT(!m || !m->base.defined(), Runtime, "detach_", "a tensor that is not a view",
                 "a view (Can't detach views in-place)", "use detach() instead");
+    if (ops::hooks.before_layout) ops::hooks.before_layout(t);  // views that wait keep the graph
     if (m) {
         m->grad_fn = nullptr;
         m->requires_grad = false;

@@ -461,3 +461,39 @@ def test_attributes_are_numbered_where_calls_are_kept_and_within_bounds():
         assert weft._C._numbered() > 1000
         assert y.narrow(0, 5, 2).tolist() == [5.0, 6.0]
     assert weft._C._numbered() <= 1 << 16
+
+
+DETACHED = {
+    "flatten": lambda h: h.flatten(),
+    "row": lambda h: h[0],
+    "row of a row": lambda h: h[0][0],
+    "t": lambda h: h.t(),
+    "split": lambda h: h.split(1)[1],
+}
+
+
+@pytest.mark.parametrize("view", DETACHED.values(), ids=DETACHED.keys())
+@pytest.mark.parametrize("way", ["autobatch", "deferred"])
+def test_views_taken_before_detach_keep_their_graph(view, way) -> None:
+    """They were taken anew of the tensor that had left the graph."""
+
+    def f(x):
+        h = x * 2
+        v = view(h)
+        h.detach_()
+        return v * 3, h * 5
+
+    def run(way):
+        xs = [weft.arange(4.0).reshape(2, 2).add(k).requires_grad_() for k in range(3)]
+        if way == "loop":
+            results = [f(x) for x in xs]
+        elif way == "autobatch":
+            results = weft.autobatch(f, adaptive=False)(xs)
+        else:
+            with weft.deferred():
+                results = [f(x) for x in xs]
+        assert not any(h.requires_grad for _, h in results)
+        sum(v.sum() for v, _ in results).backward()
+        return [(v.tolist(), h.tolist()) for v, h in results], [x.grad.tolist() for x in xs]
+
+    assert run(way) == run("loop")
