@@ -58,9 +58,12 @@ bool flow_to(const Tensor& saved, ops::Span part, const std::vector<Tensor>& gra
         const double each = static_cast<double>(g.numel()) / elements;
         auto first = static_cast<int64_t>(std::floor(static_cast<double>(part.begin) * each));
         auto last = static_cast<int64_t>(std::ceil(static_cast<double>(part.end) * each));
+        const int64_t size = item_size(real_dtype(g.dtype())), per = item_size(g.dtype()) / size;
         const char* at = dense.bytes();
-        const int64_t size = item_size(g.dtype());
-        return std::any_of(at + first * size, at + last * size, [](char byte) { return byte; });
+        for (int64_t k = first * per; k < last * per; ++k)  // zeros may be negative
+            for (int64_t byte = 0; byte < size; ++byte)
+                if (at[k * size + byte] & (byte == size - 1 ? 0x7f : 0xff)) return true;
+        return false;
     };
     return std::any_of(grads.begin(), grads.end(), flows);
 }

@@ -380,8 +380,8 @@ def test_examples_without_the_error_keep_their_gradients():
 
 
 def test_zeros_for_other_calls_of_a_batch_are_no_gradients():
-    """Two sums that ran as one took zeros to a value that the loop's backward does not reach."""
-    w = weft.full((4, 4), 0.5, requires_grad=True)
+    """Two sums that ran as one took zeros, of either sign, to what the loop's backward spares."""
+    w = weft.full((4, 4), -0.5, requires_grad=True)
 
     def f(x: Any) -> Any:
         h = (w * x).sigmoid()
