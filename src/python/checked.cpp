@@ -400,11 +400,12 @@ PyMethodDef functions[] = {{"_checked", make_checked, METH_VARARGS, nullptr}, {}
 
 bool is_slip(PyObject* error) {
     using Words = std::initializer_list<std::string_view>;
-    if (PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) return true;
     Object shown = Object::take(PyObject_Str(error));
     std::string_view said = to_text(shown.get());
+    if (said.starts_with("[")) return false;  // words of our own
+    if (PyErr_GivenExceptionMatches(error, PyExc_AttributeError)) return true;
     auto says = [&](PyObject* type, Words words) {
-        return PyErr_GivenExceptionMatches(error, type) && !said.starts_with("[") &&
+        return PyErr_GivenExceptionMatches(error, type) &&
                std::ranges::any_of(words, [&](auto w) { return said.find(w) != said.npos; });
     };
     return says(PyExc_TypeError,
