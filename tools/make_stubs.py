@@ -5,6 +5,7 @@ table is the only source of both. docs/names.md lists every public name and wher
 """
 
 import importlib
+import inspect
 import re
 import sys
 import types
@@ -29,7 +30,7 @@ def ops_page() -> str:
             continue
         lines += [f"## {name}", ""]
         for r in public:
-            doc = r["doc"].split("\n\n>>>")[0].split("\n>>>")[0].strip()
+            doc = inspect.cleandoc(r["doc"]).split("\n\n>>>")[0].split("\n>>>")[0].strip()
             lines += [f"`{r['schema']}`", "", doc, "", f"Record: `{r['file']}`", ""]
     return "\n".join(lines)
 
