@@ -26,7 +26,8 @@ Object without_internals(PyObject* trace) {
 PyObject* call_entry(PyObject* self, PyObject* args, PyObject* kwargs) {
     return guarded([&]() -> PyObject* {
         Object call = Object::borrow(self).attr("_call");
-        if (PyObject* result = PyObject_Call(call.get(), args, kwargs)) return result;
+        PyObject* result = into_python([&] { return PyObject_Call(call.get(), args, kwargs); });
+        if (result) return result;
         PyObject *type, *value, *trace;
         PyErr_Fetch(&type, &value, &trace);
         PyErr_NormalizeException(&type, &value, &trace);
