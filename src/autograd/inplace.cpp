@@ -231,14 +231,14 @@ void become_view(const std::string& who, const Tensor& t, FunctionRef<Tensor()> 
     bool recording = mode & kGradMode;
     if (recording) check_write(who, t, false);
     // A value in the graph stays there under its new shape, in no_grad() too.
-    const bool inside = requires_grad(t) && !is_leaf(t);
+    const bool leaf = is_leaf(t), inside = requires_grad(t) && !leaf;
     ModeGuard recorded(inside ? uint32_t{kGradMode} : 0, 0);
     recording |= inside;
     Tensor view = take();
     Edge edge = recording && requires_grad(t) ? gradient_edge(view) : Edge{};
     write.become(view);
     write.commit();
-    if (is_leaf(t)) forget_accumulator(t);
+    if (leaf) forget_accumulator(t);  // (asked before the write: a view is made anew after it)
     GradMeta* m = meta_or_null(t);
     bool is_view = m && m->base.defined();
     if (edge) {

@@ -158,7 +158,8 @@ void add_tensor_hook(const Tensor& t, Ref<Hook> hook) {
 Tensor detach(const Tensor& t) {
     Tensor out = t.alias();
     out.set(kLooseView, false);
-    out.set(kInference, mode & kInferenceMode);
+    // In inference mode it is what the tensor is; outside it may be written.
+    if (!(mode & kInferenceMode)) out.set(kInference, false);
     return out;
 }
 

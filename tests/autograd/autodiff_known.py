@@ -74,6 +74,12 @@ def named(text):
     return found[1] if found else ""
 
 
+UNRECORDED = re.compile(
+    r"(no_grad|inference_mode|set_grad_enabled)\(.*\):(.|\n)*"
+    r"\.(t|squeeze|unsqueeze|transpose|swapaxes)_\("
+)
+
+
 def node_names(kind, text, statements):
     """The name of a node, and nothing else."""
     found = re.fullmatch(r"(grad )?grad_fn (\w+) (\w+)", kind)
@@ -103,6 +109,10 @@ def node_names(kind, text, statements):
         r"detach_\(|requires_grad_\(", "\n".join(statements)
     ):
         return "PyTorch makes views anew of a base that is not in the graph any more"
+    if re.match(r"(T|Transpose|Squeeze|Unsqueeze)Backward\d", found[3]) and UNRECORDED.search(
+        "\n".join(statements)
+    ):
+        return "PyTorch: t_() under no_grad leaves the node of the former shape"
     if first == "AliasBackward0":
         return "a slice of everything is an alias in PyTorch"
     return None
@@ -194,6 +204,12 @@ ERRORS = [
         "Inference tensors cannot be saved",
         "",
         "PyTorch saves what weft's formula does not need",
+    ),
+    (
+        "RuntimeError NoneType",
+        r"Function \w+ returned an invalid gradient at index",
+        "",
+        "PyTorch: t_() under no_grad leaves the node of the former shape",
     ),
     (
         "IndexError RuntimeError",

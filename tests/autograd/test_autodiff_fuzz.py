@@ -119,6 +119,21 @@ FOUND = {
         v0 = leaf(2, at=0)
         v1 = t.dist(v0, v0)
         v1.backward(v1.detach() / 0)""",
+    "a view laid out anew without recording": """
+        v5 = leaf(4, at=1)
+        with t.no_grad():
+            v6 = v5[..., :1]
+            v6.transpose_(0, 0)
+        v0 = leaf(4, at=0)
+        v1, v2, v3, v4 = v0.unbind(0)
+        with t.inference_mode():
+            v2.t_()""",
+    "what is detached in inference mode": """
+        v0 = leaf(2, 2, at=1)
+        with t.inference_mode():
+            v1 = v0.detach()
+        v1.mul_(2)
+        v2 = v0 * v1""",
     "a layer of which one part is frozen": """
         v0 = leaf(2, 3, at=0)
         v1 = leaf(4, 3, at=1, grad=False)
