@@ -1,7 +1,7 @@
 /// The state of one flush while its batches run.
 ///
 /// Reading guide: run.cpp runs batch after batch; operands.cpp finds where operands lie and gathers
-/// them; overwritten.cpp sees to values that were saved before they are written; notes.cpp counts and
+/// them; overwritten.cpp sees to values that were saved before they are written; report.cpp counts and
 /// reports.
 #pragma once
 #include <unordered_map>

@@ -1,7 +1,7 @@
 /// The calls that wait, and what runs them.
 ///
 /// Reading guide: Tape::keep notes a call under its class (classes.cpp), flush plans (plan.h) and runs
-/// (run.cpp) all that wait. The door's hook (door.h) decides what is kept. One tape per thread (batcher.h).
+/// (run.cpp) all that wait. The door's hook (defer.h) decides what is kept. One tape per thread (batcher.h).
 #pragma once
 #include <memory>
 #include <unordered_map>

@@ -3,7 +3,7 @@
 /// Note [Mapped]
 /// `vmap` runs its function once, on *mapped* tensors. One has the shape, dtype and strides that the
 /// value has in one example, and no memory: its `whole` holds the values of all examples, along dim 0.
-/// The door hands a call with a mapped operand to `map` (door.cpp), which makes one call over the
+/// The door hands a call with a mapped operand to `map` (map.cpp), which makes one call over the
 /// wholes of it, by the same rule of the record by which calls of examples merge in a batch
 /// (Note [Rows] in ops/batch.h). So the cost of a call hardly depends on the number of examples,
 /// there is no tape and no plan, and the graph is that of the calls over wholes: a gradient per

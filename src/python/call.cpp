@@ -15,7 +15,7 @@
 #include <map>
 #include <optional>
 
-#include "deferred/door.h"
+#include "deferred/defer.h"
 #include "ops/random.h"
 
 namespace weft::python {

@@ -1,6 +1,6 @@
 /// Deferred execution for Python: what weft/batching calls; reports become dicts.
 #include "deferred/batcher.h"
-#include "deferred/door.h"
+#include "deferred/defer.h"
 #include "ops/write.h"
 
 #include "python/object.h"

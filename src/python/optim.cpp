@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "deferred/door.h"
+#include "deferred/defer.h"
 #include "ops/write.h"
 #include "python/object.h"
 

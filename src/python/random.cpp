@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "deferred/door.h"
+#include "deferred/defer.h"
 #include "ops/copy.h"
 #include "python/object.h"
 

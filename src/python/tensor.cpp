@@ -1,7 +1,7 @@
 /// The Tensor type: life of the wrapper, properties, plain methods. Number slots are in numbers.cpp,
 /// what the collector sees in cycles.cpp, methods that are ops in the table (call.cpp), those that
 /// are plain Python in weft/composites/.
-#include "deferred/door.h"
+#include "deferred/defer.h"
 #include "kernels/convert.h"
 #include "ops/pointwise.h"
 #include "ops/write.h"
@@ -198,7 +198,7 @@ PyObject* get_requires_grad(const Tensor& t) {
 PyObject* get_is_leaf(const Tensor& t) {
     return PyBool_FromLong(t.has(kPending) ? !mapped::requires_grad(t) : is_leaf(t));
 }
-/// Note [Shared state] in deferred/door.h
+/// Note [Shared state] in deferred/defer.h
 void gradients_in_turn(const Tensor& t) {
     if (mode & kDeferMode) deferred::in_turn(deferred::sharing_levels(t));
 }

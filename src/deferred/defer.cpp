@@ -1,5 +1,5 @@
 /// The door's hook: which calls are kept, which run at once, which are only another view.
-#include "deferred/door.h"
+#include "deferred/defer.h"
 
 #include "deferred/batcher.h"
 #include "ops/functions.h"
