@@ -1,5 +1,7 @@
 /// What dynamic batching keeps on each thread.
 #pragma once
+#include <deque>
+
 #include "deferred/batch.h"
 #include "deferred/tape.h"
 
@@ -8,9 +10,9 @@ namespace weft::deferred {
 /// Where the reports of flushes go while somebody asks, for weft.explain.
 struct Reporting {
     int scopes = 0;
-    std::vector<FlushReport> flushes;
-    Sites readers;         ///< lines that read values since the last flush
-    Sites draws, changes;  ///< lines that waited for their turn
+    std::deque<FlushReport> flushes;  ///< stay where they are: a flush may begin within one
+    Sites readers;                    ///< lines that read values since the last flush
+    Sites draws, changes;             ///< lines that waited for their turn
     explicit operator bool() const { return scopes > 0; }
 };
 

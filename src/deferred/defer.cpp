@@ -2,6 +2,7 @@
 #include "deferred/defer.h"
 
 #include "deferred/batcher.h"
+#include "deferred/turn.h"
 #include "ops/functions.h"
 #include "ops/write.h"
 
@@ -16,6 +17,11 @@ void settle_all(const Call& c) {
 void run_now(Call& c) {
     ModeGuard now(0, kDeferMode);
     ops::call(c);
+}
+
+void run_settled(Call& c) {
+    settle_all(c);
+    run_now(c);
 }
 
 /// A dense piece of a pending tensor needs no kernel: its place is known. Nor do all its elements
@@ -99,7 +105,7 @@ bool rebind(Call& c) {
 /// Computes the calls that wait and read the memory of `t`.
 void run_readers(const Tensor& t) {
     Tape& tape = Batcher::current().tape;
-    if (!tape.empty() && tape.reader(*t.storage()) != Tape::kNobody)
+    if (!tape.empty() && tape.reader(*t.storage()) != Readers::kNobody)
         tape.flush("memory that is written in place");
 }
 
@@ -108,7 +114,7 @@ void wait_for_readers(const Tensor& t) {
     for (;;) {  // while this fiber waits, others may read the memory or write there
         Batcher& batcher = Batcher::current();
         uint64_t reader = batcher.tape.reader(*t.storage());
-        if (reader == Tape::kNobody) break;
+        if (reader == Readers::kNobody) break;
         if (batcher.reporting) add_site(batcher.reporting.readers, Site::here());
         if (reader == batcher.responsible() && host.wait && host.wait()) continue;
         run_readers(t);  // other examples are at it: the order is that of the loop
@@ -120,7 +126,7 @@ void note_overwrite(const Call& c) {
     Tape& tape = Batcher::current().tape;
     const Tensor& root = root_of(c.dest);
     if (tape.empty()) return;
-    if (!is_pending(root) && tape.reader(*root.storage()) == Tape::kNobody) return;
+    if (!is_pending(root) && tape.reader(*root.storage()) == Readers::kNobody) return;
     // A write that is refused writes nothing; but shape rules of ops that are not kept read values.
     if (c.op->shape && c.in_place && c.op->batch != Batch::None) {
         Call probe(*c.op, c.in, c.inputs, c.attrs);
@@ -148,11 +154,6 @@ bool large(const Call& c, int64_t elements) {
 
 bool kept(Batch how) { return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join; }
 
-uint64_t maker_of(const Tensor& t) {
-    const Tensor& root = root_of(t);
-    return is_pending(root) ? pending(root).maker : uint64_t{root.storage()->maker};
-}
-
 /// Memory that another example made and writes to is read after that one is done.
 void read_in_turn(const Call& c, const ExampleBatch& batch) {
     for (int i = 0; i < c.inputs; ++i) {
@@ -170,112 +171,61 @@ void run_at_once(Call& c) {
     run_now(c);
 }
 
-}  // namespace
+/// Where no call would merge with this one (ExampleBatch::at_once).
+void run_alone(Call& c) {
+    settle_all(c);
+    if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
+    if (c.op->random && c.op->kernel) draw_at_once(ops::generator());
+    run_now(c);
+}
 
-Stay::Stay(bool stay) : by_(stay) { Batcher::current().staying += by_; }
-Stay::~Stay() { Batcher::current().staying -= by_; }
+/// A composite: the calls of its body are kept, unless it reads values.
+void run_body(Call& c) {
+    if (c.op->batch == Batch::Body || c.op->batch == Batch::Pointwise) return c.op->body(c);
+    run_settled(c);
+}
 
-namespace {
+/// A call of an op with a batch rule.
+void keep(Call& c, bool waiting) {
+    Batcher& batcher = Batcher::current();
+    c.op->shape(c);
+    if (waiting || !large(c, batcher.settings.large_call)) return batcher.tape.keep(c);
+    Call now(*c.op, c.in, c.inputs, c.attrs);
+    run_now(now);
+    c.take(now);
+}
 
-/// On how many levels examples share what `maker` made, from the innermost one on.
-int levels_that_share(const Batcher& batcher, uint64_t maker) {
-    int levels = 0;
-    uint64_t example = batcher.example();
-    for (ExampleBatch* b = example ? batcher.batch.get() : nullptr; b && !b->is_own(maker, example);
-         b = b->outer.get()) {
-        ++levels;
-        example = b->caller;
+/// Another view of a pending tensor: a place in it if it has one, else a copy that is kept.
+void view(Call& c) {
+    static const ops::Function contiguous_copy{"_contiguous_copy"};
+    const Op& op = *c.op;
+    Tensor dense;
+    const Tensor* in = c.in;
+    if (!op.view && !c.in[0].contiguous()) {
+        dense = contiguous_copy(c.in[0]);
+        in = &dense;
     }
-    return levels;
-}
-
-void take_turn(Batcher& batcher, int levels, bool draws) {
-    const uint64_t example = batcher.example();
-    if (!example || levels == 0 || example == batcher.batch->first || !host.turn) return;
-    int depth = 0;
-    for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) ++depth;
-    const Ref<ExampleBatch> batch = batcher.batch;  // while it waits others run
-    if (host.turn(std::min(levels, depth), draws) && levels >= depth) batch->first = example;
-}
-
-}  // namespace
-
-int sharing_levels(const Tensor& t) {
-    const Batcher& batcher = Batcher::current();
-    return batcher.example() ? levels_that_share(batcher, maker_of(t)) : 0;
-}
-
-void in_turn(int levels) { take_turn(Batcher::current(), levels, false); }
-
-namespace {
-
-/// Notes a change of what `maker` made in every batch whose examples share it, and for each example
-/// that runs there whether one behind it, `last(batch)`, has read it.
-template <class Last>
-void note_change_of(uint64_t maker, const Last& last) {
-    Batcher& batcher = Batcher::current();
-    uint64_t example = batcher.example();
-    if (!example) return;
-    for (ExampleBatch* b = batcher.batch.get(); b && !b->is_own(maker, example);
-         b = b->outer.get()) {
-        ++b->changes;
-        uint64_t reader = last(*b);
-        if (b->has(reader) && reader > example && b->stale.empty())
-            b->stale = text("example ", b->index_of(example), ", at ", Site::here().describe());
-        example = b->caller;
+    Call probe(op, in, c.inputs, c.attrs);
+    op.shape(probe);
+    if (!view_of_pending(probe)) {
+        if (!kept(op.batch)) return run_settled(c);
+        Batcher::current().tape.keep(probe);
+        remember_view(probe);
     }
+    c.take(probe);
 }
 
 }  // namespace
-
-void change_shared(const Tensor& t) {
-    const Tensor& root = root_of(t);
-    note_change_of(maker_of(t), [&](const ExampleBatch& b) {
-        if (is_pending(root)) return uint64_t{0};
-        return b.example_of(Batcher::current().tape.last_reader(*root.storage()));
-    });
-}
-
-void change_object(uint64_t maker) {
-    Batcher& batcher = Batcher::current();
-    if (!batcher.example() || batcher.batch->is_own(maker, memory_maker)) return;
-    in_turn(levels_that_share(batcher, maker));
-    note_change_of(maker, [](const ExampleBatch& b) { return b.last_begun; });
-}
-
-void note_change() {
-    Batcher& batcher = Batcher::current();
-    if (!batcher.example()) return;
-    for (ExampleBatch* b = batcher.batch.get(); b; b = b->outer.get()) ++b->changes;
-}
-
-void draw_in_turn(const kernels::Generator& generator) {
-    Batcher& batcher = Batcher::current();
-    const int levels = levels_that_share(batcher, generator.maker);
-    ExampleBatch* b = batcher.batch.get();
-    for (int level = 0; level < levels; ++level, b = b->outer.get()) b->late_draws += b->at_once;
-    take_turn(batcher, levels, true);
-}
 
 void defer(Call& c) {
     const Op& op = *c.op;
     Batcher& batcher = Batcher::current();
-    if (batcher.at_once()) {
-        settle_all(c);
-        if (c.dest.defined() && is_pending(c.dest)) settle(c.dest);
-        if (op.random && op.kernel && levels_that_share(batcher, ops::generator().maker))
-            ++batcher.batch->late_draws;
-        return run_now(c);
-    }
+    if (batcher.at_once()) return run_alone(c);
     if (op.random && op.kernel) draw_in_turn(ops::generator());
     if (batcher.example()) read_in_turn(c, *batcher.batch);
     if (op.batch == Batch::Layout) return run_at_once(c);
     if (c.dest.defined()) return write(c);
-    if (op.body) {
-        if (op.batch == Batch::Body || op.batch == Batch::Pointwise) return op.body(c);
-        settle_all(c);
-        return run_now(c);
-    }
+    if (op.body) return run_body(c);
     bool waiting = false, special = false;
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
@@ -283,49 +233,19 @@ void defer(Call& c) {
         waiting = true;
         special |= pending(t).is_view() || pending(t).failure;
     }
-    bool as_it_lies = op.view || op.batch == Batch::Alias;
-    if ((!waiting && as_it_lies) || op.random ||
-        (!kept(op.batch) && !op.view && op.batch != Batch::Alias)) {
+    const bool is_view = op.view || op.batch == Batch::Alias;
+    if (op.random || (is_view ? !waiting : !kept(op.batch))) {
         settle_all(c);
         return run_at_once(c);
     }
-    if (waiting) {
-        if (special) {
-            settle_special_views(c);
-            check_failed(c);
-        }
-        if (op.view && !is_pending(c.in[0])) return run_now(c);
+    if (special) {
+        settle_special_views(c);
+        check_failed(c);
     }
-    if (op.view && op.batch == Batch::None) {  // its shape rule may look at memory
-        settle_all(c);
-        return run_now(c);
-    }
-    if (kept(op.batch) && !op.view) {
-        op.shape(c);
-        if (waiting || !large(c, batcher.settings.large_call)) return batcher.tape.keep(c);
-        Call now(op, c.in, c.inputs, c.attrs);
-        run_now(now);
-        return c.take(now);
-    }
-    Tensor dense;
-    const Tensor* in = c.in;
-    if (op.batch == Batch::Alias && !op.view && !c.in[0].contiguous()) {
-        static const ops::Function copy{"_contiguous_copy"};
-        dense = copy(c.in[0]);
-        in = &dense;
-    }
-    Call probe(op, in, c.inputs, c.attrs);
-    op.shape(probe);
-    bool done = as_it_lies && view_of_pending(probe);
-    if (!done) {
-        if (!kept(op.batch)) {
-            settle_all(c);
-            return run_now(c);
-        }
-        Batcher::current().tape.keep(probe);
-        if (op.view) remember_view(probe);
-    }
-    c.take(probe);
+    if (!is_view) return keep(c, waiting);
+    if (op.view && !is_pending(c.in[0])) return run_now(c);
+    if (op.view && op.batch == Batch::None) return run_settled(c);  // its shape rule may read
+    view(c);
 }
 
 Tensor detached(const Tensor& t) {
@@ -363,10 +283,9 @@ bool before_change(const Tensor& t) {
     return !alone && change_in_turn(t);
 }
 
-/// Views of it that later examples have taken show what was there: who has is not known.
 void before_layout(const Tensor& t) {
     keep_lent(t);
-    note_change_of(maker_of(t), [](const ExampleBatch& b) { return b.last_begun; });
+    change_layout(t);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-/// Values that are written to after a call that waits has saved them (Note [Overwritten] in tape.h).
+/// Values that are written to after a call that waits has saved them (Note [Overwritten] in waiting.h).
 #include "deferred/runner.h"
 #include "ops/functions.h"
 #include "ops/write.h"
@@ -11,7 +11,7 @@ const Overwrite* Waiting::overwrite_of(uint32_t c, const Operand& o) const {
         uint32_t at = overwritten[static_cast<size_t>(o.value)];
         return at != kNever && c < overwrites[at].by ? &overwrites[at] : nullptr;
     }
-    const Tensor& t = externals[static_cast<size_t>(~o.value)];
+    const Tensor& t = external(o);
     for (uint32_t at : memory_overwrites) {
         const Overwrite& w = overwrites[at];
         if (c < w.by && t.storage()->data == w.data && o.offset >= w.begin && o.offset < w.end)
@@ -111,8 +111,7 @@ void Runner::note_copies(Calls calls, const std::vector<Tensor>& in,
                          const std::vector<Operands>& operands) {
     auto original = [&](const Operands& of, size_t i) -> const Tensor& {
         const Operand& o = operand(calls[i], of.from);
-        return o.value >= 0 ? blocks_[of.pieces[i].block]
-                            : load_.externals[static_cast<size_t>(~o.value)];
+        return o.value >= 0 ? blocks_[of.pieces[i].block] : load_.external(o);
     };
     for (const Operands& of : operands) {
         const Tensor& saved = in[of.input];

@@ -66,16 +66,36 @@ void compute_now(const Tensor& t, const char* reason) {
 
 namespace {
 
-/// Tensors that were lent and have another layout now, each with a view of what it was.
-auto& relaid = *new std::vector<std::pair<Tensor, Tensor>>;  // outlives what Python drops at exit
+/// Tensors that were lent and have another layout now, each with a view of what it was. One for all
+/// threads: what was lent may be read on any.
+class Relaid {
+public:
+    static Relaid& all() {
+        static auto* all = new Relaid;  // outlives what Python drops at exit
+        return *all;
+    }
+    /// Before the layout of `t` changes; the first time counts: all views were taken before.
+    void keep(const Tensor& t) {
+        std::erase_if(kept_, [](const auto& kept) { return kept.first.impl()->refs == 1; });
+        for (const auto& [known, before] : kept_)
+            if (known.same(t)) return;
+        ModeGuard now(kGradMode, kDeferMode);
+        Tensor before = ops::as_strided(t, Dims(t.shape()), Dims(t.strides()), t.offset());
+        kept_.emplace_back(t, std::move(before));
+    }
+    /// `t` as it was lent.
+    Tensor before(const Tensor& t) const {
+        for (const auto& [known, before] : kept_)
+            if (known.same(t)) return before;
+        return t;
+    }
+
+private:
+    std::vector<std::pair<Tensor, Tensor>> kept_;
+};
 
 /// What a view of `base` is taken of.
-Tensor as_lent(const Tensor& base) {
-    if (base.has(kLent))
-        for (const auto& [t, before] : relaid)
-            if (t.same(base)) return before;
-    return base;
-}
+Tensor as_lent(const Tensor& base) { return base.has(kLent) ? Relaid::all().before(base) : base; }
 
 Tensor taken_view(const Tensor& t, const Pending& self, const Tensor& base) {
     if (!self.replay)
@@ -90,13 +110,7 @@ Tensor taken_view(const Tensor& t, const Pending& self, const Tensor& base) {
 }  // namespace
 
 void keep_lent(const Tensor& t) {
-    if (!t.has(kLent)) return;
-    std::erase_if(relaid, [](const auto& kept) { return kept.first.impl()->refs == 1; });
-    for (const auto& kept : relaid)
-        if (kept.first.same(t)) return;  // they were all taken before the first change
-    ModeGuard now(kGradMode, kDeferMode);
-    Tensor before = ops::as_strided(t, Dims(t.shape()), Dims(t.strides()), t.offset());
-    relaid.emplace_back(t, std::move(before));
+    if (t.has(kLent)) Relaid::all().keep(t);
 }
 
 void settle(const Tensor& t) {

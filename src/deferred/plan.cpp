@@ -80,4 +80,22 @@ Plan make_plan(const Program& p) {
     return plan;
 }
 
+std::shared_ptr<const Plan> Plans::of(Structure structure, size_t group_count, bool& known) {
+    const auto found = std::find_if(plans_.begin(), plans_.end(),
+                                    [&](const auto& k) { return k->structure == structure; });
+    known = found != plans_.end();
+    if (known) {
+        std::rotate(plans_.begin(), found, found + 1);
+        return {plans_.front(), &plans_.front()->plan};
+    }
+    Plan plan = make_plan({structure.groups, structure.begins, structure.producers,
+                           static_cast<uint32_t>(group_count)});
+    constexpr size_t kLargest = 50'000;  // calls
+    if (structure.groups.size() > kLargest) return std::make_shared<const Plan>(std::move(plan));
+    plans_.insert(plans_.begin(),
+                  std::make_shared<const Known>(Known{std::move(structure), std::move(plan)}));
+    if (plans_.size() > kMost) plans_.pop_back();
+    return {plans_.front(), &plans_.front()->plan};
+}
+
 }  // namespace weft::deferred

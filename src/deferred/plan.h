@@ -1,6 +1,7 @@
-/// Which calls run together, and in which order: a pure function.
+/// Which calls run together, and in which order.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,5 +25,28 @@ struct Plan {
 /// the inputs. What is needed late in all examples, such as the loss, so waits until it can run
 /// once, although the examples reach it at unlike depths.
 Plan make_plan(const Program& program);
+
+/// A program in memory of its own.
+struct Structure {
+    std::vector<uint32_t> groups, begins;
+    std::vector<int32_t> producers;
+    bool operator==(const Structure&) const = default;
+};
+
+/// Plans of the latest structures, compared word by word.
+class Plans {
+public:
+    /// The plan of a structure of groups below `group_count`; `known` tells whether it was there.
+    std::shared_ptr<const Plan> of(Structure structure, size_t group_count, bool& known);
+    void clear() { plans_.clear(); }
+
+private:
+    static constexpr size_t kMost = 8;
+    struct Known {
+        Structure structure;
+        Plan plan;
+    };
+    std::vector<std::shared_ptr<const Known>> plans_;  ///< latest first
+};
 
 }  // namespace weft::deferred

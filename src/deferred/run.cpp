@@ -24,86 +24,109 @@ private:
 
 }  // namespace
 
-void Runner::run_rows(const Kind& kind, Calls calls) {
-    static const ops::Function segment_sum{"_segment_sum"}, segment_spread{"_segment_spread"},
-        view{"view"};
-    const BatchForm& form = kind.form;
-    int64_t total = 0, packed = 0;
-    SmallVector<size_t, 4> gathered;
-    Dims counts;
-    const bool any_once = std::any_of(form.in.begin(), form.in.end(),
-                                      [](const BatchForm::Input& in) { return in.once; });
-    bool counted = any_once || form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
-    for (uint32_t call : calls) {
-        total += rows_of(call);
-        if (counted) counts.push_back(rows_of(call));
+/// Rows of each call and of all of them.
+void Runner::count_rows(Rows& rows) const {
+    const BatchForm& form = rows.kind.form;
+    rows.any_once = std::any_of(form.in.begin(), form.in.end(),
+                                [](const BatchForm::Input& in) { return in.once; });
+    const bool counted =
+        rows.any_once || form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
+    for (uint32_t call : rows.calls) {
+        rows.total += rows_of(call);
+        if (counted) rows.counts.push_back(rows_of(call));
     }
-    double start = report_ ? seconds() : 0;
-    std::vector<Tensor> in(form.in.size());
-    std::vector<Operands> operands;
-    operands.reserve(in.size());
-    bool by_elements = form.counts_attr < 0 && kind.op->batch == Batch::Pointwise;
-    for (size_t k = 0; k < in.size(); ++k) {
+}
+
+/// What all calls share, indices, and where the rows of the other operands lie.
+void Runner::find_rows(Rows& rows) {
+    const BatchForm& form = rows.kind.form;
+    const Calls calls = rows.calls;
+    rows.by_elements = form.counts_attr < 0 && rows.kind.op->batch == Batch::Pointwise;
+    rows.operands.reserve(form.in.size());
+    for (size_t k = 0; k < form.in.size(); ++k) {
         const BatchForm::Input& input = form.in[k];
         if (input.from < 0 || operand(calls[0], input.from).none()) continue;
         if (input.shared) {
-            in[k] = shared(calls[0], input);
-            by_elements &= in[k].ndim() == 0;
+            rows.in[k] = shared(calls[0], input);
+            rows.by_elements &= rows.in[k].ndim() == 0;
             if (input.unlike && differ(input, calls)) {
-                in[k] = unlike(form, input, calls, total);
-                gathered.push_back(k);
+                rows.in[k] = unlike(form, input, calls, rows.total);
+                rows.gathered.push_back(k);
             }
-            continue;
+        } else if (input.table >= 0) {
+            rows.in[k] = shifted_indices(form, k, calls);
+            rows.by_elements = false;
+        } else {
+            rows.by_elements &= input.row.empty() && input.rows < 0;
+            const int64_t size = ops::row_size(input.row);
+            rows.operands.push_back(pieces_of(
+                k, input.from, calls, [&](uint32_t call) { return size * rows_of(call, k); }));
         }
-        if (input.table >= 0) {
-            in[k] = shifted_indices(form, k, calls);
-            by_elements = false;
-            continue;
-        }
-        by_elements &= input.row.empty() && input.rows < 0;
-        int64_t size = ops::row_size(input.row);
-        operands.push_back(pieces_of(k, input.from, calls,
-                                     [&](uint32_t call) { return size * rows_of(call, k); }));
-        if (operands.back().lie.runs == 0) packed += operands.back().elements;
     }
-    if (calls.size() > 1 &&
-        packed / static_cast<int64_t>(calls.size()) >= batcher_.settings.large_call) {
-        if (batch_) batch_->why = "operands too large to be gathered";
+}
+
+/// Makes one tensor of the rows of each operand.
+void Runner::assemble_rows(Rows& rows) {
+    static const ops::Function segment_spread{"_segment_spread"}, view{"view"};
+    const Dims& counts = rows.counts;
+    // Rows of equal number are a dim of their own, along which one row broadcasts.
+    const bool dim_of_rows =
+        rows.any_once && rows.gathered.empty() &&
+        std::all_of(counts.begin(), counts.end(), [&](int64_t n) { return n == counts[0]; });
+    const Dims elements = rows.by_elements ? shape_for(rows.operands, rows.total) : Dims();
+    for (const Operands& o : rows.operands) {
+        const BatchForm::Input& input = rows.kind.form.in[o.input];
+        Dims shape = elements;
+        if (!rows.by_elements) {
+            if (dim_of_rows) shape.push_back(counts.size());
+            shape.push_back(!dim_of_rows ? rows_in(o, rows.calls) : input.once ? 1 : counts[0]);
+            for (int64_t d : input.row) shape.push_back(d);
+        }
+        Tensor& t = rows.in[o.input] = assemble(o, shape, rows.kind.mode & kGradMode);
+        if (input.once && !dim_of_rows) t = segment_spread(t, counts);
+    }
+    if (rows.by_elements && elements.size() != 1)
+        for (size_t k : rows.gathered) rows.in[k] = view(rows.in[k], elements);
+}
+
+/// Whether gathering costs more than the calls' own kernels (Note [Large]).
+bool Runner::too_large(const std::vector<Operands>& operands, Calls calls) {
+    int64_t packed = 0;
+    for (const Operands& o : operands)
+        if (o.lie.runs == 0) packed += o.elements;
+    if (calls.size() == 1 ||
+        packed / static_cast<int64_t>(calls.size()) < batcher_.settings.large_call)
+        return false;
+    if (batch_) batch_->why = "operands too large to be gathered";
+    return true;
+}
+
+void Runner::run_rows(const Kind& kind, Calls calls) {
+    static const ops::Function segment_sum{"_segment_sum"}, view{"view"};
+    const BatchForm& form = kind.form;
+    const double start = report_ ? seconds() : 0;
+    Rows rows(kind, calls);
+    count_rows(rows);
+    find_rows(rows);
+    if (too_large(rows.operands, calls)) {
         for (size_t k = 0; k < calls.size(); ++k) run_rows(kind, calls.subspan(k, 1));
         return;
     }
-    // Rows of equal number are a dim of their own, along which one row broadcasts.
-    const bool dim_of_rows =
-        any_once && gathered.empty() &&
-        std::all_of(counts.begin(), counts.end(), [&](int64_t n) { return n == counts[0]; });
-    Dims elements = by_elements ? shape_for(operands, total) : Dims();
-    for (const Operands& o : operands) {
-        const BatchForm::Input& input = form.in[o.input];
-        Dims shape = elements;
-        if (!by_elements) {
-            if (dim_of_rows) shape.push_back(counts.size());
-            shape.push_back(!dim_of_rows ? rows_in(o, calls) : input.once ? 1 : counts[0]);
-            for (int64_t d : input.row) shape.push_back(d);
-        }
-        Tensor& t = in[o.input] = assemble(o, shape, kind.mode & kGradMode);
-        if (input.once && !dim_of_rows) t = segment_spread(t, counts);
-    }
-    if (by_elements && elements.size() != 1)
-        for (size_t k : gathered) in[k] = view(in[k], elements);
+    assemble_rows(rows);
     if (report_) report_->pack_s += seconds() - start;
     std::vector<Value> counted_attrs;
     const Value* attrs = form.attrs.data();
     if (form.counts_attr >= 0) {
         counted_attrs = form.attrs;
-        counted_attrs[static_cast<size_t>(form.counts_attr)] = counts;
+        counted_attrs[static_cast<size_t>(form.counts_attr)] = rows.counts;
         attrs = counted_attrs.data();
     }
-    Call c(*form.op, in.data(), static_cast<int>(in.size()), attrs);
-    run_call(c, calls, in, operands);
+    Call c(*form.op, rows.in.data(), static_cast<int>(rows.in.size()), attrs);
+    run_call(c, calls, rows.in, rows.operands);
     if (form.then != BatchForm::Then::Nothing)
-        c.out(0) =
-            segment_sum(view(c.out(0), Dims{total}), counts, form.then == BatchForm::Then::Mean);
-    if (batch_) batch_->rows += total;
+        c.out(0) = segment_sum(view(c.out(0), Dims{rows.total}), rows.counts,
+                               form.then == BatchForm::Then::Mean);
+    if (batch_) batch_->rows += rows.total;
     finish(c, calls);
 }
 
@@ -117,7 +140,7 @@ void Runner::run_single(const Kind& kind, uint32_t call) {
             continue;
         }
         if (o.value < 0 && o.offset == 0) {
-            const Tensor& whole = load_.externals[static_cast<size_t>(~o.value)];
+            const Tensor& whole = load_.external(o);
             if (equal(whole.shape(), input.row)) {
                 in.push_back(whole);
                 continue;
@@ -173,21 +196,18 @@ void Runner::run_each(Calls calls) {
     std::vector<Tensor> in(each.inputs.size());
     std::vector<Operands> operands;
     operands.reserve(in.size());
-    int64_t packed = 0;
     for (size_t i = 0; i < in.size(); ++i) {
         const Operand& o = operand(calls[0], static_cast<int>(i));
         if (o.none()) continue;
         if (each.inputs[i] == ops::EachInput::Shared) {
-            in[i] = load_.externals[static_cast<size_t>(~o.value)];
+            in[i] = load_.external(o);
             continue;
         }
         operands.push_back(pieces_of(i, static_cast<int>(i), calls, [&](uint32_t call) {
             return ops::elements_of(class_of(call).words, each.inputs, i);
         }));
-        if (operands.back().lie.runs == 0) packed += operands.back().elements;
     }
-    if (packed / static_cast<int64_t>(calls.size()) >= batcher_.settings.large_call) {
-        if (batch_) batch_->why = "operands too large to be gathered";
+    if (too_large(operands, calls)) {
         for (uint32_t call : calls) run_one(kind_of(call), Calls(&call, 1));
         return;
     }

@@ -49,7 +49,7 @@ private:
     }
     Tensor shifted_indices(const BatchForm& form, size_t k, Calls calls);
     const Tensor& shared(uint32_t call, const BatchForm::Input& input) const {
-        return load_.externals[static_cast<size_t>(~operand(call, input.from).value)];
+        return load_.external(operand(call, input.from));
     }
     bool differ(const BatchForm::Input& input, Calls calls) const;
     Tensor unlike(const BatchForm& form, const BatchForm::Input& input, Calls calls, int64_t total);
@@ -106,6 +106,23 @@ private:
         Lie lie = lie_of(pieces);
         return assemble({0, 0, std::move(pieces), lie, 0}, shape, grad);
     }
+    /// A batched call of rows while it is put together.
+    struct Rows {
+        Rows(const Kind& kind, Calls calls) : kind(kind), calls(calls), in(kind.form.in.size()) {}
+        const Kind& kind;
+        Calls calls;
+        std::vector<Tensor> in;
+        std::vector<Operands> operands;   ///< those that come row by row
+        SmallVector<size_t, 4> gathered;  ///< inputs of which calls have another one each
+        int64_t total = 0;
+        Dims counts;               ///< of each call, if the form asks
+        bool any_once = false;     ///< some input is one row of each call
+        bool by_elements = false;  ///< any shape of the same elements will do
+    };
+    void count_rows(Rows& rows) const;
+    void find_rows(Rows& rows);
+    void assemble_rows(Rows& rows);
+    bool too_large(const std::vector<Operands>& operands, Calls calls);
     void run_rows(const Kind& kind, Calls calls);
     void run_join(const Kind& kind, Calls calls);
     void run_single(const Kind& kind, uint32_t call);

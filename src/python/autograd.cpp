@@ -4,7 +4,7 @@
 #include "autograd/op_node.h"
 #include "autograd/taken.h"
 #include "deferred/batcher.h"
-#include "deferred/defer.h"
+#include "deferred/turn.h"
 #include "ops/autocast.h"
 #include "ops/functions.h"
 #include "ops/write.h"

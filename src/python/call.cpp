@@ -15,7 +15,6 @@
 #include <map>
 #include <optional>
 
-#include "deferred/defer.h"
 #include "ops/random.h"
 
 namespace weft::python {

@@ -1,6 +1,7 @@
 /// Deferred execution for Python: what weft/batching calls; reports become dicts.
 #include "deferred/batcher.h"
 #include "deferred/defer.h"
+#include "deferred/turn.h"
 #include "ops/write.h"
 
 #include "python/object.h"

@@ -1,6 +1,6 @@
 /// t[key] and t[key] = value: basic indexing makes views one after the other, tensors in the key
 /// are gathered in one op.
-#include "deferred/defer.h"
+#include "deferred/turn.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "deferred/defer.h"
+#include "deferred/turn.h"
 #include "ops/write.h"
 #include "python/object.h"
 

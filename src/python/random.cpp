@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "deferred/defer.h"
+#include "deferred/turn.h"
 #include "ops/copy.h"
 #include "python/object.h"
 

@@ -2,6 +2,7 @@
 /// what the collector sees in cycles.cpp, methods that are ops in the table (call.cpp), those that
 /// are plain Python in weft/composites/.
 #include "deferred/defer.h"
+#include "deferred/turn.h"
 #include "kernels/convert.h"
 #include "ops/pointwise.h"
 #include "ops/write.h"
@@ -198,7 +199,7 @@ PyObject* get_requires_grad(const Tensor& t) {
 PyObject* get_is_leaf(const Tensor& t) {
     return PyBool_FromLong(t.has(kPending) ? !mapped::requires_grad(t) : is_leaf(t));
 }
-/// Note [Shared state] in deferred/defer.h
+/// Note [Shared state] in deferred/turn.h
 void gradients_in_turn(const Tensor& t) {
     if (mode & kDeferMode) deferred::in_turn(deferred::sharing_levels(t));
 }

@@ -3,7 +3,7 @@
 A module, parameter, buffer or hook that an example adds to a module, puts in place of another or
 takes away is seen by the examples after it, as in the plain loop: such a change waits for the
 example's turn, and counts as one of what examples share (Note [Shared state] in
-src/deferred/defer.h). Modules that an example makes are its own: they change freely.
+src/deferred/turn.h). Modules that an example makes are its own: they change freely.
 """
 
 from __future__ import annotations
