@@ -3,24 +3,12 @@
 import re
 
 import pytest
+from cases import Cases
 
 import weft
 
-CASES = []
-ERRORS = []
-
-
-def case(program):
-    CASES.append(program)
-    return program
-
-
-def error(text):
-    def add(program):
-        ERRORS.append((program, text))
-        return program
-
-    return add
+CASES = Cases()
+case, error = CASES.case, CASES.error
 
 
 def leaf(t):
@@ -202,12 +190,14 @@ def a_saved_constant_was_overwritten(t):
     y.sum().backward()
 
 
-@pytest.mark.parametrize("program", CASES, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
 def test_observes_what_pytorch_does(program, same):
     same(program)
 
 
-@pytest.mark.parametrize(("program", "text"), ERRORS, ids=lambda p: getattr(p, "__name__", ""))
+@pytest.mark.parametrize(
+    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
+)
 def test_raises_what_pytorch_raises(program, text, same_error):
     same_error(program, text)
 
@@ -272,6 +262,7 @@ def test_the_last_write_is_the_one_named():
 
 
 # ---- a refused write changes nothing
+
 
 REFUSED = {
     "shape": lambda y: y.add_(weft.ones(2, 3)),

@@ -19,14 +19,11 @@ import re
 import sys
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+
+from fuzz_names import WAYS, batched, large_at_once, names_for, one_by_one  # noqa: F401
+from fuzz_programs import Block, Options, draw, draw_data, source
 
 import weft
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from fuzz_names import WAYS, batched, large_at_once, names_for, one_by_one  # noqa: E402, F401
-from fuzz_programs import Block, Options, draw, draw_data, source  # noqa: E402
 
 SPOILED = "modified by an inplace operation"  # the error of a saved value that was written
 TOLERANCE = 1e-12  # relative to the scale of all numbers of a run

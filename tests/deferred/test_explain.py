@@ -1,11 +1,15 @@
 """The report of `weft.explain`: a summary by line of code, and single flushes on request."""
 
+from __future__ import annotations
+
+import collections
 import json
 from typing import Any
 
 import pytest
 
 import weft
+from weft.nn import functional as F
 
 
 def draws(x: Any) -> Any:
@@ -82,3 +86,36 @@ def test_a_report_of_nothing_is_one_line() -> None:
         pass
     assert report.lines == [] and str(report).startswith("0 calls ran as 0, in 0 flushes")
     assert report.details() == ""
+
+
+def test_a_report_is_true_and_is_data() -> None:
+    """Counts, reasons and lines of flushes of several kinds; a failed batch is counted once."""
+    w, table = weft.randn(4, 4), weft.randn(5, 4)
+
+    def one(x: Any, k: int) -> Any:
+        h = x @ w
+        if h.sum() > -100:  # reads
+            h = h.tanh()
+        y = weft.zeros(4)
+        z = y + h[0]
+        y += 1  # writes
+        return F.embedding(weft.tensor([k]), table).sum() + z.sum()  # fails
+
+    with weft.explain() as report, pytest.raises(IndexError):
+        weft.autobatch(one)([weft.randn(n, 4) for n in (1, 2, 3)], [1, 2, 9])
+    data = json.loads(json.dumps(report.to_dict()))
+    assert [f["reason"] for f in data["flushes"]] == ["values that are read"] * 2 + ["the end"]
+    source = one.__code__.co_firstlineno
+    causes = [[(c["line"] - source, c["calls"]) for c in f["causes"]] for f in data["flushes"]]
+    assert causes == [[(2, 3)], [(6, 3)], []]
+    assert data["flushes"][0]["causes"][0]["file"] == __file__
+    assert data["flushes"][0]["causes"][0]["function"] == "one"
+    assert data["flushes"][0]["causes"][0]["source"].endswith("# reads")
+    for flush in data["flushes"][:2]:
+        assert flush["calls"] == sum(b["calls"] for b in flush["batches"])
+        assert all(b["calls"] == sum(n["calls"] for n in b["lines"]) for b in flush["batches"])
+    ends = collections.Counter()
+    for batch in data["flushes"][2]["batches"]:
+        ends[batch["op"]] += batch["calls"]
+    assert ends == {"embedding": 3, "sum": 5, "add": 2}
+    assert data["calls"] == sum(f["calls"] for f in data["flushes"])

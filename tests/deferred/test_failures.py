@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import weft
+from weft.nn import functional as F
 
 
 def calls_until_failure(run: Callable[[Callable[[int], Any], list[int]], Any], plan: Any) -> Any:
@@ -156,3 +157,90 @@ def test_what_fails_late_in_inner_batches_is_raised(levels: int) -> None:
     for _ in range(2):
         with pytest.raises(IndexError):
             node(())
+
+
+def test_an_exit_leaves_no_scope_behind() -> None:
+    def one(k: int) -> None:
+        with weft.no_grad():
+            (weft.ones(()) * k).item()
+            if k == 1:
+                raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        weft.autobatch(one)([0, 1, 2])
+    assert weft.is_grad_enabled() and not weft._C._mode() & 4
+
+
+def test_a_failure_stops_the_examples_that_have_not_begun() -> None:
+    done: list[int] = []
+
+    def one(k: int) -> int:
+        if k in (1, 3):
+            raise KeyError(k)
+        done.append(k)
+        return k
+
+    with pytest.raises(KeyError) as caught:
+        weft.autobatch(one, max_batch=2)([0, 1, 2, 3, 4])
+    assert done == [0] and caught.value.args == (1,)
+    assert caught.value.__notes__ == ["in example 1 of 5"]
+
+
+def test_what_an_interrupt_left_fails_for_those_who_read_it() -> None:
+    """It failed in the next flush, whoever caused it."""
+    table, kept = weft.ones(3, 2), []
+
+    def one(k: int) -> None:
+        kept.append(F.embedding(weft.tensor([k]), table))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        weft.autobatch(one)([9])
+    assert weft.autobatch(lambda k: (weft.ones(2) * k).sum().item())([1, 2]) == [2, 4]
+
+    def in_a_scope(kind: type[Exception]) -> None:
+        with weft.deferred():
+            kept.append(F.embedding(weft.tensor([9]), table))
+            kept.append(weft.ones(2) * 3)
+            raise kind
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        in_a_scope(ValueError)
+    assert kept.pop().tolist() == [3, 3] and (weft.ones(2) * 2).tolist() == [2, 2]
+    for failed in kept:
+        with pytest.raises(IndexError):
+            failed.tolist()
+
+
+def test_the_first_of_several_failures_is_raised() -> None:
+    """The budget flushed between the two; numbers of calls begin anew in each flush."""
+    table = weft.ones(3, 2)
+
+    def one(k: int) -> Any:
+        weft.ones(2) * k + 1
+        F.embedding(weft.tensor([7]), table)  # first
+        F.embedding(weft.tensor([8]), table)
+
+    before = weft._C._set_budget(3)
+    try:
+        with pytest.raises(IndexError, match="# first"):
+            weft.autobatch(one)([1, 2])
+    finally:
+        weft._C._set_budget(before)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x & x, lambda x: (x > 0) // (x > 0), lambda x: F.linear(x > 0, x > 0),
+    lambda x: weft.complex(x, x).amax(-1), lambda x: x.foo, lambda x: x @ x[:1],
+])  # fmt: skip
+def test_wrong_dtypes_and_shapes_fail_at_the_call(call: Callable[[Any], Any]) -> None:
+    """Kernels refused dtypes at the flush, where no `try` caught it."""
+
+    def one(k: int) -> str:
+        x = weft.ones(2, 2) * k
+        for _ in range(2):  # seen before, the call fails again
+            with pytest.raises((NotImplementedError, AttributeError, RuntimeError)) as caught:
+                call(x)
+        return str(caught.value)
+
+    assert weft.autobatch(one)([1, 2]) == [one(1), one(2)]

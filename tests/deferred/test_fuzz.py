@@ -1,16 +1,11 @@
 """A short run of the fuzzer, and the faults it must find."""
 
-import sys
-from pathlib import Path
 
+import fuzz
 import pytest
+from fuzz_programs import Options, draw, draw_data, source
 
 import weft
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import fuzz  # noqa: E402
-from fuzz_programs import Options, draw, draw_data, source  # noqa: E402
 
 PROGRAMS = 300
 

@@ -7,125 +7,26 @@ with its line, and the random numbers drawn.
 
 from __future__ import annotations
 
-import asyncio
 import collections
-import contextlib
-import contextvars
 import copy
 import dataclasses
 import gc
-import io
-import json
 import pickle
-import re
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from semantics import KIND, Programs, check
 
 import weft
 from weft import nn
-from weft.nn import functional as F
 
-PROGRAMS: list[Callable[[Any, Any], Any]] = []
-KIND = weft.float64
-CALLER = contextvars.ContextVar("CALLER", default="nobody")
-
-
-def program(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    PROGRAMS.append(f)
-    return f
-
-
-def world() -> tuple[list[Any], list[Any], list[Any]]:
-    weft.manual_seed(0)
-    w = SimpleNamespace(
-        a=weft.randn(4, 4, dtype=KIND, requires_grad=True),
-        bias=weft.randn(4, dtype=KIND, requires_grad=True),
-        table=weft.randn(10, 4, dtype=KIND, requires_grad=True),
-        linear=nn.Linear(4, 4, dtype=KIND), cell=nn.GRUCell(4, 4, dtype=KIND),
-    )  # fmt: skip
-    xs = [weft.randn(n, 4, dtype=KIND, requires_grad=True) for n in (1, 2, 3, 2, 5)]
-    shared: dict[Any, Any] = {}
-    cs = [SimpleNamespace(k=k, log=[], w=w, shared=shared) for k in range(len(xs))]
-    leaves = [w.a, w.bias, w.table, *w.linear.parameters(), *w.cell.parameters(), *xs]
-    return cs, xs, leaves
-
-
-def tensors(value: Any) -> Iterator[weft.Tensor]:
-    if isinstance(value, weft.Tensor):
-        yield value
-    elif dataclasses.is_dataclass(value):
-        yield from tensors(list(vars(value).values()))
-    elif isinstance(value, (dict, list, tuple)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from tensors(item)
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, weft.Tensor):
-        array = np.array(value.tolist())
-        values = (array.round(8) if array.dtype.kind == "f" else array).tolist()
-        return str(value.dtype), value.requires_grad, value.is_leaf, values
-    if isinstance(value, float):
-        return round(value, 8)
-    if dataclasses.is_dataclass(value):
-        return type(value).__name__, plain(vars(value))
-    if isinstance(value, dict):
-        return [(plain(a), plain(b)) for a, b in value.items()]
-    if isinstance(value, (list, tuple)):
-        return type(value).__name__, [plain(item) for item in value]
-    return value if isinstance(value, (int, str, bool)) else type(value).__name__
-
-
-def line_of(error: BaseException) -> int:
-    """The line of this file at which an error arose, or at which the call was made that failed."""
-    if found := re.search(r"in the call at \S*test_semantics\.py:(\d+)", str(error)):
-        return int(found[1])
-    lines, frame = [], error.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code.co_filename == __file__:
-            lines.append(frame.tb_lineno)
-        frame = frame.tb_next
-    return lines[-1]
-
-
-def outcome(fn: Callable[[Any, Any], Any], batch: bool) -> dict[str, Any]:
-    cs, xs, leaves = world()
-    out: dict[str, Any] = {}
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        try:
-            if batch:
-                results = weft.autobatch(fn)(cs, xs)
-            else:
-                results, errors = [], []
-                for c, x in zip(cs, xs, strict=True):
-                    try:
-                        results.append(fn(c, x))
-                    except Exception as error:  # noqa: BLE001
-                        errors.append(error)
-                if errors:
-                    raise errors[0]
-        except Exception as error:  # noqa: BLE001
-            text = str(error).split("\n  in the call at")[0]
-            return {"error": (type(error), text, line_of(error))}
-    out["results"] = [plain(r) for r in results]
-    out["shared"], out["logs"] = plain(cs[0].shared), [plain(c.log) for c in cs]
-    out["printed"] = sorted(printed.getvalue().splitlines())  # examples take turns by lines
-    total = sum((t * t).sum() for t in tensors(results) if t.requires_grad and not t.is_leaf)
-    if isinstance(total, weft.Tensor):
-        total.backward()
-    out["gradients"] = [None if leaf.grad is None else plain(leaf.grad) for leaf in leaves]
-    out["leaves"] = [plain(leaf) for leaf in leaves]
-    out["logs after"], out["drawn"] = [plain(c.log) for c in cs], weft.rand(1).item()
-    out["modes"] = weft.is_grad_enabled(), str(weft.get_default_dtype())
-    return out
+PROGRAMS = Programs()
+program = PROGRAMS.add
 
 
 # ---- structure of results, identity
@@ -358,177 +259,6 @@ def optimizer_inside(c: Any, x: Any) -> Any:
     return p.detach()
 
 
-# ---- what belongs to an example
-
-
-@program
-def modes(c: Any, x: Any) -> Any:
-    with [weft.no_grad, weft.enable_grad, weft.inference_mode][c.k % 3]():
-        y = c.w.linear(x)
-        y.sum().item()
-        z = y * 2
-        c.log += [z.requires_grad, weft.is_grad_enabled(), weft.is_inference_mode_enabled()]
-    return x * 2
-
-
-@program
-def default_dtype(c: Any, x: Any) -> Any:
-    was = weft.get_default_dtype()
-    weft.set_default_dtype([weft.float32, weft.float64][c.k % 2])
-    (weft.ones(2) * x.sum()).sum().item()
-    y = weft.ones(3) / 3
-    weft.set_default_dtype(was)
-    return y, weft.ones(1) / 3
-
-
-@program
-def context_variables(c: Any, x: Any) -> Any:
-    c.log.append(CALLER.get())
-    token = CALLER.set(f"example {c.k}")
-    x.sum().item()
-    c.log.append(CALLER.get())
-    CALLER.reset(token)
-    return CALLER.get()
-
-
-@program
-def event_loops(c: Any, x: Any) -> Any:
-    async def row(r: Any) -> Any:
-        await asyncio.sleep(0)
-        return r * 2 if r.sum() > 0 else r
-
-    async def rows() -> Any:
-        return await asyncio.gather(*[row(r) for r in x * 2])
-
-    return asyncio.run(rows())
-
-
-@program
-def a_thread_inside(c: Any, x: Any) -> Any:
-    y = x.detach() * 2
-    y.sum().item()
-    thread = threading.Thread(target=lambda: c.log.append((y * 3).sum().item()))
-    thread.start()
-    thread.join()
-
-
-# ---- random numbers
-
-
-@program
-def seeds(c: Any, x: Any) -> Any:
-    weft.manual_seed(c.k)
-    y = weft.randn(4) * 2
-    bool(x.sum() > 0)
-    state = weft.get_rng_state()
-    a = weft.rand(2)
-    weft.set_rng_state(state)
-    with weft.random.fork_rng():
-        weft.manual_seed(3)
-        (weft.rand(2).sum() * x.sum()).item()
-    return y, a, weft.rand(2), nn.Linear(2, 2).weight.detach() * 1
-
-
-@program
-def generators(c: Any, x: Any) -> Any:
-    """A fiber that waited inside of a draw left its generator to the others, which crashed."""
-    g = weft.Generator().manual_seed(c.k)
-    weights = (x.detach() * 2).abs()
-    return weft.multinomial(weights, 2, generator=g), weft.rand(2), weft.randperm(5, generator=g)
-
-
-@program
-def dropout_until(c: Any, x: Any) -> Any:
-    h = c.w.bias
-    for row in x:
-        h = F.dropout(c.w.cell(row, h), 0.3)
-        if h.sum() > 1:
-            break
-    return h
-
-
-# ---- errors
-
-
-@program
-def raised(c: Any, x: Any) -> Any:
-    if c.k == 2:
-        raise ValueError("boom")
-    return x.sum().item()
-
-
-@program
-def asserted(c: Any, x: Any) -> Any:
-    assert x.sum() < 1, f"sum {x.sum():.3f}"
-    return x
-
-
-@program
-def of_a_shape(c: Any, x: Any) -> Any:
-    y = x * 2
-    return y @ weft.ones(3, 3, dtype=KIND) if c.k == 3 else y
-
-
-@program
-def of_a_value(c: Any, x: Any) -> Any:
-    y = x * 2
-    rows = F.embedding(weft.tensor([c.k * 4]), c.w.table)
-    return y.sum() + rows.sum()
-
-
-@program
-def of_a_value_unread(c: Any, x: Any) -> Any:
-    c.w.table[weft.tensor([c.k * 4])]
-    return x * 2
-
-
-@program
-def caught(c: Any, x: Any) -> Any:
-    try:
-        return F.embedding(weft.tensor([c.k * 4]), c.w.table).sum().item()
-    except IndexError:
-        return x * 3
-
-
-@program
-def finally_reads(c: Any, x: Any) -> Any:
-    y = x * 2
-    try:
-        if y.sum() > 0:
-            raise RuntimeError("positive")
-    finally:
-        c.log.append(y.sum().item())
-
-
-@program
-def stop_iteration(c: Any, x: Any) -> Any:
-    def rows() -> Iterator[float]:
-        yield (x * 2).sum().item()
-        if c.k:
-            next(iter([]))
-
-    return list(rows())
-
-
-@program
-def recursion(c: Any, x: Any) -> Any:
-    def deeper(n: int) -> Any:
-        return deeper(n + 1)
-
-    return deeper(0) if c.k == 1 else x
-
-
-@program
-def in_an_inner_batch(c: Any, x: Any) -> Any:
-    return weft.autobatch(lambda r: r @ weft.ones(3) if r.sum() > 0 else r)(list(x))
-
-
-@program
-def leaf_written(c: Any, x: Any) -> Any:
-    x += 1
-    return x
-
-
 # ---- models
 
 
@@ -599,18 +329,9 @@ def orders(c: Any, x: Any) -> Any:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", PROGRAMS.all, ids=lambda f: f.__name__)
 def test_batched_is_loop(fn: Callable[[Any, Any], Any]) -> None:
-    token = CALLER.set("the caller")
-    try:
-        expected, found = outcome(fn, batch=False), outcome(fn, batch=True)
-    finally:
-        CALLER.reset(token)
-    for one in (expected, found):  # an input of a batched call has zeros for None
-        one["gradients"] = [
-            None if g is None or not np.any(g[-1]) else g for g in one.get("gradients", [])
-        ]
-    assert found == expected
+    check(fn)
 
 
 def test_a_print_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -653,51 +374,6 @@ def test_threads_have_batches_of_their_own() -> None:
             np.testing.assert_allclose(a, b, 1e-12)
 
 
-def test_an_exit_leaves_no_scope_behind() -> None:
-    def one(k: int) -> None:
-        with weft.no_grad():
-            (weft.ones(()) * k).item()
-            if k == 1:
-                raise SystemExit(3)
-
-    with pytest.raises(SystemExit):
-        weft.autobatch(one)([0, 1, 2])
-    assert weft.is_grad_enabled() and not weft._C._mode() & 4
-
-
-def test_a_report_is_true_and_is_data() -> None:
-    """Counts, reasons and lines of flushes of several kinds; a failed batch is counted once."""
-    w, table = weft.randn(4, 4), weft.randn(5, 4)
-
-    def one(x: Any, k: int) -> Any:
-        h = x @ w
-        if h.sum() > -100:  # reads
-            h = h.tanh()
-        y = weft.zeros(4)
-        z = y + h[0]
-        y += 1  # writes
-        return F.embedding(weft.tensor([k]), table).sum() + z.sum()  # fails
-
-    with weft.explain() as report, pytest.raises(IndexError):
-        weft.autobatch(one)([weft.randn(n, 4) for n in (1, 2, 3)], [1, 2, 9])
-    data = json.loads(json.dumps(report.to_dict()))
-    assert [f["reason"] for f in data["flushes"]] == ["values that are read"] * 2 + ["the end"]
-    source = one.__code__.co_firstlineno
-    causes = [[(c["line"] - source, c["calls"]) for c in f["causes"]] for f in data["flushes"]]
-    assert causes == [[(2, 3)], [(6, 3)], []]
-    assert data["flushes"][0]["causes"][0]["file"] == __file__
-    assert data["flushes"][0]["causes"][0]["function"] == "one"
-    assert data["flushes"][0]["causes"][0]["source"].endswith("# reads")
-    for flush in data["flushes"][:2]:
-        assert flush["calls"] == sum(b["calls"] for b in flush["batches"])
-        assert all(b["calls"] == sum(n["calls"] for n in b["lines"]) for b in flush["batches"])
-    ends = collections.Counter()
-    for batch in data["flushes"][2]["batches"]:
-        ends[batch["op"]] += batch["calls"]
-    assert ends == {"embedding": 3, "sum": 5, "add": 2}
-    assert data["calls"] == sum(f["calls"] for f in data["flushes"])
-
-
 def test_a_dense_copy_serves_calls_of_every_mode() -> None:
     """A copy made for a comparison was outside of the graph, and so were calls after it."""
     w = weft.randn(4, 4, dtype=KIND, requires_grad=True)
@@ -713,47 +389,6 @@ def test_a_dense_copy_serves_calls_of_every_mode() -> None:
     assert weft.allclose(found, w.grad)
 
 
-def test_a_failure_stops_the_examples_that_have_not_begun() -> None:
-    done: list[int] = []
-
-    def one(k: int) -> int:
-        if k in (1, 3):
-            raise KeyError(k)
-        done.append(k)
-        return k
-
-    with pytest.raises(KeyError) as caught:
-        weft.autobatch(one, max_batch=2)([0, 1, 2, 3, 4])
-    assert done == [0] and caught.value.args == (1,)
-    assert caught.value.__notes__ == ["in example 1 of 5"]
-
-
-def test_what_an_interrupt_left_fails_for_those_who_read_it() -> None:
-    """It failed in the next flush, whoever caused it."""
-    table, kept = weft.ones(3, 2), []
-
-    def one(k: int) -> None:
-        kept.append(F.embedding(weft.tensor([k]), table))
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        weft.autobatch(one)([9])
-    assert weft.autobatch(lambda k: (weft.ones(2) * k).sum().item())([1, 2]) == [2, 4]
-
-    def in_a_scope(kind: type[Exception]) -> None:
-        with weft.deferred():
-            kept.append(F.embedding(weft.tensor([9]), table))
-            kept.append(weft.ones(2) * 3)
-            raise kind
-
-    with pytest.raises(ValueError):  # noqa: PT011
-        in_a_scope(ValueError)
-    assert kept.pop().tolist() == [3, 3] and (weft.ones(2) * 2).tolist() == [2, 2]
-    for failed in kept:
-        with pytest.raises(IndexError):
-            failed.tolist()
-
-
 def test_inner_batches_leave_nothing_behind() -> None:
     def one(k: int) -> Any:
         return sum(weft.autobatch(lambda j: weft.ones(2) * j * k)([1, 2]))
@@ -763,23 +398,6 @@ def test_inner_batches_leave_nothing_behind() -> None:
         one(3)
     module = sys.modules["weft.batching.examples"]
     assert [f for f in module._owners.by_number.values() if f is not None] == []
-
-
-def test_the_first_of_several_failures_is_raised() -> None:
-    """The budget flushed between the two; numbers of calls begin anew in each flush."""
-    table = weft.ones(3, 2)
-
-    def one(k: int) -> Any:
-        weft.ones(2) * k + 1
-        F.embedding(weft.tensor([7]), table)  # first
-        F.embedding(weft.tensor([8]), table)
-
-    before = weft._C._set_budget(3)
-    try:
-        with pytest.raises(IndexError, match="# first"):
-            weft.autobatch(one)([1, 2])
-    finally:
-        weft._C._set_budget(before)
 
 
 def test_the_collector_meets_tensors_that_wait() -> None:
@@ -796,51 +414,7 @@ def test_the_collector_meets_tensors_that_wait() -> None:
     assert z.tolist() == [3, 3]
 
 
-@pytest.mark.parametrize("call", [
-    lambda x: x & x, lambda x: (x > 0) // (x > 0), lambda x: F.linear(x > 0, x > 0),
-    lambda x: weft.complex(x, x).amax(-1), lambda x: x.foo, lambda x: x @ x[:1],
-])  # fmt: skip
-def test_wrong_dtypes_and_shapes_fail_at_the_call(call: Callable[[Any], Any]) -> None:
-    """Kernels refused dtypes at the flush, where no `try` caught it."""
-
-    def one(k: int) -> str:
-        x = weft.ones(2, 2) * k
-        for _ in range(2):  # seen before, the call fails again
-            with pytest.raises((NotImplementedError, AttributeError, RuntimeError)) as caught:
-                call(x)
-        return str(caught.value)
-
-    assert weft.autobatch(one)([1, 2]) == [one(1), one(2)]
-
-
 def test_in_place_without_a_gradient_stays_in_the_graph() -> None:
     x = weft.ones(2, requires_grad=True)
     (y,) = weft.autobatch(lambda k: (x * 5).floor_divide_(k))([2])
     assert y.requires_grad and y.tolist() == [2, 2]
-
-
-def test_large_calls_stay_apart() -> None:
-    """To gather them took longer than the loop, to keep the results of all filled the caches."""
-    xs = [weft.ones(300, 300) * k for k in (1, 2, 3)]
-    report = weft.explain(lambda x: (x * 2).sum(), xs)
-    assert report.calls == 0  # they ran at once
-    assert [t.item() for t in report.outputs] == [180000 * k for k in (1, 2, 3)]
-    big = weft.ones(300, 300)
-    report = weft.explain(lambda x: x * 2 + big, [weft.tensor(float(k)) for k in (1, 2, 3)])
-    (flush,) = report.flushes
-    assert [(b["op"], b["calls"]) for b in flush["batches"]] == [("mul", 3), ("add", 3)]
-    assert "too large" in flush["batches"][1]["why"] and report.batches == 4
-    assert [t.sum().item() for t in report.outputs] == [90000 * (2 * k + 1) for k in (1, 2, 3)]
-
-
-def test_a_large_product_of_batches_of_matrices() -> None:
-    """Its rows were laid out anew as if they waited; they had been computed at once."""
-    x, w = weft.randn(40, 5, 100, requires_grad=True), weft.randn(100, 100, requires_grad=True)
-    out = weft.autobatch(lambda k: (x * k) @ w.tanh())([1, 2])
-    sum(out).sum().backward()
-    grads = x.grad, w.grad
-    x.grad = w.grad = None
-    plain = [(x * k) @ w.tanh() for k in (1, 2)]
-    sum(plain).sum().backward()
-    for a, b in zip([*out, *grads], [*plain, x.grad, w.grad], strict=True):
-        assert weft.allclose(a, b, atol=1e-4)

@@ -1,0 +1,223 @@
+"""What the statements of random programs are made of: formats over operands, bounds, shapes."""
+
+
+SHAPES = {(): "e.s", (4,): "e.y", (3,): "e.y[:3]", ("n",): "e.x[:, 1]", ("n", 4): "e.x",
+          ("n", 3): "e.x[:, 1:]", (2, 4): "e.z", (4, 4): "w.a"}  # fmt: skip
+LIMIT = 30.0  # a larger bound is squashed first
+# Format and bound from the operand's bound; any shape.
+UNARY = [
+    ("{0}.tanh()", lambda b: 1), ("{0}.sigmoid()", lambda b: 1), ("weft.sin({0})", lambda b: 1),
+    ("({0} - 0.13).relu()", lambda b: b + 1), ("({0} + 0.11).abs()", lambda b: b + 1),
+    ("{0}.tanh().exp()", lambda b: 3), ("({0}.square() + 1).log()", lambda b: 2 * b),
+    ("F.gelu({0})", lambda b: b), ("F.silu({0})", lambda b: b),
+    ("F.softplus({0})", lambda b: b + 1),
+    ("F.elu({0} - 0.17)", lambda b: b + 1), ("({0}.square() + 0.5).sqrt()", lambda b: b + 1),
+    ("-{0}", lambda b: b), ("{0} * 0.7", lambda b: b), ("1.5 - {0}", lambda b: b + 2),
+    ("{0} / 3", lambda b: b), ("{0}.clamp(-0.7, 0.9)", lambda b: 1), ("{0}.clone()", lambda b: b),
+    ("weft.where({0} > 0.21, {0}, {0} * 0.3)", lambda b: b), ("{0}.detach()", lambda b: b),
+    ("{0}.masked_fill({0} > 0.43, 0.5)", lambda b: b + 1), ("{0}.contiguous()", lambda b: b),
+    ("({0} > 0.23).double()", lambda b: 1), ("({0} > 0.29).float().double() * 2", lambda b: 2),
+    ("({0} > 0.19).int() * {0}", lambda b: b), ("{0} * {0}.mean().item()", lambda b: b * b),
+    ("{0} + float({0}.sum() > 0.37)", lambda b: b + 1), ("{0} - e.k", lambda b: b + 4),
+    ("weft.zeros_like({0}) + {0}.sum() * 0.1", lambda b: 2 * b),
+    ("weft.full_like({0}, 0.5) * {0}", lambda b: b), ("{0}.unsqueeze(0).squeeze(0)", lambda b: b),
+    ("{0}.unsqueeze(-1).expand(*{0}.shape, 2).sum(-1)", lambda b: 2 * b),
+    ("weft.stack([{0}, {0}.tanh()]).mean(0)", lambda b: b + 1),
+    ("{0}.reshape(-1).view({0}.shape)", lambda b: b), ("{0}.view_as({0}) + 1", lambda b: b + 1),
+    ("weft.tensor({0}.detach().tolist(), dtype=weft.float64)", lambda b: b),
+    ("cube({0} * 0.3)", lambda b: b * b * b / 9), ("hooked({0})", lambda b: b),
+    ("checkpoint(lambda t: t.tanh() * w.y[0], {0})", lambda b: 2),
+    ("({0}.float() * 0.5 + 1).double()", lambda b: b + 1), ("{0}.bfloat16().double()", lambda b: b),
+    ("({0}.half() * 2).double()", lambda b: 2 * b), ("({0} * 10.3).long().double() / 7",
+    lambda b: 2 * b), ("(({0} > 0.1) & ({0} < 0.91)).to(weft.uint8) * {0}", lambda b: b),
+    ("weft.complex({0} + 0.3, {0} * 0.5 - 0.7).real", lambda b: b + 1),
+    ("weft.view_as_real(weft.complex({0}, {0}) * 2).sum(-1)", lambda b: 4 * b),
+    ("({0} * 3).to(weft.int16).clamp(-9, 9).double()", lambda b: 9),
+    ("{0}.detach().clone().requires_grad_().detach() + {0}", lambda b: 2 * b),
+    ("({0}.data * 2)", lambda b: 2 * b), ("{0} * (0.3 * e.k)", lambda b: b),
+    ("{0} / (len(e.x) + 1)", lambda b: b), ("e.k * 0.37 - {0}", lambda b: b + 2),
+    ("weft.where({0} > 0.017 + 0.1 * e.k, {0}, e.k * 0.5)", lambda b: b + 2),
+    ("{0} * w.a[e.k, e.k % 2]", lambda b: b), ("{0} - w.b_bias[e.k % 3]", lambda b: b + 1),
+    ("{0} + w.e[e.k][e.k].detach() * w.e[e.words[0], e.k]", lambda b: b + 1),
+    ("{0} * (e.tags[:1] * e.k).sum()", lambda b: 9 * b), ("{0} / w.e.shape[e.k % 2]", lambda b: b),
+    ("{0} + w.embed.weight[e.k, :1]", lambda b: b + 1),
+    ("weft.where({0} > 0.13, {0}, {0}.sum() * 0.1)", lambda b: 2 * b),
+    ("{0} * ({0} > 0.27).sum() / 9", lambda b: 2 * b), ("{0} * ({0} > 0.33).any()", lambda b: b),
+    ("{0} + ({0} < 0.41).all() * 0.7", lambda b: b + 1),
+    ("{0} - {0}.count_nonzero() * 0.1", lambda b: b + 2),
+    ("({0}.square() + 0.5) ** (0.25 * e.k)", lambda b: b * b + 1),
+    ("{0}.clamp(-0.31 * e.k, 0.57 + e.k)", lambda b: b + 1), ("{0} - {0}.mean(0)", lambda b: 2 * b),
+    ("F.leaky_relu({0} - 0.07, 0.1 * e.k)", lambda b: b + 1), ("{0} * {0}.sum()", lambda b: b * 99),
+]  # fmt: skip
+# Two operands that broadcast.
+BINARY = [
+    ("{0} + {1}", lambda a, b: a + b), ("{0} - {1}", lambda a, b: a + b),
+    ("{0} * {1}", lambda a, b: a * b), ("{0} / ({1}.square() + 1)", lambda a, b: a),
+    ("weft.maximum({0}, {1} + 0.05)", lambda a, b: a + b),
+    ("{1} * 2 + {0}", lambda a, b: a + 2 * b),
+    ("weft.minimum({0} - 0.03, {1})", lambda a, b: a + b),
+    ("{0}.add({1}, alpha=2)", lambda a, b: a + 2 * b),
+    ("weft.where({0} > {1} + 0.07, {0}, {1})", lambda a, b: a + b),
+    ("weft.addcmul({0}, {0}, {1}, value=0.5)", lambda a, b: a * (1 + b)),
+    ("weft.lerp({0}, {1} + {0} * 0, 0.3)", lambda a, b: a + b),
+]  # fmt: skip
+# Format, operand shapes, result's shape, bound.
+SHAPED = [
+    ("{0} @ w.a", ["*4"], "*4", 4), ("F.linear({0}, w.b, w.b_bias)", ["*4"], "*3", 4),
+    ("F.linear({0}, w.c)", ["*3"], "*4", 4), ("w.linear({0})", ["*4"], "*4", 4),
+    ("{0} @ {1}", [(4,), (4,)], (), 16), ("{0} @ {1}", [("n", 4), (4,)], ("n",), 16),
+    ("{0}.t() @ {1}.tanh() / len(e.x)", [("n", 4), ("n", 4)], (4, 4), 4),
+    ("{0} @ {1}.tanh()", ["*4", (4, 4)], "*4", 4), ("weft.outer({0}, {1}.tanh())",
+    [(4,), (4,)], (4, 4), 1), ("weft.mv({0}, {1}.tanh())", [(2, 4), (4,)], (2,), 4),
+    ("({0} @ {0}.t()).softmax(-1) @ {1}", [("n", 4), ("n", 4)], ("n", 4), 1),
+    ("weft.einsum('ij,kj->ik', {0}, w.b)", [("n", 4)], ("n", 3), 4),
+    ("weft.einsum('ij,jk->ik', {0}, w.a)", [("n", 4)], ("n", 4), 4),
+    ("weft.einsum('i,ij->j', {0}.tanh(), {1})", [("n",), ("n", 4)], (4,), 5),
+    ("F.bilinear({0}, {1}.tanh(), w.a.view(1, 4, 4)).squeeze(-1)", [("n", 4), ("n", 4)], ("n",), 9),
+    ("{0}[weft.arange(len(e.tags)), e.tags]", [("n", 4)], ("n",), 1),
+    ("w.e[e.tags, e.tags - 4]", [], ("n",), 2), ("{0}[:, [0, 2, -1]]", [("n", 4)], ("n", 3), 1),
+    ("F.binary_cross_entropy_with_logits({0}, {1}.sigmoid(), pos_weight=w.y.detach().exp(), "
+    "reduction='sum')", [("n", 4), ("n", 4)], (), 9), ("F.cross_entropy({0}, e.tags, "
+    "None if e.k else {1}.detach().square(), reduction='sum')", [("n", 4), (4,)], (), 9),
+    ("({0}.unsqueeze(1) @ {1}.tanh()).squeeze(1)", [("n", 4), (4, 4)], ("n", 4), 4),
+    ("w.gru({0}, {1}.tanh())", ["*4", "=0"], "*4", 1),
+    ("w.lstm({0}, ({1}.tanh(), {1}))[0]", ["*4", "=0"], "*4", 1),
+    ("weft.cat(w.lstm({0}, ({0}, {1})), -1)[..., 2:6]", ["*4", "=0"], "*4", 1),
+    ("w.experts[int(({1} + w.ramp).argmax())]({0})", ["*4", (4,)], "*4", 4),
+    ("w.norm({0})", ["*4"], "*4", 3), ("F.layer_norm({0}, (4,), w.y, None, 0.1)", ["*4"], "*4", 3),
+    ("F.softmax({0}, -1)", ["*4"], "*4", 1), ("{0}.log_softmax(-1)", ["*4"], "*4", 3),
+    ("F.softmax({0}, 0)", [("n", 4)], ("n", 4), 1), ("{0}.logsumexp(-1)", ["*4"], "*", 3),
+    ("{0}.sum(0)", [("n", 4)], (4,), 5), ("{0}.mean(0)", [("n", 3)], (3,), 1),
+    ("{0}.sum(-1)", ["*4"], "*", 4), ("{0}.mean(-1, keepdim=True) + {0}", ["*4"], "*4", 2),
+    ("{0}.var(-1)", ["*4"], "*", 9), ("{0}.tanh().prod(-1)", ["*4"], "*", 1),
+    ("{0}.sum()", ["any"], (), 9), ("{0}.mean()", ["any"], (), 1), ("({0} + 0.1).norm()",
+    ["any"], (), 9), ("{0}.cumsum(0)", [("n", 4)], ("n", 4), 5),
+    ("({0} + w.ramp).max(-1).values", ["*4"], "*", 2), ("({0} + w.ramp).amin(-1)", ["*4"], "*", 2),
+    ("({0} + w.ramp).sort(-1)[0]", ["*4"], "*4", 2), ("{0}.max(0)[0]", [("n", 4)], (4,), 1),
+    ("({0} + w.ramp).topk(3).values", [(4,)], (3,), 2), ("{0}[0]", [("n", 4)], (4,), 1),
+    ("{0}[-1]", [("n", 3)], (3,), 1), ("{0}[:, 1]", [("n", 4)], ("n",), 1),
+    ("{0}[..., :3]", ["*4"], "*3", 1), ("{0}[..., 1:]", ["*4"], "*3", 1),
+    ("{0}[e.i]", [("n", 4)], (4,), 1), ("{0}[e.pick]", [("n", 4)], (2, 4), 1),
+    ("{0}[:, e.tags[:1]].squeeze(1)", [(2, 4)], (2,), 1), ("{0}[weft.tensor(e.i)]",
+    [("n", 4)], (4,), 1), ("{0}.index_select(0, e.pick)", [("n", 4)], (2, 4), 1),
+    ("{0}[{0}[:, 0] > 0.31].sum(0)", [("n", 4)], (4,), 5), ("{0}.gather(1, e.tags.unsqueeze(1))"
+    ".squeeze(1)", [("n", 4)], ("n",), 1), ("{0}.narrow(-1, 1, 3)", ["*4"], "*3", 1),
+    ("{0}[int(e.tags[0])]", [(4,)], (), 1), ("{0}[e.tags]", [(4,)], ("n",), 1),
+    ("F.embedding(e.tags, w.e)", [], ("n", 4), 2), ("w.e[e.tags]", [], ("n", 4), 2),
+    ("w.embed(weft.tensor(e.words))", [], ("n", 4), 2), ("w.embed(weft.tensor([e.words[0]]))[0]",
+    [], (4,), 2), ("w.e[e.words[-1]]", [], (4,), 2), ("w.embed(({0} + w.ramp).argmax(-1))",
+    ["*4"], "*4", 2), ("F.one_hot(({0} + w.ramp).argmax(-1), 4).double()", ["*4"], "*4", 1),
+    ("weft.zeros(4, 4, dtype=weft.float64).index_add(0, e.tags, {0})", [("n", 4)], (4, 4), 5),
+    ("weft.cat({0}.chunk(2, -1)[::-1], -1)", ["*4"], "*4", 1),
+    ("weft.cat({0}.split([1, 3], -1), -1)", ["*4"], "*4", 1),
+    ("weft.cat([{0}, {1}])[-2:]", [("n", 4), (2, 4)], (2, 4), 1),
+    ("weft.cat([{0}, {1}]).sum(0)", [("n", 4), (2, 4)], (4,), 7),
+    ("weft.cat([{0}, {1}], 1)[:, 2:6]", [("n", 4), ("n", 3)], ("n", 4), 1),
+    ("weft.stack([{0}, {1}])", [(4,), (4,)], (2, 4), 1), ("weft.stack(list({0}))", [(2, 4)],
+    (2, 4), 1), ("weft.stack({0}.unbind(0)[::-1])", [("n", 4)], ("n", 4), 1),
+    ("{0}.view(-1, 2, 2).transpose(1, 2).reshape(-1, 4)", [("n", 4)], ("n", 4), 1),
+    ("{0}.contiguous().view(4, 2).t()", [(2, 4)], (2, 4), 1), ("{0}.flip(0)", [("n", 4)],
+    ("n", 4), 1), ("{0}.t().contiguous().t()", [("n", 4)], ("n", 4), 1), ("{0}.unsqueeze(0)"
+    ".expand(2, 4)", [(4,)], (2, 4), 1), ("{0}.repeat(2, 1)", [(4,)], (2, 4), 1),
+    ("{0}.unsqueeze(1) * {1}", [("n",), (4,)], ("n", 4), 9), ("{0}.diagonal()", [(4, 4)], (4,), 1),
+    ("F.cross_entropy({0}, e.tags)", [("n", 4)], (), 3), ("F.cross_entropy({0}, e.tags, "
+    "reduction='none')", [("n", 4)], ("n",), 3), ("F.cross_entropy({0}, e.tags[0])", [(4,)], (), 3),
+    ("F.nll_loss({0}.log_softmax(-1), e.tags, reduction='sum')", [("n", 4)], (), 9),
+    ("F.mse_loss({0}, {1})", ["*4", "=0"], (), 9), ("F.binary_cross_entropy_with_logits({0}, "
+    "{1}.sigmoid())", [("n",), ("n",)], (), 3),
+    ("F.rms_norm({0}, (4,), w.y, 0.1)", ["*4"], "*4", 3),
+    ("weft.tensor([float({0}.sum()), e.k, 0.5, -1.0], dtype=weft.float64)", ["any"], (4,), 9),
+    ("e.tags.double()", [], ("n",), 3),
+    ("(e.tags * 2 + 1).to(weft.float32).double()", [], ("n",), 7),
+    ("{0} + w.e[e.words[0]]", ["*4"], "*4", 1), ("w.e[e.k] * {0} + w.e[e.words[-1]]", ["*4"], "*4",
+    2), ("{0} * w.linear.weight[e.k]", ["*4"], "*4", 1), ("F.linear({0}, {1}.tanh(), {1}[0])",
+    ["*4", (4, 4)], "*4", 5), ("{0} @ w.y", [("n", 4)], ("n",), 4), ("{0} @ w.e[e.k]", [(2, 4)],
+    (2,), 4), ("F.linear({0}, {1}.tanh()).repeat(*[1] * ({0}.dim() - 1), 2)",
+    ["*4", (2, 4)], "*4", 4),
+    ("w.hooked({0})", ["*4"], "*4", 1), ("sum(inner(lambda r: (r @ w.a).tanh() if r.sum() > 0.17 "
+    "else r * 0.5, {0}))", [("n", 4)], (4,), 9), ("weft.stack(inner(lambda r: w.linear(r) + {1}, "
+    "{0}))", [(2, 4), (4,)], (2, 4), 4), ("inner(lambda r: r * {0}.sum(), [w.y, e.y])[1]",
+    ["any"], (4,), 9), ("w.memo.setdefault((e.k, weft.is_grad_enabled()), w.linear(w.y * e.k))",
+    [], (4,), 4), ("max({0}.unbind(0), key=lambda t: t.sum().item())", [(2, 4)], (4,), 1),
+    ("({0} + w.ramp).argsort(-1).double()", ["*4"], "*4", 3), ("({0} + w.ramp).sort(-1, "
+    "descending=True).values", ["*4"], "*4", 2), ("w.embed(({0} + w.ramp).topk(2).indices)",
+    [(4,)], (2, 4), 2), ("F.embedding(e.tags[:0], w.e).sum(0)", [], (4,), 1),
+    ("weft.cat([{0}[:0], {1}])", [("n", 4), (2, 4)], (2, 4), 1), ("weft.nn.utils.rnn.pad_sequence("
+    "[{0}, {1}])[:2].sum(1)", [("n", 4), (2, 4)], (2, 4), 2),
+    ("{0} * {0}[:, :1].sigmoid()", [("n", 4)], ("n", 4), 1), ("{0} * {1}.tanh().unsqueeze(1)",
+    [("n", 4), ("n",)], ("n", 4), 1), ("{0} - {0}.mean(0, keepdim=True)", [("n", 4)], ("n", 4), 2),
+    ("{0} / ({0}.norm(dim=1, keepdim=True) + 1)", [("n", 4)], ("n", 4), 1),
+    ("F.normalize({0} + 0.3, dim=0, eps=0.517)", [("n", 4)], ("n", 4), 1),
+    ("{0} * {1} + {0}[:, :1]", [("n", 4), (4,)], ("n", 4), 31),
+    ("weft.addcmul({0}, {0}[:, 1:2], {1})", [("n", 4), (4,)], ("n", 4), 31),
+    ("weft.outer({0}, {1}).tanh()", [("n",), (4,)], ("n", 4), 1),
+    ("{0}.logsumexp(0)", [("n", 4)], (4,), 3), ("{0}.amax(0)", [("n", 4)], (4,), 1),
+    ("{0}.var(0, correction=0)", [("n", 4)], (4,), 30), ("{0}.tanh().prod(0)", [("n", 3)], (3,), 1),
+    ("{0}.log_softmax(0).exp()", [("n", 4)], ("n", 4), 1), ("({0} + 0.1).norm(dim=0)", [("n", 4)],
+    (4,), 9), ("{0}.min(0).indices.double() * {1}", [("n", 4), (4,)], (4,), 9),
+    ("{0}.argmax() * {1}", [("n", 4), (4,)], (4,), 30), ("weft.zeros(4, 4, dtype=weft.float64)."
+    "scatter_add(0, e.tags.unsqueeze(1).expand(-1, 4), {0})", [("n", 4)], (4, 4), 5),
+    ("{0}.tanh().cumprod(0)", [("n", 4)], ("n", 4), 1), ("{0}.logcumsumexp(0)", [("n", 4)],
+    ("n", 4), 3), ("{0}.roll(1, 0)", [("n", 4)], ("n", 4), 1), ("F.pad({0}, (0, 0, 1, 2))[1:-2]",
+    [("n", 4)], ("n", 4), 1), ("F.pad({0}, (0, 0, 2, 0), value=0.3)[:2]", [("n", 4)], (2, 4), 1),
+    ("weft.cdist({0}, {1} + 0.7).sum(1)", [("n", 4), (2, 4)], ("n",), 9),
+    ("({0} + w.ramp).topk(1, 0).values[0]", [("n", 4)], (4,), 2), ("{0}.sort(0).values", [("n", 4)],
+    ("n", 4), 1), ("{0}.median(0).values", [("n", 4)], (4,), 1), ("{0}.t() @ {0}.tanh()",
+    [("n", 4)], (4, 4), 6), ("({0} @ {1}.t()).softmax(0).t() @ {0}", [("n", 4), (2, 4)], (2, 4), 6),
+    ("F.conv1d({0}.t(), w.e[:9].reshape(3, 4, 3), w.b_bias, padding=1).t()", [("n", 4)], ("n", 3),
+    13), ("F.max_pool1d({0}.t(), 2, 1, 1)[:, 1:].t()", [("n", 4)], ("n", 4), 1),
+    ("F.scaled_dot_product_attention({0} * 0.3, {0}, {1})", [("n", 4), ("n", 4)], ("n", 4), 1),
+    ("F.scaled_dot_product_attention({0}, {1}, {1})", [(2, 4), ("n", 4)], (2, 4), 1),
+    ("sum({0}.unbind())", [("n", 4)], (4,), 5), ("{0}.bool().any().double()", ["any"], (), 1),
+]  # fmt: skip
+RANDOM = [
+    ("F.dropout({0}, 0.3)", ["any"], "=", 2), ("{0} + weft.randn({0}.shape).double() * 0.1",
+    ["any"], "=", 2), ("{0} * weft.rand_like({0})", ["any"], "=", 1),
+    ("weft.bernoulli({0}.detach().sigmoid()) * {0}", ["any"], "=", 1),
+    ("w.e[weft.randint(0, 10, (2,))]", [], (2, 4), 2), ("weft.rand(4, dtype=weft.float64)", [],
+    (4,), 1), ("weft.randn(len(e.x), dtype=weft.float64)", [], ("n",), 3),
+    ("{0}[weft.randperm(len(e.x))]", [("n", 4)], ("n", 4), 1), ("w.drop({0})", ["*4"], "*4", 2),
+]  # fmt: skip
+# In-place writes to a tensor that no saved value depends on.
+WRITES = [
+    "{0}.add_({1})", "{0} += {1}", "{0}.mul_(0.5)", "{0} *= -1.5", "{0}.copy_({1})", "{0}.sub_(1)",
+    "{0}[0] = {1}[0]", "{0}[-1] = 0.25", "{0}[:1].add_(1)", "{0}[0] += {1}[-1]", "{0}.zero_()",
+    "{0}.flatten()[1:].mul_(0.7)", "{0}[...].fill_(0.3)", "{0}.t().add_(0.1)", "{0}[1:] -= {1}[1:]",
+    "{0}.masked_fill_({1} > 0.33, 0.1)", "{0} *= e.k * 0.3", "{0}.add_(e.k, alpha=0.2)",
+    "{0} -= w.e.detach()[e.k, :1]", "{0}.add_({0})", "{0}[0].copy_({1}[-1] * 2)",
+    "{0}.detach().mul_(0.5)", "{0}.data.add_(0.25)", "{0}.clone().add_(1)", "{0}.t()[0] *= 0.5",
+    "{0}.detach()[0] += {1}.detach()[0]", "{0}[:, ::2] = 0.75", "{0}[{1} > 0.41] = 0.2",
+    "weft.add({0}.detach(), 1, out={0}.detach())",
+]  # fmt: skip
+READS = ["{0} + 1", "{0}.sum(0)", "{0} * 0.5", "weft.cat([{0}, {0}])", "{0}[0] * 2", "{0}.clone()",
+         "-{0}", "{0}.mean()", "{0}.reshape(-1)"]  # fmt: skip
+# In-place changes of layout or memory; of values that may be in the graph, then of others.
+LAYOUTS = [
+    "{0}.t_()", "{0}.transpose_(0, 1)", "{0}.swapaxes_(-1, 0)", "{0}.unsqueeze_(0)",
+    "{0}.unsqueeze_(1).squeeze_(1)", "{0}.squeeze_()", "{0}.as_strided_((2,), (1,), 1)",
+    "{0}.t_().t_()", "{0}.t_().mul_(0.5)", "{0}.data = {1}.detach() * 2",
+]  # fmt: skip
+MEMORY = [
+    "{0}.resize_({0}.shape)", "{0}.resize_({0}.numel())", "{0}.resize_({0}.numel() // 2, 2)",
+    "{0}.resize_({0}.numel() // 3, 3).t_()", "{0}.data = {0}.data.t()", "{0}.data = {0}.data[:1]",
+    "{0}.set_({1}.detach())", "{0}.set_({1}.detach().t())", "{0}.detach_()", "{0}.resize_(0)",
+    "{0}.set_({1}.detach().clone()).mul_(2)",
+]  # fmt: skip
+# A value, what saves it, and a write that backward does not forgive.
+SAVED = ["{0} * w.y", "({0} * w.y).tanh()", "({0} @ w.a).sigmoid()", "{0} + w.y", "{0} * 1",
+         "({0} * w.y).exp().tanh()"]  # fmt: skip
+SAVES = ["{0} * {0}", "{0}.square() + 1", "{0} @ w.a", "{0}.tanh().exp() * {0}", "{0} * w.a[e.k]",
+         "F.softmax({0}, -1) * {0}", "{0}[:1] * {0}[-1:]", "{0} + 1", "w.linear({0})", "{0} / 2",
+         "{0}.view(-1).sin()", "{0}.t() @ {0}", "F.layer_norm({0}, (4,), w.y)"]  # fmt: skip
+SPOILS = ["{0} += 1", "{0}.mul_(0.5)", "{0}[0] = 0.3", "{0}.view(-1).add_(1)", "{0}.zero_()",
+          "{0} *= {1}", "{0}.detach().add_(0.1)", "{0}[:1] -= {1}[-1:]",
+          "{0}.copy_({1})"]  # fmt: skip
+RAISES = [
+    "raise ValueError(f'k {e.k}')", "e.x.view(7, 13)", "e.x[99]", "e.x @ w.b", "w.b @ e.y[:3]",
+    "log.append([][e.k])", "raise Odd(e.k, 'b')", "assert e.y.sum() > 99, f'{e.y.sum() > 99}'",
+    "next(iter([]))", "raise KeyError(e.k) from ValueError('cause')", "log.append(e.k / 0)",
+    "e.missing", "inner(lambda r: r @ w.b, e.x)",
+    "F.linear(e.y, e.x[:1, :3])", "e.y.sum(5)", "e.y.item()",
+]  # fmt: skip
+LATE_RAISES = ["w.e[weft.tensor([e.k + 97])]", "F.embedding(e.tags + 55, w.e)",
+               "F.cross_entropy(e.x, e.tags + 9)", "e.x.index_select(0, e.tags + 77)"]  # fmt: skip
