@@ -3,7 +3,6 @@
 /// Elements are drawn in memory order, as PyTorch's iterator walks its result, so that a permuted
 /// tensor gets the numbers in another logical order than its contiguous copy would.
 #pragma once
-#include <limits>
 
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -72,16 +71,6 @@ inline int digits_of(DType t) {
         default:
             return 53;
     }
-}
-/// The largest and the smallest number of an integer dtype or bool.
-inline int64_t largest_of(DType t) {
-    if (t == DType::Bool) return 1;
-    if (t == DType::UInt8) return 255;
-    int bits = std::min(8 * item_size(t), 64);  // more in complex128, whose parts are drawn
-    return std::numeric_limits<int64_t>::max() >> (64 - bits);
-}
-inline int64_t smallest_of(DType t) {
-    return t == DType::Bool || t == DType::UInt8 ? 0 : -largest_of(t) - 1;
 }
 
 /// Fills c.out(0) with integers, from <= x < to. Throws Runtime if the dtype or the bounds forbid

@@ -1,9 +1,9 @@
 #include "ops/indexing.h"
 
 #include <cmath>
-#include <limits>
 
 #include "ops/copy.h"
+#include "ops/limits.h"
 #include "ops/shape.h"
 
 namespace weft::ops {
@@ -156,26 +156,9 @@ namespace {
 
 /// The largest number of a dtype that is not complex, and the least; -1 is 255 to PyTorch.
 double greatest(DType t) {
-    switch (t) {
-        case DType::UInt8:
-            return 255;
-        case DType::Int8:
-            return 127;
-        case DType::Int16:
-            return 32767;
-        case DType::Int32:
-            return 2147483647;
-        case DType::Int64:
-            return 0x1.fffffffffffffp62;
-        case DType::Float16:
-            return 65504;
-        case DType::BFloat16:
-            return 0x1.fep127;
-        case DType::Float32:
-            return std::numeric_limits<float>::max();
-        default:
-            return std::numeric_limits<double>::max();
-    }
+    if (t == DType::Int64) return 0x1.fffffffffffffp62;  // the last below 2^63
+    return category(t) == Category::Integer ? static_cast<double>(largest_of(t))
+                                            : largest_floating(t);
 }
 double least(DType t, bool whole) {
     if (is_floating(t)) return -greatest(t);

@@ -6,7 +6,7 @@
 #include "kernels/math.h"
 #include "ops/batch.h"
 #include "ops/conj.h"
-#include "ops/draw.h"
+#include "ops/limits.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {

@@ -4,6 +4,7 @@
 
 #include "ops/draw.h"
 #include "ops/indexing.h"
+#include "ops/limits.h"
 #include "ops/pointwise.h"
 
 namespace weft {
@@ -60,10 +61,7 @@ void draw_between(Call& c, int64_t from, int64_t to) {
 
 void draw_uniform(Call& c, double from, double to) {
     DType dtype = c.out(0).dtype();
-    double most = dtype == DType::Float16    ? 65504
-                  : dtype == DType::BFloat16 ? 0x1.FEp127
-                  : dtype == DType::Float32  ? std::numeric_limits<float>::max()
-                                             : std::numeric_limits<double>::max();
+    double most = largest_floating(dtype);
     WEFT_EXPECT(to - from <= most, Runtime, c.name(),
                 text("to - from of at most ", most, " (uniform_ expects to-from <= max)"),
                 text("from=", from, ", to=", to));

@@ -1,6 +1,7 @@
 /// Writes random numbers over a tensor: x.uniform_() and its kin.
 #include "kernels/convert.h"
 #include "ops/draw.h"
+#include "ops/limits.h"
 
 namespace weft {
 namespace {

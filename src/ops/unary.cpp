@@ -6,6 +6,7 @@
 #include "kernels/math.h"
 #include "ops/batch.h"
 #include "ops/conj.h"
+#include "ops/limits.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -231,25 +232,12 @@ struct NanToNum {
     }
 };
 
-constexpr double largest(DType floating) {
-    switch (floating) {
-        case DType::Float16:
-            return 65504;
-        case DType::BFloat16:
-            return 0x1.fep127;
-        case DType::Float32:
-            return std::numeric_limits<float>::max();
-        default:
-            return std::numeric_limits<double>::max();
-    }
-}
-
 /// Takes the halves as they are, since the largest number is theirs.
 void nan_to_num_kernel(Call& c) {
     if (!is_floating(c.in[0].dtype())) return copy_into(c.out(0), c.in[0]);
     dispatch_each(c.in[0].dtype(), [&]<class T>() {
         if constexpr (is_floating(dtype_of<T>)) {
-            const double most = largest(dtype_of<T>);
+            const double most = largest_floating(dtype_of<T>);
             auto or_else = [](const Value& v, double otherwise) {
                 return kernels::convert<T>(v ? v.as_double() : otherwise);
             };
