@@ -222,7 +222,7 @@ KEPT = [
     Kept(
         "ops for bool, integer and complex dtypes that are not written",
         what="^NotImpl.* a result",
-        call="logdet|[fF]old|cummin|cummax|interpolate|upsample|AdaptiveAvg|SoftMargin|BCEWithLogits",
+        call="logdet|[fF]old|cummin|cummax|interpolate|[uU]psampl|AdaptiveAvg|SoftMargin|BCEWithLogits",
     ),
     Kept("split_copy takes what split takes", call="split_copy", what="for TypeError"),
     Kept(
@@ -310,6 +310,20 @@ KEPT = [
         call=r"\.(g|l|eq|ne|not_e|eq|le)\w*_\(",
         what="requires_grad",
     ),
+    Kept(
+        "a complex number for a real one is RuntimeError, as everywhere",
+        call="clamp",
+        what="RuntimeError for NotImplementedError",
+        ours="cannot be converted",
+    ),
+    Kept("PyTorch reads beyond the tensor", ours="expected class numbers"),
+    Kept("numbers that the documents exclude", ours="smoothing between|but got nan|than 2..31"),
+    Kept(
+        "PyTorch's slip: its own words are of another function, or it asks to report them",
+        theirs="INTERNAL ASSERT|improved|ZeroDivisionError|index 0 is out of range",
+    ),
+    Kept("a size that overflows is told as a size", ours="too big|upscale_factor|64 bits"),
+    Kept("a layer without features says so", call="nn.Bilinear", ours="must be > 0"),
 ]
 
 

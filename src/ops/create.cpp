@@ -92,7 +92,12 @@ struct Range {
         if (!short_form) start = c.attr(0), step = c.attr(2);
         const Value& asked = c.attr(short_form ? 1 : 3);
         bool real = false;
-        for (const Value* v : {&start, &end, &step}) real |= v->kind() == Value::Kind::Float;
+        for (const Value* v : {&start, &end, &step}) {
+            WEFT_EXPECT(
+                v->kind() != Value::Kind::Complex, Runtime, c.name(), "real bounds",
+                "a complex one (value cannot be converted to type double without overflow)");
+            real |= v->kind() == Value::Kind::Float;
+        }
         dtype = asked.as_dtype(real ? default_dtype : DType::Int64);
     }
     Value start = 0, end, step = 1;

@@ -50,7 +50,8 @@ void masked_fill_shape(Call& c) {
 
 void masked_fill_kernel(Call& c) {
     const Tensor& out = c.out(0);
-    if (c.in[2].has(kWrapped)) require_fits(c.name(), c.in[2], out.dtype());
+    if (c.in[2].has(kWrapped) || is_complex(c.in[2].dtype()))
+        require_fits(c.name(), c.in[2], out.dtype());
     Tensor value = as_dtype(c.in[2], out.dtype());
     dispatch_size(out.dtype(), [&]<class U>() {
         FillWhere<U> f{*value.data<U>()};

@@ -3,6 +3,8 @@
 /// The gradient of each is `grad` times a number that depends on where self lies. That op is linear
 /// in `grad` and constant in self almost everywhere, which settles all higher orders: to self its
 /// gradient is zero, but there is one, so that a penalty on gradients can be differentiated.
+#include <cmath>
+
 #include "ops/batch.h"
 #include "ops/pointwise_common.h"
 
@@ -145,7 +147,8 @@ void clamp_kernel(Call& c, const Value& low, const Value& high) {
 
 void check_lambda(Call& c) {
     double lambda = c.attr(0).as_double();
-    WEFT_EXPECT(lambda >= 0, Runtime, c.name(), "lambd of at least 0", text(lambda));
+    WEFT_EXPECT(lambda >= 0 && std::isfinite(lambda), Runtime, c.name(),
+                "a finite lambd of at least 0", text(lambda, " (lambda must be in range)"));
     pointwise<Result::Same>(c);
 }
 

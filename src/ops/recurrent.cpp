@@ -266,6 +266,8 @@ void lstm_cell_body(Call& c) {
 }
 template <const Function& activation>
 void rnn_cell_body(Call& c) {
+    WEFT_EXPECT(c.in[0].ndim() <= 2, Runtime, c.name(), "an input (batch, features)",
+                text("one of ", c.in[0].ndim(), " dims (input has inconsistent input_size)"));
     c.set(activation(linear(c.in[0], c.in[2], c.in[4]) + linear(c.in[1], c.in[3], c.in[5])));
 }
 const Function relu{"relu"};

@@ -397,6 +397,8 @@ void register_order(Table& t) {
         .doc("Two dimensions exchanged.\n\n>>> weft.zeros(2, 3, 4).transpose(0, 2).shape\n"
              "torch.Size([4, 3, 2])")
         .alias("swapaxes")
+        .alias_of("dim0", "axis0")
+        .alias_of("dim1", "axis1")
         .alias("swapdims")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3, 4), -1, 0)", "f(T(3), 0, 0)", "f(T(0, 3), 0, 1)"});
     view_op(t, "t(Tensor self) -> Tensor", t_shape, [](const Grad& g) { return t_op(g.grad()); })

@@ -110,6 +110,12 @@ void register_gamma(Table& t) {
         .internal()
         .doc("Hurwitz's zeta: the sum of (other + k)^-self over k = 0, 1, ...\n"
              ">>> weft.special.zeta(weft.tensor([2., 4.]), 1)\ntensor([1.6449, 1.0823])")
+        .grad(0, 0,
+              [](const Grad&) -> Tensor {
+                  fail(ErrorKind::NotImplemented, "zeta", "a gradient by the second argument alone",
+                       "one by the first (the derivative for 'self' is not implemented.)",
+                       "detach() the first argument");
+              })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) {
                   Tensor s = g.in(0);

@@ -85,10 +85,13 @@ bool is_sequence(PyObject* o) {
             !PyDict_Check(o));
 }
 
-/// Sizes of nested sequences, from the first element of each level.
+/// Sizes of nested sequences, from the first element of each level. Within a sequence a tensor of
+/// one element is a number, as in PyTorch; of more, which PyTorch refuses, it is a sequence.
 void find_shape(PyObject* data, Dims& shape) {
     if (is_tensor(data)) {
-        for (int64_t s : unwrap(data).shape()) shape.push_back(s);
+        const Tensor t = unwrap(data);
+        if (!shape.empty() && t.numel() == 1) return;
+        for (int64_t s : t.shape()) shape.push_back(s);
         return;
     }
     if (is_number(data) || !is_sequence(data)) return;
@@ -139,8 +142,8 @@ DType dtype_of_number(PyObject* o) {
 }
 
 /// The dtype that holds all elements. Tensors, arrays and scalars of NumPy bring theirs. `depth`:
-/// sequences around.
-void find_dtype(PyObject* data, std::optional<DType>& found, int depth = 0) {
+/// sequences around; `first`: it is the first element of each of them.
+void find_dtype(PyObject* data, std::optional<DType>& found, int depth = 0, bool first = true) {
     auto add = [&](DType t) { found = found ? promote(*found, t) : t; };
     DType own;
     if (PyFloat_CheckExact(data) || PyLong_CheckExact(data) || PyBool_Check(data)) {
@@ -158,12 +161,12 @@ void find_dtype(PyObject* data, std::optional<DType>& found, int depth = 0) {
         Object fast = Object::take(PySequence_Fast(data, "a sequence"));
         for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(fast.get()); ++i)
             find_dtype(Object::borrow(PySequence_Fast_GET_ITEM(fast.get(), i)).get(), found,
-                       depth + 1);
+                       depth + 1, first && i == 0);
     } else {
-        bool text = PyUnicode_Check(data) || PyBytes_Check(data);
-        fail(!text   ? ErrorKind::Runtime
-             : depth ? ErrorKind::Value
-                     : ErrorKind::Type,
+        const bool letters = PyUnicode_Check(data);  // a sequence too, where the sizes are found
+        fail(letters && depth && first        ? ErrorKind::Value
+             : letters || PyBytes_Check(data) ? ErrorKind::Type
+                                              : ErrorKind::Runtime,
              "tensor", "numbers, sequences of numbers, arrays or tensors", Py_TYPE(data)->tp_name);
     }
 }

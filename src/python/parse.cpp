@@ -286,7 +286,7 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
             return refuse("at most ", i, " positional arguments (", count, " given)");
         const Param& p = params[i];
         bool last = i + 1 == total || params[i + 1].keyword_only;
-        if (p.kind == Param::Kind::Ints && last && count > i + 1 &&
+        if (p.kind == Param::Kind::Ints && last && takes_ints_alone(op) && count > i + 1 &&
             (is_int(args[i]) || is_whole_tensor(args[i]))) {
             Dims dims;
             for (Py_ssize_t j = i; j < count; ++j) {

@@ -23,7 +23,7 @@ PyObject* as_object(PyTensor* t) { return reinterpret_cast<PyObject*>(t); }
 /// Dead plain wrappers, kept for reuse. Untracked by the collector until they get attributes.
 constexpr int kFreeLimit = 4096;
 [[maybe_unused]] PyTensor* free_list[kFreeLimit];  // ASAN wants none
-int free_count = 0;
+[[maybe_unused]] int free_count = 0;
 
 PyTensor* new_wrapper() {
 #if !defined(__SANITIZE_ADDRESS__)
@@ -285,23 +285,33 @@ void expect_dimensions(const char* who, const Tensor& t) {
                 "a 0-d one (Dimension specified as 0 but tensor has no dimensions)");
 }
 
-PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+/// The dim that is asked for by place or by name, or -1 for all.
+int one_dim(const char* who, const Tensor& t, PyObject* const* args, Py_ssize_t n,
+            PyObject* kwnames) {
+    const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+    WEFT_EXPECT(n + named <= 1, Type, who, "at most one argument", std::to_string(n + named));
+    if (named) {
+        std::string_view name = to_text(PyTuple_GET_ITEM(kwnames, 0));
+        WEFT_EXPECT(name == "dim" || name == "axis", Type, who, "dim",
+                    text("an unexpected keyword argument '", name, "'"));
+    }
+    if (n + named == 0 || args[0] == Py_None) return -1;
+    expect_dimensions(who, t);
+    return check_dim(who, to_int(args[0], who), t);
+}
+
+PyObject* method_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
     return guarded([&]() -> PyObject* {
         Tensor t = handle(self);
-        WEFT_EXPECT(n <= 1, Type, "size", "at most one argument", std::to_string(n));
-        if (n == 0 || args[0] == Py_None) return size_object(t.shape());
-        expect_dimensions("size", t);
-        return PyLong_FromLongLong(t.size(check_dim("size", to_int(args[0], "size"), t)));
+        const int d = one_dim("size", t, args, n, kwnames);
+        return d < 0 ? size_object(t.shape()) : PyLong_FromLongLong(t.size(d));
     });
 }
-PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
     return guarded([&]() -> PyObject* {
         Tensor t = handle(self);
-        WEFT_EXPECT(n <= 1, Type, "stride", "at most one argument", std::to_string(n));
-        if (n && args[0] != Py_None) {
-            expect_dimensions("stride", t);
-            return PyLong_FromLongLong(t.stride(check_dim("stride", to_int(args[0], "stride"), t)));
-        }
+        const int dim = one_dim("stride", t, args, n, kwnames);
+        if (dim >= 0) return PyLong_FromLongLong(t.stride(dim));
         Object out = Object::take(PyTuple_New(t.ndim()));
         for (int d = 0; d < t.ndim(); ++d)
             PyTuple_SET_ITEM(out.get(), d, py_int(t.stride(d)).release());
@@ -428,7 +438,8 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
 
 #define WEFT_METHOD(name, f, doc) {name, f, METH_NOARGS, doc}
 #define WEFT_FAST(name, f, doc)                                                                    \
-    {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)), METH_FASTCALL, doc}
+    {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)),                         \
+     METH_FASTCALL | METH_KEYWORDS, doc}
 PyMethodDef methods[] = {
     WEFT_FAST("size", method_size, "size(dim=None): the sizes, or one of them."),
     WEFT_FAST("stride", method_stride,

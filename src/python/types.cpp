@@ -160,9 +160,12 @@ PyObject* to_python(const Value& v) {
 
 namespace {
 
-PyObject* py_promote_types(PyObject*, PyObject* args) {
+PyObject* py_promote_types(PyObject*, PyObject* args, PyObject* kwargs) {
+    static const char* names[] = {"type1", "type2", nullptr};
     PyObject *a, *b;
-    if (!PyArg_ParseTuple(args, "OO:promote_types", &a, &b)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO:promote_types", const_cast<char**>(names),
+                                     &a, &b))
+        return nullptr;
     return guarded([&] {
         DType first, second;
         WEFT_EXPECT(to_dtype(a, first), Type, "promote_types", "a dtype", Py_TYPE(a)->tp_name);
@@ -172,7 +175,8 @@ PyObject* py_promote_types(PyObject*, PyObject* args) {
 }
 
 PyMethodDef type_functions[] = {
-    {"promote_types", py_promote_types, METH_VARARGS,
+    {"promote_types", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_promote_types)),
+     METH_VARARGS | METH_KEYWORDS,
      "promote_types(type1, type2)\n\nThe smallest dtype that holds the values of both.\n\n"
      ">>> weft.promote_types(weft.int64, weft.float32)\ntorch.float32\n"},
     {}};

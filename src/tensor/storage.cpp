@@ -71,7 +71,7 @@ int64_t size_of(int index) {
 
 /// Large blocks are mapped by us: `aligned_alloc` would reserve an alignment more of address space
 /// for each, and keep it. ASAN watches only what malloc gives.
-bool is_mapped(int64_t size) {
+bool is_mapped([[maybe_unused]] int64_t size) {
 #if defined(__SANITIZE_ADDRESS__)
     return false;
 #else

@@ -37,6 +37,19 @@ t.movedim(x,0,1); x.flatten(start_dim=0); x.unflatten(1,(3,1)); x.squeeze();
 x.squeeze((0,1)); x.unsqueeze(-1); x.expand(2,2,3); x.expand(-1,-1); x.repeat(2,1);
 x.repeat((1,2)); x.tile((2,)); x.repeat_interleave(2,dim=1)
 """,
+    "names_of_what_is_passed_by_place_mostly": r"""
+x.size(dim=1); x.size(dim=-1); x.stride(dim=0); x.stride(axis=1); x.swapaxes(axis0=0,axis1=1);
+x.clone().resize_(size=(3,2)); x.sum_to_size(size=(1,3)); x.sum_to_size(1,3);
+t.promote_types(type1=t.int64,type2=t.float32); t.linalg.matrix_rank(x,0.1);
+t.linalg.matrix_rank(x,t.tensor([0.1,100.])); t.linalg.pinv(x,0.1); t.tril_indices(2,10**18)
+""",
+    "tensors_of_one_element_among_numbers": r"""
+t.tensor([x[0,:1],x[1,:1]]); t.tensor([x[0,:1],2]); t.tensor([2,x[:1,:1]]); t.tensor([[x[0,0]]]);
+t.tensor([[x[:1,:1],1.5]])
+""",
+    "pools_of_an_infinite_norm": r"""
+F.lp_pool1d(x-1,float('inf'),2); F.lp_pool2d(x[None]-1,float('-inf'),2,1,True)
+""",
     "indexing": r"""
 x[np.int64(1)]; x[t.tensor(1)]; x[[0,1],[1,2]]; x[...,0]; x[None]; x[:, None, :]; x[0:10];
 x[::2]; x[:, ::2]; x[t.tensor([True,False])]; x[x>0]; x[np.array([0,1])]; x[(0,1)];

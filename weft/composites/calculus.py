@@ -181,6 +181,11 @@ def gradient(
     """
     rank = input.dim()
     spacing = 1 if spacing is None else spacing
+    if isinstance(spacing, Tensor) and spacing.dim():
+        raise TypeError(
+            "[gradient] expected a number or a list as spacing, got a tensor of shape "
+            f"{tuple(spacing.shape)}"
+        )
     dims = list(range(rank)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     for d in dims:
         if not -rank <= d < rank:

@@ -85,6 +85,8 @@ def range(  # noqa: A001
 def _triangle(row: int, col: int, offset: int, lower: bool, dtype: Any) -> Tensor:
     if row < 0 or col < 0:
         raise RuntimeError(f"[tril_indices] expected sizes of at least 0, got {row} and {col}")
+    if lower:  # no row reaches beyond its diagonal
+        col = min(col, max(row + offset, 0))
     distance = weft.arange(col) - weft.arange(row).unsqueeze(1)
     inside = distance <= offset if lower else distance >= offset
     return inside.nonzero().t().contiguous().to(_C.int64 if dtype is None else dtype)

@@ -82,9 +82,9 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """
     if input.dim() < 2:
         raise RuntimeError(f"[renorm] expected at least 2 dimensions, got {input.dim()}")
-    if p <= 0:
+    if not p > 0:
         raise RuntimeError(f"[renorm] expected p above 0, got {p} (non-positive-norm)")
-    if maxnorm < 0:
+    if not maxnorm >= 0:
         raise RuntimeError(f"[renorm] expected maxnorm of at least 0, got {maxnorm}")
     dim = wrap("renorm", dim, input.dim())
     rest = [d for d in range(input.dim()) if d != dim]

@@ -141,6 +141,8 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
     kinds = sum(isinstance(arg, dtype) for arg in args)
     if tensors + kinds > 1 or (tensors and not isinstance(args[0], Tensor)):
         raise TypeError("[to] expected a device, a dtype, both or a tensor, got more of them")
+    if any(isinstance(arg, (str, device)) for arg in args[1:]):
+        raise TypeError("[to] expected a device as the first argument alone")
     expect_cpu(kwargs.pop("device", None))
     if kwargs:
         raise TypeError(

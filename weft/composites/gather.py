@@ -51,6 +51,11 @@ def index_reduce(
         raise RuntimeError(
             f"[index_reduce] expected reduce to be prod, mean, amax or amin, got {reduce}"
         )
+    if index.dim() > 1:
+        raise IndexError(
+            f"[index_reduce] expected a vector of indices, got {index.dim()} dims (Index "
+            "is supposed to be a vector)"
+        )
     count = source.shape[dim] if source.dim() else 1
     if index.numel() != count:
         raise RuntimeError(

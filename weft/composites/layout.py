@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from operator import index
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 
 import weft
 from weft import _C
 from weft._C import Tensor
 from weft.base.forms import attach, function_of, method
+from weft.composites.axes import given_sizes
 
 __all__ = ["as_strided_", "resize_as_"]
 
@@ -27,7 +27,7 @@ def _in_place(name: str, summary: str) -> Callable[..., Tensor]:
 
 
 @method
-def resize_(self: Tensor, *sizes: int | Sequence[int], memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Gives self those sizes, row-major. Elements in memory stay; new ones are uninitialised.
 
     Where its storage is too small self moves to new memory, and views of the old one keep that.
@@ -40,12 +40,7 @@ def resize_(self: Tensor, *sizes: int | Sequence[int], memory_format: Any = None
     """
     if memory_format not in (None, weft.contiguous_format, weft.preserve_format):
         raise RuntimeError(f"[resize_] expected the contiguous format, got {memory_format}")
-    if not sizes:
-        raise TypeError("[resize_] expected sizes, got none (missing argument 'size')")
-    if len(sizes) > 1 and isinstance(sizes[0], (list, tuple)):
-        raise TypeError(f"[resize_] expected one list of sizes or several ints, got {len(sizes)}")
-    size = sizes[0] if isinstance(sizes[0], (list, tuple)) else [index(cast(Any, n)) for n in sizes]
-    return _C._resize(self, size)
+    return _C._resize(self, given_sizes("resize_", sizes, size))
 
 
 @method

@@ -28,7 +28,7 @@ def trace(input: Tensor) -> Tensor:
 
 def _wrapped(t: Tensor, dims: Any) -> list[int]:
     """The dims counted from the front."""
-    if not isinstance(dims, (list, tuple)) or not all(isinstance(d, int) for d in dims):
+    if not isinstance(dims, (list, tuple)) or any(type(d) is not int for d in dims):
         raise TypeError(f"[tensordot] expected ints as dims, got {dims}")
     bound = max(t.dim(), 1)
     if not all(-bound <= d < bound for d in dims):

@@ -35,7 +35,7 @@ def is_distributed(input: Tensor) -> bool:
 
 
 @method
-def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
     """self: it lives there already."""
     return self
 

@@ -9,6 +9,7 @@ from typing import Any
 from weft import _C
 from weft._C import Size, Tensor
 from weft.base.forms import attach, expect, method, tensor_property
+from weft.composites.axes import given_sizes
 
 __all__ = [
     "adjoint", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_shapes", "broadcast_tensors",
@@ -89,7 +90,7 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
 
 
 @method
-def sum_to_size(self: Tensor, *size: int | Sequence[int]) -> Tensor:
+def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """self summed down to a size that broadcasts to its own: the inverse of `expand`.
 
     Raises: RuntimeError for another size.
@@ -97,19 +98,17 @@ def sum_to_size(self: Tensor, *size: int | Sequence[int]) -> Tensor:
     >>> weft.ones(2, 3).sum_to_size(1, 3)
     tensor([[2., 2., 2.]])
     """
-    if not size:
-        raise TypeError("[sum_to_size] expected a size, got none (missing argument 'size')")
-    sizes: Any = size[0] if isinstance(size[0], (list, tuple)) else size
-    lead = self.dim() - len(sizes)
+    given = given_sizes("sum_to_size", sizes, size)
+    lead = self.dim() - len(given)
     dims = [*range(lead)]
-    for d, n in enumerate(sizes):
+    for d, n in enumerate(given):
         if lead < 0 or n not in (1, self.shape[lead + d]):
             raise RuntimeError(
-                f"[sum_to_size] expected a size that expands to {tuple(self.shape)}, got {sizes}"
+                f"[sum_to_size] expected a size that expands to {tuple(self.shape)}, got {given}"
             )
         if n == 1 and self.shape[lead + d] != 1:
             dims.append(lead + d)
-    return self.sum(dims, keepdim=True).reshape(sizes) if dims else self
+    return self.sum(dims, keepdim=True).reshape(given) if dims else self
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
@@ -124,6 +123,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     if kind.is_floating_point or kind.is_complex or kind is _C.bool:
         raise TypeError(f"[unravel_index] expected integer indices, got {indices.dtype}")
     given: Any = shape if isinstance(shape, (list, tuple)) else [shape]
+    if any(isinstance(n, Tensor) and n.dim() for n in given):
+        raise TypeError("[unravel_index] expected an int or ints as shape, got a tensor")
     sizes = [int(n) for n in given]
     if any(n < 0 for n in sizes):
         raise ValueError(f"[unravel_index] expected sizes of at least 0, got {tuple(sizes)}")

@@ -55,5 +55,5 @@ def blackman_window(window_length: int, periodic: bool = True, **options: Any) -
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, **options: Any
 ) -> Tensor:
-    """Kaiser's window."""
-    return _window("kaiser", window_length, periodic, {**options, "beta": beta})
+    """Kaiser's window, an even function of `beta`."""
+    return _window("kaiser", window_length, periodic, {**options, "beta": abs(beta)})

@@ -137,27 +137,30 @@ def cond(A: Tensor, p: complex | str | None = None) -> Tensor:
 
 def matrix_rank(
     A: Tensor,
-    *,
-    atol: float | None = None,
-    rtol: float | None = None,
+    tol: float | Tensor | None = None,
     hermitian: bool = False,
-    tol: float | None = None,
+    *,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
 ) -> Tensor:
     """How many singular values exceed max(atol, rtol * greatest); the defaults are `pinv`'s.
+
+    `tol` is atol by another name; tolerances as tensors broadcast with the batch of matrices.
 
     >>> weft.linalg.matrix_rank(weft.ones(3, 3))
     tensor(1)
     """
     expect_matrix("linalg.matrix_rank", A, square=hermitian)
     atol = tol if tol is not None else atol
+    least = weft.as_tensor(0.0 if atol is None else atol, dtype=weft.float64)
     if rtol is None:
-        rtol = 0.0 if atol else max(A.shape[-2:]) * weft.finfo(A.dtype).eps
+        rtol = weft.where(least > 0, 0.0, max(A.shape[-2:]) * weft.finfo(A.dtype).eps)
     with weft.no_grad():
         values = eigvalsh(A).abs() if hermitian else svdvals(A)
         if not values.shape[-1]:
             return weft.zeros(A.shape[:-2], dtype=weft.int64)
-        least = (values.amax(-1, True) * rtol).clamp(min=atol or 0.0)
-        return (values > least).sum(-1)
+        least = weft.maximum(values.amax(-1) * rtol, least)
+        return (values > least.unsqueeze(-1)).sum(-1)
 
 
 def matrix_power(A: Tensor, n: int) -> Tensor:

@@ -305,11 +305,11 @@ def _pinv(A: Any, rtol: float, atol: float = 0.0, hermitian: bool = False) -> An
 
 def pinv(
     A: Tensor,
+    rcond: float | None = None,
+    hermitian: bool = False,
     *,
     atol: float | None = None,
     rtol: float | None = None,
-    hermitian: bool = False,
-    rcond: float | None = None,
 ) -> Tensor:
     """The pseudo-inverse (Moore and Penrose), (..., n, m) of (..., m, n).
 

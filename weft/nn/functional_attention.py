@@ -164,6 +164,11 @@ def multi_head_attention_forward(
         return t.reshape(t.shape[0], batch, num_heads, head).permute(1, 2, 0, 3)
 
     padding = additive_mask(key_padding_mask, "key_padding_mask", query.dtype)
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError(
+            "[multi_head_attention_forward] expected bias_k and bias_v, or neither, got one "
+            "(bias_v is set but bias_k is None, or the other way)"
+        )
     if bias_k is not None and bias_v is not None:
         k = weft.cat([k, bias_k.expand(1, batch, embed)])
         v = weft.cat([v, bias_v.expand(1, batch, embed)])

@@ -95,11 +95,22 @@ def embedding_bag(
                 f"supported for mode='sum' (got mode='{mode}'). Please open a feature request on "
                 "GitHub."
             )
+        if per_sample_weights.dtype != weight.dtype:
+            raise RuntimeError(
+                f"[embedding_bag] expected per_sample_weights of the weight's dtype, "
+                f"{weight.dtype}, got {per_sample_weights.dtype} (expected argument "
+                "#1 'weight' to have the same type as argument #1 'per_sample_weights')"
+            )
         if per_sample_weights.shape != input.shape:
             raise ValueError(
                 f"embedding_bag: If per_sample_weights ({tuple(per_sample_weights.shape)}) is not "
                 f"None, then it must have the same shape as the input ({tuple(input.shape)})"
             )
+    if input.dtype not in (weft.int64, weft.int32):
+        raise RuntimeError(
+            f"[embedding_bag] expected int64 or int32 indices, got {input.dtype} (Expected tensor "
+            "for argument #1 'indices' to have one of the following scalar types: Long, Int)"
+        )
     bags, count = _bags(input, offsets, include_last_offset)
     indices = input.reshape(-1).long()
     if padding_idx is not None:

@@ -374,13 +374,13 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             "[affine_grid] expected theta of (n, 2, 3) and a size of 4 numbers or (n, 3, 4) and "
             f"5, got {tuple(theta.shape)} and {tuple(size)}"
         )
+    if min(size) <= 0:
+        raise ValueError(f"[affine_grid] expected a positive size, got {tuple(size)}")
     if theta.shape[0] != size[0]:
         raise RuntimeError(
             f"[affine_grid] expected a size that begins with {theta.shape[0]}, the matrices of "
             f"theta, got {tuple(size)}"
         )
-    if min(size) <= 0:
-        raise ValueError(f"[affine_grid] expected a positive size, got {tuple(size)}")
     sizes = list(size[2:])
     columns = []
     for k in reversed(range(dims)):

@@ -11,6 +11,7 @@ about them is an integer, or one for each.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, cast
@@ -79,10 +80,19 @@ max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 def _sizes(input: Tensor, output_size: Any, dims: int) -> Any:
     """`output_size` with the input's sizes for None."""
+    if isinstance(output_size, Tensor):
+        output_size = output_size.tolist()
+    elif isinstance(output_size, range):
+        output_size = list(output_size)
     if not isinstance(output_size, (tuple, list)):
         return output_size
     if len(output_size) != dims and len(output_size) != 1:
         return output_size
+    if len(output_size) != dims and output_size[0] is None:
+        raise RuntimeError(
+            f"[adaptive_pool{dims}d] expected an output_size of {dims} numbers, got {output_size} "
+            f"(output_size must be {dims})"
+        )
     if dims > 1 and input.dim() <= len(output_size):
         raise ValueError(
             f"[adaptive_pool{dims}d] expected Input dimension should be at least "
@@ -121,6 +131,7 @@ def _each(value: Ints, dims: int) -> tuple[int, ...]:
 
 def _lp_pool(dims: int) -> Callable[..., Tensor]:
     average = avg_pool1d if dims == 1 else getattr(_C.ops, f"avg_pool{dims}d")
+    largest = (max_pool1d, max_pool2d, max_pool3d)[dims - 1]
 
     def lp_pool(
         input: Tensor,
@@ -129,7 +140,13 @@ def _lp_pool(dims: int) -> Callable[..., Tensor]:
         stride: Ints | None = None,
         ceil_mode: bool = False,
     ) -> Tensor:
-        """Return `(sum of x ** norm_type) ** (1 / norm_type)` over each window."""
+        """Return `(sum of x ** norm_type) ** (1 / norm_type)` over each window.
+
+        An infinite norm_type gives the greatest, or the least, of the magnitudes.
+        """
+        if math.isinf(norm_type):
+            sign = math.copysign(1.0, norm_type)
+            return sign * largest(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
         count = 1
         for k in _each(kernel_size, dims):
             count *= k

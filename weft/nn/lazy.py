@@ -54,7 +54,9 @@ class LazyModuleMixin(Module):
     cls_to_become: type[Module] | None = None
 
     def _be_lazy(self) -> None:
-        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters)
+        self._initialize_hook = self.register_forward_pre_hook(
+            self._infer_parameters, with_kwargs=True
+        )
         self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
@@ -67,8 +69,10 @@ class LazyModuleMixin(Module):
         """Whether a parameter or buffer still has no shape."""
         return any(is_lazy(v) for v in (*self._parameters.values(), *self._buffers.values()))
 
-    def _infer_parameters(self, module: Module, args: tuple[Any, ...]) -> None:
-        self.initialize_parameters(*args)
+    def _infer_parameters(
+        self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self.initialize_parameters(*args, **kwargs)
         if self.has_uninitialized_params():
             raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
         self._become()

@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base.forms import expect
 
 
 class Parameter(Tensor):
@@ -28,6 +29,7 @@ class Parameter(Tensor):
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        expect("Parameter", requires_grad, bool, "a bool as requires_grad")
         return Tensor._make_subclass(cls, _as_tensor("Parameter", data), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

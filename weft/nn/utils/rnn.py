@@ -124,7 +124,7 @@ def _rows(lengths: Tensor, steps: int, width: int) -> Tensor:
 
 def _checked_lengths(lengths: Any, batch: int) -> Tensor:
     if not isinstance(lengths, Tensor):
-        lengths = weft.tensor(list(lengths), dtype=weft.int64)
+        lengths = weft.tensor([int(n) for n in lengths], dtype=weft.int64)
     lengths = lengths.to(weft.int64)
     if lengths.dim() != 1 or lengths.numel() != batch:
         raise RuntimeError(
