@@ -6,6 +6,7 @@
 /// comparison tells whether it is older than a batch, an example's own, or another's.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -43,6 +44,14 @@ public:
     PlainLoop* const callers_loop;
     const bool callers_keep_casts = ops::keeps_casts;
     kernels::Generator& callers_generator = ops::generator();
+    /// How deep in calls the caller is: frames of the host's language; calls of C that the host allows
+    /// yet. A fiber that begins an example is as deep.
+    std::array<int, 2> callers_depth{};
+
+    /// The last example, by number, that has set the default dtype: then each has its own, and the next
+    /// one to begin has `dtype`. 0: none, so that nobody touches what the process has.
+    uint64_t dtype_setter = 0;
+    DType dtype = DType::Float32;
 
     /// One example is left, or on probation: calls run at once, for none would merge with them.
     bool at_once = false;

@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "ops/pointwise.h"
+
 namespace weft::deferred {
 
 std::vector<int64_t> Batcher::path() const {
@@ -14,6 +16,14 @@ std::vector<int64_t> Batcher::path() const {
         if (b->has(who)) path.push_back(b->index_of(who));
         at = b->callers_loop;
         who = b->caller;
+    }
+}
+
+void Batcher::note_dtype() const {
+    uint64_t who = example();
+    for (ExampleBatch* b = who ? batch.get() : nullptr; b; who = b->caller, b = b->outer.get()) {
+        if (!b->dtype_setter) b->dtype = ops::default_dtype;
+        b->dtype_setter = std::max(b->dtype_setter, who);
     }
 }
 

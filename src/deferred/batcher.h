@@ -40,6 +40,8 @@ struct Batcher {
     }
     /// The indices of the examples that run, each inside of the next.
     std::vector<int64_t> path() const;
+    /// Before the example that runs, if any, sets the default dtype.
+    void note_dtype() const;
     bool at_once() const { return batch && batch->at_once; }
 
 private:
@@ -50,8 +52,10 @@ private:
 
 class PlainLoop {
 public:
-    explicit PlainLoop(int64_t first) : index(first), outer_(Batcher::current().loop) {
-        Batcher::current().loop = this;
+    /// Begins a loop. It lies on the heap, as all does of a fiber's that others may read: its stack is
+    /// somewhere else while another fiber runs.
+    static std::unique_ptr<PlainLoop> begin(int64_t first) {
+        return std::unique_ptr<PlainLoop>(new PlainLoop(first));
     }
     ~PlainLoop() { Batcher::current().loop = outer_; }
     PlainLoop(const PlainLoop&) = delete;
@@ -60,6 +64,9 @@ public:
     PlainLoop* outer() const { return outer_; }
 
 private:
+    explicit PlainLoop(int64_t first) : index(first), outer_(Batcher::current().loop) {
+        Batcher::current().loop = this;
+    }
     PlainLoop* outer_;
 };
 

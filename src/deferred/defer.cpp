@@ -42,6 +42,8 @@ bool view_of_pending(Call& c) {
         p->base = root;
         p->start = whole ? start : start + c.offset_of_view(k);
         p->recording = recording;
+        p->inference = of.inference;
+        p->several = of.several || c.op->outputs < 0;
         p->requires_grad = of.requires_grad && recording;
         out.set(kPending);
         out.impl()->slot = std::move(p);
@@ -88,6 +90,8 @@ bool rebind(Call& c) {
     if (!c.in_place || !is_pending(dest) || pending(dest).is_view() || pending(dest).views)
         return false;
     if (c.op->batch != Batch::Pointwise || !dest.contiguous()) return false;
+    const bool inference = pending(dest).inference;
+    if (inference && !(mode & kInferenceMode)) return false;  // it is refused
     if (requires_grad(dest) && (!(mode & kGradMode) || !c.op->differentiable(0))) return false;
     Call apart(*c.op, c.in, c.inputs, c.attrs);
     apart.op->shape(apart);
@@ -96,6 +100,7 @@ bool rebind(Call& c) {
     Tape& tape = Batcher::current().tape;
     tape.make_another(dest);
     tape.keep(apart);
+    pending(out).inference = inference;
     dest.impl()->slot = out.impl()->slot;
     c.outputs = 1;
     c.out(0) = dest;

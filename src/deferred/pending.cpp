@@ -97,10 +97,14 @@ private:
 /// What a view of `base` is taken of.
 Tensor as_lent(const Tensor& base) { return base.has(kLent) ? Relaid::all().before(base) : base; }
 
+const ops::Function one_of_several{"_one_of_several"};
+
 Tensor taken_view(const Tensor& t, const Pending& self, const Tensor& base) {
-    if (!self.replay)
-        return ops::as_strided(base, Dims(t.shape()), Dims(t.strides()),
-                               base.offset() + self.start);
+    if (!self.replay) {
+        const int64_t start = base.offset() + self.start;
+        if (!self.several) return ops::as_strided(base, Dims(t.shape()), Dims(t.strides()), start);
+        return one_of_several.all({base}, {Dims(t.shape()), Dims(t.strides()), start})[0];
+    }
     if (!self.replay->op) return base.alias();
     Call again(*self.replay->op, &base, 1, self.replay->attrs.data());
     ops::call(again);
@@ -128,7 +132,8 @@ void settle(const Tensor& t) {
     }
     compute(t);
     if (!is_pending(t)) return;
-    ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
+    const uint32_t modes = grad | (self->inference ? uint32_t{kInferenceMode} : 0);
+    ModeGuard now(modes, kDeferMode | ((kGradMode | kInferenceMode) & ~modes));
     Tensor taken = take(self->block, self->start, Dims(t.shape()), Dims(t.strides()),
                         grad ? Value(self->node_name) : Value(), grad && self->used);
     taken.storage()->maker = self->maker;

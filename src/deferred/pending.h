@@ -49,7 +49,9 @@ struct Pending final : Slot {
     bool is_piece() const { return is_view() && !replay; }
 
     bool requires_grad = false;
-    bool recording = true;          ///< whether calls were recorded when it was made
+    bool recording = true;                   ///< whether calls were recorded when it was made
+    bool inference = mode & kInferenceMode;  ///< whether it was made in inference mode
+    bool several = false;           ///< of a piece: one of several views that one call made
     bool used = false;              ///< a kept call reads its place (Note [Taken values])
     uint64_t maker = memory_maker;  ///< as Storage::maker
     Tensor base;  ///< of a view: the tensor that it was taken of; of a piece: a root

@@ -59,6 +59,7 @@ void Tape::keep(Call& c) {
         if (grad) p->node_name = variant ? variant : op.node_name_of(k).c_str();
         load.outputs.push_back({p.get(), out.numel(), number, out.dtype()});
         out.set(kPending);
+        out.set(kInference, p->inference);
         out.impl()->slot = std::move(p);
     }
     if (load.calls.size() >= batcher.settings.budget) flush("the budget");

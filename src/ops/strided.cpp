@@ -214,6 +214,16 @@ void register_strided(Table& t) {
              ">>> weft.arange(4).as_strided((2, 2), (1, 1)).tolist()\n[[0, 1], [1, 2]]")
         .keep_shapes()
         .samples({"f(T(6), (2, 3), (3, 1))", "f(T(4), (3, 2), (1, 1))", "f(T(6), (2,), (2,), 1)"});
+    view_op(t,
+            "_one_of_several(Tensor self, int[] size, int[] stride, int? storage_offset=None) "
+            "-> Tensor[]",
+            as_strided_shape, as_strided_gradient)
+        .batch(Batch::None)
+        .doc("as_strided, as one of several views that one call made: which may not be written.")
+        .keep_shapes()
+        .internal()
+        .node_name("AsStridedBackward0")
+        .samples({"f(T(6), (2, 3), (3, 1))", "f(T(6), (2,), (2,), 1)"});
     t.add("as_strided_backward(Tensor grad, int[] source, int[] target, bool shared_source=False) "
           "-> Tensor")
         .doc("grad added into memory under one layout (sizes, strides, offset) and read under "

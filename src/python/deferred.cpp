@@ -217,8 +217,8 @@ PyObject* one_by_one(PyObject*, PyObject* args) {
     return guarded([&] {
         Object results = Object::take(PyList_New(0)), error = Object::borrow(Py_None);
         Alone scope;
-        deferred::PlainLoop loop(first);
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i, ++loop.index) {
+        const auto loop = deferred::PlainLoop::begin(first);
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i, ++loop->index) {
             if (i) scope.next();
             Object result = Object::steal(into_python(
                 [&] { return PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs); }));

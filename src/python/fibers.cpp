@@ -20,15 +20,18 @@ PyObject* turn_function;
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
-    FiberState() : hooks_(pack_hooks), dtype_(ops::default_dtype), keeps_casts_(ops::keeps_casts) {}
+    FiberState()
+        : batch_(deferred::Batcher::current().batch), hooks_(pack_hooks),
+          dtype_(ops::default_dtype), keeps_casts_(ops::keeps_casts) {}
     ~FiberState() {
-        ops::default_dtype = dtype_;
+        if (batch_->dtype_setter) ops::default_dtype = dtype_;
         pack_hooks = hooks_;
         ops::keeps_casts = keeps_casts_;
     }
 
 private:
     deferred::Running running_;
+    Ref<deferred::ExampleBatch> batch_;
     PackHooks* hooks_;
     DType dtype_;
     bool keeps_casts_;
@@ -64,12 +67,42 @@ private:
 PyGreenlet* greenlet(const Object& o) { return reinterpret_cast<PyGreenlet*>(o.get()); }
 Object take(PyGreenlet* g) { return Object::take(reinterpret_cast<PyObject*>(g)); }
 
+/// How deep the thread is in calls (ExampleBatch::callers_depth). greenlet counts for each fiber: one
+/// that begins has its maker's depth, which an idle one would keep for whoever takes it next.
+std::array<int, 2> depth() {
+    const PyThreadState* thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030E0000
+    return {thread->py_recursion_limit - thread->py_recursion_remaining, 0};
+#elif PY_VERSION_HEX >= 0x030C0000
+    return {thread->py_recursion_limit - thread->py_recursion_remaining,
+            thread->c_recursion_remaining};
+#else
+    return {thread->recursion_limit - thread->recursion_remaining, 0};
+#endif
+}
+
+/// _take_depth(): the calling fiber is as deep in calls as who runs the batch.
+PyObject* take_depth(PyObject*, PyObject*) {
+    const std::array<int, 2> callers = deferred::Batcher::current().batch->callers_depth;
+    PyThreadState* thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+    thread->py_recursion_remaining = thread->py_recursion_limit - callers[0];
+#if PY_VERSION_HEX < 0x030E0000
+    thread->c_recursion_remaining = callers[1];
+#endif
+#else
+    thread->recursion_remaining = thread->recursion_limit - callers[0];
+#endif
+    Py_RETURN_NONE;
+}
+
 /// What runs from now on is no example: what runs the batch.
 void between_examples() {
     const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
     memory_maker = batch.number;
     mode = batch.callers_mode;
     ops::keeps_casts = batch.callers_keep_casts;
+    if (batch.dtype_setter) ops::default_dtype = batch.dtype;
     deferred::Batcher::current().loop = batch.callers_loop;
 }
 
@@ -140,6 +173,7 @@ PyObject* begin_batch(PyObject*, PyObject* args) {
         auto& batch = batcher.batch;
         batch = Ref<deferred::ExampleBatch>(
             new deferred::ExampleBatch(count, batch, first, batcher.loop));
+        batch->callers_depth = depth();
         between_examples();
         return PyLong_FromUnsignedLongLong(batch->number);
     });
@@ -190,6 +224,8 @@ PyObject* example(PyObject*, PyObject*) {
 
 /// _leave_example(): none runs from now on.
 PyObject* leave_example(PyObject*, PyObject*) {
+    deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
+    if (batch.dtype_setter == memory_maker) batch.dtype = ops::default_dtype;
     between_examples();
     Py_RETURN_NONE;
 }
@@ -222,6 +258,7 @@ PyObject* shield(PyObject*, PyObject* fn) {
 }
 
 PyMethodDef functions[] = {{"_shield", shield, METH_O, nullptr},
+                           {"_take_depth", take_depth, METH_NOARGS, nullptr},
                            {"_stay", stay, METH_O, nullptr},
                            {"_begin_batch", begin_batch, METH_VARARGS, nullptr},
                            {"_end_batch", end_batch, METH_VARARGS, nullptr},

@@ -1,6 +1,7 @@
 /// The extension module `weft._C`.
 #include "base/lock.h"
 #include "base/parallel.h"
+#include "deferred/batcher.h"
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 #include "ops/pointwise.h"
@@ -60,6 +61,7 @@ PyObject* py_set_default_dtype(PyObject*, PyObject* o) {
         DType t;
         WEFT_EXPECT(to_dtype(o, t) && is_floating(t), Type, "set_default_dtype", "a floating dtype",
                     Py_TYPE(o)->tp_name);
+        deferred::Batcher::current().note_dtype();
         ops::default_dtype = t;
         return Py_NewRef(Py_None);
     });

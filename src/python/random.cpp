@@ -167,10 +167,11 @@ PyObject* with_stream(PyObject*, PyObject* args, PyObject* kwargs) {
         auto part = [&](Py_ssize_t i) {
             return static_cast<uint32_t>(to_int(PyTuple_GET_ITEM(args, i), "_with_stream"));
         };
-        kernels::Generator own(stream_seed(part(1), part(2)));
-        own.maker = memory_maker;
+        // On the heap: batches in it draw from it too, in fibers that run in place of its stack.
+        auto own = std::make_unique<kernels::Generator>(stream_seed(part(1), part(2)));
+        own->maker = memory_maker;
         Object rest = Object::take(PyTuple_GetSlice(args, 3, PyTuple_GET_SIZE(args)));
-        ops::GeneratorScope draws(own);
+        ops::GeneratorScope draws(*own);
         return checked(PyObject_Call(PyTuple_GET_ITEM(args, 0), rest.get(), kwargs));
     });
 }

@@ -1,28 +1,16 @@
-"""Fibers: kept for the next batch, ended by interrupts and with their thread."""
+"""Fibers: as deep in calls as their batch, kept for the next one, ended by interrupts and with their
+thread."""
 
 import gc
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import weft
-
-
-def test_fibers_are_kept_for_the_next_batch() -> None:
-    from weft.batching import fibers
-
-    def one(x: Any) -> float:
-        return (x + 1).sum().item()
-
-    run = weft.autobatch(one, adaptive=False)
-    xs = [weft.ones(2)] * 20
-    run(xs)
-    idle = {id(fiber) for fiber in fibers._idle.fibers}
-    run(xs)
-    assert {id(fiber) for fiber in fibers._idle.fibers} == idle and len(idle) >= 20
-    assert all(f.work is None and f.example is None for f in fibers._idle.fibers)
+from weft.batching import fibers
 
 
 def test_an_interrupt_ends_fibers_and_later_batches_work() -> None:
@@ -87,3 +75,52 @@ def test_a_tracer_set_later_sees_the_examples() -> None:
     finally:
         sys.settrace(before)
     assert seen.count("call") == seen.count("return") == 3
+
+
+def frames_left(_: Any = None) -> int:
+    """How many calls deeper Python goes."""
+    try:
+        return 1 + frames_left()
+    except RecursionError:
+        return 0
+
+
+def at_depth(n: int, f: Callable[[], Any]) -> Any:
+    return at_depth(n - 1, f) if n else f()
+
+
+def reads_and_counts(x: weft.Tensor) -> int:
+    return frames_left() if x.sum().item() < 1e9 else 0
+
+
+@pytest.mark.parametrize("depth", [0, 300, 800])
+@pytest.mark.parametrize("nested", [False, True])
+def test_an_example_is_as_deep_in_calls_as_who_calls_the_batch(depth: int, nested: bool) -> None:
+    """A fiber that was made at depth 900 began there ever after: RecursionError in shallow code."""
+    xs = [weft.ones(2)] * 20
+    batched = weft.autobatch(reads_and_counts, adaptive=False)
+    inner = weft.autobatch(lambda _: batched(xs)[-1], adaptive=False)
+    run = (lambda: inner([0, 1])) if nested else (lambda: batched(xs))
+    fibers._idle.fibers.clear()
+    at_depth(900 - 40 * nested, run)  # makes fibers there
+    plain = at_depth(depth, lambda: [reads_and_counts(xs[0])])[0]
+    for left in at_depth(depth, run):
+        assert plain - 30 < left <= plain
+
+
+def test_a_batch_finds_the_fibers_of_the_largest_one_of_late() -> None:
+    """Beyond 256 examples each run made its fibers anew: half of its time."""
+    batched = weft.autobatch(lambda x: x.sum().item(), adaptive=False)
+
+    def idle_after(examples: int) -> list[Any]:
+        batched([weft.ones(2)] * examples)
+        return list(fibers._idle.fibers)
+
+    large = idle_after(400)
+    assert 400 <= len(large) < 464
+    assert all(f.work is None and f.example is None for f in large)
+    assert {id(f) for f in idle_after(400)} == {id(f) for f in large}
+    assert 350 < len(idle_after(20)) < 400  # most are there for the next large one
+    for _ in range(200):
+        left = len(idle_after(20))
+    assert 20 <= left < 20 + 64

@@ -390,3 +390,111 @@ def test_memory_that_the_first_example_made_is_written_in_the_order_of_the_loop(
     plain = make()
     loop = [plain(x).tolist() for x in xs]
     assert [t.tolist() for t in weft.autobatch(make(), adaptive=False)(xs)] == loop
+
+
+def test_results_of_inference_mode_are_inference_tensors() -> None:
+    def one(x: Any) -> Any:
+        with weft.inference_mode():
+            y = x * 2
+            if y.sum() > 1e9:
+                y = y + 1
+            z = y + x
+            w = x * 1
+        w2 = x * 3
+        flags = [t.is_inference() for t in (y, z, z[0], z.chunk(2)[1], w, w2, x[:1])]
+        return y, z, z[:1], w2, flags
+
+    def outside(x: Any) -> Any:
+        with weft.inference_mode():
+            y = x * 2
+        return y.add_(1)
+
+    xs = [weft.randn(2) for _ in range(3)]
+    for a, b in zip(batched(one)(xs), loop(one)(xs), strict=True):
+        assert a[-1] == b[-1]
+        assert [t.is_inference() for t in a[:-1]] == [t.is_inference() for t in b[:-1]]
+    told = []
+    for way in (batched, loop):
+        with pytest.raises(RuntimeError) as error:
+            way(outside)(xs)
+        told.append(str(error.value))
+    assert told[0] == told[1]
+
+
+def test_the_default_dtype_that_another_thread_sets_stays() -> None:
+    """Each example that went on put back the one that it had left."""
+
+    def one(x: Any) -> float:
+        total = (x * 2).sum().item()
+        if x[0] == 1:
+            thread = threading.Thread(target=weft.set_default_dtype, args=(weft.float64,))
+            thread.start()
+            thread.join()
+        return total + (x * 3).sum().item()
+
+    try:
+        batched(one)([weft.ones(2) * k for k in range(4)])
+        assert weft.get_default_dtype() == weft.float64
+    finally:
+        weft.set_default_dtype(weft.float32)
+
+
+def test_each_example_has_its_default_dtype() -> None:
+    def one(k: int) -> list[str]:
+        kinds = [str((weft.ones(1) * k).dtype)]
+        if k == 1:
+            weft.set_default_dtype(weft.float64)
+        (weft.ones(2) * k).sum().item()
+        kinds.append(str((weft.ones(1) * k).dtype))
+        return kinds
+
+    inner = weft.autobatch(one, adaptive=False)
+    try:
+        found = batched(one)([0, 1, 0])
+        assert [kinds[1] for kinds in found] == ["torch.float32", "torch.float64", "torch.float32"]
+        assert weft.get_default_dtype() == weft.float64  # as the loop leaves it
+        weft.set_default_dtype(weft.float32)
+        found = batched(lambda k: (inner([0, k]), one(0)))([0, 1, 0])
+        assert [after[1] for _, after in found] == [
+            "torch.float32",
+            "torch.float64",
+            "torch.float32",
+        ]
+    finally:
+        weft.set_default_dtype(weft.float32)
+
+
+def test_what_nested_batches_read_of_those_around_them() -> None:
+    """A generator and the index of a plain loop lay on the stack of a fiber, where another's was by
+    then: other random numbers, and crashes."""
+
+    def leaf(x: Any) -> Any:
+        x = x + weft.rand(())
+        indices = [weft.batching.current_example(outer) for outer in range(4)]
+        return (x * weft.rand(()) if x.sum() > 1 else x), indices
+
+    def plain(x: Any) -> Any:  # one by one: what it makes has habits of its own
+        return batched(leaf)(list(x))
+
+    def middle(x: Any) -> Any:
+        if x.sum() > 0:
+            x = x + weft.rand(3)
+        with_loop = weft.autobatch(plain)
+        with_loop._habit.in_order[weft._C._mode()] = 100
+        return with_loop([x, x * 2])
+
+    outer = weft.autobatch(middle, adaptive=False, rng="per_example")
+    results = []
+    for enabled in (True, False):
+        xs = [weft.arange(3.0) - k for k in range(4)]
+        weft.manual_seed(5)
+        weft.autobatch.enabled = enabled
+        try:
+            batched(lambda x: x.sum().item())(xs)  # fibers that began before
+            for _ in range(3):
+                out = outer(xs)
+        finally:
+            weft.autobatch.enabled = True
+        results.append([[[(y.item(), i) for y, i in z] for z in zs] for zs in out])
+    assert results[0] == results[1]
+    assert results[0][1][1][2][1] == [2, 1, 1, None]

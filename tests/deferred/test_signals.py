@@ -8,6 +8,7 @@ first, the second, ... of them.
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -113,3 +114,33 @@ def test_a_handler_may_come_anywhere(act: Callable[[], None], handler: Any) -> N
         assert Tracer(lambda: signal.raise_signal(SIGNAL), at).run(work) == expected
         assert len(handled) == 1
     assert work() == expected
+
+
+def test_a_handler_amid_the_first_batch() -> None:
+    """The module of fibers is imported by the first batch: half of it was there for the handler."""
+    code = """
+import sys
+import weft
+
+def f(x):
+    return x * 2 if x.sum() > 0 else x
+
+def handler():
+    assert not hasattr(sys.modules["weft.batching.fibers"], "complete")
+    done.append(weft.autobatch(f)([weft.ones(1), -weft.ones(1)]))
+
+def trace(frame, event, arg):
+    if frame.f_code.co_filename.endswith("fibers.py"):
+        if frame.f_code.co_name == "<module>" and event == "line" and frame.f_lineno in lines:
+            lines.remove(frame.f_lineno)
+            handler()
+        return trace
+
+done, lines = [], set(range(12, 60))
+sys.settrace(trace)
+done.append(weft.autobatch(f)([weft.ones(1), -weft.ones(1)]))
+sys.settrace(None)
+assert len(done) > 5, done
+assert all([y.tolist() for y in ys] == [[2.0], [-1.0]] for ys in done)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

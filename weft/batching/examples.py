@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from weft import _C
@@ -68,13 +69,11 @@ class Run:
         fn: Callable[..., Any],
         examples: list[tuple[Any, ...]],
         kwargs: dict[str, Any],
-        first: int = 0,
+        first: int,
+        fibers: ModuleType,
     ) -> None:
-        from weft.batching import fibers
-
         self._fn, self._kwargs, self._fibers = fn, kwargs, fibers
         self._mode, self._context = _C._mode(), copy_context()
-        self._dtype = _C.get_default_dtype()
         self._nested = fibers.runs()
         self._first, self._caller = first, _C._users_frame()
         self._probing = False
@@ -98,6 +97,8 @@ class Run:
             raise
         finally:
             self.stale = _C._end_batch(batch, self._stopped)
+            if not self._nested:
+                self._fibers.let_go(self._stopped)
         begun = schedule.begun
         for example in schedule.tasks[len(begun) :]:
             del _owners.by_number[example.number]
@@ -114,8 +115,6 @@ class Run:
                 self.order_matters = self._probe(fiber.example)
                 if self.order_matters:
                     return self._schedule.drop_ready()
-            else:
-                _C.set_default_dtype(self._dtype)
         return None
 
     def _work(self, fiber: Fiber) -> None:
@@ -138,7 +137,6 @@ class Run:
                 _C._leave_example()
             schedule.done(example)
             example.fiber = None
-            self._dtype = _C.get_default_dtype()
             if self._probing:
                 break
         del fiber  # from the frame, which a traceback may keep
@@ -222,12 +220,16 @@ def run_batched(
     With `probe` that is found out (Note [Probe]). Raises the first exception by example. Without
     `settle` the tensors in the results are computed, but lie in the blocks of their batches.
     """
+    from weft.batching import fibers
+
     results: list[Any] = []
+    if not hasattr(fibers, "complete"):  # a signal handler, amid this import: none is under way
+        return run_one_by_one(fn, examples, kwargs), None
     stale: str | None = None
     matters: bool | None = None
     while len(results) < len(examples) and not matters:
         first = len(results)
-        run = Run(fn, examples[first : first + step], kwargs, first)
+        run = Run(fn, examples[first : first + step], kwargs, first, fibers)
         begun = run.run(probe and matters is None)
         run.conclude(begun, settle)
         for example in begun:
