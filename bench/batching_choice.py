@@ -96,27 +96,24 @@ def measure(fn, xs, parameters, train, budget, again):
     return *best, takes_batch, counts_of(batch)
 
 
-NAMES = (
-    "calls", "runs", "examples", "fibers", "waits",
-    "weights", "merged", "merged back", "nodes back",
-)  # fmt: skip
+NAMES = ("calls", "runs", "examples", "fibers", "waits", "nodes", "merged", "weights")
 
 
 def counts_in_order(counts, train):
-    """By NAMES; that weights count twice again in a backward pass is taken as given."""
+    """By NAMES; what is spared in backward counts in training, weights at the price of forward."""
     forward = [counts[name] for name in NAMES[:5]]
-    weights = counts["weights"] * (3 if train else 1)
-    return [*forward, weights, counts["merged"], train * counts["merged"], train * counts["nodes"]]
+    back = [train * counts[name] for name in NAMES[5:7]]
+    return [*forward, *back, counts["weights"] + train * counts["weights_back"]]
 
 
 def fit(rows):
     """Coefficients by NAMES: from those of the source by steps of ever less, each if fewer programs
     lose less time. Only ratios matter: that of `calls` stays."""
 
-    def unit(name, part):
-        return weft._C._saved_by({**dict.fromkeys(weft._C._tally(), 0), name: 1})[part]
+    def unit(name):
+        return sum(weft._C._saved_by({**dict.fromkeys(weft._C._tally(), 0), name: 1}))
 
-    found = numpy.array([unit(n.split()[0], int("back" in n)) for n in NAMES])
+    found = numpy.array([unit(name) for name in NAMES])
     counts = numpy.array([counts_in_order(row[-1], row[2]) for row in rows], float)
     times = numpy.array([row[3:5] for row in rows])
 

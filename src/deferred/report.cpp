@@ -31,6 +31,14 @@ int64_t Runner::weights_spared(const Kind& kind, Calls calls) const {
     return spared;
 }
 
+/// Whether an operand that comes row by row is in the graph: its gradient reads the matrices again.
+bool Runner::rows_want_gradients(const Kind& kind, uint32_t call) {
+    return std::any_of(kind.form.in.begin(), kind.form.in.end(), [&](const BatchForm::Input& in) {
+        if (in.from < 0 || in.shared || operand(call, in.from).none()) return false;
+        return blocks_[place(operand(call, in.from)).block].has(kTracked);
+    });
+}
+
 /// Counts for Note [Worth].
 void Runner::count(const Kind& kind, Calls calls, bool parts) {
     if (kind.how == How::Single && !parts) return;
@@ -39,8 +47,10 @@ void Runner::count(const Kind& kind, Calls calls, bool parts) {
     tally.nodes += recorded;
     if (!merged) return;
     if (recorded) tally.merged += static_cast<int64_t>(calls.size());
-    if (kind.how == How::Rows && kind.op->batch != Batch::Pointwise)
-        tally.weights += weights_spared(kind, calls);
+    if (kind.how != How::Rows || kind.op->batch == Batch::Pointwise) return;
+    const int64_t weights = weights_spared(kind, calls);
+    tally.weights += weights;
+    if (recorded && weights && rows_want_gradients(kind, calls[0])) tally.weights_back += weights;
 }
 
 void Runner::note(const Kind& kind, Calls calls, bool parts) {

@@ -151,6 +151,7 @@ private:
     void note(const Kind& kind, Calls calls, bool parts);
     std::string difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const;
     int64_t weights_spared(const Kind& kind, Calls calls) const;
+    bool rows_want_gradients(const Kind& kind, uint32_t call);
     void count(const Kind& kind, Calls calls, bool parts);
 
     Batcher& batcher_;

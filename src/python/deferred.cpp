@@ -347,9 +347,10 @@ PyObject* saved(PyObject*, PyObject* examples) {
 }
 
 std::vector<std::pair<const char*, int64_t*>> fields(deferred::Tally& t) {
-    return {{"runs", &t.runs},   {"examples", &t.examples}, {"fibers", &t.fibers},
-            {"waits", &t.waits}, {"calls", &t.calls},       {"merged", &t.merged},
-            {"nodes", &t.nodes}, {"weights", &t.weights},   {"passes", &t.passes}};
+    return {{"runs", &t.runs},    {"examples", &t.examples}, {"fibers", &t.fibers},
+            {"waits", &t.waits},  {"calls", &t.calls},       {"merged", &t.merged},
+            {"nodes", &t.nodes},  {"weights", &t.weights},   {"weights_back", &t.weights_back},
+            {"passes", &t.passes}};
 }
 
 /// _tally(): the counts that the estimate is made of, as a dict.

@@ -8,7 +8,8 @@ import weft
 from weft import nn
 
 COUNTS = [
-    "runs", "examples", "fibers", "waits", "calls", "merged", "nodes", "weights", "passes",
+    "runs", "examples", "fibers", "waits", "calls", "merged", "nodes", "weights", "weights_back",
+    "passes",
 ]  # fmt: skip
 
 
@@ -17,7 +18,7 @@ def test_each_count_moves_the_estimate_one_way(name: str) -> None:
     none = dict.fromkeys(COUNTS, 0)
     assert weft._C._saved_by(none) == (0, 0)
     saved = sum(weft._C._saved_by({**none, name: 1000}))
-    assert saved > 0 if name in ("merged", "weights") else saved < 0
+    assert saved > 0 if name in ("merged", "weights", "weights_back") else saved < 0
 
 
 def test_the_counts() -> None:
@@ -33,8 +34,8 @@ def test_the_counts() -> None:
     after = weft._C._tally()
     found = {name: after[name] - before[name] for name in COUNTS}
     assert found == {
-        "calls": 20, "merged": 16, "nodes": 4, "weights": 3 * 30, "fibers": 4, "waits": 4,
-        "passes": 0, "runs": 1, "examples": 4,
+        "calls": 20, "merged": 16, "nodes": 4, "weights": 3 * 30, "weights_back": 3 * 30,
+        "fibers": 4, "waits": 4, "passes": 0, "runs": 1, "examples": 4,
     }  # fmt: skip
 
 
@@ -44,6 +45,15 @@ def counts(fn: Any, xs: list[Any]) -> dict[str, int]:
     run(xs)
     after = weft._C._tally()
     return {name: after[name] - before[name] for name in COUNTS}
+
+
+def test_weights_count_again_for_rows_that_want_a_gradient() -> None:
+    """The gradient of the first layer's rows was taken to be computed: nobody asks for it."""
+    layer = nn.Linear(6, 6)
+    first = counts(lambda x: layer(x).sum(), [weft.ones(6)] * 3)
+    both = counts(lambda x: layer(layer(x)).sum(), [weft.ones(6)] * 3)
+    assert first["weights"] == 2 * 36 and first["weights_back"] == 0
+    assert both["weights"] == 4 * 36 and both["weights_back"] == 2 * 36
 
 
 def test_weights_count_without_gradients() -> None:
