@@ -16,6 +16,10 @@
 #include "ops/call.h"
 #include "ops/random.h"
 
+namespace weft {
+struct PackHooks;  // autograd/saved.h
+}
+
 namespace weft::deferred {
 
 /// Examples that run one by one: the innermost such loop of what runs now.
@@ -42,6 +46,7 @@ public:
     const uint64_t caller;  ///< who runs the batch: an example of `outer`, or 0
     const uint32_t callers_mode;
     PlainLoop* const callers_loop;
+    PackHooks* callers_hooks = nullptr;  ///< of saved tensors
     const bool callers_keep_casts = ops::keeps_casts;
     kernels::Generator& callers_generator = ops::generator();
     /// How deep in calls the caller is: frames of the host's language; calls of C that the host allows

@@ -102,6 +102,7 @@ void between_examples() {
     memory_maker = batch.number;
     mode = batch.callers_mode;
     ops::keeps_casts = batch.callers_keep_casts;
+    pack_hooks = batch.callers_hooks;
     if (batch.dtype_setter) ops::default_dtype = batch.dtype;
     deferred::Batcher::current().loop = batch.callers_loop;
 }
@@ -174,6 +175,7 @@ PyObject* begin_batch(PyObject*, PyObject* args) {
         batch = Ref<deferred::ExampleBatch>(
             new deferred::ExampleBatch(count, batch, first, batcher.loop));
         batch->callers_depth = depth();
+        batch->callers_hooks = pack_hooks;
         between_examples();
         return PyLong_FromUnsignedLongLong(batch->number);
     });

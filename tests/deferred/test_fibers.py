@@ -1,5 +1,4 @@
-"""Fibers: as deep in calls as their batch, kept for the next one, ended by interrupts and with their
-thread."""
+"""Fibers: as deep in calls as their batch, kept for the next one, ended by interrupts."""
 
 import gc
 import sys

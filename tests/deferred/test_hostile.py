@@ -498,3 +498,35 @@ def test_what_nested_batches_read_of_those_around_them() -> None:
         results.append([[[(y.item(), i) for y, i in z] for z in zs] for zs in out])
     assert results[0] == results[1]
     assert results[0][1][1][2][1] == [2, 1, 1, None]
+
+
+def test_hooks_of_saved_tensors_are_an_examples_own() -> None:
+    """While one waited in their scope, others began in it, and hooks that were gone by then were
+    called."""
+    w = weft.randn(3, 3, requires_grad=True)
+    packed: list[int] = []
+
+    def one(x: Any, k: int) -> Any:
+        def pack(t: Any) -> Any:
+            packed.append(k)
+            return t
+
+        y = (x @ w).tanh()
+        with weft.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            z = (y * y).sum()
+            if z.item() > -1:
+                z = z * z
+        return z + (x @ w).sigmoid().exp().sum()
+
+    found = []
+    for batch in (False, True):
+        xs = [weft.arange(3.0) + k for k in range(5)]
+        packed.clear()
+        w.grad = None
+        rows = (
+            weft.autobatch(one, adaptive=False)(xs, range(5)) if batch else map(one, xs, range(5))
+        )
+        sum(rows).backward()
+        found.append((sorted(packed), w.grad))
+    assert found[0][0] == found[1][0]
+    weft.testing.assert_close(found[0][1], found[1][1])
