@@ -187,6 +187,7 @@ Class ClassMaker::make(uint32_t number) {
     if (!fits && made_.each == Class::kNone) kind_.why = "shapes or operands that do not merge";
     set_form(fits);
     made_.kind = number_kind(number);
+    made_.group = kinds_.kind_of(made_).group;
     return made_;
 }
 

@@ -67,6 +67,7 @@ struct Kind {
 
 struct Class {
     uint32_t kind = 0;
+    uint32_t group = 0;      ///< its kind's
     const Op* op = nullptr;  ///< that was called: calls of several ops may be of one kind
     int64_t rows = 1;
     static constexpr uint32_t kNone = UINT32_MAX, kUnknown = UINT32_MAX - 1;

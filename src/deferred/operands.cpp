@@ -118,15 +118,15 @@ Tensor Runner::packed(const Operands& o, const Dims& shape) {
         batch_->pieces += static_cast<int64_t>(o.pieces.size());
     }
     std::vector<Tensor> sources;
-    std::vector<int32_t> number(blocks_.size(), -1);
+    source_of_.resize(blocks_.size(), -1);
     Dims flat;
     for (const Piece& p : o.pieces) {
-        if (!flat.empty() && number[p.block] == flat[flat.size() - 3] &&
+        if (!flat.empty() && source_of_[p.block] == flat[flat.size() - 3] &&
             p.start == flat[flat.size() - 2] + flat.back()) {
             flat.back() += p.count;  // it goes on where the last one ends
             continue;
         }
-        int32_t& s = number[p.block];
+        int32_t& s = source_of_[p.block];
         if (s < 0) {
             s = static_cast<int32_t>(sources.size());
             sources.push_back(blocks_[p.block]);
@@ -135,6 +135,7 @@ Tensor Runner::packed(const Operands& o, const Dims& shape) {
         flat.push_back(p.start);
         flat.push_back(p.count);
     }
+    for (const Piece& p : o.pieces) source_of_[p.block] = -1;
     return pack.over(sources, {flat, shape});
 }
 

@@ -106,6 +106,17 @@ void Runner::overwrite_parts(const Call& c, Calls calls) {
     parts_.clear();
 }
 
+/// Whether somebody else than the flush holds the value, or what shares its memory, and so may write
+/// there later. Most numbers that a program makes for one call (`weft.tensor([word])`) are gone by now.
+bool Runner::is_held(const Operand& o) const {
+    if (o.value >= 0) return load_.outputs[static_cast<size_t>(o.value)].pending != nullptr;
+    const auto e = static_cast<size_t>(~o.value);
+    const Tensor& t = load_.externals[e];
+    const uint32_t block = external_places_[e].block;
+    const uint32_t ours = 1 + (block != kNone && blocks_[block].same(t));
+    return t.impl()->refs > ours || t.impl()->wrapper || t.storage()->refs > 1;
+}
+
 /// Where the batch saved copies of what somebody may write to later (Note [Copies] in ops/write.h).
 void Runner::note_copies(Calls calls, const std::vector<Tensor>& in,
                          const std::vector<Operands>& operands) {
@@ -120,7 +131,7 @@ void Runner::note_copies(Calls calls, const std::vector<Tensor>& in,
         if (!copy.watched || as_it_lies) continue;
         each_part(of, saved, [&](size_t i, ops::Span part) {
             const Operand& o = operand(calls[i], of.from);
-            if (o.value >= 0 && !load_.outputs[static_cast<size_t>(o.value)].pending) return;
+            if (!is_held(o)) return;
             const Tensor& whole = original(of, i);
             ops::Span from = ops::span_of(whole);
             const int64_t start = o.value >= 0 ? of.pieces[i].start : o.offset;

@@ -144,6 +144,7 @@ private:
     void overwrite_parts(const Call& c, Calls calls);
     template <class Visit>
     static void each_part(const Operands& of, const Tensor& t, const Visit& visit);
+    bool is_held(const Operand& o) const;
     void note_copies(Calls calls, const std::vector<Tensor>& in,
                      const std::vector<Operands>& operands);
     void fail(uint32_t call, const Ref<Failure>& failure);
@@ -163,6 +164,7 @@ private:
     std::vector<Place> external_places_;
     std::unordered_map<const TensorImpl*, uint32_t> base_blocks_;
     std::vector<Tensor> blocks_;
+    std::vector<int32_t> source_of_;    ///< by block: its number in what is packed now, or -1
     std::vector<Ref<Failure>> failed_;  ///< by call; empty as long as none failed
     std::vector<Ref<Failure>> failures_;
     std::vector<uint32_t> last_use_;               ///< of each output: the last batch that reads it

@@ -85,7 +85,7 @@ Structure Tape::structure_of(const Waiting& load) const {
     out.begins.reserve(load.calls.size() + 1);
     out.producers.reserve(load.operands.size());
     for (const Kept& call : load.calls) {
-        out.groups.push_back(kinds().kind_of(kinds().classes[call.of_class]).group);
+        out.groups.push_back(kinds().classes[call.of_class].group);
         out.begins.push_back(call.operands);
     }
     out.begins.push_back(static_cast<uint32_t>(load.operands.size()));

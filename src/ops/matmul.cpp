@@ -236,7 +236,7 @@ void linear_shape(Call& c) {
     WEFT_EXPECT(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == w.dtype()), Runtime,
                 "linear", text("input and bias of the weight's dtype ", name(w.dtype())),
                 name(x.dtype()), "convert with .to()");
-    const Dims bias(w.shape().first(w.ndim() - 1));
+    const DimSpan bias = w.shape().first(static_cast<size_t>(w.ndim() - 1));
     WEFT_EXPECT(!b.defined() || equal(b.shape(), bias), Runtime, "linear",
                 text("a bias ", to_string(bias)), b.defined() ? to_string(b.shape()) : "");
     Dims shape(x.shape());

@@ -166,7 +166,10 @@ Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*),
 }
 
 void detail::release_slow(Storage* storage) {
-    if (storage->last_write) release_write_note(storage->last_write);
+    if (storage->last_write) {
+        release_write_note(storage->last_write);
+        if (keep_small(storage)) return;
+    }
     if (storage->block == 0) {
         if (storage->give_back) storage->give_back(storage->owner);
         std::free(storage);

@@ -81,24 +81,27 @@ extern SmallBlocks small_blocks;
 Storage* allocate_slow(int64_t bytes);
 void release_slow(Storage* storage);
 
+/// Puts the block of `storage` on its list; false if it is none of the small ones, or there are enough.
+inline bool keep_small(Storage* storage) {
+    int64_t block = storage->block;
+    if (block == 0 || block > SmallBlocks::kMaxBlock) return false;
+    SmallBlocks& small = small_blocks;
+    int64_t i = block / 64 - 1;
+    if (small.kept[i] >= small.limit) return false;
+    small.stats.current -= storage->bytes;
+    small.stats.cached += block;
+    auto* link = reinterpret_cast<SmallBlocks::Link*>(storage);
+    link->next = small.head[i];
+    small.head[i] = link;
+    small.kept[i] += block;
+    return true;
+}
+
 }  // namespace detail
 
 inline void release(Storage* storage) {
-    auto& small = detail::small_blocks;
-    int64_t block = storage->block;
-    if (block && block <= detail::SmallBlocks::kMaxBlock && !storage->last_write) [[likely]] {
-        int64_t i = block / 64 - 1;
-        if (small.kept[i] < small.limit) {
-            small.stats.current -= storage->bytes;
-            small.stats.cached += block;
-            auto* link = reinterpret_cast<detail::SmallBlocks::Link*>(storage);
-            link->next = small.head[i];
-            small.head[i] = link;
-            small.kept[i] += block;
-            return;
-        }
-    }
-    detail::release_slow(storage);
+    if (storage->last_write || !detail::keep_small(storage)) [[unlikely]]
+        detail::release_slow(storage);
 }
 
 /// Uninitialised bytes. Throws weft::Error (Runtime, as PyTorch's allocator) when there are none.

@@ -433,6 +433,40 @@ def test_a_view_taken_before_shared_memory_is_replaced_is_told():
         batched(f, [0, 1, 2])
 
 
+@pytest.mark.parametrize("hold", [
+    lambda t: t, lambda t: t[:1], lambda t: t.view(1, 1), lambda t: t.detach(),
+    lambda t: (t, weft.arange(5)[t])[0],
+], ids=["itself", "piece", "view", "detached", "used twice"])  # fmt: skip
+@pytest.mark.parametrize("way", ["autobatch", "deferred"])
+def test_a_later_write_to_what_a_batch_gathered_is_told(hold: Any, way: str) -> None:
+    """Batches do not watch operands that nobody holds any more; those of which a view is held they
+    have to."""
+    table = weft.randn(5, 3, requires_grad=True)
+
+    def losses(write: bool, fn: Any = loop) -> Any:
+        held = []
+
+        def lookup(k: int) -> Any:
+            word = weft.tensor([k])
+            if write:
+                held.append(hold(word))
+            return weft.nn.functional.embedding(word, table).sin().sum()
+
+        out = fn(lookup, [3, 1, 4])
+        if write:
+            held[1].zero_()
+        return sum(out)
+
+    ways = {"autobatch": lambda f, xs: weft.autobatch(f, adaptive=False)(xs), "deferred": deferred}
+    for fn in (loop, ways[way]):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            losses(True, fn).backward()
+        losses(False, fn).backward()
+    grad, table.grad = table.grad / 2, None
+    losses(False).backward()
+    assert weft.allclose(grad, table.grad)
+
+
 def test_sums_of_values_that_wait_are_still_one_flush():
     def f(x: Any) -> Any:
         h = x * 1

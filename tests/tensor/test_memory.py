@@ -29,6 +29,22 @@ def test_the_same_size_gets_the_same_memory(size: int) -> None:
     assert weft.ones(size).data_ptr() == at
 
 
+@pytest.mark.parametrize("size", [4, 5000])
+def test_memory_that_was_saved_and_written_is_kept_too(size: int) -> None:
+    """Small blocks of which the graph had noted a write went back to the system."""
+    weft._C._empty_cache()
+    w = weft.ones(size, requires_grad=True)
+    x = weft.ones(size)
+    at = x.data_ptr()
+    y = w * x
+    x.add_(1)
+    with pytest.raises(RuntimeError, match="overwritten at"):
+        y.sum().backward()
+    del x, y
+    again = [weft.ones(size) for _ in range(4)]
+    assert at in [t.data_ptr() for t in again]
+
+
 @pytest.mark.parametrize(("larger", "smaller", "reused"), [
     (100_000, 60_000, True), (100_000, 99_999, True), (100_000, 40_000, False),
     (40_000, 100_000, False),
