@@ -279,9 +279,9 @@ PyObject* checked_get(PyObject* self, PyObject* object, PyObject*) {
 }
 
 PyObject* checked_getattro(PyObject* self, PyObject* name) {
-    PyObject* own = PyObject_GenericGetAttr(self, name);
-    if (own || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
-    PyErr_Clear();
+    // without the words of an AttributeError that nobody reads
+    PyObject* own = _PyObject_GenericGetAttrWithDict(self, name, nullptr, /*suppress=*/1);
+    if (own || PyErr_Occurred()) return own;
     return PyObject_GetAttr(checked_of(self).function, name);
 }
 

@@ -206,22 +206,48 @@ private:
     uint32_t mode_ = mode;
 };
 
-/// _one_by_one(fn, examples, kwargs, first): `fn(*example, **kwargs)` for each, the first of which has
-/// the index `first`, up to the first exception; the results, and that exception or None.
-PyObject* one_by_one(PyObject*, PyObject* args) {
-    PyObject *fn, *examples, *kwargs;
-    long long first;
-    if (!PyArg_ParseTuple(args, "OO!O!L", &fn, &PyList_Type, &examples, &PyDict_Type, &kwargs,
-                          &first))
-        return nullptr;
+/// Calls of one function with the items of some lists, one item of each, and the same keyword arguments.
+class Examples {
+public:
+    Examples(PyObject* fn, PyObject* columns, PyObject* kwargs)
+        : fn_(fn), columns_(columns), args_(static_cast<size_t>(PyList_GET_SIZE(columns)) + 1) {
+        PyObject *key, *value;
+        Py_ssize_t at = 0, k = 0;
+        if (PyDict_GET_SIZE(kwargs)) names_ = Object::take(PyTuple_New(PyDict_GET_SIZE(kwargs)));
+        while (PyDict_Next(kwargs, &at, &key, &value)) {
+            PyTuple_SET_ITEM(names_.get(), k++, Py_NewRef(key));
+            args_.push_back(value);
+        }
+    }
+    Py_ssize_t size() const { return PyList_GET_SIZE(PyList_GET_ITEM(columns_, 0)); }
+    PyObject* call(Py_ssize_t i) {
+        const Py_ssize_t columns = PyList_GET_SIZE(columns_);
+        for (Py_ssize_t k = 0; k < columns; ++k)
+            args_[static_cast<size_t>(k) + 1] = PyList_GET_ITEM(PyList_GET_ITEM(columns_, k), i);
+        return PyObject_Vectorcall(fn_, args_.data() + 1,
+                                   static_cast<size_t>(columns) | PY_VECTORCALL_ARGUMENTS_OFFSET,
+                                   names_.get());
+    }
+
+private:
+    PyObject *fn_, *columns_;
+    std::vector<PyObject*> args_;  ///< behind room for a self; borrowed
+    Object names_;
+};
+
+/// _one_by_one(fn, columns, kwargs, first): `fn(*example, **kwargs)` for each example from number
+/// `first` on, up to the first exception; the results, and that exception or None. `columns` are a
+/// list for each argument, of one length.
+PyObject* one_by_one(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
+        WEFT_EXPECT(count == 4, Type, "_one_by_one", "4 arguments", std::to_string(count));
+        Examples examples(args[0], args[1], args[2]);
         Object results = Object::take(PyList_New(0)), error = Object::borrow(Py_None);
         Alone scope;
-        const auto loop = deferred::PlainLoop::begin(first);
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(examples); ++i, ++loop->index) {
-            if (i) scope.next();
-            Object result = Object::steal(into_python(
-                [&] { return PyObject_Call(fn, PyList_GET_ITEM(examples, i), kwargs); }));
+        const auto loop = deferred::PlainLoop::begin(to_int(args[3], "_one_by_one"));
+        for (bool first = true; loop->index < examples.size(); ++loop->index, first = false) {
+            if (!first) scope.next();
+            Object result = Object::steal(into_python([&] { return examples.call(loop->index); }));
             if (!result) {
                 if (!PyErr_ExceptionMatches(PyExc_Exception)) throw PythonError{};
                 error = take_exception();
@@ -229,7 +255,7 @@ PyObject* one_by_one(PyObject*, PyObject* args) {
             }
             checked(PyList_Append(results.get(), result.get()));
         }
-        return Py_BuildValue("(OO)", results.get(), error.get());
+        return checked(PyTuple_Pack(2, results.get(), error.get()));
     });
 }
 
@@ -394,7 +420,9 @@ PyObject* set_ahead(PyObject*, PyObject* n) {
     });
 }
 
-PyMethodDef functions[] = {{"_one_by_one", one_by_one, METH_VARARGS, nullptr},
+PyMethodDef functions[] = {{"_one_by_one",
+                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(one_by_one)),
+                            METH_FASTCALL, nullptr},
                            {"_example_index", example_index, METH_O, nullptr},
                            {"_set_large", set_large, METH_O, nullptr},
                            {"_set_ahead", set_ahead, METH_O, nullptr},

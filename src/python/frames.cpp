@@ -24,8 +24,9 @@ Object without_internals(PyObject* trace) {
 
 /// self._call(*args, **kwargs), with the user's frames alone in the traceback of an exception.
 PyObject* call_entry(PyObject* self, PyObject* args, PyObject* kwargs) {
+    static PyObject* const name = PyUnicode_InternFromString("_call");
     return guarded([&]() -> PyObject* {
-        Object call = Object::borrow(self).attr("_call");
+        Object call = Object::take(PyObject_GetAttr(self, name));
         PyObject* result = into_python([&] { return PyObject_Call(call.get(), args, kwargs); });
         if (result) return result;
         PyObject *type, *value, *trace;

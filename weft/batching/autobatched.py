@@ -16,18 +16,17 @@ from weft.batching.habit import Habit, habit_of
 from weft.batching.stacked import stacked
 
 
-def _zipped(lists: tuple[Sequence[Any], ...]) -> list[tuple[Any, ...]]:
+def _columns(lists: tuple[Sequence[Any], ...]) -> list[list[Any]]:
+    """A list for each argument, of one length."""
     if not lists:
         raise TypeError("[autobatch] expected a list of examples, got no argument")
-    if len(lists) == 1:
-        return list(zip(lists[0], strict=True))
-    columns = [list(column) for column in lists]
-    if len({len(column) for column in columns}) > 1:
+    columns = [*map(list, lists)]
+    if len(columns) > 1 and len({*map(len, columns)}) > 1:
         raise ValueError(
             "[autobatch] expected lists of one length, got "
-            + ", ".join(str(len(column)) for column in columns)
+            + ", ".join(map(str, map(len, columns)))
         )
-    return list(zip(*columns, strict=True))
+    return columns
 
 
 def autobatch(
@@ -129,19 +128,19 @@ class Autobatched(_C._Entry):
         if self._owners and len(lists) > 1 and isinstance(lists[0], self._owners):
             return self.__get__(lists[0])(*lists[1:], **kwargs)
         try:
-            examples = _zipped(lists)
+            columns = _columns(lists)
         except TypeError:
             if lists and isinstance(lists[0], type) and self._binds is not None:
                 return self.__get__(lists[0])(*lists[1:], **kwargs)  # a classmethod, Python 3.13
             raise
         fn, habit, out_stack = self._fn, self._habit, self._out_stack
-        n, mode = len(examples), _C._mode()
+        n, mode = len(columns[0]), _C._mode()
         if self._streams:
             fn = functools.partial(_C._with_stream, fn, _C.randint(0, 1 << 32, ()).item())
-            examples = [(index, *example) for index, example in enumerate(examples)]
+            columns = [[*range(n)], *columns]
         # A function that vmap runs for all its examples at once has no values to wait for.
         if not autobatch.enabled or not n or mode & MAP:  # type: ignore[attr-defined]
-            results = run_one_by_one(fn, examples, kwargs)
+            results = run_one_by_one(fn, columns, kwargs)
             return stacked(results, []) if out_stack and n else results
         if habit.open:
             habit.judge()
@@ -149,14 +148,14 @@ class Autobatched(_C._Entry):
             (habit.sizes or habit.in_order) and habit.one_by_one(n, mode)
         )
         if alone and not _C._reporting():
-            results = run_one_by_one(fn, examples, kwargs)
+            results = run_one_by_one(fn, columns, kwargs)
             return stacked(results, []) if out_stack else results
         outermost = not mode & DEFER  # in a batch, calls merge with those around it
         learns = self._adaptive and outermost
         probe = learns and mode not in habit.in_order and not _C._reporting()
         graph, before = _C._begin_run() if learns else 0, _C._saved(0)
         try:
-            results, order = self._batched(fn, examples, kwargs, probe)
+            results, order = self._batched(fn, columns, kwargs, probe)
         finally:
             if learns:
                 _C._end_run()
@@ -168,10 +167,10 @@ class Autobatched(_C._Entry):
         return results
 
     def _batched(
-        self, fn: Any, examples: list[tuple[Any, ...]], kwargs: dict[str, Any], probe: bool
+        self, fn: Any, columns: list[list[Any]], kwargs: dict[str, Any], probe: bool
     ) -> tuple[Any, bool | None]:
         results, order = run_batched(
-            fn, examples, kwargs, self._max_batch or len(examples), not self._out_stack, probe
+            fn, columns, kwargs, self._max_batch or len(columns[0]), not self._out_stack, probe
         )
         if self._out_stack:
             tensors: list[Any] = []

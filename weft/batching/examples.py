@@ -209,7 +209,7 @@ class Run:
 
 def run_batched(
     fn: Callable[..., Any],
-    examples: list[tuple[Any, ...]],
+    columns: list[list[Any]],
     kwargs: dict[str, Any],
     step: int,
     settle: bool = True,
@@ -217,14 +217,17 @@ def run_batched(
 ) -> tuple[list[Any], bool | None]:
     """The results of all examples, `step` at once, and whether their order matters, if known.
 
+    `columns` are a list for each argument.
+
     With `probe` that is found out (Note [Probe]). Raises the first exception by example. Without
     `settle` the tensors in the results are computed, but lie in the blocks of their batches.
     """
     from weft.batching import fibers
 
+    examples = [*zip(*columns, strict=True)]
     results: list[Any] = []
     if not hasattr(fibers, "complete"):  # a signal handler, amid this import: none is under way
-        return run_one_by_one(fn, examples, kwargs), None
+        return run_one_by_one(fn, columns, kwargs), None
     stale: str | None = None
     matters: bool | None = None
     while len(results) < len(examples) and not matters:
@@ -238,7 +241,7 @@ def run_batched(
             results.append(example.result)
         stale = stale or run.stale
         matters = run.order_matters if matters is None else matters
-    results += run_one_by_one(fn, examples, kwargs, len(results))
+    results += run_one_by_one(fn, columns, kwargs, len(results))
     if stale is not None:
         _warn_of_stale(fn, stale)
         matters = True
@@ -246,15 +249,15 @@ def run_batched(
 
 
 def run_one_by_one(
-    fn: Callable[..., Any], examples: list[tuple[Any, ...]], kwargs: dict[str, Any], first: int = 0
+    fn: Callable[..., Any], columns: list[list[Any]], kwargs: dict[str, Any], first: int = 0
 ) -> list[Any]:
     """The results of the examples from `first` on by a plain loop, where too each is alone with its
     modes."""
     results: list[Any]
-    rest = examples[first:]
-    results, error = _C._one_by_one(fn, rest, kwargs, first) if rest else ([], None)
+    n = len(columns[0])
+    results, error = _C._one_by_one(fn, columns, kwargs, first) if first < n else ([], None)
     if error is not None:
-        raise _noted(error, first + len(results), len(examples))
+        raise _noted(error, first + len(results), n)
     return results
 
 

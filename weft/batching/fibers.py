@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import getcurrent, greenlet
 
 from weft import _C
-from weft.batching.schedule import State
+from weft.batching.schedule import PARKED, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,9 +113,9 @@ def turn(levels: int, draws: bool) -> bool:
         if not level.schedule.is_first(example):
             _C._note_parked(draws)
         while not level.schedule.is_first(example):
-            example.stops_for = State.PARKED
+            example.stops_for = PARKED
             waited = _C._wait()
-            example.stops_for = State.WAITING
+            example.stops_for = WAITING
             if not waited:
                 return False
         levels -= 1

@@ -211,7 +211,7 @@ class LSTMCell(RNNCellBase):
         if hx is None:
             h = c = self._zeros(input)
         else:
-            if not isinstance(hx, (tuple, list)):
+            if type(hx) is not tuple and not isinstance(hx, (tuple, list)):
                 raise TypeError(
                     "[LSTMCell] expected a pair of Tensors as hx, got "
                     f"{type(hx).__name__} (argument 'hx' must be tuple of Tensors)"
