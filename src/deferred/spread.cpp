@@ -135,6 +135,7 @@ private:
 }  // namespace
 
 bool spread(const Waiting& load, const Plan& plan, const Kinds& kinds, int64_t ahead, Plan& out) {
+    if (load.unrecorded <= 2 * ahead) return false;
     int64_t elements = 0;
     for (size_t c = 0; c < load.calls.size(); ++c)
         elements += freed_elements(load, kinds, static_cast<uint32_t>(c));

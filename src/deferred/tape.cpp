@@ -58,6 +58,7 @@ void Tape::keep(Call& c) {
         p->requires_grad = grad && is_inexact(out.dtype()) && !(op.constant_outputs >> k & 1);
         if (grad) p->node_name = variant ? variant : op.node_name_of(k).c_str();
         load.outputs.push_back({p.get(), out.numel(), number, out.dtype()});
+        if (!grad) load.unrecorded += out.numel();
         out.set(kPending);
         out.set(kInference, p->inference);
         out.impl()->slot = std::move(p);

@@ -53,7 +53,8 @@ struct Waiting {
     std::vector<Operand> operands;
     std::vector<Output> outputs;
     Externals externals;
-    bool recorded = false;  ///< some call is part of a graph, and so may save values
+    bool recorded = false;   ///< some call is part of a graph, and so may save values
+    int64_t unrecorded = 0;  ///< elements of the results of the others
     std::vector<Overwrite> overwrites;
     std::vector<uint32_t> overwritten;        ///< by output: an entry of `overwrites`, or kNever
     std::vector<uint32_t> memory_overwrites;  ///< those of tensors with memory
@@ -67,6 +68,7 @@ struct Waiting {
         outputs.clear();
         externals.clear();
         recorded = false;
+        unrecorded = 0;
         overwrites.clear();
         overwritten.clear();
         memory_overwrites.clear();

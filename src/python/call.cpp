@@ -97,6 +97,18 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
     return wrap_results(c);
 }
 
+/// A call like one made before (Note [Remembered calls]).
+PyObject* run_again(const OpFunction& f, const Recalled& call, PyObject* dying) {
+    Call c(call.op());
+    call.fill(c);
+    if (f.in_place) {
+        c.dest = c.in[0];
+        c.in_place = true;
+    }
+    call_over(c, dying);
+    return wrap_results(c);
+}
+
 /// `p.add_(-rate, grad)`, `addmm(beta, input, alpha, a, b)`: an order of `op.older_orders`. Null
 /// where the arguments are not those. A method has its tensor before all others.
 PyObject* call_in_order(const OpFunction& f, const Op& op, const std::vector<std::string>& order,
@@ -177,8 +189,8 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
     return guarded([&]() -> PyObject* {
         PyObject* dying = dies < 0 ? nullptr : args[dies];
         if (const Ref<Remembered>& like = f.memory->find(args, count, kwnames)) {
-            Arguments arguments;
-            if (arguments.recall(like, args)) return run(f, *like->op, arguments, dying);
+            Recalled call(like);
+            if (call.take(args)) return run_again(f, call, dying);
         }
         for (const Op* op : *f.overloads) {
             Arguments arguments;

@@ -320,7 +320,48 @@ static Object signed_array(PyObject* array, DType to) {
     return Object::borrow(array).attr("astype").call(py_str(huge ? "float64" : "int64"));
 }
 
+namespace {
+
+/// Reads `items` with `convert`, which tells whether one is what it takes; undefined if one is not.
+template <class T, class Convert>
+Tensor read_plain(DType dtype, std::span<PyObject*> items, const Convert& convert) {
+    Tensor out = Tensor::empty(dtype, Dims{static_cast<int64_t>(items.size())});
+    T* to = out.data<T>();
+    for (PyObject* item : items)
+        if (!convert(item, *to++)) return {};
+    return out;
+}
+
+/// A list of Python's own ints, or of its floats, in one pass that runs no Python: most lists are one.
+/// Undefined for all others.
+Tensor tensor_from_plain_list(PyObject* data) {
+    if (!PyList_CheckExact(data) || PyList_GET_SIZE(data) == 0) return {};
+    std::span<PyObject*> items(PySequence_Fast_ITEMS(data),
+                               static_cast<size_t>(PyList_GET_SIZE(data)));
+    auto to_int = [](PyObject* o, int64_t& to) {
+        int overflow = 1;
+        if (PyLong_CheckExact(o)) to = PyLong_AsLongLongAndOverflow(o, &overflow);
+        return overflow == 0;
+    };
+    auto to_float = [](PyObject* o, auto& to) {
+        if (!PyFloat_CheckExact(o)) return false;
+        to = static_cast<std::remove_reference_t<decltype(to)>>(PyFloat_AS_DOUBLE(o));
+        return true;
+    };
+    if (PyLong_CheckExact(items[0])) return read_plain<int64_t>(DType::Int64, items, to_int);
+    if (!PyFloat_CheckExact(items[0])) return {};
+    if (ops::default_dtype == DType::Float32)
+        return read_plain<float>(DType::Float32, items, to_float);
+    if (ops::default_dtype == DType::Float64)
+        return read_plain<double>(DType::Float64, items, to_float);
+    return {};
+}
+
+}  // namespace
+
 Tensor tensor_from(PyObject* data, const DType* dtype) {
+    if (!dtype)
+        if (Tensor plain = tensor_from_plain_list(data); plain.defined()) return plain;
     if (dtype && !is_tensor(data) && !is_number(data) && is_array(data) &&
         PyObject_HasAttrString(data, "astype")) {
         Object known = signed_array(data, *dtype);

@@ -355,23 +355,12 @@ void Arguments::fill(Call& c) const {
     c.in = listed_ ? list_.data() : in_;
     c.inputs = inputs_;
     c.attrs = attrs_used_;
-    if (recalled_ && mode & kDeferMode) c.attrs_number = recalled_->attrs_number();
     c.dest = out_;
 }
 
 const Param* Arguments::input_for(const Op& op, Py_ssize_t i, Py_ssize_t count) const {
     auto at = static_cast<size_t>(i < count ? i : by_name_[i - count]);
     return at < op.params.size() && op.params[at].is_input() ? &op.params[at] : nullptr;
-}
-
-bool Arguments::recall(const Ref<Remembered>& call, PyObject* const* args) {
-    const Op& op = *call->op;
-    for (int i = 0; i < call->given; ++i)
-        if (!call->constants[i] && !set_input(op, *call->inputs[i], args[i])) return false;
-    inputs_ = listed_ ? static_cast<int>(list_.size()) : op.inputs;
-    attrs_used_ = call->attrs.empty() ? op.defaults.data() : call->attrs.data();
-    recalled_ = call;  // which others may push out of the memory during the call
-    return true;
 }
 
 }  // namespace weft::python

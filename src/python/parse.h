@@ -41,8 +41,6 @@ public:
     /// `generator=`, or null.
     kernels::Generator* generator() const { return generator_; }
 
-    /// Takes over what a call like this one came to. False if a list holds something else.
-    bool recall(const Ref<Remembered>& call, PyObject* const* args);
     /// Whether all arguments were tensors for inputs and constants for attributes.
     bool plain() const { return !any_number_ && !extra_ && !(ways_ & kLenient); }
     /// The parameter of argument `i` of `count` positional ones, if it is an input.
@@ -74,7 +72,6 @@ private:
     void expect_no_imaginary(const Op& op) const;
 
     Tensor in_[kInputs];
-    Ref<Remembered> recalled_;
     std::vector<Tensor> list_;  // inputs when a parameter is a list of tensors
     alignas(Value) std::byte attr_memory_[kAttrs * sizeof(Value)];  // most calls need none
     int attrs_made_ = 0;

@@ -60,6 +60,35 @@ uint64_t Remembered::number_attrs() const {
     return attrs_number_ = deferred::number_of_attrs(attrs.data(), attrs.size());
 }
 
+bool Recalled::take(PyObject* const* args) {
+    inputs_ = op().inputs;
+    for (int i = 0; i < call_->given; ++i) {
+        if (call_->constants[i]) continue;
+        const Param& to = *call_->inputs[i];
+        if (to.kind == Param::Kind::Tensor) in_[to.slot] = operand(args[i]);
+        else if (!take_list(to.slot, args[i])) return false;
+    }
+    return true;
+}
+
+bool Recalled::take_list(int slot, PyObject* list) {
+    if (!PyList_Check(list) && !PyTuple_Check(list)) return false;
+    const auto n = static_cast<int>(PySequence_Fast_GET_SIZE(list));
+    if (slot + n > kFew) {
+        many_.assign(few_, few_ + slot);
+        many_.resize(static_cast<size_t>(slot + n));
+        in_ = many_.data();
+    }
+    inputs_ = slot + n;
+    for (int k = 0; k < n; ++k) {
+        if (k >= PySequence_Fast_GET_SIZE(list)) return false;  // a value that was read changed it
+        PyObject* item = PySequence_Fast_GET_ITEM(list, k);
+        if (!is_tensor(item)) return false;
+        in_[slot + k] = operand(item);
+    }
+    return true;
+}
+
 const Ref<Remembered>& Memory::find(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
     static const Ref<Remembered> none;
     if (!enabled) return none;

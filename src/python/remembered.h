@@ -33,6 +33,32 @@ private:
     mutable uint64_t attrs_number_ = 0;
 };
 
+/// The inputs of a call like one made before.
+class Recalled {
+public:
+    explicit Recalled(const Ref<Remembered>& call) : call_(call) {}
+    Recalled(const Recalled&) = delete;
+    const Op& op() const { return *call_->op; }
+    /// False if a list holds something else than tensors.
+    bool take(PyObject* const* args);
+    void fill(Call& c) const {
+        c.in = in_;
+        c.inputs = inputs_;
+        c.attrs = call_->attrs.empty() ? op().defaults.data() : call_->attrs.data();
+        if (mode & kDeferMode) c.attrs_number = call_->attrs_number();
+    }
+
+private:
+    static constexpr int kFew = 8;
+    bool take_list(int slot, PyObject* list);
+
+    Ref<Remembered> call_;  // which others may push out of the memory during the call
+    Tensor few_[kFew];
+    std::vector<Tensor> many_;
+    Tensor* in_ = few_;
+    int inputs_ = 0;
+};
+
 /// The last few different calls of one callable.
 class Memory {
 public:

@@ -39,7 +39,8 @@ FAMILIES: dict[str, list[Any]] = {
     "cat": [
         lambda: weft.cat([X, X]), lambda: weft.cat([X, X], 1), lambda: weft.cat((X, X, X), 1),
         lambda: weft.cat([X], dim=1), lambda: weft.cat(dim=1, tensors=[X, X]),
-        lambda: weft.cat([X, X.long()], dim=-1),
+        lambda: weft.cat([X, X.long()], dim=-1), lambda: weft.cat([X] * 8),
+        lambda: weft.cat([X] * 9), lambda: weft.cat((X,) * 20, 1), lambda: weft.cat([X + 1] * 9),
     ],
     "add": [
         lambda: weft.add(X, X), lambda: weft.add(X, X, alpha=2), lambda: weft.add(X, 1, alpha=2),

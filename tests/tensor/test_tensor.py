@@ -78,6 +78,37 @@ def test_scalars_and_empty_tensors():
         assert tuple(lib.tensor([[], []]).shape) == (2, 0)
 
 
+class Number(int):
+    def __index__(self):
+        return 7
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("values", [
+    [1], [1, -2, 2**62], [0, True], [True], [2**63], [-(2**63) - 1], [1.5], [1.5, -0.0, 1e300],
+    [1, 2.5], [2.5, 1], [1.5, True], [1.0, 2j], [Number(3), 1], [1, Number(3)], [1, np.int32(4)],
+    [1, [2]], [1, "2"], [1.0, None], [1, weft.tensor(2)], [float("nan"), float("inf")], [],
+], ids=str)  # fmt: skip
+def test_a_list_of_plain_numbers_is_what_it_is_within_another(values, dtype):
+    """Lists of Python's own ints or floats alone are read in one pass."""
+
+    def outcome(make):
+        try:
+            t = make()
+            return t.dtype, tuple(t.shape), str(t.tolist())
+        except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+            return type(error)
+
+    before = weft.get_default_dtype()
+    weft.set_default_dtype(getattr(weft, dtype))
+    try:
+        plain = outcome(lambda: weft.tensor(values))
+        assert plain == outcome(lambda: weft.tensor(tuple(values)))
+        assert plain == outcome(lambda: weft.tensor([values])[0])
+    finally:
+        weft.set_default_dtype(before)
+
+
 @pytest.mark.parametrize(
     "shapes",
     [
