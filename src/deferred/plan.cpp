@@ -90,11 +90,12 @@ std::shared_ptr<const Plan> Plans::of(Structure structure, size_t group_count, b
     }
     Plan plan = make_plan({structure.groups, structure.begins, structure.producers,
                            static_cast<uint32_t>(group_count)});
-    constexpr size_t kLargest = 50'000;  // calls
-    if (structure.groups.size() > kLargest) return std::make_shared<const Plan>(std::move(plan));
+    const size_t calls = structure.groups.size();
+    if (calls > kMostCalls) return std::make_shared<const Plan>(std::move(plan));
     plans_.insert(plans_.begin(),
                   std::make_shared<const Known>(Known{std::move(structure), std::move(plan)}));
-    if (plans_.size() > kMost) plans_.pop_back();
+    for (calls_ += calls; plans_.size() > kMost || calls_ > kMostCalls; plans_.pop_back())
+        calls_ -= plans_.back()->structure.groups.size();
     return {plans_.front(), &plans_.front()->plan};
 }
 

@@ -38,15 +38,20 @@ class Plans {
 public:
     /// The plan of a structure of groups below `group_count`; `known` tells whether it was there.
     std::shared_ptr<const Plan> of(Structure structure, size_t group_count, bool& known);
-    void clear() { plans_.clear(); }
+    void clear() {
+        plans_.clear();
+        calls_ = 0;
+    }
 
 private:
-    static constexpr size_t kMost = 8;
+    // An example that reads some thirty values has as many structures, small ones.
+    static constexpr size_t kMost = 32, kMostCalls = 1 << 17;
     struct Known {
         Structure structure;
         Plan plan;
     };
     std::vector<std::shared_ptr<const Known>> plans_;  ///< latest first
+    size_t calls_ = 0;                                 ///< in all of them
 };
 
 }  // namespace weft::deferred

@@ -24,6 +24,36 @@ def test_same_structure() -> None:
     assert step(weft.nn.Linear(4, 4), 2)[0]["plan_known"]
 
 
+def test_plans_between_many_reads_are_known() -> None:
+    """Of more than eight flushes in a run, each plan had gone when the next run came to it."""
+
+    def one(reads: int) -> float:
+        x, total = weft.ones(3), 0.0
+        for _ in range(reads):
+            x = x.tanh()
+            total += x.sum().item()
+        return total
+
+    lengths = [*range(11, 27), 30, 30]  # one example less from read to read
+    runs = [weft.explain(one, lengths) for _ in range(2)]
+    assert runs[0].calls == runs[1].calls
+    known = [[flush["plan_known"] for flush in run.flushes] for run in runs]
+    assert len(known[0]) >= 25 and not all(known[0]) and all(known[1])
+
+
+def test_plans_that_are_kept_are_bounded() -> None:
+    def step(calls: int) -> bool:
+        with weft.explain() as report, weft.deferred():
+            x = weft.ones(2)
+            for _ in range(calls):
+                x = x + 1
+        return report.flushes[0]["plan_known"]
+
+    assert not step(100) and step(100)
+    assert not any(step(calls) for calls in range(60_000, 60_003))  # 2^17 calls are kept at most
+    assert step(60_002) and not step(100)
+
+
 def test_kinds_do_not_grow_with_data() -> None:
     """Weights were named by their place among all operands, which differs from batch to batch."""
     table, weight = weft.randn(9, 4, requires_grad=True), weft.randn(4, 4, requires_grad=True)

@@ -151,7 +151,11 @@ class Run:
 
     def _go_on(self, example: Example) -> None:
         fiber, failure, example.failure = example.fiber, example.failure, None
-        self._switch(fiber, fiber.switch() if failure is None else fiber.throw(failure))
+        returned = fiber.switch() if failure is None else fiber.throw(failure)
+        if returned is True or fiber.dead:
+            self._switch(fiber, returned)
+        else:  # most often
+            self._schedule.stopped(fiber.example)
 
     def _compute(self, last: bool) -> None:
         if not _C._wait():  # for whoever is around this batch
