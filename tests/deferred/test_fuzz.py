@@ -139,3 +139,18 @@ def test_a_mismatch_is_made_small(capsys):
     assert fuzz.wrong(blocks, data, call=call)
     exec(fuzz.script(blocks, data), {})
     assert capsys.readouterr().out == "None\n"  # without the fault
+
+
+def test_a_dead_value_is_known_by_what_it_saves():
+    """Of examples without rows a dead value spoiled a shared weight's gradient: as documented."""
+
+    def program(e, w, log):
+        v = e.x.logsumexp(0)
+        v = weft.nn.functional.layer_norm(v, (4,), w.y, None, 0.1)
+        return e.x.sum() * e.y if e.k else v
+
+    kinds = [([[1.0] * 4], 0), ([], 1)]
+    data = [{**draw_data(1, empty=0)[0], "x": rows, "k": k} for rows, k in kinds]
+    assert fuzz.saves_infinity(program, data, weft)
+    assert not fuzz.saves_infinity(program, data[:1], weft)
+    assert fuzz.check(program, data) is None
