@@ -74,10 +74,13 @@ PyObject* go_back_to(PyObject*, PyObject* around) {
 /// _users_frame(): the innermost frame of the caller's that is not the package's; None if there is none.
 PyObject* users_frame(PyObject*, PyObject*) {
     return guarded([] {
-        PyFrameObject* frame = PyEval_GetFrame();
-        Object at = Object::borrow(reinterpret_cast<PyObject*>(frame));
-        while (at && at.get() != Py_None && is_internal(at.attr("f_code").get()))
-            at = at.attr("f_back");
+        auto object = [](auto* p) { return reinterpret_cast<PyObject*>(p); };
+        Object at = Object::borrow(object(PyEval_GetFrame()));
+        while (at) {
+            auto* frame = reinterpret_cast<PyFrameObject*>(at.get());
+            if (!is_internal(Object::steal(object(PyFrame_GetCode(frame))).get())) break;
+            at = Object::steal(object(PyFrame_GetBack(frame)));
+        }
         return at ? at.release() : Py_NewRef(Py_None);
     });
 }
