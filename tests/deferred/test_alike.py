@@ -11,7 +11,7 @@ from small import Small, deferred_here
 import weft
 from weft import nn
 from weft.batching import habit as habits_of
-from weft.batching.habit import Habit, habit_of
+from weft.batching.habit import SETTINGS, habit_of
 
 
 def test_methods_of_one_object_have_habits_of_their_own() -> None:
@@ -205,9 +205,9 @@ def test_that_order_does_not_matter_is_not_passed_on() -> None:
     habit = habit_of(over_one(state := State()))
     habit.note_order(0, False)
     habit.note_order(1, True)
-    assert habit_of(over_one(state)).in_order == {0: 0, 1: Habit.IN_ORDER}
+    assert habit_of(over_one(state)).in_order == {0: 0, 1: SETTINGS.in_order}
     del state
-    assert habit_of(over_one(State())) is habit and habit.in_order == {1: Habit.IN_ORDER}
+    assert habit_of(over_one(State())) is habit and habit.in_order == {1: SETTINGS.in_order}
 
 
 def test_an_object_that_begins_to_write_is_seen_by_the_next_examples() -> None:
@@ -280,6 +280,6 @@ def test_what_the_habits_know_is_bounded_and_keeps_nothing_alive() -> None:
     del state, model
     gc.collect()
     assert [one() for one in refs] == [None, None]
-    for k in range(habits_of._MOST_KNOWN + 10):
+    for k in range(SETTINGS.functions + 10):
         habit_of(over_one(str(k)))
-    assert len(habits_of._known) == habits_of._MOST_KNOWN
+    assert len(habits_of._known) == SETTINGS.functions

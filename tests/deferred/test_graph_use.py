@@ -10,7 +10,7 @@ import pytest
 import weft
 from weft import nn
 from weft.base.modes import DEFER
-from weft.batching.habit import Habit, habit_of
+from weft.batching.habit import SETTINGS, Habit, habit_of
 
 D, N = 16, 32
 
@@ -163,4 +163,4 @@ def test_only_so_many_runs_are_watched() -> None:
     habit = Habit()
     for graph in range(10):
         habit.ran(4, 1, graph, (-1.0, 5.0))
-    assert len(habit.open) == Habit.WATCHED and not habit.one_by_one(4, 1)
+    assert len(habit.open) == SETTINGS.graphs and not habit.one_by_one(4, 1)

@@ -8,7 +8,7 @@ from small import Small, deferred_here
 
 import weft
 from weft import nn
-from weft.batching.habit import Habit, Size
+from weft.batching.habit import SETTINGS, Habit
 
 
 def test_what_lost_goes_one_by_one_and_is_tried_again() -> None:
@@ -206,5 +206,5 @@ def test_results_are_stacked_either_way() -> None:
 
 def test_a_heavy_loss_is_not_tried_again_soon() -> None:
     habit = Habit()
-    ran(habit, 2 * Size.HEAVY)
-    assert sum(habit.one_by_one(4, 1) for _ in range(2000)) == Size.MOST
+    ran(habit, 2 * SETTINGS.heavy)
+    assert sum(habit.one_by_one(4, 1) for _ in range(2000)) == SETTINGS.most

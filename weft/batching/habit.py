@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import ref
 
 from weft import _C
 from weft.batching.alike import alike
 
 _Saved = tuple[float, float]  # ns, as Note [Worth] estimates: forward; backward
+
+
+class Settings(NamedTuple):
+    """How much is remembered, and for how long what lost goes one by one.
+
+    They decide when, never whether: with others a program learns faster or later what pays.
+    """
+
+    latest: int = 4
+    """Runs that an estimate is over: one that lost little among some that gain changes nothing."""
+    first: int = 16
+    """Runs one by one after a loss, so that one run in seventeen may lose."""
+    factor: int = 4
+    """How many times longer after each loss in a row: what goes on losing soon costs nothing."""
+    most: int = 1024
+    """The longest stretch: then batching is tried again, since what a program does may change."""
+    heavy: float = -5e7
+    """ns. What lost more than a twentieth of a second goes one by one for `most` runs at once."""
+    in_order: int = 1024
+    """Runs one by one where the order of the examples matters, then it is looked at again."""
+    graphs: int = 4
+    """The latest graphs, which are asked whether they were run backward when they are gone."""
+    cached: int = 1 << 20
+    """Bytes of free blocks that are given back when a stretch begins: a batch's are too large for
+    the results of one example."""
+    objects: int = 4
+    """Of one class, alive at once, that have habits of their own; later ones share the last."""
+    functions: int = 1024
+    """That are known; the one called longest ago is forgotten."""
+
+
+SETTINGS = Settings()
 
 
 class Size:
@@ -21,10 +53,6 @@ class Size:
     tried again, ever more seldom. A trial counts for itself: what was before it is forgotten.
     """
 
-    FIRST, FACTOR, MOST = 16, 4, 1024  # runs one by one after a loss in a row
-    RUNS = 4  # the latest, of which is known what they saved and whether they were run backward
-    HEAVY = -5e7  # ns; what lost so much is not tried again soon
-
     __slots__ = ("left", "ran_back", "saved", "stretch")
 
     def __init__(self) -> None:
@@ -33,7 +61,7 @@ class Size:
         self.left = self.stretch = 0  # runs to go one by one, of how many
 
     def ran(self, saved: _Saved) -> None:
-        before = [] if self.stretch else self.saved[1 - self.RUNS :]
+        before = [] if self.stretch else self.saved[1 - SETTINGS.latest :]
         self.saved = [*before, saved]
         self._decide()
 
@@ -57,9 +85,9 @@ class Size:
         if estimate >= 0:
             self.left = self.stretch = 0
         elif not self.left:
-            self.stretch = min(self.stretch * self.FACTOR or self.FIRST, self.MOST)
-            if estimate < self.HEAVY:
-                self.stretch = self.MOST
+            self.stretch = min(self.stretch * SETTINGS.factor or SETTINGS.first, SETTINGS.most)
+            if estimate < SETTINGS.heavy:
+                self.stretch = SETTINGS.most
             self.left = self.stretch
 
 
@@ -69,10 +97,6 @@ class Habit:
     Apart for each power of two of the number of examples, and with and without gradients. Whether a
     run was run backward shows when its graph is gone (Note [Graph use]).
     """
-
-    WATCHED = 4  # runs whose graphs are there yet
-    IN_ORDER = 1024  # runs one by one where the order of the examples matters
-    KEPT = 1 << 20  # bytes of free blocks that are worth giving back
 
     __slots__ = ("in_order", "open", "sizes")
 
@@ -86,7 +110,7 @@ class Habit:
         size = self.sizes.setdefault((examples.bit_length(), mode), Size())
         size.ran(saved)
         if saved[1]:
-            self.open = [*self.open[1 - self.WATCHED :], (size, graph)]
+            self.open = [*self.open[1 - SETTINGS.graphs :], (size, graph)]
 
     def judge(self) -> None:
         """Runs of which is known by now whether they were run backward."""
@@ -109,14 +133,13 @@ class Habit:
         size = self.sizes.get((examples.bit_length(), mode))
         if size is None or not size.left:
             return False
-        # The blocks of a batch are too large for the results of one example.
-        if size.left == size.stretch and _C._memory_stats()["cached"] > self.KEPT:
+        if size.left == size.stretch and _C._memory_stats()["cached"] > SETTINGS.cached:
             _C._empty_cache()
         size.left -= 1
         return True
 
     def note_order(self, mode: int, matters: bool) -> None:
-        self.in_order[mode] = self.IN_ORDER if matters else 0
+        self.in_order[mode] = SETTINGS.in_order if matters else 0
 
     def pass_on(self) -> None:
         """For another object: that its order does not matter has to be found out again."""
@@ -127,8 +150,6 @@ class Habit:
 class _Known:
     """Habits of functions of one key: one for each of the first few objects of a class that are
     alive; an object made when another one has died takes its place."""
-
-    MOST = 4  # of objects with habits of their own; later ones share the last
 
     __slots__ = ("habits", "named")
 
@@ -150,7 +171,7 @@ class _Known:
                     return habit
                 if same > most:
                     heir, most = index, same
-        heir = min(heir, self.MOST - 1)
+        heir = min(heir, SETTINGS.objects - 1)
         habit = self.habits[heir][0] if heir < len(self.habits) else Habit()
         habit.pass_on()
         self.habits[heir : heir + 1] = [(habit, objects)]
@@ -158,7 +179,6 @@ class _Known:
 
 
 _known: OrderedDict[Any, _Known] = OrderedDict()  # by key, the latest last
-_MOST_KNOWN = 1024
 
 
 def habit_of(fn: Callable[..., Any]) -> Habit:
@@ -178,6 +198,6 @@ def habit_of(fn: Callable[..., Any]) -> Habit:
     if known is None or any(one() is None for one in known.named):
         known = _Known(named)  # another may have the address of what is gone
     _known[key] = known
-    if len(_known) > _MOST_KNOWN:
+    if len(_known) > SETTINGS.functions:
         _known.popitem(last=False)
     return known.habit(objects)
