@@ -126,20 +126,9 @@ def library_op(
                 return mapped
             if autocast and _C._mode() & AUTOCAST:
                 tensors = tuple([t.float() if t.dtype in _NARROW else t for t in tensors])
-            for t in tensors:
-                if t.dtype in _NARROW:
-                    raise NotImplementedError(
-                        f"[{name}] expected float32, float64 or complex numbers, got {t.dtype}. "
-                        "Hint: convert with .float() first"
-                    )
-            with no_grad():
-                arrays = [t.detach().numpy() for t in tensors]
-                try:
-                    made = forward(*arrays, **options)
-                except MemoryError as error:  # NumPy's, for PyTorch's
-                    raise RuntimeError(f"[{name}] expected room for arrays: {error}") from None
-                single = not isinstance(made, tuple)
-                outputs = tuple(_tensor(a) for a in ((made,) if single else made))
+            made = _computed(name, forward, tensors, options)
+            single = not isinstance(made, tuple)
+            outputs = tuple(_tensor(a) for a in ((made,) if single else made))
             if gradient is not None and any(t.requires_grad for t in tensors):
                 outputs = _record(
                     node_name, gradient, kept, tensors, outputs, {**defaults, **options}
@@ -151,33 +140,57 @@ def library_op(
         call.__name__ = call.__qualname__ = name
         call.__doc__ = forward.__doc__
         call.__wrapped__ = forward  # type: ignore[attr-defined]
-        family, _, rest = name.partition("_")
-        dotted = f"{family}.{rest}" if family in ("linalg", "special", "fft") else name
         code = forward.__code__
-        call.record = (  # type: ignore[attr-defined]
-            {
-                "name": name,
-                "public_name": peer or dotted,
-                "schema": schema,
-                "doc": forward.__doc__ or "",
-                "file": "weft/" + code.co_filename.rpartition("/weft/")[2],
-                "line": code.co_firstlineno,
-                "differentiable": gradient is not None,
-                "node_name": node_name,
-                "samples": list(samples),
-                "call": call,
-                **dict.fromkeys(
-                    ("composite", "view", "inplace", "function", "method", "out_form", "random"),
-                    False,
-                ),
-                "batch": 0,
-                "aliases": [],
-            }
-        )
+        call.record = {  # type: ignore[attr-defined]
+            "name": name,
+            "public_name": peer or _public_name(name),
+            "schema": schema,
+            "doc": forward.__doc__ or "",
+            "file": "weft/" + code.co_filename.rpartition("/weft/")[2],
+            "line": code.co_firstlineno,
+            "differentiable": gradient is not None,
+            "node_name": node_name,
+            "samples": list(samples),
+            "call": call,
+            **_PLAIN,
+            "aliases": [],
+        }
         _RECORDS.append(call.record)  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+# What the fields of a record in the table are where it says nothing.
+_PLAIN = {
+    **dict.fromkeys(
+        ("composite", "view", "inplace", "function", "method", "out_form", "random"), False
+    ),
+    "batch": 0,
+}
+
+
+def _public_name(name: str) -> str:
+    family, _, rest = name.partition("_")
+    return f"{family}.{rest}" if family in ("linalg", "special", "fft") else name
+
+
+def _computed(
+    name: str, forward: Callable[..., Any], tensors: tuple[Tensor, ...], options: dict[str, Any]
+) -> Any:
+    """What `forward` makes of the tensors' arrays: one array or a tuple of them."""
+    for t in tensors:
+        if t.dtype in _NARROW:
+            raise NotImplementedError(
+                f"[{name}] expected float32, float64 or complex numbers, got {t.dtype}. "
+                "Hint: convert with .float() first"
+            )
+    with no_grad():
+        arrays = [t.detach().numpy() for t in tensors]
+        try:
+            return forward(*arrays, **options)
+        except MemoryError as error:  # NumPy's, for PyTorch's
+            raise RuntimeError(f"[{name}] expected room for arrays: {error}") from None
 
 
 def _tensor(array: Any) -> Tensor:

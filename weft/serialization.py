@@ -212,58 +212,21 @@ def _load(file: IO[bytes], restore: Restore, mapped: bool, trusting: bool) -> An
 
 def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool, trusting: bool) -> Any:
     from weft._checkpoint.names import AllowList
-    from weft._checkpoint.pickler import whole_memory
-    from weft._checkpoint.reader import (
-        expect_storage,
-        kept_as,
-        new_storage,
-        over_map,
-        swap,
-        swapped_order,
-        truths,
-    )
+    from weft._checkpoint.reader import ArchiveStorages, swapped_order
     from weft._checkpoint.unpickler import MAX_BYTES, Unpickler
 
     if archive.find("constants.pkl"):
         raise RuntimeError("[load] expected a file of torch.save, got a TorchScript archive")
     _expect_version(archive)
     foreign = swapped_order(archive.read("byteorder", _MAX_SMALL_RECORD))
-    memory = _map(archive) if mapped else None
-    storages: dict[str, Any] = {}
-
-    def read(kind: Any, key: str, count: int) -> Any:
-        record = archive.find(f"data/{key}")
-        size = count * kind.size
-        if record is None or record.size != size:
-            raise UnpicklingError(
-                f"[load] expected {size} bytes for storage {key!r:.100}, got "
-                f"{'no record' if record is None else record.size}"
-            )
-        if memory is not None and size:
-            out = over_map(memory, kind, count, record.offset)
-        else:
-            out = new_storage(kind, count)
-            if size:
-                archive.read_into(record, whole_memory(out, size))  # type: ignore[arg-type]
-        if foreign and size:
-            swap(whole_memory(out, out._storage_info()[1]), kind.word)  # type: ignore[arg-type]
-        return truths(out)
-
-    def persistent_load(pid: Any) -> Any:
-        kind, key, location, count = expect_storage(pid, 5)
-        if key not in storages:
-            storages[key] = restore(read(kind, key, count), location)
-        if storages[key].dtype is not kept_as(kind):
-            raise UnpicklingError(f"[load] expected storage {key!r:.100} in one dtype, got two")
-        return storages[key]
-
+    storages = ArchiveStorages(archive, restore, foreign, _map(archive) if mapped else None)
     pickled = archive.read("data.pkl", MAX_BYTES)
     assert pickled is not None
     if trusting:
         from weft._checkpoint.trusting import TrustingUnpickler
 
-        return TrustingUnpickler(pickled, persistent_load).load()
-    return Unpickler(pickled, AllowList(), persistent_load).load()
+        return TrustingUnpickler(pickled, storages.named).load()
+    return Unpickler(pickled, AllowList(), storages.named).load()
 
 
 def _expect_version(archive: ArchiveReader) -> None:

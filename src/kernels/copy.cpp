@@ -163,14 +163,17 @@ void copy_plane(char* to, const char* from, const Plane& p) {
     per_isa<CopySteps<U>, U*, const U*, const Plane*>(target, source, &p);
 }
 
-}  // namespace
+void copy_any_plane(char* to, const char* from, const Plane& p, int item) {
+    if (p.to_step == 1 && p.from_step == 1) return copy_rows(to, from, p, item);
+    if (item == 1) return copy_plane<uint8_t>(to, from, p);
+    if (item == 2) return copy_plane<uint16_t>(to, from, p);
+    if (item == 4) return copy_plane<uint32_t>(to, from, p);
+    if (item == 8) return copy_plane<uint64_t>(to, from, p);
+    copy_plane<Bits128>(to, from, p);
+}
 
-void copy_strided(char* to, const char* from, int item, std::span<const int64_t> shape,
-                  std::span<const int64_t> to_strides, std::span<const int64_t> from_strides) {
-    StridedPlan<2> plan(shape, [&](int k, int d) {
-        return (k == 0 ? to_strides : from_strides)[static_cast<size_t>(d)] * item;
-    });
-    if (plan.count == 0) return;
+/// The plane that the first two dimensions of `plan` span; there may be fewer, of two operands.
+Plane first_plane(StridedPlan<2>& plan, int item) {
     for (int d = plan.ndim; d < 2; ++d) {
         plan.sizes[d] = 1;
         plan.strides[d][0] = plan.strides[d][1] = item;
@@ -182,33 +185,17 @@ void copy_strided(char* to, const char* from, int item, std::span<const int64_t>
                 std::swap(plan.sizes[1], plan.sizes[d]);
                 std::swap(plan.strides[1], plan.strides[d]);
             }
-    Plane plane{plan.sizes[0],
-                plan.sizes[1],
-                plan.strides[0][0] / item,
-                plan.strides[1][0] / item,
-                plan.strides[0][1] / item,
-                plan.strides[1][1] / item};
-    bool dense = plane.to_step == 1 && plane.from_step == 1;
-    auto run = [&](char* t, const char* f, const Plane& p) {
-        if (dense) return copy_rows(t, f, p, item);
-        if (item == 1) return copy_plane<uint8_t>(t, f, p);
-        if (item == 2) return copy_plane<uint16_t>(t, f, p);
-        if (item == 4) return copy_plane<uint32_t>(t, f, p);
-        if (item == 8) return copy_plane<uint64_t>(t, f, p);
-        copy_plane<Bits128>(t, f, p);
-    };
-    if (plan.count == plane.n * plane.rows && plan.count * item <= kGrainBytes)
-        return run(to, from, plane);
-    if (plan.ndim == 1) {
-        parallel_for(plane.n, kGrainBytes / item, [&](int64_t begin, int64_t end) {
-            Plane part = plane;
-            part.n = end - begin;
-            run(to + begin * plan.strides[0][0], from + begin * plan.strides[0][1], part);
-        });
-        return;
-    }
+    return {plan.sizes[0],
+            plan.sizes[1],
+            plan.strides[0][0] / item,
+            plan.strides[1][0] / item,
+            plan.strides[0][1] / item,
+            plan.strides[1][1] / item};
+}
 
-    // Pieces of `cut` rows of one plane; planes are counted through the outer dimensions.
+/// In pieces of `cut` rows of one plane; planes are counted through the outer dimensions.
+void copy_planes(char* to, const char* from, const StridedPlan<2>& plan, const Plane& plane,
+                 int item) {
     int64_t row_bytes = plane.n * item;
     int64_t cut = std::clamp<int64_t>(kGrainBytes / row_bytes / 16 * 16, 16,
                                       std::max<int64_t>(plane.rows, 16));
@@ -226,8 +213,28 @@ void copy_strided(char* to, const char* from, int item, std::span<const int64_t>
             }
             Plane part = plane;
             part.rows = std::min(cut, plane.rows - first);
-            run(t, f, part);
+            copy_any_plane(t, f, part, item);
         }
+    });
+}
+
+}  // namespace
+
+void copy_strided(char* to, const char* from, int item, std::span<const int64_t> shape,
+                  std::span<const int64_t> to_strides, std::span<const int64_t> from_strides) {
+    StridedPlan<2> plan(shape, [&](int k, int d) {
+        return (k == 0 ? to_strides : from_strides)[static_cast<size_t>(d)] * item;
+    });
+    if (plan.count == 0) return;
+    const Plane plane = first_plane(plan, item);
+    if (plan.count == plane.n * plane.rows && plan.count * item <= kGrainBytes)
+        return copy_any_plane(to, from, plane, item);
+    if (plan.ndim > 1) return copy_planes(to, from, plan, plane, item);
+    parallel_for(plane.n, kGrainBytes / item, [&](int64_t begin, int64_t end) {
+        Plane part = plane;
+        part.n = end - begin;
+        copy_any_plane(to + begin * plan.strides[0][0], from + begin * plan.strides[0][1], part,
+                       item);
     });
 }
 

@@ -157,6 +157,45 @@ PyObject* backward_of_wholes(mapped::Level& level, const Object& roots, const Ob
     return tuple_of(out).release();
 }
 
+/// Where a pass begins: the nodes of `tensors` and what it takes there.
+struct Starts {
+    void add(const Object& tensors, const Object& given) {
+        const Py_ssize_t count = PySequence_Fast_GET_SIZE(tensors.get());
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            PyObject* t = PySequence_Fast_GET_ITEM(tensors.get(), i);
+            roots.push_back(edge_of(t, "backward", true));
+            PyObject* start = PySequence_Fast_GET_ITEM(given.get(), i);
+            if (is_edge(t)) {
+                const ResultInfo& made =
+                    roots.back().node->result(static_cast<int>(roots.back().output));
+                gradients.push_back(start_of(made.dtype(), made.shape(), start));
+            } else {
+                Tensor root = unwrap(t);
+                gradients.push_back(start_of(root.dtype(), root.shape(), start));
+            }
+        }
+    }
+    std::vector<Edge> roots;
+    std::vector<Tensor> gradients;
+};
+
+/// Where it ends: the nodes of `inputs`, some of which are parts of a block's.
+struct Targets {
+    void add(const Object& inputs, bool accumulate) {
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i) {
+            PyObject* t = PySequence_Fast_GET_ITEM(inputs.get(), i);
+            edges.push_back(edge_of(t, accumulate ? "backward" : "grad", false));
+            wanted.push_back(is_edge(t) ? Tensor() : unwrap(t));
+            parts.push_back(is_edge(t) ? std::nullopt : part_of(wanted.back()));
+            if (accumulate && !is_edge(t)) retain_grad(wanted.back());  // a leaf does anyway
+            if (parts.back()) edges.back() = parts.back()->whole;
+        }
+    }
+    std::vector<Edge> edges;
+    std::vector<Tensor> wanted;
+    std::vector<std::optional<PartOf>> parts;
+};
+
 /// _backward(tensors, gradients, keep_graph, create_graph, inputs or None, allow_unused, accumulate)
 PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return guarded([&] {
@@ -169,34 +208,11 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         const bool accumulate = args[6] == Py_True;
         deferred::InTurn in_order((mode & kDeferMode) && accumulate ? deferred::kAllLevels : 0);
         deferred::note_change();
-        std::vector<Edge> roots, targets;
-        std::vector<Tensor> starts;
-        Py_ssize_t count = PySequence_Fast_GET_SIZE(tensors.get());
-        for (Py_ssize_t i = 0; i < count; ++i) {
-            PyObject* t = PySequence_Fast_GET_ITEM(tensors.get(), i);
-            roots.push_back(edge_of(t, "backward", true));
-            PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
-            if (is_edge(t)) {
-                const ResultInfo& made =
-                    roots.back().node->result(static_cast<int>(roots.back().output));
-                starts.push_back(start_of(made.dtype(), made.shape(), given));
-            } else {
-                Tensor root = unwrap(t);
-                starts.push_back(start_of(root.dtype(), root.shape(), given));
-            }
-        }
+        Starts starts;
+        starts.add(tensors, gradients);
         Object inputs = args[4] == Py_None ? Object() : fast(args[4], "inputs");
-        std::vector<Tensor> wanted;
-        std::vector<std::optional<PartOf>> parts;
-        if (inputs)
-            for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i) {
-                PyObject* t = PySequence_Fast_GET_ITEM(inputs.get(), i);
-                targets.push_back(edge_of(t, accumulate ? "backward" : "grad", false));
-                wanted.push_back(is_edge(t) ? Tensor() : unwrap(t));
-                parts.push_back(is_edge(t) ? std::nullopt : part_of(wanted.back()));
-                if (accumulate && !is_edge(t)) retain_grad(wanted.back());  // a leaf does anyway
-                if (parts.back()) targets.back() = parts.back()->whole;
-            }
+        Targets targets;
+        if (inputs) targets.add(inputs, accumulate);
         // Within autobatch other examples may share the nodes, and want them too: known only now, as
         // this one may have waited for a tensor above.
         deferred::Batcher& batcher = deferred::Batcher::current();
@@ -205,9 +221,11 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         if (accumulate && args[3] == Py_True) warn_of_cycle();
         BackwardOptions options{args[2] == Py_True || inside, args[3] == Py_True, accumulate,
                                 inside};
-        std::vector<Tensor> found = backward_once(roots, std::move(starts), targets, options);
+        std::vector<Tensor> found =
+            backward_once(starts.roots, std::move(starts.gradients), targets.edges, options);
         for (size_t i = 0; i < found.size(); ++i) {
-            if (parts[i] && found[i].defined()) found[i] = parts[i]->take(found[i]);
+            const std::optional<PartOf>& part = targets.parts[i];
+            if (part && found[i].defined()) found[i] = part->take(found[i]);
             WEFT_EXPECT(
                 found[i].defined() || args[5] == Py_True, Runtime, "grad",
                 "inputs that were used in the graph (One of the differentiated Tensors appears "

@@ -153,6 +153,41 @@ static bool takes_ints_alone(const Op& op) {
     return ints == 1 && others == 0;
 }
 
+bool Arguments::set_ints(const Op& op, const Param& p, PyObject* value) {
+    Dims dims;
+    try {
+        if (is_whole_tensor(value)) dims.push_back(to_int(value, op.public_name.c_str()));
+        else if (!to_dims(value, dims)) return false;
+    } catch (const Error& e) {
+        // An int beyond 64 bits: PyTorch's kind is another in a list, or where one may be left out
+        // (`x.view(2, 3)`).
+        throw Error(is_int(value) && !takes_ints_alone(op) ? e.kind : ErrorKind::Type, e.what());
+    }
+    attr(op, p.slot) = Value(dims);
+    return true;
+}
+
+bool Arguments::set_scalar(const Op& op, const Param& p, PyObject* value) {
+    const char* who = op.public_name.c_str();
+    if (PyBool_Check(value)) {
+        attr(op, p.slot) = value == Py_True;
+    } else if (is_tensor(value) && accepts_number(value)) {
+        if (is_complex(handle(value).dtype())) expect_no_imaginary(op);
+        attr(op, p.slot) = number_in(reading(value));
+    } else if (PyComplex_Check(value)) {
+        expect_no_imaginary(op);
+        Py_complex v = PyComplex_AsCComplex(value);
+        attr(op, p.slot) = std::complex<double>(v.real, v.imag);
+    } else if (is_int(value)) {
+        attr(op, p.slot) = to_whole(value, in_[0].defined() && is_inexact(in_[0].dtype()), who);
+    } else if (accepts_number(value)) {
+        attr(op, p.slot) = to_double(value, who);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
     if (p.is_input()) return set_input(op, p, value);
     if (value == Py_None) {
@@ -165,20 +200,8 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             if (!is_int(value) && !is_whole_tensor(value)) return false;
             attr(op, p.slot) = to_int(value, op.public_name.c_str());
             return true;
-        case Param::Kind::Ints: {
-            Dims dims;
-            try {
-                if (is_whole_tensor(value)) dims.push_back(to_int(value, op.public_name.c_str()));
-                else if (!to_dims(value, dims)) return false;
-            } catch (const Error& e) {
-                // An int beyond 64 bits: PyTorch's kind is another in a list, or where one may be
-                // left out (`x.view(2, 3)`).
-                throw Error(is_int(value) && !takes_ints_alone(op) ? e.kind : ErrorKind::Type,
-                            e.what());
-            }
-            attr(op, p.slot) = Value(dims);
-            return true;
-        }
+        case Param::Kind::Ints:
+            return set_ints(op, p, value);
         case Param::Kind::Float:
             if (!accepts_number(value)) return false;
             attr(op, p.slot) = to_double(value, op.public_name.c_str());
@@ -188,21 +211,7 @@ bool Arguments::set(const Op& op, const Param& p, PyObject* value) {
             attr(op, p.slot) = value == Py_True;
             return true;
         case Param::Kind::Scalar:
-            if (PyBool_Check(value)) attr(op, p.slot) = value == Py_True;
-            else if (is_tensor(value) && accepts_number(value)) {
-                if (is_complex(handle(value).dtype())) expect_no_imaginary(op);
-                attr(op, p.slot) = number_in(reading(value));
-            } else if (PyComplex_Check(value)) {
-                expect_no_imaginary(op);
-                Py_complex v = PyComplex_AsCComplex(value);
-                attr(op, p.slot) = std::complex<double>(v.real, v.imag);
-            } else if (is_int(value))
-                attr(op, p.slot) = to_whole(value, in_[0].defined() && is_inexact(in_[0].dtype()),
-                                            op.public_name.c_str());
-            else if (accepts_number(value))
-                attr(op, p.slot) = to_double(value, op.public_name.c_str());
-            else return false;
-            return true;
+            return set_scalar(op, p, value);
         case Param::Kind::DType: {
             DType t;
             if (!to_dtype(value, t)) return false;
@@ -271,6 +280,18 @@ static int parameter_called(const Op& op, std::string_view name) {
     return total;
 }
 
+/// The rest of the arguments by place, which are ints without brackets.
+bool Arguments::set_loose_ints(const Op& op, const Param& p, PyObject* const* args,
+                               Py_ssize_t count) {
+    Dims dims;
+    for (Py_ssize_t j = 0; j < count; ++j) {
+        if (!is_int(args[j]) && !is_whole_tensor(args[j])) return refuse(p.name, " must be ints");
+        dims.push_back(to_int_or(ErrorKind::Type, args[j], op.public_name.c_str()));
+    }
+    attr(op, p.slot) = Value(dims);
+    return true;
+}
+
 bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
                       unsigned ways) {
     uint64_t given = 0;
@@ -288,13 +309,7 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
         bool last = i + 1 == total || params[i + 1].keyword_only;
         if (p.kind == Param::Kind::Ints && last && takes_ints_alone(op) && count > i + 1 &&
             (is_int(args[i]) || is_whole_tensor(args[i]))) {
-            Dims dims;
-            for (Py_ssize_t j = i; j < count; ++j) {
-                if (!is_int(args[j]) && !is_whole_tensor(args[j]))
-                    return refuse(p.name, " must be ints");
-                dims.push_back(to_int_or(ErrorKind::Type, args[j], op.public_name.c_str()));
-            }
-            attr(op, p.slot) = Value(dims);
+            if (!set_loose_ints(op, p, args + i, count - i)) return false;
             given |= uint64_t{1} << i;
             break;
         }

@@ -51,6 +51,9 @@ public:
 private:
     static constexpr int kInputs = 8, kAttrs = 12, kNamed = 16;
     bool set(const Op& op, const Param& p, PyObject* value);
+    bool set_ints(const Op& op, const Param& p, PyObject* value);
+    bool set_loose_ints(const Op& op, const Param& p, PyObject* const* args, Py_ssize_t count);
+    bool set_scalar(const Op& op, const Param& p, PyObject* value);
     bool set_input(const Op& op, const Param& p, PyObject* value);
     bool set_extra(const Op& op, PyObject* name, PyObject* value);
     template <class... Parts>

@@ -10,7 +10,9 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft._checkpoint.archive import ArchiveReader
 from weft._checkpoint.dtypes import BYTES, StorageType, dtype_named
+from weft._checkpoint.pickler import whole_memory
 
 #: From (storage, location) to the storage where it is wanted.
 Restore = Callable[[Tensor, str], Tensor]
@@ -118,3 +120,41 @@ def over_map(memory: Any, kind: StorageType, count: int, offset: int) -> Tensor:
         out = new_storage(kind, count)
         memoryview(_C._over(out, _C.bool, 0, (len(part),), (1,))).cast("B")[:] = part
         return out
+
+
+class ArchiveStorages:
+    """Those of a zip archive, each read, or found in `memory`, when it is first asked for."""
+
+    def __init__(
+        self, archive: ArchiveReader, restore: Restore, foreign: bool, memory: Any
+    ) -> None:
+        self._archive, self._restore = archive, restore
+        self._foreign, self._memory = foreign, memory  # another order of bytes; the mapped file
+        self._known: dict[str, Tensor] = {}
+
+    def named(self, pid: Any) -> Tensor:
+        """The storage of a persistent id of the pickle."""
+        kind, key, location, count = expect_storage(pid, 5)
+        if key not in self._known:
+            self._known[key] = self._restore(self._read(kind, key, count), location)
+        if self._known[key].dtype is not kept_as(kind):
+            raise UnpicklingError(f"[load] expected storage {key!r:.100} in one dtype, got two")
+        return self._known[key]
+
+    def _read(self, kind: Any, key: str, count: int) -> Tensor:
+        record = self._archive.find(f"data/{key}")
+        size = count * kind.size
+        if record is None or record.size != size:
+            raise UnpicklingError(
+                f"[load] expected {size} bytes for storage {key!r:.100}, got "
+                f"{'no record' if record is None else record.size}"
+            )
+        if self._memory is not None and size:
+            out = over_map(self._memory, kind, count, record.offset)
+        else:
+            out = new_storage(kind, count)
+            if size:
+                self._archive.read_into(record, whole_memory(out, size))  # type: ignore[arg-type]
+        if self._foreign and size:
+            swap(whole_memory(out, out._storage_info()[1]), kind.word)  # type: ignore[arg-type]
+        return truths(out)

@@ -134,9 +134,9 @@ def grad(
         at_once = _rows_at_once(roots, wanted, grads, create_graph, unused)
         if at_once is not None:
             return at_once
-        count = next(g for g in grads if g is not None).shape[0]
-        rows = [
-            grad(
+
+        def row(i: int) -> tuple[Tensor | None, ...]:
+            return grad(
                 roots,
                 wanted,
                 tuple(None if g is None else g[i] for g in grads),
@@ -145,8 +145,8 @@ def grad(
                 allow_unused=allow_unused,
                 materialize_grads=materialize_grads,
             )
-            for i in range(count)
-        ]
+
+        rows = [row(i) for i in range(next(g for g in grads if g is not None).shape[0])]
         return tuple(
             None if column[0] is None else weft.stack(column) for column in zip(*rows, strict=True)
         )

@@ -98,9 +98,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mo
     return _chosen(return_types.mode, input, order.gather(dim, end), dim, keepdim)
 
 
-def _quantile(
-    who: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, how: str, ignore_nan: bool
-) -> Tensor:
+def _points(who: str, input: Tensor, q: Any, how: str) -> Any:
+    """`q` as a tensor, if it and the other arguments are such as `_quantile` takes."""
     if not input.dtype.is_floating_point:
         raise RuntimeError(f"[{who}] expected a floating input, got {input.dtype}")
     if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
@@ -121,6 +120,13 @@ def _quantile(
         raise RuntimeError(f"[{who}] expected values of q in [0, 1], got others")
     if not input.numel():
         raise RuntimeError(f"[{who}] expected an input that is not empty, got one")
+    return q
+
+
+def _quantile(
+    who: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, how: str, ignore_nan: bool
+) -> Tensor:
+    q = _points(who, input, q, how)
     rank = input.dim()
     if dim is None:
         rows = input.reshape(-1)

@@ -96,9 +96,25 @@ def _project(
 
 def _widened(mask: Tensor | None, columns: int) -> Tensor | None:
     """A mask for keys to which `columns` were added that all may see."""
-    if mask is None:
-        return None
+    if mask is None or not columns:
+        return mask
     return weft.cat([mask, weft.zeros(*mask.shape[:-1], columns, dtype=mask.dtype)], -1)
+
+
+def _check_causal(is_causal: bool, mask: Tensor | None) -> None:
+    if is_causal and mask is None:
+        raise RuntimeError(
+            f"[{_WHO}] expected an attn_mask with is_causal, got none (Need attn_mask if "
+            "specifying the is_causal hint.)"
+        )
+
+
+def _check_biases(bias_k: Tensor | None, bias_v: Tensor | None) -> None:
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError(
+            "[multi_head_attention_forward] expected bias_k and bias_v, or neither, got one "
+            "(bias_v is set but bias_k is None, or the other way)"
+        )
 
 
 def multi_head_attention_forward(
@@ -140,11 +156,7 @@ def multi_head_attention_forward(
         RuntimeError: an attn_mask whose sizes do not; is_causal without one.
     """
     batched = _check_dims(query, key, value, key_padding_mask, attn_mask, num_heads)
-    if is_causal and attn_mask is None:
-        raise RuntimeError(
-            f"[{_WHO}] expected an attn_mask with is_causal, got none (Need attn_mask if "
-            "specifying the is_causal hint.)"
-        )
+    _check_causal(is_causal, attn_mask)
     if not batched:
         same = {id(t): t.unsqueeze(1) for t in (query, key, value)}  # one product stays one
         query, key, value = (same[id(t)] for t in (query, key, value))
@@ -163,16 +175,10 @@ def multi_head_attention_forward(
     def split_heads(t: Tensor) -> Tensor:
         return t.reshape(t.shape[0], batch, num_heads, head).permute(1, 2, 0, 3)
 
-    padding = additive_mask(key_padding_mask, "key_padding_mask", query.dtype)
-    if (bias_k is None) != (bias_v is None):
-        raise AssertionError(
-            "[multi_head_attention_forward] expected bias_k and bias_v, or neither, got one "
-            "(bias_v is set but bias_k is None, or the other way)"
-        )
+    _check_biases(bias_k, bias_v)
     if bias_k is not None and bias_v is not None:
         k = weft.cat([k, bias_k.expand(1, batch, embed)])
         v = weft.cat([v, bias_v.expand(1, batch, embed)])
-        attn_mask, padding = _widened(attn_mask, 1), _widened(padding, 1)
     shape = (batch, num_heads, -1, head)
     q = split_heads(q)
     k = split_heads(k) if static_k is None else static_k.reshape(shape)
@@ -180,7 +186,9 @@ def multi_head_attention_forward(
     if add_zero_attn:
         nothing = weft.zeros(batch, num_heads, 1, head, dtype=k.dtype)
         k, v = weft.cat([k, nothing], 2), weft.cat([v, nothing], 2)
-        attn_mask, padding = _widened(attn_mask, 1), _widened(padding, 1)
+    padding = additive_mask(key_padding_mask, "key_padding_mask", query.dtype)
+    added = (bias_k is not None and bias_v is not None) + bool(add_zero_attn)
+    attn_mask, padding = _widened(attn_mask, added), _widened(padding, added)
     mask = _joined(attn_mask, padding, (batch, num_heads, length, k.shape[2]))
     dropped = dropout_p if training else 0.0
     attended, seen = _attend(q, k, v, mask, dropped, is_causal, need_weights)
