@@ -18,15 +18,6 @@ PyObject* flush(PyObject*, PyObject* reason) {
     });
 }
 
-/// _change_shared(tensor): an example puts something else in place of `tensor`, in Python.
-PyObject* change_shared(PyObject*, PyObject* tensor) {
-    return guarded([&] {
-        Tensor t = expect_tensor(tensor, "_change_shared");
-        deferred::change_shared(t);
-        return Py_NewRef(Py_None);
-    });
-}
-
 /// _change_object(maker): before something that is no tensor changes, made by the example `maker`.
 PyObject* change_object(PyObject*, PyObject* maker) {
     return guarded([&] {
@@ -438,7 +429,6 @@ PyMethodDef functions[] = {{"_one_by_one",
                            {"_numbered", numbered, METH_NOARGS, nullptr},
                            {"_plan", plan, METH_O, nullptr},
                            {"_flush", flush, METH_O, nullptr},
-                           {"_change_shared", change_shared, METH_O, nullptr},
                            {"_change_object", change_object, METH_O, nullptr},
                            {"_failures", failures, METH_NOARGS, nullptr},
                            {"_settle", settle, METH_O, nullptr},

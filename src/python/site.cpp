@@ -118,11 +118,6 @@ PyObject* set_provenance(PyObject*, PyObject* on) {
     Py_RETURN_NONE;
 }
 
-/// The line of the call under way, as nodes would remember it.
-PyObject* here(PyObject*, PyObject*) {
-    return guarded([] { return py_str(Site::here().describe()).release(); });
-}
-
 /// Files below this folder are weft's own; the package calls it first of all.
 PyObject* set_package(PyObject*, PyObject* folder) {
     return guarded([&] {
@@ -131,12 +126,10 @@ PyObject* set_package(PyObject*, PyObject* folder) {
     });
 }
 
-PyMethodDef functions[] = {
-    {"_set_package", set_package, METH_O, nullptr},
-    {"_set_provenance", set_provenance, METH_O,
-     "Turns the recording of lines on or off (benchmarks)."},
-    {"_here", here, METH_NOARGS, "The innermost line outside weft, as text."},
-    {}};
+PyMethodDef functions[] = {{"_set_package", set_package, METH_O, nullptr},
+                           {"_set_provenance", set_provenance, METH_O,
+                            "Turns the recording of lines on or off (benchmarks)."},
+                           {}};
 
 }  // namespace
 
