@@ -3,25 +3,25 @@
 /// Note [Worth]
 /// The plain loop is the rival. What a batched run does less (+) and more (-) than it, in nanoseconds:
 ///
-///   runs      -14000   a run begins and ends
+///   runs       -5000   a run begins and ends
 ///   examples   -1000   an example begins and ends, its result gets memory of its own
-///   fibers     -6000   it stops for a value, so that the next one needs another stack
+///   fibers     -6500   it stops for a value, so that the next one needs another stack
 ///   waits       -900   it stops, and goes on: two switches
 ///   calls       -300   a call is kept, planned and its operands gathered, or settles what it reads
-///   weights   +0.017   an element of a matrix that all examples share was not read again for one of
+///   weights   +0.023   an element of a matrix that all examples share was not read again for one of
 ///                      them: a product of matrices in place of many with vectors
 ///
 /// and if the graph is run backward:
 ///
 ///   merged      +780   a call ran with others: no node of its own to record and to run
-///   nodes      -3000   the node of a batch runs, and undoes the gathering
-///   weights   +0.017   the same for the gradients of the rows, where they want any. (The gradient of
+///   nodes      -2000   the node of a batch runs, and undoes the gathering
+///   weights   +0.023   the same for the gradients of the rows, where they want any. (The gradient of
 ///                      the matrix is one product in the loop too: Note [Sums of products] in
 ///                      autograd/grad_buffer.h.)
 ///
 /// Only recorded calls count as merged: without a graph the kernel calls that are spared cost about
 /// what keeping does, so that large weights alone make batching pay. With one a training step is better
-/// batched as soon as some seven calls share a node. Calls that run as parts of one (Note [Each] in
+/// batched as soon as some five calls share a node. Calls that run as parts of one (Note [Each] in
 /// ops/each.h) or alone merge nothing: each has a kernel call and a backward formula of its own, as in
 /// the loop. A pass of backward inside of an example runs over the graph of all: never worth it.
 ///
@@ -56,9 +56,9 @@ struct Saved {
 };
 inline Saved saved(const Tally& t) {
     auto of = [](int64_t n) { return static_cast<double>(n); };
-    return {0.017 * of(t.weights) - 300 * of(t.calls) - 900 * of(t.waits) - 6000 * of(t.fibers) -
-                1000 * of(t.examples) - 14000 * of(t.runs) - 2e6 * of(t.passes),
-            780 * of(t.merged) + 0.017 * of(t.weights_back) - 3000 * of(t.nodes)};
+    return {0.023 * of(t.weights) - 300 * of(t.calls) - 900 * of(t.waits) - 6500 * of(t.fibers) -
+                1000 * of(t.examples) - 5000 * of(t.runs) - 2e6 * of(t.passes),
+            780 * of(t.merged) + 0.023 * of(t.weights_back) - 2000 * of(t.nodes)};
 }
 
 }  // namespace weft::deferred
