@@ -45,7 +45,8 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     bool any = false;
     SaveMask mask = 0;
     for (int i = 0; i < ruled; ++i) {
-        if (!in[i].defined() || !requires_grad(in[i]) || !(joint || rules[i])) continue;
+        if (!in[i].defined() || !requires_grad(in[i])) continue;
+        if (joint ? !op.differentiable(i) : !rules[i]) continue;
         any = true;
         mask |= joint ? op.joint_saves : saves[i];
     }
@@ -65,7 +66,8 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     };
     carve(node->edges_, c.inputs);
     for (int i = 0; i < c.inputs; ++i) {
-        bool tracked = i < ruled && in[i].defined() && in[i].has(kTracked) && (joint || rules[i]);
+        bool tracked = i < ruled && in[i].defined() && in[i].has(kTracked) &&
+                       (joint ? op.differentiable(i) : rules[i] != nullptr);
         new (&node->edges_[i]) Edge(tracked ? gradient_edge(in[i]) : Edge{});
     }
     node->edge_count_ = c.inputs;
@@ -88,12 +90,17 @@ Ref<Node> OpNode::make(const Call& c, const Tensor* in) {
     }
     Ref<Node> owner(node);
     node->site = Site::here();
-    if (op.backward_name) node->variant_ = op.backward_name(c);
+    if (op.backward_name) {
+        node->variant_ = op.backward_name(c);
+        for (int i = 0; i < c.inputs && op.numbers_apart >> i; ++i)
+            if (op.numbers_apart >> i & 1 && in[i].has(kWrapped))
+                node->hidden_ |= static_cast<uint16_t>(1 << i);
+    }
     for (SaveMask rest = mask; rest; rest &= rest - 1) {
         int bit = std::countr_zero(rest);
         SavedTensor* slot = node->saved_ + node->saved_count_;
         if (bit < 16) new (slot) SavedTensor(in[bit], false);
-        else new (slot) SavedTensor(c.out(bit - 16), true);
+        else new (slot) SavedTensor(c.out(bit - 16), op.carries_gradient(bit - 16));
         ++node->saved_count_;  // a user's pack hook may throw: only what exists is destroyed
     }
     return owner;
@@ -160,11 +167,25 @@ public:
         for (int i = 0; i < count; ++i)
             if (node.edges_[i] && work.wanted(i)) needs_ |= uint64_t{1} << i;
     }
+    /// Whether any gradient is wanted; of more than 64 inputs it is not known.
+    bool any() const { return needs_ || node_.edge_count_ > 64; }
     Dims in_shape(int i) const override { return node_.kept_shape(i); }
     Dims in_layout(int i) const override { return node_.kept_layout(i); }
     Dims out_shape(int k) const override { return Dims(node_.results_[k].shape()); }
     DType out_dtype(int k) const override { return node_.results_[k].dtype(); }
     int inputs() const override { return node_.edge_count_; }
+    Tensor constant_in(int i, Tensor gradient, const char* node, bool zero) const override {
+        static const ops::Function op{"_constant_in"};
+        const Edge& to = node_.edges_[i];
+        if (!(mode & kGradMode) || !to || !gradient.defined()) return gradient;
+        if (!zero && requires_grad(gradient)) return gradient;
+        const ResultInfo& input = to.node->result(static_cast<int>(to.output));
+        Tensor place = Tensor::layout(input.dtype(), input.shape());  // nobody reads its values
+        set_history(place, to.node, to.output);
+        Tensor out = op(gradient, place, zero);
+        if (auto* made = dynamic_cast<OpNode*>(grad_fn(out).get())) made->rename(node);
+        return out;
+    }
     void set(int i, Tensor value) override { work_.results[i] = std::move(value); }
     void set_product(int i, const Tensor& a, const Tensor& b) override {
         if (work_.summands && is_wide_floating(a.dtype()))
@@ -190,8 +211,8 @@ private:
 };
 
 void OpNode::run(Work& work) {
-    if (released_) fail_released(*this);
     Context g(*this, work);
+    if (released_ && g.any()) fail_released(*this);
     if (op_->joint) return op_->joint(g);
     const GradRule* rules = op_->grads.data();  // edges go only from inputs that have one
     for (int i = 0; i < edge_count_; ++i)

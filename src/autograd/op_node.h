@@ -16,7 +16,9 @@ public:
     void run(Work& work) override;
     void release_saved() override;
     bool shows_output(int k) const override;
-    bool shows_edge(int i) const override { return op_->differentiable(i); }
+    bool shows_edge(int i) const override {
+        return op_->differentiable(i) && !(i < 16 && hidden_ >> i & 1);
+    }
 
     const Op& op() const { return *op_; }
     bool released() const { return released_; }
@@ -48,6 +50,7 @@ private:
     uint16_t saved_count_ = 0;
     uint16_t attr_count_ = 0;
     bool released_ = false;
+    uint16_t hidden_ = 0;  ///< numbers that are no inputs of it (Op::numbers_apart)
 };
 
 }  // namespace weft

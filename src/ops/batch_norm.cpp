@@ -432,7 +432,8 @@ void register_batch_norm(Table& t) {
         .constant_output(1)
         .constant_output(2)
         .constant_output(3)
-        .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient);
+        .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient,
+                    save_in(0) | save_in(1) | save_in(2));
     t.add("_batch_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
           "Tensor? "
           "running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor")

@@ -302,6 +302,7 @@ void register_sums(Table& t) {
         .function_only()
         .node_name(
             [](const Call& c) { return c.in[1].has(kWrapped) ? "RsubBackward1" : "RsubBackward0"; })
+        .numbers_apart(save_in(1))
         .grad(0, 0, [](const Grad& g) { return -scaled(g.grad(), g.attr(0)); })
         .grad(1, 0, [](const Grad& g) { return g.grad(); })
         .samples({"f(T(2, 3), 2)", "f(T(3), 2, alpha=3)", "f(I(3), 2)"});
@@ -453,6 +454,7 @@ void register_divisions(Table& t) {
         .node_name([](const Call& c) {
             return c.in[1].has(kWrapped) ? "RemainderBackward0" : "RemainderBackward1";
         })
+        .numbers_apart(save_in(1))
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return -g.grad() * div_mode(g.in(0), g.in(1), "floor"); })
@@ -466,6 +468,7 @@ void register_divisions(Table& t) {
         .inplace()
         .node_name(
             [](const Call& c) { return c.in[1].has(kWrapped) ? "FmodBackward0" : "FmodBackward1"; })
+        .numbers_apart(save_in(1))
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return -g.grad() * div_mode(g.in(0), g.in(1), "trunc"); })

@@ -165,6 +165,7 @@ void register_signs(Table& t) {
         .node_name([](const Call& c) {
             return c.in[1].has(kWrapped) ? "CopysignBackward1" : "CopysignBackward0";
         })
+        .numbers_apart(save_in(1))
         .grad(0, save_in(0) | save_out(0), copysign_gradient)
         .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), -2.0)", "f(I(3), I(3))"});

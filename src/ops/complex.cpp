@@ -191,7 +191,10 @@ void register_complex(Table& t) {
         .batch(Batch::Pointwise)
         .function_only()
         .grad(0, save_in(1),
-              [](const Grad& g) { return real(g.grad() * conj(direction(g.in(1)))); })
+              [](const Grad& g) {
+                  Tensor along = real(g.grad() * conj(direction(g.in(1))));
+                  return g.constant_in(0, along, "SelectBackward0");
+              })
         .grad(1, save_out(0), [](const Grad& g) { return imag(g.grad() * conj(g.out(0))); })
         .doc("abs (cos(angle) + i sin(angle)).\n\n"
              ">>> weft.polar(weft.tensor([2.]), weft.tensor([0.]))\ntensor([2.+0.j])")

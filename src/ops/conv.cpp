@@ -9,7 +9,6 @@
 
 #include "ops/batch.h"
 #include "ops/conj.h"
-#include "ops/constant_in.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -219,20 +218,24 @@ void convolution_gradient(Grad& g) {
     const Tensor& dy = g.grad();
     Value s = g.attr(kStride), p = g.attr(kPadding), d = g.attr(kDilation), n = g.attr(kGroups);
     bool transposed = g.attr(kTransposed).as_bool();
+    auto set = [&](int i, Tensor gradient) {  // one op of both in PyTorch
+        for (int of = 0; of < 2; ++of)
+            if (g.needs(of))
+                gradient = g.constant_in(of, gradient, "ConvolutionBackwardBackward0", false);
+        g.set(i, gradient);
+    };
     if (g.needs(0))
-        g.set(0, transposed ? direct(dy, conj(g.in(1)), g.in_shape(0), s, p, d, n)
-                            : adjoint(dy, conj(g.in(1)), g.in_shape(0), s, p, d, n));
+        set(0, transposed ? direct(dy, conj(g.in(1)), g.in_shape(0), s, p, d, n)
+                          : adjoint(dy, conj(g.in(1)), g.in_shape(0), s, p, d, n));
     if (g.needs(1)) {
         Dims kernel(DimSpan(g.in_shape(1)).subspan(2));
-        g.set(1, transposed ? weight_gradient(dy, conj(g.in(0)), kernel, s, p, d, n)
-                            : weight_gradient(conj(g.in(0)), dy, kernel, s, p, d, n));
+        set(1, transposed ? weight_gradient(dy, conj(g.in(0)), kernel, s, p, d, n)
+                          : weight_gradient(conj(g.in(0)), dy, kernel, s, p, d, n));
     }
     if (g.needs(2)) {
         Dims dims{0};
         for (int i = 2; i < dy.ndim(); ++i) dims.push_back(i);
-        Tensor bias = sum_dim(dy, dims, false);
-        if (g.needs(0)) bias = constant_in(bias, g.in(1));
-        g.set(2, g.needs(1) ? constant_in(bias, g.in(0)) : bias);
+        set(2, sum_dim(dy, dims, false));
     }
 }
 

@@ -96,15 +96,17 @@ void register_copy_ops(Table& t) {
         .node_name("CloneBackward0")
         .grad(0, 0, pass)
         .samples({"f(T(2, 3))"});
-    t.add("_constant_in(Tensor self, Tensor other) -> Tensor")
-        .doc("self, as what depends on other too, in pieces where it is constant: its gradient "
-             "there is 0.")
+    t.add("_constant_in(Tensor self, Tensor other, bool zero=True) -> Tensor")
+        .doc("self, as what depends on other too, in pieces where it is constant: the gradient "
+             "there is 0,\nor with `zero` False none.")
         .shape([](Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); })
         .kernel(copy_kernel)
         .every_dtype()
         .internal()
         .grad(0, 0, pass)
-        .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); });
+        .grad(1, 0, [](const Grad& g) {
+            return g.attr(0).as_bool() ? zeros(g.in_shape(1), g.out_dtype(0)) : Tensor();
+        });
     t.add("contiguous(Tensor self) -> Tensor")
         .doc("self if it lies in row-major order, else a copy that does.\n\n"
              ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
@@ -126,6 +128,18 @@ void register_copy_ops(Table& t) {
         .node_name("UnsafeViewBackward0")
         .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(2, 3), (3, 2))"});
+    t.add("squeeze.row(Tensor self) -> Tensor")
+        .doc("The product of a vector, as a matrix of one row, and a matrix: a vector, no view.")
+        .shape([](Call& c) {
+            c.add(Tensor::layout(c.in[0].dtype(), Dims(c.in[0].shape().subspan(1))));
+        })
+        .kernel(unsafe_view_kernel)
+        .every_dtype()
+        .batch(Batch::Alias)
+        .internal()
+        .node_name("SqueezeBackward4")
+        .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
+        .samples({"f(T(1, 3))"});
     t.add("_relaid(Tensor self, int[] size) -> Tensor")
         .doc("A value that nobody else holds, in another shape: its memory, but no view of it.")
         .body([](Call& c) {
@@ -178,9 +192,11 @@ void register_copy_ops(Table& t) {
         .batch(Batch::Pointwise)
         .strided_output()
         .may_overlap(save_in(1))
+        .writes_repeats()
         .function_only()
         .inplace()
         .node_name(fill_node_name)
+        .numbers_apart(save_in(1))
         .grad(0, 0, nothing)
         .grad(1, 0, pass)
         .samples({"f(T(2, 3), 2)", "f(T(2, 3), T())"});
@@ -190,6 +206,7 @@ void register_copy_ops(Table& t) {
         .kernel(zero_kernel)
         .every_dtype()
         .strided_output()
+        .writes_repeats()
         .internal()
         .inplace()
         .grad(0, 0, nothing)

@@ -211,6 +211,13 @@ const char* nll_node(const Call& c) {
     return c.in[0].ndim() > 2 ? "NllLoss2DBackward0" : "NllLossBackward0";
 }
 
+const char* nll_backward_node(DimSpan size) {
+    const size_t dims = size.size();  // of three PyTorch makes four
+    return dims == 3  ? "ViewBackward0"
+           : dims > 3 ? "NllLoss2DBackwardBackward0"
+                      : "NllLossBackwardBackward0";
+}
+
 /// What each row's loss counts, of calls with weights [C] of their own: 0 where it is ignored.
 Tensor own_weights(const Tensor& weight, const Tensor& target, DimSpan counts, int64_t ignore) {
     static const Function index_op{"index"};
@@ -287,8 +294,9 @@ void register_nll(Table& t) {
         .node_name(nll_node)
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) {
-                  return nll_backward(g.grad(), g.in(1), g.in(2), g.attr(0), g.attr(1),
-                                      g.in_shape(0));
+                  Dims size = g.in_shape(0);
+                  Tensor dx = nll_backward(g.grad(), g.in(1), g.in(2), g.attr(0), g.attr(1), size);
+                  return g.constant_in(0, dx, nll_backward_node(size));
               })
         .samples({"f(T(4, 3), I(4, high=3))", "f(T(4, 3), I(4, high=3), reduction='none')",
                   "f(T(2, 3, 4), I(2, 4, high=3), reduction='sum')", "f(T(3), I(high=3))",
@@ -299,6 +307,7 @@ void register_nll(Table& t) {
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(2).as_ints())); })
         .kernel(nll_backward_kernel)
         .internal()
+        .node_name([](const Call& c) { return nll_backward_node(c.attr(2).as_ints()); })
         .grad(0, save_in(1) | save_in(2), [](const Grad& g) {
             return nll_loss(g.grad(), g.in(1), g.in(2), g.attr(0), g.attr(1));
         });

@@ -130,6 +130,10 @@ void register_running(Table& t) {
         .inplace()
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) {
+                  Dims shape = g.in_shape(0);
+                  if (shape.empty() || shape[wrap_dim("cumprod", g.attr(0).as_int(),
+                                                      static_cast<int>(shape.size()))] <= 1)
+                      return g.grad();
                   Tensor x = cast(g.in(0), g.out_dtype(0));
                   return linear_scan(conj(x), g.grad(), g.attr(0), true) *
                          conj(shift(g.out(0), g.attr(0), 1.0, false));

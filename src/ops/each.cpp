@@ -221,6 +221,9 @@ public:
     Dims out_shape(int k) const override { return Dims(walk_.out(k).shape); }
     DType out_dtype(int k) const override { return walk_.dtype(k); }
     int inputs() const override { return whole_.inputs(); }
+    Tensor constant_in(int i, Tensor gradient, const char* node, bool zero) const override {
+        return whole_.constant_in(i, std::move(gradient), node, zero);
+    }
     void set(int i, Tensor value) override {
         if (needs(i)) found_.add(i, std::move(value));
     }

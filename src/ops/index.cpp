@@ -486,7 +486,8 @@ void register_index(Table& t) {
             [](Grad& g) {
                 if (g.needs(0))
                     g.set(0, index_backward.over(with_indices({g.grad()}, g, 1), {g.in_shape(0)}));
-            })
+            },
+            save_in(0))
         .samples({"f(T(4, 3), [I(5, high=4)])", "f(T(4, 3), [None, I(2, 2, high=3)])",
                   "f(T(2, 3, 4), [I(2, 1, high=2), None, I(3, high=4)])"});
     t.add("_index_each(Tensor self, Tensor[]? indices, bool shared) -> Tensor")
@@ -503,10 +504,12 @@ void register_index(Table& t) {
         .every_dtype()
         .internal()
         .node_name("IndexPutBackward0")
-        .joint_grad(save_from(1),
-                    [](Grad& g) {
-                        if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
-                    })
+        .joint_grad(
+            save_from(1),
+            [](Grad& g) {
+                if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
+            },
+            save_in(0))
         .samples({"f(T(5, 3), [I(5, high=4)], (4, 3))"});
     t.add(
          "index_put(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor")
@@ -530,7 +533,7 @@ void register_index(Table& t) {
         .strided_output()
         .apart()
         .internal()
-        .joint_grad(save_from(2), index_put_gradient)
+        .joint_grad(save_from(2), index_put_gradient, save_in(0) | save_in(1))
         .samples({"f(T(4, 3), T(2, 3), [weft.tensor([2, 0])])",
                   "f(T(4, 3), T(), [None, I(2, high=3)], True)"});
     register_along(t);

@@ -157,6 +157,7 @@ void register_mask(Table& t) {
         .node_name([](const Call& c) {
             return c.in[2].has(kWrapped) ? "MaskedFillBackward0" : "MaskedFillBackward1";
         })
+        .numbers_apart(save_in(2))
         .grad(0, save_in(1),
               [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })
         .grad(2, save_in(1), [](const Grad& g) { return g.grad() * g.in(1); })

@@ -78,8 +78,11 @@ Tensor variance_gradient(const Grad& g, const Tensor& d) {
     auto n = static_cast<double>(count_over(shape, dim_mask("var", g.attr(0), shape.size())));
     double freedom = std::max(n - correction_of(g.attr(1)), 0.0);
     Tensor scaled = n == 0 ? d : d * (2 / freedom);
-    return spread(scaled, g.attr(0), g.attr(2).as_bool(), shape) *
-           (x - mean_dim(x, g.attr(0), true));
+    Tensor apart = [&] {  // without freedom the gradient is no function of x
+        ModeGuard constant(0, freedom > 0 ? 0 : uint32_t{kGradMode});
+        return x - mean_dim(x, g.attr(0), true);
+    }();
+    return spread(scaled, g.attr(0), g.attr(2).as_bool(), shape) * apart;
 }
 
 Tensor deviation_gradient(const Grad& g) {
@@ -97,7 +100,7 @@ Tensor with_mean_gradient(const Grad& g) {
     if (!mean.defined()) return d;
     Dims shape = g.in_shape(0);
     auto n = static_cast<double>(count_over(shape, dim_mask("mean", g.attr(0), shape.size())));
-    mean = spread(mean / n, g.attr(0), g.attr(2).as_bool(), shape);
+    mean = spread(mean, g.attr(0), g.attr(2).as_bool(), shape) / n;
     return d.defined() ? d + mean : mean;
 }
 

@@ -113,7 +113,10 @@ struct Op {
     std::vector<SaveMask> saves;  ///< what each of them reads
     JointRule joint = nullptr;
     SaveMask joint_saves = 0;
-    bool keep_shapes = false;       ///< gradient rules ask for layouts, of any input
+    uint32_t joint_inputs =
+        ~0u;                     ///< mask of the inputs that it gives gradients to, of the first 32
+    uint32_t numbers_apart = 0;  ///< mask of inputs that, as numbers, are none of the node
+    bool keep_shapes = false;    ///< gradient rules ask for layouts, of any input
     uint32_t constant_outputs = 0;  ///< mask of outputs that carry no gradient (indices)
     const char* (*backward_name)(const Call&) = nullptr;  ///< a literal
     std::string node_name;                                ///< "MulBackward0"
@@ -127,6 +130,7 @@ struct Op {
     Formats memory_format = Formats::None;
     bool every_dtype = false;          ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
     bool strided_output = false;       ///< the kernel writes any layout, also over its own input
+    bool writes_repeats = false;       ///< name_ takes elements that share memory: expanded tensors
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
     bool random = false;               ///< draws from the generator
     Overlap overlap = Overlap::Any;    ///< pointwise ops: Same, unless the record says more
@@ -163,7 +167,8 @@ struct Op {
         return all;
     }
     bool differentiable(int input) const {
-        return joint || (input < static_cast<int>(grads.size()) && grads[input]);
+        if (joint) return input >= 32 || joint_inputs >> input & 1;
+        return input < static_cast<int>(grads.size()) && grads[input];
     }
 };
 
@@ -256,6 +261,11 @@ public:
     virtual Dims out_shape(int k) const = 0;
     virtual DType out_dtype(int k) const = 0;
     virtual int inputs() const = 0;
+    /// `gradient`, which is constant in input i, piece by piece. In the graph of gradients it depends
+    /// on the input all the same, as in PyTorch: a penalty on gradients may have nothing else to go
+    /// back to. Its derivative is 0, or with `zero` false none. `node`: what its node prints.
+    virtual Tensor constant_in(int i, Tensor gradient, const char* node,
+                               bool zero = true) const = 0;
     /// Joint rules: the gradient of input i.
     virtual void set(int i, Tensor value) = 0;
     /// Joint rules: the gradient of input i is a^T b, with a [r, m] and b [r, n]. The engine adds
@@ -295,9 +305,17 @@ public:
     }
     /// The gradient of input `i`; `saved` is all that the rule reads.
     OpBuilder& grad(int i, SaveMask saved, GradRule rule);
-    OpBuilder& joint_grad(SaveMask saved, JointRule rule) {
+    /// `inputs`: the mask of those that it gives gradients to; the node has edges for these.
+    OpBuilder& joint_grad(SaveMask saved, JointRule rule, uint32_t inputs = ~0u) {
         op_.joint = rule;
         op_.joint_saves = saved;
+        op_.joint_inputs = inputs;
+        return *this;
+    }
+    /// Inputs of which the node shows nothing where they are numbers: PyTorch has another function
+    /// for these, whose name is the node's (a rule of node_name).
+    OpBuilder& numbers_apart(uint32_t inputs) {
+        op_.numbers_apart = inputs;
         return *this;
     }
     /// Results require grad, and a pass that comes to them raises: where PyTorch lacks the gradient.
@@ -356,6 +374,11 @@ public:
     }
     OpBuilder& strided_output() {
         op_.strided_output = true;
+        return *this;
+    }
+    /// The in-place form writes one number wherever it writes, so elements may share memory.
+    OpBuilder& writes_repeats() {
+        op_.writes_repeats = true;
         return *this;
     }
     OpBuilder& factory() {

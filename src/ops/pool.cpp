@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ops/batch.h"
-#include "ops/constant_in.h"
+#include "ops/pointwise_common.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -176,10 +176,8 @@ void max_backward_kernel(Call& c) {
 
 template <int dims>
 Tensor max_gradient(const Grad& g) {
-    Tensor x = g.in(0);
-    return constant_in(
-        max_pool_backward(g.grad(), x, g.attr(0), g.attr(1), g.attr(2), g.attr(3), g.attr(4), dims),
-        x);
+    return max_pool_backward(g.grad(), g.in(0), g.attr(0), g.attr(1), g.attr(2), g.attr(3),
+                             g.attr(4), dims);
 }
 
 /// `t` with its last dims as one.
@@ -209,6 +207,8 @@ Tensor indices_of_maxima(const Tensor& x, const Grad& g) {
         {x}, {g.attr(0), g.attr(1), g.attr(2), g.attr(3), g.attr(4)})[1];
 }
 
+const char* kBackwardNodes[] = {"", "SqueezeBackward1", "MaxPool2DWithIndicesBackwardBackward0",
+                                "MaxPool3DWithIndicesBackwardBackward0"};
 const char* kNodes[] = {"", "SqueezeBackward1", "MaxPool2DWithIndicesBackward0",
                         "MaxPool3DWithIndicesBackward0"};
 std::vector<std::string> max_samples(int dims) {
@@ -255,7 +255,10 @@ void register_max(Table& t) {
         .constant_output(1)
         .batch(batch_last<dims>)
         .grad(0, save_out(1),
-              [](const Grad& g) { return spread_back(g.grad(), g.out(1), g.in_shape(0), dims); })
+              [](const Grad& g) {
+                  Tensor dx = spread_back(g.grad(), g.out(1), g.in_shape(0), dims);
+                  return g.constant_in(0, dx, kBackwardNodes[dims]);
+              })
         .samples(max_samples(dims));
 }
 
@@ -266,14 +269,13 @@ void register_max_backward(Table& t) {
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[1].shape())); })
         .kernel(max_backward_kernel)
         .internal()
-        .node_name([](const Call& c) {
-            return c.attr(5).as_int() == 3 ? "MaxPool3DWithIndicesBackwardBackward0"
-                                           : "MaxPool2DWithIndicesBackwardBackward0";
-        })
-        .grad(0, save_in(1), [](const Grad& g) {
-            int dims = static_cast<int>(g.attr(5).as_int());
-            return pick(g.grad(), indices_of_maxima(g.in(1), g), dims);
-        });
+        .node_name([](const Call& c) { return kBackwardNodes[c.attr(5).as_int()]; })
+        .grad(0, save_in(1),
+              [](const Grad& g) {
+                  int dims = static_cast<int>(g.attr(5).as_int());
+                  return pick(g.grad(), indices_of_maxima(g.in(1), g), dims);
+              })
+        .grad(1, 0, zero_gradient_of<1>);
 }
 
 // ---- average -----------------------------------------------------------------------------------
@@ -320,10 +322,14 @@ void avg_kernel(Call& c) {
     run_avg(c, avg_windows(c.name(), c.in[0].shape(), dims, with_none));
 }
 
+const char* kAvgNodes[] = {"", "SqueezeBackward1", "AvgPool2DBackwardBackward0",
+                           "AvgPool3DBackwardBackward0"};
+
 template <int dims>
 Tensor avg_gradient(const Grad& g) {
-    return avg_pool_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1), g.attr(2), g.attr(3),
-                             g.attr(4), dims == 1 ? Value() : g.attr(5), dims);
+    Tensor dx = avg_pool_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1), g.attr(2),
+                                  g.attr(3), g.attr(4), dims == 1 ? Value() : g.attr(5), dims);
+    return g.constant_in(0, dx, kAvgNodes[dims]);
 }
 template <int dims>
 Tensor avg_again(const Grad& g) {
@@ -374,6 +380,7 @@ void register_avg_backward(Table& t) {
                                             static_cast<int>(c.attr(7).as_int()), c.attrs + 1));
         })
         .internal()
+        .node_name([](const Call& c) { return kAvgNodes[c.attr(7).as_int()]; })
         .grad(0, 0, [](const Grad& g) {
             switch (g.attr(7).as_int()) {
                 case 1:
@@ -423,6 +430,11 @@ void adaptive_avg_body(Call& c) {
     c.set(op(x, c.attr(0)));
 }
 
+const char* kAdaptiveNodes[] = {"", "SqueezeBackward1", "AdaptiveAvgPool2DBackwardBackward0",
+                                "AdaptiveAvgPool3DBackwardBackward0"};
+const char* kAdaptiveMaxNodes[] = {"", "SqueezeBackward1", "AdaptiveMaxPool2DBackwardBackward0",
+                                   "AdaptiveMaxPool3DBackwardBackward0"};
+
 template <int dims>
 void register_adaptive(Table& t) {
     std::string n = text(dims, "d"), size = "(Tensor input, int[] output_size) -> ";
@@ -446,7 +458,12 @@ void register_adaptive(Table& t) {
         .kernel(
             [](Call& c) { run_avg(c, adaptive_windows(c.in[0].shape(), c.out(0).shape(), dims)); })
         .node_name(dims == 1 ? "SqueezeBackward1" : text("AdaptiveAvgPool", dims, "DBackward0"))
-        .grad(0, 0, [](const Grad& g) { return adaptive_backward(g.grad(), g.in_shape(0), dims); });
+        .grad(0, 0, [](const Grad& g) {
+            Tensor dx = adaptive_backward(g.grad(), g.in_shape(0), dims);
+            bool mean =
+                dims == 1 && g.out_shape(0).back() == 1;  // which is what PyTorch calls then
+            return mean ? dx : g.constant_in(0, dx, kAdaptiveNodes[dims]);
+        });
     OpBuilder max = t.add("adaptive_max_pool" + n + size + "(Tensor, Tensor)");
     max.doc("The maxima of the windows of adaptive_avg_pool, and where in its plane each lies.")
         .autocast(kCast<dims>)
@@ -460,7 +477,10 @@ void register_adaptive(Table& t) {
         .constant_output(1)
         .node_name(dims == 1 ? "SqueezeBackward1" : text("AdaptiveMaxPool", dims, "DBackward0"))
         .grad(0, save_out(1),
-              [](const Grad& g) { return spread_back(g.grad(), g.out(1), g.in_shape(0), dims); })
+              [](const Grad& g) {
+                  Tensor dx = spread_back(g.grad(), g.out(1), g.in_shape(0), dims);
+                  return g.constant_in(0, dx, kAdaptiveMaxNodes[dims]);
+              })
         .samples(calls);
     if (dims == 1) avg.function_only(), max.function_only();
     else avg.internal(), max.internal();
@@ -475,6 +495,7 @@ void register_adaptive_backward(Table& t) {
                                                  static_cast<int>(c.attr(1).as_int())));
         })
         .internal()
+        .node_name([](const Call& c) { return kAdaptiveNodes[c.attr(1).as_int()]; })
         .grad(0, 0, [](const Grad& g) {
             static const Function of[] = {Function("_adaptive_avg_pool1d"),
                                           Function("_adaptive_avg_pool2d"),

@@ -203,6 +203,7 @@ void register_power(Table& t) {
                    : c.in[0].has(kWrapped) ? "PowBackward2"
                                            : "PowBackward1";
         })
+        .numbers_apart(save_in(0) | save_in(1))
         .grad(0, save_in(0) | save_in(1), gradient_by_base)
         .grad(1, save_in(0) | save_in(1) | save_out(0), gradient_by_exponent)
         .samples({"f(T(2, 3), 2)", "f(T(2, 3), 3)", "f(T(2, 3, lo=0.5), 0.5)",

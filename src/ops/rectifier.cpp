@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/batch.h"
+#include "ops/copy.h"
 #include "ops/pointwise_common.h"
 
 namespace weft {
@@ -139,7 +140,10 @@ void with_number(Call& c) {
     dispatch<FloatingTypes>(compute_dtype<Result::Same>(c), c.op->public_name,
                             [&]<class T>() { map_inputs<T, T, N>(c, f); });
 }
+/// A limit that is NaN leaves nothing else.
 void clamp_kernel(Call& c, const Value& low, const Value& high) {
+    if (std::isnan(low.as_double()) || std::isnan(high.as_double()))
+        return copy_into(c.out(0), number(std::nan(""), c.out(0).dtype()));
     dispatch<NumberTypes>(c.in[0].dtype(), c.op->public_name, [&]<class T>() {
         map_inputs<T, T, 1>(c, Clamp<T>{number_as<T>(low), number_as<T>(high)});
     });
@@ -243,7 +247,10 @@ void register_prelu(Table& t) {
         .node_name("PreluKernelBackward0")
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) { return prelu_backward(g.grad(), g.in(0), g.in(1)); })
-        .grad(1, save_in(0), [](const Grad& g) { return g.grad() * clamp_max(g.in(0), 0); });
+        .grad(1, save_in(0), [](const Grad& g) {
+            Tensor dw = g.grad() * clamp_max(g.in(0), 0);
+            return g.constant_in(1, dw, "PreluKernelBackwardBackward0");
+        });
     pointwise_op<PreluBackward, FloatingTypes, Result::Same, 3>(
         t, "prelu_backward(Tensor grad, Tensor self, Tensor weight) -> Tensor")
         .doc("grad where self is positive, else weight * grad.")
@@ -251,6 +258,7 @@ void register_prelu(Table& t) {
         .node_name("PreluKernelBackwardBackward0")
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return prelu_backward(g.grad(), g.in(1), g.in(2)); })
+        .grad(1, 0, zero_gradient_of<1>)
         .grad(2, save_in(0) | save_in(1), [](const Grad& g) {
             Tensor zero = number(0, g.in(1).dtype());
             return ops::where(ops::gt(g.in(1), zero), zero, g.grad() * g.in(0));

@@ -142,16 +142,17 @@ Tensor spread_dims(const Grad& g, const Tensor& t) {
 }
 
 /// Nothing receives the gradient of an empty mean, but its own derivative must stay finite.
+/// In the graph of gradients elements have memory of their own, else one number may stand for all.
 double divisor(int64_t count) { return static_cast<double>(std::max<int64_t>(count, 1)); }
 
 Tensor mean_gradient(const Grad& g) {
     double count = divisor(count_over(g.in_shape(0), ~DimMask{0}));
-    return spread_full(g, g.grad() / count);
+    return mode & kGradMode ? spread_full(g, g.grad()) / count : spread_full(g, g.grad() / count);
 }
 Tensor mean_dim_gradient(const Grad& g) {
     Dims shape = g.in_shape(0);
     double count = divisor(count_over(shape, dim_mask("mean", g.attr(0), shape.size())));
-    return spread_dims(g, g.grad() / count);
+    return mode & kGradMode ? spread_dims(g, g.grad()) / count : spread_dims(g, g.grad() / count);
 }
 
 // ---- sums of unlike numbers of rows (Note [Rows] in batch.h) -----------------------------------

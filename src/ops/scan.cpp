@@ -63,7 +63,7 @@ void register_best(Table& t) {
 /// exponential of a lowest number, whose own derivatives are no NaN as those of log(0) are.
 Tensor logcumsumexp_gradient(const Grad& g) {
     Tensor x = g.in(0), y = g.out(0), grad = g.grad();
-    if (x.ndim() == 0) return grad;
+    if (x.ndim() == 0 || x.numel() == 0) return grad;
     int dim = wrap_dim("logcumsumexp", g.attr(0).as_int(), x.ndim());
     if (is_complex(x.dtype())) {
         Tensor scaled = flip(grad * ops::exp(-conj(y)), Dims{dim});

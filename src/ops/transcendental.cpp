@@ -257,6 +257,7 @@ void register_log_sums(Table& t) {
                    : c.in[1].has(kWrapped) ? "XlogyBackward2"
                                            : "XlogyBackward0";
         })
+        .numbers_apart(save_in(0) | save_in(1))
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) {
                   Tensor x = g.in(0), y = g.in(1), zero = number(0, g.grad().dtype());
