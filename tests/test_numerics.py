@@ -514,3 +514,16 @@ def test_what_differs_is_of_the_table() -> None:
         names = {name, name.rpartition(" ")[0]}
         assert what in ("value", "gradient") and names & (RECORDS.keys() | set(ROWS)), told
     assert len(DIFFERS) <= 45
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "acosh", "log", "sqrt"])
+def test_gradients_on_a_branch_cut_are_those_of_its_side(name: str) -> None:
+    """They were those of one side for both: a sum with a real number loses the sign of a zero."""
+    on = [complex(x, y) for x in (-2.0, 2.0, -0.5, 0.5) for y in (0.0, -0.0)]
+    beside = [complex(z.real, math.copysign(1e-9, z.imag)) for z in on]
+    slopes = []
+    for points in (on, beside):
+        z = weft.tensor(points, dtype=weft.complex128, requires_grad=True)
+        getattr(weft, name)(z).real.sum().backward()
+        slopes.append(z.grad)
+    weft.testing.assert_close(slopes[0], slopes[1], rtol=1e-8, atol=1e-8)

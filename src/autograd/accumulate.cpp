@@ -82,7 +82,7 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
     Tensor old = meta(leaf).grad;
     Tensor sum;
     if (!old.defined()) {
-        if (!graph && sole_owner(grad) && lies_like(grad, leaf)) {
+        if (!graph && sole_owner(grad) && lies_like(grad, leaf) && !requires_grad(grad)) {
             sum = std::move(grad);
             sum.set(kLooseView, false);  // whatever its memory was a view of is gone
         } else {

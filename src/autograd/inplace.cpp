@@ -166,6 +166,7 @@ std::vector<Tensor> before_write(Call& c) {
         if (c.op->differentiable(i) && c.in[i].defined() && requires_grad(c.in[i])) {
             recorded = true;
             saves |= c.op->saves_for(i);
+            gradient_edge(c.in[i]);  // throws for a view that must not be used: nothing is written
         }
     if (!c.in_place && (recorded || requires_grad(dest)))
         fail(ErrorKind::Runtime, c.name(), "a tensor that may be written in place",
@@ -190,13 +191,27 @@ void after_write(Call& c, const std::vector<Tensor>& before) {
     if (node) tie_write(c.dest, node, 0);
 }
 
+namespace {
+
+/// `.data = ` gives a tensor a storage of its own over memory that others show too.
+bool over_one_memory(const Tensor& base, const Tensor& view) {
+    return base.storage()->data == view.storage()->data;
+}
+
+}  // namespace
+
 void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
     GradMeta* m = meta_or_null(dest);
     if (!m || !m->base.defined()) return set_history(dest, node, k);
     Tensor base = m->base;
+    if (!over_one_memory(base, dest)) {  // no view of that any more
+        m->base = Tensor();
+        return set_history(dest, node, k);
+    }
     Ref<Node> slices(new CopySlices(base, dest, node));
     slices->site = Site::here();
     set_history(base, slices, 0);
+    if (m->retains_grad) grad_fn(dest);  // what it keeps is the gradient of the new value
 }
 
 namespace {
@@ -317,7 +332,7 @@ void refresh_view(const Tensor& view, GradMeta& m) {
     if (m.base_version == view.version()) return;
     if (!requires_grad(m.base)) return;
     check_still_good(m);
-    if (m.base.storage() != view.storage()) {  // the base has got other memory
+    if (!over_one_memory(m.base, view)) {  // one of them has got other memory
         m.base_version = view.version();
         return;
     }

@@ -61,6 +61,13 @@ Edge detail::gradient_edge_by_meta(const Tensor& t) {
     return {accumulator(t), 0};
 }
 
+Edge gradient_edge_as_made(const Tensor& t) {
+    GradMeta* m = meta_or_null(t);
+    if (!m || !m->base.defined()) return gradient_edge(t);
+    if (m->grad_fn) return {m->grad_fn, m->output};
+    return m->requires_grad ? Edge{accumulator(t), 0} : Edge{};
+}
+
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k) {
     t.set(kTracked);
     Slot* slot = t.impl()->slot.get();
@@ -86,7 +93,11 @@ void set_producer(GradMeta& m, const Ref<Node>& node, uint32_t k) {
 }
 
 void set_requires_grad(const Tensor& t, bool value) {
-    if (value == requires_grad(t)) return;
+    if (value == requires_grad(t)) {  // a view made under no_grad does as its base does: on its own
+        GradMeta* m = value ? meta_or_null(t) : nullptr;
+        if (m && m->base.defined() && !m->grad_fn) m->requires_grad = true;
+        return;
+    }
     if (!is_leaf(t)) {
         throw Error(ErrorKind::Runtime,
                     "[requires_grad] expected a leaf tensor, got one made by " +
@@ -138,6 +149,8 @@ void retain_grad(const Tensor& t) {
         requires_grad(t), Runtime, "retain_grad",
         "a tensor that requires grad (can't retain_grad on Tensor that has requires_grad=False)",
         "one that does not");
+    GradMeta* stale = meta_or_null(t);
+    if (stale && stale->view_kind == ViewKind::Unrecorded && !stale->grad_fn) return;  // a leaf
     if (is_leaf(t) || meta(t).retains_grad) return;
     GradMeta& m = meta(t);
     m.retains_grad = Ref<RetainHook>(new RetainHook(t.impl()));
@@ -168,6 +181,12 @@ void detach_in_place(const Tensor& t) {
     WEFT_EXPECT(!m || !m->base.defined(), Runtime, "detach_", "a tensor that is not a view",
                 "a view (Can't detach views in-place)", "use detach() instead");
     if (ops::hooks.before_layout) ops::hooks.before_layout(t);  // views that wait keep the graph
+    // Hooks are the tensor's: they hear of it again when it is a leaf that wants a gradient.
+    Ref<Node> node = grad_fn(t);
+    if (NodeHooks* hooks = node ? node->hooks_or_null() : nullptr)
+        for (const auto& [k, hook] : hooks->on_tensor)
+            if (k == output_number(t)) meta(t).hooks.push_back(hook);
+    m = meta_or_null(t);
     if (m) {
         m->grad_fn = nullptr;
         m->requires_grad = false;

@@ -74,6 +74,9 @@ inline Edge gradient_edge(const Tensor& t) {
     return detail::gradient_edge_by_meta(t);
 }
 
+/// The same, of a view as it was when it was asked for last: a write since does not count.
+Edge gradient_edge_as_made(const Tensor& t);
+
 /// Makes `node` the producer of `t` (output `k`).
 void set_history(const Tensor& t, const Ref<Node>& node, uint32_t k);
 /// The part of it that concerns the meta: a retained gradient moves from the old node to `node`.

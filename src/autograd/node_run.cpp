@@ -2,6 +2,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/fit.h"
+#include "ops/copy.h"
 
 namespace weft {
 namespace {
@@ -91,8 +92,28 @@ void NodeRun::call_hooks(NodeTask& task) {
     if (!task.needed) find_targets(task);
 }
 
+namespace {
+
+/// A gradient that its asker may write: each element has memory of its own.
+Tensor writable(const Tensor& grad) {
+    if (!grad.defined() || grad.has(kPending)) return grad;
+    for (int d = 0; d < grad.ndim(); ++d)
+        if (grad.stride(d) == 0 && grad.size(d) != 1) {
+            Tensor out = Tensor::empty(grad.dtype(), grad.shape());
+            ops::copy_into(out, grad);
+            return out;
+        }
+    return grad;
+}
+
+}  // namespace
+
 void NodeRun::find_targets(const NodeTask& task) {
-    for (int k = task.capture; k >= 0; k = captures.next[k]) found[k] = grads_[targets_[k].output];
+    for (int k = task.capture; k >= 0; k = captures.next[k]) {
+        Tensor& grad = grads_[targets_[k].output];
+        if (!options_.create_graph) grad = writable(grad);
+        found[k] = grad;
+    }
 }
 
 bool NodeRun::runs(const NodeTask& task) const {

@@ -212,7 +212,8 @@ private:
 
 void OpNode::run(Work& work) {
     Context g(*this, work);
-    if (released_ && g.any()) fail_released(*this);
+    if (!g.any()) return;  // a node that leads nowhere
+    if (released_) fail_released(*this);
     if (op_->joint) return op_->joint(g);
     const GradRule* rules = op_->grads.data();  // edges go only from inputs that have one
     for (int i = 0; i < edge_count_; ++i)

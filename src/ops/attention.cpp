@@ -23,9 +23,10 @@ using kernels::Heads;
 using kernels::ScoreMask;
 
 const Function fused{"_scaled_dot_product_attention"},
-    fused_backward{"_scaled_dot_product_attention_backward"}, softmax{"softmax"},
-    softmax_backward{"_softmax_backward_data"}, dropout{"dropout"}, tril{"tril"}, ones{"ones"},
-    squeeze_dim{"squeeze.dim"}, all_dim{"all.dim"}, repeat_interleave{"repeat_interleave"};
+    fused_backward{"_scaled_dot_product_attention_backward"}, unsafe_view{"_unsafe_view"},
+    softmax{"softmax"}, softmax_backward{"_softmax_backward_data"}, dropout{"dropout"},
+    tril{"tril"}, ones{"ones"}, squeeze_dim{"squeeze.dim"}, all_dim{"all.dim"},
+    repeat_interleave{"repeat_interleave"};
 
 int64_t width(const Tensor& t) { return t.size(t.ndim() - 1); }
 int64_t length(const Tensor& t) { return t.size(t.ndim() - 2); }
@@ -216,6 +217,13 @@ Tensor run_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
         m = four_dims(expand(m, scores));
     }
     Tensor out = fused.all({four_dims(q), four_dims(k), four_dims(v), m}, {causal, scale})[0];
+    if (out.ndim() == q.ndim()) return out;
+    // What backward reads is not what the caller may write: of calls without heads, as in PyTorch.
+    if (wants_gradient(out)) {
+        Dims size(q.shape());
+        size.back() = width(v);
+        return unsafe_view(out, size);
+    }
     while (out.ndim() > q.ndim()) out = squeeze_dim(out, 0);
     return out;
 }

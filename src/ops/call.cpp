@@ -63,6 +63,7 @@ void check_writable(const Call& c, const Tensor& result) {
                 to_string(result.shape()),
                 "an in-place operation cannot change the shape of its tensor");
     check_fits(c, dest, result);
+    if (c.in_place && c.op->writes_repeats) return;
     for (int d = 0; d < dest.ndim(); ++d)
         WEFT_EXPECT(dest.stride(d) != 0 || dest.size(d) <= 1 || dest.numel() == 0, Runtime, who(c),
                     "a tensor whose elements lie apart",
@@ -76,6 +77,10 @@ void fit_destination(const Call& c, Write& write, const Tensor& dest, const Tens
     DimSpan shape = result.shape();
     if (equal(dest.shape(), shape)) return;
     check_fits(c, dest, result);
+    for (int i = 0; i < c.inputs; ++i)
+        WEFT_EXPECT(!c.in[i].defined() || !c.in[i].same(dest), Runtime, who(c),
+                    text("an out= of the result's shape ", to_string(shape), ", as it is an input"),
+                    text(to_string(dest.shape()), " (output doesn't match the broadcast shape)"));
     if (dest.numel() && hooks.warn)
         hooks.warn(text("[out] expected a tensor of the result's shape ", to_string(shape),
                         ", got ", to_string(dest.shape()),

@@ -181,7 +181,12 @@ void matmul_body(Call& c) {
     check_product(c, a, b, da, db);
     if (da == 1 && db == 1) return c.set(dot(a, b));
     if (da == 2 && db == 1) return c.set(mv(a, b));
-    if (da == 1 && db == 2) return c.set(squeeze_row(mm(row(a), b)));
+    if (da == 1 && db == 2) {
+        const Tensor product = mm(row(a), b);
+        Call drop(squeeze_row.op(), &product, 1, nullptr);
+        call_in_place_of(drop);
+        return c.set(std::move(drop.out(0)));
+    }
     if (da == 2 && db == 2) return c.set(mm(a, b));
     if (da > 2 && db <= 2) {  // one product of all rows
         int64_t k = a.size(da - 1);
@@ -199,6 +204,9 @@ void matmul_body(Call& c) {
 
 void addmm_shape(Call& c) {
     check_product(c, c.in[1], c.in[2], 2, 2);
+    WEFT_EXPECT(c.in[0].dtype() == c.in[1].dtype() || c.in[0].has(kWrapped), Runtime, c.name(),
+                text("an input of the matrices' ", name(c.in[1].dtype())),
+                text(name(c.in[0].dtype()), " (self and mat2 must have the same dtype)"));
     Dims shape{c.in[1].size(0), c.in[2].size(1)};
     Dims bias = broadcast(c.name(), c.in[0].shape(), shape);
     WEFT_EXPECT(bias == shape, Runtime, c.name(),
@@ -296,17 +304,19 @@ bool has_weight_vector(const Grad& g) {
 
 void linear_grad(Grad& g) {
     const Tensor& grad = g.grad();
-    if (grad.numel() && has_weight_vector(g)) return vector_grad(g);
-    auto rows = [](const Tensor& x) {
-        return x.ndim() == 2 ? x : reshape(x, Dims{-1, x.size(x.ndim() - 1)});
-    };
-    Tensor grows = grad.numel() ? rows(grad) : Tensor();
-    if (!grows.defined()) {  // nothing flowed through no rows: shapes alone decide
-        if (g.needs(0)) g.set(0, zeros(g.in_shape(0), grad.dtype()));
-        if (g.needs(1)) g.set(1, zeros(g.in_shape(1), grad.dtype()));
-        if (g.needs(2)) g.set(2, zeros(g.in_shape(2), grad.dtype()));
+    if (has_weight_vector(g)) {
+        if (grad.numel()) return vector_grad(g);
+        for (int i = 0; i < 3; ++i)  // nothing flowed through no rows
+            if (g.needs(i)) g.set(i, zeros(g.in_shape(i), grad.dtype()));
         return;
     }
+    auto rows = [](const Tensor& x) {
+        if (x.ndim() == 2) return x;
+        int64_t width = x.size(x.ndim() - 1), n = 1;
+        for (int d = 0; d < x.ndim() - 1; ++d) n *= x.size(d);
+        return reshape(x, Dims{n, width});
+    };
+    Tensor grows = rows(grad);
     if (g.needs(0)) {
         Tensor dx = mm(grows, conj(g.in(1)));
         g.set(0, grad.ndim() == 2 ? dx : view(dx, g.in_shape(0)));

@@ -435,13 +435,6 @@ void register_order(Table& t) {
         .doc("Without `dim` if its size is 1.")
         .node_name("SqueezeBackward1")
         .samples({"f(T(1, 3), 0)", "f(T(2, 1), -1)", "f(T(2, 3), 0)"});
-    view_op(
-        t, "squeeze.row(Tensor self) -> Tensor", [](Call& c) { squeeze_where(c, 1); },
-        back_to_input)
-        .doc("Without the first dimension: the product of a vector and a matrix.")
-        .internal()
-        .node_name("SqueezeBackward4")
-        .samples({"f(T(1, 3))"});
     view_op(t, "squeeze.dims(Tensor self, int[] dim) -> Tensor", squeeze_dims_shape, back_to_input)
         .doc("Without those of `dim` whose size is 1.")
         .node_name("SqueezeBackward2")

@@ -146,7 +146,7 @@ void register_hyperbolic(Table& t) {
               [](const Grad& g) {
                   Tensor x = conj(g.in(0));
                   if (!is_complex(x.dtype())) return g.grad() * rsqrt(x * x - 1.0);
-                  return g.grad() * (rsqrt(x - 1.0) * rsqrt(x + 1.0));
+                  return g.grad() * (rsqrt(x - 1.0) * rsqrt(x - -1.0));
               })
         .samples(unary_samples("lo=1.2, hi=3"));
     analytic_op<Atanh, ComplexAtanh>(t, "atanh")

@@ -437,6 +437,13 @@ void register_exponential(Table& t) {
         .samples(unary_samples());
 }
 
+/// 1 / sqrt(1 - x^2); of complex x by factors, which know the side of the cut that x lies on: what
+/// is subtracted leaves a zero its sign, what is added does not.
+Tensor asin_slope(const Tensor& x) {
+    if (!is_complex(x.dtype())) return rsqrt(one_minus_square(x));
+    return rsqrt(-(x - 1.0)) * rsqrt(x - -1.0);
+}
+
 void register_trigonometric(Table& t) {
     analytic_op<Guarded<math::Sin>, ComplexSin>(t, "sin")
         .doc("Sine of radians.\n>>> weft.sin(weft.tensor([0., 1.]))\ntensor([0.0000, 0.8415])")
@@ -459,17 +466,14 @@ void register_trigonometric(Table& t) {
         .alias("arcsin")
         .doc("Inverse sine, in [-pi/2, pi/2]; NaN outside [-1, 1].\n"
              ">>> weft.asin(weft.tensor([0., 1.]))\ntensor([0.0000, 1.5708])")
-        .grad(0, save_in(0),
-              [](const Grad& g) { return g.grad() * rsqrt(one_minus_square(conj(g.in(0)))); })
+        .grad(0, save_in(0), [](const Grad& g) { return g.grad() * asin_slope(conj(g.in(0))); })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
     analytic_op<Acos, ComplexAcos>(t, "acos")
         .alias("arccos")
         .doc("Inverse cosine, in [0, pi]; NaN outside [-1, 1].\n"
              ">>> weft.acos(weft.tensor([0., 1.]))\ntensor([1.5708, 0.0000])")
         .grad(0, save_in(0),
-              [](const Grad& g) {
-                  return scaled_mul(g.grad(), rsqrt(one_minus_square(conj(g.in(0)))), -1.0);
-              })
+              [](const Grad& g) { return scaled_mul(g.grad(), asin_slope(conj(g.in(0))), -1.0); })
         .samples(unary_samples("lo=-0.8, hi=0.8"));
     analytic_op<Atan, ComplexAtan>(t, "atan")
         .alias("arctan")

@@ -323,16 +323,23 @@ PyObject* py_gradient_edge(PyObject*, PyObject* o) {
     });
 }
 
+/// What enable_grad() sets in inference mode: is_grad_enabled() says so, but nothing is recorded.
+constexpr uint32_t kEnabledInInference = 64;
+
 /// _set_mode(flags): the new flags (bit 0 grad, bit 1 inference); returns the old ones.
 PyObject* py_set_mode(PyObject*, PyObject* flags) {
     long f = PyLong_AsLong(flags);
     if (f == -1 && PyErr_Occurred()) return nullptr;
     uint32_t old = mode;
     mode = static_cast<uint32_t>(f);
+    if (!(mode & kInferenceMode)) mode &= ~kEnabledInInference;
+    else if (mode & kGradMode) mode = (mode & ~kGradMode) | kEnabledInInference;
     return PyLong_FromLong(old);
 }
 PyObject* py_mode(PyObject*, PyObject*) { return PyLong_FromLong(mode); }
-PyObject* py_is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(mode & kGradMode); }
+PyObject* py_is_grad_enabled(PyObject*, PyObject*) {
+    return PyBool_FromLong(mode & (kGradMode | kEnabledInInference));
+}
 
 /// _rename_node(tensor, name): what the node of a tensor made of several ops is called; returns it.
 PyObject* py_rename_node(PyObject*, PyObject* args) {

@@ -126,7 +126,7 @@ Ref<CustomNode> make_node(const Applied& a) {
         PyObject* o = PyTuple_GET_ITEM(a.inputs, i);
         takes_gradient.push_back(is_tensor(o));
         if (!is_tensor(o)) continue;
-        edges.push_back(gradient_edge(unwrap(o)));
+        edges.push_back(gradient_edge_as_made(unwrap(o)));
         any |= requires_grad(unwrap(o));  // a view made under no_grad wants one and leads nowhere
     }
     if (!any) return nullptr;
@@ -240,6 +240,26 @@ PyObject* gradients(PyObject*, PyObject* args) {
     });
 }
 
+/// _needs_gradients(arguments): a bool for each. Views are looked at as they are before forward may
+/// write them: those that must not be used any more raise, others are made anew if need be.
+PyObject* needs_gradients(PyObject*, PyObject* arguments) {
+    return guarded([&] {
+        Object out = Object::take(PyTuple_New(PyTuple_GET_SIZE(arguments)));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
+            PyObject* o = PyTuple_GET_ITEM(arguments, i);
+            bool needs = false;
+            if (is_tensor(o)) {
+                const Tensor& t = unwrap(o);
+                const bool waits = t.has(kPending);
+                needs = waits ? mapped::requires_grad(t) : requires_grad(t);
+                if (needs && !waits && (mode & kGradMode)) grad_fn(t);
+            }
+            PyTuple_SET_ITEM(out.get(), i, PyBool_FromLong(needs));
+        }
+        return out.release();
+    });
+}
+
 /// What makes the node of merged custom functions: called with inputs, results, the 8 bytes of each
 /// and the node's name.
 PyObject* tie_maker = nullptr;
@@ -300,6 +320,7 @@ PyGetSetDef context_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {}};
 PyMethodDef context_methods[] = {{"_saved", context_saved, METH_NOARGS, nullptr}, {}};
 PyMethodDef functions[] = {{"_record_function", record_function, METH_VARARGS, nullptr},
+                           {"_needs_gradients", needs_gradients, METH_O, nullptr},
                            {"_gradients", gradients, METH_VARARGS, nullptr},
                            {"_set_tie", set_tie, METH_O, nullptr},
                            {}};

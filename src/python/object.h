@@ -77,10 +77,9 @@ int guarded_int(F&& f) {
 /// and the thread stays there until the process ends, which is what CPython 3.14 does.
 [[noreturn]] void stay_until_exit();
 
-/// Runs `f`, which may let other threads have the lock: see Note [Threads at exit]. What the handler
-/// is given is no object of C++, so its reference is null, which UBSAN would tell.
+/// Runs `f`, which may let other threads have the lock: see Note [Threads at exit].
 template <class F>
-[[gnu::no_sanitize("null")]] auto into_python(F&& f) {
+auto into_python(F&& f) {
     try {
         return f();
     } catch (const abi::__forced_unwind&) {

@@ -45,7 +45,10 @@ ONE_NODE = {
     "ViewBackward0": "einsum",
 }
 # Calls whose result lies in memory as PyTorch's does not where the input is permuted.
-LAID = r"\.(kron|sort|renorm|fft2|dist)\(|\.data = |\.grad = "
+LAID = (
+    r"\b(kron|sort|renorm|i?r?fft2?|dist|i0|index_fill|mse_loss|smooth_l1_loss|rot90|angle|diff"
+    r"|masked_fill|einsum)\(|\.data = |\.grad = "
+)
 HOOKED_AGAIN = (
     r"hook\((v\d+),(.|\n)*\b\1\.(t|squeeze|unsqueeze|transpose|swapaxes)_\((.|\n)*hook\(\1,"
 )
@@ -74,6 +77,18 @@ def named(text):
     return found[1] if found else ""
 
 
+def made_of_gradients(name, statements, depth=4):
+    """Whether a variable is a gradient, or made of one."""
+    made = makers(name, statements)
+    if any(".grad" in line or "t.func." in line for line in made):
+        return True
+    return depth > 0 and any(
+        made_of_gradients(used, statements, depth - 1)
+        for line in made
+        for used in set(re.findall(r"\bv\d+\b", line.partition(" = ")[2])) - {name}
+    )
+
+
 UNRECORDED = re.compile(
     r"(no_grad|inference_mode|set_grad_enabled)\(.*\):(.|\n)*"
     r"\.(t|squeeze|unsqueeze|transpose|swapaxes)_\("
@@ -84,11 +99,11 @@ def node_names(kind, text, statements):
     """The name of a node, and nothing else."""
     found = re.fullmatch(r"(grad )?grad_fn (\w+) (\w+)", kind)
     if not found or not all(
-        re.search(r"Backward\w*$|CopySlices", name) for name in found.groups()[1:]
+        re.search(r"Backward\w*$|CopySlices|NotImplemented|^Error$", name)
+        for name in found.groups()[1:]
     ):
         return None
     of_gradient, first, _ = found.groups()
-    made = makers(named(text), statements)
     call = ONE_NODE.get(first)
     if call and re.search(rf"\b({call})\(", "\n".join(statements)):
         return "the call is one op in PyTorch and several here"
@@ -96,10 +111,10 @@ def node_names(kind, text, statements):
         "AsStridedBackward0",
         "CloneBackward0",
         "TransposeBackward0",
-    ) and " @ " in "\n".join(statements):
+    ) and re.search(r" @ |\bmatmul\(", "\n".join(statements)):
         return "the shapes that one product serves"
     second = "create_graph=True" in "\n".join(statements)
-    if second and (of_gradient or any(".grad" in line for line in made)):
+    if second and (of_gradient or made_of_gradients(named(text), statements)):
         return "a gradient's formula is one op here and several there"
     if found[2] == "Error" and found[3] == "_OnceBackward":
         return "the node of what must not be differentiated twice"
@@ -113,6 +128,10 @@ def node_names(kind, text, statements):
         "\n".join(statements)
     ):
         return "PyTorch: t_() under no_grad leaves the node of the former shape"
+    if {found[2], found[3]} == {"UnsafeViewBackward0", "ViewBackward0"}:
+        return "whether reshape copies depends on how a result lies in memory"
+    if {found[2], found[3]} == {"AsStridedBackward0", "ViewAsComplexBackward0"}:
+        return "which view a view of real parts is made anew by"
     if first == "AliasBackward0":
         return "a slice of everything is an alias in PyTorch"
     return None
@@ -140,10 +159,47 @@ ERRORS = [
     ),
     ("RuntimeError NoneType", "MKL FFT error", "", "PyTorch: FFT of no elements"),
     (
+        r"\w+ RuntimeError",
+        "",
+        "expected a normal tensor, or a write in inference mode",
+        "which of two faults of a write is told; some functions of PyTorch make normal tensors in "
+        "inference mode",
+    ),
+    (
+        "NoneType RuntimeError",
+        "",
+        r"\[save_for_backward\] expected a normal tensor, got an inference tensor",
+        "some functions of PyTorch make normal tensors in inference mode",
+    ),
+    (
         "RuntimeError NoneType",
         "Inplace update to inference tensor outside InferenceMode",
         "",
-        "weft's inference tensors may be written",
+        "a gradient that is an inference tensor is replaced where PyTorch would write it",
+    ),
+    (
+        "RuntimeError NoneType",
+        "more than one element of the written-to tensor refers to a single memory location",
+        "",
+        "PyTorch's gradient of a sum is one number in many places, which cannot be written",
+    ),
+    (
+        "RuntimeError NoneType",
+        "Negation, the `-` operator, on a bool tensor",
+        "",
+        "PyTorch has no gradient of atan2 beside a bool",
+    ),
+    (
+        "RuntimeError IndexError",
+        "is a view and its base or another view of its base has been modified inplace",
+        "",
+        "which of two faults of a call is told",
+    ),
+    (
+        "NoneType RuntimeError",
+        "",
+        r"\[view\] expected a last size.* got shape \[.*\b0\b.*\]",
+        "how a result without elements lies in memory",
     ),
     (
         "RuntimeError NoneType",
@@ -177,7 +233,7 @@ ERRORS = [
     ),
     (
         "RuntimeError NoneType",
-        r"self.stride\(\d+\) must be divisible by 2",
+        r"self.stride\(-?\d+\) must be (1|divisible by 2)|must have a stride divisible by 2",
         "",
         "PyTorch looks at strides where there are no elements",
     ),
@@ -228,6 +284,12 @@ ERRORS = [
         "some elements of the input tensor and the written-to tensor refer to a single memory",
         "",
         "the source overlaps the target: PyTorch refuses, weft reads first",
+    ),
+    (
+        "NotImplementedError RuntimeError",
+        "is not supported for complex",
+        "expected a tensor whose elements lie apart",
+        "which of two faults of a write is told",
     ),
     (
         "NoneType RuntimeError",
@@ -326,6 +388,28 @@ def less(text):
     return first[1] == second[1] and all(a is None or b is None or near(a, b) for a, b in pairs)
 
 
+def given_with_graph(text, statements):
+    """Whether gradients differ by whether they require grad alone, and one was given that does."""
+    expected, got = re.search(r"expected (.*), got (.*)", text).groups()
+    return (
+        ".backward(" in "\n".join(statements)
+        and re.search(r"\.(H|mH|conj\(\)|adjoint\(\))\b", "\n".join(statements))
+        and expected.replace("True", "False") == got.replace("True", "False")
+    )
+
+
+def real_parts_alone(text, statements):
+    """Whether gradients of complex numbers differ in their real parts alone, after two passes."""
+    expected, got = re.search(r"expected (.*), got (.*)", text).groups()
+    parts = [re.findall(r"[-+][\d.e-]+j", each) for each in (expected, got)]
+    return (
+        bool(parts[0])
+        and parts[0] == parts[1]
+        and "\n".join(statements).count(".backward(") > 1
+        and "kind='complex" in "\n".join(statements)
+    )
+
+
 def near(a, b):
     """The same shapes and dtypes, and numbers but for the last bits."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -346,13 +430,13 @@ RULES = [
     ),
     (
         "error NoneType RuntimeError",
-        "saved value unchanged",
-        r"\.kron\(",
+        "saved value unchanged|expected one of several views of one call, as it was made",
+        r"\bkron\(",
         "kron: PyTorch does not see that what it reads was written",
     ),
     (
-        "version|.*AsStridedBackward0.*|error NoneType RuntimeError",
-        "^version|^grad|saved value unchanged",
+        "version|.*AsStridedBackward0.*|error NoneType RuntimeError|is_leaf",
+        "^version|^grad|saved value unchanged|^is_leaf.*expected RuntimeError",
         r"\.data = ",
         "x.data = y: PyTorch's x keeps a counter of writes of its own",
     ),
@@ -377,7 +461,8 @@ RULES = [
     ("grad layout", "", LAID, "a result lies otherwise in memory"),
     (
         "error (NoneType RuntimeError|RuntimeError NoneType)",
-        "view size is not compatible with input tensor's size and stride",
+        "view size is not compatible with input tensor's size and stride"
+        "|expected a last size, strides and an offset divisible",
         LAID,
         "a result lies otherwise in memory",
     ),
@@ -385,7 +470,13 @@ RULES = [
         "version",
         "expected (RuntimeError, got 0|0, got RuntimeError)$",
         r"inference_mode",
-        "PyTorch: some functions make normal tensors in inference mode; enable_grad() does here",
+        "PyTorch: some functions make normal tensors in inference mode",
+    ),
+    (
+        "version",
+        "",
+        r"inference_mode\(\):(.|\n)*\.detach\(\)",
+        "PyTorch: what shows an inference tensor counts its own writes",
     ),
     (
         r"is_leaf|grad_fn RuntimeError \w+",
@@ -394,9 +485,11 @@ RULES = [
         "PyTorch cannot make a view anew whose base was laid out otherwise since",
     ),
     (
-        "requires_grad",
-        "expected True, got False$",
-        r"requires_grad_\(\)",
+        r"requires_grad|grad_fn \w+ NoneType|is_leaf|error NoneType RuntimeError",
+        "expected True, got False$|expected False, got True$"
+        "|expected (RuntimeError|AsStridedBackward0), got (None|NoneType|True)$"
+        "|got one that does not .element 0 of tensors does not require grad",
+        r"requires_grad_\(\)|(Same|View|Part)\.apply\(",
         "a view made under no_grad of what required grad only later",
     ),
     (
@@ -404,6 +497,90 @@ RULES = [
         "",
         r"\b{name}\.(t|squeeze|unsqueeze|transpose|swapaxes)_\(",
         "PyTorch: what retains a gradient keeps that of the former layout",
+    ),
+    (
+        "error NoneType RuntimeError",
+        "saved value unchanged",
+        r"\beinsum\(",
+        "einsum: PyTorch sums a factor first where the other has one element, and saves the sum",
+    ),
+    (
+        "grad value",
+        "",
+        r"no_grad\(\):(.|\n)*\.(t|squeeze|unsqueeze|transpose|swapaxes)_\(",
+        "PyTorch: t_() under no_grad leaves the node of the former shape",
+    ),
+    (
+        "error RuntimeError NoneType",
+        "This view is the output of a function that returns multiple views",
+        r"no_grad\(\):(.|\n)*\.(t|squeeze|unsqueeze|transpose|swapaxes)_\(",
+        "PyTorch: t_() of a view under no_grad counts as a write to the base",
+    ),
+    (
+        "error RuntimeError NoneType",
+        "This view is the output of a function that returns multiple views",
+        r"DirtySaved\.apply\(",
+        "PyTorch looks again at a view that a custom Function saved",
+    ),
+    (
+        "error NoneType RuntimeError",
+        "expected a view as it was made, got one made in no_grad mode",
+        r"(save_on_cpu|saved_tensors_hooks)\((.|\n)*DirtySaved\.apply\(|\.requires_grad_\(False\)",
+        "PyTorch does not look at a view that is packed, or whose flag is set",
+    ),
+    (
+        "value|grad value|log.*",
+        "nan",
+        r"\b(dist|norm)\((.|\n)*create_graph=True",
+        "PyTorch: the second gradient of a norm at 0 is NaN, the first one is 0",
+    ),
+    (
+        r"grad_fn NoneType \w+|requires_grad|is_leaf",
+        "",
+        r"t\.func\.vjp\((.|\n)*create_graph=True",
+        "a pullback's result leads to the transform's own input too",
+    ),
+    (
+        "grad (shape|value)",
+        "",
+        r"(atleast_1d|broadcast_tensors|meshgrid)\((.|\n)*\.(t|squeeze|unsqueeze)_\(",
+        "PyTorch: what retains a gradient keeps that of the former layout; several names of it",
+    ),
+    (
+        "value",
+        "",
+        r"inference_mode\(\):(.|\n)*\.grad = {name}\b",
+        "PyTorch adds to a gradient that is an inference tensor, outside of inference mode",
+    ),
+    (
+        "value",
+        "",
+        r"{name}\b.* = t\.autograd\.grad\(\[.*\.sum\(\)(.|\n)*(_\(|\[.*\] .?= )",
+        "PyTorch's gradient of a sum is one number in many places: a write to one is one to all",
+    ),
+    (
+        "error NoneType RuntimeError",
+        "expected a view as it was made, got one made in no_grad mode",
+        r"t\.func\.",
+        "PyTorch's transforms do not look whether a view may still be used",
+    ),
+    (
+        r"requires_grad|is_leaf|grad_fn NoneType ScatterAddBackward0|log.*",
+        r"^requires_grad|^is_leaf|^grad_fn|True, \[(\[\])?\]\)",
+        r"leaf\((0, 2|.*\b0\b).*(.|\n)*t\.cummax\(",
+        "cummax of no elements: PyTorch's gradient is the input",
+    ),
+    (
+        "grad_fn RuntimeError NoneType|requires_grad|is_leaf",
+        "",
+        r"(Same|View|Part)\.apply\((v\d+)\)(.|\n)*\b\2\.\w+_\(",
+        "PyTorch counts a write that it then refuses",
+    ),
+    (
+        r"grad_fn RuntimeError \w+|is_leaf",
+        "expected RuntimeError",
+        r"\.detach_\(\)",
+        "PyTorch cannot make views anew whose base was detached in place",
     ),
     (
         "order|grad value",
@@ -426,6 +603,10 @@ def known(difference, statements):
         return errors(kind, text)
     if kind in ("order", "log hook") and on_several(text, statements):
         return "what is one node here is several there, with other gradients between"
+    if kind == "grad value" and real_parts_alone(text, statements):
+        return "PyTorch: one gradient's real part is another's memory, to which a pass adds"
+    if kind.startswith("log ") and given_with_graph(text, statements):
+        return "conj() is a lazy view in PyTorch: a gradient goes back as it was given"
     if kind == "log hook" and less(text):
         return "what goes to inputs that take no gradient: hooks of the node see more of it there"
     return node_names(kind, text, statements)

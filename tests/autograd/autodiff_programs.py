@@ -175,6 +175,7 @@ class Drawer:
         self.names = dict(names)
         self.kept = 0.1  # of the statements that raise
         self.around = ""  # the `with` that is being drawn
+        self.spoilt = False  # whether the statement wrote what it then refused
 
     def fresh(self):
         self.count += 1
@@ -265,7 +266,9 @@ class Drawer:
         """Whether a statement ran without an error, in PyTorch."""
         try:
             exec(compile(text, "<program>", "exec"), self.names)
-        except Exception:
+        except Exception as error:
+            # PyTorch refuses only when it has written.
+            self.spoilt = "Inplace update to inference tensor" in str(error)
             return False
         return True
 
@@ -331,8 +334,9 @@ class Drawer:
             return self.several(text)
         if kind == "scope":
             return self.scope(text)
+        self.spoilt = False
         if not self.run(text):
-            return text if self.random.random() < self.kept else None
+            return text if self.random.random() < self.kept and not self.spoilt else None
         made = [f"v{n}" for n in range(before, self.count)]
         if not all(self.fine(self.names[name]) for name in made):
             for name in made:

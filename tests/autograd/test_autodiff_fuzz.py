@@ -143,7 +143,97 @@ FOUND = {
         loss(t.nn.functional.linear(v0, v2.detach())).backward()
         v3 = leaf(4, at=3)
         loss(t.nn.functional.linear(v0.detach(), v1, v3)).backward()""",
+    "hooks of what is detached, and a leaf again": """
+        v0 = leaf(3, at=0)
+        v1 = v0.sin()
+        hook(v1, look('h'))
+        v1.detach_()
+        v1.requires_grad_()
+        loss(v1).backward()""",
+    "a view made under no_grad as a leaf of its own": """
+        v0 = leaf(3, at=0)
+        with t.no_grad():
+            v1 = v0[..., :1]
+        v1.requires_grad_()
+        loss(v1).backward()
+        v1.retain_grad()""",
+    "a custom Function that writes what another argument shows": """
+        v0 = leaf(3, at=0) * 1
+        v1 = Part.apply(v0)
+        v2 = DirtySaved.apply(v0, v1)""",
+    "a second backward pass through what leads nowhere": """
+        v0 = leaf(3, at=0)
+        with t.no_grad():
+            v1 = v0.unflatten(0, (-1, 1))
+        v2 = v1 * v1
+        loss(v2).backward()
+        loss(v2).backward()""",
+    "the product of a vector and a matrix is no view": """
+        v0 = leaf(3, 3, at=0)
+        v1 = leaf(3, at=1)
+        v2 = t.matmul(v1, v0)
+        v2.real[..., 0] = 0.5""",
+    "graphs and transforms in inference mode": """
+        v0 = leaf(2, 2, at=0)
+        with t.inference_mode():
+            v1, = t.func.vjp(body, v0)[1](v0)
+            with t.enable_grad():
+                v2 = v0 * 2
+        v1.mul_(2)
+        v3 = v2 * 2""",
+    "every element of one number": """
+        v0 = leaf(1, at=0, grad=False)
+        v1 = v0.expand(3)
+        v1.fill_(0.5)
+        v1.zero_()""",
+    "a gradient given of another dtype that wants one": """
+        v0 = leaf(2, 2, at=0)
+        v1 = leaf(2, 2, at=1).to(t.float32)
+        v0.backward(v1.clone())""",
+    "gradients that may be written": """
+        v0 = leaf(1, 3, at=1)
+        v1, v2 = t.var_mean(v0)
+        v3, v4 = t.autograd.grad(loss(v2), [v2, v0])
+        v4.view(-1)[0] = 1.5
+        v5, = t.autograd.grad(v0.mean(), [v0])
+        v5.mul_(2)""",
+    "no rows, and no element": """
+        v0 = leaf(0, 3, at=0)
+        v1 = leaf(4, 3, at=1)
+        v2 = t.nn.functional.linear(v0, v1)
+        v3, = t.autograd.grad(v2.sum(), [v1], create_graph=True)
+        v4 = leaf(1, at=0).cumprod(0)
+        v4.sum().backward(create_graph=True)""",
+    "a write that is refused writes nothing": """
+        v0 = leaf(2, 2, at=0)
+        v1 = View.apply(v0)
+        v2 = v0 * v0
+        with t.no_grad():
+            v1.tanh_()
+        v2.addmm_(v1, v1)""",
+    "a retained gradient is that of the value written last": """
+        v0 = leaf(3, at=2) * 2
+        v1 = v0[..., :1]
+        v2 = v1.clone()
+        loss(v2).backward(inputs=[v1], retain_graph=True)
+        v1.fill_(1.5)
+        loss(v2).backward()""",
+    "a view that shows other memory": """
+        v0 = leaf(2, 2, at=0, grad=False)
+        v1 = leaf(at=2)
+        v2 = v0.view(1, -1)
+        v2.data = v0
+        v2.index_put_((t.tensor([0]),), v1, accumulate=True)
+        v3 = v2 * 2""",
+    "a node of which nobody asks anything": """
+        v0 = leaf(3, at=1)
+        v1 = t.nn.functional.linear(v0, v0)
+        loss(v1).backward(inputs=[v1])""",
     "refused": """
+        v6 = leaf(2, 1, 3, at=0, grad=False)
+        t.add(v6, v6.transpose(0, 1), out=v6)
+        leaf(2, 2, at=0, grad=False).addmm(leaf(2, 2, kind='float32'), leaf(2, 2, kind='float32'))
+        v7 = t.cross(leaf(1, 3, at=0), leaf(3, 3, at=1))
         v0 = leaf(2, 2, at=1, kind='complex128')
         v0.clamp(-0.5, 0.5)
         v1 = t.cdist(v0, v0)

@@ -1,5 +1,6 @@
 """autograd.grad; detach, retain_grad, data, and where gradients go."""
 
+import pytest
 from cases import Cases
 
 CASES = Cases()
@@ -229,4 +230,13 @@ def a_view_that_is_made_a_leaf_is_written(t):
     part.mul_(2)
 
 
-test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()
+@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
+def test_observes_what_pytorch_does(program, same):
+    same(program)
+
+
+@pytest.mark.parametrize(
+    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
+)
+def test_raises_what_pytorch_raises(program, text, same_error):
+    same_error(program, text)

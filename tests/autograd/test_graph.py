@@ -274,7 +274,16 @@ def gradient_of_a_gradient_through_backward(t):
     return x.grad
 
 
-test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()
+@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
+def test_observes_what_pytorch_does(program, same):
+    same(program)
+
+
+@pytest.mark.parametrize(
+    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
+)
+def test_raises_what_pytorch_raises(program, text, same_error):
+    same_error(program, text)
 
 
 # ---- what weft promises beyond

@@ -176,7 +176,7 @@ class Function:
         """
         args = _bound(cls, args, kwargs)
         ctx = FunctionCtx()
-        ctx.needs_input_grad = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+        ctx.needs_input_grad = _C._needs_gradients(args)
         output = _run_forward(cls, ctx, args)
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output

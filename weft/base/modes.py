@@ -16,8 +16,9 @@ __all__ = [
     "set_grad_enabled",
 ]
 
-_GRAD = 1
+_GRAD = 1  # asked for in inference mode, _ENABLED is set instead: nothing is recorded there
 _INFERENCE = 2
+_ENABLED = 64
 DEFER = 4  # calls are kept, to be batched (weft/batching)
 AUTOCAST = 8  # products run in a narrow float (weft/amp)
 MAP = 32  # some tensors stand for a value of each example (weft/func/maps.py)
@@ -90,7 +91,7 @@ class no_grad(_Mode):
     """
 
     __slots__ = ()
-    _clear = _GRAD
+    _clear = _GRAD | _ENABLED
 
     @overload
     def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # no instance of the class
@@ -102,7 +103,7 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """Calls in this scope are recorded, also within `no_grad`."""
+    """Calls in this scope are recorded, also within `no_grad`; in `inference_mode` none is."""
 
     __slots__ = ()
     _set = _GRAD
@@ -114,6 +115,11 @@ class enable_grad(_Mode):
     def __new__(cls, function: Any = None) -> Any:
         self = super().__new__(cls)
         return self if function is None else _with_mode(cls, function)
+
+
+def _grad_set(on: bool) -> int:
+    mode: int = _C._mode()
+    return mode | _GRAD if on else mode & ~_GRAD & ~_ENABLED
 
 
 class set_grad_enabled(_Mode):
@@ -128,10 +134,10 @@ class set_grad_enabled(_Mode):
 
     def __init__(self, mode: bool) -> None:
         self.mode = bool(mode)
-        self._before = _C._set_mode(_C._mode() | _GRAD if mode else _C._mode() & ~_GRAD)
+        self._before = _C._set_mode(_grad_set(bool(mode)))
 
     def __enter__(self) -> None:
-        _C._set_mode(_C._mode() | _GRAD if self.mode else _C._mode() & ~_GRAD)
+        _C._set_mode(_grad_set(self.mode))
 
     def __exit__(self, *exc: object) -> None:
         _C._set_mode(self._before)
@@ -166,7 +172,7 @@ class inference_mode(_Mode):
     def __enter__(self) -> None:
         mode = _C._mode()
         if self.mode:
-            self._saved = _C._set_mode((mode | _INFERENCE) & ~_GRAD)
+            self._saved = _C._set_mode((mode | _INFERENCE) & ~_GRAD & ~_ENABLED)
         else:
             self._saved = _C._set_mode((mode & ~_INFERENCE) | _GRAD)
 

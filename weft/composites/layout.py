@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
@@ -10,6 +11,7 @@ from weft import _C
 from weft._C import Tensor
 from weft.base.forms import attach, function_of, method
 from weft.composites.axes import given_sizes
+from weft.storage import UntypedStorage
 
 __all__ = ["as_strided_", "resize_as_"]
 
@@ -49,14 +51,46 @@ def resize_as_(input: Tensor, the_template: Tensor, memory_format: Any = None) -
     return resize_(input, the_template.shape, memory_format=memory_format)
 
 
-@method
-def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
-    """Makes self show source's memory under source's layout; without a source, none.
+def _laid_over(source: Any, dtype: Any, offset: int, size: Any, stride: Any) -> Any:
+    if isinstance(source, Tensor):
+        if source.dtype is not dtype:
+            return source  # refused by its dtype
+        source = source.untyped_storage()
+    if not isinstance(source, UntypedStorage):
+        return source
+    if size is None:
+        size = (source.nbytes() // dtype.itemsize - offset,)
+    if stride is None:
+        stride = [math.prod(max(n, 1) for n in size[d + 1 :]) for d in range(len(size))]
+    try:
+        return _C._over(source._tensor, dtype, offset * dtype.itemsize, tuple(size), tuple(stride))
+    except ValueError as error:
+        raise RuntimeError(str(error).replace("_over", "set_")) from None
 
-    Raises: RuntimeError if self requires grad or the dtypes differ.
+
+@method
+def set_(
+    self: Tensor,
+    source: Tensor | UntypedStorage | None = None,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
+) -> Tensor:
+    """Makes self show the memory of a tensor or storage; without a source, none.
+
+    `size` elements from `storage_offset` on, `stride` apart, in row-major order if that is None;
+    without a size a tensor's own layout, all of a storage.
+
+    Raises: RuntimeError if self requires grad, the dtypes differ or the memory is too small.
+
+    >>> x = weft.arange(4.)
+    >>> weft.empty(0).set_(x.untyped_storage(), 1, (2,))
+    tensor([1., 2.])
     """
     if source is None:
         source = weft.empty(0, dtype=self.dtype)
+    if isinstance(source, UntypedStorage) or size is not None:
+        source = _laid_over(source, self.dtype, storage_offset, size, stride)
     if not isinstance(source, Tensor):
         raise TypeError(f"[set_] expected a tensor, got {type(source).__name__}")
     if self.requires_grad:

@@ -98,10 +98,9 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     tensor([0, 0, 1])
     """
     if dim is None:
-        shape = weft.broadcast_shapes(input.shape, other.shape)
-        threes = [d for d, n in enumerate(shape) if n == 3]
+        threes = [d for d, n in enumerate(input.shape) if n == 3]
         if not threes:
-            raise RuntimeError(f"[cross] expected a dimension of size 3, got {tuple(shape)}")
+            raise RuntimeError(f"[cross] expected a dimension of size 3, got {tuple(input.shape)}")
         dim = threes[0]
     return weft.linalg.cross(input, other, dim=dim)
 

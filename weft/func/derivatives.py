@@ -47,7 +47,7 @@ def _gradients(
     outputs: list[Tensor], inputs: list[Tensor], seeds: list[Tensor] | None, track: bool
 ) -> list[Tensor]:
     """Gradients, zeros for what outputs do not depend on; the graph is kept."""
-    with weft.enable_grad():
+    with weft.inference_mode(False):
         wanted = [k for k, t in enumerate(outputs) if t.requires_grad]
         if not wanted:
             return [weft.zeros_like(t) for t in inputs]
@@ -87,7 +87,7 @@ class _Inputs:
         self.places = _places(argnums, len(args), who)
         self.single = isinstance(argnums, int)
         leaves, self.spec = tree_flatten(tuple(args[k] for k in self.places))
-        with weft.enable_grad():
+        with weft.inference_mode(False):
             self.own = [_own(t, who) for t in leaves]
         self.args = list(args)
         for k, value in zip(self.places, tree_unflatten(self.own, self.spec), strict=True):
@@ -128,7 +128,7 @@ def grad_and_value(
     def run(*args: Any, **kwargs: Any) -> Any:
         outer = weft.is_grad_enabled()
         inputs = _Inputs(args, argnums, "grad")
-        with weft.enable_grad():
+        with weft.inference_mode(False):
             output, aux = func(*inputs.args, **kwargs), None
             if has_aux:
                 output, aux = _with_aux(output, "grad")
@@ -198,7 +198,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     outer = weft.is_grad_enabled()
     inputs = _Inputs(primals, tuple(range(len(primals))), "vjp")
-    with weft.enable_grad():
+    with weft.inference_mode(False):
         output, aux = func(*inputs.args), None
         if has_aux:
             output, aux = _with_aux(output, "vjp")
@@ -221,7 +221,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def _transposed(outputs: list[Tensor], own: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """u and Jᵀu as a function of u: its gradient in the direction v is Jv."""
-    with weft.enable_grad():
+    with weft.inference_mode(False):
         seeds = [_own(weft.zeros_like(t), "jvp") for t in outputs]
         return seeds, _gradients(outputs, own, seeds, True)
 
@@ -248,7 +248,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
         raise RuntimeError(
             f"[jvp] expected tangents of the primals' structure {inputs.spec}, got {given}"
         )
-    with weft.enable_grad():
+    with weft.inference_mode(False):
         output, aux = func(*inputs.args), None
         if has_aux:
             output, aux = _with_aux(output, "jvp")
@@ -275,7 +275,7 @@ def _of_units(
     if not count or not output.requires_grad:
         return [t.new_zeros(count, *t.shape) for t in inputs]
     step = chunk or count
-    with weft.enable_grad():
+    with weft.inference_mode(False):
         parts = [
             weft.autograd.grad(
                 [output], inputs, [_units(output, i, min(i + step, count))], retain_graph=True,
@@ -328,7 +328,7 @@ def _jacobian(
     def run(*args: Any, **kwargs: Any) -> Any:
         outer = weft.is_grad_enabled()
         inputs = _Inputs(args, argnums, who)
-        with weft.enable_grad():
+        with weft.inference_mode(False):
             output, aux = func(*inputs.args, **kwargs), None
             if has_aux:
                 output, aux = _with_aux(output, who)
