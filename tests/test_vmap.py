@@ -128,9 +128,9 @@ DIFFERENTIABLE = [
 # What no call does for all examples at once: results of unlike shapes, views past the sizes, and
 # kernels that see the memory of other examples.
 ALONE = {
-    "_first", "_pack", "_region", "_take", "argwhere", "as_strided", "masked_select", "multinomial",
-    "nonzero",
-    "one_hot", "repeat_interleave", "repeat_interleave.tensor", "view", "view.dtype",
+    "_first", "_one_of_several", "_pack", "_region", "_take", "argwhere", "as_strided",
+    "masked_select", "multinomial", "nonzero", "one_hot", "repeat_interleave",
+    "repeat_interleave.tensor", "view", "view.dtype",
     "view_as_complex",
 }  # fmt: skip
 # Gradients that are views as complex numbers, or past the sizes.

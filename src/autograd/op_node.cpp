@@ -163,12 +163,12 @@ public:
         op_ = node.op_;
         grads_ = work.grads.data();
         attrs_ = node.attrs_;
-        int count = std::min(node.edge_count_, 64);
-        for (int i = 0; i < count; ++i)
-            if (node.edges_[i] && work.wanted(i)) needs_ |= uint64_t{1} << i;
+        for (int i = 0; i < node.edge_count_; ++i)
+            if (node.edges_[i] && work.wanted(i)) any_ = true;
+            else unneeded_.add(i);
     }
-    /// Whether any gradient is wanted; of more than 64 inputs it is not known.
-    bool any() const { return needs_ || node_.edge_count_ > 64; }
+    /// Whether any gradient is wanted.
+    bool any() const { return any_; }
     Dims in_shape(int i) const override { return node_.kept_shape(i); }
     Dims in_layout(int i) const override { return node_.kept_layout(i); }
     Dims out_shape(int k) const override { return Dims(node_.results_[k].shape()); }
@@ -206,6 +206,7 @@ protected:
     Tensor saved(int bit) const override { return node_.saved(bit, &work_.grads); }
 
 private:
+    bool any_ = false;
     const OpNode& node_;
     Work& work_;
 };

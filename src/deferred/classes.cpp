@@ -84,7 +84,7 @@ Part note_external(Waiting& load, const Call& c, int i, bool wants_grad, bool ow
     const Tensor& t = c.in[i];
     Part part = kRow;
     if (t.has(kWrapped)) part = kNumber;
-    else if (wants_grad || (!own && (c.op->batch_shared >> i & 1))) part = kFixed;
+    else if (wants_grad || (!own && (c.op->batch_shared.has(i)))) part = kFixed;
     const Tensor* base = part == kFixed && wants_grad ? ops::hooks.base(t) : nullptr;
     const Tensor& first = base ? load.externals.first_view(t, *base) : t;
     const bool maybe_own = part == kFixed && !base && (!wants_grad || may_be_unlike(c, t));
@@ -100,11 +100,10 @@ Part note_external(Waiting& load, const Call& c, int i, bool wants_grad, bool ow
 /// Adds input i to the operands, and to the key from `key` on; returns the key's new end.
 uint64_t* note_operand(Waiting& load, const Call& c, int i, uint64_t* key, Noted& noted, bool own) {
     const Tensor& t = c.in[i];
-    const uint64_t bit = uint64_t{1} << i;
     if (!t.defined()) {
         load.operands.push_back({Operand::kNone, 0});
         *key++ = kAbsent;
-        noted.fixed |= bit;
+        noted.fixed.add(i);
         return key;
     }
     Part part = kRow;
@@ -124,9 +123,9 @@ uint64_t* note_operand(Waiting& load, const Call& c, int i, uint64_t* key, Noted
     for (size_t d = 4; d < shape.size(); ++d) key[d] = static_cast<uint64_t>(shape[d]);
     key += shape.size();
     if (part == kRow) return key;
-    noted.fixed |= bit;
+    noted.fixed.add(i);
     if (part == kUnlike) {
-        noted.unlike |= bit;
+        noted.unlike.add(i);
         *key++ = t.has(kWrapped);
         return key;
     }
@@ -211,7 +210,7 @@ void ClassMaker::set_form(bool fits) {
         bool several = false;  // numbers of rows
         for (BatchForm::Input& in : form.in) {
             several |= in.rows >= 0;
-            in.unlike = in.shared && in.from >= 0 && (noted_.unlike >> in.from & 1);
+            in.unlike = in.shared && in.from >= 0 && noted_.unlike.has(in.from);
             if (in.unlike && call_.in[in.from].has(kWrapped))
                 in.as = ops::promoted(call_.in, call_.inputs);
         }
@@ -312,8 +311,8 @@ uint32_t ClassMaker::find_each(bool fits) {
 
 /// Whether each call has input i of its own, as its form says; without one, what no weight is read by.
 bool ClassMaker::is_own(int i, bool fits) const {
-    if (!(noted_.fixed >> i & 1) || (noted_.unlike >> i & 1)) return true;
-    if (!fits) return call_.op->batch == Batch::Rows && !(call_.op->batch_shared >> i & 1);
+    if (!noted_.fixed.has(i) || noted_.unlike.has(i)) return true;
+    if (!fits) return call_.op->batch == Batch::Rows && !call_.op->batch_shared.has(i);
     const std::vector<BatchForm::Input>& in = kind_.form.in;
     return std::any_of(in.begin(), in.end(), [&](const BatchForm::Input& input) {
         return input.from == i && !input.shared;

@@ -6,8 +6,8 @@ namespace weft::deferred {
 
 /// What is known of the operands of one call; bits by input.
 struct Noted {
-    uint64_t fixed = 0;      ///< one tensor, or one number, in every call of the kind
-    uint64_t unlike = 0;     ///< of these: maybe another one (Note [Unlike])
+    InputSet fixed;          ///< one tensor, or one number, in every call of the kind
+    InputSet unlike;         ///< of these: maybe another one (Note [Unlike])
     bool maybe_own = false;  ///< some is fixed, but may be the example's own (Note [Own])
     bool grad = false;
 };

@@ -76,22 +76,28 @@ public:
     }
     /// Before the layout of `t` changes; the first time counts: all views were taken before.
     void keep(const Tensor& t) {
-        std::erase_if(kept_, [](const auto& kept) { return kept.first.impl()->refs == 1; });
-        for (const auto& [known, before] : kept_)
-            if (known.same(t)) return;
+        std::erase_if(kept_, [](const Kept& k) { return k.now.impl()->refs == k.held; });
+        for (const Kept& k : kept_)
+            if (k.now.same(t)) return;
         ModeGuard now(kGradMode, kDeferMode);
+        const uint32_t others = t.impl()->refs;
         Tensor before = ops::as_strided(t, Dims(t.shape()), Dims(t.strides()), t.offset());
-        kept_.emplace_back(t, std::move(before));
+        kept_.push_back({t, std::move(before), 0});
+        kept_.back().held = t.impl()->refs - others;
     }
     /// `t` as it was lent.
     Tensor before(const Tensor& t) const {
-        for (const auto& [known, before] : kept_)
-            if (known.same(t)) return before;
+        for (const Kept& k : kept_)
+            if (k.now.same(t)) return k.before;
         return t;
     }
 
 private:
-    std::vector<std::pair<Tensor, Tensor>> kept_;
+    struct Kept {
+        Tensor now, before;
+        uint32_t held;  ///< by this and by the view: with no other, no view waits for it
+    };
+    std::vector<Kept> kept_;
 };
 
 /// What a view of `base` is taken of.

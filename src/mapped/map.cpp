@@ -102,7 +102,7 @@ bool MappedCall::overlaps() const {
     auto in_one = [](const Tensor& t) { return bottom_of(t).view_as(t.shape(), t.strides()); };
     const Tensor dest = in_one(c_.dest);
     for (int i = c_.in_place; i < c_.inputs; ++i) {
-        if (!c_.in[i].defined() || op_.overlap == Overlap::Any || op_.overlap_allowed >> i & 1)
+        if (!c_.in[i].defined() || op_.overlap == Overlap::Any || op_.overlap_allowed.has(i))
             continue;
         const Tensor in = in_one(c_.in[i]);
         const bool same = op_.overlap == Overlap::Same && in.bytes() == dest.bytes() &&
@@ -157,7 +157,7 @@ void MappedCall::run_view() {
     form.op = &op_;
     form.attrs.assign(c_.attrs, c_.attrs + op_.defaults.size());
     Scope outside(level_.outer.get());
-    if (!op_.batch_rule({laid_out, 0}, form)) {
+    if (!op_.batch_rule({laid_out, InputSet()}, form)) {
         const Tensor& in = c_.in[0];
         if (laid_out.outputs == 1 && equal(laid_out.out(0).shape(), in.shape()) &&
             equal(laid_out.out(0).strides(), in.strides()))
@@ -293,11 +293,11 @@ bool MappedCall::run_rows(const Call& laid_out) {
     BatchForm form;
     form.op = &op_;
     form.attrs.assign(c_.attrs, c_.attrs + op_.defaults.size());
-    uint64_t fixed = 0;
-    for (int i = 0; i < std::min(c_.inputs, 64); ++i)
-        if (!mapped_[i]) fixed |= uint64_t{1} << i;
+    InputSet fixed;
+    for (int i = 0; i < c_.inputs; ++i)
+        if (!mapped_[i]) fixed.add(i);
     auto rule = op_.batch_rule ? op_.batch_rule : ops::batch_pointwise;
-    if (c_.inputs > 64 || !rule({laid_out, fixed}, form)) return false;
+    if (c_.inputs > InputSet::kCounted || !rule({laid_out, fixed}, form)) return false;
     for (const BatchForm::Input& input : form.in)
         if (input.shared && input.from >= 0 && mapped_[input.from]) return false;
     const bool apart = std::any_of(form.in.begin(), form.in.end(),

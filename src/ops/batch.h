@@ -15,9 +15,9 @@ namespace weft {
 /// The call that a rule looks at.
 struct BatchCall {
     const Call& call;
-    uint64_t fixed_mask;  ///< inputs that are one tensor, or one number, in every call of the kind
+    InputSet same;  ///< inputs that are one tensor, or one number, in every call of the kind
 
-    bool fixed(int i) const { return fixed_mask >> i & 1; }
+    bool fixed(int i) const { return same.has(i); }
     const Tensor& in(int i) const { return call.in[i]; }
     const Value& attr(int i) const { return call.attrs[i]; }
     int inputs() const { return call.inputs; }

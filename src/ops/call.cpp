@@ -108,7 +108,7 @@ void check_overlap(const Call& c, const Tensor& dest) {
     if (c.op->overlap == Overlap::Any) return;
     for (int i = c.in_place; i < c.inputs; ++i) {
         const Tensor& in = c.in[i];
-        if (!in.defined() || c.op->overlap_allowed >> i & 1 || !in.may_overlap(dest)) continue;
+        if (!in.defined() || c.op->overlap_allowed.has(i) || !in.may_overlap(dest)) continue;
         bool same = c.op->overlap == Overlap::Same && in.bytes() == dest.bytes() &&
                     equal(in.shape(), dest.shape()) && equal(in.strides(), dest.strides());
         bool dense = is_dense(in.shape(), in.strides()) && is_dense(dest.shape(), dest.strides());

@@ -196,8 +196,8 @@ public:
           grads_of_part_(static_cast<size_t>(walk.outputs())) {
         op_ = whole.op().one;
         grads_ = grads_of_part_.data();
-        for (int i = 0; i < std::min(whole.inputs(), 64); ++i)
-            if (whole.needs(i)) needs_ |= uint64_t{1} << i;
+        for (int i = 0; i < whole.inputs(); ++i)
+            if (!whole.needs(i)) unneeded_.add(i);
         for (int k = 0; k < walk.outputs(); ++k) {
             Tensor t = whole.grad(k);
             if (t.defined() && !by_ops_) t = as_contiguous(t);

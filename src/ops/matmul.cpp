@@ -213,23 +213,32 @@ void addmm_shape(Call& c) {
                 text("an input that expands to ", to_string(shape)), to_string(c.in[0].shape()));
     c.add(Tensor::layout(c.in[1].dtype(), shape));
 }
+Tensor times(const Tensor& x, const Value& factor) {
+    if (factor.kind() == Value::Kind::Complex)
+        return x * Tensor::scalar(factor.as_complex(), DType::Complex128, true);
+    return factor.as_double() == 1 ? x : x * factor.as_double();
+}
 void addmm_kernel(Call& c) {
-    double beta = c.attr(0).as_double(), alpha = c.attr(1).as_double();
     if (is_complex(c.out(0).dtype())) {
         ModeGuard off(0, kGradMode);
-        Tensor product = mm(c.in[1], c.in[2]) * alpha;
-        return copy_into(c.out(0), beta == 0 ? product : product + c.in[0] * beta);
+        Tensor product = times(mm(c.in[1], c.in[2]), c.attr(1));
+        const bool alone = c.attr(0).as_complex() == 0.0;
+        return copy_into(c.out(0), alone ? product : product + times(c.in[0], c.attr(0)));
     }
+    double beta = c.attr(0).as_double(), alpha = c.attr(1).as_double();
     if (beta != 0) copy_into(c.out(0), c.in[0]);
     gemm_into(c.out(0), c.in[1], c.in[2], alpha, beta);
 }
-Tensor times(const Tensor& x, const Value& factor) {
-    return factor.as_double() == 1 ? x : x * factor.as_double();
+/// `times` of the conjugate, as gradients have it.
+Tensor times_conjugate(const Tensor& x, const Value& factor) {
+    return factor.as_complex() == 1.0 ? x : times_conj(x, factor);
 }
 void addmm_grad(Grad& g) {
-    if (g.needs(0)) g.set(0, times(g.grad(), g.attr(0)));
-    if (g.needs(1)) g.set_product(1, t(times(g.grad(), g.attr(1))), t(conj(g.in(2))));
-    if (g.needs(2)) g.set_product(2, conj(g.in(1)), times(g.grad(), g.attr(1)));
+    if (g.needs(0)) g.set(0, times_conjugate(g.grad(), g.attr(0)));
+    if (!g.needs(1) && !g.needs(2)) return;
+    Tensor grad = times_conjugate(g.grad(), g.attr(1));
+    if (g.needs(1)) g.set_product(1, t(grad), t(conj(g.in(2))));
+    if (g.needs(2)) g.set_product(2, conj(g.in(1)), grad);
 }
 
 void linear_shape(Call& c) {

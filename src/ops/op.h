@@ -94,6 +94,22 @@ using JointRule = void (*)(Grad&);
 /// Adds `grad` to a part of `sum`, the dense gradient of input `i` of a call with these attributes.
 using PartRule = void (*)(const Tensor& sum, const Tensor& grad, const Value* attrs, int i);
 
+/// Some of a call's inputs. Those behind the first 64 (of a custom function, or of `cat`) are in no
+/// set, so a set says what may be left unsaid.
+class InputSet {
+public:
+    InputSet() = default;
+    explicit InputSet(uint64_t first) : bits_(first) {}
+    void add(int i) {
+        if (i < kCounted) bits_ |= uint64_t{1} << i;
+    }
+    bool has(int i) const { return i < kCounted && (bits_ >> i & 1); }
+    static constexpr int kCounted = 64;
+
+private:
+    uint64_t bits_ = 0;
+};
+
 struct Op {
     std::string name;         ///< unique: "sum.dim"
     std::string public_name;  ///< what Python calls it: "sum"
@@ -124,8 +140,8 @@ struct Op {
 
     Batch batch = Batch::None;
     BatchRule batch_rule = nullptr;  ///< with Batch::Rows
-    uint32_t batch_shared = 0;  ///< inputs by which calls merge only if it is one tensor (weights)
-    bool view = false;          ///< outputs are views of input 0; no kernel, so every dtype
+    InputSet batch_shared;  ///< inputs by which calls merge only if it is one tensor (weights)
+    bool view = false;      ///< outputs are views of input 0; no kernel, so every dtype
     Cast autocast = Cast::None;
     Formats memory_format = Formats::None;
     bool every_dtype = false;          ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
@@ -134,7 +150,7 @@ struct Op {
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
     bool random = false;               ///< draws from the generator
     Overlap overlap = Overlap::Any;    ///< pointwise ops: Same, unless the record says more
-    uint32_t overlap_allowed = 0;      ///< inputs that may overlap all the same
+    InputSet overlap_allowed;          ///< inputs that may overlap all the same
     bool function = true;              ///< weft.name exists
     bool method = true;                ///< Tensor.name exists
     bool inplace = false;              ///< name_ exists
@@ -253,7 +269,7 @@ public:
     const Value& attr(int i) const { return attrs_[i]; }
     const Op& op() const { return *op_; }
     /// Whether input i wants a gradient.
-    bool needs(int i) const { return needs_ >> i & 1; }
+    bool needs(int i) const { return !unneeded_.has(i); }
     /// Sizes of input i: always for those that need a gradient, for others with `keep_shapes`.
     virtual Dims in_shape(int i) const = 0;
     /// With `keep_shapes`: the strides of input i, then its offset in its storage.
@@ -280,7 +296,7 @@ protected:
     const Op* op_ = nullptr;
     Tensor* grads_ = nullptr;
     const Value* attrs_ = nullptr;
-    uint64_t needs_ = 0;
+    InputSet unneeded_;
 };
 
 /// Writes one record: `table.add("tanh(Tensor self) -> Tensor").doc(...).shape(...).kernel(...)`.
@@ -353,7 +369,7 @@ public:
     OpBuilder& batch(BatchRule rule, SaveMask shared = 0) {
         if (op_.batch != Batch::Pointwise && op_.batch != Batch::Join) op_.batch = Batch::Rows;
         op_.batch_rule = rule;
-        op_.batch_shared = shared;
+        op_.batch_shared = InputSet(shared);
         return *this;
     }
     OpBuilder& view() {
@@ -405,12 +421,12 @@ public:
     /// No input may overlap what an in-place or out= form writes, but for those in `allowed`.
     OpBuilder& apart(uint32_t allowed = 0) {
         op_.overlap = Overlap::None;
-        op_.overlap_allowed = allowed;
+        op_.overlap_allowed = InputSet(allowed);
         return *this;
     }
     /// Inputs that may overlap what an in-place form writes: read before, as a number is.
     OpBuilder& may_overlap(uint32_t inputs) {
-        op_.overlap_allowed = inputs;
+        op_.overlap_allowed = InputSet(inputs);
         return *this;
     }
     OpBuilder& method_only() {

@@ -171,10 +171,9 @@ void pack_gradient(Grad& g) {
             int64_t count = pieces[i].count;
             Tensor part =
                 dense.view_as(Dims{count}, Dims{1}, std::exchange(from_piece, from_piece + count));
-            if ((i < 64 && !g.needs(i)) || g.set_part(i, part, add_piece)) continue;
+            if (!g.needs(i) || g.set_part(i, part, add_piece)) continue;
         }
-        bool needed = i >= 64 || g.needs(i);  // the mask ends there
-        if (!needed || g.set_part(i, g.grad(), add_packed)) continue;
+        if (!g.needs(i) || g.set_part(i, g.grad(), add_packed)) continue;
         int64_t n = 0, start = 0, k = 0;
         for (int64_t p = 0; p < pieces.size(); ++p)
             n += pieces[p].source == i ? pieces[p].count : 0;

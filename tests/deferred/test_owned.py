@@ -75,3 +75,22 @@ def test_threads_that_ended_leave_no_memory_behind() -> None:
 def resident() -> int:
     """Bytes of the process in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_value_that_was_laid_out_anew_is_given_back() -> None:
+    """It was kept, with its old layout, as long as the program ran."""
+
+    def f(x):
+        h = x * 2.0
+        row = h[0]  # taken while h waits
+        h.tolist()
+        h.unsqueeze_(0)
+        return row.sum()
+
+    def step():
+        weft.autobatch(f, adaptive=False)([weft.ones(50, 100) for _ in range(4)])
+        return weft._C._memory_stats()["current"]
+
+    step()
+    before = step()
+    assert max(step() for _ in range(5)) <= before

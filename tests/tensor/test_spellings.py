@@ -47,6 +47,13 @@ t.linalg.matrix_rank(x,t.tensor([0.1,100.])); t.linalg.pinv(x,0.1); t.tril_indic
 t.tensor([x[0,:1],x[1,:1]]); t.tensor([x[0,:1],2]); t.tensor([2,x[:1,:1]]); t.tensor([[x[0,0]]]);
 t.tensor([[x[:1,:1],1.5]])
 """,
+    "products_of_complex_numbers": r"""
+t.vdot(t.tensor([1+2j]),t.tensor([3-1j])); t.tensor([1+2j,1j]).vdot(t.tensor([3-1j,2]));
+t.addmm(x*1j,x[:,:2]*1j,x[:2]+1j,beta=1j,alpha=2+1j); t.addmm(x*1j,x[:,:2]*1j,x[:2]+1j,beta=0)
+""",
+    "named_results_of_mapped_functions": r"""
+t.vmap(lambda a: a.max(0))(x); t.vmap(lambda a: t.sort(a),out_dims=1)(x)
+""",
     "pools_of_an_infinite_norm": r"""
 F.lp_pool1d(x-1,float('inf'),2); F.lp_pool2d(x[None]-1,float('-inf'),2,1,True)
 """,

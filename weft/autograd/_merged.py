@@ -7,8 +7,8 @@ backward is `_backward` here. It runs the users' backwards in a deferred scope, 
 merge too, and joins their gradients.
 
 `tie` refuses what only the node of a single use can do: outputs that are arguments or views of
-them, arguments written in place, complex numbers, an output that ctx keeps as an attribute. That is
-tied at once, on values.
+them, arguments written in place, complex numbers, an output that ctx keeps as an attribute, more
+inputs with a gradient than a set of a call's inputs counts. That is tied at once, on values.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from weft._C import Tensor
 
 _numbers = itertools.count(1)
 _BYTES = 8
+_MOST_INPUTS = 64  # of one call, as InputSet (src/ops/op.h) counts them
 
 
 class Use(bytearray):
@@ -88,6 +89,8 @@ def tie(
     tied = [o for o in outputs if _is_tied(o, ctx._constant)]
     if not (weft.is_grad_enabled() and wanted and tied):
         return outputs
+    if len(wanted) > _MOST_INPUTS:  # which of them are leaves could not be told
+        return None
     use = Use(next(_numbers).to_bytes(_BYTES, "little"))
     use.ctx, use.function, use.backward = ctx, function, backward
     use.arguments = tuple([

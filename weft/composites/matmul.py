@@ -156,8 +156,12 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @forms(method=True, out=True)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """The dot product of two vectors."""
-    return weft.dot(input, other)
+    """The dot product of two vectors, the first conjugated.
+
+    >>> weft.vdot(weft.tensor([1 + 2j]), weft.tensor([3 - 1j]))
+    tensor(1.-7.j)
+    """
+    return weft.dot(input.conj(), other)
 
 
 def _mixed(who: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:

@@ -44,7 +44,8 @@ def _parts(tree: Any) -> tuple[Any, Any, list[Any]]:
         return kind, list(tree), list(tree.values())
     if kind is defaultdict:
         return kind, (tree.default_factory, list(tree)), list(tree.values())
-    if kind in (list, tuple) or (isinstance(tree, tuple) and hasattr(tree, "_fields")):
+    named = isinstance(tree, tuple) and (hasattr(tree, "_fields") or hasattr(tree, "n_fields"))
+    if kind in (list, tuple) or named:  # n_fields: what `x.max(0)` returns
         return kind, None, list(tree)
     return None, None, []
 
