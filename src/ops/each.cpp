@@ -297,38 +297,31 @@ GradRule each_rule(int i, std::integer_sequence<int, I...>) {
     return rules[i];
 }
 
-Op made_of(const Op& op) {
-    Op out;
-    out.name = op.name;
-    out.public_name = op.public_name;
-    out.schema = op.schema;
-    out.params = op.params;
-    out.defaults = op.defaults;
+/// What the record of one call says holds for several, but for what is set here.
+Op over_several(const Op& op) {
+    Op out = op;
+    out.one = &op;
     Param calls;
     calls.name = "calls";
     calls.kind = Param::Kind::Ints;
     calls.slot = static_cast<int>(out.defaults.size());
     out.params.push_back(calls);
     out.defaults.emplace_back();
-    out.inputs = op.inputs;
-    out.outputs = op.outputs;
-    out.output_names = op.output_names;
     out.shape = each_shape;
     out.kernel = each_kernel;
-    for (size_t i = 0; i < op.grads.size(); ++i)
-        out.grads.push_back(op.grads[i] ? each_rule(static_cast<int>(i),
-                                                    std::make_integer_sequence<int, kMostInputs>())
-                                        : nullptr);
-    out.saves = op.saves;
-    out.joint = op.joint ? each_joint : nullptr;
-    out.joint_saves = op.joint_saves;
-    out.keep_shapes = op.keep_shapes;
-    out.constant_outputs = op.constant_outputs;
-    out.node_name = op.node_name.empty() ? op.name : op.node_name;
-    out.node_names = op.node_names;
+    out.view = out.strided_output = false;
     out.every_dtype = true;
-    out.one = &op;
-    out.where = op.where;
+    for (size_t i = 0; i < out.grads.size(); ++i)
+        if (out.grads[i])
+            out.grads[i] =
+                each_rule(static_cast<int>(i), std::make_integer_sequence<int, kMostInputs>());
+    if (out.joint) out.joint = each_joint;
+    out.backward_name = nullptr;  // it asks one call
+    if (out.node_name.empty()) out.node_name = out.name;
+    out.batch = Batch::None;
+    out.batch_rule = nullptr;
+    out.batch_shared = 0;
+    out.autocast = Cast::None;  // each call has been cast before it was kept
     return out;
 }
 
@@ -391,7 +384,7 @@ bool has_each(const Op& op) {
 const Op& each_of(const Op& op) {
     static auto* made = new std::unordered_map<const Op*, std::unique_ptr<const Op>>;
     std::unique_ptr<const Op>& known = (*made)[&op];
-    if (!known) known = std::make_unique<const Op>(made_of(op));
+    if (!known) known = std::make_unique<const Op>(over_several(op));
     return *known;
 }
 
