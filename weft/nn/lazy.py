@@ -70,9 +70,9 @@ class LazyModuleMixin(Module):
         return any(is_lazy(v) for v in (*self._parameters.values(), *self._buffers.values()))
 
     def _infer_parameters(
-        self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
     ) -> None:
-        self.initialize_parameters(*args, **kwargs)
+        self.initialize_parameters(*args, **(kwargs or {}))  # None: a hook of an older file
         if self.has_uninitialized_params():
             raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
         self._become()
