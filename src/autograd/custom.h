@@ -13,13 +13,15 @@ public:
     /// Throws Runtime if one was written since, or after release. `grads`: as in SavedTensor::unpack.
     std::vector<Tensor> saved(const std::vector<Tensor>* grads = nullptr);
     void release_saved() override;
+    bool runs_twice() const override { return twice_; }
+    void may_run_twice() override { twice_ = true; }
     /// The user may want to know that nothing flowed.
     bool runs_without_gradient() const override { return true; }
 
 private:
     std::vector<SavedTensor> saved_;
     std::vector<int> output_of_;  ///< which output each is; -1: none
-    bool released_ = false;
+    bool released_ = false, twice_ = false;
 };
 
 /// One thing that a custom forward returned.

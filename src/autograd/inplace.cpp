@@ -69,8 +69,10 @@ public:
         for (int i = 1; i < written_->edge_count(); ++i) edges.push_back(written_->edge(i));
         set_edges(std::move(edges));
         set_results({base});
+        written_->may_run_twice();
     }
     std::string name() const override { return "CopySlices"; }
+    bool runs_twice() const override { return written_ && written_->runs_twice(); }
 
     void run(Work& work) override {
         if (!written_) fail_released(*this);

@@ -104,6 +104,10 @@ public:
     virtual bool runs_without_gradient() const { return false; }
     /// Drops what was saved; a later run raises.
     virtual void release_saved() {}
+    /// One pass may run it twice: by itself, for a value that it saved, and within the node of a write
+    /// into a view. So what it saved is dropped when the pass ends.
+    virtual bool runs_twice() const { return false; }
+    virtual void may_run_twice() {}
     /// Which outputs and edges its hooks see: those that PyTorch's node has.
     virtual bool shows_output(int) const { return true; }
     virtual bool shows_edge(int) const { return true; }

@@ -136,7 +136,9 @@ void NodeRun::run_node(Node& node) {
     }
     fit_results(node);
     if (NodeHooks* hooks = node.hooks_or_null()) call_after_hooks(node, *hooks);
-    if (!options_.keep_graph) node.release_saved();
+    if (options_.keep_graph) return;
+    if (node.runs_twice()) twice_.emplace_back(&node);
+    else node.release_saved();
 }
 
 void NodeRun::fit_results(const Node& node) {

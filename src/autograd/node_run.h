@@ -9,6 +9,9 @@ class NodeRun {
 public:
     NodeRun(const BackwardOptions& options, const std::vector<Edge>& targets, const TaskList& tasks)
         : found(targets.size()), options_(options), targets_(targets), tasks_(tasks) {}
+    ~NodeRun() {
+        for (const Ref<Node>& node : twice_) node->release_saved();
+    }
 
     /// Runs the task's node if the pass wants that. Whatever fails there is thrown on with the line
     /// that made the node.
@@ -41,6 +44,7 @@ private:
     std::vector<Tensor> grads_;
     std::vector<Tensor> incoming_;  ///< as the node's hooks see them, if there are any
     std::vector<bool> skip_;
+    std::vector<Ref<Node>> twice_;  ///< nodes that may run once more
 };
 
 }  // namespace weft

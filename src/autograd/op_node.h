@@ -15,6 +15,8 @@ public:
     std::string name_of(int k) const override;
     void run(Work& work) override;
     void release_saved() override;
+    bool runs_twice() const override { return twice_; }
+    void may_run_twice() override { twice_ = true; }
     bool shows_output(int k) const override;
     bool shows_edge(int i) const override {
         return op_->differentiable(i) && !(i < 16 && hidden_ >> i & 1);
@@ -49,7 +51,7 @@ private:
     uint32_t size_ = 0;
     uint16_t saved_count_ = 0;
     uint16_t attr_count_ = 0;
-    bool released_ = false;
+    bool released_ = false, twice_ = false;
     uint16_t hidden_ = 0;  ///< numbers that are no inputs of it (Op::numbers_apart)
 };
 

@@ -320,7 +320,7 @@ Op over_several(const Op& op) {
     if (out.node_name.empty()) out.node_name = out.name;
     out.batch = Batch::None;
     out.batch_rule = nullptr;
-    out.batch_shared = 0;
+    out.batch_shared = InputSet();
     out.autocast = Cast::None;  // each call has been cast before it was kept
     return out;
 }
