@@ -63,7 +63,7 @@ Edge detail::gradient_edge_by_meta(const Tensor& t) {
 
 Edge gradient_edge_as_made(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
-    if (!m || !m->base.defined()) return gradient_edge(t);
+    if (!m || !m->base.defined() || m->view_kind == ViewKind::Plain) return gradient_edge(t);
     if (m->grad_fn) return {m->grad_fn, m->output};
     return m->requires_grad ? Edge{accumulator(t), 0} : Edge{};
 }

@@ -74,7 +74,8 @@ inline Edge gradient_edge(const Tensor& t) {
     return detail::gradient_edge_by_meta(t);
 }
 
-/// The same, of a view as it was when it was asked for last: a write since does not count.
+/// The same; of a view that cannot be made anew after a write, as it was before: custom functions
+/// write what their other arguments show.
 Edge gradient_edge_as_made(const Tensor& t);
 
 /// Makes `node` the producer of `t` (output `k`).

@@ -204,6 +204,16 @@ FOUND = {
         v3, = t.autograd.grad(v2.sum(), [v1], create_graph=True)
         v4 = leaf(1, at=0).cumprod(0)
         v4.sum().backward(create_graph=True)""",
+    "a view after a write, in ops that a library computes": """
+        v0 = leaf(2, 3, at=0)
+        v1 = v0.sin()
+        v2 = v1.unsqueeze(1)
+        v2.mul_(2)
+        v3 = t.fft.fft(v2)
+        loss(v3).backward()
+        v4 = v1.transpose(0, 1)
+        v1.mul_(0.5)
+        loss(t.special.i0(v4)).backward()""",
     "a write that is refused writes nothing": """
         v0 = leaf(2, 2, at=0)
         v1 = View.apply(v0)
