@@ -249,7 +249,7 @@ PyObject* needs_gradients(PyObject*, PyObject* arguments) {
             PyObject* o = PyTuple_GET_ITEM(arguments, i);
             bool needs = false;
             if (is_tensor(o)) {
-                const Tensor& t = unwrap(o);
+                const Tensor t = handle(o);
                 const bool waits = t.has(kPending);
                 needs = waits ? mapped::requires_grad(t) : requires_grad(t);
                 if (needs && !waits && (mode & kGradMode)) grad_fn(t);
