@@ -77,9 +77,10 @@ int guarded_int(F&& f) {
 /// and the thread stays there until the process ends, which is what CPython 3.14 does.
 [[noreturn]] void stay_until_exit();
 
-/// Runs `f`, which may let other threads have the lock: see Note [Threads at exit].
+/// Runs `f`, which may let other threads have the lock: see Note [Threads at exit]. What the handler
+/// is given is no object of C++, so its reference is null, which UBSAN would tell.
 template <class F>
-auto into_python(F&& f) {
+[[gnu::no_sanitize("null")]] auto into_python(F&& f) {
     try {
         return f();
     } catch (const abi::__forced_unwind&) {
