@@ -409,6 +409,16 @@ void note_write(const Tensor& dest, Level* at) {
     }
 }
 
+/// The call once more through the door, after what decides where it goes has changed.
+bool call_anew(Call& c) {
+    Call again(*c.op, c.in, c.inputs, c.attrs);
+    again.dest = c.dest;
+    again.in_place = c.in_place;
+    ops::call(again);
+    c.take(again);
+    return true;
+}
+
 /// Random numbers of a level are the same for all examples, or drawn for all at once, as PyTorch does.
 /// False if `c` goes on as any call: it is a write, or the first example draws.
 bool draw(Call& c, Level*& at) {
@@ -428,12 +438,7 @@ bool draw(Call& c, Level*& at) {
         return false;
     }
     Scope outside(level.outer.get());
-    Call once(*c.op, c.in, c.inputs, c.attrs);
-    once.dest = c.dest;
-    once.in_place = c.in_place;
-    ops::call(once);
-    c.take(once);
-    return true;
+    return call_anew(c);
 }
 
 bool map(Call& c) {
@@ -455,12 +460,7 @@ bool map(Call& c) {
         if (!level || level->alone) throw;
     }
     level->go_alone();
-    Call again(*c.op, c.in, c.inputs, c.attrs);
-    again.dest = c.dest;
-    again.in_place = c.in_place;
-    ops::call(again);
-    c.take(again);
-    return true;
+    return call_anew(c);
 }
 
 bool (*change_below)(const Tensor& t);

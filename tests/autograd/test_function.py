@@ -1,6 +1,5 @@
 """Functions whose forward and backward are written in Python."""
 
-import pytest
 from cases import Cases
 from functions import function, leaf, square
 
@@ -385,13 +384,4 @@ def saving_a_returned_argument_in_setup_context(t):
     function(t, lambda x: x, lambda ctx, g: g, setup).apply(leaf(t))
 
 
-@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
-def test_observes_what_pytorch_does(program, same):
-    same(program)
-
-
-@pytest.mark.parametrize(
-    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
-)
-def test_raises_what_pytorch_raises(program, text, same_error):
-    same_error(program, text)
+test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()

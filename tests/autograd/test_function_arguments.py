@@ -3,7 +3,6 @@
 import gc
 import re
 
-import pytest
 from cases import Cases
 from functions import function, leaf, square
 
@@ -241,13 +240,4 @@ def functions_are_inherited(t):
     return y.grad_fn.name(), y, x.grad
 
 
-@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
-def test_observes_what_pytorch_does(program, same):
-    same(program)
-
-
-@pytest.mark.parametrize(
-    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
-)
-def test_raises_what_pytorch_raises(program, text, same_error):
-    same_error(program, text)
+test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()

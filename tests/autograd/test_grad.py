@@ -1,6 +1,5 @@
 """autograd.grad; detach, retain_grad, data, and where gradients go."""
 
-import pytest
 from cases import Cases
 
 CASES = Cases()
@@ -230,13 +229,4 @@ def a_view_that_is_made_a_leaf_is_written(t):
     part.mul_(2)
 
 
-@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
-def test_observes_what_pytorch_does(program, same):
-    same(program)
-
-
-@pytest.mark.parametrize(
-    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
-)
-def test_raises_what_pytorch_raises(program, text, same_error):
-    same_error(program, text)
+test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()

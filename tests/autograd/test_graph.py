@@ -274,16 +274,7 @@ def gradient_of_a_gradient_through_backward(t):
     return x.grad
 
 
-@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
-def test_observes_what_pytorch_does(program, same):
-    same(program)
-
-
-@pytest.mark.parametrize(
-    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
-)
-def test_raises_what_pytorch_raises(program, text, same_error):
-    same_error(program, text)
+test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()
 
 
 # ---- what weft promises beyond

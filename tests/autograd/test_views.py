@@ -190,16 +190,7 @@ def a_saved_constant_was_overwritten(t):
     y.sum().backward()
 
 
-@pytest.mark.parametrize("program", CASES.programs, ids=lambda p: p.__name__)
-def test_observes_what_pytorch_does(program, same):
-    same(program)
-
-
-@pytest.mark.parametrize(
-    ("program", "text"), CASES.errors, ids=lambda p: getattr(p, "__name__", "")
-)
-def test_raises_what_pytorch_raises(program, text, same_error):
-    same_error(program, text)
+test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()
 
 
 # ---- lines
