@@ -128,7 +128,7 @@ void register_copy_ops(Table& t) {
         .node_name("UnsafeViewBackward0")
         .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(2, 3), (3, 2))"});
-    t.add("squeeze.row(Tensor self) -> Tensor")
+    t.add("_squeeze_row(Tensor self) -> Tensor")
         .doc("The product of a vector, as a matrix of one row, and a matrix: a vector, no view.")
         .shape([](Call& c) {
             c.add(Tensor::layout(c.in[0].dtype(), Dims(c.in[0].shape().subspan(1))));

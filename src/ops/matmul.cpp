@@ -18,7 +18,7 @@ namespace {
 
 using kernels::Trans;
 
-const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"}, squeeze_row{"squeeze.row"};
+const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"}, squeeze_row{"_squeeze_row"};
 
 /// How a matrix lies in memory: rows one after the other, columns, or neither.
 struct Layout {
