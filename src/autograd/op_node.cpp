@@ -183,6 +183,8 @@ public:
         Tensor place = Tensor::layout(input.dtype(), input.shape());  // nobody reads its values
         set_history(place, to.node, to.output);
         Tensor out = op(gradient, place, zero);
+        if (out.has(kPending))
+            return out;  // its node is made when the batch is, and named by the op
         if (auto* made = dynamic_cast<OpNode*>(grad_fn(out).get())) made->rename(node);
         return out;
     }
