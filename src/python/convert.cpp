@@ -469,8 +469,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         if ((flags & PyBUF_WRITABLE) && t.storage()->read_only)
             fail_buffer("[buffer] expected a reader, got a writer of read-only memory");
         Py_ssize_t bytes;  // an expanded tensor may have more than can be counted
-        if (__builtin_mul_overflow(t.numel(), item_size(t.dtype()), &bytes))
-            fail_buffer("[buffer] expected a tensor of less than 2**63 bytes, got more");
+        WEFT_EXPECT(!__builtin_mul_overflow(t.numel(), item_size(t.dtype()), &bytes), Runtime,
+                    "buffer", "a tensor of less than 2**63 bytes", "more");
         auto lent = std::make_unique<Lent>();
         lent->storage = t.storage();
         lent->dims = std::make_unique<Py_ssize_t[]>(2 * t.ndim() + 1);
