@@ -66,7 +66,7 @@ bool run_cast(Call& c) {
     if (wanted == Cast::None || c.dest.defined()) return false;
     if (wanted == Cast::Within && !has_wider(c)) return false;
     const DType dtype = cast_dtype(c);
-    ModeGuard off(0, kAutocastBits);
+    ModeGuard off(0, kAutocastMode | kAutocastHalfMode);
     std::vector<Tensor> in(c.in, c.in + c.inputs);
     for (Tensor& t : in)
         if (is_castable(t) && t.dtype() != dtype) t = cast(t, dtype);
@@ -85,7 +85,7 @@ bool run_cast(Call& c) {
 
 }  // namespace
 
-void install_autocast() { ops::autocast = run_cast; }
+void install_autocast() { ops::hooks.autocast = run_cast; }
 
 void forget_casts() { kept.clear(); }
 

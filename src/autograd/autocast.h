@@ -1,5 +1,5 @@
 /// Mixed precision (Python: weft.amp.autocast). The scope itself is bits of `mode`
-/// (ops/autocast.h).
+/// (ops/call.h).
 #pragma once
 
 namespace weft {

@@ -20,7 +20,7 @@
 /// Levels nest. An operand of an inner level has a whole that may be mapped on outer ones.
 #pragma once
 #include "base/ref.h"
-#include "ops/mapped.h"
+#include "ops/call.h"
 
 namespace weft::mapped {
 

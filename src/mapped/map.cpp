@@ -477,7 +477,7 @@ bool before_change(const Tensor& t) {
 }  // namespace
 
 void install() {
-    ops::map = map;
+    ops::hooks.map = map;
     change_below = std::exchange(ops::hooks.before_change, before_change);
 }
 

@@ -1,9 +1,7 @@
 #include "ops/call.h"
 
 #include "kernels/simd.h"
-#include "ops/autocast.h"
 #include "ops/copy.h"
-#include "ops/mapped.h"
 #include "ops/reuse.h"
 #include "ops/widen.h"
 #include "ops/write.h"
@@ -11,8 +9,6 @@
 namespace weft::ops {
 
 Hooks hooks;
-bool (*autocast)(Call& c) = nullptr;
-bool (*map)(Call& c) = nullptr;
 
 namespace {
 
@@ -161,8 +157,8 @@ template <class Memory>
 WEFT_INLINE void enter(Call& c, const Memory& memory) {
     const Op& op = *c.op;
     if (mode & (kDeferMode | kAutocastMode | kMapMode)) [[unlikely]] {
-        if (mode & kAutocastMode && autocast(c)) return;
-        if (mode & kMapMode && map(c)) return;
+        if (mode & kAutocastMode && hooks.autocast(c)) return;
+        if (mode & kMapMode && hooks.map(c)) return;
         if (mode & kDeferMode) return hooks.defer(c);
     }
     if (op.body) return op.body(c);

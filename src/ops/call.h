@@ -26,9 +26,12 @@ namespace weft {
 
 /// One thread-local word of flags, so that the common case tests one word.
 enum ModeFlag : uint32_t {
-    kGradMode = 1,       ///< record calls
-    kInferenceMode = 2,  ///< results never join a graph
-    kDeferMode = 4,      ///< calls are kept, to be batched (Note [Pending])
+    kGradMode = 1,           ///< record calls
+    kInferenceMode = 2,      ///< results never join a graph
+    kDeferMode = 4,          ///< calls are kept, to be batched (Note [Pending])
+    kAutocastMode = 8,       ///< products run in a narrow float
+    kAutocastHalfMode = 16,  ///< that float is float16, not bfloat16
+    kMapMode = 32,           ///< some tensors stand for a value of each example of vmap
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 
@@ -44,11 +47,19 @@ private:
 
 namespace ops {
 
+/// What the layers below add to the door; each installs its own when weft is loaded.
 struct Hooks {
+    /// In an autocast scope: runs the call on inputs of the dtype that its op wants. False: goes on.
+    bool (*autocast)(Call&) = nullptr;
+    /// In map mode: runs the call for all examples at once. False if no operand stands for several
+    /// values: goes on.
+    bool (*map)(Call&) = nullptr;
     /// After the kernel, for a differentiable op with a tracked input, or a view.
     void (*record)(Call&) = nullptr;
     /// In defer mode, instead of all else: keeps the call or runs it.
     void (*defer)(Call&) = nullptr;
+    /// Runs `_tie_rows`: ties blocks of results to a node of the binding's (tie.cpp).
+    void (*tie)(Call&) = nullptr;
     /// Whether a tensor with values wants a gradient.
     bool (*requires_grad)(const Tensor&) = nullptr;
     /// What a recorded view shows a part of, unless someone watches the view's own gradient; or null.

@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <memory>
-#include <unordered_map>
 
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -382,10 +381,8 @@ bool has_each(const Op& op) {
 }
 
 const Op& each_of(const Op& op) {
-    static auto* made = new std::unordered_map<const Op*, std::unique_ptr<const Op>>;
-    std::unique_ptr<const Op>& known = (*made)[&op];
-    if (!known) known = std::make_unique<const Op>(over_several(op));
-    return *known;
+    if (!op.each) op.each = std::make_shared<const Op>(over_several(op));
+    return *op.each;
 }
 
 }  // namespace weft::ops

@@ -163,6 +163,7 @@ struct Op {
     std::vector<std::vector<std::string>> older_orders;
     std::source_location where;
     const Op* one = nullptr;  ///< of an op over several calls: the op of each (ops/each.h)
+    mutable std::shared_ptr<const Op> each;  ///< the op over several calls of this, once wanted
 
     const std::string& node_name_of(int k) const {
         auto of = static_cast<size_t>(k);

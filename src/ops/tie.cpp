@@ -6,8 +6,6 @@
 /// merge whatever they did, as rows of single elements; what a merged one becomes is one node over
 /// the blocks, whose backward runs those of all functions in it (weft/autograd/_merged.py). Which they
 /// are is told by one more operand: 8 bytes for each.
-#include "ops/tie.h"
-
 #include <set>
 
 #include "ops/batch.h"
@@ -17,9 +15,6 @@
 
 namespace weft {
 namespace ops {
-
-void (*tie)(Call& c) = nullptr;
-
 namespace {
 
 int inputs_of(const Call& c) { return static_cast<int>(c.attr(0).as_int()); }
@@ -85,7 +80,7 @@ void register_tie(Table& t) {
     t.add("_tie_rows(Tensor[] tensors, *, int inputs, int results, str node, int shared) -> "
           "Tensor[]")
         .doc("Several of them: blocks of elements, but for inputs in the mask `shared`.")
-        .body([](Call& c) { tie(c); })
+        .body([](Call& c) { hooks.tie(c); })
         .internal();
 }
 

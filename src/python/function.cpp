@@ -7,7 +7,6 @@
 
 #include "autograd/fit.h"
 #include "ops/functions.h"
-#include "ops/tie.h"
 #include "ops/write.h"
 #include "python/hooks.h"
 
@@ -282,7 +281,7 @@ void tie(Call& c) {
 /// _set_tie(make)
 PyObject* set_tie(PyObject*, PyObject* make) {
     Py_XSETREF(tie_maker, Py_NewRef(make));
-    ops::tie = tie;
+    ops::hooks.tie = tie;
     Py_RETURN_NONE;
 }
 

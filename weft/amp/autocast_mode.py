@@ -32,7 +32,7 @@ __all__ = [
     "set_autocast_cache_enabled",
 ]
 
-_HALF = 16  # kAutocastHalfMode of src/ops/autocast.h: float16, not bfloat16
+_HALF = 16  # kAutocastHalfMode of src/ops/call.h: float16, not bfloat16
 _KNOWN = ("cpu", "cuda", "mps", "xpu", "mtia", "hpu", "xla", "maia")
 
 
