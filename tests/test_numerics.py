@@ -23,7 +23,6 @@ from op_samples import NO_PEER, RECORDS, flat, ours, peer
 
 import weft
 
-POINTWISE = 2  # of a record's "batch"
 FLOATING = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 COMPLEX = ["complex64", "complex128"]
@@ -331,7 +330,7 @@ def calls(name: str) -> list[str]:
 NAMES = [
     n
     for n, r in RECORDS.items()
-    if r["batch"] == POINTWISE and not r["random"] and n not in NO_PEER and calls(n)
+    if r["pointwise"] and not r["random"] and n not in NO_PEER and calls(n)
 ]
 
 

@@ -164,9 +164,10 @@ def library_op(
 # What the fields of a record in the table are where it says nothing.
 _PLAIN = {
     **dict.fromkeys(
-        ("composite", "view", "inplace", "function", "method", "out_form", "random"), False
+        ("composite", "view", "inplace", "function", "method", "out_form", "random", "pointwise"),
+        False,
     ),
-    "batch": 0,
+    "batch": "none",
 }
 
 

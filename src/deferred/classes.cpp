@@ -16,7 +16,7 @@ namespace {
 /// numbers by value: its kernel may look at them.
 bool may_be_unlike(const Call& c, const Tensor& t) {
     constexpr int64_t kSmallPiece = 4096;  // elements; a larger one is worth a batch of its own
-    if (c.op->batch != Batch::Pointwise || c.op->batch_rule) return false;
+    if (c.op->batch_rule != ops::batch_pointwise) return false;
     if (!t.has(kWrapped)) return t.numel() > 0 && t.numel() <= kSmallPiece;
     DType computed = ops::promoted(c.in, c.inputs);
     return computed == DType::Float32 || computed == DType::Float64 || computed == DType::Int64;
@@ -25,7 +25,7 @@ bool may_be_unlike(const Call& c, const Tensor& t) {
 /// Kernels refuse dtypes: the user learns it at the call, from one on no elements. Other ops than
 /// pointwise ones need all; they refuse bool and complex.
 void check_dtypes(const Call& c) {
-    bool pointwise = c.op->batch == Batch::Pointwise, odd = false;
+    bool pointwise = c.op->pointwise, odd = false;
     std::vector<Tensor> in;
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
@@ -193,10 +193,7 @@ Class ClassMaker::make(uint32_t number) {
 /// Sets how calls like this one run; false if there is no form for it.
 bool ClassMaker::ask_rule() {
     BatchForm& form = kind_.form;
-    form.op = call_.op;
-    form.attrs.assign(call_.attrs, call_.attrs + call_.op->defaults.size());
-    BatchRule rule = call_.op->batch_rule ? call_.op->batch_rule : ops::batch_pointwise;
-    if (!rule({call_, noted_.fixed}, form)) return false;
+    if (!form.ask({call_, noted_.fixed})) return false;
     const bool join = call_.op->batch == Batch::Join && form.rows == 1;
     kind_.how = join ? How::Join : How::Rows;
     return true;
@@ -253,8 +250,7 @@ void ClassMaker::add_rows_to_key() {
     add(reinterpret_cast<uintptr_t>(form.op));
     add(static_cast<uint64_t>(form.then) | uint64_t{form.wrap} << 4 |
         static_cast<uint64_t>(form.counts_attr + 1) << 8);
-    const bool sizes =
-        made_.each == Class::kNone || (call_.op->batch == Batch::Pointwise && rows_are_alike(form));
+    const bool sizes = made_.each == Class::kNone || (call_.op->pointwise && rows_are_alike(form));
     for (const BatchForm::Input& in : form.in) add_to_key(in, sizes);
     for (size_t k = 0; k < form.attrs.size(); ++k) {
         append(key_, form.attrs[k]);

@@ -89,7 +89,7 @@ bool rebind(Call& c) {
     const Tensor dest = c.dest;
     if (!c.in_place || !is_pending(dest) || pending(dest).is_view() || pending(dest).views)
         return false;
-    if (c.op->batch != Batch::Pointwise || !dest.contiguous()) return false;
+    if (!c.op->pointwise || !dest.contiguous()) return false;
     const bool inference = pending(dest).inference;
     if (inference && !(mode & kInferenceMode)) return false;  // it is refused
     if (requires_grad(dest) && (!(mode & kGradMode) || !c.op->differentiable(0))) return false;
@@ -157,7 +157,7 @@ bool large(const Call& c, int64_t elements) {
     return c.out(0).numel() >= elements || (c.inputs == 1 && c.in[0].numel() >= elements);
 }
 
-bool kept(Batch how) { return how == Batch::Rows || how == Batch::Pointwise || how == Batch::Join; }
+bool kept(Batch how) { return how == Batch::Rows || how == Batch::Join; }
 
 /// Memory that another example made and writes to is read after that one is done.
 void read_in_turn(const Call& c, const ExampleBatch& batch) {
@@ -186,7 +186,7 @@ void run_alone(Call& c) {
 
 /// A composite: the calls of its body are kept, unless it reads values.
 void run_body(Call& c) {
-    if (c.op->batch == Batch::Body || c.op->batch == Batch::Pointwise) return c.op->body(c);
+    if (c.op->batch == Batch::Body) return c.op->body(c);
     run_settled(c);
 }
 

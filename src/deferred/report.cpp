@@ -47,7 +47,7 @@ void Runner::count(const Kind& kind, Calls calls, bool parts) {
     tally.nodes += recorded;
     if (!merged) return;
     if (recorded) tally.merged += static_cast<int64_t>(calls.size());
-    if (kind.how != How::Rows || kind.op->batch == Batch::Pointwise) return;
+    if (kind.how != How::Rows || kind.op->pointwise) return;
     const int64_t weights = weights_spared(kind, calls);
     tally.weights += weights;
     if (recorded && weights && rows_want_gradients(kind, calls[0])) tally.weights_back += weights;

@@ -27,8 +27,7 @@ private:
 /// Rows of each call and of all of them.
 void Runner::count_rows(Rows& rows) const {
     const BatchForm& form = rows.kind.form;
-    rows.any_once = std::any_of(form.in.begin(), form.in.end(),
-                                [](const BatchForm::Input& in) { return in.once; });
+    rows.any_once = form.any_once();
     const bool counted =
         rows.any_once || form.counts_attr >= 0 || form.then != BatchForm::Then::Nothing;
     for (uint32_t call : rows.calls) {
@@ -41,7 +40,7 @@ void Runner::count_rows(Rows& rows) const {
 void Runner::find_rows(Rows& rows) {
     const BatchForm& form = rows.kind.form;
     const Calls calls = rows.calls;
-    rows.by_elements = form.counts_attr < 0 && rows.kind.op->batch == Batch::Pointwise;
+    rows.by_elements = form.counts_attr < 0 && rows.kind.op->pointwise;
     rows.operands.reserve(form.in.size());
     for (size_t k = 0; k < form.in.size(); ++k) {
         const BatchForm::Input& input = form.in[k];
@@ -102,7 +101,6 @@ bool Runner::too_large(const std::vector<Operands>& operands, Calls calls) {
 }
 
 void Runner::run_rows(const Kind& kind, Calls calls) {
-    static const ops::Function segment_sum{"_segment_sum"}, view{"view"};
     const BatchForm& form = kind.form;
     const double start = report_ ? seconds() : 0;
     Rows rows(kind, calls);
@@ -114,18 +112,11 @@ void Runner::run_rows(const Kind& kind, Calls calls) {
     }
     assemble_rows(rows);
     if (report_) report_->pack_s += seconds() - start;
-    std::vector<Value> counted_attrs;
-    const Value* attrs = form.attrs.data();
-    if (form.counts_attr >= 0) {
-        counted_attrs = form.attrs;
-        counted_attrs[static_cast<size_t>(form.counts_attr)] = rows.counts;
-        attrs = counted_attrs.data();
-    }
-    Call c(*form.op, rows.in.data(), static_cast<int>(rows.in.size()), attrs);
+    std::vector<Value> own_attrs;
+    Call c(*form.op, rows.in.data(), static_cast<int>(rows.in.size()),
+           form.attrs_over(rows.counts, own_attrs));
     run_call(c, calls, rows.in, rows.operands);
-    if (form.then != BatchForm::Then::Nothing)
-        c.out(0) = segment_sum(view(c.out(0), Dims{rows.total}), rows.counts,
-                               form.then == BatchForm::Then::Mean);
+    c.out(0) = form.result_over(rows.counts, c.out(0));
     if (batch_) batch_->rows += rows.total;
     finish(c, calls);
 }
@@ -242,27 +233,23 @@ void Runner::finish(Call& c, Calls calls) {
             return load_.calls[call].outputs + static_cast<uint32_t>(k);
         };
         DType dtype = load_.outputs[first + static_cast<uint32_t>(k)].dtype;
-        Tensor result = c.out(k);
-        if (result.has(kTracked)) ops::hooks.mark(result, batcher_.use ? batcher_.use : unasked());
+        if (c.out(k).has(kTracked))
+            ops::hooks.mark(c.out(k), batcher_.use ? batcher_.use : unasked());
         int64_t total = 0;
         for (uint32_t call : calls) total += load_.outputs[output(call)].numel;
-        // What is made of shared operands alone, such as statistics, is one for all calls.
-        int64_t each = load_.outputs[first + static_cast<uint32_t>(k)].numel;
-        bool constant = c.op->constant_outputs >> k & 1;
-        bool common = constant && result.numel() == each && calls.size() > 1;
-        // What only backward reads is there or not as the graph is recorded, which was a guess.
-        if (constant && !common && (result.numel() == 0) != (total == 0))
-            result = ops::zeros(Dims{total}, dtype);
+        ops::OutputOverRows result =
+            ops::output_over_rows(c, k, static_cast<int64_t>(calls.size()),
+                                  load_.outputs[output(calls[0])].numel, total, dtype);
         WEFT_EXPECT(
-            (common || result.numel() == total) && result.dtype() == dtype, Runtime, c.op->name,
+            result.fits, Runtime, c.op->name,
             text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
-            text(result.numel(), " of ", name(result.dtype())));
-        uint32_t block = add_block(std::move(result)), last = batch_number_;
+            text(result.all.numel(), " of ", name(result.all.dtype())));
+        uint32_t block = add_block(std::move(result.all)), last = batch_number_;
         int64_t start = 0;
         for (uint32_t call : calls) {
             uint32_t v = output(call);
             places_[v] = {block, start};
-            if (!common) start += load_.outputs[v].numel;
+            if (!result.common) start += load_.outputs[v].numel;
             last = std::max(last, last_use_[v]);
         }
         if (last != kNone) expiring_[last].push_back(block);

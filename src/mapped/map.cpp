@@ -15,7 +15,7 @@ namespace {
 
 using ops::Function;
 
-const Function copy_op{"copy"}, contiguous_copy{"_contiguous_copy"}, segment_sum{"_segment_sum"};
+const Function copy_op{"copy"}, contiguous_copy{"_contiguous_copy"};
 
 /// A call has no way for all examples at once.
 struct NoWay {};
@@ -74,8 +74,7 @@ private:
 void MappedCall::run() {
     if (op_.batch == Batch::Layout) return run_layout();
     if (c_.dest.defined()) return run_write();
-    if (op_.body && (op_.batch == Batch::Body || op_.batch == Batch::Pointwise))
-        return op_.body(c_);
+    if (op_.body && op_.batch == Batch::Body) return op_.body(c_);
     if (op_.random || (op_.view && op_.batch == Batch::None)) throw NoWay{};
     if (op_.batch == Batch::None) return run_singly();  // its shape rule may look at memory
     if (op_.batch == Batch::Alias) return run_alias();
@@ -154,10 +153,9 @@ void MappedCall::run_view() {
     Call laid_out(op_, c_.in, c_.inputs, c_.attrs);
     op_.shape(laid_out);
     BatchForm form;
-    form.op = &op_;
-    form.attrs.assign(c_.attrs, c_.attrs + op_.defaults.size());
+    const bool has_rows = form.ask({laid_out, InputSet()});
     Scope outside(level_.outer.get());
-    if (!op_.batch_rule({laid_out, InputSet()}, form)) {
+    if (!has_rows) {
         const Tensor& in = c_.in[0];
         if (laid_out.outputs == 1 && equal(laid_out.out(0).shape(), in.shape()) &&
             equal(laid_out.out(0).strides(), in.strides()))
@@ -215,7 +213,7 @@ Tensor MappedCall::as_in_one(const Tensor& whole, const Tensor& one) const {
 
 /// Element by element: operands broadcast over the examples, if that does not change the dtype.
 bool MappedCall::run_pointwise(const Call& laid_out) {
-    if (op_.batch != Batch::Pointwise || op_.batch_rule || laid_out.outputs != 1) return false;
+    if (op_.batch_rule != ops::batch_pointwise || laid_out.outputs != 1) return false;
     const Tensor& out = laid_out.out(0);
     std::vector<Tensor> in(c_.in, c_.in + c_.inputs);
     for (int i = 0; i < c_.inputs; ++i)
@@ -269,48 +267,33 @@ void MappedCall::take_rows(Call& made, const Call& laid_out) {
     for (int k = 0; k < laid_out.outputs; ++k) {
         const Tensor& one = laid_out.out(k);
         if (k >= made.outputs) throw NoWay{};
-        Tensor all = made.out(k);
-        const int64_t total = level_.size * one.numel();
-        const bool constant = made.op->constant_outputs >> k & 1;
-        if (constant && all.numel() == one.numel() && level_.size > 1 && all.numel()) {
-            c_.add(equal(all.shape(), one.shape()) ? all : ops::reshape(all, Dims(one.shape())));
-            continue;  // made of what is shared alone
-        }
-        // What only backward reads is there or not as the graph is recorded.
-        if (constant && (all.numel() == 0) != (total == 0))
-            all = ops::zeros(Dims{total}, one.dtype());
-        if (all.numel() != total || all.dtype() != one.dtype()) throw NoWay{};
-        Dims shape = joined({level_.size}, one.shape());
+        auto [all, common, fits] = ops::output_over_rows(made, k, level_.size, one.numel(),
+                                                         level_.size * one.numel(), one.dtype());
+        if (!fits) throw NoWay{};
+        const Dims shape = common ? Dims(one.shape()) : joined({level_.size}, one.shape());
         if (!equal(all.shape(), shape)) all = ops::reshape(all, shape);
-        c_.add(map_over(level_, as_in_one(all, one)));
+        c_.add(common ? all : map_over(level_, as_in_one(all, one)));
     }
 }
 
 /// By the record's rule: the examples' rows beside each other.
 bool MappedCall::run_rows(const Call& laid_out) {
-    if (op_.batch != Batch::Rows && op_.batch != Batch::Pointwise && op_.batch != Batch::Join)
-        return false;
+    if (op_.batch != Batch::Rows && op_.batch != Batch::Join) return false;
     BatchForm form;
-    form.op = &op_;
-    form.attrs.assign(c_.attrs, c_.attrs + op_.defaults.size());
     InputSet fixed;
     for (int i = 0; i < c_.inputs; ++i)
         if (!mapped_[i]) fixed.add(i);
-    auto rule = op_.batch_rule ? op_.batch_rule : ops::batch_pointwise;
-    if (c_.inputs > InputSet::kCounted || !rule({laid_out, fixed}, form)) return false;
+    if (c_.inputs > InputSet::kCounted || !form.ask({laid_out, fixed})) return false;
     for (const BatchForm::Input& input : form.in)
         if (input.shared && input.from >= 0 && mapped_[input.from]) return false;
-    const bool apart = std::any_of(form.in.begin(), form.in.end(),
-                                   [](const BatchForm::Input& in) { return in.once; });
+    const bool apart = form.any_once();
     std::vector<Tensor> in;
     for (size_t k = 0; k < form.in.size(); ++k) in.push_back(operand(form, k, apart));
     const Dims counts(static_cast<int>(level_.size), form.rows);
-    if (form.counts_attr >= 0) form.attrs[static_cast<size_t>(form.counts_attr)] = counts;
-    Call all(*form.op, in.data(), static_cast<int>(in.size()), form.attrs.data());
+    std::vector<Value> own_attrs;
+    Call all(*form.op, in.data(), static_cast<int>(in.size()), form.attrs_over(counts, own_attrs));
     ops::call(all);
-    if (form.then != BatchForm::Then::Nothing)
-        all.out(0) = segment_sum(ops::view(all.out(0), Dims{level_.size * form.rows}), counts,
-                                 form.then == BatchForm::Then::Mean);
+    all.out(0) = form.result_over(counts, all.out(0));
     take_rows(all, laid_out);
     return true;
 }

@@ -4,6 +4,33 @@
 
 #include "ops/pointwise.h"
 
+namespace weft {
+
+bool BatchForm::ask(const BatchCall& c) {
+    op = c.call.op;
+    attrs.assign(c.call.attrs, c.call.attrs + op->defaults.size());
+    return op->batch_rule && op->batch_rule(c, *this);
+}
+
+bool BatchForm::any_once() const {
+    return std::any_of(in.begin(), in.end(), [](const Input& input) { return input.once; });
+}
+
+const Value* BatchForm::attrs_over(const Dims& counts, std::vector<Value>& own) const {
+    if (counts_attr < 0) return attrs.data();
+    own = attrs;
+    own[static_cast<size_t>(counts_attr)] = counts;
+    return own.data();
+}
+
+Tensor BatchForm::result_over(const Dims& counts, const Tensor& rows) const {
+    static const ops::Function segment_sum{"_segment_sum"}, view{"view"};
+    if (then == Then::Nothing) return rows;
+    return segment_sum(view(rows, Dims{rows.numel()}), counts, then == Then::Mean);
+}
+
+}  // namespace weft
+
 namespace weft::ops {
 namespace {
 
@@ -56,6 +83,18 @@ bool promotes_alike(const BatchCall& c, const F& becomes_rows) {
 }  // namespace
 
 int64_t row_size(DimSpan row) { return product(row); }
+
+OutputOverRows output_over_rows(Call& made, int k, int64_t calls, int64_t each, int64_t total,
+                                DType dtype) {
+    OutputOverRows out{made.out(k)};
+    const bool constant = made.op->constant_outputs >> k & 1;
+    out.common = constant && calls > 1 && each > 0 && out.all.numel() == each;
+    // What only backward reads is there or not as the graph is recorded, which was a guess.
+    if (constant && !out.common && (out.all.numel() == 0) != (total == 0))
+        out.all = zeros(Dims{total}, dtype);
+    out.fits = (out.common || out.all.numel() == total) && out.all.dtype() == dtype;
+    return out;
+}
 
 bool batch_pointwise(const BatchCall& c, BatchForm& form) {
     const Tensor& out = c.call.out(0);

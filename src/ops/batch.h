@@ -44,6 +44,14 @@ struct BatchForm {
     Then then = Then::Nothing;  ///< what becomes of the rows of each call: losses
     int counts_attr = -1;  ///< attribute that gets the rows of each call, for ops that join them
 
+    /// Asks the rule of the call's op. False if the call becomes no rows.
+    bool ask(const BatchCall& c);
+    bool any_once() const;
+    /// The attributes of `op` over calls of so many rows each; `own` holds them where they differ.
+    const Value* attrs_over(const Dims& counts, std::vector<Value>& own) const;
+    /// What becomes of `rows`, the result for the rows of all calls.
+    Tensor result_over(const Dims& counts, const Tensor& rows) const;
+
     void add_rows(int from, DimSpan row, int64_t n = -1) {
         in.push_back({from, false, Dims(row), n});
     }
@@ -58,9 +66,6 @@ struct BatchForm {
 
 namespace ops {
 
-/// Every pointwise op: by elements, by rows against shared operands or against one row of each call,
-/// or by whole calls that broadcast.
-bool batch_pointwise(const BatchCall& c, BatchForm& form);
 /// All inputs together from one dim on, which attribute `A` (Int or Ints) names.
 template <int A>
 bool batch_along(const BatchCall& c, BatchForm& form);
@@ -102,6 +107,16 @@ bool batch_loss(const BatchCall& c, BatchForm& form);
 
 /// Elements of one row.
 int64_t row_size(DimSpan row);
+
+/// An output of a call over the rows of several.
+struct OutputOverRows {
+    Tensor all;           ///< the elements of all calls, in their order
+    bool common = false;  ///< or one for all calls: what is made of shared operands alone
+    bool fits = false;    ///< it has the elements that it should
+};
+/// Output k of `made`, where one of `calls` calls has `each` elements, and all have `total`.
+OutputOverRows output_over_rows(Call& made, int k, int64_t calls, int64_t each, int64_t total,
+                                DType dtype);
 
 }  // namespace ops
 }  // namespace weft

@@ -147,7 +147,7 @@ void call_into(Call& c) {
 bool can_reuse(const Call& c, const Tensor& in) {
     const Tensor& out = c.out(0);
     const bool recorded = (mode & kGradMode) && c.op->differentiable() && any_tracked(c);
-    return c.op->batch == Batch::Pointwise && c.op->strided_output && c.outputs == 1 && !recorded &&
+    return c.op->pointwise && c.op->strided_output && c.outputs == 1 && !recorded &&
            out.dtype() == in.dtype() && equal(out.shape(), in.shape()) &&
            equal(out.strides(), in.strides()) && !meets_narrow(c);
 }

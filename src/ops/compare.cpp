@@ -104,7 +104,7 @@ void comparison(Table& t, void (*kernel)(Call&), std::string_view name, const st
     if (!alias.empty()) op.alias(alias);
     op.shape(pointwise<Result::Bool>)
         .kernel(kernel)
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .inplace()
         .out_form()
@@ -132,7 +132,7 @@ void register_comparisons(Table& t) {
              "tensor([ True, False])")
         .shape(isclose_shape)
         .kernel(isclose_kernel)
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .samples({"f(T(2, 3), T(3))", "f(I(5), I(5))", "f(T(4), T(4), rtol=1.0, equal_nan=True)"});
 }

@@ -318,6 +318,7 @@ Op over_several(const Op& op) {
     out.backward_name = nullptr;  // it asks one call
     if (out.node_name.empty()) out.node_name = out.name;
     out.batch = Batch::None;
+    out.pointwise = false;
     out.batch_rule = nullptr;
     out.batch_shared = InputSet();
     out.autocast = Cast::None;  // each call has been cast before it was kept
@@ -374,7 +375,7 @@ bool may_differ(const Op& op, size_t k, const Value& value) {
 
 bool has_each(const Op& op) {
     if (op.random || op.body || !(op.kernel || op.view) || op.inputs > kMostInputs) return false;
-    if (op.batch != Batch::Rows && op.batch != Batch::Pointwise) return false;
+    if (op.batch != Batch::Rows) return false;
     for (const Param& p : op.params)
         if (p.kind == Param::Kind::Tensors) return false;
     return true;

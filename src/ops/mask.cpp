@@ -150,7 +150,7 @@ void register_mask(Table& t) {
             bool one = c.in(2).has(kWrapped) || (c.fixed(2) && !(c.fixed(0) && c.fixed(1)));
             return one && batch_pointwise(c, form);
         })
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .inplace()
         .may_overlap(save_in(2))

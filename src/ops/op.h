@@ -54,13 +54,12 @@ enum class Overlap : uint8_t {
 
 /// How calls of the op merge when they are kept to be batched (the layer `deferred`).
 enum class Batch : uint8_t {
-    None,       ///< not kept: the values that it reads are computed first
-    Rows,       ///< rows of one call beside rows of another, as a rule says (ops/batch.h)
-    Pointwise,  ///< the same, by the rule of all pointwise ops
-    Join,       ///< cat, stack: where the result is its inputs one after the other, only copied
-    Alias,      ///< the input's elements in the same order under another shape: nothing is done
-    Layout,     ///< reads shapes and dtypes only: runs at once, on values not computed yet
-    Body,       ///< a composite whose body reads layouts only: its calls are kept
+    None,    ///< not kept: the values that it reads are computed first
+    Rows,    ///< rows of one call beside rows of another, as a rule says (ops/batch.h)
+    Join,    ///< cat, stack: where the result is its inputs one after the other, only copied
+    Alias,   ///< the input's elements in the same order under another shape: nothing is done
+    Layout,  ///< reads shapes and dtypes only: runs at once, on values not computed yet
+    Body,    ///< a composite whose body reads layouts only: its calls are kept
 };
 /// What autocast makes of a call's floats, but of float64 (autograd/autocast.cpp).
 enum class Cast : uint8_t {
@@ -80,6 +79,11 @@ struct BatchCall;
 struct BatchForm;
 /// Fills in how a call becomes rows of a larger one. False: the call stays single.
 using BatchRule = bool (*)(const BatchCall& call, BatchForm& form);
+namespace ops {
+/// Every pointwise op: by elements, by rows against shared operands or against one row of each call,
+/// or by whole calls that broadcast.
+bool batch_pointwise(const BatchCall& c, BatchForm& form);
+}  // namespace ops
 
 /// Bits that name inputs and outputs in a gradient's list of saved values.
 using SaveMask = uint32_t;
@@ -139,9 +143,12 @@ struct Op {
     std::vector<std::string> node_names;  ///< by output, where PyTorch has a node for each
 
     Batch batch = Batch::None;
-    BatchRule batch_rule = nullptr;  ///< with Batch::Rows
+    BatchRule batch_rule = nullptr;  ///< with Batch::Rows and Join
     InputSet batch_shared;  ///< inputs by which calls merge only if it is one tensor (weights)
-    bool view = false;      ///< outputs are views of input 0; no kernel, so every dtype
+    /// Each element of the result is made of those at its place: inputs broadcast and are promoted, and
+    /// a number may stand for one.
+    bool pointwise = false;
+    bool view = false;  ///< outputs are views of input 0; no kernel, so every dtype
     Cast autocast = Cast::None;
     Formats memory_format = Formats::None;
     bool every_dtype = false;          ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
@@ -360,15 +367,21 @@ public:
         op_.backward_name = name;
         return *this;
     }
-    OpBuilder& batch(Batch how) {
-        op_.batch = how;
-        if (how == Batch::Pointwise && op_.overlap == Overlap::Any) op_.overlap = Overlap::Same;
+    /// Calls merge by the rule of all such ops, unless the record names another.
+    OpBuilder& pointwise() {
+        op_.pointwise = true;
+        if (op_.overlap == Overlap::Any) op_.overlap = Overlap::Same;
+        if (op_.batch == Batch::None) op_.batch = Batch::Rows;
+        if (!op_.batch_rule) op_.batch_rule = ops::batch_pointwise;
         return *this;
     }
-    /// By a rule: of the op's own instead of `batch_pointwise`, or for Batch::Join and Rows. In any
-    /// order with the kind; alone it means Rows.
+    OpBuilder& batch(Batch how) {
+        op_.batch = how;
+        return *this;
+    }
+    /// By a rule, in any order with the kind; alone it means Rows.
     OpBuilder& batch(BatchRule rule, SaveMask shared = 0) {
-        if (op_.batch != Batch::Pointwise && op_.batch != Batch::Join) op_.batch = Batch::Rows;
+        if (op_.batch != Batch::Join) op_.batch = Batch::Rows;
         op_.batch_rule = rule;
         op_.batch_shared = InputSet(shared);
         return *this;

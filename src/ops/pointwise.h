@@ -72,7 +72,7 @@ OpBuilder pointwise_op(Table& table, std::string_view schema,
     return table.add(schema, where)
         .shape(pointwise<R>)
         .kernel(map_kernel<F, Set, R, N>)
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .out_form();
 }

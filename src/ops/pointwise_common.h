@@ -81,12 +81,7 @@ inline Tensor zero_gradient(const Grad& g) { return zero_gradient_of<0>(g); }
 inline OpBuilder shaped_op(Table& t, std::string_view schema, void (*shape)(Call&),
                            void (*kernel)(Call&),
                            std::source_location where = std::source_location::current()) {
-    return t.add(schema, where)
-        .shape(shape)
-        .kernel(kernel)
-        .batch(Batch::Pointwise)
-        .strided_output()
-        .out_form();
+    return t.add(schema, where).shape(shape).kernel(kernel).pointwise().strided_output().out_form();
 }
 /// The same with the shape rule of ops that keep the promoted dtype.
 inline OpBuilder shaped_op(Table& t, std::string_view schema, void (*kernel)(Call&),

@@ -193,7 +193,7 @@ void register_power(Table& t) {
         .batch([](const BatchCall& c, BatchForm& form) {  // squares are no general powers
             return batch_pointwise(c, form);
         })
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .inplace()
         .out_form()
@@ -215,7 +215,7 @@ void register_power(Table& t) {
         .doc("grad times the derivative of self ** exponent, of any order.")
         .shape(pointwise<Result::Same>)
         .kernel(pow_backward_kernel)
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .internal()
         .node_name("MulBackward0")

@@ -361,7 +361,7 @@ void register_triangles(Table& t) {
         .kernel([](Call& c) { copy_into(c.out(0), c.in[0]); })
         .every_dtype()
         .internal()
-        .batch(Batch::Pointwise)
+        .pointwise()
         .node_name("DiagonalBackward0_copy")
         .grad(0, 0, [](const Grad& g) { return g.grad(); });
 }

@@ -73,7 +73,7 @@ void register_where(Table& t) {
         .shape(where_shape)
         .kernel(where_kernel)
         .every_dtype()
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .out_form()
         .function_only()
@@ -91,7 +91,8 @@ void register_where(Table& t) {
         .doc("self where condition (bool) holds, else other.\n"
              ">>> weft.tensor([1., 2.]).where(weft.tensor([True, False]), 0)\ntensor([1., 0.])")
         .body([](Call& c) { c.set(ops::where(c.in[1], c.in[0], c.in[2])); })
-        .batch(Batch::Pointwise)
+        .pointwise()
+        .batch(Batch::Body)
         .method_only()
         .samples({"T(2, 3).where(B(2, 3), T(2, 3))"});
 }
@@ -268,7 +269,7 @@ void register_clamp(Table& t) {
                     c, ClampBackward<T>{low_bound<T>(c.attr(0)), high_bound<T>(c.attr(1))});
             });
         })
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .internal()
         .node_name("WhereBackward0")

@@ -348,7 +348,7 @@ void register_arithmetic(Table& t) {
             dispatch<NumberTypes>(c.out(0).dtype(), c.name(),
                                   [&]<class T>() { map_inputs<T, T, 1>(c, Square{}); });
         })
-        .batch(Batch::Pointwise)
+        .pointwise()
         .strided_output()
         .inplace()
         .out_form()

@@ -19,7 +19,7 @@ Tensor wide(const Tensor& t) {
 /// error (division of integers) cannot leave half of a written tensor changed.
 bool goes_in_blocks(const Call& c) {
     const Tensor& out = c.out(0);
-    if (c.op->batch != Batch::Pointwise || c.op->random || c.outputs != 1) return false;
+    if (!c.op->pointwise || c.op->random || c.outputs != 1) return false;
     if (out.numel() <= kBlock || !out.contiguous()) return false;
     if (c.dest.defined() && !is_inexact(out.dtype())) return false;
     for (int i = 0; i < c.inputs; ++i) {
@@ -42,7 +42,7 @@ Tensor piece(const Tensor& t, int64_t begin, int64_t n) {
 /// first: 255 % -2 of uint8 is 255 % 254.
 bool wraps_first(const Call& c, const Tensor& t) {
     const DType computed = c.out(0).dtype();
-    return c.op->batch == Batch::Pointwise && is_narrow(computed) && t.defined() &&
+    return c.op->pointwise && is_narrow(computed) && t.defined() &&
            category(computed) == Category::Integer && category(t.dtype()) == Category::Integer &&
            t.dtype() != computed;
 }

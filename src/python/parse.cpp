@@ -94,7 +94,7 @@ bool Arguments::set_input(const Op& op, const Param& p, PyObject* value) {
         return true;
     }
     if (value == Py_None) return p.optional;
-    if (op.batch == Batch::Pointwise && is_number(value) && (p.slot > 0 || op.number_self)) {
+    if (op.pointwise && is_number(value) && (p.slot > 0 || op.number_self)) {
         numbers_[p.slot] = value;
         return any_number_ = true;
     }

@@ -10,7 +10,6 @@ from op_samples import CASES, IDS, RECORDS, Inputs, flat, ours
 import weft
 
 SKIP = {"_region", "_pack", "_take"}  # of the batcher itself: they want memory
-ROWS, POINTWISE, JOIN, BODY = 1, 2, 3, 6  # ways to merge, as the records have them
 
 # Their samples have no operands that a batch could share, or none that is one tensor in all
 # examples; tests below show that they merge.
@@ -113,7 +112,7 @@ def test_every_op(name: str, sample: str, dtype: str) -> None:
 SHARING = [
     (name, sample, shared)
     for name, sample in CASES
-    if loops_over(name) and RECORDS[name]["batch"] in (ROWS, POINTWISE, BODY)
+    if loops_over(name) and RECORDS[name]["batch"] in ("rows", "body")
     for shared in ways_to_share(sample)[1:]
 ]
 
@@ -152,7 +151,7 @@ def numbers_differ(name: str, sample: str, dtype: str) -> tuple[Any, list[Exampl
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("name", "sample"), [c for c in CASES if RECORDS[c[0]]["batch"] == 2])
+@pytest.mark.parametrize(("name", "sample"), [c for c in CASES if RECORDS[c[0]]["pointwise"]])
 def test_pointwise_ops_over_numbers_that_differ(name: str, sample: str, dtype: str) -> None:
     runs = []
     for batch in (False, True):
@@ -336,7 +335,7 @@ def with_samples(*ways: int) -> list[str]:
     return [n for n, r in RECORDS.items() if r["batch"] in ways and r["samples"] and loops_over(n)]
 
 
-@pytest.mark.parametrize("name", with_samples(ROWS, POINTWISE, JOIN))
+@pytest.mark.parametrize("name", with_samples("rows", "join"))
 def test_an_op_with_a_rule_merges(name: str) -> None:
     if name in SHOWN_BELOW:
         pytest.skip("shown below")
@@ -347,7 +346,7 @@ def test_an_op_with_a_rule_merges(name: str) -> None:
 READS_VALUES = {"f(I(4))"}  # one_hot without a size
 
 
-@pytest.mark.parametrize("name", with_samples(BODY))
+@pytest.mark.parametrize("name", with_samples("body"))
 def test_a_composite_of_layouts_makes_nothing_run(name: str) -> None:
     f = ours(RECORDS[name])
     for sample in RECORDS[name]["samples"]:
