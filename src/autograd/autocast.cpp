@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "autograd/meta.h"
-#include "ops/autocast.h"
 #include "ops/functions.h"
+#include "ops/scopes.h"
 
 namespace weft {
 namespace {

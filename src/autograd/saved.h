@@ -5,6 +5,7 @@
 /// an alias: same memory, no slot; reading it back attaches the node again, for second derivatives.
 #pragma once
 #include "autograd/node.h"
+#include "ops/scopes.h"
 
 namespace weft {
 
@@ -18,19 +19,18 @@ struct Packed {
 };
 inline void release(Packed* p) { delete p; }
 
-/// The pair of functions in force (graph.saved_tensors_hooks); null: none.
+/// A pair of functions of graph.saved_tensors_hooks.
 struct PackHooks {
     virtual ~PackHooks() = default;
     virtual Ref<Packed> pack(const Tensor& t) = 0;
 };
-inline thread_local PackHooks* pack_hooks = nullptr;
 
 class SavedTensor {
 public:
     SavedTensor() = default;
     SavedTensor(const Tensor& t, bool is_output) : is_output_(is_output) {
         if (!t.defined()) return;
-        if (is_output | (pack_hooks != nullptr) | t.has(kInference)) {
+        if (is_output | (ops::pack_hooks != nullptr) | t.has(kInference)) {
             keep(t);
             return;
         }

@@ -12,29 +12,37 @@
 #include <vector>
 
 #include "base/ref.h"
-#include "ops/autocast.h"
 #include "ops/call.h"
 #include "ops/random.h"
-
-namespace weft {
-struct PackHooks;  // autograd/saved.h
-}
+#include "ops/scopes.h"
 
 namespace weft::deferred {
 
-/// Examples that run one by one: the innermost such loop of what runs now.
 class PlainLoop;
+
+/// What holds on a thread for what runs there, and so has to follow an example that waits, or the one
+/// that runs a batch: whoever runs in between has its own.
+struct Surroundings {
+    uint64_t maker;    ///< `memory_maker`
+    uint32_t mode;     ///< `mode`
+    PlainLoop* loop;   ///< examples that run one by one: the innermost such loop; or null
+    PackHooks* hooks;  ///< of saved tensors
+    bool keeps_casts;  ///< `ops::keeps_casts`
+    kernels::Generator* generator;  ///< `ops::chosen_generator`
+
+    static Surroundings now();
+    void restore() const;
+};
 
 class ExampleBatch {
 public:
     /// A batch of `count` examples, in what runs now: `outer` is its batch, or null. The user's index
     /// of the first one is `first_index`.
-    ExampleBatch(uint64_t count, Ref<ExampleBatch> outer, int64_t first_index, PlainLoop* loop)
-        : number(next_), count(count), first_index(first_index), outer(std::move(outer)),
-          caller(memory_maker), callers_mode(mode), callers_loop(loop) {
+    ExampleBatch(uint64_t count, Ref<ExampleBatch> outer, int64_t first_index)
+        : number(next_), count(count), first_index(first_index), outer(std::move(outer)) {
         next_ += count + 1;
-        uint64_t example = caller;
-        for (ExampleBatch* b = this->outer.get(); b; example = b->caller, b = b->outer.get())
+        uint64_t example = caller();
+        for (ExampleBatch* b = this->outer.get(); b; example = b->caller(), b = b->outer.get())
             b->note_inner(*this, example);
     }
 
@@ -43,12 +51,9 @@ public:
     const uint64_t count;
     const int64_t first_index;
     const Ref<ExampleBatch> outer;
-    const uint64_t caller;  ///< who runs the batch: an example of `outer`, or 0
-    const uint32_t callers_mode;
-    PlainLoop* const callers_loop;
-    PackHooks* callers_hooks = nullptr;  ///< of saved tensors
-    const bool callers_keep_casts = ops::keeps_casts;
-    kernels::Generator& callers_generator = ops::generator();
+    const Surroundings callers = Surroundings::now();
+    /// Who runs the batch: an example of `outer`, or 0.
+    uint64_t caller() const { return callers.maker; }
     /// How deep in calls the caller is: frames of the host's language; calls of C that the host allows
     /// yet. A fiber that begins an example is as deep.
     std::array<int, 2> callers_depth{};

@@ -3,8 +3,23 @@
 #include <mutex>
 
 #include "ops/pointwise.h"
+#include "ops/scopes.h"
 
 namespace weft::deferred {
+
+Surroundings Surroundings::now() {
+    return {memory_maker,    weft::mode,       Batcher::current().loop,
+            ops::pack_hooks, ops::keeps_casts, ops::chosen_generator};
+}
+
+void Surroundings::restore() const {
+    memory_maker = maker;
+    weft::mode = mode;
+    Batcher::current().loop = loop;
+    ops::pack_hooks = hooks;
+    ops::keeps_casts = keeps_casts;
+    ops::chosen_generator = generator;
+}
 
 std::vector<int64_t> Batcher::path() const {
     std::vector<int64_t> path;
@@ -14,14 +29,14 @@ std::vector<int64_t> Batcher::path() const {
         for (; at; at = at->outer()) path.push_back(at->index);
         if (!b) return path;
         if (b->has(who)) path.push_back(b->index_of(who));
-        at = b->callers_loop;
-        who = b->caller;
+        at = b->callers.loop;
+        who = b->caller();
     }
 }
 
 void Batcher::note_dtype() const {
     uint64_t who = example();
-    for (ExampleBatch* b = who ? batch.get() : nullptr; b; who = b->caller, b = b->outer.get()) {
+    for (ExampleBatch* b = who ? batch.get() : nullptr; b; who = b->caller(), b = b->outer.get()) {
         if (!b->dtype_setter) b->dtype = ops::default_dtype;
         b->dtype_setter = std::max(b->dtype_setter, who);
     }

@@ -36,7 +36,7 @@ struct Batcher {
     /// Whose the calls are that are made now: the example's, or that of the example which runs the
     /// innermost batch, between its examples; 0: nobody's.
     uint64_t responsible() const {
-        return batch && memory_maker == batch->number ? batch->caller : memory_maker;
+        return batch && memory_maker == batch->number ? batch->caller() : memory_maker;
     }
     /// The indices of the examples that run, each inside of the next.
     std::vector<int64_t> path() const;
@@ -68,27 +68,6 @@ private:
         Batcher::current().loop = this;
     }
     PlainLoop* outer_;
-};
-
-/// Who runs, and in which batch. Restored when the scope ends, as a fiber must find it.
-class Running {
-public:
-    Running()
-        : batch_(Batcher::current().batch), loop_(Batcher::current().loop), who_(memory_maker),
-          mode_(mode) {}
-    ~Running() {
-        Batcher::current().batch = std::move(batch_);
-        Batcher::current().loop = loop_;
-        memory_maker = who_;
-        mode = mode_;
-    }
-    Running(const Running&) = delete;
-
-private:
-    Ref<ExampleBatch> batch_;
-    PlainLoop* loop_;
-    uint64_t who_;
-    uint32_t mode_;
 };
 
 /// What the language binding installs.

@@ -12,7 +12,7 @@ int levels_that_share(const Batcher& batcher, uint64_t maker) {
     for (ExampleBatch* b = example ? batcher.batch.get() : nullptr; b && !b->is_own(maker, example);
          b = b->outer.get()) {
         ++levels;
-        example = b->caller;
+        example = b->caller();
     }
     return levels;
 }
@@ -39,7 +39,7 @@ void note_change_of(uint64_t maker, const Last& last) {
         uint64_t reader = last(*b);
         if (b->has(reader) && reader > example && b->stale.empty())
             b->stale = text("example ", b->index_of(example), ", at ", Site::here().describe());
-        example = b->caller;
+        example = b->caller();
     }
 }
 

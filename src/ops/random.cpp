@@ -9,21 +9,15 @@
 
 namespace weft {
 namespace ops {
-namespace {
-thread_local kernels::Generator* chosen = nullptr;
-}
 
 kernels::Generator& default_generator() {
     static auto* generator = new kernels::Generator;
     return *generator;
 }
 
-kernels::Generator& generator() { return chosen ? *chosen : default_generator(); }
-
-GeneratorScope::GeneratorScope(kernels::Generator& generator) : before_(chosen) {
-    chosen = &generator;
+kernels::Generator& generator() {
+    return chosen_generator ? *chosen_generator : default_generator();
 }
-GeneratorScope::~GeneratorScope() { chosen = before_; }
 
 uint64_t entropy_seed() {
     std::random_device device;

@@ -4,19 +4,24 @@
 #include <cstddef>
 #include <span>
 
+#include <utility>
+
 #include "kernels/random.h"
 
 namespace weft::ops {
 
-/// The generator that ops draw from: the default one, unless a GeneratorScope names another.
+/// What a GeneratorScope names; null: the default one.
+inline thread_local kernels::Generator* chosen_generator = nullptr;
+/// The generator that ops draw from.
 kernels::Generator& generator();
 kernels::Generator& default_generator();
 
 /// Makes ops of this thread draw from another generator (`generator=` in Python).
 class GeneratorScope {
 public:
-    explicit GeneratorScope(kernels::Generator& generator);
-    ~GeneratorScope();
+    explicit GeneratorScope(kernels::Generator& generator)
+        : before_(std::exchange(chosen_generator, &generator)) {}
+    ~GeneratorScope() { chosen_generator = before_; }
     GeneratorScope(const GeneratorScope&) = delete;
 
 private:

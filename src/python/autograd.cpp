@@ -5,8 +5,8 @@
 #include "autograd/taken.h"
 #include "deferred/batcher.h"
 #include "deferred/turn.h"
-#include "ops/autocast.h"
 #include "ops/functions.h"
+#include "ops/scopes.h"
 #include "ops/write.h"
 #include "python/hooks.h"
 

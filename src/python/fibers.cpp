@@ -20,22 +20,18 @@ PyObject* turn_function;
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
-    FiberState()
-        : batch_(deferred::Batcher::current().batch), hooks_(pack_hooks),
-          dtype_(ops::default_dtype), keeps_casts_(ops::keeps_casts) {}
+    FiberState() = default;
+    FiberState(const FiberState&) = delete;
     ~FiberState() {
-        if (batch_->dtype_setter) ops::default_dtype = dtype_;
-        pack_hooks = hooks_;
-        ops::keeps_casts = keeps_casts_;
+        if (batch_ && batch_->dtype_setter) ops::default_dtype = dtype_;
+        deferred::Batcher::current().batch = std::move(batch_);
+        own_.restore();
     }
 
 private:
-    deferred::Running running_;
-    Ref<deferred::ExampleBatch> batch_;
-    PackHooks* hooks_;
-    DType dtype_;
-    bool keeps_casts_;
-    ops::GeneratorScope draws_{deferred::Batcher::current().batch->callers_generator};
+    const deferred::Surroundings own_ = deferred::Surroundings::now();
+    Ref<deferred::ExampleBatch> batch_ = deferred::Batcher::current().batch;
+    DType dtype_ = ops::default_dtype;
 };
 
 /// asyncio keeps its running loop by thread: a fiber takes one that it started itself along.
@@ -99,12 +95,9 @@ PyObject* take_depth(PyObject*, PyObject*) {
 /// What runs from now on is no example: what runs the batch.
 void between_examples() {
     const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
+    batch.callers.restore();
     memory_maker = batch.number;
-    mode = batch.callers_mode;
-    ops::keeps_casts = batch.callers_keep_casts;
-    pack_hooks = batch.callers_hooks;
     if (batch.dtype_setter) ops::default_dtype = batch.dtype;
-    deferred::Batcher::current().loop = batch.callers_loop;
 }
 
 bool wait() {
@@ -132,10 +125,10 @@ bool turn(int levels, bool draws) {
 /// one that runs the batch. False where there is none.
 PyObject* py_wait(PyObject*, PyObject*) {
     return guarded([] {
-        deferred::Running state;
+        FiberState state;
         deferred::Batcher& batcher = deferred::Batcher::current();
         if (batcher.batch && !batcher.example()) {
-            memory_maker = batcher.batch->caller;
+            memory_maker = batcher.batch->caller();
             batcher.batch = Ref<deferred::ExampleBatch>(batcher.batch->outer);
         }
         return PyBool_FromLong(wait());
@@ -172,10 +165,8 @@ PyObject* begin_batch(PyObject*, PyObject* args) {
     return guarded([&] {
         deferred::Batcher& batcher = deferred::Batcher::current();
         auto& batch = batcher.batch;
-        batch = Ref<deferred::ExampleBatch>(
-            new deferred::ExampleBatch(count, batch, first, batcher.loop));
+        batch = Ref<deferred::ExampleBatch>(new deferred::ExampleBatch(count, batch, first));
         batch->callers_depth = depth();
-        batch->callers_hooks = pack_hooks;
         between_examples();
         return PyLong_FromUnsignedLongLong(batch->number);
     });
@@ -196,9 +187,7 @@ PyObject* end_batch(PyObject*, PyObject* args) {
         while (batch && batch->number != wanted) batch = batch->outer;
         WEFT_EXPECT(batch, Runtime, "autobatch", "a batch that runs", std::to_string(wanted));
         current = batch->outer;
-        memory_maker = batch->caller;
-        mode = batch->callers_mode;
-        deferred::Batcher::current().loop = batch->callers_loop;
+        batch->callers.restore();
         if (batch->stale.empty()) return Py_NewRef(Py_None);
         return py_str(batch->stale).release();
     });
@@ -214,7 +203,7 @@ PyObject* enter_example(PyObject*, PyObject* number) {
         memory_maker = example;
         deferred::Batcher::current().loop = nullptr;
         batch->last_begun = std::max(batch->last_begun, example);
-        mode = batch->callers_mode | kDeferMode;
+        mode = batch->callers.mode | kDeferMode;
         return Py_NewRef(Py_None);
     });
 }
