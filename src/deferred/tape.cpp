@@ -66,6 +66,20 @@ void Tape::keep(Call& c) {
     if (load.calls.size() >= batcher.settings.budget) flush("the budget");
 }
 
+namespace {
+
+class Counted {
+public:
+    explicit Counted(int& count) : count_(count) { ++count_; }
+    ~Counted() { --count_; }
+    Counted(const Counted&) = delete;
+
+private:
+    int& count_;
+};
+
+}  // namespace
+
 // ---- flushing ----------------------------------------------------------------------------------
 
 FlushReport* Tape::begin_report(const Waiting& load, const char* reason) {
@@ -100,6 +114,7 @@ Structure Tape::structure_of(const Waiting& load) const {
 void Tape::flush(const char* reason) {
     if (load_->calls.empty()) return;
     ModeGuard now(0, kDeferMode);  // first of all: what is dropped below may run Python
+    Counted running(flushes_);
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
     readers_.forget(*load);
@@ -123,7 +138,8 @@ void Tape::flush(const char* reason) {
     for (Ref<Failure>& failure : failed) failures_.push_back(std::move(failure));
     if (report) report->run_s = seconds() - start - report->plan_s - report->pack_s;
     recycle(std::move(load));
-    if (classes_.forget_many()) plans_.clear();
+    // The flush around and calls that wait have numbers of classes.
+    if (flushes_ == 1 && empty() && classes_.forget_many()) plans_.clear();
 }
 
 void Tape::recycle(std::unique_ptr<Waiting> load) {

@@ -53,6 +53,7 @@ private:
     Classes classes_;
     Readers readers_;
     Plans plans_;
+    int flushes_ = 0;         ///< that run, one within the other: a user's hook may flush
     bool maybe_own_ = false;  ///< some call that waits has a class over operands of its own
     std::vector<Ref<Failure>> failures_;
 };

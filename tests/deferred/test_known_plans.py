@@ -1,5 +1,6 @@
 """The plan of a structure seen before is used again, whatever numbers flow through it."""
 
+import gc
 from typing import Any
 
 import weft
@@ -67,3 +68,46 @@ def test_kinds_do_not_grow_with_data() -> None:
     for count in range(1, 9):
         weft.autobatch(one)([[k % 9 for k in range(count)], [3]])
     assert weft._C._kinds() == known
+
+
+class Twice(weft.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: weft.Tensor) -> weft.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, grad: weft.Tensor) -> weft.Tensor:
+        return grad * 2
+
+
+def test_flushes_within_a_flush_forget_no_classes_that_run() -> None:
+    """Past 65536 classes of calls all are forgotten. Python may collect garbage amid a flush, and
+    what it finds may compute."""
+    weight = weft.ones(3, requires_grad=True)
+    within = []
+
+    def collected(phase: str, info: Any) -> None:
+        if phase == "start" and not (within and within[-1]) and weft._C._kinds() > 1:
+            within.append(True)
+            with weft.deferred():
+                weft.ones(3) * 2
+            within[-1] = False
+
+    def one(k: int) -> weft.Tensor:
+        shapes = [weft.empty(0, k + 1, i, j) + 1 for i in range(1, 60) for j in range(1, 60)]
+        assert len(shapes) == 59 * 59
+        return Twice.apply(weight * k).exp()
+
+    before = gc.get_threshold()
+    gc.callbacks.append(collected)
+    gc.set_threshold(1)
+    try:
+        results = weft.autobatch(one, adaptive=False)(list(range(20)))
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(collected)
+    assert within
+    for k, result in enumerate(results):
+        assert weft.allclose(result, weft.full((3,), 2.0 * k).exp())
+    weft.stack(results).log().sum().backward()
+    assert weft.equal(weight.grad, weft.full((3,), 2.0 * sum(range(20))))
