@@ -1,5 +1,7 @@
 #include "autograd/custom.h"
 
+#include "ops/call.h"
+
 namespace weft {
 
 void CustomNode::save(const std::vector<Tensor>& tensors, const std::vector<Tensor>& outputs) {
@@ -7,17 +9,19 @@ void CustomNode::save(const std::vector<Tensor>& tensors, const std::vector<Tens
         int k = -1;
         for (size_t i = 0; i < outputs.size() && t.defined(); ++i)
             if (outputs[i].defined() && t.same(outputs[i])) k = static_cast<int>(i);
-        saved_.emplace_back(t, k >= 0 && requires_grad(t));
-        output_of_.push_back(k);
+        const bool tracked = t.defined() && requires_grad(t);
+        const Edge from = k < 0 && tracked ? gradient_edge_as_made(t) : Edge{};
+        const bool inside = from && from.node->edge_count() > 0;
+        saved_.push_back({SavedTensor(t, k >= 0 && tracked), k, inside});
     }
 }
 
 std::vector<Tensor> CustomNode::saved(const std::vector<Tensor>* grads) {
     if (released_) fail_released(*this);
     std::vector<Tensor> out;
-    for (size_t i = 0; i < saved_.size(); ++i) {
-        int k = output_of_[i];
-        Tensor t = saved_[i].unpack(this, k, grads);
+    for (const auto& [value, k, inside] : saved_) {
+        Tensor t = value.unpack(this, k, grads);
+        if (inside && mode & kGradMode && t.defined() && is_leaf(t)) fail_detached(*this);
         if (k >= 0 && t.defined() && !t.has(kTracked)) {  // users see where it belongs, always
             t = t.alias();
             set_history(t, Ref<Node>(this), static_cast<uint32_t>(k));
@@ -29,9 +33,8 @@ std::vector<Tensor> CustomNode::saved(const std::vector<Tensor>* grads) {
 
 void CustomNode::release_saved() {
     if (saved_.empty()) return;
-    std::vector<SavedTensor> dead = std::move(saved_);  // their release may come back here
+    std::vector<Kept> dead = std::move(saved_);  // their release may come back here
     saved_.clear();
-    output_of_.clear();
     released_ = true;
 }
 

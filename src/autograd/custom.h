@@ -10,7 +10,8 @@ public:
     /// Keeps `tensors` (undefined ones too) for backward; those among `outputs` as Note [Saved
     /// outputs] says.
     void save(const std::vector<Tensor>& tensors, const std::vector<Tensor>& outputs);
-    /// Throws Runtime if one was written since, or after release. `grads`: as in SavedTensor::unpack.
+    /// Throws Runtime if one was written since, after release, and where gradients of gradients are
+    /// recorded if one was detached in place. `grads`: as in SavedTensor::unpack.
     std::vector<Tensor> saved(const std::vector<Tensor>* grads = nullptr);
     void release_saved() override;
     bool runs_twice() const override { return twice_; }
@@ -19,8 +20,12 @@ public:
     bool runs_without_gradient() const override { return true; }
 
 private:
-    std::vector<SavedTensor> saved_;
-    std::vector<int> output_of_;  ///< which output each is; -1: none
+    struct Kept {
+        SavedTensor value;
+        int output;   ///< which one it is; -1: none
+        bool inside;  ///< the graph had computed it
+    };
+    std::vector<Kept> saved_;
     bool released_ = false, twice_ = false;
 };
 

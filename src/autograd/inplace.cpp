@@ -193,20 +193,11 @@ void after_write(Call& c, const std::vector<Tensor>& before) {
     if (node) tie_write(c.dest, node, 0);
 }
 
-namespace {
-
-/// `.data = ` gives a tensor a storage of its own over memory that others show too.
-bool over_one_memory(const Tensor& base, const Tensor& view) {
-    return base.storage()->data == view.storage()->data;
-}
-
-}  // namespace
-
 void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
     GradMeta* m = meta_or_null(dest);
     if (!m || !m->base.defined()) return set_history(dest, node, k);
     Tensor base = m->base;
-    if (!over_one_memory(base, dest)) {  // no view of that any more
+    if (!over_one_memory(base, dest)) {  // the base shows other memory since
         m->base = Tensor();
         return set_history(dest, node, k);
     }
@@ -217,6 +208,13 @@ void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
 }
 
 namespace {
+
+/// A view that shows other memory is none any more: what happens to its base is nothing to it.
+void leave_base(const Tensor& t, GradMeta& m) {
+    m.base = Tensor();
+    m.view_kind = ViewKind::Plain;
+    t.set(kTracked, m.grad_fn || m.requires_grad);
+}
 
 /// A leaf of another shape or dtype: what is recorded from now on has a node that knows them.
 void forget_accumulator(const Tensor& leaf) {
@@ -238,8 +236,12 @@ void take_memory(const Tensor& t, FunctionRef<Tensor()> take) {
                     text(name(from.dtype()), " of shape ", to_string(from.shape())),
                     "detach() it first");
     }
+    GradMeta* m = meta_or_null(t);
+    const bool leaves = m && m->base.defined() && !over_one_memory(from, t);
+    if (leaves && m->view_kind == ViewKind::Plain) grad_fn(t);  // the last that it sees of writes
     write.show(from);
     if (!alike) forget_accumulator(t);
+    if (leaves) leave_base(t, *m);
 }
 
 void become_view(const std::string& who, const Tensor& t, FunctionRef<Tensor()> take,
@@ -330,18 +332,39 @@ void check_still_good(const GradMeta& m) {
 
 }  // namespace
 
+namespace {
+
+/// Where a gradient ends of what was taken out of the graph after views of it were made.
+class Nowhere final : public LooseNode {
+public:
+    explicit Nowhere(const Tensor& t) { set_results({t}); }
+    std::string name() const override { return "DetachBackward"; }
+    void run(Work&) override {}
+};
+
+}  // namespace
+
 void refresh_view(const Tensor& view, GradMeta& m) {
     if (m.base_version == view.version()) return;
-    if (!requires_grad(m.base)) return;
+    const bool recorded = requires_grad(m.base);
+    if (!recorded && !m.grad_fn) return;
     check_still_good(m);
-    if (!over_one_memory(m.base, view)) {  // one of them has got other memory
-        m.base_version = view.version();
-        return;
+    if (!over_one_memory(m.base, view)) {
+        // Of writes to it since then the base's place in the graph says nothing.
+        if (!m.grad_fn) return;
+        fail(ErrorKind::Runtime, "backward", "a view as it was made",
+             "one that was written, with a base that shows other memory since (.data = )",
+             "make it anew after the write");
     }
-    ModeGuard grad(kGradMode, 0);
     m.base_version = view.version();
+    ModeGuard grad(kGradMode, 0);
     Place place(m.base, view, 0);
-    set_producer(m, grad_fn(place.shown(place.of(m.base))), 0);
+    Tensor base = m.base;
+    if (!recorded) {  // detach_() was called on it: so the view leads nowhere
+        base = base.alias();
+        set_history(base, Ref<Node>(new Nowhere(base)), 0);
+    }
+    set_producer(m, grad_fn(place.shown(place.of(base))), 0);
 }
 
 }  // namespace weft

@@ -46,7 +46,8 @@ uint32_t output_number(const Tensor& t) {
 
 bool detail::requires_grad_by_meta(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
-    return !m || m->requires_grad || m->grad_fn || (m->base.defined() && requires_grad(m->base));
+    return !m || m->requires_grad || m->grad_fn ||
+           (m->base.defined() && over_one_memory(m->base, t) && requires_grad(m->base));
 }
 
 bool is_leaf(const Tensor& t) { return !t.has(kTracked) || !grad_fn(t); }
@@ -141,7 +142,9 @@ void RetainHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>*) {
     if (!grads[0].defined() || !impl) return;
     GradMeta& m = meta(Tensor(impl));
     static const ops::Function copy{"_contiguous_copy"};
-    m.grad = m.grad.defined() ? ops::add(m.grad, grads[0]) : copy(grads[0]);
+    // t_() may have given the tensor another shape since
+    const bool more = m.grad.defined() && equal(m.grad.shape(), grads[0].shape());
+    m.grad = more ? ops::add(m.grad, grads[0]) : copy(grads[0]);
 }
 
 void retain_grad(const Tensor& t) {
@@ -178,8 +181,9 @@ Tensor detach(const Tensor& t) {
 
 void detach_in_place(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
-    WEFT_EXPECT(!m || !m->base.defined(), Runtime, "detach_", "a tensor that is not a view",
-                "a view (Can't detach views in-place)", "use detach() instead");
+    WEFT_EXPECT(!t.has(kLooseView) && (!m || !m->base.defined()), Runtime, "detach_",
+                "a tensor that is not a view", "a view (Can't detach views in-place)",
+                "use detach() instead");
     if (ops::hooks.before_layout) ops::hooks.before_layout(t);  // views that wait keep the graph
     // Hooks are the tensor's: they hear of it again when it is a leaf that wants a gradient.
     Ref<Node> node = grad_fn(t);

@@ -112,6 +112,12 @@ void take_memory(const Tensor& t, FunctionRef<Tensor()> take);
 /// Marks `view` (an output of a view op on `of`) as a view; `node` made it, if recorded.
 void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, uint32_t k,
                  ViewKind kind);
+/// Whether a view shows its base's memory still: `.data = ` gives a tensor other memory, or a storage
+/// of its own over the same.
+inline bool over_one_memory(const Tensor& base, const Tensor& view) {
+    const Storage *a = base.storage().get(), *b = view.storage().get();
+    return a == b || (a && b && a->data == b->data);
+}
 /// The base of a view whose gradient goes there and is neither hooked nor retained; else null.
 const Tensor* base_of_plain_view(const Tensor& t);
 /// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).

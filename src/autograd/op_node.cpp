@@ -1,5 +1,6 @@
 #include "autograd/op_node.h"
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 #include <new>
@@ -156,6 +157,16 @@ Dims OpNode::kept_layout(int i) const {
     return layouts_[2 * i + 1];
 }
 
+namespace {
+
+/// Whether an input that the graph had computed is in the graph still.
+void check_attached(const Node& node, const Edge& from, const Tensor& t) {
+    if (from && from.node->edge_count() > 0 && is_leaf(t)) [[unlikely]]
+        fail_detached(node);
+}
+
+}  // namespace
+
 /// What the gradient rules see of a node at work.
 class OpNode::Context final : public Grad {
 public:
@@ -205,7 +216,12 @@ public:
     }
 
 protected:
-    Tensor saved(int bit) const override { return node_.saved(bit, &work_.grads); }
+    Tensor saved(int bit) const override {
+        Tensor t = node_.saved(bit, &work_.grads);
+        if (mode & kGradMode && bit < std::min(node_.edge_count_, 16))
+            check_attached(node_, node_.edges_[bit], t);
+        return t;
+    }
 
 private:
     bool any_ = false;

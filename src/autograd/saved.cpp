@@ -34,15 +34,18 @@ void SavedTensor::pack(const Tensor& t) {
                 "the saved value unchanged (A saved tensor pack hook is modifying its input in "
                 "place)",
                 text("version ", t.version(), " after version ", before), "write a clone() there");
-    if (!is_output_ && requires_grad(t)) packed_->origin = gradient_edge(t);
+    if (is_output_ || !requires_grad(t)) return;
+    packed_->origin = gradient_edge(t);
+    packed_->wanted = !packed_->origin;
 }
 
 Tensor SavedTensor::unpack_again(Node* owner, int k) const {
     Ref<Packed> keep = packed_;  // the function may release the node
     Tensor t = keep->unpack();
-    if (is_output_ ? !(mode & kGradMode) : !keep->origin) return t;
+    if (is_output_ ? !(mode & kGradMode) : !keep->origin && !keep->wanted) return t;
     Tensor out = t.alias();
-    if (is_output_) set_history(out, Ref<Node>(owner), k);
+    if (keep->wanted) set_requires_grad(out, true);
+    else if (is_output_) set_history(out, Ref<Node>(owner), k);
     else set_history(out, keep->origin.node, keep->origin.output);
     return out;
 }
@@ -98,6 +101,15 @@ Tensor SavedTensor::unpack_slow(Node* owner, int k, const std::vector<Tensor>* g
     Tensor out = value_.alias();
     set_history(out, Ref<Node>(owner), k);
     return out;
+}
+
+void fail_detached(const Node& node) {
+    throw Error(ErrorKind::Runtime,
+                text("[backward] expected a saved value that is part of the graph, as it was, got "
+                     "one taken out of it (Trying to use a saved tensor that has been detached "
+                     "in-place, i.e. with .detach_(). This is not supported, please use "
+                     "out-of-place `.detach()` instead)\n  saved at ",
+                     node.site.describe()));
 }
 
 void fail_released(const Node& node) {

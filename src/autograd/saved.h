@@ -13,7 +13,8 @@ namespace weft {
 /// it is put where the saved one was.
 struct Packed {
     uint32_t refs = 0;
-    Edge origin;  ///< where the gradient of the saved tensor goes, unless it was an output
+    Edge origin;          ///< where the gradient of the saved tensor goes, unless it was an output
+    bool wanted = false;  ///< a view made under no_grad of what requires grad: that goes nowhere
     virtual ~Packed() = default;
     virtual Tensor unpack() = 0;
 };
@@ -66,6 +67,9 @@ private:
 /// zeros.
 inline bool zeros_matter = false;
 
+/// For a value that a node saved as part of the graph and that detach_() took out of it since: where the
+/// gradients' own graph is drawn it would lack its part. Throws Runtime.
+[[noreturn]] void fail_detached(const Node& node);
 [[noreturn]] void fail_released(const Node& node);
 
 }  // namespace weft

@@ -147,6 +147,9 @@ void Write::become(const Tensor& view) { exchange(view); }
 
 /// Whoever holds one of the two tensors sees the memory from now on, so it counts as the older one's.
 void Write::show(const Tensor& other) {
+    if (other.storage()->data == tensor_.storage()->data)  // its own memory, laid out otherwise
+        return exchange(Tensor::from_storage(tensor_.storage(), other.bytes(), other.dtype(),
+                                             other.shape(), other.strides()));
     Tensor from = other.apart();
     Storage& seen = *other.storage();
     seen.maker = std::min<uint64_t>(seen.maker, tensor_.storage()->maker);

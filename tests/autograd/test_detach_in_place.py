@@ -1,0 +1,228 @@
+"""detach_() and `.data = ` beside what the graph knows: of saved values, views and their bases."""
+
+import pytest
+from cases import Cases
+
+import weft
+
+CASES = Cases()
+case, error = CASES.case, CASES.error
+
+
+def leaf(t):
+    return t.tensor([0.3, 0.7], dtype=t.float64, requires_grad=True)
+
+
+def function(t):
+    class Square(t.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    return Square
+
+
+# ---- values that a node saved
+
+
+@error("has been detached in-place")
+def second_gradients_of_a_saved_input(t):
+    """Drew a graph of gradients that lacked the way through y."""
+    x = leaf(t)
+    y = x * 2
+    z = y.sin().sum()
+    y.detach_()
+    t.autograd.grad(z, x, create_graph=True)
+
+
+@error("has been detached in-place")
+def second_gradients_of_one_that_is_a_leaf_by_then(t):
+    """They went to the new leaf."""
+    x = leaf(t)
+    y = x * 2
+    z = y.sin().sum()
+    y.detach_().requires_grad_()
+    t.autograd.grad(z, x, create_graph=True)
+
+
+@case
+def a_saved_output(t):
+    x = leaf(t)
+    y = x.exp()
+    z = (y * 3).sum()
+    y.detach_()
+    (g,) = t.autograd.grad(z, x, create_graph=True)
+    return g, t.autograd.grad(g.sum(), x)
+
+
+@case
+def a_saved_leaf(t):
+    x, w = leaf(t), leaf(t)
+    z = (x * w).sum()
+    w.detach_()
+    (g,) = t.autograd.grad(z, x, create_graph=True)
+    return g, g.requires_grad
+
+
+@case
+def saved_by_a_custom_function(t):
+    x = leaf(t)
+    y = x * 2
+    z = function(t).apply(y).sum()
+    y.detach_()
+    z.backward()
+    return x.grad
+
+
+def test_first_gradients_need_the_numbers_alone():
+    x = leaf(weft)
+    y = x * 2
+    z = y.sin().sum()
+    y.detach_()
+    z.backward()
+    assert x.grad.tolist() == pytest.approx([2 * v.cos().item() for v in y])
+
+
+def test_second_gradients_through_a_custom_function_are_refused():
+    """PyTorch loses them."""
+    x = leaf(weft)
+    y = x * 2
+    z = function(weft).apply(y).sum()
+    y.detach_()
+    with pytest.raises(RuntimeError, match="has been detached in-place"):
+        weft.autograd.grad(z, x, create_graph=True)
+
+
+# ---- views of what was detached
+
+
+def node(x):
+    return x.requires_grad, x.is_leaf, type(x.grad_fn).__name__
+
+
+@case
+def a_view_of_a_written_base(t):
+    """Kept the node from before the write, and its gradient."""
+    x = leaf(t)
+    y = x * 2
+    v = y[:1]
+    y.mul_(3)
+    y.detach_()
+    (v * 2).sum().backward()
+    return node(v), node(y), x.grad
+
+
+@case
+def a_base_that_is_written_afterwards(t):
+    x = leaf(t)
+    y = x * 2
+    v = y[:1]
+    y.detach_()
+    before = node(v)
+    y.mul_(3)
+    v.sum().backward()
+    return before, node(v), x.grad
+
+
+@case
+def a_base_that_is_written_into_another_graph(t):
+    x = leaf(t)
+    y = x * 2
+    v = y[:1]
+    y.detach_()
+    y.mul_(x)
+    v.sum().backward()
+    return node(v), x.grad
+
+
+@case
+def a_base_that_is_not_written(t):
+    x = leaf(t)
+    y = x * 2
+    v = y[:1]
+    y.detach_()
+    v.sin().sum().backward()
+    return node(v), x.grad
+
+
+@error("a view and its base or another view of its base has been modified inplace")
+def one_of_several_views(t):
+    x = leaf(t)
+    y = x * 2
+    a, b = y.unbind()
+    y.detach_()
+    y.mul_(3)
+    a.backward()
+
+
+@error("Can't detach views in-place")
+def a_view_outside_every_graph(t):
+    x = leaf(t).detach()
+    with t.no_grad():
+        v = x[:1]
+    v.detach_()
+
+
+@case
+def a_shape_after_which_the_gradient_is_kept_anew(t):
+    """Raised: the gradient kept before had the former shape."""
+    x = t.ones(2, 3, requires_grad=True)
+    y = x * 2
+    (y * y).sum().backward(inputs=[x, y], retain_graph=True)
+    y.t_()
+    (y * y).sum().backward()
+    return x.grad
+
+
+# ---- .data =
+
+
+@case
+def data_over_the_same_memory(t):
+    """The view's values followed a write to the base, its version and gradient did not."""
+    x = leaf(t)
+    y = x * 2
+    v = y[:1]
+    v.data = y.data[1:]
+    y.mul_(3)
+    v.sum().backward()
+    return v, v._version, x.grad
+
+
+test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()
+
+
+def test_a_view_that_shows_other_memory_follows_its_base_no_more():
+    """It required grad as soon as its former base did. (PyTorch's follows it in the graph.)"""
+    x = leaf(weft).detach()
+    v = x[:1]
+    v.data = weft.tensor([9.0], dtype=weft.float64)
+    x.mul_(leaf(weft))
+    assert (v.tolist(), v._version, v.requires_grad, x._version) == ([9.0], 0, False, 1)
+
+
+def test_a_view_of_a_base_that_shows_other_memory():
+    x = leaf(weft).detach()
+    v = x[:1]
+    x.data = x * 2
+    x.mul_(leaf(weft))
+    assert x.requires_grad
+    assert (v.tolist(), v._version, v.requires_grad) == ([0.3], 0, False)
+
+
+def test_a_write_to_a_view_that_shows_other_memory_is_its_own():
+    x = leaf(weft)
+    y = x * 2
+    v = y[:1]
+    v.data = weft.tensor([9.0], dtype=weft.float64)
+    v.mul_(3)
+    y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [2.0, 2.0]
+    v.sum().backward()
+    assert x.grad.tolist() == [8.0, 2.0]
