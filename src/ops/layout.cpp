@@ -1,7 +1,9 @@
-#include "ops/shape.h"
+#include "ops/layout.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include "ops/shape.h"
 
 namespace weft::ops {
 
@@ -111,27 +113,52 @@ bool view_strides(DimSpan shape, DimSpan strides, DimSpan target, Dims& out) {
     return left == 1 && next >= runs.size();
 }
 
-Dims dense_strides(const Tensor& t) {
-    if (t.contiguous() || is_dense(t.shape(), t.strides())) return Dims(t.strides());
-    Dims order(t.ndim());
-    std::iota(order.begin(), order.end(), 0);
-    // Innermost first; a size of 1 or a repeated element says nothing about the order.
-    auto inner = [&](int64_t a, int64_t b) {
-        int64_t x = t.stride(static_cast<int>(a)), y = t.stride(static_cast<int>(b));
-        if (x == 0 || y == 0 || x == y) return false;
-        return x < y;
+namespace {
+
+/// Whether dim `a` lies within dim `b`: 1, -1 if it is the other way, 0 if no operand tells. Of equal
+/// strides the larger dim is the outer one. A size of 1, or a repeated element, says nothing.
+int compare_dims(DimSpan shape, const Tensor* in, int inputs, int64_t a, int64_t b) {
+    auto stride = [&](const Tensor& t, int64_t d) -> int64_t {
+        auto axis = static_cast<int>(d) - static_cast<int>(shape.size()) + t.ndim();
+        return axis < 0 || t.size(axis) != shape[static_cast<size_t>(d)] ? 0 : t.stride(axis);
     };
+    for (int i = 0; i < inputs; ++i) {
+        if (!in[i].defined()) continue;
+        const int64_t x = stride(in[i], a), y = stride(in[i], b);
+        if (x == 0 || y == 0) continue;
+        if (x != y) return x < y ? 1 : -1;
+        if (shape[static_cast<size_t>(a)] < shape[static_cast<size_t>(b)]) return 1;
+    }
+    return 0;
+}
+
+}  // namespace
+
+Dims strides_in_order(DimSpan shape, const Tensor* in, int inputs) {
+    const int n = static_cast<int>(shape.size());
+    Dims order(n);  // innermost first
+    std::iota(order.begin(), order.end(), 0);
     std::reverse(order.begin(), order.end());
-    for (int i = 1; i < order.size(); ++i)
-        for (int j = i; j > 0 && inner(order[j], order[j - 1]); --j)
-            std::swap(order[j], order[j - 1]);
-    Dims strides(t.ndim());
+    for (int i = 1; i < n; ++i)
+        for (int at = i, j = i - 1; j >= 0; --j) {
+            const int first = compare_dims(shape, in, inputs, order[at], order[j]);
+            if (first < 0) break;
+            if (first == 0) continue;
+            std::swap(order[at], order[j]);
+            at = j;
+        }
+    Dims strides(n);
     int64_t step = 1;
     for (int64_t d : order) {
         strides[static_cast<int>(d)] = step;
-        step *= std::max<int64_t>(t.size(static_cast<int>(d)), 1);
+        step *= std::max<int64_t>(shape[static_cast<size_t>(d)], 1);
     }
     return strides;
+}
+
+Dims dense_strides(const Tensor& t) {
+    if (t.contiguous() || is_dense(t.shape(), t.strides())) return Dims(t.strides());
+    return strides_in_order(t.shape(), &t, 1);
 }
 
 Tensor preserved_layout(const Tensor& t, DType dtype) {

@@ -1,9 +1,12 @@
 #include "ops/pointwise.h"
 
+#include <algorithm>
+
 #include "base/lock.h"
 #include "base/parallel.h"
 #include "kernels/stream.h"
 #include "kernels/strided.h"
+#include "ops/layout.h"
 #include "ops/shape.h"
 
 namespace weft::ops {
@@ -81,10 +84,18 @@ bool alike(const Call& c) {
 [[gnu::noinline]] void broadcast_layout(Call& c, DType dtype) {
     Dims shape(c.in[0].shape());
     for (int i = 1; i < c.inputs; ++i) shape = broadcast(c.name(), shape, c.in[i].shape());
-    // The first operand that has the result's shape gives it its order in memory.
-    for (int i = 0; i < c.inputs; ++i)
-        if (equal(c.in[i].shape(), shape)) return c.add(preserved_layout(c.in[i], dtype));
-    c.add(Tensor::layout(dtype, shape));
+    bool row_major = std::find(shape.begin(), shape.end(), 1) == shape.end();
+    for (int i = 0; i < c.inputs; ++i) row_major &= c.in[i].contiguous();
+    if (row_major) return c.add(Tensor::layout(dtype, shape));  // as the general case says
+    c.add(Tensor::layout(dtype, shape, strides_in_order(shape, c.in, c.inputs)));
+}
+
+/// The first one's if it is dense; where elements repeat, others may tell more of the order.
+Tensor layout_of_alike(const Call& c, DType dtype) {
+    const Tensor& first = c.in[0];
+    if (c.inputs == 1 || is_dense(first.shape(), first.strides()))
+        return preserved_layout(first, dtype);
+    return Tensor::layout(dtype, first.shape(), strides_in_order(first.shape(), c.in, c.inputs));
 }
 
 }  // namespace
@@ -93,7 +104,7 @@ void pointwise_layout(Call& c, DType dtype) {
     const Tensor& first = c.in[0];
     const Tensor& last = c.in[c.inputs - 1];
     if (alike(c)) [[likely]] {
-        if (!first.contiguous()) c.add(preserved_layout(first, dtype));
+        if (!first.contiguous()) c.add(layout_of_alike(c, dtype));
         else c.add(Tensor::layout_like(first, dtype));
     } else if (c.inputs == 2 && last.ndim() == 0 && first.contiguous()) {
         // a number or a 0-d operand leaves the layout to the other one
