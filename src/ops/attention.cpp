@@ -219,8 +219,8 @@ Tensor run_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     Tensor out = fused.all({four_dims(q), four_dims(k), four_dims(v), m}, {causal, scale})[0];
     if (out.ndim() == q.ndim()) return out;
     // What backward reads is not what the caller may write: of calls without heads, as in PyTorch.
-    // (What waits is read from a copy.)
-    if ((mode & kGradMode) && out.has(kTracked)) {
+    // (What waits is read from a copy.) It is no view of it either, which detach_() would refuse.
+    if (!out.has(kPending)) {
         Dims size(q.shape());
         size.back() = width(v);
         return unsafe_view(out, size);

@@ -47,6 +47,8 @@ DType check_channels(const Call& c, const Tensor& x, int first, int last) {
 
 void forward_shape(Call& c) {
     const Tensor& x = c.in[0];
+    WEFT_EXPECT(x.ndim() >= 2 || !c.attr(0).as_bool() || c.in[3].defined(), Index, c.name(),
+                "an input of at least 2 dimensions", to_string(x.shape()));
     const DType dtype = check_channels(c, x, 1, 4);
     WEFT_EXPECT(c.attr(0).as_bool() || (c.in[3].defined() && c.in[4].defined()), Runtime, c.name(),
                 "running_mean and running_var to be defined in evaluation mode", "None");

@@ -416,7 +416,7 @@ Tensor probability_cross_entropy(const Call& c, double smoothing) {
     WEFT_EXPECT(
         c.attr(0).as_int() < 0, Runtime, c.name(), "no ignore_index for class probabilities",
         text(c.attr(0).as_int(), " (ignore_index is not supported for floating point target)"));
-    WEFT_EXPECT(x.ndim() > 0, Value, c.name(), "an input of 1 or more dims", "0 dims");
+    WEFT_EXPECT(x.ndim() > 0, Index, c.name(), "an input of 1 or more dims", "0 dims");
     check_classes(c.name(), x, weight);
     int64_t dim = class_dim(x.shape());
     auto classes = static_cast<double>(x.size(static_cast<int>(dim)));
@@ -434,6 +434,8 @@ Tensor probability_cross_entropy(const Call& c, double smoothing) {
 
 void cross_entropy_body(Call& c) {
     double smoothing = c.attr(2).as_double();
+    WEFT_EXPECT(!is_complex(c.in[0].dtype()), NotImplemented, c.name(),
+                "scores of a floating dtype", name(c.in[0].dtype()));
     WEFT_EXPECT(smoothing >= 0 && smoothing <= 1, Runtime, c.name(),
                 "label_smoothing between 0.0 and 1.0", text(smoothing));
     if (equal(c.in[0].shape(), c.in[1].shape()))

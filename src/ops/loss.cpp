@@ -140,9 +140,18 @@ Tensor call_backward(const Grad& g, const Tensor& d, const Tensor& x, const Tens
     else return backward_of<L>(d, x, t, g.attr(0), g.attr(1));
 }
 
+/// The two are brought to one shape before anything else is done, so one of no dims counts as much as
+/// the other.
+DType difference_dtype(const char* who, const Tensor& x, const Tensor& t) {
+    DType dtype = promote(x.dtype(), t.dtype());
+    WEFT_EXPECT(is_floating(dtype), NotImplemented, who, "a floating dtype", name(dtype));
+    return dtype;
+}
+
 template <class L>
 void difference_shape(Call& c) {
-    add_loss(c, loss_dtype(c.name(), c.in, 2), joint_shape(c.name(), c.in[0], c.in[1]));
+    add_loss(c, difference_dtype(c.name(), c.in[0], c.in[1]),
+             joint_shape(c.name(), c.in[0], c.in[1]));
 }
 
 template <class L>
@@ -173,8 +182,8 @@ Tensor curvature(const Grad& g) {
 }
 
 void backward_shape(Call& c) {
-    c.add(
-        Tensor::layout(loss_dtype(c.name(), c.in + 1, 2), joint_shape(c.name(), c.in[1], c.in[2])));
+    c.add(Tensor::layout(difference_dtype(c.name(), c.in[1], c.in[2]),
+                         joint_shape(c.name(), c.in[1], c.in[2])));
 }
 
 /// `more`: the parameter after reduction, as schema text.
@@ -284,7 +293,13 @@ void register_differences(Table& t) {
         .doc("The mean (or 'sum', or 'none') of |input - target|, weighted if a weight is given.")
         .body([](Call& c) {
             Reduction how = reduction_of(c.name(), c.attr(0));
-            Tensor d = absolute(c.in[0] - c.in[1]);
+            Tensor x = c.in[0], target = c.in[1];
+            if (x.dtype() != target.dtype()) {
+                const DType dtype = promote(x.dtype(), target.dtype());
+                x = to(x, dtype);
+                target = to(target, dtype);
+            }
+            Tensor d = absolute(x - target);
             if (!c.in[2].defined()) return c.set(reduced(d, how));
             check_weight(c.name(), c.in[0], c.in[2]);
             c.set(weighted(d, c.in[2], how));

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import weft
+
 LOSSES = {
     "MSE": lambda n, r: n.MSELoss(reduction=r),
     "L1": lambda n, r: n.L1Loss(reduction=r),
@@ -26,6 +28,20 @@ def test_loss_of_equal_shapes(agree, name, reduction, numbers, run):
         return run(LOSSES[name](t.nn, reduction), x, y.detach())
 
     agree(snippet)
+
+
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "smooth_l1_loss"])
+@pytest.mark.parametrize("shapes", [((), (2,)), ((2,), ()), ((), ())])
+@pytest.mark.parametrize("wide", [0, 1])
+def test_both_operands_count_for_the_dtype(torch, name, shapes, wide):
+    """One of no dims and a wider dtype gave way, as in arithmetic."""
+
+    def dtype(t):
+        dtypes = [t.float32, t.float64][:: 1 - 2 * wide]
+        x, y = (t.ones(shape, dtype=d) for shape, d in zip(shapes, dtypes))
+        return str(getattr(t.nn.functional, name)(x, y, reduction="none").dtype).split(".")[-1]
+
+    assert dtype(weft) == dtype(torch) == "float64"
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
