@@ -36,6 +36,14 @@ t.nn.functional.layer_norm({x}, {x}.shape[-1:])|{x}.logcumsumexp({d})|{x}[{x}.de
 {x}.exp2()|{x}.count_nonzero()|{x} > 0|{x}.detach() * 2|{x}.new_zeros(2)|t.zeros_like({x})
 t.ones_like({x}, requires_grad=True)|{x}.movedim({d}, {e})|t.linalg.vector_norm({x}, 1)
 t.linalg.norm({x})|{x}.argmax()|{x}.diagonal_scatter({x}.diagonal() * 2)|{x}.renorm(2, {d}, 0.5)
+t.nn.functional.cross_entropy({x}, t.zeros(len({x}), dtype=t.int64))
+t.nn.functional.cross_entropy({x}, t.zeros(len({x}), dtype=t.int64), label_smoothing=0.1)
+t.nn.functional.cross_entropy({x}, {x}.detach().softmax(-1))|t.special.ndtr({x})
+t.nn.functional.nll_loss({x}, t.zeros(len({x}), dtype=t.int64))
+t.nn.functional.rms_norm({x}, {x}.shape[-1:])
+t.nn.functional.batch_norm({x}, None, None, training=True)|t.nn.functional.group_norm({x}, 1)
+t.nn.functional.instance_norm({x})|t.nn.functional.scaled_dot_product_attention({x}, {x}, {x})
+t.nn.functional.mish({x})|t.nn.functional.logsigmoid({x})|t.nn.functional.selu({x})
 {x}.nansum()|t.func.grad(loss)({x})|{x}.mode({d})[0]|{x}.quantile(0.3)|{x}.cov()|{x}.corrcoef()|{x}.kron({x})
 t.complex({x}, {x} * 2)|t.polar({x}.abs() + 0.1, {x})|{x}.sgn()|{x}.dist({x} * 2)
 t.block_diag({x}, {x})
@@ -54,7 +62,11 @@ t.complex({x}, {y})|t.nn.functional.cosine_similarity({x}, {y}, dim=-1)|t.inner(
 t.slice_scatter({x}, {y}, {d})|t.select_scatter({x}, {y}, {d}, {i})|{x}.where({y} > 0, {y})
 t.cross({x}, {y})|{x}.index_add({d}, t.tensor([{i}]), {y})|{x}.masked_scatter({x} > 0, {y})
 t.tensordot({x}, {y}, 1)|t.clamp({x}, {y}, {y} + 1)|t.nn.functional.prelu({x}, {y})
-t.trapezoid({x}, {y})|t.fmax({x}, {y})
+t.trapezoid({x}, {y})|t.fmax({x}, {y})|t.addmm({x}, {y}, {y})
+t.nn.functional.huber_loss({x}, {y})|t.nn.functional.l1_loss({x}, {y})
+t.nn.functional.binary_cross_entropy_with_logits({x}, {y}.sigmoid())
+t.nn.functional.kl_div({x}, {y}.softmax(-1))|t.nn.functional.pairwise_distance({x}, {y})
+t.nn.functional.scaled_dot_product_attention({x}, {y}, {y})
 """
 
 VIEWS = """
@@ -110,7 +122,10 @@ t.nn.functional.relu({x}, inplace=True)|{x}[{x}.detach() > 0] = 0.2|{x}.zero_().
 t.nn.functional.leaky_relu_({x}, 0.1)|{x}.exp_().tanh_()
 {x}.index_put_((t.tensor([{i}]),), {y}, accumulate=True)|{x}.squeeze().mul_(2)
 {x}.reshape(-1).mul_(2)|{x}.clone().mul_(2)|t.sin({z}, out={x})|t.add({x}, {y}, out={y})
-{x}.split(1, {d})[0].mul_(2)|{x}.unbind({d})[0].add_(1)
+{x}.split(1, {d})[0].mul_(2)|{x}.unbind({d})[0].add_(1)|{x}.detach_()|{x}.detach_().requires_grad_()
+{x}.detach_().mul_(2)|{x}.data = {z}.data|{x}.data = {x}.data|{x}.data = {x}.data.clone()
+{x}.expand(2, *{x}.shape).masked_fill_({x}.detach() > 0, 0.3)|{x}.expand(2, *{x}.shape)[{i}] = 0.5
+{x}.expand(2, *{x}.shape).index_fill_({d}, t.tensor([{i}]), 0.2)
 """
 
 GRADIENTS = """
