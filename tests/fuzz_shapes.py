@@ -37,7 +37,7 @@ SIZES = [0, 1, 2**40, 2**60, 2**61, 2**61 + 4, 2**62, 2**62 + 1, 2**63 - 1, 2**6
 PAIRS = [2**31, 2**32, 2**32 + 1, 3037000499, 3037000500]  # whose squares are about 2**63
 NUMBERS = [*SIZES, *PAIRS, -1, -(2**62), -(2**63), -(2**31)]
 MEMORY = 1 << 30
-PATIENCE = 15  # seconds without a word from the calls
+PATIENCE = 15  # seconds without a word from the calls; 8 times as many from sanitized ones
 
 # An order of 2**40 is that many steps, in PyTorch as well: the numbers of these stay.
 STEPS = "polynomial"
@@ -214,7 +214,7 @@ def watch(child: subprocess.Popen[bytes], fault: Callable[[str], None]) -> int:
     assert child.stdout is not None
     ready, rest, last = selectors.DefaultSelector(), b"", -1
     ready.register(child.stdout, selectors.EVENT_READ)
-    while ready.select(PATIENCE):
+    while ready.select(PATIENCE * (8 if sanitized() else 1)):
         read = child.stdout.read1(1 << 16)  # type: ignore[attr-defined]
         if not read:
             break

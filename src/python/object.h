@@ -78,9 +78,10 @@ int guarded_int(F&& f) {
 [[noreturn]] void stay_until_exit();
 
 /// Runs `f`, which may let other threads have the lock: see Note [Threads at exit]. What the handler
-/// is given is no object of C++, so its reference is null, which UBSAN would tell.
+/// is given is no object of C++, so its reference is null, which UBSAN would tell (once inlined, where
+/// its alignment is looked at).
 template <class F>
-[[gnu::no_sanitize("null")]] auto into_python(F&& f) {
+[[gnu::no_sanitize("null", "alignment")]] auto into_python(F&& f) {
     try {
         return f();
     } catch (const abi::__forced_unwind&) {
