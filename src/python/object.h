@@ -195,6 +195,12 @@ inline Tensor operand(PyObject* o) {
         mapped::settle_for_call(t);
     return t;
 }
+/// The same of the items of a list, whose handles were all taken first: to settle one may run others'
+/// code, which may change the list.
+inline void make_operands(Tensor* begin, Tensor* end) {
+    for (Tensor* t = begin; t != end; ++t)
+        if (t->defined() && t->has(kPending)) mapped::settle_for_call(*t);
+}
 /// The tensor in `o` for reading its values, outside of the graph.
 inline Tensor reading(PyObject* o) {
     Tensor t = handle(o);
