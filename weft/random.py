@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from weft._C import Generator, Tensor, default_generator
+from weft.base.device import device
 
 __all__ = [
     "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
@@ -44,8 +45,20 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: object = None, enabled: bool = True) -> Iterator[None]:
-    """Draws inside the scope leave the generator outside as it was."""
+def fork_rng(
+    devices: object = None,
+    enabled: bool = True,
+    *,
+    device_type: str | device = "cpu",
+) -> Iterator[None]:
+    """Draws inside the scope leave the generator outside as it was.
+
+    Args:
+        devices: other generators than the CPU's, of which there are none.
+        enabled: whether it does.
+        device_type: what kind of device those would be.
+    """
+    device(device_type)
     state = default_generator.get_state()
     try:
         yield

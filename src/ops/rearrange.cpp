@@ -228,14 +228,29 @@ void repeat_index_kernel(Call& c) {
         out = std::fill_n(out, counts.data<int64_t>()[counts.numel() == 1 ? 0 : i], i);
 }
 
+void require_output_size(const Call& c, const Value& given, int64_t size) {
+    WEFT_EXPECT(given.none() || given.as_int() == size, Runtime, c.name(),
+                text("an output_size of ", size, ", the sum of repeats"),
+                text("another one (allocated size does not match required size)"));
+}
+
+void repeat_interleave_counts_body(Call& c) {
+    const Tensor& repeats = c.in[0];
+    WEFT_EXPECT(repeats.ndim() == 1, Runtime, c.name(), "1-dim repeats",
+                text(repeats.ndim(), "-dim ones (repeat_interleave only accept 1D vector as "
+                                     "repeat)"));
+    Tensor index = repeat_counts(repeats, repeats.numel());
+    require_output_size(c, c.attr(0), index.numel());
+    c.set(to(index, repeats.dtype()));
+}
+
 void repeat_interleave_tensor_body(Call& c) {
     Tensor self = c.in[0];
     if (c.attr(0).none()) self = reshape(self, Dims{self.numel()});
     int dim = c.attr(0).none() ? 0 : wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     int64_t size = self.ndim() ? self.size(dim) : 1;
     Tensor index = repeat_counts(c.in[1], size);
-    WEFT_EXPECT(c.attr(1).none() || c.attr(1).as_int() == index.numel(), Runtime, c.name(),
-                text("an output_size of ", index.numel(), ", the sum of repeats"), "another one");
+    require_output_size(c, c.attr(1), index.numel());
     c.set(index_select(self, dim, index));
 }
 
@@ -437,6 +452,12 @@ void register_rearrange(Table& t) {
         .body(repeat_interleave_tensor_body)
         .doc("Position i repeats[i] times along `dim`.")
         .samples({"f(T(3, 2), I(3), 0)", "f(T(3, 2), I(2), dim=1)", "f(T(2, 2), I(4))"});
+    t.add("repeat_interleave.counts(Tensor repeats, *, int? output_size=None) -> Tensor")
+        .body(repeat_interleave_counts_body)
+        .function_only()
+        .doc("Position i repeats[i] times: what index_select takes to repeat rows.\n\n"
+             ">>> weft.repeat_interleave(weft.tensor([2, 0, 1]))\ntensor([0, 0, 2])")
+        .samples({"f(I(4))", "f(repeats=I(0))"});
     t.add("_repeat_index(Tensor repeats, int size) -> Tensor")
         .shape(repeat_index_shape)
         .doc("Position i, repeats[i] times.")

@@ -41,6 +41,7 @@ struct Checked {
     PyObject* function;
     PyObject* who;
     PyObject* names;
+    PyObject* also;  ///< further names of parameters in calls: {name: parameter}
     unsigned* kinds;
     Py_ssize_t positional;
     unsigned rest;  ///< kinds of further positional arguments
@@ -136,8 +137,9 @@ Misfit find_misfit(const Checked& c, PyObject* const* args, Py_ssize_t count, Py
     return {nullptr, -1, 0, otherwise};
 }
 
-/// The keywords with NumPy's names for `dim` and `keepdim`, and `input` for the first parameter, in
-/// their parameters' names; null where there are none of these.
+/// The keywords with further names that the function says, and, if it is not lenient, those that
+/// PyTorch's parser takes (NumPy's for `dim` and `keepdim`, `x1` and `x2`) or `input` for the first
+/// parameter, in their parameters' names; null where there are none of these.
 Object renamed(const Checked& c, PyObject* kwnames) {
     auto find = [&](std::string_view wanted) -> PyObject* {
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(c.names); ++i)
@@ -152,9 +154,14 @@ Object renamed(const Checked& c, PyObject* kwnames) {
         std::string_view said = to_text(name);
         PyObject* meant = nullptr;
         if (!find(said)) {
-            if (said == "axis") meant = find("dim");
+            meant = PyDict_GetItemWithError(c.also, name);
+            if (meant || c.lenient) {
+            } else if (said == "axis") meant = find("dim");
             else if (said == "keepdims") meant = find("keepdim");
-            else if (said == "input" && c.positional) meant = PyTuple_GET_ITEM(c.names, 0);
+            else if (said == "x2") meant = find("other");
+            else if (c.positional &&
+                     (said == "input" || said == "x" || said == "a" || said == "x1"))
+                meant = PyTuple_GET_ITEM(c.names, 0);
         }
         any |= meant != nullptr;
         PyTuple_SET_ITEM(out.get(), k, Py_NewRef(meant ? meant : name));
@@ -248,7 +255,7 @@ PyObject* checked_vectorcall(PyObject* self, PyObject* const* args, size_t nargs
                              PyObject* kwnames) {
     const Checked& c = checked_of(self);
     const Misfit m = find_misfit(c, args, PyVectorcall_NARGS(nargsf), kwnames);
-    if (m.is_named_otherwise && !c.lenient) [[unlikely]] {
+    if (m.is_named_otherwise) [[unlikely]] {
         Object names;
         if (!guarded([&] { return names = renamed(c, kwnames), Py_True; })) return nullptr;
         if (names.get()) return checked_vectorcall(self, args, nargsf, names.get());
@@ -336,10 +343,12 @@ PyObject* checked_explain(PyObject* self, PyObject* args) {
 
 int checked_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(checked_of(self).function);
+    Py_VISIT(checked_of(self).also);
     return 0;
 }
 int checked_clear(PyObject* self) {
     Py_CLEAR(checked_of(self).function);
+    Py_CLEAR(checked_of(self).also);
     return 0;
 }
 void checked_dealloc(PyObject* self) {
@@ -348,6 +357,7 @@ void checked_dealloc(PyObject* self) {
     Py_CLEAR(c.function);
     Py_CLEAR(c.who);
     Py_CLEAR(c.names);
+    Py_CLEAR(c.also);
     delete[] c.kinds;
     PyObject_GC_Del(self);
 }
@@ -362,14 +372,14 @@ PyGetSetDef checked_getset[] = {{"__wrapped__", checked_wrapped, nullptr, nullpt
                                 {"__module__", checked_module, nullptr, nullptr, nullptr},
                                 {}};
 
-/// _checked(function, who, names, kinds, positional, rest, lenient)
+/// _checked(function, who, names, kinds, positional, rest, lenient, also)
 PyObject* make_checked(PyObject*, PyObject* args) {
-    PyObject *function, *who, *names, *kinds;
+    PyObject *function, *who, *names, *kinds, *also;
     Py_ssize_t positional;
     unsigned rest;
     int lenient;
-    if (!PyArg_ParseTuple(args, "OUO!O!nIp", &function, &who, &PyTuple_Type, &names, &PyTuple_Type,
-                          &kinds, &positional, &rest, &lenient))
+    if (!PyArg_ParseTuple(args, "OUO!O!nIpO!", &function, &who, &PyTuple_Type, &names,
+                          &PyTuple_Type, &kinds, &positional, &rest, &lenient, &PyDict_Type, &also))
         return nullptr;
     return guarded([&]() -> PyObject* {
         const Py_ssize_t n = PyTuple_GET_SIZE(names);
@@ -384,6 +394,7 @@ PyObject* make_checked(PyObject*, PyObject* args) {
         c->function = Py_NewRef(function);
         c->who = Py_NewRef(who);
         c->names = Py_NewRef(names);
+        c->also = Py_NewRef(also);
         c->kinds = bits.release();
         c->positional = positional;
         c->rest = rest;

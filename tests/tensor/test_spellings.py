@@ -43,6 +43,21 @@ x.clone().resize_(size=(3,2)); x.sum_to_size(size=(1,3)); x.sum_to_size(1,3);
 t.promote_types(type1=t.int64,type2=t.float32); t.linalg.matrix_rank(x,0.1);
 t.linalg.matrix_rank(x,t.tensor([0.1,100.])); t.linalg.pinv(x,0.1); t.tril_indices(2,10**18)
 """,
+    "names_that_the_documents_do_not_have": r"""
+t.hsplit(x,sections=3); t.hsplit(input=x,indices=[1]); x.vsplit(sections=2);
+x[None].dsplit(indices=[1]); x.tensor_split(sections=2,dim=1); t.tensor_split(x,indices=[1]);
+t.tensor_split(x,tensor_indices_or_sections=t.tensor([1])); t.isin(element=1,test_elements=x);
+t.isin(x,test_element=1); t.result_type(tensor=x,other=1); t.result_type(scalar1=1,scalar2=2.5);
+t.kron(x1=x,x2=x); t.cov(x=x); t.frexp(a=x); t.linalg.lstsq(input=x,b=x)[0];
+t.linalg.tensorsolve(t.eye(2)+1,other=t.ones(2));
+t.cholesky_solve(input=t.ones(2,1),input2=t.eye(2)); t.orgqr(x.t(),input2=t.ones(2));
+t.ormqr(t.eye(2),input2=t.ones(2),input3=t.eye(2)); t.zeros(2).copy_(other=t.ones(2));
+t.func.jvp(lambda a: a*2,(x,),(x,),strict=True)
+""",
+    "counts_alone": r"""
+t.repeat_interleave(t.tensor([2,0,1])); t.repeat_interleave(repeats=t.tensor([2,1],dtype=t.int32));
+t.repeat_interleave(t.tensor([2,1]),output_size=3); t.repeat_interleave(t.tensor([],dtype=t.int64))
+""",
     "tensors_of_one_element_among_numbers": r"""
 t.tensor([x[0,:1],x[1,:1]]); t.tensor([x[0,:1],2]); t.tensor([2,x[:1,:1]]); t.tensor([[x[0,0]]]);
 t.tensor([[x[:1,:1],1.5]])

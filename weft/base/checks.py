@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from weft import _C
 
-__all__ = ["checked", "explain", "install", "install_in_layers"]
+__all__ = ["also_named", "checked", "explain", "install", "install_in_layers"]
 
 # As enum Kind in checked.cpp.
 (
@@ -58,6 +59,27 @@ def _kinds(annotation: object, names: dict[str, Any]) -> int:
     return _ANYTHING if out & _ANYTHING else out
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def also_named(**names: str) -> Callable[[F], F]:
+    """A decorator: further names of parameters in calls, such as PyTorch's parser takes.
+
+    >>> @checked
+    ... @also_named(b="other")
+    ... def second(input: int, other: int) -> int:
+    ...     return other
+    >>> second(1, b=2)
+    2
+    """
+
+    def declare(function: F) -> F:
+        function.__dict__["__also__"] = names
+        return function
+
+    return declare
+
+
 def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
     """`function` with its arguments checked; itself where its annotations say nothing."""
     if not isinstance(function, FunctionType):
@@ -81,10 +103,11 @@ def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
     rest = _ANYTHING
     if code.co_flags & 4:  # *args
         rest = _kinds(notes.get(code.co_varnames[count]), scope)
-    if all(k & _ANYTHING for k in (*kinds, rest)):
+    also = inner.__dict__.get("__also__", {})
+    if not also and all(k & _ANYTHING for k in (*kinds, rest)):
         return function
     who = who or function.__name__
-    return _C._checked(function, who, names, tuple(kinds), positional, rest, lenient)
+    return _C._checked(function, who, names, tuple(kinds), positional, rest, lenient, also)
 
 
 def explain(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft.base.checks import also_named
 from weft.base.forms import expect, forms, method
 
 __all__ = ["allclose", "equal", "is_nonzero", "is_same_size", "isin"]
@@ -33,6 +34,7 @@ def allclose(
 
 
 @forms(out=True)
+@also_named(element="elements", test_element="test_elements")
 def isin(
     elements: Tensor | complex,
     test_elements: Tensor | complex,

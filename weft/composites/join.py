@@ -10,6 +10,7 @@ from typing import Any, cast
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft.base.checks import also_named
 from weft.base.forms import forms, method
 from weft.composites.shape import atleast_2d, meshgrid
 
@@ -122,7 +123,11 @@ def _cut(who: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Ten
     return weft.tensor_split(input, where, dim)
 
 
+_PARTS = also_named(sections="indices_or_sections", indices="indices_or_sections")
+
+
 @method
+@_PARTS
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """`tensor_split` along columns, for a vector along itself. Sections are of equal size.
 
@@ -133,18 +138,24 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 
 @method
+@_PARTS
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """`tensor_split` along rows, of at least two dimensions. Sections are of equal size."""
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
 @method
+@_PARTS
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
     """`tensor_split` along the third dimension. Sections are of equal size."""
     return _cut("dsplit", input, indices_or_sections, 2, 3)
 
 
 @method
+@also_named(
+    sections="indices_or_sections", indices="indices_or_sections",
+    tensor_indices_or_sections="indices_or_sections",
+)  # fmt: skip
 def tensor_split(
     input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
 ) -> tuple[Tensor, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import weft
 from weft import Tensor, return_types
 from weft._library import Gradients, library_op
+from weft.base.checks import also_named
 from weft.base.forms import attach, with_out
 from weft.linalg import decompositions, eigen, factors, lapack, products, reflections, systems
 from weft.linalg.checks import expect_like, expect_matrix
@@ -93,6 +94,7 @@ def _cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     return lapack.solve_triangular(over, half, True, False)
 
 
+@also_named(B="input", input2="L")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X with A X = input for the A whose Cholesky factor is L.
 

@@ -6,7 +6,7 @@ part of the graph around it only where they depend on it; transforms nest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -226,12 +226,34 @@ def _transposed(outputs: list[Tensor], own: list[Tensor]) -> tuple[list[Tensor],
         return seeds, _gradients(outputs, own, seeds, True)
 
 
-def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
+def _expect_dependent(outputs: list[Tensor], inputs: list[Tensor]) -> None:
+    for out in outputs:
+        found: Sequence[Tensor | None] = [None]
+        if out.requires_grad:
+            found = weft.autograd.grad(
+                out, inputs, weft.zeros_like(out), retain_graph=True, allow_unused=True
+            )
+        if all(g is None for g in found):
+            raise RuntimeError(
+                "[jvp] expected outputs that depend on the primals, got one that does not (The "
+                "output of f is independent of the inputs. This is not allowed with strict=True.)"
+            )
+
+
+def jvp(
+    func: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
     """`func(*primals)` and its derivative in the direction of `tangents`.
 
     Reverse mode twice: u ↦ Jᵀu is linear, and its gradient in the direction v is Jv.
 
-    Returns (output, tangents of the output), or those and aux.
+    Returns (output, tangents of the output), or those and aux. With `strict` an output that does
+    not depend on the primals is a RuntimeError; else its tangent is zero.
 
     >>> weft.func.jvp(lambda x: x ** 2, (weft.tensor(3.),), (weft.tensor(1.),))
     (tensor(9.), tensor(6.))
@@ -253,6 +275,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
         if has_aux:
             output, aux = _with_aux(output, "jvp")
     outputs, spec = _tensors_of(output, "jvp")
+    if strict:
+        _expect_dependent(outputs, inputs.own)
     track = outer and (_depends(outputs, inputs.own) or any(t.requires_grad for t in directions))
     seeds, products = _transposed(outputs, inputs.own)
     moved = tree_unflatten(_gradients(products, seeds, directions, track), spec)

@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 from weft import Tensor, return_types
+from weft.base.checks import also_named
 from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix
 
@@ -109,3 +110,7 @@ def ormqr(
     if not left:
         return _reflected(input, tau, other.mH, transpose, not transpose).mH
     return _reflected(input, tau, other, not transpose, transpose)
+
+
+also_named(input2="tau")(householder_product)
+also_named(input2="tau", input3="other")(ormqr)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft._library import Gradients, library_op
+from weft.base.checks import also_named
 from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
 from weft.linalg.decompositions import svd
 from weft.linalg.triangular import solve_triangular as solve_triangular
@@ -332,6 +333,7 @@ def pinv(
     return _pinv(A, rtol=float(rtol), atol=float(atol or 0.0), hermitian=hermitian)
 
 
+@also_named(b="B")
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> linalg_lstsq:
@@ -409,6 +411,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
     return inv(A.reshape(math.prod(first), math.prod(rest))).reshape(*rest, *first)
 
 
+@also_named(other="B")
 def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tensor:
     """The X with tensordot(A, X, X.dim()) = B; `dims` of A are moved to its end first.
 
