@@ -83,6 +83,9 @@ int16: dtype
 int32: dtype
 int64: dtype
 int8: dtype
+uint16: dtype
+uint32: dtype
+uint64: dtype
 uint8: dtype
 
 class _values_indices(tuple[Tensor, Tensor]):
@@ -1320,6 +1323,8 @@ def relu6(input: Tensor, *, out: Tensor | None = ...) -> Tensor: ...
 def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = ...) -> Tensor: ...
 @overload
 def repeat_interleave(input: Tensor, repeats: _int, dim: _int | None = ..., *, output_size: _int | None = ...) -> Tensor: ...
+@overload
+def repeat_interleave(repeats: Tensor, *, output_size: _int | None = ...) -> Tensor: ...
 @overload
 def repeat_interleave(input: Tensor, repeats: Tensor | _Number, dim: _int | None = ..., *, output_size: _int | None = ...) -> Tensor: ...
 @overload
@@ -2803,6 +2808,9 @@ class _Ops:
     @staticmethod
     @overload
     def repeat_interleave(input: Tensor, repeats: _int, dim: _int | None = ..., *, output_size: _int | None = ...) -> Tensor: ...
+    @staticmethod
+    @overload
+    def repeat_interleave(repeats: Tensor, *, output_size: _int | None = ...) -> Tensor: ...
     @staticmethod
     @overload
     def repeat_interleave(input: Tensor, repeats: Tensor | _Number, dim: _int | None = ..., *, output_size: _int | None = ...) -> Tensor: ...

@@ -42,8 +42,12 @@ WEFT_INLINE To convert(From x) {
         return To(convert<typename To::value_type>(x), 0);
     } else if constexpr (std::is_same_v<To, bool>) {
         return x != From{0};
+    } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint64_t>) {
+        constexpr From half = 0x1p63;  // int64 holds what lies below
+        const bool upper = x >= half;
+        return static_cast<To>(static_cast<int64_t>(upper ? x - half : x)) ^ To { upper } << 63;
     } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> &&
-                         sizeof(To) < 4) {
+                         (sizeof(To) < 4 || std::is_unsigned_v<To>)) {
         return static_cast<To>(static_cast<int64_t>(x));
     } else {
         return static_cast<To>(x);

@@ -418,7 +418,8 @@ void masked_put(char* to_, const char* from_, const bool* mask, int64_t n, int i
 // clang-format off
 #define WEFT_FOR_ALL(X)                                                                  \
     X(float) X(double) X(int64_t) X(bool) X(std::complex<float>) X(std::complex<double>) \
-    X(uint8_t) X(int8_t) X(int16_t) X(int32_t) X(Half) X(BFloat16)
+    X(uint8_t) X(int8_t) X(int16_t) X(int32_t) X(Half) X(BFloat16)                       \
+    X(uint16_t) X(uint32_t) X(uint64_t)
 // clang-format on
 #define X(T)                                                                                       \
     template void add_strided(T*, Sizes, Sizes, const T*);                                         \

@@ -269,6 +269,7 @@ void lerp_shape(Call& c) {
 void register_sums(Table& t) {
     shaped_op(t, "add(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", add_shape,
               add_kernel<Add, AllTypes, 1>)
+        .uint64(Uint64::Bits)
         .doc("self + alpha * other, with broadcasting and PyTorch's promotion.\n"
              ">>> weft.add(weft.tensor([1, 2]), weft.tensor([10, 20]), alpha=2)\ntensor([21, 42])")
         .older_order({"self", "alpha", "other"})
@@ -280,6 +281,7 @@ void register_sums(Table& t) {
                   "f(I(3), 1.5)", "f(B(3), B(3))", "f(T(0, 3), T())"});
     shaped_op(t, "sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_shape,
               add_kernel<Sub, NumberTypes, -1>)
+        .uint64(Uint64::Bits)
         .doc("self - alpha * other. Bool raises.\n"
              ">>> weft.sub(weft.tensor([1., 2.]), 0.5)\ntensor([0.5000, 1.5000])")
         .older_order({"self", "alpha", "other"})
@@ -297,6 +299,7 @@ void register_sums(Table& t) {
                   add_kernel<Sub, NumberTypes, -1>(c);
                   c.in = in;
               })
+        .uint64(Uint64::Bits)
         .doc("other - alpha * self. Bool raises.\n"
              ">>> weft.rsub(weft.tensor([1., 2.]), 3)\ntensor([2., 1.])")
         .function_only()
@@ -332,6 +335,7 @@ void register_sums(Table& t) {
 void register_products(Table& t) {
     pointwise_op<Mul, WithComplex<AllTypes>, Result::Same, 2>(
         t, "mul(Tensor self, Tensor other) -> Tensor")
+        .uint64(Uint64::Bits)
         .doc("self * other.\n>>> weft.mul(weft.tensor([1, 2]), 3)\ntensor([3, 6])")
         .inplace()
         .number_self()

@@ -53,7 +53,10 @@ void integer_kernel(Call& c) {
 }
 void lcm_kernel(Call& c) {
     dispatch_each(c.out(0).dtype(), [&]<class T>() {
-        if constexpr (category(dtype_of<T>) == Category::Integer) map_inputs<T, T, 2>(c, Lcm{});
+        if constexpr (is_wide_unsigned(dtype_of<T>))
+            fail_dtype(c.name(), "a dtype that it computes", dtype_of<T>);
+        else if constexpr (category(dtype_of<T>) == Category::Integer)
+            map_inputs<T, T, 2>(c, Lcm{});
     });
 }
 void integer_shape(Call& c) {
@@ -70,6 +73,7 @@ OpBuilder integer_op(Table& t, std::string_view name, void (*kernel)(Call&),
 
 void register_integers(Table& t) {
     integer_op(t, "bitwise_left_shift", integer_kernel<ShiftLeft>)
+        .uint64(Uint64::Bits)
         .doc("self << other. Integers.\n>>> weft.bitwise_left_shift(weft.tensor([1, 3]), 2)\n"
              "tensor([ 4, 12])")
         .number_self()
@@ -170,14 +174,17 @@ void register_signs(Table& t) {
         .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); })
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), -2.0)", "f(I(3), I(3))"});
     pointwise_op<SignBit, AllTypes, Result::Bool, 1>(t, "signbit(Tensor self) -> Tensor")
+        .uint64(Uint64::Numbers)
         .doc("Whether the sign bit is set: negative numbers, and -0.\n"
              ">>> weft.signbit(weft.tensor([-1., 0., -0.]))\ntensor([ True, False,  True])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     pointwise_op<IsInfinite<true>, AllTypes, Result::Bool, 1>(t, "isposinf(Tensor self) -> Tensor")
+        .uint64(Uint64::Numbers)
         .doc("Whether elements are +infinity.\n>>> weft.isposinf(weft.tensor([1., float('inf')]))\n"
              "tensor([False,  True])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     pointwise_op<IsInfinite<false>, AllTypes, Result::Bool, 1>(t, "isneginf(Tensor self) -> Tensor")
+        .uint64(Uint64::Numbers)
         .doc(
             "Whether elements are -infinity.\n>>> weft.isneginf(weft.tensor([1., -float('inf')]))\n"
             "tensor([False,  True])")

@@ -104,6 +104,7 @@ void comparison(Table& t, void (*kernel)(Call&), std::string_view name, const st
     if (!alias.empty()) op.alias(alias);
     op.shape(pointwise<Result::Bool>)
         .kernel(kernel)
+        .uint64(Uint64::Order)
         .pointwise()
         .strided_output()
         .inplace()
@@ -131,6 +132,7 @@ void register_comparisons(Table& t) {
              ">>> weft.isclose(weft.tensor([1., 2.]), weft.tensor([1.000001, 2.1]))\n"
              "tensor([ True, False])")
         .shape(isclose_shape)
+        .uint64(Uint64::Numbers)
         .kernel(isclose_kernel)
         .pointwise()
         .strided_output()
@@ -142,6 +144,7 @@ template <class F, bool Larger>
 OpBuilder extreme(Table& t, std::string_view name,
                   std::source_location where = std::source_location::current()) {
     return pointwise_op<F, AllTypes, Result::Same, 2>(t, schema(name), where)
+        .uint64(Uint64::Order)
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) {
                   return Larger ? extreme_backward(g.grad(), g.in(0), g.in(1))
@@ -179,6 +182,7 @@ void register_extremes(Table& t) {
         .grad(0, save_in(1) | save_in(2),
               [](const Grad& g) { return extreme_backward(g.grad(), g.in(1), g.in(2)); });
     pointwise_op<Fmax, AllTypes, Result::Same, 2>(t, schema("fmax"))
+        .uint64(Uint64::Order)
         .doc("The larger of self and other; the other one where one is NaN.\n"
              ">>> weft.fmax(weft.tensor([1., float('nan')]), weft.tensor([0., 3.]))\n"
              "tensor([1., 3.])")
@@ -186,6 +190,7 @@ void register_extremes(Table& t) {
         .grad(1, save_in(0) | save_in(1), taken<true, false>)
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(I(4), I(4))"});
     pointwise_op<Fmin, AllTypes, Result::Same, 2>(t, schema("fmin"))
+        .uint64(Uint64::Order)
         .doc("The smaller of self and other; the other one where one is NaN.\n"
              ">>> weft.fmin(weft.tensor([1., float('nan')]), weft.tensor([0., 3.]))\n"
              "tensor([0., 3.])")
@@ -198,6 +203,7 @@ template <class F>
 OpBuilder logical(Table& t, std::string_view name, std::string_view word, std::string_view shown,
                   std::source_location where = std::source_location::current()) {
     return pointwise_op<F, WithComplex<AllTypes>, Result::Bool, 2>(t, schema(name), where)
+        .uint64(Uint64::Bits)
         .doc(text("self ", word, " other, as bools; what is not 0 is true.\n>>> weft.", name,
                   "(weft.tensor([0, 1, 2]), weft.tensor([0, 0, 3]))\n", shown))
         .inplace()
@@ -207,6 +213,7 @@ template <class F>
 OpBuilder bitwise(Table& t, std::string_view name, std::string_view sign, std::string_view shown,
                   std::source_location where = std::source_location::current()) {
     return pointwise_op<F, IntegralTypes, Result::Same, 2>(t, schema(name), where)
+        .uint64(Uint64::Bits)
         .doc(text("self ", sign, " other, bit by bit; int64 and bool.\n>>> weft.", name,
                   "(weft.tensor([1, 6]), 3)\n", shown))
         .inplace()

@@ -33,13 +33,13 @@ kernels::MapLoop direct_loop(DType to, DType from) {
                 from, "copy", [&]<class From>() { return cast_loop<To, From>(); });
         });
     auto pair = [](DType to, DType from) {
-        return static_cast<int>(to) << 4 | static_cast<int>(from);
+        return static_cast<int>(to) << 8 | static_cast<int>(from);
     };
     switch (pair(to, from)) {
 #define WEFT_CASTS(narrow, T, wide, W)                                                             \
-    case static_cast<int>(DType::narrow) << 4 | static_cast<int>(DType::wide):                     \
+    case static_cast<int>(DType::narrow) << 8 | static_cast<int>(DType::wide):                     \
         return cast_loop<T, W>();                                                                  \
-    case static_cast<int>(DType::wide) << 4 | static_cast<int>(DType::narrow):                     \
+    case static_cast<int>(DType::wide) << 8 | static_cast<int>(DType::narrow):                     \
         return cast_loop<W, T>();
         WEFT_CASTS(UInt8, uint8_t, Int64, int64_t)
         WEFT_CASTS(Int8, int8_t, Int64, int64_t)
@@ -49,10 +49,21 @@ kernels::MapLoop direct_loop(DType to, DType from) {
         WEFT_CASTS(BFloat16, BFloat16, Float32, float)
         WEFT_CASTS(UInt8, uint8_t, Float32, float)
         WEFT_CASTS(Int32, int32_t, Float32, float)
+        WEFT_CASTS(UInt16, uint16_t, Int64, int64_t)
+        WEFT_CASTS(UInt32, uint32_t, Int64, int64_t)
+        WEFT_CASTS(UInt64, uint64_t, Int64, int64_t)
+        WEFT_CASTS(UInt64, uint64_t, Float32, float)
+        WEFT_CASTS(UInt64, uint64_t, Float64, double)
 #undef WEFT_CASTS
         default:
             return nullptr;
     }
+}
+
+/// The dtype between a narrow one and another: int64 has the bits of uint64, not its numbers.
+DType dtype_between(DType narrow, DType other) {
+    const bool numbers = narrow == DType::UInt64 && is_inexact(other);
+    return !numbers ? widened(narrow) : is_narrow(other) ? DType::Float32 : DType::Float64;
 }
 
 /// to[i] = from[i], where there is no loop through a third dtype, a buffer at a time.
@@ -63,7 +74,8 @@ struct CastSteps {
         CastSteps cast = *static_cast<const CastSteps*>(self);
         if (kernels::MapLoop loop = direct_loop(cast.to, cast.from)) return loop(self, p, s, n);
         constexpr int64_t kElements = 256;
-        DType between = widened(is_narrow(cast.from) ? cast.from : cast.to);
+        DType between = is_narrow(cast.from) ? dtype_between(cast.from, cast.to)
+                                             : dtype_between(cast.to, cast.from);
         CastSteps first{between, cast.from}, second{cast.to, between};
         alignas(64) char buffer[kElements * sizeof(int64_t)];
         for (int64_t i = 0; i < n; i += kElements) {

@@ -168,6 +168,7 @@ void register_copy_ops(Table& t) {
         .batch(Batch::Body)
         .internal();
     t.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor")
+        .alias_of("src", "other")
         .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
              ">>> weft.zeros(2).copy_(weft.tensor([1, 2]))\ntensor([1., 2.])")
         .shape(copy_shape)

@@ -113,6 +113,7 @@ void register_running(Table& t) {
             "tensor([1., 3., 6.])")
         .shape(running_shape)
         .kernel(running_kernel<Cumsum>)
+        .uint64(Uint64::Bits)
         .out_form()
         .inplace()
         .grad(0, 0, [](const Grad& g) { return sum_of_rest(g.grad(), g.attr(0)); })
@@ -126,6 +127,7 @@ void register_running(Table& t) {
              "tensor([1., 2., 6.])")
         .shape(running_shape)
         .kernel(running_kernel<Cumprod>)
+        .uint64(Uint64::Bits)
         .out_form()
         .inplace()
         .grad(0, save_in(0) | save_out(0),

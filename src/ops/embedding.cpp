@@ -134,6 +134,7 @@ void register_embedding(Table& t) {
     t.add("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool "
           "scale_grad_by_freq=False, "
           "bool sparse=False) -> Tensor")
+        .uint64(Uint64::Bits)
         .doc("Rows of weight [n, d] by int64 indices [...]: [..., d]. The row padding_idx gets no "
              "gradient. "
              "Raises IndexError out of range.\n\n"

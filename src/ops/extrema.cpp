@@ -164,6 +164,7 @@ void register_pair(Table& t) {
     const char* size = Max ? "largest" : "smallest";
     std::string m = Max ? "max" : "min", node = Max ? "Max" : "Min";
     t.add(m + "(Tensor self) -> Tensor")
+        .uint64(Uint64::Order)
         .doc(text("The ", size,
                   " element, 0-d; a NaN wins. RuntimeError if there is none.\n\n>>> weft.", m,
                   "(weft.tensor([1., 3., 2.]))\ntensor(", Max ? "3" : "1", ".)"))
@@ -182,6 +183,7 @@ void register_pair(Table& t) {
         .batch(Batch::Body)
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))"});
     t.add(m + ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+        .uint64(Uint64::Order)
         .batch(batch_along<0>)
         .doc(text("The ", size,
                   " elements along `dim` and the first index of each (int64).\n"
@@ -194,6 +196,7 @@ void register_pair(Table& t) {
         .samples(
             {"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)", "f(T(0, 3), 1)"});
     t.add("a" + m + "(Tensor self, int[]? dim=[], bool keepdim=False) -> Tensor")
+        .uint64(Uint64::Order)
         .batch(batch_over<0>)
         .doc(text("The ", size,
                   " elements over `dim` (None or empty: all). Equal ones share the gradient."))
@@ -204,6 +207,7 @@ void register_pair(Table& t) {
         .samples({"f(T(2, 3))", "f(T(2, 3), 0)", "f(T(2, 3, 4), (0, 2), True)", "f(T(), -1)",
                   "f(T(0, 3), 1)"});
     t.add("arg" + m + "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor")
+        .uint64(Uint64::Order)
         .batch(arg_rows)
         .doc(text(
             "The index (int64) of the first ", size,
@@ -250,6 +254,7 @@ void kth_shape(Call& c) {
 void register_kthvalue(Table& t) {
     t.add("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
           "indices)")
+        .uint64(Uint64::Order)
         .doc("The k-th smallest element along `dim`, counted from 1, and where it stands (int64).\n"
              "RuntimeError for a k out of range, IndexError if the dim is empty.\n\n"
              ">>> weft.kthvalue(weft.tensor([3, 1, 2]), 2).values\n"
@@ -275,6 +280,7 @@ void register_kthvalue(Table& t) {
 
 void register_both(Table& t) {
     t.add("_extremes(Tensor self, int[]? dim=[], bool keepdim=False) -> (Tensor min, Tensor max)")
+        .uint64(Uint64::Order)
         .doc("The smallest and the largest elements over `dim` (None or empty: all).")
         .batch(batch_over<0>)
         .shape(both_shape)
@@ -287,6 +293,7 @@ void register_both(Table& t) {
 
 void register_median(Table& t) {
     t.add("median(Tensor self) -> Tensor")
+        .uint64(Uint64::Order)
         .doc("The median of all elements, the lower one of two; NaN if any is or if there are\n"
              "none.\n\n"
              ">>> weft.median(weft.tensor([1., 4., 2., 3.]))\n"
@@ -299,6 +306,7 @@ void register_median(Table& t) {
         .grad(0, save_in(0) | save_out(0), share_all_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(I(5))"});
     t.add("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
+        .uint64(Uint64::Order)
         .doc("The medians along `dim` and where they are (int64). IndexError if the dim is\n"
              "empty.")
         .shape([](Call& c) {

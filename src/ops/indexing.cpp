@@ -157,12 +157,13 @@ namespace {
 /// The largest number of a dtype that is not complex, and the least; -1 is 255 to PyTorch.
 double greatest(DType t) {
     if (t == DType::Int64) return 0x1.fffffffffffffp62;  // the last below 2^63
+    if (t == DType::UInt64) return 0x1.fffffffffffffp63;
     return category(t) == Category::Integer ? static_cast<double>(largest_of(t))
                                             : largest_floating(t);
 }
 double least(DType t, bool whole) {
     if (is_floating(t)) return -greatest(t);
-    if (t == DType::UInt8) return whole ? -255 : 0;
+    if (is_unsigned(t)) return whole ? -greatest(t) : 0;
     return t == DType::Int64 ? -0x1p63 : -greatest(t) - 1;
 }
 

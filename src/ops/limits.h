@@ -9,15 +9,15 @@
 
 namespace weft::ops {
 
-/// The largest and the smallest number of an integer dtype or bool.
+/// The largest and the smallest number of an integer dtype or bool that an int64 holds.
 inline int64_t largest_of(DType t) {
     if (t == DType::Bool) return 1;
-    if (t == DType::UInt8) return 255;
-    int bits = std::min(8 * item_size(t), 64);  // more in complex128, whose parts are drawn
+    int bits = 8 * item_size(t) + is_unsigned(t);
+    bits = std::min(bits, 64);  // more in uint64 and in complex128, whose parts are drawn
     return std::numeric_limits<int64_t>::max() >> (64 - bits);
 }
 inline int64_t smallest_of(DType t) {
-    return t == DType::Bool || t == DType::UInt8 ? 0 : -largest_of(t) - 1;
+    return t == DType::Bool || is_unsigned(t) ? 0 : -largest_of(t) - 1;
 }
 
 /// The largest finite number of a floating dtype; any other dtype has that of float64, which its

@@ -353,6 +353,7 @@ void complex_logsumexp(Call& c) {
 
 void register_logsumexp(Table& t) {
     t.add("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor")
+        .uint64(Uint64::Bits)
         .batch(batch_along<0>)
         .doc("log(sum(exp(x))) over `dim`, without overflow; -inf for an empty dim. Integers\n"
              "become floating.\n\n"

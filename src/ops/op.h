@@ -69,6 +69,13 @@ enum class Cast : uint8_t {
     Within,  ///< computes in float32, the result has the input's dtype: weights may be wider
     Widest,  ///< what the widest of them is, for kernels that want one dtype
 };
+/// What a kernel that computes in wide dtypes takes for uint64 (Note [Narrow dtypes]).
+enum class Uint64 : uint8_t {
+    Refused,  ///< nothing, unless a pointwise op computes in a floating dtype
+    Bits,     ///< its bits as int64: results are right modulo 2^64
+    Order,    ///< the int64 of the same order
+    Numbers,  ///< float64
+};
 /// What memory_format= means to an op.
 enum class Formats : uint8_t {
     None,    ///< it has no such argument
@@ -152,6 +159,7 @@ struct Op {
     Cast autocast = Cast::None;
     Formats memory_format = Formats::None;
     bool every_dtype = false;          ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
+    Uint64 uint64 = Uint64::Refused;   ///< what the kernel takes for it (Note [Narrow dtypes])
     bool strided_output = false;       ///< the kernel writes any layout, also over its own input
     bool writes_repeats = false;       ///< name_ takes elements that share memory: expanded tensors
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
@@ -396,6 +404,10 @@ public:
     }
     OpBuilder& memory_format(Formats means) {
         op_.memory_format = means;
+        return *this;
+    }
+    OpBuilder& uint64(Uint64 taken) {
+        op_.uint64 = taken;
         return *this;
     }
     OpBuilder& every_dtype() {

@@ -201,6 +201,7 @@ void pad_body(Call& c) {
 
 void register_pad(Table& t) {
     t.add("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor")
+        .uint64(Uint64::Bits)
         .doc("self with `value` around it. `pad` counts from the last dim on, before and after\n"
              "it; negative pads cut off.\n\n"
              ">>> weft.constant_pad_nd(weft.tensor([1, 2]), (1, -1))\n"
@@ -234,6 +235,7 @@ void register_pad(Table& t) {
                   "f(T(2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='replicate')",
                   "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='circular')"});
     t.add("_pad_places(Tensor input, int[] pad, str mode) -> Tensor")
+        .uint64(Uint64::Bits)
         .doc("pad with a mode other than 'constant'.")
         .shape(places_shape)
         .kernel(places_kernel)

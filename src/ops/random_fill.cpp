@@ -53,7 +53,7 @@ void random_kernel(Call& c) {
                     kernels::random_in_range(generator(), wide.data<int64_t>(), wide.numel(), range,
                                              0);
                 });
-            } else if constexpr (kernels::is_complex_v<T>) {
+            } else if constexpr (kernels::is_complex_v<T> || is_wide_unsigned(dtype_of<T>)) {
                 fail_dtype(c.name(), AllTypes::text, t.dtype());
             } else {
                 kernels::random_default(generator(), t.data<T>(), t.numel());

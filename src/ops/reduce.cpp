@@ -329,6 +329,7 @@ void register_sums(Table& t) {
              "tensor(3.)")
         .shape(full_shape<sum_dtype>)
         .kernel(full_kernel<step<Sum>>)
+        .uint64(Uint64::Bits)
         .batch(sum_all_rows<false>)
         .grad(0, 0, [](const Grad& g) { return spread_full(g, g.grad()); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
@@ -336,6 +337,7 @@ void register_sums(Table& t) {
         .doc("The sum over `dim` (None or empty: all). IndexError for a dim out of range.")
         .shape(dim_shape<sum_dtype>)
         .kernel(dim_kernel<step<Sum>>)
+        .uint64(Uint64::Bits)
         .batch(sum_dim_rows<false>)
         .node_name("SumBackward1")
         .grad(0, 0, [](const Grad& g) { return spread_dims(g, g.grad()); })
@@ -348,6 +350,7 @@ void register_sums(Table& t) {
              "tensor(1.5000)")
         .shape(full_shape<mean_dtype>)
         .kernel(full_kernel<mean_step>)
+        .uint64(Uint64::Bits)
         .batch(sum_all_rows<true>)
         .grad(0, 0, mean_gradient)
         .samples({"f(T(2, 3))", "f(T())"});
@@ -355,6 +358,7 @@ void register_sums(Table& t) {
         .doc("The mean over `dim` (None or empty: all).")
         .shape(dim_shape<mean_dtype>)
         .kernel(dim_kernel<mean_step>)
+        .uint64(Uint64::Bits)
         .batch(sum_dim_rows<true>)
         .node_name("MeanBackward1")
         .grad(0, 0, mean_dim_gradient)
@@ -392,6 +396,7 @@ void register_products(Table& t) {
              "tensor(6.)")
         .shape(full_shape<sum_dtype>)
         .kernel(full_kernel<step<Prod>>)
+        .uint64(Uint64::Bits)
         .batch([](const BatchCall& c, BatchForm& form) {
             return batch_all(c, form, "prod.dim", -1, {false, c.attr(0)});
         })
@@ -403,6 +408,7 @@ void register_products(Table& t) {
         .doc("The product over one dim.")
         .shape(dim_shape<sum_dtype>)
         .kernel(dim_kernel<step<Prod>>)
+        .uint64(Uint64::Bits)
         .node_name("ProdBackward1")
         .grad(0, save_in(0), prod_dim_gradient)
         .samples(
@@ -457,6 +463,7 @@ void nansum_kernel(Call& c) {
 
 void register_counts(Table& t) {
     t.add("count_nonzero(Tensor self, int[]? dim=None) -> Tensor")
+        .uint64(Uint64::Bits)
         .doc("How many elements are nonzero, over `dim` or all: int64.")
         .batch(truth_rows<Truth::Count>)
         .shape([](Call& c) {
@@ -469,6 +476,7 @@ void register_counts(Table& t) {
         .samples({"f(I(2, 3, high=2))", "f(I(2, 3, high=2), 0)", "f(T(0))"});
     t.add("nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
           "Tensor")
+        .uint64(Uint64::Bits)
         .doc("The sum, NaN counted as 0.")
         .batch(batch_over<0>)
         .shape(dim_shape<sum_dtype>)

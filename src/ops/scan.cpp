@@ -42,6 +42,7 @@ template <bool Max>
 void register_best(Table& t) {
     std::string name = Max ? "cummax" : "cummin", size = Max ? "largest" : "smallest";
     t.add(name + "(Tensor self, int dim) -> (Tensor values, Tensor indices)")
+        .uint64(Uint64::Order)
         .doc(text("The ", size,
                   " element so far along `dim`, and where it stands last (int64). "
                   "NaN wins.\n\n>>> weft.",

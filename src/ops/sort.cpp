@@ -42,6 +42,7 @@ void refuse_complex(const Call& c) {
 void register_sorts(Table& t) {
     t.add("sort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor "
           "values, Tensor indices)")
+        .uint64(Uint64::Order)
         .batch(batch_along<0>)
         .doc("`self` in order along `dim`, and where each value stood (int64). Always stable;\n"
              "NaN counts as greatest.\n\n"
@@ -63,6 +64,7 @@ void register_sorts(Table& t) {
         .samples({"f(T(2, 3))", "f(T(4, 3), 0, True)", "f(T(5), stable=True)", "f(T())",
                   "f(T(0, 3))", "f(I(7), descending=True, stable=True)"});
     t.add("argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
+        .uint64(Uint64::Order)
         .batch(batch_along<0>)
         .doc("The indices (int64) that sort `self` along `dim`. Always stable.")
         .shape([](Call& c) {
@@ -160,6 +162,7 @@ void register_sort(Table& t) {
     register_sorts(t);
     t.add("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor "
           "values, Tensor indices)")
+        .uint64(Uint64::Order)
         .batch(batch_along<1>)
         .doc("The k largest (or smallest) elements along `dim` in order, and where they stood\n"
              "(int64). RuntimeError for a k out of range.\n\n"

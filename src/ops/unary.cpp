@@ -282,7 +282,8 @@ OpBuilder predicate_op(Table& t, std::string_view name,
                        std::source_location where = std::source_location::current()) {
     auto schema = text(name, "(Tensor self) -> Tensor");
     return pointwise_op<F, AllTypes, Result::Bool, 1>(t, schema, where)
-        .kernel(or_complex<G, Result::Bool, map_kernel<F, AllTypes, Result::Bool, 1>>);
+        .kernel(or_complex<G, Result::Bool, map_kernel<F, AllTypes, Result::Bool, 1>>)
+        .uint64(Uint64::Numbers);
 }
 
 /// 1 - x^2
@@ -296,6 +297,7 @@ Tensor gauss(const Grad& g, double factor) {
 void register_arithmetic(Table& t) {
     same_op<Neg, NumberTypes>(t, "neg")
         .kernel(or_complex<ComplexNeg, Result::Same, map_kernel<Neg, NumberTypes, Result::Same, 1>>)
+        .uint64(Uint64::Bits)
         .alias("negative")
         .shape([](Call& c) {
             WEFT_EXPECT(c.in[0].dtype() != DType::Bool, Runtime, c.name(),
@@ -336,6 +338,7 @@ void register_arithmetic(Table& t) {
         .grad(0, 0, zero_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     t.add("square(Tensor self) -> Tensor")
+        .uint64(Uint64::Bits)
         .doc("self * self; bool becomes int64.\n>>> weft.square(weft.tensor([3, -2]))\n"
              "tensor([9, 4])")
         .shape([](Call& c) {
@@ -497,16 +500,19 @@ void register_trigonometric(Table& t) {
 
 void register_rounding(Table& t) {
     same_op<Floor, NumberTypes>(t, "floor")
+        .uint64(Uint64::Bits)
         .doc("The largest integer not above self.\n>>> weft.floor(weft.tensor([1.7, -1.2]))\n"
              "tensor([ 1., -2.])")
         .grad(0, 0, zero_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Ceil, NumberTypes>(t, "ceil")
+        .uint64(Uint64::Bits)
         .doc("The smallest integer not below self.\n>>> weft.ceil(weft.tensor([1.2, -1.7]))\n"
              "tensor([ 2., -1.])")
         .grad(0, 0, zero_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Trunc, NumberTypes>(t, "trunc")
+        .uint64(Uint64::Bits)
         .alias("fix")
         .doc("self without its fraction.\n>>> weft.trunc(weft.tensor([1.7, -1.7]))\n"
              "tensor([ 1., -1.])")
@@ -518,6 +524,7 @@ void register_rounding(Table& t) {
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .samples(unary_samples());
     shaped_op(t, "round(Tensor self, *, int decimals=0) -> Tensor", round_kernel)
+        .uint64(Uint64::Bits)
         .doc("To the nearest multiple of 10^-decimals, halves to the even one.\n"
              ">>> weft.round(weft.tensor([0.5, 1.5, 2.6]))\ntensor([0., 2., 3.])")
         .inplace()
@@ -542,11 +549,13 @@ void register_predicates(Table& t) {
              ">>> weft.isfinite(weft.tensor([1., float('nan')]))\ntensor([ True, False])")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     shaped_op(t, "logical_not(Tensor self) -> Tensor", pointwise<Result::Bool>, logical_not_kernel)
+        .uint64(Uint64::Bits)
         .doc("Whether elements are zero.\n>>> weft.logical_not(weft.tensor([0, 3]))\n"
              "tensor([ True, False])")
         .inplace()
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     shaped_op(t, "bitwise_not(Tensor self) -> Tensor", bitwise_not_kernel)
+        .uint64(Uint64::Bits)
         .doc("~self: all bits flipped; for bools, not.\n>>> weft.bitwise_not(weft.tensor([0, 5]))\n"
              "tensor([-1, -6])")
         .inplace()

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ops/copy.h"
+#include "ops/pointwise.h"
 
 namespace weft::ops {
 namespace {
@@ -47,9 +47,63 @@ bool wraps_first(const Call& c, const Tensor& t) {
            t.dtype() != computed;
 }
 
+/// The last of the dtypes in the order of the enumerators: the unsigned ones are behind all others.
+DType last_dtype(const Call& c) {
+    DType last = DType::Bool;
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined()) last = std::max(last, c.in[i].dtype());
+    for (int k = 0; k < c.outputs; ++k) last = std::max(last, c.out(k).dtype());
+    return last;
+}
+
+/// The floating dtype in which the op computes, if it does: then uint64 may become of it first.
+bool computes_floating(const Call& c, DType& computed) {
+    computed = is_inexact(c.out(0).dtype())      ? c.out(0).dtype()
+               : c.op->uint64 == Uint64::Numbers ? DType::Float64
+               : c.op->pointwise                 ? promoted(c.in, c.inputs)
+                                                 : DType::UInt64;
+    return is_inexact(computed);
+}
+
+/// int64 with the order of the uint64 of the same bits, and back.
+void flip_order(const Tensor& t) {
+    constexpr uint64_t first = uint64_t{1} << 63;
+    auto* bits = t.data<int64_t>();
+    for (int64_t i = 0; i < t.numel(); ++i)
+        bits[i] = static_cast<int64_t>(static_cast<uint64_t>(bits[i]) ^ first);
+}
+
+/// Gives the kernel for uint64 what it takes (Note [Narrow dtypes]). Whether the order was flipped.
+bool replace_uint64(const Call& c, std::vector<Tensor>& in) {
+    DType computed;
+    const bool pointwise = c.op->pointwise;
+    const bool floating = computes_floating(c, computed);
+    WEFT_EXPECT(c.op->uint64 != Uint64::Refused || (pointwise && floating), NotImplemented,
+                c.name(), "a dtype that it computes",
+                text("uint64 (\"", c.name(), "_cpu\" not implemented for 'UInt64')"),
+                "convert with .to(dtype) first");
+    const bool flips = c.op->uint64 == Uint64::Order && !floating;
+    for (Tensor& t : in) {
+        if (!t.defined() || category(t.dtype()) > Category::Integer) continue;
+        if (t.dtype() != DType::UInt64 && !(flips && pointwise)) continue;
+        if (floating) {
+            t = as_dtype(t, computed);
+        } else if (flips) {
+            t = as_dtype(as_dtype(t, DType::UInt64), DType::Int64);
+            flip_order(t);
+        }
+    }
+    return flips;
+}
+
 void run_whole(Call& c) {
     std::vector<Tensor> in(c.in, c.in + c.inputs), out;
-    for (Tensor& t : in) t = wide(wraps_first(c, t) ? as_dtype(t, c.out(0).dtype()) : t);
+    const DType last = last_dtype(c);
+    if (is_wide_unsigned(last) && c.op->pointwise)
+        promoted(c.in, c.inputs);  // comparisons have not asked for it, and there may be none
+    const bool flipped = last == DType::UInt64 && replace_uint64(c, in);
+    for (Tensor& t : in)
+        t = wide(wraps_first(c, t) && !flipped ? as_dtype(t, c.out(0).dtype()) : t);
     c.in = in.data();
     for (int k = 0; k < c.outputs; ++k) {
         out.push_back(c.out(k));
@@ -59,6 +113,7 @@ void run_whole(Call& c) {
     }
     c.op->kernel(c);
     for (int k = 0; k < c.outputs; ++k) {
+        if (flipped && out[k].dtype() == DType::UInt64) flip_order(c.out(k));
         if (is_narrow(out[k].dtype())) copy_into(out[k], c.out(k));
         c.out(k) = std::move(out[k]);
     }

@@ -31,6 +31,18 @@ double to_double(PyObject* o, const char*) {
     return v;
 }
 
+/// A Python int as uint64.
+static uint64_t to_uint64(PyObject* o) {
+    if (!PyIndex_Check(o)) fail(ErrorKind::Type, "number", "an integer", Py_TYPE(o)->tp_name);
+    Object index = Object::take(PyNumber_Index(o));
+    unsigned long long v = PyLong_AsUnsignedLongLong(index.get());
+    if (v == ~0ull && PyErr_Occurred()) {
+        PyErr_Clear();
+        fail(ErrorKind::Overflow, "number", "an int of 64 bits without a sign", "one beyond them");
+    }
+    return v;
+}
+
 Tensor number_tensor(PyObject* o, const Tensor* like) {
     if (PyBool_Check(o)) return Tensor::scalar(o == Py_True, DType::Bool, true);
     if (PyComplex_Check(o)) {
@@ -42,12 +54,20 @@ Tensor number_tensor(PyObject* o, const Tensor* like) {
     if (integer && !floating_like) {
         int overflow = 0;
         PyLong_Check(o) && PyLong_AsLongLongAndOverflow(o, &overflow);
+        if (overflow > 0 && like && like->dtype() == DType::UInt64)
+            return Tensor::scalar(static_cast<int64_t>(to_uint64(o)), DType::Int64, true);
         if (overflow)
             fail(ErrorKind::Overflow, "number", "an int of 64 bits", "one that overflows them");
         return Tensor::scalar(to_int(o, "number"), DType::Int64, true);
     }
     return Tensor::scalar(to_double(o, "number"),
                           floating_like ? widened(like->dtype()) : DType::Float64, true);
+}
+
+PyObject* element_as_int(const Tensor& t) {
+    const int64_t v = t.item_int();
+    if (t.dtype() == DType::UInt64) return PyLong_FromUnsignedLongLong(static_cast<uint64_t>(v));
+    return PyLong_FromLongLong(v);
 }
 
 bool to_dims(PyObject* o, Dims& out) {
@@ -110,8 +130,8 @@ bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
     if (!format) format = "B";
     if (*format == '<' || *format == '=' || *format == '@') ++format;
     std::string_view letters = format;
-    if (letters == "l" && size == 4) letters = "i";
-    if (letters == "l" && size == 8) letters = "q";
+    if (letters == "l") letters = size == 4 ? "i" : "q";
+    if (letters == "L") letters = size == 4 ? "I" : "Q";
     for (DType t : kDTypes)
         if (!letters.empty() && letters == info(t).letter && size == item_size(t)) {
             out = t;
@@ -198,12 +218,14 @@ T read_real(PyObject* o) {
         return checked(PyObject_IsTrue(o)) != 0;
     } else if constexpr (std::is_floating_point_v<T>) {
         return static_cast<T>(to_double(o, "tensor"));
+    } else if constexpr (std::is_same_v<T, uint64_t>) {
+        return to_uint64(o);
     } else {
         if (PyFloat_Check(o)) {
             double v = PyFloat_AS_DOUBLE(o);
             WEFT_EXPECT(v >= -9.3e18 && v <= 9.2e18, Runtime, "tensor", "a number that fits int64",
                         std::to_string(v));
-            if (std::is_unsigned_v<T> && v < 0 && v > -256)  // -1.5 does not wrap, as -1 does
+            if (std::is_unsigned_v<T> && v < 0)  // -1.5 does not wrap, as -1 does
                 return checked_integer<T>(v <= -1 ? std::numeric_limits<int64_t>::min() : 0);
             return checked_integer<T>(static_cast<int64_t>(v));
         }
@@ -308,18 +330,6 @@ Tensor tensor_sharing(PyObject* data, const char* who) {
     return Tensor::from_storage(std::move(storage), bytes, dtype, shape, strides);
 }
 
-/// NumPy's wider unsigned integers, which weft has not, as what holds them or as int64, which wraps
-/// as PyTorch's conversion does. The array itself if it is none of them.
-static Object signed_array(PyObject* array, DType to) {
-    Object kind = Object::borrow(array).attr("dtype");
-    Object name = kind.attr("name");
-    if (!PyUnicode_Check(name.get())) return Object::borrow(array);
-    std::string_view text = to_text(name.get());
-    if (text != "uint16" && text != "uint32" && text != "uint64") return Object::borrow(array);
-    const bool huge = text == "uint64" && is_inexact(to);
-    return Object::borrow(array).attr("astype").call(py_str(huge ? "float64" : "int64"));
-}
-
 namespace {
 
 /// Reads `items` with `convert`, which tells whether one is what it takes; undefined if one is not.
@@ -362,11 +372,6 @@ Tensor tensor_from_plain_list(PyObject* data) {
 Tensor tensor_from(PyObject* data, const DType* dtype) {
     if (!dtype)
         if (Tensor plain = tensor_from_plain_list(data); plain.defined()) return plain;
-    if (dtype && !is_tensor(data) && !is_number(data) && is_array(data) &&
-        PyObject_HasAttrString(data, "astype")) {
-        Object known = signed_array(data, *dtype);
-        if (known.get() != data) return tensor_from(known.get(), dtype);
-    }
     if (is_tensor(data) || (!is_number(data) && is_array(data))) {
         Tensor t = is_tensor(data) ? unwrap(data) : tensor_sharing(data, "tensor");
         Tensor out = Tensor::empty(dtype ? *dtype : t.dtype(), t.shape());
@@ -489,8 +494,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         view->readonly = t.storage()->read_only;
         view->ndim = t.ndim();
         // NumPy's int64 is a long where that has 64 bits
-        const char* letter =
-            t.dtype() == DType::Int64 && sizeof(long) == 8 ? "l" : info(t.dtype()).letter;
+        const char* letter = sizeof(long) != 8            ? info(t.dtype()).letter
+                             : t.dtype() == DType::Int64  ? "l"
+                             : t.dtype() == DType::UInt64 ? "L"
+                                                          : info(t.dtype()).letter;
         view->format = flags & PyBUF_FORMAT ? const_cast<char*>(letter) : nullptr;
         view->shape = (flags & PyBUF_ND) == PyBUF_ND ? lent->dims.get() : nullptr;
         view->strides = strided ? lent->dims.get() + t.ndim() : nullptr;

@@ -46,7 +46,7 @@ struct Lent {
 uint8_t code_of(DType t) {
     enum : uint8_t { kInt, kUInt, kFloat, kBFloat = 4, kComplex, kBool };
     if (t == DType::Bool) return kBool;
-    if (t == DType::UInt8) return kUInt;
+    if (is_unsigned(t)) return kUInt;
     if (t == DType::BFloat16) return kBFloat;
     return is_complex(t) ? kComplex : is_floating(t) ? kFloat : kInt;
 }

@@ -122,7 +122,7 @@ PyObject* nb_int(PyObject* self) {
         Tensor t = reading(self);
         expect_one(t, "int");
         if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
-        return PyLong_FromLongLong(t.item_int());
+        return element_as_int(t);
     });
 }
 PyObject* nb_float(PyObject* self) {
@@ -140,7 +140,7 @@ PyObject* nb_index(PyObject* self) {
             "an integer tensor of one element (only integer tensors of a single element can "
             "be converted to an index)",
             text(name(t.dtype()), " ", to_string(t.shape())));
-        return PyLong_FromLongLong(t.item_int());
+        return element_as_int(t);
     });
 }
 

@@ -78,10 +78,9 @@ int guarded_int(F&& f) {
 [[noreturn]] void stay_until_exit();
 
 /// Runs `f`, which may let other threads have the lock: see Note [Threads at exit]. What the handler
-/// is given is no object of C++, so its reference is null, which UBSAN would tell (once inlined, where
-/// its alignment is looked at).
+/// is given is no object of C++, so its reference is null, which UBSAN would tell.
 template <class F>
-[[gnu::no_sanitize("null", "alignment")]] auto into_python(F&& f) {
+[[gnu::no_sanitize("null")]] auto into_python(F&& f) {
     try {
         return f();
     } catch (const abi::__forced_unwind&) {
@@ -195,12 +194,6 @@ inline Tensor operand(PyObject* o) {
         mapped::settle_for_call(t);
     return t;
 }
-/// The same of the items of a list, whose handles were all taken first: to settle one may run others'
-/// code, which may change the list.
-inline void make_operands(Tensor* begin, Tensor* end) {
-    for (Tensor* t = begin; t != end; ++t)
-        if (t->defined() && t->has(kPending)) mapped::settle_for_call(*t);
-}
 /// The tensor in `o` for reading its values, outside of the graph.
 inline Tensor reading(PyObject* o) {
     Tensor t = handle(o);
@@ -241,6 +234,8 @@ int64_t to_int(PyObject* o, const char* who);
 double to_double(PyObject* o, const char* who);
 /// A number as a 0-d tensor that yields in promotion; `like` is the other operand's dtype.
 Tensor number_tensor(PyObject* o, const Tensor* like);
+/// The one element of `t` as a Python int.
+PyObject* element_as_int(const Tensor& t);
 /// A sequence of ints (or one int) as dims; false if `o` is neither.
 bool to_dims(PyObject* o, Dims& out);
 /// A new tensor with the values of nested sequences, numbers, arrays or tensors (weft.tensor).

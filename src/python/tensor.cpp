@@ -326,8 +326,7 @@ PyObject* method_item(PyObject* self, PyObject*) {
             std::complex<double> v = t.item_complex();
             return PyComplex_FromDoubles(v.real(), v.imag());
         }
-        int64_t v = t.item_int();
-        return t.dtype() == DType::Bool ? PyBool_FromLong(v != 0) : PyLong_FromLongLong(v);
+        return t.dtype() == DType::Bool ? PyBool_FromLong(t.item_int()) : element_as_int(t);
     });
 }
 
@@ -337,7 +336,8 @@ PyObject* to_list(const Tensor& t, int d, int64_t offset) {
             if constexpr (std::is_same_v<T, bool>)  // memory not written yet may hold any byte
                 return PyBool_FromLong(t.data<uint8_t>()[offset] != 0);
             T v = t.data<T>()[offset];
-            if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
+            if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(v);
+            else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
             else if constexpr (kernels::is_complex_v<T>)
                 return PyComplex_FromDoubles(v.real(), v.imag());
             else return PyFloat_FromDouble(kernels::convert<double>(v));

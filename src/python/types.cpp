@@ -30,7 +30,7 @@ PyObject* dtype_is_complex(PyObject* self, void*) {
 }
 PyObject* dtype_is_signed(PyObject* self, void*) {
     DType t = reinterpret_cast<PyDType*>(self)->type;
-    return PyBool_FromLong(t != DType::Bool && t != DType::UInt8);
+    return PyBool_FromLong(t != DType::Bool && !is_unsigned(t));
 }
 PyObject* dtype_to_real(PyObject* self, PyObject*) {
     DType t = reinterpret_cast<PyDType*>(self)->type;

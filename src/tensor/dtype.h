@@ -6,6 +6,8 @@
 /// door (ops/call.cpp) converts its inputs to `widened(dtype)`, lets the kernel write wide results
 /// and narrows those. Kernels that only move elements go by their size (`dispatch_size`) and say
 /// `.every_dtype()` in the record. Shape rules, promotion and gradients see the true dtypes.
+/// uint64 has no wide dtype: where a result is floating, kernels get its numbers in that dtype, else
+/// what the record says (`.uint64(...)`, ops/op.h), and those of other records refuse it.
 #pragma once
 #include <array>
 #include <complex>
@@ -38,7 +40,10 @@ using kernels::Half;
     X(Int16, int16_t, "int16", Integer, "h")                                                       \
     X(Int32, int32_t, "int32", Integer, "i")                                                       \
     X(Float16, Half, "float16", Floating, "e")                                                     \
-    X(BFloat16, kernels::BFloat16, "bfloat16", Floating, "")
+    X(BFloat16, kernels::BFloat16, "bfloat16", Floating, "")                                       \
+    X(UInt16, uint16_t, "uint16", Integer, "H")                                                    \
+    X(UInt32, uint32_t, "uint32", Integer, "I")                                                    \
+    X(UInt64, uint64_t, "uint64", Integer, "Q")
 #define WEFT_DTYPES(X) WEFT_REAL_DTYPES(X) WEFT_COMPLEX_DTYPES(X) WEFT_NARROW_DTYPES(X)
 
 /// In the order of promotion: a higher category wins.
@@ -59,10 +64,13 @@ enum class DType : uint8_t {
     Int32,
     Float16,
     BFloat16,
+    UInt16,
+    UInt32,
+    UInt64 = kNarrowBit | 16,
 };
 
 /// Enumerators lie below it; not every number below it is one.
-inline constexpr int kDTypeCount = 14;
+inline constexpr int kDTypeCount = 25;
 inline constexpr DType kDTypes[] = {
 #define X(id, type, name, category, letter) DType::id,
     WEFT_DTYPES(X)
@@ -96,6 +104,9 @@ constexpr bool is_complex(DType t) {
 /// Floating or complex.
 constexpr bool is_inexact(DType t) { return category(t) >= Category::Floating; }
 constexpr bool is_narrow(DType t) { return static_cast<uint8_t>(t) & kNarrowBit; }
+/// uint16, uint32 or uint64, which promote to floating dtypes alone, as PyTorch's.
+constexpr bool is_wide_unsigned(DType t) { return t >= DType::UInt16; }
+constexpr bool is_unsigned(DType t) { return t == DType::UInt8 || is_wide_unsigned(t); }
 
 /// The dtype in which kernels compute for `t`.
 constexpr DType widened(DType t) {
@@ -127,9 +138,12 @@ inline constexpr DType dtype_of = DTypeOf<T>::value;
 
 namespace detail {
 
+inline constexpr auto kNoDType = static_cast<DType>(0xff);
+
 constexpr DType promote_slowly(DType a, DType b) {
     if (category(a) < category(b)) std::swap(a, b);
     if (a == b) return a;
+    if (is_wide_unsigned(a) || is_wide_unsigned(b)) return is_floating(a) ? a : kNoDType;
     if (is_complex(a)) {
         bool wide = a == DType::Complex128 || b == DType::Complex128 || b == DType::Float64;
         return wide ? DType::Complex128 : DType::Complex64;
@@ -147,11 +161,21 @@ inline constexpr auto kPromotion = [] {
     return table;
 }();
 
+[[noreturn]] inline void fail_promotion(DType a, DType b) {
+    fail(ErrorKind::Runtime, "promote_types", "dtypes with a common one",
+         text(name(a), " and ", name(b),
+              " (Promotion for uint16, uint32, uint64 types is not supported)"),
+         "convert with .to(dtype) first");
+}
+
 }  // namespace detail
 
 /// The dtype both convert to (PyTorch's promotion for two tensors of the same rank class).
 constexpr DType promote(DType a, DType b) {
-    return detail::kPromotion[static_cast<uint8_t>(a)][static_cast<uint8_t>(b)];
+    const DType both = detail::kPromotion[static_cast<uint8_t>(a)][static_cast<uint8_t>(b)];
+    if (both == detail::kNoDType) [[unlikely]]
+        detail::fail_promotion(a, b);
+    return both;
 }
 
 /// Sets of dtypes an op accepts.
@@ -208,7 +232,7 @@ auto dispatch(DType t, std::string_view op, F&& f) {
     fail_dtype(op, Set::text, t);
 }
 
-/// The same for all twelve: for short code only.
+/// The same for every dtype: for short code only.
 template <class F>
 auto dispatch_each(DType t, F&& f) {
     switch (t) {

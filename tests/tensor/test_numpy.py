@@ -56,4 +56,4 @@ def test_comparison_with_an_array_is_elementwise_in_both_orders():
 
 def test_an_array_of_a_dtype_that_weft_has_not_needs_one():
     with pytest.raises(TypeError, match="astype"):
-        weft.tensor(np.array([1], np.uint16))
+        weft.tensor(np.array([1], np.longdouble))

@@ -9,6 +9,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor, dtype, get_default_dtype
+from weft.base.checks import also_named, checked
 from weft.base.device import device, expect_cpu
 from weft.base.forms import category, expect, method
 from weft.base.names import _Named, tensortype
@@ -49,6 +50,8 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return category(from_) <= category(to)
 
 
+@checked
+@also_named(tensor="tensor1", scalar1="tensor1", other="tensor2", scalar2="tensor2")
 def result_type(tensor1: Any, tensor2: Any) -> dtype:
     """The dtype that arithmetic between the two gives; numbers yield to 0-d tensors.
 
@@ -238,6 +241,9 @@ _TYPE_NAMES = {
     "torch.ShortTensor": _C.int16,
     "torch.CharTensor": _C.int8,
     "torch.ByteTensor": _C.uint8,
+    "torch.UInt16Tensor": _C.uint16,
+    "torch.UInt32Tensor": _C.uint32,
+    "torch.UInt64Tensor": _C.uint64,
     "torch.HalfTensor": _C.float16,
     "torch.BFloat16Tensor": _C.bfloat16,
     "torch.ComplexFloatTensor": _C.complex64,
