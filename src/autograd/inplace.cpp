@@ -283,10 +283,11 @@ void attach_view(const Tensor& view, const Tensor& of, const Ref<Node>& node, ui
     view.set(kTracked);
 }
 
-const Tensor* base_of_plain_view(const Tensor& t) {
-    const GradMeta* m = meta_or_null(t);
-    if (!m || !m->base.defined() || m->view_kind >= ViewKind::Unrecorded || !m->grad_fn)
-        return nullptr;
+const Tensor* base_of_plain_view(const Tensor& t, bool used) {
+    GradMeta* m = meta_or_null(t);
+    if (!m || !m->base.defined()) return nullptr;
+    if (used && m->view_kind != ViewKind::Plain) refresh_view(t, *m);
+    if (m->view_kind >= ViewKind::Unrecorded || !m->grad_fn) return nullptr;
     if (m->retains_grad || !m->hooks.empty() || m->grad_fn->hooks_or_null()) return nullptr;
     if (m->base_version != t.version() || m->base.storage() != t.storage()) return nullptr;
     const GradMeta* base = meta_or_null(m->base);

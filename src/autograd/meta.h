@@ -119,7 +119,7 @@ inline bool over_one_memory(const Tensor& base, const Tensor& view) {
     return a == b || (a && b && a->data == b->data);
 }
 /// The base of a view whose gradient goes there and is neither hooked nor retained; else null.
-const Tensor* base_of_plain_view(const Tensor& t);
+const Tensor* base_of_plain_view(const Tensor& t, bool used);
 /// A view's grad_fn made anew after a write through its base or a sibling (Note [Views]).
 void refresh_view(const Tensor& view, GradMeta& m);
 

@@ -5,7 +5,9 @@
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
+#include "autograd/op_node.h"
 #include "ops/copy.h"
+#include "ops/each.h"
 #include "ops/write.h"
 
 namespace weft {
@@ -52,23 +54,26 @@ Tensor SavedTensor::unpack_again(Node* owner, int k) const {
 
 namespace {
 
-/// Whether gradients flow to these elements of `saved`: rows of a batch lie in one order in both.
-bool flow_to(const Tensor& saved, ops::Span part, const std::vector<Tensor>& grads) {
-    const auto elements = static_cast<double>(saved.numel());
-    auto flows = [&](const Tensor& g) {
-        if (!g.defined()) return false;
-        const Tensor dense = ops::as_contiguous(g);
-        const double each = static_cast<double>(g.numel()) / elements;
-        auto first = static_cast<int64_t>(std::floor(static_cast<double>(part.begin) * each));
-        auto last = static_cast<int64_t>(std::ceil(static_cast<double>(part.end) * each));
-        const int64_t size = item_size(real_dtype(g.dtype())), per = item_size(g.dtype()) / size;
-        const char* at = dense.bytes();
-        for (int64_t k = first * per; k < last * per; ++k)  // zeros may be negative
-            for (int64_t byte = 0; byte < size; ++byte)
-                if (at[k * size + byte] & (byte == size - 1 ? 0x7f : 0xff)) return true;
-        return false;
-    };
-    return std::any_of(grads.begin(), grads.end(), flows);
+/// Of gradient `k` of a batch's node, the elements of the calls that `part` of a saved value is of: calls
+/// of unlike shapes are told by the op (Note [Each] in ops/each.h), rows lie in one order in both.
+ops::Span of_same_calls(const Node& node, int saved, const Tensor& value, ops::Span part,
+                        const Tensor& g, int k) {
+    auto* of = dynamic_cast<const OpNode*>(&node);
+    if (of && of->op().one) return ops::outputs_of_part(of->op(), &of->attr(0), saved, part, k);
+    const double each = static_cast<double>(g.numel()) / static_cast<double>(value.numel());
+    return {static_cast<int64_t>(std::floor(static_cast<double>(part.begin) * each)),
+            static_cast<int64_t>(std::ceil(static_cast<double>(part.end) * each))};
+}
+
+/// Whether any of these elements is other than zero.
+bool flows(const Tensor& g, ops::Span elements) {
+    const Tensor dense = ops::as_contiguous(g);
+    const int64_t size = item_size(real_dtype(g.dtype())), per = item_size(g.dtype()) / size;
+    const char* at = dense.bytes();
+    for (int64_t k = elements.begin * per; k < elements.end * per; ++k)  // zeros may be negative
+        for (int64_t byte = 0; byte < size; ++byte)
+            if (at[k * size + byte] & (byte == size - 1 ? 0x7f : 0xff)) return true;
+    return false;
 }
 
 }  // namespace
@@ -78,8 +83,14 @@ Tensor SavedTensor::unpack_slow(Node* owner, int k, const std::vector<Tensor>* g
         return unpack_again(owner, k);
     if (!value_.defined()) return {};
     auto matters = [&](ops::Span part) {
-        return !grads || part.empty() || zeros_matter || !current_pass_is_batched() ||
-               flow_to(value_, part, *grads);
+        if (!grads || part.empty() || zeros_matter || !current_pass_is_batched()) return true;
+        for (size_t g = 0; g < grads->size(); ++g) {
+            const Tensor& of = (*grads)[g];
+            const int output = static_cast<int>(g), saved = k + 16;  // save_in, save_out
+            if (of.defined() && flows(of, of_same_calls(*owner, saved, value_, part, of, output)))
+                return true;
+        }
+        return false;
     };
     if (const Site* site = ops::overwritten_by(value_, version_, matters)) [[unlikely]] {
         std::string made = "a leaf or a value outside the graph";

@@ -85,7 +85,8 @@ Part note_external(Waiting& load, const Call& c, int i, bool wants_grad, bool ow
     Part part = kRow;
     if (t.has(kWrapped)) part = kNumber;
     else if (wants_grad || (!own && (c.op->batch_shared.has(i)))) part = kFixed;
-    const Tensor* base = part == kFixed && wants_grad ? ops::hooks.base(t) : nullptr;
+    const bool recorded = (mode & kGradMode) && c.op->differentiable(i);
+    const Tensor* base = part == kFixed && wants_grad ? ops::hooks.base(t, recorded) : nullptr;
     const Tensor& first = base ? load.externals.first_view(t, *base) : t;
     const bool maybe_own = part == kFixed && !base && (!wants_grad || may_be_unlike(c, t));
     noted.maybe_own |= maybe_own;

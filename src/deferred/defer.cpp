@@ -127,18 +127,12 @@ void wait_for_readers(const Tensor& t) {
 }
 
 /// To be asked before anything waits: what is kept later reads the new value.
-void note_overwrite(const Call& c) {
+Ref<Overwriting> note_overwrite(const Call& c) {
     Tape& tape = Batcher::current().tape;
     const Tensor& root = root_of(c.dest);
-    if (tape.empty()) return;
-    if (!is_pending(root) && tape.reader(*root.storage()) == Readers::kNobody) return;
-    // A write that is refused writes nothing; but shape rules of ops that are not kept read values.
-    if (c.op->shape && c.in_place && c.op->batch != Batch::None) {
-        Call probe(*c.op, c.in, c.inputs, c.attrs);
-        c.op->shape(probe);
-        if (!equal(probe.out(0).shape(), c.dest.shape())) return;
-    }
-    tape.overwrite(root);
+    if (tape.empty()) return {};
+    if (!is_pending(root) && tape.reader(*root.storage()) == Readers::kNobody) return {};
+    return tape.overwrite(root);
 }
 
 void write(Call& c) {
@@ -146,10 +140,11 @@ void write(Call& c) {
     settle_special_views(c);
     check_failed(c);
     if (rebind(c)) return;
-    note_overwrite(c);
+    const Ref<Overwriting> noted = note_overwrite(c);
     settle_all(c);
     ops::Change change(c.dest);
-    run_now(c);
+    run_now(c);  // throws if it is refused
+    if (noted) noted->make();
 }
 
 /// Note [Large]. An input among several may be a weight of any size.
@@ -200,6 +195,10 @@ void keep(Call& c, bool waiting) {
     c.take(now);
 }
 
+bool same_elements(const Call& c) {
+    return c.outputs == 1 && c.out(0).contiguous() && c.out(0).numel() == c.in[0].numel();
+}
+
 /// Another view of a pending tensor: a place in it if it has one, else a copy that is kept.
 void view(Call& c) {
     static const ops::Function contiguous_copy{"_contiguous_copy"};
@@ -212,7 +211,11 @@ void view(Call& c) {
     }
     Call probe(op, in, c.inputs, c.attrs);
     op.shape(probe);
-    if (!view_of_pending(probe)) {
+    if (dense.defined() && same_elements(probe)) {
+        const Tensor& out = probe.out(0);
+        out.set(kPending);
+        out.impl()->slot = dense.impl()->slot;  // a copy in another shape: no view
+    } else if (!view_of_pending(probe)) {
         if (!kept(op.batch)) return run_settled(c);
         Batcher::current().tape.keep(probe);
         remember_view(probe);

@@ -11,7 +11,7 @@ namespace {
 
 /// What a view shows a part of, if nobody can ask for the view's own gradient any more; else null.
 const Tensor* base_of_unwatched(const Tensor& t) {
-    return t.has(kTracked) && !t.impl()->wrapper ? ops::hooks.base(t) : nullptr;
+    return t.has(kTracked) && !t.impl()->wrapper ? ops::hooks.base(t, false) : nullptr;
 }
 
 }  // namespace
@@ -30,8 +30,13 @@ Runner::Place Runner::place(const Operand& o) {
         return p;
     }
     auto e = static_cast<size_t>(~o.value);
-    Place& known = external_places_[e];
-    if (known.block == kNone) known = external_place(load_.externals[e]);
+    Place known = external_places_[e];
+    if (known.block == kNone) {
+        const Tensor& t = load_.externals[e];
+        known = external_place(t);
+        // A copy for calls that record nothing is no part of the graph; others take one of their own.
+        if (t.contiguous() || !t.has(kTracked) || mode & kGradMode) external_places_[e] = known;
+    }
     return {known.block, known.start + o.offset};
 }
 
@@ -45,7 +50,7 @@ Runner::Place Runner::external_place(const Tensor& t) {
         if (fresh) at->second = add_block(*base);
         return {at->second, t.offset() - base->offset()};
     }
-    ModeGuard now(kGradMode, kInferenceMode);  // a copy may serve calls of other modes later
+    ModeGuard now(0, kInferenceMode);  // a copy may serve calls of other modes later
     return {add_block(t), 0};
 }
 

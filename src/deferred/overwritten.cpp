@@ -34,6 +34,22 @@ void Waiting::find_overwritten(const Kinds& kinds) {
     }
 }
 
+void Overwriting::overwrite(const Tensor& t, ops::Span elements) const {
+    Site::Instead line(site_);
+    ops::Write::overwrite(*t.storage(), ops::span_of(t, elements));
+}
+
+void Overwriting::add(const Tensor& t, ops::Span elements) {
+    if (made_) overwrite(t, elements);
+    else parts_.push_back({t, elements});
+}
+
+void Overwriting::make() {
+    made_ = true;
+    for (const Part& part : parts_) overwrite(part.of, part.elements);
+    parts_.clear();
+}
+
 namespace {
 
 /// What the call may save; a composite anything.
@@ -44,14 +60,14 @@ bool may_save_output(const Op& op, int k) { return op.body || op.may_save() & sa
 
 }  // namespace
 
-/// `visit(i, elements)` for the part of each call in `t`, an operand of their batch.
+/// `visit(i, elements)` for the part of each call in an operand of their batch.
 template <class Visit>
-void Runner::each_part(const Operands& of, const Tensor& t, const Visit& visit) {
-    const bool one_for_one = of.elements == t.numel();  // else rows stand there several times
+void Runner::each_part(const Operands& of, const Visit& visit) {
     int64_t at = 0;
     for (size_t i = 0; i < of.pieces.size(); ++i) {
-        const int64_t begin = std::exchange(at, at + of.pieces[i].count);
-        visit(i, one_for_one ? ops::Span{begin, at} : ops::Span{0, t.numel()});
+        const int64_t times = of.repeats.empty() ? 1 : of.repeats[i];
+        const int64_t begin = std::exchange(at, at + of.pieces[i].count * times);
+        visit(i, ops::Span{begin, at});
     }
 }
 
@@ -62,6 +78,7 @@ void Runner::run_saving(Call& c, Calls calls, std::vector<Tensor>& in,
     ops::call(c);
     if (later) overwrite_parts(c, calls);
     note_copies(calls, in, operands);
+    if (class_of(calls[0]).op->view) note_views(c, calls, operands);
 }
 
 /// What the batch may save, and is overwritten later, becomes memory that nothing else looks at.
@@ -72,11 +89,11 @@ void Runner::take_copies(const Call& c, Calls calls, std::vector<Tensor>& in,
         if (!may_save_input(*c.op, of.input)) continue;
         Tensor& t = in[of.input];
         bool mine = false;
-        each_part(of, t, [&](size_t i, ops::Span part) {
+        each_part(of, [&](size_t i, ops::Span part) {
             const Overwrite* w = load_.overwrite_of(calls[i], operand(calls[i], of.from));
             if (!w || (w->is_tensor() && t.storage()->data == w->data)) return;  // seen anyway
             if (!std::exchange(mine, true)) t = ops::clone(t);
-            parts_.push_back({t, part, &w->site});
+            parts_.push_back({t, part, w->write.get()});
         });
     }
 }
@@ -95,14 +112,11 @@ void Runner::overwrite_parts(const Call& c, Calls calls) {
             const int64_t begin = std::exchange(at, at + load_.outputs[v].numel);
             const uint32_t by = load_.overwritten[v];
             if (by != Waiting::kNever)
-                parts_.push_back({c.out(k), {begin, at}, &load_.overwrites[by].site});
+                parts_.push_back({c.out(k), {begin, at}, load_.overwrites[by].write.get()});
         }
     }
-    for (const SavedPart& part : parts_) {
-        if (!part.of.storage()->watched) continue;
-        Site::Instead line(*part.site);
-        ops::Write::overwrite(*part.of.storage(), ops::span_of(part.of, part.elements));
-    }
+    for (const SavedPart& part : parts_)
+        if (part.of.storage()->watched) part.write->add(part.of, part.elements);
     parts_.clear();
 }
 
@@ -117,27 +131,45 @@ bool Runner::is_held(const Operand& o) const {
     return t.impl()->refs > ours || t.impl()->wrapper || t.storage()->refs > 1;
 }
 
+/// Of call `i`, the bytes of its operand in the memory it is taken from.
+ops::Span Runner::part_in_memory(const Operands& of, Calls calls, size_t i) const {
+    const Operand& o = operand(calls[i], of.from);
+    const Tensor& whole = memory_of(of, calls, i);
+    if (!whole.contiguous()) return ops::span_of(whole);
+    const int64_t start = o.value >= 0 ? of.pieces[i].start : o.offset;
+    return ops::span_of(whole, {start, start + of.pieces[i].count});
+}
+
 /// Where the batch saved copies of what somebody may write to later (Note [Copies] in ops/write.h).
 void Runner::note_copies(Calls calls, const std::vector<Tensor>& in,
                          const std::vector<Operands>& operands) {
-    auto original = [&](const Operands& of, size_t i) -> const Tensor& {
-        const Operand& o = operand(calls[i], of.from);
-        return o.value >= 0 ? blocks_[of.pieces[i].block] : load_.external(o);
-    };
     for (const Operands& of : operands) {
         const Tensor& saved = in[of.input];
         Storage& copy = *saved.storage();
-        const bool as_it_lies = of.lie.runs > 0 && original(of, 0).storage().get() == &copy;
+        const bool as_it_lies = of.lie.runs > 0 && memory_of(of, calls, 0).storage().get() == &copy;
         if (!copy.watched || as_it_lies) continue;
-        each_part(of, saved, [&](size_t i, ops::Span part) {
-            const Operand& o = operand(calls[i], of.from);
-            if (!is_held(o)) return;
-            const Tensor& whole = original(of, i);
-            ops::Span from = ops::span_of(whole);
-            const int64_t start = o.value >= 0 ? of.pieces[i].start : o.offset;
-            if (whole.contiguous()) from = ops::span_of(whole, {start, start + of.pieces[i].count});
-            ops::note_copy(*whole.storage(), from, copy, ops::span_of(saved, part));
+        each_part(of, [&](size_t i, ops::Span part) {
+            if (!is_held(operand(calls[i], of.from))) return;
+            ops::note_copy(*memory_of(of, calls, i).storage(), part_in_memory(of, calls, i), copy,
+                           ops::span_of(saved, part));
         });
+    }
+}
+
+/// A view that is no piece is a copy, to those that save it, of what somebody may write to later.
+void Runner::note_views(Call& c, Calls calls, const std::vector<Operands>& operands) {
+    static const ops::Function contiguous{"contiguous"};
+    if (operands.empty() || c.outputs != 1) return;
+    Tensor& block = c.out(0);
+    if (!block.contiguous()) block = contiguous(block);
+    int64_t at = 0;
+    for (size_t i = 0; i < calls.size(); ++i) {
+        const Output& out = load_.outputs[load_.calls[calls[i]].outputs];
+        const int64_t begin = std::exchange(at, at + out.numel);
+        Storage& memory = *memory_of(operands[0], calls, i).storage();
+        if (&memory == block.storage().get() || !is_held(operand(calls[i], 0))) continue;
+        ops::note_copy(memory, part_in_memory(operands[0], calls, i), *block.storage(),
+                       ops::span_of(block, {begin, at}));
     }
 }
 

@@ -132,7 +132,9 @@ void settle(const Tensor& t) {
         if (is_pending(self->base)) settle(self->base);
         if (!is_pending(t)) return;
         ModeGuard now(grad, kDeferMode | (kGradMode & ~grad));
-        t.settle(taken_view(t, *self, as_lent(self->base)));
+        const Tensor base = as_lent(self->base);
+        ops::Write::Unwritten then(base);  // as it was when the call was made: no write was over
+        t.settle(taken_view(t, *self, base));
         t.set(kLent, self->views);
         return;
     }
@@ -165,11 +167,11 @@ Tensor in_place_of(const Tensor& block) {
 }
 
 Tensor peek(const Tensor& t) {
-    if (pending(t).is_view() && is_pending(pending(t).base)) compute(place_of(t));
-    else if (!pending(t).is_view()) compute(t);
+    const bool shown = !is_pending(root_of(t));  // memory may have been written since it was made
+    if (!shown) compute(place_of(t));
     if (!is_pending(t)) return t;
     const Tensor at = place_of(t);
-    if (!is_pending(at) || (pending(t).is_view() && !is_pending(pending(t).base))) {
+    if (shown || !is_pending(root_of(t))) {
         settle(t);
         return t;
     }

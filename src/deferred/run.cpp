@@ -73,7 +73,7 @@ void Runner::assemble_rows(Rows& rows) {
         rows.any_once && rows.gathered.empty() &&
         std::all_of(counts.begin(), counts.end(), [&](int64_t n) { return n == counts[0]; });
     const Dims elements = rows.by_elements ? shape_for(rows.operands, rows.total) : Dims();
-    for (const Operands& o : rows.operands) {
+    for (Operands& o : rows.operands) {
         const BatchForm::Input& input = rows.kind.form.in[o.input];
         Dims shape = elements;
         if (!rows.by_elements) {
@@ -82,7 +82,9 @@ void Runner::assemble_rows(Rows& rows) {
             for (int64_t d : input.row) shape.push_back(d);
         }
         Tensor& t = rows.in[o.input] = assemble(o, shape, rows.kind.mode & kGradMode);
-        if (input.once && !dim_of_rows) t = segment_spread(t, counts);
+        if (!input.once || dim_of_rows) continue;
+        t = segment_spread(t, counts);
+        o.repeats = counts;
     }
     if (rows.by_elements && elements.size() != 1)
         for (size_t k : rows.gathered) rows.in[k] = view(rows.in[k], elements);

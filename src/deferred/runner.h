@@ -69,6 +69,7 @@ private:
         std::vector<Piece> pieces;
         Lie lie;
         int64_t elements = 0;
+        Dims repeats{};  ///< how often the row of each call stands in the input; empty: once
     };
     /// `size(call)` elements of operand `from` of each call.
     template <class Size>
@@ -143,8 +144,14 @@ private:
                      const std::vector<Operands>& operands);
     void overwrite_parts(const Call& c, Calls calls);
     template <class Visit>
-    static void each_part(const Operands& of, const Tensor& t, const Visit& visit);
+    static void each_part(const Operands& of, const Visit& visit);
     bool is_held(const Operand& o) const;
+    ops::Span part_in_memory(const Operands& of, Calls calls, size_t i) const;
+    void note_views(Call& c, Calls calls, const std::vector<Operands>& operands);
+    const Tensor& memory_of(const Operands& of, Calls calls, size_t i) const {
+        const Operand& o = operand(calls[i], of.from);
+        return o.value >= 0 ? blocks_[of.pieces[i].block] : load_.external(o);
+    }
     void note_copies(Calls calls, const std::vector<Tensor>& in,
                      const std::vector<Operands>& operands);
     void fail(uint32_t call, const Ref<Failure>& failure);
@@ -175,7 +182,7 @@ private:
     struct SavedPart {
         Tensor of;
         ops::Span elements;
-        const Site* site;
+        Overwriting* write;
     };
     std::vector<SavedPart> parts_;
 };

@@ -9,10 +9,11 @@ namespace weft::deferred {
 
 // ---- keeping -----------------------------------------------------------------------------------
 
-void Tape::overwrite(const Tensor& root) {
-    if (!load_->recorded) return;
+Ref<Overwriting> Tape::overwrite(const Tensor& root) {
+    if (!load_->recorded) return {};
     auto by = static_cast<uint32_t>(load_->calls.size());
-    Overwrite w{Operand::kNone, by, nullptr, 0, INT64_MAX, Site::here()};
+    Ref<Overwriting> write(new Overwriting);
+    Overwrite w{Operand::kNone, by, nullptr, 0, INT64_MAX, write};
     if (!is_pending(root)) {
         w.data = root.storage()->data;
     } else if (const Pending& p = pending(root); p.waits()) {
@@ -22,13 +23,14 @@ void Tape::overwrite(const Tensor& root) {
         w.begin = p.start;
         w.end = p.start + root.numel();
     } else {
-        return;
+        return {};
     }
     load_->overwrites.push_back(std::move(w));
+    return write;
 }
 
 void Tape::make_another(const Tensor& root) {
-    overwrite(root);
+    if (Ref<Overwriting> write = overwrite(root)) write->make();
     const Pending& p = pending(root);
     if (!p.block.defined() || !p.block.storage()->watched) return;
     ops::Write::overwrite(*p.block.storage(),
@@ -40,7 +42,13 @@ void Tape::keep(Call& c) {
     Waiting& load = *load_;
     auto first = static_cast<uint32_t>(load.operands.size());
     Noted noted;
-    uint32_t of_class = classes_.note(load, c, noted);
+    uint32_t of_class;
+    try {
+        of_class = classes_.note(load, c, noted);
+    } catch (...) {
+        load.operands.resize(first);
+        throw;
+    }
     maybe_own_ |= noted.maybe_own && classes_.has_own(load, c, of_class, first);
     Batcher& batcher = Batcher::current();
     auto number = static_cast<uint32_t>(load.calls.size());

@@ -25,8 +25,9 @@ class Tape {
 public:
     /// Keeps `c`, whose shape rule has run; its outputs become pending.
     void keep(Call& c);
-    /// Notes that `root`, which waits or has memory, is about to be written (Note [Overwritten]).
-    void overwrite(const Tensor& root);
+    /// Notes that `root`, which waits or has memory, is about to be written (Note [Overwritten]); null
+    /// where no call that waits can have saved it.
+    Ref<Overwriting> overwrite(const Tensor& root);
     /// The same where `root`, which is pending, is about to stand for another value: what saved the
     /// old one before is told at once.
     void make_another(const Tensor& root);

@@ -5,6 +5,7 @@
 
 #include "deferred/externals.h"
 #include "deferred/pending.h"
+#include "ops/write.h"
 
 namespace weft::deferred {
 
@@ -38,13 +39,33 @@ struct Output {
 /// fails, so it has to here. So a write is noted; a batch that may save what is overwritten later
 /// gets an operand of its own, and when it is recorded that part of it, or of its result, is
 /// overwritten (Note [Copies] in ops/write.h). The same for a tensor with memory of which a batch
-/// saves a gathered copy.
+/// saves a gathered copy. The write may be refused yet, and the batch may run before it is made: then
+/// what it saved counts as overwritten from the write on.
+struct Overwriting {
+    uint32_t refs = 0;
+    /// Elements of `t`, which a batch has saved, are of the old value.
+    void add(const Tensor& t, ops::Span elements);
+    /// The write is made.
+    void make();
+
+private:
+    void overwrite(const Tensor& t, ops::Span elements) const;
+    struct Part {
+        Tensor of;
+        ops::Span elements;
+    };
+    const Site site_ = Site::here();
+    bool made_ = false;
+    std::vector<Part> parts_;  ///< until then
+};
+inline void release(Overwriting* write) { delete write; }
+
 struct Overwrite {
     int64_t value;       ///< an output of a waiting call; kNone: memory
     uint32_t by;         ///< calls of a smaller number were made before
     const void* data;    ///< of memory: its storage's
     int64_t begin, end;  ///< the part of a block that it is, in elements; of a tensor, all
-    Site site;
+    Ref<Overwriting> write;
     bool is_tensor() const { return data && end == INT64_MAX; }
 };
 

@@ -63,7 +63,8 @@ struct Hooks {
     /// Whether a tensor with values wants a gradient.
     bool (*requires_grad)(const Tensor&) = nullptr;
     /// What a recorded view shows a part of, unless someone watches the view's own gradient; or null.
-    const Tensor* (*base)(const Tensor& view) = nullptr;
+    /// `used`: a recorded call uses it, which throws for a view that a write has made useless.
+    const Tensor* (*base)(const Tensor& view, bool used) = nullptr;
     /// The node of `t`, if it has one, belongs to a batched run from now on (Note [Graph use]).
     void (*mark)(const Tensor& t, const Ref<GraphUse>&) = nullptr;
     /// Before `t` changes (Note [Writing]): waits for what has to be done before, and gives it its

@@ -1,10 +1,12 @@
 #include "ops/each.h"
 
+#include <algorithm>
 #include <bit>
 #include <memory>
 
 #include "ops/copy.h"
 #include "ops/functions.h"
+#include "ops/write.h"
 
 namespace weft::ops {
 namespace {
@@ -384,6 +386,20 @@ bool has_each(const Op& op) {
 const Op& each_of(const Op& op) {
     if (!op.each) op.each = std::make_shared<const Op>(over_several(op));
     return *op.each;
+}
+
+Span outputs_of_part(const Op& op, const Value* attrs, int saved, Span part, int k) {
+    Walk walk(*op.one, attrs);
+    Span found{INT64_MAX, 0};
+    while (walk.next()) {
+        if (saved >= 16 || walk.own(saved)) {
+            const Walk::Part& of = saved < 16 ? walk.in(saved) : walk.out(saved - 16);
+            if (of.start >= part.end || of.start + of.numel <= part.begin) continue;
+        }
+        const Walk::Part& out = walk.out(k);
+        found = {std::min(found.begin, out.start), std::max(found.end, out.start + out.numel)};
+    }
+    return found;
 }
 
 }  // namespace weft::ops

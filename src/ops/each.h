@@ -16,6 +16,8 @@
 
 namespace weft::ops {
 
+struct Span;
+
 /// What an input of `each_of(op)` is.
 enum class EachInput : int64_t {
     Shared,  ///< the same in all calls, passed as it is, or undefined
@@ -39,5 +41,8 @@ bool may_differ(const Op& op, size_t k, const Value& value);
 bool has_each(const Op& op);
 /// `op` over several calls; its last attribute holds the words.
 const Op& each_of(const Op& op);
+/// Which elements of output `k` of `each_of(op)` are of the calls that the elements `part` of input or
+/// output `saved` (the bit of save_in, save_out) are of.
+Span outputs_of_part(const Op& op, const Value* attrs, int saved, Span part, int k);
 
 }  // namespace weft::ops

@@ -15,6 +15,7 @@
 /// write to it overwrites those parts: their versions go up too. Of the memory of many values only
 /// parts are overwritten so; who saved others finds that all went up for parts elsewhere.
 #pragma once
+#include <utility>
 #include <vector>
 
 #include "base/function_ref.h"
@@ -105,6 +106,19 @@ public:
         if (storage.watched) [[unlikely]]
             note(storage);
     }
+    /// While it lasts, `storage` has the version of new memory: for a view that is taken late, of what
+    /// has been written since it was due.
+    class Unwritten {
+    public:
+        explicit Unwritten(const Tensor& t)
+            : storage_(*t.storage()), version_(std::exchange(storage_.version_, 0)) {}
+        ~Unwritten() { storage_.version_ = version_; }
+        Unwritten(const Unwritten&) = delete;
+
+    private:
+        Storage& storage_;
+        const uint32_t version_;
+    };
     /// A value that lies in this part of `storage`, and was saved there, has been written elsewhere.
     static void overwrite(Storage& storage, Span part);
     /// The layout of `view`, which shows its memory.

@@ -531,34 +531,3 @@ def test_views_taken_before_detach_keep_their_graph(view, way) -> None:
         return [(v.tolist(), h.tolist()) for v, h in results], [x.grad.tolist() for x in xs]
 
     assert run(way) == run("loop")
-
-
-OF_SEVERAL = {
-    "chunk": lambda h: h.chunk(2)[0],
-    "split": lambda h: h.split(1)[1],
-    "unbind": lambda h: h.unbind(0)[1],
-    "columns": lambda h: h.chunk(2, 1)[0],
-    "a view of one": lambda h: h.chunk(2)[1][0],
-    "of a view": lambda h: h[0].chunk(2)[1],
-    "a transposed one": lambda h: h.t().unbind(0)[1],
-}
-
-
-@pytest.mark.parametrize("view", OF_SEVERAL.values(), ids=OF_SEVERAL.keys())
-@pytest.mark.parametrize("grad", [True, False])
-def test_a_write_into_one_of_several_views(view: Any, grad: bool) -> None:
-    """It went through in a batch, where the loop refuses it."""
-
-    def f(x: Any) -> Any:
-        h = x * 2
-        view(h).add_(1)
-        return h
-
-    told = []
-    for way in (weft.autobatch(f, adaptive=False), lambda xs: [f(x) for x in xs]):
-        xs = [weft.arange(4.0).reshape(2, 2).add(k).requires_grad_(grad) for k in range(3)]
-        try:
-            told.append([h.tolist() for h in way(xs)])
-        except RuntimeError as error:
-            told.append(str(error))
-    assert told[0] == told[1] and isinstance(told[0], str) == grad
