@@ -1,6 +1,7 @@
 """What fuzzed programs find by name besides their arguments, and the ways to run them."""
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 
@@ -55,7 +56,28 @@ def little_ahead(fn, examples):
     return batched_with(weft._C._set_ahead, 5, fn, examples)
 
 
-WAYS = [batched, batched, little_ahead, two_at_once, small_budget, large_at_once]
+def own_streams(fn, examples):
+    """Each example draws from a stream of its own."""
+    return weft.autobatch(fn, rng="per_example")(examples)
+
+
+def own_streams_in_turn(fn, examples):
+    weft.autobatch.enabled = False
+    try:
+        return own_streams(fn, examples)
+    finally:
+        weft.autobatch.enabled = True
+
+
+WAYS = [batched, batched, little_ahead, two_at_once, small_budget, large_at_once, own_streams]
+
+
+@dataclasses.dataclass
+class Pair:
+    """What a program may return."""
+
+    one: object
+    other: object
 
 
 class Odd(Exception):
@@ -80,21 +102,73 @@ def names_for(lib):
             (x,) = ctx.saved_tensors
             return g * 3 * x * x
 
-    def hooked(t):
+    class Scaled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, by):
+            ctx.by = by
+            return x * by
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.by, None
+
+    class Halves(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x[..., :2] * 1, x[..., 2:] * 0.5
+
+        @staticmethod
+        def backward(ctx, a, b):
+            return lib.cat([a, b * 0.5], -1)
+
+    class SavedExp(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            out = x.exp()
+            ctx.save_for_backward(out)
+            return out
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    class Doubled(lib.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    def watched(t, log):
+        """Logs the gradient that arrives, unless it is one of zeros: a batch passes those on."""
+        t = t * 1
         if t.requires_grad:
-            t = t * 1
+            t.register_hook(lambda g: log.append(g.sum().item()) if bool(g.any()) else None)
+        return t
+
+    def hooked(t):
+        t = t * 1
+        if t.requires_grad:
             t.register_hook(lambda g: g * 0.5)
         return t
 
-    def checkpoint(f, t):
+    def checkpoint(f, t, reentrant=False):
         utils = importlib.import_module(f"{lib.__name__}.utils.checkpoint")
-        return utils.checkpoint(f, t, use_reentrant=False)
+        return utils.checkpoint(f, t, use_reentrant=reentrant)
+
+    def checkpointed(f, t):
+        return checkpoint(f, t, reentrant=True)
 
     def inner(f, rows):
         return list(getattr(lib, "autobatch", one_by_one)(f)(list(rows)))
 
     return {
         "weft": lib, "F": lib.nn.functional, "Odd": Odd, "cube": Cube.apply, "hooked": hooked,
-        "checkpoint": checkpoint, "inner": inner,
+        "checkpoint": checkpoint, "checkpointed": checkpointed, "inner": inner, "Pair": Pair,
+        "scaled": Scaled.apply, "halves": Halves.apply, "saved_exp": SavedExp.apply,
+        "doubled": Doubled.apply, "watched": watched,
         "deferred": getattr(lib, "deferred", contextlib.nullcontext),
     }  # fmt: skip

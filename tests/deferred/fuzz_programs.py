@@ -18,12 +18,15 @@ from fuzz_tables import (
     RAISES,
     RANDOM,
     READS,
+    REFUSED,
     SAVED,
     SAVES,
     SHAPED,
     SHAPES,
     SPOILS,
     UNARY,
+    VIEW_WRITES,
+    VIEWS,
     WRITES,
 )
 
@@ -184,10 +187,12 @@ class Maker:
                 kinds = [self.branch, self.loop, self.rows, self.write, self.note, self.muted,
                          self.function, self.tree, self.caught, self.scope,
                          self.generator, self.finally_, self.grad, self.backward,
-                         self.layout, self.spoil]  # fmt: skip
+                         self.layout, self.spoil, self.views, self.refused]  # fmt: skip
                 weights = [4, 2, 2, 3 * self.options.inplace, 2, 1, 1, 1, 1, 1, 1, not self.late]
                 weights += [0.3 * (not self.quiet), 0.5 * (not self.quiet and not self.late)]
                 weights += [1.5 * self.options.inplace, 2 * self.spoils]
+                # An error found late is caught where a value is read, as the guide says.
+                weights += [w * self.options.inplace * (not self.late) for w in (2, 1)]
                 blocks += self.rng.choices(kinds, weights)[0](size // 2)
                 size -= 3
         return blocks
@@ -253,7 +258,9 @@ class Maker:
             if aliased and rng.random() < 0.4:
                 blocks.append(Block(f"{view}.mul_(0.5)"))
             else:
-                blocks.append(Block(rng.choice(WRITES).format(name, other)))
+                write = Block(rng.choice(WRITES).format(name, other))
+                quiet = rng.random() < 0.2
+                blocks.append(Block("with weft.no_grad():", [write]) if quiet else write)
         if rng.random() < 0.3:
             blocks.append(Block(f"{name}.tanh_()"))
         result = self.name()
@@ -261,6 +268,63 @@ class Maker:
         blocks.append(Block(f"{result} = ({parts}) * 0.1 + 0.37"))
         self.variables += [Var(name, base.shape, LIMIT + 1), Var(result, (), LIMIT + 1)]
         return blocks
+
+    def attempt(self, line, otherwise=None):
+        """A line that may be refused, as the log says."""
+        body = [Block("log.append(type(error).__name__)")]
+        body += [Block(otherwise)] if otherwise else []
+        caught = "except (RuntimeError, IndexError) as error:"
+        return [Block("try:", [Block(line)]), Block(caught, body)]
+
+    def views(self, size):
+        """Views of a value, and of views, read and written in turns with their bases."""
+        rng = self.rng
+        base = self.pick(lambda s: s in ((2, 4), (4, 4)))
+        text = rng.choice(["{0} * w.y", "{0}.clone()", "{0} + 0.1", "({0} @ w.a).sin()"])
+        found, read = [self.name()], []
+        blocks = [Block(f"{found[0]} = {text.format(self.use(base)[0])}")]
+        for _ in range(rng.randint(1, 3)):
+            of = found[0] if rng.random() < 0.7 else f"{rng.choice(found)}.view(2, -1)"
+            new = self.name()
+            line = f"{new} = {rng.choice(VIEWS).format(of)}"
+            blocks += self.attempt(line, f"{new} = e.z")
+            found.append(new)
+        for _ in range(rng.randint(2, 4)):
+            name = rng.choice(found)
+            if rng.random() < 0.5:
+                read.append(self.name())
+                text = rng.choice(
+                    ["{0} + 1", "{0}.sin()", "{0}.sum() * 0.3", "weft.cat([{0}, {0}])"]
+                )
+                blocks += self.attempt(f"{read[-1]} = {text.format(name)}", f"{read[-1]} = e.s")
+            else:
+                blocks += self.attempt(rng.choice(VIEW_WRITES).format(name))
+            if rng.random() < 0.15:
+                blocks.append(Block(f"log.append({rng.choice(found)}.tolist())"))
+        result = self.name()
+        blocks.append(Block(f"{result} = {found[0]}.sum() * 0.1 + 0.37"))
+        for name in [*found[1:], *read]:
+            blocks += self.attempt(f"{result} = {result} + {name}.sum() * 0.1")
+        self.variables.append(Var(result, (), LIMIT + 1))
+        return blocks
+
+    def refused(self, size):
+        """A value that was saved, and a write to it that is refused: all stays as it was."""
+        rng = self.rng
+        base = self.pick(lambda s: s in ((2, 4), (4, 4)))
+        name, saver, result = self.name(), self.name(), self.name()
+        saved = rng.choice(["{0} * {0}", "{0}.tanh() * {0}", "{0} @ w.a"]).format(name)
+        write = rng.choice(REFUSED).format(name)
+        return [
+            Block(f"{name} = {self.use(base)[0]} * w.y"),
+            Block(f"{saver} = {saved}"),
+            *([Block(f"log.append({name}.sum().item())")] if rng.random() < 0.3 else []),
+            Block("try:", [Block(write)]),
+            Block("except (RuntimeError, IndexError) as error:", [
+                Block("log.append(type(error).__name__)")
+            ]),
+            Block(f"{result} = ({saver}.sum() + {name}.sum()) * 0.1"),
+        ]  # fmt: skip
 
     def layout(self, size):
         """A fresh tensor that is read, gets another layout or memory, and is read again."""
@@ -434,6 +498,7 @@ class Maker:
         body.append(Block("return " + self.rng.choice([
             first, "{" + ", ".join(f"{n!r}: {n}" for n in names) + "}", f"({', '.join(names)},)",
             f"[{first}, {names[-1]}.sum().item()]", f"{first}.sum()",
+            f"Pair({names[0]}, {names[-1]})",
             f"({first}, (e.k, [{names[-1]}]))",
         ])))  # fmt: skip
         return body

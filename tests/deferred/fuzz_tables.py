@@ -1,6 +1,5 @@
 """What the statements of random programs are made of: formats over operands, bounds, shapes."""
 
-
 SHAPES = {(): "e.s", (4,): "e.y", (3,): "e.y[:3]", ("n",): "e.x[:, 1]", ("n", 4): "e.x",
           ("n", 3): "e.x[:, 1:]", (2, 4): "e.z", (4, 4): "w.a"}  # fmt: skip
 LIMIT = 30.0  # a larger bound is squashed first
@@ -93,7 +92,8 @@ SHAPED = [
     ("{0}.sum()", ["any"], (), 9), ("{0}.mean()", ["any"], (), 1), ("({0} + 0.1).norm()",
     ["any"], (), 9), ("{0}.cumsum(0)", [("n", 4)], ("n", 4), 5),
     ("({0} + w.ramp).max(-1).values", ["*4"], "*", 2), ("({0} + w.ramp).amin(-1)", ["*4"], "*", 2),
-    ("({0} + w.ramp).sort(-1)[0]", ["*4"], "*4", 2), ("{0}.max(0)[0]", [("n", 4)], (4,), 1),
+    ("({0} + w.ramp).sort(-1)[0]", ["*4"], "*4", 2),
+    ("({0} + w.steps[:len({0})]).max(0)[0]", [("n", 4)], (4,), 3),
     ("({0} + w.ramp).topk(3).values", [(4,)], (3,), 2), ("{0}[0]", [("n", 4)], (4,), 1),
     ("{0}[-1]", [("n", 3)], (3,), 1), ("{0}[:, 1]", [("n", 4)], ("n",), 1),
     ("{0}[..., :3]", ["*4"], "*3", 1), ("{0}[..., 1:]", ["*4"], "*3", 1),
@@ -151,24 +151,37 @@ SHAPED = [
     ("{0} * {1} + {0}[:, :1]", [("n", 4), (4,)], ("n", 4), 31),
     ("weft.addcmul({0}, {0}[:, 1:2], {1})", [("n", 4), (4,)], ("n", 4), 31),
     ("weft.outer({0}, {1}).tanh()", [("n",), (4,)], ("n", 4), 1),
-    ("{0}.logsumexp(0)", [("n", 4)], (4,), 3), ("{0}.amax(0)", [("n", 4)], (4,), 1),
+    ("{0}.logsumexp(0)", [("n", 4)], (4,), 3),
+    ("({0} + w.steps[:len({0})]).amax(0)", [("n", 4)], (4,), 3),
     ("{0}.var(0, correction=0)", [("n", 4)], (4,), 30), ("{0}.tanh().prod(0)", [("n", 3)], (3,), 1),
     ("{0}.log_softmax(0).exp()", [("n", 4)], ("n", 4), 1), ("({0} + 0.1).norm(dim=0)", [("n", 4)],
-    (4,), 9), ("{0}.min(0).indices.double() * {1}", [("n", 4), (4,)], (4,), 9),
-    ("{0}.argmax() * {1}", [("n", 4), (4,)], (4,), 30), ("weft.zeros(4, 4, dtype=weft.float64)."
+    (4,), 9), ("({0} + w.steps[:len({0})]).min(0).indices.double() * {1}", [("n", 4), (4,)],
+    (4,), 9), ("({0} + w.steps[:len({0})] + w.ramp).argmax() * {1}", [("n", 4), (4,)], (4,), 30),
+    ("weft.zeros(4, 4, dtype=weft.float64)."
     "scatter_add(0, e.tags.unsqueeze(1).expand(-1, 4), {0})", [("n", 4)], (4, 4), 5),
     ("{0}.tanh().cumprod(0)", [("n", 4)], ("n", 4), 1), ("{0}.logcumsumexp(0)", [("n", 4)],
     ("n", 4), 3), ("{0}.roll(1, 0)", [("n", 4)], ("n", 4), 1), ("F.pad({0}, (0, 0, 1, 2))[1:-2]",
     [("n", 4)], ("n", 4), 1), ("F.pad({0}, (0, 0, 2, 0), value=0.3)[:2]", [("n", 4)], (2, 4), 1),
     ("weft.cdist({0}, {1} + 0.7).sum(1)", [("n", 4), (2, 4)], ("n",), 9),
-    ("({0} + w.ramp).topk(1, 0).values[0]", [("n", 4)], (4,), 2), ("{0}.sort(0).values", [("n", 4)],
-    ("n", 4), 1), ("{0}.median(0).values", [("n", 4)], (4,), 1), ("{0}.t() @ {0}.tanh()",
+    ("({0} + w.ramp).topk(1, 0).values[0]", [("n", 4)], (4,), 2),
+    ("({0} + w.steps[:len({0})]).sort(0).values", [("n", 4)], ("n", 4), 3),
+    ("({0} + w.steps[:len({0})]).median(0).values", [("n", 4)], (4,), 3), ("{0}.t() @ {0}.tanh()",
     [("n", 4)], (4, 4), 6), ("({0} @ {1}.t()).softmax(0).t() @ {0}", [("n", 4), (2, 4)], (2, 4), 6),
     ("F.conv1d({0}.t(), w.e[:9].reshape(3, 4, 3), w.b_bias, padding=1).t()", [("n", 4)], ("n", 3),
     13), ("F.max_pool1d({0}.t(), 2, 1, 1)[:, 1:].t()", [("n", 4)], ("n", 4), 1),
     ("F.scaled_dot_product_attention({0} * 0.3, {0}, {1})", [("n", 4), ("n", 4)], ("n", 4), 1),
     ("F.scaled_dot_product_attention({0}, {1}, {1})", [(2, 4), ("n", 4)], (2, 4), 1),
-    ("sum({0}.unbind())", [("n", 4)], (4,), 5), ("{0}.bool().any().double()", ["any"], (), 1),
+    ("sum({0}.unbind())", [("n", 4)], (4,), 5), ("w.kept({0})", ["*4"], "*4", 3),
+    ("{0} * w.kept.scale", ["*4"], "*4", 2), ("w.rows({0})", [("n", 4)], ("n", 4), 9),
+    ("weft.vmap(lambda r: (r @ w.a).tanh() * {1})({0})", [(2, 4), (4,)], (2, 4), 9),
+    ("weft.vmap(lambda r, k: r.sin() * k, (0, None))({0}, e.s)", [("n", 4)], ("n", 4), 4),
+    ("weft.func.grad(lambda t: (t.sin() * {1} * w.y).sum())({0})", [(4,), (4,)], (4,), 9),
+    ("checkpointed(lambda t: w.linear(t).tanh(), {0})", ["*4"], "*4", 1),
+    ("scaled({0}, e.k * 0.3)", ["*4"], "*4", 1), ("weft.cat(halves({0})[::-1], -1)", ["*4"], "*4",
+    1), ("saved_exp({0}.tanh())", ["any"], "=", 3), ("doubled({0} * 0.7)", ["any"], "=", 2),
+    ("watched({0}, log)", ["any"], "=", 1), ("{0}.tensor_split(2, -1)[e.k % 2]", ["*4"], "*2", 1),
+    ("{0}.view(2, 2, 2).unbind(1)[e.k % 2].reshape(-1)", [(2, 4)], (4,), 1),
+    ("{0}.bool().any().double()", ["any"], (), 1),
 ]  # fmt: skip
 RANDOM = [
     ("F.dropout({0}, 0.3)", ["any"], "=", 2), ("{0} + weft.randn({0}.shape).double() * 0.1",
@@ -177,6 +190,9 @@ RANDOM = [
     ("w.e[weft.randint(0, 10, (2,))]", [], (2, 4), 2), ("weft.rand(4, dtype=weft.float64)", [],
     (4,), 1), ("weft.randn(len(e.x), dtype=weft.float64)", [], ("n",), 3),
     ("{0}[weft.randperm(len(e.x))]", [("n", 4)], ("n", 4), 1), ("w.drop({0})", ["*4"], "*4", 2),
+    ("F.dropout({0} * {1}, 0.5) * {0}", [(), ()], (), 20),
+    ("F.dropout({0}, 0.4) * weft.rand((), dtype=weft.float64)", [()], (), 2),
+    ("F.dropout({0} * {0}.sum(), 0.3, inplace=True)", [(4,)], (4,), 20),
 ]  # fmt: skip
 # In-place writes to a tensor that no saved value depends on.
 WRITES = [
@@ -212,6 +228,30 @@ SAVES = ["{0} * {0}", "{0}.square() + 1", "{0} @ w.a", "{0}.tanh().exp() * {0}",
 SPOILS = ["{0} += 1", "{0}.mul_(0.5)", "{0}[0] = 0.3", "{0}.view(-1).add_(1)", "{0}.zero_()",
           "{0} *= {1}", "{0}.detach().add_(0.1)", "{0}[:1] -= {1}[-1:]",
           "{0}.copy_({1})"]  # fmt: skip
+# Views of a tensor of two dims, also of several views and of views; how they are read.
+VIEWS = [
+    "{0}[0]", "{0}[:1]", "{0}[:, 1:3]", "{0}.t()", "{0}.view(-1)", "{0}[-1, 1:]",
+    "{0}.unsqueeze(0)", "{0}.chunk(2, -1)[0]", "{0}.chunk(2, -1)[1]", "{0}.unbind(0)[0]",
+    "{0}.split([1, 3], -1)[1]",
+    "{0}.t().unbind(0)[1]", "{0}.view(-1).chunk(2)[0]", "{0}.t()[1:][:, :1]",
+    "{0}[:1].view(-1)[1:]",
+    "{0}.chunk(2, -1)[1][0]", "{0}.detach()[:1]",
+    "{0}.diagonal()", "{0}.t().reshape(-1)", "{0}.t().contiguous()[0]", "{0}.narrow(1, 1, 2).t()",
+    "{0}.view(-1, 2, 2).select(1, 0)", "{0}.flatten()[2:]", "{0}.as_strided((2,), (1,), 1)",
+    "{0}.reshape(-1)", "{0}.contiguous()", "{0}.squeeze(0)", "{0}.transpose(0, 1)[0].unsqueeze(0)",
+]  # fmt: skip
+VIEW_WRITES = ["{0}.add_(0.5)", "{0}.mul_(0.5)", "{0} *= 0.9", "{0}.zero_()", "{0}.copy_({0} * 2)",
+               "{0}.tanh_()", "{0}.view_as({0})[...] = 0.3", "{0}.detach().mul_(0.5)"]  # fmt: skip
+# What a write of these forms is refused for.
+REFUSED = [
+    "{0}.add_(weft.ones(7, 7, 7, dtype=weft.float64))", "{0}[99] = 1", "{0}[0] = weft.ones(9)",
+    "{0}.copy_(weft.ones(3, 3, 3))", "{0}.index_fill_(0, weft.tensor([99]), 0.5)",
+    "{0}.add_(weft.ones(4, dtype=weft.complex128))",
+    "{0}.unsqueeze(0).expand(2, *{0}.shape).add_(1)",
+    "{0}.chunk(2, -1)[0].add_(1)", "{0}.masked_fill_(weft.ones(9) > 0, 1)", "e.x.add_(1)",
+    "{0}.scatter_(0, weft.tensor([[99]]), 0.5)", "weft.add({0}, 1, out={0})",
+    "{0}.index_add_(0, weft.tensor([99]), {0}[:1])", "{0}.unbind(0)[0].mul_(2)",
+]  # fmt: skip
 RAISES = [
     "raise ValueError(f'k {e.k}')", "e.x.view(7, 13)", "e.x[99]", "e.x @ w.b", "w.b @ e.y[:3]",
     "log.append([][e.k])", "raise Odd(e.k, 'b')", "assert e.y.sum() > 99, f'{e.y.sum() > 99}'",
