@@ -100,6 +100,25 @@ forever(step)
 """,
 }
 
+# The narrow copies of weights were released where the thread's variables are, without the lock.
+AUTOCAST = """
+def cast():
+    weft.amp.autocast("cpu", dtype=weft.bfloat16).__enter__()
+    weight = weft.nn.Parameter(weft.ones(64, 64))
+    weight.attribute = ["a"]
+    assert (weft.ones(64, 64) @ weight).dtype == weft.bfloat16
+"""
+STATES |= {
+    "a scope of autocast that never ends": AUTOCAST + "cast()\n",
+    "the same in a thread that has ended": AUTOCAST
+    + """
+for _ in range(4):
+    thread = threading.Thread(target=cast)
+    thread.start()
+    thread.join()
+""",
+}
+
 
 @pytest.mark.parametrize("state", STATES)
 def test_exits_quietly(state):

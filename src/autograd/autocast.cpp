@@ -7,6 +7,7 @@
 #include "autograd/autocast.h"
 
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "autograd/meta.h"
@@ -20,19 +21,22 @@ struct Kept {
     Tensor leaf, copy;
     uint32_t version;
 };
-thread_local std::unordered_map<const TensorImpl*, Kept> kept;
+/// Of the thread's outermost scope. A thread that ends within one leaves it as it is: to release
+/// tensors there would take the core lock, which a thread at its end has no right to.
+thread_local std::unordered_map<const TensorImpl*, Kept>* kept = nullptr;
 
 Tensor cast(const Tensor& t, DType dtype) {
     bool keep = ops::keeps_casts && (mode & kGradMode) && dtype != DType::Float32 &&
                 t.dtype() == DType::Float32 && requires_grad(t) && is_leaf(t);
     if (!keep) return ops::to(t, dtype);
-    auto found = kept.find(t.impl());
-    if (found != kept.end() && found->second.version == t.version() &&
+    if (!kept) kept = new std::unordered_map<const TensorImpl*, Kept>;
+    auto found = kept->find(t.impl());
+    if (found != kept->end() && found->second.version == t.version() &&
         found->second.copy.dtype() == dtype)
         return found->second.copy;
     ModeGuard now(0, kDeferMode);  // calls that are kept share the one copy
     Tensor copy = ops::to(t, dtype);
-    kept.insert_or_assign(t.impl(), Kept{t, copy, static_cast<uint32_t>(t.version())});
+    kept->insert_or_assign(t.impl(), Kept{t, copy, static_cast<uint32_t>(t.version())});
     return copy;
 }
 
@@ -87,6 +91,6 @@ bool run_cast(Call& c) {
 
 void install_autocast() { ops::hooks.autocast = run_cast; }
 
-void forget_casts() { kept.clear(); }
+void forget_casts() { delete std::exchange(kept, nullptr); }
 
 }  // namespace weft

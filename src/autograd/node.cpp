@@ -34,8 +34,6 @@ namespace {
 uint64_t sequence_counter = 0;
 }
 
-uint64_t next_sequence() { return sequence_counter++; }
-
 Node::Node() : sequence(sequence_counter++) {
     kind = kNodeSlot;
     if (anomaly::on) [[unlikely]]

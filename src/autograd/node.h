@@ -192,9 +192,6 @@ private:
     std::unique_ptr<ResultInfo[]> result_store_;
 };
 
-/// The number the next node gets.
-uint64_t next_sequence();
-
 /// "MulBackward0, made at model.py:12, in forward: `y = x * b`"
 std::string describe(const Node& node);
 

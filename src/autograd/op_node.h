@@ -23,7 +23,6 @@ public:
     }
 
     const Op& op() const { return *op_; }
-    bool released() const { return released_; }
     /// The saved value of bit `bit` (see save_in, save_out).
     /// `grads`: as in SavedTensor::unpack.
     Tensor saved(int bit, const std::vector<Tensor>* grads = nullptr) const;

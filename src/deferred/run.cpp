@@ -14,12 +14,18 @@ namespace {
 
 class DefaultDType {
 public:
-    explicit DefaultDType(DType t) : before_(std::exchange(ops::default_dtype, t)) {}
-    ~DefaultDType() { ops::default_dtype = before_; }
+    explicit DefaultDType(DType t) : before_(ops::default_dtype) {
+        if (before_ != t) ops::default_dtype = t;
+        other_ = before_ != t;
+    }
+    ~DefaultDType() {
+        if (other_) ops::default_dtype = before_;
+    }
     DefaultDType(const DefaultDType&) = delete;
 
 private:
     DType before_;
+    bool other_;  ///< mostly not: then what another thread sets meanwhile stays
 };
 
 }  // namespace
@@ -344,12 +350,13 @@ void Runner::run_merged(Calls calls, bool parts) {
         else run_one(kind, calls);
         if (report_) batch_->run_s = seconds() - start;
     } catch (...) {
-        if (calls.size() > 1) {  // find the one at fault; the others are not harmed
+        std::exception_ptr error = host.keep();  // what the host has of it must not meet others
+        if (calls.size() > 1) {                  // find the one at fault; the others are not harmed
             if (report_) report_->batches.pop_back();
             for (uint32_t call : calls) run_batch(Calls(&call, 1));
         } else {
             Ref<Failure> failure(new Failure);
-            failure->error = host.keep();
+            failure->error = std::move(error);
             const Kept& kept = load_.calls[calls[0]];
             failure->line = kept.site.describe();
             failure->owner = kept.owner;

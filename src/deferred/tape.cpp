@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "deferred/batcher.h"
+#include "ops/scopes.h"
 #include "ops/write.h"
 
 namespace weft::deferred {
@@ -76,14 +77,25 @@ void Tape::keep(Call& c) {
 
 namespace {
 
-class Counted {
+/// While a flush runs, nothing holds of what does for whoever wanted it: calls that were kept elsewhere
+/// run, and their kinds say what held for them. (They were cast when they were kept.)
+class FlushScope {
 public:
-    explicit Counted(int& count) : count_(count) { ++count_; }
-    ~Counted() { --count_; }
-    Counted(const Counted&) = delete;
+    explicit FlushScope(int& flushes) : flushes_(flushes) {
+        ++flushes_;
+        mode = 0;
+        ops::pack_hooks = nullptr;
+        ops::chosen_generator = nullptr;
+    }
+    ~FlushScope() {
+        callers_.restore();
+        --flushes_;
+    }
+    FlushScope(const FlushScope&) = delete;
 
 private:
-    int& count_;
+    int& flushes_;
+    const Surroundings callers_ = Surroundings::now();
 };
 
 }  // namespace
@@ -121,8 +133,7 @@ Structure Tape::structure_of(const Waiting& load) const {
 
 void Tape::flush(const char* reason) {
     if (load_->calls.empty()) return;
-    ModeGuard now(0, kDeferMode);  // first of all: what is dropped below may run Python
-    Counted running(flushes_);
+    FlushScope now(flushes_);  // first of all: what is dropped below may run Python
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
     readers_.forget(*load);

@@ -34,6 +34,7 @@ public:
     /// Computes everything that waits.
     void flush(const char* reason);
     bool empty() const { return load_->calls.empty(); }
+    bool flushing() const { return flushes_ > 0; }
     /// Who reads this memory in calls that wait (Readers::of), and who last, in those or before.
     uint64_t reader(const Storage& storage) { return readers_.of(*load_, storage); }
     uint64_t last_reader(const Storage& storage) { return readers_.last(*load_, storage); }

@@ -78,9 +78,10 @@ int guarded_int(F&& f) {
 [[noreturn]] void stay_until_exit();
 
 /// Runs `f`, which may let other threads have the lock: see Note [Threads at exit]. What the handler
-/// is given is no object of C++, so its reference is null, which UBSAN would tell.
+/// is given is no object of C++, so its reference is null, which UBSAN would tell (once inlined, where
+/// its alignment is looked at).
 template <class F>
-[[gnu::no_sanitize("null")]] auto into_python(F&& f) {
+[[gnu::no_sanitize("null", "alignment")]] auto into_python(F&& f) {
     try {
         return f();
     } catch (const abi::__forced_unwind&) {
@@ -193,6 +194,12 @@ inline Tensor operand(PyObject* o) {
     if (t.has(kPending)) [[unlikely]]
         mapped::settle_for_call(t);
     return t;
+}
+/// The same of the items of a list, whose handles were all taken first: to settle one may run others'
+/// code, which may change the list.
+inline void make_operands(Tensor* begin, Tensor* end) {
+    for (Tensor* t = begin; t != end; ++t)
+        if (t->defined() && t->has(kPending)) mapped::settle_for_call(*t);
 }
 /// The tensor in `o` for reading its values, outside of the graph.
 inline Tensor reading(PyObject* o) {

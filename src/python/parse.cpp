@@ -80,13 +80,14 @@ bool Arguments::set_input(const Op& op, const Param& p, PyObject* value) {
     if (p.kind == Param::Kind::Tensors) {
         if (!PyList_Check(value) && !PyTuple_Check(value)) return false;
         PyObject** items = PySequence_Fast_ITEMS(value);
-        Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
-        for (Py_ssize_t i = 0; i < n; ++i)
+        const auto n = static_cast<size_t>(PySequence_Fast_GET_SIZE(value));
+        for (size_t i = 0; i < n; ++i)
             if (!is_tensor(items[i]) && !(items[i] == Py_None && p.optional)) return false;
         if (!listed_) list_.assign(in_, in_ + p.slot);
         listed_ = true;
-        for (Py_ssize_t i = 0; i < n; ++i)
-            list_.push_back(items[i] == Py_None ? Tensor() : operand(items[i]));
+        for (size_t i = 0; i < n; ++i)
+            list_.push_back(items[i] == Py_None ? Tensor() : handle(items[i]));
+        make_operands(list_.data() + list_.size() - n, list_.data() + list_.size());
         return true;
     }
     if (is_tensor(value)) {

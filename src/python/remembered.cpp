@@ -81,11 +81,11 @@ bool Recalled::take_list(int slot, PyObject* list) {
     }
     inputs_ = slot + n;
     for (int k = 0; k < n; ++k) {
-        if (k >= PySequence_Fast_GET_SIZE(list)) return false;  // a value that was read changed it
         PyObject* item = PySequence_Fast_GET_ITEM(list, k);
         if (!is_tensor(item)) return false;
-        in_[slot + k] = operand(item);
+        in_[slot + k] = handle(item);
     }
+    make_operands(in_ + slot, in_ + slot + n);
     return true;
 }
 

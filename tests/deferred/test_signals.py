@@ -116,6 +116,28 @@ def test_a_handler_may_come_anywhere(act: Callable[[], None], handler: Any) -> N
     assert work() == expected
 
 
+class Alarm(Exception):
+    pass
+
+
+def test_a_handler_that_raises_is_what_ends_the_run(handler: Any) -> None:
+    """An example that had begun and had no fiber yet, or none any more, hid the alarm by an
+    AttributeError, and those after it were left where they waited."""
+
+    def alarms() -> None:
+        raise Alarm
+
+    work = program()
+    expected = work()
+    handler(alarms)
+    counter = Tracer(lambda: None, 0)
+    counter.run(work)
+    for at in range(1, counter.count, max(1, counter.count // 250)):
+        with pytest.raises(Alarm):
+            Tracer(lambda: signal.raise_signal(SIGNAL), at).run(work)
+    assert work() == expected
+
+
 def test_a_handler_amid_the_first_batch() -> None:
     """The module of fibers is imported by the first batch: half of it was there for the handler."""
     code = """

@@ -178,8 +178,16 @@ class Run:
         self._schedule.drop_ready()
         for example in self._schedule.tasks:
             _owners.interrupt(example.number)
+        failed = None
         for example in self._schedule.under_way:
-            example.fiber.throw()
+            if example.fiber is None:  # a signal may come before it has one, or after
+                continue
+            try:
+                example.fiber.throw()
+            except BaseException as error:  # noqa: BLE001 of the user's cleaning up
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def conclude(self, begun: list[Example], settle: bool) -> None:
         """What the examples left is computed; `settle`: results get their memory, else they lie in
