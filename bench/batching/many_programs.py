@@ -359,6 +359,25 @@ def beam_of_scores(lib):
 
 
 @program
+def beam_search(lib):
+    net = lib.nn.ModuleDict({"h": lib.nn.GRUCell(32, 32), "o": lib.nn.Linear(32, 30),
+                             "e": lib.nn.Embedding(30, 32)})  # fmt: skip
+
+    def fn(x):
+        beams = [(0.0, x, 1)]
+        for _ in range(5):
+            found = []
+            for score, h, word in beams:
+                h = net["h"](net["e"](lib.tensor(word)), h)
+                scores, words = net["o"](h).log_softmax(0).topk(4)
+                found += [(score + s, h, int(w)) for s, w in zip(scores, words)]
+            beams = sorted(found, key=lambda beam: -float(beam[0]))[:4]
+        return beams[0][0]
+
+    return net, fn, lambda k: lib.randn(32)
+
+
+@program
 def neural_ode(lib):
     net = mlp(lib, 8, 32, 8)
 
