@@ -204,6 +204,8 @@ void tie_write(const Tensor& dest, const Ref<Node>& node, uint32_t k) {
     Ref<Node> slices(new CopySlices(base, dest, node));
     slices->site = Site::here();
     set_history(base, slices, 0);
+    m->last_write = slices;
+    m->write_version = dest.version();
     if (m->retains_grad) grad_fn(dest);  // what it keeps is the gradient of the new value
 }
 
@@ -361,10 +363,12 @@ void refresh_view(const Tensor& view, GradMeta& m) {
     ModeGuard grad(kGradMode, 0);
     Place place(m.base, view, 0);
     Tensor base = m.base;
-    if (!recorded) {  // detach_() was called on it: so the view leads nowhere
-        base = base.alias();
-        set_history(base, Ref<Node>(new Nowhere(base)), 0);
+    if (!recorded) {  // detach_() was called on it: a view that was written before leads nowhere,
+        base = base.alias();  // but for the one through which it was
+        const bool own = m.last_write && m.write_version == view.version();
+        set_history(base, own ? m.last_write : Ref<Node>(new Nowhere(base)), 0);
     }
+    m.last_write = nullptr;
     set_producer(m, grad_fn(place.shown(place.of(base))), 0);
 }
 

@@ -64,7 +64,7 @@ Edge detail::gradient_edge_by_meta(const Tensor& t) {
 
 Edge gradient_edge_as_made(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
-    if (!m || !m->base.defined() || m->view_kind == ViewKind::Plain) return gradient_edge(t);
+    if (!m || !m->base.defined()) return gradient_edge(t);
     if (m->grad_fn) return {m->grad_fn, m->output};
     return m->requires_grad ? Edge{accumulator(t), 0} : Edge{};
 }
@@ -181,9 +181,8 @@ Tensor detach(const Tensor& t) {
 
 void detach_in_place(const Tensor& t) {
     GradMeta* m = meta_or_null(t);
-    WEFT_EXPECT(!t.has(kLooseView) && (!m || !m->base.defined()), Runtime, "detach_",
-                "a tensor that is not a view", "a view (Can't detach views in-place)",
-                "use detach() instead");
+    WEFT_EXPECT(!m || !m->base.defined(), Runtime, "detach_", "a tensor that is not a view",
+                "a view (Can't detach views in-place)", "use detach() instead");
     if (ops::hooks.before_layout) ops::hooks.before_layout(t);  // views that wait keep the graph
     // Hooks are the tensor's: they hear of it again when it is a leaf that wants a gradient.
     Ref<Node> node = grad_fn(t);

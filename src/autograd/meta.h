@@ -41,8 +41,10 @@ struct GradMeta final : Slot {
     AccumulateGrad* accumulator = nullptr;  ///< not owned: it owns the tensor
     Hooks hooks;                            ///< a leaf's; others' are on their node
     Hooks after_accumulate;
-    Tensor base;                ///< a view's base, itself no view
-    uint32_t base_version = 0;  ///< version for which grad_fn is right (Note [Views])
+    Tensor base;                 ///< a view's base, itself no view
+    uint32_t base_version = 0;   ///< version for which grad_fn is right (Note [Views])
+    uint32_t write_version = 0;  ///< that the last write through the view made,
+    Ref<Node> last_write;        ///< and the node that the base had after it
     ViewKind view_kind = ViewKind::Plain;
 };
 
@@ -74,8 +76,8 @@ inline Edge gradient_edge(const Tensor& t) {
     return detail::gradient_edge_by_meta(t);
 }
 
-/// The same; of a view that cannot be made anew after a write, as it was before: custom functions
-/// write what their other arguments show.
+/// The same; of a view as it was when last asked for: custom functions write what their other
+/// arguments show, whose gradients, hooks included, belong to what they were before.
 Edge gradient_edge_as_made(const Tensor& t);
 
 /// Makes `node` the producer of `t` (output `k`).

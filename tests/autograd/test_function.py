@@ -384,4 +384,31 @@ def saving_a_returned_argument_in_setup_context(t):
     function(t, lambda x: x, lambda ctx, g: g, setup).apply(leaf(t))
 
 
+@case
+def a_hook_of_a_view_that_is_written_and_saved(t, note):
+    """It belongs to what the view was before; it was lost."""
+
+    def forward(ctx, x, y):
+        ctx.mark_dirty(x)
+        x.tanh_()
+        ctx.save_for_backward(x, y)
+        return x
+
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * (1 - x * x), g.sum() * y
+
+    def scaled(g):
+        note(g)
+        return g * 3
+
+    x = leaf(t)
+    y = x * 2
+    v = y[1:]
+    v.register_hook(scaled)
+    function(t, forward, backward).apply(v, v)
+    (y * y).sum().backward()
+    return x.grad
+
+
 test_observes_what_pytorch_does, test_raises_what_pytorch_raises = CASES.tests()
