@@ -106,3 +106,29 @@ def test_a_gradient_prints_its_formulas_last_op(text: str, node: str) -> None:
         eval(text, {"x": x, "y": y}).sum(), y if "y" in text else x, create_graph=True
     )
     assert f"grad_fn=<{node}>" in repr(g)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_gradients_of_padding_depend_on_the_input(torch: Any, mode: str, dims: int) -> None:
+    """A penalty on them was refused: nothing required grad."""
+
+    def node(lib: Any) -> str:
+        x = lib.ones((1, *[3] * dims), requires_grad=True)
+        y = lib.nn.functional.pad(x, (1,) * 2 * dims, mode)
+        (g,) = lib.autograd.grad(y.sum(), x, create_graph=True)
+        return type(g.grad_fn).__name__
+
+    assert node(weft) == node(torch)
+
+
+@pytest.mark.parametrize("name", ["elu", "selu", "celu"])
+def test_second_gradients_at_the_kink(torch: Any, name: str) -> None:
+    """That of the left side was taken at 0, where PyTorch has none."""
+
+    def second(lib: Any) -> Any:
+        x = lib.tensor([-0.5, 0.0, 0.5], requires_grad=True)
+        (g,) = lib.autograd.grad(getattr(lib.nn.functional, name)(x).sum(), x, create_graph=True)
+        return lib.autograd.grad(g.sum(), x)[0].tolist()
+
+    assert second(weft) == pytest.approx(second(torch))

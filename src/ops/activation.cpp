@@ -506,7 +506,7 @@ void register_exponential_units(Table& t) {
             Tensor x = g.in(1), zero = number(0, x.dtype());
             Tensor d = scaled_mul(g.grad() * g.in(0), ops::exp(x * n.inner),
                                   n.negative * n.inner * n.inner);
-            return ops::where(ops::le(x, zero), d, zero);
+            return ops::where(ops::lt(x, zero), d, zero);
         });
 }
 

@@ -185,6 +185,19 @@ const char* places_node(const Call& c) {
     return names[mode == Mode::Replicate][c.attr(0).as_ints().size() / 2 - 1];
 }
 
+/// PyTorch's gradients of the first two depend on the input, as zeros.
+Tensor places_gradient(const Grad& g) {
+    static const char* names[2][3] = {
+        {"ReflectionPad1DBackwardBackward0", "ReflectionPad2DBackwardBackward0",
+         "ReflectionPad3DBackwardBackward0"},
+        {"ReplicationPad1DBackwardBackward0", "ReplicationPad2DBackwardBackward0",
+         "ReplicationPad3DBackwardBackward0"}};
+    Tensor dx = pad_places_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
+    Mode mode = mode_of(g.attr(1));
+    if (mode == Mode::Circular) return dx;
+    return g.constant_in(0, dx, names[mode == Mode::Replicate][g.attr(0).as_ints().size() / 2 - 1]);
+}
+
 void pad_body(Call& c) {
     const std::string& how = c.attr(1).as_text();
     if (how == "constant") {
@@ -242,9 +255,7 @@ void register_pad(Table& t) {
         .batch(pad_rows)
         .internal()
         .node_name(places_node)
-        .grad(0, 0, [](const Grad& g) {
-            return pad_places_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
-        });
+        .grad(0, 0, places_gradient);
     t.add("_pad_places_backward(Tensor grad, int[] size, int[] pad, str mode) -> Tensor")
         .doc("The adjoint of _pad_places.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); })

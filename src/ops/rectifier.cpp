@@ -97,7 +97,7 @@ struct Softshrink {
     template <class T>
     WEFT_INLINE T operator()(T x) const {
         T l = static_cast<T>(lambda);
-        return x > l ? x - l : x < -l ? x + l : x != x ? x : T(0);
+        return x > l ? x - l : x < -l ? x + l : x * T(0);  // NaN, and the sign, stay
     }
 };
 struct Hardshrink {
