@@ -302,6 +302,7 @@ SETTLED = [
     (r"autograd\.graph\.save_on_cpu", "enable_grad"),
     # Which of equal elements is the median, or comes first, is not said.
     (r"\bt\.(median|sort|min|max)\((v\d+), -?\d+\)", r"t.var_mean(\2)"),
+    (r"\.quantile\([\d.]+\)", ".mean()"),
     # Whether it is a view depends on how a result lies in memory.
     (r"\.(reshape|flatten)\(", r".clone().\1("),
     (r"\.contiguous\(\)", ".clone()"),

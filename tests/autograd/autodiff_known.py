@@ -56,7 +56,7 @@ def target_of_failed(text, statements):
     """The variable that the statement wrote which an error is of."""
     at = re.match(r"error of statement (\d+):", text)
     line = statements[int(at[1])].split("\n")[-1] if at else ""
-    found = re.search(r"\b(v\d+)\S*_\(|^\s*(v\d+)\[.*\] .?= |relu\((v\d+)", line)
+    found = re.search(r"\b(v\d+)\S*_\(|^\s*(v\d+)\[.*\] .?= |(?:relu|_)\((v\d+)", line)
     return next((name for name in found.groups() if name), "") if found else ""
 
 
@@ -119,9 +119,11 @@ def on_several(text, statements):
         return False
     hooked = re.search(rf"(v\d+)\.grad_fn\.\w+\(\w+\('{name[1]}'", "\n".join(statements))
     made = makers(hooked[1], statements) if hooked else []
-    same = [re.search(r" = (v\d+)\.(conj|resolve_conj|contiguous|double)\(", line) for line in made]
+    same = [re.search(r" = (v\d+)\.\w+(\(\))?$", line) for line in made]
     made += [line for each in same if each for line in makers(each[1], statements)]
-    return any(SEVERAL.search(line) for line in made)
+    return any(SEVERAL.search(line) for line in made) or bool(
+        hooked and made_of_gradients(hooked[1], statements)
+    )
 
 
 def less(text):
@@ -130,12 +132,12 @@ def less(text):
     first, second = (
         eval(part, numbers) for part in re.search(r"expected (.*), got (.*)", text).groups()
     )
-    if not all(isinstance(part, list) and len(part) == 2 for part in (first, second)):
+    if not all(isinstance(part, list) and len(part) in (1, 2) for part in (first, second)):
         return False
     if not all(isinstance(part, list) for part in (*first, *second)):
         return False
-    pairs = itertools.zip_longest(first[0], second[0])
-    return near(first[1], second[1]) and all(a is None or b is None or near(a, b) for a, b in pairs)
+    pairs = [pair for parts in zip(first, second) for pair in itertools.zip_longest(*parts)]
+    return len(first) == len(second) and all(a is None or b is None or near(a, b) for a, b in pairs)
 
 
 def given_with_graph(text, statements):

@@ -11,6 +11,10 @@ import re
 # What a program does not do, as PyTorch's answer is not to be compared with.
 UNDRAWN = [
     (
+        r"DirtySaved\.apply\((v\d+), \1\)",
+        "crashes now and then where a view without elements is both what is written and saved",
+    ),
+    (
         r"(v\d+)\.(masked_scatter|addmm)_\(.*\b\1\b.*\)$",
         "reads numbers that it has overwritten, where the source is the target",
     ),
@@ -24,7 +28,7 @@ UNDRAWN = [
 # Calls that are one op with one node in PyTorch and several ops in weft, or end in other ones: the
 # node that a result prints is the last op's. By PyTorch's node, the calls.
 ONE_NODE = {
-    "AsStridedBackward0": "einsum",
+    "AsStridedBackward0": "einsum|avg_pool1d|max_pool1d",
     "BlockDiagBackward0": "block_diag",
     "CdistBackward0": "cdist",
     "AddBackward0": "scaled_dot_product_attention",
@@ -33,6 +37,7 @@ ONE_NODE = {
     "DiagonalScatterBackward0": "diagonal_scatter",
     "DistBackward0": "dist",
     "DivBackward1": "trapezoid|cumulative_trapezoid",
+    "GluBackward0": "glu",
     "LinalgCrossBackward0": "cross",
     "MmBackward0": "scaled_dot_product_attention",
     "ModeBackward0": "mode",
@@ -50,7 +55,7 @@ ONE_NODE = {
 # Calls whose result lies in memory as PyTorch's does not where the input is permuted.
 LAID = (
     r"\b(kron|sort|renorm|i?r?fft2?|dist|i0|index_fill|mse_loss|smooth_l1_loss|rot90|angle|diff"
-    r"|masked_fill|einsum|\w+_scatter|rms_norm|batch_norm"
+    r"|masked_fill|einsum|\w+_scatter|rms_norm|batch_norm|logsigmoid"
     r"|scaled_dot_product_attention)\(|\.data = |\.grad = "
 )
 # Where nothing is recorded, and what takes another layout there.
@@ -63,10 +68,11 @@ HOOKED_AGAIN = (
 )
 # What is one node in PyTorch and several here, with other gradients between.
 SEVERAL = re.compile(
-    r"\b2 / \(|\.(trace|mode|norm|einsum|linear|kron|cdist|renorm|tensordot|inner|outer|dist"
+    r"\b2 / \(|\.(trace|mode|\w*norm|einsum|linear|kron|cdist|renorm|tensordot|inner|outer|dist"
     r"|block_diag|rot90|quantile|cross|trapezoid|cumulative_trapezoid|normalize|matmul"
     r"|\w+_scatter|corrcoef|cov|mse_loss|smooth_l1_loss|huber_loss|l1_loss|ndtr|rms_norm"
-    r"|pairwise_distance|scaled_dot_product_attention|\w*cross_entropy\w*|kl_div)\(| @ "
+    r"|pairwise_distance|scaled_dot_product_attention|\w*cross_entropy\w*|kl_div|glu"
+    r"|\w+_pool1d)\(| @ "
 )
 
 # By the messages of exceptions: (kinds, pattern of what PyTorch says, of what weft says, reason).
@@ -148,7 +154,7 @@ ERRORS = [
     (
         "NoneType IndexError",
         "",
-        r"\[index_fill\] expected a dimension that is not empty",
+        r"\[index_fill\] expected (a dimension that is not empty|indices in)",
         "PyTorch does not look at the index where there are no elements",
     ),
     (
@@ -195,7 +201,7 @@ ERRORS = [
     ),
     (
         "RuntimeError NoneType",
-        r"Function \w+ returned an invalid gradient at index",
+        r"(Function \w+ returned an )?invalid gradient at index",
         "",
         "PyTorch: t_() under no_grad leaves the node of the former shape",
     ),
@@ -302,6 +308,36 @@ ERRORS = [
         "PyTorch goes back through a base that has nothing to do with the view any more",
     ),
     (
+        "NotImplementedError NoneType",
+        '"glu_cpu" not implemented for',
+        "",
+        "PyTorch has no glu of complex numbers",
+    ),
+    (
+        "RuntimeError NoneType",
+        r"Expected \dD or \dD",
+        "",
+        "PyTorch pads no elements by those that are not there where the batch is empty alone",
+    ),
+    (
+        "RuntimeError NoneType",
+        "Can't detach views in-place",
+        "",
+        "of what is outside of every graph nobody knows whether it is a view",
+    ),
+    (
+        "NoneType RuntimeError",
+        "",
+        r"\[data\] expected a \w+ tensor of shape .* for a value that the graph has computed so",
+        "PyTorch's nodes do not know that a value has another shape since",
+    ),
+    (
+        "RuntimeError IndexError",
+        "more than one element of the written-to tensor",
+        "",
+        "which of two faults of a write is told",
+    ),
+    (
         "IndexError RuntimeError",
         "out of bounds",
         "expected a tensor whose elements lie apart",
@@ -383,6 +419,7 @@ RULES = [
     (
         "error (NoneType RuntimeError|RuntimeError NoneType)",
         "view size is not compatible with input tensor's size and stride"
+        "|expected parts that lie behind each other|can't assign Variable as its own grad"
         "|expected a last size, strides and an offset divisible",
         LAID,
         "a result lies otherwise in memory",
@@ -411,7 +448,8 @@ RULES = [
         "|expected (RuntimeError|AsStridedBackward0), got (None|NoneType|True)$"
         "|got one that does not .element 0 of tensors does not require grad"
         "|expected one of several views of one call, as it was made",
-        r"requires_grad_\(\)|(Same|View|Part)\.apply\(",
+        r"requires_grad_\(\)|(Same|View|Part)\.apply\("
+        r"|(no_grad\(\)|set_grad_enabled\(False\)):(.|\n)*_\(",
         "a view made under no_grad of what required grad only later",
     ),
     (
@@ -442,7 +480,7 @@ RULES = [
     (
         "error RuntimeError NoneType",
         "This view is the output of a function that returns multiple views",
-        r"\bdist\(",
+        r"\b(dist|cummax)\(",
         "PyTorch looks again at a view that it saved where weft's formula saves nothing",
     ),
     (
@@ -495,8 +533,10 @@ RULES = [
         "PyTorch's transforms do not look whether a view may still be used",
     ),
     (
-        r"(grad )?(requires_grad|is_leaf|grad_fn \w+ \w+)|version|log.*",
-        r"^(grad )?(requires_grad|is_leaf|grad_fn|version)|True, \[(\[\])?\]\)",
+        r"(grad )?(requires_grad|is_leaf|grad_fn \w+ \w+)|version|order|log.*"
+        "|error NoneType RuntimeError",
+        r"^(grad )?(requires_grad|is_leaf|grad_fn|version)|^expected|True, \[(\[\])?\]\)"
+        "|element 0 of tensors does not require grad",
         r"leaf\((0, 2|.*\b0\b).*(.|\n)*t\.cummax\(",
         "cummax of no elements: PyTorch's gradient is the input",
     ),
@@ -521,13 +561,13 @@ RULES = [
     (
         "error NoneType RuntimeError",
         "saved value unchanged",
-        r"cross_entropy\(|ndtr\(|scaled_dot_product_attention\(",
+        r"cross_entropy\(|ndtr\(|scaled_dot_product_attention\(|instance_norm\(",
         "one op that saves its input, where PyTorch saves what it has computed on the way",
     ),
     (
         "error RuntimeError NoneType",
         "a leaf Variable that requires grad is being used",
-        r"\b{target}, .* = |\b{target} = .*\b(v\d+)(.|\n)*(\b\1\S*_\(|\b\1\[.*\] .?= |out=\1)",
+        r"\b{target}, .* = |\b{target} = .*\bv\d+\b(.|\n)*(\w_\(|\] .?= |out=)",
         "PyTorch takes a view that its base made part of the graph for a leaf until it is asked",
     ),
     (
@@ -537,15 +577,15 @@ RULES = [
         "PyTorch's gradient of a product is made of the product, weft's of the factors alone",
     ),
     (
-        r"grad_fn \w+ \w+",
-        "",
+        r"grad_fn \w+ \w+|requires_grad|is_leaf|error NoneType RuntimeError",
+        "^grad_fn|^requires_grad|^is_leaf|element 0 of tensors does not require grad",
         rf"(?=(.|\n)*\.(reshape|flatten)\()(.|\n)*({LAID})",
         "a result lies otherwise in memory: reshape() shows it or copies it",
     ),
     (
         r"grad_fn NoneType \w+|is_leaf",
         "",
-        r"\.(real|imag)\b(.|\n)*\.detach_\(",
+        r"(\.(real|imag)\b|view_as_(real|complex)\()(.|\n)*\.detach_\(",
         "PyTorch fails an assertion of its own where the base of a view of parts was detached",
     ),
     (
@@ -562,9 +602,39 @@ RULES = [
     ),
     (
         "error RuntimeError NoneType",
-        "are out of bounds for storage",
-        r"t\.autograd\.grad\(\[.*\.sum\(\)(.|\n)*as_strided\(",
+        "are out of bounds for storage|A view was created in no_grad mode and is being modified",
+        r"t\.autograd\.grad\(\[.*\.sum\(\)",
         "PyTorch's gradient of a sum is one number in many places",
+    ),
+    (
+        "error NoneType RuntimeError",
+        "Trying to backward through the graph a second time|saved value unchanged",
+        r"leaf\(0, (.|\n)*batch_norm\(",
+        "PyTorch: batch_norm of no elements is a copy of them",
+    ),
+    (
+        "version",
+        "",
+        r"inference_mode\(\):(.|\n)*\.view\(t\.",
+        "PyTorch: view(dtype) makes inference tensors, whose writes are not counted",
+    ),
+    (
+        "dtype",
+        "",
+        r"huber_loss\(",
+        "PyTorch's huber_loss has its input's dtype where the target's is wider",
+    ),
+    (
+        "error NoneType CheckpointError",
+        "",
+        r"checkpoint\((.|\n)*requires_grad_\(\)",
+        "what became a view of a leaf meanwhile wants a gradient that goes nowhere",
+    ),
+    (
+        "error CheckpointError RuntimeError",
+        "Trying to backward through the graph a second time",
+        r"checkpoint\(",
+        "which of two faults of a pass is told",
     ),
     (
         "value",
@@ -573,7 +643,7 @@ RULES = [
         "of numbers that are equal but for the last bits",
     ),
     (
-        "(grad )?(shape|value|layout)|order|error NoneType RuntimeError|log.*",
+        "(grad )?(shape|value|layout|requires_grad)|order|error NoneType RuntimeError|log.*",
         "",
         r"leaf\(0, (.|\n)*scaled_dot_product_attention\(",
         "PyTorch: attention of no elements has the query's shape",
