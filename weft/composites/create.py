@@ -19,10 +19,13 @@ def empty_strided(
     stride: Sequence[int],
     *,
     dtype: dtype | None = None,
+    layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """An uninitialised tensor of that shape and those strides (in elements)."""
+    weft.empty(0, layout=layout, pin_memory=pin_memory)  # which says what they may be
     if any(s < 0 for s in stride):
         raise RuntimeError(f"[empty_strided] expected strides of at least 0, got {tuple(stride)}")
     empty = 0 in size
@@ -177,16 +180,20 @@ def new_empty_strided(
     stride: Sequence[int],
     *,
     dtype: Any = None,
+    layout: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:
     """An uninitialised tensor of those sizes and strides, of self's dtype."""
     return weft.empty_strided(
         size,
         stride,
         dtype=self.dtype if dtype is None else dtype,
+        layout=layout,
         device=device,
         requires_grad=requires_grad,
+        pin_memory=pin_memory,
     )
 
 

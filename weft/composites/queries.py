@@ -63,8 +63,8 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 @method
-def to_dense(self: Tensor, dtype: Any = None) -> Tensor:
-    """The tensor itself, of `dtype`: every tensor is dense."""
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """The tensor itself, of `dtype`: every tensor is dense, and `masked_grad` is for others."""
     return self if dtype is None else self.to(dtype)
 
 

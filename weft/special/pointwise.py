@@ -72,7 +72,12 @@ def pointwise(
         def binary(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
             return call(input, other, out=out)
 
-        op.record["call"] = unary if len(names) == 1 else binary  # type: ignore[attr-defined]
-        return unary if len(names) == 1 else binary
+        @wraps(forward)
+        def of_degree(input: Any, n: Any, *, out: Tensor | None = None) -> Tensor:
+            return call(input, n, out=out)
+
+        named = unary if len(names) == 1 else of_degree if names[1] == "n" else binary
+        op.record["call"] = named  # type: ignore[attr-defined]
+        return named
 
     return decorate
