@@ -46,7 +46,7 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
 
 
 @method
-def resize_as_(input: Tensor, the_template: Tensor, memory_format: Any = None) -> Tensor:
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """`resize_` to the template's sizes."""
     return resize_(input, the_template.shape, memory_format=memory_format)
 

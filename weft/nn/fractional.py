@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 from weft import Tensor
@@ -26,7 +27,7 @@ class _FractionalMaxPool(Module):
         who, dims = type(self).__name__, self._dims
 
         def each(value: Any) -> Any:
-            return (value,) * dims if isinstance(value, (int, float)) else tuple(value)
+            return (value,) * dims if isinstance(value, Number) else tuple(value)
 
         self.kernel_size = each(kernel_size)
         self.return_indices = return_indices

@@ -6,6 +6,7 @@ Graham, "Fractional max-pooling", 2014. The same seed gives PyTorch's windows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Number
 from typing import Any
 
 import weft
@@ -20,7 +21,7 @@ Sizes = int | Sequence[int]
 
 
 def _each(who: str, name: str, value: Any, dims: int) -> list[Any]:
-    out = [value] * dims if isinstance(value, (int, float)) else list(value)
+    out = [value] * dims if isinstance(value, Number) else list(value)
     if len(out) != dims:
         raise RuntimeError(
             f"[{who}] expected {name} to be one number or {dims} ({name} must either be a single "
