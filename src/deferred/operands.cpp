@@ -220,14 +220,15 @@ Tensor Runner::shifted_indices(const BatchForm& form, size_t k, Calls calls) {
     for (uint32_t call : calls) {
         Place p = place(operand(call, form.in[k].from));
         const int64_t* from = blocks_[p.block].data<int64_t>() + p.start;
-        int64_t rows = rows_of(call, table);
-        for (int64_t n = rows_of(call, k); n > 0; --n, ++from) {
-            bool negative = *from < 0 && form.wrap;
-            bool inside = *from < rows && *from >= (form.wrap ? -rows : 0);
-            WEFT_EXPECT(inside || calls.size() == 1, Index, form.op->public_name,
-                        text("indices in [0, ", rows, ")"), std::to_string(*from));
-            *to++ = first + *from + (negative && inside ? rows : 0);
+        const int64_t rows = rows_of(call, table), n = rows_of(call, k);
+        const int64_t* end = form.shift_indices(from, n, rows, first, to);
+        if (calls.size() == 1 && end != from + n) {
+            std::copy_n(from, n, to);
+            return out;
         }
+        WEFT_EXPECT(end == from + n, Index, form.op->public_name,
+                    text("indices in [0, ", rows, ")"), std::to_string(*end));
+        to += n;
         first += rows;
     }
     return out;

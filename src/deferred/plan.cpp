@@ -56,19 +56,19 @@ Plan make_plan(const Program& p) {
     std::vector<float> mean = mean_depths(p);
     std::vector<std::vector<uint32_t>> ready(p.group_count);
     using Entry = std::pair<float, uint32_t>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> kinds;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> groups;
     auto add = [&](uint32_t call) {
         auto& list = ready[p.groups[call]];
-        if (list.empty()) kinds.emplace(mean[p.groups[call]], p.groups[call]);
+        if (list.empty()) groups.emplace(mean[p.groups[call]], p.groups[call]);
         list.push_back(call);
     };
     for (uint32_t c = 0; c < calls; ++c)
         if (waiting.missing[c] == 0) add(c);
-    while (!kinds.empty()) {
-        uint32_t kind = kinds.top().second;
-        kinds.pop();
-        std::vector<uint32_t> batch = std::move(ready[kind]);
-        ready[kind].clear();
+    while (!groups.empty()) {
+        uint32_t group = groups.top().second;
+        groups.pop();
+        std::vector<uint32_t> batch = std::move(ready[group]);
+        ready[group].clear();
         // In the order of the program, so that operands lie in the same order as their users.
         if (!std::is_sorted(batch.begin(), batch.end())) std::sort(batch.begin(), batch.end());
         plan.order.insert(plan.order.end(), batch.begin(), batch.end());

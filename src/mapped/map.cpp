@@ -237,12 +237,8 @@ Tensor MappedCall::indices(const BatchForm& form, size_t k) const {
     const int64_t* at = from.data<int64_t>();
     auto* to = out.data<int64_t>();
     const int64_t each = from.numel() / level_.size;
-    for (int64_t b = 0; b < level_.size; ++b)
-        for (int64_t n = 0; n < each; ++n, ++at) {
-            const bool negative = *at < 0 && form.wrap;
-            if (*at >= rows || *at < (form.wrap ? -rows : 0)) throw NoWay{};
-            *to++ = b * rows + *at + (negative ? rows : 0);
-        }
+    for (int64_t b = 0; b < level_.size; ++b, at += each, to += each)
+        if (form.shift_indices(at, each, rows, b * rows, to) != at + each) throw NoWay{};
     return out;
 }
 

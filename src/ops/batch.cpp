@@ -29,6 +29,16 @@ Tensor BatchForm::result_over(const Dims& counts, const Tensor& rows) const {
     return segment_sum(view(rows, Dims{rows.numel()}), counts, then == Then::Mean);
 }
 
+const int64_t* BatchForm::shift_indices(const int64_t* from, int64_t n, int64_t rows, int64_t first,
+                                        int64_t* to) const {
+    for (const int64_t* end = from + n; from != end; ++from) {
+        const bool negative = *from < 0 && wrap;
+        if (*from >= rows || *from < (wrap ? -rows : 0)) return from;
+        *to++ = first + *from + (negative ? rows : 0);
+    }
+    return from;
+}
+
 }  // namespace weft
 
 namespace weft::ops {

@@ -62,6 +62,11 @@ struct BatchForm {
     /// Indices into the rows of input `table` of the form.
     void add_indices(int from, int table, int64_t n) { in.push_back({from, false, {}, n, table}); }
     void add_shared(int from) { in.push_back({from, true, {}}); }
+
+    /// Indices of one call into its `rows` rows of a table, as those into a table where `first` rows of
+    /// other calls lie before them. Where it ends: at the first index that is outside, or behind `n`.
+    const int64_t* shift_indices(const int64_t* from, int64_t n, int64_t rows, int64_t first,
+                                 int64_t* to) const;
 };
 
 namespace ops {

@@ -8,7 +8,7 @@ from typing import Any
 from weft import _C
 from weft._C import Tensor
 from weft.autograd.graph import GradientEdge
-from weft.base.mapping import DRAWS, runs_at_once
+from weft.base.mapping import DRAWS, maps_now
 
 _Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 
@@ -34,7 +34,7 @@ def _rows_at_once(
 ) -> tuple[Tensor | None, ...] | None:  # fmt: skip
     """The gradients for all rows of `grads` by one pass; None if one must go row by row."""
     sizes = {g.shape[0] for g in grads if g is not None and g.dim()}
-    if len(sizes) != 1 or 0 in sizes or not runs_at_once():
+    if len(sizes) != 1 or 0 in sizes or not maps_now():
         return None
     (count,) = sizes
     level = _C._map_begin(count, DRAWS.index("same"))

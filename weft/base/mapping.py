@@ -13,8 +13,9 @@ DRAWS = ("error", "different", "same")  # what a level allows, as _C._map_begin 
 enabled = True  # False: the plain loop, one example or row after the other
 
 
-def runs_at_once() -> bool:
-    """Whether that is so now. Within autobatch it is not: that batches the loop's calls."""
+def maps_now() -> bool:
+    """Whether one call may stand for all examples. Within autobatch it is not so: that batches the
+    calls of the loop."""
     return enabled and not _C._mode() & DEFER
 
 

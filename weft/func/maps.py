@@ -21,7 +21,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft.base.mapping import DRAWS, runs_at_once
+from weft.base.mapping import DRAWS, maps_now
 from weft.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 __all__ = ["vmap"]
@@ -234,7 +234,7 @@ def vmap(
             lambda *values: func(*values, **kwargs), leaves, spec, dims, randomness, out_dims
         )
         step = min(chunk_size or size, size)
-        if size == 0 or not runs_at_once():
+        if size == 0 or not maps_now():
             out = call.one_by_one(0, size)
         else:
             out = call.at_once(0, step)
