@@ -22,13 +22,14 @@ def _fail(i):
         raise ValueError("boom")
 
 
-def _train(model, done):
+def _train(model, done, received):
     optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(3):
         optimizer.zero_grad()
         (model(weft.ones(1, 2)) - 3).pow(2).sum().backward()
         optimizer.step()
     done.put([p.detach() for p in model.parameters()])
+    received.wait(60)  # a process that ends waits for 5 s, which a starved machine may take
 
 
 def test_a_shared_tensor_is_written_by_children():
@@ -52,10 +53,11 @@ def test_a_model_trains_in_another_process():
     weight, before = model.weight, model.weight.detach().clone()
     model.share_memory()
     context = mp.get_context("fork")
-    done = context.Queue()
-    child = context.Process(target=_train, args=(model, done))
+    done, received = context.Queue(), context.Event()
+    child = context.Process(target=_train, args=(model, done, received))
     child.start()
     sent = done.get(timeout=60)
+    received.set()
     assert model.weight is weight and weight.is_shared() and weight.requires_grad
     assert (weight != before).any() and weft.equal(sent[0], weight.detach())
     sent[0].zero_()
