@@ -1,7 +1,7 @@
 #include "autograd/saved.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
@@ -60,9 +60,9 @@ ops::Span of_same_calls(const Node& node, int saved, const Tensor& value, ops::S
                         const Tensor& g, int k) {
     auto* of = dynamic_cast<const OpNode*>(&node);
     if (of && of->op().one) return ops::outputs_of_part(of->op(), &of->attr(0), saved, part, k);
-    const double each = static_cast<double>(g.numel()) / static_cast<double>(value.numel());
-    return {static_cast<int64_t>(std::floor(static_cast<double>(part.begin) * each)),
-            static_cast<int64_t>(std::ceil(static_cast<double>(part.end) * each))};
+    const int64_t common = std::gcd(g.numel(), value.numel());
+    const int64_t per = g.numel() / common, each = value.numel() / common;
+    return {part.begin * per / each, (part.end * per + each - 1) / each};
 }
 
 /// Whether any of these elements is other than zero.

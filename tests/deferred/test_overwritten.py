@@ -184,3 +184,26 @@ def test_a_copy_made_outside_of_the_graph_is_no_view(read: Any) -> None:
         return h.sum() + r.sum()
 
     assert not isinstance(check(f), str)
+
+
+@pytest.mark.parametrize("examples", [7, 9, 18, 49])
+def test_whose_gradient_it_is_that_is_zero(examples: int) -> None:
+    """Where a row of 3 elements has a gradient of 7, rounding took the next example's along, and
+    read beyond the last one's."""
+    weight = weft.ones(7, 3, requires_grad=True)
+
+    def f(x: weft.Tensor, k: int, written: int) -> weft.Tensor:
+        h = x * 2
+        y = weft.nn.functional.linear(h, weight)
+        if k != written:
+            return y.sum()
+        h += 1
+        return y.sum() * 0
+
+    for written in range(examples):
+        rows = [weft.ones(1, 3)] * examples
+        batched = weft.autobatch(f, adaptive=False)
+        losses = batched(rows, list(range(examples)), [written] * examples)
+        weight.grad = None
+        sum(losses[:written] + losses[written + 1 :]).backward()
+        assert weft.equal(weight.grad, weft.full((7, 3), 2.0 * (examples - 1)))
