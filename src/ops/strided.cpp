@@ -182,6 +182,10 @@ void through_memory(const Tensor& out, const Tensor& values, const Geometry& sou
 }
 
 void as_strided_backward_shape(Call& c) {
+    const Geometry source(c.attr(0).as_ints());
+    WEFT_EXPECT(equal(c.in[0].shape(), source.size), Runtime, c.name(),
+                text("a gradient of the source's shape ", to_string(source.size)),
+                to_string(c.in[0].shape()));
     c.add(Tensor::layout(c.in[0].dtype(), Geometry(c.attr(1).as_ints()).size));
 }
 
