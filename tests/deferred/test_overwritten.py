@@ -207,3 +207,21 @@ def test_whose_gradient_it_is_that_is_zero(examples: int) -> None:
         weight.grad = None
         sum(losses[:written] + losses[written + 1 :]).backward()
         assert weft.equal(weight.grad, weft.full((7, 3), 2.0 * (examples - 1)))
+
+
+@pytest.mark.parametrize("budget", [2, 3, 4, 5])
+def test_what_several_views_were_used_for_before_a_write_stays_in_the_graph(budget: int) -> None:
+    """Where a flush came between, the batch took its own view for one whose base was written."""
+
+    def f(x: Any, w: Any, k: int) -> Any:
+        h = x * w[0]
+        v = h.flatten()[2:].view(2, -1).t().unbind(0)[1]
+        u = v + 1
+        h.view_as(h)[...] = 0.3
+        return h.sum() + u.sum()
+
+    before = weft._C._set_budget(budget)
+    try:
+        assert not isinstance(check(f), str)
+    finally:
+        weft._C._set_budget(before)

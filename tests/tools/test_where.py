@@ -26,7 +26,7 @@ def test_every_op_is_found_where_its_record_is(record):
     places = weft.tools.where(record["name"]).splitlines()
     if "call" in record:
         here = f"{record['file']}:{record['line']}"  # or the public function before the record
-        assert here in places or "def " in line_at(places[0])
+        assert here in places or not line_at(places[0]).startswith("@library_op")
         assert line_at(places[0]).startswith(("@", "def "))
         return
     if inspect.isfunction(getattr(weft, record["public_name"])):  # Python in front of the op
