@@ -125,8 +125,13 @@ Ref<CustomNode> make_node(const Applied& a) {
         PyObject* o = PyTuple_GET_ITEM(a.inputs, i);
         takes_gradient.push_back(is_tensor(o));
         if (!is_tensor(o)) continue;
-        edges.push_back(gradient_edge_as_made(unwrap(o)));
-        any |= requires_grad(unwrap(o));  // a view made under no_grad wants one and leads nowhere
+        const Tensor t = unwrap(o);
+        // Where forward wrote nothing, a view that was written before has its new place.
+        const GradMeta* m = meta_or_null(t);
+        const bool as_now =
+            PyTuple_GET_SIZE(a.dirty) == 0 && (!m || m->view_kind == ViewKind::Plain);
+        edges.push_back(as_now ? gradient_edge(t) : gradient_edge_as_made(t));
+        any |= requires_grad(t);  // a view made under no_grad wants one and leads nowhere
     }
     if (!any) return nullptr;
     auto* node = new FunctionNode(a.context, a.backward, std::string(to_text(a.name)),

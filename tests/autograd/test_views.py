@@ -28,6 +28,18 @@ def a_write_into_the_base_is_seen_by_its_view(t):
 
 
 @case
+def a_written_view_in_an_op_of_a_library(t):
+    """Its edge went to what the view was before the write."""
+    x = leaf(t)
+    y = x * 2
+    v, w = y[1:], y.reshape(-1)
+    y.mul_(x)
+    t.fft.rfft(v).abs().sum().backward(retain_graph=True)
+    t.special.i0(w).sum().backward()
+    return x.grad
+
+
+@case
 def a_write_through_a_sibling(t):
     x = leaf(t)
     y = x * 2
