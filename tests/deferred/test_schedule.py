@@ -19,8 +19,8 @@ VALUE, TURN = State.WAITING, State.PARKED
 class Step(Task):
     """A task that runs a generator; it yields VALUE or TURN where it stops."""
 
-    def __init__(self, steps: Iterator[State]) -> None:
-        super().__init__()
+    def __init__(self, index: int, steps: Iterator[State]) -> None:
+        super().__init__(index)
         self.steps = steps
 
 
@@ -29,7 +29,7 @@ class Runner:
 
     def __init__(self, *programs: Callable[[Runner, int], Iterator[State]]) -> None:
         self.log: list[object] = []
-        self.schedule = Schedule(Step(p(self, k)) for k, p in enumerate(programs))
+        self.schedule = Schedule(Step(k, p(self, k)) for k, p in enumerate(programs))
 
     def go_on(self, task: Step) -> None:
         try:

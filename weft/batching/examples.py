@@ -38,8 +38,8 @@ class Example(Task):
 
     __slots__ = ("args", "error", "failure", "fiber", "heir", "number", "result")
 
-    def __init__(self, args: tuple[Any, ...]) -> None:
-        super().__init__()
+    def __init__(self, index: int, args: tuple[Any, ...]) -> None:
+        Task.__init__(self, index)  # super() costs twice as much, and a batch has many examples
         self.args = args
         self.number = 0  # as the core calls it
         self.heir: Example | None = None  # who answers for its calls when its batch is over
@@ -78,7 +78,7 @@ class Run:
         self._first, self._caller = first, _C._users_frame()
         self._probing = False
         self._stopped = 0  # examples that a value or a turn was awaited in: a fiber each
-        self._schedule = Schedule(map(Example, examples))
+        self._schedule = Schedule(map(Example, range(len(examples)), examples))
         self.order_matters: bool | None = None
         self.stale: str | None = None
 
@@ -87,9 +87,10 @@ class Run:
         schedule = self._schedule
         batch = _C._begin_batch(len(schedule.tasks), self._first)
         try:
+            owners = _owners.by_number
             for number, example in enumerate(schedule.tasks, batch + 1):
                 example.number = number
-                _owners.by_number[number] = example
+                owners[number] = example
             self._begin_all(probe and not self._nested)
             schedule.finish(self._go_on, self._compute)
         except BaseException:
@@ -204,11 +205,14 @@ class Run:
                     del owners[example.number]
             return
         flush("the end")
-        mine = set(begun)
         owners = _owners.by_number
-        for number, owner in list(owners.items()):  # those of inner batches too
-            if _answers(owner) in mine:
-                del owners[number]
+        for example in begun:
+            owners.pop(example.number, None)
+        if owners:  # those of inner batches too
+            mine = set(begun)
+            for number, owner in list(owners.items()):
+                if _answers(owner) in mine:
+                    del owners[number]
         for example in begun:
             if example.failure is not None:  # before whatever Python raised later
                 example.error = example.failure

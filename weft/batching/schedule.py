@@ -29,8 +29,8 @@ class Task:
 
     __slots__ = ("index", "state", "stops_for")
 
-    def __init__(self) -> None:
-        self.index = 0
+    def __init__(self, index: int) -> None:
+        self.index = index
         self.state = READY
         self.stops_for = WAITING
 
@@ -39,13 +39,13 @@ T = TypeVar("T", bound=Task)
 
 
 class Schedule(Generic[T]):
-    """Tasks in the order of a list.
+    """Tasks in the order of a list, where each is at its index.
 
     They begin in that order. When all that began wait for a value or are parked, `compute` serves
     all that wait at once; then these go on, in order again. A parked task goes on as soon as all
     before it are done, without being asked before.
 
-    >>> tasks = [Task(), Task()]
+    >>> tasks = [Task(0), Task(1)]
     >>> schedule = Schedule(tasks)
     >>> schedule.begin() is tasks[0], schedule.stopped(tasks[0])
     (True, None)
@@ -57,8 +57,6 @@ class Schedule(Generic[T]):
 
     def __init__(self, tasks: Iterable[T]) -> None:
         self.tasks = list(tasks)
-        for index, task in enumerate(self.tasks):
-            task.index = index
         self._ready: Iterator[T] | None = iter(self.tasks)
         self._waiting: deque[T] = deque()  # always in order
         self._parked: list[tuple[int, T]] = []  # a heap
