@@ -333,3 +333,22 @@ def test_chunks_bound_the_examples_at_a_time():
     for wrong in (0, -1):
         with pytest.raises(ValueError, match="chunk_size should be None or greater than 0"):
             weft.vmap(seen, chunk_size=wrong)
+
+
+def test_derivatives_of_numbers() -> None:
+    """A reshape to no dims at all was asked for without a shape."""
+    x = weft.tensor(2.0)
+    assert weft.func.hessian(lambda a: a**3)(x).item() == 12
+    assert weft.func.jacrev(lambda a: a * a)(x).item() == 4
+    assert weft.func.jacfwd(lambda a: a * a)(x).item() == 4
+
+
+def test_anomaly_mode_looks_at_the_rows_of_a_jacobian() -> None:
+    """It read values where a gradient stood for many rows (a crash)."""
+    x = weft.tensor([0.25, 1.0], requires_grad=True)
+    with weft.autograd.detect_anomaly():
+        (rows,) = weft.autograd.grad(x.sqrt(), x, weft.eye(2), is_grads_batched=True)
+        assert weft.equal(rows, weft.tensor([[1.0, 0.0], [0.0, 0.5]]))
+        assert weft.equal(weft.func.jacrev(lambda a: a * a)(x), weft.diag(2 * x))
+        with pytest.raises(RuntimeError, match="returned nan values"):
+            weft.func.jacrev(lambda a: (a * 0).sqrt() * 0)(x)

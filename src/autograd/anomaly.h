@@ -24,6 +24,8 @@ struct Host {
     std::string (*stack)() = nullptr;
     /// Issues a warning, also while an error is on its way. Does not throw.
     void (*warn)(const std::string& message) = nullptr;
+    /// The tensor with its values, where it has none yet.
+    Tensor (*values)(const Tensor& t) = nullptr;
 };
 inline Host host;
 

@@ -117,6 +117,21 @@ Tensor taken_view(const Tensor& t, const Pending& self, const Tensor& base) {
     return again.out(self.replay->output);
 }
 
+/// A piece that is all of a value which nobody else holds becomes that value: then its hooks, and who
+/// asks for its gradient, find that of the calls which read its place. `x @ W` of a vector is such a
+/// piece, of a product with one row.
+void stand_for_base(const Tensor& t, const Pending& self) {
+    if (!self.is_piece() || self.several || !is_pending(self.base)) return;
+    const Tensor& base = self.base;
+    Ref<Pending> of(&pending(base));
+    if (of->is_view() || base.impl()->refs != 1 || base.numel() != t.numel() ||
+        base.dtype() != t.dtype() || of->requires_grad != self.requires_grad ||
+        of->inference != self.inference)
+        return;
+    of->views = 0;
+    t.impl()->slot = std::move(of);
+}
+
 }  // namespace
 
 void keep_lent(const Tensor& t) {
@@ -125,6 +140,7 @@ void keep_lent(const Tensor& t) {
 
 void settle(const Tensor& t) {
     static const ops::Function take{"_take"};
+    stand_for_base(t, pending(t));
     Ref<Pending> self(&pending(t));
     bool record = self->is_view() ? self->recording : self->requires_grad;
     uint32_t grad = record ? uint32_t{kGradMode} : 0;

@@ -48,7 +48,7 @@ PyMethodDef functions[] = {
 
 void init_anomaly(PyObject* module) {
     checked(PyModule_AddFunctions(module, functions));
-    anomaly::host = {stack, warn};
+    anomaly::host = {stack, warn, mapped::peek};
 }
 
 }  // namespace weft::python

@@ -68,3 +68,13 @@ def test_they_may_be_differentiated_again(torch, text):
         out, x = seen(t, text, grad=True)
         found.append(t.autograd.grad((out * out).sum(), x)[0])
     weft.testing.assert_close(found[0], weft.from_numpy(found[1].numpy().copy()))
+
+
+def test_a_jacobian_in_the_graph_under_no_grad():
+    """It was zeros: what made the inputs anew was not recorded."""
+    x = weft.tensor([1.0, 2.0], requires_grad=True)
+    with weft.no_grad():
+        rows = weft.autograd.functional.jacobian(lambda q: q * q, x, create_graph=True)
+    assert rows.tolist() == [[2, 0], [0, 4]] and rows.requires_grad
+    rows.sum().backward()
+    assert x.grad.tolist() == [2, 2]

@@ -14,6 +14,7 @@ import weft
 from weft import Tensor
 from weft.autograd._backward import grad
 from weft.base import checks as _checks
+from weft.base.modes import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -109,6 +110,7 @@ def _given(several: bool, values: Tensors, create_graph: bool) -> Any:
     return values if several else values[0]
 
 
+@enable_grad()
 def vjp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
     strict: bool = False,
@@ -126,6 +128,7 @@ def vjp(
     return _given(many, outputs, create_graph), _given(several, found, create_graph)
 
 
+@enable_grad()
 def jvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
     strict: bool = False,
@@ -160,6 +163,7 @@ def _all_rows(out: Tensor, inputs: Tensors, create_graph: bool) -> Tensors:
         )
 
 
+@enable_grad()
 def jacobian(
     func: Callable[..., Any],
     inputs: Any,
@@ -233,6 +237,7 @@ def _slope(
     return several, leaves, outputs, slope
 
 
+@enable_grad()
 def vhp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
     strict: bool = False,
@@ -248,6 +253,7 @@ def vhp(
     return _given(False, outputs, create_graph), _given(several, found, create_graph)
 
 
+@enable_grad()
 def hvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
     strict: bool = False,
@@ -256,6 +262,7 @@ def hvp(
     return vhp(func, inputs, v, create_graph, strict)
 
 
+@enable_grad()
 def hessian(
     func: Callable[..., Any],
     inputs: Any,

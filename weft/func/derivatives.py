@@ -322,7 +322,7 @@ def _rows(
     """Jacobians [output][input] of shape output.shape + input.shape, a row for each element."""
     return [
         [
-            rows.reshape(*output.shape, *t.shape)
+            rows.reshape((*output.shape, *t.shape))
             for rows, t in zip(_of_units(outputs, k, own, track, chunk), own, strict=True)
         ]
         for k, output in enumerate(outputs)
@@ -337,7 +337,7 @@ def _columns(
     by_input = [_of_units(products, k, seeds, track, chunk) for k in range(len(own))]
     return [
         [
-            columns[j].movedim(0, -1).reshape(*output.shape, *t.shape)
+            columns[j].movedim(0, -1).reshape((*output.shape, *t.shape))
             for columns, t in zip(by_input, own, strict=True)
         ]
         for j, output in enumerate(outputs)
