@@ -26,7 +26,7 @@ struct Kept {
 thread_local std::unordered_map<const TensorImpl*, Kept>* kept = nullptr;
 
 Tensor cast(const Tensor& t, DType dtype) {
-    bool keep = ops::keeps_casts && (mode & kGradMode) && dtype != DType::Float32 &&
+    bool keep = ops::scopes.keeps_casts && (mode & kGradMode) && dtype != DType::Float32 &&
                 t.dtype() == DType::Float32 && requires_grad(t) && is_leaf(t);
     if (!keep) return ops::to(t, dtype);
     if (!kept) kept = new std::unordered_map<const TensorImpl*, Kept>;

@@ -19,7 +19,7 @@ void SavedTensor::keep(const Tensor& t) {
                 "work around this, you can make a clone to get a normal tensor and use it in "
                 "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.)",
                 "clone() it first");
-    if (ops::pack_hooks) [[unlikely]]
+    if (ops::scopes.pack_hooks) [[unlikely]]
         return pack(t);
     value_ = is_output_ ? t.alias() : t;
     version_ = t.version();
@@ -31,7 +31,7 @@ void SavedTensor::keep(const Tensor& t) {
 void SavedTensor::pack(const Tensor& t) {
     ModeGuard quiet(0, kGradMode);
     uint32_t before = t.version();
-    packed_ = ops::pack_hooks->pack(is_output_ ? t.alias() : t);
+    packed_ = ops::scopes.pack_hooks->pack(is_output_ ? t.alias() : t);
     WEFT_EXPECT(t.version() == before, Runtime, "pack_hook",
                 "the saved value unchanged (A saved tensor pack hook is modifying its input in "
                 "place)",

@@ -31,7 +31,7 @@ public:
     SavedTensor() = default;
     SavedTensor(const Tensor& t, bool is_output) : is_output_(is_output) {
         if (!t.defined()) return;
-        if (is_output | (ops::pack_hooks != nullptr) | t.has(kInference)) {
+        if (is_output | (ops::scopes.pack_hooks != nullptr) | t.has(kInference)) {
             keep(t);
             return;
         }

@@ -13,7 +13,6 @@
 
 #include "base/ref.h"
 #include "ops/call.h"
-#include "ops/random.h"
 #include "ops/scopes.h"
 
 namespace weft::deferred {
@@ -23,12 +22,10 @@ class PlainLoop;
 /// What holds on a thread for what runs there, and so has to follow an example that waits, or the one
 /// that runs a batch: whoever runs in between has its own.
 struct Surroundings {
-    uint64_t maker;    ///< `memory_maker`
-    uint32_t mode;     ///< `mode`
-    PlainLoop* loop;   ///< examples that run one by one: the innermost such loop; or null
-    PackHooks* hooks;  ///< of saved tensors
-    bool keeps_casts;  ///< `ops::keeps_casts`
-    kernels::Generator* generator;  ///< `ops::chosen_generator`
+    uint64_t maker;   ///< `memory_maker`
+    uint32_t mode;    ///< `mode`
+    PlainLoop* loop;  ///< examples that run one by one: the innermost such loop; or null
+    ops::Scopes scopes;
 
     static Surroundings now();
     void restore() const;

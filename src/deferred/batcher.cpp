@@ -3,22 +3,18 @@
 #include <mutex>
 
 #include "ops/pointwise.h"
-#include "ops/scopes.h"
 
 namespace weft::deferred {
 
 Surroundings Surroundings::now() {
-    return {memory_maker,    weft::mode,       Batcher::current().loop,
-            ops::pack_hooks, ops::keeps_casts, ops::chosen_generator};
+    return {memory_maker, weft::mode, Batcher::current().loop, ops::scopes};
 }
 
 void Surroundings::restore() const {
     memory_maker = maker;
     weft::mode = mode;
     Batcher::current().loop = loop;
-    ops::pack_hooks = hooks;
-    ops::keeps_casts = keeps_casts;
-    ops::chosen_generator = generator;
+    ops::scopes = scopes;
 }
 
 std::vector<int64_t> Batcher::path() const {

@@ -4,6 +4,7 @@
 #include "deferred/batcher.h"
 #include "deferred/turn.h"
 #include "ops/functions.h"
+#include "ops/random.h"
 #include "ops/write.h"
 
 namespace weft::deferred {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "deferred/batcher.h"
-#include "ops/scopes.h"
 #include "ops/write.h"
 
 namespace weft::deferred {
@@ -43,13 +42,7 @@ void Tape::keep(Call& c) {
     Waiting& load = *load_;
     auto first = static_cast<uint32_t>(load.operands.size());
     Noted noted;
-    uint32_t of_class;
-    try {
-        of_class = classes_.note(load, c, noted);
-    } catch (...) {
-        load.operands.resize(first);
-        throw;
-    }
+    uint32_t of_class = classes_.note(load, c, noted);
     maybe_own_ |= noted.maybe_own && classes_.has_own(load, c, of_class, first);
     Batcher& batcher = Batcher::current();
     auto number = static_cast<uint32_t>(load.calls.size());
@@ -84,8 +77,7 @@ public:
     explicit FlushScope(int& flushes) : flushes_(flushes) {
         ++flushes_;
         mode = 0;
-        ops::pack_hooks = nullptr;
-        ops::chosen_generator = nullptr;
+        ops::scopes = {};
     }
     ~FlushScope() {
         callers_.restore();

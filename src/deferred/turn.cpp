@@ -1,6 +1,7 @@
 #include "deferred/turn.h"
 
 #include "deferred/batcher.h"
+#include "kernels/random.h"
 
 namespace weft::deferred {
 namespace {

@@ -32,6 +32,9 @@ enum ModeFlag : uint32_t {
     kAutocastMode = 8,       ///< products run in a narrow float
     kAutocastHalfMode = 16,  ///< that float is float16, not bfloat16
     kMapMode = 32,           ///< some tensors stand for a value of each example of vmap
+    /// In place of kGradMode where enable_grad() is asked for in inference mode: is_grad_enabled() says
+    /// so, but nothing is recorded.
+    kEnabledInInference = 64,
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 

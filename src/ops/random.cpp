@@ -16,7 +16,7 @@ kernels::Generator& default_generator() {
 }
 
 kernels::Generator& generator() {
-    return chosen_generator ? *chosen_generator : default_generator();
+    return scopes.generator ? *scopes.generator : default_generator();
 }
 
 uint64_t entropy_seed() {

@@ -3,16 +3,14 @@
 #include <array>
 #include <cstddef>
 #include <span>
-
 #include <utility>
 
 #include "kernels/random.h"
+#include "ops/scopes.h"
 
 namespace weft::ops {
 
-/// What a GeneratorScope names; null: the default one.
-inline thread_local kernels::Generator* chosen_generator = nullptr;
-/// The generator that ops draw from.
+/// The generator that ops draw from: the default one, unless a GeneratorScope names another.
 kernels::Generator& generator();
 kernels::Generator& default_generator();
 
@@ -20,8 +18,8 @@ kernels::Generator& default_generator();
 class GeneratorScope {
 public:
     explicit GeneratorScope(kernels::Generator& generator)
-        : before_(std::exchange(chosen_generator, &generator)) {}
-    ~GeneratorScope() { chosen_generator = before_; }
+        : before_(std::exchange(scopes.generator, &generator)) {}
+    ~GeneratorScope() { scopes.generator = before_; }
     GeneratorScope(const GeneratorScope&) = delete;
 
 private:

@@ -1,18 +1,26 @@
 /// Scopes of the user's that hold on a thread, beside the bits of `mode` (ops/call.h), and that belong
-/// to what runs there: an example of a batch takes them along when it waits. Layers below give them
-/// their meaning.
+/// to what runs there: an example of a batch takes them along when it waits (deferred/batch.h). Layers
+/// below give them their meaning.
 #pragma once
 
 namespace weft {
 
 struct PackHooks;  // autograd/saved.h
+namespace kernels {
+class Generator;
+}
 
 namespace ops {
 
-/// autocast: whether the narrow copies of weights are kept until the outermost scope ends.
-inline thread_local bool keeps_casts = true;
-/// graph.saved_tensors_hooks: the pair of functions in force; null: none.
-inline thread_local PackHooks* pack_hooks = nullptr;
+struct Scopes {
+    /// autocast: whether the narrow copies of weights are kept until the outermost scope ends.
+    bool keeps_casts = true;
+    /// graph.saved_tensors_hooks: the innermost pair of functions; null: none.
+    PackHooks* pack_hooks = nullptr;
+    /// What a GeneratorScope names (ops/random.h); null: the default one.
+    kernels::Generator* generator = nullptr;
+};
+inline constinit thread_local Scopes scopes;
 
 }  // namespace ops
 }  // namespace weft

@@ -323,9 +323,6 @@ PyObject* py_gradient_edge(PyObject*, PyObject* o) {
     });
 }
 
-/// What enable_grad() sets in inference mode: is_grad_enabled() says so, but nothing is recorded.
-constexpr uint32_t kEnabledInInference = 64;
-
 /// _set_mode(flags): the new flags (bit 0 grad, bit 1 inference); returns the old ones.
 PyObject* py_set_mode(PyObject*, PyObject* flags) {
     long f = PyLong_AsLong(flags);
@@ -362,10 +359,10 @@ PyObject* py_forget_casts(PyObject*, PyObject*) {
     });
 }
 PyObject* py_keep_casts(PyObject*, PyObject* on) {
-    ops::keeps_casts = on == Py_True;
+    ops::scopes.keeps_casts = on == Py_True;
     Py_RETURN_NONE;
 }
-PyObject* py_keeps_casts(PyObject*, PyObject*) { return PyBool_FromLong(ops::keeps_casts); }
+PyObject* py_keeps_casts(PyObject*, PyObject*) { return PyBool_FromLong(ops::scopes.keeps_casts); }
 
 /// _set_zeros_matter(bool), a test switch (saved.h): returns what it was.
 PyObject* set_zeros_matter(PyObject*, PyObject* on) {

@@ -25,7 +25,7 @@ struct PyPacked final : Packed {
 struct PyPackHooks final : PackHooks {
     PyPackHooks(PyObject* pack, PyObject* unpack)
         : pack_function(Object::borrow(pack)), unpack_function(Object::borrow(unpack)),
-          below(ops::pack_hooks), deferring(mode & kDeferMode) {}
+          below(ops::scopes.pack_hooks), deferring(mode & kDeferMode) {}
     Ref<Packed> pack(const Tensor& t) override {
         Object keep = pack_function, unpack = unpack_function;  // the function may pop this pair
         return Ref<Packed>(new PyPacked(keep.call(wrapped(t)), unpack));
@@ -38,16 +38,16 @@ struct PyPackHooks final : PackHooks {
 PyObject* push(PyObject*, PyObject* args) {
     PyObject *pack, *unpack;
     if (!PyArg_ParseTuple(args, "OO:_push_saved_hooks", &pack, &unpack)) return nullptr;
-    ops::pack_hooks = new PyPackHooks(pack, unpack);
+    ops::scopes.pack_hooks = new PyPackHooks(pack, unpack);
     mode &= ~uint32_t{kDeferMode};
     Py_RETURN_NONE;
 }
 
 PyObject* pop(PyObject*, PyObject*) {
     return guarded([] {
-        auto* top = static_cast<PyPackHooks*>(ops::pack_hooks);
+        auto* top = static_cast<PyPackHooks*>(ops::scopes.pack_hooks);
         WEFT_EXPECT(top, Runtime, "_pop_saved_hooks", "a pair pushed before", "none");
-        ops::pack_hooks = top->below;
+        ops::scopes.pack_hooks = top->below;
         mode |= top->deferring;
         delete top;
         return Py_NewRef(Py_None);

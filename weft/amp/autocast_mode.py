@@ -15,6 +15,7 @@ import weft
 from weft import _C
 from weft._C import Tensor, is_autocast_cache_enabled
 from weft.base.modes import AUTOCAST as _ON
+from weft.base.modes import AUTOCAST_HALF as _HALF
 from weft.base.modes import _with_mode
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "set_autocast_cache_enabled",
 ]
 
-_HALF = 16  # kAutocastHalfMode of src/ops/call.h: float16, not bfloat16
 _KNOWN = ("cpu", "cuda", "mps", "xpu", "mtia", "hpu", "xla", "maia")
 
 
