@@ -333,10 +333,6 @@ void check_still_good(const GradMeta& m) {
                 : "make the view where the graph is recorded");
 }
 
-}  // namespace
-
-namespace {
-
 /// Where a gradient ends of what was taken out of the graph after views of it were made.
 class Nowhere final : public LooseNode {
 public:

@@ -97,13 +97,10 @@ namespace {
 /// A gradient that its asker may write: each element has memory of its own.
 Tensor writable(const Tensor& grad) {
     if (!grad.defined() || grad.has(kPending)) return grad;
-    for (int d = 0; d < grad.ndim(); ++d)
-        if (grad.stride(d) == 0 && grad.size(d) != 1) {
-            Tensor out = Tensor::empty(grad.dtype(), grad.shape());
-            ops::copy_into(out, grad);
-            return out;
-        }
-    return grad;
+    if (repeated_dim(grad.shape(), grad.strides()) < 0) return grad;
+    Tensor out = Tensor::empty(grad.dtype(), grad.shape());
+    ops::copy_into(out, grad);
+    return out;
 }
 
 }  // namespace

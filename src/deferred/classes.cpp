@@ -84,7 +84,7 @@ Part note_external(Waiting& load, const Call& c, int i, bool wants_grad, bool ow
     const Tensor& t = c.in[i];
     Part part = kRow;
     if (t.has(kWrapped)) part = kNumber;
-    else if (wants_grad || (!own && (c.op->batch_shared.has(i)))) part = kFixed;
+    else if (wants_grad || (!own && c.op->batch_shared.has(i))) part = kFixed;
     const bool recorded = (mode & kGradMode) && c.op->differentiable(i);
     const Tensor* base = part == kFixed && wants_grad ? ops::hooks.base(t, recorded) : nullptr;
     const Tensor& first = base ? load.externals.first_view(t, *base) : t;

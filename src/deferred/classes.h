@@ -4,7 +4,7 @@
 
 namespace weft::deferred {
 
-/// What is known of the operands of one call; bits by input.
+/// What is known of the operands of one call.
 struct Noted {
     InputSet fixed;          ///< one tensor, or one number, in every call of the kind
     InputSet unlike;         ///< of these: maybe another one (Note [Unlike])

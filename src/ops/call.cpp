@@ -60,12 +60,11 @@ void check_writable(const Call& c, const Tensor& result) {
                 "an in-place operation cannot change the shape of its tensor");
     check_fits(c, dest, result);
     if (c.in_place && c.op->writes_repeats) return;
-    for (int d = 0; d < dest.ndim(); ++d)
-        WEFT_EXPECT(dest.stride(d) != 0 || dest.size(d) <= 1 || dest.numel() == 0, Runtime, who(c),
-                    "a tensor whose elements lie apart",
-                    text("one expanded along dimension ", d,
-                         " (more than one element refers to a single memory location)"),
-                    "clone() it before writing");
+    const int expanded = dest.numel() ? repeated_dim(dest.shape(), dest.strides()) : -1;
+    WEFT_EXPECT(expanded < 0, Runtime, who(c), "a tensor whose elements lie apart",
+                text("one expanded along dimension ", expanded,
+                     " (more than one element refers to a single memory location)"),
+                "clone() it before writing");
 }
 
 /// As PyTorch: an out= of another shape is resized, with a warning unless it was empty.

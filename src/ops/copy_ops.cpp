@@ -73,6 +73,17 @@ bool fill_rows(const BatchCall& c, BatchForm& form) {
     return c.fixed(1) && batch_pointwise(c, form);
 }
 
+/// An op whose result has the elements in another shape, and is no view.
+OpBuilder reshaping_copy(Table& t, std::string_view schema,
+                         std::source_location where = std::source_location::current()) {
+    return t.add(schema, where)
+        .kernel(unsafe_view_kernel)
+        .every_dtype()
+        .batch(Batch::Alias)
+        .internal()
+        .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); });
+}
+
 }  // namespace
 
 void register_copy_ops(Table& t) {
@@ -115,30 +126,20 @@ void register_copy_ops(Table& t) {
         .batch(Batch::Body)
         .method_only()
         .samples({"f(T(2, 3))"});
-    t.add("_unsafe_view(Tensor self, int[] size) -> Tensor")
+    reshaping_copy(t, "_unsafe_view(Tensor self, int[] size) -> Tensor")
         .doc("The elements copied into another shape: reshape where no view does.")
         .shape([](Call& c) {
             Dims size = infer_size("reshape", c.attr(0).as_ints(), c.in[0].numel());
             c.add(Tensor::layout(c.in[0].dtype(), size));
         })
-        .kernel(unsafe_view_kernel)
-        .every_dtype()
-        .batch(Batch::Alias)
-        .internal()
         .node_name("UnsafeViewBackward0")
-        .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(2, 3), (3, 2))"});
-    t.add("_squeeze_row(Tensor self) -> Tensor")
+    reshaping_copy(t, "_squeeze_row(Tensor self) -> Tensor")
         .doc("The product of a vector, as a matrix of one row, and a matrix: a vector, no view.")
         .shape([](Call& c) {
             c.add(Tensor::layout(c.in[0].dtype(), Dims(c.in[0].shape().subspan(1))));
         })
-        .kernel(unsafe_view_kernel)
-        .every_dtype()
-        .batch(Batch::Alias)
-        .internal()
         .node_name("SqueezeBackward4")
-        .grad(0, 0, [](const Grad& g) { return reshape(g.grad(), g.in_shape(0)); })
         .samples({"f(T(1, 3))"});
     t.add("_relaid(Tensor self, int[] size) -> Tensor")
         .doc("A value that nobody else holds, in another shape: its memory, but no view of it.")

@@ -176,26 +176,30 @@ void places_backward_kernel(Call& c) {
     });
 }
 
+/// What PyTorch calls the node of such padding, and that of its gradient.
+struct PlacesNodes {
+    const char *forward, *backward;
+};
+PlacesNodes places_nodes(const Value& pad, Mode mode) {
+    static const PlacesNodes names[2][3] = {
+        {{"ReflectionPad1DBackward0", "ReflectionPad1DBackwardBackward0"},
+         {"ReflectionPad2DBackward0", "ReflectionPad2DBackwardBackward0"},
+         {"ReflectionPad3DBackward0", "ReflectionPad3DBackwardBackward0"}},
+        {{"ReplicationPad1DBackward0", "ReplicationPad1DBackwardBackward0"},
+         {"ReplicationPad2DBackward0", "ReplicationPad2DBackwardBackward0"},
+         {"ReplicationPad3DBackward0", "ReplicationPad3DBackwardBackward0"}}};
+    if (mode == Mode::Circular) return {"CopySlices", nullptr};
+    return names[mode == Mode::Replicate][pad.as_ints().size() / 2 - 1];
+}
 const char* places_node(const Call& c) {
-    static const char* names[2][3] = {
-        {"ReflectionPad1DBackward0", "ReflectionPad2DBackward0", "ReflectionPad3DBackward0"},
-        {"ReplicationPad1DBackward0", "ReplicationPad2DBackward0", "ReplicationPad3DBackward0"}};
-    Mode mode = mode_of(c.attr(1));
-    if (mode == Mode::Circular) return "CopySlices";
-    return names[mode == Mode::Replicate][c.attr(0).as_ints().size() / 2 - 1];
+    return places_nodes(c.attr(0), mode_of(c.attr(1))).forward;
 }
 
 /// PyTorch's gradients of the first two depend on the input, as zeros.
 Tensor places_gradient(const Grad& g) {
-    static const char* names[2][3] = {
-        {"ReflectionPad1DBackwardBackward0", "ReflectionPad2DBackwardBackward0",
-         "ReflectionPad3DBackwardBackward0"},
-        {"ReplicationPad1DBackwardBackward0", "ReplicationPad2DBackwardBackward0",
-         "ReplicationPad3DBackwardBackward0"}};
     Tensor dx = pad_places_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
-    Mode mode = mode_of(g.attr(1));
-    if (mode == Mode::Circular) return dx;
-    return g.constant_in(0, dx, names[mode == Mode::Replicate][g.attr(0).as_ints().size() / 2 - 1]);
+    const char* node = places_nodes(g.attr(0), mode_of(g.attr(1))).backward;
+    return node ? g.constant_in(0, dx, node) : dx;
 }
 
 void pad_body(Call& c) {

@@ -147,6 +147,13 @@ Object renamed(const Checked& c, PyObject* kwnames) {
                 return PyTuple_GET_ITEM(c.names, i);
         return nullptr;
     };
+    auto of_parser = [&](std::string_view said) -> PyObject* {
+        if (said == "axis") return find("dim");
+        if (said == "keepdims") return find("keepdim");
+        if (said == "x2") return find("other");
+        const bool first = said == "input" || said == "x" || said == "a" || said == "x1";
+        return first && c.positional ? PyTuple_GET_ITEM(c.names, 0) : nullptr;
+    };
     bool any = false;
     Object out = Object::take(PyTuple_New(PyTuple_GET_SIZE(kwnames)));
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(kwnames); ++k) {
@@ -155,13 +162,7 @@ Object renamed(const Checked& c, PyObject* kwnames) {
         PyObject* meant = nullptr;
         if (!find(said)) {
             meant = PyDict_GetItemWithError(c.also, name);
-            if (meant || c.lenient) {
-            } else if (said == "axis") meant = find("dim");
-            else if (said == "keepdims") meant = find("keepdim");
-            else if (said == "x2") meant = find("other");
-            else if (c.positional &&
-                     (said == "input" || said == "x" || said == "a" || said == "x1"))
-                meant = PyTuple_GET_ITEM(c.names, 0);
+            if (!meant && !c.lenient) meant = of_parser(said);
         }
         any |= meant != nullptr;
         PyTuple_SET_ITEM(out.get(), k, Py_NewRef(meant ? meant : name));

@@ -77,6 +77,12 @@ bool is_dense(DimSpan shape, DimSpan strides) {
     return true;
 }
 
+int repeated_dim(DimSpan shape, DimSpan strides) {
+    for (size_t d = 0; d < shape.size(); ++d)
+        if (strides[d] == 0 && shape[d] > 1) return static_cast<int>(d);
+    return -1;
+}
+
 Dims broadcast(std::string_view op, DimSpan a, DimSpan b) {
     const DimSpan& big = a.size() >= b.size() ? a : b;
     const DimSpan& small = a.size() >= b.size() ? b : a;

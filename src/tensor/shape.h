@@ -24,6 +24,8 @@ Dims contiguous_strides(DimSpan shape);
 bool is_contiguous(DimSpan shape, DimSpan strides);
 /// No two indices share an element and there is no gap (a permutation of a dense layout).
 bool is_dense(DimSpan shape, DimSpan strides);
+/// The first dim along which every index shows the same element, as expand() makes them; -1: none.
+int repeated_dim(DimSpan shape, DimSpan strides);
 
 /// PyTorch's broadcasting. Throws Runtime with both shapes.
 Dims broadcast(std::string_view op, DimSpan a, DimSpan b);

@@ -2,6 +2,7 @@
 
 import pytest
 from cases import Cases
+from functions import square
 
 import weft
 
@@ -11,21 +12,6 @@ case, error = CASES.case, CASES.error
 
 def leaf(t):
     return t.tensor([0.3, 0.7], dtype=t.float64, requires_grad=True)
-
-
-def function(t):
-    class Square(t.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            ctx.save_for_backward(x)
-            return x * x
-
-        @staticmethod
-        def backward(ctx, g):
-            (x,) = ctx.saved_tensors
-            return 2 * x * g
-
-    return Square
 
 
 # ---- values that a node saved
@@ -74,7 +60,7 @@ def a_saved_leaf(t):
 def saved_by_a_custom_function(t):
     x = leaf(t)
     y = x * 2
-    z = function(t).apply(y).sum()
+    z = square(t).apply(y).sum()
     y.detach_()
     z.backward()
     return x.grad
@@ -93,7 +79,7 @@ def test_second_gradients_through_a_custom_function_are_refused():
     """PyTorch loses them."""
     x = leaf(weft)
     y = x * 2
-    z = function(weft).apply(y).sum()
+    z = square(weft).apply(y).sum()
     y.detach_()
     with pytest.raises(RuntimeError, match="has been detached in-place"):
         weft.autograd.grad(z, x, create_graph=True)

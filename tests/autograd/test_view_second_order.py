@@ -33,7 +33,7 @@ def test_a_penalty_on_gradients(torch, op, view, again):
     weft.testing.assert_close(weft.tensor(found), weft.tensor(expected))
 
 
-class Square(weft.autograd.Function):
+class Exp(weft.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         x.exp_()
@@ -56,7 +56,7 @@ def test_a_function_that_writes_a_view_and_saves_it():
         g.pow(2).sum().backward()
         return w.grad
 
-    weft.testing.assert_close(second(Square.apply), second(lambda v: v.exp_()))
+    weft.testing.assert_close(second(Exp.apply), second(lambda v: v.exp_()))
 
 
 def test_what_was_saved_is_freed_after_the_pass():

@@ -60,6 +60,7 @@ def _kinds(annotation: object, names: dict[str, Any]) -> int:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NO_NAMES: dict[str, str] = {}
 
 
 def also_named(**names: str) -> Callable[[F], F]:
@@ -103,7 +104,7 @@ def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
     rest = _ANYTHING
     if code.co_flags & 4:  # *args
         rest = _kinds(notes.get(code.co_varnames[count]), scope)
-    also = inner.__dict__.get("__also__", {})
+    also = inner.__dict__.get("__also__", _NO_NAMES)
     if not also and all(k & _ANYTHING for k in (*kinds, rest)):
         return function
     who = who or function.__name__
