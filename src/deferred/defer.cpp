@@ -132,7 +132,6 @@ Ref<Overwriting> note_overwrite(const Call& c) {
     Tape& tape = Batcher::current().tape;
     const Tensor& root = root_of(c.dest);
     if (tape.empty()) return {};
-    if (!is_pending(root) && tape.reader(*root.storage()) == Readers::kNobody) return {};
     return tape.overwrite(root);
 }
 

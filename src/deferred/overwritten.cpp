@@ -26,9 +26,9 @@ void Waiting::find_overwritten(const Kinds& kinds) {
         if (overwrites[at].data) memory_overwrites.push_back(at);
         else overwritten[static_cast<size_t>(overwrites[at].value)] = at;
     for (uint32_t c = 0; c < calls.size(); ++c) {
-        const Operand& in = operands[calls[c].operands];
-        if (!kinds.classes[calls[c].of_class].op->view || in.value < 0) continue;
-        if (const Overwrite* w = overwrite_of(c, in))
+        if (!kinds.classes[calls[c].of_class].op->view) continue;
+        // What it shows waits, or lies in the block of an earlier flush.
+        if (const Overwrite* w = overwrite_of(c, operands[calls[c].operands]))
             for (uint32_t v = calls[c].outputs; v < output_end(c); ++v)
                 overwritten[v] = static_cast<uint32_t>(w - overwrites.data());
     }
@@ -120,15 +120,20 @@ void Runner::overwrite_parts(const Call& c, Calls calls) {
     parts_.clear();
 }
 
-/// Whether somebody else than the flush holds the value, or what shares its memory, and so may write
-/// there later. Most numbers that a program makes for one call (`weft.tensor([word])`) are gone by now.
+/// Whether somebody else than the flush holds the value, or what shares its memory or was copied from
+/// there, and so may write it later. Most numbers that a program makes for one call
+/// (`weft.tensor([word])`) are gone by now.
 bool Runner::is_held(const Operand& o) const {
-    if (o.value >= 0) return load_.outputs[static_cast<size_t>(o.value)].pending != nullptr;
+    if (o.value >= 0) {
+        const auto v = static_cast<size_t>(o.value);
+        return load_.outputs[v].pending || ops::is_copy(*blocks_[places_[v].block].storage());
+    }
     const auto e = static_cast<size_t>(~o.value);
     const Tensor& t = load_.externals[e];
     const uint32_t block = external_places_[e].block;
     const uint32_t ours = 1 + (block != kNone && blocks_[block].same(t));
-    return t.impl()->refs > ours || t.impl()->wrapper || t.storage()->refs > 1;
+    return t.impl()->refs > ours || t.impl()->wrapper || t.storage()->refs > 1 ||
+           ops::is_copy(*t.storage());
 }
 
 /// Of call `i`, the bytes of its operand in the memory it is taken from.
@@ -158,18 +163,24 @@ void Runner::note_copies(Calls calls, const std::vector<Tensor>& in,
 
 /// A view that is no piece is a copy, to those that save it, of what somebody may write to later.
 void Runner::note_views(Call& c, Calls calls, const std::vector<Operands>& operands) {
-    static const ops::Function contiguous{"contiguous"};
-    if (operands.empty() || c.outputs != 1) return;
-    Tensor& block = c.out(0);
-    if (!block.contiguous()) block = contiguous(block);
-    int64_t at = 0;
-    for (size_t i = 0; i < calls.size(); ++i) {
-        const Output& out = load_.outputs[load_.calls[calls[i]].outputs];
-        const int64_t begin = std::exchange(at, at + out.numel);
-        Storage& memory = *memory_of(operands[0], calls, i).storage();
-        if (&memory == block.storage().get() || !is_held(operand(calls[i], 0))) continue;
-        ops::note_copy(memory, part_in_memory(operands[0], calls, i), *block.storage(),
-                       ops::span_of(block, {begin, at}));
+    static const ops::Function contiguous{"contiguous"}, contiguous_copy{"_contiguous_copy"};
+    const auto outputs =
+        static_cast<int>(load_.output_end(calls[0]) - load_.calls[calls[0]].outputs);
+    for (int k = 0; k < outputs && k < c.outputs; ++k) {
+        Tensor& block = c.out(k);
+        // One of several views could not be made anew once a write to what it shows is noted.
+        if (c.op->view && c.op->outputs < 0) block = contiguous_copy(block);
+        else if (!block.contiguous()) block = contiguous(block);
+        if (operands.empty()) continue;
+        int64_t at = 0;
+        for (size_t i = 0; i < calls.size(); ++i) {
+            const uint32_t v = load_.calls[calls[i]].outputs + static_cast<uint32_t>(k);
+            const int64_t begin = std::exchange(at, at + load_.outputs[v].numel);
+            Storage& memory = *memory_of(operands[0], calls, i).storage();
+            if (&memory == block.storage().get() || !is_held(operand(calls[i], 0))) continue;
+            ops::note_copy(memory, part_in_memory(operands[0], calls, i), *block.storage(),
+                           ops::span_of(block, {begin, at}));
+        }
     }
 }
 

@@ -232,7 +232,6 @@ const Ref<GraphUse>& unasked() {
 
 /// Notes where the results of the calls lie.
 void Runner::finish(Call& c, Calls calls) {
-    static const ops::Function contiguous_copy{"_contiguous_copy"};
     uint32_t first = load_.calls[calls[0]].outputs;
     auto outputs = static_cast<int>(load_.output_end(calls[0]) - first);
     for (int k = 0; k < outputs; ++k) {
@@ -242,8 +241,6 @@ void Runner::finish(Call& c, Calls calls) {
             return load_.calls[call].outputs + static_cast<uint32_t>(k);
         };
         DType dtype = load_.outputs[first + static_cast<uint32_t>(k)].dtype;
-        // One of several views could not be made anew once a write to what it shows is noted.
-        if (c.op->view && c.op->outputs < 0) c.out(k) = contiguous_copy(c.out(k));
         if (c.out(k).has(kTracked))
             ops::hooks.mark(c.out(k), batcher_.use ? batcher_.use : unasked());
         int64_t total = 0;

@@ -11,21 +11,31 @@ namespace weft::deferred {
 
 Ref<Overwriting> Tape::overwrite(const Tensor& root) {
     if (!load_->recorded) return {};
-    auto by = static_cast<uint32_t>(load_->calls.size());
-    Ref<Overwriting> write(new Overwriting);
-    Overwrite w{Operand::kNone, by, nullptr, 0, INT64_MAX, write};
+    const int64_t size = item_size(root.dtype());
+    Ref<Overwriting> write;
+    auto add = [&](int64_t value, const void* data, int64_t begin, int64_t end) {
+        if (!write) write = Ref<Overwriting>(new Overwriting);
+        auto by = static_cast<uint32_t>(load_->calls.size());
+        load_->overwrites.push_back({value, by, data, begin, end, write});
+    };
+    // What waits may read a copy of what is written: the block that it was taken of, or a view's.
+    auto add_copies = [&](const Storage& of, ops::Span part) {
+        ops::each_copy(of, part, [&](const Storage& copy, ops::Span to) {
+            if (reader(copy) != Readers::kNobody)
+                add(Operand::kNone, copy.data, to.begin / size, to.end / size);
+        });
+    };
     if (!is_pending(root)) {
-        w.data = root.storage()->data;
+        const Storage& storage = *root.storage();
+        if (reader(storage) != Readers::kNobody) add(Operand::kNone, storage.data, 0, INT64_MAX);
+        add_copies(storage, {0, INT64_MAX});
     } else if (const Pending& p = pending(root); p.waits()) {
-        w.value = p.value;
+        add(p.value, nullptr, 0, INT64_MAX);
     } else if (p.block.defined()) {
-        w.data = p.block.storage()->data;
-        w.begin = p.start;
-        w.end = p.start + root.numel();
-    } else {
-        return {};
+        const ops::Span elements{p.start, p.start + root.numel()};
+        add(Operand::kNone, p.block.storage()->data, elements.begin, elements.end);
+        add_copies(*p.block.storage(), ops::span_of(p.block, elements));
     }
-    load_->overwrites.push_back(std::move(w));
     return write;
 }
 

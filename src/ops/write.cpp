@@ -51,6 +51,28 @@ void note_copy(Storage& original, Span from, Storage& copy, Span to) {
 
 namespace {
 
+void visit_copies(const WriteNote& note, Span part, FunctionRef<void(const Storage&, Span)> visit) {
+    for (const WriteNote::Copy& c : note.copies) {
+        if (c.begin >= part.end || part.begin >= c.end) continue;
+        const Span to{c.to_begin, c.to_end};
+        if (c.copy->storage) visit(*c.copy->storage, to);
+        visit_copies(*c.copy, to, visit);
+    }
+}
+
+}  // namespace
+
+bool is_copy(const Storage& memory) {
+    return memory.last_write && static_cast<const WriteNote*>(memory.last_write)->refs > 1;
+}
+
+void each_copy(const Storage& original, Span part, FunctionRef<void(const Storage&, Span)> visit) {
+    if (original.last_write)
+        visit_copies(*static_cast<const WriteNote*>(original.last_write), part, visit);
+}
+
+namespace {
+
 /// Which elements of a tensor lie in a part of its storage: the smallest range of their numbers.
 class Inside {
 public:

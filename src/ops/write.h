@@ -66,6 +66,11 @@ inline Span span_of(const Tensor& t, Span elements) {
 /// These bytes of `original` were copied to those of `copy`, or copied from there: a write to the first
 /// counts as one to the second.
 void note_copy(Storage& original, Span from, Storage& copy, Span to);
+/// Whether a part of it counts as a copy of other memory that is there.
+bool is_copy(const Storage& memory);
+/// `visit(copy, part)` for the copies that a write to `part` of `original` overwrites, copies of copies
+/// included.
+void each_copy(const Storage& original, Span part, FunctionRef<void(const Storage&, Span)> visit);
 /// What wrote `t`, whose version was `version` when it was saved. Null: nothing, or only parts that
 /// lie elsewhere or do not matter; those are numbers of elements in their logical order.
 const Site* overwritten_by(const Tensor& t, uint32_t version, FunctionRef<bool(Span)> matters);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -225,3 +226,91 @@ def test_what_several_views_were_used_for_before_a_write_stays_in_the_graph(budg
         assert not isinstance(check(f), str)
     finally:
         weft._C._set_budget(before)
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "itself": lambda t: t,
+    "t": lambda t: t.t(),
+    "row": lambda t: t[1],
+    "rows": lambda t: t[1:],
+    "column": lambda t: t[:, 1],
+    "columns": lambda t: t[:, :1],
+    "t, rows": lambda t: t.t()[1:],
+    "rows, t": lambda t: t[1:].t(),
+    "t, rows, columns": lambda t: t.t()[1:][:, :1],
+    "chunk": lambda t: t.chunk(2, 1)[1],
+    "unbind": lambda t: t.unbind(1)[2],
+    "diagonal": lambda t: t.diagonal(),
+    "expand": lambda t: t[:1].expand(3, 4),
+    "flat": lambda t: t.view(-1)[3:7],
+    "copied": lambda t: t.t().reshape(-1),
+    "gathered": lambda t: t[weft.tensor([0, 2])],
+}
+USES: dict[str, Callable[[Any], Any]] = {
+    "sin": lambda v: v.sin(),  # saves its input
+    "exp": lambda v: v.exp(),  # its result
+    "add": lambda v: v + 1,  # nothing
+    "dot": lambda v: v.reshape(-1) @ v.reshape(-1),
+    "cat": lambda v: weft.cat([v, v]).sin(),
+}
+WRITES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "base": lambda base, view, used: base.mul_(2),
+    "view": lambda base, view, used: view.mul_(2),
+    "result": lambda base, view, used: used.mul_(2),
+    "other view": lambda base, view, used: base.t()[0].mul_(2),
+    "element": lambda base, view, used: base.__setitem__((0, 0), 1.0),
+    "detached base": lambda base, view, used: base.detach().mul_(2),
+    "detached view": lambda base, view, used: view.detach().mul_(2),
+    "detached result": lambda base, view, used: used.detach().mul_(2),
+}
+
+
+def written_after_use(view: Any, use: Any, write: Any, flushed: tuple[int, ...], times: int) -> Any:
+    """Gradients, or whether it was the error of a saved value; `flushed`: before which statements
+    what waits is computed. The last of `times` alike examples writes."""
+    w = (weft.arange(16.0).view(4, 4) + 1).requires_grad_()
+    kept: Any = []
+    try:
+        with weft.deferred():
+            for statement in range(4):
+                for k in range(times):
+                    if statement == 0:
+                        kept.append([w * 0.5])
+                    elif statement == 1:
+                        kept[k].append(view(kept[k][0]))
+                    elif statement == 2:
+                        kept[k].append(use(kept[k][1]))
+                    elif k == times - 1:
+                        write(*kept[k])
+                if statement in flushed:
+                    weft._C._flush("test")
+            total = sum((base.sum() + used.sum() for base, _, used in kept), weft.zeros(()))
+        total.backward()
+    except RuntimeError as error:
+        return "inplace" in str(error) or str(error)
+    return w.grad
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_write_is_an_error_where_the_loops_is(
+    view: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever ran before and after: views of a block of an earlier flush, and several views that
+    one call makes, were not known to show what is written."""
+    places = [at for n in range(3) for at in itertools.combinations(range(4), n)]
+    for (use, used), (write, written) in itertools.product(USES.items(), WRITES.items()):
+        monkeypatch.setattr(weft.autobatch, "enabled", False)
+        expected = written_after_use(VIEWS[view], used, written, (), times)
+        monkeypatch.setattr(weft.autobatch, "enabled", True)
+        for flushed in places:
+            found = written_after_use(VIEWS[view], used, written, flushed, times)
+            if isinstance(expected, weft.Tensor) and isinstance(found, weft.Tensor):
+                weft.testing.assert_close(found, expected)
+            else:
+                assert type(found) is type(expected) and found == expected, (
+                    use,
+                    write,
+                    flushed,
+                    found,
+                )
