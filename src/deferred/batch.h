@@ -48,6 +48,8 @@ public:
     const uint64_t count;
     const int64_t first_index;
     const Ref<ExampleBatch> outer;
+    /// How many forks lie between the first process and that which began the batch.
+    const int process = forks;
     const Surroundings callers = Surroundings::now();
     /// Who runs the batch: an example of `outer`, or 0.
     uint64_t caller() const { return callers.maker; }
@@ -98,6 +100,10 @@ public:
     int64_t index_of(uint64_t example) const {
         return first_index + static_cast<int64_t>(example - number - 1);
     }
+    /// Whether examples may wait for one another. In a child of a fork amid the batch none does: what the
+    /// others would do meanwhile, the parent's do.
+    bool may_wait() const { return process == forks; }
+    static void note_fork() { ++forks; }
     bool has(uint64_t example) const { return example > number && example <= number + count; }
 
     /// A number of its own for something else that makes memory.
@@ -117,6 +123,7 @@ private:
     }
     std::vector<Inner> inner_;         ///< numbers of batches that examples ran, in order
     static inline uint64_t next_ = 1;  ///< guarded by the core lock
+    static inline int forks = 0;
 };
 inline void release(ExampleBatch* b) { delete b; }
 

@@ -1,6 +1,8 @@
 /// The door's hook: which calls are kept, which run at once, which are only another view.
 #include "deferred/defer.h"
 
+#include <pthread.h>
+
 #include "deferred/batcher.h"
 #include "deferred/turn.h"
 #include "ops/functions.h"
@@ -303,6 +305,7 @@ void install() {
     ops::hooks.before_change = before_change;
     ops::hooks.after_change = [] { --Batcher::current().staying; };
     ops::hooks.before_layout = before_layout;
+    pthread_atfork(nullptr, nullptr, ExampleBatch::note_fork);
 }
 
 }  // namespace weft::deferred

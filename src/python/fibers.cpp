@@ -104,8 +104,8 @@ bool wait() {
     // A backward pass belongs to the thread, and so does a flush, amid which Python may collect garbage.
     // Between examples (a signal handler) nobody can wait.
     deferred::Batcher& batcher = deferred::Batcher::current();
-    if (!fiber_type || !batcher.example() || batcher.staying || current_pass() ||
-        batcher.tape.flushing())
+    if (!fiber_type || !batcher.example() || batcher.staying || !batcher.batch->may_wait() ||
+        current_pass() || batcher.tape.flushing())
         return false;
     Object fiber = take(PyGreenlet_GetCurrent());
     if (reinterpret_cast<PyObject*>(Py_TYPE(fiber.get())) != fiber_type) return false;
