@@ -19,7 +19,7 @@ void SavedTensor::keep(const Tensor& t) {
                 "work around this, you can make a clone to get a normal tensor and use it in "
                 "autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.)",
                 "clone() it first");
-    if (ops::scopes.pack_hooks) [[unlikely]]
+    if (ops::scopes.pack_hooks && !t.has(kWrapped)) [[unlikely]]  // a Python number is no tensor
         return pack(t);
     value_ = is_output_ ? t.alias() : t;
     version_ = t.version();

@@ -54,6 +54,11 @@ PyObject* pop(PyObject*, PyObject*) {
     });
 }
 
+/// Whether such a pair is in force.
+PyObject* has_hooks(PyObject*, PyObject*) {
+    return PyBool_FromLong(ops::scopes.pack_hooks != nullptr);
+}
+
 /// As if the tensor had been written in place.
 PyObject* increment_version(PyObject*, PyObject* o) {
     return guarded([&] {
@@ -79,6 +84,7 @@ PyObject* py_pass_is_full(PyObject*, PyObject*) { return PyBool_FromLong(current
 PyMethodDef functions[] = {
     {"_push_saved_hooks", push, METH_VARARGS, "_push_saved_hooks(pack, unpack), for this thread"},
     {"_pop_saved_hooks", pop, METH_NOARGS, nullptr},
+    {"_has_saved_hooks", has_hooks, METH_NOARGS, nullptr},
     {"_increment_version", increment_version, METH_O, nullptr},
     {"_current_pass", py_current_pass, METH_NOARGS, "The number of this thread's pass; 0: none."},
     {"_pass_is_full", py_pass_is_full, METH_NOARGS, "Whether that pass is for all leaves."},

@@ -230,3 +230,42 @@ def test_multi_grad_hook_with_chosen_inputs():
     assert shown == [[None, [2.0, 2.0]], [[1.0, 1.0], None], [[1.0, 1.0], [2.0, 2.0]]]
     with pytest.raises(ValueError, match="'all' or 'any'"):
         graph.register_multi_grad_hook((a,), print, mode="some")
+
+
+CALLS = [
+    "x ** 3", "x ** 2.5", "2 ** x", "x ** x", "x * 2", "x / 3", "x + 1", "x.lerp(x * x, 0.3)",
+    "x.exp()", "lib.where(x > 1, x, 0.5)",
+    "lib.nn.functional.kl_div(x, (x * 0 + 0.5).detach(), reduction='sum')", "lib.xlogy(x, x)",
+    "x.clamp(0.4, 1)", "x.relu()", "x.softmax(-1)", "x.norm()", "x.var()", "x.prod()",
+    "lib.nn.functional.mse_loss(x, x * 2)", "lib.nn.functional.smooth_l1_loss(x, x * 2)",
+    "lib.nn.functional.layer_norm(x, (3,))", "x @ x.t()", "lib.atan2(x, x + 1)", "x.logsumexp(1)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_hooks_get_what_pytorchs_get(call, torch):
+    """A number of Python's is no tensor, and there are no masks that PyTorch has not: hooks that
+    compute (`t * 1`, a quantisation) made an int of one, and a power's exponent a tensor."""
+
+    def run(lib):
+        packed = set()
+
+        def pack(t):
+            packed.add(str(t.dtype).rpartition(".")[2])
+            return computed(t)
+
+        def computed(t):
+            return t * 1 if t.is_floating_point() else t
+
+        x = (lib.arange(6.0).view(2, 3) / 4 + 0.3).requires_grad_()
+        names = {"lib": lib, "x": x}
+        with lib.autograd.graph.saved_tensors_hooks(pack, computed):
+            (g,) = lib.autograd.grad(eval(call, names).sum(), x, create_graph=True)
+        first = g.detach().flatten().tolist()
+        second = lib.autograd.grad((g * g).sum(), x)[0] if g.requires_grad else lib.zeros(2, 3)
+        return packed, first, second.flatten().tolist()
+
+    (ours, *numbers), (theirs, *expected) = run(weft), run(torch)
+    assert ours <= theirs
+    for got, want in zip(numbers, expected):
+        assert got == pytest.approx(want, rel=1e-4, abs=1e-5)

@@ -1,6 +1,8 @@
 """Programs that were batched wrongly: destructors, threads, views of views, other memory."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -530,3 +532,65 @@ def test_hooks_of_saved_tensors_are_an_examples_own() -> None:
         found.append((sorted(packed), w.grad))
     assert found[0][0] == found[1][0]
     weft.testing.assert_close(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize("scope", ["autobatch", "deferred"])
+def test_hooks_around_a_batch_see_what_each_call_saves(scope: str) -> None:
+    """Calls were kept under them, and a flush runs by nobody's hooks: nothing was packed."""
+    graph, w = weft.autograd.graph, weft.eye(3).requires_grad_()
+    found = []
+    for enabled in (False, True):
+        packed: list[Any] = []
+        w.grad = None
+        xs = [weft.arange(3.0) + k for k in range(3)]
+        weft.autobatch.enabled = enabled
+        with graph.saved_tensors_hooks(lambda t: packed.append(t.tolist()) or t * 0.5, lambda t: t):
+            if scope == "autobatch":
+                ys = batched(lambda x: (x @ w).tanh().exp())(xs)
+            else:
+                with weft.deferred():
+                    ys = [(x @ w).tanh().exp() for x in xs]
+        weft.autobatch.enabled = True
+        weft.stack(ys).sum().backward()
+        found.append((packed, w.grad))
+    assert found[0][0] == found[1][0] and len(found[0][0]) == 12
+    weft.testing.assert_close(found[0][1], found[1][1])
+
+
+FORKS = """
+import os, sys
+import multiprocessing
+import weft
+
+fork = multiprocessing.get_context("fork")
+
+def by_pipe(h):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, str(weft.autobatch(lambda y: y.item())([h, h * 2])[1] / 2).encode())
+        os._exit(0)
+    os.wait()
+    return float(os.read(read, 99))
+
+def by_process(h):
+    queue = fork.SimpleQueue()
+    process = fork.Process(target=lambda: queue.put(h.item()))
+    process.start()
+    value = queue.get()
+    process.join()
+    return value
+
+def one(x, way):
+    h = (x * 2).sum()
+    return h + way(h)
+
+for way in (by_pipe, by_process):
+    print(weft.autobatch(one, adaptive=False)([weft.ones(3) * k for k in range(3)], [way] * 3))
+"""
+
+
+def test_a_child_of_a_fork_in_an_example_reads_what_waits() -> None:
+    """It ran the other examples first, which forked, and waited for children, in their turn."""
+    command = [sys.executable, "-W", "ignore", "-c", FORKS]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert told.stdout == "[tensor(0.), tensor(12.), tensor(24.)]\n" * 2, told.stderr

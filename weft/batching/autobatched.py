@@ -74,7 +74,8 @@ def autobatch(
 
     Tracebacks show the user's frames; `autobatch.full_tracebacks = True`, or WEFT_FULL_TRACEBACKS=1
     in the environment, shows weft's too. In anomaly mode the examples go one by one, so that its
-    reports are of one example.
+    reports are of one example; under hooks of saved tensors too, so that these see what each call
+    saves.
 
     `autobatch.enabled = False`, or WEFT_AUTOBATCH=0 in the environment, runs the plain loop.
 
@@ -100,6 +101,12 @@ def autobatch(
 
 autobatch.full_tracebacks = bool(os.environ.get("WEFT_FULL_TRACEBACKS"))  # type: ignore[attr-defined]
 autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]
+
+
+def _is_off(mode: int) -> bool:
+    """Whether no call is to be kept: a function that vmap runs for all its examples at once has no
+    values to wait for, and hooks of saved tensors see what each call saves."""
+    return bool(not autobatch.enabled or mode & MAP or _C._has_saved_hooks())  # type: ignore[attr-defined]
 
 
 class Autobatched(_C._Entry):
@@ -138,8 +145,7 @@ class Autobatched(_C._Entry):
         if self._streams:
             fn = functools.partial(_C._with_stream, fn, _C.randint(0, 1 << 32, ()).item())
             columns = [[*range(n)], *columns]
-        # A function that vmap runs for all its examples at once has no values to wait for.
-        if not autobatch.enabled or not n or mode & MAP:  # type: ignore[attr-defined]
+        if not n or _is_off(mode):
             results = run_one_by_one(fn, columns, kwargs)
             return stacked(results, []) if out_stack and n else results
         if habit.open:
@@ -235,7 +241,7 @@ class deferred:
     """In this scope calls are kept until a value is read, or the scope ends, and run in batches.
 
     For a plain loop, without fibers: reading a value computes all that was kept. Does nothing
-    within vmap, or where `autobatch.enabled` is False.
+    within vmap, under hooks of saved tensors, or where `autobatch.enabled` is False.
 
     >>> with weft.deferred():
     ...     rows = [weft.ones(n) * 2 for n in (1, 2)]
@@ -247,7 +253,7 @@ class deferred:
 
     def __enter__(self) -> None:
         self._saved = _C._mode()
-        if autobatch.enabled and not self._saved & MAP:  # type: ignore[attr-defined]
+        if not _is_off(self._saved):
             _C._set_mode(self._saved | DEFER)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
