@@ -282,3 +282,66 @@ def test_what_differs_is_of_the_table() -> None:
             and set(dtypes.split()) <= set(DTYPES)
         )
     assert len(DIFFERS) <= 20
+
+
+def refused(kind: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except (RuntimeError, TypeError, OverflowError) as error:
+        return f"{kind} {type(error).__name__.replace('NotImplementedError', 'RuntimeError')}"
+
+
+@pytest.mark.parametrize("dtype", DTYPES[:12])
+def test_what_is_compared_is_of_one_dtype(dtype: str, torch: Any) -> None:
+    """uint8 255 == -1 and float16 inf == 1e6 were False: the number became of no narrow dtype."""
+    whole = "int" in dtype
+    numbers: list[Any] = [0, 1, 44, 127] if whole else [0.0, 0.1, 3.0, float("inf"), float("nan")]
+    if dtype[0] == "u":
+        numbers += [255]
+    elif dtype == "bool":
+        numbers = [False, True]
+    else:
+        numbers += [-1]
+    others = [-1, 255, 300, 2**31, 2**40, -129, 0.1, 1.5, 1e6, 1e39, -1e300, float("nan"), True]
+    tensors = [(-1, "int64"), (300, "int64"), (300, "int16"), (0.1, "float64"), (1e6, "float32")]
+    for name in "eq ne lt le gt ge".split():
+        told = []
+        for lib in (weft, torch):
+            x = lib.tensor(numbers, dtype=getattr(lib, dtype))
+            right: list[Any] = [*others]
+            right += [lib.tensor(v, dtype=getattr(lib, kind)) for v, kind in tensors]
+            told.append([refused(name, lambda: getattr(x, name)(y).tolist()) for y in right])  # noqa: B023
+        wrong = [pair for pair in zip(*told, strict=True) if pair[0] != pair[1]]
+        if dtype in UNSIGNED.split():  # PyTorch orders none of them
+            wrong = [pair for pair in wrong if not isinstance(pair[1], str)]
+        assert not wrong, (name, wrong)
+
+
+MADE = [
+    "t.linspace(0, 1, 7, {})", "t.logspace(0, 1, 7, {})", "t.arange(0, 7, 1.75, {})",
+    "t.arange(3, {})", "t.full((2,), 0.1, {})", "t.full((2,), 1, {})", "t.zeros(2, {})",
+    "t.ones(2, {})", "t.eye(2, {})", "t.range(0, 6, 1.5, {})", "t.full((2,), 2**64 - 1, {})",
+    "t.full((2,), 2**63, {})", "t.full_like(t.ones(2, {}), 2**64 - 1)", "t.full((2,), -1, {})",
+    "t.ones(1, {}).new_full((2,), 2**64 - 1)", "t.full_like(t.ones(2), 2**63, {})",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", MADE)
+def test_what_is_made_of_numbers(call: str, torch: Any) -> None:
+    """linspace into a float64 tensor was computed in float32; full refused 2**64 - 1 in uint64."""
+    outs = ["out=t.empty(0, dtype=t.{})"] * ("_like" not in call and "new" not in call)
+    mixed = ["dtype=t.float32, out=t.empty(0, dtype=t.{})"] * len(outs)
+    for way in ["dtype=t.{}", *outs, *mixed]:
+        for dtype in "uint64 int64 int32 float64 float32 float16 complex64".split():
+            text = call.format(way.format(dtype))
+            told = []
+            for lib in (weft, torch):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    made = refused("", lambda: eval(text, {"t": lib}))  # noqa: B023, S307
+                told.append(made if isinstance(made, str) else (str(made.dtype), made.tolist()))
+            if "float16" in text or "complex" in text or ".float32)" in text:
+                told = [x if isinstance(x, str) else x[0] for x in told]  # the values elsewhere
+            elif told[1] == " RuntimeError" and "float32, out=" not in text:
+                continue  # ops that PyTorch has not for a dtype, and what they compute
+            assert told[0] == told[1], text

@@ -113,7 +113,7 @@ int64_t range_length(const Call& c, const Range& r) {
                 "bounds in the order of the step's sign",
                 text("start ", start, ", end ", end, ", step ", step,
                      " (upper bound and lower bound inconsistent with step sign)"));
-    if (category(r.dtype) == Category::Integer) {
+    if (r.dtype == DType::Int64) {  // (PyTorch counts the others as it does floating ones)
         int64_t a = r.start.as_int(), b = r.end.as_int(), s = r.step.as_int();
         WEFT_EXPECT(s != 0, Runtime, c.name(), "step must be nonzero", text(step));
         uint64_t span = s > 0 ? static_cast<uint64_t>(b) - static_cast<uint64_t>(a)

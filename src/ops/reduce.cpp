@@ -142,17 +142,20 @@ Tensor spread_dims(const Grad& g, const Tensor& t) {
 }
 
 /// Nothing receives the gradient of an empty mean, but its own derivative must stay finite.
-/// In the graph of gradients elements have memory of their own, else one number may stand for all.
-double divisor(int64_t count) { return static_cast<double>(std::max<int64_t>(count, 1)); }
+/// The gradient over `count` elements, as `spread` gives it to them: in the graph of gradients
+/// elements have memory of their own, else one number may stand for all.
+Tensor mean_over(const Grad& g, int64_t count, Tensor (*spread)(const Grad&, const Tensor&)) {
+    const auto n = static_cast<double>(std::max<int64_t>(count, 1));
+    return mode & kGradMode ? spread(g, g.grad()) / n : spread(g, g.grad() / n);
+}
 
 Tensor mean_gradient(const Grad& g) {
-    double count = divisor(count_over(g.in_shape(0), ~DimMask{0}));
-    return mode & kGradMode ? spread_full(g, g.grad()) / count : spread_full(g, g.grad() / count);
+    return mean_over(g, count_over(g.in_shape(0), ~DimMask{0}), spread_full);
 }
 Tensor mean_dim_gradient(const Grad& g) {
     Dims shape = g.in_shape(0);
-    double count = divisor(count_over(shape, dim_mask("mean", g.attr(0), shape.size())));
-    return mode & kGradMode ? spread_dims(g, g.grad()) / count : spread_dims(g, g.grad() / count);
+    DimMask dims = dim_mask("mean", g.attr(0), shape.size());
+    return mean_over(g, count_over(shape, dims), spread_dims);
 }
 
 // ---- sums of unlike numbers of rows (Note [Rows] in batch.h) -----------------------------------

@@ -38,13 +38,20 @@ Tensor piece(const Tensor& t, int64_t begin, int64_t n) {
     return t.view_as(DimSpan(&n, 1), DimSpan(&step, 1), begin);
 }
 
-/// Integers of another dtype than the narrow one that a pointwise op computes become of that one
-/// first: 255 % -2 of uint8 is 255 % 254.
-bool wraps_first(const Call& c, const Tensor& t) {
-    const DType computed = c.out(0).dtype();
-    return c.op->pointwise && is_narrow(computed) && t.defined() &&
-           category(computed) == Category::Integer && category(t.dtype()) == Category::Integer &&
-           t.dtype() != computed;
+/// What a pointwise op promotes its operands to, if that is narrow and they become of it before
+/// they are wide: integers wrap (255 % -2 of uint8 is 255 % 254, and 255 == -1), and what is
+/// compared is rounded (1e6 of float16 is inf). Else Bool.
+DType dtype_first(const Call& c) {
+    if (!c.op->pointwise) return DType::Bool;
+    const DType made = c.out(0).dtype();
+    const DType computed = made == DType::Bool ? promoted(c.in, c.inputs) : made;
+    const bool first = category(computed) == Category::Integer || made == DType::Bool;
+    return first && is_narrow(computed) ? computed : DType::Bool;
+}
+
+bool becomes_first(DType first, const Tensor& t) {
+    if (first == DType::Bool || !t.defined() || t.dtype() == first) return false;
+    return category(t.dtype()) <= category(first) && t.dtype() != DType::Bool;
 }
 
 /// The last of the dtypes in the order of the enumerators: the unsigned ones are behind all others.
@@ -101,9 +108,9 @@ void run_whole(Call& c) {
     const DType last = last_dtype(c);
     if (is_wide_unsigned(last) && c.op->pointwise)
         promoted(c.in, c.inputs);  // comparisons have not asked for it, and there may be none
+    const DType first = dtype_first(c);
     const bool flipped = last == DType::UInt64 && replace_uint64(c, in);
-    for (Tensor& t : in)
-        t = wide(wraps_first(c, t) && !flipped ? as_dtype(t, c.out(0).dtype()) : t);
+    for (Tensor& t : in) t = wide(becomes_first(first, t) && !flipped ? as_dtype(t, first) : t);
     c.in = in.data();
     for (int k = 0; k < c.outputs; ++k) {
         out.push_back(c.out(k));

@@ -111,18 +111,33 @@ static int64_t to_int_or(ErrorKind kind, PyObject* value, const char* who) {
     }
 }
 
-/// An int among numbers. PyTorch takes those of 64 bits without a sign for what is floating.
-static Value to_whole(PyObject* value, bool floating, const char* who) {
+/// Whether `value` is an int of 64 bits without a sign that has none left for one.
+static bool is_wide_unsigned_int(PyObject* value) {
     int overflow = 0;
     if (!PyLong_Check(value) || (PyLong_AsLongLongAndOverflow(value, &overflow), overflow <= 0))
-        return to_int_or(ErrorKind::Overflow, value, who);
-    const unsigned long long wide = PyLong_AsUnsignedLongLong(value);
-    if (PyErr_Occurred()) PyErr_Clear();
-    else if (floating) return static_cast<double>(wide);
-    else
-        fail(ErrorKind::Runtime, who, "an int of 64 bits",
-             text(wide, " (value cannot be converted to type int64_t without overflow)"));
-    return to_int_or(ErrorKind::Overflow, value, who);
+        return false;
+    PyLong_AsUnsignedLongLong(value);
+    const bool fits = !PyErr_Occurred();
+    if (!fits) PyErr_Clear();
+    return fits;
+}
+
+/// Such ints, of which the attributes have the bits, are taken where the result is floating, or of
+/// uint64 and made of nothing else.
+void Arguments::complete_wide(const Op& op) {
+    DType t = in_[0].defined() ? in_[0].dtype() : DType::Int64;
+    for (const Param& p : op.params)
+        if (p.kind == Param::Kind::DType) t = attrs()[p.slot].as_dtype(t);
+    for (int slot = 0; slot < attrs_made_; ++slot) {
+        if (!(wide_ >> slot & 1)) continue;
+        Value& value = attrs()[slot];
+        const auto bits = static_cast<uint64_t>(value.as_int());
+        if (is_inexact(t)) value = static_cast<double>(bits);
+        else
+            WEFT_EXPECT(
+                op.factory && t == DType::UInt64, Runtime, op.public_name, "an int of 64 bits",
+                text(bits, " (value cannot be converted to type int64_t without overflow)"));
+    }
 }
 
 static Value number_in(const Tensor& t) {
@@ -179,8 +194,11 @@ bool Arguments::set_scalar(const Op& op, const Param& p, PyObject* value) {
         expect_no_imaginary(op);
         Py_complex v = PyComplex_AsCComplex(value);
         attr(op, p.slot) = std::complex<double>(v.real, v.imag);
+    } else if (is_wide_unsigned_int(value)) {
+        wide_ |= 1u << p.slot;
+        attr(op, p.slot) = static_cast<int64_t>(PyLong_AsUnsignedLongLong(value));
     } else if (is_int(value)) {
-        attr(op, p.slot) = to_whole(value, in_[0].defined() && is_inexact(in_[0].dtype()), who);
+        attr(op, p.slot) = to_int_or(ErrorKind::Overflow, value, who);
     } else if (accepts_number(value)) {
         attr(op, p.slot) = to_double(value, who);
     } else {
@@ -339,6 +357,19 @@ bool Arguments::parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyO
     return complete(op, given);
 }
 
+/// What is made from numbers into `out` is made in its dtype; no other can be asked for.
+void Arguments::take_dtype_of_out(const Op& op) {
+    const DType wanted = out_.dtype();
+    for (const Param& p : op.params) {
+        if (p.kind != Param::Kind::DType) continue;
+        Value& given = attr(op, p.slot);
+        WEFT_EXPECT(given.as_dtype(wanted) == wanted, Runtime, op.public_name,
+                    text("an out= of the dtype asked for, ", name(given.as_dtype(wanted))),
+                    text(name(wanted), " (dtype does not match dtype of out parameter)"));
+        given = wanted;
+    }
+}
+
 bool Arguments::complete(const Op& op, uint64_t given) {
     uint64_t all = (uint64_t{1} << op.params.size()) - 1;
     if (given != all) {
@@ -347,6 +378,10 @@ bool Arguments::complete(const Op& op, uint64_t given) {
             if (!(given >> i & 1) && !p.has_default && !(p.is_input() && p.optional))
                 return refuse("missing argument '", p.name, "'");
         }
+    }
+    if (extra_ | wide_) [[unlikely]] {
+        if (out_.defined() && op.factory) take_dtype_of_out(op);
+        if (wide_) complete_wide(op);
     }
     if (!attrs_used_) attrs_used_ = op.defaults.data();
     if (listed_) inputs_ = static_cast<int>(list_.size());

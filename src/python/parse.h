@@ -70,6 +70,8 @@ private:
     void copy_defaults(const Op& op);
     bool set_numbers(const Op& op);
     bool complete(const Op& op, uint64_t given);
+    void complete_wide(const Op& op);
+    void take_dtype_of_out(const Op& op);
     bool set_out(const Op& op, PyObject* value);
     bool accepts_number(PyObject* value) const;
     void expect_no_imaginary(const Op& op) const;
@@ -78,6 +80,7 @@ private:
     std::vector<Tensor> list_;  // inputs when a parameter is a list of tensors
     alignas(Value) std::byte attr_memory_[kAttrs * sizeof(Value)];  // most calls need none
     int attrs_made_ = 0;
+    unsigned wide_ = 0;  ///< a bit for each attribute that is an int of 2^63 or more
     const Value* attrs_used_ = nullptr;
     int inputs_ = 0;
     bool listed_ = false;

@@ -71,6 +71,14 @@ def range(  # noqa: A001
         "values in [start, end).",
         stacklevel=2,
     )
+    kind = dtype or (weft.get_default_dtype() if out is None else out.dtype)
+    if out is not None and out.dtype is not kind:
+        raise RuntimeError(
+            f"[range] expected an out= of the dtype asked for, {kind}, got {out.dtype} (dtype does "
+            "not match dtype of out parameter)"
+        )
+    if not (kind.is_floating_point or kind.is_complex):
+        start, end, step = int(start), int(end), int(step)
     if step == 0:
         raise RuntimeError("[range] expected a step that is not 0, got 0 (step must be nonzero)")
     if (end - start) * step < 0:
@@ -78,7 +86,6 @@ def range(  # noqa: A001
             f"[range] expected an end in the step's direction, got {start} to {end} by {step} "
             "(upper bound and larger bound inconsistent with step sign)"
         )
-    kind = dtype or weft.get_default_dtype()
     count = int((end - start) / step) + 1
     line = weft.arange(count, dtype=weft.float64 if kind.is_floating_point else kind)
     values = (start + line * step).to(kind).requires_grad_(requires_grad)

@@ -267,6 +267,11 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> weft.linalg.vecdot(weft.ones(2, 3), weft.ones(3))
     tensor([3., 3.])
     """
+    if x.dim() == y.dim() == 1 and len(x) != len(y):
+        raise RuntimeError(
+            f"[linalg.vecdot] expected vectors of one size, got {len(x)} and {len(y)} "
+            "(inconsistent tensor size, expected the same number of elements)"
+        )
     return (x.conj() * y).sum(dim)
 
 
