@@ -251,8 +251,12 @@ void become_view(const std::string& who, const Tensor& t, FunctionRef<Tensor()> 
     ops::Write write(t);
     bool recording = mode & kGradMode;
     if (recording) check_write(who, t, false);
-    // A value in the graph stays there under its new shape, in no_grad() too.
-    const bool leaf = is_leaf(t), inside = requires_grad(t) && !leaf;
+    // A value in the graph stays there under its new shape, in no_grad() too, if it can be told
+    // where: not of one of several views whose memory was written.
+    const GradMeta* before = meta_or_null(t);
+    const bool lost = before && before->base.defined() && before->view_kind != ViewKind::Plain &&
+                      before->base_version != t.version();
+    const bool leaf = is_leaf(t), inside = requires_grad(t) && !leaf && (recording || !lost);
     ModeGuard recorded(inside ? uint32_t{kGradMode} : 0, 0);
     recording |= inside;
     Tensor view = take();
@@ -359,9 +363,11 @@ void refresh_view(const Tensor& view, GradMeta& m) {
     ModeGuard grad(kGradMode, 0);
     Place place(m.base, view, 0);
     Tensor base = m.base;
-    if (!recorded) {  // detach_() was called on it: a view that was written before leads nowhere,
-        base = base.alias();  // but for the one through which it was
-        const bool own = m.last_write && m.write_version == view.version();
+    // detach_() was called on the base since: a view that was written before leads nowhere, but for
+    // the one through which it was.
+    const bool own = m.last_write && m.write_version == view.version();
+    if (!recorded || (own && grad_fn(base) != m.last_write)) {
+        base = base.alias();
         set_history(base, own ? m.last_write : Ref<Node>(new Nowhere(base)), 0);
     }
     m.last_write = nullptr;

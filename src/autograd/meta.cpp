@@ -173,9 +173,8 @@ void add_tensor_hook(const Tensor& t, Ref<Hook> hook) {
 
 Tensor detach(const Tensor& t) {
     Tensor out = t.alias();
-    out.set(kLooseView, false);
-    // In inference mode it is what the tensor is; outside it may be written.
-    if (!(mode & kInferenceMode)) out.set(kInference, false);
+    // An inference tensor stays one, which may be written outside of inference mode.
+    out.set(kLooseView, t.has(kInference) && !(mode & kInferenceMode));
     return out;
 }
 

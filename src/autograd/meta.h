@@ -92,7 +92,8 @@ void set_grad(const Tensor& t, const Tensor& grad);
 void retain_grad(const Tensor& t);
 void add_tensor_hook(const Tensor& t, Ref<Hook> hook);
 
-/// The same memory outside the graph.
+/// The same memory outside the graph. Of an inference tensor it is one too, but made outside of
+/// inference mode it may be written there, and so may its views: those have kLooseView.
 Tensor detach(const Tensor& t);
 void detach_in_place(const Tensor& t);
 

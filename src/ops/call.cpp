@@ -170,7 +170,8 @@ WEFT_INLINE void enter(Call& c, const Memory& memory) {
     } else if (op.view && c.in[0].has(kTracked)) {
         hooks.record(c);   // nothing is recorded, but a view stays known as one
     } else if (op.view) {  // in inference mode too: as normal a tensor as its base
-        for (int k = 0; k < c.outputs; ++k) c.out(k).set(kLooseView);
+        if (!c.in[0].has(kInference))
+            for (int k = 0; k < c.outputs; ++k) c.out(k).set(kLooseView);
     } else if (mode & kInferenceMode) {
         for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
     }

@@ -146,6 +146,7 @@ void register_copy_ops(Table& t) {
         .body([](Call& c) {
             Call relaid(unsafe_view.op(), c.in, 1, c.attrs);
             call_in_place_of(relaid);
+            relaid.out(0).set(kLooseView, false);
             c.set(std::move(relaid.out(0)));
         })
         .batch(Batch::Body)

@@ -69,6 +69,7 @@ void add_into(const Tensor& sum, const Tensor& t) {
 
 Tensor sum_to(const Tensor& t, DimSpan shape) {
     if (equal(t.shape(), shape)) return t;
+    if (shape.size() == 0) return sum(t);
     Dims dims;
     int lead = t.ndim() - static_cast<int>(shape.size());
     for (int d = 0; d < t.ndim(); ++d)

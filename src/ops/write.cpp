@@ -4,7 +4,8 @@
 
 namespace weft::ops {
 
-void Write::refuse_inference() {
+void Write::check_inference() const {
+    if (tensor_.has(kLooseView)) return;
     fail(ErrorKind::Runtime, "write", "a normal tensor, or a write in inference mode",
          "an inference tensor (Inplace update to inference tensor outside InferenceMode is not "
          "allowed.You can make a clone to get a normal tensor before doing inplace update.)",

@@ -97,11 +97,11 @@ private:
 class Write : public Change {
 public:
     enum class Inference : uint8_t { Refused, Any };
-    /// Throws Runtime for an inference tensor outside of inference mode.
+    /// Throws Runtime for an inference tensor outside of inference mode, unless detach() made it.
     explicit Write(const Tensor& t, Inference allowed = Inference::Refused) : Change(t) {
         if (t.has(kInference) && !(mode & kInferenceMode) && allowed == Inference::Refused)
             [[unlikely]]
-            refuse_inference();
+            check_inference();
     }
 
     /// Values or layout have changed.
@@ -137,7 +137,7 @@ public:
     void resize(DimSpan shape);
 
 private:
-    [[noreturn]] static void refuse_inference();
+    void check_inference() const;
     static void note(Storage& storage);
     static void overwrite(WriteNote& note, Span part);
     void exchange(const Tensor& from);

@@ -209,7 +209,7 @@ PyObject* get_grad(const Tensor& t) {
 }
 PyObject* get_grad_fn(const Tensor& t) { return wrap_node(grad_fn(t)); }
 PyObject* get_version(const Tensor& t) {
-    WEFT_EXPECT(!t.has(kInference), Runtime, "_version", "a normal tensor",
+    WEFT_EXPECT(!t.has(kInference) || t.has(kLooseView), Runtime, "_version", "a normal tensor",
                 "an inference tensor (Inference tensors do not track version counter.)");
     return PyLong_FromLong(t.version());
 }
@@ -227,7 +227,14 @@ PyObject* get_base(const Tensor& t) {
     return wrap(m ? m->base : Tensor());
 }
 PyObject* get_inference(const Tensor& t) { return PyBool_FromLong(t.has(kInference)); }
-PyObject* get_data(const Tensor& t) { return wrap(t.apart()); }
+PyObject* get_data(const Tensor& t) {
+    Tensor out = t.apart();
+    if (t.has(kInference)) {
+        out.set(kInference);
+        out.set(kLooseView, !(mode & kInferenceMode));
+    }
+    return wrap(std::move(out));
+}
 
 int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
@@ -415,6 +422,14 @@ PyObject* method_storage_info(PyObject* s, PyObject*) {
                              static_cast<long long>(t.offset()));
     });
 }
+/// A tensor without an object yet, as an instance of `cls`.
+PyObject* instance(PyTypeObject* cls, Tensor t) {
+    if (cls == &tensor_type) return wrap(std::move(t));
+    auto* self = as_wrapper(checked(cls->tp_alloc(cls, 0)));
+    self->impl = t.detach_impl();
+    self->impl->wrapper = self;
+    return as_object(self);
+}
 /// Tensor._make_subclass(cls, data, requires_grad=False): data's memory as an instance of cls.
 PyObject* make_subclass(PyObject*, PyObject* args) {
     PyTypeObject* cls;
@@ -426,13 +441,22 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
         WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass",
                     "a subclass of Tensor", cls->tp_name);
         Tensor t = detach(unwrap(data));
-        t.set(kInference, unwrap(data).has(kInference));
         if (requires_grad) set_requires_grad(t, true);
-        if (cls == &tensor_type) return wrap(std::move(t));
-        auto* self = as_wrapper(checked(cls->tp_alloc(cls, 0)));
-        self->impl = t.detach_impl();
-        self->impl->wrapper = self;
-        return as_object(self);
+        return instance(cls, std::move(t));
+    });
+}
+
+/// The tensor as an instance of `cls`, in the graph as a view.
+PyObject* as_subclass(PyObject* s, PyObject* o) {
+    return guarded([&] {
+        auto* cls = reinterpret_cast<PyTypeObject*>(o);
+        WEFT_EXPECT(PyType_Check(o) && PyType_IsSubtype(cls, &tensor_type), Type, "as_subclass",
+                    "a subclass of Tensor", PyType_Check(o) ? cls->tp_name : Py_TYPE(o)->tp_name);
+        WEFT_EXPECT(!PyObject_HasAttrString(o, "__torch_function__"), NotImplemented, "as_subclass",
+                    "a class without __torch_function__, which weft does not call", cls->tp_name,
+                    "give the class methods of its own; results of ops are plain Tensors");
+        Tensor t = unwrap(s);
+        return instance(cls, ops::view(t, t.shape()));
     });
 }
 
@@ -461,6 +485,8 @@ PyMethodDef methods[] = {
     WEFT_METHOD("retain_grad", method_retain_grad, "Keeps .grad although it is no leaf."),
     WEFT_METHOD("_storage_info", method_storage_info, nullptr),
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
+    {"as_subclass", as_subclass, METH_O,
+     "The same values, in the same memory and graph, as an instance of a subclass of Tensor."},
     {}};
 
 PyNumberMethods number_slots;

@@ -28,11 +28,11 @@ protected:
 inline void release(Slot* slot) { slot->destroy(); }
 
 enum TensorFlag : uint8_t {
-    kContiguous = 1,    ///< row-major and dense
-    kWrapped = 2,       ///< made from a Python number: yields to other operands in promotion
-    kTracked = 4,       ///< a layer below wants to hear of calls with this input (Note [Tracked])
-    kLooseView = 8,     ///< a view made without recording, of a tensor outside every graph
-    kInference = 16,    ///< made in inference mode: never part of a graph
+    kContiguous = 1,  ///< row-major and dense
+    kWrapped = 2,     ///< made from a Python number: yields to other operands in promotion
+    kTracked = 4,     ///< a layer below wants to hear of calls with this input (Note [Tracked])
+    kLooseView = 8,   ///< a view made without recording, of what is in no graph (and see detach())
+    kInference = 16,  ///< made in inference mode: never part of a graph
     kOwnsWrapper = 32,  ///< the binding's object lives as long as the tensor
     kPending = 64,      ///< a result without memory yet (Note [Pending] in ops/call.h)
     kLent = 128,        ///< views of it may be pending that were taken while it was (Note [Places])

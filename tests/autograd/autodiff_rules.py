@@ -224,12 +224,6 @@ ERRORS = [
         "PyTorch loses second gradients through what a custom Function saved, silently",
     ),
     (
-        "RuntimeError NoneType",
-        "Setting requires_grad=True on inference tensor outside InferenceMode",
-        "",
-        "what detach() shows of an inference tensor stays one in PyTorch",
-    ),
-    (
         "NoneType RuntimeError",
         "",
         r"\[view_as_complex\] expected parts that lie behind each other, got strides \[.*0.*\]",
@@ -400,7 +394,7 @@ RULES = [
     (
         "error RuntimeError NoneType",
         "a leaf Variable that requires grad is being used",
-        r"\.(t|squeeze|unsqueeze|transpose|swapaxes)_\(",
+        r"\.(t|squeeze|unsqueeze|transpose|swapaxes)_\(|Dirty\w*\.apply\(",
         "PyTorch takes a view that its base made part of the graph for a leaf until it is asked",
     ),
     (

@@ -216,3 +216,30 @@ def test_a_write_to_a_view_that_shows_other_memory_is_its_own():
     assert x.grad.tolist() == [2.0, 2.0]
     v.sum().backward()
     assert x.grad.tolist() == [8.0, 2.0]
+
+
+# ---- inference tensors
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_detach_shows_of_an_inference_tensor_is_one(inside, torch):
+    """It was a normal tensor, which a node saved."""
+    told = []
+    for t in (weft, torch):
+        with t.inference_mode():
+            x = t.ones(3)
+        w = t.ones(3, requires_grad=True)
+        with t.inference_mode(inside):
+            seen = [x.detach(), x.data, x.detach().clone(), x.clone().detach(), x[0]]
+            seen += [t.ones(3).detach(), w.data, w.view(3).detach()]
+        flags = []
+        for y in seen:
+            flags.append(y.is_inference())
+            for use in (lambda: y.mul_(2), lambda: y._version, lambda: y * w[0]):  # noqa: B023
+                try:
+                    use()
+                    flags.append("")
+                except RuntimeError:
+                    flags.append("refused")
+        told.append(flags)
+    assert told[0] == told[1]

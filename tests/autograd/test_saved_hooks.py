@@ -2,6 +2,7 @@
 
 import gc
 
+import numpy as np
 import pytest
 
 import weft
@@ -269,3 +270,31 @@ def test_hooks_get_what_pytorchs_get(call, torch):
     assert ours <= theirs
     for got, want in zip(numbers, expected):
         assert got == pytest.approx(want, rel=1e-4, abs=1e-5)
+
+def test_saved_tensors_may_be_written_where_that_is_allowed(torch):
+    """The name was missing."""
+    told = []
+    for t in (weft, torch):
+        x = t.tensor([0.5, 2.0], requires_grad=True)
+        with t.autograd.graph.allow_mutation_on_saved_tensors() as scope:
+            y = x.clone()
+            z = y.exp()
+            out = (y * y * z).sum()
+            y.zero_()
+            z.mul_(3)
+            (g,) = t.autograd.grad(out, x, create_graph=True)
+            (h,) = t.autograd.grad(g.sum(), x, retain_graph=True)
+            with pytest.raises(RuntimeError, match="cannot be nested"):
+                t.autograd.graph.allow_mutation_on_saved_tensors().__enter__()
+            scope.clear()
+            with pytest.raises(AssertionError, match="outside of the 'allow_mutation"):
+                out.backward()
+        again = (x.exp() * x).sum()
+        again.backward()
+        told.append([v.tolist() for v in (g, h, x.grad)])
+    np.testing.assert_allclose(*told, rtol=1e-6)
+    x = weft.ones(2, requires_grad=True)
+    with weft.autograd.graph.allow_mutation_on_saved_tensors():
+        late = (x * x).sum()
+    with pytest.raises(AssertionError, match="outside of the 'allow_mutation"):
+        late.backward()

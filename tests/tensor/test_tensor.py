@@ -206,3 +206,35 @@ def test_pickle(protocol):
     assert p.requires_grad
     assert there_and_back(weft.device("cpu")) == weft.device("cpu")
     assert there_and_back(leaf() * 2).requires_grad
+
+
+def test_as_subclass(torch):
+    """The name was missing. What ops make of such a tensor is a plain one: weft calls no
+    __torch_function__, and refuses a class that relies on it."""
+    for t in (weft, torch):
+
+        class Named(t.Tensor):
+            label = "x"
+
+        x = t.ones(2, requires_grad=True)
+        y = (x * 2).as_subclass(Named)
+        assert type(y) is Named and y.label == "x" and isinstance(y, t.Tensor)
+        assert y.requires_grad and not y.is_leaf and y._base is not None
+        (y * 3).sum().backward()
+        assert x.grad.tolist() == [6, 6]
+        z = t.zeros(2)
+        z.as_subclass(Named)[0] = 1
+        assert z.tolist() == [1, 0]
+        assert type(z.as_subclass(t.Tensor)) is t.Tensor
+        with pytest.raises(TypeError):
+            z.as_subclass(int)
+        with pytest.raises(TypeError):
+            z.as_subclass(3)
+
+    class Calls(weft.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with pytest.raises(NotImplementedError, match="without __torch_function__"):
+        weft.ones(2).as_subclass(Calls)

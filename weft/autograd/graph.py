@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -14,8 +15,9 @@ from weft import _C
 from weft._C import Node, Tensor
 
 __all__ = [
-    "GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+    "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu",
+    "saved_tensors_hooks",
 ]  # fmt: skip
 
 
@@ -58,7 +60,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
 
 # ---- saved tensors
 
-_refused = threading.local()
+_refused = threading.local()  # by the scopes of the thread
 
 
 class saved_tensors_hooks:
@@ -117,6 +119,67 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         yield
     finally:
         _refused.message = before
+
+
+class _Copies:
+    """The saved tensors of one `allow_mutation_on_saved_tensors`, as long as nodes need them."""
+
+    def __init__(self) -> None:
+        self.kept: weakref.WeakKeyDictionary[_Copy, Tensor] = weakref.WeakKeyDictionary()
+
+    def pack(self, tensor: Tensor) -> _Copy:
+        copy = _Copy()
+        self.kept[copy] = tensor.clone()
+        return copy
+
+    def unpack(self, copy: _Copy) -> Tensor:
+        if copy not in self.kept:
+            raise AssertionError(
+                "[allow_mutation_on_saved_tensors] expected backward in the scope of the forward, "
+                "got one after it (Trying to backward outside of the "
+                "'allow_mutation_on_saved_tensors' context in which the graph was originally "
+                "recorded.)"
+            )
+        return self.kept[copy]
+
+    def clear(self) -> None:
+        """Lets go of all of them: the graph can be run backward no more."""
+        self.kept.clear()
+
+
+class _Copy:
+    """What a node holds for a saved tensor."""
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_Copies]:
+    """Tensors saved for backward in this scope may be written in place before it.
+
+    Each is copied when it is saved, and backward reads the copies; they live as long as the scope,
+    so backward must run in it (AssertionError). Scopes do not nest (RuntimeError).
+
+    >>> x = weft.tensor([2.], requires_grad=True)
+    >>> with weft.autograd.graph.allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = y * y
+    ...     _ = y.zero_()
+    ...     z.backward()
+    >>> x.grad
+    tensor([4.])
+    """
+    if getattr(_refused, "copying", False):
+        raise RuntimeError(
+            "[allow_mutation_on_saved_tensors] expected one scope, got one within another "
+            "(allow_mutation_on_saved_tensors contexts cannot be nested)"
+        )
+    copies = _Copies()
+    _refused.copying = True
+    try:
+        with saved_tensors_hooks(copies.pack, copies.unpack):
+            yield copies
+    finally:
+        _refused.copying = False
+        copies.clear()
 
 
 # ---- hooks over several tensors

@@ -40,7 +40,7 @@ def diff(
             "(diff expects prepend or append to be the same dimension as input)"
         )
     if n == 0:
-        return input
+        return input.clone()
     if len(parts) > 1:
         input = weft.cat(parts, dim)
     for _ in (None,) * min(n, input.shape[dim]):

@@ -137,7 +137,7 @@ def histogram(
                 f"[histogram] expected two edges or more in a vector, got {tuple(bins.shape)} "
                 "(bins must be > 0)"
             )
-        edges = bins
+        edges = bins.clone()
     else:
         if bins <= 0:
             raise RuntimeError(f"[histogram] expected bins above 0, got {bins}")
@@ -187,7 +187,7 @@ def histogramdd(
         flat = flat * (e.shape[0] - 1) + place
         inside = inside & within
     sizes = [e.shape[0] - 1 for e in edges]
-    hist = _counted(flat, inside, weight, math.prod(sizes), x).reshape(sizes)
+    hist = _C.ops._relaid(_counted(flat, inside, weight, math.prod(sizes), x), sizes)
     if density:
         hist = hist / hist.sum()
         for d, e in enumerate(edges):

@@ -108,7 +108,12 @@ def sum_to_size(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
             )
         if n == 1 and self.shape[lead + d] != 1:
             dims.append(lead + d)
-    return self.sum(dims, keepdim=True).reshape(given) if dims else self
+    if not given:
+        return self.sum()
+    if not dims:
+        return self
+    out = self.sum(dims, keepdim=True)
+    return out if lead == 0 else out.reshape(given)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 from weft._library import Gradients, library_op
 from weft.base.checks import also_named
 from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
@@ -131,7 +131,7 @@ def solve_ex(
     if check_errors:
         raise_if_singular("linalg.solve", info)
     X = X if left else X.mT
-    return linalg_solve_ex(X.squeeze(-1) if vectors else X, info)
+    return linalg_solve_ex(_C.ops._relaid(X, X.shape[:-1]) if vectors else X, info)
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
@@ -380,7 +380,7 @@ def lstsq(
         greatest = values[..., :1] if values.shape[-1] else values
         rank = (values > greatest * rtol).sum(-1)
         full = rank.numel() > 0 and bool((rank == n).all())
-    residuals = A.reshape(-1)[:0].real
+    residuals = A.reshape(-1)[:0].real.clone()
     if m > n and full and driver != "gelsy":
         residuals = (A @ X - B).abs().square().sum(-2)
     return linalg_lstsq(

@@ -10,7 +10,7 @@ from numbers import Number
 from typing import Any
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
@@ -81,7 +81,8 @@ def _maxima(
         values = plane.detach().gather(-1, windows.flatten(-2)).reshape(windows.shape)
         best = values.max(-1)[1].unsqueeze(-1)
         index = windows.gather(-1, best).squeeze(-1)
-    return plane.gather(-1, index).reshape(*lead, *out), index.reshape(*lead, *out)
+    shape = (*lead, *out)
+    return _C.ops._relaid(plane.gather(-1, index), shape), _C.ops._relaid(index, shape)
 
 
 def _fractional(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:

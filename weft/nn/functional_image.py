@@ -310,7 +310,7 @@ def grid_sample(
             out = _at(flat, [x.round() for x in places], sizes)
         else:
             out = _linear(flat, places, sizes)
-    return out.reshape(n, channels, *grid.shape[1:-1])
+    return _C.ops._relaid(out, (n, channels, *grid.shape[1:-1]))
 
 
 def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int]) -> Tensor:
@@ -393,4 +393,4 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         columns.append(line.reshape(shape).expand(sizes))
     columns.append(weft.ones(sizes, dtype=theta.dtype))
     base = weft.stack(columns, -1).reshape(1, -1, dims + 1)
-    return (base @ theta.transpose(1, 2)).reshape(theta.shape[0], *sizes, dims)
+    return _C.ops._relaid(base @ theta.transpose(1, 2), (theta.shape[0], *sizes, dims))

@@ -232,7 +232,9 @@ def _max_unpool(dims: int) -> Callable[..., Tensor]:
                 f"got {int(places.min())} .. {int(places.max())} (Found an invalid max index)"
             )
         table = weft.zeros([*lead, count], dtype=input.dtype)
-        return table.scatter(-1, places, input.reshape([*lead, -1])).reshape([*lead, *sizes])
+        filled = table.scatter(-1, places, input.reshape([*lead, -1]))
+        out: Tensor = _C.ops._relaid(filled, [*lead, *sizes])
+        return out
 
     max_unpool.__name__ = max_unpool.__qualname__ = f"max_unpool{dims}d"
     return max_unpool
