@@ -76,7 +76,8 @@ KEPT = [
         "an op computes in the dtype that its operands promote to",
         what="accepted for RuntimeError|IndexError for RuntimeError",
         theirs="same dtype|expected scalar type|dtypes match|must be integral|dtypes must be the "
-        "same|dtype float for `weight`|Found dtype|can't be cast to the desired output type Long",
+        "same|dtype float for `weight`|Found dtype"
+        "|can't be cast to the desired output type (Long|unsigned char)",
     ),
     Kept(
         "norms want parameters of the input's dtype",
@@ -113,7 +114,7 @@ KEPT = [
     ),
     Kept(
         "a list is one index, as PyTorch warns that it will be",
-        call=r"\[\[|\[\.\.\., |\], \d\]|__[gs]etitem__\(.*[\[(]",
+        call=r"\[\[|\[\.\.\., |\], \d\]|\[:, \[|__[gs]etitem__\(.*[\[(]",
         what="shape|a result|(ValueError|RuntimeError|IndexError) for",
         ours="tensor|index|^$",
     ),
@@ -156,7 +157,11 @@ KEPT = [
         call="_loss",
         theirs="must be float, not",
     ),
-    Kept("tensors in a list stack", call=r"t.tensor\(\[T", what="accepted for ValueError|a result"),
+    Kept(
+        "tensors in a list stack",
+        call=r"t\.(as_)?(tensor|array)\(\[T",
+        what="accepted for ValueError|a result",
+    ),
     Kept(
         "the mean over all windows is that of any shape",
         call=r"AdaptiveAvgPool\dd\(1\)",
@@ -175,7 +180,7 @@ KEPT = [
     ),
     Kept("None is an argument that is left out", call="None", what="accepted for TypeError"),
     Kept("dims are told before their number", call="tensordot|matrix_norm", what="IndexError for"),
-    Kept("windows of no numbers have no maximum", call="fractional_max", what="for a result"),
+    Kept("windows of no numbers have no maximum", call="ractional_?[mM]ax", what="for a result"),
     Kept("`input` names the first operand everywhere", call="t.*input=", what="accepted"),
     Kept("floats are no indices", call=r"\[.*(np\.ones|1\.5)", what="IndexError for a result"),
     Kept(
@@ -214,7 +219,7 @@ KEPT = [
     ),
     Kept(
         "PyTorch's slip: what it calls with the argument is none of its functions",
-        what="accepted for (TypeError|OverflowError)",
+        what="(accepted|ValueError) for (TypeError|OverflowError)",
         theirs=r"any\(\) received|interpreted as an integer|unsigned byte",
     ),
     Kept("frombuffer reads what shares memory", call="frombuffer", what="accepted"),
@@ -222,13 +227,14 @@ KEPT = [
     Kept(
         "ops for bool, integer and complex dtypes that are not written",
         what="^NotImpl.* a result",
-        call="logdet|[fF]old|cummin|cummax|interpolate|[uU]psampl|AdaptiveAvg|SoftMargin|BCEWithLogits",
+        call="logdet|[fF]old|cummin|cummax|interpolate|[uU]psampl|AdaptiveAvg|SoftMargin|soft_margin"
+        "|BCEWithLogits|cross_entropy_with_logits",
     ),
     Kept("split_copy takes what split takes", call="split_copy", what="for TypeError"),
     Kept(
         "windows of no or one point check their arguments too",
         call="signal.windows",
-        what="TypeError for a result",
+        what="(Type|Value)Error for a result",
     ),
     Kept(
         "an index or dim out of range is IndexError everywhere",
@@ -241,7 +247,9 @@ KEPT = [
         what="(RuntimeError|NotImplementedError|IndexError) for a result",
     ),
     Kept(
-        "PyTorch unshuffles no elements to the shape before", call="pixel_unshuffle", what="shape"
+        "PyTorch unshuffles no elements to the shape before",
+        call="[pP]ixel_?[uU]nshuffle",
+        what="shape",
     ),
     Kept("an array without elements has any strides", call=r"\.stride\(", what=" for 0$"),
     Kept(
@@ -269,9 +277,9 @@ KEPT = [
     ),
     Kept(
         "an int tensor stands for an int if it has no dimensions, for PyTorch also as one element",
-        call=r"I\(1\)",
+        call=r"[IT]\(1\)",
         what="for a result$",
-        ours=r"(expected|must be) (an int|ints)|depth 1",
+        ours=r"(expected|must be|to be|or) (an int|ints)|depth 1|expected cutoffs",
     ),
     Kept(
         "one int stands for a list of one, then its value is told",
@@ -282,7 +290,8 @@ KEPT = [
     Kept(
         "a shape with too few dimensions is told as a shape: PyTorch trips over a size it asks for",
         what="^RuntimeError for IndexError$",
-        ours="expected .*(shape|dim|size|input|gates|bias|tensors of|row|factor|matri|element)",
+        ours="expected .*(shape|dim|size|input|gates|bias|feature|tensors of|row|factor|matri"
+        "|element)",
         theirs="Dimension out of range|Dimension specified as|tuple index out of range",
     ),
     Kept(
@@ -320,9 +329,35 @@ KEPT = [
     Kept("numbers that the documents exclude", ours="smoothing between|but got nan|than 2..31"),
     Kept(
         "PyTorch's slip: its own words are of another function, or it asks to report them",
-        theirs="INTERNAL ASSERT|improved|ZeroDivisionError|index 0 is out of range",
+        theirs="INTERNAL ASSERT|improved|ZeroDivisionError|division or modulo by zero"
+        "|index 0 is out of range",
     ),
     Kept("a size that overflows is told as a size", ours="too big|upscale_factor|64 bits"),
+    Kept(
+        "PyTorch rounds every power to the half",
+        call=r"H\(.*matrix_exp|matrix_exp\(H",
+        what="values",
+    ),
+    Kept("there is no complex32", call="view_as_complex", ours="float32 or float64"),
+    Kept("PyTorch counts what it need not make", theirs="numel: integer multiplication overflow"),
+    Kept("out= everywhere", what="accepted", theirs="Expected out tensor to have dtype"),
+    Kept(
+        "a NumPy int is an int, and a tensor of one element where lists are taken",
+        call="adaptive_|Adaptive",
+        what="accepted",
+        theirs="has no len|output_size.* must be|output_size.size",
+    ),
+    Kept(
+        "arrays, ranges and bytes are no sizes and no tensors",
+        call=r"b'x'|range\(2\)|np\.(arange|ones)\(",
+        what="TypeError for a result",
+    ),
+    Kept(
+        "`axis` names a dim everywhere, out of range or not",
+        call="axis=",
+        what="IndexError for TypeError",
+    ),
+    Kept("PyTorch pads what broadcasts", call="pad_sequence", what="RuntimeError for a result"),
     Kept("a layer without features says so", call="nn.Bilinear", ours="must be > 0"),
 ]
 

@@ -352,3 +352,12 @@ def test_anomaly_mode_looks_at_the_rows_of_a_jacobian() -> None:
         assert weft.equal(weft.func.jacrev(lambda a: a * a)(x), weft.diag(2 * x))
         with pytest.raises(RuntimeError, match="returned nan values"):
             weft.func.jacrev(lambda a: (a * 0).sqrt() * 0)(x)
+
+
+def test_transforms_of_inference_tensors(torch):
+    """`grad` asked what detach() shows of one, which is one, to require grad."""
+    for t in (weft, torch):
+        with t.inference_mode():
+            x = t.ones(2)
+        assert t.func.grad(lambda a: (a * a).sum())(x).tolist() == [2, 2]
+        assert t.func.vjp(t.sin, x)[1](t.ones(2))[0].shape == (2,)

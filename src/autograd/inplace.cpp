@@ -256,7 +256,8 @@ void become_view(const std::string& who, const Tensor& t, FunctionRef<Tensor()> 
     const GradMeta* before = meta_or_null(t);
     const bool lost = before && before->base.defined() && before->view_kind != ViewKind::Plain &&
                       before->base_version != t.version();
-    const bool leaf = is_leaf(t), inside = requires_grad(t) && !leaf && (recording || !lost);
+    const bool told = recording || !lost, leaf = told && is_leaf(t);
+    const bool inside = told && requires_grad(t) && !leaf;
     ModeGuard recorded(inside ? uint32_t{kGradMode} : 0, 0);
     recording |= inside;
     Tensor view = take();

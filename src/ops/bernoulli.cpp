@@ -160,6 +160,8 @@ void multinomial_kernel(Call& c) {
     if (c.out(0).numel() == 0) return;
     int64_t categories = self.size(self.ndim() - 1),
             rows = self.numel() / std::max<int64_t>(categories, 1);
+    WEFT_EXPECT(categories > 0, Runtime, c.name(), "weights of a sum above 0",
+                "none (invalid multinomial distribution (sum of probabilities <= 0))");
     dispatch<FloatingTypes>(self.dtype(), c.name(), [&]<class T>() {
         kernels::Weights state = kernels::inspect_weights(self.data<T>(), rows, categories);
         WEFT_EXPECT(state != kernels::Weights::NegativeOrNotFinite, Runtime, c.name(),

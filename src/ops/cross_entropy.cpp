@@ -47,7 +47,9 @@ const char* who(const Call& c) { return c.op->function ? c.name() : "cross_entro
 
 void check_target_shape(const char* who, const Tensor& x, const Tensor& target) {
     int nx = x.ndim(), nt = target.ndim();
-    WEFT_EXPECT(nx >= 1, Value, who, "an input of 1 or more dims", "0 dims");
+    if (nx == 0)  // nll_loss counts the dims, cross_entropy asks for the classes'
+        fail(std::string_view(who) == "cross_entropy" ? ErrorKind::Index : ErrorKind::Value, who,
+             "an input of 1 or more dims", "0 dims (Dimension out of range)");
     if (nx == 1) {
         WEFT_EXPECT(nt <= 1, Runtime, who, "a 0-d or 1-d target",
                     text(nt, " dims (multi-target not supported)"));

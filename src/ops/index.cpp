@@ -156,9 +156,10 @@ struct Along {
     std::vector<Tensor> indices;
 };
 
-void require_vector(const Call& c, const Tensor& index, std::string_view dtype_error) {
-    WEFT_EXPECT(index.ndim() <= 1, Index, c.name(), "an index that is a vector",
-                text(index.ndim(), " dimensions"));
+void require_vector(const Call& c, const Tensor& index, std::string_view dtype_error,
+                    ErrorKind kind = ErrorKind::Index) {
+    if (index.ndim() > 1)
+        fail(kind, c.name(), "an index that is a vector", text(index.ndim(), " dimensions"));
     WEFT_EXPECT(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, Runtime, c.name(),
                 dtype_error, name(index.dtype()));
 }
@@ -252,7 +253,7 @@ void index_fill_shape(Call& c) {
     if (c.in[1].dtype() != DType::Int32)
         WEFT_EXPECT(c.in[1].dtype() == DType::Int64, Index, c.name(), "an int64 index",
                     name(c.in[1].dtype()));
-    require_vector(c, c.in[1], "an int64 index");
+    require_vector(c, c.in[1], "an int64 index", ErrorKind::Runtime);
     wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
     if (c.inputs > 2)
         WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(),

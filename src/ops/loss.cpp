@@ -294,6 +294,11 @@ void register_differences(Table& t) {
         .body([](Call& c) {
             Reduction how = reduction_of(c.name(), c.attr(0));
             Tensor x = c.in[0], target = c.in[1];
+            WEFT_EXPECT(x.dtype() != DType::Bool && target.dtype() != DType::Bool, Runtime,
+                        c.name(), "tensors of numbers",
+                        "a bool one (Subtraction, the `-` operator, with a bool tensor is not "
+                        "supported)",
+                        "convert with .to(dtype) first");
             if (x.dtype() != target.dtype()) {
                 const DType dtype = promote(x.dtype(), target.dtype());
                 x = to(x, dtype);

@@ -98,6 +98,11 @@ void places_shape(Call& c) {
     WEFT_EXPECT(how == "reflect" || how == "replicate" || how == "circular", NotImplemented, "pad",
                 "mode 'constant', 'reflect', 'replicate' or 'circular'", text("'", how, "'"));
     int dims = static_cast<int>(pad.size() / 2);
+    WEFT_EXPECT(dims <= x.ndim(), Runtime, "pad",
+                text("pads for at most the input's ", x.ndim(), " dimensions"),
+                text(to_string(pad),
+                     " (Padding length should be less than or equal to two times the input "
+                     "dimension)"));
     WEFT_EXPECT(dims >= 1 && dims <= 3 && pad.size() % 2 == 0 &&
                     (x.ndim() == dims + 1 || x.ndim() == dims + 2),
                 NotImplemented, "pad",
@@ -118,6 +123,10 @@ void places_shape(Call& c) {
         WEFT_EXPECT(how != "circular" || left > 0, Runtime, "pad",
                     "circular pads that leave something of the input",
                     text("pads ", to_string(pad), " for ", to_string(x.shape())));
+        WEFT_EXPECT(
+            how == "circular" || n + pad[2 * i] + pad[2 * i + 1] > 0, Runtime, "pad",
+            "pads that leave something of the input",
+            text("pads ", to_string(pad), " for ", to_string(x.shape()), " (input is too small)"));
         WEFT_EXPECT(n > 0, Runtime, "pad", "an input with elements in the padded dims",
                     to_string(x.shape()));
     }

@@ -71,11 +71,11 @@ struct Sizes {
     }
 };
 
-void check_pool_input(std::string_view who, const Tensor& x, int dims) {
+void check_pool_input(std::string_view who, const Tensor& x, int dims, bool channels = true) {
     WEFT_EXPECT(x.ndim() == dims + 1 || x.ndim() == dims + 2, Runtime, who,
                 text(dims + 1, "D or ", dims + 2, "D input"),
                 text("input of size ", to_string(x.shape())));
-    for (int d = x.ndim() - dims - 1; d < x.ndim(); ++d)
+    for (int d = x.ndim() - dims - channels; d < x.ndim(); ++d)
         WEFT_EXPECT(x.size(d) > 0, Runtime, who,
                     "an input with non-zero size for non-batch dimensions", to_string(x.shape()));
     WEFT_EXPECT(ImageTypes::has(x.dtype()), NotImplemented, who, "a floating dtype or int64",
@@ -395,9 +395,10 @@ void register_avg_backward(Table& t) {
 
 // ---- adaptive ----------------------------------------------------------------------------------
 
-/// The output's sizes; -1 keeps the input's.
-Dims adaptive_sizes(std::string_view who, const Tensor& x, DimSpan wanted, int dims) {
-    check_pool_input(who, x, dims);
+/// The output's sizes. Means over lines and planes may have no channels, as in PyTorch.
+Dims adaptive_sizes(std::string_view who, const Tensor& x, DimSpan wanted, int dims,
+                    bool mean = true) {
+    check_pool_input(who, x, dims, !mean || dims == 3);
     WEFT_EXPECT(wanted.size() == 1 || static_cast<int>(wanted.size()) == dims, Runtime, who,
                 text("output_size to be one int or ", dims, " ints"), to_string(wanted));
     Dims out(x.shape());
@@ -411,7 +412,8 @@ Dims adaptive_sizes(std::string_view who, const Tensor& x, DimSpan wanted, int d
 }
 
 void adaptive_shape(Call& c) {
-    Dims out = adaptive_sizes(c.name(), c.in[0], c.attr(0).as_ints(), dims_of(c));
+    const bool mean = c.op->outputs == 1;
+    Dims out = adaptive_sizes(c.name(), c.in[0], c.attr(0).as_ints(), dims_of(c), mean);
     c.add(Tensor::layout(c.in[0].dtype(), out));
     if (c.op->outputs == 2) c.add(Tensor::layout(DType::Int64, out));
 }

@@ -40,7 +40,7 @@ void refuse_complex(const Call& c) {
 }
 
 void register_sorts(Table& t) {
-    t.add("sort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor "
+    t.add("sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor "
           "values, Tensor indices)")
         .uint64(Uint64::Order)
         .batch(batch_along<0>)

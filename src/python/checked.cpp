@@ -33,6 +33,7 @@ enum Kind : unsigned {
     kTensors = 512,
     kAnything = 1024,
     kCallable = 2048,
+    kNumpyBool = 4096,  ///< a bool may be one of NumPy's
 };
 
 /// Parameters in order: those by position, then those by keyword only.
@@ -83,7 +84,7 @@ bool fits_rarer(unsigned kinds, PyObject* o) {
     if ((kinds & (kFloat | kNumber)) && is_lone_number(o))
         return (kinds & kNumber) || !PyComplex_Check(o);
     if ((kinds & kText) && PyUnicode_Check(o)) return true;
-    if ((kinds & kBool) && !std::strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10)) return true;
+    if ((kinds & kNumpyBool) && !std::strncmp(Py_TYPE(o)->tp_name, "numpy.bool", 10)) return true;
     if ((kinds & kTensors) && all_items(o, is_tensor)) return true;
     if ((kinds & kInts) && all_items(o, is_index)) return true;
     if ((kinds & kCallable) && PyCallable_Check(o)) return true;

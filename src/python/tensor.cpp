@@ -303,6 +303,7 @@ int one_dim(const char* who, const Tensor& t, PyObject* const* args, Py_ssize_t 
                     text("an unexpected keyword argument '", name, "'"));
     }
     if (n + named == 0 || args[0] == Py_None) return -1;
+    WEFT_EXPECT(!PyBool_Check(args[0]), Type, who, "an int", "bool");
     expect_dimensions(who, t);
     return check_dim(who, to_int(args[0], who), t);
 }

@@ -119,7 +119,8 @@ def on_several(text, statements):
         return False
     hooked = re.search(rf"(v\d+)\.grad_fn\.\w+\(\w+\('{name[1]}'", "\n".join(statements))
     made = makers(hooked[1], statements) if hooked else []
-    same = [re.search(r" = (v\d+)\.\w+(\(\))?$", line) for line in made]
+    through = r" = (?:t\.broadcast_tensors\()?(v\d+)(\.\w+(\(\))?$|, )"
+    same = [re.search(through, line) for line in made]
     made += [line for each in same if each for line in makers(each[1], statements)]
     return any(SEVERAL.search(line) for line in made) or bool(
         hooked and made_of_gradients(hooked[1], statements)
@@ -141,11 +142,12 @@ def less(text):
 
 
 def given_with_graph(text, statements):
-    """Whether gradients differ by whether they require grad alone, and one was given that does."""
+    """Whether gradients differ by whether they require grad alone, and one was given that does:
+    conj() is a view in PyTorch, and cumsum over one element hands its gradient on."""
     expected, got = re.search(r"expected (.*), got (.*)", text).groups()
     return (
         ".backward(" in "\n".join(statements)
-        and re.search(r"\.(H|mH|conj\(\)|adjoint\(\))\b", "\n".join(statements))
+        and re.search(r"\.(H|mH|conj\(\)|adjoint\(\)|cumsum)\b", "\n".join(statements))
         and expected.replace("True", "False") == got.replace("True", "False")
     )
 
@@ -213,7 +215,7 @@ def known(difference, statements):
     if kind == "grad value" and real_parts_alone(text, statements):
         return "PyTorch: one gradient's real part is another's memory, to which a pass adds"
     if kind.startswith("log ") and given_with_graph(text, statements):
-        return "conj() is a lazy view in PyTorch: a gradient goes back as it was given"
+        return "what does nothing in PyTorch hands a gradient back as it was given"
     if kind == "log hook" and less(text):
         return "what goes to inputs that take no gradient: hooks of the node see more of it there"
     return node_names(kind, text, statements)

@@ -22,6 +22,10 @@ UNDRAWN = [
         r"inference_mode\(\):(.|\n)*\.detach_\(\)",
         "detach_() in inference mode does nothing at all",
     ),
+    (
+        r"\.expand\([^\n]*\.(masked_fill|index_fill)_\(",
+        "crashes in backward, now and then, where one place is written many times",
+    ),
     (r"t\.cross\((v\d+), \1\)", "is 1e-17 where it should be 0, which is then divided by"),
 ]
 
@@ -68,6 +72,7 @@ HOOKED_AGAIN = (
 )
 # What is one node in PyTorch and several here, with other gradients between.
 SEVERAL = re.compile(
+    r"'circular'\)|"
     r"\b2 / \(|\.(trace|mode|\w*norm|einsum|linear|kron|cdist|renorm|tensordot|inner|outer|dist"
     r"|block_diag|rot90|quantile|cross|trapezoid|cumulative_trapezoid|normalize|matmul"
     r"|\w+_scatter|corrcoef|cov|mse_loss|smooth_l1_loss|huber_loss|l1_loss|ndtr|rms_norm"
@@ -474,7 +479,7 @@ RULES = [
     (
         "error RuntimeError NoneType",
         "This view is the output of a function that returns multiple views",
-        r"\b(dist|cummax)\(",
+        r"\b(dist|cummax|complex)\(",
         "PyTorch looks again at a view that it saved where weft's formula saves nothing",
     ),
     (
@@ -488,6 +493,60 @@ RULES = [
         "This view is the output of a function that returns multiple views",
         r"DirtySaved\.apply\(",
         "PyTorch looks again at a view that a custom Function saved",
+    ),
+    (
+        "error NoneType RuntimeError",
+        r"functions with out=\.\.\. arguments",
+        r"inference_mode\(\):(.|\n)*\.data = (.|\n)*out=",
+        "PyTorch: x.data = y makes of x an inference tensor if y is one, and no check sees it",
+    ),
+    (
+        "error NoneType RuntimeError",
+        "post accumulate grad hooks cannot be registered",
+        r"(inference_mode\(|no_grad\(|set_grad_enabled\(False)\):",
+        "PyTorch: a view taken unrecorded wants a gradient as soon as its base does",
+    ),
+    (
+        "log see",
+        r"expected \[True(.*), got \[False\1",
+        r"(inference_mode\(|no_grad\(|set_grad_enabled\(False)\):(.|\n)*requires_grad_\(",
+        "PyTorch: a view taken unrecorded wants a gradient as soon as its base does",
+    ),
+    (
+        r"grad_fn \w+ NoneType|requires_grad|is_leaf",
+        "",
+        r"(Same|View|Part)\.apply\((v\d+)\)(.|\n)*\b\2\.(detach_\(\)\.)?requires_grad_\(",
+        "PyTorch: a view taken unrecorded wants a gradient as soon as its base does",
+    ),
+    (
+        "shape|value",
+        r"expected \([\d, ]*\b0\b[\d, ]*\), got|expected [\[\], ]*, got [\[\], ]*$",
+        r"scaled_dot_product_attention\(",
+        "PyTorch: attention over no elements has the shape of the queries, not the common one",
+    ),
+    (
+        "error NoneType RuntimeError",
+        "saved value unchanged(.|\n)*in the backward of BmmBackward0",
+        r"order=(.|\n)*\bmatmul\(",
+        "PyTorch multiplies a copy of what lies in another order",
+    ),
+    (
+        "grad value",
+        "",
+        r"t\.autograd\.grad\(\[.*\.sum\(\)(.|\n)*broadcast_tensors\((.|\n)*\.\w+_\(",
+        "PyTorch's gradient of a sum is one number in many places: a write to one is to all",
+    ),
+    (
+        "error RuntimeError NoneType",
+        "This view is the output of a function that returns multiple views",
+        r"\.data = ",
+        "what shows other memory is no view any more; in PyTorch's graph it is",
+    ),
+    (
+        "error NoneType RuntimeError",
+        "Trying to backward through the graph a second time",
+        r"avg_pool1d\((.|\n)*inputs=\[",
+        "avg_pool1d gives a view in PyTorch, whose node is another one than the written one",
     ),
     (
         "error NoneType RuntimeError",
@@ -529,7 +588,7 @@ RULES = [
     (
         r"(grad )?(requires_grad|is_leaf|grad_fn \w+ \w+)|version|order|log.*"
         "|error NoneType RuntimeError",
-        r"^(grad )?(requires_grad|is_leaf|grad_fn|version)|^expected|True, \[(\[\])?\]\)"
+        r"^(grad )?(requires_grad|is_leaf|grad_fn|version)|^expected|True, \[(\[\](, \[\])*)?\]\)"
         "|element 0 of tensors does not require grad",
         r"leaf\((0, 2|.*\b0\b).*(.|\n)*t\.cummax\(",
         "cummax of no elements: PyTorch's gradient is the input",

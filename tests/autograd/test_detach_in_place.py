@@ -218,6 +218,37 @@ def test_a_write_to_a_view_that_shows_other_memory_is_its_own():
     assert x.grad.tolist() == [8.0, 2.0]
 
 
+@case
+def a_base_that_wants_a_gradient_again(t):
+    """The written view led to the new leaf, and x had no gradient."""
+    x = leaf(t)
+    y = x * 2
+    z = y[None]
+    z.mul_(3)
+    y.detach_().requires_grad_()
+    (z * z).sum().backward()
+    return x.grad, y.grad
+
+
+@case
+def the_gradient_of_one_number(t):
+    """It was a view of a sum, which cannot be detached in place."""
+    x = t.tensor(0.5, dtype=t.float64, requires_grad=True)
+    (g,) = t.autograd.grad((x.expand(2) ** 2).sum(), x, create_graph=True)
+    return g.detach_().requires_grad_()
+
+
+@case
+def one_of_several_views_squeezed_in_inference_mode(t):
+    """Asked where in the graph the view was, after a write."""
+    x = t.ones(2, 2, dtype=t.float64, requires_grad=True)
+    a, b = x.chunk(2, -1)
+    with t.inference_mode():
+        x.put_(t.tensor([0]), t.tensor([0.5], dtype=t.float64))
+        b.squeeze_(1)
+    return b.detach(), x.detach()
+
+
 # ---- inference tensors
 
 

@@ -19,8 +19,8 @@ __all__ = ["also_named", "checked", "explain", "install", "install_in_layers"]
 # As enum Kind in checked.cpp.
 (
     _NONE, _TENSOR, _INT, _FLOAT, _NUMBER, _BOOL, _TEXT, _DTYPE, _INTS, _TENSORS, _ANYTHING,
-    _CALLABLE,
-) = (1 << k for k in range(12))  # fmt: skip
+    _CALLABLE, _NUMPY_BOOL,
+) = (1 << k for k in range(13))  # fmt: skip
 _WORDS = {
     "None": _NONE,
     "Tensor": _TENSOR,
@@ -104,6 +104,8 @@ def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
     rest = _ANYTHING
     if code.co_flags & 4:  # *args
         rest = _kinds(notes.get(code.co_varnames[count]), scope)
+    if lenient:
+        kinds = [k | _NUMPY_BOOL if k & _BOOL else k for k in kinds]
     also = inner.__dict__.get("__also__", _NO_NAMES)
     if not also and all(k & _ANYTHING for k in (*kinds, rest)):
         return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -79,6 +80,10 @@ def range(  # noqa: A001
         )
     if not (kind.is_floating_point or kind.is_complex):
         start, end, step = int(start), int(end), int(step)
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(
+            f"[range] expected finite bounds, got {start} and {end} (unsupported range)"
+        )
     if step == 0:
         raise RuntimeError("[range] expected a step that is not 0, got 0 (step must be nonzero)")
     if (end - start) * step < 0:

@@ -96,7 +96,8 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The norm over all dims but one, which stay as 1; over all for dim -1."""
     if dim == -1:
         return v.norm(pow)
+    dim = wrap("norm_except_dim", dim, v.dim())
     if v.dim() == 1:
         return v.abs()
-    rest = [d for d, _ in enumerate(v.shape) if d != dim % v.dim()]
+    rest = [d for d, _ in enumerate(v.shape) if d != dim]
     return weft.linalg.vector_norm(v, pow, rest, True)

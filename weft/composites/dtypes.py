@@ -144,8 +144,10 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
     kinds = sum(isinstance(arg, dtype) for arg in args)
     if tensors + kinds > 1 or (tensors and not isinstance(args[0], Tensor)):
         raise TypeError("[to] expected a device, a dtype, both or a tensor, got more of them")
-    if any(isinstance(arg, (str, device)) for arg in args[1:]):
+    if any(isinstance(arg, (str, device, int)) and not isinstance(arg, bool) for arg in args[1:]):
         raise TypeError("[to] expected a device as the first argument alone")
+    if args and isinstance(args[0], bool):
+        raise TypeError("[to] expected a dtype, a device or a tensor, got bool")
     expect_cpu(kwargs.pop("device", None))
     if kwargs:
         raise TypeError(

@@ -27,7 +27,7 @@ def from_numpy(array: Any) -> Tensor:
     return _C._sharing(array)
 
 
-def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor: itself or its memory where that is possible, else a copy."""
     expect_cpu(device)
     if isinstance(data, Tensor):
@@ -51,7 +51,7 @@ def asarray(
 ) -> Tensor:
     """`obj` as a tensor; `copy=True` never shares memory."""
     expect_cpu(device)
-    out = _C.tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype, device)
+    out = _C.tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype=dtype, device=device)
     return out.detach().requires_grad_() if requires_grad else out
 
 

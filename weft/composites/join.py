@@ -167,6 +167,11 @@ def tensor_split(
         )
     size = input.shape[dim]
     if isinstance(indices_or_sections, Tensor):
+        if indices_or_sections.dim() > 1:
+            raise RuntimeError(
+                "[tensor_split] expected a tensor of at most one dimension as "
+                f"tensor_indices_or_sections, got one of {indices_or_sections.dim()}"
+            )
         indices_or_sections = indices_or_sections.tolist()
     if not isinstance(indices_or_sections, (list, tuple)):
         indices_or_sections = index(cast(int, indices_or_sections))

@@ -35,8 +35,6 @@ def broadcast_shapes(*shapes: Any) -> Size:
         sizes = [shape] if isinstance(shape, int) else list(shape)
         if not all(isinstance(n, int) for n in sizes):
             raise TypeError(f"[broadcast_shapes] expected ints as sizes, got {sizes}")
-        if any(n < 0 for n in sizes):
-            raise ValueError(f"[broadcast_shapes] expected sizes of at least 0, got {sizes}")
         width = max(len(out), len(sizes))
         out = [1] * (width - len(out)) + out
         sizes = [1] * (width - len(sizes)) + sizes
@@ -45,6 +43,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
                 raise RuntimeError(
                     f"[broadcast_shapes] expected shapes that broadcast, got {shapes}"
                 )
+            if b < 0:
+                raise ValueError(f"[broadcast_shapes] expected sizes of at least 0, got {sizes}")
             out[i] = b if a == 1 else a
     return Size(out)
 

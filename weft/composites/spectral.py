@@ -203,7 +203,7 @@ def istft(
     start = n_fft // 2 if center else 0
     end = covered - start if length is None else start + length
     signal, weight = signal[..., start:end], weight[start:end]
-    if bool((weight.abs() < 1e-11).any()):
+    if not weight.numel() or bool((weight.abs() < 1e-11).any()):
         raise RuntimeError(
             "[istft] expected windows that cover the signal, got numbers that none covers (window "
             "overlap add min: 1) Hint: a smaller hop_length, or center=True"

@@ -32,9 +32,9 @@ def _own(t: Any, who: str) -> Tensor:
     mapped: Tensor | None = _C._map_fresh(t)
     if mapped is not None:
         return mapped
-    if not t.requires_grad:
+    if not t.requires_grad and not t.is_inference():
         return t.detach().requires_grad_()
-    return t.clone()  # not a view of `t`: the function may write into it
+    return t.clone().requires_grad_()  # not a view of `t`: the function may write into it
 
 
 def _depends(outputs: list[Tensor], own: list[Tensor]) -> bool:

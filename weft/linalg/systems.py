@@ -365,7 +365,7 @@ def lstsq(
             f"[linalg.lstsq] expected as many dimensions of B as of A or one less, got {B.dim()} "
             f"and {A.dim()} (input.dim() must be greater or equal to other.dim())"
         )
-    vectors = _is_vectors(A, B)
+    vectors = B.dim() < A.dim()
     B = B.unsqueeze(-1) if vectors else B
     if A.shape[-2] != B.shape[-2]:
         raise RuntimeError(
@@ -401,6 +401,10 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
         raise RuntimeError(
             f"[linalg.tensorinv] expected a positive ind, got {ind} (Expected a strictly positive "
             "integer for 'ind')"
+        )
+    if ind > A.dim():
+        raise RuntimeError(
+            f"[linalg.tensorinv] expected at most {A.dim()} as ind, got {ind} (invalid slice)"
         )
     first, rest = A.shape[:ind], A.shape[ind:]
     if math.prod(first) != math.prod(rest):

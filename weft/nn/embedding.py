@@ -61,6 +61,8 @@ class Embedding(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        if isinstance(padding_idx, bool):
+            raise TypeError("[Embedding] expected an int as padding_idx, got bool")
         if padding_idx is not None:
             in_range = -num_embeddings <= padding_idx < num_embeddings
             assert in_range, "Padding_idx must be within num_embeddings"

@@ -18,6 +18,8 @@ _NEVER = -1e30  # the logarithm of an impossible probability: finite, so that su
 def _lengths(what: str, given: Any) -> list[int]:
     """Whole numbers, of a tensor or a sequence."""
     values = given.reshape(-1).tolist() if isinstance(given, Tensor) else given
+    if isinstance(given, Tensor) and (given.is_floating_point() or given.is_complex()):
+        raise RuntimeError(f"[ctc_loss] expected {what} that are integral, got {given.dtype}")
     if isinstance(values, (list, tuple)):
         values = [n.item() if isinstance(n, Tensor) and n.numel() == 1 else n for n in values]
         if all(hasattr(n, "__index__") and not isinstance(n, Tensor) for n in values):
@@ -49,6 +51,21 @@ def ctc_loss(
     Raises:
         RuntimeError: lengths or shapes that do not fit.
     """
+    if log_probs.dim() == 0:
+        raise IndexError(
+            "[ctc_loss] expected log_probs of 2 or 3 dims, got 0 (Dimension out of range)"
+        )
+    if log_probs.dim() not in (2, 3) or targets.dim() not in (1, 2):
+        raise RuntimeError(
+            "[ctc_loss] expected log_probs of 2 or 3 dims and targets of 1 or 2, got "
+            f"{tuple(log_probs.shape)} and {tuple(targets.shape)}"
+        )
+    if isinstance(input_lengths, Tensor) != isinstance(target_lengths, Tensor):
+        raise TypeError(
+            "[ctc_loss] expected two tensors or two sequences of ints as input_lengths and "
+            f"target_lengths, got {type(input_lengths).__name__} and "
+            f"{type(target_lengths).__name__}"
+        )
     single = log_probs.dim() == 2
     probs = log_probs.unsqueeze(1) if single else log_probs
     time, batch, classes = probs.shape

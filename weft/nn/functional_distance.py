@@ -29,6 +29,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             f"[cosine_similarity] expected floating inputs, got {kind} (expected common dtype to "
             "be floating point)"
         )
+    if not eps >= 0:
+        raise RuntimeError(f"[cosine_similarity] expected eps to be non-negative, got {eps}")
     x1, x2 = weft.broadcast_tensors(x1.to(kind), x2.to(kind))
     lengths = []
     for x in (x1, x2):
@@ -42,7 +44,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the p-norm of the difference of each pair of rows, `(n, m)` to `(n (n - 1) / 2)`."""
     if input.dim() != 2:
         raise RuntimeError(f"[pdist] expected a matrix, got {input.dim()} dimensions")
-    if p < 0:
+    if not p >= 0:
         raise RuntimeError(f"[pdist] expected p of at least 0, got {p}")
     rows, columns = weft.triu_indices(input.shape[0], input.shape[0], 1)
     return _C.ops.linalg_vector_norm(input[rows] - input[columns], p, -1)

@@ -179,12 +179,24 @@ def embedding(
     if padding_idx is None:
         padding_idx = -1
     else:
+        if isinstance(padding_idx, bool):
+            raise TypeError("[embedding] expected an int as padding_idx, got bool")
+        _expect_matrix(weight)
         rows = weight.shape[0]
         assert -rows <= padding_idx < rows, "Padding_idx must be within num_embeddings"
         padding_idx %= rows
     if max_norm is not None:
+        _expect_matrix(weight)
         _shorten_rows(weight, input, max_norm, norm_type)
     return _C.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _expect_matrix(weight: Tensor) -> None:
+    if weight.dim() != 2:
+        raise RuntimeError(
+            f"[embedding] expected a weight that is 2-D, got {tuple(weight.shape)} ('weight' must "
+            "be 2-D)"
+        )
 
 
 def _shorten_rows(weight: Tensor, input: Tensor, max_norm: float, norm_type: float) -> None:

@@ -88,8 +88,12 @@ def _scales(dims: int, scale_factor: Any) -> list[float]:
                 f"[interpolate] expected a scale_factor of {dims} numbers, for the input's spatial "
                 f"dimensions, got {scale_factor}"
             )
-        return [float(s) for s in scale_factor]
-    return [float(scale_factor)] * dims
+    factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * dims
+    if any(isinstance(s, (str, bytes)) for s in factors):
+        raise TypeError(
+            f"[interpolate] expected a float or floats as scale_factor, got {scale_factor!r}"
+        )
+    return [float(s) for s in factors]
 
 
 def _target(

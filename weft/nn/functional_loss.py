@@ -31,6 +31,8 @@ def chosen_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     if size_average is not None or reduce is not None:
         return legacy_reduction(size_average, reduce)
     if reduction not in ("none", "mean", "sum"):
+        if not isinstance(reduction, str):
+            raise TypeError(f"[loss] expected a str as reduction, got {type(reduction).__name__}")
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return reduction
 

@@ -168,7 +168,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """Return `log(1 + exp(-target input))`; the target is 1 or -1."""
     reduction = chosen_reduction(size_average, reduce, reduction)
-    loss = in_dtype_of("soft_margin_loss", _C.softplus(-target * input), input)
+    loss = in_dtype_of("soft_margin_loss", _C.softplus(-(target * input)), input)
     loss = reduced(loss, reduction)
     return _C._rename_node(loss, "SoftMarginLossBackward0")
 

@@ -144,6 +144,11 @@ def _lp_pool(dims: int) -> Callable[..., Tensor]:
 
         An infinite norm_type gives the greatest, or the least, of the magnitudes.
         """
+        if isinstance(norm_type, Tensor) and norm_type.numel() != 1:
+            raise RuntimeError(
+                f"[lp_pool{dims}d] expected a number as norm_type, got a tensor of shape "
+                f"{tuple(norm_type.shape)}"
+            )
         if math.isinf(norm_type):
             sign = math.copysign(1.0, norm_type)
             return sign * largest(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)

@@ -47,7 +47,8 @@ class LayerNorm(Module):
     ) -> None:
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):
-            normalized_shape = (int(normalized_shape),)
+            size: Any = normalized_shape  # a bool is none: empty() says so
+            normalized_shape = (size if isinstance(size, bool) else int(size),)
         self.normalized_shape = tuple(normalized_shape)  # type: ignore[arg-type]
         self.eps = eps
         self.elementwise_affine = elementwise_affine
@@ -173,7 +174,8 @@ class RMSNorm(Module):
     ) -> None:
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):
-            normalized_shape = (int(normalized_shape),)
+            size: Any = normalized_shape  # a bool is none: empty() says so
+            normalized_shape = (size if isinstance(size, bool) else int(size),)
         self.normalized_shape = tuple(normalized_shape)  # type: ignore[arg-type]
         self.eps = eps
         self.elementwise_affine = elementwise_affine

@@ -251,6 +251,10 @@ def pad_sequence(
             "[pad_sequence] expected padding_side to be one of left or right, but got "
             f"{padding_side}."
         )
+    if isinstance(sequences, Tensor) and sequences.dim() == 0:
+        raise TypeError(
+            "[pad_sequence] expected tensors, got one without dims (iteration over a 0-d tensor)"
+        )
     items = sequences.unbind(0) if isinstance(sequences, Tensor) else tuple(sequences)
     if not items:
         raise RuntimeError("[pad_sequence] expected tensors, received an empty list of sequences")
