@@ -23,6 +23,7 @@ public:
         NodeTask* task = tasks_.find(&node);
         return task && task->wanted();
     }
+    Reached& reached() { return reached_; }
     bool out_of_place() const { return options_.out_of_place; }
     bool batched() const { return turn_.batched; }
     bool full() const { return targets_.empty() && options_.accumulate; }
@@ -40,7 +41,8 @@ private:
     BackwardOptions options_;
     const std::vector<Edge>& targets_;
     TaskList tasks_;
-    NodeRun turn_{options_, targets_, tasks_};
+    Reached reached_{tasks_};
+    NodeRun turn_{options_, targets_, tasks_, reached_};
     std::vector<NodeTask*> ready_;
 };
 
@@ -54,6 +56,7 @@ void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) 
     for (size_t i = 0; i < roots.size(); ++i) {
         Node& node = *roots[i].node;
         uint32_t k = roots[i].output;
+        reached_.add_root(roots[i]);
         options_.by_ops |= gradients[i].has(kPending);
         fit(node, node.result(k), gradients[i], -1);
         tasks_.find(&node)->buffer(k).add(std::move(gradients[i]));
@@ -148,6 +151,10 @@ bool current_pass_is_batched() { return Pass::current && Pass::current->batched(
 
 bool current_pass_reaches(const Node& node) {
     return Pass::current && Pass::current->reaches(node);
+}
+
+bool current_pass_reaches(const Node& node, uint32_t k, int64_t begin, int64_t end) {
+    return !Pass::current || Pass::current->reached().part(node, k, {begin, end});
 }
 
 bool current_pass_is_full() { return !Pass::current || Pass::current->full(); }

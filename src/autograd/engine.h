@@ -31,6 +31,8 @@ uint64_t current_pass();
 bool current_pass_reaches(const Node& node);
 /// Whether it adds to all leaves: a pass for chosen inputs does not.
 bool current_pass_is_full();
+/// Whether a gradient comes to these elements of output `k` of `node` (Note [Reached]); true outside.
+bool current_pass_reaches(const Node& node, uint32_t k, int64_t begin, int64_t end);
 /// Whether it came through a batch, so that zeros may stand for no gradient.
 bool current_pass_is_batched();
 /// Whether it must not write into gradients that leaves have.

@@ -124,7 +124,12 @@ public:
     }
     NodeHooks* hooks_or_null() const { return hooks_.get(); }
 
-    Ref<GraphUse> use;  ///< of the batched run that it belongs to, or null (Note [Graph use])
+    /// Of a node of a batched run: which run, and where each call's elements of its outputs end.
+    struct Batched {
+        Ref<GraphUse> use;  ///< Note [Graph use]
+        std::vector<std::vector<int64_t>> ends;
+    };
+    std::unique_ptr<Batched> batched;
     uint64_t sequence;  ///< order of recording: the engine runs the latest first
     Site site;
     union {

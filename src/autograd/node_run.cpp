@@ -65,16 +65,27 @@ void NodeRun::run(NodeTask& task) {
     fit_size(results, node.edge_count());
     for (int k = 0; k < node.output_count(); ++k) grads_[k] = task.buffer(k).take();
     bool plain = task.capture < 0 && !node.hooks_or_null() && node.edge_count() > 0;
+    if (!plain && batched && !is_reached(node)) [[unlikely]] {
+        for (Tensor& g : grads_) g = Tensor();
+        return;
+    }
     if (!plain && (task.wanted() || task.only_root)) call_hooks(task);
     if (runs(task)) {
         try {
-            if (node.use) node.use->ran = batched = true;
+            if (node.batched) node.batched->use->ran = batched = true;
             run_node(node);
         } catch (...) {
             rethrow_from(node);
         }
     }
     for (Tensor& g : grads_) g = Tensor();
+}
+
+/// Whether the pass comes to the node in the loop too (Note [Reached]).
+bool NodeRun::is_reached(const Node& node) {
+    for (const Tensor& g : grads_)
+        if (g.defined() && !all_zeros(g)) return true;
+    return reached_.any(node);
 }
 
 void NodeRun::call_hooks(NodeTask& task) {

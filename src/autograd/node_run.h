@@ -1,14 +1,17 @@
 /// One node's turn in a backward pass: its hooks, its rule, and what rules need not do (fit.h).
 #pragma once
 #include "autograd/engine.h"
+#include "autograd/reached.h"
 #include "autograd/targets.h"
 
 namespace weft {
 
 class NodeRun {
 public:
-    NodeRun(const BackwardOptions& options, const std::vector<Edge>& targets, const TaskList& tasks)
-        : found(targets.size()), options_(options), targets_(targets), tasks_(tasks) {}
+    NodeRun(const BackwardOptions& options, const std::vector<Edge>& targets, const TaskList& tasks,
+            Reached& reached)
+        : found(targets.size()), options_(options), targets_(targets), tasks_(tasks),
+          reached_(reached) {}
     ~NodeRun() {
         for (const Ref<Node>& node : twice_) node->release_saved();
     }
@@ -29,6 +32,7 @@ public:
     Captures captures;
 
 private:
+    bool is_reached(const Node& node);
     void call_hooks(NodeTask& task);
     void find_targets(const NodeTask& task);
     bool runs(const NodeTask& task) const;
@@ -41,6 +45,7 @@ private:
     const BackwardOptions& options_;
     const std::vector<Edge>& targets_;
     const TaskList& tasks_;
+    Reached& reached_;
     std::vector<Tensor> grads_;
     std::vector<Tensor> incoming_;  ///< as the node's hooks see them, if there are any
     std::vector<bool> skip_;

@@ -27,8 +27,13 @@ void install() {
     ops::hooks.record = record;
     ops::hooks.requires_grad = [](const Tensor& t) { return requires_grad(t); };
     ops::hooks.base = base_of_plain_view;
-    ops::hooks.mark = [](const Tensor& t, const Ref<GraphUse>& use) {
-        if (Ref<Node> node = grad_fn(t)) node->use = use;
+    ops::hooks.mark = [](const Tensor& t, const Ref<GraphUse>& use, std::vector<int64_t> ends) {
+        Ref<Node> node = grad_fn(t);
+        if (!node) return;
+        if (!node->batched) node->batched.reset(new Node::Batched);
+        node->batched->use = use;
+        node->batched->ends.resize(static_cast<size_t>(node->output_count()));
+        node->batched->ends[output_number(t)] = std::move(ends);
     };
     ops::hooks.before_write = before_write;
     ops::hooks.after_write = after_write;

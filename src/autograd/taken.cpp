@@ -1,7 +1,9 @@
 #include "autograd/taken.h"
 
+#include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
+#include "autograd/reached.h"
 #include "ops/functions.h"
 
 namespace weft {
@@ -13,7 +15,12 @@ class PartHook final : public Hook {
 public:
     PartHook(PartOf part, Ref<Hook> hook) : part_(std::move(part)), hook_(std::move(hook)) {}
     void call(std::vector<Tensor>& grads, const std::vector<Tensor>*) override {
+        if (!grads[0].defined()) return;
         Tensor before = part_.take(grads[0]);
+        const int64_t end = part_.offset + before.numel();
+        if (all_zeros(before) && part_.whole.node &&
+            !current_pass_reaches(*part_.whole.node, part_.whole.output, part_.offset, end))
+            return;
         std::vector<Tensor> part{before};
         uint32_t version = before.version();
         hook_->call(part, nullptr);

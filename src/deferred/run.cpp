@@ -230,6 +230,19 @@ const Ref<GraphUse>& unasked() {
 
 }  // namespace
 
+/// Tells the graph which calls the node of their results is of.
+void Runner::mark(const Tensor& results, Calls calls, int k, bool common) {
+    std::vector<int64_t> ends;
+    if (calls.size() > 1 && !common) {
+        ends.reserve(calls.size());
+        for (uint32_t call : calls) {
+            const uint32_t v = load_.calls[call].outputs + static_cast<uint32_t>(k);
+            ends.push_back((ends.empty() ? 0 : ends.back()) + load_.outputs[v].numel);
+        }
+    }
+    ops::hooks.mark(results, batcher_.use ? batcher_.use : unasked(), std::move(ends));
+}
+
 /// Notes where the results of the calls lie.
 void Runner::finish(Call& c, Calls calls) {
     uint32_t first = load_.calls[calls[0]].outputs;
@@ -241,8 +254,6 @@ void Runner::finish(Call& c, Calls calls) {
             return load_.calls[call].outputs + static_cast<uint32_t>(k);
         };
         DType dtype = load_.outputs[first + static_cast<uint32_t>(k)].dtype;
-        if (c.out(k).has(kTracked))
-            ops::hooks.mark(c.out(k), batcher_.use ? batcher_.use : unasked());
         int64_t total = 0;
         for (uint32_t call : calls) total += load_.outputs[output(call)].numel;
         ops::OutputOverRows result =
@@ -252,6 +263,8 @@ void Runner::finish(Call& c, Calls calls) {
             result.fits, Runtime, c.op->name,
             text(total, " elements of ", name(dtype), " from a batch of ", calls.size(), " calls"),
             text(result.all.numel(), " of ", name(result.all.dtype())));
+        if (c.out(k).has(kTracked))
+            mark(c.out(k), calls, k, result.common || c.out(k).numel() != total);
         uint32_t block = add_block(std::move(result.all)), last = batch_number_;
         int64_t start = 0;
         for (uint32_t call : calls) {

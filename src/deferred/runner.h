@@ -130,6 +130,7 @@ private:
     void run_one(const Kind& kind, Calls calls);
     bool run_side_by_side(Calls calls);
     void run_each(Calls calls);
+    void mark(const Tensor& results, Calls calls, int k, bool common);
     void finish(Call& c, Calls calls);
     /// Runs the batch, and sees to what it saves if somebody writes to that later.
     void run_call(Call& c, Calls calls, std::vector<Tensor>& in,

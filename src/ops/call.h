@@ -68,8 +68,10 @@ struct Hooks {
     /// What a recorded view shows a part of, unless someone watches the view's own gradient; or null.
     /// `used`: a recorded call uses it, which throws for a view that a write has made useless.
     const Tensor* (*base)(const Tensor& view, bool used) = nullptr;
-    /// The node of `t`, if it has one, belongs to a batched run from now on (Note [Graph use]).
-    void (*mark)(const Tensor& t, const Ref<GraphUse>&) = nullptr;
+    /// The node of `t`, if it has one, belongs to a batched run from now on (Note [Graph use]). `ends`:
+    /// of the results of several calls by rows or parts, which lie in `t` one after the other, the
+    /// elements behind each; else empty.
+    void (*mark)(const Tensor& t, const Ref<GraphUse>&, std::vector<int64_t> ends) = nullptr;
     /// Before `t` changes (Note [Writing]): waits for what has to be done before, and gives it its
     /// value. True if `after_change` is to be called when it has changed.
     bool (*before_change)(const Tensor& t) = nullptr;

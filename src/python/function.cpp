@@ -5,7 +5,9 @@
 /// (node.cpp), which passes attributes on to the context: to a user the two look like one.
 #include "python/function.h"
 
+#include "autograd/engine.h"
 #include "autograd/fit.h"
+#include "autograd/reached.h"
 #include "ops/functions.h"
 #include "ops/write.h"
 #include "python/hooks.h"
@@ -211,6 +213,32 @@ PyObject* context_saved(PyObject* self, PyObject*) {
     });
 }
 
+/// ctx._reached(sizes): in a backward over blocks of several uses' outputs, whether a gradient comes to
+/// each use, which has so many elements of each block (Note [Reached]).
+PyObject* context_reached(PyObject* self, PyObject* sizes) {
+    return guarded([&] {
+        const FunctionNode* node = as_context(self)->node;
+        const Py_ssize_t count = PyList_GET_SIZE(sizes);
+        Object out = Object::take(PyList_New(count));
+        Dims start(node->output_count());
+        for (Py_ssize_t u = 0; u < count; ++u) {
+            bool comes = false;
+            for (int k = 0; k < node->output_count(); ++k) {
+                const int64_t n =
+                    to_int(PyTuple_GET_ITEM(PyList_GET_ITEM(sizes, u), k), "_reached");
+                const int64_t begin = std::exchange(start[k], start[k] + n);
+                const Tensor& g = (*node->grads)[static_cast<size_t>(k)];
+                if (comes || !g.defined()) continue;
+                const bool known = !g.has(kPending) && g.contiguous() && n > 0;
+                comes = !known || !all_zeros(g.view_as(Dims{n}, Dims{1}, begin)) ||
+                        current_pass_reaches(*node, static_cast<uint32_t>(k), begin, begin + n);
+            }
+            PyList_SET_ITEM(out.get(), u, PyBool_FromLong(comes));
+        }
+        return out.release();
+    });
+}
+
 /// _gradients(given, name, arguments): what backward returned for those arguments of forward that have
 /// a (shape, dtype) instead of None, summed and cast to that. `arguments` has False for what is no
 /// tensor.
@@ -322,7 +350,9 @@ int context_clear(PyObject* self) {
 
 PyGetSetDef context_getset[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr}, {}};
-PyMethodDef context_methods[] = {{"_saved", context_saved, METH_NOARGS, nullptr}, {}};
+PyMethodDef context_methods[] = {{"_saved", context_saved, METH_NOARGS, nullptr},
+                                 {"_reached", context_reached, METH_O, nullptr},
+                                 {}};
 PyMethodDef functions[] = {{"_record_function", record_function, METH_VARARGS, nullptr},
                            {"_needs_gradients", needs_gradients, METH_O, nullptr},
                            {"_gradients", gradients, METH_VARARGS, nullptr},

@@ -39,6 +39,8 @@ class Use(bytearray):
     arguments: tuple[Any, ...]
     #: of each output: shape, dtype and whether it is tied; None if it is no tensor
     outputs: tuple[Any, ...]
+    #: of each tied output: how many elements it has
+    sizes: tuple[int, ...]
     #: as `save_for_backward` got them: None, the number of a tied output, or a tensor and its alias
     saved: tuple[Any, ...]
 
@@ -104,6 +106,7 @@ def tie(
             for o in outputs
         ]
     )
+    use.sizes = tuple([o.numel() for o in tied])
     places = {id(o): k for k, o in enumerate(tied)}
     use.saved = tuple([
         None if t is None else places[id(t)] if id(t) in places
@@ -149,10 +152,7 @@ def _pieces(blocks: Sequence[Any], uses: list[Use]) -> list[list[Any]]:
     for use in uses:
         shapes = [o[0] for o in use.outputs if o is not None and o[2]]
         mine = []
-        for k, (block, shape) in enumerate(zip(blocks, shapes, strict=True)):
-            size = 1
-            for d in shape:
-                size *= d
+        for k, (block, shape, size) in enumerate(zip(blocks, shapes, use.sizes, strict=True)):
             mine.append(None if block is None else block[start[k] : start[k] + size].view(shape))
             start[k] += size
         out.append(mine)
@@ -200,6 +200,8 @@ def _given(use: Use, grads: list[Any]) -> tuple[Any, ...]:
 
 def _run(name: str, uses: list[Use], grads: list[list[Any]]) -> list[list[Any]]:
     """The gradients of the arguments that want one, for each use; the latest first as in a loop."""
+    if not uses:
+        return []
     together = getattr(uses[0].function, "backward_together", None)
     if together and all(use.function is uses[0].function for use in uses):
         given = [_given(use, mine) for use, mine in zip(uses, grads, strict=True)]
@@ -229,8 +231,17 @@ def _backward(ctx: Any, *blocks: Any) -> Any:
         ]
         for use, mine in zip(uses, values, strict=True):
             use.ctx._values = mine
+        # The loop's pass does not come to the others.
+        reached = ctx._reached([use.sizes for use in uses])
         try:
-            found = _run(ctx.name, uses, grads)
+            run = iter(
+                _run(
+                    ctx.name,
+                    [*itertools.compress(uses, reached)],
+                    [*itertools.compress(grads, reached)],
+                )
+            )
+            found = [next(run) if comes else [None] * len(ctx.shared) for comes in reached]
         finally:
             for use in uses:
                 use.ctx._values = None
