@@ -8,6 +8,7 @@
 #include "autograd/op_node.h"
 #include "ops/copy.h"
 #include "ops/each.h"
+#include "ops/functions.h"
 #include "ops/write.h"
 
 namespace weft {
@@ -32,6 +33,7 @@ void SavedTensor::pack(const Tensor& t) {
     ModeGuard quiet(0, kGradMode);
     uint32_t before = t.version();
     packed_ = ops::scopes.pack_hooks->pack(is_output_ ? t.alias() : t);
+    packed_->saved.set(t);
     WEFT_EXPECT(t.version() == before, Runtime, "pack_hook",
                 "the saved value unchanged (A saved tensor pack hook is modifying its input in "
                 "place)",
@@ -41,9 +43,28 @@ void SavedTensor::pack(const Tensor& t) {
     packed_->wanted = !packed_->origin;
 }
 
+namespace {
+
+/// What an unpack hook gave, in the dtype of what was saved: rules and their kernels go by that.
+Tensor like_saved(const Tensor& t, const ResultInfo& saved) {
+    WEFT_EXPECT(equal(t.shape(), saved.shape()), Runtime, "unpack_hook",
+                text("a tensor of the saved one's shape ", to_string(saved.shape())),
+                to_string(t.shape()));
+    if (t.dtype() == saved.dtype()) return t;
+    WEFT_EXPECT(
+        is_inexact(saved.dtype()) || !is_inexact(t.dtype()), Runtime, "unpack_hook",
+        text("the saved tensor's dtype ", name(saved.dtype()), " (Expected dtype int64 for index)"),
+        name(t.dtype()), "convert it back in the hook");
+    WEFT_EXPECT(is_complex(saved.dtype()) || !is_complex(t.dtype()), Runtime, "unpack_hook",
+                text("the saved tensor's dtype ", name(saved.dtype())), name(t.dtype()));
+    return ops::to(t, saved.dtype());
+}
+
+}  // namespace
+
 Tensor SavedTensor::unpack_again(Node* owner, int k) const {
     Ref<Packed> keep = packed_;  // the function may release the node
-    Tensor t = keep->unpack();
+    Tensor t = like_saved(keep->unpack(), keep->saved);
     if (is_output_ ? !(mode & kGradMode) : !keep->origin && !keep->wanted) return t;
     Tensor out = t.alias();
     if (keep->wanted) set_requires_grad(out, true);

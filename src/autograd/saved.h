@@ -15,6 +15,7 @@ struct Packed {
     uint32_t refs = 0;
     Edge origin;          ///< where the gradient of the saved tensor goes, unless it was an output
     bool wanted = false;  ///< a view made under no_grad of what requires grad: that goes nowhere
+    ResultInfo saved;     ///< what was packed: its shape and dtype
     virtual ~Packed() = default;
     virtual Tensor unpack() = 0;
 };
