@@ -143,7 +143,8 @@ def jvp(
     leaves = _fresh(given, create_graph)
     many, outputs = _called("jvp", func, leaves, strict)
     with weft.enable_grad():
-        probes = tuple(weft.zeros_like(o).requires_grad_() for o in outputs)
+        # the product is linear in them, but at 0 its parts may have no derivative: log(abs(0))
+        probes = tuple(weft.ones_like(o).requires_grad_() for o in outputs)
         turned = _grads("jvp", outputs, leaves, probes, create_graph=True, strict=strict)
     found = _grads("jvp", turned, probes, v, create_graph=create_graph)
     return _given(many, outputs, create_graph), _given(many, found, create_graph)

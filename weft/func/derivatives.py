@@ -220,9 +220,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def _transposed(outputs: list[Tensor], own: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """u and Jᵀu as a function of u: its gradient in the direction v is Jv."""
+    """u and Jᵀu as a function of u: its gradient in the direction v is Jv.
+
+    It is linear in u, but at 0 what it is made of may have no derivative, such as log|u|: u is 1.
+    """
     with weft.inference_mode(False):
-        seeds = [_own(weft.zeros_like(t), "jvp") for t in outputs]
+        seeds = [_own(weft.ones_like(t), "jvp") for t in outputs]
         return seeds, _gradients(outputs, own, seeds, True)
 
 
