@@ -9,6 +9,7 @@ from typing import Any
 import weft
 from weft import _C, return_types
 from weft._C import Tensor
+from weft.autograd._missing import without_derivative
 from weft.base.forms import forms, method
 
 __all__ = ["bincount", "histc", "histogram", "histogramdd"]
@@ -128,6 +129,8 @@ def histogram(
             f"[histogram] expected a weight of shape {tuple(input.shape)}, got "
             f"{tuple(weight.shape)}"
         )
+    if weight is not None:
+        weight = weight.detach()
     x = input.detach().reshape(-1)
     if isinstance(bins, Tensor):
         if range is not None:
@@ -137,7 +140,7 @@ def histogram(
                 f"[histogram] expected two edges or more in a vector, got {tuple(bins.shape)} "
                 "(bins must be > 0)"
             )
-        edges = bins.clone()
+        edges = bins.detach().clone()
     else:
         if bins <= 0:
             raise RuntimeError(f"[histogram] expected bins above 0, got {bins}")
@@ -146,7 +149,8 @@ def histogram(
     hist = _counted(place, inside, weight, edges.shape[0] - 1, x)
     if density:
         hist = hist / hist.sum() / (edges[1:] - edges[:-1])
-    return return_types.histogram(hist, edges)
+    made = without_derivative("histogram", (input,), (hist, edges))
+    return return_types.histogram(*made)
 
 
 def histogramdd(
@@ -166,6 +170,8 @@ def histogramdd(
             f"[histogramdd] expected points in two dimensions at least, got {input.dim()} (input "
             "tensor should have at least 2 dimensions)"
         )
+    if weight is not None:
+        weight = weight.detach()
     x = input.detach().reshape(-1, input.shape[-1])
     width = x.shape[1]
     counts: list[Any] = list(bins) if isinstance(bins, (list, tuple)) else [bins] * width
@@ -194,4 +200,5 @@ def histogramdd(
             shape = [1] * width
             shape[d] = -1
             hist = hist / (e[1:] - e[:-1]).reshape(shape)
+    hist, *edges = without_derivative("_histogramdd_from_bin_cts", (input,), (hist, *edges))
     return return_types.histogramdd(hist, tuple(edges))

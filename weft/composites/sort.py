@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import weft
 from weft import _C, return_types
 from weft._C import Tensor
+from weft.autograd._missing import without_derivative
 from weft.base.forms import forms, method
 from weft.composites.axes import wrap
 
@@ -306,7 +307,9 @@ def unique(
         shape = order.shape
     new = _runs(values)
     kept = values[new]
-    found = [kept if dim is None else kept.movedim(0, dim)]
+    kept = kept if dim is None else kept.movedim(0, dim)
+    op, node = ("_unique2", "Unique2") if dim is None else ("unique_dim", "UniqueDim")
+    found = list(without_derivative(op, (input,), (kept,), f"{node}Backward0"))
     if return_inverse:
         ranks = new.long().cumsum(0) - 1
         found.append(weft.empty_like(ranks).scatter(0, order, ranks).reshape(shape))
@@ -331,7 +334,9 @@ def unique_consecutive(
     values = x.reshape(-1) if dim is None else x.movedim(dim, 0)
     new = _runs(values)
     kept = values[new]
-    found = [kept if dim is None else kept.movedim(0, dim)]
+    kept = kept if dim is None else kept.movedim(0, dim)
+    node = "UniqueConsecutiveBackward0"
+    found = list(without_derivative("unique_consecutive", (input,), (kept,), node))
     if return_inverse:
         ranks = new.long().cumsum(0) - 1
         found.append(ranks.reshape(x.shape) if dim is None else ranks)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor, return_types
 from weft._library import Gradients, library_op
+from weft.autograd._missing import without_derivative
 from weft.linalg import lapack
 from weft.linalg.checks import (
     expect_like,
@@ -271,12 +272,17 @@ def _ldl_factor(A: Any, hermitian: bool = False) -> Any:
     return lapack.factor_ldl(A, hermitian)
 
 
+def _ldl_factors(A: Tensor, hermitian: bool) -> linalg_ldl_factor_ex:
+    found = _ldl_factor(A.detach(), hermitian=hermitian)
+    return linalg_ldl_factor_ex(*without_derivative("linalg_ldl_factor_ex", (A,), found))
+
+
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> linalg_ldl_factor_ex:
     """As `ldl_factor`, with the place of the first zero in D or 0: `(LD, pivots, info)`."""
     expect_matrix("linalg.ldl_factor_ex", A, square=True)
-    out = _ldl_factor(A, hermitian=hermitian)
+    out = _ldl_factors(A, hermitian)
     if check_errors:
         raise_if_singular("linalg.ldl_factor_ex", out.info)
     return out
@@ -297,7 +303,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> linalg_ldl_factor:
             [0.5000, 1.0000]])
     """
     expect_matrix("linalg.ldl_factor", A, square=True)
-    out = _ldl_factor(A, hermitian=hermitian)
+    out = _ldl_factors(A, hermitian)
     raise_if_singular("linalg.ldl_factor", out.info)
     return linalg_ldl_factor(out.LD, out.pivots)
 
@@ -326,4 +332,4 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             "integers)"
         )
     X = lapack.solve_ldl(LD.detach().numpy(), pivots.numpy(), B.detach().numpy(), hermitian)
-    return weft.from_numpy(X)
+    return without_derivative("linalg_ldl_solve", (LD, B), (weft.from_numpy(X),))[0]

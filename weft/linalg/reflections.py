@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 from weft import Tensor, return_types
+from weft.autograd._missing import without_derivative
 from weft.base.checks import also_named
 from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix
@@ -25,8 +26,8 @@ def geqrf(input: Tensor) -> Any:
         raise NotImplementedError(
             f"[geqrf] expected float32, float64 or complex numbers, got {input.dtype}"
         )
-    a, tau = lapack.factor_qr(input.detach().numpy())
-    return return_types.geqrf(weft.from_numpy(a), weft.from_numpy(tau))
+    a, tau = map(weft.from_numpy, lapack.factor_qr(input.detach().numpy()))
+    return return_types.geqrf(*without_derivative("geqrf", (input,), (a, tau), "GeqrfBackward0"))
 
 
 def _expect_reflections(who: str, A: Tensor, tau: Tensor) -> None:
