@@ -183,11 +183,21 @@ def _mixed(who: str, input: Tensor, product: Tensor, beta: float, alpha: float) 
     return product if beta == 0 else (input if beta == 1 else input * beta) + product
 
 
+def _expect_batches(who: str, batch1: Tensor, batch2: Tensor) -> None:
+    """The sizes that the result has, of the dims where PyTorch asks for them."""
+    if batch1.dim() < 2 or batch2.dim() < 3:
+        raise IndexError(
+            f"[{who}] expected batches of matrices, got tensors of {batch1.dim()} and "
+            f"{batch2.dim()} dims (Dimension out of range)"
+        )
+
+
 @forms(method=True, inplace=True, out=True)
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2), batches of matrices [b, n, m] @ [b, m, p]."""
+    _expect_batches("baddbmm", batch1, batch2)
     product = weft.bmm(batch1, batch2)
     return _mixed("baddbmm", input, product, beta, alpha)
 
@@ -197,6 +207,7 @@ def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
+    _expect_batches("addbmm", batch1, batch2)
     product = weft.bmm(batch1, batch2).sum(0)
     return _mixed("addbmm", input, product, beta, alpha)
 
