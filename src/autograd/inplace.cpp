@@ -175,6 +175,7 @@ std::vector<Tensor> before_write(Call& c) {
              "out= with tensors that require grad (functions with out=... arguments don't support "
              "automatic differentiation)",
              "use the result instead of out=");
+    recorded &= is_inexact(dest.dtype());  // bools and integers have no gradient to pass on
     check_write(text(c.name(), c.in_place ? "_" : ""), dest, recorded);
     if (!recorded) return {};
     WEFT_EXPECT(!dest.has(kInference), Runtime, c.name(),

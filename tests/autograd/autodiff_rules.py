@@ -502,7 +502,7 @@ RULES = [
     ),
     (
         "error NoneType RuntimeError",
-        "post accumulate grad hooks cannot be registered",
+        "post accumulate grad hooks cannot be registered|element 0 of tensors does not require",
         r"(inference_mode\(|no_grad\(|set_grad_enabled\(False)\):",
         "PyTorch: a view taken unrecorded wants a gradient as soon as its base does",
     ),

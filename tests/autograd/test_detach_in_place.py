@@ -219,6 +219,17 @@ def test_a_write_to_a_view_that_shows_other_memory_is_its_own():
 
 
 @case
+def what_has_no_gradient_gets_none_by_a_copy(t):
+    """It had a node."""
+    x = leaf(t)
+    flags = x > 0
+    flags.copy_(x)
+    whole = t.zeros(2, dtype=t.int64)
+    whole[:1] = x[:1] * 5
+    return t.tensor([flags.requires_grad, whole.requires_grad]), whole
+
+
+@case
 def a_base_that_wants_a_gradient_again(t):
     """The written view led to the new leaf, and x had no gradient."""
     x = leaf(t)
