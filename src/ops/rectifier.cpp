@@ -228,9 +228,8 @@ void register_prelu(Table& t) {
                         text(name(x.dtype()), " and ", name(w.dtype())));
             WEFT_EXPECT(w.ndim() <= 1, Runtime, "prelu", "weight to be a scalar or 1D tensor",
                         text(w.ndim(), " dimensions"));
-            if (w.numel() == 1 && x.ndim() >= w.ndim()) return c.set(prelu_kernel(x, w));
-            if (w.numel() == 1) return c.set(prelu_kernel(x, ops::reshape(w, Dims())));
-            int64_t channels = x.ndim() > 1 ? x.size(1) : 1;
+            if (x.ndim() == w.ndim() && w.numel() == 1) return c.set(prelu_kernel(x, w));
+            int64_t channels = x.ndim() > 1 && w.numel() != 1 ? x.size(1) : 1;
             WEFT_EXPECT(w.numel() == channels, Runtime, "prelu",
                         text("one weight, or one for each of ", channels, " channels"),
                         std::to_string(w.numel()));
