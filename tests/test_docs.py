@@ -58,6 +58,19 @@ def test_the_example_of_the_op_runs(record):
     assert not report, "".join(report)
 
 
+@pytest.mark.parametrize("page", ["docs/seeing.md"])
+def test_the_examples_of_a_guide_run(page):
+    """All of a guide is one session: what an example makes, the next ones use."""
+    root = pathlib.Path(__file__).parent.parent
+    report: list[str] = []
+    weft.manual_seed(0)
+    text = re.sub(r"^```.*$", "", (root / page).read_text(), flags=re.MULTILINE)
+    test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
+    assert len(test.examples) > 5
+    doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
 PAGES = ("DESIGN.md", "CONTRIBUTING.md", "README.md")
 NAMED = re.compile(r"(?<![\w/])[\w*./-]*\w\.(?:py|cpp|h|md|pyi|toml)\b")
 

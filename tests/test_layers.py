@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("base", "kernels", "tensor", "ops", "autograd", "deferred", "mapped", "python")
+LAYERS = ("base", "kernels", "tensor", "ops", "autograd", "deferred", "mapped", "watch", "python")
 # Both hang on the door's hooks; neither knows that the other exists.
-STRANGERS = {("autograd", "deferred"), ("deferred", "autograd")}
+STRANGERS = {
+    ("autograd", "deferred"), ("deferred", "autograd"), ("watch", "deferred"), ("watch", "mapped")
+}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 IMPORTERS = {"__import__", "import_module"}
 
@@ -90,7 +92,7 @@ RANKS = (
     "func optim distributions multiprocessing _checkpoint",
     "serialization",
     "batching jit",
-    "deferred",
+    "deferred see",
 )
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names.split()}
 

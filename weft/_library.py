@@ -25,7 +25,7 @@ from weft import _C
 from weft._C import Tensor
 from weft.autograd.function import FunctionCtx
 from weft.base.mapping import one_by_one
-from weft.base.modes import AUTOCAST, MAP, no_grad
+from weft.base.modes import AUTOCAST, MAP, WATCH, no_grad
 
 R = TypeVar("R")
 
@@ -114,6 +114,7 @@ def library_op(
     tensors_out = re.findall(r"Tensor (\w+)", after) or ["result"]
     chosen = tensors_in if saves is None else saves
     kept = [n in chosen for n in tensors_in + tensors_out]
+    public_name = peer or _public_name(name)
     node_name = node or "".join(part.capitalize() for part in name.split("_")) + "Backward0"
 
     def decorate(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,10 +123,16 @@ def library_op(
         defaults = dict(zip(names[len(names) - len(given) :], given))
 
         def call(*tensors: Any, **options: Any) -> Any:
-            if _C._mode() & MAP and (mapped := one_by_one(call, tensors, options)) is not None:
+            mode = _C._mode()
+            if mode & MAP and (mapped := one_by_one(call, tensors, options)) is not None:
                 return mapped
-            if autocast and _C._mode() & AUTOCAST:
+            if autocast and mode & AUTOCAST:
                 tensors = tuple([t.float() if t.dtype in _NARROW else t for t in tensors])
+            if mode & WATCH:
+                return _C._within("call", public_name, run, *tensors, **options)
+            return run(*tensors, **options)
+
+        def run(*tensors: Any, **options: Any) -> Any:
             made = _computed(name, forward, tensors, options)
             single = not isinstance(made, tuple)
             outputs = tuple(_tensor(a) for a in ((made,) if single else made))
@@ -143,7 +150,7 @@ def library_op(
         code = forward.__code__
         call.record = {  # type: ignore[attr-defined]
             "name": name,
-            "public_name": peer or _public_name(name),
+            "public_name": public_name,
             "schema": schema,
             "doc": forward.__doc__ or "",
             "file": "weft/" + code.co_filename.rpartition("/weft/")[2],

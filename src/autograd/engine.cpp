@@ -7,7 +7,7 @@
 
 #include "autograd/fit.h"
 #include "autograd/node_run.h"
-#include "ops/call.h"
+#include "ops/watch.h"
 
 namespace weft {
 
@@ -175,6 +175,7 @@ std::vector<Tensor> backward(const std::vector<Edge>& roots, std::vector<Tensor>
     } guard;
     std::vector<Tensor> found;
     {
+        ops::WatchSpan span(ops::SpanKind::Backward);
         Pass pass(options, targets);
         pass.plan(roots, gradients);
         pass.run();

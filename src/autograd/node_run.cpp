@@ -3,6 +3,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/fit.h"
 #include "ops/copy.h"
+#include "ops/watch.h"
 
 namespace weft {
 namespace {
@@ -73,6 +74,7 @@ void NodeRun::run(NodeTask& task) {
     if (runs(task)) {
         try {
             if (node.batched) node.batched->use->ran = batched = true;
+            ops::WatchSpan span(ops::SpanKind::Node, &node);
             run_node(node);
         } catch (...) {
             rethrow_from(node);

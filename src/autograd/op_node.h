@@ -27,6 +27,7 @@ public:
     /// `grads`: as in SavedTensor::unpack.
     Tensor saved(int bit, const std::vector<Tensor>* grads = nullptr) const;
     bool keeps(int bit) const { return mask_ >> bit & 1; }
+    SaveMask kept() const { return mask_; }
     /// Whether it would keep it if every input wanted a gradient.
     bool may_keep(int bit) const;
     const Value& attr(int i) const { return attrs_[i]; }

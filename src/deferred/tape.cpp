@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "deferred/batcher.h"
+#include "ops/watch.h"
 #include "ops/write.h"
 
 namespace weft::deferred {
@@ -81,13 +82,14 @@ void Tape::keep(Call& c) {
 namespace {
 
 /// While a flush runs, nothing holds of what does for whoever wanted it: calls that were kept elsewhere
-/// run, and their kinds say what held for them. (They were cast when they were kept.)
+/// run, and their kinds say what held for them. (They were cast when they were kept.) A watcher goes on,
+/// but not inside of what is open: calls of several examples run.
 class FlushScope {
 public:
     explicit FlushScope(int& flushes) : flushes_(flushes) {
         ++flushes_;
-        mode = 0;
-        ops::scopes = {};
+        mode &= kWatchMode;
+        ops::scopes = {.watcher = callers_.scopes.watcher};
     }
     ~FlushScope() {
         callers_.restore();
@@ -136,6 +138,7 @@ Structure Tape::structure_of(const Waiting& load) const {
 void Tape::flush(const char* reason) {
     if (load_->calls.empty()) return;
     FlushScope now(flushes_);  // first of all: what is dropped below may run Python
+    ops::WatchSpan span(ops::SpanKind::Flush, nullptr, reason);
     std::unique_ptr<Waiting> load = std::move(load_);
     load_ = spare_ ? std::move(spare_) : std::make_unique<Waiting>();
     readers_.forget(*load);

@@ -3,6 +3,7 @@
 #include "kernels/simd.h"
 #include "ops/copy.h"
 #include "ops/reuse.h"
+#include "ops/watch.h"
 #include "ops/widen.h"
 #include "ops/write.h"
 
@@ -151,15 +152,11 @@ bool can_reuse(const Call& c, const Tensor& in) {
            equal(out.strides(), in.strides()) && !meets_narrow(c);
 }
 
-/// The door; `memory` gives the outputs that the shape rule laid out their bytes.
+/// What is left of a call behind the modes; `memory` gives the outputs that the shape rule laid out
+/// their bytes.
 template <class Memory>
-WEFT_INLINE void enter(Call& c, const Memory& memory) {
+WEFT_INLINE void carry_out(Call& c, const Memory& memory) {
     const Op& op = *c.op;
-    if (mode & (kDeferMode | kAutocastMode | kMapMode)) [[unlikely]] {
-        if (mode & kAutocastMode && hooks.autocast(c)) return;
-        if (mode & kMapMode && hooks.map(c)) return;
-        if (mode & kDeferMode) return hooks.defer(c);
-    }
     if (op.body) return op.body(c);
     if (c.dest.defined()) return call_into(c);
     op.shape(c);
@@ -175,6 +172,31 @@ WEFT_INLINE void enter(Call& c, const Memory& memory) {
     } else if (mode & kInferenceMode) {
         for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
     }
+}
+
+template <class Memory>
+[[gnu::noinline]] void carry_out_watched(Call& c, const Memory& memory) {
+    Watcher& watcher = *scopes.watcher;
+    watcher.before(c);
+    try {
+        carry_out(c, memory);
+    } catch (...) {
+        watcher.failed(c);
+        throw;
+    }
+    watcher.after(c);
+}
+
+/// The door.
+template <class Memory>
+WEFT_INLINE void enter(Call& c, const Memory& memory) {
+    if (mode & (kDeferMode | kAutocastMode | kMapMode | kWatchMode)) [[unlikely]] {
+        if (mode & kAutocastMode && hooks.autocast(c)) return;
+        if (mode & kMapMode && hooks.map(c)) return;
+        if (mode & kDeferMode) return hooks.defer(c);
+        if (mode & kWatchMode) return carry_out_watched(c, memory);
+    }
+    carry_out(c, memory);
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ enum ModeFlag : uint32_t {
     /// In place of kGradMode where enable_grad() is asked for in inference mode: is_grad_enabled() says
     /// so, but nothing is recorded.
     kEnabledInInference = 64,
+    kWatchMode = 128,  ///< `scopes.watcher` hears of calls (Note [Watching])
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 

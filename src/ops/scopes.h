@@ -2,6 +2,7 @@
 /// to what runs there: an example of a batch takes them along when it waits (deferred/batch.h). Layers
 /// below give them their meaning.
 #pragma once
+#include <cstdint>
 
 namespace weft {
 
@@ -12,6 +13,8 @@ class Generator;
 
 namespace ops {
 
+class Watcher;  // ops/watch.h
+
 struct Scopes {
     /// autocast: whether the narrow copies of weights are kept until the outermost scope ends.
     bool keeps_casts = true;
@@ -19,6 +22,9 @@ struct Scopes {
     PackHooks* pack_hooks = nullptr;
     /// What a GeneratorScope names (ops/random.h); null: the default one.
     kernels::Generator* generator = nullptr;
+    /// With kWatchMode: who hears of calls; and what of its own is open here, the calls' surrounding.
+    Watcher* watcher = nullptr;
+    int32_t inside = -1;
 };
 inline constinit thread_local Scopes scopes;
 

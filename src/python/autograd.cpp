@@ -328,7 +328,8 @@ PyObject* py_set_mode(PyObject*, PyObject* flags) {
     long f = PyLong_AsLong(flags);
     if (f == -1 && PyErr_Occurred()) return nullptr;
     uint32_t old = mode;
-    mode = static_cast<uint32_t>(f);
+    // a watcher comes and goes by itself: scopes need not nest in its
+    mode = (static_cast<uint32_t>(f) & ~kWatchMode) | (mode & kWatchMode);
     if (!(mode & kInferenceMode)) mode &= ~kEnabledInInference;
     else if (mode & kGradMode) mode = (mode & ~kGradMode) | kEnabledInInference;
     return PyLong_FromLong(old);

@@ -178,6 +178,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_deferred(module);
         init_mapped(module);
         init_fibers(module);
+        init_watch(module);
         return module;
     });
 }

@@ -17,6 +17,7 @@
 /// that are read after the numbers have matched. Other versions of Python look up each time.
 #include <array>
 
+#include "ops/watch.h"
 #include "python/object.h"
 
 namespace weft::python {
@@ -255,8 +256,19 @@ PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs) {
     return out;
 }
 
+PyObject* call_watched(PyObject* self, PyObject* args, PyObject* kwargs) {
+    ops::Watcher& watcher = *ops::scopes.watcher;
+    watcher.open(ops::SpanKind::Module, Py_TYPE(self)->tp_name, self);
+    PyObject* out = run_module(self, args, kwargs);
+    if (!out) explain(self, args, kwargs);
+    watcher.close(!out);
+    return out;
+}
+
 /// What `Module.__call__` does.
 PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
+    if (mode & kWatchMode) [[unlikely]]
+        return call_watched(self, args, kwargs);
     PyObject* out = run_module(self, args, kwargs);
     return out ? out : explain(self, args, kwargs);
 }

@@ -285,6 +285,7 @@ void init_storage(PyObject* module);
 void init_deferred(PyObject* module);
 void init_mapped(PyObject* module);
 void init_fibers(PyObject* module);
+void init_watch(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);
 PyObject* node_attribute(const Ref<Node>& node, PyObject* name);  ///< of its wrapper; new reference

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "deferred/turn.h"
+#include "ops/watch.h"
 #include "ops/write.h"
 #include "python/object.h"
 
@@ -150,6 +151,7 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
         WEFT_EXPECT(PyTuple_GET_SIZE(names) == rule->numbers + rule->buffers, Type, "optimizer",
                     text(rule->numbers + rule->buffers, " names of state tensors"),
                     std::to_string(PyTuple_GET_SIZE(names)));
+        ops::WatchSpan span(ops::SpanKind::Step, nullptr, rule->name);
         std::vector<double> numbers;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(settings); ++i)
             add_setting(Gather::item(group, to_text(PyTuple_GET_ITEM(settings, i)).data()),

@@ -166,10 +166,9 @@ Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*),
 }
 
 void detail::release_slow(Storage* storage) {
-    if (storage->last_write) {
-        release_write_note(storage->last_write);
-        if (keep_small(storage)) return;
-    }
+    if (storage->seen) release_seen(storage);
+    if (storage->last_write) release_write_note(storage->last_write);
+    if ((storage->seen || storage->last_write) && keep_small(storage)) return;
     if (storage->block == 0) {
         if (storage->give_back) storage->give_back(storage->owner);
         std::free(storage);

@@ -20,7 +20,8 @@ struct StorageMarks {
     uint64_t maker : 48;     ///< who allocated it (`memory_maker`)
     uint64_t watched : 1;    ///< some node saved it: an in-place write leaves a note
     uint64_t read_only : 1;  ///< borrowed from a read-only exporter (never written by us)
-    uint64_t : 14;
+    uint64_t seen : 1;       ///< a watcher wants to hear of its end (ops/watch.h)
+    uint64_t : 13;
 };
 static_assert(sizeof(StorageMarks) == 8);
 
@@ -52,6 +53,9 @@ static_assert(sizeof(Storage) == 64);
 
 /// Frees a Storage's write note; installed by the layer that makes notes.
 inline void (*release_write_note)(void*) = nullptr;
+
+/// Tells the watcher of this thread, if there is one, that a storage it has seen ends.
+inline void (*release_seen)(const Storage*) = nullptr;
 
 struct MemoryStats {
     int64_t current;      ///< bytes in live storages
@@ -100,7 +104,7 @@ inline bool keep_small(Storage* storage) {
 }  // namespace detail
 
 inline void release(Storage* storage) {
-    if (storage->last_write || !detail::keep_small(storage)) [[unlikely]]
+    if (storage->last_write || storage->seen || !detail::keep_small(storage)) [[unlikely]]
         detail::release_slow(storage);
 }
 

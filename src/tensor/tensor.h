@@ -50,6 +50,7 @@ struct TensorImpl {
     Ref<Slot> slot;
     void* wrapper;  ///< the language binding's object for this tensor; not owned
     int64_t inline_dims[8];
+    uint64_t seen;  ///< what a watcher calls its value (ops/watch.h); 0: none has seen it
 };
 static_assert(sizeof(TensorImpl) <= 128, "two cache lines: the hot fields, then the dims");
 
@@ -72,6 +73,7 @@ inline TensorImpl* new_impl(DType dtype, int ndim) {
     impl->data = nullptr;
     new (&impl->slot) Ref<Slot>;
     impl->wrapper = nullptr;
+    impl->seen = 0;
     return impl;
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft import _C
 from weft._C import Tensor
-from weft.base.modes import DEFER, at_once, no_grad
+from weft.base.modes import DEFER, WATCH, at_once, no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -177,13 +177,17 @@ class Function:
         args = _bound(cls, args, kwargs)
         ctx = FunctionCtx()
         ctx.needs_input_grad = _C._needs_gradients(args)
-        output = _run_forward(cls, ctx, args)
+        mode = _C._mode()
+        if not mode & WATCH:
+            output = _run_forward(cls, ctx, args)
+        else:
+            output = _C._within("function", cls.__name__, _run_forward, cls, ctx, args)
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
         backward, name = _backward_of(cls), cls.__name__ + "Backward"
         told = (ctx, backward, name, args, outputs, ctx._to_save, ctx._dirty, ctx._constant,
                 ctx.materialize_grads)  # fmt: skip
-        if not _C._mode() & DEFER:
+        if not mode & DEFER:
             recorded = _C._record_function(*told)
         else:
             from weft.autograd import _merged

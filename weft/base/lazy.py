@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["LAZY", "MODULES", "install"]
 
 #: Public modules that `import weft` does not load.
-MODULES = ("amp", "distributions", "jit", "multiprocessing")
+MODULES = ("amp", "distributions", "jit", "multiprocessing", "see")
 
 #: Where the other names of the package are that load with the first use.
 LAZY = {
@@ -20,6 +20,7 @@ LAZY = {
         "set_autocast_cache_enabled",
     ),
     "weft.func": ("vmap",),
+    "weft.see": ("graph", "record"),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
 _HOME = {name: module for module, names in LAZY.items() for name in names}

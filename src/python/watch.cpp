@@ -1,0 +1,305 @@
+/// `_C._Log`: what weft/see/recording.py records with.
+///
+/// The tables come to Python as bytes, of the layouts that `_Log.layouts` names for NumPy.
+#include "watch/log.h"
+
+#include "python/object.h"
+
+#include <cstring>
+
+namespace weft::python {
+namespace {
+
+using ops::SpanKind, watch::Log;
+
+/// A log that keeps the modules whose calls it hears of: addresses are their names until it ends.
+class PyLog final : public Log {
+public:
+    using Log::Log;
+    void open(SpanKind kind, std::string_view name, const void* object) override {
+        Log::open(kind, name, object);
+        if (kind == SpanKind::Module && modules.size() < objects.size()) {
+            modules.resize(objects.size());
+            auto* module = static_cast<PyObject*>(const_cast<void*>(object));
+            modules.back() = Object::borrow(module);
+        }
+    }
+    PyObject* self = nullptr;     ///< the object around it, which owns it
+    std::vector<Object> modules;  ///< by name; none for others
+};
+
+struct LogObject {
+    PyObject_HEAD PyLog* log;
+};
+PyTypeObject log_type = blank_type();
+
+PyLog& log_of(PyObject* self) { return *reinterpret_cast<LogObject*>(self)->log; }
+
+PyObject* new_log(PyTypeObject* type, PyObject* args, PyObject*) {
+    int times;
+    long long sample;
+    if (!PyArg_ParseTuple(args, "pL:_Log", &times, &sample)) return nullptr;
+    return guarded([&] {
+        auto log = std::make_unique<PyLog>(
+            watch::Options{.times = times != 0, .sample = std::max<int64_t>(sample, 0)});
+        PyObject* self = checked(type->tp_alloc(type, 0));
+        log->self = self;
+        reinterpret_cast<LogObject*>(self)->log = log.release();
+        return self;
+    });
+}
+
+bool is_running(const PyLog& log) { return mode & kWatchMode && ops::scopes.watcher == &log; }
+
+PyObject* stop(PyObject* self, PyObject*) {
+    if (is_running(log_of(self))) {
+        mode &= ~uint32_t{kWatchMode};
+        ops::scopes.watcher = nullptr;
+        ops::scopes.inside = -1;
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject* start(PyObject* self, PyObject*) {
+    return guarded([&] {
+        WEFT_EXPECT(!ops::scopes.watcher, Runtime, "record", "no recording under way", "one");
+        ops::scopes.watcher = &log_of(self);
+        ops::scopes.inside = -1;
+        mode |= kWatchMode;
+        return Py_NewRef(Py_None);
+    });
+}
+
+void dealloc(PyObject* self) {
+    stop(self, nullptr);
+    delete &log_of(self);
+    Py_TYPE(self)->tp_free(self);
+}
+
+template <class T>
+PyObject* as_bytes(const watch::Rows<T>& rows) {
+    PyObject* out =
+        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(rows.size() * sizeof(T)));
+    if (!out) return nullptr;
+    char* to = PyBytes_AS_STRING(out);
+    rows.for_pieces([&](const T* first, size_t count) {
+        std::memcpy(to, first, count * sizeof(T));
+        to += count * sizeof(T);
+    });
+    return out;
+}
+
+PyObject* get_events(PyObject* self, void*) {
+    log_of(self).name_calls();
+    return as_bytes(log_of(self).events);
+}
+PyObject* get_values(PyObject* self, void*) { return as_bytes(log_of(self).values); }
+PyObject* get_operands(PyObject* self, void*) { return as_bytes(log_of(self).operands); }
+PyObject* get_dims(PyObject* self, void*) { return as_bytes(log_of(self).dims); }
+PyObject* get_memories(PyObject* self, void*) { return as_bytes(log_of(self).memories); }
+PyObject* get_found(PyObject* self, void*) { return as_bytes(log_of(self).found); }
+PyObject* get_statistics(PyObject* self, void*) { return as_bytes(log_of(self).statistics); }
+PyObject* get_count(PyObject* self, void*) { return PyLong_FromSize_t(log_of(self).events.size()); }
+PyObject* get_sample(PyObject* self, void*) {
+    return PyLong_FromLongLong(log_of(self).options().sample);
+}
+PyObject* get_seconds_per_tick(PyObject* self, void*) {
+    return PyFloat_FromDouble(log_of(self).seconds_per_tick());
+}
+
+/// (text, module or None) of each name.
+PyObject* get_names(PyObject* self, void*) {
+    return guarded([&] {
+        PyLog& log = log_of(self);
+        Object out = Object::take(PyList_New(0));
+        for (size_t i = 0; i < log.names.size(); ++i) {
+            Object module = i < log.modules.size() && log.modules[i] ? log.modules[i] : none();
+            Object pair =
+                Object::take(Py_BuildValue("(NO)", py_str(log.names[i]).release(), module.get()));
+            checked(PyList_Append(out.get(), pair.get()));
+        }
+        return out.release();
+    });
+}
+
+/// (code object, line) of each site.
+PyObject* get_sites(PyObject* self, void*) {
+    return guarded([&] {
+        Object out = Object::take(PyList_New(0));
+        for (const Site& site : log_of(self).sites) {
+            auto* code = static_cast<PyCodeObject*>(site.code());
+            Object pair =
+                Object::take(Py_BuildValue("(Oi)", code, PyCode_Addr2Line(code, site.offset())));
+            checked(PyList_Append(out.get(), pair.get()));
+        }
+        return out.release();
+    });
+}
+
+/// address(tensor): by which the tables name those that were there.
+PyObject* address(PyObject*, PyObject* tensor) {
+    return guarded(
+        [&] { return PyLong_FromVoidPtr(expect_tensor(tensor, "_Log.address").impl()); });
+}
+/// number(tensor): of the value that it was last seen with, and of the log; or None.
+PyObject* number(PyObject* self, PyObject* tensor) {
+    return guarded([&]() -> PyObject* {
+        const Tensor t = expect_tensor(tensor, "graph");
+        const int32_t value = log_of(self).seen(t);
+        if (value < 0) Py_RETURN_NONE;
+        return PyLong_FromLong(value);
+    });
+}
+
+PyObject* add_nodes(PyObject* self, PyObject* tensors) {
+    return guarded([&] {
+        std::vector<Tensor> roots;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(tensors); ++i)
+            roots.push_back(unwrap(PyList_GET_ITEM(tensors, i)));
+        log_of(self).add_nodes(roots);
+        return Py_NewRef(Py_None);
+    });
+}
+/// running(): the log that hears of what runs on this thread, or None.
+PyObject* running(PyObject*, PyObject*) {
+    return Py_NewRef(mode & kWatchMode ? static_cast<PyLog*>(ops::scopes.watcher)->self : Py_None);
+}
+
+PyMethodDef methods[] = {
+    {"start", start, METH_NOARGS, "Hears of what runs on this thread from now on."},
+    {"stop", stop, METH_NOARGS, "Hears of no more; on the thread that started it."},
+    {"number", number, METH_O,
+     "The number of the value that a tensor was last seen with, or None."},
+    {"add_nodes", add_nodes, METH_O, "The nodes behind a list of tensors, as calls."},
+    {"running", running, METH_NOARGS | METH_STATIC,
+     "The log that hears of what runs on this thread, or None."},
+    {"address", address, METH_O | METH_STATIC, "Where a tensor is, as `found` has it."},
+    {}};
+PyGetSetDef getset[] = {{"events", get_events, nullptr, nullptr, nullptr},
+                        {"values", get_values, nullptr, nullptr, nullptr},
+                        {"operands", get_operands, nullptr, nullptr, nullptr},
+                        {"dims", get_dims, nullptr, nullptr, nullptr},
+                        {"memories", get_memories, nullptr, nullptr, nullptr},
+                        {"found", get_found, nullptr, nullptr, nullptr},
+                        {"statistics", get_statistics, nullptr, nullptr, nullptr},
+                        {"count", get_count, nullptr, nullptr, nullptr},
+                        {"sample", get_sample, nullptr, nullptr, nullptr},
+                        {"seconds_per_tick", get_seconds_per_tick, nullptr, nullptr, nullptr},
+                        {"names", get_names, nullptr, nullptr, nullptr},
+                        {"sites", get_sites, nullptr, nullptr, nullptr},
+                        {}};
+
+/// For numpy.dtype: a row's fields as (name, format, offset), and its size.
+#define FIELD(Row, field, format)                                                                  \
+    Object::take(Py_BuildValue("(ssn)", #field, format, offsetof(Row, field)))
+
+Object layout(const char* name, size_t size, std::initializer_list<Object> fields) {
+    Object list = Object::take(PyList_New(0));
+    for (const Object& f : fields) checked(PyList_Append(list.get(), f.get()));
+    return Object::take(Py_BuildValue("(sOn)", name, list.get(), static_cast<Py_ssize_t>(size)));
+}
+
+Object layouts() {
+    using watch::Event, watch::Found, watch::Memory, watch::Seen, watch::Statistics;
+    Object all = Object::take(PyList_New(0));
+    for (const Object& row :
+         {layout("events", sizeof(Event),
+                 {FIELD(Event, kind, "u1"), FIELD(Event, failed, "?"), FIELD(Event, in_place, "?"),
+                  FIELD(Event, backward, "?"), FIELD(Event, inputs, "u2"),
+                  FIELD(Event, outputs, "u2"), FIELD(Event, parent, "i4"), FIELD(Event, name, "i4"),
+                  FIELD(Event, site, "i4"), FIELD(Event, operands, "u4"), FIELD(Event, saved, "u4"),
+                  FIELD(Event, node, "u8"), FIELD(Event, began, "i8"), FIELD(Event, ended, "i8"),
+                  FIELD(Event, bytes, "i8")}),
+          layout("values", sizeof(Seen),
+                 {FIELD(Seen, event, "i4"), FIELD(Seen, memory, "i4"), FIELD(Seen, dims, "u4"),
+                  FIELD(Seen, ndim, "u1"), FIELD(Seen, dtype, "u1"), FIELD(Seen, marks, "u1")}),
+          layout("memories", sizeof(Memory),
+                 {FIELD(Memory, bytes, "i8"), FIELD(Memory, event, "i4"),
+                  FIELD(Memory, since, "i4"), FIELD(Memory, freed, "i4"),
+                  FIELD(Memory, last, "i4")}),
+          layout("found", sizeof(Found), {FIELD(Found, value, "i4"), FIELD(Found, tensor, "u8")}),
+          layout("statistics", sizeof(Statistics),
+                 {FIELD(Statistics, value, "i4"), FIELD(Statistics, counted, "u4"),
+                  FIELD(Statistics, nans, "u4"), FIELD(Statistics, infs, "u4"),
+                  FIELD(Statistics, mean, "f8"), FIELD(Statistics, std, "f8"),
+                  FIELD(Statistics, least, "f8"), FIELD(Statistics, most, "f8")})})
+        checked(PyList_Append(all.get(), row.get()));
+    return all;
+}
+
+constexpr const char* kKinds[] = {"call", "module", "function", "backward",
+                                  "node", "step",   "flush",    "named"};
+static_assert(std::size(kKinds) == static_cast<size_t>(SpanKind::Named) + 1);
+
+Object kinds() {
+    Object out = Object::take(PyTuple_New(std::size(kKinds)));
+    for (size_t i = 0; i < std::size(kKinds); ++i)
+        PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), py_str(kKinds[i]).release());
+    return out;
+}
+
+/// By the number that a value's row has for it.
+Object dtypes() {
+    Object out = Object::take(PyDict_New());
+    for (DType t : kDTypes)
+        checked(PyDict_SetItem(out.get(), py_int(static_cast<int64_t>(t)).get(), dtype_object(t)));
+    return out;
+}
+
+/// Those among `items` that are tensors.
+std::vector<Tensor> tensors_among(PyObject* const* items, Py_ssize_t count) {
+    std::vector<Tensor> out;
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (is_tensor(items[i])) out.push_back(handle(items[i]));
+    return out;
+}
+
+/// _within(kind, name, function, *args, **kwargs): calls it, as an event of that kind, of which the
+/// tensors among `args` and among its results are the operands.
+PyObject* within(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    return guarded([&] {
+        WEFT_EXPECT(count >= 3, Type, "_within", "a kind, a name, a function and its arguments",
+                    std::to_string(count));
+        const std::string_view wanted = to_text(args[0]);
+        size_t kind = 0;
+        while (kind < std::size(kKinds) && wanted != kKinds[kind]) ++kind;
+        WEFT_EXPECT(kind < std::size(kKinds), Value, "_within", "a kind of event", text(wanted));
+        ops::WatchSpan span(static_cast<SpanKind>(kind), nullptr, to_text(args[1]));
+        span.give(tensors_among(args + 3, count - 3));
+        Object out = Object::take(into_python([&] {
+            return PyObject_Vectorcall(args[2], args + 3, static_cast<size_t>(count) - 3, names);
+        }));
+        PyObject* one = out.get();
+        if (PyTuple_Check(one))
+            span.take(tensors_among(PySequence_Fast_ITEMS(one), PyTuple_GET_SIZE(one)));
+        else span.take(tensors_among(&one, 1));
+        return out.release();
+    });
+}
+PyMethodDef functions[] = {
+    {"_within", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(within)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "_within(kind, name, function, *args, **kwargs): calls it, as an event of that kind."},
+    {}};
+
+}  // namespace
+
+void init_watch(PyObject* module) {
+    log_type.tp_name = "weft._C._Log";
+    log_type.tp_basicsize = sizeof(LogObject);
+    log_type.tp_flags = Py_TPFLAGS_DEFAULT;
+    log_type.tp_new = new_log;
+    log_type.tp_dealloc = dealloc;
+    log_type.tp_methods = methods;
+    log_type.tp_getset = getset;
+    log_type.tp_doc = "_Log(times, sample): what ran, as tables.";
+    checked(PyType_Ready(&log_type));
+    checked(PyDict_SetItemString(log_type.tp_dict, "layouts", layouts().get()));
+    checked(PyDict_SetItemString(log_type.tp_dict, "kinds", kinds().get()));
+    checked(PyDict_SetItemString(log_type.tp_dict, "dtypes", dtypes().get()));
+    checked(PyModule_AddFunctions(module, functions));
+    add_object(module, "_Log", reinterpret_cast<PyObject*>(&log_type));
+    watch::install();
+}
+
+}  // namespace weft::python

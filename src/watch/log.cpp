@@ -1,0 +1,327 @@
+#include "watch/log.h"
+
+#include <algorithm>
+#include <chrono>
+#include <unordered_set>
+
+#include "autograd/accumulate.h"
+#include "autograd/meta.h"
+#include "autograd/op_node.h"
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace weft::watch {
+
+using ops::scopes, ops::SpanKind;
+
+// ---- time --------------------------------------------------------------------------------------
+
+double Log::seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+/// A clock that costs less than a call: the processor's own, whose rate `seconds_per_tick` measures.
+int64_t Log::ticks() {
+#if defined(__x86_64__)
+    return static_cast<int64_t>(__rdtsc());
+#else
+    return std::chrono::steady_clock::now().time_since_epoch().count();
+#endif
+}
+
+double Log::seconds_per_tick() const {
+    const int64_t passed = ticks() - first_tick_;
+    return passed > 0 ? (seconds() - first_second_) / static_cast<double>(passed) : 0;
+}
+
+// ---- names and lines ---------------------------------------------------------------------------
+
+int32_t Log::name_of(const void* key, std::string_view name, const void* object) {
+    int32_t& number =
+        key ? named_.at(key) : texts_.try_emplace(std::string(name), -1).first->second;
+    if (number < 0) {
+        number = static_cast<int32_t>(names.size());
+        names.emplace_back(name);
+        objects.push_back(object);
+    }
+    return number;
+}
+
+void Log::name_calls() {
+    for (; called_ < events.size(); ++called_)
+        if (Event& event = events[called_]; event.op)
+            event.name = name_of(event.op, event.op->public_name);
+}
+
+int32_t Log::number_of(Site site) {
+    if (!site) return -1;
+    int32_t& number = lines_.at(site.code(), site.offset());
+    if (number < 0) {
+        number = static_cast<int32_t>(sites.size());
+        sites.push_back(std::move(site));  // the code lives as long as its number
+    }
+    return number;
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+int32_t Log::add(const Tensor& t, int32_t event, int32_t memory, bool view) {
+    const int ndim = t.ndim();
+    const bool strided = !t.contiguous();
+    const auto number = static_cast<int32_t>(values.size());
+    values.push_back(
+        {.event = event,
+         .memory = memory,
+         .dims = static_cast<uint32_t>(dims.size()),
+         .ndim = static_cast<uint8_t>(ndim),
+         .dtype = t.dtype(),
+         .marks = static_cast<uint8_t>((requires_grad(t) ? kRequiresGrad : 0) | (view ? kView : 0) |
+                                       (strided ? kStrided : 0))});
+    for (int d = 0; d < (strided ? 2 * ndim : ndim); ++d)  // sizes, then strides
+        dims.push_back(t.impl()->dims[d]);
+    t.impl()->seen = number_ << 32 | static_cast<uint32_t>(number);
+    return number;
+}
+
+/// The number of its storage; one that is new was made by `event`.
+int32_t Log::memory_of(const Tensor& t, int32_t event) {
+    Storage* storage = t.storage().get();
+    int32_t& number = storages_.at(storage);
+    if (storage->seen && number >= 0 && memories[number].freed < 0) return number;
+    number = static_cast<int32_t>(memories.size());
+    storage->seen = 1;
+    memories.push_back({.storage = storage,
+                        .bytes = storage->bytes,
+                        .event = event,
+                        .since = static_cast<int32_t>(events.size()) - 1,
+                        .last = static_cast<int32_t>(values.size())});
+    return number;
+}
+
+int32_t Log::value_of(const Tensor& t) {
+    if (!t.defined()) return -1;
+    const bool is_layout = t.has(kPending) || !t.storage();
+    if (const int32_t value = seen(t); value >= 0) {
+        const int32_t memory = values[value].memory;
+        if (memory < 0
+                ? is_layout
+                : memories[memory].storage == t.storage().get() && memories[memory].last <= value)
+            return value;
+    }
+    int32_t memory = -1, event = -1;
+    if (!is_layout) {
+        memory = memory_of(t, -1);
+        const int32_t last = memories[memory].last;
+        if (last < static_cast<int32_t>(values.size())) event = values[last].event;
+    }
+    const int32_t value = add(t, event, memory, false);
+    if (event < 0) found.push_back({value, t.impl()});
+    return value;
+}
+
+int32_t Log::add_output(const Tensor& t, int32_t event, bool view) {
+    if (!t.defined()) return -1;
+    const bool is_layout = t.has(kPending) || !t.storage();
+    const int32_t memory = is_layout ? -1 : memory_of(t, event);
+    const int32_t value = add(t, event, memory, view);
+    if (is_layout || view) return value;
+    memories[memory].last = value;
+    if (options_.sample) statistics.push_back(statistics_of(t, value, options_.sample));
+    return value;
+}
+
+void Log::released(const Storage* storage) {
+    const int32_t number = storages_.at(storage);
+    if (number >= 0 && memories[number].freed < 0)
+        memories[number].freed = static_cast<int32_t>(events.size()) - 1;
+}
+
+// ---- events ------------------------------------------------------------------------------------
+
+Event& Log::begin(SpanKind kind) {
+    const int32_t around = scopes.inside;
+    scopes.inside = static_cast<int32_t>(events.size());
+    Event& event = events.add();
+    event = {.kind = kind, .parent = around};
+    event.operands = static_cast<uint32_t>(operands.size());
+    if (around >= 0) event.backward = events[around].backward;
+    if (options_.times) event.began = ticks();
+    return event;
+}
+
+void Log::end(bool failed) {
+    Event& event = events[scopes.inside];
+    if (options_.times) event.ended = ticks();
+    event.failed = failed;
+    event.bytes = memory_stats().current;
+    scopes.inside = event.parent;
+}
+
+void Log::before(const Call& c) {
+    Event& event = begin(SpanKind::Call);
+    event.op = c.op;
+    event.in_place = c.in_place;
+    // what runs inside of a call, or backward, is of the line that this is of
+    const Event* around = event.parent >= 0 ? &events[event.parent] : nullptr;
+    const bool has_line = around && (around->backward || around->kind == SpanKind::Call);
+    event.site = has_line ? around->site : number_of(Site::here());
+    event.inputs = static_cast<uint16_t>(c.inputs);
+    for (int i = 0; i < c.inputs; ++i) operands.push_back(value_of(c.in[i]));
+}
+
+namespace {
+
+const Node* node_of(const Tensor& t) {
+    if (detail::made_by_node(t)) return static_cast<const Node*>(t.impl()->slot.get());
+    const GradMeta* meta = meta_or_null(t);
+    return meta ? meta->grad_fn.get() : nullptr;
+}
+
+}  // namespace
+
+Event& Log::gather_operands() {
+    Event& event = events[scopes.inside];
+    if (operands.size() != event.operands + event.inputs) {  // calls inside have put theirs behind
+        const auto first = static_cast<uint32_t>(operands.size());
+        for (int i = 0; i < event.inputs; ++i) operands.push_back(operands[event.operands + i]);
+        event.operands = first;
+    }
+    return event;
+}
+
+void Log::after(Call& c) {
+    const int32_t number = scopes.inside;
+    Event& event = gather_operands();
+    event.outputs = static_cast<uint16_t>(c.outputs);
+    for (int k = 0; k < c.outputs; ++k)
+        operands.push_back(add_output(c.out(k), number, c.op->view));
+    if (mode & kGradMode && c.outputs && c.out(0).defined() && c.out(0).has(kTracked))
+        if (const Node* node = node_of(c.out(0))) {
+            event.node = node->sequence;
+            if (auto* op = dynamic_cast<const OpNode*>(node); op && &op->op() == c.op)
+                event.saved = op->kept();
+        }
+    end(false);
+}
+
+void Log::failed(const Call&) { end(true); }
+
+void Log::open(SpanKind kind, std::string_view name, const void* object) {
+    Event& event = begin(kind);
+    if (kind == SpanKind::Node) {
+        auto& node = *static_cast<const Node*>(object);
+        event.name = name_of(nullptr, node.name());
+        event.site = number_of(node.site.copy());
+        event.node = node.sequence;
+        event.backward = true;
+        return;
+    }
+    if (kind == SpanKind::Backward) event.backward = true;
+    event.name = name_of(object, name, object);
+    event.site = number_of(Site::here());
+}
+
+void Log::give(std::span<const Tensor> inputs) {
+    Event& event = gather_operands();
+    event.inputs = static_cast<uint16_t>(inputs.size());
+    for (const Tensor& t : inputs) operands.push_back(value_of(t));
+}
+
+/// What an event inside has made is its; the rest is of the event that is open.
+void Log::take(std::span<const Tensor> outputs) {
+    const int32_t number = scopes.inside;
+    Event& event = gather_operands();
+    event.outputs = static_cast<uint16_t>(outputs.size());
+    for (const Tensor& t : outputs) {
+        const int32_t known = t.defined() ? seen(t) : -1;
+        const bool made_inside = known >= 0 && values[known].event > number;
+        operands.push_back(made_inside ? known : add_output(t, number, false));
+    }
+}
+
+void Log::close(bool failed) { end(failed); }
+
+// ---- after the fact ----------------------------------------------------------------------------
+
+int32_t Log::add(DType dtype, DimSpan shape, int32_t event) {
+    const auto number = static_cast<int32_t>(values.size());
+    values.push_back({.event = event,
+                      .memory = -1,
+                      .dims = static_cast<uint32_t>(dims.size()),
+                      .ndim = static_cast<uint8_t>(shape.size()),
+                      .dtype = dtype,
+                      .marks = kRequiresGrad});
+    for (int64_t size : shape) dims.push_back(size);
+    return number;
+}
+
+void Log::add_node(const Node& node, std::unordered_map<const Node*, int32_t>& results) {
+    const auto number = static_cast<int32_t>(events.size());
+    std::vector<int32_t> inputs;
+    for (int i = 0; i < node.edge_count(); ++i) {
+        const Edge& edge = node.edge(i);
+        if (!edge) {
+            inputs.push_back(-1);
+        } else if (auto* leaf = dynamic_cast<const AccumulateGrad*>(edge.node.get())) {
+            auto [at, is_new] = results.try_emplace(leaf, 0);
+            if (is_new) {
+                at->second = add(leaf->variable(), -1, -1, false);
+                found.push_back({at->second, leaf->variable().impl()});
+            }
+            inputs.push_back(at->second);
+        } else {
+            inputs.push_back(results.at(edge.node.get()) + static_cast<int32_t>(edge.output));
+        }
+    }
+    auto* op = dynamic_cast<const OpNode*>(&node);
+    Event& event = events.add();
+    event = {.kind = op ? SpanKind::Call : SpanKind::Function, .parent = -1};
+    if (op) event.op = &op->op();
+    else event.name = name_of(nullptr, node.name());
+    event.site = number_of(node.site.copy());
+    event.node = node.sequence;
+    event.saved = op ? op->kept() : 0;
+    event.inputs = static_cast<uint16_t>(inputs.size());
+    event.outputs = static_cast<uint16_t>(node.output_count());
+    event.operands = static_cast<uint32_t>(operands.size());
+    for (int32_t value : inputs) operands.push_back(value);
+    results.emplace(&node, static_cast<int32_t>(values.size()));
+    for (int k = 0; k < node.output_count(); ++k)
+        operands.push_back(add(node.result(k).dtype(), node.result(k).shape(), number));
+}
+
+void Log::add_nodes(const std::vector<Tensor>& roots) {
+    std::vector<const Node*> nodes;
+    std::unordered_set<const Node*> known;
+    auto reach = [&](const Node* node) {
+        if (node && !dynamic_cast<const AccumulateGrad*>(node) && known.insert(node).second)
+            nodes.push_back(node);
+    };
+    std::vector<Ref<Node>> held;
+    for (const Tensor& t : roots) held.push_back(gradient_edge(t).node);
+    for (const Ref<Node>& node : held) reach(node.get());
+    for (size_t i = 0; i < nodes.size(); ++i)
+        for (int k = 0; k < nodes[i]->edge_count(); ++k) reach(nodes[i]->edge(k).node.get());
+    std::sort(nodes.begin(), nodes.end(),
+              [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
+    std::unordered_map<const Node*, int32_t> results;
+    for (const Node* node : nodes) add_node(*node, results);
+    for (size_t i = 0; i < roots.size(); ++i) {  // what they are now
+        const Edge edge = gradient_edge(roots[i]);
+        auto at = results.find(edge.node.get());
+        if (at != results.end())
+            roots[i].impl()->seen =
+                number_ << 32 | static_cast<uint32_t>(at->second + static_cast<int>(edge.output));
+    }
+}
+
+void install() {
+    release_seen = [](const Storage* storage) {
+        if (scopes.watcher) scopes.watcher->released(storage);
+    };
+}
+
+}  // namespace weft::watch

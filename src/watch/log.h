@@ -1,0 +1,140 @@
+/// What ran, in the order in which it began, as flat tables: what weft/see shows.
+///
+/// Note [Seen values]
+/// A value is what one event made, or what was there before. A tensor bears the number of its value,
+/// and of the log that gave it (`TensorImpl::seen`). One that comes without (of a batch's block, a
+/// detached one, a Parameter over a result) has the value that its storage got last; and one whose
+/// storage was written since through another one gets a value anew, of the event that wrote. No value
+/// is held: only the tables grow, by some 150 bytes for a call.
+#pragma once
+#include <unordered_map>
+#include <vector>
+
+#include "autograd/node.h"
+#include "ops/watch.h"
+#include "watch/address_map.h"
+#include "watch/rows.h"
+#include "watch/statistics.h"
+
+namespace weft::watch {
+
+struct Event {
+    ops::SpanKind kind;
+    bool failed = false;
+    bool in_place = false;
+    bool backward = false;  ///< a pass of backward, or within one
+    uint16_t inputs = 0, outputs = 0;
+    int32_t parent;                ///< the event that it is a part of; -1: none
+    int32_t name = -1;             ///< in `names`; a call has its op's when someone asks
+    int32_t site = -1;             ///< in `sites`
+    uint32_t operands = 0;         ///< in `operands`: the inputs, then the outputs
+    SaveMask saved = 0;            ///< of a call: what its node saved
+    const Op* op = nullptr;        ///< of a call
+    uint64_t node = 0;             ///< the sequence number of the node that it made, or runs
+    int64_t began = 0, ended = 0;  ///< ticks; 0 if times were not asked for
+    int64_t bytes = 0;             ///< in live storages, of the process, when it ended
+};
+
+struct Seen {
+    int32_t event;   ///< that made it; -1: it was there
+    int32_t memory;  ///< in `memories`; -1: a layout without one
+    uint32_t dims;   ///< in `dims`: its sizes, then its strides unless they are row-major
+    uint8_t ndim;
+    DType dtype;
+    uint8_t marks;  ///< of Mark
+};
+enum Mark : uint8_t { kRequiresGrad = 1, kView = 2, kStrided = 4 };
+
+/// A storage.
+struct Memory {
+    const Storage* storage;
+    int64_t bytes;
+    int32_t event;       ///< that made it; -1: none did
+    int32_t since;       ///< the last event that had begun when it was first seen
+    int32_t freed = -1;  ///< the last event that had begun when it went; -1: it is alive
+    int32_t last;        ///< the value that was written last
+};
+
+/// A value that was there, and where the tensor was: by that its name may be found.
+struct Found {
+    int32_t value;
+    const void* tensor;
+};
+
+struct Options {
+    bool times = true;
+    int64_t sample = 0;  ///< elements of each result that are looked at, at most; 0: none
+};
+
+class Log : public ops::Watcher {
+public:
+    explicit Log(const Options& options) : options_(options) {}
+    virtual ~Log() = default;
+    Log(const Log&) = delete;
+
+    void before(const Call& c) override;
+    void after(Call& c) override;
+    void failed(const Call& c) override;
+    void open(ops::SpanKind kind, std::string_view name, const void* object) override;
+    void give(std::span<const Tensor> inputs) override;
+    void take(std::span<const Tensor> outputs) override;
+    void close(bool failed) override;
+    void released(const Storage* storage) override;
+
+    /// The nodes behind `roots`, as the calls that made them, in the order of recording.
+    void add_nodes(const std::vector<Tensor>& roots);
+
+    Rows<Event> events;
+    Rows<Seen> values;
+    Rows<int32_t> operands;  ///< in `values`; -1: none was given
+    Rows<int64_t> dims;
+    Rows<Memory> memories;
+    Rows<Found> found;
+    Rows<Statistics> statistics;
+    std::vector<std::string> names;
+    std::vector<const void*> objects;  ///< by name: the module, or null
+    std::vector<Site> sites;
+
+    /// The number of the value that `t` was last seen with; -1: of none.
+    int32_t seen(const Tensor& t) const {
+        return t.impl()->seen >> 32 == number_ ? static_cast<int32_t>(t.impl()->seen) : -1;
+    }
+    /// Gives calls the names of their ops, which they do without as long as nobody asks.
+    void name_calls();
+    /// Seconds for a tick, by the clock, since the log began.
+    double seconds_per_tick() const;
+    const Options& options() const { return options_; }
+
+private:
+    Event& begin(ops::SpanKind kind);
+    void end(bool failed);
+    /// The number of a name; `key` stands for it, or if null its text.
+    int32_t name_of(const void* key, std::string_view name, const void* object = nullptr);
+    int32_t number_of(Site site);
+    /// The number of the value that `t` holds now, which may be one not seen before.
+    int32_t value_of(const Tensor& t);
+    int32_t add(const Tensor& t, int32_t event, int32_t memory, bool view);
+    int32_t add(DType dtype, DimSpan shape, int32_t event);
+    void add_node(const Node& node, std::unordered_map<const Node*, int32_t>& results);
+    int32_t memory_of(const Tensor& t, int32_t event);
+    int32_t add_output(const Tensor& t, int32_t event, bool view);
+    /// The operands of the event that is open stand together at the end, for its results to follow.
+    Event& gather_operands();
+
+    static int64_t ticks();
+    static double seconds();
+    static inline uint64_t logs = 0;
+
+    const Options options_;
+    const uint64_t number_ = ++logs;
+    AddressMap storages_, named_, lines_;
+    std::unordered_map<std::string, int32_t> texts_;
+    size_t called_ = 0;  ///< events whose calls have names
+    const int64_t first_tick_ = ticks();
+    const double first_second_ = seconds();
+};
+
+/// Installs what the layers before ask for (tensor/storage.h).
+void install();
+
+}  // namespace weft::watch

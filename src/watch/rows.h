@@ -1,0 +1,37 @@
+/// A table that grows without moving: rows in pieces of some 64 KB, which malloc keeps for the next one.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace weft::watch {
+
+template <class T>
+class Rows {
+public:
+    T& operator[](size_t i) { return pieces_[i / kPiece][i % kPiece]; }
+    const T& operator[](size_t i) const { return pieces_[i / kPiece][i % kPiece]; }
+    size_t size() const { return size_; }
+    /// A new row at the end, with what its memory holds: to be set whole.
+    T& add() {
+        if (size_ == kPiece * pieces_.size())
+            pieces_.push_back(std::make_unique_for_overwrite<T[]>(kPiece));
+        return (*this)[size_++];
+    }
+    void push_back(const T& row) { add() = row; }
+    /// `take(first, count)` for each piece, in order.
+    template <class Take>
+    void for_pieces(const Take& take) const {
+        for (size_t begin = 0; begin < size_; begin += kPiece)
+            take(pieces_[begin / kPiece].get(), std::min(kPiece, size_ - begin));
+    }
+
+private:
+    static constexpr size_t kPiece = std::bit_floor((size_t{64} << 10) / sizeof(T));
+    std::vector<std::unique_ptr<T[]>> pieces_;
+    size_t size_ = 0;
+};
+
+}  // namespace weft::watch

@@ -1,0 +1,116 @@
+"""`record`: a scope whose events become a graph; `graph`: that behind a tensor, after the fact."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from weft import _C, Tensor
+from weft.see.graphs import Graph
+from weft.see.tables import Tables
+
+SAMPLE = 1024  # elements of each result that statistics are of
+
+
+class Recording(Graph):
+    """A graph that grows while its scope is open."""
+
+    def __init__(self, log: _C._Log, begins: int) -> None:
+        super().__init__()
+        self._log: _C._Log | None = log  # as long as it may grow
+        self._begins = begins
+        self._known = Tables(log, begins)
+
+    @property
+    def _tables(self) -> Tables:
+        if self._log is not None and self._log.count != self._known.log_count:
+            self._known = Tables(self._log, self._begins)
+            self._forget()
+        return self._known
+
+    def _end(self) -> None:
+        """Takes what is there; no more comes."""
+        assert self._log is not None
+        self._known = Tables(self._log, self._begins)
+        self._forget()
+        self._log = None
+
+
+class record:
+    """In this scope what runs on this thread is recorded, forward and backward.
+
+    Ops, those inside of others too, calls of modules, passes of backward with their nodes, custom
+    functions and optimizers' steps, each with its line, shapes, dtypes and time. Of values it keeps
+    nothing but what `statistics` says. Under `autobatch` the batches show, as calls of the line
+    that the first call of each has.
+
+    Args:
+        times: whether to take the time at each begin and end, about 10 ns a call.
+        statistics: whether to look at the floating results of calls: mean, std, min, max, nan and
+            inf of at most 1024 elements of each at equal distances.
+
+    Raises:
+        RuntimeError: statistics within a recording without, whose scope is around this one.
+
+    >>> layer = weft.nn.Linear(3, 2)
+    >>> with weft.record() as g:
+    ...     loss = layer(weft.ones(4, 3)).sum()
+    ...     loss.backward()
+    >>> [(e.name, e.shape) for e in g.calls if not e.backward]
+    [('ones', (4, 3)), ('linear', (4, 2)), ('sum', ())]
+    >>> g.find("linear")[0].inputs[1].name
+    'weight'
+    """
+
+    def __init__(self, *, times: bool = True, statistics: bool = False) -> None:
+        self._times, self._statistics = bool(times), bool(statistics)
+
+    def __enter__(self) -> Graph:
+        around: Any = _C._Log.running()
+        self._ends = around is None
+        if around is None:
+            around = _C._Log(self._times, SAMPLE if self._statistics else 0)
+            around.start()
+        elif self._statistics and not around.sample:
+            raise RuntimeError(
+                "[record] expected statistics=True of the recording around this one too, got False"
+            )
+        self._log = around
+        self._graph = Recording(around, around.count)
+        return self._graph
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._ends:
+            self._log.stop()
+        self._graph._end()
+        del self._log
+
+
+def graph(*tensors: Tensor) -> Graph:
+    """The autograd graph behind tensors, after the fact: the calls that made them.
+
+    A call knows its op, its line, its results' shapes and dtypes, and where its inputs come from:
+    no times, modules or statistics, and no calls outside of the graph. `record` has all of these.
+
+    Raises:
+        TypeError: something that is no tensor, or none.
+
+    >>> w = weft.ones(3, requires_grad=True)
+    >>> print(weft.graph((w * 2).sum()).text(times=False))
+    2 calls
+      mul -> [3]
+      sum -> []
+    """
+    if not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        got = ", ".join(type(t).__name__ for t in tensors) or "none"
+        raise TypeError(f"[graph] expected tensors, got {got}")
+    log: Any = _C._Log(False, 0)
+    log.add_nodes(list(tensors))
+    whole = Recording(log, 0)
+    whole._end()
+    return whole

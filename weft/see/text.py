@@ -1,0 +1,194 @@
+"""A graph as text: the tree of modules and calls, with what repeats rolled up.
+
+Note [Rolling]
+Two events are alike if their names, lines and what is inside of them are; shapes may differ. A run
+of k >= 2 equal pieces of up to `LONGEST` events each becomes one piece with "×k", the one that
+covers most first; what was rolled can be a part of a longer repetition, so it is done again until
+nothing changes. Loops of unlike lengths are alike; numbers that differ show as a range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from weft.see.tables import CALL, MODULE, NODE
+
+if TYPE_CHECKING:
+    from weft.see.graphs import Graph
+
+LONGEST = 64
+Sizes = tuple[tuple[int, int], ...]  # least and most of each dim
+
+
+@dataclass
+class Item:
+    """A line of the text, or (`label` empty) the repetition of those inside."""
+
+    label: str
+    line: str
+    number: int  # of what is alike, the same
+    time: float
+    sizes: Sizes | None = None
+    inside: list[Item] = field(default_factory=list)
+    runs: int = 1  # in all
+    times: tuple[int, int] = (1, 1)  # one after the other: at least, at most
+    bad: bool = False  # some result had nan or infinite elements among those looked at
+
+
+class Roller:
+    """Makes items, and gives those that are alike one number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[object, ...], int] = {}
+
+    def number(self, *of: object) -> int:
+        return self.numbers.setdefault(of, len(self.numbers))
+
+    def item(
+        self, label: str, line: str, time: float, sizes: Sizes | None, inside: list[Item]
+    ) -> Item:
+        inside = self.roll(inside)
+        number = self.number(label, line, *(i.number for i in inside))
+        return Item(label, line, number, time, sizes, inside)
+
+    def roll(self, items: list[Item]) -> list[Item]:
+        """The items with each run of equal pieces made one."""
+        while True:
+            rolled = self._roll_once(items)
+            if len(rolled) == len(items):
+                return rolled
+            items = rolled
+
+    def _roll_once(self, items: list[Item]) -> list[Item]:
+        numbers = [i.number for i in items]
+        out: list[Item] = []
+        at = 0
+        while at < len(items):
+            length, count = _repetition(numbers, at)
+            if count == 1:
+                out.append(items[at])
+            else:
+                out.append(self._merged(items, at, length, count))
+            at += length * count
+        return out
+
+    def _merged(self, items: list[Item], at: int, length: int, count: int) -> Item:
+        pieces = [
+            _joined([items[at + k * length + i] for k in range(count)]) for i in range(length)
+        ]
+        if length == 1:
+            (one,) = pieces
+            one.times = one.times[0] * count, one.times[1] * count
+            one.number = self.number("again", one.number)
+            return one
+        time = sum(p.time for p in pieces)
+        number = self.number("loop", *(p.number for p in pieces))
+        return Item("", "", number, time, None, pieces, count, (count, count))
+
+
+def _repetition(numbers: list[int], at: int) -> tuple[int, int]:
+    """(length of a piece, how often it comes) from `at` on, to cover most; (1, 1): once."""
+    best = 1, 1
+    for length in range(1, min(LONGEST, (len(numbers) - at) // 2) + 1):
+        if numbers[at] != numbers[at + length]:
+            continue
+        piece = numbers[at : at + length]
+        count = 1
+        while numbers[at + count * length : at + (count + 1) * length] == piece:
+            count += 1
+        if count > 1 and length * count > best[0] * best[1]:
+            best = length, count
+    return best
+
+
+def _joined(items: list[Item]) -> Item:
+    """One item for several that are alike."""
+    first = items[0]
+    inside = [_joined(list(column)) for column in zip(*(i.inside for i in items), strict=True)]
+    sizes = first.sizes
+    for item in items[1:]:
+        if sizes is None or item.sizes is None or len(sizes) != len(item.sizes):
+            sizes = None
+            break
+        sizes = tuple(
+            (min(a, c), max(b, d)) for (a, b), (c, d) in zip(sizes, item.sizes, strict=True)
+        )
+    times = min(i.times[0] for i in items), max(i.times[1] for i in items)
+    time, runs = sum(i.time for i in items), sum(i.runs for i in items)
+    bad = any(i.bad for i in items)
+    return Item(first.label, first.line, first.number, time, sizes, inside, runs, times, bad)
+
+
+def items_of(graph: Graph, backward: bool) -> list[Item]:
+    """The tree of a graph: modules, calls that are inside of no other, nodes of backward."""
+    tables = graph._tables
+    roller = Roller()
+    kinds = tables.events["kind"].tolist()
+    parents = tables.events["parent"].tolist()
+    spans = ((tables.events["ended"] - tables.events["began"]) * tables.tick).tolist()
+    lines = [str(site) for site in tables.sites]
+    sites = tables.events["site"].tolist()
+    inside: list[list[Item]] = [[] for _ in range(len(kinds) + 1)]
+    for number in range(len(kinds) - 1, -1, -1):
+        parent = parents[number]
+        event = graph[number]
+        if (parent >= 0 and kinds[parent] in (CALL, NODE)) or (event.backward and not backward):
+            continue
+        shape = event.shape
+        sizes = None if shape is None else tuple((s, s) for s in shape)
+        label = event.name
+        if kinds[number] == MODULE:
+            path = event.module
+            label = f"{path}: {event.name}" if path and path != event.name else event.name
+        if event.failed:
+            label += " FAILED"
+        line = lines[sites[number]] if sites[number] >= 0 else ""
+        item = roller.item(label, line, max(spans[number], 0.0), sizes, inside[number][::-1])
+        item.bad = any(tables.is_bad(v.number) for v in event.outputs)
+        inside[number] = []
+        inside[parent].append(item)
+    return roller.roll(inside[-1][::-1])
+
+
+def text_of(graph: Graph, depth: int | None, times: bool, backward: bool) -> str:
+    """The tree as lines: what, how often, the result's sizes, the time, the line of the program."""
+    calls, modules = (
+        sum(backward or not e.backward for e in events) for events in (graph.calls, graph.modules)
+    )
+    head = f"{calls} calls" + (f", {modules} of modules" if modules else "")
+    rows: list[tuple[str, str, str]] = []
+    stack = [(item, 1) for item in reversed(items_of(graph, backward))]
+    while stack:
+        item, level = stack.pop()
+        rows.append(("  " * level + _what(item), _time(item.time), item.line))
+        if depth is None or level < depth:
+            stack.extend((i, level + 1) for i in reversed(item.inside))
+    if not times:
+        return "\n".join([head, *(what for what, _, _ in rows)])
+    width = min(max((len(r[0]) for r in rows), default=0), 72)
+    lines = [f"{what:<{width}}  {time:>8}  {line}".rstrip() for what, time, line in rows]
+    return "\n".join([head, *lines])
+
+
+def _what(item: Item) -> str:
+    often = f"×{_range(item.times)}" if item.times[1] > 1 else ""
+    if not item.label:
+        return f"{often}:"
+    what = f"{item.label} {often}".strip()
+    if item.sizes is not None:
+        what += f" -> [{', '.join(map(_range, item.sizes))}]"
+    return f"{what} nan or inf" if item.bad else what
+
+
+def _range(of: tuple[int, int]) -> str:
+    return str(of[0]) if of[0] == of[1] else f"{of[0]}–{of[1]}"
+
+
+def _time(seconds: float) -> str:
+    if seconds <= 0:
+        return ""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
