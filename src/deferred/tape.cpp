@@ -182,10 +182,12 @@ std::vector<Ref<Failure>> Tape::take_failures() {
 }
 
 void Tape::raise_own_failure() {
+    if (failures_.empty()) return;
+    const uint64_t own = Batcher::current().example();
     Ref<Failure> first;
     for (const Ref<Failure>& f : failures_)
-        if (f->owner == 0 && !f->raised && !first) first = f;
-    std::erase_if(failures_, [](const Ref<Failure>& f) { return f->owner == 0; });
+        if (f->owner == own && !f->raised && !first) first = f;
+    std::erase_if(failures_, [&](const Ref<Failure>& f) { return f->owner == own; });
     if (first) raise(*first);
 }
 

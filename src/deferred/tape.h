@@ -41,7 +41,8 @@ public:
     const Kinds& kinds() const { return classes_.kinds(); }
     /// Calls that failed in flushes since the last time, and whose values nobody has read.
     std::vector<Ref<Failure>> take_failures();
-    /// Raises the first of those made outside of fibers.
+    /// Raises the first of those of the example that runs now (or made outside of examples), before it goes
+    /// on to what the loop does not come to.
     void raise_own_failure();
 
 private:

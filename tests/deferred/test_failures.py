@@ -244,3 +244,26 @@ def test_wrong_dtypes_and_shapes_fail_at_the_call(call: Callable[[Any], Any]) ->
         return str(caught.value)
 
     assert weft.autobatch(one)([1, 2]) == [one(1), one(2)]
+
+
+@pytest.mark.parametrize("budget", [1, 2, 100])
+def test_what_follows_a_failed_call_does_not_run_before_its_error(budget: int) -> None:
+    """A flush for another reason ran the call; the error was kept to the end, and a pass of
+    backward meanwhile gave gradients that the loop does not."""
+    w, told = weft.ones(2, requires_grad=True), []
+
+    def one(x: weft.Tensor, index: weft.Tensor) -> None:
+        x.index_select(0, index)
+        (x.sum() * w).sum().backward()
+        told.append(x.shape[0])
+
+    before = weft._C._set_budget(budget)
+    try:
+        with pytest.raises(IndexError) as error:
+            weft.autobatch(one, adaptive=False)(
+                [weft.ones(1), weft.ones(2)], [weft.tensor([0]), weft.tensor([5])]
+            )
+    finally:
+        weft._C._set_budget(before)
+    assert told == [1] and w.grad.tolist() == [1, 1]
+    assert "index_select" in str(error.value)
