@@ -6,24 +6,12 @@
 
 #include "autograd/op_node.h"
 #include "ops/copy.h"
-#include "ops/each.h"
-#include "ops/functions.h"
+#include "ops/way.h"
 
 namespace weft {
 namespace {
 
-const ops::Function take{"_take"}, region{"_region"}, pack{"_pack"}, view{"view"},
-    contiguous{"contiguous"};
-
-int64_t count(DimSpan shape) {
-    int64_t n = 1;
-    for (int64_t d : shape) n *= d;
-    return n;
-}
-
-ops::Span within(ops::Span a, ops::Span b) {
-    return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-}
+int64_t count(DimSpan shape) { return count_elements("backward", shape); }
 
 /// Of rows of `per_in` elements, those that `elements` are in, as rows of `per_out`.
 ops::Span rows(ops::Span elements, int64_t per_in, int64_t per_out) {
@@ -41,49 +29,6 @@ const std::vector<int64_t>* ends_of(const Node& node, uint32_t k) {
 bool by_rows(const OpNode& node, int i, DimSpan in, DimSpan out, int k) {
     return in[0] == out[0] && ends_of(node, static_cast<uint32_t>(k)) &&
            !node.op().batch_shared.has(i);
-}
-
-/// Of an op over runs of rows, the first of counts[0] rows, the next of counts[1]: those; or null.
-const Value* counts_of(const OpNode& node) {
-    for (const Param& p : node.op().params)
-        if (p.name == "counts" && p.kind == Param::Kind::Ints) return &node.attr(p.slot);
-    return nullptr;
-}
-
-/// Where `elements` of runs of rows go whose results are one row each, or rows that become runs.
-ops::Span runs(ops::Span elements, DimSpan counts, int64_t per_in, int64_t per_out, bool joined) {
-    ops::Span found{INT64_MAX, 0};
-    int64_t from = 0, to = 0;
-    for (int64_t n : counts) {
-        const ops::Span in{from, from + (joined ? n : 1) * per_in};
-        const ops::Span out{to, to + (joined ? 1 : n) * per_out};
-        if (!within(in, elements).empty())
-            found = {std::min(found.begin, out.begin), std::max(found.end, out.end)};
-        from = in.end;
-        to = out.end;
-    }
-    return found;
-}
-
-/// Elements of an output of `node` that elements of one of its inputs have a part in.
-ops::Span part_of(const OpNode& node, int i, ops::Span elements, DimSpan in, DimSpan out, int k) {
-    const int64_t from = count(in), to = count(out);
-    if (node.op().one) return ops::outputs_of_part(node.op(), &node.attr(0), i, elements, k);
-    if (&node.op() == &view.op() || &node.op() == &contiguous.op()) return elements;
-    if (node.op().pointwise && from == to) return elements;
-    if (from == 0 || to == 0 || in.empty() || out.empty()) return {0, to};
-    const Value* of_rows = counts_of(node);
-    if (!of_rows && by_rows(node, i, in, out, k)) return rows(elements, from / in[0], to / out[0]);
-    if (!of_rows) return {0, to};
-    const DimSpan counts = of_rows->as_ints();
-    const auto several = static_cast<int64_t>(counts.size());
-    int64_t total = 0;
-    for (int64_t n : counts) total += n;
-    if (in[0] == total && out[0] == several)
-        return runs(elements, counts, from / in[0], to / out[0], true);
-    if (in[0] == several && out[0] == total)
-        return runs(elements, counts, from / in[0], to / out[0], false);
-    return {0, to};
 }
 
 }  // namespace
@@ -121,7 +66,7 @@ bool Reached::is_root(const Place& place) const {
 
 void Reached::visit(const Node* node, uint32_t k, ops::Span elements) {
     const int64_t n = count(node->result(static_cast<int>(k)).shape());
-    elements = within(elements, {0, n});
+    elements = ops::within(elements, {0, n});
     if (node->batched && !elements.empty()) {  // a call's result is reached, or not, as a whole
         const std::vector<int64_t>* ends = ends_of(*node, k);
         if (!ends) return places_.push_back({node, k, {0, n}});
@@ -134,44 +79,20 @@ void Reached::visit(const Node* node, uint32_t k, ops::Span elements) {
 
 void Reached::follow(const User& user, ops::Span elements) {
     const Node& node = *user.node;
+    const int i = user.edge;
     const auto* of = dynamic_cast<const OpNode*>(&node);
-    const Edge& edge = node.edge(user.edge);
+    const Edge& edge = node.edge(i);
     const DimSpan in = edge.node->result(static_cast<int>(edge.output)).shape();
-    const Op* op = of && !elements.empty() ? &of->op() : nullptr;  // no element's way is told
-    if (op == &take.op()) {
-        const int64_t start = of->attr(0).as_int();
-        return visit(&node, 0, {elements.begin - start, elements.end - start});
-    }
-    if (op == &region.op() && of->attr(1).as_int() > 0) {
-        const int64_t start = of->attr(0).as_int(), step = of->attr(1).as_int();
-        const DimSpan shape = of->attr(2).as_ints();
-        const int64_t inner = count(shape) / std::max<int64_t>(shape[0], 1);
-        for (int64_t row = 0; row < shape[0]; ++row) {
-            const int64_t at = start + row * step;
-            const ops::Span part = within(elements, {at, at + inner});
-            if (!part.empty())
-                visit(&node, 0, {part.begin - at + row * inner, part.end - at + row * inner});
-        }
-        return;
-    }
-    if (op == &pack.op()) {
-        const DimSpan flat = of->attr(0).as_ints();  // (source, offset, count) of each piece
-        int64_t to = 0;
-        for (size_t p = 0; p + 2 < flat.size(); p += 3) {
-            const ops::Span part = within(elements, {flat[p + 1], flat[p + 1] + flat[p + 2]});
-            if (flat[p] == user.edge && flat[p + 2] == 0) visit(&node, 0, {0, INT64_MAX});
-            else if (flat[p] == user.edge && !part.empty())
-                visit(&node, 0, {part.begin - flat[p + 1] + to, part.end - flat[p + 1] + to});
-            to += flat[p + 2];
-        }
-        return;
-    }
     for (int k = 0; k < node.output_count(); ++k) {
+        const auto output = static_cast<uint32_t>(k);
         const DimSpan out = node.result(k).shape();
-        ops::Span part{0, count(out)};
-        if (op) part = part_of(*of, user.edge, elements, in, out, k);
-        if (part.empty()) part = {0, count(out)};  // who reads what has no elements is not told
-        visit(&node, static_cast<uint32_t>(k), part);
+        const int64_t from = count(in), to = count(out);
+        // by whom what has no elements is read is not told
+        auto go = [&](ops::Span p) { visit(&node, output, p.empty() ? ops::Span{0, to} : p); };
+        if (of && ops::each_way(of->op(), {&of->attr(0), i, in, k, out, elements}, go)) continue;
+        const bool told = of && !elements.empty() && from && to && !in.empty() && !out.empty();
+        if (told && by_rows(*of, i, in, out, k)) go(rows(elements, from / in[0], to / out[0]));
+        else go({0, to});
     }
 }
 

@@ -12,11 +12,9 @@
 ///   calls, inputs, kind of each input, outputs, dtype of each output, attributes that differ, which;
 ///   of each call: ndim and sizes of its own inputs, then of its outputs, then those attributes.
 #pragma once
-#include "ops/op.h"
+#include "ops/way.h"
 
 namespace weft::ops {
-
-struct Span;
 
 /// What an input of `each_of(op)` is.
 enum class EachInput : int64_t {

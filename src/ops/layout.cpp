@@ -166,8 +166,8 @@ Tensor preserved_layout(const Tensor& t, DType dtype) {
     return Tensor::layout(dtype, t.shape(), dense_strides(t));
 }
 
-Span slice_span(std::string_view who, int64_t size, const Value& start, const Value& end,
-                int64_t step) {
+Slice slice_span(std::string_view who, int64_t size, const Value& start, const Value& end,
+                 int64_t step) {
     WEFT_EXPECT(step > 0, Runtime, who, "a positive step", std::to_string(step), "flip() reverses");
     auto clamp = [&](const Value& v, int64_t otherwise) {
         if (v.none()) return otherwise;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "ops/value.h"
 
 namespace weft {
@@ -87,6 +88,8 @@ struct BatchForm;
 /// Fills in how a call becomes rows of a larger one. False: the call stays single.
 using BatchRule = bool (*)(const BatchCall& call, BatchForm& form);
 namespace ops {
+struct Span;
+struct Way;  // ops/way.h
 /// Every pointwise op: by elements, by rows against shared operands or against one row of each call,
 /// or by whole calls that broadcast.
 bool batch_pointwise(const BatchCall& c, BatchForm& form);
@@ -104,6 +107,9 @@ using GradRule = Tensor (*)(const Grad&);
 using JointRule = void (*)(Grad&);
 /// Adds `grad` to a part of `sum`, the dense gradient of input `i` of a call with these attributes.
 using PartRule = void (*)(const Tensor& sum, const Tensor& grad, const Value* attrs, int i);
+
+/// Where elements of an input go in an output (ops/way.h).
+using WayRule = void (*)(const ops::Way& way, FunctionRef<void(ops::Span)> add);
 
 /// Some of a call's inputs. Those behind the first 64 (of a custom function, or of `cat`) are in no
 /// set, so a set says what may be left unsaid.
@@ -152,6 +158,7 @@ struct Op {
     Batch batch = Batch::None;
     BatchRule batch_rule = nullptr;  ///< with Batch::Rows and Join
     InputSet batch_shared;  ///< inputs by which calls merge only if it is one tensor (weights)
+    WayRule way = nullptr;
     /// Each element of the result is made of those at its place: inputs broadcast and are promoted, and
     /// a number may stand for one.
     bool pointwise = false;
@@ -376,6 +383,10 @@ public:
         return *this;
     }
     /// Calls merge by the rule of all such ops, unless the record names another.
+    OpBuilder& way(WayRule rule) {
+        op_.way = rule;
+        return *this;
+    }
     OpBuilder& pointwise() {
         op_.pointwise = true;
         if (op_.overlap == Overlap::Any) op_.overlap = Overlap::Same;

@@ -38,7 +38,7 @@ void slice_shape(Call& c) {
     const Tensor& self = c.in[0];
     int dim = part_dim(c, c.attr(0));
     int64_t step = c.attr(3).as_int();
-    Span span = slice_span(c.name(), self.size(dim), c.attr(1), c.attr(2), step);
+    Slice span = slice_span(c.name(), self.size(dim), c.attr(1), c.attr(2), step);
     Dims shape(self.shape()), strides(self.strides());
     shape[dim] = span.count;
     strides[dim] = stepped_stride(strides[dim], step, span.count);
@@ -206,7 +206,7 @@ void slice_backward_kernel(Call& c) {
     const Tensor& out = c.out(0);
     int dim = wrap_dim("slice", c.attr(1).as_int(), out.ndim());
     int64_t step = c.attr(4).as_int();
-    Span span = slice_span("slice", out.size(dim), c.attr(2), c.attr(3), step);
+    Slice span = slice_span("slice", out.size(dim), c.attr(2), c.attr(3), step);
     Dims shape(out.shape()), strides(out.strides());
     shape[dim] = span.count;
     strides[dim] *= step;
@@ -235,7 +235,7 @@ void select_gradient(Grad& g) {
 void add_slice(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
     int dim = wrap_dim("slice", attrs[0].as_int(), sum.ndim());
     int64_t step = attrs[3].as_int();
-    Span span = slice_span("slice", sum.size(dim), attrs[1], attrs[2], step);
+    Slice span = slice_span("slice", sum.size(dim), attrs[1], attrs[2], step);
     Dims strides(sum.strides());
     strides[dim] *= step;
     add_into(sum.view_as(grad.shape(), strides, span.start * sum.stride(dim)), grad);

@@ -11,6 +11,7 @@
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/shape.h"
+#include "ops/way.h"
 
 namespace weft {
 namespace {
@@ -222,6 +223,34 @@ void take_gradient(Grad& g) {
     g.set(0, scattered(g.grad(), at, g.in_shape(0)));
 }
 
+void region_way(const Way& way, AddSpan add) {
+    const int64_t start = way.attrs[0].as_int(), step = way.attrs[1].as_int();
+    const DimSpan shape = way.attrs[2].as_ints();
+    const int64_t inner = count_elements("_region", shape.subspan(1));
+    for (int64_t row = 0; row < shape[0]; ++row) {
+        const int64_t at = start + row * step;
+        const Span part = within(way.elements, {at, at + inner});
+        if (!part.empty()) add({part.begin - at + row * inner, part.end - at + row * inner});
+    }
+}
+
+void pack_way(const Way& way, AddSpan add) {
+    const DimSpan pieces = way.attrs[0].as_ints();  // (source, offset, count) of each
+    int64_t to = 0;
+    for (size_t p = 0; p + 2 < pieces.size(); p += 3) {
+        const int64_t from = pieces[p + 1], count = pieces[p + 2];
+        const Span part = within(way.elements, {from, from + count});
+        if (pieces[p] == way.input && (count == 0 || !part.empty()))
+            add({part.begin - from + to, std::max(part.end, part.begin) - from + to});
+        to += count;
+    }
+}
+
+void take_way(const Way& way, AddSpan add) {
+    const int64_t start = way.attrs[0].as_int();
+    add({way.elements.begin - start, way.elements.end - start});
+}
+
 }  // namespace
 
 void register_place(Table& t) {
@@ -230,6 +259,7 @@ void register_place(Table& t) {
         .shape(region_shape)
         .kernel(no_kernel)
         .view()
+        .way(region_way)
         .internal()
         .joint_grad(0, region_gradient)
         .samples({"f(T(4, 3), 0, 3, (4, 3))", "f(T(4, 6), 2, 6, (4, 2))", "f(T(5), 1, 0, (3, 2))",
@@ -239,6 +269,7 @@ void register_place(Table& t) {
         .shape(pack_shape)
         .kernel(pack_kernel)
         .every_dtype()
+        .way(pack_way)
         .internal()
         .joint_grad(0, pack_gradient)
         .samples({"f([T(4), T(2, 3)], (1, 3, 3, 0, 0, 2, 0, 3, 1), (2, 3))",
@@ -252,6 +283,7 @@ void register_place(Table& t) {
         .shape(take_shape)
         .kernel(take_kernel)
         .every_dtype()
+        .way(take_way)
         .internal()
         .joint_grad(0, take_gradient)
         .samples({"f(T(4, 3), 3, (2, 3), (3, 1))", "f(T(4, 3), 5, (), ())",

@@ -3,6 +3,7 @@
 #include "ops/axes.h"
 #include "ops/batch.h"
 #include "ops/conj.h"
+#include "ops/way.h"
 
 namespace weft {
 namespace {
@@ -296,12 +297,27 @@ bool truth_rows(const BatchCall& c, BatchForm& form) {
     return true;
 }
 
+/// Runs of attr(0)[k] rows that become one row each, or rows that become runs.
+template <bool kJoined>
+void runs_way(const Way& way, AddSpan add) {
+    const int64_t per_row = count_elements("_segment_sum", way.in.subspan(1));
+    int64_t from = 0, to = 0;
+    for (int64_t n : way.attrs[0].as_ints()) {
+        const int64_t rows_in = kJoined ? n : 1, rows_out = kJoined ? 1 : n;
+        const Span run{from * per_row, (from + rows_in) * per_row};
+        if (!within(run, way.elements).empty()) add({to * per_row, (to + rows_out) * per_row});
+        from += rows_in;
+        to += rows_out;
+    }
+}
+
 void register_segments(Table& t) {
     t.add(
          "_segment_sum(Tensor self, int[] counts, bool mean=False, *, dtype? dtype=None) -> Tensor")
         .doc("The sum (or mean) of the first counts[0] rows, of the next counts[1] rows, ...")
         .shape(segment_shape)
         .kernel(segment_kernel)
+        .way(runs_way<true>)
         .internal()
         .grad(0, 0, [](const Grad& g) { return segment_spread(g.grad(), g.attr(0), g.attr(1)); })
         .samples({"f(T(5, 2), (2, 3))", "f(T(4), (1, 1, 2), True)", "f(T(3), (3, 0))",
@@ -315,6 +331,7 @@ void register_segments(Table& t) {
         .doc("Row k counts[k] times (divided by it): the gradient of _segment_sum.")
         .shape(segment_spread_shape)
         .kernel(segment_spread_kernel)
+        .way(runs_way<false>)
         .internal()
         .grad(0, 0,
               [](const Grad& g) {

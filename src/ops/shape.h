@@ -17,11 +17,11 @@ Tensor preserved_layout(const Tensor& t, DType dtype);
 
 /// Start and count of `x[start:end:step]` over `size` elements, by Python's rule; None as undefined
 /// values. Throws Runtime for a step below 1.
-struct Span {
+struct Slice {
     int64_t start, count;
 };
-Span slice_span(std::string_view who, int64_t size, const Value& start, const Value& end,
-                int64_t step);
+Slice slice_span(std::string_view who, int64_t size, const Value& start, const Value& end,
+                 int64_t step);
 /// `index` in [-size, size) as one in [0, size). Throws Index.
 int64_t wrap_index(std::string_view who, int64_t index, int dim, int64_t size);
 

@@ -21,6 +21,7 @@
 #include "base/function_ref.h"
 #include "base/site.h"
 #include "ops/call.h"
+#include "ops/way.h"
 
 namespace weft::ops {
 
@@ -51,10 +52,6 @@ struct WriteNote {
 };
 inline void release(WriteNote* note) { delete note; }
 
-struct Span {
-    int64_t begin, end;
-    bool empty() const { return begin >= end; }
-};
 /// Bytes that a tensor spans, from its storage's start.
 Span span_of(const Tensor& t);
 /// Those of elements of a dense tensor.
