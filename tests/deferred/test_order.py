@@ -338,3 +338,20 @@ def test_out_in_deferred_execution(name, sample):
     for a, b in zip(got, expected):
         assert not _C._is_pending(a) and a.dtype == b.dtype and a.shape == b.shape
         assert weft.allclose(a, b, equal_nan=True, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("change", [
+    lambda t: setattr(t, "data", t.data * 0.5), lambda t: t.copy_(t * 0.5), lambda t: t.mul_(0.5),
+    lambda t: t.set_(t * 0.5), lambda t: t.add_(-0.5 * t),
+])  # fmt: skip
+def test_a_change_before_the_first_value(change: Callable[[Any], Any]) -> None:
+    """What later ones assigned was made of what they had read before their turn came."""
+    run, other = weft.ones(2), weft.eye(2)
+
+    def one(x: Any) -> float:
+        change(run)
+        return float((x @ other).sum())
+
+    assert weft.autobatch(one)([weft.ones(2)] * 6) == [2] * 6
+    assert run.tolist() == [0.5**6] * 2

@@ -58,7 +58,7 @@ class Run:
 
     Note [Probe]
     An example that waits for a value lets those after it read what it may write later. With `probe`
-    the first one that waits goes on alone to its end. If it changed what examples share, ran a
+    the first one that waits goes on alone to its end. If it changed what examples share, or ran a
     backward pass or drew numbers between its values, then the order of the examples matters so much
     that batching gains nothing: no other begins. `order_matters` tells whether that is so; None: no
     example was on probation. `stale` is the first line that changed what a later example had read.
@@ -165,14 +165,16 @@ class Run:
         _C._set_at_once(self._probing or (last and not self._nested))
 
     def _probe(self, example: Example) -> bool:
-        changes, draws = _C._order()
+        _, draws = _C._order()
         self._probing = True
         _C._set_at_once(True)
         self._schedule.finish(self._go_on, self._compute)
         self._probing = False
         _C._set_at_once(False)
-        now, drawn = _C._order()
-        return bool(now > changes or drawn > draws + 1)
+        # Also a change before the first value: the next ones would wait for their turn with theirs,
+        # having read before it.
+        changes, drawn = _C._order()
+        return bool(changes or drawn > draws + 1)
 
     def _interrupt(self) -> None:
         """The examples under way end where they wait."""
