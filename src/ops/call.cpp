@@ -176,15 +176,9 @@ WEFT_INLINE void carry_out(Call& c, const Memory& memory) {
 
 template <class Memory>
 [[gnu::noinline]] void carry_out_watched(Call& c, const Memory& memory) {
-    Watcher& watcher = *scopes.watcher;
-    watcher.before(c);
-    try {
-        carry_out(c, memory);
-    } catch (...) {
-        watcher.failed(c);
-        throw;
-    }
-    watcher.after(c);
+    WatchSpan span(c);
+    carry_out(c, memory);
+    span.end(c);
 }
 
 /// The door.

@@ -28,49 +28,77 @@ enum class SpanKind : uint8_t {
     Named,     ///< by the user
 };
 
-/// Reads what it is given and changes nothing. Does not throw where it is told of an end.
+/// Reads what it is given and changes nothing; it does not throw. What is open is known by the number
+/// that `before` or `open` gave: a watcher that has ended meanwhile ignores the end.
 class Watcher {
 public:
-    virtual void before(const Call& c) = 0;
-    virtual void after(Call& c) = 0;
-    virtual void failed(const Call& c) = 0;
+    virtual int64_t before(const Call& c) = 0;
+    virtual void after(int64_t open, Call& c) = 0;
     /// `object`: what `name` is the name of, opaque; both may be empty.
-    virtual void open(SpanKind kind, std::string_view name, const void* object) = 0;
+    virtual int64_t open(SpanKind kind, std::string_view name, const void* object) = 0;
     /// The tensors that went in, and those that came out: of spans that compute by themselves.
-    virtual void give(std::span<const Tensor> inputs) = 0;
-    virtual void take(std::span<const Tensor> outputs) = 0;
-    virtual void close(bool failed) = 0;
+    virtual void give(int64_t open, std::span<const Tensor> inputs) = 0;
+    virtual void take(int64_t open, std::span<const Tensor> outputs) = 0;
+    virtual void close(int64_t open, bool failed) = 0;
     /// The last reference to a storage that bears `seen` has gone.
     virtual void released(const Storage* storage) = 0;
+    /// Whoever has opened something calls it before that, and `drop` when it has closed it: the watcher
+    /// lives as long.
+    virtual void hold() = 0;
+    virtual void drop() = 0;
 
 protected:
     ~Watcher() = default;
 };
 
+/// What is told to the thread's watcher, if there is one. The truth is `scopes.watcher`; the bit, which
+/// guards of the mode save and restore, says where it is worth looking.
 class WatchSpan {
 public:
     explicit WatchSpan(SpanKind kind, const void* object = nullptr, std::string_view name = {})
-        : watcher_(mode & kWatchMode ? scopes.watcher : nullptr) {
+        : watcher_(now()) {
         if (!watcher_) [[likely]]
             return;
-        errors_ = std::uncaught_exceptions();
-        watcher_->open(kind, name, object);
+        begin();
+        open_ = watcher_->open(kind, name, object);
+    }
+    /// Of a call, ended by `end`, or else failed.
+    explicit WatchSpan(const Call& c) : watcher_(now()) {
+        if (!watcher_) return;
+        begin();
+        open_ = watcher_->before(c);
     }
     ~WatchSpan() {
         if (watcher_) [[unlikely]]
-            watcher_->close(std::uncaught_exceptions() > errors_);
+            close(failed_ || std::uncaught_exceptions() > errors_);
     }
     WatchSpan(const WatchSpan&) = delete;
+    void end(Call& c) {
+        if (watcher_) watcher_->after(open_, c);
+    }
     void give(std::span<const Tensor> inputs) {
-        if (watcher_) watcher_->give(inputs);
+        if (watcher_) watcher_->give(open_, inputs);
     }
     void take(std::span<const Tensor> outputs) {
-        if (watcher_) watcher_->take(outputs);
+        if (watcher_) watcher_->take(open_, outputs);
     }
+    /// Where no exception of C++ says so.
+    void fail() { failed_ = true; }
 
 private:
+    static Watcher* now() { return mode & kWatchMode ? scopes.watcher : nullptr; }
+    void begin() {
+        errors_ = std::uncaught_exceptions();
+        watcher_->hold();
+    }
+    void close(bool failed) {
+        watcher_->close(open_, failed);
+        watcher_->drop();
+    }
     Watcher* watcher_;
+    int64_t open_ = -1;
     int errors_ = 0;
+    bool failed_ = false;
 };
 
 }  // namespace weft::ops

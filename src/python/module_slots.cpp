@@ -257,11 +257,12 @@ PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* call_watched(PyObject* self, PyObject* args, PyObject* kwargs) {
-    ops::Watcher& watcher = *ops::scopes.watcher;
-    watcher.open(ops::SpanKind::Module, Py_TYPE(self)->tp_name, self);
+    ops::WatchSpan span(ops::SpanKind::Module, self, Py_TYPE(self)->tp_name);
     PyObject* out = run_module(self, args, kwargs);
-    if (!out) explain(self, args, kwargs);
-    watcher.close(!out);
+    if (!out) {
+        span.fail();
+        explain(self, args, kwargs);
+    }
     return out;
 }
 

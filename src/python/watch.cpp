@@ -3,6 +3,7 @@
 /// The tables come to Python as bytes, of the layouts that `_Log.layouts` names for NumPy.
 #include "watch/log.h"
 
+#include "deferred/batcher.h"
 #include "python/object.h"
 
 #include <cstring>
@@ -15,16 +16,22 @@ using ops::SpanKind, watch::Log;
 /// A log that keeps the modules whose calls it hears of: addresses are their names until it ends.
 class PyLog final : public Log {
 public:
-    using Log::Log;
-    void open(SpanKind kind, std::string_view name, const void* object) override {
-        Log::open(kind, name, object);
-        if (kind == SpanKind::Module && modules.size() < objects.size()) {
+    PyLog(PyObject* self, const watch::Options& options) : Log(options), self(self) {}
+    int64_t open(SpanKind kind, std::string_view name, const void* object) override {
+        const size_t known = objects.size();
+        const int64_t number = Log::open(kind, name, object);
+        if (kind == SpanKind::Module && objects.size() > known) {
             modules.resize(objects.size());
             auto* module = static_cast<PyObject*>(const_cast<void*>(object));
             modules.back() = Object::borrow(module);
         }
+        return number;
     }
-    PyObject* self = nullptr;     ///< the object around it, which owns it
+    void hold() override { Py_INCREF(self); }
+    void drop() override { Py_DECREF(self); }
+
+    PyObject* const self;         ///< the object that owns it
+    int scopes = 0;               ///< recordings that need it
     std::vector<Object> modules;  ///< by name; none for others
 };
 
@@ -40,38 +47,65 @@ PyObject* new_log(PyTypeObject* type, PyObject* args, PyObject*) {
     long long sample;
     if (!PyArg_ParseTuple(args, "pL:_Log", &times, &sample)) return nullptr;
     return guarded([&] {
-        auto log = std::make_unique<PyLog>(
-            watch::Options{.times = times != 0, .sample = std::max<int64_t>(sample, 0)});
-        PyObject* self = checked(type->tp_alloc(type, 0));
-        log->self = self;
-        reinterpret_cast<LogObject*>(self)->log = log.release();
-        return self;
+        Object self = Object::take(type->tp_alloc(type, 0));
+        const watch::Options options{.times = times != 0, .sample = std::max(sample, 0LL)};
+        reinterpret_cast<LogObject*>(self.get())->log = new PyLog(self.get(), options);
+        return self.release();
     });
 }
 
-bool is_running(const PyLog& log) { return mode & kWatchMode && ops::scopes.watcher == &log; }
+/// The log that hears of what runs on this thread, or null.
+PyLog* running_log() {
+    auto* log = static_cast<PyLog*>(ops::scopes.watcher);
+    return log && !log->finished() ? log : nullptr;
+}
 
-PyObject* stop(PyObject* self, PyObject*) {
-    if (is_running(log_of(self))) {
-        mode &= ~uint32_t{kWatchMode};
-        ops::scopes.watcher = nullptr;
-        ops::scopes.inside = -1;
-    }
-    Py_RETURN_NONE;
+/// The thread's watcher is gone; examples that wait may still have it among their surroundings, so that
+/// in a batch it stays alive.
+void leave() {
+    auto* log = static_cast<PyLog*>(ops::scopes.watcher);
+    mode &= ~uint32_t{kWatchMode};
+    ops::scopes.watcher = nullptr;
+    ops::scopes.inside = -1;
+    if (log && !deferred::Batcher::current().batch) log->drop();
 }
 
 PyObject* start(PyObject* self, PyObject*) {
     return guarded([&] {
-        WEFT_EXPECT(!ops::scopes.watcher, Runtime, "record", "no recording under way", "one");
-        ops::scopes.watcher = &log_of(self);
-        ops::scopes.inside = -1;
+        PyLog& log = log_of(self);
+        PyLog* around = running_log();
+        WEFT_EXPECT(!around || around == &log, Runtime, "record", "no other recording under way",
+                    "one");
+        if (!around) {
+            leave();  // of one that another thread has ended
+            log.hold();
+            ops::scopes.watcher = &log;
+        }
         mode |= kWatchMode;
+        ++log.scopes;
         return Py_NewRef(Py_None);
     });
 }
 
+/// On another thread than that which started it, it is ended all the same: nothing is heard of there.
+PyObject* stop(PyObject* self, PyObject*) {
+    PyLog& log = log_of(self);
+    if (--log.scopes > 0) Py_RETURN_NONE;
+    log.finish();
+    if (ops::scopes.watcher == &log) leave();
+    Py_RETURN_NONE;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    for (const Object& module : log_of(self).modules) Py_VISIT(module.get());
+    return 0;
+}
+int clear(PyObject* self) {
+    log_of(self).modules.clear();
+    return 0;
+}
 void dealloc(PyObject* self) {
-    stop(self, nullptr);
+    PyObject_GC_UnTrack(self);
     delete &log_of(self);
     Py_TYPE(self)->tp_free(self);
 }
@@ -141,16 +175,14 @@ PyObject* address(PyObject*, PyObject* tensor) {
     return guarded(
         [&] { return PyLong_FromVoidPtr(expect_tensor(tensor, "_Log.address").impl()); });
 }
-/// number(tensor): of the value that it was last seen with, and of the log; or None.
+/// number(tensor): of the value that it was last seen with, or None.
 PyObject* number(PyObject* self, PyObject* tensor) {
     return guarded([&]() -> PyObject* {
-        const Tensor t = expect_tensor(tensor, "graph");
-        const int32_t value = log_of(self).seen(t);
+        const int32_t value = log_of(self).seen(expect_tensor(tensor, "graph"));
         if (value < 0) Py_RETURN_NONE;
         return PyLong_FromLong(value);
     });
 }
-
 PyObject* add_nodes(PyObject* self, PyObject* tensors) {
     return guarded([&] {
         std::vector<Tensor> roots;
@@ -162,7 +194,8 @@ PyObject* add_nodes(PyObject* self, PyObject* tensors) {
 }
 /// running(): the log that hears of what runs on this thread, or None.
 PyObject* running(PyObject*, PyObject*) {
-    return Py_NewRef(mode & kWatchMode ? static_cast<PyLog*>(ops::scopes.watcher)->self : Py_None);
+    PyLog* log = running_log();
+    return Py_NewRef(log ? log->self : Py_None);
 }
 
 PyMethodDef methods[] = {
@@ -205,8 +238,8 @@ Object layouts() {
     for (const Object& row :
          {layout("events", sizeof(Event),
                  {FIELD(Event, kind, "u1"), FIELD(Event, failed, "?"), FIELD(Event, in_place, "?"),
-                  FIELD(Event, backward, "?"), FIELD(Event, inputs, "u2"),
-                  FIELD(Event, outputs, "u2"), FIELD(Event, parent, "i4"), FIELD(Event, name, "i4"),
+                  FIELD(Event, backward, "?"), FIELD(Event, inputs, "u4"),
+                  FIELD(Event, outputs, "u4"), FIELD(Event, parent, "i4"), FIELD(Event, name, "i4"),
                   FIELD(Event, site, "i4"), FIELD(Event, operands, "u4"), FIELD(Event, saved, "u4"),
                   FIELD(Event, node, "u8"), FIELD(Event, began, "i8"), FIELD(Event, ended, "i8"),
                   FIELD(Event, bytes, "i8")}),
@@ -287,7 +320,9 @@ PyMethodDef functions[] = {
 void init_watch(PyObject* module) {
     log_type.tp_name = "weft._C._Log";
     log_type.tp_basicsize = sizeof(LogObject);
-    log_type.tp_flags = Py_TPFLAGS_DEFAULT;
+    log_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+    log_type.tp_traverse = traverse;
+    log_type.tp_clear = clear;
     log_type.tp_new = new_log;
     log_type.tp_dealloc = dealloc;
     log_type.tp_methods = methods;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <unordered_set>
+#include <queue>
 
 #include "autograd/accumulate.h"
 #include "autograd/meta.h"
@@ -122,13 +122,16 @@ int32_t Log::value_of(const Tensor& t) {
     return value;
 }
 
-int32_t Log::add_output(const Tensor& t, int32_t event, bool view) {
+/// `wrote`: whether an event has written memory that was there; new memory is written by whom it is of.
+int32_t Log::add_output(const Tensor& t, int32_t event, bool view, bool wrote) {
     if (!t.defined()) return -1;
+    const int32_t known = seen(t);
+    if (known >= 0 && values[known].event < event && !wrote) return known;  // an operand, as it was
     const bool is_layout = t.has(kPending) || !t.storage();
     const int32_t memory = is_layout ? -1 : memory_of(t, event);
     const int32_t value = add(t, event, memory, view);
     if (is_layout || view) return value;
-    memories[memory].last = value;
+    if (wrote || memories[memory].event == event) memories[memory].last = value;
     if (options_.sample) statistics.push_back(statistics_of(t, value, options_.sample));
     return value;
 }
@@ -141,35 +144,39 @@ void Log::released(const Storage* storage) {
 
 // ---- events ------------------------------------------------------------------------------------
 
-Event& Log::begin(SpanKind kind) {
+int32_t Log::begin(SpanKind kind) {
     const int32_t around = scopes.inside;
-    scopes.inside = static_cast<int32_t>(events.size());
+    const auto number = static_cast<int32_t>(events.size());
+    scopes.inside = number;
     Event& event = events.add();
     event = {.kind = kind, .parent = around};
     event.operands = static_cast<uint32_t>(operands.size());
     if (around >= 0) event.backward = events[around].backward;
     if (options_.times) event.began = ticks();
-    return event;
+    return number;
 }
 
-void Log::end(bool failed) {
-    Event& event = events[scopes.inside];
+void Log::end(int32_t number, bool failed) {
+    Event& event = events[number];
     if (options_.times) event.ended = ticks();
     event.failed = failed;
     event.bytes = memory_stats().current;
     scopes.inside = event.parent;
 }
 
-void Log::before(const Call& c) {
-    Event& event = begin(SpanKind::Call);
+int64_t Log::before(const Call& c) {
+    if (finished_) return -1;
+    const int32_t number = begin(SpanKind::Call);
+    Event& event = events[number];
     event.op = c.op;
     event.in_place = c.in_place;
     // what runs inside of a call, or backward, is of the line that this is of
     const Event* around = event.parent >= 0 ? &events[event.parent] : nullptr;
     const bool has_line = around && (around->backward || around->kind == SpanKind::Call);
     event.site = has_line ? around->site : number_of(Site::here());
-    event.inputs = static_cast<uint16_t>(c.inputs);
+    event.inputs = static_cast<uint32_t>(c.inputs);
     for (int i = 0; i < c.inputs; ++i) operands.push_back(value_of(c.in[i]));
+    return number;
 }
 
 namespace {
@@ -182,67 +189,73 @@ const Node* node_of(const Tensor& t) {
 
 }  // namespace
 
-Event& Log::gather_operands() {
-    Event& event = events[scopes.inside];
+Event& Log::gather_operands(int32_t number) {
+    Event& event = events[number];
     if (operands.size() != event.operands + event.inputs) {  // calls inside have put theirs behind
         const auto first = static_cast<uint32_t>(operands.size());
-        for (int i = 0; i < event.inputs; ++i) operands.push_back(operands[event.operands + i]);
+        for (uint32_t i = 0; i < event.inputs; ++i)
+            operands.push_back(operands[event.operands + i]);
         event.operands = first;
     }
     return event;
 }
 
-void Log::after(Call& c) {
-    const int32_t number = scopes.inside;
-    Event& event = gather_operands();
-    event.outputs = static_cast<uint16_t>(c.outputs);
+void Log::after(int64_t open, Call& c) {
+    if (finished_ || open < 0) return;
+    const auto number = static_cast<int32_t>(open);
+    Event& event = gather_operands(number);
+    event.outputs = static_cast<uint32_t>(c.outputs);
     for (int k = 0; k < c.outputs; ++k)
-        operands.push_back(add_output(c.out(k), number, c.op->view));
-    if (mode & kGradMode && c.outputs && c.out(0).defined() && c.out(0).has(kTracked))
-        if (const Node* node = node_of(c.out(0))) {
-            event.node = node->sequence;
-            if (auto* op = dynamic_cast<const OpNode*>(node); op && &op->op() == c.op)
-                event.saved = op->kept();
-        }
-    end(false);
+        operands.push_back(add_output(c.out(k), number, c.op->view, c.dest.defined()));
+    if (!(mode & kGradMode) || !c.outputs || !c.out(0).defined() || !c.out(0).has(kTracked)) return;
+    if (const Node* node = node_of(c.out(0))) {
+        event.node = node->sequence;
+        if (auto* op = dynamic_cast<const OpNode*>(node); op && &op->op() == c.op)
+            event.saved = op->kept();
+    }
 }
 
-void Log::failed(const Call&) { end(true); }
-
-void Log::open(SpanKind kind, std::string_view name, const void* object) {
-    Event& event = begin(kind);
+int64_t Log::open(SpanKind kind, std::string_view name, const void* object) {
+    if (finished_) return -1;
+    const int32_t number = begin(kind);
+    Event& event = events[number];
     if (kind == SpanKind::Node) {
         auto& node = *static_cast<const Node*>(object);
         event.name = name_of(nullptr, node.name());
         event.site = number_of(node.site.copy());
         event.node = node.sequence;
         event.backward = true;
-        return;
+        return number;
     }
     if (kind == SpanKind::Backward) event.backward = true;
     event.name = name_of(object, name, object);
     event.site = number_of(Site::here());
+    return number;
 }
 
-void Log::give(std::span<const Tensor> inputs) {
-    Event& event = gather_operands();
-    event.inputs = static_cast<uint16_t>(inputs.size());
+void Log::give(int64_t open, std::span<const Tensor> inputs) {
+    if (finished_ || open < 0) return;
+    Event& event = gather_operands(static_cast<int32_t>(open));
+    event.inputs = static_cast<uint32_t>(inputs.size());
     for (const Tensor& t : inputs) operands.push_back(value_of(t));
 }
 
-/// What an event inside has made is its; the rest is of the event that is open.
-void Log::take(std::span<const Tensor> outputs) {
-    const int32_t number = scopes.inside;
-    Event& event = gather_operands();
-    event.outputs = static_cast<uint16_t>(outputs.size());
+/// What an event inside has made is its; the rest is of the event itself.
+void Log::take(int64_t open, std::span<const Tensor> outputs) {
+    if (finished_ || open < 0) return;
+    const auto number = static_cast<int32_t>(open);
+    Event& event = gather_operands(number);
+    event.outputs = static_cast<uint32_t>(outputs.size());
     for (const Tensor& t : outputs) {
         const int32_t known = t.defined() ? seen(t) : -1;
         const bool made_inside = known >= 0 && values[known].event > number;
-        operands.push_back(made_inside ? known : add_output(t, number, false));
+        operands.push_back(made_inside ? known : add_output(t, number, false, false));
     }
 }
 
-void Log::close(bool failed) { end(failed); }
+void Log::close(int64_t open, bool failed) {
+    if (!finished_ && open >= 0) end(static_cast<int32_t>(open), failed);
+}
 
 // ---- after the fact ----------------------------------------------------------------------------
 
@@ -284,8 +297,8 @@ void Log::add_node(const Node& node, std::unordered_map<const Node*, int32_t>& r
     event.site = number_of(node.site.copy());
     event.node = node.sequence;
     event.saved = op ? op->kept() : 0;
-    event.inputs = static_cast<uint16_t>(inputs.size());
-    event.outputs = static_cast<uint16_t>(node.output_count());
+    event.inputs = static_cast<uint32_t>(inputs.size());
+    event.outputs = static_cast<uint32_t>(node.output_count());
     event.operands = static_cast<uint32_t>(operands.size());
     for (int32_t value : inputs) operands.push_back(value);
     results.emplace(&node, static_cast<int32_t>(values.size()));
@@ -294,27 +307,47 @@ void Log::add_node(const Node& node, std::unordered_map<const Node*, int32_t>& r
 }
 
 void Log::add_nodes(const std::vector<Tensor>& roots) {
-    std::vector<const Node*> nodes;
-    std::unordered_set<const Node*> known;
-    auto reach = [&](const Node* node) {
-        if (node && !dynamic_cast<const AccumulateGrad*>(node) && known.insert(node).second)
-            nodes.push_back(node);
-    };
-    std::vector<Ref<Node>> held;
+    std::vector<Ref<Node>> held;  // a view's node may be made as it is asked for
     for (const Tensor& t : roots) held.push_back(gradient_edge(t).node);
+    struct Reached {
+        int waits = 0;  ///< nodes before it that have not come yet
+        std::vector<const Node*> after;
+    };
+    std::unordered_map<const Node*, Reached> nodes;
+    std::vector<const Node*> found_nodes;
+    auto reach = [&](const Node* node) {
+        if (!node || dynamic_cast<const AccumulateGrad*>(node)) return false;
+        if (nodes.try_emplace(node).second) found_nodes.push_back(node);
+        return true;
+    };
     for (const Ref<Node>& node : held) reach(node.get());
-    for (size_t i = 0; i < nodes.size(); ++i)
-        for (int k = 0; k < nodes[i]->edge_count(); ++k) reach(nodes[i]->edge(k).node.get());
-    std::sort(nodes.begin(), nodes.end(),
-              [](const Node* a, const Node* b) { return a->sequence < b->sequence; });
+    for (size_t i = 0; i < found_nodes.size(); ++i) {
+        const Node* node = found_nodes[i];
+        for (int k = 0; k < node->edge_count(); ++k) {
+            const Node* before = node->edge(k).node.get();
+            if (!reach(before)) continue;
+            nodes[before].after.push_back(node);
+            ++nodes[node].waits;
+        }
+    }
+    // By the order of recording, but none before those that it reads: nodes of views come later.
+    auto later = [](const Node* a, const Node* b) { return a->sequence > b->sequence; };
+    std::priority_queue<const Node*, std::vector<const Node*>, decltype(later)> ready(later);
+    for (const Node* node : found_nodes)
+        if (nodes[node].waits == 0) ready.push(node);
     std::unordered_map<const Node*, int32_t> results;
-    for (const Node* node : nodes) add_node(*node, results);
-    for (size_t i = 0; i < roots.size(); ++i) {  // what they are now
-        const Edge edge = gradient_edge(roots[i]);
+    while (!ready.empty()) {
+        const Node* node = ready.top();
+        ready.pop();
+        add_node(*node, results);
+        for (const Node* next : nodes[node].after)
+            if (--nodes[next].waits == 0) ready.push(next);
+    }
+    for (const Tensor& t : roots) {
+        const Edge edge = gradient_edge(t);
         auto at = results.find(edge.node.get());
         if (at != results.end())
-            roots[i].impl()->seen =
-                number_ << 32 | static_cast<uint32_t>(at->second + static_cast<int>(edge.output));
+            found.push_back({at->second + static_cast<int32_t>(edge.output), t.impl()});
     }
 }
 

@@ -23,7 +23,7 @@ struct Event {
     bool failed = false;
     bool in_place = false;
     bool backward = false;  ///< a pass of backward, or within one
-    uint16_t inputs = 0, outputs = 0;
+    uint32_t inputs = 0, outputs = 0;
     int32_t parent;                ///< the event that it is a part of; -1: none
     int32_t name = -1;             ///< in `names`; a call has its op's when someone asks
     int32_t site = -1;             ///< in `sites`
@@ -72,14 +72,17 @@ public:
     virtual ~Log() = default;
     Log(const Log&) = delete;
 
-    void before(const Call& c) override;
-    void after(Call& c) override;
-    void failed(const Call& c) override;
-    void open(ops::SpanKind kind, std::string_view name, const void* object) override;
-    void give(std::span<const Tensor> inputs) override;
-    void take(std::span<const Tensor> outputs) override;
-    void close(bool failed) override;
+    int64_t before(const Call& c) override;
+    void after(int64_t open, Call& c) override;
+    int64_t open(ops::SpanKind kind, std::string_view name, const void* object) override;
+    void give(int64_t open, std::span<const Tensor> inputs) override;
+    void take(int64_t open, std::span<const Tensor> outputs) override;
+    void close(int64_t open, bool failed) override;
     void released(const Storage* storage) override;
+
+    /// Nothing that begins from now on is heard of, nor the end of what is open.
+    void finish() { finished_ = true; }
+    bool finished() const { return finished_; }
 
     /// The nodes behind `roots`, as the calls that made them, in the order of recording.
     void add_nodes(const std::vector<Tensor>& roots);
@@ -106,8 +109,8 @@ public:
     const Options& options() const { return options_; }
 
 private:
-    Event& begin(ops::SpanKind kind);
-    void end(bool failed);
+    int32_t begin(ops::SpanKind kind);
+    void end(int32_t number, bool failed);
     /// The number of a name; `key` stands for it, or if null its text.
     int32_t name_of(const void* key, std::string_view name, const void* object = nullptr);
     int32_t number_of(Site site);
@@ -117,15 +120,16 @@ private:
     int32_t add(DType dtype, DimSpan shape, int32_t event);
     void add_node(const Node& node, std::unordered_map<const Node*, int32_t>& results);
     int32_t memory_of(const Tensor& t, int32_t event);
-    int32_t add_output(const Tensor& t, int32_t event, bool view);
-    /// The operands of the event that is open stand together at the end, for its results to follow.
-    Event& gather_operands();
+    int32_t add_output(const Tensor& t, int32_t event, bool view, bool wrote);
+    /// The operands of the event stand together at the end, for its results to follow.
+    Event& gather_operands(int32_t number);
 
     static int64_t ticks();
     static double seconds();
     static inline uint64_t logs = 0;
 
     const Options options_;
+    bool finished_ = false;
     const uint64_t number_ = ++logs;
     AddressMap storages_, named_, lines_;
     std::unordered_map<std::string, int32_t> texts_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace weft::watch {
 namespace {
@@ -54,7 +55,8 @@ Sums sums_of<double>(const Tensor& t, int64_t step) {
 
 Statistics statistics_of(const Tensor& t, int32_t value, int64_t sample) {
     Statistics out{.value = value};
-    const int64_t step = std::max<int64_t>(1, (t.numel() + sample - 1) / sample);
+    int64_t step = std::max<int64_t>(1, (t.numel() + sample - 1) / sample);
+    while (t.numel() > 1 && std::gcd(step, t.numel()) != 1) ++step;  // no column alone
     Sums sums;
     switch (t.dtype()) {
         case DType::Float32:
@@ -75,6 +77,7 @@ Statistics statistics_of(const Tensor& t, int32_t value, int64_t sample) {
     out.counted = sums.finite + sums.nans + sums.infs;
     out.nans = sums.nans;
     out.infs = sums.infs;
+    out.mean = out.std = out.least = out.most = NAN;
     if (sums.finite == 0) return out;
     out.mean = sums.sum / sums.finite;
     out.std = std::sqrt(std::max(0.0, sums.squares / sums.finite - out.mean * out.mean));

@@ -369,7 +369,7 @@ class Graph(Sequence[Event]):
             module: the path of the module, with `*` and `?`; of all inside of "encoder" it is
                 "encoder*".
             nan: whether a result had nan or infinite elements among those looked at, which needs
-                `record(statistics=True)`.
+                `record(statistics=True)`; False: was looked at, and had none.
             backward: whether it ran within backward.
             where: a function of the event.
 
@@ -382,7 +382,7 @@ class Graph(Sequence[Event]):
         ['ones', 'matmul']
         """
         tables = self._tables
-        if nan is not None and not len(tables.statistics):
+        if nan is not None and not tables.log.sample:
             raise ValueError(
                 "[find] expected a graph with statistics for nan=, got one without. "
                 "Hint: weft.record(statistics=True)"
@@ -399,7 +399,7 @@ class Graph(Sequence[Event]):
         if shape is not None:
             found = [e for e in found if any(_fits(v.shape, shape) for v in e.outputs)]
         if nan is not None:
-            found = [e for e in found if any(tables.is_bad(v.number) for v in e.outputs) == nan]
+            found = [e for e in found if any(tables.is_bad(v.number) is nan for v in e.outputs)]
         if where is not None:
             found = [e for e in found if where(e)]
         return found
@@ -459,9 +459,10 @@ class Graph(Sequence[Event]):
         if number is None:
             found = dict(zip(*(tables.found[n].tolist() for n in ("tensor", "value")), strict=True))
             number = found.get(tables.log.address(of))
-        if number is None or number >= len(tables.values):
-            raise ValueError("[path] expected a tensor that the graph has seen, got another")
-        return int(number)
+        if number is not None and number < len(tables.values):
+            if tables.sizes(number) == tuple(of.shape):
+                return int(number)
+        raise ValueError("[path] expected a tensor that the graph has seen, got another")
 
     def memory(self) -> MemoryUse:
         """The bytes that live over the course of the events, and whose they are at the peak."""

@@ -55,7 +55,7 @@ class MemoryUse:
         rows = self._rows
         at = self._graph._tables.last_inside(int(self.bytes.argmax()))
         freed = rows["freed"]
-        alive = (rows["since"] <= at) & ((freed < 0) | (freed >= at))
+        alive = (rows["since"] <= at) & ((freed == -1) | (freed >= at))
         size: Counter[str] = Counter()
         count: Counter[str] = Counter()
         for row in rows[alive]:

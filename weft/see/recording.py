@@ -64,20 +64,20 @@ class record:
 
     def __init__(self, *, times: bool = True, statistics: bool = False) -> None:
         self._times, self._statistics = bool(times), bool(statistics)
+        self._open: list[tuple[_C._Log, Recording]] = []  # it may be entered again while it is open
 
     def __enter__(self) -> Graph:
-        around: Any = _C._Log.running()
-        self._ends = around is None
-        if around is None:
-            around = _C._Log(self._times, SAMPLE if self._statistics else 0)
-            around.start()
-        elif self._statistics and not around.sample:
+        log = _C._Log.running()
+        if log is None:
+            log = _C._Log(self._times, SAMPLE if self._statistics else 0)
+        elif self._statistics and not log.sample:
             raise RuntimeError(
                 "[record] expected statistics=True of the recording around this one too, got False"
             )
-        self._log = around
-        self._graph = Recording(around, around.count)
-        return self._graph
+        log.start()
+        graph = Recording(log, log.count)
+        self._open.append((log, graph))
+        return graph
 
     def __exit__(
         self,
@@ -85,10 +85,9 @@ class record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._ends:
-            self._log.stop()
-        self._graph._end()
-        del self._log
+        log, graph = self._open.pop()
+        graph._end()
+        log.stop()
 
 
 def graph(*tensors: Tensor) -> Graph:

@@ -26,6 +26,7 @@ _LAYOUTS = {
 KINDS: tuple[str, ...] = _C._Log.kinds
 CALL, MODULE, FUNCTION, BACKWARD, NODE, STEP, FLUSH, NAMED = range(len(KINDS))
 REQUIRES_GRAD, VIEW, STRIDED = 1, 2, 4
+GONE = -2  # of a storage that was freed before the first event
 
 
 class Site(NamedTuple):
@@ -61,12 +62,13 @@ class Tables:
         for name, layout in _LAYOUTS.items():
             setattr(self, name, np.frombuffer(getattr(log, name), layout).copy())
         self.events = self.events[begins:]
+        gone = (self.memories["freed"] >= 0) & (self.memories["freed"] < begins)
         for rows, field in (
-            (self.events, "parent"), (self.values, "event"),
-            (self.memories, "event"), (self.memories, "freed"),
-            (self.memories, "since"),
+            (self.events, "parent"), (self.values, "event"), (self.memories, "event"),
+            (self.memories, "freed"), (self.memories, "since"),
         ):  # fmt: skip
             rows[field] = np.maximum(rows[field] - begins, -1)
+        self.memories["freed"][gone] = GONE
         self.operands = np.frombuffer(log.operands, np.int32)
         self.dims = np.frombuffer(log.dims, np.int64)
         self.names = [name for name, _ in log.names]
@@ -141,10 +143,13 @@ class Tables:
         """The row of statistics of each value that was looked at."""
         return dict(zip(self.statistics["value"].tolist(), self.statistics, strict=True))
 
-    def is_bad(self, value: int) -> bool:
-        """Whether a value had nan or infinite elements among those that were looked at."""
+    def is_bad(self, value: int) -> bool | None:
+        """Whether a value had nan or infinite elements among those that were looked at; None: it
+        has not been looked at."""
         row = self.statistics_of.get(value)
-        return row is not None and bool(row["nans"] or row["infs"])
+        if row is None or not row["counted"]:
+            return None
+        return bool(row["nans"] or row["infs"])
 
     def sizes(self, value: int) -> tuple[int, ...]:
         """The shape of a value."""

@@ -145,7 +145,7 @@ def items_of(graph: Graph, backward: bool) -> list[Item]:
             label += " FAILED"
         line = lines[sites[number]] if sites[number] >= 0 else ""
         item = roller.item(label, line, max(spans[number], 0.0), sizes, inside[number][::-1])
-        item.bad = any(tables.is_bad(v.number) for v in event.outputs)
+        item.bad = any(tables.is_bad(v.number) is True for v in event.outputs)
         inside[number] = []
         inside[parent].append(item)
     return roller.roll(inside[-1][::-1])
