@@ -192,3 +192,50 @@ def leaf_written(c: Any, x: Any) -> Any:
 @pytest.mark.parametrize("fn", PROGRAMS.all, ids=lambda f: f.__name__)
 def test_batched_is_loop(fn: Callable[[Any, Any], Any]) -> None:
     check(fn)
+
+
+def test_what_an_example_caches_is_its_own() -> None:
+    """parametrize.cached() was of the process: one under no_grad filled the others' cache."""
+    from weft.nn.utils import parametrize
+
+    class Twice(weft.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2
+
+    layer = weft.nn.Linear(2, 2)
+    parametrize.register_parametrization(layer, "weight", Twice())
+
+    def one(k: int) -> Any:
+        with parametrize.cached():
+            if k == 0:
+                with weft.no_grad():
+                    y = layer(weft.ones(2)).sum()
+                    y.item()  # waits, with the cache filled
+                    return y
+            return layer(weft.ones(2)).sum()
+
+    plain = [one(k).requires_grad for k in range(3)]
+    assert [y.requires_grad for y in weft.autobatch(one, adaptive=False)([0, 1, 2])] == plain
+
+
+def test_early_stop_is_of_the_example() -> None:
+    from weft.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+
+    told: list[tuple[int, bool]] = []
+
+    def one(k: int) -> Any:
+        def body(x: Any) -> Any:
+            y = (x * x).exp()
+            told.append((k, True))
+            return y
+
+        with set_checkpoint_early_stop(k != 0):
+            x = weft.ones(2, requires_grad=True)
+            x.sum().item()  # waits
+            checkpoint(body, x, use_reentrant=False).sum().backward()
+            return x.grad
+
+    expected = [one(k).tolist() for k in range(3)]
+    plain, told[:] = list(told), []
+    got = [g.tolist() for g in weft.autobatch(one, adaptive=False)([0, 1, 2])]
+    assert got == expected and sorted(told) == sorted(plain)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from weft.see.graphs import Event, Graph
+    from weft.see.tables import Site
 
-Where = tuple[str, str, str]  # module, line, op
+Where = tuple[str, "Site | None", str]  # module, line, op
 
 
 class Difference:
@@ -74,7 +75,7 @@ def _calls(graph: Graph) -> dict[Where, list[Event]]:
     found: dict[Where, list[Event]] = defaultdict(list)
     for event in graph.calls:
         if not event.backward:
-            found[event.module, event.line, event.name].append(event)
+            found[event.module, event.site, event.name].append(event)
     return found
 
 

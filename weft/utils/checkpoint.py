@@ -12,6 +12,7 @@ import contextlib
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import weft
@@ -37,17 +38,17 @@ def noop_context_fn() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-_early_stop: list[bool] = []
+_early_stop: ContextVar[bool | None] = ContextVar("_early_stop", default=None)
 
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
     """Whether checkpoints made in this scope stop recomputing once they have what they need."""
-    _early_stop.append(enable)
+    outside = _early_stop.set(enable)
     try:
         yield
     finally:
-        _early_stop.pop()
+        _early_stop.reset(outside)
 
 
 @contextlib.contextmanager
@@ -329,7 +330,7 @@ def checkpoint(
         args,
         kwargs,
         preserve=preserve_rng_state,
-        early_stop=_early_stop[-1] if _early_stop else early_stop,
+        early_stop=early_stop if (chosen := _early_stop.get()) is None else chosen,
         check=determinism_check == "default",
         recompute_context=recompute_context,
     )

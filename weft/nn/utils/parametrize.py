@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import weft
@@ -34,21 +35,21 @@ __all__ = [
     "type_before_parametrizations",
 ]
 
-_depth = 0
-_cache: dict[tuple[int, str], Tensor] = {}
+# Of the context, as examples of a batch have one each: what one has computed is not the others'.
+_cache: ContextVar[dict[tuple[int, str], Tensor] | None] = ContextVar("_cache", default=None)
 
 
 @contextmanager
 def cached() -> Iterator[None]:
     """Within it a parametrized tensor is computed once, at its first reading."""
-    global _depth
-    _depth += 1
+    if _cache.get() is not None:
+        yield
+        return
+    outside = _cache.set({})
     try:
         yield
     finally:
-        _depth -= 1
-        if not _depth:
-            _cache.clear()
+        _cache.reset(outside)
 
 
 class ParametrizationList(ModuleList):
@@ -204,12 +205,13 @@ def _parametrized_class(module: Module) -> None:
 def _inject_property(module: Module, name: str) -> None:
     def read(self: Any) -> Tensor:
         parametrization = self.parametrizations[name]
-        if not _depth:
+        cache = _cache.get()
+        if cache is None:
             return parametrization()
         key = (id(self), name)
-        if key not in _cache:
-            _cache[key] = parametrization()
-        return _cache[key]
+        if key not in cache:
+            cache[key] = parametrization()
+        return cache[key]
 
     def write(self: Any, value: Tensor) -> None:
         self.parametrizations[name].right_inverse(value)
