@@ -53,3 +53,19 @@ def test_forward_mode_agrees_with_backward_mode(name: str, sample: str) -> None:
     left = sum(np.vdot(a, b) for a, b in zip(values(u), values(forward), strict=True))
     right = sum(np.vdot(a, b) for a, b in zip(values(v), values(backward), strict=True))
     np.testing.assert_allclose(np.real(left), np.real(right), 1e-7, 1e-9)
+
+
+def test_second_derivatives_of_logcumsumexp() -> None:
+    """Its gradient took logarithms of gradients, which may be 0: forward over reverse gave nan."""
+    x = weft.tensor([[0.3, 0.7, -900.0], [1.0, -1.0, 4.0]], dtype=weft.float64)
+    found = weft.func.hessian(lambda z: z.logcumsumexp(1).sum())(x)
+    step, rows = 1e-6, []
+    for k in range(6):
+        shift = weft.zeros(6, dtype=weft.float64)
+        shift[k] = step
+        after, before = (
+            weft.func.grad(lambda z: z.logcumsumexp(1).sum())(x + s * shift.reshape(2, 3))
+            for s in (1, -1)
+        )
+        rows.append(((after - before) / (2 * step)).reshape(-1))
+    np.testing.assert_allclose(found.reshape(6, 6).numpy(), weft.stack(rows).numpy(), 1e-5, 1e-7)

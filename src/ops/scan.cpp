@@ -59,6 +59,22 @@ void register_best(Table& t) {
         .samples({"f(T(2, 5), 1)", "f(T(4, 3), 0)", "f(T(), 0)", "f(T(0, 3), -1)", "f(I(6), 0)"});
 }
 
+/// The gradient as below by a matrix of the exp(x[j] - y[i]), at most 1: no logarithm of the gradient, whose
+/// derivative at 0 would be NaN.
+Tensor logcumsumexp_by_matrix(const Tensor& x, const Tensor& y, const Tensor& grad, int dim) {
+    const int64_t n = x.size(dim);
+    const int last = x.ndim() - 1;
+    Tensor from_here = Tensor::empty(DType::Bool, Dims{n, n});
+    for (int64_t j = 0; j < n; ++j)
+        for (int64_t i = 0; i < n; ++i) from_here.data<bool>()[j * n + i] = i >= j;
+    Tensor xs = unsqueeze(transpose(x, dim, last), last + 1);
+    Tensor ys = unsqueeze(transpose(y, dim, last), last);
+    Tensor nothing = number(-std::numeric_limits<double>::infinity(), x.dtype());
+    Tensor weights = ops::exp(ops::where(from_here, xs - ys, nothing));
+    Tensor found = weights * unsqueeze(transpose(grad, dim, last), last);
+    return transpose(sum_dim(found, Dims{last + 1}, false), dim, last);
+}
+
 /// d/dx[j] = sum over i >= j of grad[i] exp(x[j] - y[i]). The sum is taken of positive and of
 /// negative gradients apart, in logarithms, so that nothing overflows; what is 0 counts as the
 /// exponential of a lowest number, whose own derivatives are no NaN as those of log(0) are.
@@ -70,6 +86,9 @@ Tensor logcumsumexp_gradient(const Grad& g) {
         Tensor scaled = flip(grad * ops::exp(-conj(y)), Dims{dim});
         return ops::exp(conj(x)) * flip(cumsum(scaled, dim), Dims{dim});
     }
+    constexpr int64_t kLargestMatrix = 4096;
+    if (mode & kGradMode && x.size(dim) <= kLargestMatrix)
+        return logcumsumexp_by_matrix(x, y, grad, dim);
     Tensor zero = number(0, grad.dtype()), size = ops::log(absolute(grad));
     Tensor nothing = number(grad.dtype() == DType::Float64 ? std::numeric_limits<double>::lowest()
                                                            : std::numeric_limits<float>::lowest(),
