@@ -31,6 +31,7 @@ public:
     /// Whether it would keep it if every input wanted a gradient.
     bool may_keep(int bit) const;
     const Value& attr(int i) const { return attrs_[i]; }
+    const Value* attrs() const { return attrs_; }  ///< null: the op has none
     Dims kept_shape(int i) const;
     Dims kept_layout(int i) const;
     /// Another name than the record's, for an in-place form that PyTorch counts as its own.

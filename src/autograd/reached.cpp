@@ -89,7 +89,7 @@ void Reached::follow(const User& user, ops::Span elements) {
         const int64_t from = count(in), to = count(out);
         // by whom what has no elements is read is not told
         auto go = [&](ops::Span p) { visit(&node, output, p.empty() ? ops::Span{0, to} : p); };
-        if (of && ops::each_way(of->op(), {&of->attr(0), i, in, k, out, elements}, go)) continue;
+        if (of && ops::each_way(of->op(), {of->attrs(), i, in, k, out, elements}, go)) continue;
         const bool told = of && !elements.empty() && from && to && !in.empty() && !out.empty();
         if (told && by_rows(*of, i, in, out, k)) go(rows(elements, from / in[0], to / out[0]));
         else go({0, to});

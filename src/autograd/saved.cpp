@@ -80,7 +80,7 @@ namespace {
 ops::Span of_same_calls(const Node& node, int saved, const Tensor& value, ops::Span part,
                         const Tensor& g, int k) {
     auto* of = dynamic_cast<const OpNode*>(&node);
-    if (of && of->op().one) return ops::outputs_of_part(of->op(), &of->attr(0), saved, part, k);
+    if (of && of->op().one) return ops::outputs_of_part(of->op(), of->attrs(), saved, part, k);
     const int64_t common = std::gcd(g.numel(), value.numel());
     const int64_t per = g.numel() / common, each = value.numel() / common;
     return {part.begin * per / each, (part.end * per + each - 1) / each};
