@@ -122,7 +122,7 @@ OTHER_EDGES = {
     "PyTorch has no second gradient, or fails": "bernoulli.p gru_cell",
     "one op here, several there": """
         adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d cross_entropy linear matmul max_pool1d
-        nll_loss prelu softsign""",
+        nll_loss softsign""",
     "several ops here, one there": "diag",
 }
 
