@@ -237,7 +237,7 @@ VIEWS = [
     "{0}[:1].view(-1)[1:]",
     "{0}.chunk(2, -1)[1][0]", "{0}.detach()[:1]",
     "{0}.diagonal()", "{0}.t().reshape(-1)", "{0}.t().contiguous()[0]", "{0}.narrow(1, 1, 2).t()",
-    "{0}.view(-1, 2, 2).select(1, 0)", "{0}.flatten()[2:]", "{0}.as_strided((2,), (1,), 1)",
+    "{0}.view(-1, 2, 2).select(1, 0)", "{0}.flatten()[2:]", "({0} * 1).as_strided((2,), (1,), 1)",
     "{0}.reshape(-1)", "{0}.contiguous()", "{0}.squeeze(0)", "{0}.transpose(0, 1)[0].unsqueeze(0)",
 ]  # fmt: skip
 VIEW_WRITES = ["{0}.add_(0.5)", "{0}.mul_(0.5)", "{0} *= 0.9", "{0}.zero_()", "{0}.copy_({0} * 2)",
