@@ -85,6 +85,7 @@ class _Log:
     layouts: list[tuple[str, list[tuple[str, str, int]], int]]
     kinds: tuple[str, ...]
     dtypes: dict[int, dtype]
+    marks: tuple[int, int, int]
     count: int
     sample: int
     seconds_per_tick: _float

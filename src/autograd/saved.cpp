@@ -6,6 +6,7 @@
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
+#include "autograd/reached.h"
 #include "ops/copy.h"
 #include "ops/each.h"
 #include "ops/functions.h"
@@ -88,13 +89,9 @@ ops::Span of_same_calls(const Node& node, int saved, const Tensor& value, ops::S
 
 /// Whether any of these elements is other than zero.
 bool flows(const Tensor& g, ops::Span elements) {
-    const Tensor dense = ops::as_contiguous(g);
-    const int64_t size = item_size(real_dtype(g.dtype())), per = item_size(g.dtype()) / size;
-    const char* at = dense.bytes();
-    for (int64_t k = elements.begin * per; k < elements.end * per; ++k)  // zeros may be negative
-        for (int64_t byte = 0; byte < size; ++byte)
-            if (at[k * size + byte] & (byte == size - 1 ? 0x7f : 0xff)) return true;
-    return false;
+    if (elements.empty()) return false;
+    const Dims count{elements.end - elements.begin};
+    return !all_zeros(ops::as_contiguous(g).view_as(count, Dims{1}, elements.begin));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 /// What a flush did, for weft.explain: collected only while somebody asks.
 #pragma once
-#include <chrono>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/site.h"
 
 namespace weft::deferred {
@@ -30,12 +30,6 @@ struct FlushReport {
     double plan_s = 0, pack_s = 0, run_s = 0;
     std::vector<BatchReport> batches;
 };
-
-/// The time that reports are made of.
-inline double seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 inline void add_site(Sites& sites, const Site& site) {
     for (auto& [known, count] : sites)

@@ -158,7 +158,7 @@ struct Op {
     Batch batch = Batch::None;
     BatchRule batch_rule = nullptr;  ///< with Batch::Rows and Join
     InputSet batch_shared;  ///< inputs by which calls merge only if it is one tensor (weights)
-    WayRule way = nullptr;
+    WayRule way = nullptr;  ///< null: the rules of ops/way.h
     /// Each element of the result is made of those at its place: inputs broadcast and are promoted, and
     /// a number may stand for one.
     bool pointwise = false;
@@ -382,11 +382,12 @@ public:
         op_.backward_name = name;
         return *this;
     }
-    /// Calls merge by the rule of all such ops, unless the record names another.
+    /// Where elements of an input go, of ops whose calls stand between batches of many examples.
     OpBuilder& way(WayRule rule) {
         op_.way = rule;
         return *this;
     }
+    /// Calls merge by the rule of all such ops, unless the record names another.
     OpBuilder& pointwise() {
         op_.pointwise = true;
         if (op_.overlap == Overlap::Any) op_.overlap = Overlap::Same;

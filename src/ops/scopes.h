@@ -1,6 +1,7 @@
 /// Scopes of the user's that hold on a thread, beside the bits of `mode` (ops/call.h), and that belong
-/// to what runs there: an example of a batch takes them along when it waits (deferred/batch.h). Layers
-/// below give them their meaning.
+/// to what runs there. The thread owns them; each scope saves and restores its own member; an example
+/// of a batch takes them all along when it waits (`Surroundings`, deferred/batch.h), and a flush begins
+/// with none but the watcher. Layers below give them their meaning.
 #pragma once
 #include <cstdint>
 

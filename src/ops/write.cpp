@@ -52,12 +52,13 @@ void note_copy(Storage& original, Span from, Storage& copy, Span to) {
 
 namespace {
 
-void visit_copies(const WriteNote& note, Span part, FunctionRef<void(const Storage&, Span)> visit) {
+/// `visit` for the copies of these bytes, each before its own copies.
+void each_copy(const WriteNote& note, Span part, FunctionRef<void(WriteNote&, Span)> visit) {
     for (const WriteNote::Copy& c : note.copies) {
         if (c.begin >= part.end || part.begin >= c.end) continue;
         const Span to{c.to_begin, c.to_end};
-        if (c.copy->storage) visit(*c.copy->storage, to);
-        visit_copies(*c.copy, to, visit);
+        visit(*c.copy, to);
+        each_copy(*c.copy, to, visit);
     }
 }
 
@@ -68,8 +69,11 @@ bool is_copy(const Storage& memory) {
 }
 
 void each_copy(const Storage& original, Span part, FunctionRef<void(const Storage&, Span)> visit) {
-    if (original.last_write)
-        visit_copies(*static_cast<const WriteNote*>(original.last_write), part, visit);
+    if (!original.last_write) return;
+    each_copy(*static_cast<const WriteNote*>(original.last_write), part,
+              [&](WriteNote& copy, Span to) {
+                  if (copy.storage) visit(*copy.storage, to);
+              });
 }
 
 namespace {
@@ -140,10 +144,12 @@ void Write::note(Storage& storage) {
 void Write::overwrite(Storage& storage, Span part) { overwrite(WriteNote::of(storage), part); }
 
 void Write::overwrite(WriteNote& note, Span part) {
-    if (Storage* storage = note.storage)
-        note.parts.push_back({part.begin, part.end, ++storage->version_, Site::here()});
-    for (const WriteNote::Copy& c : note.copies)
-        if (c.begin < part.end && part.begin < c.end) overwrite(*c.copy, {c.to_begin, c.to_end});
+    auto overwritten = [](WriteNote& copy, Span to) {
+        if (Storage* storage = copy.storage)
+            copy.parts.push_back({to.begin, to.end, ++storage->version_, Site::here()});
+    };
+    overwritten(note, part);
+    each_copy(note, part, overwritten);
 }
 
 /// The version goes on: a tensor that was saved is not what it was.

@@ -332,6 +332,10 @@ void init_watch(PyObject* module) {
     checked(PyDict_SetItemString(log_type.tp_dict, "layouts", layouts().get()));
     checked(PyDict_SetItemString(log_type.tp_dict, "kinds", kinds().get()));
     checked(PyDict_SetItemString(log_type.tp_dict, "dtypes", dtypes().get()));
+    checked(PyDict_SetItemString(
+        log_type.tp_dict, "marks",
+        Object::take(Py_BuildValue("(iii)", watch::kRequiresGrad, watch::kView, watch::kStrided))
+            .get()));
     checked(PyModule_AddFunctions(module, functions));
     add_object(module, "_Log", reinterpret_cast<PyObject*>(&log_type));
     watch::install();

@@ -18,11 +18,6 @@ using ops::scopes, ops::SpanKind;
 
 // ---- time --------------------------------------------------------------------------------------
 
-double Log::seconds() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
-
 /// A clock that costs less than a call: the processor's own, whose rate `seconds_per_tick` measures.
 int64_t Log::ticks() {
 #if defined(__x86_64__)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "autograd/node.h"
+#include "base/clock.h"
 #include "ops/watch.h"
 #include "watch/address_map.h"
 #include "watch/rows.h"
@@ -125,7 +126,6 @@ private:
     Event& gather_operands(int32_t number);
 
     static int64_t ticks();
-    static double seconds();
     static inline uint64_t logs = 0;
 
     const Options options_;

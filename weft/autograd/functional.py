@@ -45,8 +45,7 @@ def _fresh(inputs: Tensors, create_graph: bool) -> Tensors:
 
 
 def _called(who: str, func: Callable[..., Any], inputs: Tensors, strict: bool) -> Any:
-    with weft.enable_grad():
-        several, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", who)
+    several, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", who)
     for i, out in enumerate(outputs):
         if strict and not out.requires_grad:
             raise RuntimeError(
@@ -142,26 +141,24 @@ def jvp(
     v = _vector("jvp", v, given, "input")
     leaves = _fresh(given, create_graph)
     many, outputs = _called("jvp", func, leaves, strict)
-    with weft.enable_grad():
-        # the product is linear in them, but at 0 its parts may have no derivative: log(abs(0))
-        probes = tuple(weft.ones_like(o).requires_grad_() for o in outputs)
-        turned = _grads("jvp", outputs, leaves, probes, create_graph=True, strict=strict)
+    # the product is linear in them, but at 0 its parts may have no derivative: log(abs(0))
+    probes = tuple(weft.ones_like(o).requires_grad_() for o in outputs)
+    turned = _grads("jvp", outputs, leaves, probes, create_graph=True, strict=strict)
     found = _grads("jvp", turned, probes, v, create_graph=create_graph)
     return _given(many, outputs, create_graph), _given(many, found, create_graph)
 
 
 def _all_rows(out: Tensor, inputs: Tensors, create_graph: bool) -> Tensors:
     """The derivatives of every element of `out`, by one backward pass."""
-    with weft.enable_grad():
-        units = weft.eye(out.numel(), dtype=out.dtype).reshape(-1, *out.shape)
-        found = grad(
-            out, inputs, units, retain_graph=True, create_graph=create_graph, allow_unused=True,
-            is_grads_batched=True,
-        )  # fmt: skip
-        return tuple(
-            t.new_zeros((*out.shape, *t.shape)) if g is None else g.reshape((*out.shape, *t.shape))
-            for g, t in zip(found, inputs, strict=True)
-        )
+    units = weft.eye(out.numel(), dtype=out.dtype).reshape(-1, *out.shape)
+    found = grad(
+        out, inputs, units, retain_graph=True, create_graph=create_graph, allow_unused=True,
+        is_grads_batched=True,
+    )  # fmt: skip
+    return tuple(
+        t.new_zeros((*out.shape, *t.shape)) if g is None else g.reshape((*out.shape, *t.shape))
+        for g, t in zip(found, inputs, strict=True)
+    )
 
 
 @enable_grad()
@@ -201,9 +198,8 @@ def jacobian(
             rows.append(_given(several, _all_rows(out, leaves, create_graph), create_graph))
             continue
         parts: list[list[Tensor]] = [[] for _ in leaves]
-        with weft.enable_grad():
-            flat = out.reshape(-1)
-            elements = flat.unbind() if flat.numel() else ()
+        flat = out.reshape(-1)
+        elements = flat.unbind() if flat.numel() else ()
         for element in elements:
             found = _grads(
                 "jacobian", [element], leaves, [weft.ones_like(element)], retain=True,
@@ -232,9 +228,8 @@ def _slope(
             f"{'several tensors' if many else tuple(outputs[0].shape)} (The Tensor returned by the "
             f"function given to {who} should contain a single element)"
         )
-    with weft.enable_grad():
-        ones = [weft.ones_like(outputs[0])]
-        slope = _grads(who, outputs, leaves, ones, create_graph=True, strict=strict)
+    ones = [weft.ones_like(outputs[0])]
+    slope = _grads(who, outputs, leaves, ones, create_graph=True, strict=strict)
     return several, leaves, outputs, slope
 
 

@@ -102,7 +102,9 @@ def _places(x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
 def _counted(
     places: Tensor, inside: Tensor, weight: Tensor | None, size: int, like: Tensor
 ) -> Tensor:
-    weights = weft.ones(places.shape, dtype=like.dtype) if weight is None else weight.reshape(-1)
+    if weight is None:
+        weight = weft.ones(places.shape, dtype=like.dtype)
+    weights = weight.detach().reshape(-1)
     return weft.zeros(size, dtype=like.dtype).index_add(0, places[inside], weights[inside])
 
 
@@ -129,8 +131,6 @@ def histogram(
             f"[histogram] expected a weight of shape {tuple(input.shape)}, got "
             f"{tuple(weight.shape)}"
         )
-    if weight is not None:
-        weight = weight.detach()
     x = input.detach().reshape(-1)
     if isinstance(bins, Tensor):
         if range is not None:
@@ -170,8 +170,6 @@ def histogramdd(
             f"[histogramdd] expected points in two dimensions at least, got {input.dim()} (input "
             "tensor should have at least 2 dimensions)"
         )
-    if weight is not None:
-        weight = weight.detach()
     x = input.detach().reshape(-1, input.shape[-1])
     width = x.shape[1]
     counts: list[Any] = list(bins) if isinstance(bins, (list, tuple)) else [bins] * width

@@ -14,6 +14,14 @@ from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
 
+def _sizes(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    """The sizes of the last dimensions. A bool stays one: empty() says that it is none."""
+    if isinstance(normalized_shape, numbers.Integral):
+        size: Any = normalized_shape
+        return (size if isinstance(size, bool) else int(size),)
+    return tuple(normalized_shape)  # type: ignore[arg-type]
+
+
 class LayerNorm(Module):
     """Brings the last dimensions to mean 0 and variance 1, then scales and shifts each element.
 
@@ -46,10 +54,7 @@ class LayerNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if isinstance(normalized_shape, numbers.Integral):
-            size: Any = normalized_shape  # a bool is none: empty() says so
-            normalized_shape = (size if isinstance(size, bool) else int(size),)
-        self.normalized_shape = tuple(normalized_shape)  # type: ignore[arg-type]
+        self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, wanted in (("weight", True), ("bias", bias)):
@@ -173,10 +178,7 @@ class RMSNorm(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        if isinstance(normalized_shape, numbers.Integral):
-            size: Any = normalized_shape  # a bool is none: empty() says so
-            normalized_shape = (size if isinstance(size, bool) else int(size),)
-        self.normalized_shape = tuple(normalized_shape)  # type: ignore[arg-type]
+        self.normalized_shape = _sizes(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         weight = None

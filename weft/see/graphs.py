@@ -29,13 +29,27 @@ if TYPE_CHECKING:
 Shape = Sequence[int | EllipsisType | None]
 
 
-class Value:
-    """What an event made, or what was there before: a shape and a dtype, no numbers."""
+class _Row:
+    """A row of a graph's tables, equal to itself."""
 
     __slots__ = ("graph", "number")
 
     def __init__(self, graph: Graph, number: int) -> None:
         self.graph, self.number = graph, number
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(other) is type(self) and other.graph is self.graph and other.number == self.number
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+
+class Value(_Row):
+    """What an event made, or what was there before: a shape and a dtype, no numbers."""
+
+    __slots__ = ()
 
     @property
     def _row(self) -> Any:
@@ -113,26 +127,15 @@ class Value:
             "nan": int(row["nans"]), "inf": int(row["infs"]), "counted": int(row["counted"]),
         }  # fmt: skip
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Value) and other.graph is self.graph and other.number == self.number
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.number)
-
     def __repr__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
         return f"{self.name or 'value'}: {dtype}{list(self.shape)}"
 
 
-class Event:
+class Event(_Row):
     """Something that ran: a call of an op or of a module, a node of backward, a pass, a flush."""
 
-    __slots__ = ("graph", "number")
-
-    def __init__(self, graph: Graph, number: int) -> None:
-        self.graph, self.number = graph, number
+    __slots__ = ()
 
     @property
     def _row(self) -> Any:
@@ -247,14 +250,6 @@ class Event:
     def failed(self) -> bool:
         """Whether an exception ended it."""
         return bool(self._row["failed"])
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Event) and other.graph is self.graph and other.number == self.number
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.number)
 
     def __repr__(self) -> str:
         shape = self.shape

@@ -24,8 +24,8 @@ _LAYOUTS = {
     for name, fields, size in _C._Log.layouts
 }
 KINDS: tuple[str, ...] = _C._Log.kinds
-CALL, MODULE, FUNCTION, BACKWARD, NODE, STEP, FLUSH, NAMED = range(len(KINDS))
-REQUIRES_GRAD, VIEW, STRIDED = 1, 2, 4
+CALL, MODULE, FUNCTION, NODE = map(KINDS.index, ("call", "module", "function", "node"))
+REQUIRES_GRAD, VIEW, STRIDED = _C._Log.marks
 GONE = -2  # of a storage that was freed before the first event
 
 
@@ -91,9 +91,9 @@ class Tables:
         return event
 
     @functools.cached_property
-    def paths(self) -> list[str]:
-        """Of each event the path of the module that it is in, or is: "encoder.layers.0"."""
+    def _walk(self) -> tuple[list[str], list[Any]]:
         names: dict[int, dict[int, str]] = {}
+        roots: dict[int, Any] = {}
         out: list[str] = []
         inside: list[Any] = []  # of each event, the module
         rows = self.events[["kind", "parent", "name"]].tolist()
@@ -101,32 +101,29 @@ class Tables:
             path, around = (out[parent], inside[parent]) if parent >= 0 else ("", None)
             if kind == MODULE:
                 module = self.modules[name]
-                if around is not None and id(around) not in names:
-                    names[id(around)] = {id(m): n for n, m in around.named_modules()}
-                own = names[id(around)].get(id(module)) if around is not None else ""
+                if around is None:
+                    own: str | None = ""
+                    roots.setdefault(id(module), module)
+                else:
+                    if id(around) not in names:
+                        names[id(around)] = {id(m): n for n, m in around.named_modules()}
+                    own = names[id(around)].get(id(module))
                 own = type(module).__name__ if own is None else own
                 path = f"{path}.{own}" if path and own else path or own
                 around = module
             out.append(path)
             inside.append(around)
-        return out
+        return out, list(roots.values())
 
-    @functools.cached_property
+    @property
+    def paths(self) -> list[str]:
+        """Of each event the path of the module that it is in, or is: "encoder.layers.0"."""
+        return self._walk[0]
+
+    @property
     def roots(self) -> list[Any]:
         """The modules whose calls were inside of no other's, each once."""
-        found: dict[int, Any] = {}
-        for kind, parent, name in self.events[["kind", "parent", "name"]].tolist():
-            if kind == MODULE and not self.in_module(parent):
-                found.setdefault(id(self.modules[name]), self.modules[name])
-        return list(found.values())
-
-    def in_module(self, event: int) -> bool:
-        """Whether an event is a module's call, or inside of one."""
-        while event >= 0:
-            if self.events["kind"][event] == MODULE:
-                return True
-            event = int(self.events["parent"][event])
-        return False
+        return self._walk[1]
 
     @functools.cached_property
     def value_names(self) -> dict[int, str]:
