@@ -36,7 +36,7 @@ $(ENV_DONE): pyproject.toml
 	touch $@
 
 $(TORCH_DONE): $(ENV_DONE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) torchviz
 	touch $@
 
 build: $(ENV_DONE)

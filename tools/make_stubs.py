@@ -42,7 +42,7 @@ HOMES = (
     "autograd", "autograd.functional", "autograd.graph", "func", "batching", "amp",
     "distributions", "distributions.constraints", "distributions.transforms",
     "distributions.utils", "linalg", "fft", "special", "signal.windows", "random",
-    "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
+    "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack", "utils.hooks",
     "multiprocessing", "jit", "testing", "accelerator", "cuda",
 )  # fmt: skip
 

@@ -7,12 +7,36 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, TypeVar
 
 __all__ = [
-    "Final", "annotate", "export", "fuser", "ignore", "is_scripting", "is_tracing", "isinstance",
-    "unused",
+    "Final", "ScriptFunction", "ScriptModule", "annotate", "export", "fuser", "ignore",
+    "is_scripting", "is_tracing", "isinstance", "unused",
 ]  # fmt: skip
 
 _isinstance = isinstance
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Compiled:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"[{cls.__name__}] expected a class of eager code, got one of a compiler. "
+            "Hint: weft runs Python as it is written; nn.Module is the class of modules"
+        )
+
+
+class ScriptModule(_Compiled):
+    """A compiled module, for `isinstance`: nothing is one.
+
+    Raises:
+        TypeError: when one is made.
+    """
+
+
+class ScriptFunction(_Compiled):
+    """A compiled function, for `isinstance`: nothing is one.
+
+    Raises:
+        TypeError: when one is made.
+    """
 
 
 def is_scripting() -> bool:

@@ -56,6 +56,10 @@ class UntypedStorage:
         """The number of elements."""
         return self.nbytes() // self.element_size()
 
+    def __sizeof__(self) -> int:
+        """With the memory that it stands for."""
+        return super().__sizeof__() + self.nbytes()
+
     def __len__(self) -> int:
         return self.size()
 

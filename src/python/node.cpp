@@ -5,6 +5,7 @@
 #include "autograd/op_node.h"
 #include "python/function.h"
 #include "python/hooks.h"
+#include "python/node_saved.h"
 
 namespace weft::python {
 namespace {
@@ -64,6 +65,7 @@ PyObject* node_metadata(PyObject* self, void*) {
 PyObject* node_sequence(PyObject* self, PyObject*) {
     return PyLong_FromUnsignedLongLong(node_of(self).sequence);
 }
+PyObject* node_requires_grad(PyObject*, void*) { Py_RETURN_TRUE; }
 PyObject* node_site(PyObject* self, void*) {
     return guarded([&] { return py_str(node_of(self).site.describe()).release(); });
 }
@@ -85,19 +87,30 @@ PyObject* node_getattro(PyObject* self, PyObject* name) {
             if (attribute) return attribute;
             PyErr_Clear();
         }
-        auto* op = dynamic_cast<OpNode*>(&node);
-        if (op && n.starts_with("_saved_")) {
-            n.remove_prefix(7);
-            if (n == "result" && op->keeps(16)) return wrap(op->saved(16));
-            for (const Param& p : op->op().params) {
-                if (p.name != n) continue;
-                if (!p.is_input()) return to_python(op->attr(p.slot));
-                if (op->keeps(p.slot)) return wrap(op->saved(p.slot));
-                if (op->may_keep(p.slot)) return Py_NewRef(Py_None);
-            }
-        }
+        if (auto* op = dynamic_cast<OpNode*>(&node))
+            if (Object saved = saved_attribute(*op, n)) return saved.release();
         PyErr_Restore(kept[0].release(), kept[1].release(), kept[2].release());
         throw PythonError{};
+    });
+}
+
+/// __dir__(): those that the type has, and those of this node.
+PyObject* node_dir(PyObject* self, PyObject*) {
+    return guarded([&] {
+        Object names = Object::take(PyObject_CallMethod(
+            reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__dir__", "O", self));
+        auto add = [&](const std::string& name) {
+            checked(PyList_Append(names.get(), py_str(name).get()));
+        };
+        Node& node = node_of(self);
+        if (auto* op = dynamic_cast<OpNode*>(&node))
+            for (const std::string& name : saved_names(*op)) add(name);
+        if (dynamic_cast<AccumulateGrad*>(&node)) add("variable");
+        if (auto* custom = dynamic_cast<FunctionNode*>(&node)) {
+            Object own = Object::take(PyObject_Dir(custom->context()));
+            checked(PyList_SetSlice(names.get(), 0, 0, own.get()));
+        }
+        return names.release();
     });
 }
 
@@ -128,11 +141,13 @@ PyMethodDef node_methods[] = {
     {"register_prehook", node_register_prehook, METH_O,
      "register_prehook(f): f(grad_outputs) runs before the node."},
     {"_sequence_nr", node_sequence, METH_NOARGS, "The order of recording."},
+    {"__dir__", node_dir, METH_NOARGS, nullptr},
     {}};
 PyGetSetDef node_getset[] = {
     {"next_functions", node_next, nullptr, "Where the gradients go: (node, output number) pairs.",
      nullptr},
     {"metadata", node_metadata, nullptr, "A dict for the user's notes.", nullptr},
+    {"requires_grad", node_requires_grad, nullptr, "True: gradients flow through it.", nullptr},
     {"site", node_site, nullptr, "The line of the user's program that made the node.", nullptr},
     {}};
 

@@ -461,6 +461,13 @@ PyObject* as_subclass(PyObject* s, PyObject* o) {
     });
 }
 
+PyObject* method_is_view(PyObject* self, PyObject*) {
+    return guarded([&] {
+        const GradMeta* m = meta_or_null(unwrap(self));
+        return PyBool_FromLong(m && m->base.defined());
+    });
+}
+
 #define WEFT_METHOD(name, f, doc) {name, f, METH_NOARGS, doc}
 #define WEFT_FAST(name, f, doc)                                                                    \
     {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)),                         \
@@ -485,6 +492,10 @@ PyMethodDef methods[] = {
     WEFT_METHOD("detach_", method_detach_, "Takes the tensor itself out of the graph."),
     WEFT_METHOD("retain_grad", method_retain_grad, "Keeps .grad although it is no leaf."),
     WEFT_METHOD("_storage_info", method_storage_info, nullptr),
+    WEFT_METHOD(
+        "_is_view", method_is_view,
+        "Whether it is a view of `_base`. Views under no_grad of what wants no gradient know "
+        "of none."),
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
     {"as_subclass", as_subclass, METH_O,
      "The same values, in the same memory and graph, as an instance of a subclass of Tensor."},
