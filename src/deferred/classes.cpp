@@ -37,7 +37,7 @@ void check_dtypes(const Call& c) {
     if (!pointwise && !odd) return;
     for (Tensor& t : in)
         if (t.defined() && !t.storage()) t = ops::full_like(Tensor::empty(t.dtype(), t.shape()), 1);
-    ModeGuard now(0, kDeferMode | kGradMode);
+    ModeGuard now(0, kDeferMode | kGradMode | kWatchMode);
     Call probe(*c.op, in.data(), c.inputs, c.attrs);
     try {
         ops::call(probe);

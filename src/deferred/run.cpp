@@ -354,6 +354,7 @@ void Runner::run_merged(Calls calls, bool parts) {
     ModeGuard now(kind.mode, (kGradMode | kInferenceMode) & ~kind.mode);
     DefaultDType promoted(kind.default_dtype);
     Site::Instead line(load_.calls[calls[0]].site);
+    ops::scopes.origin = load_.calls[calls[0]].inside;
     if (calls.size() > 1 && batcher_.batch) batcher_.batch->outermost().merged = true;
     if (report_) note(kind, calls, parts);
     count(kind, calls, parts);

@@ -61,7 +61,7 @@ void Tape::keep(Call& c) {
     load.recorded |= grad;
     const char* variant = grad && op.backward_name ? op.backward_name(c) : nullptr;
     load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()),
-                          batcher.responsible(), Site::here()});
+                          batcher.responsible(), ops::scopes.inside, Site::here()});
     for (int k = 0; k < c.outputs; ++k) {
         const Tensor& out = c.out(k);
         Ref<Pending> p = Pending::make();

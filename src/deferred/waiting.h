@@ -23,6 +23,7 @@ struct Kept {
     uint32_t operands;  ///< its first one; they end where the next call's begin
     uint32_t outputs;   ///< likewise
     uint64_t owner;     ///< the example that made it; 0: none
+    int64_t inside;     ///< what a watcher had open there
     Site site;
 };
 

@@ -188,7 +188,10 @@ WEFT_INLINE void enter(Call& c, const Memory& memory) {
         if (mode & kAutocastMode && hooks.autocast(c)) return;
         if (mode & kMapMode && hooks.map(c)) return;
         if (mode & kDeferMode) return hooks.defer(c);
-        if (mode & kWatchMode) return carry_out_watched(c, memory);
+        if (mode & kWatchMode) {
+            const bool whole = scopes.watcher && scopes.watcher->whole_inputs;
+            return whole ? carry_out_watched(c, give_memory) : carry_out_watched(c, memory);
+        }
     }
     carry_out(c, memory);
 }

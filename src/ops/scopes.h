@@ -23,9 +23,10 @@ struct Scopes {
     PackHooks* pack_hooks = nullptr;
     /// What a GeneratorScope names (ops/random.h); null: the default one.
     kernels::Generator* generator = nullptr;
-    /// With kWatchMode: who hears of calls; and what of its own is open here, the calls' surrounding.
+    /// With kWatchMode: who hears of calls; what of its own is open here, the calls' surrounding; and
+    /// while a kept call runs, what was open where it was made.
     Watcher* watcher = nullptr;
-    int32_t inside = -1;
+    int64_t inside = -1, origin = -1;
 };
 inline constinit thread_local Scopes scopes;
 

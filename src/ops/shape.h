@@ -37,6 +37,7 @@ int64_t stepped_stride(int64_t stride, int64_t step, int64_t count);
 void check_parts(std::string_view who, int64_t parts);
 
 /// The kernel of ops that only look differently at the same memory.
+/// Of ops whose results are memory as it is: a view, or what nobody has written.
 inline void no_kernel(Call&) {}
 /// Sizes without `dim`.
 Dims without(DimSpan dims, int dim);

@@ -6,7 +6,8 @@
 /// became; not of a call that is kept, nor of one that autocast or a mapped level runs as another,
 /// which comes by itself. Whoever makes calls on behalf of something that is no call, a module, a
 /// node, a pass of backward, opens a `WatchSpan` round them. `scopes.inside` is what is open, of the
-/// watcher's own numbers, so each example of a batch has its own.
+/// watcher's own numbers, so each example of a batch has its own; a kept call takes it along to where it
+/// runs, as `scopes.origin`.
 #pragma once
 #include <exception>
 #include <span>
@@ -28,10 +29,15 @@ enum class SpanKind : uint8_t {
     Named,     ///< by the user
 };
 
-/// Reads what it is given and changes nothing; it does not throw. What is open is known by the number
-/// that `before` or `open` gave: a watcher that has ended meanwhile ignores the end.
+/// Reads what it is given and changes nothing; only `after` and `take` throw, what a debugger raises
+/// that they have called. What is open is known by the number that `before` or `open` gave: a watcher
+/// that has ended meanwhile ignores the end.
 class Watcher {
 public:
+    /// `after` is to see the operands as they were: no call writes its result over one that nobody else
+    /// holds.
+    bool whole_inputs = false;
+
     virtual int64_t before(const Call& c) = 0;
     virtual void after(int64_t open, Call& c) = 0;
     /// `object`: what `name` is the name of, opaque; both may be empty.

@@ -13,14 +13,47 @@ namespace {
 
 using ops::SpanKind, watch::Log;
 
+class PyLog;
+
+/// (code object, line)
+Object site_object(const Site& site) {
+    auto* code = static_cast<PyCodeObject*>(site.code());
+    return Object::take(Py_BuildValue("(Oi)", code, PyCode_Addr2Line(code, site.offset())));
+}
+
+/// While a debugger or a pattern of the user's runs: nothing that it computes is heard of, or kept.
+class Aside {
+public:
+    Aside() {
+        mode &= kGradMode | kInferenceMode;
+        ops::scopes = {.generator = scopes_.generator};
+    }
+    ~Aside() {
+        mode = mode_;
+        ops::scopes = scopes_;
+    }
+    Aside(const Aside&) = delete;
+
+private:
+    const uint32_t mode_ = mode;
+    const ops::Scopes scopes_ = ops::scopes;
+};
+
+/// A breakpoint, which weft.see.stops owns: patterns, and what happens at a hit, are Python's.
+struct PyStop final : watch::Stop {
+    PyStop(PyLog& log, PyObject* owner) : log(log), owner(Object::borrow(owner)) {}
+    bool fits(Question question, const watch::Event& event) override;
+    PyLog& log;
+    const Object owner;
+};
+
 /// A log that keeps the modules whose calls it hears of: addresses are their names until it ends.
 class PyLog final : public Log {
 public:
-    PyLog(PyObject* self, const watch::Options& options) : Log(options), self(self) {}
+    explicit PyLog(PyObject* self) : self(self) {}
     int64_t open(SpanKind kind, std::string_view name, const void* object) override {
-        const size_t known = objects.size();
         const int64_t number = Log::open(kind, name, object);
-        if (kind == SpanKind::Module && objects.size() > known) {
+        if (kind == SpanKind::Module && modules.size() < objects.size()) {
             modules.resize(objects.size());
             auto* module = static_cast<PyObject*>(const_cast<void*>(object));
             modules.back() = Object::borrow(module);
@@ -30,10 +63,67 @@ public:
     void hold() override { Py_INCREF(self); }
     void drop() override { Py_DECREF(self); }
 
+    /// The modules that an event is in, the outermost first.
+    Object modules_around(int32_t module) {
+        Object out = Object::take(PyList_New(0));
+        while (module >= 0) {
+            const watch::Event& event = events[static_cast<size_t>(module)];
+            checked(PyList_Append(out.get(), modules[static_cast<size_t>(event.name)].get()));
+            module = event.parent < 0 ? -1 : events[static_cast<size_t>(event.parent)].module;
+        }
+        checked(PyList_Reverse(out.get()));
+        return out;
+    }
+
     PyObject* const self;         ///< the object that owns it
-    int scopes = 0;               ///< recordings that need it
     std::vector<Object> modules;  ///< by name; none for others
+
+protected:
+    void forget() override {
+        const std::vector<Object> old = std::exchange(modules, {});  // they may run Python
+        Log::forget();
+    }
+    bool stopped(watch::Stop& stop, int32_t event, std::span<const Tensor> inputs,
+                 std::span<const Tensor> outputs) override;
 };
+
+bool PyStop::fits(Question question, const watch::Event& event) {
+    const Aside aside;
+    Object of = none();
+    if (question == kModule) of = log.modules_around(event.module);
+    else if (question == kOp)
+        of = event.op ? py_str(text(event.op->public_name, event.in_place ? "_" : ""))
+                      : py_str(log.names[static_cast<size_t>(event.name)]);
+    else if (event.site >= 0) of = site_object(log.sites[static_cast<size_t>(event.site)]);
+    constexpr const char* kMethods[] = {"_is_op", "_is_line", "_is_in"};
+    Object answer = owner.attr(kMethods[question]).call(of);
+    return checked(PyObject_IsTrue(answer.get())) == 1;
+}
+
+void leave();
+
+Object tensor_list(std::span<const Tensor> tensors) {
+    Object out = Object::take(PyList_New(0));
+    for (const Tensor& t : tensors)
+        checked(PyList_Append(out.get(), t.defined() ? wrapped(t).get() : Py_None));
+    return out;
+}
+
+bool PyLog::stopped(watch::Stop& stop, int32_t event, std::span<const Tensor> inputs,
+                    std::span<const Tensor> outputs) {
+    struct Leave {  // the breakpoint, the last that wanted the log, may be removed meanwhile
+        PyLog& log;
+        ~Leave() {
+            if (log.finished() && ops::scopes.watcher == &log) leave();
+        }
+    } const at_the_end{*this};
+    const Aside aside;
+    Object hit =
+        static_cast<PyStop&>(stop)
+            .owner.attr("_stopped")
+            .call(Object::borrow(self), py_int(event), tensor_list(inputs), tensor_list(outputs));
+    return hit.get() == Py_True;
+}
 
 struct LogObject {
     PyObject_HEAD PyLog* log;
@@ -42,14 +132,10 @@ PyTypeObject log_type = blank_type();
 
 PyLog& log_of(PyObject* self) { return *reinterpret_cast<LogObject*>(self)->log; }
 
-PyObject* new_log(PyTypeObject* type, PyObject* args, PyObject*) {
-    int times;
-    long long sample;
-    if (!PyArg_ParseTuple(args, "pL:_Log", &times, &sample)) return nullptr;
+PyObject* new_log(PyTypeObject* type, PyObject*, PyObject*) {
     return guarded([&] {
         Object self = Object::take(type->tp_alloc(type, 0));
-        const watch::Options options{.times = times != 0, .sample = std::max(sample, 0LL)};
-        reinterpret_cast<LogObject*>(self.get())->log = new PyLog(self.get(), options);
+        reinterpret_cast<LogObject*>(self.get())->log = new PyLog(self.get());
         return self.release();
     });
 }
@@ -70,10 +156,20 @@ void leave() {
     if (log && !deferred::Batcher::current().batch) log->drop();
 }
 
-PyObject* start(PyObject* self, PyObject*) {
+watch::Options to_options(PyObject* args) {
+    int times;
+    long long sample, most;
+    if (!PyArg_ParseTuple(args, "pLL", &times, &sample, &most)) throw PythonError{};
+    return {.times = times != 0,
+            .sample = std::max(sample, 0LL),
+            .most = static_cast<size_t>(std::max(most, 1LL))};
+}
+
+PyObject* start(PyObject* self, PyObject* args) {
     return guarded([&] {
         PyLog& log = log_of(self);
         PyLog* around = running_log();
+        const watch::Options options = to_options(args);
         WEFT_EXPECT(!around || around == &log, Runtime, "record", "no other recording under way",
                     "one");
         if (!around) {
@@ -82,22 +178,71 @@ PyObject* start(PyObject* self, PyObject*) {
             ops::scopes.watcher = &log;
         }
         mode |= kWatchMode;
-        ++log.scopes;
+        log.want(options);
         return Py_NewRef(Py_None);
     });
 }
 
 /// On another thread than that which started it, it is ended all the same: nothing is heard of there.
-PyObject* stop(PyObject* self, PyObject*) {
-    PyLog& log = log_of(self);
-    if (--log.scopes > 0) Py_RETURN_NONE;
-    log.finish();
-    if (ops::scopes.watcher == &log) leave();
-    Py_RETURN_NONE;
+PyObject* stop(PyObject* self, PyObject* args) {
+    return guarded([&] {
+        PyLog& log = log_of(self);
+        log.want_no_more(to_options(args));
+        if (log.is_wanted()) return Py_NewRef(Py_None);
+        log.finish();
+        if (ops::scopes.watcher == &log) leave();
+        return Py_NewRef(Py_None);
+    });
+}
+
+Ref<watch::Stop> stop_of(PyLog& log, PyObject* owner) {
+    for (const Ref<watch::Stop>& stop : log.stops())
+        if (static_cast<PyStop&>(*stop).owner.get() == owner) return stop;
+    return {};
+}
+
+/// break_at(owner, nan, inf, norm_above, sizes, rest, backward, asks): see watch/stop.h.
+PyObject* break_at(PyObject* self, PyObject* args) {
+    return guarded([&] {
+        PyLog& log = log_of(self);
+        PyObject *owner, *sizes;
+        int nan, inf, asks;
+        double norm_above;
+        long long rest, backward;
+        if (!PyArg_ParseTuple(args, "OppdOLLi", &owner, &nan, &inf, &norm_above, &sizes, &rest,
+                              &backward, &asks))
+            throw PythonError{};
+        Ref<PyStop> stop(new PyStop(log, owner));
+        stop->nan = nan, stop->inf = inf, stop->norm_above = norm_above;
+        stop->rest = rest, stop->backward = backward;
+        stop->asks_shape = sizes != Py_None;
+        if (stop->asks_shape) {
+            Dims wanted;
+            WEFT_EXPECT(to_dims(sizes, wanted), Type, "stop_when", "a shape", "something else");
+            stop->shape.assign(wanted.begin(), wanted.end());
+        }
+        for (int q = 0; q < 3; ++q) stop->asks[q] = asks >> q & 1;
+        log.add_stop(stop);
+        return Py_NewRef(Py_None);
+    });
+}
+PyObject* break_no_more(PyObject* self, PyObject* owner) {
+    return guarded([&] {
+        if (Ref<watch::Stop> stop = stop_of(log_of(self), owner)) log_of(self).remove_stop(stop);
+        return Py_NewRef(Py_None);
+    });
+}
+PyObject* break_next(PyObject* self, PyObject* owner) {
+    return guarded([&] {
+        if (Ref<watch::Stop> stop = stop_of(log_of(self), owner)) log_of(self).stop_at_next(stop);
+        return Py_NewRef(Py_None);
+    });
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
     for (const Object& module : log_of(self).modules) Py_VISIT(module.get());
+    for (const Ref<watch::Stop>& stop : log_of(self).stops())
+        Py_VISIT(static_cast<PyStop&>(*stop).owner.get());
     return 0;
 }
 int clear(PyObject* self) {
@@ -134,9 +279,6 @@ PyObject* get_memories(PyObject* self, void*) { return as_bytes(log_of(self).mem
 PyObject* get_found(PyObject* self, void*) { return as_bytes(log_of(self).found); }
 PyObject* get_statistics(PyObject* self, void*) { return as_bytes(log_of(self).statistics); }
 PyObject* get_count(PyObject* self, void*) { return PyLong_FromSize_t(log_of(self).events.size()); }
-PyObject* get_sample(PyObject* self, void*) {
-    return PyLong_FromLongLong(log_of(self).options().sample);
-}
 PyObject* get_seconds_per_tick(PyObject* self, void*) {
     return PyFloat_FromDouble(log_of(self).seconds_per_tick());
 }
@@ -156,16 +298,11 @@ PyObject* get_names(PyObject* self, void*) {
     });
 }
 
-/// (code object, line) of each site.
 PyObject* get_sites(PyObject* self, void*) {
     return guarded([&] {
         Object out = Object::take(PyList_New(0));
-        for (const Site& site : log_of(self).sites) {
-            auto* code = static_cast<PyCodeObject*>(site.code());
-            Object pair =
-                Object::take(Py_BuildValue("(Oi)", code, PyCode_Addr2Line(code, site.offset())));
-            checked(PyList_Append(out.get(), pair.get()));
-        }
+        for (const Site& site : log_of(self).sites)
+            checked(PyList_Append(out.get(), site_object(site).get()));
         return out.release();
     });
 }
@@ -199,8 +336,16 @@ PyObject* running(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"start", start, METH_NOARGS, "Hears of what runs on this thread from now on."},
-    {"stop", stop, METH_NOARGS, "Hears of no more; on the thread that started it."},
+    {"start", start, METH_VARARGS,
+     "start(times, sample, most): hears of what runs on this thread from now on; where it may "
+     "begin "
+     "anew after so many events."},
+    {"stop", stop, METH_VARARGS, "stop(times, sample, most): undoes a start with these."},
+    {"break_at", break_at, METH_VARARGS,
+     "break_at(owner, nan, inf, norm_above, sizes, rest, backward, asks): owner._stopped is "
+     "called."},
+    {"break_no_more", break_no_more, METH_O, "Undoes the owner's break_at."},
+    {"break_next", break_next, METH_O, "owner._stopped is called at the next result."},
     {"number", number, METH_O,
      "The number of the value that a tensor was last seen with, or None."},
     {"add_nodes", add_nodes, METH_O, "The nodes behind a list of tensors, as calls."},
@@ -216,7 +361,6 @@ PyGetSetDef getset[] = {{"events", get_events, nullptr, nullptr, nullptr},
                         {"found", get_found, nullptr, nullptr, nullptr},
                         {"statistics", get_statistics, nullptr, nullptr, nullptr},
                         {"count", get_count, nullptr, nullptr, nullptr},
-                        {"sample", get_sample, nullptr, nullptr, nullptr},
                         {"seconds_per_tick", get_seconds_per_tick, nullptr, nullptr, nullptr},
                         {"names", get_names, nullptr, nullptr, nullptr},
                         {"sites", get_sites, nullptr, nullptr, nullptr},
@@ -240,9 +384,9 @@ Object layouts() {
                  {FIELD(Event, kind, "u1"), FIELD(Event, failed, "?"), FIELD(Event, in_place, "?"),
                   FIELD(Event, backward, "?"), FIELD(Event, inputs, "u4"),
                   FIELD(Event, outputs, "u4"), FIELD(Event, parent, "i4"), FIELD(Event, name, "i4"),
-                  FIELD(Event, site, "i4"), FIELD(Event, operands, "u4"), FIELD(Event, saved, "u4"),
-                  FIELD(Event, node, "u8"), FIELD(Event, began, "i8"), FIELD(Event, ended, "i8"),
-                  FIELD(Event, bytes, "i8")}),
+                  FIELD(Event, site, "i4"), FIELD(Event, module, "i4"),
+                  FIELD(Event, operands, "u4"), FIELD(Event, saved, "u4"), FIELD(Event, node, "u8"),
+                  FIELD(Event, began, "i8"), FIELD(Event, ended, "i8"), FIELD(Event, bytes, "i8")}),
           layout("values", sizeof(Seen),
                  {FIELD(Seen, event, "i4"), FIELD(Seen, memory, "i4"), FIELD(Seen, dims, "u4"),
                   FIELD(Seen, ndim, "u1"), FIELD(Seen, dtype, "u1"), FIELD(Seen, marks, "u1")}),
@@ -327,7 +471,7 @@ void init_watch(PyObject* module) {
     log_type.tp_dealloc = dealloc;
     log_type.tp_methods = methods;
     log_type.tp_getset = getset;
-    log_type.tp_doc = "_Log(times, sample): what ran, as tables.";
+    log_type.tp_doc = "_Log(): what ran, as tables.";
     checked(PyType_Ready(&log_type));
     checked(PyDict_SetItemString(log_type.tp_dict, "layouts", layouts().get()));
     checked(PyDict_SetItemString(log_type.tp_dict, "kinds", kinds().get()));

@@ -18,6 +18,8 @@ public:
         return slot.number;
     }
 
+    void clear() { slots_.clear(), count_ = 0; }
+
 private:
     struct Slot {
         const void* address = nullptr;

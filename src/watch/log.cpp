@@ -7,6 +7,7 @@
 #include "autograd/accumulate.h"
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
+#include "ops/shape.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -77,7 +78,7 @@ int32_t Log::add(const Tensor& t, int32_t event, int32_t memory, bool view) {
                                        (strided ? kStrided : 0))});
     for (int d = 0; d < (strided ? 2 * ndim : ndim); ++d)  // sizes, then strides
         dims.push_back(t.impl()->dims[d]);
-    t.impl()->seen = number_ << 32 | static_cast<uint32_t>(number);
+    t.impl()->seen = static_cast<uint64_t>(mine(number));
     return number;
 }
 
@@ -127,8 +128,17 @@ int32_t Log::add_output(const Tensor& t, int32_t event, bool view, bool wrote) {
     const int32_t value = add(t, event, memory, view);
     if (is_layout || view) return value;
     if (wrote || memories[memory].event == event) memories[memory].last = value;
-    if (options_.sample) statistics.push_back(statistics_of(t, value, options_.sample));
+    if (options_.sample && is_written(t))
+        statistics.push_back(statistics_of(t, value, options_.sample));
     return value;
+}
+
+/// Not of memory that `empty` has made.
+bool Log::is_written(const Tensor& t) const {
+    const int32_t value = seen(t);
+    const int32_t event = value < 0 ? -1 : values[static_cast<size_t>(value)].event;
+    const Op* op = event < 0 ? nullptr : events[static_cast<size_t>(event)].op;
+    return !op || op->view || op->kernel != ops::no_kernel;
 }
 
 void Log::released(const Storage* storage) {
@@ -139,14 +149,34 @@ void Log::released(const Storage* storage) {
 
 // ---- events ------------------------------------------------------------------------------------
 
+void Log::forget() {
+    number_ = ++logs;
+    events.clear(), values.clear(), operands.clear(), dims.clear();
+    memories.clear(), found.clear(), statistics.clear();
+    names.clear(), objects.clear(), texts_.clear();
+    storages_.clear(), named_.clear(), lines_.clear();
+    called_ = 0;
+    for (const Ref<Stop>& stop : stops_) stop->forget();
+    sites.clear();
+}
+
 int32_t Log::begin(SpanKind kind) {
-    const int32_t around = scopes.inside;
+    const int32_t around = own(scopes.inside);
+    if (around < 0 && events.size() >= options_.most) [[unlikely]]
+        forget();
     const auto number = static_cast<int32_t>(events.size());
-    scopes.inside = number;
+    scopes.inside = mine(number);
     Event& event = events.add();
     event = {.kind = kind, .parent = around};
     event.operands = static_cast<uint32_t>(operands.size());
-    if (around >= 0) event.backward = events[around].backward;
+    if (around >= 0) {
+        event.backward = events[around].backward;
+        event.module = events[around].module;
+    }
+    if (kind == SpanKind::Module) event.module = number;
+    else if (scopes.origin >= 0 && event.module < 0)
+        if (const int32_t made_in = own(scopes.origin); made_in >= 0)
+            event.module = events[made_in].module;
     if (options_.times) event.began = ticks();
     return number;
 }
@@ -156,7 +186,7 @@ void Log::end(int32_t number, bool failed) {
     if (options_.times) event.ended = ticks();
     event.failed = failed;
     event.bytes = memory_stats().current;
-    scopes.inside = event.parent;
+    scopes.inside = event.parent < 0 ? -1 : mine(event.parent);
 }
 
 int64_t Log::before(const Call& c) {
@@ -171,7 +201,7 @@ int64_t Log::before(const Call& c) {
     event.site = has_line ? around->site : number_of(Site::here());
     event.inputs = static_cast<uint32_t>(c.inputs);
     for (int i = 0; i < c.inputs; ++i) operands.push_back(value_of(c.in[i]));
-    return number;
+    return mine(number);
 }
 
 namespace {
@@ -196,17 +226,76 @@ Event& Log::gather_operands(int32_t number) {
 }
 
 void Log::after(int64_t open, Call& c) {
-    if (finished_ || open < 0) return;
-    const auto number = static_cast<int32_t>(open);
+    const int32_t number = own(open);
+    if (finished_ || number < 0) return;
     Event& event = gather_operands(number);
     event.outputs = static_cast<uint32_t>(c.outputs);
     for (int k = 0; k < c.outputs; ++k)
         operands.push_back(add_output(c.out(k), number, c.op->view, c.dest.defined()));
-    if (!(mode & kGradMode) || !c.outputs || !c.out(0).defined() || !c.out(0).has(kTracked)) return;
-    if (const Node* node = node_of(c.out(0))) {
+    const bool recorded =
+        mode & kGradMode && c.outputs && c.out(0).defined() && c.out(0).has(kTracked);
+    if (const Node* node = recorded ? node_of(c.out(0)) : nullptr) {
         event.node = node->sequence;
         if (auto* op = dynamic_cast<const OpNode*>(node); op && &op->op() == c.op)
             event.saved = op->kept();
+    }
+    if (whole_inputs) [[unlikely]]
+        if (!c.op->view)
+            check_stops(number, {c.in, static_cast<size_t>(c.inputs)},
+                        {&c.out(0), static_cast<size_t>(c.outputs)});
+}
+
+void Log::check_stops(int32_t number, std::span<const Tensor> inputs,
+                      std::span<const Tensor> outputs) {
+    const Event event = events[number];  // of which a pattern's answer may make another
+    if (const Ref<Stop> next = std::exchange(next_, {})) {
+        stopped(*next, number, inputs, outputs);
+        return;
+    }
+    auto has_memory = [](const Tensor& t) {
+        return t.defined() && !t.has(kPending) && t.storage();
+    };
+    std::vector<const Tensor*> made;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+        const int32_t value = operands[event.operands + i];
+        if (value >= 0 && values[value].event >= 0 && has_memory(inputs[i]))
+            made.push_back(&inputs[i]);
+    }
+    for (size_t i = 0; i < stops_.size(); ++i) {
+        const Ref<Stop> stop = stops_[i];                          // it may be removed meanwhile
+        if (stop->last > number || !stop->is_at(event)) continue;  // it was at one inside
+        const bool wanted = std::any_of(outputs.begin(), outputs.end(), [&](const Tensor& t) {
+            return has_memory(t) && stop->wants(t, is_written(t), made);
+        });
+        if (!wanted || !stopped(*stop, number, inputs, outputs)) continue;
+        stop->last = number;
+        return;
+    }
+}
+
+void Log::remove_stop(const Ref<Stop>& stop) {
+    if (next_ == stop) next_ = {};
+    std::erase(stops_, stop);
+    whole_inputs = !stops_.empty();
+}
+
+void Log::want(const Options& options) {
+    wanted_.push_back(options);
+    choose_options();
+}
+
+void Log::want_no_more(const Options& options) {
+    auto at = std::find(wanted_.begin(), wanted_.end(), options);
+    if (at != wanted_.end()) wanted_.erase(at);
+    choose_options();
+}
+
+void Log::choose_options() {
+    options_ = {};
+    for (const Options& wanted : wanted_) {
+        options_.times |= wanted.times;
+        options_.sample = std::max(options_.sample, wanted.sample);
+        options_.most = std::max(options_.most, wanted.most);
     }
 }
 
@@ -220,36 +309,42 @@ int64_t Log::open(SpanKind kind, std::string_view name, const void* object) {
         event.site = number_of(node.site.copy());
         event.node = node.sequence;
         event.backward = true;
-        return number;
+        return mine(number);
     }
     if (kind == SpanKind::Backward) event.backward = true;
     event.name = name_of(object, name, object);
     event.site = number_of(Site::here());
-    return number;
+    return mine(number);
 }
 
 void Log::give(int64_t open, std::span<const Tensor> inputs) {
-    if (finished_ || open < 0) return;
-    Event& event = gather_operands(static_cast<int32_t>(open));
+    const int32_t number = own(open);
+    if (finished_ || number < 0) return;
+    Event& event = gather_operands(number);
     event.inputs = static_cast<uint32_t>(inputs.size());
     for (const Tensor& t : inputs) operands.push_back(value_of(t));
 }
 
 /// What an event inside has made is its; the rest is of the event itself.
 void Log::take(int64_t open, std::span<const Tensor> outputs) {
-    if (finished_ || open < 0) return;
-    const auto number = static_cast<int32_t>(open);
+    const int32_t number = own(open);
+    if (finished_ || number < 0) return;
     Event& event = gather_operands(number);
     event.outputs = static_cast<uint32_t>(outputs.size());
+    std::vector<Tensor> own_outputs;
     for (const Tensor& t : outputs) {
         const int32_t known = t.defined() ? seen(t) : -1;
         const bool made_inside = known >= 0 && values[known].event > number;
         operands.push_back(made_inside ? known : add_output(t, number, false, false));
+        if (whole_inputs && !made_inside) own_outputs.push_back(t);
     }
+    if (whole_inputs) [[unlikely]]
+        check_stops(number, {}, own_outputs);
 }
 
 void Log::close(int64_t open, bool failed) {
-    if (!finished_ && open >= 0) end(static_cast<int32_t>(open), failed);
+    const int32_t number = own(open);
+    if (!finished_ && number >= 0) end(number, failed);
 }
 
 // ---- after the fact ----------------------------------------------------------------------------

@@ -5,7 +5,8 @@
 /// and of the log that gave it (`TensorImpl::seen`). One that comes without (of a batch's block, a
 /// detached one, a Parameter over a result) has the value that its storage got last; and one whose
 /// storage was written since through another one gets a value anew, of the event that wrote. No value
-/// is held: only the tables grow, by some 150 bytes for a call.
+/// is held: only the tables grow, by some 250 bytes for a call. A log that nobody wants whole begins anew
+/// where nothing is open.
 #pragma once
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "watch/address_map.h"
 #include "watch/rows.h"
 #include "watch/statistics.h"
+#include "watch/stop.h"
 
 namespace weft::watch {
 
@@ -26,6 +28,7 @@ struct Event {
     bool backward = false;  ///< a pass of backward, or within one
     uint32_t inputs = 0, outputs = 0;
     int32_t parent;                ///< the event that it is a part of; -1: none
+    int32_t module = -1;           ///< the call of a module that it is, or is in; -1: none
     int32_t name = -1;             ///< in `names`; a call has its op's when someone asks
     int32_t site = -1;             ///< in `sites`
     uint32_t operands = 0;         ///< in `operands`: the inputs, then the outputs
@@ -63,13 +66,15 @@ struct Found {
 };
 
 struct Options {
-    bool times = true;
+    bool times = false;
     int64_t sample = 0;  ///< elements of each result that are looked at, at most; 0: none
+    size_t most = 0;     ///< events after which it may begin anew
+    bool operator==(const Options&) const = default;
 };
 
 class Log : public ops::Watcher {
 public:
-    explicit Log(const Options& options) : options_(options) {}
+    Log() = default;
     virtual ~Log() = default;
     Log(const Log&) = delete;
 
@@ -100,14 +105,32 @@ public:
     std::vector<Site> sites;
 
     /// The number of the value that `t` was last seen with; -1: of none.
-    int32_t seen(const Tensor& t) const {
-        return t.impl()->seen >> 32 == number_ ? static_cast<int32_t>(t.impl()->seen) : -1;
-    }
+    int32_t seen(const Tensor& t) const { return own(static_cast<int64_t>(t.impl()->seen)); }
     /// Gives calls the names of their ops, which they do without as long as nobody asks.
     void name_calls();
     /// Seconds for a tick, by the clock, since the log began.
     double seconds_per_tick() const;
-    const Options& options() const { return options_; }
+    /// For as long as somebody wants them; of several, what gives each what it wants.
+    void want(const Options& options);
+    void want_no_more(const Options& options);
+    bool is_wanted() const { return !wanted_.empty(); }
+
+    void add_stop(const Ref<Stop>& stop) {
+        stops_.push_back(stop);
+        whole_inputs = true;
+    }
+    void remove_stop(const Ref<Stop>& stop);
+    /// The next result is stopped at by `stop`, whatever it is.
+    void stop_at_next(const Ref<Stop>& stop) { next_ = stop; }
+    const std::vector<Ref<Stop>>& stops() const { return stops_; }
+
+protected:
+    /// A result is one to stop at, but for what remains to be asked: calls a debugger; may throw.
+    /// Returns whether it has.
+    virtual bool stopped(Stop& stop, int32_t event, std::span<const Tensor> inputs,
+                         std::span<const Tensor> outputs) = 0;
+    /// The tables begin anew.
+    virtual void forget();
 
 private:
     int32_t begin(ops::SpanKind kind);
@@ -120,6 +143,7 @@ private:
     int32_t add(const Tensor& t, int32_t event, int32_t memory, bool view);
     int32_t add(DType dtype, DimSpan shape, int32_t event);
     void add_node(const Node& node, std::unordered_map<const Node*, int32_t>& results);
+    bool is_written(const Tensor& t) const;
     int32_t memory_of(const Tensor& t, int32_t event);
     int32_t add_output(const Tensor& t, int32_t event, bool view, bool wrote);
     /// The operands of the event stand together at the end, for its results to follow.
@@ -128,9 +152,23 @@ private:
     static int64_t ticks();
     static inline uint64_t logs = 0;
 
-    const Options options_;
+    void choose_options();
+    void check_stops(int32_t event, std::span<const Tensor> inputs,
+                     std::span<const Tensor> outputs);
+    /// Numbers that others keep bear the log's own; -1: not of this one.
+    int64_t mine(int32_t event) const {
+        return static_cast<int64_t>(number_ << 32 | static_cast<uint32_t>(event));
+    }
+    int32_t own(int64_t number) const {
+        return static_cast<uint64_t>(number) >> 32 == number_ ? static_cast<int32_t>(number) : -1;
+    }
+
+    Options options_;
+    std::vector<Options> wanted_;
+    std::vector<Ref<Stop>> stops_;
+    Ref<Stop> next_;
     bool finished_ = false;
-    const uint64_t number_ = ++logs;
+    uint64_t number_ = ++logs;
     AddressMap storages_, named_, lines_;
     std::unordered_map<std::string, int32_t> texts_;
     size_t called_ = 0;  ///< events whose calls have names

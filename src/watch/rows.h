@@ -21,6 +21,10 @@ public:
         return (*this)[size_++];
     }
     void push_back(const T& row) { add() = row; }
+    void clear() {
+        pieces_.clear();
+        size_ = 0;
+    }
     /// `take(first, count)` for each piece, in order.
     template <class Take>
     void for_pieces(const Take& take) const {

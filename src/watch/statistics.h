@@ -11,7 +11,15 @@ struct Statistics {
            most = 0;  ///< of the finite ones; std divides by their number
 };
 
-/// Of `sample` elements at most, at equal distances; of none if the dtype is not floating.
+/// Of about `sample` elements at most, in runs at equal distances; of none if the dtype is not floating.
 Statistics statistics_of(const Tensor& t, int32_t value, int64_t sample);
+
+struct Extremes {
+    bool nan = false, inf = false;
+};
+/// Of all elements; neither if the dtype is not floating or complex.
+Extremes extremes_of(const Tensor& t);
+/// The root of the sum of the squares of all elements' absolute values; 0 for other dtypes.
+double norm_of(const Tensor& t);
 
 }  // namespace weft::watch

@@ -154,9 +154,10 @@ def test_find() -> None:
         e.name for e in g.find(shape=(2, ...))
     ]
     assert [e.name for e in g.find(shape=(..., 3))] == ["sum"] and g.find(shape=()) == []
-    assert [e.name for e in g.find(nan=True)] == ["log", "mul"]
-    assert g.find(nan=True)[0].outputs[0].statistics["inf"] == 24
-    assert g.find(nan=True)[1].outputs[0].statistics["nan"] == 24
+    assert [e.name for e in g.find(nan=True)] == ["mul"]
+    assert [e.name for e in g.find(inf=True)] == ["log"]
+    assert g.find(inf=True)[0].outputs[0].statistics["inf"] == 24
+    assert g.find(nan=True)[0].outputs[0].statistics["nan"] == 24
     assert [e.name for e in g.find("s*")] == ["sub", "sum"]
     line = g.find("log")[0].site.line
     assert [e.name for e in g.find(line=line)] == ["sub", "log", "mul"]
@@ -238,10 +239,14 @@ def test_scopes_within_scopes() -> None:
     assert [e.name for e in h] == ["mul"] and [e.name for e in g] == ["ones", "mul", "add"]
     assert h[0].inputs[0].event is None and g[1].inputs[0].event == g[0]
     assert g.path(x, z) == list(g)
-    with weft.record():  # noqa: SIM117
-        with pytest.raises(RuntimeError, match="expected statistics=True"):
-            with weft.record(statistics=True):
-                pass
+    with weft.record(times=False) as outer:
+        weft.ones(1)
+        with weft.record(statistics=True) as inner:
+            weft.ones(1)
+        weft.ones(1)
+    assert [e.outputs[0].statistics is None for e in outer] == [True, False, True]
+    assert [e.time is None for e in outer] == [True, False, True]
+    assert len(inner.find(nan=False)) == 1
     with weft.record(times=False) as t:
         weft.ones(1)
     assert t[0].time is None and t[0].own_time is None

@@ -177,12 +177,12 @@ def test_samples_are_of_all_columns() -> None:
     with weft.record(statistics=True) as g:
         x * 1
     found = g[0].outputs[0].statistics
-    assert found is not None and found["counted"] <= 1024 and found["nan"] > 1000
+    assert found is not None and found["counted"] <= 256 and found["nan"] > 250
     with weft.record(statistics=True) as g:
         weft.full((3,), float("inf")) * 1
         weft.ones(3).long()
     assert g[1].outputs[0].statistics["mean"] != g[1].outputs[0].statistics["mean"]  # nan
-    assert names(g.find(nan=False)) == ["ones"] and names(g.find(nan=True)) == ["full", "mul"]
+    assert names(g.find(inf=False)) == ["ones"] and names(g.find(inf=True)) == ["full", "mul"]
     with weft.record(statistics=True) as empty:
         pass
     assert empty.find(nan=True) == []

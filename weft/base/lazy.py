@@ -20,7 +20,7 @@ LAZY = {
         "set_autocast_cache_enabled",
     ),
     "weft.func": ("vmap",),
-    "weft.see": ("graph", "record"),
+    "weft.see": ("graph", "record", "stop_when"),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
 _HOME = {name: module for module, names in LAZY.items() for name in names}

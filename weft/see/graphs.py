@@ -158,7 +158,7 @@ class Event(_Row):
     @property
     def module(self) -> str:
         """The path of the module that it ran in, or is, from the outermost one: "encoder.0"."""
-        return self.graph._tables.paths[self.number]
+        return self.graph._tables.path(self.number)
 
     @property
     def site(self) -> Site | None:
@@ -256,8 +256,9 @@ class Event(_Row):
         result = f" -> {list(shape)}" if shape is not None else ""
         given = ", ".join("None" if v is None else str(list(v.shape)) for v in self.inputs)
         call = f"{self.name}({given})" if self.kind == "call" else self.name
-        where = " in ".join(filter(None, [f" {self.line}" if self.line else "", self.module]))
-        return f"<{self.number}: {call}{result}{where}>"
+        line = f" {self.line}" if self.line else ""
+        module = f" in {self.module}" if self.module else ""
+        return f"<{self.number}: {call}{result}{line}{module}>"
 
 
 class Graph(Sequence[Event]):
@@ -270,6 +271,9 @@ class Graph(Sequence[Event]):
     @property
     def _tables(self) -> Tables:
         raise NotImplementedError
+
+    #: Whether statistics of results were asked for.
+    statistics = False
 
     def __init__(self) -> None:
         self._forget()
@@ -352,6 +356,7 @@ class Graph(Sequence[Event]):
         shape: Shape | None = None,
         module: str | None = None,
         nan: bool | None = None,
+        inf: bool | None = None,
         backward: bool | None = None,
         where: Callable[[Event], bool] | None = None,
     ) -> list[Event]:
@@ -363,13 +368,14 @@ class Graph(Sequence[Event]):
             shape: of a result; None in a place stands for any size, `...` for any sizes.
             module: the path of the module, with `*` and `?`; of all inside of "encoder" it is
                 "encoder*".
-            nan: whether a result had nan or infinite elements among those looked at, which needs
+            nan: whether a result had nan elements among those looked at, which needs
                 `record(statistics=True)`; False: was looked at, and had none.
+            inf: likewise of infinite ones.
             backward: whether it ran within backward.
             where: a function of the event.
 
         Raises:
-            ValueError: `nan` without recorded statistics.
+            ValueError: `nan` or `inf` without recorded statistics.
 
         >>> with weft.record() as g:
         ...     y = weft.ones(2, 3) @ weft.ones(3, 4)
@@ -377,9 +383,10 @@ class Graph(Sequence[Event]):
         ['ones', 'matmul']
         """
         tables = self._tables
-        if nan is not None and not tables.log.sample:
+        looked = {"nans": nan, "infs": inf}
+        if (nan, inf) != (None, None) and not (self.statistics or len(tables.statistics)):
             raise ValueError(
-                "[find] expected a graph with statistics for nan=, got one without. "
+                "[find] expected a graph with statistics for nan= and inf=, got one without. "
                 "Hint: weft.record(statistics=True)"
             )
         found = list(self) if op is not None else self.calls
@@ -388,13 +395,16 @@ class Graph(Sequence[Event]):
         if backward is not None:
             found = [e for e in found if e.backward == backward]
         if line is not None:
-            found = [e for e in found if _is_at(e.site, str(line))]
+            found = [e for e in found if is_at(e.site, str(line))]
         if module is not None:
             found = [e for e in found if fnmatch.fnmatchcase(e.module, module)]
         if shape is not None:
             found = [e for e in found if any(_fits(v.shape, shape) for v in e.outputs)]
-        if nan is not None:
-            found = [e for e in found if any(tables.is_bad(v.number) is nan for v in e.outputs)]
+        for what, wanted in looked.items():
+            if wanted is not None:
+                found = [
+                    e for e in found if any(tables.has(what, v.number) is wanted for v in e.outputs)
+                ]
         if where is not None:
             found = [e for e in found if where(e)]
         return found
@@ -491,7 +501,7 @@ class Graph(Sequence[Event]):
         return f"<weft.see.Graph of {len(self)} events>"
 
 
-def _is_at(site: Site | None, wanted: str) -> bool:
+def is_at(site: Site | None, wanted: str) -> bool:
     if site is None:
         return False
     file, _, line = wanted.rpartition(":")

@@ -45,6 +45,18 @@ class Site(NamedTuple):
         return linecache.getline(self.file, self.line).strip()
 
 
+def names_within(module: Any) -> dict[int, str]:
+    """The names that a module has for those inside of it, by their ids."""
+    return {id(m): name for name, m in module.named_modules()}
+
+
+def inner_path(path: str, names: dict[int, str], module: Any) -> str:
+    """The path of a module inside of that of `path`, which has names for some: or its class."""
+    own = names.get(id(module))
+    own = type(module).__name__ if own is None else own
+    return f"{path}.{own}" if path and own else path or own
+
+
 class Tables:
     """What a log holds, from an event on. Rows are named by their numbers; -1 is none.
 
@@ -64,7 +76,8 @@ class Tables:
         self.events = self.events[begins:]
         gone = (self.memories["freed"] >= 0) & (self.memories["freed"] < begins)
         for rows, field in (
-            (self.events, "parent"), (self.values, "event"), (self.memories, "event"),
+            (self.events, "parent"), (self.events, "module"),
+            (self.values, "event"), (self.memories, "event"),
             (self.memories, "freed"), (self.memories, "since"),
         ):  # fmt: skip
             rows[field] = np.maximum(rows[field] - begins, -1)
@@ -91,39 +104,39 @@ class Tables:
         return event
 
     @functools.cached_property
-    def _walk(self) -> tuple[list[str], list[Any]]:
+    def paths(self) -> dict[int, str]:
+        """The path of the module of each call of one, by its event: "encoder.layers.0"."""
         names: dict[int, dict[int, str]] = {}
-        roots: dict[int, Any] = {}
-        out: list[str] = []
-        inside: list[Any] = []  # of each event, the module
-        rows = self.events[["kind", "parent", "name"]].tolist()
-        for kind, parent, name in rows:
-            path, around = (out[parent], inside[parent]) if parent >= 0 else ("", None)
-            if kind == MODULE:
-                module = self.modules[name]
-                if around is None:
-                    own: str | None = ""
-                    roots.setdefault(id(module), module)
-                else:
-                    if id(around) not in names:
-                        names[id(around)] = {id(m): n for n, m in around.named_modules()}
-                    own = names[id(around)].get(id(module))
-                own = type(module).__name__ if own is None else own
-                path = f"{path}.{own}" if path and own else path or own
-                around = module
-            out.append(path)
-            inside.append(around)
-        return out, list(roots.values())
+        paths: dict[int, str] = {}
+        for event in (self.events["kind"] == MODULE).nonzero()[0].tolist():
+            around = self.module_around(event)
+            if around < 0:
+                paths[event] = ""
+                continue
+            outer = self.module_of(around)
+            if id(outer) not in names:
+                names[id(outer)] = names_within(outer)
+            paths[event] = inner_path(paths[around], names[id(outer)], self.module_of(event))
+        return paths
 
-    @property
-    def paths(self) -> list[str]:
-        """Of each event the path of the module that it is in, or is: "encoder.layers.0"."""
-        return self._walk[0]
+    def path(self, event: int) -> str:
+        """The path of the module that an event is in, or is."""
+        return self.paths.get(int(self.events["module"][event]), "")
+
+    def module_around(self, event: int) -> int:
+        """The call of a module that the call of a module is inside of; -1: of none."""
+        parent = int(self.events["parent"][event])
+        return int(self.events["module"][parent]) if parent >= 0 else -1
+
+    def module_of(self, event: int) -> Any:
+        """The module that an event is the call of."""
+        return self.modules[int(self.events["name"][event])]
 
     @property
     def roots(self) -> list[Any]:
         """The modules whose calls were inside of no other's, each once."""
-        return self._walk[1]
+        found = [self.module_of(e) for e in self.paths if self.module_around(e) < 0]
+        return list({id(m): m for m in found}.values())
 
     @functools.cached_property
     def value_names(self) -> dict[int, str]:
@@ -140,13 +153,13 @@ class Tables:
         """The row of statistics of each value that was looked at."""
         return dict(zip(self.statistics["value"].tolist(), self.statistics, strict=True))
 
-    def is_bad(self, value: int) -> bool | None:
-        """Whether a value had nan or infinite elements among those that were looked at; None: it
-        has not been looked at."""
+    def has(self, what: str, value: int) -> bool | None:
+        """Whether a value had "nans" or "infs" among the elements that were looked at; None: none
+        has been looked at."""
         row = self.statistics_of.get(value)
         if row is None or not row["counted"]:
             return None
-        return bool(row["nans"] or row["infs"])
+        return bool(row[what])
 
     def sizes(self, value: int) -> tuple[int, ...]:
         """The shape of a value."""

@@ -33,7 +33,7 @@ class Item:
     inside: list[Item] = field(default_factory=list)
     runs: int = 1  # in all
     times: tuple[int, int] = (1, 1)  # one after the other: at least, at most
-    bad: bool = False  # some result had nan or infinite elements among those looked at
+    odd: frozenset[str] = frozenset()  # what some result had among the elements looked at: nan, inf
 
 
 class Roller:
@@ -116,8 +116,8 @@ def _joined(items: list[Item]) -> Item:
         )
     times = min(i.times[0] for i in items), max(i.times[1] for i in items)
     time, runs = sum(i.time for i in items), sum(i.runs for i in items)
-    bad = any(i.bad for i in items)
-    return Item(first.label, first.line, first.number, time, sizes, inside, runs, times, bad)
+    odd = frozenset().union(*(i.odd for i in items))
+    return Item(first.label, first.line, first.number, time, sizes, inside, runs, times, odd)
 
 
 def items_of(graph: Graph, backward: bool) -> list[Item]:
@@ -145,7 +145,12 @@ def items_of(graph: Graph, backward: bool) -> list[Item]:
             label += " FAILED"
         line = lines[sites[number]] if sites[number] >= 0 else ""
         item = roller.item(label, line, max(spans[number], 0.0), sizes, inside[number][::-1])
-        item.bad = any(tables.is_bad(v.number) is True for v in event.outputs)
+        item.odd = frozenset(
+            what
+            for what in ("nan", "inf")
+            for v in event.outputs
+            if tables.has(what + "s", v.number)
+        )
         inside[number] = []
         inside[parent].append(item)
     return roller.roll(inside[-1][::-1])
@@ -178,7 +183,7 @@ def _what(item: Item) -> str:
     what = f"{item.label} {often}".strip()
     if item.sizes is not None:
         what += f" -> [{', '.join(map(_range, item.sizes))}]"
-    return f"{what} nan or inf" if item.bad else what
+    return f"{what} {' and '.join(sorted(item.odd))}" if item.odd else what
 
 
 def _range(of: tuple[int, int]) -> str:
