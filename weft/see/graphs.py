@@ -22,7 +22,10 @@ from weft.see.tables import (
 )
 
 if TYPE_CHECKING:
+    import os
+
     import weft
+    from weft.batching.report import Report
     from weft.see.difference import Difference
     from weft.see.memory import MemoryUse
 
@@ -149,11 +152,7 @@ class Event(_Row):
     @property
     def name(self) -> str:
         """Of a call the op, with an underscore if it was in place; of a module its class."""
-        row = self._row
-        if row["name"] < 0:
-            return self.kind
-        name = self.graph._tables.names[int(row["name"])] or self.kind
-        return f"{name}_" if row["in_place"] else name
+        return self.graph._tables.event_names[self.number]
 
     @property
     def module(self) -> str:
@@ -493,6 +492,45 @@ class Graph(Sequence[Event]):
         from weft.see.text import text_of
 
         return text_of(self, depth, times, backward)
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = None,
+        report: Report | None = None,
+    ) -> None:
+        """Write the graph as a file of the kind that the path ends in.
+
+        `.html` is a page that needs no network: the tree, a drawing, memory, profile and batches.
+        `.svg` and `.png` are the drawing, folded where it would be large; a PNG needs matplotlib,
+        the extra `plot`. `.json` is what the page shows, as weft/see/view/model.py describes it.
+
+        Args:
+            path: the file, which is written anew.
+            title: above the page; the file's name if left out.
+            report: of `weft.explain` round the same code: the page says why calls did not merge.
+
+        Raises:
+            ValueError: a path of another ending.
+            ModuleNotFoundError: a PNG without matplotlib.
+
+        >>> import pathlib, tempfile
+        >>> with weft.record() as g:
+        ...     y = weft.ones(2, 3) @ weft.ones(3, 4)
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "step.svg")
+        >>> g.save(file)
+        >>> file.read_text()[:4]
+        '<svg'
+        """
+        from weft.see.view.offline import save
+
+        save(self, path, title, report)
+
+    def _repr_html_(self) -> str:
+        from weft.see.view.offline import notebook
+
+        return notebook(self)
 
     def __str__(self) -> str:
         return self.text()

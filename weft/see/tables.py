@@ -161,8 +161,60 @@ class Tables:
             return None
         return bool(row[what])
 
+    @functools.cached_property
+    def event_names(self) -> list[str]:
+        """Of each event the name: of a call the op, of a module its class."""
+        known: dict[tuple[int, int, bool], str] = {}
+        out = []
+        for row in self.events[["kind", "name", "in_place"]].tolist():
+            if row not in known:
+                kind, name, in_place = row
+                text = (self.names[name] if name >= 0 else "") or KINDS[kind]
+                known[row] = f"{text}_" if in_place and name >= 0 else text
+            out.append(known[row])
+        return out
+
+    @functools.cached_property
+    def results(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """(event, value) of all results that are there."""
+        first = self.events["operands"] + self.events["inputs"]
+        events, at = spread(first, self.events["outputs"])
+        values = self.operands[at]
+        return events[values >= 0], values[values >= 0]
+
+    @functools.cached_property
+    def shapes(self) -> list[tuple[int, ...] | None]:
+        """Of each event the shape of its first result."""
+        out: list[tuple[int, ...] | None] = [None] * len(self.events)
+        events, values = self.results
+        dims = self.dims.tolist()
+        events, first = np.unique(events, return_index=True)
+        rows = self.values[values[first]]
+        for event, at, ndim in zip(events.tolist(), rows["dims"].tolist(), rows["ndim"].tolist()):
+            out[event] = tuple(dims[at : at + ndim])
+        return out
+
+    @functools.cached_property
+    def odd_events(self) -> dict[int, frozenset[str]]:
+        """What results of events had among the elements that were looked at: "nan", "inf"."""
+        rows, (events, values) = self.statistics, self.results
+        out: dict[int, frozenset[str]] = {}
+        for what in ("nan", "inf"):
+            odd = rows["value"][rows[f"{what}s"] > 0]
+            for event in events[np.isin(values, odd)].tolist():
+                out[event] = out.get(event, frozenset()) | {what}
+        return out
+
     def sizes(self, value: int) -> tuple[int, ...]:
         """The shape of a value."""
         row = self.values[value]
         first = int(row["dims"])
         return tuple(self.dims[first : first + int(row["ndim"])].tolist())
+
+
+def spread(first: NDArray[Any], count: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of rows that each have `count` places from `first` on: (row, place) of all."""
+    count = count.astype(np.int64)
+    rows = np.repeat(np.arange(len(count)), count)
+    begins = np.cumsum(count) - count
+    return rows, np.arange(len(rows)) - begins[rows] + first.astype(np.int64)[rows]

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from weft.see.tables import CALL, MODULE, NODE
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ LONGEST = 64
 Sizes = tuple[tuple[int, int], ...]  # least and most of each dim
 
 
-@dataclass
+@dataclass(slots=True)
 class Item:
     """A line of the text, or (`label` empty) the repetition of those inside."""
 
@@ -34,6 +36,7 @@ class Item:
     runs: int = 1  # in all
     times: tuple[int, int] = (1, 1)  # one after the other: at least, at most
     odd: frozenset[str] = frozenset()  # what some result had among the elements looked at: nan, inf
+    events: list[int] = field(default_factory=list)  # that it stands for; of a repetition none
 
 
 class Roller:
@@ -117,42 +120,41 @@ def _joined(items: list[Item]) -> Item:
     times = min(i.times[0] for i in items), max(i.times[1] for i in items)
     time, runs = sum(i.time for i in items), sum(i.runs for i in items)
     odd = frozenset().union(*(i.odd for i in items))
-    return Item(first.label, first.line, first.number, time, sizes, inside, runs, times, odd)
+    events = [e for i in items for e in i.events]
+    return Item(
+        first.label, first.line, first.number, time, sizes, inside, runs, times, odd, events
+    )
 
 
 def items_of(graph: Graph, backward: bool) -> list[Item]:
     """The tree of a graph: modules, calls that are inside of no other, nodes of backward."""
     tables = graph._tables
     roller = Roller()
-    kinds = tables.events["kind"].tolist()
-    parents = tables.events["parent"].tolist()
-    spans = ((tables.events["ended"] - tables.events["began"]) * tables.tick).tolist()
+    events = tables.events
+    kinds, parents, sites = (events[f].tolist() for f in ("kind", "parent", "site"))
+    spans = np.maximum((events["ended"] - events["began"]) * tables.tick, 0.0).tolist()
     lines = [str(site) for site in tables.sites]
-    sites = tables.events["site"].tolist()
+    left_out = np.isin(events["kind"][events["parent"]], (CALL, NODE)) & (events["parent"] >= 0)
+    if not backward:
+        left_out |= events["backward"]
+    names, shapes, failed = tables.event_names, tables.shapes, events["failed"].tolist()
+    odd = tables.odd_events
     inside: list[list[Item]] = [[] for _ in range(len(kinds) + 1)]
-    for number in range(len(kinds) - 1, -1, -1):
-        parent = parents[number]
-        event = graph[number]
-        if (parent >= 0 and kinds[parent] in (CALL, NODE)) or (event.backward and not backward):
-            continue
-        shape = event.shape
-        sizes = None if shape is None else tuple((s, s) for s in shape)
-        label = event.name
+    for number in (~left_out).nonzero()[0][::-1].tolist():
+        shape = shapes[number]
+        sizes = None if shape is None else tuple([(s, s) for s in shape])
+        label = names[number]
         if kinds[number] == MODULE:
-            path = event.module
-            label = f"{path}: {event.name}" if path and path != event.name else event.name
-        if event.failed:
+            path = tables.path(number)
+            label = f"{path}: {label}" if path and path != label else label
+        if failed[number]:
             label += " FAILED"
         line = lines[sites[number]] if sites[number] >= 0 else ""
-        item = roller.item(label, line, max(spans[number], 0.0), sizes, inside[number][::-1])
-        item.odd = frozenset(
-            what
-            for what in ("nan", "inf")
-            for v in event.outputs
-            if tables.has(what + "s", v.number)
-        )
+        item = roller.item(label, line, spans[number], sizes, inside[number][::-1])
+        item.odd = odd.get(number, frozenset())
+        item.events = [number]
         inside[number] = []
-        inside[parent].append(item)
+        inside[parents[number]].append(item)
     return roller.roll(inside[-1][::-1])
 
 
