@@ -66,10 +66,10 @@ PyObject* py_set_default_dtype(PyObject*, PyObject* o) {
         return Py_NewRef(Py_None);
     });
 }
-/// _print_options(precision, threshold, edgeitems, linewidth, sci_mode): None keeps one.
+/// _print_options(precision, threshold, edgeitems, linewidth, sci_mode, summary): None keeps one.
 PyObject* py_print_options(PyObject*, PyObject* args) {
-    PyObject* o[5];
-    if (!PyArg_ParseTuple(args, "OOOOO", &o[0], &o[1], &o[2], &o[3], &o[4])) return nullptr;
+    PyObject* o[6];
+    if (!PyArg_ParseTuple(args, "OOOOOO", &o[0], &o[1], &o[2], &o[3], &o[4], &o[5])) return nullptr;
     return guarded([&] {
         FormatOptions f = format_options();
         if (o[0] != Py_None) f.precision = static_cast<int>(to_int(o[0], "set_printoptions"));
@@ -77,10 +77,12 @@ PyObject* py_print_options(PyObject*, PyObject* args) {
         if (o[2] != Py_None) f.edgeitems = to_int(o[2], "set_printoptions");
         if (o[3] != Py_None) f.linewidth = to_int(o[3], "set_printoptions");
         if (o[4] != Py_None) f.sci_mode = static_cast<int>(to_int(o[4], "set_printoptions"));
+        if (o[5] != Py_None) f.summary = checked(PyObject_IsTrue(o[5])) != 0;
         format_options() = f;
-        return Py_BuildValue("iLLLi", f.precision, static_cast<long long>(f.threshold),
+        return Py_BuildValue("iLLLiO", f.precision, static_cast<long long>(f.threshold),
                              static_cast<long long>(f.edgeitems),
-                             static_cast<long long>(f.linewidth), f.sci_mode);
+                             static_cast<long long>(f.linewidth), f.sci_mode,
+                             f.summary ? Py_True : Py_False);
     });
 }
 

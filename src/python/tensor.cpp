@@ -7,6 +7,7 @@
 #include "ops/pointwise.h"
 #include "ops/write.h"
 #include "python/slots.h"
+#include "python/summary.h"
 #include "tensor/format.h"
 
 namespace weft::python {
@@ -173,6 +174,10 @@ PyObject* tensor_repr(PyObject* self) {
             deferred::compute_now(handle(self), "a value that is printed");
         Tensor t = unwrap(self);
         auto extra = suffixes(t);
+        if (format_options().summary) {
+            auto summary = summary_of(t);
+            extra.insert(extra.begin(), summary.begin(), summary.end());
+        }
         FormatView view{t.dtype(), t.bytes(), t.shape(), t.strides()};
         return py_str(format_tensor(view, "tensor(", extra)).release();
     });

@@ -25,6 +25,7 @@ struct FormatOptions {
     int64_t edgeitems = 3;     ///< elements shown at either end of a summarised dim
     int64_t linewidth = 80;    ///< characters after which a line is broken
     int sci_mode = -1;         ///< 1.0000e+00 always (1), never (0), or where it reads better (-1)
+    bool summary = false;      ///< suffixes about the elements (python/summary.h)
 };
 
 /// The options of this process; read and written by the holder of the GIL.

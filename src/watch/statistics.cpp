@@ -20,18 +20,25 @@ int64_t place_of(const Tensor& t, int64_t i) {
     return at;
 }
 
+/// Sums of the finite ones less `shift`, one of them: numbers far from zero that lie close together
+/// keep their spread.
 struct Sums {
-    double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
+    double shift = 0, sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
     int64_t count = 0, nans = 0, infs = 0;
 };
 
 struct AddTo {
     WEFT_INLINE static void run(Sums* sums, const double* values, int64_t n) {
         Sums now = *sums;
+        for (int64_t i = 0; now.count == 0 && i < n; ++i)
+            if (std::isfinite(values[i])) {
+                now.shift = values[i];
+                break;
+            }
         for (int64_t i = 0; i < n; ++i) {
             const double x = values[i], difference = x - x;
             const bool is_nan = x != x, is_finite = difference == 0;
-            const double kept = is_finite ? x : 0;
+            const double kept = is_finite ? x - now.shift : 0;
             now.nans += is_nan;
             now.infs += !is_nan & !is_finite;
             now.sum += kept;
@@ -184,8 +191,9 @@ Statistics statistics_of(const Tensor& t, int32_t value, int64_t sample) {
     const int64_t finite = sums.count - sums.nans - sums.infs;
     if (finite == 0) return out;
     const auto count = static_cast<double>(finite);
-    out.mean = sums.sum / count;
-    out.std = std::sqrt(std::max(0.0, sums.squares / count - out.mean * out.mean));
+    const double offset = sums.sum / count;
+    out.mean = sums.shift + offset;
+    out.std = std::sqrt(std::max(0.0, sums.squares / count - offset * offset));
     out.least = sums.least;
     out.most = sums.most;
     return out;

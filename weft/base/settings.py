@@ -123,16 +123,27 @@ def set_printoptions(
     linewidth: int | None = None,
     profile: str | None = None,
     sci_mode: bool | None = None,
+    *,
+    summary: bool | None = None,
 ) -> None:
     """How tensors print: digits, when to summarise, elements at the edges, line width, exponents.
 
-    `profile`: 'default', 'short' or 'full'. `sci_mode=None` chooses by the values.
+    `profile`: 'default', 'short' or 'full'. `sci_mode=None` chooses by the values. With
+    `summary=True` each tensor of two elements or more also tells how many of them are nan or
+    infinite, and of the others the range, the mean and the standard deviation (of complex ones
+    those of their magnitudes; of bools how many are true), which reads all of them; None leaves it
+    as it is.
+
+    >>> weft.set_printoptions(summary=True)
+    >>> weft.tensor([1., 3., float("nan"), 8.])
+    tensor([1., 3., nan, 8.], nan=1, range=[1, 8], mean=4, std=3.606)
+    >>> weft.set_printoptions(summary=False)
     """
     if profile is not None:
         if profile not in _PROFILES:
             raise ValueError(f"[set_printoptions] expected default, short or full, got {profile!r}")
-        _C._print_options(*_PROFILES[profile], None)
+        _C._print_options(*_PROFILES[profile], None, None)
     limit = None if threshold is None else int(min(threshold, 2**63 - 1))
     _C._print_options(
-        precision, limit, edgeitems, linewidth, -1 if sci_mode is None else int(sci_mode)
+        precision, limit, edgeitems, linewidth, -1 if sci_mode is None else int(sci_mode), summary
     )
