@@ -100,6 +100,8 @@ if _TYPE_CHECKING:
     from weft.see import graph as graph
     from weft.see import record as record
     from weft.see import stop_when as stop_when
+    from weft.see.alive import live as live
+    from weft.see.alive import why_alive as why_alive
     from weft.storage import TypedStorage as TypedStorage
     from weft.storage import UntypedStorage as UntypedStorage
 

@@ -12,6 +12,9 @@ public:
     void run(Work& work) override;
     bool runs_without_gradient() const override { return true; }  // for the hooks behind it
     Hooks* leaf_hooks() override;
+    void visit_kept(FunctionRef<void(const Tensor&)> see) const override {
+        if (leaf_.defined()) see(leaf_);
+    }
     const Tensor& variable() const { return leaf_; }
     /// The leaf was written in place and is no leaf any more. It may now own this node, by the graph
     /// that it is part of, so the node must not own it.

@@ -14,6 +14,10 @@ public:
     /// recorded if one was detached in place. `grads`: as in SavedTensor::unpack.
     std::vector<Tensor> saved(const std::vector<Tensor>* grads = nullptr);
     void release_saved() override;
+    void visit_kept(FunctionRef<void(const Tensor&)> see) const override {
+        for (const Kept& kept : saved_)
+            if (kept.value.kept().defined()) see(kept.value.kept());
+    }
     bool runs_twice() const override { return twice_; }
     void may_run_twice() override { twice_ = true; }
     /// The user may want to know that nothing flowed.

@@ -96,6 +96,9 @@ public:
     void release_saved() override {
         if (written_) written_->release_saved();
     }
+    void visit_kept(FunctionRef<void(const Tensor&)> see) const override {
+        if (written_) written_->visit_kept(see);
+    }
 
 private:
     Tensor base_;  // layout only

@@ -42,6 +42,8 @@ Node::Node() : sequence(sequence_counter++) {
 
 Node::~Node() = default;
 
+uint64_t nodes_made() { return sequence_counter; }
+
 void Node::destroy() { ReleaseQueue::push(this); }
 
 void LooseNode::set_edges(std::vector<Edge> edges) {

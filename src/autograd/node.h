@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/graph_use.h"
 #include "base/site.h"
 #include "ops/op.h"
@@ -104,6 +105,9 @@ public:
     virtual bool runs_without_gradient() const { return false; }
     /// Drops what was saved; a later run raises.
     virtual void release_saved() {}
+    /// The tensors that it keeps alive, as they lie: for whoever counts. What a user's pack hook made of
+    /// one is none.
+    virtual void visit_kept(FunctionRef<void(const Tensor&)>) const {}
     /// One pass may run it twice: by itself, for a value that it saved, and within the node of a write
     /// into a view. So what it saved is dropped when the pass ends.
     virtual bool runs_twice() const { return false; }
@@ -196,6 +200,9 @@ private:
     std::vector<Edge> edge_store_;
     std::unique_ptr<ResultInfo[]> result_store_;
 };
+
+/// How many nodes were ever made: the next one's `sequence`.
+uint64_t nodes_made();
 
 /// "MulBackward0, made at model.py:12, in forward: `y = x * b`"
 std::string describe(const Node& node);

@@ -136,6 +136,11 @@ void OpNode::release_saved() {
     released_ = true;
 }
 
+void OpNode::visit_kept(FunctionRef<void(const Tensor&)> see) const {
+    for (int i = 0; i < saved_count_; ++i)
+        if (saved_[i].kept().defined()) see(saved_[i].kept());
+}
+
 Tensor OpNode::saved(int bit, const std::vector<Tensor>* grads) const {
     if (released_) fail_released(*this);
     if (!keeps(bit))

@@ -15,6 +15,7 @@ public:
     std::string name_of(int k) const override;
     void run(Work& work) override;
     void release_saved() override;
+    void visit_kept(FunctionRef<void(const Tensor&)> see) const override;
     bool runs_twice() const override { return twice_; }
     void may_run_twice() override { twice_ = true; }
     bool shows_output(int k) const override;

@@ -181,6 +181,8 @@ PyMODINIT_FUNC PyInit__C() {
         init_mapped(module);
         init_fibers(module);
         init_watch(module);
+        init_alive(module);
+        init_locals(module);
         return module;
     });
 }

@@ -56,7 +56,7 @@ constexpr int64_t kRun = 16;
 
 template <class T>
 Sums sums_of(const Tensor& t, int64_t sample) {
-    const int64_t n = t.numel(), runs = std::max<int64_t>(1, sample / kRun);
+    const int64_t n = t.numel(), runs = (sample + kRun - 1) / kRun;
     int64_t step = std::max(kRun, (n + runs - 1) / runs);
     if (step > kRun)
         while (std::gcd(step, n) != 1) ++step;  // no column alone

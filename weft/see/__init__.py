@@ -1,9 +1,11 @@
 """See the graph: what ran, in which module, from which line, with which values."""
 
+from weft.see.alive import Alive, live, why_alive
 from weft.see.graphs import Event, Graph, Value
 from weft.see.recording import graph, record
 from weft.see.stops import Stop, StopError, Stopped, stop_when
 
 __all__ = [
-    "Event", "Graph", "Stop", "StopError", "Stopped", "Value", "graph", "record", "stop_when",
+    "Alive", "Event", "Graph", "Stop", "StopError", "Stopped", "Value", "graph", "live", "record",
+    "stop_when", "why_alive",
 ]  # fmt: skip
