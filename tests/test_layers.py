@@ -92,7 +92,8 @@ RANKS = (
     "func optim distributions multiprocessing _checkpoint",
     "serialization",
     "batching jit",
-    "deferred see",
+    "deferred see experiments",
+    "__main__",
 )
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names.split()}
 

@@ -96,6 +96,7 @@ if _TYPE_CHECKING:
     from weft.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
     from weft.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
     from weft.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+    from weft.experiments import experiment as experiment
     from weft.func import vmap as vmap
     from weft.see import graph as graph
     from weft.see import record as record

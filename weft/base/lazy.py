@@ -19,6 +19,7 @@ LAZY = {
         "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled",
     ),
+    "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),
     "weft.see": ("graph", "record", "stop_when"),
     "weft.see.alive": ("live", "why_alive"),

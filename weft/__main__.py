@@ -1,0 +1,36 @@
+"""The command line: `python -m weft COMMAND`, or `weft COMMAND` where it is installed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "main"]
+
+#: The module of each command: it has `add(parser)` and `run(args)`, and says in its first line what
+#: the command does.
+COMMANDS = {
+    "rerun": "weft.experiments.rerun_command",
+    "runs": "weft.experiments.runs_command",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command and returns its exit status."""
+    parser = argparse.ArgumentParser(prog="weft", description="Commands of the weft framework.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    # one command loads what it needs alone; help and mistakes show all
+    wanted = given[:1] if given[:1] and given[0] in COMMANDS else list(COMMANDS)
+    for name in wanted:
+        module = importlib.import_module(COMMANDS[name])
+        does = (module.__doc__ or "").partition("\n")[0].partition(": ")[2]
+        module.add(commands.add_parser(name, help=does))
+    args = parser.parse_args(given)
+    return int(importlib.import_module(COMMANDS[args.command]).run(args))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""JSON that strict parsers read: the values of metrics and configurations, and files of lines.
+
+Note [Numbers]
+JSON has no number for nan and infinity. Here they are the strings "NaN", "Infinity" and
+"-Infinity", which `decoded` makes floats again; so such a string that a program logs comes back as
+a float. All other floats are written with the digits that bring the same bits back.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["append", "decoded", "encoded", "read"]
+
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def encoded(value: Any, name: str) -> Any:
+    """A value as JSON has it: numbers, bools, strings, None; a one-element tensor or array is its
+    number, others, lists and dicts are their elements.
+
+    Raises:
+        TypeError: something else, named by `name`.
+    """
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(k): encoded(v, f"{name}[{k!r}]") for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encoded(v, f"{name}[{i}]") for i, v in enumerate(value)]
+    if hasattr(value, "tolist") and hasattr(value, "shape"):  # of weft and NumPy
+        flat = value.tolist()
+        while isinstance(flat, list) and len(flat) == 1:
+            flat = flat[0]
+        if not isinstance(flat, complex):
+            return encoded(flat, name)
+    raise TypeError(
+        f"[log] expected numbers, strings or lists of them, got {type(value).__name__} for {name}"
+    )
+
+
+def decoded(value: Any) -> Any:
+    """What `encoded` was given, but for tensors, arrays and tuples."""
+    if isinstance(value, str):
+        return _SPECIAL.get(value, value)
+    if isinstance(value, list):
+        return [decoded(v) for v in value]
+    if isinstance(value, dict):
+        return {k: decoded(v) for k, v in value.items()}
+    return value
+
+
+def append(file: int, row: dict[str, Any]) -> None:
+    """Writes a line to an open file by one call: what kills the process leaves whole lines."""
+    line = memoryview((json.dumps(row, allow_nan=False) + "\n").encode())
+    while line:
+        line = line[os.write(file, line) :]
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of lines; none if it is not there, nor of a line that was cut off."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return
+    for line in text.split(b"\n")[:-1]:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield {k: decoded(v) for k, v in row.items()}

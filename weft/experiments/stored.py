@@ -1,0 +1,115 @@
+"""The folders of runs, read: what `weft runs` shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from weft.experiments import lines
+
+__all__ = ["Stored", "find", "runs"]
+
+
+class Stored:
+    """A run as its folder has it, under way or over.
+
+    Attributes:
+        path: the folder.
+        facts: what run.json has.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.facts: dict[str, Any] = json.loads((self.path / "run.json").read_text())
+
+    @property
+    def id(self) -> str:
+        """The folder's name."""
+        return self.path.name
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration."""
+        return {k: lines.decoded(v) for k, v in self.facts["config"].items()}
+
+    @property
+    def state(self) -> str:
+        """ "running", "done", "failed", or "killed": it has not ended, and its process is gone."""
+        state = str(self.facts["state"])
+        if state == "running" and self.facts["host"] == socket.gethostname():
+            if not _is_alive(self.facts["pid"]):
+                return "killed"
+        return state
+
+    @cached_property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl."""
+        return list(lines.read(self.path / "metrics.jsonl"))
+
+    @cached_property
+    def structures(self) -> list[dict[str, Any]]:
+        """The lines of structure.jsonl."""
+        return list(lines.read(self.path / "structure.jsonl"))
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """Of each metric the value that was logged last."""
+        out: dict[str, Any] = {}
+        for row in self.metrics:
+            out.update({k: v for k, v in row.items() if k not in ("step", "time")})
+        return out
+
+    def series(self, metric: str) -> tuple[list[int], list[float]]:
+        """The steps at which a number was logged for a metric, and the numbers."""
+        rows = [(row["step"], row[metric]) for row in self.metrics if metric in row]
+        rows = [(s, float(v)) for s, v in rows if isinstance(v, (int, float))]
+        return [s for s, _ in rows], [v for _, v in rows]
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or until it logged last."""
+        whole = self.facts["seconds"]
+        return float(whole if whole is not None else max([0, *(r["time"] for r in self.metrics)]))
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    try:  # a child that nobody has waited for
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] != "Z"
+    except (OSError, IndexError):
+        return True
+
+
+def runs(dir: str | os.PathLike[str] = "runs") -> list[Stored]:
+    """The runs of a folder, in the order in which they began."""
+    found = [Stored(file.parent) for file in Path(dir).glob("*/run.json")]
+    return sorted(found, key=lambda run: (run.facts["started"], run.id))
+
+
+def find(name: str, dir: str | os.PathLike[str] = "runs") -> Stored:
+    """The run of this id, of the only id that has `name` as a part, or "last".
+
+    Raises:
+        LookupError: none, or several.
+    """
+    all_runs = runs(dir)
+    if name == "last" and all_runs:
+        return all_runs[-1]
+    found = [run for run in all_runs if run.id == name] or [r for r in all_runs if name in r.id]
+    if len(found) == 1:
+        return found[0]
+    what = ", ".join(run.id for run in found[:5]) or f"none among {len(all_runs)}"
+    raise LookupError(
+        f"[runs] expected the name of one run in {os.fspath(dir)}, got {name!r}, which is that of "
+        f"{what}"
+    )
