@@ -42,7 +42,8 @@ HOMES = (
     "autograd", "autograd.functional", "autograd.graph", "func", "batching", "amp",
     "distributions", "distributions.constraints", "distributions.transforms",
     "distributions.utils", "linalg", "fft", "special", "signal.windows", "random",
-    "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack", "utils.hooks",
+    "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
+    "utils.flop_counter", "utils.hooks",
     "multiprocessing", "jit", "testing", "accelerator", "cuda",
 )  # fmt: skip
 

@@ -103,6 +103,7 @@ if _TYPE_CHECKING:
     from weft.see import stop_when as stop_when
     from weft.see.alive import live as live
     from weft.see.alive import why_alive as why_alive
+    from weft.see.layers import summary as summary
     from weft.storage import TypedStorage as TypedStorage
     from weft.storage import UntypedStorage as UntypedStorage
 

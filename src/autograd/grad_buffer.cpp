@@ -5,6 +5,7 @@
 #include "kernels/matmul.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
+#include "ops/watch.h"
 
 namespace weft {
 namespace {
@@ -87,12 +88,18 @@ void GradBuffer::add_part(const ResultInfo& like, const Tensor& grad, PartRule a
 void GradBuffer::flush() {
     auto& [factors, rows] = *products_;
     if (factors.empty()) return;
+    ops::WatchSpan span(ops::SpanKind::Function, nullptr, "sum of products");
+    std::vector<Tensor> inputs;
+    if (span) [[unlikely]]
+        for (const auto& [a, b] : factors) inputs.insert(inputs.end(), {a, b});
+    span.give(inputs);
     const Tensor& a = factors[0].first;
     Dims shape{a.size(1), factors[0].second.size(1)};
     bool fresh = !sum_.defined() || !may_add_in_place(sum_);
     Tensor target = fresh ? Tensor::empty(a.dtype(), shape) : sum_;
     dispatch<FloatingTypes>(a.dtype(), "backward",
                             [&]<class T>() { multiply_into<T>(target, fresh, factors, rows); });
+    span.take(inputs, {&target, 1});
     factors.clear();
     rows = 0;
     if (fresh) add(std::move(target));

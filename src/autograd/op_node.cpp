@@ -10,6 +10,7 @@
 #include "autograd/meta.h"
 #include "base/pool.h"
 #include "ops/functions.h"
+#include "ops/watch.h"
 
 namespace weft {
 namespace {
@@ -22,6 +23,21 @@ int count_bits(SaveMask mask) {
 }
 
 int index_of(SaveMask mask, int bit) { return count_bits(mask & ((SaveMask{1} << bit) - 1)); }
+
+/// A product that is made with others later (Note [Sums of products]) shows where a rule asks for it,
+/// as the call that it would be; what it takes then, in GradBuffer::flush.
+[[gnu::noinline]] void show_product(const Tensor& a, const Tensor& b) {
+    static const ops::Function mm{"mm"};
+    const Dims turned{a.size(1), a.size(0)};
+    const bool has_memory = !a.has(kPending) && a.storage();
+    const Tensor in[] = {has_memory ? a.view_as(turned, Dims{a.stride(1), a.stride(0)})
+                                    : Tensor::layout(a.dtype(), turned),
+                         b};
+    Call c(mm.op(), in, 2, nullptr);
+    ops::WatchSpan span(c);
+    c.add(Tensor::layout(a.dtype(), Dims{a.size(1), b.size(1)}));
+    span.end(c);
+}
 
 /// Attributes other than the defaults have to be kept.
 int attributes_to_keep(const Call& c) {
@@ -206,9 +222,13 @@ public:
     }
     void set(int i, Tensor value) override { work_.results[i] = std::move(value); }
     void set_product(int i, const Tensor& a, const Tensor& b) override {
-        if (work_.summands && is_wide_floating(a.dtype()))
+        if (work_.summands && is_wide_floating(a.dtype())) {
+            if (mode & kWatchMode) [[unlikely]]
+                show_product(a, b);
             work_.summands->products.push_back({i, a, b});
-        else work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
+        } else {
+            work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
+        }
     }
     bool set_part(int i, const Tensor& grad, PartRule add) override {
         if (!node_.edges_[i]) return true;  // nobody asks

@@ -11,6 +11,7 @@
 #include "kernels/attention.h"
 #include "ops/batch.h"
 #include "ops/copy.h"
+#include "ops/flops.h"
 #include "ops/functions.h"
 #include "ops/shape.h"
 
@@ -140,6 +141,15 @@ void gradient(Grad& g) {
     for (int i = 0; i < 3; ++i)
         if (g.needs(i)) g.set(i, parts[i]);
 }
+
+/// Of `scores` products that sum over a head's width, and `values` that sum over its values' or give them.
+int64_t attention_flops(const Tensor& q, const Tensor& k, const Tensor& v, int scores, int values) {
+    const int64_t pairs = two_each({q.size(0), q.size(1), q.size(2), k.size(2)});
+    return pairs * (scores * q.size(3) + values * v.size(3));
+}
+int64_t forward_flops(const Call& c) { return attention_flops(c.in[0], c.in[1], c.in[2], 1, 1); }
+/// The scores are made again.
+int64_t backward_flops(const Call& c) { return attention_flops(c.in[1], c.in[2], c.in[3], 3, 2); }
 
 /// Heads of all batches are alike, so calls merge although they have unlike numbers of them.
 bool attention_rows(const BatchCall& c, BatchForm& form) {
@@ -293,6 +303,7 @@ void register_attention(Table& t) {
         .doc("The fused form, for four dims and an additive mask; also the log-sum of each row.")
         .shape(forward_shape)
         .kernel(forward_kernel)
+        .flops(forward_flops)
         .internal()
         .batch(attention_rows)
         .constant_output(1)
@@ -307,6 +318,7 @@ void register_attention(Table& t) {
         .doc("The gradients of query, key and value.")
         .shape(backward_shape)
         .kernel(backward_kernel)
+        .flops(backward_flops)
         .internal();
 }
 

@@ -9,6 +9,7 @@
 
 #include "ops/batch.h"
 #include "ops/conj.h"
+#include "ops/flops.h"
 #include "ops/spatial.h"
 
 namespace weft {
@@ -237,6 +238,17 @@ void convolution_gradient(Grad& g) {
         for (int i = 2; i < dy.ndim(); ++i) dims.push_back(i);
         set(2, sum_dim(dy, dims, false));
     }
+}
+
+/// Every tap for each place of the smaller image. Of a weight's gradient, whose inputs are the images,
+/// the number is the same.
+int64_t convolution_flops(const Call& c) {
+    const Tensor &x = c.in[0], &w = c.in[1];
+    const Tensor& image = c.attr(kTransposed).as_bool() ? x : c.out(0);
+    return two_each({x.size(0), places(image, 2), places(w, 0)});
+}
+int64_t weight_flops(const Call& c) {
+    return two_each({c.in[1].size(0), places(c.in[1], 2), places(c.out(0), 0)});
 }
 
 void weight_shape(Call& c) {
@@ -530,6 +542,7 @@ void register_conv(Table& t) {
              "three spatial dims; see conv2d and conv_transpose2d.")
         .shape(convolution_shape)
         .kernel(convolution_kernel)
+        .flops(convolution_flops)
         .function_only()
         .batch(batch_first, save_in(1) | save_in(2))
         .joint_grad(save_in(0) | save_in(1), convolution_gradient)
@@ -540,6 +553,7 @@ void register_conv(Table& t) {
         .doc("The gradient of convolution's weight from that of its result.")
         .shape(weight_shape)
         .kernel(weight_kernel)
+        .flops(weight_flops)
         .internal()
         .node_name("ConvolutionBackwardBackward0")
         .grad(0, save_in(1),

@@ -124,6 +124,24 @@ void each_kernel(Call& c) {
     }
 }
 
+int64_t each_flops(const Call& c) {
+    const Op& op = *c.op->one;
+    Walk walk(op, c.attrs);
+    std::vector<Tensor> in(c.in, c.in + c.inputs);
+    int64_t all = 0;
+    while (walk.next()) {
+        for (int i = 0; i < c.inputs; ++i)
+            if (walk.own(i))
+                in[static_cast<size_t>(i)] =
+                    Tensor::layout(c.in[i].dtype(), Dims(walk.in(i).shape));
+        Call one(op, in.data(), c.inputs, walk.attrs());
+        for (int k = 0; k < walk.outputs(); ++k)
+            one.add(Tensor::layout(walk.dtype(k), Dims(walk.out(k).shape)));
+        all += op.flops(one);
+    }
+    return all;
+}
+
 /// Whether gradients are made by ops: their graph is wanted, or some have no memory of their own.
 bool by_ops(const Grad& g, int outputs) {
     bool pending = false;
@@ -310,6 +328,7 @@ Op over_several(const Op& op) {
     out.defaults.emplace_back();
     out.shape = each_shape;
     out.kernel = each_kernel;
+    if (op.flops) out.flops = each_flops;
     out.view = out.strided_output = false;
     out.every_dtype = true;
     for (size_t i = 0; i < out.grads.size(); ++i)

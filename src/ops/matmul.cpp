@@ -9,6 +9,7 @@
 #include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/copy.h"
+#include "ops/flops.h"
 #include "ops/functions.h"
 #include "ops/reuse.h"
 
@@ -458,6 +459,7 @@ void register_matmul(Table& table) {
              "tensor([[3.],\n        [3.]])")
         .shape(mm_shape)
         .kernel(or_complex<mm_kernel>)
+        .flops(product_flops<>)
         .batch(mm_rows, save_in(1))
         .out_form()
         .joint_grad(save_in(0) | save_in(1), mm_grad)
@@ -468,6 +470,7 @@ void register_matmul(Table& table) {
         .doc("[b, m, k] times [b, k, n], batch by batch.")
         .shape(bmm_shape)
         .kernel(or_complex<bmm_kernel>)
+        .flops(product_flops<>)
         .batch(bmm_rows)
         .out_form()
         .grad(0, save_in(1), [](const Grad& g) { return bmm(g.grad(), mt(conj(g.in(1)))); })
@@ -478,6 +481,7 @@ void register_matmul(Table& table) {
         .doc("[m, k] times [k].")
         .shape(mv_shape)
         .kernel(or_complex<mv_kernel>)
+        .flops(product_flops<>)
         .batch(mv_rows)
         .out_form()
         .joint_grad(save_in(0) | save_in(1),
@@ -490,6 +494,7 @@ void register_matmul(Table& table) {
         .doc("The sum of products of two 1-D tensors.")
         .shape(dot_shape)
         .kernel(or_complex<dot_kernel>)
+        .flops(product_flops<>)
         .batch(dot_rows)
         .out_form()
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
@@ -524,6 +529,7 @@ void register_matmul(Table& table) {
         .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.")
         .shape(addmm_shape)
         .kernel(addmm_kernel)
+        .flops(product_flops<1>)
         .batch(addmm_rows, save_in(0) | save_in(2))
         .out_form()
         .older_order({"beta", "self", "alpha", "mat1", "mat2"})
@@ -539,6 +545,7 @@ void register_matmul(Table& table) {
              ">>> weft.linear(weft.ones(3), weft.ones(2, 3), weft.ones(2))\ntensor([4., 4.])")
         .shape(linear_shape)
         .kernel(linear_kernel)
+        .flops(product_flops<>)
         .batch(linear_rows, save_in(1) | save_in(2))
         .function_only()
         .joint_grad(save_in(0) | save_in(1), linear_grad)

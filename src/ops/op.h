@@ -108,6 +108,9 @@ using JointRule = void (*)(Grad&);
 /// Adds `grad` to a part of `sum`, the dense gradient of input `i` of a call with these attributes.
 using PartRule = void (*)(const Tensor& sum, const Tensor& grad, const Value* attrs, int i);
 
+/// Floating-point operations of a call that has been laid out: two for a product and its sum.
+using FlopRule = int64_t (*)(const Call&);
+
 /// Where elements of an input go in an output (ops/way.h).
 using WayRule = void (*)(const ops::Way& way, FunctionRef<void(ops::Span)> add);
 
@@ -141,6 +144,7 @@ struct Op {
     void (*shape)(Call&) = nullptr;   ///< lays out c.out (dtype, sizes, strides), reads no data
     void (*kernel)(Call&) = nullptr;  ///< fills c.out
     void (*body)(Call&) = nullptr;    ///< composite: the whole op, written from others
+    FlopRule flops = nullptr;         ///< of products; null: not counted, or those of its body
 
     std::vector<GradRule> grads;  ///< by input; null: not differentiable
     std::vector<SaveMask> saves;  ///< what each of them reads
@@ -340,6 +344,11 @@ public:
     }
     OpBuilder& body(void (*run)(Call&)) {
         op_.body = run;
+        return *this;
+    }
+    /// Of ops whose work is products: what a profile and a summary count (ops/flops.h).
+    OpBuilder& flops(FlopRule rule) {
+        op_.flops = rule;
         return *this;
     }
     /// The gradient of input `i`; `saved` is all that the rule reads.

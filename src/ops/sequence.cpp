@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "ops/batch.h"
 #include "ops/copy.h"
+#include "ops/flops.h"
 #include "ops/functions.h"
 
 namespace weft {
@@ -374,6 +375,21 @@ void gradient(Grad& g) {
     if (g.needs(6)) g.set(6, sums[n.cell == Cell::Gru ? 6 : 5]);
 }
 
+// ---- how many operations they are
+
+int64_t forward_flops(const Call& c) {
+    return two_each({c.in[0].size(0), places(c.in[3], 0)}) +
+           two_each({c.in[0].size(0), places(c.in[4], 0)});
+}
+/// What goes back through the states.
+int64_t backward_flops(const Call& c) { return two_each({c.out(2).size(0), places(c.in[3], 0)}); }
+int64_t gradients_flops(const Call& c) {
+    const int64_t rows = c.in[7].size(0);
+    const int64_t by_state = two_each({rows, places(c.in[3], 0)}),
+                  by_input = two_each({rows, places(c.in[8], 0)});
+    return by_state * (1 + wanted(c, 4)) + by_input * (wanted(c, 0) + wanted(c, 3));
+}
+
 // ---- sequences of unlike length beside each other
 
 Tensor positions(const Dims& at) {
@@ -466,6 +482,7 @@ void register_sequence(Table& t) {
              "Gives the outputs [N, d], the last h and c, and, if recorded, a tensor for backward.")
         .shape(forward_shape)
         .kernel(forward_kernel)
+        .flops(forward_flops)
         .internal()
         .constant_output(3)
         .batch(sequence_rows, save_in(3) | save_in(4) | save_in(5) | save_in(6))
@@ -493,6 +510,7 @@ void register_sequence(Table& t) {
             "of the gates, and the states that the steps began with.")
         .shape(backward_shape)
         .kernel(backward_kernel)
+        .flops(backward_flops)
         .internal();
     t.add("_rnn_sequence_gradients(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
           "Tensor kept, Tensor h, Tensor? c, Tensor x, Tensor w_ih, int[] batch_sizes, str cell, "
@@ -501,6 +519,7 @@ void register_sequence(Table& t) {
              "bit for each input. Elsewhere than for gru the last two are one, given as b_ih's.")
         .shape(gradients_shape)
         .kernel(gradients_kernel)
+        .flops(gradients_flops)
         .internal();
 }
 

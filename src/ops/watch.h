@@ -42,9 +42,11 @@ public:
     virtual void after(int64_t open, Call& c) = 0;
     /// `object`: what `name` is the name of, opaque; both may be empty.
     virtual int64_t open(SpanKind kind, std::string_view name, const void* object) = 0;
-    /// The tensors that went in, and those that came out: of spans that compute by themselves.
+    /// The tensors that went in, and at the end those with what came out: of spans that compute by
+    /// themselves.
     virtual void give(int64_t open, std::span<const Tensor> inputs) = 0;
-    virtual void take(int64_t open, std::span<const Tensor> outputs) = 0;
+    virtual void take(int64_t open, std::span<const Tensor> inputs,
+                      std::span<const Tensor> outputs) = 0;
     virtual void close(int64_t open, bool failed) = 0;
     /// The last reference to a storage that bears `seen` has gone.
     virtual void released(const Storage* storage) = 0;
@@ -85,9 +87,11 @@ public:
     void give(std::span<const Tensor> inputs) {
         if (watcher_) watcher_->give(open_, inputs);
     }
-    void take(std::span<const Tensor> outputs) {
-        if (watcher_) watcher_->take(open_, outputs);
+    void take(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+        if (watcher_) watcher_->take(open_, inputs, outputs);
     }
+    /// Whether somebody hears of it.
+    explicit operator bool() const { return watcher_; }
     /// Where no exception of C++ says so.
     void fail() { failed_ = true; }
 

@@ -7,6 +7,8 @@
 #include "python/object.h"
 
 #include <cstring>
+#include <optional>
+#include <string>
 
 namespace weft::python {
 namespace {
@@ -175,6 +177,7 @@ PyObject* start(PyObject* self, PyObject* args) {
         if (!around) {
             leave();  // of one that another thread has ended
             log.hold();
+            log.listen();
             ops::scopes.watcher = &log;
         }
         mode |= kWatchMode;
@@ -278,6 +281,7 @@ PyObject* get_dims(PyObject* self, void*) { return as_bytes(log_of(self).dims); 
 PyObject* get_memories(PyObject* self, void*) { return as_bytes(log_of(self).memories); }
 PyObject* get_found(PyObject* self, void*) { return as_bytes(log_of(self).found); }
 PyObject* get_statistics(PyObject* self, void*) { return as_bytes(log_of(self).statistics); }
+PyObject* get_flops(PyObject* self, void*) { return as_bytes(log_of(self).flops); }
 PyObject* get_count(PyObject* self, void*) { return PyLong_FromSize_t(log_of(self).events.size()); }
 PyObject* get_seconds_per_tick(PyObject* self, void*) {
     return PyFloat_FromDouble(log_of(self).seconds_per_tick());
@@ -360,6 +364,7 @@ PyGetSetDef getset[] = {{"events", get_events, nullptr, nullptr, nullptr},
                         {"memories", get_memories, nullptr, nullptr, nullptr},
                         {"found", get_found, nullptr, nullptr, nullptr},
                         {"statistics", get_statistics, nullptr, nullptr, nullptr},
+                        {"flops", get_flops, nullptr, nullptr, nullptr},
                         {"count", get_count, nullptr, nullptr, nullptr},
                         {"seconds_per_tick", get_seconds_per_tick, nullptr, nullptr, nullptr},
                         {"names", get_names, nullptr, nullptr, nullptr},
@@ -377,7 +382,7 @@ Object layout(const char* name, size_t size, std::initializer_list<Object> field
 }
 
 Object layouts() {
-    using watch::Event, watch::Found, watch::Memory, watch::Seen, watch::Statistics;
+    using watch::Event, watch::Flops, watch::Found, watch::Memory, watch::Seen, watch::Statistics;
     Object all = Object::take(PyList_New(0));
     for (const Object& row :
          {layout("events", sizeof(Event),
@@ -395,6 +400,7 @@ Object layouts() {
                   FIELD(Memory, since, "i4"), FIELD(Memory, freed, "i4"),
                   FIELD(Memory, last, "i4")}),
           layout("found", sizeof(Found), {FIELD(Found, value, "i4"), FIELD(Found, tensor, "u8")}),
+          layout("flops", sizeof(Flops), {FIELD(Flops, event, "i4"), FIELD(Flops, count, "i8")}),
           layout("statistics", sizeof(Statistics),
                  {FIELD(Statistics, value, "i4"), FIELD(Statistics, counted, "u4"),
                   FIELD(Statistics, nans, "u4"), FIELD(Statistics, infs, "u4"),
@@ -442,17 +448,70 @@ PyObject* within(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* n
         while (kind < std::size(kKinds) && wanted != kKinds[kind]) ++kind;
         WEFT_EXPECT(kind < std::size(kKinds), Value, "_within", "a kind of event", text(wanted));
         ops::WatchSpan span(static_cast<SpanKind>(kind), nullptr, to_text(args[1]));
-        span.give(tensors_among(args + 3, count - 3));
+        const std::vector<Tensor> inputs = tensors_among(args + 3, count - 3);
+        span.give(inputs);
         Object out = Object::take(into_python([&] {
             return PyObject_Vectorcall(args[2], args + 3, static_cast<size_t>(count) - 3, names);
         }));
         PyObject* one = out.get();
         if (PyTuple_Check(one))
-            span.take(tensors_among(PySequence_Fast_ITEMS(one), PyTuple_GET_SIZE(one)));
-        else span.take(tensors_among(&one, 1));
+            span.take(inputs, tensors_among(PySequence_Fast_ITEMS(one), PyTuple_GET_SIZE(one)));
+        else span.take(inputs, tensors_among(&one, 1));
         return out.release();
     });
 }
+/// Base of `profiler.record_function`: a span of the user's, between __enter__ and __exit__.
+struct NamedObject {
+    PyObject_HEAD std::string* name;
+    std::optional<ops::WatchSpan>* span;
+};
+PyTypeObject named_type = blank_type();
+
+NamedObject& named(PyObject* self) { return *reinterpret_cast<NamedObject*>(self); }
+
+PyObject* new_named(PyTypeObject* type, PyObject* args, PyObject* given) {
+    static const char* words[] = {"name", nullptr};
+    PyObject* name;
+    if (!PyArg_ParseTupleAndKeywords(args, given, "O:record_function", const_cast<char**>(words),
+                                     &name))
+        return nullptr;
+    return guarded([&] {
+        Object self = Object::take(type->tp_alloc(type, 0));
+        named(self.get()).name = new std::string(to_text(name));
+        named(self.get()).span = new std::optional<ops::WatchSpan>();
+        return self.release();
+    });
+}
+PyObject* enter_named(PyObject* self, PyObject*) {
+    return guarded([&] {
+        NamedObject& of = named(self);
+        WEFT_EXPECT(!*of.span, Runtime, "record_function", "a span that is not open", *of.name,
+                    "make one for each time");
+        of.span->emplace(ops::SpanKind::Named, nullptr, *of.name);
+        return Py_NewRef(self);
+    });
+}
+PyObject* exit_named(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+    std::optional<ops::WatchSpan>& span = *named(self).span;
+    if (span && count > 0 && args[0] != Py_None) span->fail();
+    span.reset();
+    Py_RETURN_NONE;
+}
+PyObject* get_name(PyObject* self, void*) {
+    return guarded([&] { return py_str(*named(self).name).release(); });
+}
+void free_named(PyObject* self) {
+    delete named(self).span;
+    delete named(self).name;
+    Py_TYPE(self)->tp_free(self);
+}
+PyMethodDef named_methods[] = {
+    {"__enter__", enter_named, METH_NOARGS, nullptr},
+    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(exit_named)),
+     METH_FASTCALL, nullptr},
+    {}};
+PyGetSetDef named_getset[] = {{"name", get_name, nullptr, "What it shows as.", nullptr}, {}};
+
 PyMethodDef functions[] = {
     {"_within", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(within)),
      METH_FASTCALL | METH_KEYWORDS,
@@ -482,6 +541,16 @@ void init_watch(PyObject* module) {
             .get()));
     checked(PyModule_AddFunctions(module, functions));
     add_object(module, "_Log", reinterpret_cast<PyObject*>(&log_type));
+    named_type.tp_name = "weft._C._Named";
+    named_type.tp_basicsize = sizeof(NamedObject);
+    named_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    named_type.tp_new = new_named;
+    named_type.tp_dealloc = free_named;
+    named_type.tp_methods = named_methods;
+    named_type.tp_getset = named_getset;
+    named_type.tp_doc = "_Named(name): a span of the user's.";
+    checked(PyType_Ready(&named_type));
+    add_object(module, "_Named", reinterpret_cast<PyObject*>(&named_type));
     watch::install();
 }
 

@@ -141,6 +141,16 @@ bool Log::is_written(const Tensor& t) const {
     return !op || op->view || op->kernel != ops::no_kernel;
 }
 
+std::vector<Log*>& Log::listening() {
+    static std::vector<Log*> logs;
+    return logs;
+}
+
+void Log::finish() {
+    finished_ = true;
+    std::erase(listening(), this);
+}
+
 void Log::released(const Storage* storage) {
     const int32_t number = storages_.at(storage);
     if (number >= 0 && memories[number].freed < 0)
@@ -152,7 +162,7 @@ void Log::released(const Storage* storage) {
 void Log::forget() {
     number_ = ++logs;
     events.clear(), values.clear(), operands.clear(), dims.clear();
-    memories.clear(), found.clear(), statistics.clear();
+    memories.clear(), found.clear(), statistics.clear(), flops.clear();
     names.clear(), objects.clear(), texts_.clear();
     storages_.clear(), named_.clear(), lines_.clear();
     called_ = 0;
@@ -186,7 +196,18 @@ void Log::end(int32_t number, bool failed) {
     if (options_.times) event.ended = ticks();
     event.failed = failed;
     event.bytes = memory_stats().current;
-    scopes.inside = event.parent < 0 ? -1 : mine(event.parent);
+    if (own(scopes.inside) == number) [[likely]]
+        scopes.inside = event.parent < 0 ? -1 : mine(event.parent);
+    else end_outer(number);
+}
+
+/// Of one that ends before what began inside of it, as spans of the user may: those go on without it.
+void Log::end_outer(int32_t number) {
+    int32_t at = own(scopes.inside);
+    while (at > number) at = events[at].parent;
+    if (at != number) return;
+    const int32_t around = events[number].parent;
+    scopes.inside = around < 0 ? -1 : mine(around);
 }
 
 int64_t Log::before(const Call& c) {
@@ -232,10 +253,11 @@ void Log::after(int64_t open, Call& c) {
     event.outputs = static_cast<uint32_t>(c.outputs);
     for (int k = 0; k < c.outputs; ++k)
         operands.push_back(add_output(c.out(k), number, c.op->view, c.dest.defined()));
+    if (c.op->flops) flops.push_back({number, c.op->flops(c)});
     const bool recorded =
         mode & kGradMode && c.outputs && c.out(0).defined() && c.out(0).has(kTracked);
     if (const Node* node = recorded ? node_of(c.out(0)) : nullptr) {
-        event.node = node->sequence;
+        event.node = node->sequence + 1;
         if (auto* op = dynamic_cast<const OpNode*>(node); op && &op->op() == c.op)
             event.saved = op->kept();
     }
@@ -307,7 +329,7 @@ int64_t Log::open(SpanKind kind, std::string_view name, const void* object) {
         auto& node = *static_cast<const Node*>(object);
         event.name = name_of(nullptr, node.name());
         event.site = number_of(node.site.copy());
-        event.node = node.sequence;
+        event.node = node.sequence + 1;
         event.backward = true;
         return mine(number);
     }
@@ -326,7 +348,7 @@ void Log::give(int64_t open, std::span<const Tensor> inputs) {
 }
 
 /// What an event inside has made is its; the rest is of the event itself.
-void Log::take(int64_t open, std::span<const Tensor> outputs) {
+void Log::take(int64_t open, std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
     const int32_t number = own(open);
     if (finished_ || number < 0) return;
     Event& event = gather_operands(number);
@@ -339,7 +361,7 @@ void Log::take(int64_t open, std::span<const Tensor> outputs) {
         if (whole_inputs && !made_inside) own_outputs.push_back(t);
     }
     if (whole_inputs) [[unlikely]]
-        check_stops(number, {}, own_outputs);
+        check_stops(number, inputs, own_outputs);
 }
 
 void Log::close(int64_t open, bool failed) {
@@ -385,7 +407,7 @@ void Log::add_node(const Node& node, std::unordered_map<const Node*, int32_t>& r
     if (op) event.op = &op->op();
     else event.name = name_of(nullptr, node.name());
     event.site = number_of(node.site.copy());
-    event.node = node.sequence;
+    event.node = node.sequence + 1;
     event.saved = op ? op->kept() : 0;
     event.inputs = static_cast<uint32_t>(inputs.size());
     event.outputs = static_cast<uint32_t>(node.output_count());
@@ -443,7 +465,7 @@ void Log::add_nodes(const std::vector<Tensor>& roots) {
 
 void install() {
     release_seen = [](const Storage* storage) {
-        if (scopes.watcher) scopes.watcher->released(storage);
+        for (Log* log : Log::listening()) log->released(storage);
     };
 }
 

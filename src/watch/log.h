@@ -34,7 +34,7 @@ struct Event {
     uint32_t operands = 0;         ///< in `operands`: the inputs, then the outputs
     SaveMask saved = 0;            ///< of a call: what its node saved
     const Op* op = nullptr;        ///< of a call
-    uint64_t node = 0;             ///< the sequence number of the node that it made, or runs
+    uint64_t node = 0;             ///< that it made, or runs: its sequence number and one
     int64_t began = 0, ended = 0;  ///< ticks; 0 if times were not asked for
     int64_t bytes = 0;             ///< in live storages, of the process, when it ended
 };
@@ -65,6 +65,12 @@ struct Found {
     const void* tensor;
 };
 
+/// How many floating-point operations a call was, of ops that count them (`Op::flops`).
+struct Flops {
+    int32_t event;
+    int64_t count;
+};
+
 struct Options {
     bool times = false;
     int64_t sample = 0;  ///< elements of each result that are looked at, at most; 0: none
@@ -75,19 +81,24 @@ struct Options {
 class Log : public ops::Watcher {
 public:
     Log() = default;
-    virtual ~Log() = default;
+    virtual ~Log() { finish(); }
     Log(const Log&) = delete;
+    /// Those under way, on all threads.
+    static std::vector<Log*>& listening();
 
     int64_t before(const Call& c) override;
     void after(int64_t open, Call& c) override;
     int64_t open(ops::SpanKind kind, std::string_view name, const void* object) override;
     void give(int64_t open, std::span<const Tensor> inputs) override;
-    void take(int64_t open, std::span<const Tensor> outputs) override;
+    void take(int64_t open, std::span<const Tensor> inputs,
+              std::span<const Tensor> outputs) override;
     void close(int64_t open, bool failed) override;
     void released(const Storage* storage) override;
 
+    /// From now on it hears of the ends of storages, on whatever thread.
+    void listen() { listening().push_back(this); }
     /// Nothing that begins from now on is heard of, nor the end of what is open.
-    void finish() { finished_ = true; }
+    void finish();
     bool finished() const { return finished_; }
 
     /// The nodes behind `roots`, as the calls that made them, in the order of recording.
@@ -100,6 +111,7 @@ public:
     Rows<Memory> memories;
     Rows<Found> found;
     Rows<Statistics> statistics;
+    Rows<Flops> flops;
     std::vector<std::string> names;
     std::vector<const void*> objects;  ///< by name: the module, or null
     std::vector<Site> sites;
@@ -135,6 +147,7 @@ protected:
 private:
     int32_t begin(ops::SpanKind kind);
     void end(int32_t number, bool failed);
+    void end_outer(int32_t number);
     /// The number of a name; `key` stands for it, or if null its text.
     int32_t name_of(const void* key, std::string_view name, const void* object = nullptr);
     int32_t number_of(Site site);

@@ -23,6 +23,7 @@ LAZY = {
     "weft.func": ("vmap",),
     "weft.see": ("graph", "record", "stop_when"),
     "weft.see.alive": ("live", "why_alive"),
+    "weft.see.layers": ("summary",),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
 _HOME = {name: module for module, names in LAZY.items() for name in names}

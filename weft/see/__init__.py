@@ -2,10 +2,11 @@
 
 from weft.see.alive import Alive, live, why_alive
 from weft.see.graphs import Event, Graph, Value
+from weft.see.layers import Layer, Summary, summary
 from weft.see.recording import graph, record
 from weft.see.stops import Stop, StopError, Stopped, stop_when
 
 __all__ = [
-    "Alive", "Event", "Graph", "Stop", "StopError", "Stopped", "Value", "graph", "live", "record",
-    "stop_when", "why_alive",
+    "Alive", "Event", "Graph", "Layer", "Stop", "StopError", "Stopped", "Summary", "Value",
+    "graph", "live", "record", "stop_when", "summary", "why_alive",
 ]  # fmt: skip

@@ -223,6 +223,12 @@ class Event(_Row):
         return None if whole is None else whole - sum(e.time or 0.0 for e in self.children)
 
     @property
+    def flops(self) -> int | None:
+        """Floating-point operations of a call that is made of products, two for a product and its
+        sum (a multiply-add); None of others."""
+        return self.graph._tables.flops_of.get(self.number)
+
+    @property
     def parent(self) -> Event | None:
         """What it is a part of."""
         return self.graph._event(int(self._row["parent"]))
@@ -317,6 +323,20 @@ class Graph(Sequence[Event]):
         """The calls of modules."""
         kinds = self._tables.events["kind"]
         return [Event(self, int(i)) for i in (kinds == MODULE).nonzero()[0]]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all products that ran, forward and backward, two for a
+        multiply-add; in a batch those of its examples.
+
+        >>> with weft.record() as g:
+        ...     y = weft.ones(2, 3) @ weft.ones(3, 4)
+        >>> g.flops
+        48
+        """
+        from weft.see.flops import counted_calls
+
+        return sum(counted_calls(self).values())
 
     @property
     def _readers(self) -> dict[int, list[int]]:

@@ -28,6 +28,11 @@ class Recording(Graph):
             self._forget()
         return self._known
 
+    @property
+    def _count(self) -> int:
+        """How many events there are, without a look at them."""
+        return len(self) if self._log is None else self._log.count - self._begins
+
     def _end(self) -> None:
         """Takes what is there; no more comes."""
         assert self._log is not None
@@ -64,7 +69,7 @@ class record:
         self._wanted = bool(times), SAMPLE if statistics else 0, WHOLE
         self._open: list[tuple[_C._Log, Recording]] = []  # it may be entered again while it is open
 
-    def __enter__(self) -> Graph:
+    def __enter__(self) -> Recording:
         log = _C._Log.running() or _C._Log()
         log.start(*self._wanted)
         graph = Recording(log, log.count)

@@ -68,6 +68,7 @@ class Tables:
     memories: NDArray[Any]
     found: NDArray[Any]
     statistics: NDArray[Any]
+    flops: NDArray[Any]
 
     def __init__(self, log: _C._Log, begins: int) -> None:
         self.log, self.log_count = log, log.count
@@ -81,6 +82,8 @@ class Tables:
             (self.memories, "freed"), (self.memories, "since"),
         ):  # fmt: skip
             rows[field] = np.maximum(rows[field] - begins, -1)
+        self.flops = self.flops[self.flops["event"] >= begins]
+        self.flops["event"] -= begins
         self.memories["freed"][gone] = GONE
         self.operands = np.frombuffer(log.operands, np.int32)
         self.dims = np.frombuffer(log.dims, np.int64)
@@ -147,6 +150,11 @@ class Tables:
             for name, tensor in [*root.named_buffers(), *root.named_parameters()]
         }
         return {value: at[tensor] for value, tensor in self.found.tolist() if tensor in at}
+
+    @functools.cached_property
+    def flops_of(self) -> dict[int, int]:
+        """The number of floating-point operations of each call that counts them."""
+        return dict(zip(self.flops["event"].tolist(), self.flops["count"].tolist(), strict=True))
 
     @functools.cached_property
     def statistics_of(self) -> dict[int, Any]:

@@ -1,4 +1,4 @@
-"""Helpers around training: checkpointing of activations, loading of data, DLPack."""
+"""Helpers around training: checkpoints of activations, data, DLPack, counts of operations."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from types import ModuleType
 
 from weft.utils import checkpoint, dlpack
 
-__all__ = ["checkpoint", "data", "dlpack"]
+__all__ = ["checkpoint", "data", "dlpack", "flop_counter"]
+
+#: Modules that load when they are first named: not every program has a use for them.
+_LAZY = ("data", "flop_counter")
 
 
 def __getattr__(name: str) -> ModuleType:
-    """`data` is loaded when it is first named: not every program reads data with it."""
-    if name == "data":
+    if name in _LAZY:
         import importlib
 
-        return importlib.import_module("weft.utils.data")
+        return importlib.import_module(f"weft.utils.{name}")
     import sys
 
     from weft.base import lazy as _lazy
