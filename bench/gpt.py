@@ -55,6 +55,7 @@ def training_step(torch):
         optimizer.step()
         return loss
 
+    step.model = model
     return step
 
 

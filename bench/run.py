@@ -20,11 +20,12 @@ import small_ops
 import tree_lstm
 import two_threads
 import vmap
+import watching
 
 SCRIPTS = [
     small_ops, mlp, tree_lstm, dynamic_batching, batching_costs, gru_cells, gpt, cnn, matmul,
     pointwise, layer_norm_softmax, attention, lstm, vmap, two_threads, memory, provenance,
-    import_time, installed_size,
+    watching, import_time, installed_size,
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -183,6 +183,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_watch(module);
         init_alive(module);
         init_locals(module);
+        init_statistics(module);
         return module;
     });
 }

@@ -288,6 +288,7 @@ void init_fibers(PyObject* module);
 void init_watch(PyObject* module);
 void init_alive(PyObject* module);
 void init_locals(PyObject* module);
+void init_statistics(PyObject* module);
 PyObject* wrap_node(const Ref<Node>& node);  ///< new reference; None for null
 Ref<Node> unwrap_node(PyObject* o, const char* who);
 PyObject* node_attribute(const Ref<Node>& node, PyObject* name);  ///< of its wrapper; new reference

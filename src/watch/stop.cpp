@@ -41,6 +41,8 @@ bool Stop::wants(const Tensor& result, bool written, std::span<const Tensor* con
     if (!written && (nan || inf || !std::isnan(norm_above))) return false;
     if (nan || inf) {
         Extremes found = extremes_of(result);
+        found.nan &= nan;
+        found.inf &= inf;  // operands are looked at for what is asked for alone
         for (size_t i = 0; i < made.size() && (found.nan || found.inf); ++i) {
             const Extremes before = extremes_of(*made[i]);
             found.nan &= !before.nan;

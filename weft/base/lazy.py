@@ -24,6 +24,7 @@ LAZY = {
     "weft.see": ("graph", "record", "stop_when"),
     "weft.see.alive": ("live", "why_alive"),
     "weft.see.layers": ("summary",),
+    "weft.see.watching": ("watch",),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
 _HOME = {name: module for module, names in LAZY.items() for name in names}

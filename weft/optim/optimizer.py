@@ -14,6 +14,7 @@ import functools
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
+from weakref import WeakSet
 
 import weft
 from weft import Tensor
@@ -33,6 +34,10 @@ class _Required:
 
 
 required = _Required()
+
+_optimizers: WeakSet[Optimizer] = WeakSet()  # all that there are, for hooks of every one
+_global_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
+_global_post_hooks: OrderedDict[int, Hook] = OrderedDict()
 
 
 class Optimizer:
@@ -84,6 +89,7 @@ class Optimizer:
         self.state = defaultdict(dict)
         self.param_groups = []
         self._make_hook_tables()
+        self._enrol()
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -243,6 +249,7 @@ class Optimizer:
         self.__dict__.update(state)
         if "_step_pre_hooks" not in self.__dict__:
             self._make_hook_tables()
+        self._enrol()
         for group in self.param_groups:
             for name, default in self.defaults.items():
                 if default is not required:
@@ -296,9 +303,14 @@ class Optimizer:
         # optimizer without hooks does not pay for them.
         self.__dict__["step"] = self._step_with_hooks
 
+    def _enrol(self) -> None:
+        _optimizers.add(self)
+        if _global_pre_hooks or _global_post_hooks:
+            self._step_through_hooks()
+
     def _step_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
         args = (self, *args)
-        for hook in list(self._step_pre_hooks.values()):
+        for hook in [*_global_pre_hooks.values(), *self._step_pre_hooks.values()]:
             replaced = hook(self, args, kwargs)
             if replaced is None:
                 continue
@@ -309,7 +321,7 @@ class Optimizer:
                 )
             args, kwargs = replaced
         result = type(self).step(*args, **kwargs)
-        for hook in list(self._step_post_hooks.values()):
+        for hook in [*self._step_post_hooks.values(), *_global_post_hooks.values()]:
             hook(self, args, kwargs)
         self._opt_called = True
         return result
@@ -338,6 +350,32 @@ class Optimizer:
                 if key != "params":
                     text += f"    {key}: {group[key]}\n"
         return text + ")"
+
+
+def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before each `step` of every optimizer; for tools."""
+    return _insert_global(_global_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after each `step` of every optimizer; for tools.
+
+    >>> import weft
+    >>> seen = []
+    >>> handle = register_optimizer_step_post_hook(lambda o, a, k: seen.append(type(o).__name__))
+    >>> p = weft.ones(1, requires_grad=True)
+    >>> weft.optim.SGD([p], lr=0.1).step()
+    >>> handle.remove()
+    >>> seen
+    ['SGD']
+    """
+    return _insert_global(_global_post_hooks, hook)
+
+
+def _insert_global(table: OrderedDict[int, Hook], hook: Hook) -> RemovableHandle:
+    for optimizer in list(_optimizers):
+        optimizer._step_through_hooks()
+    return _insert(table, hook)
 
 
 def call_closure(closure: Callable[[], Any]) -> Any:
