@@ -54,6 +54,7 @@ class Size(tuple[_int, ...]):
 class Node:
     next_functions: tuple[tuple[Node | None, _int], ...]
     metadata: dict[Any, Any]
+    requires_grad: _bool
     site: _str | None
     def name(self) -> _str: ...
     def register_hook(self, hook: Callable[..., Any], /) -> HookHandle: ...

@@ -99,6 +99,7 @@ if _TYPE_CHECKING:
     from weft.experiments import experiment as experiment
     from weft.func import vmap as vmap
     from weft.see import graph as graph
+    from weft.see import last_graph as last_graph
     from weft.see import record as record
     from weft.see import stop_when as stop_when
     from weft.see.alive import live as live

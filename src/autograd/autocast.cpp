@@ -74,15 +74,10 @@ bool run_cast(Call& c) {
     std::vector<Tensor> in(c.in, c.in + c.inputs);
     for (Tensor& t : in)
         if (is_castable(t) && t.dtype() != dtype) t = cast(t, dtype);
-    const Tensor* given = c.in;
-    c.in = in.data();
-    try {
+    {
+        const ops::OtherOperands now(c, in.data());
         ops::call(c);
-    } catch (...) {
-        c.in = given;
-        throw;
     }
-    c.in = given;
     if (wanted == Cast::Within) c.out(0) = ops::to(c.out(0), c.in[0].dtype());
     return true;
 }

@@ -51,7 +51,7 @@ void put_back(std::vector<Tensor>& all, std::vector<Tensor> seen, const Shown& s
     try {
         throw;
     } catch (Error& e) {
-        throw Error(e.kind, text(e.what(), "\n  in the backward of ", describe(node)));
+        throw Error(e, "\n  in the backward of " + describe(node));
     } catch (...) {
         if (site_hooks.annotate) site_hooks.annotate("in the backward of " + describe(node));
         throw;

@@ -16,7 +16,14 @@ enum class ErrorKind : uint8_t { Runtime, Value, Type, Index, NotImplemented, Me
 class Error : public std::runtime_error {
 public:
     Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind(kind) {}
+    /// `error` with more to say.
+    Error(const Error& error, const std::string& more)
+        : std::runtime_error(error.what() + more), kind(error.kind), context(error.context),
+          told(error.told) {}
     ErrorKind kind;
+    /// The calls that failed, the innermost first, with their operands: a line each.
+    std::string context;
+    const void* told = nullptr;  ///< the op of the last of them
 };
 
 /// Concatenates anything that streams: `text("dim ", d, " of ", n)`.

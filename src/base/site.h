@@ -18,6 +18,8 @@ struct SiteHooks {
     void (*keep)(void* code) = nullptr;
     /// "model.py:12, in forward: `y = x * b`"
     std::string (*describe)(void* code, int32_t offset) = nullptr;
+    /// "model.py:12, in forward": without looking for the line
+    std::string (*place)(void* code, int32_t offset) = nullptr;
     /// Adds a line to the error that is being thrown, if it is not a weft::Error.
     void (*annotate)(const std::string& line) = nullptr;
 };
@@ -67,6 +69,9 @@ public:
     explicit operator bool() const { return code_ != nullptr; }
     std::string describe() const {
         return code_ ? site_hooks.describe(code_, offset_) : std::string("an unknown line");
+    }
+    std::string place() const {
+        return code_ ? site_hooks.place(code_, offset_) : std::string("an unknown line");
     }
     void* code() const { return code_; }
     int32_t offset() const { return offset_; }

@@ -23,7 +23,7 @@ void raise(Failure& failure) {
     try {
         std::rethrow_exception(failure.error);
     } catch (const Error& e) {
-        throw Error(e.kind, text(e.what(), "\n  in the call at ", failure.line));
+        throw Error(e, "\n  in the call at " + failure.line);
     } catch (...) {
         if (site_hooks.annotate) site_hooks.annotate("in the call at " + failure.line);
         throw;

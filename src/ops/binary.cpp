@@ -295,9 +295,8 @@ void register_sums(Table& t) {
     shaped_op(t, "rsub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_shape,
               [](Call& c) {
                   Tensor exchanged[] = {c.in[1], c.in[0]};
-                  const Tensor* in = std::exchange(c.in, exchanged);
+                  const OtherOperands now(c, exchanged);
                   add_kernel<Sub, NumberTypes, -1>(c);
-                  c.in = in;
               })
         .uint64(Uint64::Bits)
         .doc("other - alpha * self. Bool raises.\n"

@@ -196,19 +196,45 @@ WEFT_INLINE void enter(Call& c, const Memory& memory) {
     carry_out(c, memory);
 }
 
+/// What the user wants to know of a call that failed, beside what was wrong with it.
+[[gnu::cold]] void tell(const Call& c, Error& error) {
+    if (error.told == c.op) return;  // once, for a call that a mode ran as another of the same op
+    const bool is_first = !std::exchange(error.told, c.op);
+    std::string operands;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        operands += i ? ", " : "";
+        operands += t.defined() ? text(name(t.dtype()), to_string(t.shape())) : "None";
+    }
+    error.context += text(is_first ? "in " : "\nin ", who(c), "(", operands, ")");
+    if (!is_first) return;
+    if (const Site site = Site::here()) error.context += " at " + site.place();
+    if (hooks.failed) hooks.failed(c);
+}
+
+template <class Memory>
+WEFT_INLINE void enter_telling(Call& c, const Memory& memory) {
+    try {
+        enter(c, memory);
+    } catch (Error& error) {
+        tell(c, error);
+        throw;
+    }
+}
+
 }  // namespace
 
-void call(Call& c) { enter(c, give_memory); }
+void call(Call& c) { enter_telling(c, give_memory); }
 
 void call_over(Call& c, int dying) {
-    enter(c, [dying](Call& laid_out) {
+    enter_telling(c, [dying](Call& laid_out) {
         if (can_reuse(laid_out, laid_out.in[dying])) laid_out.out(0).share(laid_out.in[dying], 0);
         else give_memory(laid_out);
     });
 }
 
 void call_in_place_of(Call& c) {
-    enter(c, [](Call& laid_out) {
+    enter_telling(c, [](Call& laid_out) {
         if (laid_out.in[0].contiguous()) laid_out.out(0).share(laid_out.in[0], 0);
         else give_memory(laid_out);
     });

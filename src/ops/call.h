@@ -51,6 +51,18 @@ private:
 
 namespace ops {
 
+/// While it lives, a call has other operands.
+class OtherOperands {
+public:
+    OtherOperands(Call& c, const Tensor* in) : call_(c), in_(std::exchange(c.in, in)) {}
+    ~OtherOperands() { call_.in = in_; }
+    OtherOperands(const OtherOperands&) = delete;
+
+private:
+    Call& call_;
+    const Tensor* in_;
+};
+
 /// What the layers below add to the door; each installs its own when weft is loaded.
 struct Hooks {
     /// In an autocast scope: runs the call on inputs of the dtype that its op wants. False: goes on.
@@ -62,6 +74,8 @@ struct Hooks {
     void (*record)(Call&) = nullptr;
     /// In defer mode, instead of all else: keeps the call or runs it.
     void (*defer)(Call&) = nullptr;
+    /// A call has failed; those around it, whose part it was, are not told of.
+    void (*failed)(const Call&) = nullptr;
     /// Runs `_tie_rows`: ties blocks of results to a node of the binding's (tie.cpp).
     void (*tie)(Call&) = nullptr;
     /// Whether a tensor with values wants a gradient.

@@ -41,9 +41,8 @@ constexpr auto compare_kernel = map_kernel<F, Set, Result::Bool, 2>;
 template <class F>
 void exchanged_kernel(Call& c) {
     Tensor exchanged[] = {c.in[1], c.in[0]};
-    const Tensor* in = std::exchange(c.in, exchanged);
+    const OtherOperands now(c, exchanged);
     compare_kernel<F>(c);
-    c.in = in;
 }
 
 /// The gradient of max(a, b) by a: all of it where a is larger, half where they are equal. NaN

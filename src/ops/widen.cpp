@@ -111,7 +111,7 @@ void run_whole(Call& c) {
     const DType first = dtype_first(c);
     const bool flipped = last == DType::UInt64 && replace_uint64(c, in);
     for (Tensor& t : in) t = wide(becomes_first(first, t) && !flipped ? as_dtype(t, first) : t);
-    c.in = in.data();
+    const OtherOperands widened_in(c, in.data());
     for (int k = 0; k < c.outputs; ++k) {
         out.push_back(c.out(k));
         if (!is_narrow(out[k].dtype())) continue;
@@ -129,22 +129,17 @@ void run_whole(Call& c) {
 }  // namespace
 
 void run_widened(Call& c) {
+    if (!goes_in_blocks(c)) return run_whole(c);
     const Tensor* inputs = c.in;
-    if (!goes_in_blocks(c)) {
-        run_whole(c);
-        c.in = inputs;
-        return;
-    }
     Tensor whole = c.out(0);
     std::vector<Tensor> in(c.inputs);
     for (int64_t begin = 0; begin < whole.numel(); begin += kBlock) {
         int64_t n = std::min(kBlock, whole.numel() - begin);
         for (int i = 0; i < c.inputs; ++i) in[i] = piece(inputs[i], begin, n);
-        c.in = in.data();
+        const OtherOperands now(c, in.data());
         c.out(0) = piece(whole, begin, n);
         run_whole(c);
     }
-    c.in = inputs;
     c.out(0) = std::move(whole);
 }
 

@@ -94,10 +94,9 @@ std::vector<Tensor> backward_once(const std::vector<Edge>& roots, std::vector<Te
         bool again =
             std::string_view(e.what()).starts_with("Trying to backward through the graph a");
         if (!again || deferred::Batcher::current().tape.kinds().kinds.empty()) throw;
-        throw Error(e.kind,
-                    text(e.what(),
-                         "\n  Hint: the results of weft.autobatch share nodes: call backward "
-                         "once, as in sum(losses).backward()"));
+        throw Error(
+            e, "\n  Hint: the results of weft.autobatch share nodes: call backward once, as in "
+               "sum(losses).backward()");
     }
 }
 

@@ -40,8 +40,10 @@ struct OpFunction {
         arguments.parse(*op, args, count, kwnames, ways);
         reasons += "\n  " + arguments.reason();
     }
-    throw Error(ErrorKind::Type,
+    Error error(ErrorKind::Type,
                 text("[", to_text(f.name), "] expected arguments of", schemas, "\ngot", reasons));
+    error.context = call_text(to_text(f.name), args, count);
+    throw error;
 }
 
 /// out= for ops that make their results themselves: computed apart, then copied there.

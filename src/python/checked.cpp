@@ -236,6 +236,23 @@ void replace_error(const Checked& c, const Misfit& m, PyObject* first) {
 
 }  // namespace
 
+std::string call_text(std::string_view who, PyObject* const* args, Py_ssize_t count) {
+    std::string given;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        given += i ? ", " : "";
+        if (!is_tensor(args[i])) given += Py_TYPE(args[i])->tp_name;
+        else given += text(name(handle(args[i]).dtype()), to_string(handle(args[i]).shape()));
+    }
+    return text("in ", who, "(", given, ") at ", Site::here().place());
+}
+
+void tell_operands(std::string_view who, PyObject* const* args, Py_ssize_t count) {
+    Raised error;
+    const bool ours = is_ours(error.trace);
+    error.restore();
+    if (ours) tell_call(call_text(who, args, count));
+}
+
 void tell_arguments(std::string_view who, PyObject* const* args, Py_ssize_t count) {
     Raised error;
     if (!is_slip(error.value) || !is_ours(error.trace)) return error.restore();
@@ -267,8 +284,11 @@ PyObject* checked_vectorcall(PyObject* self, PyObject* const* args, size_t nargs
         if (out) return out;
         const Py_ssize_t count =
             PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-        return guarded(
-            [&]() -> PyObject* { return tell_arguments(to_text(c.who), args, count), nullptr; });
+        return guarded([&]() -> PyObject* {
+            tell_arguments(to_text(c.who), args, count);
+            tell_operands(to_text(c.who), args, count);
+            return nullptr;
+        });
     }
     PyObject* first = PyVectorcall_NARGS(nargsf) ? args[0] : nullptr;
     return guarded([&]() -> PyObject* {

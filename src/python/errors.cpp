@@ -22,6 +22,31 @@ void no_room() {
 
 }  // namespace
 
+void with_error(FunctionRef<void(PyObject*)> f) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!type) return;
+    PyErr_NormalizeException(&type, &value, &trace);
+    guarded([&] { return f(value), true; });
+    PyErr_Clear();  // nothing that goes wrong here hides the error
+    PyErr_Restore(type, value, trace);
+}
+
+void tell_call(std::string_view context) {
+    with_error([&](PyObject* error) {
+        import_attr("weft.base.failures", "add_call").call(Object::borrow(error), py_str(context));
+    });
+}
+
+void tell_module(PyObject* module) {
+    with_error([&](PyObject* error) {
+        PyObject** names = _PyObject_GetDictPtr(error);
+        if (names && *names && PyDict_GetItemString(*names, "_weft_failure"))
+            import_attr("weft.base.failures", "add_module")
+                .call(Object::borrow(error), Object::borrow(module));
+    });
+}
+
 void set_python_error() {
     try {
         throw;
@@ -55,6 +80,7 @@ void set_python_error() {
                 break;
         }
         PyErr_SetString(type, e.what());
+        if (!e.context.empty()) tell_call(e.context);
     } catch (const std::bad_alloc&) {
         no_room();
     } catch (const std::length_error&) {  // a vector beyond what could ever be

@@ -237,6 +237,24 @@ PyObject* explain(PyObject* self, PyObject* args, PyObject* kwargs) {
     return nullptr;
 }
 
+PyObject* failed(PyObject* self, PyObject* args, PyObject* kwargs) {
+    explain(self, args, kwargs);
+    bool own = false;
+    {
+        SetAside error;  // _PyType_Lookup clears errors
+        PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
+        own = forward && is_own(forward);
+    }
+    if (own)
+        guarded([&] {
+            tell_operands(Py_TYPE(self)->tp_name, PySequence_Fast_ITEMS(args),
+                          PyTuple_GET_SIZE(args));
+            return true;
+        });
+    tell_module(self);
+    return nullptr;
+}
+
 /// `forward`, or `_call_with_hooks` if the flag `_hooked` is up.
 PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* dict = dict_of(self);
@@ -261,7 +279,7 @@ PyObject* call_watched(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* out = run_module(self, args, kwargs);
     if (!out) {
         span.fail();
-        explain(self, args, kwargs);
+        failed(self, args, kwargs);
     }
     return out;
 }
@@ -271,7 +289,7 @@ PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
     if (mode & kWatchMode) [[unlikely]]
         return call_watched(self, args, kwargs);
     PyObject* out = run_module(self, args, kwargs);
-    return out ? out : explain(self, args, kwargs);
+    return out ? out : failed(self, args, kwargs);
 }
 
 /// _speed_up_module(cls): the first class it is given has to be Module itself.

@@ -28,6 +28,12 @@ std::exception_ptr keep_exception();
 
 /// Sets the Python exception for the C++ one in flight. Call in a catch block.
 void set_python_error();
+/// `f` of the exception that is set, which stays so whatever `f` does.
+void with_error(FunctionRef<void(PyObject*)> f);
+/// Says with the exception that is set which call failed (weft/base/failures.py); with one of which that
+/// is said, in which module.
+void tell_call(std::string_view context);
+void tell_module(PyObject* module);
 /// Throws PythonError if `condition` (a result of the C API) says that an exception is set.
 template <class T>
 T checked(T result) {
@@ -260,6 +266,10 @@ bool is_slip(PyObject* error);
 /// After a function of the package failed with such words: what it was given, as TypeError, or as
 /// IndexError where a size was asked for that is not there.
 void tell_arguments(std::string_view who, PyObject* const* args, Py_ssize_t count);
+/// "in who(float32[2, 3], int) at model.py:12, ...": what is told of a call that failed.
+std::string call_text(std::string_view who, PyObject* const* args, Py_ssize_t count);
+/// After a function of the package failed by itself: that, unless it is told of a call inside.
+void tell_operands(std::string_view who, PyObject* const* args, Py_ssize_t count);
 /// Runs `op` on a parsed Python call; used by number slots.
 PyObject* call_binary(const Op& op, PyObject* a, PyObject* b);
 

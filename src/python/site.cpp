@@ -86,13 +86,24 @@ void* capture(int32_t* offset) {
 
 void release_code(void* code) { Py_DECREF(static_cast<PyObject*>(code)); }
 
+std::string place_of(void* p, int32_t offset) {
+    auto* code = static_cast<PyCodeObject*>(p);
+    const SetAside pending;
+    try {
+        return text(to_text(code->co_filename), ":", PyCode_Addr2Line(code, offset), ", in ",
+                    to_text(code->co_name));
+    } catch (const PythonError&) {
+        PyErr_Clear();
+        return "an unknown line";
+    }
+}
+
 std::string describe_code(void* p, int32_t offset) {
     auto* code = static_cast<PyCodeObject*>(p);
-    int line = PyCode_Addr2Line(code, offset);
+    const int line = PyCode_Addr2Line(code, offset);
+    std::string out = place_of(p, offset);
     SetAside pending;  // looking for the line must not disturb an error on its way
-    std::string out = "an unknown line";
     try {
-        out = text(to_text(code->co_filename), ":", line, ", in ", to_text(code->co_name));
         Object getline = import_attr("linecache", "getline");
         Object source = getline.call(Object::borrow(code->co_filename), py_int(line));
         Object stripped = Object::take(PyObject_CallMethod(source.get(), "strip", nullptr));
@@ -104,13 +115,9 @@ std::string describe_code(void* p, int32_t offset) {
 }
 
 void annotate(const std::string& line) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    if (!type) return;
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (PyObject* r = PyObject_CallMethod(value, "add_note", "s", line.c_str())) Py_DECREF(r);
-    else PyErr_Clear();
-    PyErr_Restore(type, value, trace);
+    with_error([&](PyObject* error) {
+        Object::take(PyObject_CallMethod(error, "add_note", "s", line.c_str()));
+    });
 }
 
 PyObject* set_provenance(PyObject*, PyObject* on) {
@@ -140,9 +147,9 @@ void init_site(PyObject* module) {
     extra_index = PyUnstable_Eval_RequestCodeExtraIndex(nullptr);
 #endif
     checked(PyModule_AddFunctions(module, functions));
-    site_hooks = {capture, release_code,
-                  [](void* code) { Py_INCREF(static_cast<PyObject*>(code)); }, describe_code,
-                  annotate};
+    site_hooks = {
+        capture,       release_code, [](void* code) { Py_INCREF(static_cast<PyObject*>(code)); },
+        describe_code, place_of,     annotate};
 }
 
 }  // namespace weft::python

@@ -383,24 +383,29 @@ int32_t Log::add(DType dtype, DimSpan shape, int32_t event) {
     return number;
 }
 
-void Log::add_node(const Node& node, std::unordered_map<const Node*, int32_t>& results) {
-    const auto number = static_cast<int32_t>(events.size());
-    std::vector<int32_t> inputs;
-    for (int i = 0; i < node.edge_count(); ++i) {
-        const Edge& edge = node.edge(i);
-        if (!edge) {
-            inputs.push_back(-1);
-        } else if (auto* leaf = dynamic_cast<const AccumulateGrad*>(edge.node.get())) {
-            auto [at, is_new] = results.try_emplace(leaf, 0);
-            if (is_new) {
-                at->second = add(leaf->variable(), -1, -1, false);
-                found.push_back({at->second, leaf->variable().impl()});
-            }
-            inputs.push_back(at->second);
-        } else {
-            inputs.push_back(results.at(edge.node.get()) + static_cast<int32_t>(edge.output));
-        }
+/// What an edge leads to: a result of a call, a leaf, or what was before the nodes that are looked at.
+int32_t Log::value_at(const Edge& edge, Results& results) {
+    if (!edge) return -1;
+    const Node* node = edge.node.get();
+    auto [at, is_new] = results.try_emplace(node, 0);
+    if (auto* leaf = dynamic_cast<const AccumulateGrad*>(node)) {
+        if (!is_new) return at->second;
+        at->second = add(leaf->variable(), -1, -1, false);
+        found.push_back({at->second, leaf->variable().impl()});
+        return at->second;
     }
+    if (is_new) {
+        at->second = static_cast<int32_t>(values.size());
+        for (int k = 0; k < node->output_count(); ++k)
+            add(node->result(k).dtype(), node->result(k).shape(), -1);
+    }
+    return at->second + static_cast<int32_t>(edge.output);
+}
+
+void Log::add_node(const Node& node, Results& results) {
+    std::vector<int32_t> inputs;
+    for (int i = 0; i < node.edge_count(); ++i) inputs.push_back(value_at(node.edge(i), results));
+    const auto number = static_cast<int32_t>(events.size());
     auto* op = dynamic_cast<const OpNode*>(&node);
     Event& event = events.add();
     event = {.kind = op ? SpanKind::Call : SpanKind::Function, .parent = -1};
@@ -413,14 +418,12 @@ void Log::add_node(const Node& node, std::unordered_map<const Node*, int32_t>& r
     event.outputs = static_cast<uint32_t>(node.output_count());
     event.operands = static_cast<uint32_t>(operands.size());
     for (int32_t value : inputs) operands.push_back(value);
-    results.emplace(&node, static_cast<int32_t>(values.size()));
+    results[&node] = static_cast<int32_t>(values.size());
     for (int k = 0; k < node.output_count(); ++k)
         operands.push_back(add(node.result(k).dtype(), node.result(k).shape(), number));
 }
 
-void Log::add_nodes(const std::vector<Tensor>& roots) {
-    std::vector<Ref<Node>> held;  // a view's node may be made as it is asked for
-    for (const Tensor& t : roots) held.push_back(gradient_edge(t).node);
+Log::Results Log::add_graph(const std::vector<Tensor>& roots, size_t most) {
     struct Reached {
         int waits = 0;  ///< nodes before it that have not come yet
         std::vector<const Node*> after;
@@ -429,10 +432,13 @@ void Log::add_nodes(const std::vector<Tensor>& roots) {
     std::vector<const Node*> found_nodes;
     auto reach = [&](const Node* node) {
         if (!node || dynamic_cast<const AccumulateGrad*>(node)) return false;
-        if (nodes.try_emplace(node).second) found_nodes.push_back(node);
+        if (nodes.contains(node)) return true;
+        if (found_nodes.size() >= most) return false;
+        nodes.try_emplace(node);
+        found_nodes.push_back(node);
         return true;
     };
-    for (const Ref<Node>& node : held) reach(node.get());
+    for (const Tensor& t : roots) reach(gradient_edge(t).node.get());
     for (size_t i = 0; i < found_nodes.size(); ++i) {
         const Node* node = found_nodes[i];
         for (int k = 0; k < node->edge_count(); ++k) {
@@ -447,7 +453,7 @@ void Log::add_nodes(const std::vector<Tensor>& roots) {
     std::priority_queue<const Node*, std::vector<const Node*>, decltype(later)> ready(later);
     for (const Node* node : found_nodes)
         if (nodes[node].waits == 0) ready.push(node);
-    std::unordered_map<const Node*, int32_t> results;
+    Results results;
     while (!ready.empty()) {
         const Node* node = ready.top();
         ready.pop();
@@ -455,12 +461,46 @@ void Log::add_nodes(const std::vector<Tensor>& roots) {
         for (const Node* next : nodes[node].after)
             if (--nodes[next].waits == 0) ready.push(next);
     }
-    for (const Tensor& t : roots) {
-        const Edge edge = gradient_edge(t);
-        auto at = results.find(edge.node.get());
+    return results;
+}
+
+void Log::add_nodes(const std::vector<Tensor>& roots) {
+    std::vector<Edge> held;  // a view's node may be made as it is asked for
+    for (const Tensor& t : roots) held.push_back(gradient_edge(t));
+    const Results results = add_graph(roots, SIZE_MAX);
+    for (size_t i = 0; i < roots.size(); ++i) {
+        auto at = results.find(held[i].node.get());
         if (at != results.end())
-            found.push_back({at->second + static_cast<int32_t>(edge.output), t.impl()});
+            found.push_back({at->second + static_cast<int32_t>(held[i].output), roots[i].impl()});
     }
+}
+
+void Log::add_failed(const Call& c, size_t most) {
+    std::vector<Tensor> roots;
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && !c.in[i].has(kPending) && requires_grad(c.in[i]))
+            roots.push_back(c.in[i]);
+    std::vector<Edge> held;
+    for (const Tensor& t : roots) held.push_back(gradient_edge(t));
+    Results results = add_graph(roots, most);
+    std::vector<int32_t> inputs;
+    size_t root = 0;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined()) inputs.push_back(-1);
+        else if (root < roots.size() && t.same(roots[root]))
+            inputs.push_back(value_at(held[root++], results));
+        else inputs.push_back(add(t.dtype(), t.shape(), -1));
+    }
+    Event& event = events.add();
+    event = {.kind = SpanKind::Call, .parent = -1};
+    event.failed = true;
+    event.in_place = c.in_place;
+    event.op = c.op;
+    event.site = number_of(Site::here());
+    event.inputs = static_cast<uint32_t>(inputs.size());
+    event.operands = static_cast<uint32_t>(operands.size());
+    for (int32_t value : inputs) operands.push_back(value);
 }
 
 void install() {

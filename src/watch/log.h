@@ -103,6 +103,8 @@ public:
 
     /// The nodes behind `roots`, as the calls that made them, in the order of recording.
     void add_nodes(const std::vector<Tensor>& roots);
+    /// A call that failed, behind the nodes of its operands: the nearest `most`.
+    void add_failed(const Call& c, size_t most);
 
     Rows<Event> events;
     Rows<Seen> values;
@@ -155,7 +157,10 @@ private:
     int32_t value_of(const Tensor& t);
     int32_t add(const Tensor& t, int32_t event, int32_t memory, bool view);
     int32_t add(DType dtype, DimSpan shape, int32_t event);
-    void add_node(const Node& node, std::unordered_map<const Node*, int32_t>& results);
+    using Results = std::unordered_map<const Node*, int32_t>;  ///< of each node, the first value
+    Results add_graph(const std::vector<Tensor>& roots, size_t most);
+    void add_node(const Node& node, Results& results);
+    int32_t value_at(const Edge& edge, Results& results);
     bool is_written(const Tensor& t) const;
     int32_t memory_of(const Tensor& t, int32_t event);
     int32_t add_output(const Tensor& t, int32_t event, bool view, bool wrote);

@@ -21,7 +21,7 @@ LAZY = {
     ),
     "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),
-    "weft.see": ("graph", "record", "stop_when"),
+    "weft.see": ("graph", "last_graph", "record", "stop_when"),
     "weft.see.alive": ("live", "why_alive"),
     "weft.see.layers": ("summary",),
     "weft.see.watching": ("watch",),

@@ -1,4 +1,4 @@
-"""`record`: a scope whose events become a graph; `graph`: that behind a tensor, after the fact."""
+"""`record`: a scope whose events become a graph; `graph`, `last_graph`: after the fact."""
 
 from __future__ import annotations
 
@@ -86,6 +86,30 @@ class record:
         log, graph = self._open.pop()
         graph._end()
         log.stop(*self._wanted)
+
+
+def last_graph() -> Graph | None:
+    """What led to the last call of an op that failed, which is its last event; None: none has.
+
+    Within a recording that is the recording. Otherwise it is the autograd graph behind the failed
+    call's operands, the nearest 1000 calls, with what `graph` knows of them, and no values.
+
+    >>> w = weft.ones(3, requires_grad=True)
+    >>> try:
+    ...     (w * 2) @ weft.ones(4)
+    ... except RuntimeError:
+    ...     print(weft.last_graph().text(times=False))
+    2 calls
+      mul -> [3]
+      matmul FAILED
+    """
+    log = _C._last_failed()
+    if log is None:
+        return None
+    found = Recording(log, 0)
+    if _C._Log.running() is not log:
+        found._end()
+    return found
 
 
 def graph(*tensors: Tensor) -> Graph:

@@ -15,10 +15,11 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.failures import inner_path, names_within
 from weft.batching import current_example
 from weft.see.graphs import Event, Graph, is_at
 from weft.see.recording import Recording
-from weft.see.tables import Site, inner_path, names_within
+from weft.see.tables import Site
 
 __all__ = ["Stop", "StopError", "Stopped", "on_stop", "stop_when"]
 

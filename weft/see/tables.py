@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft import _C
+from weft.base.failures import inner_path, names_within
 
 _LAYOUTS = {
     name: np.dtype(
@@ -43,18 +44,6 @@ class Site(NamedTuple):
     def source(self) -> str:
         """The text of the line, or an empty string where there is no file."""
         return linecache.getline(self.file, self.line).strip()
-
-
-def names_within(module: Any) -> dict[int, str]:
-    """The names that a module has for those inside of it, by their ids."""
-    return {id(m): name for name, m in module.named_modules()}
-
-
-def inner_path(path: str, names: dict[int, str], module: Any) -> str:
-    """The path of a module inside of that of `path`, which has names for some: or its class."""
-    own = names.get(id(module))
-    own = type(module).__name__ if own is None else own
-    return f"{path}.{own}" if path and own else path or own
 
 
 class Tables:
