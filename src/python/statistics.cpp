@@ -2,6 +2,7 @@
 /// recording hears.
 #include "watch/statistics.h"
 
+#include "mapped/level.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "python/object.h"
@@ -25,7 +26,7 @@ PyObject* statistics(PyObject*, PyObject* args) {
     long long sample;
     if (!PyArg_ParseTuple(args, "OL", &o, &sample)) return nullptr;
     return guarded([&] {
-        const Tensor t = tensor_of(o, "_statistics");
+        const Tensor t = mapped::bottom_of(tensor_of(o, "_statistics"));
         if (t.has(kPending) || !is_floating(t.dtype())) return Py_NewRef(Py_None);
         const watch::Statistics s = watch::statistics_of(t, 0, std::max(sample, 1LL));
         return Py_BuildValue("(IIIdddd)", s.counted, s.nans, s.infs, s.mean, s.std, s.least,
@@ -62,17 +63,20 @@ void mark_live(const Tensor& dense, int64_t units, int64_t inner, char* live) {
                 live[u] = static_cast<char>(live[u] | (static_cast<float>(*data++) != 0));
 }
 
-/// _live_units(tensor, dim): for each place along a dim whether some element there is not zero, as
-/// bytes; None of a value that waits, and of other dtypes than floating ones.
+/// _live_units(tensor, dim): (how many elements there are at a place along a dim, for each place whether
+/// one of them is not zero, as bytes); None of a value that waits, and of other dtypes than floating ones.
 PyObject* live_units(PyObject*, PyObject* args) {
     PyObject* o;
     int dim;
     if (!PyArg_ParseTuple(args, "Oi", &o, &dim)) return nullptr;
     return guarded([&] {
         const Quiet quiet;
-        const Tensor t = tensor_of(o, "_live_units");
+        const Tensor given = tensor_of(o, "_live_units"), t = mapped::bottom_of(given);
+        const int levels =
+            t.ndim() - given.ndim();  // of vmap: the dims of their examples come first
+        dim += levels;
         if (t.has(kPending) || !is_floating(t.dtype())) return Py_NewRef(Py_None);
-        WEFT_EXPECT(dim >= 0 && dim < t.ndim(), Index, "_live_units", "a dim of the tensor",
+        WEFT_EXPECT(dim >= levels && dim < t.ndim(), Index, "_live_units", "a dim of the tensor",
                     std::to_string(dim));
         const Tensor dense = ops::as_contiguous(t);
         const int64_t units = t.size(dim);
@@ -81,12 +85,13 @@ PyObject* live_units(PyObject*, PyObject* args) {
         Object live = Object::take(PyBytes_FromStringAndSize(nullptr, units));
         char* marks = PyBytes_AS_STRING(live.get());
         std::fill_n(marks, units, 0);
-        if (inner == 0 || units == 0) return live.release();
+        const int64_t places = units ? t.numel() / units : 0;
+        if (places == 0) return Py_BuildValue("(LO)", 0LL, live.get());
         if (t.dtype() == DType::Float32) mark_live<float>(dense, units, inner, marks);
         else if (t.dtype() == DType::Float64) mark_live<double>(dense, units, inner, marks);
         else if (t.dtype() == DType::Float16) mark_live<Half>(dense, units, inner, marks);
         else mark_live<BFloat16>(dense, units, inner, marks);
-        return live.release();
+        return Py_BuildValue("(LO)", static_cast<long long>(places), live.get());
     });
 }
 

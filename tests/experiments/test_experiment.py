@@ -456,6 +456,20 @@ def test_rerun_repeats_to_the_bit(tmp_path: Path) -> None:
     assert find("last", tmp_path / "runs").facts["rerun_of"] == first.id
 
 
+def test_rerun_has_the_settings_of_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = PROGRAM.replace("loss=loss)", "threads=weft.get_num_threads())")
+    (tmp_path / "train.py").write_text(program)
+    monkeypatch.setenv("WEFT_NUM_THREADS", "1")
+    assert python("train.py", cwd=tmp_path).returncode == 0
+    monkeypatch.setenv("WEFT_NUM_THREADS", "2")
+    monkeypatch.setenv("WEFT_AUTOBATCH", "0")
+    assert rerun(tmp_path).returncode == 0
+    (new,) = [r for r in runs(tmp_path / "runs") if r.facts["rerun_of"]]
+    assert new.facts["command"]["environment"] == {"WEFT_NUM_THREADS": "1"} | {
+        k: v for k, v in os.environ.items() if k == "PYTHONHASHSEED"
+    }
+
+
 def test_rerun_says_what_differs(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)

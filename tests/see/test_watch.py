@@ -223,6 +223,44 @@ def test_under_autobatch_numbers_are_those_of_the_loop(adaptive: bool) -> None:
             assert q.update_ratio == pytest.approx(p.update_ratio, rel=1e-3)
 
 
+def test_watching_leaves_the_batches_as_they_are() -> None:
+    model = Tree()
+    run = weft.autobatch(lambda tree: model(tree).sum(), adaptive=False)
+
+    def batches() -> str:
+        with weft.explain() as report:
+            sum(run(TREES)).backward()
+        return str(report).partition(";")[0]
+
+    alone = batches()
+    with weft.watch(model, every=1, nan=False):
+        assert batches() == alone and " calls ran as " in alone
+
+
+def test_under_vmap_numbers_are_of_all_examples() -> None:
+    model = small()
+    optimizer = sgd(model)
+    xs = weft.randn(40, 4)
+    outputs = model[1](model[0](xs))
+    with weft.watch(model, every=1) as seen:
+        weft.func.vmap(lambda x: model(x).sum())(xs).sum().backward()
+        optimizer.step()
+    layer = seen.report()["1"]
+    assert layer.calls == 1 and layer.dead == 0
+    agrees(layer.activations, [array(outputs)])
+
+
+def test_calls_without_gradients_do_not_count() -> None:
+    model = small()
+    optimizer = sgd(model)
+    with weft.watch(model, every=1) as seen:
+        with weft.no_grad():
+            model(weft.full((5, 4), 1e6))
+        model(weft.randn(5, 4)).sum().backward()
+        optimizer.step()
+    assert seen.report()["0"].calls == 1 and seen.report()["0"].activations.max < 100
+
+
 # ---- steps
 
 

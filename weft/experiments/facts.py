@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.experiments.lines import encoded
 
-__all__ = ["command", "config_of", "git_of", "script_folder", "versions"]
+__all__ = ["command", "config_of", "git_of", "is_setting", "script_folder", "versions"]
 
 LARGEST_DIFF = 10_000_000  # bytes
 
@@ -69,6 +69,7 @@ def versions() -> dict[str, str]:
         "numpy": numpy.__version__,
         "system": platform.platform(),
         "machine": platform.machine(),
+        "kernels": str(weft._C._cpu_level()),
     }
 
 
@@ -79,11 +80,14 @@ def command() -> dict[str, Any]:
         "executable": sys.executable,
         "cwd": os.getcwd(),
         "environment": {
-            k: v
-            for k, v in sorted(os.environ.items())
-            if k == "PYTHONHASHSEED" or (k.startswith("WEFT_") and k != "WEFT_RERUN")
+            k: v for k, v in sorted(os.environ.items()) if is_setting(k) and k != "WEFT_RERUN"
         },
     }
+
+
+def is_setting(name: str) -> bool:
+    """Whether a variable of the environment may change what a program computes with weft."""
+    return name == "PYTHONHASHSEED" or name.startswith("WEFT_")
 
 
 def script_folder() -> Path:

@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
             "id": old.id, "order": old.facts["order"], "seed": old.facts["seed"],
             "dir": str(old.path.parent.resolve()), "answer": str(answer),
         }  # fmt: skip
-        environment = {**os.environ, **command["environment"], RERUN: json.dumps(again)}
+        environment = {k: v for k, v in os.environ.items() if not facts.is_setting(k)}
+        environment |= {**command["environment"], RERUN: json.dumps(again)}
         try:
             code = subprocess.run(argv, cwd=command["cwd"], env=environment).returncode
         except OSError as error:

@@ -88,7 +88,7 @@ class Run:
     # --- what it keeps ------------------------------------------------------------------------
 
     def log(self, step: int, **metrics: Any) -> None:
-        """Adds a line to metrics.jsonl, which is there when it returns, whatever happens next.
+        """Adds a line to metrics.jsonl, which is there from then on, whatever kills the process.
 
         Args:
             step: which one the values are of.
@@ -316,6 +316,7 @@ def experiment(
     repeats = again and again["order"] == order
     if repeats:
         seed, dir = again["seed"], again["dir"]
+        del os.environ[RERUN]  # programs that it starts have runs of their own
     chosen = secrets.randbits(32) if seed is None else operator.index(seed)
     run = Run(config, Path(dir), chosen, name, order)
     if repeats:

@@ -352,7 +352,9 @@ class _Look:
     # --- activations --------------------------------------------------------------------------
 
     def called(self, module: weft.nn.Module, args: Any, output: Any) -> None:
-        """The hook of each layer."""
+        """The hook of each layer; calls of which no gradient is wanted are none of the training."""
+        if not weft.is_grad_enabled():
+            return
         layer = self.by_module[id(module)][1]
         if not layer.calls:
             self._called.append(layer)
@@ -373,15 +375,13 @@ class _Look:
     def _add(self, layer: Layer, t: Tensor) -> bool:
         if not layer.activations.add(t):
             return False
-        if t.numel():
+        if t.ndim:
             # a unit is a channel of pictures, else an element of the last dim
-            dim = 1 if t.ndim >= 4 else t.ndim - 1
-            live = np.frombuffer(_C._live_units(t, dim), np.bool_) if t.ndim else None
-            if live is not None and len(live):
-                positions, known = self._live.get(id(layer), (0, live))
-                if len(known) == len(live):
-                    positions += t.numel() // len(live)
-                    self._live[id(layer)] = positions, known | live
+            new, marks = _C._live_units(t, 1 if t.ndim >= 4 else t.ndim - 1)
+            live = np.frombuffer(marks, np.bool_)
+            positions, known = self._live.get(id(layer), (0, live))
+            if new and len(known) == len(live):
+                self._live[id(layer)] = positions + new, known | live
         return True
 
     # --- parameters ---------------------------------------------------------------------------
@@ -480,8 +480,9 @@ def watch(
     A step ends when an optimizer that has parameters of the model has stepped; of several, the one
     that stepped first is counted. So it takes in all passes whose gradients were added up. A layer
     is a module without modules inside, or with parameters of its own; the calls of one that is
-    shared, or called again and again, count together. Under `autobatch` numbers are taken when the
-    batches have run. Flags:
+    shared, or called again and again, count together, and those under `no_grad` not at all. Under
+    `autobatch` numbers are taken when the batches have run; in a step that is looked at there is a
+    copy of the weights. Flags:
 
     - nan: some number is nan or infinite. With `nan`, each result of each step is looked at, on
       this thread: the flag has the op that made the first nan, and its line.
