@@ -270,6 +270,20 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
         assert len(rows) == whole[:cut].count(b"\n")
 
 
+@pytest.mark.parametrize("most", [1, 30, 31, 32, 10**6])
+def test_the_end_of_a_file_alone(most: int, tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(b"".join(b'{"step": %d, "x": 1}\n' % i for i in range(100)))
+    rows = list(jsonl.read(file, most))
+    fitting = [
+        r
+        for r in range(1, 101)
+        if sum(len(f'{{"step": {99 - k}, "x": 1}}\n') for k in range(r)) <= most
+    ]
+    assert len(rows) in (len(fitting), len(fitting) - 1)
+    assert [row["step"] for row in rows] == list(range(100))[100 - len(rows) :]
+
+
 def test_an_exception_is_kept(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         with weft.experiment(dir=tmp_path) as run:

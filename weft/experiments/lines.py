@@ -68,13 +68,20 @@ def append(file: int, row: dict[str, Any]) -> None:
         line = line[os.write(file, line) :]
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file of lines; none if it is not there, nor of a line that was cut off."""
+def read(path: Path, most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of a file of lines; none if it is not there, nor of a line that was cut off.
+
+    `most`: of so many bytes at the end alone.
+    """
     try:
-        text = path.read_bytes()
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0 if most is None else max(size - most, 0))
+            text = file.read()
     except FileNotFoundError:
         return
-    for line in text.split(b"\n")[:-1]:
+    whole = most is None or size <= most
+    for line in text.split(b"\n")[0 if whole else 1 : -1]:
         try:
             row = json.loads(line)
         except ValueError:

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from weft.experiments.plot import plot
-from weft.experiments.stored import Stored, find, runs
+from weft.experiments.stored import Stored, find, last_of, runs
 
 __all__ = ["add", "run"]
 
@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
 def _listed(all_runs: list[Stored]) -> str:
     rows = [["id", "state", "time", "steps", "last"]]
     for stored in all_runs:
-        last = ", ".join(f"{k}={_text(v)}" for k, v in list(stored.last.items())[:4])
-        steps = [row["step"] for row in stored.metrics]
+        last = ", ".join(f"{k}={_text(v)}" for k, v in list(last_of(stored.recent).items())[:4])
+        steps = [row["step"] for row in stored.recent]
         shown = [stored.id, stored.state, _duration(stored.seconds)]
         rows.append([*shown, str(max(steps) if steps else ""), last])
     return _table(rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.experiments import lines
 
-__all__ = ["Stored", "find", "runs"]
+__all__ = ["Stored", "find", "last_of", "runs"]
 
 
 class Stored:
@@ -55,13 +55,15 @@ class Stored:
         """The lines of structure.jsonl."""
         return list(lines.read(self.path / "structure.jsonl"))
 
+    @cached_property
+    def recent(self) -> list[dict[str, Any]]:
+        """The last lines of metrics.jsonl, of 64 KiB."""
+        return list(lines.read(self.path / "metrics.jsonl", 1 << 16))
+
     @property
     def last(self) -> dict[str, Any]:
         """Of each metric the value that was logged last."""
-        out: dict[str, Any] = {}
-        for row in self.metrics:
-            out.update({k: v for k, v in row.items() if k not in ("step", "time")})
-        return out
+        return last_of(self.metrics)
 
     def series(self, metric: str) -> tuple[list[int], list[float]]:
         """The steps at which a number was logged for a metric, and the numbers."""
@@ -73,7 +75,15 @@ class Stored:
     def seconds(self) -> float:
         """How long it took, or until it logged last."""
         whole = self.facts["seconds"]
-        return float(whole if whole is not None else max([0, *(r["time"] for r in self.metrics)]))
+        return float(whole if whole is not None else max([0, *(r["time"] for r in self.recent)]))
+
+
+def last_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of each metric in some lines the last value."""
+    out: dict[str, Any] = {}
+    for row in rows:
+        out.update({k: v for k, v in row.items() if k not in ("step", "time")})
+    return out
 
 
 def _is_alive(pid: int) -> bool:
@@ -93,7 +103,7 @@ def _is_alive(pid: int) -> bool:
 def runs(dir: str | os.PathLike[str] = "runs") -> list[Stored]:
     """The runs of a folder, in the order in which they began."""
     found = [Stored(file.parent) for file in Path(dir).glob("*/run.json")]
-    return sorted(found, key=lambda run: (run.facts["started"], run.id))
+    return sorted(found, key=lambda run: (run.facts["started"], run.facts["order"]))
 
 
 def find(name: str, dir: str | os.PathLike[str] = "runs") -> Stored:
