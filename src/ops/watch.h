@@ -39,6 +39,7 @@ public:
     bool whole_inputs = false;
 
     virtual int64_t before(const Call& c) = 0;
+    /// The call has ended well: it is closed with that, unless this throws.
     virtual void after(int64_t open, Call& c) = 0;
     /// `object`: what `name` is the name of, opaque; both may be empty.
     virtual int64_t open(SpanKind kind, std::string_view name, const void* object) = 0;
@@ -67,22 +68,27 @@ public:
         : watcher_(now()) {
         if (!watcher_) [[likely]]
             return;
-        begin();
+        errors_ = std::uncaught_exceptions();
+        watcher_->hold();
         open_ = watcher_->open(kind, name, object);
     }
     /// Of a call, ended by `end`, or else failed.
-    explicit WatchSpan(const Call& c) : watcher_(now()) {
+    explicit WatchSpan(const Call& c) : watcher_(now()), failed_(true) {
         if (!watcher_) return;
-        begin();
+        watcher_->hold();
         open_ = watcher_->before(c);
     }
     ~WatchSpan() {
-        if (watcher_) [[unlikely]]
-            close(failed_ || std::uncaught_exceptions() > errors_);
+        if (!watcher_) [[likely]]
+            return;
+        watcher_->close(open_, failed_ || std::uncaught_exceptions() > errors_);
+        watcher_->drop();
     }
     WatchSpan(const WatchSpan&) = delete;
     void end(Call& c) {
-        if (watcher_) watcher_->after(open_, c);
+        if (!watcher_) return;
+        watcher_->after(open_, c);
+        std::exchange(watcher_, nullptr)->drop();
     }
     void give(std::span<const Tensor> inputs) {
         if (watcher_) watcher_->give(open_, inputs);
@@ -97,14 +103,6 @@ public:
 
 private:
     static Watcher* now() { return mode & kWatchMode ? scopes.watcher : nullptr; }
-    void begin() {
-        errors_ = std::uncaught_exceptions();
-        watcher_->hold();
-    }
-    void close(bool failed) {
-        watcher_->close(open_, failed);
-        watcher_->drop();
-    }
     Watcher* watcher_;
     int64_t open_ = -1;
     int errors_ = 0;

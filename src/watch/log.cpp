@@ -265,6 +265,7 @@ void Log::after(int64_t open, Call& c) {
         if (!c.op->view)
             check_stops(number, {c.in, static_cast<size_t>(c.inputs)},
                         {&c.out(0), static_cast<size_t>(c.outputs)});
+    end(number, false);
 }
 
 void Log::check_stops(int32_t number, std::span<const Tensor> inputs,

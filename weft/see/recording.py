@@ -13,20 +13,25 @@ WHOLE = 1 << 62  # events after which a log may begin anew: never
 
 
 class Recording(Graph):
-    """A graph that grows while its scope is open."""
+    """A graph that grows while its scope is open. Its tables are taken when somebody asks."""
 
     def __init__(self, log: _C._Log, begins: int) -> None:
         super().__init__()
-        self._log: _C._Log | None = log  # as long as it may grow
+        self._log: _C._Log | None = log  # as long as more may be taken from it
         self._begins = begins
-        self._known = Tables(log, begins)
+        self._known: Tables | None = None
+        self._grows = True
 
     @property
     def _tables(self) -> Tables:
-        if self._log is not None and self._log.count != self._known.log_count:
-            self._known = Tables(self._log, self._begins)
+        known, log = self._known, self._log
+        if known is None or (log is not None and log.count != known.log_count):
+            assert log is not None
+            known = self._known = Tables(log, self._begins)
             self._forget()
-        return self._known
+        if not self._grows:
+            self._log = None
+        return known
 
     @property
     def _count(self) -> int:
@@ -34,11 +39,10 @@ class Recording(Graph):
         return len(self) if self._log is None else self._log.count - self._begins
 
     def _end(self) -> None:
-        """Takes what is there; no more comes."""
-        assert self._log is not None
-        self._known = Tables(self._log, self._begins)
-        self._forget()
-        self._log = None
+        """No more comes."""
+        self._grows = False
+        if self._log is _C._Log.running():
+            assert self._tables is not None  # the scope around goes on
 
 
 class record:
@@ -50,7 +54,7 @@ class record:
     that the first call of each has.
 
     Args:
-        times: whether to take the time at each begin and end, about 10 ns a call.
+        times: whether to take the time at each begin and end, some ns a call.
         statistics: whether to look at the floating results of calls: mean, std, min, max, nan and
             inf of at most 256 elements of each, in runs of 16 at equal distances.
 
@@ -84,8 +88,8 @@ class record:
         trace: TracebackType | None,
     ) -> None:
         log, graph = self._open.pop()
-        graph._end()
         log.stop(*self._wanted)
+        graph._end()
 
 
 def last_graph() -> Graph | None:
@@ -107,8 +111,7 @@ def last_graph() -> Graph | None:
     if log is None:
         return None
     found = Recording(log, 0)
-    if _C._Log.running() is not log:
-        found._end()
+    found._grows = log is _C._Log.running()
     return found
 
 
