@@ -105,6 +105,8 @@ if _TYPE_CHECKING:
     from weft.see.alive import live as live
     from weft.see.alive import why_alive as why_alive
     from weft.see.layers import summary as summary
+    from weft.see.view import listen as listen
+    from weft.see.view import view as view
     from weft.see.watching import watch as watch
     from weft.storage import TypedStorage as TypedStorage
     from weft.storage import UntypedStorage as UntypedStorage

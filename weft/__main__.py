@@ -14,6 +14,7 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS = {
     "rerun": "weft.experiments.rerun_command",
     "runs": "weft.experiments.runs_command",
+    "view": "weft.see.view.command",
 }
 
 

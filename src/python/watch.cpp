@@ -512,6 +512,17 @@ PyMethodDef named_methods[] = {
     {}};
 PyGetSetDef named_getset[] = {{"name", get_name, nullptr, "What it shows as.", nullptr}, {}};
 
+/// _aside(function, *args, **kwargs): calls it; nothing that it computes is heard of, kept or mapped.
+PyObject* aside(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+    return guarded([&] {
+        WEFT_EXPECT(count >= 1, Type, "_aside", "a function and its arguments", "nothing");
+        const Aside scope;
+        return into_python([&] {
+            return PyObject_Vectorcall(args[0], args + 1, static_cast<size_t>(count) - 1, names);
+        });
+    });
+}
+
 /// Nodes that the graph behind a failed call goes back to: some 0.2 ms, for programs that go on.
 constexpr size_t kNearest = 1000;
 
@@ -540,6 +551,9 @@ PyObject* get_last_failed(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
+    {"_aside", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(aside)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "_aside(function, *args, **kwargs): calls it; what it computes is heard of by nobody."},
     {"_last_failed", get_last_failed, METH_NOARGS,
      "The log of the last call that failed, or None."},
     {"_within", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(within)),

@@ -25,6 +25,7 @@ LAZY = {
     "weft.see.alive": ("live", "why_alive"),
     "weft.see.layers": ("summary",),
     "weft.see.watching": ("watch",),
+    "weft.see.view": ("listen", "view"),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
 _HOME = {name: module for module, names in LAZY.items() for name in names}

@@ -251,6 +251,23 @@ def register_module_forward_hook(
     return handle
 
 
+class _Observer(_GlobalHandle):
+    """Of a hook that only looks, which is no change of what examples share."""
+
+    def remove(self) -> None:
+        self.forget()
+        _update_global_flag()
+
+
+def observe_results(hook: Hook) -> RemovableHandle:
+    """Like `register_module_forward_hook`, of a hook that only looks and returns None: it may come
+    and go while examples run."""
+    handle = _Observer(_global_forward_hooks)
+    _global_forward_hooks[handle.id] = hook
+    _update_global_flag()
+    return handle
+
+
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
     """Call `hook(module, grad_output)` before the backward of every module."""
     return _insert_global(_global_backward_pre_hooks, hook)

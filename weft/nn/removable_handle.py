@@ -42,6 +42,10 @@ class RemovableHandle:
         table = self._tables[0]()
         if table is not None and self.id in table:
             changes(self._module and self._module())
+        self.forget()
+
+    def forget(self) -> None:
+        """Take the hook out of its tables, of which examples are not told."""
         for reference in self._tables:
             table = reference()
             if table is not None:

@@ -124,7 +124,7 @@ class Tables:
         """The module that an event is the call of."""
         return self.modules[int(self.events["name"][event])]
 
-    @property
+    @functools.cached_property
     def roots(self) -> list[Any]:
         """The modules whose calls were inside of no other's, each once."""
         found = [self.module_of(e) for e in self.paths if self.module_around(e) < 0]

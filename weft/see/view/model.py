@@ -50,7 +50,6 @@ def model_of(
     start = int(began.min()) if len(began) else 0
     spans = (events["ended"] - began) * tables.tick
     spans[events["ended"] == 0] = np.nan
-    recorded = tables.memories["bytes"].any() or events["bytes"].any()
     seconds = (int(events["ended"].max()) - start) * tables.tick if len(events) else 0.0
     return {
         "format": 1,
@@ -71,7 +70,7 @@ def model_of(
             "flags": pack(events["failed"] + 2 * events["in_place"] + 4 * events["backward"]),
             "began": pack(((began - start) * tables.tick).astype(np.float64)),
             "time": pack(spans.astype(np.float32)),
-            "bytes": pack(events["bytes"].astype(np.float64) if recorded else events["bytes"]),
+            "bytes": pack(events["bytes"]),
             "operands": pack(events["operands"]),
             "inputs": pack(events["inputs"]),
             "outputs": pack(events["outputs"]),
@@ -79,7 +78,7 @@ def model_of(
             "forward": pack(_forward(events)),
         },
         "operands": pack(tables.operands),
-        "dims": pack(tables.dims.astype(np.float64)),
+        "dims": pack(tables.dims),
         "values": {
             name: pack(tables.values[name])
             for name in ("event", "dims", "ndim", "dtype", "marks", "memory")

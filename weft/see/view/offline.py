@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from weft.batching.report import Report
     from weft.see.graphs import Graph
 
-SCRIPTS = ("core", "tree", "strip", "details", "panels", "live", "main")
+SCRIPTS = ("core", "tree", "strip", "details", "panels", "live", "runs", "main")
 
 
 @functools.cache

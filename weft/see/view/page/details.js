@@ -53,6 +53,8 @@ class Details {
     }
     if (site) out.push(...sourceOf(g, site));
     const saved = g.saved(e), inputs = g.inputs(e), results = g.outputs(e);
+    if (this.app.live && site && kind === "call") out.push(h("div", { style: "margin-top:8px" }, h("button", {
+      title: "a breakpoint on this op at this line", onclick: () => this.app.live.tell({ stop: { op: g.label(e), line: g.line(e) } }) }, "Stop here")));
     if (results.length) out.push(h("h3", {}, results.length > 1 ? "Results" : "Result"), ...results.map((v) => this.value(g, v, saved, e)));
     if (inputs.length) out.push(h("h3", {}, "Inputs"), ...inputs.map((v) => (v < 0 ? h("div.value.dim", {}, "not given") : this.value(g, v, saved, e))));
     out.push(h("h3", {}, "Time and memory"), this.facts(g, e));
@@ -73,7 +75,7 @@ class Details {
     const box = h("div.value", {}, h("div.top", {}, h("span.mono", {}, h("b", {}, `${name ? `${name} ` : ""}[${g.shape(v).join(", ")}]`)),
       h("span.dim", {}, notes.join(" · "))), statisticsLine(g.stats(v)));
     if (made >= 0 && made !== e) box.append(h("div", {}, "made by ", this.link(g, made)));
-    else if (made < 0 && !name) box.append(h("div.dim", {}, "was there before"));
+    else if (made < 0 && !name && this.app.live === null) box.append(h("div.dim", {}, "was there before"));
     if (made === e) {
       const readers = g.usedBy(v).filter((r) => r !== e);
       if (readers.length) box.append(h("div", {}, "read by ", ...readers.slice(0, 4).flatMap((r, k) => [k ? ", " : "", this.link(g, r)]),

@@ -52,10 +52,11 @@ class App {
     this.shown = name;
     this.drawTabs();
     $("stage").replaceChildren(this.panels[name].box);
-    if (this.graph) this.panels[name].show(this.graph);
+    if (this.graph || name === "Runs" || name === "Stops") this.panels[name].show(this.graph);
   }
 
   show(model) {
+    const chosen = this.graph && this.event >= 0 ? this.graph.label(this.event) + this.graph.line(this.event) : null;
     this.graph = new Graph(model);
     this.event = -1;
     const g = this.graph, kinds = g.events.kind, count = (name) => { const k = g.model.kinds.indexOf(name); let n = 0; for (const x of kinds) n += x === k; return n; };
@@ -66,8 +67,11 @@ class App {
     $("facts").replaceChildren(...facts.filter(([a]) => a && a !== "0").map(([a, b]) => h("span", {}, h("b", {}, a), ` ${b}`)));
     if (this.shown) this.panels[this.shown].show(g);
     else this.tab("Graph");
-    this.details.show(-1, this.tree.chosen >= 0 && this.tree.chosen < g.tree.count ? this.tree.chosen : -1);
-    if (this.tree.chosen >= 0) this.choose(g.tree.event(this.tree.chosen), this.tree.chosen);
+    let again = -1; // the same call of the same line as was chosen in the graph before
+    for (let e = 0; chosen !== null && again < 0 && e < g.count; e++) if (g.label(e) + g.line(e) === chosen) again = e;
+    if (again >= 0) this.choose(again);
+    else this.details.show(-1, -1);
+    if (this.shown === "Graph") this.tree.draw();
     document.body.dataset.ready = "1";
   }
 
@@ -92,4 +96,4 @@ class App {
 const app = new App();
 const embedded = JSON.parse($("model").textContent);
 if (embedded) app.show(embedded);
-else app.live = new Live(app);
+else new Live(app);
