@@ -570,6 +570,38 @@ def test_who_stops_goes_on_when_the_page_is_closed(page, opened):
         assert page.state(0)["stops"][0]["hits"] >= 1
 
 
+def test_what_is_asked_for_while_it_stops_holds_from_the_next_step_on():
+    training, seen = Training(), []
+    with weft.view(every=1) as page:
+        page.watch(1)
+
+        def answer():
+            stopped = page.state(0)["stopped"]
+            while len(seen) < 3:
+                page.wait(0.05)
+                now = page.state(0)["stopped"]
+                if now is not None and now != stopped:
+                    seen.append((now["step"], now["text"].split(" ")[0]))
+                    if len(seen) == 1:
+                        page.control({"stop": {"op": "mean"}})
+                        page.control({"remove": 0})
+                    if len(seen) == 3:
+                        page.control({"remove": 1})
+                    page.control({"do": "go"})
+                stopped = now
+
+        page.control({"stop": {"op": "tanh"}})
+        thread = threading.Thread(target=answer)
+        thread.start()
+        for _ in range(6):
+            training.step()
+        thread.join(60)
+        page.watch(-1)
+        assert seen == [(1, "tanh"), (2, "mean"), (3, "mean")]
+        assert page.number == 6 and page.state(0)["stops"] == []
+    assert weft._C._Log.running() is None
+
+
 # ---- processes ---------------------------------------------------------------------------------
 
 PROGRAM = """

@@ -332,10 +332,7 @@ def save_png(drawing: Drawing, path: str) -> None:
             "Hint: pip install 'weft[plot]', or save as .svg or .html",
             name="matplotlib",
         ) from error
-    scale = (
-        min(1.0, 240.0 / max(drawing.width, drawing.height / 3, 1.0)) if drawing.height > 2e4 else 1
-    )
-    figure = Figure(figsize=(drawing.width * scale / 72, drawing.height * scale / 72), dpi=144)
+    figure = Figure(figsize=(drawing.width / 72, drawing.height / 72), dpi=144)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, drawing.width), ylim=(drawing.height, 0))
     axes.axis("off")
@@ -345,24 +342,24 @@ def save_png(drawing: Drawing, path: str) -> None:
             axes.add_patch(
                 FancyBboxPatch(
                     (box.x, box.y), box.width, box.height, boxstyle="round,pad=0,rounding_size=5",
-                    facecolor=fill, edgecolor=stroke, linewidth=scale,
+                    facecolor=fill, edgecolor=stroke, linewidth=1,
                     linestyle="--" if box.kind == "loop" else "-",
                 )
             )  # fmt: skip
             axes.text(
                 box.x + PAD, box.y + 16, f"{box.label}  {box.note}".strip(), color=ink,
-                fontsize=11 * scale, family="monospace", parse_math=False,
+                fontsize=11, family="monospace", parse_math=False,
             )  # fmt: skip
         for points, dashed in arrows(box):
             codes = [Path.MOVETO, *([Path.LINETO] if len(points) == 2 else [Path.CURVE4] * 3)]
             how: dict[str, Any] = {
-                "color": COLOURS["arrow"][0][1], "linewidth": scale, "fill": False,
+                "color": COLOURS["arrow"][0][1], "linewidth": 1, "fill": False,
                 "linestyle": "--" if dashed else "-",
             }  # fmt: skip
             axes.add_patch(PathPatch(Path(points, codes), **how))
             axes.add_patch(
                 FancyArrowPatch(
-                    points[-2], points[-1], arrowstyle="-|>", mutation_scale=8 * scale,
+                    points[-2], points[-1], arrowstyle="-|>", mutation_scale=8,
                     shrinkA=0, shrinkB=0, linewidth=0, color=how["color"],
                 )
             )  # fmt: skip

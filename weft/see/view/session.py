@@ -280,15 +280,19 @@ class View:
         """Sets and removes what the page has asked for, on the thread where they hold."""
         from weft.see.stops import stop_when
 
+        self._remove_stops()
+        for number, (_, about) in list(self._stops.items()):
+            if about["state"] != "new":
+                continue
+            try:
+                self._stops[number] = stop_when(**about["when"], action=self._at_stop), about
+                about["state"] = "set"
+            except (TypeError, ValueError) as error:
+                about["state"] = f"refused: {error}"
+
+    def _remove_stops(self) -> None:
         for number, (stop, about) in list(self._stops.items()):
-            if about["state"] == "new":
-                try:
-                    stop = stop_when(**about["when"], action=self._at_stop)
-                    about["state"] = "set"
-                except (TypeError, ValueError) as error:
-                    about["state"] = f"refused: {error}"
-                self._stops[number] = stop, about
-            elif about["state"] == "removed":
+            if about["state"] == "removed":
                 if stop is not None:
                     stop.remove()
                 del self._stops[number]
@@ -319,7 +323,7 @@ class View:
             stopped.step()
         elif command["do"] == "change":
             stopped.change(float(command["value"]))
-        self._set_stops()
+        self._remove_stops()  # new ones begin at a step's end: here nothing is heard of
 
     # --- for the server -------------------------------------------------------------------------
 
