@@ -6,10 +6,10 @@ from types import ModuleType
 
 from weft.utils import checkpoint, dlpack
 
-__all__ = ["checkpoint", "data", "dlpack", "flop_counter"]
+__all__ = ["benchmark", "checkpoint", "data", "dlpack", "flop_counter"]
 
 #: Modules that load when they are first named: not every program has a use for them.
-_LAZY = ("data", "flop_counter")
+_LAZY = ("benchmark", "data", "flop_counter")
 
 
 def __getattr__(name: str) -> ModuleType:
