@@ -43,7 +43,7 @@ HOMES = (
     "distributions", "distributions.constraints", "distributions.transforms",
     "distributions.utils", "linalg", "fft", "special", "signal.windows", "random",
     "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
-    "utils.flop_counter", "utils.hooks",
+    "utils.benchmark", "utils.flop_counter", "memory", "profiler", "utils.hooks",
     "multiprocessing", "jit", "testing", "accelerator", "cuda",
 )  # fmt: skip
 

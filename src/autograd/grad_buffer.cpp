@@ -37,11 +37,9 @@ Tensor stack_rows(const std::vector<std::pair<Tensor, Tensor>>& factors, bool se
 }
 
 template <class T>
-void multiply_into(const Tensor& sum, bool fresh,
-                   const std::vector<std::pair<Tensor, Tensor>>& factors, int64_t rows) {
+void multiply_into(const Tensor& sum, bool fresh, const Tensor& a, const Tensor& b) {
     using kernels::Trans;
-    int64_t m = sum.size(0), n = sum.size(1);
-    Tensor a = stack_rows(factors, false, rows), b = stack_rows(factors, true, rows);
+    const int64_t m = sum.size(0), n = sum.size(1), rows = a.size(0);
     kernels::gemm<T>(Trans::Yes, Trans::No, m, n, rows, T{1}, a.data<T>(), m, b.data<T>(), n,
                      fresh ? T{0} : T{1}, sum.data<T>(), n);
 }
@@ -88,6 +86,7 @@ void GradBuffer::add_part(const ResultInfo& like, const Tensor& grad, PartRule a
 void GradBuffer::flush() {
     auto& [factors, rows] = *products_;
     if (factors.empty()) return;
+    Tensor all_a, all_b;  // there as long as the span, which shows their bytes
     ops::WatchSpan span(ops::SpanKind::Function, nullptr, "sum of products");
     std::vector<Tensor> inputs;
     if (span) [[unlikely]]
@@ -96,9 +95,11 @@ void GradBuffer::flush() {
     const Tensor& a = factors[0].first;
     Dims shape{a.size(1), factors[0].second.size(1)};
     bool fresh = !sum_.defined() || !may_add_in_place(sum_);
+    all_a = stack_rows(factors, false, rows);
+    all_b = stack_rows(factors, true, rows);
     Tensor target = fresh ? Tensor::empty(a.dtype(), shape) : sum_;
     dispatch<FloatingTypes>(a.dtype(), "backward",
-                            [&]<class T>() { multiply_into<T>(target, fresh, factors, rows); });
+                            [&]<class T>() { multiply_into<T>(target, fresh, all_a, all_b); });
     span.take(inputs, {&target, 1});
     factors.clear();
     rows = 0;

@@ -132,6 +132,19 @@ void step(const StepRule& rule, const StepTarget& t, const double* settings, boo
     write_all({written, count}, [&] { rule.step(t, settings, maximize); });
 }
 
+/// Of each target the parameter, its gradient and its state.
+std::vector<Tensor> tensors_of(const std::vector<StepTarget>& targets) {
+    std::vector<Tensor> out;
+    for (const StepTarget& t : targets) {
+        out.insert(out.end(), {t.param, t.grad});
+        for (const Tensor& of : t.numbers)
+            if (of.defined()) out.push_back(of);
+        for (const Tensor& of : t.buffers)
+            if (of.defined()) out.push_back(of);
+    }
+    return out;
+}
+
 /// _fused_step_(rule, settings, group, states, names, start): steps every parameter of `group` that
 /// has a gradient. `settings` names the numbers of the group that the rule takes, `names` the
 /// entries of a parameter's state: one-element tensors first, None for what this group leaves out.
@@ -160,6 +173,8 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
                     text(rule->settings, " numbers as settings"), std::to_string(numbers.size()));
         int maximize = checked(PyObject_IsTrue(Gather::item(group, "maximize")));
         auto targets = Gather(*rule, group, args[3], names, args[5]).targets();
+        if (span) [[unlikely]]
+            span.give(tensors_of(targets));
         for (const StepTarget& t : targets) step(*rule, t, numbers.data(), maximize != 0);
         return Py_NewRef(Py_None);
     });

@@ -7,6 +7,7 @@
 #include "python/object.h"
 
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -62,6 +63,29 @@ public:
         }
         return number;
     }
+    int32_t stack_here() override {
+        SmallVector<int32_t, 32> inner_first;
+        auto* frame = PyThreadState_GetFrame(PyThreadState_Get());
+        for (Object at = Object::steal(reinterpret_cast<PyObject*>(frame)); at;) {
+            auto* f = reinterpret_cast<PyFrameObject*>(at.get());
+            Object code = Object::take(reinterpret_cast<PyObject*>(PyFrame_GetCode(f)));
+            if (!is_internal(code.get())) {
+                const std::pair<PyObject*, int> line{code.get(), PyFrame_GetLineNumber(f)};
+                auto [number, is_new] = line_numbers.try_emplace(line, lines.size());
+                if (is_new) lines.emplace_back(std::move(code), line.second);
+                inner_first.push_back(static_cast<int32_t>(number->second));
+            }
+            at = Object::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(f)));
+        }
+        int32_t stack = -1;
+        for (int i = static_cast<int>(inner_first.size()) - 1; i >= 0; --i) {
+            const std::pair<int32_t, int32_t> next{stack, inner_first[i]};
+            auto [number, is_new] = stack_numbers.try_emplace(next, stacks.size());
+            if (is_new) stacks.push_back(next);
+            stack = static_cast<int32_t>(number->second);
+        }
+        return stack;
+    }
     void hold() override { Py_INCREF(self); }
     void drop() override { Py_DECREF(self); }
 
@@ -77,16 +101,23 @@ public:
         return out;
     }
 
-    PyObject* const self;         ///< the object that owns it
-    std::vector<Object> modules;  ///< by name; none for others
+    PyObject* const self;                             ///< the object that owns it
+    std::vector<Object> modules;                      ///< by name; none for others
+    std::vector<std::pair<Object, int>> lines;        ///< code objects and lines, of stacks
+    std::vector<std::pair<int32_t, int32_t>> stacks;  ///< what called a line, or -1; the line
 
 protected:
     void forget() override {
+        stack_numbers.clear(), line_numbers.clear(), stacks.clear(), lines.clear();
         const std::vector<Object> old = std::exchange(modules, {});  // they may run Python
         Log::forget();
     }
     bool stopped(watch::Stop& stop, int32_t event, std::span<const Tensor> inputs,
                  std::span<const Tensor> outputs) override;
+
+private:
+    std::map<std::pair<PyObject*, int>, size_t> line_numbers;
+    std::map<std::pair<int32_t, int32_t>, size_t> stack_numbers;
 };
 
 bool PyStop::fits(Question question, const watch::Event& event) {
@@ -159,12 +190,13 @@ void leave() {
 }
 
 watch::Options to_options(PyObject* args) {
-    int times;
+    int times, stacks = 0;
     long long sample, most;
-    if (!PyArg_ParseTuple(args, "pLL", &times, &sample, &most)) throw PythonError{};
+    if (!PyArg_ParseTuple(args, "pLL|p", &times, &sample, &most, &stacks)) throw PythonError{};
     return {.times = times != 0,
             .sample = std::max(sample, 0LL),
-            .most = static_cast<size_t>(std::max(most, 1LL))};
+            .most = static_cast<size_t>(std::max(most, 1LL)),
+            .stacks = stacks != 0};
 }
 
 PyObject* start(PyObject* self, PyObject* args) {
@@ -311,6 +343,21 @@ PyObject* get_sites(PyObject* self, void*) {
     });
 }
 
+/// (code object, line) of each line of a stack, and (what called it or -1, line) of each stack.
+PyObject* get_stacks(PyObject* self, void*) {
+    return guarded([&] {
+        const PyLog& log = log_of(self);
+        Object lines = Object::take(PyList_New(0)), stacks = Object::take(PyList_New(0));
+        for (const auto& [code, line] : log.lines)
+            checked(PyList_Append(lines.get(),
+                                  Object::take(Py_BuildValue("(Oi)", code.get(), line)).get()));
+        for (const auto& [outer, line] : log.stacks)
+            checked(PyList_Append(stacks.get(),
+                                  Object::take(Py_BuildValue("(ii)", outer, line)).get()));
+        return Object::take(PyTuple_Pack(2, lines.get(), stacks.get())).release();
+    });
+}
+
 /// address(tensor): by which the tables name those that were there.
 PyObject* address(PyObject*, PyObject* tensor) {
     return guarded(
@@ -369,6 +416,7 @@ PyGetSetDef getset[] = {{"events", get_events, nullptr, nullptr, nullptr},
                         {"seconds_per_tick", get_seconds_per_tick, nullptr, nullptr, nullptr},
                         {"names", get_names, nullptr, nullptr, nullptr},
                         {"sites", get_sites, nullptr, nullptr, nullptr},
+                        {"stacks", get_stacks, nullptr, nullptr, nullptr},
                         {}};
 
 /// For numpy.dtype: a row's fields as (name, format, offset), and its size.
@@ -391,14 +439,15 @@ Object layouts() {
                   FIELD(Event, outputs, "u4"), FIELD(Event, parent, "i4"), FIELD(Event, name, "i4"),
                   FIELD(Event, site, "i4"), FIELD(Event, module, "i4"),
                   FIELD(Event, operands, "u4"), FIELD(Event, saved, "u4"), FIELD(Event, node, "u8"),
-                  FIELD(Event, began, "i8"), FIELD(Event, ended, "i8"), FIELD(Event, bytes, "i8")}),
+                  FIELD(Event, began, "i8"), FIELD(Event, ended, "i8"), FIELD(Event, stack, "i4"),
+                  FIELD(Event, bytes_before, "i8"), FIELD(Event, bytes, "i8")}),
           layout("values", sizeof(Seen),
                  {FIELD(Seen, event, "i4"), FIELD(Seen, memory, "i4"), FIELD(Seen, dims, "u4"),
                   FIELD(Seen, ndim, "u1"), FIELD(Seen, dtype, "u1"), FIELD(Seen, marks, "u1")}),
           layout("memories", sizeof(Memory),
-                 {FIELD(Memory, bytes, "i8"), FIELD(Memory, event, "i4"),
-                  FIELD(Memory, since, "i4"), FIELD(Memory, freed, "i4"),
-                  FIELD(Memory, last, "i4")}),
+                 {FIELD(Memory, storage, "u8"), FIELD(Memory, bytes, "i8"),
+                  FIELD(Memory, event, "i4"), FIELD(Memory, since, "i4"),
+                  FIELD(Memory, freed, "i4"), FIELD(Memory, last, "i4")}),
           layout("found", sizeof(Found), {FIELD(Found, value, "i4"), FIELD(Found, tensor, "u8")}),
           layout("flops", sizeof(Flops), {FIELD(Flops, event, "i4"), FIELD(Flops, count, "i8")}),
           layout("statistics", sizeof(Statistics),

@@ -187,6 +187,7 @@ int32_t Log::begin(SpanKind kind) {
     else if (scopes.origin >= 0 && event.module < 0)
         if (const int32_t made_in = own(scopes.origin); made_in >= 0)
             event.module = events[made_in].module;
+    event.bytes_before = memory_stats().current;
     if (options_.times) event.began = ticks();
     return number;
 }
@@ -220,6 +221,7 @@ int64_t Log::before(const Call& c) {
     const Event* around = event.parent >= 0 ? &events[event.parent] : nullptr;
     const bool has_line = around && (around->backward || around->kind == SpanKind::Call);
     event.site = has_line ? around->site : number_of(Site::here());
+    if (options_.stacks) event.stack = has_line ? around->stack : stack_here();
     event.inputs = static_cast<uint32_t>(c.inputs);
     for (int i = 0; i < c.inputs; ++i) operands.push_back(value_of(c.in[i]));
     return mine(number);
@@ -317,6 +319,7 @@ void Log::choose_options() {
     options_ = {};
     for (const Options& wanted : wanted_) {
         options_.times |= wanted.times;
+        options_.stacks |= wanted.stacks;
         options_.sample = std::max(options_.sample, wanted.sample);
         options_.most = std::max(options_.most, wanted.most);
     }
@@ -337,6 +340,7 @@ int64_t Log::open(SpanKind kind, std::string_view name, const void* object) {
     if (kind == SpanKind::Backward) event.backward = true;
     event.name = name_of(object, name, object);
     event.site = number_of(Site::here());
+    if (options_.stacks) event.stack = stack_here();
     return mine(number);
 }
 

@@ -33,10 +33,12 @@ struct Event {
     int32_t site = -1;             ///< in `sites`
     uint32_t operands = 0;         ///< in `operands`: the inputs, then the outputs
     SaveMask saved = 0;            ///< of a call: what its node saved
+    int32_t stack = -1;            ///< who called it, of a log's own numbers; -1: not known
     const Op* op = nullptr;        ///< of a call
     uint64_t node = 0;             ///< that it made, or runs: its sequence number and one
     int64_t began = 0, ended = 0;  ///< ticks; 0 if times were not asked for
-    int64_t bytes = 0;             ///< in live storages, of the process, when it ended
+    int64_t bytes_before = 0,
+            bytes = 0;  ///< in live storages, of the process: at its begin, its end
 };
 
 struct Seen {
@@ -75,6 +77,7 @@ struct Options {
     bool times = false;
     int64_t sample = 0;  ///< elements of each result that are looked at, at most; 0: none
     size_t most = 0;     ///< events after which it may begin anew
+    bool stacks = false;
     bool operator==(const Options&) const = default;
 };
 
@@ -143,6 +146,8 @@ protected:
     /// Returns whether it has.
     virtual bool stopped(Stop& stop, int32_t event, std::span<const Tensor> inputs,
                          std::span<const Tensor> outputs) = 0;
+    /// The number of the lines that the program is at: one calls the next.
+    virtual int32_t stack_here() = 0;
     /// The tables begin anew.
     virtual void forget();
 

@@ -1,6 +1,6 @@
 """The graph's functions: backward, grad, custom functions, checks. PyTorch's semantics."""
 
-from weft.autograd import functional, graph
+from weft.autograd import functional, graph, profiler
 from weft.autograd._backward import backward, grad
 from weft.autograd.anomaly import (
     detect_anomaly,
@@ -17,5 +17,5 @@ __all__ = [
     "Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "detect_anomaly",
     "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "no_grad", "once_differentiable",
-    "set_detect_anomaly", "set_grad_enabled",
+    "profiler", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["LAZY", "MODULES", "install"]
 
 #: Public modules that `import weft` does not load.
-MODULES = ("amp", "distributions", "jit", "multiprocessing", "see")
+MODULES = ("amp", "distributions", "jit", "memory", "multiprocessing", "profiler", "see")
 
 #: Where the other names of the package are that load with the first use.
 LAZY = {
@@ -38,7 +38,6 @@ _ADVICE = {
     "fx": "work on the module itself: named_modules(), hooks and parametrizations",
     "hub": "save the state_dict() to a file and load() that",
     "onnx": "keep the model's code and its state_dict()",
-    "profiler": "time with time.perf_counter(), or cProfile",
     "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
     "script": "weft runs Python as it is written; leave the decorator or the call out",
     "sparse_coo_tensor": "use a dense tensor, or index_add over the indices",

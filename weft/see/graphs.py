@@ -166,6 +166,12 @@ class Event(_Row):
         return self.graph._tables.sites[number] if number >= 0 else None
 
     @property
+    def stack(self) -> list[Site]:
+        """The lines that called it, the innermost first, if they were recorded; else its own."""
+        row = self._row
+        return self.graph._tables.stack(int(row["stack"]), int(row["site"]))
+
+    @property
     def line(self) -> str:
         """ "model.py:12"; an empty string where no line is known."""
         return str(self.site or "")

@@ -54,6 +54,7 @@ class record:
     that the first call of each has.
 
     Args:
+        stacks: whether to keep the lines that called what ran, some 1 us a call.
         times: whether to take the time at each begin and end, some ns a call.
         statistics: whether to look at the floating results of calls: mean, std, min, max, nan and
             inf of at most 256 elements of each, in runs of 16 at equal distances.
@@ -68,9 +69,11 @@ class record:
     'weight'
     """
 
-    def __init__(self, *, times: bool = True, statistics: bool = False) -> None:
+    def __init__(
+        self, *, times: bool = True, statistics: bool = False, stacks: bool = False
+    ) -> None:
         self._statistics = bool(statistics)
-        self._wanted = bool(times), SAMPLE if statistics else 0, WHOLE
+        self._wanted = bool(times), SAMPLE if statistics else 0, WHOLE, bool(stacks)
         self._open: list[tuple[_C._Log, Recording]] = []  # it may be entered again while it is open
 
     def __enter__(self) -> Recording:

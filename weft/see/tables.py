@@ -80,6 +80,7 @@ class Tables:
         self.modules = [module for _, module in log.names]
         self.sites = [Site(code.co_filename, line, code.co_name) for code, line in log.sites]
         self.tick = log.seconds_per_tick
+        self._lines, self._stacks = log.stacks
 
     @functools.cached_property
     def children(self) -> list[list[int]]:
@@ -139,6 +140,23 @@ class Tables:
             for name, tensor in [*root.named_buffers(), *root.named_parameters()]
         }
         return {value: at[tensor] for value, tensor in self.found.tolist() if tensor in at}
+
+    def stack(self, number: int, site: int) -> list[Site]:
+        """The lines that called an event, the innermost first: those of a stack, or of its site."""
+        if number < 0:
+            return [self.sites[site]] if site >= 0 else []
+        out = []
+        while number >= 0:
+            number, line = self._stacks[number]
+            code, at = self._lines[line]
+            out.append(Site(code.co_filename, at, code.co_name))
+        return out
+
+    @functools.cached_property
+    def parameters(self) -> set[int]:
+        """The values that were there of modules' parameters."""
+        at = {_C._Log.address(p) for root in self.roots for p in root.parameters()}
+        return {value for value, tensor in self.found.tolist() if tensor in at}
 
     @functools.cached_property
     def flops_of(self) -> dict[int, int]:
