@@ -93,6 +93,7 @@ RANKS = (
     "serialization",
     "batching jit",
     "deferred see experiments",
+    "memory profiler",
     "__main__",
 )
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names.split()}
