@@ -58,7 +58,7 @@ def test_the_example_of_the_op_runs(record):
     assert not report, "".join(report)
 
 
-@pytest.mark.parametrize("page", ["docs/seeing.md"])
+@pytest.mark.parametrize("page", ["docs/seeing.md", "docs/finding-faults.md"])
 def test_the_examples_of_a_guide_run(page):
     """All of a guide is one session: what an example makes, the next ones use."""
     root = pathlib.Path(__file__).parent.parent

@@ -408,7 +408,7 @@ def test_the_text_rolls_loops_up_and_shows_ranges() -> None:
     first, loop, ones, exp = str(g).splitlines()
     assert first == "6 calls" and loop.split()[0] == "×3:"
     assert ones.startswith("    ones -> [1–5]") and exp.startswith("    exp -> [1–5]")
-    assert g.text(depth=1).splitlines()[-1].split() == loop.split()
+    assert g.text(depth=1) == str(g)  # a loop is no level
     assert repr(g) == "<weft.see.Graph of 6 events>" and len(g[1:3]) == 2
     with pytest.raises(IndexError):
         g[6]

@@ -87,7 +87,7 @@ class Roller:
             return one
         time = sum(p.time for p in pieces)
         number = self.number("loop", *(p.number for p in pieces))
-        return Item("", "", number, time, None, pieces, count, (count, count))
+        return Item("", "", number, time, None, self.roll(pieces), count, (count, count))
 
 
 def _repetition(numbers: list[int], at: int) -> tuple[int, int]:
@@ -165,12 +165,13 @@ def text_of(graph: Graph, depth: int | None, times: bool, backward: bool) -> str
     )
     head = f"{calls} calls" + (f", {modules} of modules" if modules else "")
     rows: list[tuple[str, str, str]] = []
-    stack = [(item, 1) for item in reversed(items_of(graph, backward))]
+    stack = [(item, 1, 1) for item in reversed(items_of(graph, backward))]
     while stack:
-        item, level = stack.pop()
-        rows.append(("  " * level + _what(item), _time(item.time), item.line))
-        if depth is None or level < depth:
-            stack.extend((i, level + 1) for i in reversed(item.inside))
+        item, indent, level = stack.pop()
+        rows.append(("  " * indent + _what(item), _time(item.time), item.line))
+        if depth is None or level < depth or not item.label:  # a loop is no level
+            inside = level + bool(item.label)
+            stack.extend((i, indent + 1, inside) for i in reversed(item.inside))
     if not times:
         return "\n".join([head, *(what for what, _, _ in rows)])
     width = min(max((len(r[0]) for r in rows), default=0), 72)
