@@ -31,7 +31,7 @@ private:
 };
 
 namespace {
-uint64_t sequence_counter = 0;
+uint64_t sequence_counter = 0, gone_counter = 0;
 }
 
 Node::Node() : sequence(sequence_counter++) {
@@ -40,9 +40,10 @@ Node::Node() : sequence(sequence_counter++) {
         hooks().trace = anomaly::trace();
 }
 
-Node::~Node() = default;
+Node::~Node() { ++gone_counter; }
 
 uint64_t nodes_made() { return sequence_counter; }
+uint64_t nodes_alive() { return sequence_counter - gone_counter; }
 
 void Node::destroy() { ReleaseQueue::push(this); }
 

@@ -203,6 +203,8 @@ private:
 
 /// How many nodes were ever made: the next one's `sequence`.
 uint64_t nodes_made();
+/// How many of them are there.
+uint64_t nodes_alive();
 
 /// "MulBackward0, made at model.py:12, in forward: `y = x * b`"
 std::string describe(const Node& node);

@@ -256,13 +256,23 @@ PyObject* tensors_in(PyObject*, PyObject* objects) {
 }  // namespace
 
 void Passes::look() {
-    next_ *= 2;
+    const uint64_t now = nodes_alive();
+    begun_ = !begun_;
+    if (begun_) {
+        before_ = now;
+        next_ = count_ + kWindow;
+        return;
+    }
+    next_ = 2 * count_ - kWindow;
+    if (now >= before_ + kWindow - kFew) tell();
+}
+
+void Passes::tell() {
     Object ends = Object::take(PyList_New(0));
     for (uint64_t i = 0; i < kWindow; ++i)
         checked(PyList_Append(ends.get(),
                               py_int(static_cast<int64_t>(ends_[(count_ + i) % kWindow])).get()));
-    Object module = Object::take(PyImport_ImportModule("weft.see.alive"));
-    module.attr("_look_for_growth").call(ends);
+    import_attr("weft.see.alive", "_look_for_growth").call(ends);
 }
 
 namespace {

@@ -2,26 +2,32 @@
 #pragma once
 #include <cstdint>
 
+#include "autograd/node.h"
+
 namespace weft::python {
 
 /// Note [Growth]
 /// A graph that a program goes on holding, as `total += loss` does, shows as nodes of many earlier
-/// passes that are alive. How many there are is asked at few passes, 128 and then each power of two, by a
-/// walk over all that is alive (Note [Alive]): no call and no node is counted. Of the last `kWindow`
-/// passes it is known where in the order of recording each ended; weft/see/alive.py compares.
+/// passes that are alive. At few passes, 128 and then each power of two, it is asked whether there are
+/// more nodes than `kWindow` passes before, by about one for each; only then, which ordinary programs do
+/// not come to, whose they are, by a walk over all that is alive (Note [Alive]). Of these passes it is
+/// known where in the order of recording each ended; weft/see/alive.py compares.
 class Passes {
 public:
-    static constexpr uint64_t kWindow = 64;
+    static constexpr uint64_t kWindow = 64, kFew = 4;
     /// A pass of the user's has ended. May raise (PythonError): the warning, where that is an error.
-    void end(uint64_t nodes_made) {
-        ends_[count_ % kWindow] = nodes_made;
+    void end() {
+        ends_[count_ % kWindow] = nodes_made();
         if (++count_ == next_) [[unlikely]]
             look();
     }
 
 private:
     void look();
-    uint64_t count_ = 0, next_ = 2 * kWindow;
+    void tell();
+    uint64_t count_ = 0, next_ = kWindow;  ///< where nodes are counted next
+    bool begun_ = false;                   ///< a window, at the end of which they are compared
+    uint64_t before_ = 0;                  ///< nodes that were alive where it began
     uint64_t ends_[kWindow];
 };
 inline Passes passes;
