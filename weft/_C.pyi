@@ -79,6 +79,7 @@ class _Log:
     dtypes: dict[int, dtype]
     marks: tuple[int, int, int]
     count: int
+    finished: _bool
     seconds_per_tick: _float
     names: list[tuple[str, Any]]
     sites: list[tuple[Any, int]]

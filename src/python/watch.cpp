@@ -160,6 +160,7 @@ bool PyLog::stopped(watch::Stop& stop, int32_t event, std::span<const Tensor> in
 
 struct LogObject {
     PyObject_HEAD PyLog* log;
+    PyObject* weak;
 };
 PyTypeObject log_type = blank_type();
 
@@ -286,6 +287,7 @@ int clear(PyObject* self) {
 }
 void dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
+    PyObject_ClearWeakRefs(self);
     delete &log_of(self);
     Py_TYPE(self)->tp_free(self);
 }
@@ -315,6 +317,7 @@ PyObject* get_found(PyObject* self, void*) { return as_bytes(log_of(self).found)
 PyObject* get_statistics(PyObject* self, void*) { return as_bytes(log_of(self).statistics); }
 PyObject* get_flops(PyObject* self, void*) { return as_bytes(log_of(self).flops); }
 PyObject* get_count(PyObject* self, void*) { return PyLong_FromSize_t(log_of(self).events.size()); }
+PyObject* get_finished(PyObject* self, void*) { return PyBool_FromLong(log_of(self).finished()); }
 PyObject* get_seconds_per_tick(PyObject* self, void*) {
     return PyFloat_FromDouble(log_of(self).seconds_per_tick());
 }
@@ -413,6 +416,7 @@ PyGetSetDef getset[] = {{"events", get_events, nullptr, nullptr, nullptr},
                         {"statistics", get_statistics, nullptr, nullptr, nullptr},
                         {"flops", get_flops, nullptr, nullptr, nullptr},
                         {"count", get_count, nullptr, nullptr, nullptr},
+                        {"finished", get_finished, nullptr, nullptr, nullptr},
                         {"seconds_per_tick", get_seconds_per_tick, nullptr, nullptr, nullptr},
                         {"names", get_names, nullptr, nullptr, nullptr},
                         {"sites", get_sites, nullptr, nullptr, nullptr},
@@ -575,15 +579,15 @@ PyObject* aside(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* na
 /// Nodes that the graph behind a failed call goes back to: some 0.2 ms, for programs that go on.
 constexpr size_t kNearest = 1000;
 
-/// What is known of the last call that failed; a recording, if one went on there. To the end of the
-/// process: no destructor may run after Python's.
+/// What is known of the last call that failed; a recording, if one went on there, by a weak reference, as
+/// it has modules. To the end of the process: no destructor may run after Python's.
 PyObject* last_failed = nullptr;
 
 void note_failed(const Call& c) {
     SetAside error;  // what a failing call has left behind is not ours to see
     guarded([&] {
         if (PyLog* log = running_log()) {
-            Py_XSETREF(last_failed, Py_NewRef(log->self));
+            Py_XSETREF(last_failed, checked(PyWeakref_NewRef(log->self, nullptr)));
             return true;
         }
         Object log = Object::take(new_log(&log_type, nullptr, nullptr));
@@ -596,7 +600,8 @@ void note_failed(const Call& c) {
 
 /// _last_failed(): the log of the last call that failed, or None.
 PyObject* get_last_failed(PyObject*, PyObject*) {
-    return Py_NewRef(last_failed ? last_failed : Py_None);
+    if (!last_failed) Py_RETURN_NONE;
+    return Py_NewRef(PyWeakref_Check(last_failed) ? PyWeakref_GetObject(last_failed) : last_failed);
 }
 
 PyMethodDef functions[] = {
@@ -616,6 +621,7 @@ void init_watch(PyObject* module) {
     log_type.tp_name = "weft._C._Log";
     log_type.tp_basicsize = sizeof(LogObject);
     log_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
+    log_type.tp_weaklistoffset = offsetof(LogObject, weak);
     log_type.tp_traverse = traverse;
     log_type.tp_clear = clear;
     log_type.tp_new = new_log;

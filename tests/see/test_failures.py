@@ -219,3 +219,18 @@ def test_within_a_recording_it_is_that() -> None:
     again = weft.last_graph()
     assert again is not None and [e.name for e in again] == [e.name for e in g]
     assert again.find("add")[0].module == "" and again.find("linear")[0].module == "mix"
+
+
+def test_a_recording_is_not_kept_for_its_failure() -> None:
+    """It was until the next failure, with its modules."""
+    import gc
+    import weakref
+
+    model = Inner()
+    seen = weakref.ref(model)
+    with weft.record() as g, pytest.raises(RuntimeError):
+        model(weft.ones(2, 3))
+    assert weft.last_graph() is not None
+    del model, g
+    gc.collect()
+    assert seen() is None and weft.last_graph() is None

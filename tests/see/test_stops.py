@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -401,13 +401,13 @@ def test_quitting_ends_the_program(tmp_path: Path) -> None:
     assert "BdbQuit" in seen and "finished" not in seen
 
 
-def test_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hook of the page comes before the debugger, an action before both."""
-    found: list[str] = []
-    hook: Callable[[Stopped], None] = lambda s: found.append("hook")  # noqa: E731
-    monkeypatch.setattr(stops_module, "on_stop", hook)
-    with weft.stop_when(op="exp"):
-        weft.zeros(1).exp()
-    with weft.stop_when(op="exp", action=lambda s: found.append("action")):
-        weft.zeros(1).exp()
-    assert found == ["hook", "action"]
+def test_what_was_seen_at_a_stop_stays() -> None:
+    """The graph of a stop that was kept went on growing, and was another one after much more."""
+    found: list[Stopped] = []
+    with weft.stop_when(op="log", action=found.append):
+        weft.ones(2).log().exp()
+        for _ in range(10):
+            weft.ones(2).exp()
+    (stopped,) = found
+    assert [e.name for e in stopped.graph] == ["ones", "log"]
+    assert stopped.event.name == "log" and stopped.event.shape == (2,)

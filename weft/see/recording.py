@@ -13,14 +13,20 @@ WHOLE = 1 << 62  # events after which a log may begin anew: never
 
 
 class Recording(Graph):
-    """A graph that grows while its scope is open. Its tables are taken when somebody asks."""
+    """A graph that grows while its log does. Its tables are taken when somebody asks."""
 
     def __init__(self, log: _C._Log, begins: int) -> None:
         super().__init__()
         self._log: _C._Log | None = log  # as long as more may be taken from it
         self._begins = begins
         self._known: Tables | None = None
-        self._grows = True
+
+    @classmethod
+    def until_now(cls, log: _C._Log) -> Recording:
+        """What a log has so far; of what follows it knows nothing."""
+        graph = cls(log, 0)
+        graph._take()
+        return graph
 
     @property
     def _tables(self) -> Tables:
@@ -29,8 +35,8 @@ class Recording(Graph):
             assert log is not None
             known = self._known = Tables(log, self._begins)
             self._forget()
-        if not self._grows:
-            self._log = None
+            if log.finished:
+                self._log = None
         return known
 
     @property
@@ -38,11 +44,13 @@ class Recording(Graph):
         """How many events there are, without a look at them."""
         return len(self) if self._log is None else self._log.count - self._begins
 
+    def _take(self) -> None:
+        self._known, self._log = self._tables, None
+
     def _end(self) -> None:
         """No more comes."""
-        self._grows = False
-        if self._log is _C._Log.running():
-            assert self._tables is not None  # the scope around goes on
+        if self._log is not None and not self._log.finished:
+            self._take()  # the scope around goes on
 
 
 class record:
@@ -98,8 +106,9 @@ class record:
 def last_graph() -> Graph | None:
     """What led to the last call of an op that failed, which is its last event; None: none has.
 
-    Within a recording that is the recording. Otherwise it is the autograd graph behind the failed
-    call's operands, the nearest 1000 calls, with what `graph` knows of them, and no values.
+    Within a recording that is the recording, as long as somebody has it. Otherwise it is the
+    autograd graph behind the failed call's operands, the nearest 1000 calls, with what `graph`
+    knows of them, and no values.
 
     >>> w = weft.ones(3, requires_grad=True)
     >>> try:
@@ -113,9 +122,7 @@ def last_graph() -> Graph | None:
     log = _C._last_failed()
     if log is None:
         return None
-    found = Recording(log, 0)
-    found._grows = log is _C._Log.running()
-    return found
+    return Recording.until_now(log)
 
 
 def graph(*tensors: Tensor) -> Graph:
@@ -138,6 +145,4 @@ def graph(*tensors: Tensor) -> Graph:
         raise TypeError(f"[graph] expected tensors, got {got}")
     log = _C._Log()
     log.add_nodes(list(tensors))
-    whole = Recording(log, 0)
-    whole._end()
-    return whole
+    return Recording.until_now(log)

@@ -21,13 +21,10 @@ from weft.see.graphs import Event, Graph, is_at
 from weft.see.recording import Recording
 from weft.see.tables import Site
 
-__all__ = ["Stop", "StopError", "Stopped", "on_stop", "stop_when"]
+__all__ = ["Stop", "StopError", "Stopped", "stop_when"]
 
 KEPT = 100_000  # events that `Stopped.graph` may go back, and more within one call of a module
 _WANTED = False, 0, KEPT
-
-#: Called with each `Stopped` in place of a debugger, if it is set: by the page of `weft.view`.
-on_stop: Callable[[Stopped], None] | None = None
 
 
 class StopError(RuntimeError):
@@ -186,8 +183,8 @@ class Stop:
         if not steps and self._when is not None and not any(self._when(t) for t in outputs):
             return False
         self.hits += 1
-        graph = Recording(log, 0)
-        (self._action or on_stop or debug)(Stopped(self, graph[event], inputs, outputs))
+        graph = Recording.until_now(log)
+        (self._action or debug)(Stopped(self, graph[event], inputs, outputs))
         return True
 
 
