@@ -8,6 +8,7 @@
 #include "deferred/runner.h"
 #include "ops/functions.h"
 #include "ops/pointwise.h"
+#include "ops/watch.h"
 
 namespace weft::deferred {
 namespace {
@@ -364,21 +365,27 @@ void Runner::run_merged(Calls calls, bool parts) {
         else run_one(kind, calls);
         if (report_) batch_->run_s = seconds() - start;
     } catch (...) {
-        std::exception_ptr error = host.keep();  // what the host has of it must not meet others
-        if (calls.size() > 1) {                  // find the one at fault; the others are not harmed
+        const std::exception_ptr error = host.keep();  // what the host has must not meet others
+        ops::Watcher* watcher = ops::scopes.watcher;
+        const bool of_debugger = watcher && std::exchange(watcher->raised, false);
+        if (calls.size() == 1 || of_debugger) {
+            for (uint32_t call : calls) fail_with(error, call);
+        } else {  // find the one at fault; the others are not harmed
             if (report_) report_->batches.pop_back();
             for (uint32_t call : calls) run_batch(Calls(&call, 1));
-        } else {
-            Ref<Failure> failure(new Failure);
-            failure->error = std::move(error);
-            const Kept& kept = load_.calls[calls[0]];
-            failure->line = kept.site.describe();
-            failure->owner = kept.owner;
-            failure->call = calls[0];
-            failures_.push_back(failure);
-            fail(calls[0], failure);
         }
     }
+}
+
+void Runner::fail_with(const std::exception_ptr& error, uint32_t call) {
+    Ref<Failure> failure(new Failure);
+    failure->error = error;
+    const Kept& kept = load_.calls[call];
+    failure->line = kept.site.describe();
+    failure->owner = kept.owner;
+    failure->call = call;
+    failures_.push_back(failure);
+    fail(call, failure);
 }
 
 /// Blocks go when nobody reads them any more, so that a flush holds what a loop over batches would.

@@ -156,6 +156,7 @@ private:
     void note_copies(Calls calls, const std::vector<Tensor>& in,
                      const std::vector<Operands>& operands);
     void fail(uint32_t call, const Ref<Failure>& failure);
+    void fail_with(const std::exception_ptr& error, uint32_t call);
     std::vector<uint32_t> sound(Calls calls);
     void note(const Kind& kind, Calls calls, bool parts);
     std::string difference(const Kind& a, uint32_t call_a, const Kind& b, uint32_t call_b) const;

@@ -37,6 +37,8 @@ public:
     /// `after` is to see the operands as they were: no call writes its result over one that nobody else
     /// holds.
     bool whole_inputs = false;
+    /// A debugger has raised: the exception on its way is no call's own. Whoever handles it lowers this.
+    bool raised = false;
 
     virtual int64_t before(const Call& c) = 0;
     /// The call has ended well: it is closed with that, unless this throws.

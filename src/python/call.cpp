@@ -43,6 +43,7 @@ struct OpFunction {
     Error error(ErrorKind::Type,
                 text("[", to_text(f.name), "] expected arguments of", schemas, "\ngot", reasons));
     error.context = call_text(to_text(f.name), args, count);
+    note_failed_function(to_text(f.name), args, count);
     throw error;
 }
 

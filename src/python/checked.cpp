@@ -250,7 +250,7 @@ void tell_operands(std::string_view who, PyObject* const* args, Py_ssize_t count
     Raised error;
     const bool ours = is_ours(error.trace);
     error.restore();
-    if (ours) tell_call(call_text(who, args, count));
+    if (ours && tell_call(call_text(who, args, count))) note_failed_function(who, args, count);
 }
 
 void tell_arguments(std::string_view who, PyObject* const* args, Py_ssize_t count) {

@@ -32,10 +32,14 @@ void with_error(FunctionRef<void(PyObject*)> f) {
     PyErr_Restore(type, value, trace);
 }
 
-void tell_call(std::string_view context) {
+bool tell_call(std::string_view context) {
+    bool is_new = false;
     with_error([&](PyObject* error) {
-        import_attr("weft.base.failures", "add_call").call(Object::borrow(error), py_str(context));
+        is_new = import_attr("weft.base.failures", "add_call")
+                     .call(Object::borrow(error), py_str(context))
+                     .get() == Py_True;
     });
+    return is_new;
 }
 
 void tell_module(PyObject* module) {
@@ -81,6 +85,7 @@ void set_python_error() {
         }
         PyErr_SetString(type, e.what());
         if (!e.context.empty()) tell_call(e.context);
+        else forget_failed();
     } catch (const std::bad_alloc&) {
         no_room();
     } catch (const std::length_error&) {  // a vector beyond what could ever be

@@ -32,7 +32,8 @@ void set_python_error();
 void with_error(FunctionRef<void(PyObject*)> f);
 /// Says with the exception that is set which call failed (weft/base/failures.py); with one of which that
 /// is said, in which module.
-void tell_call(std::string_view context);
+/// Returns false if it was said already.
+bool tell_call(std::string_view context);
 void tell_module(PyObject* module);
 /// Throws PythonError if `condition` (a result of the C API) says that an exception is set.
 template <class T>
@@ -270,6 +271,9 @@ void tell_arguments(std::string_view who, PyObject* const* args, Py_ssize_t coun
 std::string call_text(std::string_view who, PyObject* const* args, Py_ssize_t count);
 /// After a function of the package failed by itself: that, unless it is told of a call inside.
 void tell_operands(std::string_view who, PyObject* const* args, Py_ssize_t count);
+/// For last_graph (watch.cpp): a function of the package has failed; an error came of no call.
+void note_failed_function(std::string_view name, PyObject* const* args, Py_ssize_t count);
+void forget_failed();
 /// Runs `op` on a parsed Python call; used by number slots.
 PyObject* call_binary(const Op& op, PyObject* a, PyObject* b);
 

@@ -176,6 +176,11 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
         if (span) [[unlikely]]
             span.give(tensors_of(targets));
         for (const StepTarget& t : targets) step(*rule, t, numbers.data(), maximize != 0);
+        if (span) [[unlikely]] {
+            std::vector<Tensor> parameters;
+            for (const StepTarget& t : targets) parameters.push_back(t.param);
+            span.take(tensors_of(targets), parameters);
+        }
         return Py_NewRef(Py_None);
     });
 }

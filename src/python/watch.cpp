@@ -151,10 +151,12 @@ bool PyLog::stopped(watch::Stop& stop, int32_t event, std::span<const Tensor> in
         }
     } const at_the_end{*this};
     const Aside aside;
+    raised = true;  // unless it returns
     Object hit =
         static_cast<PyStop&>(stop)
             .owner.attr("_stopped")
             .call(Object::borrow(self), py_int(event), tensor_list(inputs), tensor_list(outputs));
+    raised = false;
     return hit.get() == Py_True;
 }
 
@@ -583,7 +585,7 @@ constexpr size_t kNearest = 1000;
 /// it has modules. To the end of the process: no destructor may run after Python's.
 PyObject* last_failed = nullptr;
 
-void note_failed(const Call& c) {
+void note_failed(const watch::Failed& failed) {
     SetAside error;  // what a failing call has left behind is not ours to see
     guarded([&] {
         if (PyLog* log = running_log()) {
@@ -591,11 +593,15 @@ void note_failed(const Call& c) {
             return true;
         }
         Object log = Object::take(new_log(&log_type, nullptr, nullptr));
-        log_of(log.get()).add_failed(c, kNearest);
+        log_of(log.get()).add_failed(failed, kNearest);
         Py_XSETREF(last_failed, log.release());
         return true;
     });
     PyErr_Clear();
+}
+
+void note_failed_call(const Call& c) {
+    note_failed({c.op, c.op->public_name, {c.in, static_cast<size_t>(c.inputs)}, c.in_place});
 }
 
 /// _last_failed(): the log of the last call that failed, or None.
@@ -616,6 +622,11 @@ PyMethodDef functions[] = {
     {}};
 
 }  // namespace
+
+void note_failed_function(std::string_view name, PyObject* const* args, Py_ssize_t count) {
+    note_failed({nullptr, name, tensors_among(args, count), false});
+}
+void forget_failed() { Py_CLEAR(last_failed); }
 
 void init_watch(PyObject* module) {
     log_type.tp_name = "weft._C._Log";
@@ -650,7 +661,7 @@ void init_watch(PyObject* module) {
     checked(PyType_Ready(&named_type));
     add_object(module, "_Named", reinterpret_cast<PyObject*>(&named_type));
     watch::install();
-    ops::hooks.failed = note_failed;
+    ops::hooks.failed = note_failed_call;
 }
 
 }  // namespace weft::python

@@ -128,17 +128,17 @@ int32_t Log::add_output(const Tensor& t, int32_t event, bool view, bool wrote) {
     const int32_t value = add(t, event, memory, view);
     if (is_layout || view) return value;
     if (wrote || memories[memory].event == event) memories[memory].last = value;
-    if (options_.sample && is_written(t))
+    if (options_.sample && is_floating(t.dtype()) && is_written(t))
         statistics.push_back(statistics_of(t, value, options_.sample));
     return value;
 }
 
-/// Not of memory that `empty` has made.
+/// Its elements are of the call that made it: not of a view's, nor memory that `empty` has made.
 bool Log::is_written(const Tensor& t) const {
     const int32_t value = seen(t);
     const int32_t event = value < 0 ? -1 : values[static_cast<size_t>(value)].event;
     const Op* op = event < 0 ? nullptr : events[static_cast<size_t>(event)].op;
-    return !op || op->view || op->kernel != ops::no_kernel;
+    return !op || (!op->view && op->kernel != ops::no_kernel);
 }
 
 std::vector<Log*>& Log::listening() {
@@ -167,6 +167,7 @@ void Log::forget() {
     storages_.clear(), named_.clear(), lines_.clear();
     called_ = 0;
     for (const Ref<Stop>& stop : stops_) stop->forget();
+    written_.clear();
     sites.clear();
 }
 
@@ -224,7 +225,16 @@ int64_t Log::before(const Call& c) {
     if (options_.stacks) event.stack = has_line ? around->stack : stack_here();
     event.inputs = static_cast<uint32_t>(c.inputs);
     for (int i = 0; i < c.inputs; ++i) operands.push_back(value_of(c.in[i]));
+    if (whole_inputs && c.dest.defined()) [[unlikely]]
+        note_written(number, c.dest);
     return mine(number);
+}
+
+/// What is about to be written over has its last look.
+void Log::note_written(int32_t event, const Tensor& dest) {
+    const bool asked = std::any_of(stops_.begin(), stops_.end(),
+                                   [](const Ref<Stop>& stop) { return stop->asks_values(); });
+    if (asked && !dest.has(kPending) && dest.storage()) written_[event] = extremes_of(dest);
 }
 
 namespace {
@@ -264,11 +274,21 @@ void Log::after(int64_t open, Call& c) {
             event.saved = op->kept();
     }
     if (whole_inputs) [[unlikely]]
-        if (!c.op->view)
-            check_stops(number, {c.in, static_cast<size_t>(c.inputs)},
-                        {&c.out(0), static_cast<size_t>(c.outputs)});
+        check_stops(number, {c.in, static_cast<size_t>(c.inputs)},
+                    {&c.out(0), static_cast<size_t>(c.outputs)});
+    if (c.dest.defined()) written_.erase(number);
     end(number, false);
 }
+
+namespace {
+
+bool is_among(const Tensor& t, std::span<const Tensor> outputs) {
+    return std::any_of(outputs.begin(), outputs.end(), [&](const Tensor& out) {
+        return out.defined() && out.storage() == t.storage();
+    });
+}
+
+}  // namespace
 
 void Log::check_stops(int32_t number, std::span<const Tensor> inputs,
                       std::span<const Tensor> outputs) {
@@ -280,21 +300,23 @@ void Log::check_stops(int32_t number, std::span<const Tensor> inputs,
     auto has_memory = [](const Tensor& t) {
         return t.defined() && !t.has(kPending) && t.storage();
     };
-    std::vector<const Tensor*> made;
+    std::optional<Extremes> had;
+    if (auto at = written_.find(number); at != written_.end()) had = at->second;
+    std::vector<Stop::Before> before;
     for (size_t i = 0; i < inputs.size(); ++i) {
         const int32_t value = operands[event.operands + i];
-        if (value >= 0 && values[value].event >= 0 && has_memory(inputs[i]))
-            made.push_back(&inputs[i]);
+        if (value < 0 || !has_memory(inputs[i]) || inputs[i].has(kWrapped)) continue;
+        const bool over = (had || event.kind == SpanKind::Step) && is_among(inputs[i], outputs);
+        if (!over) before.push_back({&inputs[i], values[value].event >= 0, {}});
+        else if (had) before.push_back({&inputs[i], true, had});
     }
     for (size_t i = 0; i < stops_.size(); ++i) {
         const Ref<Stop> stop = stops_[i];                          // it may be removed meanwhile
         if (stop->last > number || !stop->is_at(event)) continue;  // it was at one inside
         const bool wanted = std::any_of(outputs.begin(), outputs.end(), [&](const Tensor& t) {
-            return has_memory(t) && stop->wants(t, is_written(t), made);
+            return has_memory(t) && stop->wants(t, is_written(t), before);
         });
-        if (!wanted || !stopped(*stop, number, inputs, outputs)) continue;
-        stop->last = number;
-        return;
+        if (wanted && stopped(*stop, number, inputs, outputs)) stop->last = number;
     }
 }
 
@@ -362,7 +384,8 @@ void Log::take(int64_t open, std::span<const Tensor> inputs, std::span<const Ten
     for (const Tensor& t : outputs) {
         const int32_t known = t.defined() ? seen(t) : -1;
         const bool made_inside = known >= 0 && values[known].event > number;
-        operands.push_back(made_inside ? known : add_output(t, number, false, false));
+        const bool wrote = events[number].kind == SpanKind::Step;
+        operands.push_back(made_inside ? known : add_output(t, number, false, wrote));
         if (whole_inputs && !made_inside) own_outputs.push_back(t);
     }
     if (whole_inputs) [[unlikely]]
@@ -480,28 +503,27 @@ void Log::add_nodes(const std::vector<Tensor>& roots) {
     }
 }
 
-void Log::add_failed(const Call& c, size_t most) {
+void Log::add_failed(const Failed& failed, size_t most) {
     std::vector<Tensor> roots;
-    for (int i = 0; i < c.inputs; ++i)
-        if (c.in[i].defined() && !c.in[i].has(kPending) && requires_grad(c.in[i]))
-            roots.push_back(c.in[i]);
+    for (const Tensor& t : failed.inputs)
+        if (t.defined() && !t.has(kPending) && requires_grad(t)) roots.push_back(t);
     std::vector<Edge> held;
     for (const Tensor& t : roots) held.push_back(gradient_edge(t));
     Results results = add_graph(roots, most);
     std::vector<int32_t> inputs;
     size_t root = 0;
-    for (int i = 0; i < c.inputs; ++i) {
-        const Tensor& t = c.in[i];
+    for (const Tensor& t : failed.inputs) {
         if (!t.defined()) inputs.push_back(-1);
         else if (root < roots.size() && t.same(roots[root]))
             inputs.push_back(value_at(held[root++], results));
         else inputs.push_back(add(t.dtype(), t.shape(), -1));
     }
     Event& event = events.add();
-    event = {.kind = SpanKind::Call, .parent = -1};
+    event = {.kind = failed.op ? SpanKind::Call : SpanKind::Function, .parent = -1};
     event.failed = true;
-    event.in_place = c.in_place;
-    event.op = c.op;
+    event.in_place = failed.in_place;
+    event.op = failed.op;
+    if (!failed.op) event.name = name_of(nullptr, failed.name);
     event.site = number_of(Site::here());
     event.inputs = static_cast<uint32_t>(inputs.size());
     event.operands = static_cast<uint32_t>(operands.size());

@@ -81,6 +81,14 @@ struct Options {
     bool operator==(const Options&) const = default;
 };
 
+/// A call that failed: of an op, or of a function of the package by its name.
+struct Failed {
+    const Op* op;
+    std::string_view name;
+    std::span<const Tensor> inputs;
+    bool in_place;
+};
+
 class Log : public ops::Watcher {
 public:
     Log() = default;
@@ -107,7 +115,7 @@ public:
     /// The nodes behind `roots`, as the calls that made them, in the order of recording.
     void add_nodes(const std::vector<Tensor>& roots);
     /// A call that failed, behind the nodes of its operands: the nearest `most`.
-    void add_failed(const Call& c, size_t most);
+    void add_failed(const Failed& failed, size_t most);
 
     Rows<Event> events;
     Rows<Seen> values;
@@ -176,6 +184,7 @@ private:
     static inline uint64_t logs = 0;
 
     void choose_options();
+    void note_written(int32_t event, const Tensor& dest);
     void check_stops(int32_t event, std::span<const Tensor> inputs,
                      std::span<const Tensor> outputs);
     /// Numbers that others keep bear the log's own; -1: not of this one.
@@ -190,6 +199,7 @@ private:
     std::vector<Options> wanted_;
     std::vector<Ref<Stop>> stops_;
     Ref<Stop> next_;
+    std::unordered_map<int32_t, Extremes> written_;  ///< of calls that write, what was there before
     bool finished_ = false;
     uint64_t number_ = ++logs;
     AddressMap storages_, named_, lines_;

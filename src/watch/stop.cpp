@@ -36,19 +36,21 @@ bool fits_shape(DimSpan sizes, const std::vector<int64_t>& wanted, int64_t rest)
 
 }  // namespace
 
-bool Stop::wants(const Tensor& result, bool written, std::span<const Tensor* const> made) const {
+bool Stop::wants(const Tensor& result, bool written, std::span<const Before> operands) const {
     if (asks_shape && !fits_shape(result.shape(), shape, rest)) return false;
     if (!written && (nan || inf || !std::isnan(norm_above))) return false;
     if (nan || inf) {
         Extremes found = extremes_of(result);
         found.nan &= nan;
         found.inf &= inf;  // operands are looked at for what is asked for alone
-        for (size_t i = 0; i < made.size() && (found.nan || found.inf); ++i) {
-            const Extremes before = extremes_of(*made[i]);
-            found.nan &= !before.nan;
+        for (size_t i = 0; i < operands.size() && (found.nan || found.inf); ++i) {
+            if (!operands[i].made && !found.inf) continue;
+            const Before& operand = operands[i];
+            const Extremes before = operand.had ? *operand.had : extremes_of(*operand.tensor);
+            found.nan &= !(before.nan && operands[i].made);
             found.inf &= !before.inf;
         }
-        if (!(nan && found.nan) && !(inf && found.inf)) return false;
+        if (!found.nan && !found.inf) return false;
     }
     return std::isnan(norm_above) || norm_of(result) > norm_above;
 }

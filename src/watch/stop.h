@@ -1,6 +1,7 @@
 /// A conditional breakpoint: what a call and its results have to be like for a debugger to be called.
 #pragma once
 #include <cmath>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -19,8 +20,8 @@ public:
     enum Question { kOp, kLine, kModule };
 
     uint32_t refs = 0;
-    bool nan = false,
-         inf = false;         ///< some element is, of no operand that was made; either is enough
+    bool nan = false;  ///< some element is, and none of the operands that calls have made; or
+    bool inf = false;  ///< some element is, and none of any operand: masks are
     double norm_above = NAN;  ///< nan: any norm
     bool asks_shape = false;
     std::vector<int64_t> shape;  ///< -1: any size
@@ -35,9 +36,15 @@ public:
 
     /// Whether the event is one to stop at, if its results are.
     bool is_at(const Event& event);
-    /// Whether a result is like what is asked for; `written`: whether its elements are of the call;
-    /// `made`: the operands that calls have made.
-    bool wants(const Tensor& result, bool written, std::span<const Tensor* const> made) const;
+    bool asks_values() const { return nan || inf; }
+    /// An operand, and whether a call has made it; what it had before, of one that is written over.
+    struct Before {
+        const Tensor* tensor;
+        bool made;
+        std::optional<Extremes> had;
+    };
+    /// Whether a result is like what is asked for; `written`: whether its elements are of the call.
+    bool wants(const Tensor& result, bool written, std::span<const Before> operands) const;
     /// Numbers of lines and of calls of modules are others from now on.
     void forget();
 

@@ -543,3 +543,14 @@ def test_help_names_all_commands(capsys: Any) -> None:
         main(["--help"])
     text = capsys.readouterr().out
     assert "runs " in text and "rerun " in text and "compares" in text
+
+
+@pytest.mark.parametrize("content", ['{"id": "x"', "{}", "null", "[1]", "\xff\x00"])
+def test_a_damaged_run_hides_no_other(tmp_path: Path, content: str) -> None:
+    """One folder that a full disk had cut off, and none could be listed."""
+    with weft.experiment({"lr": 1.0}, dir=tmp_path) as run:
+        run.log(0, loss=1.0)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_bytes(content.encode("latin-1"))
+    with pytest.warns(UserWarning, match="expected a run in .*broken"):
+        assert [found.id for found in runs(tmp_path)] == [run.id]

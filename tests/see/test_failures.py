@@ -234,3 +234,30 @@ def test_a_recording_is_not_kept_for_its_failure() -> None:
     del model, g
     gc.collect()
     assert seen() is None and weft.last_graph() is None
+
+
+def test_the_last_failure_is_the_last() -> None:
+    """It was that of a call before, where what failed was no op."""
+    x = weft.ones(2, requires_grad=True)
+    y = x.exp()
+    loss = (y * 1).sum()
+    y.add_(1)
+    wrong: Any = "a"
+    for program, name in (
+        (lambda: weft.ones(2) @ weft.ones(3), "matmul"),
+        (loss.backward, "backward"),
+        (lambda: weft.einsum("ij,jk->ik", weft.ones(2, 3), weft.ones(4, 5)), None),
+        (lambda: weft.nn.LSTM(3, 4)(weft.ones(5, 2, 7)), "LSTM"),
+        (lambda: weft.matmul(weft.ones(3), wrong), "matmul"),
+    ):
+        with pytest.raises((RuntimeError, TypeError)):
+            program()
+        g = weft.last_graph()
+        assert g is not None and g[-1].failed and g[-1].name == (name or g[-1].name), name
+    with pytest.raises(RuntimeError):
+        (weft.ones(2) * 2).item()
+    assert weft.last_graph() is None
+    with weft.record() as recorded, pytest.raises(RuntimeError):
+        loss.backward()
+    found = weft.last_graph()
+    assert found is not None and len(found) == len(recorded)

@@ -198,3 +198,12 @@ def test_memory_that_went_before_an_inner_scope_is_not_its() -> None:
         size < 1 << 20 for line, size, _ in g.memory().lines if line.endswith(("ones", "mul"))
     )
     assert sum(size for _, size, _ in g.memory().lines) == g.memory().peak
+
+
+def test_of_other_dtypes_there_are_no_statistics() -> None:
+    """Of ints there were zeros."""
+    with weft.record(statistics=True) as g:
+        weft.arange(1, 6) * 2
+        weft.zeros(2, dtype=weft.complex64) * 1
+        weft.ones(2) * 1
+    assert [e.outputs[0].statistics is None for e in g.find("mul")] == [True, True, False]

@@ -195,7 +195,7 @@ def test_two_stops_and_a_recording() -> None:
         a.remove()
         weft.ones(1).exp()
     b.remove()
-    assert hits == ["a", "b", "b"]
+    assert hits == ["a", "b", "b", "b"]
     assert [e.name for e in g] == ["ones", "exp", "erf", "ones", "exp"]
 
 
@@ -243,15 +243,15 @@ def test_values_are_seen_in_every_dtype_and_layout(dtype: weft.dtype, layout: st
     x = weft.zeros(shape, dtype=dtype)
     if layout == "strided":
         x = x.t()
+    last = weft.arange(x.numel()).reshape(x.shape) == x.numel() - 1
     for bad, asked in ((float("nan"), "nan"), (float("inf"), "inf"), (-float("inf"), "inf")):
-        y = x.clone() if x.dim() < 2 else weft.empty_like(x).copy_(x)
-        if y.numel():
-            y.view(-1)[-1:].fill_(bad) if layout != "strided" else y[-1, -1:].fill_(bad)
         for condition in ("nan", "inf"):
             hits: list[Stopped] = []
-            with weft.stop_when(**{condition: True}, op="neg", action=hits.append):
-                y.neg()
-            assert len(hits) == (condition == asked and y.numel() > 0), (bad, condition)
+            y = weft.empty_like(x).copy_(x)
+            with weft.stop_when(**{condition: True}, action=hits.append):
+                x.masked_fill(last, bad)
+                y.masked_fill_(last, bad)
+            assert len(hits) == 2 * (condition == asked and x.numel() > 0), (bad, condition)
 
 
 def test_norm() -> None:
@@ -411,3 +411,80 @@ def test_what_was_seen_at_a_stop_stays() -> None:
     (stopped,) = found
     assert [e.name for e in stopped.graph] == ["ones", "log"]
     assert stopped.event.name == "log" and stopped.event.shape == (2,)
+
+
+@pytest.mark.parametrize("raised", [StopError, ValueError, KeyboardInterrupt])
+def test_what_a_debugger_raises_ends_a_batch(raised: type[BaseException]) -> None:
+    """It was taken for an error of an example, whose calls ran again, and was lost."""
+    names: list[str] = []
+
+    def act(stopped: Stopped) -> None:
+        names.append(stopped.event.name)
+        raise raised("enough")
+
+    def one(t: Any) -> Any:
+        h = t.log()
+        return (h * 2).sum()
+
+    for conditions in ({"op": "log"}, {"nan": True}):
+        names.clear()
+        batched = weft.autobatch(one)
+        with weft.stop_when(**conditions, action=act), pytest.raises(raised, match="enough"):
+            [x.item() for x in batched([-weft.ones(3), weft.ones(3)])]
+        assert names == ["log"]
+
+
+def test_nan_that_is_made_in_place() -> None:
+    """The operand, which had been written over, had it too."""
+    hits: list[str] = []
+    with weft.stop_when(nan=True, action=lambda s: hits.append(s.event.name)):
+        a = -weft.ones(3)
+        a.log_()
+        b = weft.zeros(3)
+        b /= b.clone()
+        c = weft.ones(3)
+        c[0] = float("nan")
+        d = weft.ones(3)
+        d.masked_fill_(d > 0, float("nan"))
+    assert hits[:2] == ["log_", "div_"] and len(hits) == 4
+    w = weft.ones(2, requires_grad=True)
+    optimizer = weft.optim.SGD([w], lr=float("inf"))
+    hits.clear()
+    with weft.stop_when(nan=True, inf=True, action=lambda s: hits.append(s.event.kind)):
+        (w * 0).sum().backward()
+        optimizer.step()
+    assert hits == ["step"]
+
+
+def test_views() -> None:
+    hits: list[str] = []
+    x = weft.full((4, 6), float("nan"))
+    with weft.stop_when(op="view", action=lambda s: hits.append(s.event.name)):
+        x.view(24)
+    with weft.stop_when(shape=(24,), action=lambda s: hits.append(s.event.name)):
+        x.view(24)
+    with weft.stop_when(nan=True, action=lambda s: hits.append(s.event.name)):
+        x.view(24)  # computes nothing
+    assert hits == ["view", "view"]
+
+
+def test_all_stops_that_hold_are_told() -> None:
+    hits: list[str] = []
+    z = weft.zeros(2)
+    with (
+        weft.stop_when(nan=True, action=lambda s: hits.append("nan")),
+        weft.stop_when(op="div", action=lambda s: hits.append("op")),
+    ):
+        z / z
+    assert hits == ["nan", "op"]
+
+
+def test_masks_of_attention_are_no_infinities_that_a_call_made() -> None:
+    mask = weft.full((3, 3), float("-inf")).triu(1)
+    bad = weft.full((2,), float("nan"))
+    hits: list[str] = []
+    with weft.stop_when(inf=True, nan=True, action=lambda s: hits.append(s.event.name)):
+        (weft.randn(3, 3) + mask).softmax(-1)
+        assert hits == []
+        (bad * 2).exp()
+    assert hits == ["mul"]  # nan that was there is of the first to read it

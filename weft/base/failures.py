@@ -30,11 +30,13 @@ def inner_path(path: str, names: dict[int, str], module: Any) -> str:
     return f"{path}.{own}" if path and own else path or own
 
 
-def add_call(error: Any, context: str) -> None:
+def add_call(error: Any, context: str) -> bool:
     """Of an exception that a call raised: its context, "in add(float32[2], float32[3]) at ..."."""
-    if "_weft_failure" not in error.__dict__:
-        error.add_note(context)
-        error._weft_failure = _Failure(len(error.__notes__))
+    if "_weft_failure" in error.__dict__:
+        return False
+    error.add_note(context)
+    error._weft_failure = _Failure(len(error.__notes__))
+    return True
 
 
 def add_module(error: Any, module: Any) -> None:

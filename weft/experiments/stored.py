@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import warnings
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 from weft.experiments import lines
 
 __all__ = ["Stored", "find", "last_of", "runs"]
+
+_FACTS = {"config", "state", "host", "pid", "seconds", "started", "order"}
 
 
 class Stored:
@@ -24,7 +27,10 @@ class Stored:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.facts: dict[str, Any] = json.loads((self.path / "run.json").read_text())
+        facts = json.loads((self.path / "run.json").read_bytes())
+        if not isinstance(facts, dict) or not _FACTS <= facts.keys():
+            raise ValueError(f"[runs] expected the facts of a run in {self.path}, got others")
+        self.facts: dict[str, Any] = facts
 
     @property
     def id(self) -> str:
@@ -102,7 +108,12 @@ def _is_alive(pid: int) -> bool:
 
 def runs(dir: str | os.PathLike[str] = "runs") -> list[Stored]:
     """The runs of a folder, in the order in which they began."""
-    found = [Stored(file.parent) for file in Path(dir).glob("*/run.json")]
+    found = []
+    for file in Path(dir).glob("*/run.json"):
+        try:
+            found.append(Stored(file.parent))
+        except (ValueError, OSError) as error:  # one that a full disk cut off hides no other
+            warnings.warn(f"[runs] expected a run in {file.parent}, got {error}", stacklevel=2)
     return sorted(found, key=lambda run: (run.facts["started"], run.facts["order"]))
 
 

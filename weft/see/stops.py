@@ -8,6 +8,7 @@ import math
 import os
 import pdb
 import sys
+import traceback
 from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from types import CodeType, EllipsisType, FrameType
@@ -229,7 +230,7 @@ def stop_when(
 
     Args:
         nan: a result has nan, and no operand that a call has made has: the call that made it first.
-        inf: likewise an infinite element; with `nan`, either.
+        inf: a result has an infinite element, and no operand has, as a mask; with `nan`, either.
         norm_above: the root of the sum of the squares of a result's elements is above.
         op: its name, with `*` and `?` as in file names.
         shape: of a result; None stands for any size, `...` for any sizes.
@@ -326,6 +327,10 @@ class Debugger(pdb.Pdb):
     def set_continue(self) -> None:
         self._goes_on = not self.breaks
         super().set_continue()
+
+    def _error_exc(self) -> None:
+        """With the words of the error: pdb shows the last line, which is a note."""
+        self.error("\n".join(traceback.format_exception_only(sys.exc_info()[1])).strip())
 
     def do_next_op(self, arg: str) -> Any:
         """next_op
