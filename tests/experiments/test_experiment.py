@@ -554,3 +554,13 @@ def test_a_damaged_run_hides_no_other(tmp_path: Path, content: str) -> None:
     (tmp_path / "broken" / "run.json").write_bytes(content.encode("latin-1"))
     with pytest.warns(UserWarning, match="expected a run in .*broken"):
         assert [found.id for found in runs(tmp_path)] == [run.id]
+
+
+def test_the_step_that_fails_is_kept(tmp_path: Path) -> None:
+    """Neither structure nor report was: the step that is wanted."""
+    with pytest.raises(RuntimeError), weft.experiment(dir=tmp_path) as run:
+        with run.record(3):
+            weft.ones(2).exp() @ weft.ones(3)
+    (row,) = run.stored.structures
+    assert row["step"] == 3 and "matmul FAILED" in row["text"]
+    assert (run.path / "report.html").exists()

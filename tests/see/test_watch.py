@@ -497,3 +497,42 @@ def test_a_recording_in_it_has_its_times_and_none_of_its_own_events() -> None:
     ops = {e.name for e in g.calls if not e.backward}
     assert g.modules[0].time > 0
     assert not ops & {"clone", "sub", "abs", "mean", "std", "isnan"}
+
+
+def test_another_optimizer_takes_the_place_of_the_first() -> None:
+    """Steps of an optimizer that was made anew were never counted."""
+    model = nn.Linear(2, 2)
+    with weft.watch(model, every=1, nan=False) as seen:
+        for _ in range(2):
+            optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(4):
+                model(weft.ones(1, 2)).sum().backward()
+                optimizer.step()
+    assert len(seen.reports) >= 7
+
+
+def test_a_model_that_grows() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    with weft.watch(model, every=1, nan=False) as seen:
+        for _ in range(2):
+            optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(3):
+                model(weft.ones(1, 2)).sum().backward()
+                optimizer.step()
+            model.append(nn.Linear(2, 2))
+    layer = seen.report()["1"]
+    assert layer.gradient_ratio == layer.gradient_ratio and layer.update_ratio > 0
+
+
+def test_a_copy_of_a_watched_model_is_a_model() -> None:
+    """It had the hook, which did not know it: KeyError, also after the watch had ended."""
+    import copy
+    import pickle
+
+    model = nn.Linear(2, 2)
+    with weft.watch(model) as seen:
+        target = copy.deepcopy(model)
+        target(weft.ones(2))
+    target(weft.ones(2))
+    assert seen.report()[""].calls == 0
+    pickle.loads(pickle.dumps(target))(weft.ones(2))

@@ -162,8 +162,15 @@ class Run:
         >>> [row["step"] for row in run.stored.structures]
         [0, 2]
         """
-        with weft.record(statistics=statistics) as graph:
-            yield graph
+        graph = None
+        try:
+            with weft.record(statistics=statistics) as graph:
+                yield graph
+        finally:  # the step that fails is the one that is wanted
+            if graph is not None:
+                self._keep_structure(step, graph)
+
+    def _keep_structure(self, step: int, graph: Graph) -> None:
         self._last_graph = graph
         text = graph.text(times=False)
         structure = hashlib.sha256(text.encode()).hexdigest()[:12]

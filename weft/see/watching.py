@@ -29,6 +29,7 @@ from weft.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from weft.see.steps import Leading
 from weft.see.stops import Stop, Stopped, stop_when
 
 __all__ = ["Flag", "Layer", "Numbers", "Report", "Watch", "watch"]
@@ -193,8 +194,8 @@ class Watch:
         self._model, self._every, self._on_flag = model, every, on_flag
         self._steps = 0
         self._known: set[tuple[str, str]] = set()
-        self._mine = {id(p) for p in model.parameters()}
-        self._lead: int | None = None  # the optimizer whose steps are counted: the first to step
+        self._mine: set[int] = set()  # the ids of the model's parameters
+        self._leading = Leading()
         self._by_hand = False
         self._looked: _Look | None = None
         self._hooks: list[Any] = []
@@ -249,6 +250,7 @@ class Watch:
     def _begin(self) -> None:
         if self._steps % self._every:
             return
+        self._mine = {id(p) for p in self._model.parameters()}  # the model may have grown
         self._looked = look = _Look(self._model)
         for module in look.by_module.values():
             self._hooks.append(module[0].register_forward_hook(look.called))
@@ -283,9 +285,7 @@ class Watch:
             return
         if self._looked is not None and self._looked.after(params) and not self._hooks:
             self._judge()  # of an optimizer that steps after the one that is counted
-        if self._lead is None:
-            self._lead = id(optimizer)
-        if self._lead == id(optimizer):
+        if self._leading.ends(optimizer):
             self._end()
 
     # --- what is found ------------------------------------------------------------------------
@@ -353,9 +353,10 @@ class _Look:
 
     def called(self, module: weft.nn.Module, args: Any, output: Any) -> None:
         """The hook of each layer; calls of which no gradient is wanted are none of the training."""
-        if not weft.is_grad_enabled():
+        known = self.by_module.get(id(module))  # a copy of the model has the hook too
+        if known is None or not weft.is_grad_enabled():
             return
-        layer = self.by_module[id(module)][1]
+        layer = known[1]
         if not layer.calls:
             self._called.append(layer)
         layer.calls += 1

@@ -1,11 +1,10 @@
 """`View`: steps of a program that runs, recorded now and then, for the page to show.
 
-Note [Steps]
-A step goes from one call of an optimizer's `step` to the next. Of several the first counts, until
-another steps twice without it; after `View.step()` none does. One in `every` is recorded, and the
-first two. Values and modules are looked at when a step ends, on its thread; the rest of what a page
-shows is made from the tables (`RecordedStep`) when it asks, on the server's. Steps that are not
-recorded cost the call of a hook.
+Note [Recorded steps]
+Of the steps (Note [Steps] in weft/see/steps.py; after `View.step()` those by hand) one in `every`
+is recorded, and the first two. Values and modules are looked at when a step ends, on its thread;
+the rest of a page is made from the tables (`RecordedStep`) when it asks, on the server's thread.
+Steps that are not recorded cost the call of a hook.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft import Tensor
 from weft.batching import current_example
+from weft.see.steps import Leading
 from weft.see.view.layers import Layers
 from weft.see.view.recorded import RecordedStep
 from weft.see.view.samples import MOST_PIXELS, aside, picture
@@ -64,8 +64,7 @@ class View:
         self._thread: threading.Thread | None = None  # of the steps
         self._active = False
         self._explicit = False
-        self._optimizer: weakref.ref[Any] | None = None
-        self._others: weakref.WeakSet[Any] = weakref.WeakSet()  # that stepped since the first did
+        self._leading = Leading()
         self._hook: Any = None
         self._scopes: tuple[Any, Any, Layers] | None = None  # of the step that is recorded
         self._alive: tuple[int, dict[int, weakref.ref[Tensor]]] = (-1, {})
@@ -154,14 +153,8 @@ class View:
     def _after_optimizer(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._explicit or not self._is_here():
             return
-        known = self._optimizer() if self._optimizer is not None else None
-        if known is not None and known is not optimizer and optimizer not in self._others:
-            self._others.add(optimizer)
-            return
-        if known is not optimizer:
-            self._optimizer = weakref.ref(optimizer)
-        self._others.clear()
-        self._end_step(optimizer)
+        if self._leading.ends(optimizer):
+            self._end_step(optimizer)
 
     def _is_here(self) -> bool:
         """Whether this is the thread of the steps: the first that ends one."""
