@@ -13,6 +13,7 @@ import weft
 from weft import _C
 from weft._C import Size, Tensor, dtype
 from weft.base.forms import method
+from weft.base.shown import dtype_name
 
 
 @method
@@ -112,7 +113,7 @@ def _size(sizes: tuple[int, ...]) -> Size:
 
 
 # Their classes are called torch.dtype and torch.Size, where pickle would not find them.
-copyreg.pickle(dtype, lambda d: (_named_dtype, (str(d).removeprefix("torch."),)))
+copyreg.pickle(dtype, lambda d: (_named_dtype, (dtype_name(d),)))
 copyreg.pickle(Size, lambda s: (_size, (tuple(s),)))
 
 

@@ -17,6 +17,7 @@ from typing import IO, Any
 import weft
 from weft import _C
 from weft._C import Tensor
+from weft.base.shown import dtype_name
 
 __all__ = ["SafetensorError", "load", "load_file", "safe_open", "save", "save_file"]
 
@@ -151,7 +152,7 @@ def _checked(tensors: Any) -> list[tuple[str, Tensor]]:
             raise ValueError(
                 f"[safetensors] expected tensors by name, got {name!r}: {type(t).__name__}"
             )
-        if str(t.dtype).removeprefix("torch.") not in _NAMES:
+        if dtype_name(t.dtype) not in _NAMES:
             raise ValueError(f"[safetensors] expected a dtype of the format, got {t.dtype}")
         if not t.is_contiguous():
             raise ValueError(
@@ -189,7 +190,7 @@ def _header(tensors: list[tuple[str, Tensor]], metadata: Any) -> bytes:
             raise ValueError("[safetensors] expected names of tensors, got '__metadata__'")
         size = t.numel() * t.itemsize
         out[name] = {
-            "dtype": _NAMES[str(t.dtype).removeprefix("torch.")],
+            "dtype": _NAMES[dtype_name(t.dtype)],
             "shape": list(t.shape),
             "data_offsets": [at, at + size],
         }

@@ -61,11 +61,6 @@ class StorageType:
         return 1 if self.dtype is None else KNOWN[self.dtype].word
 
 
-def name_of(kind: _C.dtype) -> str:
-    """The dtype's name without 'torch.'."""
-    return str(kind).removeprefix("torch.")
-
-
 def dtype_named(name: str) -> _C.dtype:
     """weft's dtype of that name; UnpicklingError where weft has none."""
     kind = getattr(_C, name, None)

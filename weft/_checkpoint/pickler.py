@@ -19,9 +19,10 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft._checkpoint.dtypes import BY_STORAGE, KNOWN, name_of
+from weft._checkpoint.dtypes import BY_STORAGE, KNOWN
 from weft.base.device import device
 from weft.base.names import _Named
+from weft.base.shown import dtype_name
 
 PROTOCOL = 2
 
@@ -58,7 +59,7 @@ class _Storage:
     __slots__ = ("bytes", "dtype", "key", "kind", "owner")
 
     def __init__(self, key: str, owner: Tensor, dtype: _C.dtype) -> None:
-        name = name_of(dtype)
+        name = dtype_name(dtype)
         self.key, self.owner, self.dtype = key, owner, dtype
         self.kind = _STORAGES.get(name, _UNTYPED)
         size = KNOWN[name].size if name in KNOWN else owner.itemsize
@@ -66,7 +67,7 @@ class _Storage:
 
     def pid(self) -> tuple[Any, ...]:
         """What stands for the storage in the pickle."""
-        unit = 1 if self.kind is _UNTYPED else KNOWN[name_of(self.dtype)].size
+        unit = 1 if self.kind is _UNTYPED else KNOWN[dtype_name(self.dtype)].size
         return ("storage", self.kind, self.key, "cpu", self.bytes // unit)
 
     def memory(self) -> memoryview | bytes:
@@ -108,7 +109,7 @@ class Pickler(pickle.Pickler):
         if isinstance(obj, _Name):
             return self._token + obj.path
         if isinstance(obj, _C.dtype):
-            return f"{self._token}torch\n{name_of(obj)}\n"
+            return f"{self._token}torch\n{dtype_name(obj)}\n"
         return None
 
     def reducer_override(self, obj: Any) -> Any:

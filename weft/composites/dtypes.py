@@ -13,6 +13,7 @@ from weft.base.checks import also_named, checked
 from weft.base.device import device, expect_cpu
 from weft.base.forms import category, expect, method
 from weft.base.names import _Named, tensortype
+from weft.base.shown import dtype_name
 
 __all__ = [
     "can_cast", "finfo", "iinfo", "is_complex", "is_floating_point", "is_signed", "result_type",
@@ -101,7 +102,7 @@ class finfo:
         self.bits, self.eps, self.max, self.tiny, self.resolution = self._limits[type]
         self.min = -self.max
         self.smallest_normal = self.tiny
-        self.dtype = str(type).removeprefix("torch.")
+        self.dtype = dtype_name(type)
 
     def __repr__(self) -> str:
         return (
@@ -125,7 +126,7 @@ class iinfo:
         self.bits = 8 * type.itemsize
         self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
         self.max = self.min + 2**self.bits - 1
-        self.dtype = str(type).removeprefix("torch.")
+        self.dtype = dtype_name(type)
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -9,6 +9,7 @@ from weft import _C
 from weft._C import Tensor, dtype
 from weft.base.device import expect_cpu
 from weft.base.forms import attach, method
+from weft.base.shown import dtype_name
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer"]
 
@@ -92,7 +93,7 @@ def frombuffer(
             "offset"
         )
     brief = dtype is weft.bfloat16
-    kind = "int16" if brief else str(dtype).removeprefix("torch.")
+    kind = "int16" if brief else dtype_name(dtype)
     part = np.frombuffer(buffer, kind, left // item if count < 0 else count, offset)
     out = weft.from_numpy(part if part.flags.writeable else part.copy())
     out = out.view(dtype) if brief else out

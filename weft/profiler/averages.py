@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.see.flops import counted_calls
-from weft.see.tables import KINDS, MODULE, NODE
+from weft.see.tables import FLUSH, MODULE, NODE
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
 
-FLUSH = KINDS.index("flush")
 GROUPS = ("op", "module", "line", "batch")
 
 

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import weft
 from weft import _C, Tensor
+from weft.base.frames import is_weft, user_level
+from weft.base.shown import size
 
 if TYPE_CHECKING:
     from weft.autograd.graph import Node
 
 __all__ = ["Alive", "live", "why_alive"]
 
-HOME = os.path.dirname(weft.__file__) + os.sep
 DEEPEST = 8  # Python objects between a name and a tensor that are followed
 CHAINS = 6  # ways of holding that `why_alive` tells
 
@@ -120,24 +120,18 @@ class Alive:
         return Alive(lines, self.unseen - earlier.unseen)
 
     def __str__(self) -> str:
-        head = f"{self.tensors} tensors and {self.nodes} nodes, {_size(self.bytes)}"
+        head = f"{self.tensors} tensors and {self.nodes} nodes, {size(self.bytes)}"
         if self.unseen:
-            head += f", {_size(self.unseen)} besides that no tensor was found for"
+            head += f", {size(self.unseen)} besides that no tensor was found for"
         rows = [
-            f"  {_size(r.bytes):>9}  {r.tensors:>6} tensors  {r.nodes:>6} nodes  {r}"
+            f"  {size(r.bytes):>9}  {r.tensors:>6} tensors  {r.nodes:>6} nodes  {r}"
             for r in self.lines[:20]
         ]
         left = len(self.lines) - 20
         return "\n".join([head, *rows, *([f"  and {left} lines more"] if left > 0 else [])])
 
     def __repr__(self) -> str:
-        return f"<Alive: {self.tensors} tensors, {self.nodes} nodes, {_size(self.bytes)}>"
-
-
-def _size(count: int) -> str:
-    from weft.see.memory import _size as size
-
-    return f"-{size(-count)}" if count < 0 else size(count)
+        return f"<Alive: {self.tensors} tensors, {self.nodes} nodes, {size(self.bytes)}>"
 
 
 def live() -> Alive:
@@ -278,7 +272,7 @@ class _Namer:
         self._own = {id(vars(self)), id(target)}
         self._locals: dict[int, list[tuple[str, FrameType]]] = {}
         for frame in _frames():
-            if frame.f_code.co_filename.startswith(HOME):
+            if is_weft(frame):
                 continue
             if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
                 continue  # a module's
@@ -399,7 +393,7 @@ def _look_for_growth(ends: list[int]) -> None:
         f"last {len(ends)} that are alive{told}. Hint: add up loss.item() or loss.detach(), and "
         "detach() what goes from step to step; print(weft.live()) tells the lines that made "
         "them, weft.why_alive(t) what holds one",
-        stacklevel=_user_level(),
+        stacklevel=user_level(),
     )
 
 
@@ -411,11 +405,3 @@ def _grows(roots: list[Tensor], ends: list[int]) -> bool:
     of = np.searchsorted(np.array(ends, np.uint64), np.frombuffer(numbers, np.uint64), "right")
     passes = np.bincount(of, minlength=len(ends) + 1)[1 : len(ends)]  # those between two ends
     return int(np.count_nonzero(passes)) >= len(passes) - FEW
-
-
-def _user_level() -> int:
-    """`stacklevel` of the innermost frame outside weft, for the caller."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(HOME):
-        frame, level = frame.f_back, level + 1
-    return level

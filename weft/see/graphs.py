@@ -9,6 +9,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, overload
 
 from weft import Tensor
+from weft.base.shown import dtype_name
 from weft.see.tables import (
     CALL,
     KINDS,
@@ -131,7 +132,7 @@ class Value(_Row):
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        dtype = str(self.dtype).removeprefix("torch.")
+        dtype = dtype_name(self.dtype)
         return f"{self.name or 'value'}: {dtype}{list(self.shape)}"
 
 

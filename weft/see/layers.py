@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from weft import _C, Tensor, get_rng_state, no_grad, set_rng_state
+from weft.base.shown import size
 from weft.nn.module import Module
 from weft.see.flops import counted_calls
-from weft.see.memory import _size
 from weft.see.recording import Recording, record
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -233,9 +233,9 @@ class Summary:
                 if fixed
                 else f"Parameters: {self.parameters:,}",
                 f"Multiply-adds: {self.multiply_adds:,}",
-                f"Bytes: {_size(self.parameter_bytes)} in parameters, {_size(self.input_bytes)} "
-                f"in inputs, {_size(self.output_bytes)} in results, "
-                f"{_size(self.peak_bytes)} at a time",
+                f"Bytes: {size(self.parameter_bytes)} in parameters, {size(self.input_bytes)} "
+                f"in inputs, {size(self.output_bytes)} in results, "
+                f"{size(self.peak_bytes)} at a time",
             ]
         )
 

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft import _C
-from weft.see.tables import CALL, REQUIRES_GRAD, spread
-from weft.see.tables import KINDS as EVENT_KINDS
+from weft.base.shown import size
+from weft.see.tables import CALL, REQUIRES_GRAD, STEP, spread
 
 if TYPE_CHECKING:
     from weft.see.graphs import Event, Graph
 
 
-STEP = EVENT_KINDS.index("step")
 KINDS = ("other", "activations", "optimizer state", "gradients", "parameters")
 OTHER, ACTIVATION, STATE, GRADIENT, PARAMETER = range(len(KINDS))
 
@@ -197,19 +196,12 @@ class MemoryUse:
     def __str__(self) -> str:
         if not self.peak:
             return "no memory was recorded"
-        head = f"{_size(self.peak)} at the peak, in {self.at!r}"
-        kinds = ", ".join(f"{_size(size)} {kind}" for kind, size in self.kinds.items() if size)
-        rows = [f"  {_size(b):>9}  ×{n:<5} {line}" for line, b, n in self.lines[:20]]
+        head = f"{size(self.peak)} at the peak, in {self.at!r}"
+        kinds = ", ".join(f"{size(n)} {kind}" for kind, n in self.kinds.items() if n)
+        rows = [f"  {size(b):>9}  ×{n:<5} {line}" for line, b, n in self.lines[:20]]
         left = len(self.lines) - 20
         more = [f"  and {left} lines more"] if left > 0 else []
         return "\n".join([head, f"  {kinds}", *rows, *more])
 
     def __repr__(self) -> str:
-        return f"<MemoryUse: {_size(self.peak)} at the peak>"
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count} B"
+        return f"<MemoryUse: {size(self.peak)} at the peak>"

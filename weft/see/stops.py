@@ -17,6 +17,8 @@ from typing import Any
 import weft
 from weft import _C, Tensor
 from weft.base.failures import inner_path, names_within
+from weft.base.frames import user_frame
+from weft.base.shown import dtype_name
 from weft.batching import current_example
 from weft.see.graphs import Event, Graph, is_at
 from weft.see.recording import Recording
@@ -49,7 +51,7 @@ class Stopped:
         self.stop, self.event = stop, event
         self.graph: Graph = event.graph
         self.inputs, self.outputs = list(inputs), list(outputs)
-        self.frame = _user_frame()
+        self.frame = user_frame()
 
     @property
     def output(self) -> Tensor:
@@ -96,15 +98,7 @@ class Stopped:
 def _shown(t: Tensor | None) -> str:
     if t is None:
         return "None"
-    return f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}"
-
-
-def _user_frame() -> FrameType:
-    frame = sys._getframe(1)
-    home = os.path.dirname(weft.__file__) + os.sep
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(home):
-        frame = frame.f_back
-    return frame
+    return f"{dtype_name(t.dtype)}{list(t.shape)}"
 
 
 class Stop:

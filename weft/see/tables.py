@@ -25,7 +25,9 @@ _LAYOUTS = {
     for name, fields, size in _C._Log.layouts
 }
 KINDS: tuple[str, ...] = _C._Log.kinds
-CALL, MODULE, FUNCTION, NODE = map(KINDS.index, ("call", "module", "function", "node"))
+CALL, MODULE, FUNCTION, NODE, STEP, FLUSH = map(
+    KINDS.index, ("call", "module", "function", "node", "step", "flush")
+)
 REQUIRES_GRAD, VIEW, STRIDED = _C._Log.marks
 GONE = -2  # of a storage that was freed before the first event
 

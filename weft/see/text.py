@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from weft.base.shown import duration, interval
 from weft.see.tables import CALL, MODULE, NODE
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def text_of(graph: Graph, depth: int | None, times: bool, backward: bool) -> str
     stack = [(item, 1, 1) for item in reversed(items_of(graph, backward))]
     while stack:
         item, indent, level = stack.pop()
-        rows.append(("  " * indent + _what(item), _time(item.time), item.line))
+        rows.append(("  " * indent + _what(item), duration(item.time), item.line))
         if depth is None or level < depth or not item.label:  # a loop is no level
             inside = level + bool(item.label)
             stack.extend((i, indent + 1, inside) for i in reversed(item.inside))
@@ -180,23 +181,10 @@ def text_of(graph: Graph, depth: int | None, times: bool, backward: bool) -> str
 
 
 def _what(item: Item) -> str:
-    often = f"×{_range(item.times)}" if item.times[1] > 1 else ""
+    often = f"×{interval(item.times)}" if item.times[1] > 1 else ""
     if not item.label:
         return f"{often}:"
     what = f"{item.label} {often}".strip()
     if item.sizes is not None:
-        what += f" -> [{', '.join(map(_range, item.sizes))}]"
+        what += f" -> [{', '.join(map(interval, item.sizes))}]"
     return f"{what} {' and '.join(sorted(item.odd))}" if item.odd else what
-
-
-def _range(of: tuple[int, int]) -> str:
-    return str(of[0]) if of[0] == of[1] else f"{of[0]}–{of[1]}"
-
-
-def _time(seconds: float) -> str:
-    if seconds <= 0:
-        return ""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.0f} ns"

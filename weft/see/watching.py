@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -24,6 +22,7 @@ from numpy.typing import NDArray
 
 import weft
 from weft import _C, Tensor
+from weft.base.frames import user_frame, user_level
 from weft.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -39,8 +38,6 @@ VANISHING = 1e-4  # of the largest that a layer has: gradient norm to weight nor
 EXPLODING = 1e2  # gradient norm to weight norm
 DEAD = 0.5  # of a layer's units
 POSITIONS = 32  # at which units have to be zero to count as dead
-
-_HOME = os.path.dirname(weft.__file__) + os.sep
 
 
 @dataclass
@@ -316,7 +313,7 @@ class Watch:
         if self._on_flag is not None:
             self._on_flag(flag)
         else:
-            warnings.warn(f"[watch] {flag}", stacklevel=_user_frame()[1])
+            warnings.warn(f"[watch] {flag}", stacklevel=user_level())
 
 
 class _Look:
@@ -360,7 +357,7 @@ class _Look:
         if not layer.calls:
             self._called.append(layer)
         layer.calls += 1
-        frame = _user_frame()[0]
+        frame = user_frame()
         layer.line = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
         for t in _tensors_in(output):
             if t.is_floating_point() and not self._add(layer, t):
@@ -458,14 +455,6 @@ def _tensors_in(output: Any) -> Iterator[Tensor]:
     elif isinstance(output, (list, tuple)):
         for value in output:
             yield from _tensors_in(value)
-
-
-def _user_frame() -> tuple[FrameType, int]:
-    """The innermost frame outside weft, and its `stacklevel` for the caller."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HOME):
-        frame, level = frame.f_back, level + 1
-    return frame, level
 
 
 def watch(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.base.shown import interval
 from weft.see.tables import CALL, FUNCTION, MODULE, spread
-from weft.see.text import Item, _range
+from weft.see.text import Item
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
@@ -102,13 +103,13 @@ def _boxes(graph: Graph, items: list[Item], most: int) -> list[Box]:
 
 
 def _box(kinds: Any, item: Item) -> Box:
-    often = f"×{_range(item.times)}" if item.times[1] > 1 else ""
+    often = f"×{interval(item.times)}" if item.times[1] > 1 else ""
     if not item.events:
         return Box("loop", often, "", -1, item=item)
     kind = int(kinds[item.events[0]])
     name = "module" if kind == MODULE else "call" if kind in (CALL, FUNCTION) else "pass"
     label = f"{item.label} {often}".strip()
-    note = "" if item.sizes is None else f"[{', '.join(map(_range, item.sizes))}]"
+    note = "" if item.sizes is None else f"[{', '.join(map(interval, item.sizes))}]"
     if name == "pass" and item.inside:
         note = f"{sum(i.runs for i in item.inside)} inside"
     return Box("bad" if "nan" in item.odd else name, label, note, item.events[0], item=item)

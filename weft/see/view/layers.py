@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-import weft
 from weft import _C, Tensor
 from weft.base import modes
+from weft.base.frames import is_weft
+from weft.base.shown import dtype_name
 from weft.nn.module_hooks import observe_results
 from weft.see.view.samples import histogram, picture
 
@@ -25,8 +26,6 @@ KNOWN = 32  # calls in a row of modules that were seen, after which no more are 
 PARAMETERS = 64
 HELD = 1 << 20  # elements of a result that waits in a batch, to be held until the step ends
 LOOKED = 4  # results of a call that the page has asked for
-_OPTIMIZED = 1  # inspect.CO_OPTIMIZED: variables are not in a dict
-HOME = os.path.dirname(weft.__file__) + os.sep
 
 
 class Layers:
@@ -135,8 +134,8 @@ class Layers:
                 if t.grad is not None:
                     found.append(t.grad)
         while frame is not None:
-            if not frame.f_code.co_filename.startswith(HOME):
-                for thing in _names(frame).values():
+            if not is_weft(frame):
+                for thing in list(_C._locals(frame).values()):
                     found.extend(_tensors(thing))
             frame = frame.f_back
         out = {}
@@ -148,16 +147,6 @@ class Layers:
             if number is not None:
                 out[number] = weakref.ref(t)
         return out
-
-
-def _names(frame: FrameType) -> dict[str, Any]:
-    """The variables of a frame. The dict that CPython before 3.13 keeps with a frame would
-    hold them alive until it returns: clearing it leaves the variables as they are."""
-    shown = frame.f_locals
-    names = dict(shown)
-    if frame.f_code.co_flags & _OPTIMIZED and isinstance(shown, dict):
-        shown.clear()
-    return names
 
 
 def _tensors(thing: Any) -> Iterator[Tensor]:
@@ -192,7 +181,7 @@ def stop_of(stopped: Stopped) -> dict[str, Any]:
             if value is not None and t is not None and not _C._is_pending(t):
                 pictures[value.number] = picture(t)
     names = []
-    for name, thing in list(_names(frame).items())[:60]:
+    for name, thing in list(_C._locals(frame).items())[:60]:
         if not name.startswith("__") and not isinstance(thing, ModuleType):
             names.append((name, _shown(thing)))
     text = str(stopped)
@@ -204,7 +193,7 @@ def stop_of(stopped: Stopped) -> dict[str, Any]:
 
 def _shown(thing: Any) -> str:
     if isinstance(thing, Tensor):
-        return f"{str(thing.dtype).removeprefix('torch.')}{list(thing.shape)}"
+        return f"{dtype_name(thing.dtype)}{list(thing.shape)}"
     if isinstance(thing, (int, float, str, bool, type(None))):
         return repr(thing)[:80]
     size = f" of {len(thing)}" if isinstance(thing, (list, tuple, dict, set)) else ""

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft import _C
+from weft.base.shown import dtype_name, interval
 from weft.see.tables import CALL, KINDS, NODE
-from weft.see.text import Item, _range, items_of
+from weft.see.text import Item, items_of
 
 if TYPE_CHECKING:
     from weft.batching.report import Report
@@ -59,7 +60,7 @@ def model_of(
         "seconds": max(seconds, 0.0),
         "structure": structure_of(graph, items),
         "kinds": KINDS,
-        "dtypes": {number: [_word(d), d.itemsize] for number, d in _C._Log.dtypes.items()},
+        "dtypes": {number: [dtype_name(d), d.itemsize] for number, d in _C._Log.dtypes.items()},
         **_sites(graph),
         "names": _unique(tables.event_names),
         "paths": _unique([tables.paths.get(m, "") for m in events["module"].tolist()]),
@@ -130,10 +131,6 @@ def structure_of(graph: Graph, items: list[Item]) -> str:
     return digest.hexdigest()
 
 
-def _word(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 def _unique(texts: list[str]) -> dict[str, Any]:
     """The texts that there are, and which one each row has."""
     numbers: dict[str, int] = {}
@@ -202,4 +199,4 @@ def _tree(items: list[Item]) -> dict[str, Any]:
 
 
 def _sizes(item: Item) -> str:
-    return "" if item.sizes is None else f"[{', '.join(map(_range, item.sizes))}]"
+    return "" if item.sizes is None else f"[{', '.join(map(interval, item.sizes))}]"

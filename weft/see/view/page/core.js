@@ -204,6 +204,7 @@ const number = (x) => (Number.isInteger(x) ? x.toLocaleString("en").replace(/,/g
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const KIND_COLOUR = { call: "call", function: "call", module: "module", node: "pass", backward: "pass",
   step: "step", flush: "flush", named: "step", loop: "step" };
+const kindColour = (kind) => KIND_COLOUR[kind] || "faint";
 
 // A canvas of the size at which it shows, and its context in CSS pixels.
 function paper(canvas, height) {

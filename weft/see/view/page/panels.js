@@ -73,6 +73,7 @@ class ProfilePanel {
     const p = profileOf(g), all = Math.max(g.model.seconds, 1e-12);
     const names = { kernels: ["in kernels", "call"], module: [OVER.module, "module"], backward: [OVER.backward, "pass"], node: [OVER.node, "pass"],
       call: [OVER.call, "accent"], flush: [OVER.flush, "flush"], step: [OVER.step, "step"], function: [OVER.function, "module"], named: [OVER.named, "step"] };
+    for (const kind of Object.keys(p.parts)) names[kind] ??= [kind, kindColour(kind)]; // one that this page has no words for
     const order = Object.keys(names), parts = [...Object.entries(p.parts).filter(([, t]) => t > 0).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b)).map(([k, t]) => [...names[k], t]), ["outside of all events", "faint", p.between]];
     const rows = [...p.groups[this.by].values()].sort((a, b) => b.kernel + b.over - a.kernel - a.over);
     const most = rows.length ? rows[0].kernel + rows[0].over : 1;

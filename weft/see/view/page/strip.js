@@ -67,7 +67,7 @@ class Strip {
 
   drawEvents(pen) {
     const g = this.graph, last = new Float64Array(this.bands).fill(-1);
-    const kinds = g.model.kinds.map((k) => colour(KIND_COLOUR[k]));
+    const kinds = g.model.kinds.map((k) => colour(kindColour(k)));
     const warn = colour("warn");
     pen.font = "11px " + colour("mono");
     pen.textBaseline = "middle";

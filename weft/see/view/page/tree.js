@@ -92,7 +92,7 @@ class TreeView {
     const label = t.label(i), colon = label.indexOf(": ");
     const twist = h("span.twist", { onclick: (e) => { e.stopPropagation(); this.toggle(i); } }, holds ? (open ? "▾" : "▸") : "");
     const name = h("span", { style: `padding-left:${6 + t.level[i] * 16}px` }, twist,
-      h("i.dot", { style: `background:var(--${KIND_COLOUR[t.kind(i)]})` }),
+      h("i.dot", { style: `background:var(--${kindColour(t.kind(i))})` }),
       ...(!label ? [h("span.often", { style: "margin-left:0" }, t.often(i)), h("span.path", {}, ` ${t.round(i)}`)]
         : colon > 0 ? [label.slice(colon + 2), h("span.path", {}, ` ${label.slice(0, colon)}`)] : [label]),
       label && t.often(i) ? h("span.often", {}, t.often(i)) : "",
