@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,11 +175,12 @@ def test_a_seed_of_another_type_is_refused(tmp_path: Path) -> None:
 def test_facts(tmp_path: Path) -> None:
     with weft.experiment({"a": 1}, dir=tmp_path, name="first") as run:
         assert run.stored.state == "running"
+        time.sleep(0.02)
     found = run.stored.facts
     assert run.id.startswith("first-") and found["id"] == run.id
     assert found["command"]["argv"] == sys.orig_argv and found["command"]["cwd"] == os.getcwd()
     assert found["versions"]["numpy"] == np.__version__ and found["threads"] >= 1
-    assert (found["state"], found["error"]) == ("done", None) and found["seconds"] >= 0
+    assert (found["state"], found["error"]) == ("done", None) and found["seconds"] >= 0.02
 
 
 def git(folder: Path, *words: str) -> str:

@@ -1,11 +1,18 @@
 """Spans of the user's in a recording, and products that the engine makes together."""
 
+import re
 import threading
 
 import pytest
 
 import weft
 from weft import _C
+from weft.see.graphs import Event
+from weft.see.tables import KINDS
+
+
+def test_the_docstring_of_a_kind_names_all() -> None:
+    assert set(re.findall(r'"(\w+)"', Event.kind.__doc__ or "")) == set(KINDS)
 
 
 def test_a_span_is_an_event_round_what_runs_in_it() -> None:

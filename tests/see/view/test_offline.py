@@ -158,6 +158,15 @@ def test_a_page_shows_what_was_recorded(opened, tmp_path, colours):
         assert colours(page) > 20
 
 
+def test_a_page_shows_kinds_of_events_that_it_has_no_words_for(opened, tmp_path):
+    step().save(tmp_path / "step.html")
+    page = opened((tmp_path / "step.html").as_uri())
+    kinds = "app.graph.model.kinds"
+    page.evaluate(f"{{ {kinds}[{kinds}.indexOf('module')] = 'novel'; }}")
+    page.click("[data-tab=Profile]")
+    assert "novel" in page.text_content("#stage")
+
+
 def test_instances_of_a_rolled_row_are_stepped_through(opened, tmp_path):
     g = step()
     g.save(tmp_path / "step.html")
