@@ -489,10 +489,12 @@ def test_attributes_are_numbered_where_calls_are_kept_and_within_bounds():
     assert weft._C._numbered() == known
     with weft.deferred():
         y = x * 1
+        numbers = []  # the table begins anew somewhere on the way, by what it had before
         for i in range(69_000):
             y.narrow(0, i, 1)
             y.narrow(0, i, 1)
-        assert weft._C._numbered() > 1000
+            numbers.append(weft._C._numbered())
+        assert max(numbers) > 1000
         assert y.narrow(0, 5, 2).tolist() == [5.0, 6.0]
     assert weft._C._numbered() <= 1 << 16
 
