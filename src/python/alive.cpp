@@ -264,7 +264,8 @@ void Passes::look() {
         return;
     }
     next_ = 2 * count_ - kWindow;
-    if (now >= before_ + kWindow - kFew) tell();
+    grown_ = now >= before_ + kWindow - kFew ? grown_ + 1 : 0;
+    if (grown_ >= 2) tell();
 }
 
 void Passes::tell() {

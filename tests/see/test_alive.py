@@ -416,3 +416,35 @@ def test_backward_itself_looks_and_warns_at_the_users_line(tmp_path: Any) -> Non
     program.write_text(PROGRAM)
     done = subprocess.run([sys.executable, program], capture_output=True, text=True)
     assert done.stdout.strip() == str([(str(program), 8, True)]), done.stdout + done.stderr
+
+
+BOUNDED = """
+import warnings, weft
+warnings.simplefilter("error")
+x = weft.ones(3, requires_grad=True)
+last = {}
+for i in range(1200):
+    loss = (x * 2).sum()
+    loss.backward()
+    last[i % 100] = loss
+total, told = 0, None
+try:
+    for i in range(3000):
+        loss = (x * 2).sum()
+        loss.backward()
+        total = total + loss
+except UserWarning as warning:
+    told = i
+print(told is not None)
+"""
+
+
+def test_a_history_that_comes_to_be_full_is_no_leak(tmp_path: Any) -> None:
+    """The last losses of a hundred models were: a false alarm at the 128th pass."""
+    import subprocess
+    import sys
+
+    program = tmp_path / "program.py"
+    program.write_text(BOUNDED)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stdout + done.stderr
