@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import hashlib
 import json
 import operator
 import os
@@ -173,7 +172,7 @@ class Run:
     def _keep_structure(self, step: int, graph: Graph) -> None:
         self._last_graph = graph
         text = graph.text(times=False)
-        structure = hashlib.sha256(text.encode()).hexdigest()[:12]
+        structure = graph.structure
         if structure in self._structures:
             return
         self._structures.add(structure)

@@ -559,6 +559,27 @@ class Graph(Sequence[Event]):
 
         return notebook(self)
 
+    @property
+    def structure(self) -> str:
+        """A name for what ran forward: equal if the tree of modules and calls, its names and its
+        lines are. Sizes, and how often a loop goes round, if twice at least, may differ.
+
+        >>> def model(x, rounds):
+        ...     for _ in range(rounds):
+        ...         x = x * 2
+        ...     return x
+        >>> names = set()
+        >>> for rounds in (2, 3, 4):
+        ...     with weft.record() as g:
+        ...         y = model(weft.ones(2), rounds)
+        ...     names.add(g.structure)
+        >>> len(names)
+        1
+        """
+        from weft.see.text import items_of, structure_of
+
+        return structure_of(self, items_of(self, backward=False))
+
     def __str__(self) -> str:
         return self.text()
 

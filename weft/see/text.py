@@ -9,6 +9,7 @@ nothing changes. Loops of unlike lengths are alike; numbers that differ show as 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -188,3 +189,18 @@ def _what(item: Item) -> str:
     if item.sizes is not None:
         what += f" -> [{', '.join(map(interval, item.sizes))}]"
     return f"{what} {' and '.join(sorted(item.odd))}" if item.odd else what
+
+
+def structure_of(graph: Graph, items: list[Item]) -> str:
+    """A name for what ran forward: equal if the tree, its names and its lines are. Sizes, and how
+    often a loop goes round, if twice at least, may differ."""
+    backward = graph._tables.events["backward"]
+    digest = hashlib.blake2b(digest_size=6)
+    stack = [(item, 0) for item in reversed(items)]
+    while stack:
+        item, level = stack.pop()
+        if item.events and backward[item.events[0]]:
+            continue
+        digest.update(f"{level}\t{item.label}\t{item.line}\n".encode())
+        stack.extend((i, level + 1) for i in reversed(item.inside))
+    return digest.hexdigest()

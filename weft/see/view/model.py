@@ -7,7 +7,6 @@ NumPy's name for it. A row is named by its number, -1 is none.
 from __future__ import annotations
 
 import base64
-import hashlib
 import linecache
 import time
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from weft import _C
 from weft.base.shown import dtype_name, interval
 from weft.see.tables import CALL, KINDS, NODE
-from weft.see.text import Item, items_of
+from weft.see.text import Item, items_of, structure_of
 
 if TYPE_CHECKING:
     from weft.batching.report import Report
@@ -114,21 +113,6 @@ def pack(column: NDArray[Any]) -> dict[str, str]:
                 break
     data = np.ascontiguousarray(column, column.dtype.newbyteorder("<")).tobytes()
     return {"t": column.dtype.str[1:], "d": base64.b64encode(data).decode()}
-
-
-def structure_of(graph: Graph, items: list[Item]) -> str:
-    """A name for what ran forward: equal if the tree, its names and its lines are. Sizes, and how
-    often a loop goes round, if twice at least, may differ."""
-    backward = graph._tables.events["backward"]
-    digest = hashlib.blake2b(digest_size=6)
-    stack = [(item, 0) for item in reversed(items)]
-    while stack:
-        item, level = stack.pop()
-        if item.events and backward[item.events[0]]:
-            continue
-        digest.update(f"{level}\t{item.label}\t{item.line}\n".encode())
-        stack.extend((i, level + 1) for i in reversed(item.inside))
-    return digest.hexdigest()
 
 
 def _unique(texts: list[str]) -> dict[str, Any]:

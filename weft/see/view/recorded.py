@@ -60,8 +60,7 @@ class RecordedStep:
         """The name of what ran (`structure_of`)."""
         with self._lock:
             if self._structure is None:
-                from weft.see.text import items_of
-                from weft.see.view.model import structure_of
+                from weft.see.text import items_of, structure_of
 
                 items = items_of(self._graph, backward=False)
                 self._structure = structure_of(self._graph, items)
