@@ -416,7 +416,8 @@ int32_t Log::value_at(const Edge& edge, Results& results) {
     if (!edge) return -1;
     const Node* node = edge.node.get();
     auto [at, is_new] = results.try_emplace(node, 0);
-    if (auto* leaf = dynamic_cast<const AccumulateGrad*>(node)) {
+    auto* leaf = dynamic_cast<const AccumulateGrad*>(node);
+    if (leaf && leaf->variable().defined()) {  // not so: written in place since, no leaf any more
         if (!is_new) return at->second;
         at->second = add(leaf->variable(), -1, -1, false);
         found.push_back({at->second, leaf->variable().impl()});
