@@ -1,10 +1,11 @@
 /// `_C._Log`: what weft/see/recording.py records with.
 ///
-/// The tables come to Python as bytes, of the layouts that `_Log.layouts` names for NumPy.
+/// The tables come to Python as bytes (python/watch_tables.h).
 #include "watch/log.h"
 
 #include "deferred/batcher.h"
 #include "python/object.h"
+#include "python/watch_tables.h"
 
 #include <cstring>
 #include <map>
@@ -294,30 +295,10 @@ void dealloc(PyObject* self) {
     Py_TYPE(self)->tp_free(self);
 }
 
-template <class T>
-PyObject* as_bytes(const watch::Rows<T>& rows) {
-    PyObject* out =
-        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(rows.size() * sizeof(T)));
-    if (!out) return nullptr;
-    char* to = PyBytes_AS_STRING(out);
-    rows.for_pieces([&](const T* first, size_t count) {
-        std::memcpy(to, first, count * sizeof(T));
-        to += count * sizeof(T);
-    });
-    return out;
+/// table(name): its bytes, laid out as `layouts` says.
+PyObject* table(PyObject* self, PyObject* name) {
+    return guarded([&] { return table_bytes(log_of(self), to_text(name)); });
 }
-
-PyObject* get_events(PyObject* self, void*) {
-    log_of(self).name_calls();
-    return as_bytes(log_of(self).events);
-}
-PyObject* get_values(PyObject* self, void*) { return as_bytes(log_of(self).values); }
-PyObject* get_operands(PyObject* self, void*) { return as_bytes(log_of(self).operands); }
-PyObject* get_dims(PyObject* self, void*) { return as_bytes(log_of(self).dims); }
-PyObject* get_memories(PyObject* self, void*) { return as_bytes(log_of(self).memories); }
-PyObject* get_found(PyObject* self, void*) { return as_bytes(log_of(self).found); }
-PyObject* get_statistics(PyObject* self, void*) { return as_bytes(log_of(self).statistics); }
-PyObject* get_flops(PyObject* self, void*) { return as_bytes(log_of(self).flops); }
 PyObject* get_count(PyObject* self, void*) { return PyLong_FromSize_t(log_of(self).events.size()); }
 PyObject* get_finished(PyObject* self, void*) { return PyBool_FromLong(log_of(self).finished()); }
 PyObject* get_seconds_per_tick(PyObject* self, void*) {
@@ -405,84 +386,18 @@ PyMethodDef methods[] = {
     {"number", number, METH_O,
      "The number of the value that a tensor was last seen with, or None."},
     {"add_nodes", add_nodes, METH_O, "The nodes behind a list of tensors, as calls."},
+    {"table", table, METH_O, "The rows of a table, as bytes."},
     {"running", running, METH_NOARGS | METH_STATIC,
      "The log that hears of what runs on this thread, or None."},
     {"address", address, METH_O | METH_STATIC, "Where a tensor is, as `found` has it."},
     {}};
-PyGetSetDef getset[] = {{"events", get_events, nullptr, nullptr, nullptr},
-                        {"values", get_values, nullptr, nullptr, nullptr},
-                        {"operands", get_operands, nullptr, nullptr, nullptr},
-                        {"dims", get_dims, nullptr, nullptr, nullptr},
-                        {"memories", get_memories, nullptr, nullptr, nullptr},
-                        {"found", get_found, nullptr, nullptr, nullptr},
-                        {"statistics", get_statistics, nullptr, nullptr, nullptr},
-                        {"flops", get_flops, nullptr, nullptr, nullptr},
-                        {"count", get_count, nullptr, nullptr, nullptr},
+PyGetSetDef getset[] = {{"count", get_count, nullptr, nullptr, nullptr},
                         {"finished", get_finished, nullptr, nullptr, nullptr},
                         {"seconds_per_tick", get_seconds_per_tick, nullptr, nullptr, nullptr},
                         {"names", get_names, nullptr, nullptr, nullptr},
                         {"sites", get_sites, nullptr, nullptr, nullptr},
                         {"stacks", get_stacks, nullptr, nullptr, nullptr},
                         {}};
-
-/// For numpy.dtype: a row's fields as (name, format, offset), and its size.
-#define FIELD(Row, field, format)                                                                  \
-    Object::take(Py_BuildValue("(ssn)", #field, format, offsetof(Row, field)))
-
-Object layout(const char* name, size_t size, std::initializer_list<Object> fields) {
-    Object list = Object::take(PyList_New(0));
-    for (const Object& f : fields) checked(PyList_Append(list.get(), f.get()));
-    return Object::take(Py_BuildValue("(sOn)", name, list.get(), static_cast<Py_ssize_t>(size)));
-}
-
-Object layouts() {
-    using watch::Event, watch::Flops, watch::Found, watch::Memory, watch::Seen, watch::Statistics;
-    Object all = Object::take(PyList_New(0));
-    for (const Object& row :
-         {layout("events", sizeof(Event),
-                 {FIELD(Event, kind, "u1"), FIELD(Event, failed, "?"), FIELD(Event, in_place, "?"),
-                  FIELD(Event, backward, "?"), FIELD(Event, inputs, "u4"),
-                  FIELD(Event, outputs, "u4"), FIELD(Event, parent, "i4"), FIELD(Event, name, "i4"),
-                  FIELD(Event, site, "i4"), FIELD(Event, module, "i4"),
-                  FIELD(Event, operands, "u4"), FIELD(Event, saved, "u4"), FIELD(Event, node, "u8"),
-                  FIELD(Event, began, "i8"), FIELD(Event, ended, "i8"), FIELD(Event, stack, "i4"),
-                  FIELD(Event, bytes_before, "i8"), FIELD(Event, bytes, "i8")}),
-          layout("values", sizeof(Seen),
-                 {FIELD(Seen, event, "i4"), FIELD(Seen, memory, "i4"), FIELD(Seen, dims, "u4"),
-                  FIELD(Seen, ndim, "u1"), FIELD(Seen, dtype, "u1"), FIELD(Seen, marks, "u1")}),
-          layout("memories", sizeof(Memory),
-                 {FIELD(Memory, storage, "u8"), FIELD(Memory, bytes, "i8"),
-                  FIELD(Memory, event, "i4"), FIELD(Memory, since, "i4"),
-                  FIELD(Memory, freed, "i4"), FIELD(Memory, last, "i4")}),
-          layout("found", sizeof(Found), {FIELD(Found, value, "i4"), FIELD(Found, tensor, "u8")}),
-          layout("flops", sizeof(Flops), {FIELD(Flops, event, "i4"), FIELD(Flops, count, "i8")}),
-          layout("statistics", sizeof(Statistics),
-                 {FIELD(Statistics, value, "i4"), FIELD(Statistics, counted, "u4"),
-                  FIELD(Statistics, nans, "u4"), FIELD(Statistics, infs, "u4"),
-                  FIELD(Statistics, mean, "f8"), FIELD(Statistics, std, "f8"),
-                  FIELD(Statistics, least, "f8"), FIELD(Statistics, most, "f8")})})
-        checked(PyList_Append(all.get(), row.get()));
-    return all;
-}
-
-constexpr const char* kKinds[] = {"call", "module", "function", "backward",
-                                  "node", "step",   "flush",    "named"};
-static_assert(std::size(kKinds) == static_cast<size_t>(SpanKind::Named) + 1);
-
-Object kinds() {
-    Object out = Object::take(PyTuple_New(std::size(kKinds)));
-    for (size_t i = 0; i < std::size(kKinds); ++i)
-        PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), py_str(kKinds[i]).release());
-    return out;
-}
-
-/// By the number that a value's row has for it.
-Object dtypes() {
-    Object out = Object::take(PyDict_New());
-    for (DType t : kDTypes)
-        checked(PyDict_SetItem(out.get(), py_int(static_cast<int64_t>(t)).get(), dtype_object(t)));
-    return out;
-}
 
 /// Those among `items` that are tensors.
 std::vector<Tensor> tensors_among(PyObject* const* items, Py_ssize_t count) {
@@ -500,8 +415,8 @@ PyObject* within(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* n
                     std::to_string(count));
         const std::string_view wanted = to_text(args[0]);
         size_t kind = 0;
-        while (kind < std::size(kKinds) && wanted != kKinds[kind]) ++kind;
-        WEFT_EXPECT(kind < std::size(kKinds), Value, "_within", "a kind of event", text(wanted));
+        while (kind < kind_names().size() && wanted != kind_names()[kind]) ++kind;
+        WEFT_EXPECT(kind < kind_names().size(), Value, "_within", "a kind of event", text(wanted));
         ops::WatchSpan span(static_cast<SpanKind>(kind), nullptr, to_text(args[1]));
         const std::vector<Tensor> inputs = tensors_among(args + 3, count - 3);
         span.give(inputs);
@@ -641,13 +556,7 @@ void init_watch(PyObject* module) {
     log_type.tp_getset = getset;
     log_type.tp_doc = "_Log(): what ran, as tables.";
     checked(PyType_Ready(&log_type));
-    checked(PyDict_SetItemString(log_type.tp_dict, "layouts", layouts().get()));
-    checked(PyDict_SetItemString(log_type.tp_dict, "kinds", kinds().get()));
-    checked(PyDict_SetItemString(log_type.tp_dict, "dtypes", dtypes().get()));
-    checked(PyDict_SetItemString(
-        log_type.tp_dict, "marks",
-        Object::take(Py_BuildValue("(iii)", watch::kRequiresGrad, watch::kView, watch::kStrided))
-            .get()));
+    add_layouts(log_type.tp_dict);
     checked(PyModule_AddFunctions(module, functions));
     add_object(module, "_Log", reinterpret_cast<PyObject*>(&log_type));
     named_type.tp_name = "weft._C._Named";

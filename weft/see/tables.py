@@ -60,11 +60,13 @@ class Tables:
     found: NDArray[Any]
     statistics: NDArray[Any]
     flops: NDArray[Any]
+    operands: NDArray[Any]
+    dims: NDArray[Any]
 
     def __init__(self, log: _C._Log, begins: int) -> None:
         self.log, self.log_count = log, log.count
         for name, layout in _LAYOUTS.items():
-            setattr(self, name, np.frombuffer(getattr(log, name), layout).copy())
+            setattr(self, name, np.frombuffer(log.table(name), layout).copy())
         self.events = self.events[begins:]
         gone = (self.memories["freed"] >= 0) & (self.memories["freed"] < begins)
         for rows, field in (
@@ -76,8 +78,7 @@ class Tables:
         self.flops = self.flops[self.flops["event"] >= begins]
         self.flops["event"] -= begins
         self.memories["freed"][gone] = GONE
-        self.operands = np.frombuffer(log.operands, np.int32)
-        self.dims = np.frombuffer(log.dims, np.int64)
+        self.operands, self.dims = self.operands["value"], self.dims["size"]
         self.names = [name for name, _ in log.names]
         self.modules = [module for _, module in log.names]
         self.sites = [Site(code.co_filename, line, code.co_name) for code, line in log.sites]
