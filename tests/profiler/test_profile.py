@@ -276,6 +276,11 @@ def test_a_trace_of_too_many_events_leaves_the_shortest_out(
         left_out = written["otherData"].get("events left out, the shortest", 0)
         assert len(events) + left_out == count
     assert left_out > 0
+    prof.export_chrome_trace(tmp_path / "packed.json.gz")  # has all, whatever their number
+    packed = load(tmp_path / "packed.json.gz")
+    events = [e for e in packed["traceEvents"] if e["ph"] == "X"]
+    assert len(events) == count and all("args" in e for e in events)
+    assert "events left out, the shortest" not in packed["otherData"]
 
 
 def test_stacks(tmp_path: pathlib.Path) -> None:

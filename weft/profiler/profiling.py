@@ -277,9 +277,9 @@ class profile:
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a trace that Perfetto (ui.perfetto.dev) and chrome://tracing read.
 
-        It is compressed if the path ends in ".gz". Before that it has 48 MB at most: of more than
-        some 300 000 events there are names and times alone, of more than these bytes take the
-        shortest are left out, and `otherData` says how many.
+        It is compressed if the path ends in ".gz": a million events take some 10 MB. Else it has
+        48 MB at most: of more than some 300 000 events there are names and times alone, of more
+        than these bytes take the shortest are left out, and `otherData` says how many.
         """
         from weft.profiler.trace import write_trace
 

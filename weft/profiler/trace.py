@@ -30,9 +30,11 @@ def write_trace(
 ) -> None:  # fmt: skip
     """One complete event a line; those of several cycles one after the other."""
     count = sum(len(p.numbers) for p in parts)
-    is_short = count * 160 > MOST_BYTES  # no more than a name and the times, and only so many
     name = os.fspath(path)
-    opened: Any = gzip.open(name, "wt", 5) if name.endswith(".gz") else open(name, "w")
+    is_packed = name.endswith(".gz")  # to some 10 bytes an event, so that it has all of them
+    # else no more than a name and the times, and only so many
+    is_short = not is_packed and count * 160 > MOST_BYTES
+    opened: Any = gzip.open(name, "wt", 5) if is_packed else open(name, "w")
     with opened as file:
         file.write('{"schemaVersion":1,"displayTimeUnit":"ns","traceEvents":[\n')
         pid, tid = os.getpid(), threading.get_native_id()
