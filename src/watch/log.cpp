@@ -126,15 +126,41 @@ int32_t Log::add_output(const Tensor& t, int32_t event, bool view, bool wrote) {
     const bool is_layout = t.has(kPending) || !t.storage();
     const int32_t memory = is_layout ? -1 : memory_of(t, event);
     const int32_t value = add(t, event, memory, view);
+    const bool inside = known >= 0 && values[known].event > event;
+    if (inside) values[value].marks |= kInside;
     if (is_layout || view) return value;
     if (wrote || memories[memory].event == event) memories[memory].last = value;
-    if (options_.sample && is_floating(t.dtype()) && is_written(t))
+    if (!options_.sample || !is_floating(t.dtype())) return value;
+    if (const Statistics* same = inside ? statistics_at(known) : nullptr) {
+        statistics.push_back(*same);
+        statistics[statistics.size() - 1].value = value;
+    } else if (is_written(t)) {
         statistics.push_back(statistics_of(t, value, options_.sample));
+    }
     return value;
 }
 
-/// Its elements are of the call that made it: not of a view's, nor memory that `empty` has made.
+/// Rows of later values stand behind.
+const Statistics* Log::statistics_at(int32_t value) const {
+    size_t begin = 0, end = statistics.size();
+    while (begin < end) {
+        const size_t middle = (begin + end) / 2;
+        if (statistics[middle].value < value) begin = middle + 1;
+        else end = middle;
+    }
+    const bool found_it = begin < statistics.size() && statistics[begin].value == value;
+    return found_it ? &statistics[begin] : nullptr;
+}
+
+bool Log::is_inside(const Tensor& t) const {
+    const int32_t value = seen(t);
+    return value >= 0 && values[static_cast<size_t>(value)].marks & kInside;
+}
+
+/// Its elements are of the call that made it: not of a view's, of one's inside, nor memory that
+/// `empty` has made.
 bool Log::is_written(const Tensor& t) const {
+    if (is_inside(t)) return false;
     const int32_t value = seen(t);
     const int32_t event = value < 0 ? -1 : values[static_cast<size_t>(value)].event;
     const Op* op = event < 0 ? nullptr : events[static_cast<size_t>(event)].op;
@@ -314,7 +340,8 @@ void Log::check_stops(int32_t number, std::span<const Tensor> inputs,
         const Ref<Stop> stop = stops_[i];                          // it may be removed meanwhile
         if (stop->last > number || !stop->is_at(event)) continue;  // it was at one inside
         const bool wanted = std::any_of(outputs.begin(), outputs.end(), [&](const Tensor& t) {
-            return has_memory(t) && stop->wants(t, is_written(t), before);
+            const bool written = is_written(t) || (!stop->is_everywhere() && is_inside(t));
+            return has_memory(t) && stop->wants(t, written, before);
         });
         if (wanted && stopped(*stop, number, inputs, outputs)) stop->last = number;
     }

@@ -49,7 +49,8 @@ struct Seen {
     DType dtype;
     uint8_t marks;  ///< of Mark
 };
-enum Mark : uint8_t { kRequiresGrad = 1, kView = 2, kStrided = 4 };
+/// kInside: a call inside of the event has made it.
+enum Mark : uint8_t { kRequiresGrad = 1, kView = 2, kStrided = 4, kInside = 8 };
 
 /// A storage.
 struct Memory {
@@ -174,7 +175,9 @@ private:
     Results add_graph(const std::vector<Tensor>& roots, size_t most);
     void add_node(const Node& node, Results& results);
     int32_t value_at(const Edge& edge, Results& results);
+    bool is_inside(const Tensor& t) const;
     bool is_written(const Tensor& t) const;
+    const Statistics* statistics_at(int32_t value) const;
     int32_t memory_of(const Tensor& t, int32_t event);
     int32_t add_output(const Tensor& t, int32_t event, bool view, bool wrote);
     /// The operands of the event stand together at the end, for its results to follow.

@@ -36,6 +36,8 @@ public:
 
     /// Whether the event is one to stop at, if its results are.
     bool is_at(const Event& event);
+    /// Whether every event is: then it has seen the results of those inside of another.
+    bool is_everywhere() const { return !asks[kOp] && !asks[kLine] && !asks[kModule]; }
     bool asks_values() const { return nan || inf; }
     /// An operand, and whether a call has made it; what it had before, of one that is written over.
     struct Before {
