@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
+import select
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -20,6 +23,27 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit status."""
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()  # of --help too, which ends by SystemExit
+    except BrokenPipeError:
+        if not _reader_is_gone():
+            raise
+        # as what SIGPIPE ends: no word, and nothing for the interpreter's end to write
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+
+
+def _reader_is_gone() -> bool:
+    """Whether what reads standard output, as in `weft runs | head`, has ended."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog="weft", description="Commands of the weft framework.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     given = sys.argv[1:] if arguments is None else list(arguments)

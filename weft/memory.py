@@ -11,6 +11,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from weft import _C
+from weft.base.checks import of_type
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
@@ -53,6 +54,12 @@ def reset_peak() -> None:
     _C._reset_peak_memory()
 
 
+def _graphs() -> type[Graph]:
+    from weft.see.graphs import Graph
+
+    return Graph
+
+
 def usage(graph: Graph) -> MemoryUse:
     """The bytes over the course of a recording, by kind and by line: `graph.memory()`.
 
@@ -63,7 +70,7 @@ def usage(graph: Graph) -> MemoryUse:
     >>> kinds["parameters"], kinds["gradients"]
     (4004000, 4004000)
     """
-    return graph.memory()
+    return of_type("memory.usage", "graph", graph, _graphs()).memory()
 
 
 def snapshot(graph: Graph) -> dict[str, Any]:
@@ -81,7 +88,7 @@ def snapshot(graph: Graph) -> dict[str, Any]:
     >>> [(e["action"], e["size"]) for e in trace]
     [('alloc', 4000)]
     """
-    tables = graph._tables
+    tables = of_type("memory.snapshot", "graph", graph, _graphs())._tables
     rows, events = tables.memories, tables.events
     first = int(events["began"].min()) if len(events) else 0
 

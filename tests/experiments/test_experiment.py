@@ -565,3 +565,33 @@ def test_the_step_that_fails_is_kept(tmp_path: Path) -> None:
     (row,) = run.stored.structures
     assert row["step"] == 3 and "matmul FAILED" in row["text"]
     assert (run.path / "report.html").exists()
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "\\NaN", "\\\\-Infinity", "\\x"])
+def test_strings_that_look_like_numbers_stay_strings(text: str, tmp_path: Path) -> None:
+    with weft.experiment({"x": text, "y": [NAN, -INF]}, dir=tmp_path) as run:
+        run.log(0, text=text)
+    assert run.stored.config["x"] == text
+    assert str(run.stored.config["y"]) == "[nan, -inf]"
+    assert run.stored.metrics[0]["text"] == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["runs", "--json"], 128 + signal.SIGPIPE), (["--help"], 0)],  # argparse goes on by itself
+)
+def test_a_reader_that_goes_ends_a_command_quietly(
+    arguments: list[str], status: int, tmp_path: Path
+) -> None:
+    with weft.experiment({"x": "long" * 50_000}, dir=tmp_path / "runs"):
+        pass
+    ours, theirs = os.pipe()
+    os.close(ours)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "weft", *arguments],
+            stdout=theirs, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(theirs)
+    assert (done.returncode, done.stderr) == (status, b"")

@@ -412,3 +412,39 @@ def test_the_text_rolls_loops_up_and_shows_ranges() -> None:
     assert repr(g) == "<weft.see.Graph of 6 events>" and len(g[1:3]) == 2
     with pytest.raises(IndexError):
         g[6]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g: g.find(op=3), "[find] expected op as str or None, got int"),
+        (lambda g: g.find(module=3), "[find] expected module as str or None, got int"),
+        (lambda g: g.find(line=1.5), "[find] expected line as str or int or None, got float"),
+        (lambda g: g.find(shape=3), "[find] expected shape as Sequence or None, got int"),
+        (lambda g: g.find(where=3), "[find] expected where as Callable or None, got int"),
+        (lambda g: g.path(g[0], 3), "[path] expected events, values or tensors, got int"),
+        (lambda g: g.diff(3), "[diff] expected other as Graph, got int"),
+        (lambda g: weft.memory.usage(3), "[memory.usage] expected graph as Graph, got int"),
+        (lambda g: weft.memory.snapshot(3), "[memory.snapshot] expected graph as Graph, got int"),
+    ],
+)
+def test_arguments_of_other_types_are_named(call: Any, words: str) -> None:
+    with weft.record() as g:
+        weft.ones(2)
+    with pytest.raises(TypeError) as failed:
+        call(g)
+    assert str(failed.value) == words
+
+
+def test_a_recording_that_was_not_entered_cannot_end() -> None:
+    with pytest.raises(RuntimeError, match=r"^\[record\] expected a scope that was entered"):
+        weft.record().__exit__(None, None, None)
+
+
+def test_a_difference_names_the_outermost_module() -> None:
+    with weft.record() as a:
+        weft.ones(2)
+    with weft.record() as b:
+        weft.nn.Linear(2, 2)(weft.ones(2))
+    assert a.diff(b).modules == ([], ["Linear"])
+    assert "module in the second alone: Linear\n" in f"{a.diff(b)}\n"

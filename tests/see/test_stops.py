@@ -488,3 +488,26 @@ def test_masks_of_attention_are_no_infinities_that_a_call_made() -> None:
         assert hits == []
         (bad * 2).exp()
     assert hits == ["mul"]  # nan that was there is of the first to read it
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("op", 3), ("module", 3), ("shape", 3), ("line", 1.5), ("when", 3), ("action", 3),
+     ("norm_above", "x"), ("norm_above", True), ("backward", "x")],
+)  # fmt: skip
+def test_an_argument_of_another_type_sets_nothing(name: str, value: Any) -> None:
+    wrong: dict[str, Any] = {"nan": True, name: value}
+    with pytest.raises(TypeError, match=rf"^\[stop_when\] expected {name} as .*, got "):
+        weft.stop_when(**wrong)
+    assert _C._Log.running() is None
+
+
+def test_nothing_is_changed_once_the_program_has_gone_on() -> None:
+    found: list[Stopped] = []
+    with weft.stop_when(op="exp", action=found.append):
+        y = weft.zeros(2).exp()
+    with pytest.raises(RuntimeError, match=r"^\[change\] expected a program that is stopped"):
+        found[0].change(5)
+    assert y.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match=r"^\[step\] expected a breakpoint that is set"):
+        found[0].step()

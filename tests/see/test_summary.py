@@ -64,7 +64,7 @@ def test_a_module_in_several_places_has_its_parameters_once() -> None:
     assert (s["b.1"].shared, s["tied"].shared, s["tied"].parameters) == (True, False, 0)
     assert s.multiply_adds == 8 * 2 * 16
     assert "×5" in str(s)
-    assert str(s).count("shared") == 2
+    assert str(s).count("shared") == 3  # two modules, and a layer whose parameter is tied
 
 
 class Tree(nn.Module):
@@ -189,3 +189,25 @@ def test_errors() -> None:
     with pytest.raises(KeyError):
         weft.summary(nn.ReLU(), weft.ones(1))["no"]
     assert isinstance(weft.summary(nn.ReLU(), weft.ones(1)), Summary)
+
+
+def test_tied_parameters_show_as_shared_and_count_once() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(10, 4)
+            self.head = nn.Linear(4, 10)
+            self.plain = nn.Linear(10, 10, bias=False)
+            self.again = nn.Linear(10, 10, bias=False)
+            self.head.weight = self.embedding.weight
+            self.again.weight = self.plain.weight
+
+        def forward(self, x: weft.Tensor) -> weft.Tensor:
+            y: weft.Tensor = self.again(self.plain(self.head(self.embedding(x))))
+            return y
+
+    found = weft.summary(Tied(), weft.tensor([1, 2]))
+    cells = {row.split(":")[0].strip(): row for row in str(found).splitlines()}
+    assert "  10 + shared  " in cells["head"] and "  40  " in cells["embedding"]
+    assert "  shared  " in cells["again"] and "shared" not in cells["plain"]
+    assert found.parameters == 40 + 10 + 100

@@ -536,3 +536,31 @@ def test_a_copy_of_a_watched_model_is_a_model() -> None:
     target(weft.ones(2))
     assert seen.report()[""].calls == 0
     pickle.loads(pickle.dumps(target))(weft.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"every": 1.5}, TypeError),
+        ({"every": True}, TypeError),
+        ({"every": 0}, ValueError),
+        ({"every": -1}, ValueError),
+        ({"on_flag": 3}, TypeError),
+    ],
+)
+def test_bad_arguments_watch_nothing(arguments: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"^\[watch\] expected "):
+        weft.watch(small(), **arguments)
+    assert weft._C._Log.running() is None
+
+
+def test_a_layer_that_is_not_called_is_listed_and_not_flagged() -> None:
+    model = small()
+    model.unused = nn.Linear(4, 4)
+    model.forward = lambda x: model[2](model[1](model[0](x)))  # type: ignore[method-assign]
+    optimizer = weft.optim.SGD(model.parameters(), lr=0.1)
+    with weft.watch(model, on_flag=lambda flag: None) as seen:
+        model(weft.randn(64, 4)).square().mean().backward()
+        optimizer.step()
+    assert seen.report()["unused"].calls == 0 and seen.flags == []
+    assert "not called" in str(seen.report())

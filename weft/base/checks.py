@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from numbers import Integral, Real
 from types import FunctionType
 from typing import Any, TypeVar
 
 from weft import _C
 
-__all__ = ["also_named", "checked", "explain", "install", "install_in_layers"]
+__all__ = ["also_named", "checked", "explain", "install", "install_in_layers", "of_type"]
 
 # As enum Kind in checked.cpp.
 (
@@ -60,6 +61,7 @@ def _kinds(annotation: object, names: dict[str, Any]) -> int:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 _NO_NAMES: dict[str, str] = {}
 
 
@@ -148,3 +150,18 @@ def install_in_layers(module: str) -> None:
             init = vars(part).get("__init__")
             if init is not None and part.__module__.startswith("weft.nn."):
                 part.__init__ = checked(init, lenient=True)  # type: ignore[misc]
+
+
+def of_type(who: str, name: str, value: T, *types: Any) -> T:
+    """`value`, which is one of the types: None is one, int and float take NumPy's numbers, and a
+    bool is no number.
+
+    Raises:
+        TypeError: it is none of them.
+    """
+    wide: dict[Any, Any] = {None: type(None), int: Integral, float: Real}
+    is_wrong_bool = isinstance(value, bool) and bool not in types
+    if is_wrong_bool or not isinstance(value, tuple(wide.get(t, t) for t in types)):
+        wanted = " or ".join("None" if t is None else t.__name__ for t in types)
+        raise TypeError(f"[{who}] expected {name} as {wanted}, got {type(value).__name__}")
+    return value

@@ -2,8 +2,9 @@
 
 Note [Numbers]
 JSON has no number for nan and infinity. Here they are the strings "NaN", "Infinity" and
-"-Infinity", which `decoded` makes floats again; so such a string that a program logs comes back as
-a float. All other floats are written with the digits that bring the same bits back.
+"-Infinity", which `decoded` makes floats again; a string that is one of these, or one of them after
+backslashes, is written with one backslash more and read with one less. All other floats are written
+with the digits that bring the same bits back.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def encoded(value: Any, name: str) -> Any:
     Raises:
         TypeError: something else, named by `name`.
     """
-    if value is None or isinstance(value, (bool, str)):
+    if isinstance(value, str):
+        return f"\\{value}" if value.lstrip("\\") in _SPECIAL else value
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
         return int(value)
@@ -53,7 +56,9 @@ def encoded(value: Any, name: str) -> Any:
 def decoded(value: Any) -> Any:
     """What `encoded` was given, but for tensors, arrays and tuples."""
     if isinstance(value, str):
-        return _SPECIAL.get(value, value)
+        if value.lstrip("\\") in _SPECIAL:
+            return _SPECIAL[value] if value in _SPECIAL else value[1:]
+        return value
     if isinstance(value, list):
         return [decoded(v) for v in value]
     if isinstance(value, dict):

@@ -84,7 +84,8 @@ def _shapes(events: list[Event]) -> list[tuple[int, ...]]:
 
 
 def _modules(graph: Graph) -> set[str]:
-    return {e.module for e in graph.modules if not e.backward}
+    # the outermost module has no path: as in the text of the graph, its class
+    return {e.module or e.name for e in graph.modules if not e.backward}
 
 
 def _name(where: Where) -> str:

@@ -9,6 +9,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, overload
 
 from weft import Tensor
+from weft.base.checks import of_type
 from weft.base.shown import dtype_name
 from weft.see.tables import (
     CALL,
@@ -401,6 +402,7 @@ class Graph(Sequence[Event]):
             where: a function of the event.
 
         Raises:
+            TypeError: an argument of another type.
             ValueError: `nan` or `inf` without recorded statistics.
 
         >>> with weft.record() as g:
@@ -408,6 +410,11 @@ class Graph(Sequence[Event]):
         >>> [e.name for e in g.find(shape=(2, None))]
         ['ones', 'matmul']
         """
+        of_type("find", "op", op, str, None)
+        of_type("find", "line", line, str, int, None)
+        of_type("find", "shape", shape, Sequence, None)
+        of_type("find", "module", module, str, None)
+        of_type("find", "where", where, Callable, None)
         tables = self._tables
         looked = {"nans": nan, "infs": inf}
         if (nan, inf) != (None, None) and not (self.statistics or len(tables.statistics)):
@@ -441,6 +448,7 @@ class Graph(Sequence[Event]):
         Empty if there is none. A tensor stands for the value that it was last seen with.
 
         Raises:
+            TypeError: an end that is none of these.
             ValueError: a tensor that the graph has not seen, an event of another graph.
 
         >>> with weft.record() as g:
@@ -476,6 +484,9 @@ class Graph(Sequence[Event]):
         """The event of something, or if it was there the events that read it."""
         if isinstance(of, Tensor):
             of = Value(self, self._number(of))
+        if not isinstance(of, (Event, Value)):
+            got = type(of).__name__
+            raise TypeError(f"[path] expected events, values or tensors, got {got}")
         if of.graph is not self:
             raise ValueError("[path] expected an event or value of this graph, got another's")
         if isinstance(of, Event):
@@ -503,10 +514,14 @@ class Graph(Sequence[Event]):
 
     def diff(self, other: Graph) -> Difference:
         """How the structure of `other` differs: lines that ran in one alone, and how often, new
-        modules, other shapes."""
+        modules, other shapes.
+
+        Raises:
+            TypeError: `other` is no graph.
+        """
         from weft.see.difference import Difference
 
-        return Difference(self, other)
+        return Difference(self, of_type("diff", "other", other, Graph))
 
     def text(self, depth: int | None = None, *, times: bool = True, backward: bool = True) -> str:
         """The tree that `print` shows.

@@ -36,6 +36,7 @@ class Layer:
     parameter_bytes: int = 0
     trainable: int = 0
     shared: bool = False  #: whether the module is a layer elsewhere already
+    tied: bool = False  #: whether a layer before has a parameter of its own modules
     multiply_adds: int = 0
     bytes: int = 0  #: of the results of all calls
     path: str = ""  #: from the model on
@@ -134,7 +135,7 @@ class _Calls:
         What is in no layer, as its module was not called, is of the nearest one that holds it.
         """
         layered = set(self.module_of.values())
-        seen: set[int] = set()
+        seen: dict[int, Layer] = {}
         layers = list(self.root.walk())
         for layer in layers:
             waiting = [self.module_of[layer]]
@@ -142,9 +143,12 @@ class _Calls:
                 module = waiting.pop()
                 waiting += [m for m in module.children() if m not in layered]
                 for p in module._parameters.values():
-                    if p is None or id(p) in seen:
+                    if p is None:
                         continue
-                    seen.add(id(p))
+                    if id(p) in seen:
+                        layer.tied |= seen[id(p)] is not layer
+                        continue
+                    seen[id(p)] = layer
                     layer.parameters += p.numel()
                     layer.parameter_bytes += p.numel() * p.element_size()
                     layer.trainable += p.numel() if p.requires_grad else 0
@@ -248,12 +252,15 @@ class Summary:
         work = layer.multiply_adds - sum(inside.multiply_adds for inside in below)
         is_root = layer is self.root or layer.name == layer.kind
         more = "" if layer.alike else " ..."
+        hidden = [one for inside in layer.layers if inside not in below for one in inside.walk()]
+        tied = layer.shared or any(one.tied for one in [layer, *hidden])
+        counted = ([f"{parameters:,}"] if parameters else []) + (["shared"] if tied else [])
         return (
             "  " * layer.depth + (layer.kind if is_root else f"{layer.name}: {layer.kind}"),
             f"×{layer.calls}" if layer.calls != 1 else "",
             _shapes(layer.inputs) + more,
             _shapes(layer.outputs) + more,
-            "shared" if layer.shared else f"{parameters:,}" if parameters else "-",
+            " + ".join(counted) or "-",
             f"{work:,}" if work else "-",
         )
 

@@ -98,6 +98,8 @@ class record:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if not self._open:
+            raise RuntimeError("[record] expected a scope that was entered, got one that is not")
         log, graph = self._open.pop()
         log.stop(*self._wanted)
         graph._end()

@@ -16,6 +16,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.checks import of_type
 from weft.base.failures import inner_path, names_within
 from weft.base.frames import user_frame
 from weft.base.shown import dtype_name
@@ -52,6 +53,7 @@ class Stopped:
         self.graph: Graph = event.graph
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.frame = user_frame()
+        self._is_over = False
 
     @property
     def output(self) -> Tensor:
@@ -63,13 +65,28 @@ class Stopped:
         changed along with it, and no error says so.
 
         Raises:
-            RuntimeError: a value that does not broadcast to the result's shape.
+            RuntimeError: a value that does not broadcast to the result's shape; the program has
+                gone on.
         """
+        if self._is_over:
+            raise RuntimeError(
+                f"[change] expected a program that is stopped, got one that has gone on from "
+                f"{self.event.name}. Hint: change its result in the action, or in the debugger"
+            )
         with weft.no_grad():
             self.outputs[k].data.copy_(weft.as_tensor(value))
 
     def step(self) -> None:
-        """Goes on to the next result of whatever call and stops there."""
+        """Goes on to the next result of whatever call and stops there.
+
+        Raises:
+            RuntimeError: the breakpoint has been removed.
+        """
+        if not self.stop._is_set:
+            raise RuntimeError(
+                "[step] expected a breakpoint that is set, got one that was removed. "
+                "Hint: step before remove(), within its `with`"
+            )
         self.stop._steps = True
         self.stop._log.break_next(self.stop)
 
@@ -179,7 +196,11 @@ class Stop:
             return False
         self.hits += 1
         graph = Recording.until_now(log)
-        (self._action or debug)(Stopped(self, graph[event], inputs, outputs))
+        stopped = Stopped(self, graph[event], inputs, outputs)
+        try:
+            (self._action or debug)(stopped)
+        finally:
+            stopped._is_over = True
         return True
 
 
@@ -187,7 +208,7 @@ def _sizes(shape: Any) -> tuple[tuple[int, ...] | None, int]:
     """The sizes, -1 for any, without `...`, and where that stands; -1: nowhere."""
     if shape is None:
         return None, -1
-    items = list(shape)
+    items = list(of_type("stop_when", "shape", shape, Sequence))
     rest = items.index(...) if ... in items else -1
     if rest >= 0:
         del items[rest]
@@ -236,7 +257,7 @@ def stop_when(
 
     Raises:
         ValueError: no condition.
-        TypeError: a shape of something else.
+        TypeError: an argument of another type.
 
     >>> found = []
     >>> with weft.stop_when(nan=True, action=found.append):
@@ -244,6 +265,13 @@ def stop_when(
     >>> print(found[0].event.name, found[0].output, len(found))
     log tensor([0., nan]) 1
     """
+    of_type("stop_when", "op", op, str, None)
+    of_type("stop_when", "module", module, str, None)
+    of_type("stop_when", "line", line, str, int, None)
+    of_type("stop_when", "norm_above", norm_above, float, int, None)
+    of_type("stop_when", "backward", backward, bool, None)
+    of_type("stop_when", "when", when, Callable, None)
+    of_type("stop_when", "action", action, Callable, None)
     given = dict(
         nan=nan or None, inf=inf or None, norm_above=norm_above, op=op, shape=shape, module=module,
         line=None if line is None else str(line), backward=backward,

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import weft
 from weft import _C, Tensor
+from weft.base.checks import of_type
 from weft.base.frames import user_frame, user_level
 from weft.optim.optimizer import (
     Optimizer,
@@ -166,7 +167,8 @@ class Report:
             mean, *others = ("" if v != v else f"{v:.3g}" for v in numbers)
             mean = "nan or inf" if bad else mean
             name = layer.name or "(model)"
-            rows.append([name, layer.type, str(layer.calls), mean, *others, layer.line])
+            calls = str(layer.calls) if layer.calls else "not called"
+            rows.append([name, layer.type, calls, mean, *others, layer.line])
         widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
         table = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
         return "\n".join([f"step {self.step}", *table, *map(str, self.flags)])
@@ -432,6 +434,8 @@ def _flags_of(report: Report) -> Iterator[Flag]:
             text = f"{layer.dead:.0%} of its units were zero in all {layer.calls} calls"
             yield Flag(report.step, "dead units", layer.name, layer.line, text)
     known = [layer for layer in layers if layer.gradient_ratio == layer.gradient_ratio]
+    # not called and without a gradient: not a part of this step, and nothing vanished
+    known = [layer for layer in known if layer.calls or layer.gradient_ratio]
     largest = max((layer.gradient_ratio for layer in known), default=0.0)
     small = [layer for layer in known if layer.gradient_ratio < VANISHING * largest]
     large = [layer for layer in known if layer.gradient_ratio > EXPLODING]
@@ -479,7 +483,8 @@ def watch(
     - dead units: half of the elements of the last dim (of pictures: the channels) of a layer's
       outputs were zero at all of 32 positions or more.
     - vanishing gradient: its norm by that of the weights is less than 1e-4 of the largest among the
-      layers. Exploding: it is more than 100. The layer is the one nearest to the loss.
+      layers; of one that was not called and has no gradient nothing is said. Exploding: it is more
+      than 100. The layer is the one nearest to the loss.
 
     Args:
         model: whose layers are watched.
@@ -491,7 +496,7 @@ def watch(
         on_flag: called with each new `Flag`, in place of a warning.
 
     Raises:
-        TypeError: a model that is no module.
+        TypeError: a model that is no module, `every` that is no integer, `on_flag` no function.
         ValueError: `every` below 1.
 
     >>> model = weft.nn.Sequential(weft.nn.Linear(4, 8), weft.nn.ReLU(), weft.nn.Linear(8, 1))
@@ -508,6 +513,8 @@ def watch(
     """
     if not isinstance(model, weft.nn.Module):
         raise TypeError(f"[watch] expected a module, got {type(model).__name__}")
+    of_type("watch", "every", every, int)
+    of_type("watch", "on_flag", on_flag, Callable, None)
     if every < 1:
         raise ValueError(f"[watch] expected every of at least 1, got {every}")
     return Watch(model, every, nan, on_flag)
