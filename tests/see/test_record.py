@@ -448,3 +448,31 @@ def test_a_difference_names_the_outermost_module() -> None:
         weft.nn.Linear(2, 2)(weft.ones(2))
     assert a.diff(b).modules == ([], ["Linear"])
     assert "module in the second alone: Linear\n" in f"{a.diff(b)}\n"
+
+
+def test_paths_of_a_deep_chain_look_at_each_module_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Chain(weft.nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: weft.Tensor) -> Any:
+            return x + 1 if self.inner is None else self.inner(x)
+
+    model = Chain(None)
+    for _ in range(99):
+        model = Chain(model)
+    with weft.record() as g:
+        model(weft.ones(2))
+    looked, whole = [0], weft.nn.Module.named_modules
+
+    def counted(*args: Any, **keywords: Any) -> Any:
+        for found in whole(*args, **keywords):
+            looked[0] += 1
+            yield found
+
+    monkeypatch.setattr(weft.nn.Module, "named_modules", counted)
+    assert g.find("add")[0].module == ".".join(["inner"] * 99)
+    assert looked[0] <= 400  # 5000 and more if each looks through all below it

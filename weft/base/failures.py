@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["add_call", "add_module", "inner_path", "names_within"]
+__all__ = ["add_call", "add_module", "inner_path", "NamesWithin"]
 
 
 class _Failure(NamedTuple):
@@ -18,12 +18,26 @@ class _Failure(NamedTuple):
     kind: str = ""  # the class of the innermost one
 
 
-def names_within(module: Any) -> dict[int, str]:
-    """The names that a module has for those inside of it, by their ids."""
-    return {id(m): name for name, m in module.named_modules()}
+class NamesWithin:
+    """The names that a module has for those inside of it, by their ids.
+
+    It looks no further than it is asked for: of a deep chain each module asks for its next alone.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._known: dict[int, str] = {}
+        self._rest = iter(module.named_modules())
+
+    def get(self, wanted: int) -> str | None:
+        while wanted not in self._known:
+            name, module = next(self._rest, ("", None))
+            if module is None:
+                return None
+            self._known[id(module)] = name
+        return self._known[wanted]
 
 
-def inner_path(path: str, names: dict[int, str], module: Any) -> str:
+def inner_path(path: str, names: NamesWithin, module: Any) -> str:
     """The path of a module inside of that of `path`, which has names for some: or its class."""
     own = names.get(id(module))
     own = type(module).__name__ if own is None else own
@@ -47,7 +61,7 @@ def add_module(error: Any, module: Any) -> None:
     kind = failure.kind or type(module).__name__
     path = failure.path
     if failure.outer:
-        own = names_within(module).get(failure.outer, "")
+        own = NamesWithin(module).get(failure.outer)
         path = ".".join(filter(None, (own, path)))
     error._weft_failure = failure._replace(outer=id(module), path=path, kind=kind)
     said = f"in {path} ({kind})" if path else f"in {kind}"

@@ -17,7 +17,7 @@ from typing import Any
 import weft
 from weft import _C, Tensor
 from weft.base.checks import of_type
-from weft.base.failures import inner_path, names_within
+from weft.base.failures import NamesWithin, inner_path
 from weft.base.frames import user_frame
 from weft.base.shown import dtype_name
 from weft.batching import current_example
@@ -185,7 +185,7 @@ class Stop:
     def _is_in(self, modules: list[Any]) -> bool:
         path = ""
         for outer, module in zip(modules, modules[1:]):
-            path = inner_path(path, names_within(outer), module)
+            path = inner_path(path, NamesWithin(outer), module)
         return bool(modules) and fnmatch.fnmatchcase(path, self._conditions["module"])
 
     def _stopped(

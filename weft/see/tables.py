@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft import _C
-from weft.base.failures import inner_path, names_within
+from weft.base.failures import NamesWithin, inner_path
 
 _LAYOUTS = {
     name: np.dtype(
@@ -102,7 +102,7 @@ class Tables:
     @functools.cached_property
     def paths(self) -> dict[int, str]:
         """The path of the module of each call of one, by its event: "encoder.layers.0"."""
-        names: dict[int, dict[int, str]] = {}
+        names: dict[int, NamesWithin] = {}
         paths: dict[int, str] = {}
         for event in (self.events["kind"] == MODULE).nonzero()[0].tolist():
             around = self.module_around(event)
@@ -111,7 +111,7 @@ class Tables:
                 continue
             outer = self.module_of(around)
             if id(outer) not in names:
-                names[id(outer)] = names_within(outer)
+                names[id(outer)] = NamesWithin(outer)
             paths[event] = inner_path(paths[around], names[id(outer)], self.module_of(event))
         return paths
 
