@@ -70,7 +70,13 @@ void NodeRun::run(NodeTask& task) {
         for (Tensor& g : grads_) g = Tensor();
         return;
     }
-    if (!plain && (task.wanted() || task.only_root)) call_hooks(task);
+    if (!plain && (task.wanted() || task.only_root)) {
+        try {
+            call_hooks(task);
+        } catch (...) {
+            rethrow_from(node);
+        }
+    }
     if (runs(task)) {
         try {
             if (node.batched) node.batched->use->ran = batched = true;

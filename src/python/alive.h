@@ -11,8 +11,8 @@ namespace weft::python {
 /// passes that are alive. At few passes, 128 and then each power of two, it is asked whether there are
 /// more nodes than `kWindow` passes before, by about one for each. If so twice in a row, as the graphs of
 /// a history of some passes come to be full, it is asked whose they are, by a walk over all that is alive
-/// (Note [Alive]). Of these passes it is known where in the order of recording each ended;
-/// weft/see/alive.py compares.
+/// (Note [Alive]). Passes that make graphs do not count, for these go on. Of the others it is known where
+/// in the order of recording each ended; weft/see/alive.py compares.
 class Passes {
 public:
     static constexpr uint64_t kWindow = 64, kFew = 4;

@@ -223,7 +223,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
                                 inside};
         std::vector<Tensor> found =
             backward_once(starts.roots, std::move(starts.gradients), targets.edges, options);
-        if (!inside) passes.end();
+        if (!inside && !options.create_graph) passes.end();  // else its graph is to go on
         for (size_t i = 0; i < found.size(); ++i) {
             const std::optional<PartOf>& part = targets.parts[i];
             if (part && found[i].defined()) found[i] = part->take(found[i]);

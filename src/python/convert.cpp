@@ -400,7 +400,9 @@ namespace {
 
 PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
     if (PyTuple_GET_SIZE(args) == 1 && !kwargs)  // most calls: nothing to parse
-        return guarded([&] { return wrap(tensor_from(PyTuple_GET_ITEM(args, 0), nullptr)); });
+        return guarded_method("tensor", {PyTuple_GET_ITEM(args, 0)}, [&] {
+            return wrap(tensor_from(PyTuple_GET_ITEM(args, 0), nullptr));
+        });
     static const char* names[] = {"data",          "dtype",      "device",
                                   "requires_grad", "pin_memory", nullptr};
     PyObject *data, *dtype = Py_None, *device = Py_None;
@@ -409,7 +411,7 @@ PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOp:tensor", const_cast<char**>(names),
                                      &data, &dtype, &device, &requires_grad, &pinned))
         return nullptr;
-    return guarded([&] {
+    return guarded_method("tensor", {data}, [&] {
         WEFT_EXPECT(PyBool_Check(requires_grad), Type, "tensor", "requires_grad to be a bool",
                     Py_TYPE(requires_grad)->tp_name);
         DType type;

@@ -99,14 +99,15 @@ PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
 }
 
 int nb_bool(PyObject* self) {
-    return guarded_int([&] {
+    auto truth = [&] {
         Tensor t = reading(self);
         WEFT_EXPECT(
             t.numel() == 1, Runtime, "bool", "a tensor with one element",
             text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
                  t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
-        return t.item_complex() != 0.0;
-    });
+        return static_cast<int>(t.item_complex() != 0.0);
+    };
+    return guarded_method("bool", {self}, truth, -1);
 }
 /// One element that is real.
 void expect_one(const Tensor& t, const char* who) {
@@ -118,7 +119,7 @@ void expect_one(const Tensor& t, const char* who) {
                      "j (value cannot be converted without overflow)"));
 }
 PyObject* nb_int(PyObject* self) {
-    return guarded([&]() -> PyObject* {
+    return guarded_method("int", {self}, [&]() -> PyObject* {
         Tensor t = reading(self);
         expect_one(t, "int");
         if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
@@ -126,14 +127,14 @@ PyObject* nb_int(PyObject* self) {
     });
 }
 PyObject* nb_float(PyObject* self) {
-    return guarded([&] {
+    return guarded_method("float", {self}, [&] {
         Tensor t = reading(self);
         expect_one(t, "float");
         return PyFloat_FromDouble(t.item_double());
     });
 }
 PyObject* nb_index(PyObject* self) {
-    return guarded([&] {
+    return guarded_method("index", {self}, [&] {
         Tensor t = reading(self);
         WEFT_EXPECT(
             !is_inexact(t.dtype()) && t.numel() == 1, Type, "index",

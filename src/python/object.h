@@ -273,6 +273,23 @@ std::string call_text(std::string_view who, PyObject* const* args, Py_ssize_t co
 void tell_operands(std::string_view who, PyObject* const* args, Py_ssize_t count);
 /// For last_graph (watch.cpp): a function of the package has failed; an error came of no call.
 void note_failed_function(std::string_view name, PyObject* const* args, Py_ssize_t count);
+/// Before an error leaves a method that is no op: unless a call inside has been told of, this is.
+void tell_method(Error& error, std::string_view who, std::initializer_list<PyObject*> args);
+/// `guarded` of such a method.
+template <class F, class R = std::invoke_result_t<F>>
+R guarded_method(std::string_view who, std::initializer_list<PyObject*> args, F&& f,
+                 R on_error = R()) {
+    return guarded(
+        [&] {
+            try {
+                return f();
+            } catch (Error& error) {
+                tell_method(error, who, args);
+                throw;
+            }
+        },
+        on_error);
+}
 void forget_failed();
 /// Runs `op` on a parsed Python call; used by number slots.
 PyObject* call_binary(const Op& op, PyObject* a, PyObject* b);

@@ -119,7 +119,8 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 // ---- containers
 
 Py_ssize_t tensor_length(PyObject* self) {
-    return guarded(
+    return guarded_method(
+        "len", {self},
         [&]() -> Py_ssize_t {
             Tensor t = handle(self);
             WEFT_EXPECT(t.ndim() > 0, Type, "len", "a tensor with dimensions", "a 0-d tensor");
@@ -128,18 +129,20 @@ Py_ssize_t tensor_length(PyObject* self) {
         Py_ssize_t{-1});
 }
 PyObject* tensor_subscript(PyObject* self, PyObject* key) {
-    return guarded([&] { return wrap(get_item(operand(self), key)); });
+    return guarded_method("getitem", {self, key},
+                          [&] { return wrap(get_item(operand(self), key)); });
 }
 int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
-    return guarded_int([&] {
+    auto assign = [&] {
         if (!value) fail(ErrorKind::Type, "del", "an assignment", "del of a tensor's element");
         set_item(operand(self), key, value);
         return 0;
-    });
+    };
+    return guarded_method("setitem", {self, key, value ? value : Py_None}, assign, -1);
 }
 
 PyObject* tensor_iter(PyObject* self) {
-    return guarded([&] {
+    return guarded_method("iter", {self}, [&] {
         WEFT_EXPECT(handle(self).ndim() > 0, Type, "iter", "a tensor with dimensions",
                     "a 0-d tensor (iteration over a 0-d tensor)");
         Object rows = Object::take(PyObject_CallMethod(self, "unbind", "i", 0));
@@ -332,7 +335,7 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     });
 }
 PyObject* method_item(PyObject* self, PyObject*) {
-    return guarded([&]() -> PyObject* {
+    return guarded_method("item", {self}, [&]() -> PyObject* {
         Tensor t = reading(self);
         if (is_floating(t.dtype())) return PyFloat_FromDouble(t.item_double());
         if (is_complex(t.dtype())) {

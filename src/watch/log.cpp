@@ -142,14 +142,14 @@ int32_t Log::add_output(const Tensor& t, int32_t event, bool view, bool wrote) {
 
 /// Rows of later values stand behind.
 const Statistics* Log::statistics_at(int32_t value) const {
-    size_t begin = 0, end = statistics.size();
-    while (begin < end) {
-        const size_t middle = (begin + end) / 2;
-        if (statistics[middle].value < value) begin = middle + 1;
-        else end = middle;
-    }
-    const bool found_it = begin < statistics.size() && statistics[begin].value == value;
-    return found_it ? &statistics[begin] : nullptr;
+    const size_t at = statistics.first_from(value, [](const Statistics& s) { return s.value; });
+    const bool found_it = at < statistics.size() && statistics[at].value == value;
+    return found_it ? &statistics[at] : nullptr;
+}
+
+int32_t Log::event_of(const Tensor& t) const {
+    const int32_t value = seen(t);
+    return value < 0 ? -1 : values[static_cast<size_t>(value)].event;
 }
 
 bool Log::is_inside(const Tensor& t) const {
@@ -161,8 +161,7 @@ bool Log::is_inside(const Tensor& t) const {
 /// `empty` has made.
 bool Log::is_written(const Tensor& t) const {
     if (is_inside(t)) return false;
-    const int32_t value = seen(t);
-    const int32_t event = value < 0 ? -1 : values[static_cast<size_t>(value)].event;
+    const int32_t event = event_of(t);
     const Op* op = event < 0 ? nullptr : events[static_cast<size_t>(event)].op;
     return !op || (!op->view && op->kernel != ops::no_kernel);
 }
@@ -190,7 +189,7 @@ void Log::forget() {
     events.clear(), values.clear(), operands.clear(), dims.clear();
     memories.clear(), found.clear(), statistics.clear(), flops.clear();
     names.clear(), objects.clear(), texts_.clear();
-    storages_.clear(), named_.clear(), lines_.clear();
+    storages_.clear(), named_.clear(), lines_.clear(), made_in_.clear();
     called_ = 0;
     for (const Ref<Stop>& stop : stops_) stop->forget();
     written_.clear();
@@ -273,6 +272,23 @@ const Node* node_of(const Tensor& t) {
 
 }  // namespace
 
+/// What made the node. In the order of recording, so that it is found again.
+void Log::note_node(int32_t number, const Node& node) {
+    Event& event = events[number];
+    event.node = node.sequence + 1;
+    const size_t count = made_in_.size();
+    if (event.module >= 0 && (!count || made_in_[count - 1].node < event.node))
+        made_in_.push_back({event.node, event.module});
+}
+
+/// The call of a module that the node was made in; -1: none that is known.
+int32_t Log::module_of(const Node& node) const {
+    const uint64_t wanted = node.sequence + 1;
+    const size_t at = made_in_.first_from(wanted, [](const MadeIn& m) { return m.node; });
+    const bool found_it = at < made_in_.size() && made_in_[at].node == wanted;
+    return found_it ? made_in_[at].module : -1;
+}
+
 Event& Log::gather_operands(int32_t number) {
     Event& event = events[number];
     if (operands.size() != event.operands + event.inputs) {  // calls inside have put theirs behind
@@ -295,7 +311,7 @@ void Log::after(int64_t open, Call& c) {
     const bool recorded =
         mode & kGradMode && c.outputs && c.out(0).defined() && c.out(0).has(kTracked);
     if (const Node* node = recorded ? node_of(c.out(0)) : nullptr) {
-        event.node = node->sequence + 1;
+        note_node(number, *node);
         if (auto* op = dynamic_cast<const OpNode*>(node); op && &op->op() == c.op)
             event.saved = op->kept();
     }
@@ -340,8 +356,10 @@ void Log::check_stops(int32_t number, std::span<const Tensor> inputs,
         const Ref<Stop> stop = stops_[i];                          // it may be removed meanwhile
         if (stop->last > number || !stop->is_at(event)) continue;  // it was at one inside
         const bool wanted = std::any_of(outputs.begin(), outputs.end(), [&](const Tensor& t) {
-            const bool written = is_written(t) || (!stop->is_everywhere() && is_inside(t));
-            return has_memory(t) && stop->wants(t, written, before);
+            if (!has_memory(t)) return false;
+            const bool inside = is_inside(t) || event_of(t) > number;
+            if (inside && stop->is_everywhere()) return false;
+            return stop->wants(t, inside || is_written(t), before);
         });
         if (wanted && stopped(*stop, number, inputs, outputs)) stop->last = number;
     }
@@ -384,6 +402,7 @@ int64_t Log::open(SpanKind kind, std::string_view name, const void* object) {
         event.site = number_of(node.site.copy());
         event.node = node.sequence + 1;
         event.backward = true;
+        if (const int32_t module = module_of(node); module >= 0) event.module = module;
         return mine(number);
     }
     if (kind == SpanKind::Backward) event.backward = true;
@@ -407,16 +426,14 @@ void Log::take(int64_t open, std::span<const Tensor> inputs, std::span<const Ten
     if (finished_ || number < 0) return;
     Event& event = gather_operands(number);
     event.outputs = static_cast<uint32_t>(outputs.size());
-    std::vector<Tensor> own_outputs;
     for (const Tensor& t : outputs) {
         const int32_t known = t.defined() ? seen(t) : -1;
         const bool made_inside = known >= 0 && values[known].event > number;
         const bool wrote = events[number].kind == SpanKind::Step;
         operands.push_back(made_inside ? known : add_output(t, number, false, wrote));
-        if (whole_inputs && !made_inside) own_outputs.push_back(t);
     }
     if (whole_inputs) [[unlikely]]
-        check_stops(number, inputs, own_outputs);
+        check_stops(number, inputs, outputs);
 }
 
 void Log::close(int64_t open, bool failed) {

@@ -175,7 +175,11 @@ private:
     Results add_graph(const std::vector<Tensor>& roots, size_t most);
     void add_node(const Node& node, Results& results);
     int32_t value_at(const Edge& edge, Results& results);
+    /// That made the value that the tensor was last seen with; -1: none did.
+    int32_t event_of(const Tensor& t) const;
     bool is_inside(const Tensor& t) const;
+    void note_node(int32_t event, const Node& node);
+    int32_t module_of(const Node& node) const;
     bool is_written(const Tensor& t) const;
     const Statistics* statistics_at(int32_t value) const;
     int32_t memory_of(const Tensor& t, int32_t event);
@@ -206,6 +210,12 @@ private:
     bool finished_ = false;
     uint64_t number_ = ++logs;
     AddressMap storages_, named_, lines_;
+    struct MadeIn {
+        uint64_t node;
+        int32_t module;
+    };
+    Rows<MadeIn>
+        made_in_;  ///< of nodes in their order: the calls of modules that they were made in
     std::unordered_map<std::string, int32_t> texts_;
     size_t called_ = 0;  ///< events whose calls have names
     const int64_t first_tick_ = ticks();

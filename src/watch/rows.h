@@ -25,6 +25,17 @@ public:
         pieces_.clear();
         size_ = 0;
     }
+    /// Of rows whose keys rise, the first whose `key_of(row)` is not below `key`; size() if none is.
+    template <class Key, class KeyOf>
+    size_t first_from(Key key, const KeyOf& key_of) const {
+        size_t begin = 0, end = size_;
+        while (begin < end) {
+            const size_t middle = (begin + end) / 2;
+            if (key_of((*this)[middle]) < key) begin = middle + 1;
+            else end = middle;
+        }
+        return begin;
+    }
     /// `take(first, count)` for each piece, in order.
     template <class Take>
     void for_pieces(const Take& take) const {

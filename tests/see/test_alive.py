@@ -427,6 +427,11 @@ for i in range(1200):
     loss = (x * 2).sum()
     loss.backward()
     last[i % 100] = loss
+w = x
+for i in range(600):  # a graph that goes on: an inner loop that is differentiated
+    (g,) = weft.autograd.grad((w**2).sum(), w, create_graph=True)
+    w = w - 0.001 * g
+w.sum().backward()
 total, told = 0, None
 try:
     for i in range(3000):
@@ -439,8 +444,9 @@ print(told is not None)
 """
 
 
-def test_a_history_that_comes_to_be_full_is_no_leak(tmp_path: Any) -> None:
-    """The last losses of a hundred models were: a false alarm at the 128th pass."""
+def test_neither_a_full_history_nor_a_graph_of_gradients_is_a_leak(tmp_path: Any) -> None:
+    """The last losses of a hundred models were, a false alarm at the 128th pass, and the hessian of
+    300 numbers."""
     import subprocess
     import sys
 

@@ -15,7 +15,10 @@ from weft import nn
 from weft.nn import functional as F
 
 
-def notes_of(program: Callable[[], Any], kind: type[Exception] = RuntimeError) -> list[str]:
+def notes_of(
+    program: Callable[[], Any],
+    kind: type[Exception] | tuple[type[Exception], ...] = RuntimeError,
+) -> list[str]:
     with pytest.raises(kind) as error:
         program()
     return [line for note in error.value.__notes__ for line in note.split("\n")]
@@ -77,6 +80,37 @@ def test_other_kinds() -> None:
     assert "LSTM(float32[2, 2, 5])" in notes_of(lambda: nn.LSTM(3, 4)(weft.ones(2, 2, 5)))[0]
 
 
+@pytest.mark.parametrize(
+    ("program", "call"),
+    [
+        (lambda t: t[0, 0, 0], "getitem(float32[3], tuple)"),
+        (lambda t: t[weft.ones(7).bool()], "getitem(float32[3], bool[7])"),
+        (lambda t: t.__setitem__((0, 0), 1), "setitem(float32[3], tuple, int)"),
+        (lambda t: list(t.sum()), "iter(float32[])"),
+        (lambda t: len(t.sum()), "len(float32[])"),
+        (lambda t: t.item(), "item(float32[3])"),
+        (lambda t: bool(t), "bool(float32[3])"),
+        (lambda t: int(t), "int(float32[3])"),
+        (lambda t: float(t), "float(float32[3])"),
+        (lambda t: [1, 2][t], "index(float32[3])"),
+        (lambda t: weft.tensor([[1], [2, 3]]), "tensor(list)"),
+        (lambda t: weft.tensor([[1], [2, 3]], dtype=weft.int64), "tensor(list)"),
+    ],
+)
+def test_methods_that_are_no_ops(program: Callable[[Any], Any], call: str) -> None:
+    """They had no note, and `last_graph` was that of an earlier failure, or none."""
+
+    class Mine(nn.Module):
+        def forward(self, t: Any) -> Any:
+            return program(t)
+
+    kinds = RuntimeError, TypeError, ValueError, IndexError
+    notes = notes_of(lambda: nn.Sequential(Mine())(weft.ones(3)), kinds)
+    assert notes[0].startswith(f"in {call} at ") and notes[1:] == ["in 0 (Mine)"]
+    last = weft.last_graph()
+    assert last is not None and last[-1].failed and call.startswith(last[-1].name)
+
+
 def test_a_call_within_a_call() -> None:
     """The inner one first, which the message is of; each once."""
     notes = notes_of(lambda: F.layer_norm(weft.ones(2, 3), (4,)))
@@ -122,6 +156,10 @@ def test_backward() -> None:
     assert "in matmul(float32[3], float32[9])" in notes[0]
     assert any("in the backward of WrongBackward" in note for note in notes)
     x = weft.ones(3, requires_grad=True)
+    y = x.exp()
+    y.register_hook(lambda g: g @ weft.ones(9))
+    notes = notes_of(y.sum().backward)
+    assert any("in the backward of ExpBackward0" in note for note in notes)
     y = x.exp()
     z = y.sum()
     y.add_(1)
@@ -254,9 +292,9 @@ def test_the_last_failure_is_the_last() -> None:
             program()
         g = weft.last_graph()
         assert g is not None and g[-1].failed and g[-1].name == (name or g[-1].name), name
-    with pytest.raises(RuntimeError):
-        (weft.ones(2) * 2).item()
-    assert weft.last_graph() is None
+    with pytest.raises(TypeError):
+        weft.set_default_dtype(3)
+    assert weft.last_graph() is None  # an error of no call
     with weft.record() as recorded, pytest.raises(RuntimeError):
         loss.backward()
     found = weft.last_graph()

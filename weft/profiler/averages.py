@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.see.flops import counted_calls
-from weft.see.tables import FLUSH, MODULE, NODE
+from weft.see.tables import FLUSH, MODULE
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
@@ -158,22 +158,6 @@ class Columns:
             named.append(around)
         return named
 
-    def _modules(self) -> NDArray[Any]:
-        """Of each event of the graph the call of a module that it is in; what runs in backward is
-        in that of the forward call."""
-        modules = self.tables.events["module"].copy()
-        makers = self.graph._makers
-        rows = self.tables.events[["kind", "parent", "node"]].tolist()
-        made_in: dict[int, int] = {}  # of nodes, and of what runs in them
-        for event, (kind, parent, node) in enumerate(rows):
-            if kind == NODE and node in makers:
-                made_in[event] = int(modules[makers[node]])
-            elif parent in made_in:
-                made_in[event] = made_in[parent]
-            if event in made_in and modules[event] < 0:
-                modules[event] = made_in[event]
-        return modules
-
     def groups(self, by: str) -> list[str]:
         """Of each event the key of the group."""
         tables = self.tables
@@ -187,7 +171,7 @@ class Columns:
                 -1: "no module",
                 **{e: p or _class(tables, e) for e, p in tables.paths.items()},
             }
-            return [paths[m] for m in self._modules()[numbers].tolist()]
+            return [paths[m] for m in tables.events["module"][numbers].tolist()]
         lines = [str(site) for site in tables.sites]
         sites = tables.events["site"][numbers].tolist()
         return [lines[s] if s >= 0 else "no line" for s in sites]

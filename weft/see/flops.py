@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from weft.see.tables import CALL, MODULE, NODE
+from weft.see.tables import CALL, MODULE
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
@@ -49,7 +49,7 @@ def counted_calls(graph: Graph, rules: Mapping[str, Rule] | None = None) -> dict
 
 
 class ModulesRound:
-    """Names of the modules that an event was in, or the forward call that a backward one is of.
+    """Names of the modules that an event was in.
 
     Names are those of `torch.utils.flop_counter`: a module's class if no module that has run holds
     it, else the path from there, "Net.encoder.0".
@@ -57,8 +57,7 @@ class ModulesRound:
 
     def __init__(self, graph: Graph) -> None:
         tables = graph._tables
-        self._rows = tables.events[["kind", "parent", "module", "node"]].tolist()
-        self._makers = graph._makers
+        self._rows = tables.events[["kind", "parent", "module"]].tolist()
         self._found: dict[int, frozenset[str]] = {-1: frozenset()}
         self._names: dict[int, str] = {}
         self._seen: set[int] = set()
@@ -87,10 +86,9 @@ class ModulesRound:
             if at in self._found:
                 waiting.pop()
                 continue
-            kind, parent, module, node = self._rows[at]
-            before = [parent] if module == at else [parent, module]  # of a batch: where it was made
-            if kind == NODE:
-                before.append(self._makers.get(node, -1))
+            kind, parent, module = self._rows[at]
+            # of a batch, and of a node: where it was made
+            before = [parent] if module == at else [parent, module]
             missing = [e for e in before if e not in self._found]
             if missing:
                 waiting += missing

@@ -158,7 +158,8 @@ class Event(_Row):
 
     @property
     def module(self) -> str:
-        """The path of the module that it ran in, or is, from the outermost one: "encoder.0"."""
+        """The path of the module that it ran in, or is, from the outermost one: "encoder.0"; in
+        backward that of the call that it is the backward of."""
         return self.graph._tables.path(self.number)
 
     @property
