@@ -1,5 +1,6 @@
 """`live`, `why_alive`, and the warning about graphs that grow."""
 
+import contextvars
 import gc
 import threading
 import warnings
@@ -212,6 +213,22 @@ def test_names_places() -> None:
     assert any(row.startswith("model.seen (local of ") for row in found), found
     assert any(row.startswith("KEPT[0] (global of ") for row in found), found
     assert box and model
+
+
+def test_names_what_an_exception_and_a_context_keep() -> None:
+    def fails() -> None:
+        big = weft.ones(3) * 7
+        raise ValueError(big)
+
+    try:
+        fails()
+    except ValueError as error:
+        kept = error
+    (t,) = kept.args
+    assert any(row.startswith("big (local of fails(), ") for row in holders(t))
+    variable: contextvars.ContextVar[Any] = contextvars.ContextVar("state")
+    variable.set([weft.ones(2)])
+    assert "state[0] (a ContextVar)" in holders(variable.get()[0])
 
 
 def test_names_the_classic_leak() -> None:

@@ -7,6 +7,7 @@ Nothing of this costs anything while nobody asks: `live` walks from the tensors 
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import inspect
 import os
@@ -38,9 +39,9 @@ CHAINS = 6  # ways of holding that `why_alive` tells
 
 
 def _frames() -> Iterator[FrameType]:
-    """Those that run, of all threads, and those of generators and coroutines that wait."""
+    """Those that run, of all threads, and those that generators, coroutines and tracebacks keep."""
     running = {id(frame) for frame in sys._current_frames().values()}
-    for frame in [*sys._current_frames().values(), *_waiting()]:
+    for frame in [*sys._current_frames().values(), *_kept_frames()]:
         at: FrameType | None = frame
         while at is not None:
             if not (id(frame) in running and at.f_code.co_filename == __file__):
@@ -48,12 +49,14 @@ def _frames() -> Iterator[FrameType]:
             at = at.f_back
 
 
-def _waiting() -> Iterator[FrameType]:
+def _kept_frames() -> Iterator[FrameType]:
     for thing in gc.get_objects():
         if type(thing) is types.GeneratorType:  # isinstance asks the object
             frame = thing.gi_frame
         elif type(thing) is types.CoroutineType:
             frame = thing.cr_frame
+        elif type(thing) is types.TracebackType:  # of an exception that somebody keeps
+            frame = thing.tb_frame
         else:
             continue
         if frame is not None:
@@ -175,9 +178,10 @@ def _at(code: CodeType | None, line: int) -> str:
 def why_alive(target: Tensor | Node) -> str:
     """What holds a tensor, or a node of the graph (`t.grad_fn`): a chain for each of its holders.
 
-    A chain begins at what is held and ends at a name: a local of a function that runs, a global of
-    a module, what a closure holds. Through the graph it says which nodes lie between. The shortest
-    are shown, of six holders at most; what holds it by itself in C, beside the graph, is not seen.
+    A chain begins at what is held and ends at a name: a local of a function that runs or whose
+    frame an exception keeps, a global of a module, a ContextVar, what a closure holds. Through the
+    graph it says which nodes lie between. The shortest are shown, of six holders at most; what
+    holds it by itself in C, beside the graph, is not seen.
 
     Raises:
         TypeError: neither a tensor nor a node.
@@ -271,6 +275,7 @@ class _Namer:
     def __init__(self, target: Any) -> None:
         self._own = {id(vars(self)), id(target)}
         self._locals: dict[int, list[tuple[str, FrameType]]] = {}
+        self._variables: dict[int, str] = {}
         for frame in _frames():
             if is_weft(frame):
                 continue
@@ -278,6 +283,8 @@ class _Namer:
                 continue  # a module's
             for name, value in _C._locals(frame).items():
                 self._locals.setdefault(id(value), []).append((name, frame))
+        for variable, value in contextvars.copy_context().items():
+            self._variables[id(value)] = variable.name
         self._modules = {
             id(vars(module)): name
             for name, module in list(sys.modules.items())
@@ -294,7 +301,7 @@ class _Namer:
         for _ in range(DEEPEST):
             at = {id(thing): k for k, thing in enumerate(things)}
             for thing, rest in zip(things, rests):
-                found += self._names_of_locals(thing, rest)
+                found += self._names_of(thing, rest)
             above: list[Any] = []
             rests_above: list[str] = []
             for holder in gc.get_referrers(*things):
@@ -318,7 +325,9 @@ class _Namer:
             things, rests = above, rests_above
         return [_PLACES.sub(r".\1", name) for name in dict.fromkeys(found)]
 
-    def _names_of_locals(self, thing: Any, rest: str) -> Iterator[str]:
+    def _names_of(self, thing: Any, rest: str) -> Iterator[str]:
+        if (variable := self._variables.get(id(thing))) is not None:
+            yield f"{variable}{rest} (a ContextVar)"
         for name, frame in self._locals.get(id(thing), ()):
             code = frame.f_code
             where = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
