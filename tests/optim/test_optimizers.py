@@ -543,6 +543,26 @@ def test_an_optimizer_without_hooks_does_not_pay():
     assert "step" in opt.__dict__
 
 
+@pytest.mark.parametrize("kind", ["pre", "post"])
+def test_an_optimizer_whose_hooks_are_removed_does_not_pay(kind):
+    """Every step went through the hooks' tables ever after."""
+    register = getattr(optim.optimizer, f"register_optimizer_step_{kind}_hook")
+    p = leaf(weft, 1)
+    opt, seen = optim.SGD([p], lr=1.0), []
+    own = opt.register_step_post_hook(lambda *args: seen.append("own"))
+    handle = register(lambda *args: seen.append("all"))
+    opt.step()
+    handle.remove()
+    opt.step()
+    assert "step" in opt.__dict__ and sorted(seen) == ["all", "own", "own"]
+    own.remove()
+    assert opt.step(lambda: 5) == 5
+    assert "step" not in opt.__dict__ and len(seen) == 3
+    opt.register_step_post_hook(lambda *args: seen.append("new"))
+    opt.step()
+    assert seen[-1] == "new"
+
+
 @pytest.mark.parametrize("make", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
 @pytest.mark.parametrize("name", NAMES)
 def test_copies_go_on_alone(name, make):

@@ -309,6 +309,13 @@ class Optimizer:
             self._step_through_hooks()
 
     def _step_with_hooks(self, *args: Any, **kwargs: Any) -> Any:
+        if not (
+            _global_pre_hooks or _global_post_hooks or self._step_pre_hooks or self._step_post_hooks
+        ):  # all are removed
+            if self.__dict__.get("step") == self._step_with_hooks:
+                del self.__dict__["step"]
+            self._opt_called = True
+            return type(self).step(self, *args, **kwargs)
         args = (self, *args)
         for hook in [*_global_pre_hooks.values(), *self._step_pre_hooks.values()]:
             replaced = hook(self, args, kwargs)
