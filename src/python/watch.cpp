@@ -446,6 +446,8 @@ PyObject* new_named(PyTypeObject* type, PyObject* args, PyObject* given) {
                                      &name))
         return nullptr;
     return guarded([&] {
+        WEFT_EXPECT(PyUnicode_Check(name), Type, "record_function", "a name, a str",
+                    Py_TYPE(name)->tp_name);
         Object self = Object::take(type->tp_alloc(type, 0));
         named(self.get()).name = new std::string(to_text(name));
         named(self.get()).span = new std::optional<ops::WatchSpan>();

@@ -170,7 +170,7 @@ def ready_at(lib: Any, plan: list[str], steps: int) -> tuple[list[int], list[int
     def ready(prof: Any) -> None:
         at.append(prof.step_num)
         names = [e.name for e in prof.events()]
-        sizes.append(sum(n.startswith("ProfilerStep#") for n in names))
+        sizes.append(names.count("ProfilerStep*"))
 
     actions = [getattr(lib.profiler.ProfilerAction, name) for name in plan]
     with lib.profiler.profile(
@@ -242,7 +242,7 @@ def test_traces(tmp_path: pathlib.Path, name: str) -> None:
     prof.add_metadata_json("config", '{"lr": 0.1}')
     prof.export_chrome_trace(tmp_path / name)
     trace = load(tmp_path / name)
-    assert trace["otherData"] == {"run": "three", "config": {"lr": 0.1}}
+    assert (trace["run"], trace["config"]) == ("three", {"lr": 0.1})  # as PyTorch has them
     events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert [e["name"] for e in events] == [e.name for e in prof.events()]
     assert len({(e["pid"], e["tid"]) for e in events}) == 1
@@ -252,8 +252,14 @@ def test_traces(tmp_path: pathlib.Path, name: str) -> None:
     assert linear["args"]["Input Dims"] == [[2, 8], [16, 8], [16]]
     assert linear["args"]["module"] == "0"
     assert linear["args"]["stack"][0].endswith(": step")
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="expected JSON"):
         prof.add_metadata_json("config", "{")
+    with pytest.raises(TypeError, match="expected value as str, got dict"):
+        prof.add_metadata_json("config", {})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected key as str, got int"):
+        prof.add_metadata(3, "a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a key that a trace has not itself"):
+        prof.add_metadata("traceEvents", "a")
 
 
 def test_a_trace_of_too_many_events_leaves_the_shortest_out(
@@ -273,6 +279,8 @@ def test_a_trace_of_too_many_events_leaves_the_shortest_out(
         written = load(path)
         events = [e for e in written["traceEvents"] if e["ph"] == "X"]
         assert_nested(events)
+        meta = next(e for e in written["traceEvents"] if e["ph"] == "M")
+        assert {(e["pid"], e["tid"]) for e in events} == {(meta["pid"], meta["tid"])}
         left_out = written["otherData"].get("events left out, the shortest", 0)
         assert len(events) + left_out == count
     assert left_out > 0
@@ -281,6 +289,63 @@ def test_a_trace_of_too_many_events_leaves_the_shortest_out(
     events = [e for e in packed["traceEvents"] if e["ph"] == "X"]
     assert len(events) == count and all("args" in e for e in events)
     assert "events left out, the shortest" not in packed["otherData"]
+
+
+def test_steps_of_a_schedule_are_one_row(tmp_path: pathlib.Path) -> None:
+    with profile(schedule=schedule(wait=0, warmup=1, active=5)) as prof:
+        for _ in range(4):
+            step()
+            prof.step()
+    sums = {e.key: e.count for e in prof.key_averages()}
+    assert sums["ProfilerStep*"] == 4 and sums["forward"] == 3
+    steps = [e for e in prof.events() if e.name == "ProfilerStep*"]
+    assert [e.trace_name for e in steps] == [f"ProfilerStep#{i}" for i in range(1, 5)]
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    names = [e["name"] for e in load(tmp_path / "trace.json")["traceEvents"]]
+    assert [n for n in names if n.startswith("Prof")] == [e.trace_name for e in steps]
+
+
+def test_events_have_what_pytorchs_have(torch: Any) -> None:
+    def run(lib: Any) -> tuple[Any, Any]:
+        w = lib.ones(2, 2, requires_grad=True)
+        with lib.profiler.profile() as prof:
+            with lib.profiler.record_function("span"):
+                (w * 2).sum().backward()
+        return prof.events(), prof.key_averages()
+
+    (ours, our_sums), (theirs, their_sums) = run(weft), run(torch)
+    one, other = (next(e for e in events if e.name == "span") for events in (ours, theirs))
+    for name in (
+        "is_async", "is_remote", "is_legacy", "scope", "kernels", "thread", "key", "count",
+        "trace_name", "sequence_nr", "is_user_annotation", "node_id", "use_device",
+    ):  # fmt: skip
+        assert getattr(one, name) == getattr(other, name), name
+    assert one.device_type.name == other.device_type.name
+    assert one.time_range.elapsed_us() == pytest.approx(one.cpu_time_total)
+    assert one.time_range.start == one.start
+    for events, name in ((ours, "mul"), (theirs, "aten::mul")):
+        call = next(e for e in events if e.name == name)
+        node = next(e for e in events if "MulBackward0" in e.name)
+        assert call.scope == 0 and call.sequence_nr == node.sequence_nr >= 0
+    assert next(e for e in ours if e.name == "MulBackward0").scope == 1
+    for e in (one, *our_sums):
+        for name in ("cpu_time", "cpu_time_total", "self_cpu_time_total"):
+            assert re.fullmatch(r"[\d.]+(us|ms|s)", getattr(e, f"{name}_str"))
+    scopes = [next(e.scope for e in sums if e.key == "span") for sums in (our_sums, their_sums)]
+    assert scopes == [7, 7]
+
+
+def test_columns_without_a_limit() -> None:
+    long = "a name of " + "many letters " * 10
+    with profile() as prof:
+        with record_function(long):
+            step()
+    table = prof.key_averages().table(
+        max_name_column_width=None, max_src_column_width=None, max_shapes_column_width=None
+    )
+    assert long.strip() in table and long.strip() not in prof.key_averages().table()
+    with profile(), pytest.raises(TypeError, match=r"\[record_function\] expected a name"):
+        record_function(5)  # type: ignore[arg-type]
 
 
 def test_stacks(tmp_path: pathlib.Path) -> None:

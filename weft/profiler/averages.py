@@ -9,19 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.profiler.tables import format_time, table_of
 from weft.see.flops import counted_calls
-from weft.see.tables import FLUSH, MODULE
+from weft.see.tables import FLUSH, KINDS, MODULE
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
 
 GROUPS = ("op", "module", "line", "batch")
+_SCOPES = {"node": 1, "step": 7, "named": 7}  # of backward, of the user; others are functions, 0
+
+
+class DeviceType(Enum):
+    """Where an event ran."""
+
+    CPU = 0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Microseconds since the profile began."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """From the start to the end."""
+        return self.end - self.start
 
 
 @dataclass
@@ -37,6 +58,7 @@ class FunctionEventAvg:
     flops: int = 0
     input_shapes: list[list[int]] = field(default_factory=list)
     stack: list[str] = field(default_factory=list)  #: lines, the innermost first
+    scope: int = 0  #: 0: a function, 1: a node of backward, 7: a span or an optimizer's step
 
     @property
     def cpu_time(self) -> float:
@@ -48,7 +70,20 @@ class FunctionEventAvg:
         """Microseconds, on average."""
         return self.self_cpu_time_total / self.count if self.count else 0.0
 
+    cpu_time_str = property(lambda self: format_time(self.cpu_time))
+    cpu_time_total_str = property(lambda self: format_time(self.cpu_time_total))
+    self_cpu_time_total_str = property(lambda self: format_time(self.self_cpu_time_total))
+
+    @property
+    def is_user_annotation(self) -> bool:
+        """Whether it is a span or an optimizer's step."""
+        return self.scope == 7
+
+    device_type = DeviceType.CPU
+    is_async = is_remote = is_legacy = False
+    node_id = -1
     #: Of accelerators, which weft has not.
+    use_device = None
     device_time = device_time_total = self_device_time_total = 0.0
     device_memory_usage = self_device_memory_usage = 0
     cuda_time = cuda_time_total = self_cuda_time_total = 0.0
@@ -62,11 +97,26 @@ class FunctionEvent(FunctionEventAvg):
     id: int = 0  #: of `profile.graph`
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
+    sequence_nr: int = -1  #: of a call and of the node that it made the same; -1: there is no node
+    trace_name: str = ""  #: in the trace, which tells the steps of a schedule apart
+
+    #: The thread that entered the profile: events are of no other.
+    thread = 1
 
     @property
     def name(self) -> str:
         """The op, node, span or module."""
         return self.key
+
+    @property
+    def time_range(self) -> Interval:
+        """Its begin and end."""
+        return Interval(self.start, self.start + self.cpu_time_total)
+
+    @property
+    def kernels(self) -> list[Any]:
+        """Those that it launched on an accelerator: none."""
+        return []
 
 
 class Columns:
@@ -119,6 +169,17 @@ class Columns:
         names = self.tables.event_names
         return [names[i] for i in self.numbers.tolist()]
 
+    @cached_property
+    def keys(self) -> list[str]:
+        """The names by which events are summed up: all steps of a schedule have one."""
+        return ["ProfilerStep*" if n.startswith("ProfilerStep#") else n for n in self.names]
+
+    @cached_property
+    def scopes(self) -> NDArray[Any]:
+        """Of each event what PyTorch calls its scope."""
+        scopes: NDArray[Any] = np.array([_SCOPES.get(kind, 0) for kind in KINDS])[self.kinds]
+        return scopes
+
     def shapes(self) -> list[tuple[tuple[int, ...], ...]]:
         """Of each event those of its operands; () for one that was not given."""
         tables = self.tables
@@ -162,7 +223,7 @@ class Columns:
         """Of each event the key of the group."""
         tables = self.tables
         if by == "op":
-            return self.names
+            return self.keys
         if by == "batch":
             return self.batches()
         numbers = self.numbers.tolist()
@@ -210,11 +271,14 @@ def averages(
     work = columns.flops if flops else np.zeros(len(keys), np.int64)
     sums = zip(
         numbers, np.bincount(group, minlength=len(numbers)).tolist(), total(time),
-        total(columns.own_time), total(memory), total(columns.own_memory), total(work), strict=True,
+        total(columns.own_time), total(memory), total(columns.own_memory), total(work),
+        columns.scopes[np.unique(group, return_index=True)[1]].tolist(), strict=True,
     )  # fmt: skip
     return [
-        FunctionEventAvg(key, count, t, own, m, own_m, f, [list(s) for s in shape], list(lines))
-        for (key, shape, lines), count, t, own, m, own_m, f in sums
+        FunctionEventAvg(
+            key, count, t, own, m, own_m, f, [list(s) for s in shape], list(lines), scope
+        )
+        for (key, shape, lines), count, t, own, m, own_m, f, scope in sums
     ]
 
 
@@ -225,15 +289,18 @@ def events_of(columns: Columns, shapes: bool, stack: bool, flops: bool) -> list[
     stack_of: Sequence[Any] = columns.stacks() if stack else [()] * count
     work = columns.flops if flops else np.zeros(count, np.int64)
     out: list[FunctionEvent] = []
+    nodes = columns.tables.events["node"][columns.numbers].astype(np.int64)
     rows = zip(
-        columns.names, columns.time.tolist(), columns.own_time.tolist(), columns.memory.tolist(),
+        columns.keys, columns.time.tolist(), columns.own_time.tolist(), columns.memory.tolist(),
         columns.own_memory.tolist(), work.tolist(), shape_of, stack_of, columns.start.tolist(),
-        columns.numbers.tolist(), columns.parent.tolist(), strict=True,
+        columns.numbers.tolist(), columns.parent.tolist(), columns.scopes.tolist(),
+        np.where(nodes > 0, nodes, -1).tolist(), columns.names, strict=True,
     )  # fmt: skip
-    for name, t, own, m, own_m, f, shape, lines, start, number, parent in rows:
+    for key, t, own, m, own_m, f, shape, lines, start, number, parent, scope, node, name in rows:
         event = FunctionEvent(
-            name, 1, t, own, m, own_m, f, [list(s) for s in shape], list(lines), start, number
-        )
+            key, 1, t, own, m, own_m, f, [list(s) for s in shape], list(lines), scope, start,
+            number, sequence_nr=node, trace_name=name,
+        )  # fmt: skip
         if parent >= 0:
             event.cpu_parent = out[parent]
             out[parent].cpu_children.append(event)
@@ -269,8 +336,9 @@ class EventList(list[Any]):
         return total
 
     def table(
-        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
-        max_name_column_width: int = 55, max_shapes_column_width: int = 80,
+        self, sort_by: str | None = None, row_limit: int = 100,
+        max_src_column_width: int | None = 75, max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
         header: str | None = None, top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:  # fmt: skip
@@ -281,6 +349,8 @@ class EventList(list[Any]):
                 "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", "count",
                 "flops".
             row_limit: rows at most; -1: all.
+            max_src_column_width, max_name_column_width, max_shapes_column_width: characters of a
+                column at most; None: as many as there are.
             header: a line above it.
             top_level_events_only: of events, those that are inside of no other.
             time_unit: "s", "ms" or "us" for all times.
@@ -289,8 +359,6 @@ class EventList(list[Any]):
             ValueError: another `time_unit`.
             AttributeError: another `sort_by`.
         """
-        from weft.profiler.tables import table_of
-
         return table_of(
             self, sort_by, row_limit, (max_name_column_width, max_shapes_column_width,
             max_src_column_width), header, top_level_events_only, time_unit,

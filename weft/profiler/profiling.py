@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from weft import _C
+from weft.base.checks import of_type
 from weft.profiler.averages import GROUPS, Columns, EventList, FunctionEventAvg, averages, events_of
 from weft.profiler.schedules import ProfilerAction
 from weft.see.graphs import Graph
@@ -303,7 +304,7 @@ class profile:
         total: dict[tuple[str, ...], float] = {}
         for columns in self._columns():
             for name, lines, own in zip(
-                columns.names, columns.stacks(), columns.own_time.tolist(), strict=True
+                columns.keys, columns.stacks(), columns.own_time.tolist(), strict=True
             ):
                 stack = *reversed(lines), name
                 total[stack] = total.get(stack, 0.0) + own
@@ -313,13 +314,33 @@ class profile:
                     file.write(";".join(s.replace(";", ",") for s in stack) + f" {int(own)}\n")
 
     def add_metadata(self, key: str, value: str) -> None:
-        """A text that the trace bears."""
-        self._metadata[key] = str(value)
+        """A text that the trace bears, beside its events.
+
+        Raises:
+            TypeError: a key that is no text.
+            ValueError: a key that the format of the trace has itself.
+        """
+        self._metadata[_free_key("add_metadata", key)] = str(value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
         """A value, as JSON text, that the trace bears.
 
         Raises:
-            ValueError: no JSON.
+            TypeError: a key or value that is no text.
+            ValueError: no JSON; a key that the format of the trace has itself.
         """
-        self._metadata[key] = json.loads(value)
+        of_type("add_metadata_json", "value", value, str)
+        try:
+            found = json.loads(value)
+        except ValueError as error:
+            raise ValueError(f"[add_metadata_json] expected JSON, got {value!r}: {error}") from None
+        self._metadata[_free_key("add_metadata_json", key)] = found
+
+
+def _free_key(who: str, key: Any) -> str:
+    from weft.profiler.trace import TAKEN
+
+    of_type(who, "key", key, str)
+    if key in TAKEN:
+        raise ValueError(f"[{who}] expected a key that a trace has not itself, got {key!r}")
+    return str(key)

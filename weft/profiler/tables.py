@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ def _share(of: float, whole: float) -> str:
     return f"{of * 100 / whole:.2f}%" if whole else "NaN"
 
 
-def _cut(text: str, width: int) -> str:
+def _cut(text: str, width: int | None) -> str:
+    if width is None:
+        return text
     return text[: width - 3] + "..." if len(text) >= width - 3 else text
 
 
@@ -39,8 +42,14 @@ def _tail(text: str, width: int) -> str:
     return "..." + text[len(text) - width + 3 :] if len(text) > width else text
 
 
+def _width(lengths: Iterable[int], most: int | None) -> int:
+    width = max(lengths, default=0) + 4
+    return width if most is None else min(width, most)
+
+
 def table_of(
-    events: EventList, sort_by: str | None, row_limit: int, widths: tuple[int, int, int],
+    events: EventList, sort_by: str | None, row_limit: int,
+    widths: tuple[int | None, int | None, int | None],
     header: str | None, top_level_only: bool, unit: str | None,
 ) -> str:  # fmt: skip
     """Columns of the times and counts, and of what else the events have."""
@@ -57,16 +66,15 @@ def table_of(
     if events._memory:
         heads += ["CPU Mem", "Self CPU Mem"]
     heads.append("# of Calls")
-    columns = [min(max(len(e.key) for e in order) + 4, name_width)] + [_WIDTH] * (len(heads) - 1)
+    columns = [_width((len(e.key) for e in order), name_width)] + [_WIDTH] * (len(heads) - 1)
     has_shapes = any(e.input_shapes for e in order)
     has_lines = any(e.stack for e in order)
     if has_shapes:
         heads.append("Input Shapes")
-        columns.append(min(max(len(str(e.input_shapes)) for e in order) + 4, shape_width))
+        columns.append(_width((len(str(e.input_shapes)) for e in order), shape_width))
     if has_lines:
         heads.append("Source Location")
-        longest = max((len(line) for e in order for line in e.stack), default=0)
-        columns.append(min(longest + 4, line_width))
+        columns.append(_width((len(line) for e in order for line in e.stack), line_width))
     counts = [e.flops for e in order if e.flops > 0] if events._flops else []
     power = min(int(math.log10(min(counts)) / 3), len(_FLOPS) - 1) if counts else 0
     if counts:

@@ -18,6 +18,7 @@ from weft.profiler.averages import Columns
 from weft.see.tables import KINDS
 
 MOST_BYTES = 48_000_000
+TAKEN = frozenset({"schemaVersion", "displayTimeUnit", "traceEvents", "otherData"})
 _CATEGORIES = {
     "call": "cpu_op", "module": "python_function", "node": "cpu_op", "named": "user_annotation",
     "step": "user_annotation",
@@ -36,23 +37,28 @@ def write_trace(
     is_short = not is_packed and count * 160 > MOST_BYTES
     opened: Any = gzip.open(name, "wt", 5) if is_packed else open(name, "w")
     with opened as file:
-        file.write('{"schemaVersion":1,"displayTimeUnit":"ns","traceEvents":[\n')
+        file.write('{"schemaVersion":1,"displayTimeUnit":"ns",')
+        file.writelines(f"{json.dumps(k)}:{json.dumps(v)}," for k, v in metadata.items())
+        file.write('"traceEvents":[\n')
         pid, tid = os.getpid(), threading.get_native_id()
         _write(file, {"ph": "M", "pid": pid, "tid": tid, "name": "process_name",
                       "args": {"name": "weft"}})  # fmt: skip
-        left_out, written, begin = 0, 200, 0.0
+        left_out, begin = 0, 0.0
+        written = 200 + len(json.dumps(metadata))
         for part in parts:
             shown = np.arange(len(part.numbers))
             if is_short:
-                shown = _longest(part, MOST_BYTES - written)
+                at = f'"pid":{pid},"tid":{tid}'
+                sizes = _short_bytes(part, at)
+                shown = _longest(part, sizes, MOST_BYTES - written)
                 left_out += len(part.numbers) - len(shown)
-                written += sum(_short_bytes(part)[shown].tolist())
-                lines = _short_lines(part, shown, begin)
+                written += int(sizes[shown].sum())
+                lines = _short_lines(part, shown, begin, at)
             else:
                 lines = _lines(part, begin, shapes, stacks, pid, tid)
             file.writelines(lines)
             begin += float((part.start + part.time).max(initial=0.0))
-        other = {**metadata, "events left out, the shortest": left_out} if left_out else metadata
+        other = {"events left out, the shortest": left_out} if left_out else {}
         file.write("\n],\n" + f'"otherData":{json.dumps(other)}' + "}\n")
 
 
@@ -88,19 +94,19 @@ def _lines(
         )
 
 
-def _short_bytes(part: Columns) -> Any:
-    lengths = {name: len(json.dumps(name)) for name in set(part.names)}
-    return np.array([66 + lengths[name] for name in part.names], np.int64)
+def _short_bytes(part: Columns, at: str) -> Any:
+    lengths = {name: 51 + len(at) + len(json.dumps(name)) for name in set(part.names)}
+    return np.array([lengths[name] for name in part.names], np.int64)
 
 
-def _longest(part: Columns, most: int) -> Any:
+def _longest(part: Columns, sizes: Any, most: int) -> Any:
     """The longest events that fit: of what is shown, all that it is inside of is shown too."""
     order = np.argsort(-part.time, kind="stable")
-    fits = np.cumsum(_short_bytes(part)[order]) <= most
+    fits = np.cumsum(sizes[order]) <= most
     return np.sort(order[fits])
 
 
-def _short_lines(part: Columns, shown: Any, begin: float) -> Iterator[str]:
+def _short_lines(part: Columns, shown: Any, begin: float, at_thread: str) -> Iterator[str]:
     names = {name: json.dumps(name) for name in set(part.names)}
     all_names = part.names
     rows = zip(
@@ -108,6 +114,6 @@ def _short_lines(part: Columns, shown: Any, begin: float) -> Iterator[str]:
     )
     for at, start, time in rows:
         yield (
-            f',\n{{"ph":"X","pid":1,"tid":1,"ts":{start:.3f},"dur":{time:.3f},'
+            f',\n{{"ph":"X",{at_thread},"ts":{start:.3f},"dur":{time:.3f},'
             f'"name":{names[all_names[at]]}}}'
         )
