@@ -3,6 +3,8 @@
 import gc
 import itertools
 import random
+import re
+import sys
 import threading
 import tracemalloc
 from collections import Counter
@@ -423,6 +425,16 @@ def test_the_text_rolls_loops_up_and_shows_ranges() -> None:
         (lambda g: g.find(shape=3), "[find] expected shape as Sequence or None, got int"),
         (lambda g: g.find(where=3), "[find] expected where as Callable or None, got int"),
         (lambda g: g.path(g[0], 3), "[path] expected events, values or tensors, got int"),
+        (lambda g: g.find(nan=3), "[find] expected nan as bool or None, got int"),
+        (
+            lambda g: g.find(shape=(2.5,)),
+            "[find] expected sizes, None and `...` in shape, got (2.5,)",
+        ),
+        (lambda g: g["a"], "[Graph] expected index as int or slice, got str"),
+        (lambda g: g[1.5], "[Graph] expected index as int or slice, got float"),
+        (lambda g: g.text(depth="a"), "[text] expected depth as int or None, got str"),
+        (lambda g: g.memory().kinds_at(5), "[memory] expected event as Event, got int"),
+        (lambda g: g.memory().lines_at(5), "[memory] expected event as Event, got int"),
         (lambda g: g.diff(3), "[diff] expected other as Graph, got int"),
         (lambda g: weft.memory.usage(3), "[memory.usage] expected graph as Graph, got int"),
         (lambda g: weft.memory.snapshot(3), "[memory.snapshot] expected graph as Graph, got int"),
@@ -450,17 +462,50 @@ def test_a_difference_names_the_outermost_module() -> None:
     assert "module in the second alone: Linear\n" in f"{a.diff(b)}\n"
 
 
+class Chain(weft.nn.Module):
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: weft.Tensor) -> Any:
+        return x + 1 if self.inner is None else self.inner(x) + 1
+
+
+def test_a_deep_graph_prints_where_it_repeats() -> None:
+    """Alike pieces were joined by recursion, and N levels took N * N characters of indentation."""
+    model = Chain(None)
+    for _ in range(599):
+        model = Chain(model)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)
+    try:
+        with weft.record() as g:
+            for _ in range(2):
+                model(weft.ones(2))
+    finally:
+        sys.setrecursionlimit(limit)
+    text = str(g)
+    lines = text.splitlines()
+    assert lines[0] == "1202 calls, 1200 of modules" and lines[1].split()[0] == "×2:"
+    assert lines[3].split()[0] == "Chain" and lines[4].split()[:2] == ["inner:", "Chain"]
+    assert "\n" + " " * 80 + "41 …" in text
+    assert len(text) < 400 * len(lines)
+
+
+def test_times_and_lines_of_a_text_go_apart() -> None:
+    """Without times the lines were missing too."""
+    with weft.record() as g:
+        weft.ones(2) * 2
+    times, lines = r" +[\d.]+ [mun]?s", r" +test_record.py:\d+"
+    for given in ({}, {"times": False}, {"lines": False}, {"times": False, "lines": False}):
+        row = r"  mul -> \[2\]"
+        row += times * given.get("times", True) + lines * given.get("lines", True)
+        assert re.fullmatch(row, g.text(**given).splitlines()[-1])
+
+
 def test_paths_of_a_deep_chain_look_at_each_module_a_few_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class Chain(weft.nn.Module):
-        def __init__(self, inner: Any) -> None:
-            super().__init__()
-            self.inner = inner
-
-        def forward(self, x: weft.Tensor) -> Any:
-            return x + 1 if self.inner is None else self.inner(x)
-
     model = Chain(None)
     for _ in range(99):
         model = Chain(model)

@@ -187,6 +187,41 @@ def test_it_may_be_removed_at_a_hit() -> None:
     assert "removed" in repr(stop)
 
 
+def test_a_removed_one_is_set_again_when_it_is_entered() -> None:
+    """It did nothing from the second time on, and said nothing."""
+    found: list[str] = []
+    stop = weft.stop_when(op="exp", action=lambda s: found.append(s.event.name))
+    for times in (1, 2, 3):
+        with stop:
+            weft.ones(1).exp()
+        weft.ones(1).exp()
+        assert _C._Log.running() is None
+        assert len(found) == stop.hits == times
+
+
+def test_a_call_that_has_gone_on_is_not_stepped_from() -> None:
+    found: list[Stopped] = []
+    with weft.stop_when(op="exp", action=found.append):
+        weft.zeros(2).exp()
+        with pytest.raises(RuntimeError, match=r"\[step\] .*got one that has gone on from exp"):
+            found[0].step()
+        weft.zeros(2).sin()
+    assert len(found) == 1
+
+
+def test_the_next_op_is_not_said_to_have_the_condition() -> None:
+    said: list[str] = []
+
+    def step(stopped: Stopped) -> None:
+        said.append(str(stopped).splitlines()[0])
+        if len(said) == 1:
+            stopped.step()
+
+    with weft.stop_when(op="mul", action=step):
+        (weft.ones(3) * 2).exp()
+    assert said == ["mul -> float32[3], which has op='mul'", "exp -> float32[3], the next op"]
+
+
 def test_two_stops_and_a_recording() -> None:
     hits: list[str] = []
     a = weft.stop_when(op="exp", action=lambda s: hits.append("a"))
@@ -494,7 +529,7 @@ def test_masks_of_attention_are_no_infinities_that_a_call_made() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [("op", 3), ("module", 3), ("shape", 3), ("line", 1.5), ("when", 3), ("action", 3),
-     ("norm_above", "x"), ("norm_above", True), ("backward", "x")],
+     ("norm_above", "x"), ("norm_above", True), ("backward", "x"), ("nan", 3), ("inf", "x")],
 )  # fmt: skip
 def test_an_argument_of_another_type_sets_nothing(name: str, value: Any) -> None:
     wrong: dict[str, Any] = {"nan": True, name: value}

@@ -83,6 +83,17 @@ def test_numbers_of_parts_are_those_of_the_whole() -> None:
         assert getattr(parts, name) == pytest.approx(getattr(whole, name), rel=1e-5)
 
 
+def test_a_report_holds_its_layers() -> None:
+    """`list(report)` and `in` asked for layer 0: KeyError."""
+    model = small()
+    with weft.watch(model) as seen:
+        model(weft.ones(3, 4))
+        report = seen.report()
+    assert [layer.name for layer in report] == ["0", "1", "2"] and len(report) == 3
+    assert "1" in report and "x" not in report and 0 not in report
+    assert report["1"] in report
+
+
 def test_only_steps_in_every_are_looked_at_and_others_have_no_hooks() -> None:
     model = small()
     optimizer = sgd(model)

@@ -171,7 +171,7 @@ class Run:
 
     def _keep_structure(self, step: int, graph: Graph) -> None:
         self._last_graph = graph
-        text = graph.text(times=False)
+        text = graph.text(times=False, lines=False)
         structure = graph.structure
         if structure in self._structures:
             return

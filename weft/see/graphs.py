@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from weft import Tensor
 from weft.base.checks import of_type
@@ -308,6 +309,7 @@ class Graph(Sequence[Event]):
     def __getitem__(self, index: int | slice) -> Event | list[Event]:
         if isinstance(index, slice):
             return [Event(self, i) for i in range(*index.indices(len(self)))]
+        index = operator.index(of_type("Graph", "index", index, int, slice))
         at = index + len(self) if index < 0 else index
         if not 0 <= at < len(self):
             raise IndexError(f"[Graph] expected an event of {len(self)}, got number {index}")
@@ -416,6 +418,10 @@ class Graph(Sequence[Event]):
         of_type("find", "shape", shape, Sequence, None)
         of_type("find", "module", module, str, None)
         of_type("find", "where", where, Callable, None)
+        for name, flag in (("nan", nan), ("inf", inf), ("backward", backward)):
+            of_type("find", name, flag, bool, None)
+        if not all(s is None or s is ... or isinstance(s, SupportsIndex) for s in shape or ()):
+            raise TypeError(f"[find] expected sizes, None and `...` in shape, got {shape}")
         tables = self._tables
         looked = {"nans": nan, "infs": inf}
         if (nan, inf) != (None, None) and not (self.statistics or len(tables.statistics)):
@@ -524,17 +530,25 @@ class Graph(Sequence[Event]):
 
         return Difference(self, of_type("diff", "other", other, Graph))
 
-    def text(self, depth: int | None = None, *, times: bool = True, backward: bool = True) -> str:
-        """The tree that `print` shows.
+    def text(
+        self, depth: int | None = None, *, times: bool = True, backward: bool = True,
+        lines: bool = True,
+    ) -> str:  # fmt: skip
+        """The tree that `print` shows. Beyond 40 levels a number stands for the indentation.
 
         Args:
             depth: of so many levels of modules and calls; None: all.
-            times: with the times, and the lines that made the events.
+            times: with the times.
             backward: with the passes of backward.
+            lines: with the lines of the program that made the events.
+
+        Raises:
+            TypeError: a depth that is no number.
         """
         from weft.see.text import text_of
 
-        return text_of(self, depth, times, backward)
+        of_type("text", "depth", depth, int, None)
+        return text_of(self, depth, times, backward, lines)
 
     def save(
         self,

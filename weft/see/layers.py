@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from weft import _C, Tensor, get_rng_state, no_grad, set_rng_state
+from weft.base.checks import of_type
 from weft.base.shown import size
 from weft.nn.module import Module
 from weft.see.flops import counted_calls
@@ -284,8 +285,9 @@ def summary(
 
     A module that is called several times in the same place is one layer with a count, also where
     it calls itself; its shapes are those of the first call, with "..." if others differ. In another
-    place it is a layer again, `shared`, without the parameters. Multiply-adds are those of
-    products.
+    place it is a layer again, `shared`, without the parameters. So is a parameter that two layers
+    have, such as the tied weights of an embedding and a head: it counts in the first, and the table
+    says "shared" in the second. Multiply-adds are those of products.
 
     The model is called as `model(*inputs, **keywords)`, so an input may be a dict, a list or a
     tuple. It runs without gradients. Afterwards its training flags, its buffers and the random
@@ -299,7 +301,7 @@ def summary(
         keywords: what else it is called with.
 
     Raises:
-        TypeError: `model` is no module.
+        TypeError: `model` is no module, `depth` no number.
         ValueError: another `mode`, a negative `depth`.
         Exception: what the model raises.
 
@@ -320,6 +322,7 @@ def summary(
         raise TypeError(f"[summary] expected a module, got {type(model).__name__}")
     if mode not in ("eval", "train", "same"):
         raise ValueError(f"[summary] expected mode 'eval', 'train' or 'same', got {mode!r}")
+    of_type("summary", "depth", depth, int, None)
     if depth is not None and depth < 0:
         raise ValueError(f"[summary] expected depth of at least 0, got {depth}")
     given = _tensors([inputs, keywords])

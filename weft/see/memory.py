@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft import _C
+from weft.base.checks import of_type
 from weft.base.shown import size
 from weft.see.tables import CALL, REQUIRES_GRAD, STEP, spread
 
@@ -81,6 +82,7 @@ class MemoryUse:
 
         Raises:
             ValueError: an event of another graph.
+            TypeError: something else.
         """
         return self._lines(*self._alive(event))
 
@@ -105,6 +107,7 @@ class MemoryUse:
 
         Raises:
             ValueError: an event of another graph.
+            TypeError: something else.
         """
         return self._kinds(*self._alive(event))
 
@@ -126,6 +129,9 @@ class MemoryUse:
         if event is None:
             ends = len(self._graph) - 1
             return freed == -1, int(self.bytes[ends]) if ends >= 0 else 0
+        from weft.see.graphs import Event
+
+        of_type("memory", "event", event, Event)
         if event.graph is not self._graph:
             raise ValueError("[memory] expected an event of this graph, got another's")
         at = self._graph._tables.last_inside(event.number)

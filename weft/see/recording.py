@@ -116,7 +116,7 @@ def last_graph() -> Graph | None:
     >>> try:
     ...     (w * 2) @ weft.ones(4)
     ... except RuntimeError:
-    ...     print(weft.last_graph().text(times=False))
+    ...     print(weft.last_graph().text(times=False, lines=False))
     2 calls
       mul -> [3]
       matmul FAILED
@@ -137,7 +137,7 @@ def graph(*tensors: Tensor) -> Graph:
         TypeError: something that is no tensor, or none.
 
     >>> w = weft.ones(3, requires_grad=True)
-    >>> print(weft.graph((w * 2).sum()).text(times=False))
+    >>> print(weft.graph((w * 2).sum()).text(times=False, lines=False))
     2 calls
       mul -> [3]
       sum -> []

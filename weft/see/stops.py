@@ -47,12 +47,14 @@ class Stopped:
     """
 
     def __init__(
-        self, stop: Stop, event: Event, inputs: Sequence[Tensor | None], outputs: Sequence[Tensor]
-    ) -> None:
+        self, stop: Stop, event: Event, inputs: Sequence[Tensor | None],
+        outputs: Sequence[Tensor], is_next: bool = False,
+    ) -> None:  # fmt: skip
         self.stop, self.event = stop, event
         self.graph: Graph = event.graph
         self.inputs, self.outputs = list(inputs), list(outputs)
         self.frame = user_frame()
+        self._is_next = is_next  # it comes after a stop, whatever it is
         self._is_over = False
 
     @property
@@ -68,11 +70,7 @@ class Stopped:
             RuntimeError: a value that does not broadcast to the result's shape; the program has
                 gone on.
         """
-        if self._is_over:
-            raise RuntimeError(
-                f"[change] expected a program that is stopped, got one that has gone on from "
-                f"{self.event.name}. Hint: change its result in the action, or in the debugger"
-            )
+        self._expect_stopped("change")
         with weft.no_grad():
             self.outputs[k].data.copy_(weft.as_tensor(value))
 
@@ -80,20 +78,29 @@ class Stopped:
         """Goes on to the next result of whatever call and stops there.
 
         Raises:
-            RuntimeError: the breakpoint has been removed.
+            RuntimeError: the program has gone on; the breakpoint has been removed.
         """
         if not self.stop._is_set:
             raise RuntimeError(
                 "[step] expected a breakpoint that is set, got one that was removed. "
                 "Hint: step before remove(), within its `with`"
             )
+        self._expect_stopped("step")
         self.stop._steps = True
         self.stop._log.break_next(self.stop)
+
+    def _expect_stopped(self, who: str) -> None:
+        if self._is_over:
+            raise RuntimeError(
+                f"[{who}] expected a program that is stopped, got one that has gone on from "
+                f"{self.event.name}. Hint: {who} in the action, or in the debugger"
+            )
 
     def __str__(self) -> str:
         event = self.event
         shown = ", ".join(map(_shown, self.outputs))
-        rows = [f"{event.name} -> {shown}, which has {self.stop}"]
+        why = "the next op" if self._is_next else f"which has {self.stop}"
+        rows = [f"{event.name} -> {shown}, {why}"]
         if event.inputs:
             rows.append("of " + ", ".join(map(_shown, self.inputs)))
         if event.site is not None:
@@ -120,7 +127,7 @@ def _shown(t: Tensor | None) -> str:
 
 class Stop:
     """A breakpoint that `stop_when` has set on this thread. As a context manager it is removed at
-    the end.
+    the end; entered again, it is set again.
 
     Attributes:
         hits: how often it has stopped.
@@ -134,6 +141,11 @@ class Stop:
     ) -> None:
         self.hits = 0
         self._conditions, self._when, self._action = conditions, when, action
+        self._is_set = self._steps = False
+        self._set()
+
+    def _set(self) -> None:
+        conditions = self._conditions
         self._log = _C._Log.running() or _C._Log()
         sizes, rest = _sizes(conditions.get("shape"))
         asks = sum(1 << k for k, name in enumerate(("op", "line", "module")) if name in conditions)
@@ -153,6 +165,8 @@ class Stop:
             self._log.stop(*_WANTED)
 
     def __enter__(self) -> Stop:
+        if not self._is_set:
+            self._set()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -196,7 +210,7 @@ class Stop:
             return False
         self.hits += 1
         graph = Recording.until_now(log)
-        stopped = Stopped(self, graph[event], inputs, outputs)
+        stopped = Stopped(self, graph[event], inputs, outputs, steps)
         try:
             (self._action or debug)(stopped)
         finally:
@@ -212,7 +226,7 @@ def _sizes(shape: Any) -> tuple[tuple[int, ...] | None, int]:
     rest = items.index(...) if ... in items else -1
     if rest >= 0:
         del items[rest]
-    if not all(i is None or (isinstance(i, int) and i >= 0) for i in items):
+    if not all(i is None or (type(i) is int and i >= 0) for i in items):
         raise TypeError(
             f"[stop_when] expected sizes, None and at most one `...` in shape, got {shape}"
         )
@@ -269,7 +283,8 @@ def stop_when(
     of_type("stop_when", "module", module, str, None)
     of_type("stop_when", "line", line, str, int, None)
     of_type("stop_when", "norm_above", norm_above, float, int, None)
-    of_type("stop_when", "backward", backward, bool, None)
+    for name, flag in (("nan", nan), ("inf", inf), ("backward", backward)):
+        of_type("stop_when", name, flag, bool, None)
     of_type("stop_when", "when", when, Callable, None)
     of_type("stop_when", "action", action, Callable, None)
     given = dict(
@@ -358,5 +373,9 @@ class Debugger(pdb.Pdb):
         """next_op
         Go on to the next result of whatever op, and stop there.
         """
-        self._stopped.step()
+        try:
+            self._stopped.step()
+        except RuntimeError as error:  # its breakpoint was removed
+            self.error(str(error))
+            return None
         return self.do_continue(arg)

@@ -10,6 +10,7 @@ nothing changes. Loops of unlike lengths are alike; numbers that differ show as 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from weft.see.graphs import Graph
 
 LONGEST = 64
+LEVELS = 40  # that are indented: deeper ones are numbered, or N of them would take N * N spaces
+LABEL = 100  # characters of a label that are shown, the last ones: of a path those nearest
 Sizes = tuple[tuple[int, int], ...]  # least and most of each dim
 
 
@@ -108,9 +111,20 @@ def _repetition(numbers: list[int], at: int) -> tuple[int, int]:
 
 
 def _joined(items: list[Item]) -> Item:
-    """One item for several that are alike."""
+    """One item for several that are alike, and so for what is inside of them."""
+    top = _one_for(items)
+    waiting = [(top, items)]
+    while waiting:
+        one, alike = waiting.pop()
+        for column in zip(*(i.inside for i in alike), strict=True):
+            one.inside.append(_one_for(column))
+            waiting.append((one.inside[-1], list(column)))
+    return top
+
+
+def _one_for(items: Sequence[Item]) -> Item:
+    """One item for several that are alike, with nothing inside yet."""
     first = items[0]
-    inside = [_joined(list(column)) for column in zip(*(i.inside for i in items), strict=True)]
     sizes = first.sizes
     for item in items[1:]:
         if sizes is None or item.sizes is None or len(sizes) != len(item.sizes):
@@ -123,9 +137,7 @@ def _joined(items: list[Item]) -> Item:
     time, runs = sum(i.time for i in items), sum(i.runs for i in items)
     odd = frozenset().union(*(i.odd for i in items))
     events = [e for i in items for e in i.events]
-    return Item(
-        first.label, first.line, first.number, time, sizes, inside, runs, times, odd, events
-    )
+    return Item(first.label, first.line, first.number, time, sizes, [], runs, times, odd, events)
 
 
 def items_of(graph: Graph, backward: bool) -> list[Item]:
@@ -160,32 +172,40 @@ def items_of(graph: Graph, backward: bool) -> list[Item]:
     return roller.roll(inside[-1][::-1])
 
 
-def text_of(graph: Graph, depth: int | None, times: bool, backward: bool) -> str:
+def text_of(graph: Graph, depth: int | None, times: bool, backward: bool, lines: bool) -> str:
     """The tree as lines: what, how often, the result's sizes, the time, the line of the program."""
     calls, modules = (
         sum(backward or not e.backward for e in events) for events in (graph.calls, graph.modules)
     )
     head = f"{calls} calls" + (f", {modules} of modules" if modules else "")
-    rows: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, Item]] = []
     stack = [(item, 1, 1) for item in reversed(items_of(graph, backward))]
     while stack:
         item, indent, level = stack.pop()
-        rows.append(("  " * indent + _what(item), duration(item.time), item.line))
+        rows.append((_indented(indent) + _what(item), item))
         if depth is None or level < depth or not item.label:  # a loop is no level
             inside = level + bool(item.label)
             stack.extend((i, indent + 1, inside) for i in reversed(item.inside))
-    if not times:
-        return "\n".join([head, *(what for what, _, _ in rows)])
-    width = min(max((len(r[0]) for r in rows), default=0), 72)
-    lines = [f"{what:<{width}}  {time:>8}  {line}".rstrip() for what, time, line in rows]
-    return "\n".join([head, *lines])
+    if not times and not lines:
+        return "\n".join([head, *(what for what, _ in rows)])
+    width = min(max((len(what) for what, _ in rows), default=0), 72)
+    out = [head]
+    for what, item in rows:
+        time = f"  {duration(item.time):>8}" if times else ""
+        out.append(f"{what:<{width}}{time}  {item.line if lines else ''}".rstrip())
+    return "\n".join(out)
+
+
+def _indented(level: int) -> str:
+    return "  " * level if level <= LEVELS else f"{'  ' * LEVELS}{level} "
 
 
 def _what(item: Item) -> str:
     often = f"×{interval(item.times)}" if item.times[1] > 1 else ""
     if not item.label:
         return f"{often}:"
-    what = f"{item.label} {often}".strip()
+    label = item.label if len(item.label) <= LABEL else "…" + item.label[-LABEL:]
+    what = f"{label} {often}".strip()
     if item.sizes is not None:
         what += f" -> [{', '.join(map(interval, item.sizes))}]"
     return f"{what} {' and '.join(sorted(item.odd))}" if item.odd else what

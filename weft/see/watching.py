@@ -138,10 +138,25 @@ class Report:
         self.step, self.layers, self.flags = step, layers, flags
 
     def __getitem__(self, name: str) -> Layer:
+        """The layer of a name.
+
+        Raises:
+            KeyError: there is none.
+        """
         for layer in self.layers:
             if layer.name == name:
                 return layer
         raise KeyError(name)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a layer of a name."""
+        return any(name == layer.name or name is layer for layer in self.layers)
 
     def metrics(self) -> dict[str, float]:
         """Numbers by names such as "encoder.0/update_ratio", as `Run.log` of the run log takes."""
