@@ -44,7 +44,8 @@ def python(*arguments: Any, cwd: Path, **options: Any) -> subprocess.CompletedPr
 
 VALUES: list[tuple[Any, Any]] = [
     (1, 1), (0.1, 0.1), (-0.0, -0.0), (1e-320, 1e-320), (1 / 3, 1 / 3), (True, True), ("a", "a"),
-    (None, None), (INF, INF), (-INF, -INF), (2**70, 2**70), ([1, [2.5, -INF]], [1, [2.5, -INF]]),
+    (None, None), ("caf\udce9", "caf\udce9"), (INF, INF),
+    (-INF, -INF), (2**70, 2**70), ([1, [2.5, -INF]], [1, [2.5, -INF]]),
     ((1, 2), [1, 2]), ({"a": 1.5}, {"a": 1.5}), (np.float32(0.1), float(np.float32(0.1))),
     (np.int64(3), 3), (np.bool_(True), True), (np.array([1.0, 2.0]), [1.0, 2.0]),
     (weft.tensor(0.1), float(np.float32(0.1))), (weft.tensor([[2]]), 2),
@@ -62,6 +63,12 @@ def test_values_come_back_to_the_bit(value: Any, back: Any, tmp_path: Path) -> N
     json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
+def cycle() -> list[Any]:
+    out: list[Any] = []
+    out.append(out)
+    return out
+
+
 def test_nan_comes_back(tmp_path: Path) -> None:
     with weft.experiment(dir=tmp_path) as run:
         run.log(3, x=NAN, y=[weft.tensor(NAN)])
@@ -75,7 +82,12 @@ def test_nan_comes_back(tmp_path: Path) -> None:
     [
         (lambda r: r.log(0, x=object()), TypeError, r"\[log\] expected numbers.*object for x"),
         (lambda r: r.log(0, x={"a": [1, 2j]}), TypeError, r"complex for x\['a'\]\[1\]"),
-        (lambda r: r.log(1.5, x=1), TypeError, "float"),
+        (lambda r: r.log(1.5, x=1), TypeError, r"\[log\] expected an integer as step.*float"),
+        (lambda r: r.log("a", x=1), TypeError, r"\[log\] expected an integer as step, got 'a'"),
+        (lambda r: r.record("a").__enter__(), TypeError, r"\[record\] expected an integer"),
+        (lambda r: r.checkpoint(0.5), TypeError, r"\[checkpoint\] expected an integer as step"),
+        (lambda r: r.log(0, x={1: 2, "1": 3}), ValueError, r"\[log\] expected keys.*'1' twice"),
+        (lambda r: r.log(0, x=cycle()), ValueError, r"lie in themselves, got x\[0\]"),
         (lambda r: r.log(0, time=1), ValueError, 'names than "time"'),
         (lambda r: r.save("../x", 1), ValueError, r"\[save\] expected the name of a file"),
         (lambda r: r.save("", 1), ValueError, r"\[save\] expected the name of a file"),
@@ -124,8 +136,9 @@ class Config:
         ({"a": 1, "b": NAN, 3: [1, (2,)]}, {"a": 1, "b": NAN, "3": [1, [2]]}),
         (Config(), {"lr": 0.1, "inner": {"width": 3}, "path": "data", "dtype": "torch.float32"}),
         (argparse.Namespace(lr=1, layers=[2]), {"lr": 1, "layers": [2]}),
+        ({"a": "NaN", "b": ["Infinity", INF]}, {"a": "NaN", "b": ["Infinity", INF]}),
     ],
-    ids=["none", "dict", "dataclass", "namespace"],
+    ids=["none", "dict", "dataclass", "namespace", "names of numbers"],
 )
 def test_configurations(config: Any, plain: dict[str, Any], tmp_path: Path) -> None:
     with weft.experiment(config, dir=tmp_path) as run:
@@ -136,6 +149,25 @@ def test_configurations(config: Any, plain: dict[str, Any], tmp_path: Path) -> N
 @pytest.mark.parametrize("config", [3, Config, "text", [1]])
 def test_other_configurations_are_refused(config: Any, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"\[experiment\] expected a dict, a dataclass"):
+        weft.experiment(config, dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "text"),
+    [
+        ({1: 2, "1": 3}, ValueError, "keys of different text, got '1' twice in config"),
+        ({"a": {1: 2, "1": 3}}, ValueError, r"'1' twice in config\['a'\]"),
+        ({"a": cycle()}, ValueError, r"lie in themselves, got config\['a'\]\[0\]"),
+        (argparse.Namespace(a={"b": cycle()}), ValueError, "lie in themselves"),
+        ({"seed": "x"}, TypeError, "an integer as seed, got 'x' of type str"),
+        ({"seed": 2**64}, ValueError, "a seed of 64 bits"),
+    ],
+)
+def test_configurations_that_would_lose_something_are_refused(
+    config: Any, error: Any, text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=r"\[experiment\] expected .*" + text):
         weft.experiment(config, dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -208,7 +240,6 @@ def test_the_commit_and_what_was_changed_since(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
     git(tmp_path, "init", "-q", "-b", "main")
-    assert facts.git_of(tmp_path) == (None, "")  # no commit yet
     git(tmp_path, "add", "train.py")
     git(tmp_path, "commit", "-q", "-m", "one")
     (tmp_path / ".gitignore").write_text("runs\n")
@@ -225,9 +256,54 @@ def test_the_commit_and_what_was_changed_since(tmp_path: Path) -> None:
 
 
 def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert facts.git_of(tmp_path) == (None, "")
+    assert facts.git_of(tmp_path) == (None, b"")
     monkeypatch.setenv("PATH", "")
-    assert facts.git_of(Path(__file__).parent) == (None, "")
+    assert facts.git_of(Path(__file__).parent) == (None, b"")
+
+
+@pytest.mark.parametrize("settings", [(), ("diff.noprefix", "diff.mnemonicPrefix", "color.ui")])
+@pytest.mark.parametrize("commits", [0, 1])
+def test_the_diff_makes_the_same_files_again(
+    commits: int, settings: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Bytes that are no UTF-8 became U+FFFD, and files of bytes had no diff."""
+    then, now = tmp_path / "then", tmp_path / "now"
+    then.mkdir()
+    git(then, "init", "-q", "-b", "main")
+    for name in settings:
+        git(then, "config", name, "always" if name == "color.ui" else "true")
+    contents = {"latin.txt": b"caf\xe9\n", "bytes": bytes(range(256)), "same.txt": b"a\n"}
+    for _ in range(commits):
+        for name in contents:
+            (then / name).write_bytes(b"a\n")
+        git(then, "add", ".")
+        git(then, "commit", "-q", "-m", "one")
+    git(tmp_path, "clone", "-q", "then", "now")
+    for name, content in contents.items():
+        (then / name).write_bytes(content)
+    if not commits:
+        git(then, "add", ".")
+    (then / "d\udce9").write_bytes(b"")
+    found, diff = facts.git_of(then)
+    assert found is not None and bool(found["commit"]) == bool(commits)
+    assert found["branch"] == "main" and found["dirty"] and found["untracked"] == ["d\udce9"]
+    (tmp_path / "git.diff").write_bytes(diff)
+    git(now, "apply", "../git.diff")
+    assert {name: (now / name).read_bytes() for name in contents} == contents
+
+
+def test_a_diff_that_is_too_long_has_whole_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "-q")
+    for name in "abc":
+        (tmp_path / name).write_text(name * 50 + "\n")
+    git(tmp_path, "add", ".")
+    whole = facts.git_of(tmp_path)[1]
+    monkeypatch.setattr(facts, "LARGEST_DIFF", len(whole) - 20)
+    found, diff = facts.git_of(tmp_path)
+    assert found and found["diff_cut"] and whole.startswith(diff)
+    assert diff.count(b"diff --git") == 2 and diff.endswith(b"b" * 50 + b"\n")
 
 
 # ---- what happens to the process
@@ -284,6 +360,26 @@ def test_the_end_of_a_file_alone(most: int, tmp_path: Path) -> None:
     ]
     assert len(rows) in (len(fitting), len(fitting) - 1)
     assert [row["step"] for row in rows] == list(range(100))[100 - len(rows) :]
+
+
+def test_a_full_disk_spoils_one_line_alone(tmp_path: Path) -> None:
+    """The line after one that was cut off was joined to it, and lost."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with weft.experiment(dir=tmp_path) as run:
+        run.log(0, x=1)
+        for room in (10, 0):  # a write of a part, and one of nothing
+            size = (run.path / "metrics.jsonl").stat().st_size
+            try:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size + room, hard))
+                with pytest.raises(OSError):
+                    run.log(1, x=2)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        run.log(2, x=3)
+        run.log(3, x=4)
+    assert [row["x"] for row in run.stored.metrics] == [1, 3, 4]
+    assert (run.path / "metrics.jsonl").read_bytes().count(b"\n") == 4
 
 
 def test_an_exception_is_kept(tmp_path: Path) -> None:
@@ -449,6 +545,48 @@ def test_runs_compares(two_runs: list[Any], tmp_path: Path, capsys: Any) -> None
     configurations = text.partition("last metrics")[0]
     assert "lr" in configurations and "depth" not in configurations
     assert "● loss of" in text and "○ loss of" in text
+
+
+ODD: dict[str, Any] = {
+    "bytes": {"note": "caf\udce9"}, "large": {"n": 10**400}, "lines": {"note": "a\nb\x1b"},
+    "ends": {"x": -1e308, "y": 1.7e308},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_odd_run_hides_no_other(name: str, tmp_path: Path) -> None:
+    with weft.experiment(dir=tmp_path, name="plain") as run:
+        run.log(0, x=1.5)
+    with weft.experiment(ODD[name], dir=tmp_path, name="odd") as odd:
+        for step in range(2):
+            odd.log(step, **ODD[name])
+            odd.log(step, **{k: -v for k, v in ODD[name].items() if not isinstance(v, str)})
+    environment = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
+    for words in ([], ["odd"], ["odd", "plain"], ["--plot", "x"], ["--json"], ["odd", "--json"]):
+        out = python("-m", "weft", "runs", "--dir", ".", *words, cwd=tmp_path, env=environment)
+        assert out.returncode == 0 and out.stderr == "", out.stderr
+        assert odd.id in out.stdout and "\x1b" not in out.stdout
+    assert len(out.stdout.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("metrics.jsonl", '{"x": 1}\n[1]\n{"step": "a", "x": 1}\n{"step": 1, "time": "x"}\n'),
+        ("metrics.jsonl", "[" * 100_000 + "\n"),
+        ("metrics.jsonl", '{"step": 1, "time": NaN, "x": 1' + "0" * 400 + "}\n"),
+    ],
+)
+def test_lines_that_are_no_metrics_are_left_out(
+    name: str, content: str, tmp_path: Path, capsys: Any
+) -> None:
+    with weft.experiment(dir=tmp_path) as run:
+        pass
+    stored = json.loads((run.path / "run.json").read_text())
+    (run.path / "run.json").write_text(json.dumps(stored | {"seconds": None}))
+    (run.path / name).write_text(content)
+    assert run.id in shown(capsys, "runs", "--dir", str(tmp_path))
+    assert run.stored.series("x")[0] in ([], [1])
 
 
 def test_runs_of_nothing(tmp_path: Path, capsys: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.experiments.lines import encoded
 
-__all__ = ["command", "config_of", "git_of", "is_setting", "script_folder", "versions"]
+__all__ = ["command", "config_of", "git_of", "is_setting", "script_folder", "short", "versions"]
 
 LARGEST_DIFF = 10_000_000  # bytes
 
@@ -25,36 +25,30 @@ def config_of(config: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: something else.
+        ValueError: one that lies in itself, or with keys that have the same text.
     """
     if config is None:
         return {}
-    if dataclasses.is_dataclass(config) and not isinstance(config, type):
-        config = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-    elif isinstance(config, argparse.Namespace):
-        config = vars(config)
-    if not isinstance(config, Mapping):
+    if not isinstance(config, (Mapping, argparse.Namespace)) and not _is_dataclass(config):
         raise TypeError(
             "[experiment] expected a dict, a dataclass or a Namespace as config, got "
             f"{type(config).__name__}"
         )
-    return {str(name): _plain(value) for name, value in config.items()}
+    plain: dict[str, Any] = encoded(config, "config", "experiment", _plain)
+    return plain
+
+
+def _is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return config_of(value)
+    """What stands for something that JSON has not."""
+    if _is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, argparse.Namespace):
-        return config_of(value)
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, Path):
-        return str(value)
-    try:
-        return encoded(value, "")
-    except TypeError:
-        return repr(value)
+        return vars(value)
+    return str(value) if isinstance(value, Path) else repr(value)
 
 
 def versions() -> dict[str, str]:
@@ -96,31 +90,55 @@ def script_folder() -> Path:
     return Path(file).resolve().parent if file else Path.cwd()
 
 
-def git_of(folder: Path) -> tuple[dict[str, Any] | None, str]:
-    """Commit, branch and untracked files of the repository around a folder, and the diff to the
-    commit; None and nothing where there is no repository, no commit or no git."""
+def short(git: dict[str, Any]) -> str:
+    """The commit that `git_of` knows, in few letters."""
+    return str(git["commit"])[:12] if git["commit"] else "none"
 
-    def git(*words: str) -> str | None:
+
+def git_of(folder: Path) -> tuple[dict[str, Any] | None, bytes]:
+    """Commit, branch and untracked files of the repository around a folder, and the diff that
+    `git apply` makes its files of, from the commit or where there is none from nothing; None and
+    nothing where there is no repository or no git.
+
+    Of a diff that is too long `diff_cut` is set, and what is left of it has whole files.
+    """
+
+    def git(*words: str) -> bytes | None:
         try:
             done = subprocess.run(
-                ["git", "-C", str(folder), *words], capture_output=True, timeout=30
+                ["git", "-C", str(folder), *words], capture_output=True, timeout=30, input=b""
             )
         except (OSError, subprocess.SubprocessError):
             return None
-        return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+        return done.stdout if done.returncode == 0 else None
 
-    commit = git("rev-parse", "HEAD")
-    if commit is None:
-        return None, ""
-    diff = git("diff", "HEAD", "--no-color", "--no-ext-diff") or ""
-    untracked = (git("ls-files", "--others", "--exclude-standard") or "").splitlines()
+    def line(*words: str) -> str | None:
+        out = git(*words)
+        return None if out is None else os.fsdecode(out).strip()
+
+    if line("rev-parse", "--is-inside-work-tree") != "true":
+        return None, b""
+    commit = line("rev-parse", "--verify", "--quiet", "HEAD")
+    plain = [w for s in ("noprefix", "mnemonicPrefix", "relative") for w in ("-c", f"diff.{s}=no")]
+    how = [
+        "--binary",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--unified=3",
+        "--submodule=short",
+    ]
+    base = commit or line("hash-object", "-t", "tree", "--stdin") or ""
+    diff = git(*plain, "diff", *how, base, "--")
+    untracked = git("ls-files", "-z", "--others", "--exclude-standard") or b""
     facts: dict[str, Any] = {
-        "commit": commit.strip(),
-        "branch": (git("rev-parse", "--abbrev-ref", "HEAD") or "").strip(),
-        "dirty": bool(diff),
-        "untracked": untracked[:100],
+        "commit": commit,
+        "branch": line("symbolic-ref", "--short", "--quiet", "HEAD") or "HEAD",
+        "dirty": None if diff is None else bool(diff),
+        "untracked": [os.fsdecode(name) for name in untracked.split(b"\0")[:100] if name],
     }
+    diff = diff or b""
     if len(diff) > LARGEST_DIFF:
         facts["diff_cut"] = True
-        diff = diff[:LARGEST_DIFF]
+        diff = diff[: diff.rfind(b"\ndiff --git ", 0, LARGEST_DIFF) + 1]
     return facts, diff

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+
+from weft.experiments.lines import as_float
 
 __all__ = ["plot"]
 
@@ -26,7 +29,7 @@ def plot(series: Sequence[Series], width: int = 72, height: int = 12) -> str:
       loss
     """
     points = [
-        (name, [(x, y) for x, y in zip(xs, ys) if math.isfinite(x) and math.isfinite(y)])
+        (name, [p for p in zip(map(_float, xs), map(_float, ys)) if all(map(math.isfinite, p))])
         for name, xs, ys in series
     ]
     every = [p for _, curve in points for p in curve]
@@ -38,8 +41,8 @@ def plot(series: Sequence[Series], width: int = 72, height: int = 12) -> str:
     for k, (_, curve) in enumerate(points):
         at = [
             (
-                round((x - left) / (right - left) * (2 * width - 1)),
-                round((high - y) / (high - low) * (4 * height - 1)),
+                round(_share(x, left, right) * (2 * width - 1)),
+                round((1 - _share(y, low, high)) * (4 * height - 1)),
             )
             for x, y in curve
         ]
@@ -67,8 +70,22 @@ def plot(series: Sequence[Series], width: int = 72, height: int = 12) -> str:
 def _range(values: list[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     if low == high:
-        return low - (abs(low) or 1.0) * 0.5, high + (abs(high) or 1.0) * 0.5
+        pad = (abs(low) or 1.0) * 0.5
+        largest = sys.float_info.max
+        return max(low - pad, -largest), min(high + pad, largest)
     return low, high
+
+
+def _share(value: float, low: float, high: float) -> float:
+    """Where a value lies, from 0 at `low` to 1 at `high`."""
+    if math.isinf(high - low):
+        value, low, high = value / 2, low / 2, high / 2
+    return (value - low) / (high - low)
+
+
+def _float(value: float) -> float:
+    number = as_float(value)
+    return math.nan if number is None else number
 
 
 def _line(cells: list[list[int]], a: tuple[int, int], b: tuple[int, int]) -> None:

@@ -93,12 +93,11 @@ def _changes(old: Stored) -> list[str]:
         out.append("the commit is not known any more")
     if git and now:
         file = old.path / "git.diff"
-        before = file.read_text() if file.exists() else ""
+        before = file.read_bytes() if file.exists() else b""
         if git["commit"] != now["commit"]:
-            out.append(
-                f"the commit was {git['commit'][:12]} and is {now['commit'][:12]}: git checkout "
-                f"{git['commit'][:12]} goes back"
-            )
+            was, is_ = facts.short(git), facts.short(now)
+            back = f": git checkout {was} goes back" if git["commit"] else ""
+            out.append(f"the commit was {was} and is {is_}{back}")
         elif before != diff:
             out.append(f"the working tree differs from what it was: see {file}")
         if git["commit"] != now["commit"] and before:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import operator
 import os
 import random
 import re
@@ -76,10 +75,9 @@ class Run:
             "order": order, "rerun_of": None,
         }  # fmt: skip
         if diff:
-            _replace(self.path / "git.diff", diff.encode())
+            _replace(self.path / "git.diff", diff)
         self._files = {
-            name: os.open(self.path / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-            for name in ("metrics.jsonl", "structure.jsonl")
+            name: lines.Lines(self.path / name) for name in ("metrics.jsonl", "structure.jsonl")
         }
         (self.path / "checkpoints").mkdir()
         self._write_facts()
@@ -97,9 +95,12 @@ class Run:
 
         Raises:
             TypeError: a step that is no integer, a value of another type.
-            ValueError: a metric of the name "time"; a run that has ended.
+            ValueError: a metric of the name "time"; a dict with keys of the same text, a list or
+                dict that lies in itself; a run that has ended.
+            OSError: the line cannot be written, as on a full disk.
         """
-        row = {"step": operator.index(step), "time": round(time.monotonic() - self._began, 6)}
+        number = lines.index(step, "log", "step")
+        row = {"step": number, "time": round(time.monotonic() - self._began, 6)}
         if "time" in metrics:
             raise ValueError('[log] expected metrics of other names than "time", got it')
         row.update({name: lines.encoded(value, name) for name, value in metrics.items()})
@@ -134,12 +135,13 @@ class Run:
             keep: how many of such files remain, the latest; None: all.
             objects: by the names that the dict has.
         """
-        state = {"step": operator.index(step), "rng_state": weft.get_rng_state()}
+        number = lines.index(step, "checkpoint", "step")
+        state = {"step": number, "rng_state": weft.get_rng_state()}
         if clash := state.keys() & objects:
             raise ValueError(f"[checkpoint] expected other names than {sorted(clash)}")
         for name, value in objects.items():
             state[name] = value.state_dict() if hasattr(value, "state_dict") else value
-        path = self.save(f"step-{step:08d}.pt", state)
+        path = self.save(f"step-{number:08d}.pt", state)
         if keep is not None:
             for old in sorted(path.parent.glob("step-*.pt"))[: -keep or None]:
                 if old != path:
@@ -161,13 +163,13 @@ class Run:
         >>> [row["step"] for row in run.stored.structures]
         [0, 2]
         """
-        graph = None
+        graph, number = None, lines.index(step, "record", "step")
         try:
             with weft.record(statistics=statistics) as graph:
                 yield graph
         finally:  # the step that fails is the one that is wanted
             if graph is not None:
-                self._keep_structure(step, graph)
+                self._keep_structure(number, graph)
 
     def _keep_structure(self, step: int, graph: Graph) -> None:
         self._last_graph = graph
@@ -179,7 +181,7 @@ class Run:
         self._append(
             "structure.jsonl",
             {
-                "step": operator.index(step),
+                "step": step,
                 "time": round(time.monotonic() - self._began, 6),
                 "structure": structure,
                 "calls": len(graph.calls),
@@ -203,7 +205,7 @@ class Run:
                 )  # fmt: skip
                 self._write_facts()
             for file in self._files.values():
-                os.close(file)
+                file.close()
             self._files = {}
 
     def __enter__(self) -> Run:
@@ -236,7 +238,7 @@ class Run:
         with self._lock:
             if not self._files:
                 raise ValueError(f"[log] expected a run under way, got {self.id}, which has ended")
-            lines.append(self._files[name], row)
+            self._files[name].append(row)
 
     def _checkpoint_path(self, name: str) -> Path:
         if not name or Path(name).name != name or name.startswith("."):
@@ -299,7 +301,8 @@ def experiment(
 
     Raises:
         TypeError: a config of another type, a seed that is no integer.
-        ValueError: a name of other characters than letters, digits, `_`, `-` and `.`.
+        ValueError: a name of other characters than letters, digits, `_`, `-` and `.`; a seed of
+            more than 64 bits; a config that lies in itself, or with keys that have the same text.
         OSError: a folder that cannot be written in.
 
     >>> import tempfile
@@ -317,13 +320,15 @@ def experiment(
     plain = facts.config_of(config)
     if seed is None and plain.get("seed") is not None:
         seed = plain["seed"]
+    chosen = secrets.randbits(32) if seed is None else lines.index(seed, "experiment", "seed")
+    if not -(2**63) <= chosen < 2**64:
+        raise ValueError(f"[experiment] expected a seed of 64 bits, got {chosen}")
     order, _begun = _begun, _begun + 1
     again: dict[str, Any] = json.loads(os.environ.get(RERUN, "{}"))
     repeats = again and again["order"] == order
     if repeats:
-        seed, dir = again["seed"], again["dir"]
+        chosen, dir = again["seed"], again["dir"]
         del os.environ[RERUN]  # programs that it starts have runs of their own
-    chosen = secrets.randbits(32) if seed is None else operator.index(seed)
     run = Run(config, Path(dir), chosen, name, order)
     if repeats:
         run._facts["rerun_of"] = again["id"]

@@ -8,6 +8,7 @@ import shutil
 import sys
 from typing import Any
 
+from weft.experiments.facts import short
 from weft.experiments.plot import plot
 from weft.experiments.stored import Stored, find, last_of, runs
 
@@ -62,7 +63,7 @@ def _shown(stored: Stored, metrics: list[str] | None) -> str:
     git = facts["git"]
     commit = "none"
     if git:
-        commit = f"{git['commit'][:12]} on {git['branch']}"
+        commit = f"{short(git)} on {git['branch']}"
         if git["dirty"]:
             commit += ", and git.diff"
     rows = [
@@ -120,7 +121,9 @@ def _plots(chosen: list[Stored], metrics: list[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    """A value in one line."""
+    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
 
 
 def _duration(seconds: float) -> str:

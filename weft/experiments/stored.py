@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import warnings
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,10 @@ from weft.experiments import lines
 
 __all__ = ["Stored", "find", "last_of", "runs"]
 
-_FACTS = {"config", "state", "host", "pid", "seconds", "started", "order"}
+_FACTS: dict[str, Any] = {
+    "config": dict, "state": str, "host": str, "pid": int, "seconds": (int, float, type(None)),
+    "started": str, "order": int,
+}  # fmt: skip
 
 
 class Stored:
@@ -28,7 +33,9 @@ class Stored:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         facts = json.loads((self.path / "run.json").read_bytes())
-        if not isinstance(facts, dict) or not _FACTS <= facts.keys():
+        if not isinstance(facts, dict) or not all(
+            name in facts and isinstance(facts[name], kind) for name, kind in _FACTS.items()
+        ):
             raise ValueError(f"[runs] expected the facts of a run in {self.path}, got others")
         self.facts: dict[str, Any] = facts
 
@@ -47,24 +54,24 @@ class Stored:
         """ "running", "done", "failed", or "killed": it has not ended, and its process is gone."""
         state = str(self.facts["state"])
         if state == "running" and self.facts["host"] == socket.gethostname():
-            if not _is_alive(self.facts["pid"]):
+            if not is_alive(self.facts["pid"]):
                 return "killed"
         return state
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of metrics.jsonl."""
-        return list(lines.read(self.path / "metrics.jsonl"))
+        return list(_rows(self.path / "metrics.jsonl"))
 
     @cached_property
     def structures(self) -> list[dict[str, Any]]:
         """The lines of structure.jsonl."""
-        return list(lines.read(self.path / "structure.jsonl"))
+        return list(_rows(self.path / "structure.jsonl"))
 
     @cached_property
     def recent(self) -> list[dict[str, Any]]:
         """The last lines of metrics.jsonl, of 64 KiB."""
-        return list(lines.read(self.path / "metrics.jsonl", 1 << 16))
+        return list(_rows(self.path / "metrics.jsonl", 1 << 16))
 
     @property
     def last(self) -> dict[str, Any]:
@@ -73,15 +80,21 @@ class Stored:
 
     def series(self, metric: str) -> tuple[list[int], list[float]]:
         """The steps at which a number was logged for a metric, and the numbers."""
-        rows = [(row["step"], row[metric]) for row in self.metrics if metric in row]
-        rows = [(s, float(v)) for s, v in rows if isinstance(v, (int, float))]
-        return [s for s, _ in rows], [v for _, v in rows]
+        rows = [(row["step"], lines.as_float(row.get(metric))) for row in self.metrics]
+        return [s for s, v in rows if v is not None], [v for _, v in rows if v is not None]
 
     @property
     def seconds(self) -> float:
         """How long it took, or until it logged last."""
         whole = self.facts["seconds"]
-        return float(whole if whole is not None else max([0, *(r["time"] for r in self.recent)]))
+        times = [whole] if whole is not None else [row.get("time") for row in self.recent]
+        known = [lines.as_float(t) for t in times]
+        return max([0.0, *(t for t in known if t is not None and math.isfinite(t))])
+
+
+def _rows(path: Path, most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The lines that have a step."""
+    return (row for row in lines.read(path, most) if isinstance(row.get("step"), int))
 
 
 def last_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -92,10 +105,11 @@ def last_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of this number that has not ended."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass
