@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import weft
+from weft.see.view import drawing, offline
 from weft.see.view import model as models
-from weft.see.view import offline
 
 
 class Cell(weft.nn.Module):
@@ -343,6 +343,57 @@ def test_a_png_through_matplotlib(tmp_path):
     step().save(tmp_path / "step.png")
     pixels = image.imread(tmp_path / "step.png")
     assert pixels.shape[0] > 300 and len(np.unique(pixels.reshape(-1, 4), axis=0)) > 50
+
+
+class Nested(weft.nn.Module):
+    def __init__(self, depth):
+        super().__init__()
+        self.inner = Nested(depth - 1) if depth else weft.nn.Identity()
+
+    def forward(self, x):
+        return self.inner(x.tanh())
+
+
+def test_a_png_has_no_more_pixels_than_can_be_looked_at(tmp_path, monkeypatch):
+    """A module of 120 levels made one of 200 million."""
+    image = pytest.importorskip("matplotlib.image")
+    with weft.record() as g:
+        Nested(60)(weft.ones(1))
+    for pixels in (1_000_000, 10_000):  # with fewer boxes, and smaller ones too
+        monkeypatch.setattr(drawing, "PIXELS", pixels)
+        g.save(tmp_path / "deep.png")
+        height, width = image.imread(tmp_path / "deep.png").shape[:2]
+        assert pixels / 10 < height * width <= pixels * 1.01
+
+
+@pytest.mark.filterwarnings("error")
+def test_statistics_beyond_float32_are_kept(tmp_path):
+    with weft.record(statistics=True) as g:
+        weft.full((3,), 1e200, dtype=weft.float64) * 2
+    g.save(tmp_path / "large.json")
+    model = json.loads((tmp_path / "large.json").read_text())
+    assert 2e200 in unpack(model["statistics"]["most"])
+
+
+def test_the_page_says_where_the_peak_is(opened, tmp_path):
+    """It was "at the end of" an event whose begin it was at, too."""
+
+    class Freeing(weft.nn.Module):
+        def forward(self, x):
+            self.large = None
+            return x + 1
+
+    module, x = Freeing(), weft.ones(1)
+    module.large = weft.ones(1 << 20)
+    with weft.record() as begin:
+        module(x)
+    with weft.record() as end:
+        weft.ones(1 << 20)
+    for name, g in {"begin": begin, "end": end}.items():
+        g.save(tmp_path / f"{name}.html")
+        page = opened((tmp_path / f"{name}.html").as_uri())
+        page.click("[data-tab=Memory]")
+        assert f"at the {name} of" in page.text_content("#stage")
 
 
 def test_a_png_without_matplotlib_says_what_is_missing(tmp_path, monkeypatch):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from weft.see.graphs import Graph
 
 MOST = 240  # boxes; deeper ones stay closed
+PIXELS = 24_000_000  # of a PNG at most
+FINE = 2.0  # pixels for a unit of it
+FEW = 30  # boxes of a PNG, below which a large one is painted smaller instead
 LETTER, ROW, GAP, PAD = 6.9, 24.0, 18.0, 14.0
 HEAD = 26.0  # of an open box
 LANE = 9.0  # between arcs
@@ -77,6 +80,16 @@ def drawing_of(graph: Graph, items: list[Item], most: int = MOST) -> Drawing:
         boxes.append(box)
         stack.extend(reversed(box.inside))
     return Drawing(boxes, top.width, top.height - HEAD + 2 * PAD)
+
+
+def fitting(graph: Graph, items: list[Item]) -> Drawing:
+    """The layout for a picture of at most `PIXELS`: where all `MOST` boxes take more, fewer."""
+    most = MOST
+    while True:
+        drawing = drawing_of(graph, items, most)
+        if drawing.width * drawing.height * FINE**2 <= PIXELS or most <= FEW:
+            return drawing
+        most //= 2
 
 
 def _boxes(graph: Graph, items: list[Item], most: int) -> list[Box]:
@@ -318,7 +331,8 @@ def _svg_box(box: Box) -> str:
 
 
 def save_png(drawing: Drawing, path: str) -> None:
-    """Paints the drawing into a file, on light ground, two points for each unit.
+    """Paints the drawing into a file, on light ground, two pixels for each unit, or as many as make
+    a picture of at most `PIXELS`.
 
     Raises:
         ModuleNotFoundError: matplotlib is not there.
@@ -333,7 +347,12 @@ def save_png(drawing: Drawing, path: str) -> None:
             "Hint: pip install 'weft[plot]', or save as .svg or .html",
             name="matplotlib",
         ) from error
-    figure = Figure(figsize=(drawing.width / 72, drawing.height / 72), dpi=144)
+    fine = min(
+        FINE,
+        (PIXELS / (drawing.width * drawing.height)) ** 0.5,
+        2**15 / max(drawing.width, drawing.height),  # matplotlib paints no longer sides than 2^16
+    )
+    figure = Figure(figsize=(drawing.width / 72, drawing.height / 72), dpi=72 * fine)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, drawing.width), ylim=(drawing.height, 0))
     axes.axis("off")

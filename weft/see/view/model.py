@@ -85,15 +85,14 @@ def model_of(
         },
         "value_names": tables.value_names,
         "statistics": {
-            name: pack(tables.statistics[name].astype(np.float32))
-            if tables.statistics[name].dtype.kind == "f"
-            else pack(tables.statistics[name])
+            name: pack(tables.statistics[name])
             for name in ("value", "counted", "nans", "infs", "mean", "std", "least", "most")
         },
         "tree": _tree(items),
         "memory": {
             "peak": use.peak,
             "at": use.at.number if use.at else -1,
+            "at_begin": use._peak[2],
             "lines": use.lines,
         },
         "batches": report.to_dict() if report is not None else None,

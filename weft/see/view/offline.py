@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from weft.experiments.lines import text as json_of
 
 if TYPE_CHECKING:
     from weft.batching.report import Report
@@ -31,7 +32,7 @@ def assets() -> tuple[str, str, str]:
 def page_of(model: dict[str, Any] | None, title: str) -> str:
     """The page with a model in it; without, it asks the server that it comes from."""
     page, css, js = assets()
-    data = json.dumps(model, separators=(",", ":")).replace("<", "\\u003c")
+    data = json_of(model).replace("<", "\\u003c")
     parts = {"title": escape(title), "css": css, "model": data, "js": f'"use strict";\n{js}'}
     out = []
     for piece in page.split("{{"):
@@ -45,7 +46,7 @@ def save(
 ) -> None:
     """See `Graph.save`."""
     from weft.see.text import items_of
-    from weft.see.view.drawing import drawing_of, save_png, svg_of
+    from weft.see.view.drawing import drawing_of, fitting, save_png, svg_of
     from weft.see.view.model import model_of
 
     file = Path(path)
@@ -55,15 +56,15 @@ def save(
             f"[save] expected a path that ends in .html, .svg, .png or .json, got {file.name!r}"
         )
     if kind == ".png":
-        save_png(drawing_of(graph, items_of(graph, backward=True)), str(file))
+        save_png(fitting(graph, items_of(graph, backward=True)), str(file))
         return
     if kind == ".svg":
         text = svg_of(drawing_of(graph, items_of(graph, backward=True)))
     else:
         title = file.stem if title is None else title
         model = model_of(graph, title=title, report=report)
-        text = page_of(model, title) if kind == ".html" else json.dumps(model)
-    file.write_text(text, "utf-8")
+        text = page_of(model, title) if kind == ".html" else json_of(model)
+    file.write_text(text, "utf-8", "backslashreplace")
 
 
 def notebook(graph: Graph) -> str:

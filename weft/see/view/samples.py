@@ -45,13 +45,22 @@ def thin(t: Tensor, most: int) -> Tensor:
     return t
 
 
-def numbers(t: Tensor) -> NDArray[np.float32]:
+def numbers(t: Tensor) -> NDArray[np.float64]:
     """The elements as floats; of complex ones how large they are."""
     t = t.detach()
     if t.is_complex():
         t = t.abs()
-    array: NDArray[np.float32] = t.to(weft.float32).numpy()
+    array: NDArray[np.float64] = t.to(weft.float64).numpy()
     return array
+
+
+def _range(array: NDArray[np.float64]) -> tuple[float, float, float]:
+    """(least, most, scale) of what is finite: divided by the scale, a power of two, the largest is
+    about one, so that differences and squares are no larger than floats."""
+    finite = array[np.isfinite(array)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    largest = max(-low, high)
+    return low, high, math.ldexp(1.0, max(math.frexp(largest)[1] - 1, -1000)) if largest else 1.0
 
 
 @aside
@@ -59,15 +68,14 @@ def histogram(t: Tensor) -> dict[str, Any]:
     """`counts` of elements between `low` and `high`, their mean and std, `odd` that are not finite;
     `of` all elements it looked at `seen`."""
     part = numbers(thin(t, ELEMENTS)).ravel()
-    finite = part[np.isfinite(part)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
-    bounds = (low, high) if high > low else (low - 0.5, low + 0.5)
-    with np.errstate(over="ignore", invalid="ignore"):
-        counts = np.histogram(finite.astype(np.float64), BINS, bounds)[0]
+    low, high, scale = _range(part)
+    unit = part[np.isfinite(part)] / scale
+    bounds = (low / scale, high / scale) if high > low else (low / scale - 0.5, low / scale + 0.5)
+    counts = np.histogram(unit, BINS, bounds)[0]
     return {
-        "low": low, "high": high, "counts": counts.tolist(), "odd": len(part) - len(finite),
-        "mean": float(finite.mean(dtype=np.float64)) if len(finite) else 0.0,
-        "std": float(finite.std(dtype=np.float64)) if len(finite) else 0.0,
+        "low": low, "high": high, "counts": counts.tolist(), "odd": len(part) - len(unit),
+        "mean": float(unit.mean()) * scale if len(unit) else 0.0,
+        "std": float(unit.std()) * scale if len(unit) else 0.0,
         "seen": len(part), "of": t.numel(),
     }  # fmt: skip
 
@@ -87,7 +95,7 @@ def picture(t: Tensor, most: int = PIXELS) -> dict[str, Any]:
         part = numbers(thin(t.reshape(-1) if t.ndim == 0 else t, most)).ravel()
         cols = min(64, max(len(part), 1))
         rows = math.ceil(len(part) / cols)
-        image = np.full((1, rows, cols), np.nan, np.float32)
+        image = np.full((1, rows, cols), np.nan)
         image.reshape(-1)[: len(part)] = part
         blank = rows * cols - len(part)
         seen = len(part)
@@ -107,11 +115,11 @@ def picture(t: Tensor, most: int = PIXELS) -> dict[str, Any]:
             notes.append(f"every {steps[0]}. row and {steps[1]}. column")
         image = numbers(t[:, :: steps[0], :: steps[1]])
         seen = image.size
-    finite = image[np.isfinite(image)]
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        scale = (LEVELS - 1) / (high - low) if high > low else 0.0
-        levels = np.nan_to_num((image - low) * scale, nan=0, posinf=0, neginf=0)
+    low, high, scale = _range(image)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        slope = (LEVELS - 1) / (high / scale - low / scale) if high > low else 0.0
+        levels = (image / scale - low / scale) * slope
+    levels = np.nan_to_num(levels, nan=0, posinf=0, neginf=0)
     data = np.clip(levels, 0, LEVELS - 1).astype(np.uint8)
     data[np.isinf(image)] = INF
     data[np.isnan(image)] = NAN

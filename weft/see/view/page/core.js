@@ -199,8 +199,10 @@ function size(b) {
     if (Math.abs(b) >= scale) return `${(b / scale).toPrecision(3)} ${unit}`;
   return `${b} B`;
 }
-const number = (x) => (Number.isInteger(x) ? x.toLocaleString("en").replace(/,/g, " ")
+const number = (x) => (Number.isInteger(x) && Math.abs(x) < 1e15 ? x.toLocaleString("en").replace(/,/g, " ")
   : Math.abs(x) >= 1e5 || (x && Math.abs(x) < 1e-3) ? x.toExponential(2) : String(+x.toPrecision(4)));
+// What was logged is a number, or one of the names of those that JSON has not; else it is a text.
+const isNumber = (v) => typeof v === "number" || v === "NaN" || v === "Infinity" || v === "-Infinity";
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const KIND_COLOUR = { call: "call", function: "call", module: "module", node: "pass", backward: "pass",
   step: "step", flush: "flush", named: "step", loop: "step" };

@@ -32,7 +32,7 @@ class MemoryPanel {
     this.strip.show(g);
     this.table.replaceChildren(
       h("h2", {}, "Alive at the peak, by the line that made it"),
-      h("p", {}, `${size(m.peak)} at the end of `, this.app.details.link(g, m.at)),
+      h("p", {}, `${size(m.peak)} at the ${m.at_begin ? "begin" : "end"} of `, this.app.details.link(g, m.at)),
       h("table", {}, h("tr", {}, h("th", {}, "line and op"), h("th.n", {}, "bytes"), h("th.n", {}, "storages"), h("th", {}, "share")),
         ...rows.map(([line, bytes, count]) => h("tr.click", { tabindex: 0, onclick: () => this.app.find(line) },
           h("td.mono", {}, line), h("td.n", {}, size(bytes)), h("td.n", {}, String(count || "")), h("td", {}, bar([[bytes / m.peak, "module"]]))))),
