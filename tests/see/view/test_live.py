@@ -19,7 +19,7 @@ import pytest
 
 import weft
 from weft.see.view import samples
-from weft.see.view.attach import folder
+from weft.see.view.attach import announce, attach, folder
 
 
 class Net(weft.nn.Module):
@@ -99,6 +99,22 @@ def ask(page, path, method="GET", token=None, host=None, body=None, **headers):
 JSON = {"Content_Type": "application/json"}
 
 
+def strict(name):
+    pytest.fail(f"{name} is no JSON")
+
+
+def first_event(page):
+    """What a page is told first."""
+    with urllib.request.urlopen(page.url + "events", timeout=20) as events:
+        return json.loads(events.readline().removeprefix(b"data: "), parse_constant=strict)
+
+
+def cycle():
+    out = []
+    out.append(out)
+    return out
+
+
 # ---- the server --------------------------------------------------------------------------------
 
 
@@ -131,6 +147,15 @@ def test_only_who_knows_the_token_at_this_host_is_answered(page):
         ("control", "POST", b'{"every": 0}', JSON, 400),
         ("control", "POST", b'{"stop": {}}', JSON, 400),
         ("control", "POST", b'{"stop": {"norm_above": "x"}}', JSON, 400),
+        ("control", "POST", b'{"stop": {"norm_above": "nan"}}', JSON, 400),
+        ("control", "POST", b'{"stop": {"norm_above": "-inf"}}', JSON, 400),
+        ("control", "POST", b'{"stop": {"norm_above": NaN}}', JSON, 400),
+        ("control", "POST", b'{"stop": {"norm_above": 1e999}}', JSON, 400),
+        ("control", "POST", b'{"stop": {"norm_above": 1%s}}' % (b"0" * 400), JSON, 400),
+        ("control", "POST", b'{"every": 7, "stop": {}}', JSON, 400),
+        ("control", "POST", b'{"every": true}', JSON, 400),
+        ("control", "POST", b'{"hold": true, "remove": []}', JSON, 400),
+        ("control", "POST", b"[" * 60_000, JSON, 400),
         ("control", "POST", b'{"look": {}}', JSON, 400),
         ("control", "POST", b" " * 70_000, JSON, 413), ("control", "POST", b"{}", JSON, 200),
     ],
@@ -278,11 +303,34 @@ def test_what_is_logged_shows_by_step(page):
     history = page.state(0)["history"]
     assert [row["step"] for row in history] == [0, 1, 7]
     assert history[0] == {"step": 0, "loss": 2.5, "rate": 1.0} and history[1]["loss"] == "NaN"
-    assert page.state(7)["history"] == history[2:]
-    for wrong in ("x", None, weft.ones(2)):
-        with pytest.raises((TypeError, ValueError, RuntimeError)):
-            page.log(loss=wrong)
+    now = page.state(0)["revision"]
+    assert page.state(now)["history"] == [] and page.state(now - 1)["history"] == history[2:]
+    for wrong in ({"loss": object()}, {"loss": cycle()}, {"step": "a", "loss": 1}):
+        with pytest.raises((TypeError, ValueError), match=r"\[view\] expected"):
+            page.log(**wrong)
     assert page.state(0)["history"] == history
+    page.log(step=7, note="x" * 1000, other=[1, 2], large=10**400, sign="NaN")
+    row = {"step": 7, "note": "x" * 100, "other": "[1,2]", "large": "Infinity", "sign": "\\NaN"}
+    assert page.state(now)["history"] == [row]
+
+
+def test_a_step_that_lies_back_is_told_too(page):
+    """A page that had heard of step 6 heard of none before it any more."""
+    for step in (0, 6, 3, 0):
+        page.log(step=step, loss=step)
+    now = page.state(0)["revision"]
+    assert page.state(now - 1)["history"] == [{"step": 0, "loss": 0.0}]
+    page.log(step=0, other=1)
+    assert page.state(now)["history"] == [{"step": 0, "loss": 0.0, "other": 1.0}]
+    assert sorted(row["step"] for row in page.state(0)["history"]) == [0, 3, 6]
+
+
+def test_an_open_page_shows_texts_and_steps_that_lie_back(page, opened):
+    page.log(step=6, loss=1.0)
+    shown = opened(page.url)
+    page.log(step=0, note="hello", loss=float("nan"))
+    shown.wait_for_function("document.body.dataset.ready && app.live.values.has(0)")
+    assert shown.evaluate("[...app.live.metrics].join()") == "loss"
 
 
 def test_the_loss_is_known_without_logging(page):
@@ -301,7 +349,45 @@ def test_metrics_of_a_run_are_read_as_they_grow(tmp_path):
         assert page.state(0)["history"] == [{"step": 0, "loss": 3.0}]
         with file.open("a") as more:
             more.write('ss": 2.0, "note": "x"}\n')
-        assert page.state(1)["history"] == [{"step": 1, "loss": 2.0}]
+        assert page.state(1)["history"] == [{"step": 1, "loss": 2.0, "note": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("line", "row"),
+    [
+        (b"[1, 2]", None), (b"null", None), (b"{", None), (b"", None), (b"\xff", None),
+        (b'{"step": "a", "x": 1}', None), (b'{"step": 1e999, "x": 1}', None),
+        (b"[" * 100_000, None), (b'{"step": [], "x": 1}', None),
+        (b'{"step": 1, "x": 1' + b"0" * 400 + b"}", {"step": 1, "x": "Infinity"}),
+        (b'{"step": 1, "x": NaN}', {"step": 1, "x": "NaN"}),
+        (b'{"step": 1, "\\ud800": 2, "x": "\\udce9"}', {"step": 1, "\ud800": 2, "x": "\udce9"}),
+    ],
+    ids=lambda x: str(x)[:20],
+)  # fmt: skip
+def test_lines_that_are_no_metrics_stop_none(line, row, tmp_path):
+    file = tmp_path / "metrics.jsonl"
+    file.write_bytes(b'{"step": 0, "x": 1}\n' + line + b'\n{"step": 2, "x": 3}\n')
+    with weft.view(metrics=file) as page:
+        told = first_event(page)
+        expected = [{"step": 0, "x": 1}, *([row] if row else []), {"step": 2, "x": 3}]
+        assert told["history"] == expected == page.state(0)["history"]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "text"),
+    [
+        ({"every": "a"}, TypeError, "an integer as every, got 'a' of type str"),
+        ({"every": 0}, ValueError, "every >= 1, got 0"),
+        ({"metrics": 5}, TypeError, "metrics as None or str or PathLike, got int"),
+        ({"metrics": 0}, TypeError, "metrics as None or str or PathLike, got int"),
+        ({"runs": None}, TypeError, "runs as str or PathLike, got NoneType"),
+        ({"title": 3}, TypeError, "title as None or str, got int"),
+    ],
+)
+@pytest.mark.parametrize("who", ["view", "listen"])
+def test_other_arguments_are_refused(who, how, error, text):
+    with pytest.raises(error, match=rf"\[{who}\] expected {text}"):
+        getattr(weft, who)(**how)
 
 
 def test_the_runs_of_a_folder_are_compared(tmp_path, opened):
@@ -466,6 +552,22 @@ def test_pictures_and_histograms_of_every_kind_of_number(dtype):
     assert samples.picture(t)["high"] == 1.0
     bars = samples.histogram(t.transpose(0, 1))
     assert bars["mean"] == 0.75 and bars["counts"][0] == 1 and bars["counts"][-1] == 3
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("values", [(-1.7e308, 1.7e308), (1e308, 1e308), (0.0, 5e-324), (1e39, 0)])
+def test_pictures_and_histograms_of_the_largest_and_least_numbers(values):
+    """What is beyond float32 was infinite."""
+    t = weft.tensor([values], dtype=weft.float64)
+    bars, image = samples.histogram(t), samples.picture(t)
+    assert (image["low"], image["high"]) == (bars["low"], bars["high"])
+    assert (bars["low"], bars["high"]) == (min(values), max(values))
+    assert sum(bars["counts"]) == 2 and bars["odd"] == image["infs"] == image["nans"] == 0
+    assert np.isfinite([bars["mean"], bars["std"]]).all()
+    levels = list(base64.b64decode(image["data"]))
+    if max(values) > 1e-300:
+        expected = [0 if v == min(values) else samples.LEVELS - 1 for v in values]
+        assert levels == expected
 
 
 def test_a_large_tensor_is_sampled():
@@ -696,3 +798,31 @@ def test_the_command_runs_a_script_as_python_would(tmp_path):
     run = python("-m", "weft", "view", str(script))
     assert run.returncode == 1 and "planted" in run.stderr
     assert python("-m", "weft", "view").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["nofile.py"], "[view] expected a script that can be read, got"),
+        (["."], "[view] expected a script that can be read, got"),
+        (["--every", "0", "script.py"], "[view] expected every >= 1, got 0"),
+    ],
+)
+def test_the_command_says_in_a_line_what_is_wrong(words, text, tmp_path):
+    (tmp_path / "script.py").write_text("")
+    run = python("-m", "weft", "view", *words, cwd=tmp_path)
+    assert run.returncode == 2 and run.stderr.startswith(text), run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_files_of_killed_processes_are_removed(tmp_path, monkeypatch, page):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    stale, live = folder() / f"{dead.pid}.json", folder() / f"{os.getppid()}.json"
+    for listens in (lambda: announce(page), lambda: attach(dead.pid)):
+        for file in (stale, live):
+            file.write_text("{}")
+        with contextlib.suppress(ProcessLookupError):
+            listens()
+        assert not stale.exists() and live.exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from weft.base.checks import of_type
+from weft.experiments.lines import index
 from weft.see.view.server import Server
 from weft.see.view.session import View
 
@@ -37,6 +39,7 @@ def view(
 
     Raises:
         ValueError: `every` below 1.
+        TypeError: `every` is no integer, `title` no string, `metrics` or `runs` no path.
 
     >>> page = weft.view()
     >>> page.url.startswith("http://127.0.0.1:")
@@ -44,7 +47,7 @@ def view(
     >>> page.log(loss=0.5)
     >>> page.close()
     """
-    page = _serve(every, title, metrics, runs)
+    page = _serve("view", every, title, metrics, runs)
     page.start()
     print(f"[view] {page.url}", file=sys.stderr)
     return page
@@ -64,23 +67,29 @@ def listen(
 
     Raises:
         PermissionError: the folder of such files is another's, or others can read it.
+        TypeError, ValueError: as of `view`.
     """
     from weft.see.view.attach import announce
 
-    page = _serve(every, title, metrics, runs)
+    page = _serve("listen", every, title, metrics, runs)
     announce(page)
     return page
 
 
 def _serve(
+    who: str,
     every: int,
     title: str | None,
     metrics: str | os.PathLike[str] | None,
     runs: str | os.PathLike[str],
 ) -> View:
     global _current
+    every = index(every, who, "every")
     if every < 1:
-        raise ValueError(f"[view] expected every >= 1, got {every}")
+        raise ValueError(f"[{who}] expected every >= 1, got {every}")
+    of_type(who, "title", title, None, str)
+    of_type(who, "metrics", metrics, None, str, os.PathLike)
+    of_type(who, "runs", runs, str, os.PathLike)
     if _current is None:
         name = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "weft"
         page = View(every, title or name, metrics, runs)

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from weft.experiments.stored import is_alive
 from weft.see.view.session import View
 
 
@@ -29,9 +30,18 @@ def folder() -> Path:
     return path
 
 
+def _swept() -> Path:
+    """The folder, without the files of processes that were killed."""
+    where = folder()
+    for file in where.glob("*.json"):
+        if file.stem.isdecimal() and not is_alive(int(file.stem)):
+            file.unlink(missing_ok=True)
+    return where
+
+
 def announce(view: View) -> Path:
     """Writes down where the page of this process is, until the process ends."""
-    path = folder() / f"{os.getpid()}.json"
+    path = _swept() / f"{os.getpid()}.json"
     path.unlink(missing_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "w") as file:
@@ -52,7 +62,7 @@ def attach(pid: int) -> str:
     Raises:
         ProcessLookupError: no process of this user listens under this number.
     """
-    path = folder() / f"{pid}.json"
+    path = _swept() / f"{pid}.json"
     try:
         url: str = json.loads(path.read_text())["url"]
         wish = urllib.request.Request(

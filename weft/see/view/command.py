@@ -39,8 +39,18 @@ def run(args: argparse.Namespace) -> int:
     if args.script is None and args.runs is None:
         print("[view] expected a script, --runs DIR or --attach PID", file=sys.stderr)
         return 2
-    title = os.path.basename(args.script or args.runs)
-    page = view(every=args.every, title=title, runs=args.runs or "runs")
+    try:
+        if args.script is not None:
+            whole = os.path.isdir(args.script)
+            open(os.path.join(args.script, "__main__.py") if whole else args.script, "rb").close()
+        title = os.path.basename(args.script or args.runs)
+        page = view(every=args.every, title=title, runs=args.runs or "runs")
+    except OSError as error:
+        print(f"[view] expected a script that can be read, got {error}", file=sys.stderr)
+        return 2
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     if args.script is None:
         try:
             while True:
@@ -58,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
         status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        raise
     except BaseException:
         traceback.print_exc()
         status = 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.experiments.lines import text
 from weft.see.tables import NODE
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class RecordedStep:
 
                 model = model_of(self._graph, title=self._title, report=self._report)
                 model |= {"step": self.number, "pictures": self.pictures, "layers": self.layers}
-                self._data = json.dumps(model, separators=(",", ":")).encode()
+                self._data = text(model).encode()
                 self._structure = model["structure"]
             return self._data
 

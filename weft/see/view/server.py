@@ -14,6 +14,8 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from weft.experiments.lines import text
+
 if TYPE_CHECKING:
     from weft.see.view.session import View
 
@@ -76,18 +78,19 @@ class _Handler(BaseHTTPRequestHandler):
         if where == [""]:
             from weft.see.view.offline import page_of
 
-            self._answer(page_of(None, view.title).encode(), "text/html; charset=utf-8")
+            page = page_of(None, view.title).encode(errors="backslashreplace")
+            self._answer(page, "text/html; charset=utf-8")
         elif where == ["events"]:
             self._events()
         elif where == ["runs"]:
             from weft.see.view.runs import runs_of
 
-            self._answer(json.dumps(runs_of(view.runs)).encode(), "application/json")
+            self._answer(text(runs_of(view.runs)).encode(), "application/json")
         elif len(where) == 2 and where[0] == "step" and _is_number(where[1]):
             self._answer(view.model(int(where[1])) or b"null", "application/json")
         elif len(where) == 3 and where[0] == "value" and all(map(_is_number, where[1:])):
             picture = view.value(int(where[1]), int(where[2]))
-            self._answer(json.dumps(picture).encode(), "application/json")
+            self._answer(text(picture).encode(), "application/json")
         else:
             self._refuse(404, "there is no such page")
 
@@ -101,12 +104,14 @@ class _Handler(BaseHTTPRequestHandler):
         if where != ["control"] or self.headers.get("Content-Type") != "application/json":
             return self._refuse(404, "there is nothing to post to")
         size = self.headers.get("Content-Length", "")
-        if not _is_number(size) or int(size) > MOST_POSTED:
+        if not _is_number(size) or not 0 <= int(size) <= MOST_POSTED:
             return self._refuse(413, "too much")
         try:
-            wish = json.loads(self.rfile.read(int(size)))
+            wish = json.loads(self.rfile.read(int(size)), parse_constant=_refuse_number)
             wrong = self.owner.view.control(wish)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (
+            ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError,
+        ) as error:  # fmt: skip
             wrong = f"{type(error).__name__}: {error}"
         if wrong:
             return self._refuse(400, wrong)
@@ -150,11 +155,12 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             while self.owner.running:
                 state = view.state(since)
-                text = json.dumps(state)
-                if text != told:
-                    told = text
-                    since = state["history"][-1]["step"] if state["history"] else since
-                    self.wfile.write(f"data: {text}\n\n".encode())
+                history, since = state.pop("history"), state.pop("revision")
+                now = text(state)
+                if history or now != told:
+                    told = now
+                    message = text({**state, "history": history})
+                    self.wfile.write(f"data: {message}\n\n".encode())
                 else:
                     self.wfile.write(b":\n\n")
                 self.wfile.flush()
@@ -162,6 +168,10 @@ class _Handler(BaseHTTPRequestHandler):
                 view.wait(SIGN)
         finally:
             view.watch(-1)
+
+
+def _refuse_number(name: str) -> None:
+    raise ValueError(f"[view] expected JSON, got {name}")
 
 
 def _is_number(text: str) -> bool:

@@ -9,7 +9,7 @@ Steps that are not recorded cost the call of a hook.
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import sys
 import threading
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft import Tensor
 from weft.batching import current_example
+from weft.experiments.lines import as_float, decoded, encoded, index, row_of, text
 from weft.see.steps import Leading
 from weft.see.view.layers import Layers
 from weft.see.view.recorded import RecordedStep
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 64 << 20  # of steps that the page may go back to
 KEPT_ENTRIES = 20_000  # of what was logged
+LONGEST = 100  # characters of a text that was logged
 AT_ONCE = 8  # structures that one message to a page is worth
 FIRST = 2  # steps that are recorded whatever `every` is
 
@@ -56,7 +58,9 @@ class View:
         self.server: Server | None = None
         self._metrics, self._read = metrics, 0
         self.runs = os.path.abspath(runs)
-        self._history: list[dict[str, Any]] = []
+        self._history: dict[int, dict[str, Any]] = {}  # by step, what was logged last at the end
+        self._revision = 0  # how often something was logged
+        self._revised: dict[int, int] = {}  # of each step the last of them
         self._recorded: OrderedDict[int, RecordedStep] = OrderedDict()
         self._structures: dict[str, dict[str, Any]] = {}
         self._counted: set[int] = set()  # steps whose structure is among them
@@ -87,18 +91,20 @@ class View:
     # --- for the program ------------------------------------------------------------------------
 
     def log(self, step: int | None = None, **values: Any) -> None:
-        """Shows numbers over the steps.
+        """Shows values over the steps: numbers as curves, others as texts.
 
         Args:
             step: that they belong to; the one under way if left out.
-            values: numbers, or tensors of one element, by name.
+            values: by name, what `log` of a run takes.
 
         Raises:
-            TypeError, ValueError: a value that is no number.
+            TypeError: a step that is no integer, a value of another type.
+            ValueError: a list or dict that lies in itself, or keys of the same text.
         """
-        numbers = _floats(values)
+        number = None if step is None else index(step, "view", "step")
+        shown = _shown(values)
         with self.changed:
-            self._note(self.number if step is None else int(step), numbers)
+            self._note(self.number if number is None else number, shown)
             self.changed.notify_all()
 
     def step(self) -> None:
@@ -236,7 +242,7 @@ class View:
         loss = step.loss()
         with self.changed:
             if loss is not None:
-                self._note(self.number, {"loss (recorded)": loss})
+                self._note(self.number, {"loss (recorded)": encoded(loss, "loss")})
             self._recorded[self.number] = step
             total = sum(r.size for r in self._recorded.values())
             while total > KEPT_BYTES and len(self._recorded) > 1:
@@ -247,16 +253,14 @@ class View:
         step.pictures, step.layers = layers.finish(graph, optimizer)
         self._alive = self.number, layers.alive(graph, sys._getframe())
 
-    def _note(self, step: int, numbers: dict[str, float]) -> None:
-        from weft.experiments.lines import encoded
-
-        values = {name: encoded(value, name) for name, value in numbers.items()}
-        if self._history and self._history[-1]["step"] == step:
-            self._history[-1].update(values)
-        else:
-            self._history.append({"step": step, **values})
-            if len(self._history) > KEPT_ENTRIES:
-                del self._history[: KEPT_ENTRIES // 2 : 2]
+    def _note(self, step: int, values: dict[str, Any]) -> None:
+        row = self._history.pop(step, {"step": step})
+        self._history[step] = row | values
+        self._revision += 1
+        self._revised[step] = self._revision
+        if len(self._history) > KEPT_ENTRIES:
+            for old in list(self._history)[: KEPT_ENTRIES // 2 : 2]:
+                del self._history[old], self._revised[old]
 
     def _hold(self) -> None:
         """Waits while a page that is open says so."""
@@ -298,7 +302,7 @@ class View:
         about["step"] = self.number
         model = model_of(stopped.graph, title=f"{self.title}, stopped in step {self.number}")
         model["pictures"] = about.pop("pictures")
-        data = json.dumps(model, separators=(",", ":")).encode()
+        data = text(model).encode()
         with self.changed:
             for stop, seen in self._stops.values():
                 if stop is not None:
@@ -321,18 +325,21 @@ class View:
     # --- for the server -------------------------------------------------------------------------
 
     def state(self, since: int) -> dict[str, Any]:
-        """What a page has to know; of what was logged, that of steps from `since` on."""
+        """What a page has to know; of what was logged, the steps that are new since a `revision`
+        that it had, 0 for all."""
         self._read_metrics()
         self._name_structures()
         with self.changed:
-            at = len(self._history)
-            while at and self._history[at - 1]["step"] >= since:
-                at -= 1
+            new: list[dict[str, Any]] = []
+            for step, row in reversed(self._history.items()):
+                if self._revised[step] <= since:
+                    break
+                new.append(row)
             return {
                 "title": self.title, "number": self.number, "every": self.every,
                 "holding": self._holding, "active": self._active, "failure": self._failure,
                 "runs": os.path.isdir(self.runs),
-                "history": self._history[at:],
+                "history": new[::-1], "revision": self._revision,
                 "recorded": [r.about() for r in self._recorded.values()],
                 "structures": list(self._structures.values()), "stopped": self._stopped,
                 "stops": [{"id": n, **about} for n, (_, about) in self._stops.items()],
@@ -372,33 +379,35 @@ class View:
         return {**picture(t, MOST_PIXELS), "now": self.number}
 
     def control(self, wish: dict[str, Any]) -> str:
-        """Does what a page asks for; what is wrong with it, or an empty string."""
+        """Does what a page asks for; what is wrong with it, or an empty string. Where something is
+        wrong nothing is done, nor where this raises."""
+        every = wish.get("every", self.every)
+        if type(every) is not int or every < 1:
+            return "every: expected a number of steps"
+        looks = [{k: str(wish["look"][k]) for k in ("op", "line")}] if "look" in wish else []
+        when = _conditions(wish["stop"]) if "stop" in wish else {}
+        if "stop" in wish and not when:
+            return "stop: expected a condition"
+        removed = wish.get("remove", -1)
+        if not isinstance(removed, int):
+            return "remove: expected the number of a breakpoint"
+        if wish.get("do") == "change":
+            float(wish["value"])
         with self.changed:
             if wish.get("start"):
                 self.start()
             if "hold" in wish:
                 self._holding = bool(wish["hold"])
-            if "every" in wish:
-                if not isinstance(wish["every"], int) or wish["every"] < 1:
-                    return "every: expected a number of steps"
-                self.every = wish["every"]
-            if "record" in wish:
+            self.every = every
+            self._looks += looks
+            if "record" in wish or looks:
                 self._wanted = True
-            if "look" in wish:
-                look = wish["look"]
-                self._looks.append({"op": str(look["op"]), "line": str(look["line"])})
-                self._wanted = True
-            if "stop" in wish:
-                when = _conditions(wish["stop"])
-                if not when:
-                    return "stop: expected a condition"
+            if when:
                 self._stops[self._next_stop] = None, {"when": when, "state": "new", "hits": 0}
                 self._next_stop += 1
-            if "remove" in wish and wish["remove"] in self._stops:
-                self._stops[wish["remove"]][1]["state"] = "removed"
+            if removed in self._stops:
+                self._stops[removed][1]["state"] = "removed"
             if "do" in wish and self._stopped is not None:
-                if wish["do"] == "change":
-                    float(wish["value"])
                 self._command = wish
             self.changed.notify_all()
         return ""
@@ -432,9 +441,7 @@ class View:
             self.server.leave()
 
     def _read_metrics(self) -> None:
-        """New whole lines of the metrics of a run."""
-        from weft.experiments.lines import decoded
-
+        """New whole lines of the metrics of a run; those that are none are left out."""
         if self._metrics is None:
             return
         try:
@@ -442,14 +449,15 @@ class View:
                 file.seek(self._read)
                 lines = file.read().rpartition(b"\n")
                 self._read += len(lines[0]) + len(lines[1])
-                for line in lines[0].splitlines():
-                    row = decoded(json.loads(line))
-                    numbers = {
-                        k: float(v) for k, v in row.items()
-                        if k not in ("step", "time") and isinstance(v, (int, float))
-                    }  # fmt: skip
-                    self._note(int(row.get("step", self.number)), numbers)
-        except (OSError, ValueError):
+                for line in lines[0].split(b"\n"):
+                    row = row_of(line) or {}
+                    step = row.pop("step", self.number)
+                    row.pop("time", None)
+                    if isinstance(step, float) and step.is_integer():
+                        step = int(step)
+                    if row and isinstance(step, int):
+                        self._note(step, _shown(row))
+        except OSError:
             return  # it is not there yet
 
 
@@ -462,11 +470,21 @@ def _conditions(wish: dict[str, Any]) -> dict[str, Any]:
     when |= {k: True for k in ("nan", "inf") if wish.get(k)}
     if wish.get("norm_above") not in (None, ""):
         when["norm_above"] = float(wish["norm_above"])
+        if not math.isfinite(when["norm_above"]):
+            raise ValueError(f"norm_above: expected a finite number, got {wish['norm_above']}")
     if wish.get("backward") is not None:
         when["backward"] = bool(wish["backward"])
     return when
 
 
 @aside
-def _floats(values: dict[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items()}
+def _shown(values: dict[str, Any]) -> dict[str, Any]:
+    """What the page has of values: numbers as JSON has them, of others the begin of the text."""
+    out = {}
+    for name, value in values.items():
+        plain = decoded(encoded(value, name, "view"))
+        shown: Any = as_float(plain)
+        if shown is None:
+            shown = (plain if isinstance(plain, str) else text(plain))[:LONGEST]
+        out[name] = encoded(shown, name)
+    return out

@@ -150,7 +150,7 @@ class Live {
     this.lost = false;
     for (const row of state.history) {
       this.values.set(row.step, { ...this.values.get(row.step), ...row });
-      for (const name of Object.keys(row)) if (name !== "step" && !this.metrics.has(name)) this.metrics.add(name);
+      for (const name of Object.keys(row)) if (name !== "step" && isNumber(row[name])) this.metrics.add(name);
     }
     const had = this.state.recorded.length ? this.state.recorded[this.state.recorded.length - 1].step : -1, was = this.state.stopped;
     this.state = state;
@@ -249,7 +249,7 @@ class Live {
     pen.textBaseline = "top";
     let label = 8;
     this.names.forEach((name, k) => {
-      const points = rows.filter((r) => name in r).map((r) => [r.step, Number(r[name])]);
+      const points = rows.filter((r) => isNumber(r[name])).map((r) => [r.step, Number(r[name])]);
       const finite = points.filter(([, v]) => Number.isFinite(v));
       const least = finite.reduce((a, [, v]) => Math.min(a, v), Infinity), most = finite.reduce((a, [, v]) => Math.max(a, v), -Infinity);
       const y = (v) => 60 - ((v - least) / Math.max(most - least, 1e-12)) * 42;
@@ -297,7 +297,7 @@ class Live {
   hover(e) {
     const r = this.nearest(e);
     if (!r) return;
-    const row = this.values.get(r.step) || {}, logged = Object.entries(row).filter(([n]) => n !== "step").map(([n, v]) => `${n} ${number(Number(v))}`);
+    const row = this.values.get(r.step) || {}, logged = Object.entries(row).filter(([n]) => n !== "step").map(([n, v]) => `${n} ${isNumber(v) ? number(Number(v)) : v}`);
     const s = this.state.structures.findIndex((x) => x.name === r.structure);
     tip(e, [`step ${r.step}`, `structure ${s + 1} of ${this.state.structures.length}`, `${number(r.events)} events`, seconds(r.seconds), ...logged].join(" · "));
   }

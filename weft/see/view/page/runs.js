@@ -36,7 +36,7 @@ class RunsPanel {
         h("td.mono", {}, h("i.dot", { style: `display:inline-block;width:10px;height:10px;border-radius:3px;margin-right:6px;background:${this.hue(i)}` }), r.id),
         h("td", { style: r.state === "failed" || r.state === "killed" ? "color:var(--warn)" : "" }, r.state), h("td.n", {}, seconds(r.seconds)),
         ...differ.map((k) => h("td.mono", {}, r.config[k] === undefined ? "" : JSON.stringify(r.config[k]))),
-        ...metrics.slice(0, 6).map((m) => h("td.n", {}, m in r.last ? number(Number(r.last[m])) : ""))))),
+        ...metrics.slice(0, 6).map((m) => h("td.n", {}, m in r.last ? isNumber(r.last[m]) ? number(Number(r.last[m])) : String(r.last[m]) : ""))))),
       ...metrics.flatMap((m) => [h("h2", {}, m), h("canvas", { "data-metric": m, role: "img", "aria-label": `${m} over the steps of each run`, style: "width:100%" })]));
     this.box.querySelectorAll("canvas").forEach((c) => this.plot(c, c.dataset.metric, shown));
   }
