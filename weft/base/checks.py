@@ -6,6 +6,7 @@ Note [Checked functions] in src/python/checked.cpp.
 
 from __future__ import annotations
 
+import operator
 import re
 import sys
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 from weft import _C
 
-__all__ = ["also_named", "checked", "explain", "install", "install_in_layers", "of_type"]
+__all__ = ["also_named", "checked", "explain", "index", "install", "install_in_layers", "of_type"]
 
 # As enum Kind in checked.cpp.
 (
@@ -165,3 +166,18 @@ def of_type(who: str, name: str, value: T, *types: Any) -> T:
         wanted = " or ".join("None" if t is None else t.__name__ for t in types)
         raise TypeError(f"[{who}] expected {name} as {wanted}, got {type(value).__name__}")
     return value
+
+
+def index(value: Any, who: str, what: str) -> int:
+    """An argument as an integer.
+
+    Raises:
+        TypeError: it is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(
+            f"[{who}] expected an integer as {what}, got {value!r} of type {kind}"
+        ) from None

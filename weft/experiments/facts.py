@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weft.experiments.lines import encoded
+from weft.base.strict_json import encoded
 
 __all__ = ["command", "config_of", "git_of", "is_setting", "script_folder", "short", "versions"]
 

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from weft.experiments.lines import as_float
+from weft.base.strict_json import as_float
 
 __all__ = ["plot"]
 

@@ -34,6 +34,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft
+from weft.base.checks import index
+from weft.base.strict_json import encoded
 from weft.experiments import facts, lines
 
 if TYPE_CHECKING:
@@ -99,11 +101,11 @@ class Run:
                 dict that lies in itself; a run that has ended.
             OSError: the line cannot be written, as on a full disk.
         """
-        number = lines.index(step, "log", "step")
+        number = index(step, "log", "step")
         row = {"step": number, "time": round(time.monotonic() - self._began, 6)}
         if "time" in metrics:
             raise ValueError('[log] expected metrics of other names than "time", got it')
-        row.update({name: lines.encoded(value, name) for name, value in metrics.items()})
+        row.update({name: encoded(value, name) for name, value in metrics.items()})
         self._append("metrics.jsonl", row)
 
     def save(self, name: str, obj: Any) -> Path:
@@ -135,7 +137,7 @@ class Run:
             keep: how many of such files remain, the latest; None: all.
             objects: by the names that the dict has.
         """
-        number = lines.index(step, "checkpoint", "step")
+        number = index(step, "checkpoint", "step")
         state = {"step": number, "rng_state": weft.get_rng_state()}
         if clash := state.keys() & objects:
             raise ValueError(f"[checkpoint] expected other names than {sorted(clash)}")
@@ -163,7 +165,7 @@ class Run:
         >>> [row["step"] for row in run.stored.structures]
         [0, 2]
         """
-        graph, number = None, lines.index(step, "record", "step")
+        graph, number = None, index(step, "record", "step")
         try:
             with weft.record(statistics=statistics) as graph:
                 yield graph
@@ -320,7 +322,7 @@ def experiment(
     plain = facts.config_of(config)
     if seed is None and plain.get("seed") is not None:
         seed = plain["seed"]
-    chosen = secrets.randbits(32) if seed is None else lines.index(seed, "experiment", "seed")
+    chosen = secrets.randbits(32) if seed is None else index(seed, "experiment", "seed")
     if not -(2**63) <= chosen < 2**64:
         raise ValueError(f"[experiment] expected a seed of 64 bits, got {chosen}")
     order, _begun = _begun, _begun + 1

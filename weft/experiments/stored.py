@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from weft.base.strict_json import as_float, decoded
 from weft.experiments import lines
 
 __all__ = ["Stored", "find", "last_of", "runs"]
@@ -47,7 +48,7 @@ class Stored:
     @property
     def config(self) -> dict[str, Any]:
         """The configuration."""
-        return {k: lines.decoded(v) for k, v in self.facts["config"].items()}
+        return {k: decoded(v) for k, v in self.facts["config"].items()}
 
     @property
     def state(self) -> str:
@@ -80,7 +81,7 @@ class Stored:
 
     def series(self, metric: str) -> tuple[list[int], list[float]]:
         """The steps at which a number was logged for a metric, and the numbers."""
-        rows = [(row["step"], lines.as_float(row.get(metric))) for row in self.metrics]
+        rows = [(row["step"], as_float(row.get(metric))) for row in self.metrics]
         return [s for s, v in rows if v is not None], [v for _, v in rows if v is not None]
 
     @property
@@ -88,7 +89,7 @@ class Stored:
         """How long it took, or until it logged last."""
         whole = self.facts["seconds"]
         times = [whole] if whole is not None else [row.get("time") for row in self.recent]
-        known = [lines.as_float(t) for t in times]
+        known = [as_float(t) for t in times]
         return max([0.0, *(t for t in known if t is not None and math.isfinite(t))])
 
 

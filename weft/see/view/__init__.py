@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from weft.base.checks import of_type
-from weft.experiments.lines import index
+from weft.base.checks import index, of_type
 from weft.see.view.server import Server
 from weft.see.view.session import View
 

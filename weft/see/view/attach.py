@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from weft.experiments.stored import is_alive
 from weft.see.view.session import View
 
 
@@ -32,6 +31,8 @@ def folder() -> Path:
 
 def _swept() -> Path:
     """The folder, without the files of processes that were killed."""
+    from weft.experiments.stored import is_alive
+
     where = folder()
     for file in where.glob("*.json"):
         if file.stem.isdecimal() and not is_alive(int(file.stem)):

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.experiments.lines import text as json_of
+from weft.base.strict_json import text as json_of
 
 if TYPE_CHECKING:
     from weft.batching.report import Report

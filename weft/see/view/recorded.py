@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.experiments.lines import text
+from weft.base.strict_json import text
 from weft.see.tables import NODE
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ POINTS = 500  # of a metric of a run, at equal distances
 
 def runs_of(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Of each run its id, state, seconds, config, last values, and the `series` of its metrics."""
+    from weft.base.strict_json import encoded
     from weft.experiments import runs
-    from weft.experiments.lines import encoded
 
     if not Path(folder).is_dir():
         return []

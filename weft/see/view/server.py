@@ -14,7 +14,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from weft.experiments.lines import text
+from weft.base.strict_json import text
 
 if TYPE_CHECKING:
     from weft.see.view.session import View

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
+from weft.base.checks import index
+from weft.base.strict_json import as_float, decoded, encoded, text
 from weft.batching import current_example
-from weft.experiments.lines import as_float, decoded, encoded, index, row_of, text
 from weft.see.steps import Leading
 from weft.see.view.layers import Layers
 from weft.see.view.recorded import RecordedStep
@@ -442,6 +443,8 @@ class View:
 
     def _read_metrics(self) -> None:
         """New whole lines of the metrics of a run; those that are none are left out."""
+        from weft.experiments.lines import row_of
+
         if self._metrics is None:
             return
         try:
