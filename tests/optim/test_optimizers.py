@@ -539,8 +539,16 @@ def test_step_hooks(torch):
 def test_an_optimizer_without_hooks_does_not_pay():
     opt = optim.SGD([leaf(weft, 1)])
     assert "step" not in opt.__dict__
-    opt.register_step_post_hook(lambda *args: None)
-    assert "step" in opt.__dict__
+    own = opt.register_step_post_hook(lambda *args: None)
+    every = optim.optimizer.register_optimizer_step_pre_hook(lambda *args: None)
+    other = optim.SGD([leaf(weft, 1)])
+    for handle in (own, every):
+        opt.step()
+        assert "step" in opt.__dict__
+        handle.remove()
+    for one in (opt, other):  # from the first step without hooks on it was as before, never
+        one.step()
+        assert "step" not in one.__dict__
 
 
 @pytest.mark.parametrize("kind", ["pre", "post"])

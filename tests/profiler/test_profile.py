@@ -245,7 +245,7 @@ def test_traces(tmp_path: pathlib.Path, name: str) -> None:
     assert (trace["run"], trace["config"]) == ("three", {"lr": 0.1})  # as PyTorch has them
     events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert [e["name"] for e in events] == [e.name for e in prof.events()]
-    assert len({(e["pid"], e["tid"]) for e in events}) == 1
+    assert len({(e["pid"], e["tid"]) for e in trace["traceEvents"]}) == 1
     assert_nested(events)
     linear = next(e for e in events if e["name"] == "linear")
     assert linear["cat"] == "cpu_op"
@@ -278,6 +278,7 @@ def test_a_trace_of_too_many_events_leaves_the_shortest_out(
         assert path.stat().st_size <= most + 500
         written = load(path)
         events = [e for e in written["traceEvents"] if e["ph"] == "X"]
+        assert len({(e["pid"], e["tid"]) for e in written["traceEvents"]}) == 1
         assert_nested(events)
         meta = next(e for e in written["traceEvents"] if e["ph"] == "M")
         assert {(e["pid"], e["tid"]) for e in events} == {(meta["pid"], meta["tid"])}

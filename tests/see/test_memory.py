@@ -74,7 +74,10 @@ def test_kinds(name: str) -> None:
         before = use.kinds_at(forward)
         assert before["activations"] > 0
         assert before["parameters"] == size
-        assert before["gradients"] == 0  # those of before are seen when backward adds to them
+        # those of the step before are seen when backward adds to them, and the moments in the step
+        assert before["gradients"] == before["optimizer state"] == 0
+        if not fresh:
+            assert before["unseen"] - after["unseen"] == pytest.approx(3 * size, rel=0.05)
         del out, loss
     assert sum(use.kinds.values()) >= use.peak
     assert [kind in str(use) for kind in ("parameters", "activations")] == [True, True]
@@ -113,6 +116,18 @@ def test_a_storage_that_another_thread_frees_is_gone() -> None:
         thread.join()
         weft.ones(1)
     assert all(size < 1 << 18 for line, size, _ in g.memory().lines_at() if line != "unseen")
+
+
+def test_the_peak_may_be_at_a_begin() -> None:
+    """The page said that it was at an end."""
+    with weft.record() as g:
+        weft.ones(1)
+        x = _C._aside(weft.ones, 1 << 20)  # no event has it at its end
+        with weft.profiler.record_function("frees"):
+            del x
+    use = g.memory()
+    assert use.at is not None and use.at.name == "frees" and use.at_begin
+    assert "at the peak, at the begin of <" in str(use)
 
 
 def test_lines_add_up() -> None:

@@ -209,7 +209,7 @@ def test_the_peak_is_what_the_allocator_says() -> None:
     assert abs(use.peak - peak) <= 0.05 * peak
     assert sum(b for _, b, _ in use.lines) == use.peak
     assert [n for _, b, n in use.lines if b == 4 * 512 * 256 * 4] == [4]  # what relu saved
-    assert str(use).startswith(f"{use.peak / 1e6:.3g} MB at the peak, in <")
+    assert str(use).startswith(f"{use.peak / 1e6:.3g} MB at the peak, at the end of <")
     assert weft.graph(model(x).sum()).memory().peak == 0
 
 
@@ -411,6 +411,11 @@ def test_the_text_rolls_loops_up_and_shows_ranges() -> None:
     assert first == "6 calls" and loop.split()[0] == "×3:"
     assert ones.startswith("    ones -> [1–5]") and exp.startswith("    exp -> [1–5]")
     assert g.text(depth=1) == str(g)  # a loop is no level
+    timed, bare = g.text(lines=False), g.text(times=False, lines=False)
+    assert ".py:" not in timed and timed != bare
+    lines = g.text(times=False).splitlines()[1:]  # they went with the times
+    assert [line.split("  test_record.py:")[0].rstrip() for line in lines] == bare.splitlines()[1:]
+    assert sum("test_record.py:" in line for line in lines) == 2
     assert repr(g) == "<weft.see.Graph of 6 events>" and len(g[1:3]) == 2
     with pytest.raises(IndexError):
         g[6]

@@ -300,7 +300,7 @@ class Optimizer:
 
     def _step_through_hooks(self) -> None:
         # In the instance it hides the method of the class, which knows nothing of hooks: an
-        # optimizer without hooks does not pay for them.
+        # optimizer without hooks does not pay for them. The first step without any undoes it.
         self.__dict__["step"] = self._step_with_hooks
 
     def _enrol(self) -> None:
@@ -331,6 +331,10 @@ class Optimizer:
         for hook in [*self._step_post_hooks.values(), *_global_post_hooks.values()]:
             hook(self, args, kwargs)
         self._opt_called = True
+        if not (
+            _global_pre_hooks or _global_post_hooks or self._step_pre_hooks or self._step_post_hooks
+        ) and self.__dict__.get("step") == self._step_with_hooks:  # fmt: skip
+            del self.__dict__["step"]
         return result
 
     def _note_first_step(self) -> None:

@@ -65,6 +65,11 @@ class MemoryUse:
         """The event at whose begin or end they were the most."""
         return self._graph[self._peak[0]] if self.peak else None
 
+    @property
+    def at_begin(self) -> bool:
+        """Whether they were the most at its begin."""
+        return self._peak[2]
+
     @cached_property
     def lines(self) -> list[tuple[str, int, int]]:
         """(line, bytes, storages) of what was alive at the peak, by the line and the op that made
@@ -202,7 +207,8 @@ class MemoryUse:
     def __str__(self) -> str:
         if not self.peak:
             return "no memory was recorded"
-        head = f"{size(self.peak)} at the peak, in {self.at!r}"
+        where = "begin" if self.at_begin else "end"
+        head = f"{size(self.peak)} at the peak, at the {where} of {self.at!r}"
         kinds = ", ".join(f"{size(n)} {kind}" for kind, n in self.kinds.items() if n)
         rows = [f"  {size(b):>9}  ×{n:<5} {line}" for line, b, n in self.lines[:20]]
         left = len(self.lines) - 20

@@ -92,7 +92,7 @@ def model_of(
         "memory": {
             "peak": use.peak,
             "at": use.at.number if use.at else -1,
-            "at_begin": use._peak[2],
+            "at_begin": use.at_begin,
             "lines": use.lines,
         },
         "batches": report.to_dict() if report is not None else None,

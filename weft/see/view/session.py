@@ -18,11 +18,12 @@ import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-import weft
 from weft import Tensor
 from weft.base.checks import index
 from weft.base.strict_json import as_float, decoded, encoded, text
 from weft.batching import current_example
+from weft.batching.report import explain
+from weft.see.recording import Recording, record
 from weft.see.steps import Leading
 from weft.see.view.layers import Layers
 from weft.see.view.recorded import RecordedStep
@@ -71,7 +72,8 @@ class View:
         self._explicit = False
         self._leading = Leading()
         self._hook: Any = None
-        self._scopes: tuple[Any, Any, Layers] | None = None  # of the step that is recorded
+        # of the step that is recorded: with the graph that grows
+        self._scopes: tuple[record, Recording, explain, Layers] | None = None
         self._alive: tuple[int, dict[int, weakref.ref[Tensor]]] = (-1, {})
         self._holding = False
         self._wanted = False
@@ -197,25 +199,21 @@ class View:
             self.changed.notify_all()
 
     def _begin(self) -> None:
-        from weft.batching.report import explain
-
-        recording, report, layers = weft.record(statistics=True), explain(), Layers(self._looks)
+        recording, report, layers = record(statistics=True), explain(), Layers(self._looks)
         self._looks = []
-        recording.__enter__()
+        graph = recording.__enter__()
         report.__enter__()
         layers.start()
-        self._scopes = recording, report, layers
+        self._scopes = recording, graph, report, layers
 
-    def _leave(self) -> Any:
-        """Ends what is recorded: the graph."""
+    def _leave(self) -> None:
+        """Ends what is recorded."""
         if self._scopes is None:
-            return None
-        (recording, report, layers), self._scopes = self._scopes, None
+            return
+        (recording, _, report, layers), self._scopes = self._scopes, None
         layers.stop()
-        graph = recording._open[-1][1]
         report.__exit__(None, None, None)
         recording.__exit__(None, None, None)
-        return graph
 
     def _finish(self) -> None:
         """Nothing is recorded from now on; on the thread of the steps."""
@@ -228,7 +226,7 @@ class View:
     def _forget(self) -> None:
         """What was open has gone with its thread, but for hooks of all threads."""
         if self._scopes is not None:
-            self._scopes[2].forget()
+            self._scopes[-1].forget()
             self._scopes = None
         self._stops.clear()
         if self._hook is not None:
@@ -236,8 +234,8 @@ class View:
 
     def _keep(self, optimizer: Any) -> None:
         assert self._scopes is not None
-        _, report, layers = self._scopes
-        graph = self._leave()
+        _, graph, report, layers = self._scopes
+        self._leave()
         step = RecordedStep(self.number, f"{self.title}, step {self.number}", graph, report)
         self._look(step, graph, layers, optimizer)
         loss = step.loss()
