@@ -7,7 +7,7 @@ import pytest
 
 import weft
 from weft import _C
-from weft.see.graphs import Event
+from weft.see.events import Event
 from weft.see.tables import KINDS
 
 

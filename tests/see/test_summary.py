@@ -1,5 +1,6 @@
 """`weft.summary`: counts that add up, shared and recursive modules, inputs of any structure."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import weft
 from weft import nn
 from weft.see import Summary
+from weft.see.nested import tensors_in
 
 MODELS: dict[str, Any] = {
     "mlp": lambda: (nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), weft.ones(2, 8)),
@@ -211,3 +213,21 @@ def test_tied_parameters_show_as_shared_and_count_once() -> None:
     assert "  10 + shared  " in cells["head"] and "  40  " in cells["embedding"]
     assert "  shared  " in cells["again"] and "shared" not in cells["plain"]
     assert found.parameters == 40 + 10 + 100
+
+
+def test_tensors_in_what_is_nested() -> None:
+    """Modules take and give these; a list that holds itself ends."""
+
+    @dataclasses.dataclass(slots=True)
+    class Pair:
+        first: Any
+        second: Any
+
+    x, y, z = (weft.ones(n) for n in (1, 2, 3))
+    nest: list[Any] = [x, {"a": (y, 3), "b": Pair(z, None)}, Pair]
+    assert [t.numel() for t in tensors_in(nest)] == [1, 2, 3]
+    assert [t.numel() for t in tensors_in([x, (y,), z], depth=1)] == [1, 3]
+    assert [t.numel() for t in tensors_in([[x, y, z], y], width=2)] == [1, 2, 2]
+    ring: list[Any] = [x]
+    ring.append(ring)
+    assert {id(t) for t in tensors_in(ring)} == {id(x)}

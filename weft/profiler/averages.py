@@ -1,8 +1,8 @@
 """Events of a profile, one by one and summed up, and the table of the sums.
 
 Times are in microseconds, as PyTorch has them. The own time of an event is its time less that of
-the events inside of it; of a call it is the kernel's, of modules, nodes and passes what goes on
-round calls.
+the events inside of it; of a call with none inside and of an optimizer's step it is the kernel's,
+of others what goes on round kernels.
 """
 
 from __future__ import annotations
@@ -59,6 +59,15 @@ class FunctionEventAvg:
     input_shapes: list[list[int]] = field(default_factory=list)
     stack: list[str] = field(default_factory=list)  #: lines, the innermost first
     scope: int = 0  #: 0: a function, 1: a node of backward, 7: a span or an optimizer's step
+
+    def add(self, other: FunctionEventAvg) -> None:
+        """Adds what others are the sum of."""
+        self.count += other.count
+        self.cpu_time_total += other.cpu_time_total
+        self.self_cpu_time_total += other.self_cpu_time_total
+        self.cpu_memory_usage += other.cpu_memory_usage
+        self.self_cpu_memory_usage += other.self_cpu_memory_usage
+        self.flops += other.flops
 
     @property
     def cpu_time(self) -> float:
@@ -148,6 +157,7 @@ class Columns:
         self.memory = np.where(rows["ended"] == 0, 0, change)[self.numbers]
         self.own_memory = self._own(self.memory)
         self.kinds = rows["kind"][self.numbers]
+        self.kernels = tables.kernels[self.numbers]
 
     def _own(self, of: NDArray[Any]) -> NDArray[Any]:
         inside = self.parent >= 0
@@ -230,16 +240,12 @@ class Columns:
         if by == "module":
             paths = {
                 -1: "no module",
-                **{e: p or _class(tables, e) for e, p in tables.paths.items()},
+                **{e: p or tables.event_names[e] for e, p in tables.paths.items()},
             }
             return [paths[m] for m in tables.events["module"][numbers].tolist()]
         lines = [str(site) for site in tables.sites]
         sites = tables.events["site"][numbers].tolist()
         return [lines[s] if s >= 0 else "no line" for s in sites]
-
-
-def _class(tables: Any, event: int) -> str:
-    return type(tables.module_of(event)).__name__
 
 
 def frame(site: Any) -> str:
@@ -327,12 +333,7 @@ class EventList(list[Any]):
         """The sum of all."""
         total = FunctionEventAvg("Total")
         for e in self:
-            total.count += e.count
-            total.cpu_time_total += e.cpu_time_total
-            total.self_cpu_time_total += e.self_cpu_time_total
-            total.cpu_memory_usage += e.cpu_memory_usage
-            total.self_cpu_memory_usage += e.self_cpu_memory_usage
-            total.flops += e.flops
+            total.add(e)
         return total
 
     def table(

@@ -17,7 +17,6 @@ from weft.profiler.averages import GROUPS, Columns, EventList, FunctionEventAvg,
 from weft.profiler.schedules import ProfilerAction
 from weft.see.graphs import Graph
 from weft.see.recording import record
-from weft.see.tables import CALL
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -252,21 +251,15 @@ class profile:
         for columns in self._columns():
             for e in averages(columns, group_by, shapes, group_by_stack_n, self.with_flops):
                 key = e.key, str(e.input_shapes), tuple(e.stack)
-                if key not in sums:
+                if key in sums:
+                    sums[key].add(e)
+                else:
                     sums[key] = e
-                    continue
-                of = sums[key]
-                of.count += e.count
-                of.cpu_time_total += e.cpu_time_total
-                of.self_cpu_time_total += e.self_cpu_time_total
-                of.cpu_memory_usage += e.cpu_memory_usage
-                of.self_cpu_memory_usage += e.self_cpu_memory_usage
-                of.flops += e.flops
         return self._list(sums.values())
 
     def _list(self, of: Iterable[Any]) -> EventList:
         columns = self._columns()
-        kernels = sum(float(c.own_time[c.kinds == CALL].sum()) for c in columns)
+        kernels = sum(float(c.own_time[c.kernels].sum()) for c in columns)
         whole = sum(float(c.own_time.sum()) for c in columns)
         return EventList(
             of, profile_memory=self.profile_memory, with_flops=self.with_flops,

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from weft.see.graphs import Event, Graph
+    from weft.see.events import Event
+    from weft.see.graphs import Graph
     from weft.see.tables import Site
 
 Where = tuple[str, "Site | None", str]  # module, line, op

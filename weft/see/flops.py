@@ -7,9 +7,9 @@ it does not count again. What runs in backward is of the modules that the forwar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from weft.see.tables import CALL, MODULE
+from weft.see.tables import CALL, Tables
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
@@ -48,65 +48,30 @@ def counted_calls(graph: Graph, rules: Mapping[str, Rule] | None = None) -> dict
     return counts
 
 
-class ModulesRound:
-    """Names of the modules that an event was in.
+def modules_round(tables: Tables) -> dict[int, frozenset[str]]:
+    """Of each call of a module the names of those that it is in, with its own; of -1 none.
 
-    Names are those of `torch.utils.flop_counter`: a module's class if no module that has run holds
-    it, else the path from there, "Net.encoder.0".
+    Names are those of `torch.utils.flop_counter`: the outermost module's class, then the path from
+    there, "Net.encoder.0".
     """
-
-    def __init__(self, graph: Graph) -> None:
-        tables = graph._tables
-        self._rows = tables.events[["kind", "parent", "module"]].tolist()
-        self._found: dict[int, frozenset[str]] = {-1: frozenset()}
-        self._names: dict[int, str] = {}
-        self._seen: set[int] = set()
-        self._of_event: dict[int, str] = {}
-        for event in tables.paths:
-            self._of_event[event] = self._name(tables.module_of(event))
-
-    def _name(self, module: Any) -> str:
-        own = self._names.setdefault(id(module), type(module).__name__)
-        stack = [(module, own)]
-        while stack:
-            holder, path = stack.pop()
-            if id(holder) in self._seen:
-                continue
-            self._seen.add(id(holder))
-            for name, child in holder.named_children():
-                self._names[id(child)] = f"{path}.{name}"
-                stack.append((child, f"{path}.{name}"))
-        return own
-
-    def __call__(self, event: int) -> frozenset[str]:
-        """Of an event by its number, its own name included if it is a module's call."""
-        waiting = [event]
-        while waiting:
-            at = waiting[-1]
-            if at in self._found:
-                waiting.pop()
-                continue
-            kind, parent, module = self._rows[at]
-            # of a batch, and of a node: where it was made
-            before = [parent] if module == at else [parent, module]
-            missing = [e for e in before if e not in self._found]
-            if missing:
-                waiting += missing
-                continue
-            own = {self._of_event[at]} if kind == MODULE else set()
-            self._found[at] = frozenset(own.union(*(self._found[e] for e in before)))
-        return self._found[event]
+    found: dict[int, frozenset[str]] = {-1: frozenset()}
+    outermost: dict[int, str] = {}
+    for event, path in tables.paths.items():
+        around = tables.module_around(event)
+        outermost[event] = root = outermost.get(around, tables.event_names[event])
+        found[event] = found[around] | {f"{root}.{path}" if path else root}
+    return found
 
 
 def by_module(graph: Graph, rules: Mapping[str, Rule] | None = None) -> dict[str, dict[str, int]]:
     """Operations by module, then by op; those of all are under "Global"."""
     out: dict[str, dict[str, int]] = {}
-    modules = ModulesRound(graph)
     tables = graph._tables
-    names = tables.events["name"].tolist()
+    modules = modules_round(tables)
+    names, within = tables.events["name"].tolist(), tables.events["module"].tolist()
     for event, count in counted_calls(graph, rules).items():
         op = tables.names[names[event]]
-        for module in ("Global", *sorted(modules(event))):
+        for module in ("Global", *sorted(modules[within[event]])):
             of = out.setdefault(module, {})
             of[op] = of.get(op, 0) + count
     return out

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from weft import _C, Tensor, get_rng_state, no_grad, set_rng_state
+from weft import _C, get_rng_state, no_grad, set_rng_state
 from weft.base.checks import of_type
+from weft.base.failures import NamesWithin, inner_path
 from weft.base.shown import size
 from weft.nn.module import Module
 from weft.see.flops import counted_calls
+from weft.see.nested import tensors_in
 from weft.see.recording import Recording, record
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -52,21 +54,6 @@ class Layer:
             stack.extend(reversed(layer.layers))
 
 
-def _tensors(of: Any) -> list[Tensor]:
-    """The tensors in arguments or results, however they are nested."""
-    if isinstance(of, Tensor):
-        return [of]
-    if isinstance(of, dict):
-        items = list(of.values())
-    elif isinstance(of, (list, tuple)):
-        items = list(of)
-    elif is_dataclass(of):
-        items = list(vars(of).values())
-    else:
-        return []
-    return [t for item in items for t in _tensors(item)]
-
-
 class _Calls:
     """Hears of the calls of modules, and makes layers of them."""
 
@@ -86,9 +73,10 @@ class _Calls:
         around = self.open[-1][0] if self.open else None
         if (around, module) not in self.known:
             holder = around or self.root
-            names = {m: name for name, m in self.module_of[holder].named_modules()}
+            names = NamesWithin(self.module_of[holder])
             kind = type(module).__name__
-            layer = Layer(names.get(module) or kind, kind, holder.depth + 1)
+            layer = Layer(inner_path("", names, module), kind, holder.depth + 1)
+            layer.path = inner_path(holder.path, names, module)
             layer.shared = module in self.module_of.values()
             self.known[around, module] = layer
             self.module_of[layer] = module
@@ -97,7 +85,7 @@ class _Calls:
 
     def enter(self, module: Module, args: Any, keywords: Any) -> None:
         layer = self.layer_of(module)
-        shapes = tuple(tuple(t.shape) for t in _tensors([args, keywords]))
+        shapes = tuple(tuple(t.shape) for t in tensors_in([args, keywords]))
         if not layer.calls:
             layer.inputs = shapes
         layer.alike &= shapes == layer.inputs
@@ -106,7 +94,7 @@ class _Calls:
 
     def leave(self, module: Module, args: Any, keywords: Any, result: Any) -> None:
         layer, begins = self.open.pop()
-        tensors = _tensors(result)
+        tensors = list(tensors_in(result))
         shapes = tuple(tuple(t.shape) for t in tensors)
         if not layer.outputs:
             layer.outputs = shapes
@@ -123,12 +111,6 @@ class _Calls:
         before = np.cumsum(flops)
         for layer, begins, ends in self.ran:
             layer.multiply_adds += int(before[ends] - before[begins]) // 2
-
-    def name_paths(self) -> None:
-        """Gives each layer its name from the model on."""
-        for layer in self.root.walk():
-            for inside in layer.layers:
-                inside.path = f"{layer.path}.{inside.name}" if layer.path else inside.name
 
     def count_parameters(self) -> None:
         """Gives each layer its parameters: a tensor counts once, in the first layer that has it.
@@ -325,7 +307,7 @@ def summary(
     of_type("summary", "depth", depth, int, None)
     if depth is not None and depth < 0:
         raise ValueError(f"[summary] expected depth of at least 0, got {depth}")
-    given = _tensors([inputs, keywords])
+    given = list(tensors_in([inputs, keywords]))
     with _unchanged(model), no_grad(), record(times=False) as graph:
         if mode != "same":
             model.train(mode == "train")
@@ -346,7 +328,6 @@ def summary(
                 hook.remove()
     calls.count_operations()
     calls.count_parameters()
-    calls.name_paths()
     peak = max(graph.memory().peak - before, 0)
     return Summary(calls.root, depth, sum(t.numel() * t.element_size() for t in given), peak)
 

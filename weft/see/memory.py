@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from weft import _C
 from weft.base.checks import of_type
 from weft.base.shown import size
+from weft.see.events import Event
 from weft.see.tables import CALL, REQUIRES_GRAD, STEP, spread
 
 if TYPE_CHECKING:
-    from weft.see.graphs import Event, Graph
+    from weft.see.graphs import Graph
 
 
 KINDS = ("other", "activations", "optimizer state", "gradients", "parameters")
@@ -134,8 +135,6 @@ class MemoryUse:
         if event is None:
             ends = len(self._graph) - 1
             return freed == -1, int(self.bytes[ends]) if ends >= 0 else 0
-        from weft.see.graphs import Event
-
         of_type("memory", "event", event, Event)
         if event.graph is not self._graph:
             raise ValueError("[memory] expected an event of this graph, got another's")
@@ -158,7 +157,7 @@ class MemoryUse:
         read = tables.operands[spread(events["operands"], events["inputs"])[1]]
         reader = spread(events["operands"], events["inputs"])[0]
         for row in (events["saved"] > 0).nonzero()[0].tolist():
-            mark(self._saved(events[row]), ACTIVATION)
+            mark(tables.saved(row), ACTIVATION)
         is_step = events["kind"] == STEP
         made_by = self._rows["event"]
         in_step = np.zeros(len(events) + 1, bool)
@@ -177,15 +176,6 @@ class MemoryUse:
         mark(leaf.nonzero()[0], PARAMETER)
         mark(np.array(list(tables.parameters), np.int64), PARAMETER)
         return kinds
-
-    def _saved(self, row: Any) -> NDArray[Any]:
-        operands = self._graph._tables.operands
-        first, inputs, outputs = (int(row[f]) for f in ("operands", "inputs", "outputs"))
-        mask = int(row["saved"])
-        at = [first + i for i in range(min(inputs, 16)) if mask >> i & 1]
-        at += [first + inputs + k for k in range(min(outputs, 16)) if mask >> (16 + k) & 1]
-        found: NDArray[Any] = operands[at]
-        return found
 
     def _gradients_found(self) -> NDArray[Any]:
         """The values that were there of modules' gradients, which are alive."""

@@ -21,7 +21,8 @@ from weft.base.failures import NamesWithin, inner_path
 from weft.base.frames import user_frame
 from weft.base.shown import dtype_name
 from weft.batching import current_example
-from weft.see.graphs import Event, Graph, is_at
+from weft.see.events import Event
+from weft.see.graphs import Graph, is_at
 from weft.see.recording import Recording
 from weft.see.tables import Site
 

@@ -129,6 +129,39 @@ class Tables:
         return self.modules[int(self.events["name"][event])]
 
     @functools.cached_property
+    def forward(self) -> NDArray[Any]:
+        """Of each node of backward the call that made it; -1: none that was recorded."""
+        events = self.events
+        out = np.full(len(events), -1)
+        calls = ((events["kind"] == CALL) & (events["node"] > 0)).nonzero()[0]
+        nodes = (events["kind"] == NODE).nonzero()[0]
+        order = np.argsort(events["node"][calls], kind="stable")
+        made = events["node"][calls][order]
+        at = np.searchsorted(made, events["node"][nodes], "right") - 1
+        known = (at >= 0) & (made[at] == events["node"][nodes]) if len(made) else at >= 0
+        out[nodes[known]] = calls[order][at[known]]
+        return out
+
+    def saved(self, event: int) -> NDArray[Any]:
+        """The values that the node of a call saved for backward, of its inputs and its results."""
+        row = self.events[event]
+        first, inputs, outputs = (int(row[f]) for f in ("operands", "inputs", "outputs"))
+        mask = int(row["saved"])
+        at = [first + i for i in range(min(inputs, 16)) if mask >> i & 1]
+        at += [first + inputs + k for k in range(min(outputs, 16)) if mask >> (16 + k) & 1]
+        values: NDArray[Any] = self.operands[at]
+        return values[values >= 0]
+
+    @functools.cached_property
+    def kernels(self) -> NDArray[np.bool_]:
+        """Whether the own time of an event is a kernel's: of a call with none inside, of a step of
+        an optimizer. That of others goes on round kernels."""
+        kinds, holds = self.events["kind"], np.zeros(len(self.events) + 1, bool)
+        holds[self.events["parent"]] = True
+        found: NDArray[np.bool_] = (kinds == STEP) | ((kinds == CALL) & ~holds[:-1])
+        return found
+
+    @functools.cached_property
     def roots(self) -> list[Any]:
         """The modules whose calls were inside of no other's, each once."""
         found = [self.module_of(e) for e in self.paths if self.module_around(e) < 0]

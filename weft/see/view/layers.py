@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from itertools import islice
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from weft.base import modes
 from weft.base.frames import is_weft
 from weft.base.shown import dtype_name
 from weft.nn.module_hooks import observe_results
+from weft.see.nested import tensors_in
 from weft.see.view.samples import histogram, picture
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Layers:
             return
         self._known = 0
         self._seen[id(module)] = module
-        for t in list(_tensors(output))[:3]:
+        for t in islice(tensors_in(output), 3):
             if not _C._is_pending(t):
                 self._add(module, t)
             elif t.numel() <= HELD:
@@ -102,9 +103,9 @@ class Layers:
                 continue  # the call failed
             self._results.append((module, None, bars, image))
         names: dict[int, str] = {}
-        for root in graph._tables.roots:
-            for name, module in root.named_modules():
-                names.setdefault(id(module), name or type(module).__name__)
+        tables = graph._tables
+        for event, path in tables.paths.items():
+            names.setdefault(id(tables.module_of(event)), path or tables.event_names[event])
         out: list[dict[str, Any]] = []
         for name, p in _parameters(graph, optimizer)[:PARAMETERS]:
             row: dict[str, Any] = {"name": name, "kind": "parameter", "shape": tuple(p.shape)}
@@ -136,7 +137,7 @@ class Layers:
         while frame is not None:
             if not is_weft(frame):
                 for thing in list(_C._locals(frame).values()):
-                    found.extend(_tensors(thing))
+                    found.extend(tensors_in(thing, 1, 64))
             frame = frame.f_back
         out = {}
         for value, address in graph._tables.found.tolist():
@@ -147,15 +148,6 @@ class Layers:
             if number is not None:
                 out[number] = weakref.ref(t)
         return out
-
-
-def _tensors(thing: Any) -> Iterator[Tensor]:
-    if isinstance(thing, Tensor):
-        yield thing
-    elif isinstance(thing, (tuple, list)):
-        yield from (t for t in thing[:64] if isinstance(t, Tensor))
-    elif isinstance(thing, dict):
-        yield from (t for t in list(thing.values())[:64] if isinstance(t, Tensor))
 
 
 def _parameters(graph: Graph, optimizer: Any) -> list[tuple[str, Tensor]]:

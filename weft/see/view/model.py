@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from weft import _C
 from weft.base.shown import dtype_name, interval
-from weft.see.tables import CALL, KINDS, NODE
+from weft.see.tables import KINDS
 from weft.see.text import Item, items_of, structure_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,12 @@ def model_of(
             "kind": pack(events["kind"]),
             "parent": pack(events["parent"]),
             "site": pack(events["site"]),
-            "flags": pack(events["failed"] + 2 * events["in_place"] + 4 * events["backward"]),
+            "flags": pack(
+                events["failed"]
+                + 2 * events["in_place"]
+                + 4 * events["backward"]
+                + 8 * tables.kernels
+            ),  # fmt: skip
             "began": pack(((began - start) * tables.tick).astype(np.float64)),
             "time": pack(spans.astype(np.float32)),
             "bytes": pack(events["bytes"]),
@@ -75,7 +80,7 @@ def model_of(
             "inputs": pack(events["inputs"]),
             "outputs": pack(events["outputs"]),
             "saved": pack(events["saved"]),
-            "forward": pack(_forward(events)),
+            "forward": pack(tables.forward),
         },
         "operands": pack(tables.operands),
         "dims": pack(tables.dims),
@@ -119,20 +124,6 @@ def _unique(texts: list[str]) -> dict[str, Any]:
     numbers: dict[str, int] = {}
     rows = [numbers.setdefault(text, len(numbers)) for text in texts]
     return {"texts": list(numbers), "of": pack(np.asarray(rows, np.int64))}
-
-
-def _forward(events: NDArray[Any]) -> NDArray[Any]:
-    """Of each node of backward, the call that made it."""
-    out = np.full(len(events), -1)
-    calls = ((events["kind"] == CALL) & (events["node"] > 0)).nonzero()[0]
-    nodes = (events["kind"] == NODE).nonzero()[0]
-    order = np.argsort(events["node"][calls], kind="stable")
-    made = events["node"][calls][order]
-    at = np.searchsorted(made, events["node"][nodes], "right") - 1
-    known = (at >= 0) & (made[at] == events["node"][nodes]) if len(made) else np.zeros(0, bool)
-    if known.any():
-        out[nodes[known]] = calls[order][at[known]]
-    return out
 
 
 def _sites(graph: Graph) -> dict[str, Any]:

@@ -57,13 +57,10 @@ class RecordedStep:
 
     @property
     def structure(self) -> str:
-        """The name of what ran (`structure_of`)."""
+        """The name of what ran (`Graph.structure`)."""
         with self._lock:
             if self._structure is None:
-                from weft.see.text import items_of, structure_of
-
-                items = items_of(self._graph, backward=False)
-                self._structure = structure_of(self._graph, items)
+                self._structure = self._graph.structure
             return self._structure
 
     @property

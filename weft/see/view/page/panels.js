@@ -52,7 +52,7 @@ function profileOf(g) {
   const parts = { kernels: 0 }, groups = { op: new Map(), module: new Map(), line: new Map() };
   let whole = 0;
   for (let e = 0; e < g.count; e++) {
-    const kind = g.kind(e), own = g.own(e), kernel = kind === "step" || (kind === "call" && !g.insideCount[e]);
+    const kind = g.kind(e), own = g.own(e), kernel = g.events.flags[e] & 8;
     if (g.events.parent[e] < 0) whole += g.events.time[e] || 0;
     const part = kernel && kind === "call" ? "kernels" : kind;
     parts[part] = (parts[part] || 0) + own;
