@@ -329,7 +329,8 @@ def test_an_open_page_shows_texts_and_steps_that_lie_back(page, opened):
     page.log(step=6, loss=1.0)
     shown = opened(page.url)
     page.log(step=0, note="hello", loss=float("nan"))
-    shown.wait_for_function("document.body.dataset.ready && app.live.values.has(0)")
+    shown.wait_for_selector("body[data-ready]")  # a function to wait for needs eval, which is off
+    wait(shown, lambda: shown.evaluate("app.live.values.has(0)"))
     assert shown.evaluate("[...app.live.metrics].join()") == "loss"
 
 
