@@ -1,6 +1,6 @@
 """JSON that strict parsers read: what was logged, configurations, what a page is told.
 
-Note [Numbers]
+Note [Numbers in JSON]
 JSON has no number for nan and infinity. Here they are the strings "NaN", "Infinity" and
 "-Infinity", which `decoded` makes floats again; a string that is one of these, or one of them after
 backslashes, is written with one backslash more and read with one less. All other floats are written

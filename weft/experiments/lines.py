@@ -1,4 +1,4 @@
-"""Files of lines, each an object of JSON (Note [Numbers] in weft/base/strict_json.py)."""
+"""Files of lines, each an object of JSON (Note [Numbers in JSON] in weft/base/strict_json.py)."""
 
 from __future__ import annotations
 
