@@ -139,6 +139,12 @@ def models(lib: Any) -> dict[str, tuple[Any, Any]]:
         def forward(self, x: Any) -> Any:
             return self.last(self.inner(self.inner(x).tanh()) @ lib.ones(4, 4))
 
+    class Makes(nn.Module):  # type: ignore[misc, name-defined]
+        """Calls a module that it does not hold, with one inside."""
+
+        def forward(self, x: Any) -> Any:
+            return nn.Sequential(nn.Linear(4, 2))(x)
+
     layers = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
     images = nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.ReLU(), nn.ConvTranspose2d(4, 2, 3, stride=2), nn.Flatten()
@@ -147,10 +153,11 @@ def models(lib: Any) -> dict[str, tuple[Any, Any]]:
         "layers": (layers, lib.ones(2, 8, requires_grad=True)),
         "images": (images, lib.ones(2, 3, 6, 6, requires_grad=True)),
         "twice": (Twice(), lib.ones(3, 4, requires_grad=True)),
+        "makes": (Makes(), lib.ones(3, 4, requires_grad=True)),
     }
 
 
-@pytest.mark.parametrize("name", ["layers", "images", "twice"])
+@pytest.mark.parametrize("name", ["layers", "images", "twice", "makes"])
 def test_by_module_as_pytorch(torch: Any, name: str) -> None:
     """Forward and backward, of all modules round a call."""
     from torch.utils.flop_counter import FlopCounterMode as Peer

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from weft.base.failures import NamesWithin
 from weft.see.tables import CALL, Tables
 
 if TYPE_CHECKING:
@@ -51,15 +52,24 @@ def counted_calls(graph: Graph, rules: Mapping[str, Rule] | None = None) -> dict
 def modules_round(tables: Tables) -> dict[int, frozenset[str]]:
     """Of each call of a module the names of those that it is in, with its own; of -1 none.
 
-    Names are those of `torch.utils.flop_counter`: the outermost module's class, then the path from
-    there, "Net.encoder.0".
+    Names are those of `torch.utils.flop_counter`: the class of a module that the one around does
+    not hold, then the path from there, "Net.encoder.0".
     """
     found: dict[int, frozenset[str]] = {-1: frozenset()}
-    outermost: dict[int, str] = {}
-    for event, path in tables.paths.items():
+    held_by: dict[int, NamesWithin] = {}
+    names: dict[int, str] = {}
+    for event in tables.paths:
         around = tables.module_around(event)
-        outermost[event] = root = outermost.get(around, tables.event_names[event])
-        found[event] = found[around] | {f"{root}.{path}" if path else root}
+        own = None
+        if around >= 0:
+            outer = tables.module_of(around)
+            held = held_by.setdefault(id(outer), NamesWithin(outer))
+            own = held.get(id(tables.module_of(event)))
+        if own is None:
+            names[event] = tables.event_names[event]
+        else:
+            names[event] = f"{names[around]}.{own}" if own else names[around]
+        found[event] = found[around] | {names[event]}
     return found
 
 
