@@ -181,6 +181,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_mapped(module);
         init_fibers(module);
         init_watch(module);
+        init_spans(module);
         init_alive(module);
         init_locals(module);
         init_statistics(module);

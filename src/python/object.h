@@ -317,6 +317,9 @@ void init_deferred(PyObject* module);
 void init_mapped(PyObject* module);
 void init_fibers(PyObject* module);
 void init_watch(PyObject* module);
+void init_spans(PyObject* module);
+/// Those among `items` that are tensors.
+std::vector<Tensor> tensors_among(PyObject* const* items, Py_ssize_t count);
 void init_alive(PyObject* module);
 void init_locals(PyObject* module);
 void init_statistics(PyObject* module);
