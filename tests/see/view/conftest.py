@@ -26,8 +26,10 @@ def browser():
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
         _missing("chromium")
+    # under a sanitizer, whose library is loaded before others, a browser does not come up
+    around = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        running = playwright.chromium.launch(executable_path=path, args=FLAGS, env=around)
         yield running
         running.close()
 
