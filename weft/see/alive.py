@@ -40,11 +40,13 @@ CHAINS = 6  # ways of holding that `why_alive` tells
 
 def _frames() -> Iterator[FrameType]:
     """Those that run, of all threads, and those that generators, coroutines and tracebacks keep."""
-    running = {id(frame) for frame in sys._current_frames().values()}
+    # but not our own, of which the dicts of locals would be among what they hold
+    seen = set()
     for frame in [*sys._current_frames().values(), *_kept_frames()]:
         at: FrameType | None = frame
-        while at is not None:
-            if not (id(frame) in running and at.f_code.co_filename == __file__):
+        while at is not None and id(at) not in seen:
+            seen.add(id(at))
+            if at.f_code.co_filename != __file__:
                 yield at
             at = at.f_back
 

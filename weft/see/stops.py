@@ -12,7 +12,7 @@ import traceback
 from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from types import CodeType, EllipsisType, FrameType
-from typing import Any
+from typing import Any, cast
 
 import weft
 from weft import _C, Tensor
@@ -360,7 +360,8 @@ class Debugger(pdb.Pdb):
 
     @curframe_locals.setter
     def curframe_locals(self, names: Mapping[str, Any]) -> None:
-        self._locals = names if isinstance(names, MutableMapping) else {}
+        # CPython 3.13's is no MutableMapping by its type; None of no frame
+        self._locals = {} if names is None else cast("MutableMapping[str, Any]", names)
 
     def set_continue(self) -> None:
         self._goes_on = not self.breaks
