@@ -53,6 +53,7 @@ def register_flop_formula(
     ...     y = weft.ones(10).cumsum(0)
     >>> counter.get_total_flops()
     10
+    >>> del weft.utils.flop_counter.flop_registry["cumsum"]  # as it was
     """
     if get_raw:
         raise ValueError("[register_flop_formula] expected get_raw=False, got True")
