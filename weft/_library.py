@@ -174,6 +174,7 @@ _PLAIN = {
         ("composite", "view", "inplace", "function", "method", "out_form", "random", "pointwise"),
         False,
     ),
+    "reads": True,
     "batch": "none",
 }
 

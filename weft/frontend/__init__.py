@@ -1,0 +1,108 @@
+"""From a Python function to instructions, by its source.
+
+`lower(function)` reads the source of a function and gives a `Lowered`: numbered registers,
+constants, and instructions with structured regions, generic in the arguments, the globals and the
+free variables, as bytecode is, and made once per code object. What runs it is elsewhere.
+
+Reading guide:
+
+- `ir`: what is handed on (`Lowered`, `Instr`), and `Outside`, the reason why a function is not
+- `source`: finds the syntax tree of a code object, and makes sure that it is the one it runs
+- `scope`: which names are locals, which of them inner functions use, which are global
+- `offsets`: the bytecode instruction that does what a place in the source says, for tracebacks
+- `emit`: registers, constants, the instructions so far; what is bound at this point
+- `expressions`, `functions`, `lower`: the lowering, in CPython's order of evaluation
+"""
+
+from __future__ import annotations
+
+import ast
+import threading
+import weakref
+from collections.abc import Callable
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+from weft.frontend.ir import INLINED_SHIFT, Inlined, Instr, Kept, Lowered, Outside
+from weft.frontend.lower import Lowering
+from weft.frontend.source import find
+
+__all__ = [
+    "INLINED_SHIFT", "Inlined", "Instr", "Kept", "Lowered", "Outside", "lower", "lower_tree",
+]  # fmt: skip
+
+# By the identity of the code object, as they compare by value and without their file. A `Lowered`
+# keeps its own alive; a reason goes with it.
+_lowered: dict[int, Lowered] = {}
+_refused: dict[int, tuple[tuple[Any, ...], weakref.ref[CodeType]]] = {}
+_lock = threading.RLock()
+
+
+def lower(function: Callable[..., Any] | CodeType) -> Lowered:
+    """A function in instructions, made once per code object.
+
+    Args:
+        function: a function, a method or a code object.
+
+    Raises:
+        Outside: it has no source, or one that is not what it runs, or is not in the subset.
+        TypeError: it is no function of Python.
+    """
+    module = None
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if isinstance(function, FunctionType):
+        code, module = function.__code__, function.__globals__
+    elif isinstance(function, CodeType):
+        code = function
+    else:
+        kind = type(function).__name__
+        raise TypeError(f"[lower] expected a function of Python, got {kind}")
+    if (known := _lowered.get(id(code))) is None:
+        with _lock:
+            known = _lowered.get(id(code)) or _lower(code, module)
+    return known
+
+
+def _lower(code: CodeType, module: dict[str, Any] | None) -> Lowered:
+    refused = _refused.get(id(code))
+    if refused is None:
+        try:
+            found = find(code, module)
+            file = code.co_filename
+            lowered = Lowering(found.node, code, found.twin, found.owner, file=file).run()
+            _remember(lowered)
+            return lowered
+        except Outside as reason:
+            key = id(code)
+            forget = weakref.ref(code, lambda _: _refused.pop(key, None) and None)
+            refused = _refused[key] = reason.args, forget
+    raise Outside(*refused[0])
+
+
+def _remember(lowered: Lowered) -> None:
+    """Keeps it and the functions that it makes."""
+    if lowered.code is not None:
+        _lowered[id(lowered.code)] = lowered
+    for inner in lowered.inner:
+        if isinstance(inner, Lowered):
+            _remember(inner)
+
+
+def lower_tree(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, owner: str | None = None
+) -> Lowered:
+    """The same from a syntax tree alone, of a function around which there are no others.
+
+    Without a code object no offset is known, and inner functions have none of theirs: to read, not
+    to run.
+
+    Args:
+        node: the function.
+        owner: the class that it is a method of.
+
+    Raises:
+        Outside: it is not in the subset.
+    """
+    around = frozenset({"__class__"} if owner else ())
+    return Lowering(node, None, None, owner, around).run()
