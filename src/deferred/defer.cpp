@@ -258,7 +258,7 @@ void defer(Call& c) {
     view(c);
 }
 
-Tensor detached(const Tensor& t) {
+Tensor Pending::detached(const Tensor& t) {
     ModeGuard outside(0, kGradMode);
     Tensor out = ops::clone(t);
     if (!is_pending(out) || !equal(out.strides(), t.strides())) return {};

@@ -6,8 +6,6 @@ namespace weft::deferred {
 
 /// The door's hook: keeps the call, or runs it.
 void defer(Call& c);
-/// A pending tensor with the elements of `t` outside of the graph; undefined if that must run now.
-Tensor detached(const Tensor& t);
 /// Puts the hooks on the door.
 void install();
 

@@ -38,9 +38,14 @@ struct Replay {
     int output;
 };
 
-struct Pending final : Slot {
+struct Pending final : Promise {
     Pending() { kind = kPendingSlot; }
     void destroy() override;
+    void settle(const Tensor& t) override;
+    Tensor peek(const Tensor& t) override;
+    Tensor detached(const Tensor& t) override;
+    bool wants_grad(const Tensor&) const override { return requires_grad; }
+    uint32_t taken_in() const override { return kDeferMode; }
     static Ref<Pending> make();
 
     bool waits() const { return among != nullptr; }

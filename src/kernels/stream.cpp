@@ -33,14 +33,24 @@ struct CopyPast {
     }
 };
 
-/// Non-temporal stores are not ordered with other ones, which the next reader relies on.
+}  // namespace
+
 void finish_stores() {
 #if defined(__x86_64__)
     asm volatile("sfence" ::: "memory");
 #endif
 }
 
-}  // namespace
+void stream_out(char* to, const char* from, int64_t bytes) {
+    const bool aligned =
+        (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % 64 == 0;
+    for (; aligned && bytes >= block_bytes; bytes -= block_bytes) {
+        vec::per_width<CopyPast>(to, from);
+        to += block_bytes;
+        from += block_bytes;
+    }
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+}
 
 int64_t stream_bytes() {
     static const int64_t bytes = [] {

@@ -19,4 +19,10 @@ int64_t stream_bytes();
 void stream_map(MapLoop loop, const void* f, char* const* p, const int64_t* strides, int operands,
                 int64_t item, int64_t n);
 
+/// Copies `bytes` from a buffer past the caches, as far as whole lines of `to` go. Before others read
+/// them: `finish_stores`.
+void stream_out(char* to, const char* from, int64_t bytes);
+/// Non-temporal stores are not ordered with other ones, which the next reader relies on.
+void finish_stores();
+
 }  // namespace weft::kernels

@@ -90,43 +90,32 @@ const Tensor& bottom_of(const Tensor& t) {
     return *at;
 }
 
-Tensor detached(const Tensor& t) {
-    return map_over(*mapped(t).level, is_mapped(mapped(t).whole) ? detached(mapped(t).whole)
-                                                                 : detach(mapped(t).whole));
+Tensor Mapped::detached(const Tensor&) {
+    return map_over(*level, is_mapped(whole) ? mapped(whole).detached(whole) : detach(whole));
 }
 
-void settle(const Tensor& t) {
-    if (!is_mapped(t)) return deferred::settle(t);
-    Ref<Mapped> self(&mapped(t));
-    Level& level = *self->level;
-    WEFT_EXPECT(level.alone || !level.over, Runtime, "vmap",
+void Mapped::settle(const Tensor& t) {
+    const Ref<Mapped> self(this);
+    WEFT_EXPECT(level->alone || !level->over, Runtime, "vmap",
                 "values of the function's examples to be used within it",
                 "one that was kept until it was over",
                 "return it from the function that vmap runs");
-    level.go_alone();
-    if (is_mapped(self->whole)) settle(self->whole);
+    level->go_alone();
+    if (is_mapped(whole)) ops::settle(whole);
     if (!is_mapped(t)) return;
     ModeGuard record(kGradMode, 0);
-    Tensor value = first(self->whole);
-    const GradMeta* of = meta_or_null(self->whole);
+    Tensor value = first(whole);
+    const GradMeta* of = meta_or_null(whole);
     if (of && of->base.defined() && meta_or_null(value))  // whether it may be written is as there
         meta(value).view_kind = of->view_kind;
     t.settle(value);
 }
 
-void settle_for_call(const Tensor& t) {
-    const uint32_t taken = is_mapped(t) ? kMapMode : uint32_t{kDeferMode};
-    if (!(mode & taken)) settle(t);
-}
-
-Tensor peek(const Tensor& t) {
-    if (!is_mapped(t)) return deferred::peek(t);
+Tensor Mapped::peek(const Tensor& t) {
     settle(t);
     return t;
 }
 
-bool requires_grad(const Tensor& t) {
-    return is_mapped(t) ? weft::requires_grad(bottom_of(t)) : deferred::requires_grad(t);
-}
+bool Mapped::wants_grad(const Tensor& t) const { return requires_grad(bottom_of(t)); }
 
 }  // namespace weft::mapped

@@ -68,11 +68,16 @@ private:
     Level* saved_;
 };
 
-struct Mapped final : Slot {
+struct Mapped final : Promise {
     Mapped(Level& level, Tensor whole) : level(&level), whole(std::move(whole)) {
         kind = kMappedSlot;
     }
     void destroy() override { delete this; }
+    void settle(const Tensor& t) override;
+    Tensor peek(const Tensor& t) override;
+    Tensor detached(const Tensor& t) override;
+    bool wants_grad(const Tensor& t) const override;
+    uint32_t taken_in() const override { return kMapMode; }
 
     Ref<Level> level;
     Tensor whole;  ///< [size, ...]
@@ -94,18 +99,6 @@ Tensor fresh_input(Level& level, const Tensor& t);
 bool is_mapped_on(const Level& level, const Tensor& t);
 /// What holds the values of all examples on all levels.
 const Tensor& bottom_of(const Tensor& t);
-/// `t` outside of the graph.
-Tensor detached(const Tensor& t);
-
-/// Gives a tensor without memory, of this layer or of deferred, its value.
-void settle(const Tensor& t);
-/// The same if no call would take it as it is now.
-void settle_for_call(const Tensor& t);
-/// The value for reading only.
-Tensor peek(const Tensor& t);
-/// Whether a tensor without memory wants a gradient.
-bool requires_grad(const Tensor& t);
-
 /// Puts the hook on the door.
 void install();
 

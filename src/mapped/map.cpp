@@ -349,7 +349,7 @@ Level* level_of(const Call& c) {
     Level* level = nullptr;
     auto look = [&](const Tensor& t) {
         while (t.defined() && is_mapped(t) && (mapped(t).level->alone || mapped(t).level->over))
-            settle(t);
+            ops::settle(t);
         if (t.defined() && is_mapped(t) && (!level || mapped(t).level->number > level->number))
             level = mapped(t).level.get();
     };
@@ -447,7 +447,7 @@ bool (*change_below)(const Tensor& t);
 /// What changes other than by a call with mapped operands.
 bool before_change(const Tensor& t) {
     if (mode & kMapMode && Level::current()) {
-        if (is_mapped(t)) settle(t);
+        if (is_mapped(t)) ops::settle(t);
         note_write(t, nullptr);
     }
     return change_below && change_below(t);

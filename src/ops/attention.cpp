@@ -198,7 +198,9 @@ Tensor additive(const Tensor& mask, DType dtype) {
 
 /// Of one that is not computed yet, only its calls know: the composed way serves both.
 bool wants_gradient(const Tensor& t) {
-    return t.defined() && (mode & kGradMode) && (t.has(kTracked) || t.has(kPending));
+    if (!t.defined() || !(mode & kGradMode)) return false;
+    if (t.has(kPending) && (mode & kTraceMode)) return promise(t).wants_grad(t);
+    return t.has(kTracked) || t.has(kPending);
 }
 
 bool same_lead(const Tensor& a, const Tensor& b) {
@@ -230,7 +232,7 @@ Tensor run_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     if (out.ndim() == q.ndim()) return out;
     // What backward reads is not what the caller may write: of calls without heads, as in PyTorch.
     // (What waits is read from a copy.) It is no view of it either, which detach_() would refuse.
-    if (!out.has(kPending)) {
+    if (!out.has(kPending) || (mode & kTraceMode)) {
         Dims size(q.shape());
         size.back() = width(v);
         return unsafe_view(out, size);

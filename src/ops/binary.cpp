@@ -212,6 +212,7 @@ template <class Integer, class Floating>
 void division_kernel(Call& c) {
     dispatch<NumberTypes>(compute_dtype<Result::Same>(c), c.name(), [&]<class T>() {
         if constexpr (std::is_same_v<T, int64_t>) {
+            not_one_loop(c);
             refuse_zero_divisor(c);
             map_inputs<T, T, 2>(c, Integer{});
         } else {

@@ -184,8 +184,9 @@ template <class Memory>
 /// The door.
 template <class Memory>
 WEFT_INLINE void enter(Call& c, const Memory& memory) {
-    if (mode & (kDeferMode | kAutocastMode | kMapMode | kWatchMode)) [[unlikely]] {
+    if (mode & (kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode)) [[unlikely]] {
         if (mode & kAutocastMode && hooks.autocast(c)) return;
+        if (mode & kTraceMode && hooks.trace(c)) return;
         if (mode & kMapMode && hooks.map(c)) return;
         if (mode & kDeferMode) return hooks.defer(c);
         if (mode & kWatchMode) {
@@ -224,6 +225,12 @@ WEFT_INLINE void enter_telling(Call& c, const Memory& memory) {
 
 }  // namespace
 
+void settle(const Tensor& t) { promise(t).settle(t); }
+
+void settle_for_call(const Tensor& t) {
+    if (!(mode & promise(t).taken_in())) settle(t);
+}
+
 void call(Call& c) { enter_telling(c, give_memory); }
 
 void call_over(Call& c, int dying) {
@@ -238,6 +245,10 @@ void call_in_place_of(Call& c) {
         if (laid_out.in[0].contiguous()) laid_out.out(0).share(laid_out.in[0], 0);
         else give_memory(laid_out);
     });
+}
+
+Kernel kernel_of(const Call& c) {
+    return meets_narrow(c) && !c.op->every_dtype ? run_widened : c.op->kernel;
 }
 
 void call_part(Call& c, FunctionRef<void(Call&)> memory) {

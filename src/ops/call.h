@@ -13,7 +13,8 @@
 /// In defer mode the door hands calls to the hook `defer`, which keeps them and gives results that
 /// have a shape and a dtype but no memory yet (kPending). Whoever reads a value settles the tensor
 /// first: the binding does for all that Python passes on, the hook for calls that are not kept. So
-/// outside of defer mode no op ever meets a pending tensor.
+/// outside of defer mode no op ever meets a pending tensor. Map mode and trace mode have tensors without
+/// memory of their own; the slot of each, a `Promise`, says what becomes of it.
 #pragma once
 #include <initializer_list>
 
@@ -36,6 +37,7 @@ enum ModeFlag : uint32_t {
     /// so, but nothing is recorded.
     kEnabledInInference = 64,
     kWatchMode = 128,  ///< `scopes.watcher` hears of calls (Note [Watching])
+    kTraceMode = 256,  ///< calls on traced tensors are written down (Note [Traced])
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 
@@ -49,7 +51,26 @@ private:
     uint32_t saved_;
 };
 
+/// The slot of a tensor without memory (Note [Pending]), by the layer that made it.
+struct Promise : Slot {
+    /// Gives `t`, which bears this, its value, or throws.
+    virtual void settle(const Tensor& t) = 0;
+    /// The value for reading only; `t` may stay as it is.
+    virtual Tensor peek(const Tensor& t) = 0;
+    /// `t` outside of the graph; undefined if only its value could be.
+    virtual Tensor detached(const Tensor& t) = 0;
+    virtual bool wants_grad(const Tensor& t) const = 0;
+    /// The bit of `mode` with which the door takes it as it is.
+    virtual uint32_t taken_in() const = 0;
+};
+inline Promise& promise(const Tensor& t) { return *static_cast<Promise*>(t.impl()->slot.get()); }
+
 namespace ops {
+
+/// Gives a tensor without memory its value.
+void settle(const Tensor& t);
+/// The same if no call would take it as it is now.
+void settle_for_call(const Tensor& t);
 
 /// While it lives, a call has other operands.
 class OtherOperands {
@@ -67,6 +88,8 @@ private:
 struct Hooks {
     /// In an autocast scope: runs the call on inputs of the dtype that its op wants. False: goes on.
     bool (*autocast)(Call&) = nullptr;
+    /// In trace mode: writes the call down and lays out its results. False if no operand is traced.
+    bool (*trace)(Call&) = nullptr;
     /// In map mode: runs the call for all examples at once. False if no operand stands for several
     /// values: goes on.
     bool (*map)(Call&) = nullptr;
@@ -106,6 +129,11 @@ extern Hooks hooks;
 /// Runs `c`. With `c.dest` the result goes there (Note [In place]). On an error no tensor has
 /// changed: rules check before kernels write.
 void call(Call& c);
+
+/// What the door runs for a call that is laid out and no view: the record's kernel, or what converts
+/// around it.
+using Kernel = void (*)(Call&);
+Kernel kernel_of(const Call& c);
 
 /// One of several calls that are recorded as one (Note [Each] in ops/each.h): the shape rule, then
 /// `memory`, which gives the outputs their bytes, then the kernel; of a view only the first two.

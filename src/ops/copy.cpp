@@ -20,7 +20,7 @@ struct Cast {
 };
 
 template <class To, class From>
-kernels::MapLoop cast_loop() {
+kernels::MapLoop loop_between() {
     return kernels::map_loop<Cast<To>, To, From>();
 }
 
@@ -30,7 +30,7 @@ kernels::MapLoop direct_loop(DType to, DType from) {
     if (!is_narrow(to) && !is_narrow(from))
         return dispatch<WithComplex<AllTypes>>(to, "copy", [&]<class To>() {
             return dispatch<WithComplex<AllTypes>>(
-                from, "copy", [&]<class From>() { return cast_loop<To, From>(); });
+                from, "copy", [&]<class From>() { return loop_between<To, From>(); });
         });
     auto pair = [](DType to, DType from) {
         return static_cast<int>(to) << 8 | static_cast<int>(from);
@@ -38,9 +38,9 @@ kernels::MapLoop direct_loop(DType to, DType from) {
     switch (pair(to, from)) {
 #define WEFT_CASTS(narrow, T, wide, W)                                                             \
     case static_cast<int>(DType::narrow) << 8 | static_cast<int>(DType::wide):                     \
-        return cast_loop<T, W>();                                                                  \
+        return loop_between<T, W>();                                                               \
     case static_cast<int>(DType::wide) << 8 | static_cast<int>(DType::narrow):                     \
-        return cast_loop<W, T>();
+        return loop_between<W, T>();
         WEFT_CASTS(UInt8, uint8_t, Int64, int64_t)
         WEFT_CASTS(Int8, int8_t, Int64, int64_t)
         WEFT_CASTS(Int16, int16_t, Int64, int64_t)
@@ -89,6 +89,12 @@ struct CastSteps {
         }
     }
 };
+
+}  // namespace
+
+kernels::MapLoop cast_loop(DType to, DType from) { return direct_loop(to, from); }
+
+namespace {
 
 /// Elements of one dtype, whatever the layouts.
 void copy_same(const Tensor& dest, const Tensor& source) {

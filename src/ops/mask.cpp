@@ -55,7 +55,7 @@ void masked_fill_kernel(Call& c) {
     Tensor value = as_dtype(c.in[2], out.dtype());
     dispatch_size(out.dtype(), [&]<class U>() {
         FillWhere<U> f{*value.data<U>()};
-        run_map(kernels::map_loop<FillWhere<U>, U, U, bool>(), &f, out, c.in, 2);
+        run_map_of(c, kernels::map_loop<FillWhere<U>, U, U, bool>(), f, c.in, 2);
     });
 }
 
@@ -145,6 +145,7 @@ void register_mask(Table& t) {
              ">>> weft.zeros(2).masked_fill(weft.tensor([True, False]), 1)\ntensor([1., 0.])")
         .shape(masked_fill_shape)
         .kernel(masked_fill_kernel)
+        .reads_numbers(save_in(2))
         .every_dtype()
         .batch([](const BatchCall& c, BatchForm& form) {  // the value stays 0-d
             bool one = c.in(2).has(kWrapped) || (c.fixed(2) && !(c.fixed(0) && c.fixed(1)));
@@ -167,6 +168,7 @@ void register_mask(Table& t) {
         .doc("The elements where mask is true, in one dimension; both broadcast.\n\n"
              ">>> weft.arange(3).masked_select(weft.tensor([True, False, True]))\ntensor([0, 2])")
         .shape(masked_select_shape)
+        .reads(save_in(1))
         .kernel(masked_select_kernel)
         .every_dtype()
         .grad(0, save_in(1), masked_select_gradient)
@@ -178,6 +180,7 @@ void register_mask(Table& t) {
              "2.]))\n"
              "tensor([1., 0., 2.])")
         .shape(masked_scatter_shape)
+        .reads(save_in(1))
         .kernel(masked_scatter_kernel)
         .every_dtype()
         .inplace()
@@ -189,11 +192,13 @@ void register_mask(Table& t) {
         .doc("Coordinates of the elements that are not zero, [n, ndim] int64.\n\n"
              ">>> weft.tensor([0, 3, 4]).nonzero().tolist()\n[[1], [2]]")
         .shape(nonzero_shape)
+        .reads(save_in(0))
         .kernel(nonzero_kernel)
         .every_dtype()
         .samples({"f(I(3, 4))", "f(B(5))", "f(I(0, 3))"});
     t.add("argwhere(Tensor self) -> Tensor")
         .shape(nonzero_shape)
+        .reads(save_in(0))
         .kernel(nonzero_kernel)
         .every_dtype()
         .doc("nonzero().")

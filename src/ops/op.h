@@ -169,10 +169,15 @@ struct Op {
     bool view = false;  ///< outputs are views of input 0; no kernel, so every dtype
     Cast autocast = Cast::None;
     Formats memory_format = Formats::None;
-    bool every_dtype = false;          ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
-    Uint64 uint64 = Uint64::Refused;   ///< what the kernel takes for it (Note [Narrow dtypes])
-    bool strided_output = false;       ///< the kernel writes any layout, also over its own input
-    bool writes_repeats = false;       ///< name_ takes elements that share memory: expanded tensors
+    bool every_dtype = false;         ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
+    Uint64 uint64 = Uint64::Refused;  ///< what the kernel takes for it (Note [Narrow dtypes])
+    bool strided_output = false;      ///< the kernel writes any layout, also over its own input
+    bool writes_repeats = false;      ///< name_ takes elements that share memory: expanded tensors
+    /// Inputs whose memory the shape rule or the body looks at: without it there is no layout.
+    InputSet reads;
+    /// Inputs that the shape rule or the kernel reads if they have no dimensions, to check the number or
+    /// to choose what runs.
+    InputSet reads_numbers;
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
     bool random = false;               ///< draws from the generator
     Overlap overlap = Overlap::Any;    ///< pointwise ops: Same, unless the record says more
@@ -228,6 +233,7 @@ struct Call {
     uint64_t attrs_number = 0;  ///< the same for equal attributes; 0: not known
     Tensor dest;                ///< in-place and out= forms: where the result goes
     bool in_place = false;      ///< dest is input 0
+    bool finds_loop = false;    ///< it is a LoopCall: the kernel names its loop (ops/loop.h)
     int outputs = 0;
     int64_t view_offset = 0;  ///< op.view: elements after input 0's first one (output 0)
 
@@ -442,6 +448,16 @@ public:
     /// The in-place form writes one number wherever it writes, so elements may share memory.
     OpBuilder& writes_repeats() {
         op_.writes_repeats = true;
+        return *this;
+    }
+    /// Inputs whose memory the shape rule or the body looks at.
+    OpBuilder& reads(SaveMask inputs) {
+        op_.reads = InputSet(inputs);
+        return *this;
+    }
+    /// Inputs that the shape rule or the kernel reads where they have no dimensions.
+    OpBuilder& reads_numbers(SaveMask inputs) {
+        op_.reads_numbers = InputSet(inputs);
         return *this;
     }
     OpBuilder& factory() {

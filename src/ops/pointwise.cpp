@@ -1,6 +1,7 @@
 #include "ops/pointwise.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/lock.h"
 #include "base/parallel.h"
@@ -12,8 +13,7 @@
 namespace weft::ops {
 namespace {
 
-/// Elements per parallel piece: below it a second thread costs more than it saves.
-constexpr int64_t kGrain = 32768;
+constexpr int64_t kGrain = kPointwiseGrain;
 
 struct Typed {
     DType type = DType::Bool;
@@ -191,8 +191,25 @@ bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, const Call
 
 }  // namespace
 
-void run_map_as(DType dtype, kernels::MapLoop loop, const void* f, Call& c, int inputs) {
-    if (run_small_map(dtype, loop, f, c, inputs)) return;
+void found_loop(Call& c, kernels::MapLoop loop, const void* f, size_t bytes, const Tensor* in,
+                int inputs, const DType* to) {
+    auto& found = static_cast<LoopCall&>(c);
+    found.other |= found.loop != nullptr;
+    if (found.other) return;
+    found.loop = loop;
+    found.operands = inputs;
+    std::memcpy(found.functor, f, bytes);
+    for (int i = 0; i < inputs; ++i) {
+        found.operand[i] = in[i];
+        found.to[i] = to ? *to : in[i].dtype();
+    }
+}
+
+void run_map_as(DType dtype, kernels::MapLoop loop, const void* f, Call& c, LoopSize size) {
+    const int inputs = size.inputs;
+    if (run_small_map(dtype, loop, f, c, inputs)) return;  // never for a LoopCall
+    if (c.finds_loop) [[unlikely]]
+        return found_loop(c, loop, f, size.functor, c.in, inputs, &dtype);
     bool ready = true;
     for (int i = 0; i < inputs; ++i) ready &= c.in[i].dtype() == dtype;
     if (ready) return run_map(loop, f, c.out(0), c.in, inputs);

@@ -3,6 +3,7 @@
 #include "kernels/map.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
+#include "ops/loop.h"
 
 namespace weft::ops {
 
@@ -41,11 +42,25 @@ void pointwise(Call& c) {
     pointwise_layout(c, R == Result::Bool ? DType::Bool : compute_dtype<R>(c));
 }
 
+/// Elements per parallel piece: below it a second thread costs more than it saves.
+inline constexpr int64_t kPointwiseGrain = 32768;
+
 /// Runs `loop` over c.out(0) and operands already of the loop's dtypes.
 void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tensor* in, int inputs);
+/// The same for the kernel of `c`.
+template <class F>
+void run_map_of(Call& c, kernels::MapLoop loop, const F& f, const Tensor* in, int inputs) {
+    static_assert(sizeof(F) <= LoopCall::kFunctorBytes);
+    if (c.finds_loop) return found_loop(c, loop, &f, sizeof(F), in, inputs);
+    run_map(loop, &f, c.out(0), in, inputs);
+}
 
+/// How many inputs a loop has, and of how many bytes its functor is.
+struct LoopSize {
+    uint8_t inputs, functor;
+};
 /// The same over the inputs of `c`, converted to `dtype` where they are of another.
-void run_map_as(DType dtype, kernels::MapLoop loop, const void* f, Call& c, int inputs);
+void run_map_as(DType dtype, kernels::MapLoop loop, const void* f, Call& c, LoopSize size);
 
 /// Converts the inputs to T where needed and applies f. Out = bool for Result::Bool.
 template <class T, class Out, int N, class F>
@@ -53,12 +68,13 @@ void map_inputs(Call& c, const F& f) {
     auto loop = []<size_t... I>(std::index_sequence<I...>) {
         return kernels::map_loop<F, Out, std::enable_if_t<(I >= 0), T>...>();
     }(std::make_index_sequence<N>{});
-    run_map_as(dtype_of<T>, loop, &f, c, N);
+    static_assert(sizeof(F) <= LoopCall::kFunctorBytes);
+    run_map_as(dtype_of<T>, loop, &f, c, {N, sizeof(F)});
 }
 
 /// The kernel of a pointwise op with functor F over N tensors of the dtypes in Set.
 template <class F, class Set, Result R, int N>
-void map_kernel(Call& c) {
+inline void map_kernel(Call& c) {
     dispatch<Set>(compute_dtype<R>(c), c.op->public_name, [&]<class T>() {
         using Out = std::conditional_t<R == Result::Bool, bool, T>;
         map_inputs<T, Out, N>(c, F{});

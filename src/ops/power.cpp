@@ -190,6 +190,7 @@ void register_power(Table& t) {
              "tensor([1., 4., 9.])")
         .shape(pow_shape)
         .kernel(pow_kernel)
+        .reads_numbers(save_in(1))
         .batch([](const BatchCall& c, BatchForm& form) {  // squares are no general powers
             return batch_pointwise(c, form);
         })

@@ -460,6 +460,7 @@ void register_rearrange(Table& t) {
         .samples({"f(I(4))", "f(repeats=I(0))"});
     t.add("_repeat_index(Tensor repeats, int size) -> Tensor")
         .shape(repeat_index_shape)
+        .reads(save_in(0))
         .doc("Position i, repeats[i] times.")
         .kernel(repeat_index_kernel)
         .internal();

@@ -34,16 +34,16 @@ struct WhereNumber {
 };
 
 template <class Bits>
-void choose(const Tensor& out, const Tensor& condition, const Tensor& a, const Tensor& b) {
+void choose(Call& c, const Tensor& condition, const Tensor& a, const Tensor& b) {
     bool number_a = a.ndim() == 0;
     if (number_a || b.ndim() == 0) {
         WhereNumber<Bits> f{*(number_a ? a : b).data<Bits>(), number_a};
         Tensor in[] = {condition, number_a ? b : a};
-        return run_map(kernels::map_loop<WhereNumber<Bits>, Bits, bool, Bits>(), &f, out, in, 2);
+        return run_map_of(c, kernels::map_loop<WhereNumber<Bits>, Bits, bool, Bits>(), f, in, 2);
     }
     Where f;
     Tensor in[] = {condition, a, b};
-    run_map(kernels::map_loop<Where, Bits, uint8_t, Bits, Bits>(), &f, out, in, 3);
+    run_map_of(c, kernels::map_loop<Where, Bits, uint8_t, Bits, Bits>(), f, in, 3);
 }
 
 void where_shape(Call& c) {
@@ -62,7 +62,7 @@ void where_kernel(Call& c) {
     Tensor a = c.in[1].dtype() == t ? c.in[1] : as_dtype(c.in[1], t);
     Tensor b = c.in[2].dtype() == t ? c.in[2] : as_dtype(c.in[2], t);
     Tensor condition = c.in[0].dtype() == DType::Bool ? c.in[0] : as_dtype(c.in[0], DType::Bool);
-    dispatch_size(t, [&]<class U>() { choose<U>(c.out(0), condition, a, b); });
+    dispatch_size(t, [&]<class U>() { choose<U>(c, condition, a, b); });
 }
 
 void register_where(Table& t) {
@@ -72,6 +72,7 @@ void register_where(Table& t) {
              "tensor([1., 0.])")
         .shape(where_shape)
         .kernel(where_kernel)
+        .reads_numbers(save_in(1) | save_in(2))
         .every_dtype()
         .pointwise()
         .strided_output()

@@ -183,7 +183,7 @@ WEFT_FUNCTOR(FlipBool, x ^ 1)
 
 void flip_bools(Call& c) {
     FlipBool f;
-    run_map(kernels::map_loop<FlipBool, uint8_t, uint8_t>(), &f, c.out(0), c.in, 1);
+    run_map_of(c, kernels::map_loop<FlipBool, uint8_t, uint8_t>(), f, c.in, 1);
 }
 void bitwise_not_kernel(Call& c) {
     dispatch<IntegralTypes>(c.in[0].dtype(), c.name(), [&]<class T>() {

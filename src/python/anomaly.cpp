@@ -48,7 +48,7 @@ PyMethodDef functions[] = {
 
 void init_anomaly(PyObject* module) {
     checked(PyModule_AddFunctions(module, functions));
-    anomaly::host = {stack, warn, mapped::peek};
+    anomaly::host = {stack, warn, [](const Tensor& t) { return promise(t).peek(t); }};
 }
 
 }  // namespace weft::python

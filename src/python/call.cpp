@@ -42,8 +42,7 @@ struct OpFunction {
     }
     Error error(ErrorKind::Type,
                 text("[", to_text(f.name), "] expected arguments of", schemas, "\ngot", reasons));
-    error.context = call_text(to_text(f.name), args, count);
-    note_failed_function(to_text(f.name), args, count);
+    tell_function(error, to_text(f.name), args, count);
     throw error;
 }
 
@@ -60,7 +59,7 @@ PyObject* run_into(Call& c, const std::vector<Tensor>& outs) {
     }
     ops::call(c);
     for (size_t k = 0; k < outs.size(); ++k)
-        if (c.out(static_cast<int>(k)).has(kPending)) mapped::settle(c.out(static_cast<int>(k)));
+        if (c.out(static_cast<int>(k)).has(kPending)) ops::settle(c.out(static_cast<int>(k)));
     for (size_t k = 0; k < outs.size(); ++k) {
         ops::write_result(c, outs[k], c.out(static_cast<int>(k)));
         c.out(static_cast<int>(k)) = outs[k];

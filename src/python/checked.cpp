@@ -246,11 +246,10 @@ std::string call_text(std::string_view who, PyObject* const* args, Py_ssize_t co
     return text("in ", who, "(", given, ") at ", Site::here().place());
 }
 
-void tell_method(Error& error, std::string_view who, std::initializer_list<PyObject*> args) {
+void tell_function(Error& error, std::string_view who, PyObject* const* args, Py_ssize_t count) {
     if (!error.context.empty()) return;
-    const auto count = static_cast<Py_ssize_t>(args.size());
-    error.context = call_text(who, args.begin(), count);
-    note_failed_function(who, args.begin(), count);
+    error.context = call_text(who, args, count);
+    note_failed_function(who, args, count);
 }
 
 void tell_operands(std::string_view who, PyObject* const* args, Py_ssize_t count) {

@@ -98,7 +98,7 @@ void FunctionNode::run(Work& work) {
     std::vector<Tensor> grads = gradients_of(given.get(), takes_gradient_, name_);
     for (size_t e = 0; e < grads.size(); ++e) {
         if (!grads[e].defined() || !edge(static_cast<int>(e))) continue;
-        if (grads[e].has(kPending)) mapped::settle_for_call(grads[e]);
+        if (grads[e].has(kPending)) ops::settle_for_call(grads[e]);
         work.results[e] = std::move(grads[e]);
     }
 }
@@ -283,7 +283,7 @@ PyObject* needs_gradients(PyObject*, PyObject* arguments) {
             if (is_tensor(o)) {
                 const Tensor t = handle(o);
                 const bool waits = t.has(kPending);
-                needs = waits ? mapped::requires_grad(t) : requires_grad(t);
+                needs = waits ? promise(t).wants_grad(t) : requires_grad(t);
                 if (needs && !waits && (mode & kGradMode)) grad_fn(t);
             }
             PyTuple_SET_ITEM(out.get(), i, PyBool_FromLong(needs));

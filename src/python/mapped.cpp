@@ -128,7 +128,7 @@ PyObject* reaches_past(PyObject*, PyObject* args) {
         std::vector<Ref<Node>> todo;
         auto graph_of = [](PyObject* o) {
             Tensor t = mapped::bottom_of(handle(o));
-            if (t.has(kPending)) mapped::settle(t);
+            if (t.has(kPending)) ops::settle(t);
             return t;
         };
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(inputs); ++i) {

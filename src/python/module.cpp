@@ -89,6 +89,12 @@ PyObject* py_print_options(PyObject*, PyObject* args) {
 constexpr const char* kBatchNames[] = {"none", "rows", "join", "alias", "layout", "body"};
 static_assert(std::size(kBatchNames) == static_cast<size_t>(Batch::Body) + 1);
 
+bool reads_memory(const Op& op) {
+    bool any = false;
+    for (int i = 0; i < op.inputs; ++i) any |= op.reads.has(i);
+    return any;
+}
+
 /// The table, for docs and tests: a dict per record.
 PyObject* py_records(PyObject*, PyObject*) {
     return guarded([] {
@@ -101,7 +107,7 @@ PyObject* py_records(PyObject*, PyObject*) {
             std::string_view file = op.where.file_name();
             if (size_t at = file.rfind("src/"); at != file.npos) file.remove_prefix(at);
             Object record = Object::take(Py_BuildValue(
-                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN ss sO sO ss}", "name",
+                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN sN ss sO sO ss}", "name",
                 op.name.c_str(), "public_name", op.public_name.c_str(), "schema", op.schema.c_str(),
                 "doc", op.doc.c_str(), "file", file.data(), static_cast<Py_ssize_t>(file.size()),
                 "line", static_cast<int>(op.where.line()), "differentiable",
@@ -109,10 +115,10 @@ PyObject* py_records(PyObject*, PyObject*) {
                 PyBool_FromLong(op.body != nullptr), "view", PyBool_FromLong(op.view), "inplace",
                 PyBool_FromLong(op.inplace), "function", PyBool_FromLong(op.function), "method",
                 PyBool_FromLong(op.method && op.inputs > 0), "out_form",
-                PyBool_FromLong(op.out_form), "random", PyBool_FromLong(op.random), "pointwise",
-                PyBool_FromLong(op.pointwise), "batch", kBatchNames[static_cast<size_t>(op.batch)],
-                "samples", samples.get(), "aliases", aliases.get(), "node_name",
-                op.node_name.c_str()));
+                PyBool_FromLong(op.out_form), "random", PyBool_FromLong(op.random), "reads",
+                PyBool_FromLong(reads_memory(op)), "pointwise", PyBool_FromLong(op.pointwise),
+                "batch", kBatchNames[static_cast<size_t>(op.batch)], "samples", samples.get(),
+                "aliases", aliases.get(), "node_name", op.node_name.c_str()));
             checked(PyList_Append(out.get(), record.get()));
         }
         return out.release();
@@ -179,6 +185,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_storage(module);
         init_deferred(module);
         init_mapped(module);
+        init_segments(module);
         init_fibers(module);
         init_watch(module);
         init_spans(module);

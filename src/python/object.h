@@ -192,27 +192,27 @@ inline Tensor handle(PyObject* o) { return Tensor(reinterpret_cast<PyTensor*>(o)
 inline Tensor unwrap(PyObject* o) {
     Tensor t = handle(o);
     if (t.has(kPending)) [[unlikely]]
-        mapped::settle(t);
+        ops::settle(t);
     return t;
 }
 /// The tensor in `o` for the door: in defer mode it may stay pending, in map mode mapped.
 inline Tensor operand(PyObject* o) {
     Tensor t = handle(o);
     if (t.has(kPending)) [[unlikely]]
-        mapped::settle_for_call(t);
+        ops::settle_for_call(t);
     return t;
 }
 /// The same of the items of a list, whose handles were all taken first: to settle one may run others'
 /// code, which may change the list.
 inline void make_operands(Tensor* begin, Tensor* end) {
     for (Tensor* t = begin; t != end; ++t)
-        if (t->defined() && t->has(kPending)) mapped::settle_for_call(*t);
+        if (t->defined() && t->has(kPending)) ops::settle_for_call(*t);
 }
 /// The tensor in `o` for reading its values, outside of the graph.
 inline Tensor reading(PyObject* o) {
     Tensor t = handle(o);
     if (t.has(kPending)) [[unlikely]]
-        return mapped::peek(t);
+        return promise(t).peek(t);
     return t;
 }
 /// A new reference; None for an undefined tensor.
@@ -273,9 +273,9 @@ std::string call_text(std::string_view who, PyObject* const* args, Py_ssize_t co
 void tell_operands(std::string_view who, PyObject* const* args, Py_ssize_t count);
 /// For last_graph (watch.cpp): a function of the package has failed; an error came of no call.
 void note_failed_function(std::string_view name, PyObject* const* args, Py_ssize_t count);
-/// Before an error leaves a method that is no op: unless a call inside has been told of, this is.
-void tell_method(Error& error, std::string_view who, std::initializer_list<PyObject*> args);
-/// `guarded` of such a method.
+/// Before an error leaves a function without a call: unless one inside has been told of, this is.
+void tell_function(Error& error, std::string_view who, PyObject* const* args, Py_ssize_t count);
+/// `guarded` of a method that is no op.
 template <class F, class R = std::invoke_result_t<F>>
 R guarded_method(std::string_view who, std::initializer_list<PyObject*> args, F&& f,
                  R on_error = R()) {
@@ -284,7 +284,7 @@ R guarded_method(std::string_view who, std::initializer_list<PyObject*> args, F&
             try {
                 return f();
             } catch (Error& error) {
-                tell_method(error, who, args);
+                tell_function(error, who, args.begin(), static_cast<Py_ssize_t>(args.size()));
                 throw;
             }
         },
@@ -315,6 +315,7 @@ void init_dlpack(PyObject* module);
 void init_storage(PyObject* module);
 void init_deferred(PyObject* module);
 void init_mapped(PyObject* module);
+void init_segments(PyObject* module);
 void init_fibers(PyObject* module);
 void init_watch(PyObject* module);
 void init_spans(PyObject* module);

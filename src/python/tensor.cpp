@@ -173,7 +173,7 @@ std::vector<std::string> suffixes(const Tensor& t) {
 PyObject* tensor_repr(PyObject* self) {
     return guarded([&] {
         // At once: print writes its arguments one by one, and no other example may come between.
-        if (handle(self).has(kPending) && !mapped::is_mapped(handle(self)))
+        if (handle(self).has(kPending) && promise(handle(self)).taken_in() == kDeferMode)
             deferred::compute_now(handle(self), "a value that is printed");
         Tensor t = unwrap(self);
         auto extra = suffixes(t);
@@ -202,10 +202,10 @@ PyObject* get_shape(const Tensor& t) { return size_object(t.shape()); }
 PyObject* get_dtype(const Tensor& t) { return Py_NewRef(dtype_object(t.dtype())); }
 PyObject* get_ndim(const Tensor& t) { return PyLong_FromLong(t.ndim()); }
 PyObject* get_requires_grad(const Tensor& t) {
-    return PyBool_FromLong(t.has(kPending) ? mapped::requires_grad(t) : requires_grad(t));
+    return PyBool_FromLong(t.has(kPending) ? promise(t).wants_grad(t) : requires_grad(t));
 }
 PyObject* get_is_leaf(const Tensor& t) {
-    return PyBool_FromLong(t.has(kPending) ? !mapped::requires_grad(t) : is_leaf(t));
+    return PyBool_FromLong(t.has(kPending) ? !promise(t).wants_grad(t) : is_leaf(t));
 }
 /// Note [Shared state] in deferred/turn.h
 void gradients_in_turn(const Tensor& t) {
@@ -404,8 +404,7 @@ PyObject* method_detach(PyObject* s, PyObject*) {
     return guarded([&] {
         Tensor t = operand(s);
         if (!t.has(kPending)) return wrap(detach(t));
-        if (mapped::is_mapped(t)) return wrap(mapped::detached(t));
-        if (Tensor out = deferred::detached(t); out.defined()) return wrap(out);
+        if (Tensor out = promise(t).detached(t); out.defined()) return wrap(out);
         return wrap(detach(unwrap(s)));
     });
 }

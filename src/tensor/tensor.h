@@ -145,6 +145,11 @@ public:
     void allocate() const;
     /// Makes a tensor made by `layout` a view of `base`, starting `offset` elements after it.
     void share(const Tensor& base, int64_t offset) const;
+    /// Points a tensor that only its maker has, which reuses it, at other memory, or at none.
+    void lie_in(Ref<Storage> storage, char* data) const {
+        impl_->storage = std::move(storage);
+        impl_->data = data;
+    }
     /// The same values under another layout; no slot, flags of a fresh view.
     Tensor view_as(DimSpan shape, DimSpan strides, int64_t offset = 0) const;
     /// A second tensor over the same memory and layout, without a slot.

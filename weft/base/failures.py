@@ -37,9 +37,8 @@ class NamesWithin:
         return self._known[wanted]
 
 
-def inner_path(path: str, names: NamesWithin, module: Any) -> str:
-    """The path of a module inside of that of `path`, which has names for some: or its class."""
-    own = names.get(id(module))
+def inner_path(path: str, own: str | None, module: Any) -> str:
+    """The path of a module inside of that of `path`, by its own name there: if none, its class."""
     own = type(module).__name__ if own is None else own
     return f"{path}.{own}" if path and own else path or own
 

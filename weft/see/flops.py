@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from weft.base.failures import NamesWithin
 from weft.see.tables import CALL, Tables
 
 if TYPE_CHECKING:
@@ -56,15 +55,9 @@ def modules_round(tables: Tables) -> dict[int, frozenset[str]]:
     not hold, then the path from there, "Net.encoder.0".
     """
     found: dict[int, frozenset[str]] = {-1: frozenset()}
-    held_by: dict[int, NamesWithin] = {}
     names: dict[int, str] = {}
-    for event in tables.paths:
+    for event, own in tables.own_names.items():
         around = tables.module_around(event)
-        own = None
-        if around >= 0:
-            outer = tables.module_of(around)
-            held = held_by.setdefault(id(outer), NamesWithin(outer))
-            own = held.get(id(tables.module_of(event)))
         if own is None:
             names[event] = tables.event_names[event]
         else:

@@ -73,10 +73,10 @@ class _Calls:
         around = self.open[-1][0] if self.open else None
         if (around, module) not in self.known:
             holder = around or self.root
-            names = NamesWithin(self.module_of[holder])
+            own = NamesWithin(self.module_of[holder]).get(id(module))
             kind = type(module).__name__
-            layer = Layer(inner_path("", names, module), kind, holder.depth + 1)
-            layer.path = inner_path(holder.path, names, module)
+            layer = Layer(inner_path("", own, module), kind, holder.depth + 1)
+            layer.path = inner_path(holder.path, own, module)
             layer.shared = module in self.module_of.values()
             self.known[around, module] = layer
             self.module_of[layer] = module

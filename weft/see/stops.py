@@ -200,7 +200,7 @@ class Stop:
     def _is_in(self, modules: list[Any]) -> bool:
         path = ""
         for outer, module in zip(modules, modules[1:]):
-            path = inner_path(path, NamesWithin(outer), module)
+            path = inner_path(path, NamesWithin(outer).get(id(module)), module)
         return bool(modules) and fnmatch.fnmatchcase(path, self._conditions["module"])
 
     def _stopped(

@@ -100,19 +100,31 @@ class Tables:
         return event
 
     @functools.cached_property
-    def paths(self) -> dict[int, str]:
-        """The path of the module of each call of one, by its event: "encoder.layers.0"."""
-        names: dict[int, NamesWithin] = {}
-        paths: dict[int, str] = {}
+    def own_names(self) -> dict[int, str | None]:
+        """Of each call of a module, by its event, what the module around calls it, "" if it is the
+        same; None: it does not hold it, or there is none around."""
+        held: dict[int, NamesWithin] = {}
+        names: dict[int, str | None] = {}
         for event in (self.events["kind"] == MODULE).nonzero()[0].tolist():
             around = self.module_around(event)
             if around < 0:
-                paths[event] = ""
+                names[event] = None
                 continue
             outer = self.module_of(around)
-            if id(outer) not in names:
-                names[id(outer)] = NamesWithin(outer)
-            paths[event] = inner_path(paths[around], names[id(outer)], self.module_of(event))
+            if id(outer) not in held:
+                held[id(outer)] = NamesWithin(outer)
+            names[event] = held[id(outer)].get(id(self.module_of(event)))
+        return names
+
+    @functools.cached_property
+    def paths(self) -> dict[int, str]:
+        """The path of the module of each call of one, by its event: "encoder.layers.0"."""
+        paths: dict[int, str] = {}
+        for event, own in self.own_names.items():
+            around = self.module_around(event)
+            paths[event] = (
+                inner_path(paths[around], own, self.module_of(event)) if around >= 0 else ""
+            )
         return paths
 
     def path(self, event: int) -> str:

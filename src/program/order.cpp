@@ -1,0 +1,99 @@
+/// Which steps of a segment run, and which run together.
+#include "program/plan.h"
+
+namespace weft::program {
+
+std::vector<uint8_t> live_steps(const Segment& segment) {
+    std::vector<uint8_t> live(segment.steps.size());
+    auto need = [&](int32_t v) {
+        const int32_t step = segment.value(segment.place_of(v).root).step;
+        if (step >= 0) live[static_cast<size_t>(step)] = 1;
+    };
+    for (int32_t v : segment.outputs) need(v);
+    for (size_t i = segment.steps.size(); i-- > 0;) {
+        if (!live[i]) continue;
+        const Step& step = segment.steps[i];
+        for (int k = 0; k < step.operands; ++k)
+            if (const int32_t v = segment.operand(step, k); v >= 0) need(v);
+    }
+    return live;
+}
+
+namespace {
+
+/// Puts items together in program order. A group stays open while what follows joins it or needs nothing
+/// of it; what needs nothing of it comes before it.
+class ItemFinder {
+public:
+    ItemFinder(const Segment& segment, const std::vector<std::unique_ptr<StepLoop>>& loops)
+        : segment_(segment), loops_(loops), in_open_(segment.steps.size()) {}
+
+    void add(int32_t i) {
+        const Step& step = segment_.steps[static_cast<size_t>(i)];
+        const bool tiled = loops_[static_cast<size_t>(i)] != nullptr;
+        if (tiled && joins(step)) return put(i);
+        if (tiled || needs_open(step)) close();
+        if (tiled) put(i);
+        else items_.push_back({{i}, false});
+    }
+    std::vector<PlanItem> finish() {
+        close();
+        return std::move(items_);
+    }
+
+private:
+    static constexpr size_t kMost = 64;  // more is no better, and their buffers leave the cache
+
+    void put(int32_t i) {
+        open_.steps.push_back(i);
+        in_open_[static_cast<size_t>(i)] = 1;
+    }
+    void close() {
+        if (open_.steps.empty()) return;
+        for (int32_t i : open_.steps) in_open_[static_cast<size_t>(i)] = 0;
+        open_.tiled = true;
+        items_.push_back(std::exchange(open_, {}));
+    }
+    bool is_of_open(int32_t root) const {
+        const int32_t step = segment_.value(root).step;
+        return step >= 0 && in_open_[static_cast<size_t>(step)];
+    }
+    bool needs_open(const Step& step) const {
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = segment_.operand(step, k);
+            if (v >= 0 && is_of_open(segment_.place_of(v).root)) return true;
+        }
+        return false;
+    }
+    bool joins(const Step& step) const {
+        if (open_.steps.empty() || open_.steps.size() >= kMost) return false;
+        const Step& first = segment_.steps[static_cast<size_t>(open_.steps[0])];
+        const Tensor& space = segment_.layout(first.first_out);
+        if (!lies_as(segment_.layout(step.first_out), space)) return false;
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = segment_.operand(step, k);
+            if (v < 0) continue;
+            const auto [root, offset] = segment_.place_of(v);
+            if (is_of_open(root) && (offset || !lies_as(segment_.layout(v), space))) return false;
+        }
+        return true;
+    }
+
+    const Segment& segment_;
+    const std::vector<std::unique_ptr<StepLoop>>& loops_;
+    std::vector<uint8_t> in_open_;
+    std::vector<PlanItem> items_;
+    PlanItem open_;
+};
+
+}  // namespace
+
+std::vector<PlanItem> find_items(const Segment& segment, const std::vector<uint8_t>& is_live,
+                                 const std::vector<std::unique_ptr<StepLoop>>& loops) {
+    ItemFinder finder(segment, loops);
+    for (size_t i = 0; i < segment.steps.size(); ++i)
+        if (is_live[i] && !segment.steps[i].op->view) finder.add(static_cast<int32_t>(i));
+    return finder.finish();
+}
+
+}  // namespace weft::program

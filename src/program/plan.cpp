@@ -1,0 +1,406 @@
+/// Reading guide: `PlanBuilder` decides once where every value lies and prepares calls and groups;
+/// `Plan::Frame` is what a run works in; `Plan::run` is short.
+#include "program/plan.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "ops/call.h"
+#include "program/arena.h"
+
+namespace weft::program {
+
+// ---- building
+
+class PlanBuilder : GroupBuilder::Slots {
+public:
+    PlanBuilder(Plan& plan, Plan::Options options)
+        : plan_(plan), segment_(*plan.segment_), options_(options),
+          values_(segment_.values.size()) {}
+    void build();
+
+private:
+    enum class Home : uint8_t { None, Fixed, Input, Made, Arena, Buffer };
+    struct Fate {
+        Home home = Home::None;
+        int32_t slot = -1;
+        int32_t item = -1, last = -1;  ///< that makes it, that reads it last
+        bool leaves = false;           ///< another item than its own reads it
+        std::vector<Plan::Fix> fixes;
+    };
+    Fate& fate(int32_t v) { return values_[static_cast<size_t>(v)]; }
+    const Step& step_of(int32_t i) const { return segment_.steps[static_cast<size_t>(i)]; }
+
+    int32_t slot_of(int32_t root) override;
+    int32_t slot_of_number(const Tensor& number) override;
+
+    void find_items();
+    void find_lives();
+    void find_homes();
+    void place_in_arena();
+    void prepare(const PlanItem& item);
+    void see(int32_t value);
+    void name_results();
+    void list_bound();
+
+    Plan& plan_;
+    const Segment& segment_;
+    const Plan::Options options_;
+    std::vector<Fate> values_;
+    std::vector<int64_t> offsets_ = std::vector<int64_t>(segment_.values.size());
+    std::vector<std::unique_ptr<StepLoop>> loops_;
+};
+
+void PlanBuilder::build() {
+    find_items();
+    find_lives();
+    find_homes();
+    place_in_arena();
+    for (const PlanItem& item : plan_.items_) prepare(item);
+    name_results();
+    list_bound();
+}
+
+void PlanBuilder::find_items() {
+    const std::vector<uint8_t> live = live_steps(segment_);
+    loops_.resize(segment_.steps.size());
+    for (size_t i = 0; options_.tiles && i < loops_.size(); ++i) {
+        if (!live[i]) continue;
+        auto found = std::make_unique<StepLoop>();
+        if (find_loop(segment_, segment_.steps[i], *found)) loops_[i] = std::move(found);
+    }
+    plan_.items_ = program::find_items(segment_, live, loops_);
+}
+
+void PlanBuilder::find_lives() {
+    for (size_t i = 0; i < plan_.items_.size(); ++i) {
+        const auto item = static_cast<int32_t>(i);
+        for (int32_t s : plan_.items_[i].steps) {
+            const Step& step = step_of(s);
+            for (int32_t k = 0; k < step.outs; ++k)
+                fate(step.first_out + k).item = fate(step.first_out + k).last = item;
+        }
+        for (int32_t s : plan_.items_[i].steps) {
+            const Step& step = step_of(s);
+            for (int k = 0; k < step.operands; ++k) {
+                const int32_t v = segment_.operand(step, k);
+                if (v < 0) continue;
+                Fate& root = fate(segment_.place_of(v).root);
+                root.last = item;
+                root.leaves |= root.item != item;
+            }
+        }
+    }
+}
+
+void PlanBuilder::find_homes() {
+    for (size_t v = 0; v < values_.size(); ++v) {
+        Fate& of = values_[v];
+        switch (segment_.values[v].kind) {
+            case SegmentValue::Kind::Input:
+                of.home = Home::Input;
+                break;
+            case SegmentValue::Kind::Constant:
+                of.home = Home::Fixed;
+                break;
+            case SegmentValue::Kind::View:
+                break;
+            case SegmentValue::Kind::Result:
+                if (of.item < 0) break;
+                const bool tiled = plan_.items_[static_cast<size_t>(of.item)].tiled;
+                of.home = tiled && !of.leaves ? Home::Buffer : Home::Arena;
+        }
+    }
+    for (int32_t v : segment_.outputs) {
+        Fate& root = fate(segment_.place_of(v).root);
+        if (root.home == Home::Buffer || root.home == Home::Arena) root.home = Home::Made;
+    }
+}
+
+void PlanBuilder::place_in_arena() {
+    Arena arena;
+    auto each = [&](auto&& f) {
+        for (size_t v = 0; v < values_.size(); ++v)
+            if (values_[v].home == Home::Arena) f(static_cast<int32_t>(v), values_[v]);
+    };
+    std::vector<std::vector<int32_t>> made(plan_.items_.size()), over(plan_.items_.size());
+    each([&](int32_t v, const Fate& of) {
+        made[static_cast<size_t>(of.item)].push_back(v);
+        over[static_cast<size_t>(of.last)].push_back(v);
+    });
+    for (size_t i = 0; i < made.size(); ++i) {
+        for (int32_t v : made[i])
+            offsets_[static_cast<size_t>(v)] = arena.take(segment_.layout(v).byte_count());
+        for (int32_t v : over[i]) arena.give_back(offsets_[static_cast<size_t>(v)]);
+    }
+    plan_.arena_bytes_ = arena.bytes();
+}
+
+int32_t PlanBuilder::slot_of(int32_t root) {
+    Fate& of = fate(root);
+    if (of.home == Home::Buffer || of.home == Home::None) return -1;
+    if (of.slot < 0) {
+        of.slot = plan_.slots_++;
+        if (of.home == Home::Fixed) plan_.fixed_.emplace_back(of.slot, segment_.layout(root));
+    }
+    return of.slot;
+}
+
+int32_t PlanBuilder::slot_of_number(const Tensor& number) {
+    plan_.fixed_.emplace_back(plan_.slots_, number);
+    return plan_.slots_++;
+}
+
+/// A kernel is given a tensor for `value`.
+void PlanBuilder::see(int32_t value) {
+    if (value < 0) return;
+    const auto [root, offset] = segment_.place_of(value);
+    if (fate(root).home == Home::Fixed) return;
+    slot_of(root);
+    std::vector<Plan::Fix>& fixes = fate(root).fixes;
+    const auto same = [&](const Plan::Fix& f) { return f.value == value; };
+    if (std::none_of(fixes.begin(), fixes.end(), same)) fixes.push_back({value, offset});
+}
+
+void PlanBuilder::prepare(const PlanItem& item) {
+    if (item.tiled) {
+        std::vector<const Step*> steps;
+        std::vector<const StepLoop*> loops;
+        for (int32_t s : item.steps) {
+            steps.push_back(&step_of(s));
+            loops.push_back(loops_[static_cast<size_t>(s)].get());
+        }
+        plan_.order_.push_back({static_cast<int32_t>(plan_.groups_.size()), -1});
+        plan_.groups_.push_back(GroupBuilder(segment_, *this).build(steps, loops));
+        return;
+    }
+    const Step& step = step_of(item.steps[0]);
+    plan_.order_.push_back({-1, static_cast<int32_t>(plan_.calls_.size())});
+    std::vector<Tensor> in;
+    const auto first = static_cast<int32_t>(plan_.operands_.size());
+    for (int k = 0; k < step.operands; ++k) {
+        const int32_t v = segment_.operand(step, k);
+        in.push_back(v < 0 ? Tensor() : segment_.layout(v));
+        plan_.operands_.push_back(v);
+        see(v);
+    }
+    Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
+    for (int32_t k = 0; k < step.outs; ++k) {
+        c.add(segment_.layout(step.first_out + k));
+        see(step.first_out + k);
+    }
+    plan_.calls_.push_back({item.steps[0], first, ops::kernel_of(c)});
+}
+
+void PlanBuilder::name_results() {
+    std::vector<int32_t> made(values_.size(), -1);
+    for (int32_t v : segment_.outputs) {
+        const auto [root, offset] = segment_.place_of(v);
+        Plan::Result result;
+        result.value = v;
+        result.whole = v == root;
+        result.offset = offset;
+        if (fate(root).home == Home::Input) {
+            result.input = segment_.value(root).of;
+        } else {
+            int32_t& number = made[static_cast<size_t>(root)];
+            if (number < 0) {
+                number = static_cast<int32_t>(plan_.made_.size());
+                plan_.made_.push_back({root, slot_of(root), -1, 0, 0});
+            }
+            result.made = number;
+        }
+        plan_.results_.push_back(result);
+    }
+}
+
+/// What each run points anew, and what lies in the arena.
+void PlanBuilder::list_bound() {
+    auto add_fixes = [&](int32_t root, int32_t& first, int32_t& count) {
+        first = static_cast<int32_t>(plan_.fixes_.size());
+        count = static_cast<int32_t>(fate(root).fixes.size());
+        for (const Plan::Fix& f : fate(root).fixes) plan_.fixes_.push_back(f);
+    };
+    for (Plan::Bound& b : plan_.made_) add_fixes(b.value, b.first_fix, b.fixes);
+    for (size_t v = 0; v < values_.size(); ++v) {
+        const Fate& of = values_[v];
+        const auto value = static_cast<int32_t>(v);
+        if (of.slot < 0) continue;
+        if (of.home == Home::Input) {
+            plan_.inputs_.push_back({value, of.slot, segment_.values[v].of, 0, 0});
+            add_fixes(value, plan_.inputs_.back().first_fix, plan_.inputs_.back().fixes);
+        } else if (of.home == Home::Arena) {
+            plan_.placed_.push_back({value, of.slot, offsets_[v], 0, 0});
+            add_fixes(value, plan_.placed_.back().first_fix, plan_.placed_.back().fixes);
+        }
+    }
+}
+
+// ---- a frame
+
+/// From so many bytes on the arena is not kept between runs: the allocator has others who want them.
+constexpr int64_t kKeptArena = int64_t{1} << 20;
+
+struct Plan::Frame {
+    std::vector<char*> table;
+    std::vector<Tensor> tensors;  ///< what kernels are given, by value
+    std::vector<Tensor> in;
+    std::vector<Call> calls;
+    std::vector<Tensor> made;
+    Ref<Storage> arena;
+    std::vector<Ref<Storage>> memory;  ///< of what lies in the arena
+};
+
+std::unique_ptr<Plan::Frame> Plan::make_frame() const {
+    auto frame = std::make_unique<Frame>();
+    frame->table.resize(static_cast<size_t>(slots_));
+    for (const auto& [slot, t] : fixed_) frame->table[static_cast<size_t>(slot)] = t.bytes();
+    frame->tensors.resize(segment_->values.size());
+    frame->made.resize(made_.size());
+    for (const Fix& f : fixes_) {
+        const Tensor& layout = segment_->layout(f.value);
+        Tensor& t = frame->tensors[static_cast<size_t>(f.value)];
+        t = Tensor::layout_like(layout, layout.dtype());
+        t.set(kWrapped, layout.has(kWrapped));
+    }
+    for (int32_t v : operands_) {
+        if (v < 0) frame->in.emplace_back();
+        else if (segment_->value(v).kind == SegmentValue::Kind::Constant)
+            frame->in.push_back(segment_->layout(v));
+        else frame->in.push_back(frame->tensors[static_cast<size_t>(v)]);
+    }
+    for (const Prepared& p : calls_) {
+        const Step& step = segment_->steps[static_cast<size_t>(p.step)];
+        Call& c =
+            frame->calls.emplace_back(*step.op, frame->in.data() + p.first_operand, step.operands,
+                                      segment_->attrs.data() + step.first_attr);
+        for (int32_t k = 0; k < step.outs; ++k)
+            c.add(frame->tensors[static_cast<size_t>(step.first_out + k)]);
+    }
+    auto nobody = [](void*) {};
+    for (const Placed& p : placed_)
+        frame->memory.push_back(
+            borrow_storage(nullptr, segment_->layout(p.value).byte_count(), nobody, nullptr));
+    if (arena_bytes_ <= kKeptArena) place_arena(*frame);
+    return frame;
+}
+
+/// Each value has a storage of its own: kernels tell by it whether two lie in one memory.
+void Plan::place_arena(Frame& frame) const {
+    if (placed_.empty()) return;
+    frame.arena = allocate_storage(arena_bytes_);
+    for (size_t i = 0; i < placed_.size(); ++i) {
+        const Placed& p = placed_[i];
+        char* const at = frame.arena->data + p.offset;
+        frame.table[static_cast<size_t>(p.slot)] = frame.memory[i]->data = at;
+        for (int32_t k = p.first_fix; k < p.first_fix + p.fixes; ++k) {
+            const Fix& f = fixes_[static_cast<size_t>(k)];
+            frame.tensors[static_cast<size_t>(f.value)].lie_in(frame.memory[i], at + f.offset);
+        }
+    }
+}
+
+void Plan::bind(Frame& frame, const Bound& bound, const Tensor& to) const {
+    frame.table[static_cast<size_t>(bound.slot)] = to.bytes();
+    for (int32_t k = bound.first_fix; k < bound.first_fix + bound.fixes; ++k) {
+        const Fix& f = fixes_[static_cast<size_t>(k)];
+        frame.tensors[static_cast<size_t>(f.value)].lie_in(to.storage(), to.bytes() + f.offset);
+    }
+}
+
+/// The frame holds nobody's memory any more.
+void Plan::let_go(Frame& frame) const {
+    for (const std::vector<Bound>* all : {&inputs_, &made_})
+        for (const Bound& b : *all)
+            for (int32_t k = b.first_fix; k < b.first_fix + b.fixes; ++k)
+                frame.tensors[static_cast<size_t>(fixes_[static_cast<size_t>(k)].value)].lie_in(
+                    nullptr, nullptr);
+    for (Tensor& t : frame.made) t = Tensor();
+    if (arena_bytes_ > kKeptArena) frame.arena = nullptr;
+}
+
+// ---- running
+
+Plan::Plan(Ref<Segment> segment, Options options) : segment_(std::move(segment)) {
+    PlanBuilder(*this, options).build();
+}
+Plan::~Plan() = default;
+
+bool Plan::fits(const Tensor* inputs, size_t count) const {
+    if (count != segment_->inputs.size()) return false;
+    for (size_t i = 0; i < count; ++i) {
+        const Tensor& wanted = segment_->layout(segment_->inputs[i]);
+        const Tensor& t = inputs[i];
+        if (t.dtype() != wanted.dtype() || t.has(kWrapped) != wanted.has(kWrapped) ||
+            !equal(t.shape(), wanted.shape()) || !equal(t.strides(), wanted.strides()))
+            return false;
+    }
+    return true;
+}
+
+void Plan::run(const Tensor* inputs, Tensor* outputs) {
+    const Ref<Plan> alive(this);
+    const ModeGuard plain(0, kGradMode | kDeferMode | kMapMode | kTraceMode | kWatchMode);
+    std::unique_ptr<Frame> frame;
+    if (idle_.empty()) {
+        frame = make_frame();
+    } else {
+        frame = std::move(idle_.back());
+        idle_.pop_back();
+    }
+    if (arena_bytes_ > kKeptArena) place_arena(*frame);
+    for (const Bound& b : inputs_) bind(*frame, b, inputs[b.source]);
+    for (size_t m = 0; m < made_.size(); ++m) {
+        const Tensor& layout = segment_->layout(made_[m].value);
+        Tensor made = Tensor::layout_like(layout, layout.dtype());
+        made.allocate();
+        bind(*frame, made_[m], made);
+        frame->made[m] = std::move(made);
+    }
+    run_items(*frame);
+    take_results(*frame, inputs, outputs);
+    let_go(*frame);
+    idle_.push_back(std::move(frame));
+}
+
+void Plan::run_items(Frame& frame) const {
+    for (const Next& next : order_) {
+        if (next.group >= 0) {
+            groups_[static_cast<size_t>(next.group)].run(frame.table.data());
+        } else {
+            const auto at = static_cast<size_t>(next.call);
+            calls_[at].kernel(frame.calls[at]);
+        }
+    }
+}
+
+void Plan::take_results(Frame& frame, const Tensor* inputs, Tensor* outputs) const {
+    for (size_t k = 0; k < results_.size(); ++k) {
+        const Result& r = results_[k];
+        const Tensor& whole =
+            r.made >= 0 ? frame.made[static_cast<size_t>(r.made)] : inputs[r.input];
+        if (r.whole) {
+            outputs[k] = whole;
+            continue;
+        }
+        const Tensor& layout = segment_->layout(r.value);
+        outputs[k] = Tensor::from_storage(whole.storage(), whole.bytes() + r.offset, layout.dtype(),
+                                          layout.shape(), layout.strides());
+    }
+}
+
+std::string Plan::text() const {
+    std::ostringstream out;
+    for (const PlanItem& item : items_) {
+        out << (item.tiled ? "group" : "call");
+        for (int32_t i : item.steps) {
+            const Step& step = segment_->steps[static_cast<size_t>(i)];
+            for (int32_t k = 0; k < step.outs; ++k) out << " %" << step.first_out + k;
+            out << ' ' << step.op->name;
+        }
+        out << '\n';
+    }
+    return out.str();
+}
+
+}  // namespace weft::program

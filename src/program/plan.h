@@ -1,0 +1,115 @@
+/// A segment made ready to run.
+///
+/// Note [Plans]
+/// A plan drops the steps that nothing needs, puts pointwise steps together (group.h), and gives each
+/// value that lives only within a run a place in one piece of memory, the arena; results get memory of
+/// their own in each run. What runs is prepared: calls whose operands are tensors made once, with pointers
+/// into the arena, handed straight to their kernels. A run only points those of inputs and results to where
+/// these lie today. All of this hangs in a frame; a run takes one that is idle, or makes another, so a plan
+/// may run in itself (a kernel may let other threads have the lock). A run that fails drops its frame.
+///
+/// The bits of the results are those of the calls one by one.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "program/group.h"
+#include "program/segment.h"
+
+namespace weft::program {
+
+/// Steps that run together; a group if they are `tiled`, else one.
+struct PlanItem {
+    std::vector<int32_t> steps;
+    bool tiled = false;
+};
+
+class Plan {
+public:
+    struct Options {
+        bool tiles = true;  ///< pointwise steps are put together
+    };
+
+    Plan(Ref<Segment> segment, Options options);
+    ~Plan();
+    Plan(const Plan&) = delete;
+
+    uint32_t refs = 0;
+
+    /// Whether these are laid out as the segment's inputs.
+    bool fits(const Tensor* inputs, size_t count) const;
+    /// Fills `outputs`, as many as the segment has, outside of every graph. `inputs` must fit. A result that
+    /// is a part of an input shares its memory; one that is an input is that tensor.
+    void run(const Tensor* inputs, Tensor* outputs);
+
+    const Segment& segment() const { return *segment_; }
+    /// Bytes of the values that live only within a run.
+    int64_t arena_bytes() const { return arena_bytes_; }
+    /// A line for each thing that runs, in order: the values that it makes.
+    std::string text() const;
+
+private:
+    friend class PlanBuilder;
+    struct Frame;
+    /// A tensor of a frame that lies in the memory of a value that each run brings along.
+    struct Fix {
+        int32_t value;
+        int64_t offset;
+    };
+    /// A value whose memory is new in each run: an input, or what a result lies in.
+    struct Bound {
+        int32_t value, slot, source;  ///< source: which input; of results -1
+        int32_t first_fix, fixes;
+    };
+    struct Placed {
+        int32_t value, slot;
+        int64_t offset;  ///< in the arena
+        int32_t first_fix, fixes;
+    };
+    struct Prepared {
+        int32_t step;
+        int32_t first_operand;
+        void (*kernel)(Call&);
+    };
+    /// What runs next: a group or a prepared call.
+    struct Next {
+        int32_t group, call;
+    };
+    struct Result {
+        int32_t made = -1, input = -1;  ///< of the bound results; or of the inputs
+        bool whole = false;             ///< it is that value, not a part
+        int64_t offset = 0;
+        int32_t value = -1;
+    };
+    std::unique_ptr<Frame> make_frame() const;
+    void place_arena(Frame& frame) const;
+    void bind(Frame& frame, const Bound& bound, const Tensor& to) const;
+    void run_items(Frame& frame) const;
+    void take_results(Frame& frame, const Tensor* inputs, Tensor* outputs) const;
+    void let_go(Frame& frame) const;
+
+    Ref<Segment> segment_;
+    std::vector<PlanItem> items_;
+    std::vector<Next> order_;
+    std::vector<Group> groups_;
+    std::vector<Prepared> calls_;
+    std::vector<int32_t> operands_;  ///< values, of the prepared calls
+    std::vector<Bound> inputs_, made_;
+    std::vector<Placed> placed_;
+    std::vector<Fix> fixes_;
+    std::vector<Result> results_;
+    std::vector<std::pair<int32_t, Tensor>> fixed_;  ///< slots of constants and numbers
+    int32_t slots_ = 0;
+    int64_t arena_bytes_ = 0;
+    std::vector<std::unique_ptr<Frame>> idle_;
+};
+inline void release(Plan* plan) { delete plan; }
+
+/// Which steps run and in which order: a pure function of the segment.
+std::vector<PlanItem> find_items(const Segment& segment, const std::vector<uint8_t>& is_live,
+                                 const std::vector<std::unique_ptr<StepLoop>>& loops);
+/// For each step whether a result needs it.
+std::vector<uint8_t> live_steps(const Segment& segment);
+
+}  // namespace weft::program

@@ -1,0 +1,165 @@
+/// Reading guide: `trace` is the door's hook, which refuses or hands on; `Tracer::add` writes a step down.
+#include "program/trace.h"
+
+#include <algorithm>
+
+#include "base/pool.h"
+
+namespace weft::program {
+
+void Traced::destroy() {
+    this->~Traced();
+    Pool::free(this, sizeof(Traced));
+}
+
+void Traced::settle(const Tensor& t) {
+    throw NotTraceable(text("a value that is read, of ", name(t.dtype()), to_string(t.shape())),
+                       "while calls are traced only layouts are known");
+}
+
+Tensor Traced::peek(const Tensor& t) {
+    settle(t);
+    return t;
+}
+
+Tensor Traced::detached(const Tensor& t) {
+    Tensor out = Tensor::layout_like(t, t.dtype());
+    const int32_t v = tracer->add_view(value, out);
+    return tracer->stand_for(v, std::move(out));
+}
+
+Tensor Tracer::stand_for(int32_t value, Tensor laid_out) {
+    void* memory = Pool::allocate(sizeof(Traced));
+    laid_out.impl()->slot = Ref<Slot>(
+        new (memory) Traced(*this, value, segment_->values[static_cast<size_t>(value)].wants_grad));
+    laid_out.set(kPending);
+    return laid_out;
+}
+
+int32_t Tracer::add_value(SegmentValue::Kind kind, Tensor layout) {
+    const auto v = static_cast<int32_t>(segment_->values.size());
+    SegmentValue& value = segment_->values.emplace_back();
+    value.kind = kind;
+    value.layout = std::move(layout);
+    return v;
+}
+
+int32_t Tracer::add_view(int32_t of, const Tensor& like) {
+    const int32_t v = add_value(SegmentValue::Kind::View, Tensor::layout_like(like, like.dtype()));
+    segment_->values.back().of = of;
+    return v;
+}
+
+Tensor Tracer::input(const Tensor& like, bool wants_grad) {
+    Tensor layout = Tensor::layout_like(like, like.dtype());
+    layout.set(kWrapped, like.has(kWrapped));
+    Tensor out = Tensor::layout_like(like, like.dtype());
+    out.set(kWrapped, like.has(kWrapped));
+    const int32_t v = add_value(SegmentValue::Kind::Input, std::move(layout));
+    segment_->values.back().of = static_cast<int32_t>(segment_->inputs.size());
+    segment_->values.back().wants_grad = wants_grad;
+    segment_->inputs.push_back(v);
+    return stand_for(v, std::move(out));
+}
+
+int32_t Tracer::number_of(const Tensor& t) {
+    if (!t.defined()) return -1;
+    if (t.has(kPending)) return traced(t).value;
+    auto [found, is_new] = constants_.try_emplace(t.impl(), 0);
+    if (is_new) found->second = add_value(SegmentValue::Kind::Constant, t);
+    return found->second;
+}
+
+Ref<Segment> Tracer::finish(const std::vector<Tensor>& outputs) {
+    for (const Tensor& t : outputs) {
+        if (!is_traced(t) || traced(t).tracer.get() != this)
+            throw NotTraceable("a result that was not traced",
+                               "what depends on no input is no result of a segment");
+        segment_->outputs.push_back(traced(t).value);
+    }
+    constants_.clear();
+    return std::exchange(segment_, nullptr);
+}
+
+/// Writes down a call that is laid out; nothing in here is refused.
+void Tracer::add(Call& c) {
+    Segment& s = *segment_;
+    const auto step = static_cast<int32_t>(s.steps.size());
+    Step made{c.op,        static_cast<int32_t>(s.operands.size()),
+              c.inputs,    static_cast<int32_t>(s.attrs.size()),
+              0,           c.outputs,
+              Site::here()};
+    bool wants_grad = false;
+    for (int i = 0; i < c.inputs; ++i) {
+        const int32_t v = number_of(c.in[i]);
+        s.operands.push_back(v);
+        wants_grad |= v >= 0 && s.value(v).wants_grad;
+    }
+    for (size_t k = 0; k < c.op->defaults.size(); ++k) s.attrs.push_back(c.attrs[k]);
+    wants_grad = wants_grad && (mode & kGradMode) && (c.op->view || c.op->differentiable());
+    made.first_out = static_cast<int32_t>(s.values.size());
+    for (int k = 0; k < c.outputs; ++k) {
+        Tensor& out = c.out(k);
+        const int32_t v =
+            add_value(c.op->view ? SegmentValue::Kind::View : SegmentValue::Kind::Result,
+                      Tensor::layout_like(out, out.dtype()));
+        SegmentValue& value = s.values.back();
+        value.step = step;
+        value.wants_grad = wants_grad && is_inexact(out.dtype()) && c.op->carries_gradient(k);
+        if (c.op->view) {
+            value.of = s.operand(made, 0);
+            value.offset = c.offset_of_view(k) * item_size(c.in[0].dtype());
+        }
+        out = stand_for(v, std::move(out));
+    }
+    s.steps.push_back(std::move(made));
+}
+
+namespace {
+
+/// Throws unless the call's layouts and what it does follow from layouts.
+void check_traceable(const Call& c) {
+    const Op& op = *c.op;
+    if (c.dest.defined())
+        throw NotTraceable(text("a write by ", op.public_name, c.in_place ? "_" : "(out=...)"),
+                           "a segment writes to nothing that was there before");
+    if (op.random && op.kernel) throw NotTraceable(op.public_name, "it draws random numbers");
+    if (op.body && op.batch != Batch::Body)
+        throw NotTraceable(op.public_name, "what it calls may depend on values");
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !t.has(kPending)) continue;
+        if (op.reads.has(i))
+            throw NotTraceable(op.public_name, "the layout of its result depends on values");
+        if (op.reads_numbers.has(i) && t.has(kWrapped))
+            throw NotTraceable(op.public_name, "what it does depends on a number");
+    }
+}
+
+}  // namespace
+
+/// The door's hook. A write, and random numbers, count even where no operand is traced: they are made once
+/// now and would not be made again.
+bool trace(Call& c) {
+    Tracer* tracer = Tracer::current_;
+    bool any = c.dest.defined() || (c.op->random && c.op->kernel);
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !t.has(kPending)) continue;
+        any = true;
+        if (!is_traced(t) || traced(t).tracer.get() != tracer) ops::settle(t);
+    }
+    if (!any) return false;
+    check_traceable(c);
+    if (c.op->body) {
+        c.op->body(c);
+        return true;
+    }
+    c.op->shape(c);
+    tracer->add(c);
+    return true;
+}
+
+void install() { ops::hooks.trace = trace; }
+
+}  // namespace weft::program

@@ -1,0 +1,97 @@
+/// From calls to a segment: tensors without memory go through the door, which writes the calls down.
+///
+/// Note [Traced]
+/// A traced tensor has the layout that a value will have, no memory, and the number of the value in its
+/// tracer's segment. In trace mode the door hands a call with a traced operand to the tracer: it runs the
+/// record's shape rule and adds a step; a composite runs its body, so that only primitive calls are steps.
+/// A call whose operands all have memory runs as always, and what it gives is a constant of the segment,
+/// as is every tensor with memory that a step reads. What would make the segment say something else than
+/// the calls do is refused with NotTraceable: a value that is read, a write, random numbers, a layout that
+/// depends on values. A refused call leaves no step behind.
+#pragma once
+#include <unordered_map>
+
+#include "ops/call.h"
+#include "program/segment.h"
+
+namespace weft::program {
+
+constexpr uint8_t kTracedSlot = 5;
+
+/// Why a segment cannot stand for the calls; the calls themselves are right.
+struct NotTraceable : Error {
+    NotTraceable(std::string_view what, std::string_view reason)
+        : Error(ErrorKind::Runtime,
+                text("[trace] expected calls that depend on layouts alone, got ", what, ": ",
+                     reason)) {}
+};
+
+/// The door's hook.
+bool trace(Call& c);
+
+class Tracer {
+public:
+    uint32_t refs = 0;
+
+    /// A traced tensor laid out as `like`, which may be a number (kWrapped).
+    Tensor input(const Tensor& like, bool wants_grad = false);
+    /// The value that `t` stands for; a tensor with memory becomes a constant.
+    int32_t number_of(const Tensor& t);
+    /// What has been written down. The tracer must not be used any more.
+    Ref<Segment> finish(const std::vector<Tensor>& outputs);
+
+    /// What runs is traced by it.
+    class Scope {
+    public:
+        explicit Scope(Tracer& tracer)
+            : mode_(kTraceMode, 0), outer_(std::exchange(current_, &tracer)) {}
+        ~Scope() { current_ = outer_; }
+        Scope(const Scope&) = delete;
+
+    private:
+        ModeGuard mode_;
+        Tracer* outer_;
+    };
+
+private:
+    friend bool trace(Call& c);
+    friend struct Traced;
+    Tensor stand_for(int32_t value, Tensor laid_out);
+    int32_t add_value(SegmentValue::Kind kind, Tensor layout);
+    int32_t add_view(int32_t of, const Tensor& like);
+    void add(Call& c);
+
+    Ref<Segment> segment_{new Segment};
+    std::unordered_map<const TensorImpl*, int32_t> constants_;
+    static inline thread_local Tracer* current_ = nullptr;
+};
+inline void release(Tracer* tracer) { delete tracer; }
+
+struct Traced final : Promise {
+    Traced(Tracer& tracer, int32_t value, bool wants_grad)
+        : tracer(&tracer), value(value), grad(wants_grad) {
+        kind = kTracedSlot;
+    }
+    void destroy() override;
+    /// Throws NotTraceable.
+    void settle(const Tensor& t) override;
+    Tensor peek(const Tensor& t) override;
+    /// Itself outside of the graph is a step like any other.
+    Tensor detached(const Tensor& t) override;
+    bool wants_grad(const Tensor&) const override { return grad; }
+    uint32_t taken_in() const override { return kTraceMode; }
+
+    Ref<Tracer> tracer;
+    int32_t value;
+    bool grad;
+};
+
+inline bool is_traced(const Tensor& t) {
+    return t.has(kPending) && t.impl()->slot->kind == kTracedSlot;
+}
+inline Traced& traced(const Tensor& t) { return *static_cast<Traced*>(t.impl()->slot.get()); }
+
+/// Puts the hook on the door.
+void install();
+
+}  // namespace weft::program

@@ -1,0 +1,172 @@
+"""Plans: the bits of eager on random programs, whatever is tiled, streamed or run at once."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from plans import bits, planned
+from pointwise_programs import program
+
+import weft
+from weft import _C
+
+
+@pytest.fixture
+def threads() -> Iterator[Any]:
+    before = weft.get_num_threads()
+    yield weft.set_num_threads
+    weft.set_num_threads(before)
+
+
+@pytest.mark.parametrize("start", range(0, 600, 100))
+def test_random_programs_give_eagers_bits(start: int) -> None:
+    together = 0
+    for seed in range(start, start + 100):
+        run, inputs = program(seed)
+        with weft.no_grad():
+            expected = [bits(t) for t in run(*inputs)]
+            for tiles in (True, False):
+                plan, given = planned(run, inputs, {}, tiles=tiles)
+                together += plan.groups.count("group")
+                assert tiles or "group" not in plan.groups
+                for _ in range(2):
+                    assert [bits(t) for t in plan.run(*given)] == expected, (seed, tiles)
+    assert together > 100
+
+
+def chain(x: Any, y: Any, row: Any) -> Any:
+    a = weft.tanh(x * y + row)
+    b = weft.sigmoid(a - x) * 0.5
+    return b + y, b > a
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("sizes", [(1, 32769), (3, 50001), (1300, 2001)])
+def test_large_operands_on_several_threads(threads: Any, count: int, sizes: Any) -> None:
+    """The last is more than the caches hold: its results go past them."""
+    threads(count)
+    x, y, row = weft.randn(*sizes), weft.randn(*sizes), weft.randn(sizes[1])
+    plan = _C._trace(chain, (x, y, row))
+    assert plan.groups.count("group") == 1 and plan.arena_bytes == 0
+    for found, expected in zip(plan.run(x, y, row), chain(x, y, row)):
+        assert found.equal(expected)
+    strided = weft.randn(sizes[1], sizes[0]).T
+    plan = _C._trace(chain, (strided, y, row))
+    for found, expected in zip(plan.run(strided, y, row), chain(strided, y, row)):
+        assert found.equal(expected) and found.stride() == expected.stride()
+
+
+def test_a_group_joins_what_has_its_shape_and_lets_others_pass() -> None:
+    def f(x: Any, w: Any) -> Any:
+        a = weft.tanh(x)
+        b = x @ w  # needs nothing of the group, so it comes before it
+        c = a * b
+        return (c + 1).sum(0) * 2
+
+    x, w = weft.randn(8, 8), weft.randn(8, 8)
+    plan = _C._trace(f, (x, w))
+    assert [line.split()[0] for line in plan.groups.splitlines()] == [
+        "call", "group", "call", "group"
+    ]  # fmt: skip
+    assert "tanh" in plan.groups.splitlines()[1] and "add" in plan.groups.splitlines()[1]
+    assert plan.run(x, w)[0].equal(f(x, w))
+
+
+def test_integers_are_divided_as_by_the_kernel() -> None:
+    """Where a divisor is 0 it says so, before anything is written."""
+    a, b = weft.arange(6), weft.tensor([1, 2, 0, 1, 2, 3])
+    plan = _C._trace(lambda a, b: a // b + 1, (a, b))
+    with pytest.raises(RuntimeError, match="divisors other than 0"):
+        plan.run(a, b)
+    assert plan.run(a, b + 1)[0].equal(a // (b + 1) + 1)
+
+
+def test_a_call_that_fails_leaves_the_plan_as_it_was() -> None:
+    table, at = weft.randn(5, 3), weft.tensor([0, 4])
+    plan = _C._trace(lambda table, at: weft.tanh(table[at]) @ table.T, (table, at))
+    expected = (weft.tanh(table[at]) @ table.T).tolist()
+    for _ in range(2):
+        assert plan.run(table, at)[0].tolist() == expected
+        with pytest.raises(IndexError):
+            plan.run(table, at + 3)
+
+
+def test_results_are_new_and_inputs_stay() -> None:
+    def f(x: Any) -> Any:
+        y = weft.exp(x)
+        return y, y[1:], y, x, x[0], y.T
+
+    x = weft.randn(3, 4)
+    plan = _C._trace(f, (x,))
+    first, second = plan.run(x), plan.run(x)
+    assert first[0] is first[2] and first[3] is x
+    assert first[1].data_ptr() == first[0].data_ptr() + 16 == first[5][:, 1].data_ptr()
+    assert first[4].data_ptr() == x.data_ptr()
+    first[0].zero_()
+    assert second[0].equal(weft.exp(x)) and plan.run(x)[0].equal(weft.exp(x))
+
+
+def test_inputs_are_used_where_they_lie() -> None:
+    x = weft.randn(64)
+    plan = _C._trace(lambda x: (x[32:].view(4, 8) @ x[:32].view(8, 4)).tanh(), (x,))
+    for _ in range(3):
+        y = weft.randn(64)
+        assert plan.run(y)[0].equal((y[32:].view(4, 8) @ y[:32].view(8, 4)).tanh())
+    with pytest.raises(RuntimeError, match="tensors laid out as those that were traced"):
+        plan.run(weft.randn(128)[::2])
+    with pytest.raises(RuntimeError, match="tensors laid out as those that were traced"):
+        plan.run()
+
+
+def test_an_arena_holds_what_lives_at_the_same_time() -> None:
+    def f(x: Any) -> Any:
+        for _ in range(10):
+            x = x @ x / 9
+        return x.sum()
+
+    x = weft.randn(16, 16)
+    plan = _C._trace(f, (x,))
+    assert plan.arena_bytes == 2 * 16 * 16 * 4  # a product, and what it is of
+    assert plan.run(x)[0].equal(f(x))
+
+
+def test_an_arena_that_is_large_is_not_kept() -> None:
+    x = weft.randn(600, 800)
+    plan = _C._trace(lambda x: (x @ x.T) @ x, (x,))
+    before = _C._memory_stats()["current"]
+    for _ in range(2):
+        assert plan.run(x)[0].equal((x @ x.T) @ x)
+    assert _C._memory_stats()["current"] == before
+    few = _C._trace(lambda x: x.tanh().sum(0).exp(), (x,))
+    assert few.arena_bytes > 1 << 20 and few.run(x)[0].equal(x.tanh().sum(0).exp())
+
+
+def test_threads_in_one_plan() -> None:
+    """Long kernels let other threads have the lock, which then run the same plan."""
+    inputs = [weft.randn(600, 600) for _ in range(3)]
+
+    def f(x: Any) -> Any:
+        return (weft.tanh(x @ x) + x).sum(1), weft.sigmoid(x @ x.T)
+
+    plan = _C._trace(f, (inputs[0],))
+    expected = [[bits(t) for t in f(x)] for x in inputs]
+    failed = []
+
+    def work(i: int) -> None:
+        for _ in range(4):
+            if [bits(t) for t in plan.run(inputs[i])] != expected[i]:
+                failed.append(i)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert failed == []
+
+
+def test_a_plan_dies_with_its_last_user() -> None:
+    x = weft.randn(8)
+    results = _C._trace(lambda x: (weft.exp(x), x.sum()), (x,)).run(x)
+    assert results[0].equal(weft.exp(x))
