@@ -58,8 +58,9 @@ class Code:
         return self.why is None and not self.kept - {GENERATOR}
 
     def lower(self) -> None:
+        owner = self.owner.node.name if self.owner else None
         try:
-            self.kept = set(kept(lower_tree(self.node, self.owner and self.owner.node.name)))
+            self.kept = set(kept(lower_tree(self.node, owner)))
         except Outside as why:
             self.why = why
 
