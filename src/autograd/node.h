@@ -169,6 +169,7 @@ struct Part {
     Tensor grad;
     PartRule add;
     const Value* attrs;
+    int input;  ///< what `add` takes: which input of the op it is
 };
 
 /// What rules leave to the engine to add up.

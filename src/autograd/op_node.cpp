@@ -236,7 +236,7 @@ public:
             node_.edges_[i].node->result(static_cast<int>(node_.edges_[i].output)).dtype();
         if (!work_.summands || !is_wide_floating(grad.dtype()) || grad.dtype() != wanted)
             return false;
-        work_.summands->parts.push_back({i, grad, add, node_.attrs_});
+        work_.summands->parts.push_back({i, grad, add, node_.attrs_, i});
         return true;
     }
 

@@ -3,13 +3,13 @@
 
 namespace weft::program {
 
-std::vector<uint8_t> live_steps(const Segment& segment) {
+std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_t>& wanted) {
     std::vector<uint8_t> live(segment.steps.size());
     auto need = [&](int32_t v) {
         const int32_t step = segment.value(segment.place_of(v).root).step;
         if (step >= 0) live[static_cast<size_t>(step)] = 1;
     };
-    for (int32_t v : segment.outputs) need(v);
+    for (int32_t v : wanted) need(v);
     for (size_t i = segment.steps.size(); i-- > 0;) {
         if (!live[i]) continue;
         const Step& step = segment.steps[i];

@@ -14,13 +14,13 @@ namespace weft::program {
 
 class PlanBuilder : GroupBuilder::Slots {
 public:
-    PlanBuilder(Plan& plan, Plan::Options options)
-        : plan_(plan), segment_(*plan.segment_), options_(options),
+    PlanBuilder(Plan& plan, Plan::Options options, const std::vector<int32_t>& kept)
+        : plan_(plan), segment_(*plan.segment_), options_(options), kept_(kept),
           values_(segment_.values.size()) {}
     void build();
 
 private:
-    enum class Home : uint8_t { None, Fixed, Input, Made, Arena, Buffer };
+    enum class Home : uint8_t { None, Fixed, Input, Made, Kept, Arena, Buffer };
     struct Fate {
         Home home = Home::None;
         int32_t slot = -1;
@@ -38,6 +38,7 @@ private:
     void find_lives();
     void find_homes();
     void place_in_arena();
+    void place_kept();
     void prepare(const PlanItem& item);
     void see(int32_t value);
     void name_results();
@@ -46,6 +47,7 @@ private:
     Plan& plan_;
     const Segment& segment_;
     const Plan::Options options_;
+    const std::vector<int32_t>& kept_;
     std::vector<Fate> values_;
     std::vector<int64_t> offsets_ = std::vector<int64_t>(segment_.values.size());
     std::vector<std::unique_ptr<StepLoop>> loops_;
@@ -56,13 +58,16 @@ void PlanBuilder::build() {
     find_lives();
     find_homes();
     place_in_arena();
+    place_kept();
     for (const PlanItem& item : plan_.items_) prepare(item);
     name_results();
     list_bound();
 }
 
 void PlanBuilder::find_items() {
-    const std::vector<uint8_t> live = live_steps(segment_);
+    std::vector<int32_t> needed = plan_.wanted_;
+    needed.insert(needed.end(), kept_.begin(), kept_.end());
+    const std::vector<uint8_t> live = live_steps(segment_, needed);
     loops_.resize(segment_.steps.size());
     for (size_t i = 0; options_.tiles && i < loops_.size(); ++i) {
         if (!live[i]) continue;
@@ -111,10 +116,12 @@ void PlanBuilder::find_homes() {
                 of.home = tiled && !of.leaves ? Home::Buffer : Home::Arena;
         }
     }
-    for (int32_t v : segment_.outputs) {
+    auto leave = [&](int32_t v, Home home) {
         Fate& root = fate(segment_.place_of(v).root);
-        if (root.home == Home::Buffer || root.home == Home::Arena) root.home = Home::Made;
-    }
+        if (root.home == Home::Buffer || root.home == Home::Arena) root.home = home;
+    };
+    for (int32_t v : plan_.wanted_) leave(v, Home::Made);
+    for (int32_t v : kept_) leave(v, Home::Kept);
 }
 
 void PlanBuilder::place_in_arena() {
@@ -134,6 +141,14 @@ void PlanBuilder::place_in_arena() {
         for (int32_t v : over[i]) arena.give_back(offsets_[static_cast<size_t>(v)]);
     }
     plan_.arena_bytes_ = arena.bytes();
+}
+
+void PlanBuilder::place_kept() {
+    for (int32_t v : kept_) {
+        offsets_[static_cast<size_t>(v)] = plan_.kept_bytes_;
+        plan_.kept_bytes_ += (segment_.layout(v).byte_count() + 63) / 64 * 64;
+        slot_of(v);
+    }
 }
 
 int32_t PlanBuilder::slot_of(int32_t root) {
@@ -194,7 +209,7 @@ void PlanBuilder::prepare(const PlanItem& item) {
 
 void PlanBuilder::name_results() {
     std::vector<int32_t> made(values_.size(), -1);
-    for (int32_t v : segment_.outputs) {
+    for (int32_t v : plan_.wanted_) {
         const auto [root, offset] = segment_.place_of(v);
         Plan::Result result;
         result.value = v;
@@ -229,9 +244,10 @@ void PlanBuilder::list_bound() {
         if (of.home == Home::Input) {
             plan_.inputs_.push_back({value, of.slot, segment_.values[v].of, 0, 0});
             add_fixes(value, plan_.inputs_.back().first_fix, plan_.inputs_.back().fixes);
-        } else if (of.home == Home::Arena) {
-            plan_.placed_.push_back({value, of.slot, offsets_[v], 0, 0});
-            add_fixes(value, plan_.placed_.back().first_fix, plan_.placed_.back().fixes);
+        } else if (of.home == Home::Arena || of.home == Home::Kept) {
+            auto& placed = of.home == Home::Arena ? plan_.placed_ : plan_.kept_;
+            placed.push_back({value, of.slot, offsets_[v], 0, 0});
+            add_fixes(value, placed.back().first_fix, placed.back().fixes);
         }
     }
 }
@@ -249,6 +265,7 @@ struct Plan::Frame {
     std::vector<Tensor> made;
     Ref<Storage> arena;
     std::vector<Ref<Storage>> memory;  ///< of what lies in the arena
+    std::vector<Ref<Storage>> kept;    ///< of what is kept, in this run
 };
 
 std::unique_ptr<Plan::Frame> Plan::make_frame() const {
@@ -277,25 +294,34 @@ std::unique_ptr<Plan::Frame> Plan::make_frame() const {
         for (int32_t k = 0; k < step.outs; ++k)
             c.add(frame->tensors[static_cast<size_t>(step.first_out + k)]);
     }
-    auto nobody = [](void*) {};
-    for (const Placed& p : placed_)
-        frame->memory.push_back(
-            borrow_storage(nullptr, segment_->layout(p.value).byte_count(), nobody, nullptr));
+    auto storages = [&](const std::vector<Placed>& all, std::vector<Ref<Storage>>& to) {
+        auto nobody = [](void*) {};
+        for (const Placed& p : all)
+            to.push_back(
+                borrow_storage(nullptr, segment_->layout(p.value).byte_count(), nobody, nullptr));
+    };
+    storages(placed_, frame->memory);
+    storages(kept_, frame->kept);
     if (arena_bytes_ <= kKeptArena) place_arena(*frame);
     return frame;
 }
 
-/// Each value has a storage of its own: kernels tell by it whether two lie in one memory.
 void Plan::place_arena(Frame& frame) const {
     if (placed_.empty()) return;
     frame.arena = allocate_storage(arena_bytes_);
-    for (size_t i = 0; i < placed_.size(); ++i) {
-        const Placed& p = placed_[i];
-        char* const at = frame.arena->data + p.offset;
-        frame.table[static_cast<size_t>(p.slot)] = frame.memory[i]->data = at;
+    place(frame, placed_, frame.memory, frame.arena->data);
+}
+
+/// Each value has a storage of its own: kernels tell by it whether two lie in one memory.
+void Plan::place(Frame& frame, const std::vector<Placed>& all, std::vector<Ref<Storage>>& memory,
+                 char* begin) const {
+    for (size_t i = 0; i < all.size(); ++i) {
+        const Placed& p = all[i];
+        char* const at = begin + p.offset;
+        frame.table[static_cast<size_t>(p.slot)] = memory[i]->data = at;
         for (int32_t k = p.first_fix; k < p.first_fix + p.fixes; ++k) {
             const Fix& f = fixes_[static_cast<size_t>(k)];
-            frame.tensors[static_cast<size_t>(f.value)].lie_in(frame.memory[i], at + f.offset);
+            frame.tensors[static_cast<size_t>(f.value)].lie_in(memory[i], at + f.offset);
         }
     }
 }
@@ -322,23 +348,27 @@ void Plan::let_go(Frame& frame) const {
 // ---- running
 
 Plan::Plan(Ref<Segment> segment, Options options) : segment_(std::move(segment)) {
-    PlanBuilder(*this, options).build();
+    wanted_ = segment_->outputs;
+    PlanBuilder(*this, options, {}).build();
+}
+Plan::Plan(Ref<Segment> segment, Options options, std::vector<int32_t> results,
+           std::vector<int32_t> kept)
+    : segment_(std::move(segment)), wanted_(std::move(results)) {
+    PlanBuilder(*this, options, kept).build();
 }
 Plan::~Plan() = default;
 
-bool Plan::fits(const Tensor* inputs, size_t count) const {
-    if (count != segment_->inputs.size()) return false;
-    for (size_t i = 0; i < count; ++i) {
-        const Tensor& wanted = segment_->layout(segment_->inputs[i]);
-        const Tensor& t = inputs[i];
-        if (t.dtype() != wanted.dtype() || t.has(kWrapped) != wanted.has(kWrapped) ||
-            !equal(t.shape(), wanted.shape()) || !equal(t.strides(), wanted.strides()))
-            return false;
-    }
-    return true;
+int64_t Plan::kept_at(int32_t value) const {
+    for (const Placed& p : kept_)
+        if (p.value == value) return p.offset;
+    return -1;
 }
 
-void Plan::run(const Tensor* inputs, Tensor* outputs) {
+bool Plan::fits(const Tensor* inputs, size_t count) const {
+    return segment_->inputs_fit(inputs, count);
+}
+
+void Plan::run(const Tensor* inputs, Tensor* outputs, Tensor* kept) {
     const Ref<Plan> alive(this);
     const ModeGuard plain(0, kGradMode | kDeferMode | kMapMode | kTraceMode | kWatchMode);
     std::unique_ptr<Frame> frame;
@@ -350,6 +380,10 @@ void Plan::run(const Tensor* inputs, Tensor* outputs) {
     }
     if (arena_bytes_ > kKeptArena) place_arena(*frame);
     for (const Bound& b : inputs_) bind(*frame, b, inputs[b.source]);
+    if (!kept_.empty()) {
+        *kept = Tensor::empty(DType::UInt8, Dims{kept_bytes_});
+        place(*frame, kept_, frame->kept, kept->bytes());
+    }
     for (size_t m = 0; m < made_.size(); ++m) {
         const Tensor& layout = segment_->layout(made_[m].value);
         Tensor made = Tensor::layout_like(layout, layout.dtype());

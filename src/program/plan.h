@@ -32,6 +32,10 @@ public:
     };
 
     Plan(Ref<Segment> segment, Options options);
+    /// `results`: values, none of them twice, in place of the segment's outputs. `kept`: results of steps,
+    /// not among those, that a run leaves in one piece of memory of its own.
+    Plan(Ref<Segment> segment, Options options, std::vector<int32_t> results,
+         std::vector<int32_t> kept);
     ~Plan();
     Plan(const Plan&) = delete;
 
@@ -39,9 +43,13 @@ public:
 
     /// Whether these are laid out as the segment's inputs.
     bool fits(const Tensor* inputs, size_t count) const;
-    /// Fills `outputs`, as many as the segment has, outside of every graph. `inputs` must fit. A result that
-    /// is a part of an input shares its memory; one that is an input is that tensor.
-    void run(const Tensor* inputs, Tensor* outputs);
+    /// Fills `outputs`, one for each result, outside of every graph. `inputs` must fit. A result that is a
+    /// part of an input shares its memory; one that is an input is that tensor. `kept`: the memory of
+    /// values that were to be kept, as bytes.
+    void run(const Tensor* inputs, Tensor* outputs, Tensor* kept = nullptr);
+    /// Where in that memory a value that was to be kept lies.
+    int64_t kept_at(int32_t value) const;
+    int64_t kept_bytes() const { return kept_bytes_; }
 
     const Segment& segment() const { return *segment_; }
     /// Bytes of the values that live only within a run.
@@ -64,7 +72,7 @@ private:
     };
     struct Placed {
         int32_t value, slot;
-        int64_t offset;  ///< in the arena
+        int64_t offset;  ///< in the arena, or in what is kept
         int32_t first_fix, fixes;
     };
     struct Prepared {
@@ -84,6 +92,8 @@ private:
     };
     std::unique_ptr<Frame> make_frame() const;
     void place_arena(Frame& frame) const;
+    void place(Frame& frame, const std::vector<Placed>& all, std::vector<Ref<Storage>>& memory,
+               char* begin) const;
     void bind(Frame& frame, const Bound& bound, const Tensor& to) const;
     void run_items(Frame& frame) const;
     void take_results(Frame& frame, const Tensor* inputs, Tensor* outputs) const;
@@ -96,12 +106,13 @@ private:
     std::vector<Prepared> calls_;
     std::vector<int32_t> operands_;  ///< values, of the prepared calls
     std::vector<Bound> inputs_, made_;
-    std::vector<Placed> placed_;
+    std::vector<int32_t> wanted_;  ///< the results
+    std::vector<Placed> placed_, kept_;
     std::vector<Fix> fixes_;
     std::vector<Result> results_;
     std::vector<std::pair<int32_t, Tensor>> fixed_;  ///< slots of constants and numbers
     int32_t slots_ = 0;
-    int64_t arena_bytes_ = 0;
+    int64_t arena_bytes_ = 0, kept_bytes_ = 0;
     std::vector<std::unique_ptr<Frame>> idle_;
 };
 inline void release(Plan* plan) { delete plan; }
@@ -109,7 +120,7 @@ inline void release(Plan* plan) { delete plan; }
 /// Which steps run and in which order: a pure function of the segment.
 std::vector<PlanItem> find_items(const Segment& segment, const std::vector<uint8_t>& is_live,
                                  const std::vector<std::unique_ptr<StepLoop>>& loops);
-/// For each step whether a result needs it.
-std::vector<uint8_t> live_steps(const Segment& segment);
+/// For each step whether one of these values needs it.
+std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_t>& wanted);
 
 }  // namespace weft::program

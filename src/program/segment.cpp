@@ -13,6 +13,18 @@ Segment::Place Segment::place_of(int32_t v) const {
     return place;
 }
 
+bool Segment::inputs_fit(const Tensor* tensors, size_t count) const {
+    if (count != inputs.size()) return false;
+    for (size_t i = 0; i < count; ++i) {
+        const Tensor& wanted = layout(inputs[i]);
+        const Tensor& t = tensors[i];
+        if (t.dtype() != wanted.dtype() || t.has(kWrapped) != wanted.has(kWrapped) ||
+            !equal(t.shape(), wanted.shape()) || !equal(t.strides(), wanted.strides()))
+            return false;
+    }
+    return true;
+}
+
 namespace {
 
 void print(std::ostream& out, const Value& v) {

@@ -27,6 +27,7 @@ struct Step {
     int32_t first_operand, operands;  ///< in Segment::operands
     int32_t first_attr;               ///< in Segment::attrs
     int32_t first_out, outs;          ///< its values, one behind the other
+    bool recorded;                    ///< made in grad mode
     Site site;
 };
 
@@ -51,6 +52,9 @@ public:
         int64_t offset;
     };
     Place place_of(int32_t v) const;
+
+    /// Whether tensors are laid out as the inputs.
+    bool inputs_fit(const Tensor* tensors, size_t count) const;
 
     /// A line for each value: "%3 = tanh(%2) : float32[4, 64]".
     std::string text() const;

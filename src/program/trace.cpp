@@ -62,11 +62,21 @@ Tensor Tracer::input(const Tensor& like, bool wants_grad) {
     return stand_for(v, std::move(out));
 }
 
+Tensor Tracer::part_of(const Tensor& whole, int64_t offset, const Tensor& like) {
+    Tensor out = Tensor::layout_like(like, like.dtype());
+    const int32_t v = add_view(number_of(whole), out);
+    segment_->values.back().offset = offset;
+    return stand_for(v, std::move(out));
+}
+
 int32_t Tracer::number_of(const Tensor& t) {
     if (!t.defined()) return -1;
     if (t.has(kPending)) return traced(t).value;
     auto [found, is_new] = constants_.try_emplace(t.impl(), 0);
-    if (is_new) found->second = add_value(SegmentValue::Kind::Constant, t);
+    if (is_new) {
+        found->second = add_value(SegmentValue::Kind::Constant, t);
+        segment_->values.back().wants_grad = ops::hooks.requires_grad(t);
+    }
     return found->second;
 }
 
@@ -88,15 +98,16 @@ void Tracer::add(Call& c) {
     Step made{c.op,        static_cast<int32_t>(s.operands.size()),
               c.inputs,    static_cast<int32_t>(s.attrs.size()),
               0,           c.outputs,
+              (mode & kGradMode) != 0,
               Site::here()};
     bool wants_grad = false;
     for (int i = 0; i < c.inputs; ++i) {
         const int32_t v = number_of(c.in[i]);
         s.operands.push_back(v);
-        wants_grad |= v >= 0 && s.value(v).wants_grad;
+        wants_grad |= v >= 0 && s.value(v).wants_grad && c.op->differentiable(i);
     }
     for (size_t k = 0; k < c.op->defaults.size(); ++k) s.attrs.push_back(c.attrs[k]);
-    wants_grad = wants_grad && (mode & kGradMode) && (c.op->view || c.op->differentiable());
+    wants_grad &= made.recorded;
     made.first_out = static_cast<int32_t>(s.values.size());
     for (int k = 0; k < c.outputs; ++k) {
         Tensor& out = c.out(k);

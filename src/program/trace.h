@@ -35,6 +35,9 @@ public:
 
     /// A traced tensor laid out as `like`, which may be a number (kWrapped).
     Tensor input(const Tensor& like, bool wants_grad = false);
+    /// What lies in the memory of the traced `whole`, so many bytes after its first element, laid out as
+    /// `like`.
+    Tensor part_of(const Tensor& whole, int64_t offset, const Tensor& like);
     /// The value that `t` stands for; a tensor with memory becomes a constant.
     int32_t number_of(const Tensor& t);
     /// What has been written down. The tracer must not be used any more.

@@ -1,4 +1,6 @@
 /// Segments and plans for the tests: what tests/program calls.
+#include "autograd/meta.h"
+#include "program/gradient.h"
 #include "program/plan.h"
 #include "program/trace.h"
 #include "python/hooks.h"
@@ -6,18 +8,22 @@
 namespace weft::python {
 namespace {
 
+using program::DifferentiablePlan;
 using program::Plan;
 using program::Segment;
 using program::Tracer;
 
 struct PyPlan {
     PyObject_HEAD Plan* plan;
+    DifferentiablePlan* graph;  ///< or null: results are outside of every graph
 };
 
 Plan& plan_of(PyObject* self) { return *reinterpret_cast<PyPlan*>(self)->plan; }
+DifferentiablePlan* graph_of(PyObject* self) { return reinterpret_cast<PyPlan*>(self)->graph; }
 
 void dealloc(PyObject* self) {
     Ref<Plan>::adopt(reinterpret_cast<PyPlan*>(self)->plan);
+    Ref<DifferentiablePlan>::adopt(reinterpret_cast<PyPlan*>(self)->graph);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -25,12 +31,16 @@ void dealloc(PyObject* self) {
 PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
         const Ref<Plan> plan(&plan_of(self));
+        const Ref<DifferentiablePlan> graph(graph_of(self));
         std::vector<Tensor> inputs;
         for (Py_ssize_t i = 0; i < count; ++i) inputs.push_back(expect_tensor(args[i], "run"));
-        WEFT_EXPECT(plan->fits(inputs.data(), inputs.size()), Runtime, "run",
+        WEFT_EXPECT(graph ? graph->fits(inputs.data(), inputs.size())
+                          : plan->fits(inputs.data(), inputs.size()),
+                    Runtime, "run",
                     "tensors laid out as those that were traced", text(count, " others"));
         std::vector<Tensor> outputs(plan->segment().outputs.size());
-        plan->run(inputs.data(), outputs.data());
+        if (graph) graph->run(inputs.data(), outputs.data());
+        else plan->run(inputs.data(), outputs.data());
         return tuple_of(outputs).release();
     });
 }
@@ -39,10 +49,18 @@ PyObject* get_text(PyObject* self, void*) {
     return guarded([&] { return py_str(plan_of(self).segment().text()).release(); });
 }
 PyObject* get_groups(PyObject* self, void*) {
-    return guarded([&] { return py_str(plan_of(self).text()).release(); });
+    return guarded([&] {
+        return py_str(graph_of(self) ? graph_of(self)->text() : plan_of(self).text()).release();
+    });
 }
 PyObject* get_arena(PyObject* self, void*) {
     return PyLong_FromLongLong(plan_of(self).arena_bytes());
+}
+PyObject* get_kept(PyObject* self, void*) {
+    return PyLong_FromLongLong(graph_of(self) ? graph_of(self)->kept_bytes() : 0);
+}
+PyObject* get_parts(PyObject* self, void*) {
+    return PyLong_FromSize_t(graph_of(self) ? graph_of(self)->parts().all.size() : 0);
 }
 
 PyMethodDef plan_methods[] = {{"run",
@@ -52,6 +70,8 @@ PyMethodDef plan_methods[] = {{"run",
 PyGetSetDef plan_getters[] = {{"text", get_text, nullptr, nullptr, nullptr},
                               {"groups", get_groups, nullptr, nullptr, nullptr},
                               {"arena_bytes", get_arena, nullptr, nullptr, nullptr},
+                              {"kept_bytes", get_kept, nullptr, nullptr, nullptr},
+                              {"parts", get_parts, nullptr, nullptr, nullptr},
                               {}};
 PyTypeObject plan_type = blank_type();
 
@@ -64,11 +84,12 @@ void append_tensors(std::vector<Tensor>& to, PyObject* o) {
         append_tensors(to, PyTuple_GET_ITEM(items.get(), i));
 }
 
-Ref<Segment> trace(PyObject* f, const std::vector<Tensor>& inputs) {
+Ref<Segment> trace(PyObject* f, const std::vector<Tensor>& inputs, bool grad) {
     Ref<Tracer> tracer(new Tracer);
     std::vector<Tensor> outputs;
     std::vector<Tensor> traced;
-    for (const Tensor& t : inputs) traced.push_back(tracer->input(t));
+    for (const Tensor& t : inputs)
+        traced.push_back(tracer->input(t, grad && requires_grad(t)));
     Object args = tuple_of(traced);
     traced.clear();
     Tracer::Scope scope(*tracer);
@@ -77,18 +98,25 @@ Ref<Segment> trace(PyObject* f, const std::vector<Tensor>& inputs) {
     return tracer->finish(outputs);
 }
 
-/// _trace(f, tensors, tiles): a plan of the calls that f makes on these tensors.
+/// _trace(f, tensors, tiles=True, grad=False): a plan of the calls that f makes on these tensors, with
+/// `grad` one whose results are parts of the graph.
 PyObject* trace_plan(PyObject*, PyObject* args) {
     PyObject *f, *tensors;
-    int tiles = 1;
-    if (!PyArg_ParseTuple(args, "OO!|p", &f, &PyTuple_Type, &tensors, &tiles)) return nullptr;
+    int tiles = 1, grad = 0;
+    if (!PyArg_ParseTuple(args, "OO!|pp", &f, &PyTuple_Type, &tensors, &tiles, &grad))
+        return nullptr;
     return guarded([&] {
         std::vector<Tensor> inputs;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i)
             inputs.push_back(expect_tensor(PyTuple_GET_ITEM(tensors, i), "_trace"));
-        Ref<Plan> plan(new Plan(trace(f, inputs), {.tiles = tiles != 0}));
+        const Plan::Options options{.tiles = tiles != 0};
+        Ref<Segment> segment = trace(f, inputs, grad);
+        Ref<DifferentiablePlan> graph;
+        if (grad) graph = Ref<DifferentiablePlan>(new DifferentiablePlan(segment, options));
+        Ref<Plan> plan(graph ? &graph->plain() : new Plan(segment, options));
         auto* self = reinterpret_cast<PyPlan*>(checked(plan_type.tp_alloc(&plan_type, 0)));
         self->plan = plan.detach();
+        self->graph = graph.detach();
         return reinterpret_cast<PyObject*>(self);
     });
 }

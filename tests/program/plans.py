@@ -29,7 +29,9 @@ def replaced(value: Any, tensors: Any) -> Any:
     return value
 
 
-def planned(f: Callable[..., Any], args: Any, kwargs: Any, *, tiles: bool = True) -> Any:
+def planned(
+    f: Callable[..., Any], args: Any, kwargs: Any, *, tiles: bool = True, grad: bool = False
+) -> Any:
     """The plan of `f(*args, **kwargs)` with all tensors of the arguments as inputs, and these."""
     given = tuple(tensors_in((args, kwargs)))
 
@@ -37,7 +39,7 @@ def planned(f: Callable[..., Any], args: Any, kwargs: Any, *, tiles: bool = True
         now_args, now_kwargs = replaced((args, kwargs), iter(tensors))
         return f(*now_args, **now_kwargs)
 
-    return _C._trace(call, given, tiles), given
+    return _C._trace(call, given, tiles, grad), given
 
 
 def bits(t: Any) -> tuple[Any, ...]:

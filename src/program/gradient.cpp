@@ -1,0 +1,297 @@
+/// Reading guide: `prepare` decides what a run makes, `Run` is one; `trace_backward` makes the plan of a
+/// node's turn, which is in compiled_node.cpp.
+#include "program/gradient.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "autograd/anomaly.h"
+#include "autograd/meta.h"
+#include "ops/scopes.h"
+#include "program/compiled_node.h"
+#include "program/trace.h"
+
+namespace weft::program {
+
+using Kind = SegmentValue::Kind;
+
+DifferentiablePlan::DifferentiablePlan(Ref<Segment> segment, Plan::Options options)
+    : segment_(std::move(segment)), options_(options), parts_(*segment_),
+      backward_(parts_.all.size()) {
+    for (const SegmentValue& v : segment_->values)
+        if (v.kind == Kind::Constant && v.wants_grad) is_constant_ = false;
+}
+DifferentiablePlan::~DifferentiablePlan() = default;
+
+Plan& DifferentiablePlan::plain() {
+    if (!plain_) plain_ = Ref<Plan>(new Plan(segment_, options_));
+    return *plain_;
+}
+
+bool DifferentiablePlan::fits(const Tensor* inputs, size_t count) const {
+    if (!segment_->inputs_fit(inputs, count)) return false;
+    for (size_t i = 0; i < count; ++i)
+        if (requires_grad(inputs[i]) != segment_->value(segment_->inputs[i]).wants_grad) return false;
+    return true;
+}
+
+/// A run's tensors are the inputs, what the plan gives, and views of those.
+void DifferentiablePlan::prepare() {
+    forward_ = Ref<Plan>(new Plan(segment_, options_, parts_.made, parts_.kept));
+    handles_.assign(segment_->values.size(), -1);
+    for (int32_t v : segment_->inputs) handles_[static_cast<size_t>(v)] = handle_count_++;
+    for (int32_t v : parts_.made) handles_[static_cast<size_t>(v)] = handle_count_++;
+    for (const Parts::Event& e : parts_.events) {
+        if (e.kind == Parts::Event::Kind::Detach)
+            handles_[static_cast<size_t>(e.which)] = handle_count_++;
+        if (e.kind != Parts::Event::Kind::View) continue;
+        const Step& step = segment_->steps[static_cast<size_t>(e.which)];
+        for (int32_t k = 0; k < step.outs; ++k)
+            handles_[static_cast<size_t>(step.first_out + k)] = handle_count_++;
+    }
+    for (size_t v = 0; v < handles_.size(); ++v)
+        if (segment_->values[v].kind == Kind::Constant) handles_[v] = handle_count_++;
+    for (const SegmentPart& part : parts_.all) {
+        auto& infos = infos_.emplace_back(new ResultInfo[part.outputs.size()]);
+        for (size_t k = 0; k < part.outputs.size(); ++k)
+            infos[k].set(segment_->layout(part.outputs[k]));
+        auto& reads = reads_.emplace_back();
+        for (int32_t i : part.steps)
+            reads.push_back(saves_of(*segment_, segment_->steps[static_cast<size_t>(i)]) != 0);
+    }
+}
+
+bool DifferentiablePlan::covers(int32_t part, const std::vector<uint8_t>& steps) const {
+    const std::vector<uint8_t>& reads = reads_[static_cast<size_t>(part)];
+    for (size_t i = 0; i < reads.size(); ++i)
+        if (reads[i] && !steps[i]) return false;
+    return true;
+}
+
+/// One run: its tensors, and the nodes so far.
+class DifferentiablePlan::Run {
+public:
+    Run(DifferentiablePlan& plan, const Tensor* inputs)
+        : plan_(plan), segment_(*plan.segment_),
+          tensors_(static_cast<size_t>(plan.handle_count_)), nodes_(plan.parts_.all.size()) {
+        const size_t count = segment_.inputs.size();
+        std::copy_n(inputs, count, tensors_.begin());
+        plan.forward_->run(inputs, tensors_.data() + count, &kept_);
+        for (size_t v = 0; v < plan.handles_.size(); ++v)
+            if (segment_.values[v].kind == Kind::Constant)
+                tensors_[static_cast<size_t>(plan.handles_[v])] = segment_.values[v].layout;
+        for (const Parts::Event& e : plan.parts_.events) {
+            if (e.kind == Parts::Event::Kind::Node) make_node(e.which);
+            else if (e.kind == Parts::Event::Kind::View) make_views(e.which);
+            else tensor(e.which) = detach(tensor(segment_.value(e.which).of));
+        }
+    }
+    void give(Tensor* outputs) {
+        for (size_t k = 0; k < segment_.outputs.size(); ++k)
+            outputs[k] = tensor(segment_.outputs[k]);
+    }
+
+private:
+    Tensor& tensor(int32_t v) {
+        return tensors_[static_cast<size_t>(plan_.handles_[static_cast<size_t>(v)])];
+    }
+    void make_views(int32_t number) {
+        const Step& step = segment_.steps[static_cast<size_t>(number)];
+        std::vector<Tensor> in;
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = segment_.operand(step, k);
+            in.push_back(v < 0 ? Tensor() : tensor(v));
+        }
+        const ModeGuard plain(0, kDeferMode | kMapMode | (step.recorded ? 0u : kGradMode));
+        Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
+        ops::call(c);
+        for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(c.out(k));
+    }
+    void make_node(int32_t number) {
+        const SegmentPart& part = plan_.parts_.all[static_cast<size_t>(number)];
+        Ref<CompiledNode> node =
+            CompiledNode::make(Ref<DifferentiablePlan>(&plan_), number);
+        for (size_t e = 0; e < part.edges.size(); ++e)
+            node->edge_place(static_cast<int>(e)) = edge_to(part.edges[e]);
+        for (int32_t v : part.saved)
+            node->save(tensor(v), plan_.parts_.part_of[static_cast<size_t>(v)] == number);
+        if (part.keeps) node->keep(kept_);
+        for (size_t k = 0; k < part.outputs.size(); ++k)
+            if (const int32_t v = part.outputs[k]; plan_.handles_[static_cast<size_t>(v)] >= 0 &&
+                                                   segment_.value(v).kind == Kind::Result)
+                set_history(tensor(v), node, static_cast<uint32_t>(k));
+        nodes_[static_cast<size_t>(number)] = std::move(node);
+    }
+    Edge edge_to(int32_t v) {
+        if (plan_.parts_.is_held[static_cast<size_t>(v)]) return gradient_edge(tensor(v));
+        const int32_t from = plan_.parts_.part_of[static_cast<size_t>(v)];
+        const auto& outputs = plan_.parts_.all[static_cast<size_t>(from)].outputs;
+        const auto k = std::find(outputs.begin(), outputs.end(), v) - outputs.begin();
+        return {nodes_[static_cast<size_t>(from)], static_cast<uint32_t>(k)};
+    }
+
+    DifferentiablePlan& plan_;
+    const Segment& segment_;
+    std::vector<Tensor> tensors_;
+    std::vector<Ref<Node>> nodes_;
+    Tensor kept_;
+};
+
+void DifferentiablePlan::run(const Tensor* inputs, Tensor* outputs) {
+    const Ref<DifferentiablePlan> alive(this);
+    bool tracked = !is_constant_;
+    for (size_t i = 0; i < segment_->inputs.size() && !tracked; ++i)
+        tracked = segment_->value(segment_->inputs[i]).wants_grad && requires_grad(inputs[i]);
+    if (!(mode & kGradMode) || !tracked) return plain().run(inputs, outputs);
+    if (anomaly::on || ops::scopes.pack_hooks) [[unlikely]]
+        return run_calls(inputs, outputs);
+    if (!forward_) prepare();
+    Run(*this, inputs).give(outputs);
+}
+
+/// For who wants to hear of each node, or of each tensor that one saves.
+void DifferentiablePlan::run_calls(const Tensor* inputs, Tensor* outputs) {
+    const Segment& s = *segment_;
+    std::vector<Tensor> tensors(s.values.size());
+    for (size_t v = 0; v < s.values.size(); ++v) {
+        const SegmentValue& value = s.values[v];
+        if (value.kind == Kind::Input) tensors[v] = inputs[value.of];
+        if (value.kind == Kind::Constant) tensors[v] = value.layout;
+    }
+    auto in = [&](int32_t v) {
+        if (v < 0) return Tensor();
+        const SegmentValue& value = s.value(v);
+        Tensor& t = tensors[static_cast<size_t>(v)];
+        if (!t.defined()) t = detach(tensors[static_cast<size_t>(value.of)]);
+        return t;
+    };
+    const ModeGuard plain(0, kDeferMode | kMapMode | kTraceMode);
+    for (const Step& step : s.steps) {
+        std::vector<Tensor> operands;
+        for (int k = 0; k < step.operands; ++k) operands.push_back(in(s.operand(step, k)));
+        const ModeGuard recorded(0, step.recorded ? 0u : kGradMode);
+        Call c(*step.op, operands.data(), step.operands, s.attrs.data() + step.first_attr);
+        ops::call(c);
+        for (int32_t k = 0; k < step.outs; ++k)
+            tensors[static_cast<size_t>(step.first_out + k)] = std::move(c.out(k));
+    }
+    for (size_t k = 0; k < s.outputs.size(); ++k) outputs[k] = in(s.outputs[k]);
+}
+
+// ---- backward
+
+namespace {
+
+constexpr uint32_t kAutocast = kAutocastMode | kAutocastHalfMode;
+
+/// Writes the rules' calls down.
+class TracedRules final : public RuleRun {
+public:
+    TracedRules(const Segment& segment, const Parts& parts, int32_t part, const uint8_t* wanted,
+                const Plan& forward, Tracer& tracer)
+        : RuleRun(segment, parts, part, wanted), forward_(forward), tracer_(tracer) {}
+
+    std::vector<int32_t> reads;  ///< as in BackwardPlan
+
+protected:
+    Tensor saved(int32_t v) override {
+        const auto [root, offset] = segment_.place_of(v);
+        const auto& saved = parts_.all[static_cast<size_t>(part_)].saved;
+        const auto found = std::find(saved.begin(), saved.end(), root);
+        if (found != saved.end()) {
+            const auto i = static_cast<int32_t>(found - saved.begin());
+            const Tensor whole = input(i, segment_.layout(root));
+            return v == root ? whole : tracer_.part_of(whole, offset, segment_.layout(v));
+        }
+        const Tensor kept = input(-1, Tensor::layout(DType::UInt8, Dims{forward_.kept_bytes()}));
+        return tracer_.part_of(kept, forward_.kept_at(root) + offset, segment_.layout(v));
+    }
+    Tensor place(int32_t) override { return {}; }  // no gradients of gradients here
+
+private:
+    Tensor input(int32_t place, const Tensor& like) {
+        for (size_t i = 0; i < reads.size(); ++i)
+            if (reads[i] == place) return inputs_[i];
+        reads.push_back(place);
+        return inputs_.emplace_back(tracer_.input(like));
+    }
+    const Plan& forward_;
+    Tracer& tracer_;
+    std::vector<Tensor> inputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<BackwardPlan> DifferentiablePlan::trace_backward(
+    int32_t part, const std::vector<int32_t>& given, const Tensor* grads,
+    const std::vector<uint8_t>& wanted) {
+    auto made = std::make_unique<BackwardPlan>();
+    made->given = given;
+    made->wanted = wanted;
+    made->autocast = mode & kAutocast;
+    for (size_t i = 0; i < given.size(); ++i)
+        made->layouts.push_back(Tensor::layout_like(grads[i], grads[i].dtype()));
+    Ref<Tracer> tracer(new Tracer);
+    TracedRules rules(*segment_, parts_, part, wanted.data(), *forward_, *tracer);
+    std::vector<Tensor> results;
+    auto source = [&](const Tensor& t) {
+        if (!is_traced(t)) return BackwardPlan::Source{-1, t};
+        results.push_back(t);
+        return BackwardPlan::Source{static_cast<int32_t>(results.size() - 1), {}};
+    };
+    try {
+        const ModeGuard plain(0, kGradMode | kDeferMode | kMapMode | kWatchMode);
+        const Tracer::Scope scope(*tracer);
+        for (size_t i = 0; i < given.size(); ++i) rules.give(given[i], tracer->input(grads[i]));
+        rules.run();
+    } catch (const Error&) {
+        return made;  // call by call it says so again, if it is to be said
+    }
+    for (size_t e = 0; e < rules.sums.size(); ++e)
+        if (Tensor sum = rules.sums[e].take(); sum.defined())
+            made->sums.push_back({static_cast<int>(e), source(sum)});
+    for (const weft::Product& p : rules.summands.products) {
+        BackwardPlan::Source a = source(p.a), b = source(p.b);
+        made->products.push_back({p.edge, std::move(a), std::move(b)});
+    }
+    for (const weft::Part& p : rules.summands.parts)
+        made->pieces.push_back({p.edge, source(p.grad), p.add, p.attrs, p.input});
+    made->reads = std::move(rules.reads);
+    made->ran = std::move(rules.ran);
+    made->plan = Ref<Plan>(new Plan(tracer->finish(results), options_));
+    return made;
+}
+
+bool BackwardPlan::is_for(const std::vector<int32_t>& values, const Tensor* grads,
+                          const std::vector<uint8_t>& edges) const {
+    if (values != given || edges != wanted || (mode & kAutocast) != autocast) return false;
+    for (size_t i = 0; i < layouts.size(); ++i)
+        if (!equal(grads[i].strides(), layouts[i].strides()) || grads[i].has(kWrapped)) return false;
+    return true;
+}
+
+const BackwardPlan* DifferentiablePlan::find_backward(int32_t part,
+                                                      const std::vector<int32_t>& given,
+                                                      const Tensor* grads,
+                                                      const std::vector<uint8_t>& wanted) {
+    constexpr size_t kMost = 32;
+    auto& known = backward_[static_cast<size_t>(part)];
+    for (const auto& b : known)
+        if (b->is_for(given, grads, wanted)) return b.get();
+    if (known.size() >= kMost) return nullptr;
+    std::unique_ptr<BackwardPlan> made = trace_backward(part, given, grads, wanted);
+    return known.emplace_back(std::move(made)).get();
+}
+
+std::string DifferentiablePlan::text() const {
+    std::ostringstream out;
+    if (forward_) out << forward_->text();
+    for (size_t p = 0; p < backward_.size(); ++p)
+        for (const auto& b : backward_[p]) {
+            out << "backward of part " << p << '\n';
+            if (b->plan) out << b->plan->text();
+        }
+    return out.str();
+}
+
+}  // namespace weft::program

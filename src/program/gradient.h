@@ -1,0 +1,76 @@
+/// Plans whose results are parts of the graph.
+///
+/// Note [Compiled nodes]
+/// A run is a plan of the segment that also leaves the values that gradient rules read, those that no
+/// tensor bears in one piece of memory, and a node for each part (Note [Parts]). The node's turn in a pass
+/// is a plan too: of the rules, run once on traced tensors for each choice of gradients that come and
+/// edges that want some, and kept. Where the pass is itself recorded, or values are none (batches, vmap),
+/// or a watcher wants to hear of calls, or a rule cannot be traced, the rules run on what was saved, call
+/// by call, as the engine runs those of single nodes. Then a value in the middle of the part needs a place
+/// in the graph: it is an output of an `InnerNode`, which does what the node does from there on.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "autograd/node.h"
+#include "program/parts.h"
+#include "program/plan.h"
+
+namespace weft::program {
+
+class CompiledNode;
+struct BackwardPlan;
+
+class DifferentiablePlan {
+public:
+    DifferentiablePlan(Ref<Segment> segment, Plan::Options options);
+    ~DifferentiablePlan();
+    DifferentiablePlan(const DifferentiablePlan&) = delete;
+
+    uint32_t refs = 0;
+
+    /// Whether these are laid out as the segment's inputs, and require grad where those do.
+    bool fits(const Tensor* inputs, size_t count) const;
+    /// Fills `outputs`, as many as the segment has, as its calls would, one by one. `inputs` must fit.
+    /// Outside of grad mode, or where nothing requires grad: as Plan::run.
+    void run(const Tensor* inputs, Tensor* outputs);
+
+    const Segment& segment() const { return *segment_; }
+    const Parts& parts() const { return parts_; }
+    /// Without gradients.
+    Plan& plain();
+    /// Bytes of the values that a run leaves for backward, but for results and inputs.
+    int64_t kept_bytes() const { return forward_ ? forward_->kept_bytes() : 0; }
+    /// Where a kept value lies in what a run keeps.
+    int64_t kept_at(int32_t value) const { return forward_->kept_at(value); }
+    /// Whether all of the part's steps whose rules read something are among these.
+    bool covers(int32_t part, const std::vector<uint8_t>& steps) const;
+    /// What forward and backward run, as far as they are made: a line for each thing.
+    std::string text() const;
+
+private:
+    friend class CompiledNode;
+    class Run;
+    void prepare();
+    void run_calls(const Tensor* inputs, Tensor* outputs);
+    /// The backward plan for these gradients; null if there is none.
+    const BackwardPlan* find_backward(int32_t part, const std::vector<int32_t>& given,
+                                      const Tensor* grads, const std::vector<uint8_t>& wanted);
+    std::unique_ptr<BackwardPlan> trace_backward(int32_t part, const std::vector<int32_t>& given,
+                                                 const Tensor* grads,
+                                                 const std::vector<uint8_t>& wanted);
+
+    Ref<Segment> segment_;
+    const Plan::Options options_;
+    Parts parts_;
+    bool is_constant_ = true;  ///< no constant requires grad
+    Ref<Plan> plain_, forward_;
+    std::vector<int32_t> handles_;  ///< by value: which of a run's tensors it is
+    int32_t handle_count_ = 0;
+    std::vector<std::unique_ptr<ResultInfo[]>> infos_;                  ///< by part, of its outputs
+    std::vector<std::vector<uint8_t>> reads_;                           ///< by part and step
+    std::vector<std::vector<std::unique_ptr<BackwardPlan>>> backward_;  ///< by part
+};
+inline void release(DifferentiablePlan* plan) { delete plan; }
+
+}  // namespace weft::program

@@ -1,0 +1,99 @@
+"""Calls through plans in the graph: outputs and gradients are those of the calls one by one."""
+
+import collections
+from typing import Any
+
+import pytest
+from op_samples import CASES, IDS, RECORDS, Inputs, ours
+from plans import bits, planned, tensors_in
+from test_segment_law import REASONS, EagerFails
+
+import weft
+
+
+def near(found: Any, expected: Any) -> bool:
+    """Sums over several uses may be made in another order."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return False
+    a, b = (t.detach().to(weft.complex128).view(-1) for t in (found, expected))
+    if bool((a.isfinite() != b.isfinite()).any()):
+        return False
+    a, b = (weft.where(t.isfinite(), t, weft.zeros_like(t)) for t in (a, b))
+    small = 1e-6 if expected.dtype in (weft.float32, weft.complex64) else 1e-13
+    if expected.dtype in (weft.float16, weft.bfloat16):
+        small = 1e-2
+    return float((a - b).abs().square().sum()) <= (small * float(b.abs().square().sum() ** 0.5)) ** 2
+
+
+def compared(found: list[Any], expected: list[Any]) -> str:
+    """How lists of gradients compare: "same" to the bit, "near" or "unlike"."""
+    how = "same"
+    for a, b in zip(found, expected, strict=True):
+        if (a is None) != (b is None):
+            return "unlike"
+        if a is None or bits(a) == bits(b):
+            continue
+        if not near(a, b):
+            return "unlike"
+        how = "near"
+    return how
+
+
+def weights(outputs: list[Any]) -> list[Any]:
+    generator = weft.Generator().manual_seed(5)
+    return [weft.randn(t.shape, generator=generator, dtype=weft.float64).to(t.dtype) for t in outputs]
+
+
+def gradients(outputs: list[Any], leaves: list[Any]) -> list[Any]:
+    wanted = [t for t in outputs if t.requires_grad]
+    if not wanted or not leaves:
+        return []
+    return list(weft.autograd.grad(wanted, leaves, weights(wanted), allow_unused=True))
+
+
+def outcome(name: str, sample: str, inputs: Inputs, *, tiles: bool = True) -> str:
+    """How a sample fares: "same", "near", "unlike", "eager fails", or why it is refused."""
+    f, seen = ours(RECORDS[name]), ["nothing to trace"]
+
+    def through_plan(*args: Any, **kwargs: Any) -> Any:
+        try:
+            expected = f(*args, **kwargs)
+            whole = tensors_in(expected)
+            wanted = gradients(whole, inputs.leaves)
+        except (RuntimeError, NotImplementedError, TypeError, IndexError) as error:
+            raise EagerFails from error
+        if not tensors_in((args, kwargs)):
+            return expected
+        try:
+            plan, given = planned(f, args, kwargs, tiles=tiles, grad=True)
+        except RuntimeError as error:
+            reasons = [r for r in REASONS if r in str(error)]
+            assert "[trace]" in str(error) and len(reasons) == 1, error
+            seen[0] = reasons[0]
+            return expected
+        seen[0] = "same"
+        for _ in range(2):
+            found = list(plan.run(*given))
+            if "empty" in name:
+                continue
+            if [bits(t) for t in whole] != [bits(t) for t in found]:
+                seen[0] = "unlike"
+            if [t.requires_grad for t in whole] != [t.requires_grad for t in found]:
+                seen[0] = "unlike"
+                return expected
+            how = compared(gradients(found, inputs.leaves), wanted)
+            seen[0] = how if how != "same" and seen[0] != "unlike" else seen[0]
+        return expected
+
+    try:
+        inputs.run(through_plan, sample)
+    except EagerFails:
+        return "eager fails"
+    return seen[0]
+
+
+@pytest.mark.parametrize(("name", "sample"), CASES, ids=IDS)
+def test_gradients_of_a_planned_call_are_the_calls(name: str, sample: str) -> None:
+    for strided in (False, True):
+        inputs = Inputs(weft, "float32", sample, grad=True, strided=strided)
+        assert outcome(name, sample, inputs) not in ("unlike", "near")
