@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "kernels/convert.h"
 #include "kernels/copy.h"
+#include "ops/call.h"
 #include "ops/pointwise.h"
 
 namespace weft::ops {
@@ -111,6 +112,8 @@ void copy_same(const Tensor& dest, const Tensor& source) {
 
 void copy_into(const Tensor& dest, const Tensor& source) {
     if (dest.numel() == 0) return;
+    if (source.has(kPending)) [[unlikely]]
+        settle(source);
     if (dest.contiguous() && source.contiguous() && dest.dtype() == source.dtype() &&
         dest.numel() == source.numel() && !dest.may_overlap(source)) {
         if (dest.numel() * item_size(dest.dtype()) < 65536) {

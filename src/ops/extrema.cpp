@@ -71,7 +71,7 @@ void both_kernel(Call& c) {
 /// The same for the extremum of all elements. (Where it was overwritten, no element has a share.)
 Tensor share_all_gradient(const Grad& g) {
     Tensor x = g.in(0), hits = eq(x, g.out(0));
-    Tensor share = g.grad() / sum(as_dtype(hits, x.dtype()));
+    Tensor share = g.grad() / sum(cast(hits, x.dtype()));
     return masked_fill(zeros(x.shape(), x.dtype()), hits, share);
 }
 
@@ -79,7 +79,7 @@ Tensor share_all_gradient(const Grad& g) {
 Tensor share_gradient(const Grad& g, const Value& dim, bool keepdim, int k = 0) {
     Tensor x = g.in(0);
     Dims shape(x.shape());
-    Tensor hits = as_dtype(eq(x, spread(g.out(k), dim, keepdim, shape)), x.dtype());
+    Tensor hits = cast(eq(x, spread(g.out(k), dim, keepdim, shape)), x.dtype());
     return spread(g.grad(k), dim, keepdim, shape) * (hits / sum_dim(hits, dim, true));
 }
 

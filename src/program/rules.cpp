@@ -51,7 +51,8 @@ bool RuleRun::any_needed(const Step& step) const {
 }
 
 void RuleRun::add_product(GradBuffer& to, const Tensor& a, const Tensor& b) {
-    to.add(ops::matmul(ops::transpose(a, 0, 1), b));
+    // as the engine does, whose sum is over rows that lie one behind the other
+    to.add(ops::matmul(ops::transpose(ops::contiguous(a), 0, 1), ops::contiguous(b)));
 }
 
 /// What the rule of a step sees.

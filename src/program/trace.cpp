@@ -147,6 +147,22 @@ void check_traceable(const Call& c) {
     }
 }
 
+/// While it lives, operands that want a gradient say so as those with values do: shape rules may ask.
+class Marked {
+public:
+    explicit Marked(Call& c) : call_(c) { mark(true); }
+    ~Marked() { mark(false); }
+    Marked(const Marked&) = delete;
+
+private:
+    void mark(bool on) {
+        for (int i = 0; i < call_.inputs; ++i)
+            if (call_.in[i].defined() && call_.in[i].has(kPending) && traced(call_.in[i]).grad)
+                call_.in[i].set(kTracked, on);
+    }
+    Call& call_;
+};
+
 }  // namespace
 
 /// The door's hook. A write, and random numbers, count even where no operand is traced: they are made once
@@ -166,7 +182,10 @@ bool trace(Call& c) {
         c.op->body(c);
         return true;
     }
-    c.op->shape(c);
+    {
+        const Marked marked(c);
+        c.op->shape(c);
+    }
     tracer->add(c);
     return true;
 }

@@ -3,6 +3,8 @@
 import collections
 from typing import Any
 
+import gradient_programs
+import pointwise_programs
 import pytest
 from op_samples import CASES, IDS, RECORDS, Inputs, ours
 from plans import bits, planned, tensors_in
@@ -48,7 +50,9 @@ def gradients(outputs: list[Any], leaves: list[Any]) -> list[Any]:
     wanted = [t for t in outputs if t.requires_grad]
     if not wanted or not leaves:
         return []
-    return list(weft.autograd.grad(wanted, leaves, weights(wanted), allow_unused=True))
+    return list(
+        weft.autograd.grad(wanted, leaves, weights(wanted), retain_graph=True, allow_unused=True)
+    )
 
 
 def outcome(name: str, sample: str, inputs: Inputs, *, tiles: bool = True) -> str:
@@ -97,3 +101,51 @@ def test_gradients_of_a_planned_call_are_the_calls(name: str, sample: str) -> No
     for strided in (False, True):
         inputs = Inputs(weft, "float32", sample, grad=True, strided=strided)
         assert outcome(name, sample, inputs) not in ("unlike", "near")
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_gradients_in_other_dtypes(dtype: str) -> None:
+    how = collections.Counter()
+    for name, sample in CASES:
+        if "complex(" not in sample:
+            seen = outcome(name, sample, Inputs(weft, dtype, sample, grad=True), tiles=False)
+            assert seen not in ("unlike", "near"), (name, sample)
+            how[seen] += 1
+    assert how["same"] > 800
+
+
+def run_program(run: Any, inputs: list[Any], where: Any) -> str:
+    """A program through plans, twice: outputs to the bit, gradients compared as in `compared`."""
+    leaves = [t for t in inputs if t.requires_grad]
+    expected = run(*inputs)
+    wanted = gradients(expected, leaves)
+    seen = "same"
+    for tiles in (True, False):
+        plan, given = planned(run, inputs, {}, tiles=tiles, grad=True)
+        for _ in range(2):
+            found = list(plan.run(*given))
+            assert [bits(t) for t in found] == [bits(t) for t in expected], (where, tiles)
+            assert [t.requires_grad for t in found] == [t.requires_grad for t in expected], where
+            how = compared(gradients(found, leaves), wanted)
+            assert how != "unlike", (where, tiles)
+            seen = "near" if "near" in (seen, how) else "same"
+    return seen
+
+
+@pytest.mark.parametrize("start", range(0, 300, 100))
+def test_random_programs_have_eagers_gradients(start: int) -> None:
+    how: collections.Counter[str] = collections.Counter()
+    for seed in range(start, start + 100):
+        run, inputs = gradient_programs.program(seed)
+        how[run_program(run, inputs, seed)] += 1
+    assert how["same"] > 50
+
+
+def test_random_pointwise_programs_have_eagers_gradients() -> None:
+    for seed in range(200):
+        run, inputs = pointwise_programs.program(seed)
+        inputs = [t.requires_grad_(t.is_floating_point() or t.is_complex()) for t in inputs]
+        with weft.no_grad():
+            run(*inputs)  # finds the calls that fail
+        run_program(run, inputs, seed)
