@@ -248,7 +248,8 @@ void CompiledNode::run_rules(const std::vector<int32_t>& values, const Tensor* g
     for (int e = 0; e < edge_count_; ++e)
         work.results[static_cast<size_t>(e)] = rules.sums[static_cast<size_t>(e)].take();
     if (!work.summands) return;
-    for (weft::Product& p : rules.summands.products) work.summands->products.push_back(std::move(p));
+    for (weft::Product& p : rules.summands.products)
+        work.summands->products.push_back(std::move(p));
     for (weft::Part& p : rules.summands.parts) work.summands->parts.push_back(std::move(p));
 }
 

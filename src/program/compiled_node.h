@@ -90,7 +90,7 @@ private:
     int32_t saved_count_ = 0;
     uint32_t size_ = 0;
     bool released_ = false, twice_ = false;
-    const BackwardPlan* last_ = nullptr;   ///< what ran since the last release, if it was a plan
+    const BackwardPlan* last_ = nullptr;  ///< what ran since the last release, if it was a plan
     std::vector<uint8_t> ran_, released_steps_;  ///< by step; empty: none
 };
 

@@ -31,7 +31,8 @@ Plan& DifferentiablePlan::plain() {
 bool DifferentiablePlan::fits(const Tensor* inputs, size_t count) const {
     if (!segment_->inputs_fit(inputs, count)) return false;
     for (size_t i = 0; i < count; ++i)
-        if (requires_grad(inputs[i]) != segment_->value(segment_->inputs[i]).wants_grad) return false;
+        if (requires_grad(inputs[i]) != segment_->value(segment_->inputs[i]).wants_grad)
+            return false;
     return true;
 }
 
@@ -72,8 +73,8 @@ bool DifferentiablePlan::covers(int32_t part, const std::vector<uint8_t>& steps)
 class DifferentiablePlan::Run {
 public:
     Run(DifferentiablePlan& plan, const Tensor* inputs)
-        : plan_(plan), segment_(*plan.segment_),
-          tensors_(static_cast<size_t>(plan.handle_count_)), nodes_(plan.parts_.all.size()) {
+        : plan_(plan), segment_(*plan.segment_), tensors_(static_cast<size_t>(plan.handle_count_)),
+          nodes_(plan.parts_.all.size()) {
         const size_t count = segment_.inputs.size();
         std::copy_n(inputs, count, tensors_.begin());
         plan.forward_->run(inputs, tensors_.data() + count, &kept_);
@@ -109,8 +110,7 @@ private:
     }
     void make_node(int32_t number) {
         const SegmentPart& part = plan_.parts_.all[static_cast<size_t>(number)];
-        Ref<CompiledNode> node =
-            CompiledNode::make(Ref<DifferentiablePlan>(&plan_), number);
+        Ref<CompiledNode> node = CompiledNode::make(Ref<DifferentiablePlan>(&plan_), number);
         for (size_t e = 0; e < part.edges.size(); ++e)
             node->edge_place(static_cast<int>(e)) = edge_to(part.edges[e]);
         for (int32_t v : part.saved)
@@ -222,9 +222,9 @@ private:
 
 }  // namespace
 
-std::unique_ptr<BackwardPlan> DifferentiablePlan::trace_backward(
-    int32_t part, const std::vector<int32_t>& given, const Tensor* grads,
-    const std::vector<uint8_t>& wanted) {
+std::unique_ptr<BackwardPlan>
+DifferentiablePlan::trace_backward(int32_t part, const std::vector<int32_t>& given,
+                                   const Tensor* grads, const std::vector<uint8_t>& wanted) {
     auto made = std::make_unique<BackwardPlan>();
     made->given = given;
     made->wanted = wanted;
@@ -266,7 +266,8 @@ bool BackwardPlan::is_for(const std::vector<int32_t>& values, const Tensor* grad
                           const std::vector<uint8_t>& edges) const {
     if (values != given || edges != wanted || (mode & kAutocast) != autocast) return false;
     for (size_t i = 0; i < layouts.size(); ++i)
-        if (!equal(grads[i].strides(), layouts[i].strides()) || grads[i].has(kWrapped)) return false;
+        if (!equal(grads[i].strides(), layouts[i].strides()) || grads[i].has(kWrapped))
+            return false;
     return true;
 }
 

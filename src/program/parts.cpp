@@ -63,8 +63,8 @@ private:
             for (int k = 0; k < step.operands; ++k) {
                 const int32_t v = segment_.operand(step, k);
                 if (v < 0 || !value(v).wants_grad || is_source(v)) continue;
-                level = std::max(level,
-                                 is_held(v) ? part_before(v) + 1 : level_[at(value(v).step)]);
+                level =
+                    std::max(level, is_held(v) ? part_before(v) + 1 : level_[at(value(v).step)]);
             }
             level_[i] = level;
         }

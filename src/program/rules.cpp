@@ -72,7 +72,8 @@ public:
         return v < 0 ? Dims() : Dims(segment_.layout(v).shape());
     }
     Dims in_layout(int) const override {
-        fail(ErrorKind::Runtime, op_->name, "a rule that depends on sizes", "one that asks where memory lies");
+        fail(ErrorKind::Runtime, op_->name, "a rule that depends on sizes",
+             "one that asks where memory lies");
     }
     Dims out_shape(int k) const override { return Dims(out_layout(k).shape()); }
     DType out_dtype(int k) const override { return out_layout(k).dtype(); }
@@ -113,7 +114,8 @@ public:
         const Tensor& like = segment_.layout(v);
         if (result.dtype() != like.dtype() || !equal(result.shape(), like.shape()))
             fit_to([&] { return op_->node_name; }, like.shape(), like.dtype(), result, i);
-        auto& to = edge >= 0 ? run_.sums[static_cast<size_t>(edge)] : run_.sums_[static_cast<size_t>(v)];
+        auto& to =
+            edge >= 0 ? run_.sums[static_cast<size_t>(edge)] : run_.sums_[static_cast<size_t>(v)];
         to.add(std::move(result));
     }
 
@@ -125,7 +127,8 @@ protected:
         const int32_t v = bit < 16 ? segment_.operand(step_, bit) : step_.first_out + bit - 16;
         if (v < 0) return {};
         const SegmentValue& value = segment_.value(v);
-        const bool number = value.kind == SegmentValue::Kind::Constant && value.layout.has(kWrapped);
+        const bool number =
+            value.kind == SegmentValue::Kind::Constant && value.layout.has(kWrapped);
         return number ? value.layout : run_.saved(v);
     }
 

@@ -14,7 +14,9 @@ public:
     RuleRun(const RuleRun&) = delete;
 
     /// The gradient of a value of the part.
-    void give(int32_t value, Tensor grad) { sums_[static_cast<size_t>(value)].add(std::move(grad)); }
+    void give(int32_t value, Tensor grad) {
+        sums_[static_cast<size_t>(value)].add(std::move(grad));
+    }
     void run();
 
     /// What comes to the edges.

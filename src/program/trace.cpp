@@ -95,9 +95,12 @@ Ref<Segment> Tracer::finish(const std::vector<Tensor>& outputs) {
 void Tracer::add(Call& c) {
     Segment& s = *segment_;
     const auto step = static_cast<int32_t>(s.steps.size());
-    Step made{c.op,        static_cast<int32_t>(s.operands.size()),
-              c.inputs,    static_cast<int32_t>(s.attrs.size()),
-              0,           c.outputs,
+    Step made{c.op,
+              static_cast<int32_t>(s.operands.size()),
+              c.inputs,
+              static_cast<int32_t>(s.attrs.size()),
+              0,
+              c.outputs,
               (mode & kGradMode) != 0,
               Site::here()};
     bool wants_grad = false;

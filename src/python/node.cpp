@@ -3,6 +3,7 @@
 
 #include "autograd/accumulate.h"
 #include "autograd/op_node.h"
+#include "program/compiled_node.h"
 #include "python/function.h"
 #include "python/hooks.h"
 #include "python/node_saved.h"
@@ -35,7 +36,8 @@ PyObject* node_name(PyObject* self, PyObject*) {
     return guarded([&] {
         Node& n = node_of(self);
         // PyTorch's engine lives in a namespace that the names of its own nodes show
-        bool plain = dynamic_cast<OpNode*>(&n) || dynamic_cast<FunctionNode*>(&n);
+        bool plain = dynamic_cast<OpNode*>(&n) || dynamic_cast<FunctionNode*>(&n) ||
+                     dynamic_cast<program::CompiledNode*>(&n);
         return py_str(plain ? n.name() : "torch::autograd::" + n.name()).release();
     });
 }

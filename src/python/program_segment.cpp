@@ -36,8 +36,8 @@ PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
         for (Py_ssize_t i = 0; i < count; ++i) inputs.push_back(expect_tensor(args[i], "run"));
         WEFT_EXPECT(graph ? graph->fits(inputs.data(), inputs.size())
                           : plan->fits(inputs.data(), inputs.size()),
-                    Runtime, "run",
-                    "tensors laid out as those that were traced", text(count, " others"));
+                    Runtime, "run", "tensors laid out as those that were traced",
+                    text(count, " others"));
         std::vector<Tensor> outputs(plan->segment().outputs.size());
         if (graph) graph->run(inputs.data(), outputs.data());
         else plan->run(inputs.data(), outputs.data());
@@ -88,8 +88,7 @@ Ref<Segment> trace(PyObject* f, const std::vector<Tensor>& inputs, bool grad) {
     Ref<Tracer> tracer(new Tracer);
     std::vector<Tensor> outputs;
     std::vector<Tensor> traced;
-    for (const Tensor& t : inputs)
-        traced.push_back(tracer->input(t, grad && requires_grad(t)));
+    for (const Tensor& t : inputs) traced.push_back(tracer->input(t, grad && requires_grad(t)));
     Object args = tuple_of(traced);
     traced.clear();
     Tracer::Scope scope(*tracer);

@@ -1,5 +1,5 @@
-"""Random programs of calls with gradients: shared values, results used further, views, products, regions
-outside of the graph."""
+"""Random programs of calls with gradients: shared values, results used further, views, products,
+regions outside of the graph."""
 
 import random
 from collections.abc import Callable
@@ -55,7 +55,11 @@ def apply(name: str, x: Any, y: Any, w: Any, k: int) -> Any:
     return x.expand(x.shape[0], N) + x.sum(1, keepdim=True)
 
 
-NAMES = [*UNARY, *BINARY, *"linear mm number softmax norm chunk row slice turn mean detach no_grad view expand".split()]
+NAMES = [
+    *UNARY,
+    *BINARY,
+    *"linear mm number softmax norm chunk row slice turn mean detach no_grad view expand".split(),
+]
 NAMES += ["linear", "mm", "chunk", "row"]
 
 
