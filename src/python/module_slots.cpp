@@ -15,12 +15,16 @@
 /// still true when the numbers of the class, of the instance's dictionary and of the tables that
 /// were searched are the same; one slot of a small table keeps all of it, with borrowed pointers
 /// that are read after the numbers have matched. Other versions of Python look up each time.
+#include "python/module_slots.h"
+
 #include <array>
 
 #include "ops/watch.h"
-#include "python/object.h"
 
 namespace weft::python {
+
+ModuleWays module_ways;
+
 namespace {
 
 /// More positional arguments than this take the general way.
@@ -37,9 +41,6 @@ PyObject* str_call;
 PyObject* str_call_with_hooks;
 /// Stands for "the forward that a plain call runs" among the remembered; equal to no attribute's name.
 PyObject* plain_forward;
-/// `Module.__getattr__` and `Module.__call__`, owned.
-PyObject* module_getattr;
-PyObject* module_python_call;
 
 /// The dictionary of an instance, borrowed; null with an error set.
 PyObject* dict_of(PyObject* self) {
@@ -300,15 +301,16 @@ PyObject* speed_up_module(PyObject*, PyObject* cls) {
         return nullptr;
     }
     auto* type = reinterpret_cast<PyTypeObject*>(cls);
-    if (!module_getattr) {
-        module_getattr = Py_XNewRef(_PyType_Lookup(type, str_getattr));
-        module_python_call = Py_XNewRef(_PyType_Lookup(type, str_call));
+    if (!module_ways.getattr) {
+        module_ways = {Py_XNewRef(_PyType_Lookup(type, str_getattr)),
+                       Py_XNewRef(_PyType_Lookup(type, str_call)),
+                       Py_XNewRef(_PyType_Lookup(type, str_call_with_hooks))};
     }
     PyObject* plain_getattribute = _PyType_Lookup(&PyBaseObject_Type, str_getattribute);
-    if (_PyType_Lookup(type, str_getattr) == module_getattr &&
+    if (_PyType_Lookup(type, str_getattr) == module_ways.getattr &&
         _PyType_Lookup(type, str_getattribute) == plain_getattribute)
         type->tp_getattro = get_attribute;
-    if (_PyType_Lookup(type, str_call) == module_python_call) type->tp_call = call_module;
+    if (_PyType_Lookup(type, str_call) == module_ways.call) type->tp_call = call_module;
     PyType_Modified(type);
     Py_RETURN_NONE;
 }
