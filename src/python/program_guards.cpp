@@ -1,5 +1,7 @@
 #include "python/program_guards.h"
 
+#include <algorithm>
+
 namespace weft::python {
 namespace {
 
@@ -91,6 +93,19 @@ Guards::Found Guards::look(const Read& read) {
     return find(read);
 }
 
+/// Looks up for a read that is to be noted. A word stands for one state: where what was noted came from
+/// another one, it has to be told again in this one, or nothing can be added to it.
+Guards::Found Guards::look_to_note(const Read& read) {
+    Found found = look(read);
+    const bool is_as_noted = std::ranges::all_of(met_, [&](const Met& met) {
+        const auto it = index().words.find(met.at);
+        return it == index().words.end() || words_[it->second].holds() ||
+               words_[it->second].expected == kNever;
+    });
+    if (is_as_noted) return found;
+    return hold_again() ? look(read) : Found{};
+}
+
 void Guards::drop_words(size_t count) {
     if (index_)
         for (size_t i = count; i < words_.size(); ++i)
@@ -165,7 +180,7 @@ Guards::Read Guards::attribute_read(PyObject* holder, PyObject* name) {
 
 PyObject* Guards::attribute(PyObject* holder, PyObject* name) {
     Read read = attribute_read(holder, name);
-    const Found found = look(read);
+    const Found found = look_to_note(read);
     const bool is_there =
         found.from == From::Value || found.from == From::Class || found.from == From::Meta;
     if (!is_there || !note(std::move(read), found)) return nullptr;
@@ -175,7 +190,7 @@ PyObject* Guards::attribute(PyObject* holder, PyObject* name) {
 
 PyObject* Guards::property_of(PyObject* holder, PyObject* name) {
     Read read = attribute_read(holder, name);
-    const Found found = look(read);
+    const Found found = look_to_note(read);
     if (found.from != From::Property) return nullptr;
     Object getter = Object::borrow(found.value).attr("fget");
     if (getter.get() == Py_None || !note(std::move(read), found)) return nullptr;
@@ -184,7 +199,7 @@ PyObject* Guards::property_of(PyObject* holder, PyObject* name) {
 
 bool Guards::lacks(PyObject* holder, PyObject* name) {
     Read read = attribute_read(holder, name);
-    const Found found = look(read);
+    const Found found = look_to_note(read);
     return found.from == From::Nothing && note(std::move(read), found);
 }
 
@@ -193,14 +208,14 @@ PyObject* Guards::global(PyObject* globals, PyObject* builtins, PyObject* name) 
               .holder = Object::borrow(globals),
               .other = Object::borrow(builtins),
               .name = Object::borrow(name)};
-    const Found found = look(read);
+    const Found found = look_to_note(read);
     if (found.from != From::Value || !note(std::move(read), found)) return nullptr;
     return Py_NewRef(found.value);
 }
 
 bool Guards::note_field(PyObject* owner, const void* at) {
     Read read{.what = What::Field, .holder = Object::borrow(owner), .at = at};
-    const Found found = look(read);
+    const Found found = look_to_note(read);
     return note(std::move(read), found);
 }
 
@@ -225,7 +240,7 @@ bool Guards::function(PyObject* function) {
 
 bool Guards::module_call(PyObject* module) {
     Read read{.what = What::Call, .holder = Object::borrow(module)};
-    const Found found = look(read);
+    const Found found = look_to_note(read);
     return note(std::move(read), found);
 }
 
@@ -234,7 +249,7 @@ bool Guards::items(PyObject* sequence) {
     const bool is_list = PyList_CheckExact(sequence);
     if (!is_list && !PyDict_CheckExact(sequence)) return false;
     Read read{.what = What::Items, .holder = Object::borrow(sequence)};
-    const Found found = look(read);
+    const Found found = look_to_note(read);
     const size_t noted = reads_.size(), first = items_.size();
     read.first_item = static_cast<uint32_t>(first);
     for_items(sequence, [&](PyObject* item) { items_.push_back(Object::borrow(item)); });

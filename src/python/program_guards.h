@@ -184,6 +184,7 @@ private:
     static Read attribute_read(PyObject* holder, PyObject* name);
     Index& index();
     Found look(const Read& read);
+    Found look_to_note(const Read& read);
     bool note(Read&& read, const Found& found);
     bool note_field(PyObject* owner, const void* at);
     bool note_words(Uses& uses);
