@@ -36,10 +36,29 @@ int watcher() {
     return id;
 }
 
+#if PY_VERSION_HEX >= 0x030D0000
+/// Makes a dictionary hold its values itself, if those of an object lie inside of the object: CPython 3.13
+/// tells no watcher when it writes an attribute there. What one sees of the dictionary stays the same.
+void move_values_in(PyObject* dict) {
+    if (!reinterpret_cast<PyDictObject*>(dict)->ma_values) return;
+    if (!PyDict_GET_SIZE(dict)) {  // a key that is no string has no place in the object
+        Object key = py_int(0);
+        checked(PyDict_SetItem(dict, key.get(), Py_None));
+        checked(PyDict_DelItem(dict, key.get()));
+        return;
+    }
+    Object last = Object::take(PyObject_CallMethod(dict, "popitem", nullptr));
+    checked(PyDict_SetItem(dict, PyTuple_GET_ITEM(last.get(), 0), PyTuple_GET_ITEM(last.get(), 1)));
+}
+#else
+void move_values_in(PyObject*) {}
+#endif
+
 }  // namespace
 
 DictVersion::DictVersion(PyObject* dict) : dict_(Object::borrow(dict)) {
     if (watcher() < 0) return;
+    move_values_in(dict);
     checked(PyDict_Watch(watcher(), dict));
     auto it = watched.try_emplace(dict, Watched{++last_version}).first;
     ++it->second.users;

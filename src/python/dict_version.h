@@ -3,11 +3,11 @@
 /// Note [Versions of dictionaries]
 /// CPython 3.11 gives every state of a dictionary a number that no other state of any dictionary ever has
 /// (PEP 509), in the dictionary itself: reading it costs a load, and nothing where nobody asks. Later
-/// versions deprecate the number (PEP 699), and 3.13 does not raise it when it writes an attribute of an
-/// object whose values lie inside the object; there we have ourselves told of changes (`PyDict_Watch`) and
+/// versions deprecate the number (PEP 699); there we have ourselves told of changes (`PyDict_Watch`) and
 /// count. All the guards of the process share one watcher, and those of one dictionary its number: a
 /// write to a dictionary that somebody watches costs one look into a table. The number changes *before*
-/// the dictionary does, and no code of users runs in between.
+/// the dictionary does, and no code of users runs in between. CPython 3.13 tells nobody when it writes an
+/// attribute of an object whose values lie inside of the object: what is watched gets its values back.
 #pragma once
 #include "python/object.h"
 

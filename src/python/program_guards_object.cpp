@@ -95,7 +95,7 @@ PyMethodDef methods[] = {{"attribute", two<&Guards::attribute>, METH_VARARGS, nu
                          {"shrink", shrink, METH_O, nullptr},
                          {"seal", seal, METH_NOARGS, nullptr},
                          {}};
-PyGetSetDef getters[] = {{"size", get_size, nullptr, nullptr, nullptr},
+PyGetSetDef getters[] = {{"reads", get_size, nullptr, nullptr, nullptr},
                          {"words", get_words, nullptr, nullptr, nullptr},
                          {}};
 

@@ -104,9 +104,9 @@ class World:
 
     def read(self) -> None:
         """Note something; what is noted already adds nothing."""
-        before = self.guards.size
+        before = self.guards.reads
         noted, again, real = self.draw.choice(READS)(self)
-        size = self.guards.size
+        size = self.guards.reads
         assert noted or size == before
         if size > before:
             self.reads.append(Read(again, again(), real, real(), size))

@@ -389,14 +389,14 @@ def test_change(row):
     exec(row.setup, names)
     assert eval(row.read, names)
     assert g.hold() and g.hold()
-    size, words = g.size, set()
+    size, words = g.reads, set()
     for turn in range(5):
         exec(row.change, names)
         assert [g.hold() for _ in range(3)] == [row.holds] * 3, turn
         exec(row.undo, names)
         assert [g.hold() for _ in range(3)] == [True] * 3, turn
         words.add(g.words)
-    assert g.size == size
+    assert g.reads == size
     assert len(words) <= 2, "it grows"
 
 
@@ -445,7 +445,7 @@ def test_what_is_not_plain_is_not_noted(read):
 
     names = world() | {"collections": collections, "functools": functools}
     assert not eval(read, names)
-    assert names["g"].size == names["g"].words == 0
+    assert names["g"].reads == names["g"].words == 0
     assert names["g"].hold()
 
 
@@ -462,10 +462,10 @@ def mlp(layers: int) -> tuple[Any, Any]:
 
 def test_each_read_and_each_word_is_noted_once():
     net, g = mlp(3)
-    size, words = g.size, g.words
+    size, words = g.reads, g.words
     for layer in net:
         assert g.module_call(layer) and g.attribute(layer, "weight") and g.attribute(layer, "bias")
-    assert (g.size, g.words) == (size, words)
+    assert (g.reads, g.words) == (size, words)
     # Of a layer: its type, the place and the state of its dictionary, its parameters' state.
     shared = words - 4 * 3
     net, g = mlp(6)
@@ -484,7 +484,7 @@ def test_a_read_that_was_told_otherwise_is_refused():
 
 def test_shrink_forgets_what_was_noted_after():
     net, g = mlp(2)
-    size, words = g.size, g.words
+    size, words = g.reads, g.words
     items, other = [1], nn.Linear(2, 2)
     for seal in (False, True):
         assert g.items(items) and g.attribute(other, "weight") and g.attribute(net, "training")
@@ -494,14 +494,14 @@ def test_shrink_forgets_what_was_noted_after():
         items.append(2)
         assert not g.hold()
         g.shrink(size)
-        assert (g.size, g.words) == (size, words)
+        assert (g.reads, g.words) == (size, words)
         assert g.hold()
         items.pop()
         net.train()
     net[0].weight = nn.Parameter(weft.ones(2, 2))
     assert not g.hold()
     g.shrink(0)
-    assert g.hold() and g.size == g.words == 0
+    assert g.hold() and g.reads == g.words == 0
 
 
 def test_what_is_kept_alive_goes_with_the_guards():
