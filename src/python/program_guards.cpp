@@ -61,6 +61,10 @@ size_t Guards::KeyHash::operator()(const Key& key) const {
     return mixed ^ mixed >> 32;
 }
 
+size_t Guards::KeyHash::operator()(const std::pair<uint32_t, const void*>& fact) const {
+    return (*this)(Key{What::Field, fact.second, nullptr, nullptr}) + fact.first;
+}
+
 const void* Guards::key_of(const Word& word, const Source& source) {
     switch (source.kind) {
         case Kind::Field:
@@ -90,6 +94,7 @@ Guards::Index& Guards::index() {
 
 Guards::Found Guards::look(const Read& read) {
     met_.clear();
+    asked_.clear();
     return find(read);
 }
 
@@ -106,14 +111,23 @@ Guards::Found Guards::look_to_note(const Read& read) {
     return hold_again() ? look(read) : Found{};
 }
 
-void Guards::drop_words(size_t count) {
-    if (index_)
-        for (size_t i = count; i < words_.size(); ++i)
+/// Forgets all words and facts but so many. What goes may run any code: it goes last.
+void Guards::drop(size_t words, size_t facts) {
+    const auto first_word = sources_.begin() + static_cast<std::ptrdiff_t>(words);
+    const auto first_fact = facts_.begin() + static_cast<std::ptrdiff_t>(facts);
+    if (index_) {
+        for (size_t i = words; i < words_.size(); ++i)
             index_->words.erase(key_of(words_[i], sources_[i]));
-    std::vector<Source> gone(std::make_move_iterator(sources_.begin() + static_cast<long>(count)),
-                             std::make_move_iterator(sources_.end()));
-    words_.resize(count);
-    sources_.erase(sources_.begin() + static_cast<long>(count), sources_.end());
+        for (size_t i = facts; i < facts_.size(); ++i)
+            index_->facts.erase({facts_[i].word, facts_[i].name.get()});
+    }
+    const std::vector<Source> gone(std::make_move_iterator(first_word),
+                                   std::make_move_iterator(sources_.end()));
+    const std::vector<Fact> gone_facts(std::make_move_iterator(first_fact),
+                                       std::make_move_iterator(facts_.end()));
+    words_.resize(words);
+    sources_.erase(first_word, sources_.end());
+    facts_.erase(first_fact, facts_.end());
 }
 
 /// Makes words of what a look-up has met, as it is now.
@@ -122,9 +136,12 @@ bool Guards::note_words(Uses& uses) {
     for (const Met& met : met_) {
         auto [it, is_new] = index().words.try_emplace(met.at, static_cast<uint32_t>(words_.size()));
         uses_.push_back(it->second);
-        if (!is_new) continue;
+        if (!is_new) {
+            sources_[it->second].whole |= met.whole;
+            continue;
+        }
         Word word{met.at, 0, kAllBits};
-        Source source{met.kind, {}, {}};
+        Source source{.kind = met.kind, .whole = met.whole};
         if (met.kind == Kind::Dict) {
             source.version = DictVersion(met.owner);
             word.at = source.version.at();
@@ -140,14 +157,24 @@ bool Guards::note_words(Uses& uses) {
         words_.push_back(word);
         sources_.push_back(std::move(source));
         if (!word.at) {  // no place for a watcher
-            drop_words(words);
+            drop(words, facts_.size());
             uses_.resize(used);
             return false;
         }
     }
+    note_facts();
     uses = {static_cast<uint32_t>(used), static_cast<uint32_t>(met_.size()),
-            static_cast<uint32_t>(words_.size())};
+            static_cast<uint32_t>(words_.size()), static_cast<uint32_t>(facts_.size())};
     return true;
+}
+
+void Guards::note_facts() {
+    for (const Asked& asked : asked_) {
+        const uint32_t word = index().words.at(asked.at);
+        if (!index().facts.emplace(word, asked.name).second) continue;
+        sources_[word].asked = true;
+        facts_.push_back({word, Object::borrow(asked.name), Object::borrow(asked.value)});
+    }
 }
 
 /// Notes that `read` gave `found`; false where that cannot be guarded.
@@ -280,7 +307,8 @@ void Guards::shrink(size_t count) {
     items_.resize(items_.size() - gone_items.size());
     uses_.resize(gone.front().uses.first);
     failed_ = -1;
-    drop_words(count ? reads_.back().uses.words_after : 0);
+    const Uses last = count ? reads_.back().uses : Uses{};
+    drop(last.words_after, last.facts_after);
 }
 
 // ---- making reads again
@@ -295,8 +323,36 @@ bool Guards::holds(const List& l) const {
 bool Guards::is_affected(const Read& read) const {
     if (read.what == What::Items && PyList_CheckExact(read.holder.get())) return true;
     for (uint32_t i = 0; i < read.uses.count; ++i)
-        if (differs_[uses_[read.uses.first + i]]) return true;
+        if (differs_[uses_[read.uses.first + i]] == Differs::Yes) return true;
     return false;
+}
+
+PyObject* Guards::ask_again(const Fact& fact) const {
+    const Source& source = sources_[fact.word];
+    PyObject* value =
+        source.kind == Kind::Dict
+            ? PyDict_GetItemWithError(source.version.dict(), fact.name.get())
+            : _PyType_Lookup(reinterpret_cast<PyTypeObject*>(source.owner.get()), fact.name.get());
+    if (!value) PyErr_Clear();
+    return value;
+}
+
+/// Sees which words differ; returns whether any does in what was asked for.
+bool Guards::find_differences() {
+    differs_.resize(words_.size());
+    bool any = false;
+    for (size_t i = 0; i < words_.size(); ++i) {
+        const bool has_facts = sources_[i].asked && !sources_[i].whole;
+        differs_[i] = words_[i].holds() ? Differs::No : has_facts ? Differs::Unasked : Differs::Yes;
+        any = any || differs_[i] == Differs::Yes;
+    }
+    for (const Fact& fact : facts_) {
+        if (differs_[fact.word] != Differs::Unasked || ask_again(fact) == fact.value.get())
+            continue;
+        differs_[fact.word] = Differs::Yes;
+        any = true;
+    }
+    return any;
 }
 
 /// Whether the last look-up has come to these words and no others.
@@ -353,46 +409,55 @@ void Guards::remember_failure(const Read& read) {
 
 bool Guards::hold_again() {
     {
-        std::vector<Object> gone;  // whose destructors may do as they like, so it goes first
-        std::vector<Source> gone_sources;
-        gone.swap(gone_);
-        gone_sources.swap(gone_sources_);
+        // Whose destructors may do as they like, so it goes first.
+        const std::vector<Object> gone = std::exchange(gone_, {});
+        const std::vector<Source> gone_sources = std::exchange(gone_sources_, {});
+        const std::vector<Fact> gone_facts = std::exchange(gone_facts_, {});
     }
     if (fails_as_before()) return false;
-    differs_.resize(words_.size());
-    for (size_t i = 0; i < words_.size(); ++i) differs_[i] = !words_[i].holds();
     told_.clear();
     bool elsewhere = false;
-    for (Read& read : reads_) {
-        if (!is_affected(read)) continue;
-        const Found found = look(read);
-        if (!tells_again(read, found)) {
-            remember_failure(read);
-            return false;
+    if (find_differences() || !lists_hold()) {
+        for (Read& read : reads_) {
+            if (!is_affected(read)) continue;
+            const Found found = look(read);
+            if (!tells_again(read, found)) {
+                remember_failure(read);
+                return false;
+            }
+            told_.push_back({&read, found.value});
+            elsewhere = elsewhere || !is_met_again(read.uses);
         }
-        told_.push_back({&read, found.value});
-        elsewhere = elsewhere || !is_met_again(read.uses);
     }
-    for (auto [read, value] : told_) take_over(*read, value);
     failed_ = -1;
+    for (auto [read, value] : told_) take_over(*read, value);
     if (elsewhere) return rebuild();
-    for (size_t i = 0; i < words_.size(); ++i) {
-        if (!differs_[i]) continue;
-        words_[i].expected = words_[i].now();
-        if (sources_[i].kind == Kind::Type && !words_[i].expected) words_[i].expected = kNever;
-    }
+    take_over_states();
     return true;
+}
+
+/// Keeps what is there now; what was there goes later, as its destructor may do as it likes.
+void Guards::keep(Object& old, PyObject* now) {
+    if (old.get() != now) gone_.push_back(std::exchange(old, Object::borrow(now)));
 }
 
 /// Keeps the equal values that are there now, as those that were may lie nowhere any more.
 void Guards::take_over(Read& read, PyObject* value) {
-    auto keep = [&](Object& old, PyObject* now) {
-        if (old.get() != now) gone_.push_back(std::exchange(old, Object::borrow(now)));
-    };
     keep(read.value, value);
     if (read.what != What::Items) return;
     uint32_t i = read.first_item;
     for_items(read.holder.get(), [&](PyObject* item) { keep(items_[i++], item); });
+}
+
+/// What differs is from now on what is expected.
+void Guards::take_over_states() {
+    for (Fact& fact : facts_)
+        if (differs_[fact.word] == Differs::Yes) keep(fact.value, ask_again(fact));
+    for (size_t i = 0; i < words_.size(); ++i) {
+        if (differs_[i] == Differs::No) continue;
+        words_[i].expected = words_[i].now();
+        if (sources_[i].kind == Kind::Type && !words_[i].expected) words_[i].expected = kNever;
+    }
 }
 
 /// Makes all words anew, after a read has found the same in another place.
@@ -403,8 +468,10 @@ bool Guards::rebuild() {
     std::vector<Uses> uses_of;
     words.swap(words_);
     uses.swap(uses_);
+    gone_facts_.swap(facts_);
     gone_sources_.swap(sources_);
     index().words.clear();
+    index().facts.clear();
     bool all = true;
     for (Read& read : reads_) {
         uses_of.push_back(read.uses);
@@ -413,6 +480,7 @@ bool Guards::rebuild() {
     if (!all) {
         words_.swap(words);
         uses_.swap(uses);
+        facts_.swap(gone_facts_);
         sources_.swap(gone_sources_);
         for (size_t i = 0; i < reads_.size(); ++i) reads_[i].uses = uses_of[i];
         index_.reset();
@@ -424,19 +492,23 @@ bool Guards::rebuild() {
 // ---- the collector
 
 int Guards::traverse(visitproc visit, void* arg) const {
-    for (const Source& source : sources_) {
-        Py_VISIT(source.owner.get());
-        Py_VISIT(source.version.dict());
+    for (const std::vector<Source>* sources : {&sources_, &gone_sources_}) {
+        for (const Source& source : *sources) {
+            Py_VISIT(source.owner.get());
+            Py_VISIT(source.version.dict());
+        }
+    }
+    for (const std::vector<Fact>* facts : {&facts_, &gone_facts_}) {
+        for (const Fact& fact : *facts) {
+            Py_VISIT(fact.name.get());
+            Py_VISIT(fact.value.get());
+        }
     }
     for (const Read& read : reads_)
         for (const Object* o : {&read.holder, &read.other, &read.name, &read.value})
             Py_VISIT(o->get());
-    for (const Object& item : items_) Py_VISIT(item.get());
-    for (const Object& o : gone_) Py_VISIT(o.get());
-    for (const Source& source : gone_sources_) {
-        Py_VISIT(source.owner.get());
-        Py_VISIT(source.version.dict());
-    }
+    for (const std::vector<Object>* objects : {&items_, &gone_})
+        for (const Object& o : *objects) Py_VISIT(o.get());
     return 0;
 }
 
@@ -445,6 +517,7 @@ void Guards::clear() {
     seal();
     const std::vector<Object> gone = std::exchange(gone_, {});
     const std::vector<Source> gone_sources = std::exchange(gone_sources_, {});
+    const std::vector<Fact> gone_facts = std::exchange(gone_facts_, {});
 }
 
 }  // namespace weft::python

@@ -22,10 +22,13 @@
 ///
 /// States are numbers that every change replaces: those of types are CPython's own (`tp_version_tag`), for
 /// dictionaries see Note [Versions of dictionaries]. All that is compared in `hold` are *words*, an address
-/// and what has to be there, each distinct one once, however many reads depend on it. Where one differs,
-/// the reads that depend on it are made again; if all give what they gave, the words are taken as they now
-/// are, and it is quick again. A read that fails is remembered with the states that made it fail, so that
-/// a program that changes to and fro (`train()`, `eval()`) finds out quickly each time.
+/// and what has to be there, each distinct one once, however many reads depend on it. Where a state differs,
+/// its dictionary or type is asked again what it was asked (*facts*), which is enough where something else
+/// in it has changed, as by `self.h = …`. Else the reads that depend on it are made again. If all give what
+/// they gave, the words are taken as they now are, and it is quick again. A read that fails is remembered
+/// with the states that made it fail, so that a program that changes to and fro (`train()`, `eval()`) finds
+/// out quickly each time. A type that CPython gives no more states (3.13: after a thousand changes of a
+/// class) is asked each time.
 ///
 /// What is kept alive: the objects that were asked, their types, dictionaries and tables, and the answers;
 /// of a Module therefore also its parameters and children. Whoever owns guards lets the collector look
@@ -33,6 +36,7 @@
 #pragma once
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "python/dict_version.h"
@@ -101,14 +105,27 @@ private:
     /// Behind each word: what keeps its address alive.
     struct Source {
         Kind kind;
-        Object owner;
-        DictVersion version;
+        bool whole = false;  ///< reads depend on more of it than facts tell
+        bool asked = false;  ///< there are facts
+        Object owner{};
+        DictVersion version{};
+    };
+    /// What a dictionary or type said to a question on the way to some answers: null for "no such key".
+    struct Fact {
+        uint32_t word;
+        Object name, value;
     };
     /// A word that a look-up has come to, not yet noted. `at` names it: the field, the dictionary, the type.
     struct Met {
         Kind kind;
         const void* at;
         PyObject* owner;
+        bool whole = false;
+    };
+    /// A question that a look-up has put to one of these.
+    struct Asked {
+        const void* at;
+        PyObject *name, *value;
     };
     enum class What : uint8_t { Attribute, Global, Field, Items, Call };
     /// How an answer is found.
@@ -126,9 +143,9 @@ private:
         PyObject* self = nullptr;   ///< what it is to be bound to; null: to the class alone
         PyObject* cls = nullptr;
     };
-    /// The words that a read depends on, in uses_; how many words there were when it was noted.
+    /// The words that a read depends on, in uses_; how many words and facts there were when it was noted.
     struct Uses {
-        uint32_t first = 0, count = 0, words_after = 0;
+        uint32_t first = 0, count = 0, words_after = 0, facts_after = 0;
     };
     struct Read {
         What what;
@@ -153,19 +170,24 @@ private:
     };
     struct KeyHash {
         size_t operator()(const Key& key) const;
+        size_t operator()(const std::pair<uint32_t, const void*>& fact) const;
     };
     /// What is noted already; there while reads are noted.
     struct Index {
         std::unordered_map<const void*, uint32_t> words;
         std::unordered_map<Key, uint32_t, KeyHash> reads;
+        std::unordered_set<std::pair<uint32_t, const void*>, KeyHash> facts;  ///< word and name
     };
 
     // Looking up, in program_guards_find.cpp: fills met_ with all that the answer follows from, also where
-    // that is "not plain".
+    // that is "not plain", and asked_ with the questions to what is not met as a whole.
     void meet_field(PyObject* owner, const void* at) { met_.push_back({Kind::Field, at, owner}); }
-    void meet_type(PyTypeObject* type);
-    void meet_dict(PyObject* dict);
+    void meet_type(PyTypeObject* type, bool whole = false);
+    void meet_dict(PyObject* dict, bool whole = false);
     void meet_class_of(PyObject* found);
+    PyObject* get(PyObject* dict, PyObject* name);
+    PyObject* get(PyTypeObject* type, PyObject* name);
+    bool looks_up_plainly(PyTypeObject* type);
     Found find(const Read& read);
     Found find_attribute(PyObject* holder, PyObject* name);
     Found find_in_object(PyObject* holder, PyObject* name);
@@ -188,7 +210,8 @@ private:
     bool note(Read&& read, const Found& found);
     bool note_field(PyObject* owner, const void* at);
     bool note_words(Uses& uses);
-    void drop_words(size_t count);
+    void note_facts();
+    void drop(size_t words, size_t facts);
 
     // Making reads again.
     bool lists_hold() const {
@@ -198,6 +221,8 @@ private:
     }
     bool holds(const List& l) const;
     bool hold_again();
+    PyObject* ask_again(const Fact& fact) const;
+    bool find_differences();
     bool is_affected(const Read& read) const;
     bool is_met_again(const Uses& uses) const;
     bool same_items(const Read& read) const;
@@ -205,7 +230,9 @@ private:
     bool fails_as_before() const;
     void remember_failure(const Read& read);
     bool rebuild();
+    void keep(Object& old, PyObject* now);
     void take_over(Read& read, PyObject* value);
+    void take_over_states();
 
     std::vector<Word> words_;
     std::vector<Source> sources_;
@@ -214,14 +241,18 @@ private:
     std::vector<Object> items_;
     std::vector<List> lists_;
     std::unique_ptr<Index> index_;
+    std::vector<Fact> facts_;
     std::vector<Met> met_;
-    std::vector<uint8_t> differs_;  ///< of each word
+    std::vector<Asked> asked_;
+    enum class Differs : uint8_t { No, Unasked, Yes };
+    std::vector<Differs> differs_;  ///< of each word; Unasked: not in what anybody asked for
     std::vector<std::pair<Read*, PyObject*>> told_;
     int64_t failed_ = -1;  ///< a read
     std::vector<uint64_t> failed_states_;
     // What is not needed any more: freed where its destructors may do as they like.
     std::vector<Object> gone_;
     std::vector<Source> gone_sources_;
+    std::vector<Fact> gone_facts_;
 };
 
 }  // namespace weft::python

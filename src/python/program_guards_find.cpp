@@ -20,6 +20,7 @@ struct Names {
     PyObject* forward = interned("forward");
     PyObject* hooked = interned("_hooked");
     PyObject* call_with_hooks = interned("_call_with_hooks");
+    PyObject* descriptor[3] = {interned("__get__"), interned("__set__"), interned("__delete__")};
     PyObject* tables[3] = {interned("_parameters"), interned("_modules"), interned("_buffers")};
     PyObject* hooks[4] = {interned("_forward_hooks"), interned("_forward_pre_hooks"),
                           interned("_backward_hooks"), interned("_backward_pre_hooks")};
@@ -50,16 +51,6 @@ bool is_data_descriptor(PyObject* o) {
     return Py_TYPE(o)->tp_descr_get && Py_TYPE(o)->tp_descr_set;
 }
 
-/// Whether attributes are looked up as `object` does; what happens to those that are missing is another
-/// question.
-bool looks_up_plainly(PyTypeObject* type) {
-    if (type->tp_getattro == PyObject_GenericGetAttr ||
-        type->tp_getattro == PyModule_Type.tp_getattro)
-        return true;
-    PyObject* way = _PyType_Lookup(type, names().getattribute);
-    return way == names().of_object || way == names().of_module;
-}
-
 /// Whether the `__get__` of what was found in a class runs no code of users, and gives the same each time.
 bool binds_plainly(PyObject* found, PyObject* self) {
     PyTypeObject* type = Py_TYPE(found);
@@ -77,26 +68,47 @@ bool binds_plainly(PyObject* found, PyObject* self) {
     return PyType_HasFeature(type, Py_TPFLAGS_METHOD_DESCRIPTOR) && !is_mutable(type);
 }
 
-/// The dictionary of an instance, borrowed; null: it has none.
-PyObject* dict_of(PyObject* o) {
-    PyObject** at = _PyObject_GetDictPtr(o);
-    return at ? *at : nullptr;
-}
-
 }  // namespace
 
-void Guards::meet_type(PyTypeObject* type) {
+void Guards::meet_type(PyTypeObject* type, bool whole) {
     if (!type->tp_version_tag) _PyType_Lookup(type, names().getattribute);  // it gets one
-    met_.push_back({Kind::Type, type, reinterpret_cast<PyObject*>(type)});
+    met_.push_back({Kind::Type, type, reinterpret_cast<PyObject*>(type), whole});
 }
 
-void Guards::meet_dict(PyObject* dict) { met_.push_back({Kind::Dict, dict, dict}); }
+void Guards::meet_dict(PyObject* dict, bool whole) {
+    met_.push_back({Kind::Dict, dict, dict, whole});
+}
 
 /// What an attribute of a class does depends on the attribute's class, where that can change.
 void Guards::meet_class_of(PyObject* found) {
-    if (!is_mutable(Py_TYPE(found))) return;
+    PyTypeObject* type = Py_TYPE(found);
+    if (!is_mutable(type)) return;
     meet_field(found, &found->ob_type);
-    meet_type(Py_TYPE(found));
+    meet_type(type);
+    for (PyObject* name : names().descriptor) get(type, name);
+}
+
+/// The value of a key of a dictionary that was met; borrowed, or null.
+PyObject* Guards::get(PyObject* dict, PyObject* name) {
+    PyObject* value = PyDict_GetItemWithError(dict, name);
+    asked_.push_back({dict, name, value});
+    return value;
+}
+
+/// An attribute of a class that was met, not bound; borrowed, or null.
+PyObject* Guards::get(PyTypeObject* type, PyObject* name) {
+    PyObject* value = _PyType_Lookup(type, name);
+    asked_.push_back({type, name, value});
+    return value;
+}
+
+/// Whether attributes are looked up as `object` does; what happens to those that are missing is another
+/// question.
+bool Guards::looks_up_plainly(PyTypeObject* type) {
+    PyObject* way = get(type, names().getattribute);
+    return type->tp_getattro == PyObject_GenericGetAttr ||
+           type->tp_getattro == PyModule_Type.tp_getattro || way == names().of_object ||
+           way == names().of_module;
 }
 
 Guards::Found Guards::find(const Read& read) {
@@ -115,7 +127,7 @@ Guards::Found Guards::find(const Read& read) {
             std::memcpy(&found.value, read.at, sizeof found.value);
             break;
         case What::Items:
-            if (PyDict_Check(holder)) meet_dict(holder);
+            if (PyDict_Check(holder)) meet_dict(holder, /*whole=*/true);
             found = {From::Value, holder};
             break;
         case What::Call:
@@ -138,7 +150,7 @@ Guards::Found Guards::find_attribute(PyObject* holder, PyObject* name) {
 Guards::Found Guards::find_in_object(PyObject* holder, PyObject* name) {
     PyTypeObject* type = Py_TYPE(holder);
     if (!looks_up_plainly(type)) return {};
-    PyObject* of_class = _PyType_Lookup(type, name);
+    PyObject* of_class = get(type, name);
     bool denied = false;
     if (of_class) {
         meet_class_of(of_class);
@@ -153,8 +165,7 @@ Guards::Found Guards::find_in_object(PyObject* holder, PyObject* name) {
     if (at) meet_field(holder, at);
     if (dict) {
         meet_dict(dict);
-        if (PyObject* value = denied ? nullptr : PyDict_GetItemWithError(dict, name))
-            return {From::Value, value};
+        if (PyObject* value = denied ? nullptr : get(dict, name)) return {From::Value, value};
     }
     if (!of_class || denied) return find_missing(holder, dict, name);
     if (Py_TYPE(of_class)->tp_descr_get && !binds_plainly(of_class, holder)) return {};
@@ -164,9 +175,8 @@ Guards::Found Guards::find_in_object(PyObject* holder, PyObject* name) {
 /// What `__getattr__` gives where there is one.
 Guards::Found Guards::find_missing(PyObject* holder, PyObject* dict, PyObject* name) {
     PyTypeObject* type = Py_TYPE(holder);
-    if (type->tp_getattro == PyObject_GenericGetAttr) return {From::Nothing};
-    if (PyModule_Check(holder) && dict && PyDict_GetItemWithError(dict, names().getattr)) return {};
-    PyObject* way = _PyType_Lookup(type, names().getattr);
+    if (PyModule_Check(holder) && dict && get(dict, names().getattr)) return {};
+    PyObject* way = get(type, names().getattr);
     if (!way) return {From::Nothing};
     return way == module_ways.getattr && dict ? find_in_tables(dict, name) : Found{};
 }
@@ -174,10 +184,10 @@ Guards::Found Guards::find_missing(PyObject* holder, PyObject* dict, PyObject* n
 /// What `Module.__getattr__` gives.
 Guards::Found Guards::find_in_tables(PyObject* dict, PyObject* name) {
     for (PyObject* which : names().tables) {
-        PyObject* table = PyDict_GetItemWithError(dict, which);
+        PyObject* table = get(dict, which);
         if (!table || !PyDict_Check(table)) continue;
         meet_dict(table);
-        if (PyObject* value = PyDict_GetItemWithError(table, name)) return {From::Value, value};
+        if (PyObject* value = get(table, name)) return {From::Value, value};
     }
     return {From::Nothing};
 }
@@ -208,17 +218,16 @@ Guards::Found Guards::find_data(PyObject* descriptor, PyObject* holder) {
 
 Guards::Found Guards::find_in_type(PyObject* holder, PyObject* name) {
     PyTypeObject *type = as_type(holder), *meta = Py_TYPE(holder);
-    const bool is_plain = meta->tp_getattro == PyType_Type.tp_getattro;
-    if (!is_plain && _PyType_Lookup(meta, names().getattribute) != names().of_type) return {};
+    if (get(meta, names().getattribute) != names().of_type) return {};
     meet_type(type);
-    PyObject* of_meta = _PyType_Lookup(meta, name);
+    PyObject* of_meta = get(meta, name);
     if (of_meta) {
         meet_class_of(of_meta);
         if (of_meta == names().class_descriptor)
             return {From::Value, reinterpret_cast<PyObject*>(meta)};
         if (is_data_descriptor(of_meta)) return {};
     }
-    if (PyObject* found = _PyType_Lookup(type, name)) {
+    if (PyObject* found = get(type, name)) {
         meet_class_of(found);
         if (Py_TYPE(found)->tp_descr_get && !binds_plainly(found, nullptr)) return {};
         return {From::Class, found, nullptr, holder};
@@ -227,7 +236,7 @@ Guards::Found Guards::find_in_type(PyObject* holder, PyObject* name) {
         if (Py_TYPE(of_meta)->tp_descr_get && !binds_plainly(of_meta, holder)) return {};
         return {From::Meta, of_meta, holder, reinterpret_cast<PyObject*>(meta)};
     }
-    if (!is_plain && _PyType_Lookup(meta, names().getattr)) return {};
+    if (get(meta, names().getattr)) return {};
     return {From::Nothing};
 }
 
@@ -237,7 +246,7 @@ Guards::Found Guards::find_in_super(PyObject* cls, PyObject* self, PyObject* nam
     const bool of_class = PyType_Check(self) && PyType_IsSubtype(as_type(self), as_type(cls));
     PyTypeObject* start = of_class ? as_type(self) : Py_TYPE(self);
     if (!PyType_IsSubtype(start, as_type(cls)) || name == names().class_) return {};
-    meet_type(start);  // a change of a class is one of those below it
+    meet_type(start, /*whole=*/true);  // a change of a class is one of those below it
     PyObject* order = start->tp_mro;
     Py_ssize_t i = 0;
     const Py_ssize_t n = PyTuple_GET_SIZE(order);
@@ -263,7 +272,7 @@ Guards::Found Guards::find_global(PyObject* globals, PyObject* builtins, PyObjec
     for (PyObject* dict : {globals, builtins}) {
         if (!dict || !PyDict_CheckExact(dict)) return {};
         meet_dict(dict);
-        if (PyObject* value = PyDict_GetItemWithError(dict, name)) return {From::Value, value};
+        if (PyObject* value = get(dict, name)) return {From::Value, value};
     }
     return {From::Nothing};
 }
@@ -279,19 +288,23 @@ Guards::Found Guards::find_call(PyObject* module) {
 /// Whether a call of `module` may do more than to run `forward`. Once raised, the flag of an instance stays.
 bool Guards::has_hooks(PyObject* module) {
     PyTypeObject* type = Py_TYPE(module);
-    PyObject* dict = dict_of(module);
-    if (!module_ways.call || !dict || _PyType_Lookup(type, names().call) != module_ways.call ||
-        _PyType_Lookup(type, names().hooked) != Py_False)
+    PyObject** at = _PyObject_GetDictPtr(module);
+    if (!at || !*at || PyType_Check(module)) return true;
+    PyObject* dict = *at;
+    meet_field(module, at);
+    meet_dict(dict);
+    if (!module_ways.call || get(type, names().call) != module_ways.call ||
+        get(type, names().hooked) != Py_False)
         return true;
-    if (!PyDict_GetItemWithError(dict, names().hooked)) return false;
-    if (_PyType_Lookup(type, names().call_with_hooks) != module_ways.call_with_hooks ||
-        PyDict_GetItemWithError(dict, names().call_with_hooks))
+    if (!get(dict, names().hooked)) return false;
+    if (get(type, names().call_with_hooks) != module_ways.call_with_hooks ||
+        get(dict, names().call_with_hooks))
         return true;
     for (PyObject* which : names().hooks) {
-        PyObject* table = PyDict_GetItemWithError(dict, which);
+        PyObject* table = get(dict, which);
         if (!table) continue;
         if (!PyDict_CheckExact(table) && !PyODict_CheckExact(table)) return true;
-        meet_dict(table);
+        meet_dict(table, /*whole=*/true);
         if (PyDict_GET_SIZE(table)) return true;
     }
     return false;

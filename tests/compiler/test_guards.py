@@ -342,6 +342,13 @@ l = L(1, 1)
 ? g.module_call(s)
 + h = l.register_forward_hook(print) | h.remove()
 
+class F(nn.Module):
+    __slots__ = ('forward',)
+m = F(); m.forward = p
+? g.module_call(m)
+- m.forward = q | m.forward = p
+- h = m.register_forward_hook(print) | h.remove()
+
 l.register_forward_hook(print).remove()
 ? g.module_call(l)
 - h = l.register_forward_hook(print) | h.remove()
