@@ -5,6 +5,7 @@ attribute `places`, the (code object, offset) that its traceback has to have for
 were run so, the outermost first. `Machine` is one activation; a method of it is one verb.
 """
 
+import contextlib
 import functools
 import inspect
 import operator
@@ -43,7 +44,11 @@ def function(f, made_of=None):
 
     @functools.wraps(f)
     def call(*args, **kwargs):
-        bound = signature.bind(*args, **kwargs)
+        bound = None
+        with contextlib.suppress(TypeError):
+            bound = signature.bind(*args, **kwargs)
+        if bound is None:
+            return f(*args, **kwargs)  # CPython says what is wrong with them
         bound.apply_defaults()
         parts = [signature.parameters[n] for n in bound.arguments]
         star = [p for p in parts if p.kind is kinds.VAR_POSITIONAL]
@@ -108,9 +113,11 @@ class Machine:
                 continue
             handled = sys.exc_info()[1]
             try:
-                end = verb(instr, *[self.value(o) for o in instr.operands])
+                given = [] if instr.verb == "outer" else map(self.value, instr.operands)
+                end = verb(instr, *given)
             except BaseException as error:
-                if instr.verb != "reraise" or error is not handled:
+                again = instr.verb == "reraise" and error is handled
+                if not again and not error.__dict__.pop("noted", False):
                     self.note(error, instr.offset)
                 raise
             if instr.verb in ("break", "continue", "return"):
@@ -132,6 +139,12 @@ class Machine:
     def verb_move(self, instr, value):
         return value
 
+    def verb_outer(self, instr):
+        """`move` of a variable around a comprehension."""
+        if (found := self.registers[instr.operands[0]]) is UNBOUND:
+            raise NameError(unbound_free(self.lowered.registers[instr.operands[0]]))
+        return found
+
     def verb_delete(self, instr):
         (register,) = instr.outs
         if self.registers[register] is UNBOUND:
@@ -147,15 +160,16 @@ class Machine:
         raise NameError(f"name {instr.attr!r} is not defined")
 
     def verb_cell(self, instr):
-        try:
-            return self.cells[instr.attr].cell_contents
-        except ValueError:
-            if instr.attr in self.lowered.cells:
-                raise UnboundLocalError(unbound(instr.attr)) from None
-            raise NameError(
-                f"cannot access free variable {instr.attr!r} where it is not associated with a "
-                "value in enclosing scope"
-            ) from None
+        cell = self.cells[instr.attr]
+        with contextlib.suppress(ValueError):
+            return cell.cell_contents
+        raise UnboundLocalError(unbound(instr.attr))
+
+    def verb_free(self, instr):
+        cell = self.cells[instr.attr]
+        with contextlib.suppress(ValueError):
+            return cell.cell_contents
+        raise NameError(unbound_free(instr.attr))
 
     def verb_set_cell(self, instr, value):
         self.cells[instr.attr].cell_contents = value
@@ -224,19 +238,19 @@ class Machine:
         target.update(items)
 
     def verb_merge(self, instr, target, mapping):
-        if not hasattr(mapping, "keys"):
+        if (keys := keys_of(mapping)) is None:
             raise TypeError(f"{type(mapping).__name__!r} object is not a mapping")
-        target.update(mapping)
+        for key in keys:
+            target[key] = mapping[key]
 
     def verb_insert(self, instr, target, mapping, callee):
-        name = getattr(callee, "__qualname__", str(callee))
-        name = f"{callee.__module__}.{name}()" if hasattr(callee, "__module__") else name
-        if not hasattr(mapping, "keys"):
+        if (keys := keys_of(mapping)) is None:
             kind = type(mapping).__name__
-            raise TypeError(f"{name} argument after ** must be a mapping, not {kind}")
-        for key in mapping.keys():
+            raise TypeError(f"{called(callee)} argument after ** must be a mapping, not {kind}")
+        for key in keys:
             if key in target:
-                raise TypeError(f"{name} got multiple values for keyword argument {key!r}")
+                what = f"multiple values for keyword argument '{key}'"
+                raise TypeError(f"{called(callee)} got {what}")
             target[key] = mapping[key]
 
     def verb_append(self, instr, target, value):
@@ -291,16 +305,20 @@ class Machine:
 
     def verb_call_ex(self, instr, callee, args, kwargs):
         if not hasattr(args, "__iter__"):
-            name = getattr(callee, "__qualname__", str(callee))
-            name = f"{callee.__module__}.{name}()" if hasattr(callee, "__module__") else name
             kind = type(args).__name__
-            raise TypeError(f"{name} argument after * must be an iterable, not {kind}")
+            raise TypeError(f"{called(callee)} argument after * must be an iterable, not {kind}")
         return callee(*args, **(kwargs or {}))
 
     def verb_method(self, instr, holder, *args):
-        name, words = instr.attr
+        name, words, lookup = instr.attr
         n = len(args) - len(words)
-        return getattr(holder, name)(*args[:n], **dict(zip(words, args[n:])))
+        try:
+            method = getattr(holder, name)
+        except BaseException as error:
+            self.note(error, lookup)
+            error.noted = True
+            raise
+        return method(*args[:n], **dict(zip(words, args[n:])))
 
     def verb_super(self, instr, kind, holder):
         return super(kind, holder)
@@ -444,6 +462,28 @@ class Machine:
 
 
 STRUCTURED = {"assert", "if", "while", "for", "with", "try"}
+
+
+def called(callee):
+    """A function as CPython names it in messages."""
+    if (name := getattr(callee, "__qualname__", None)) is None:
+        return str(callee)
+    module = getattr(callee, "__module__", None)
+    return f"{name}()" if module in (None, "builtins") else f"{module}.{name}()"
+
+
+def keys_of(mapping):
+    """Its keys; None of what is no mapping."""
+    if type(mapping) is dict:
+        return list(mapping)
+    with contextlib.suppress(AttributeError):
+        return mapping.keys()
+    return None
+
+
+def unbound_free(name):
+    what = "where it is not associated with a value in enclosing scope"
+    return f"cannot access free variable {name!r} {what}"
 
 
 def unbound(name):

@@ -570,6 +570,19 @@ def comprehension_reads_cells():
     return first, inner()
 
 
+@program("0", "1", "2")
+def comprehension_reads_unbound(n):
+    if n > 0:
+        x = 1
+    if n > 1:
+        y = 2
+
+    def inner():
+        return y
+
+    return [x for _ in range(2)], [y for _ in range(2)], inner()
+
+
 @program("[3, 1, 2]", "[1, 'a']", "[]")
 def generator_expressions(xs):
     bias = 1
@@ -998,6 +1011,12 @@ def lines_of_errors(n):
             .first
             .second()
         )
+
+
+@program("None", "1, 2", "1, None")
+def methods_that_are_not_there(x, y=0):
+    return x.bit_length(), y.bit_length(
+    )
 
 
 @program("0", "1", "2", "3", "4", "5", "6", "7", "8")

@@ -141,10 +141,14 @@ class Emitter:
         regions: tuple[Body, ...] = (),
     ) -> None:
         """Adds an instruction; `places`: of the bytecode instruction that does the same."""
+        self.out.append(Instr(verb, outs, operands, attr, regions, self.offset(verb, *places)))
+
+    def offset(self, verb: str, *places: Place) -> int:
+        """That of an instruction, in its code object."""
         offset = self.unit.offsets.at(verb, *places) if places else -1
         if offset >= 0 and self.unit.number:
             offset += self.unit.number << INLINED_SHIFT
-        self.out.append(Instr(verb, outs, operands, attr, regions, offset))
+        return offset
 
     def move(self, target: int, operand: int, *places: Place) -> None:
         if target != operand:
@@ -205,11 +209,15 @@ class Emitter:
                 return where
             if self.inside and where not in self.locals.values() and where not in self.bound:
                 raise self.outside("a variable of a comprehension before it is set", "", node)
-            self.emit("move", (copy := self.temp(),), (where,), place(node))
+            verb = "outer" if self.inside and not INLINES else "move"
+            self.emit(verb, (copy := self.temp(),), (where,), place(node))
             if where not in self.unset:
                 self.bound.add(where)
             return copy
-        verb = "global" if where is None else "cell"
+        if where is None:
+            verb = "global"
+        else:
+            verb = "free" if where in self.free or self.is_outer(where) else "cell"
         self.emit(verb, (result := self.temp(),), (), place(node), attr=name)
         return result
 
@@ -228,6 +236,10 @@ class Emitter:
     def bind(self, register: int) -> None:
         if register not in self.unset:
             self.bound.add(register)
+
+    def is_outer(self, name: str) -> bool:
+        """Whether CPython reads a cell of this function as one around a comprehension."""
+        return bool(self.inside) and not INLINES and not self.is_target(name)
 
     def is_target(self, name: str) -> bool:
         return any(name in targets.names for targets, _ in self.inside)

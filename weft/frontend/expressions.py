@@ -264,8 +264,9 @@ class Expressions(Functions, Emitter):
             name = self.mangled(func.attr)
             if all(map(self.is_plain, values)):
                 operands = (holder, *self.operands(values))
-                out = self.result(into)
-                self.emit("method", (out,), operands, where, place(node), attr=(name, names))
+                out, found = self.result(into), self.offset("lookup", attr_place(func, func))
+                attr = name, names, found
+                self.emit("method", (out,), operands, where, place(node), attr=attr)
                 return out
             found = self.temp()  # the method is looked up before the arguments are evaluated
             self.emit("lookup", (found,), (holder,), attr_place(func, func), attr=name)

@@ -15,9 +15,11 @@ _CALLS = "CALL CALL_KW CALL_FUNCTION_EX CALL_INTRINSIC_1"
 # The opcodes of a verb, over the versions of CPython.
 _OPCODES = {
     "global": "LOAD_GLOBAL LOAD_NAME",
+    "outer": "LOAD_DEREF",
     "move": "LOAD_FAST LOAD_FAST_CHECK LOAD_FAST_AND_CLEAR LOAD_FAST_LOAD_FAST",
     "delete": "DELETE_FAST",
     "cell": "LOAD_DEREF LOAD_CLOSURE",
+    "free": "LOAD_DEREF LOAD_CLOSURE",
     "set_cell": "STORE_DEREF",
     "attr": "LOAD_ATTR LOAD_METHOD",
     "lookup": "LOAD_METHOD LOAD_ATTR",
@@ -56,7 +58,7 @@ _OPCODES = {
     "import_from": "IMPORT_FROM",
     "raise": "RAISE_VARARGS",
     "reraise": "RAISE_VARARGS",
-    "assert": "RAISE_VARARGS LOAD_ASSERTION_ERROR LOAD_COMMON_CONSTANT",
+    "assert": "RAISE_VARARGS",
     "if": " ".join(name for name in opcode.opmap if "JUMP" in name and "IF" in name),
     "with": "BEFORE_WITH LOAD_SPECIAL",
     "match": "CHECK_EXC_MATCH",
@@ -109,11 +111,27 @@ class Offsets:
         """The first instruction at one of `places` that does what `verb` says; else one at the
         first place that has any, else one of the line; -1 if there is none.
 
-        Dead code has none, nor has what the compiler computed itself.
+        Dead code has none, nor has what the compiler computed itself. That of an `assert` may have
+        the place of any part of it.
         """
         codes = OPCODES.get(verb, frozenset())
+        if verb == "assert" and (raised := self.inside(places[0], codes)):
+            return raised[-1]
         found = [at for where in places for at in self.places.get(where, ())]
         for at in found:
             if self.raw[at] in codes:
                 return at
         return found[0] if found else self.lines.get(places[0][0], -1)
+
+    def inside(self, whole: Place, codes: frozenset[int]) -> list[int]:
+        """Instructions of these opcodes at places in a statement."""
+        line, last, column, final = whole
+        assert None not in whole
+        begin, end = (line, column), (last, final)
+        return [
+            at
+            for where, found in self.places.items()
+            if None not in where and begin <= (where[0], where[2]) and (where[1], where[3]) <= end
+            for at in found
+            if self.raw[at] in codes
+        ]

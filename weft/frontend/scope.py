@@ -173,7 +173,8 @@ class Scope:
         self.visit(node.value)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        self.visit(node.target)  # a function does not evaluate the annotation
+        self.visit(node.target)
+        self.visit(node.annotation)  # not evaluated, but inner functions hold what it names
         if node.value is not None:
             self.visit(node.value)
 
