@@ -249,6 +249,8 @@ class Machine:
             raise TypeError(f"{called(callee)} argument after ** must be a mapping, not {kind}")
         for key in keys:
             if key in target:
+                if sys.version_info < (3, 12) and sys.exc_info()[1] is not None:
+                    raise KeyError(key)  # CPython 3.11 forgets to say it better
                 what = f"multiple values for keyword argument '{key}'"
                 raise TypeError(f"{called(callee)} got {what}")
             target[key] = mapping[key]

@@ -2,17 +2,21 @@
 
 An expression or a simple statement is a template in which `<int>` stands for a random expression of
 that kind, `<set_int>` for a name that it assigns, `<old_int>` for one that is assigned. Kinds only
-make errors rarer than they would be: one expression in fifty is of another kind than it should be.
+make errors rarer than they would be: few expressions are of another kind than they should be.
 """
 
 import random
 import re
 
-NAMES = {"int": "ijk", "list": ["xs", "ys"], "str": "st", "loud": "uv", "any": "pqr", "gone": "gh"}
+NAMES = {
+    "int": "ijk", "list": ["xs", "ys"], "str": "st", "loud": "uv", "any": "pqr", "dict": "d",
+    "gone": "gh",
+}  # fmt: skip
 ERRORS = ("ValueError", "KeyError", "TypeError", "ZeroDivisionError", "IndexError")
 ATOMS = {
     "int": ("0", "1", "2", "3", "-1", "True", "answer"),
-    "list": ("[]", "[3, 1]", "[1, 2, 3]", "(2, 0)", "range(3)"),
+    "list": ("[]", "[3, 1]", "[1, 2, 3]", "[0, 2]", "[1, 0, 1]", "(2, 0)", "range(3)"),
+    "dict": ("{}", "{'a': 1}", "{'b': 2, 'c': 3}"),
     "str": ("'a'", "''", "'bc'"),
     "loud": ("Loud('n')", "Loud('no')", "Loud('quiet')"),
     "any": ("None", "1.5", "...", "b'x'", "(1, 'a')", "{'a': 1}", "{1, 2}"),
@@ -22,11 +26,12 @@ EXPRESSIONS = {
     "int": (
         "(<int> + <int>)", "(<int> - <int>)", "(<int> * <int>)", "(<int> // <int>)",
         "(<int> % <int>)", "(<int> & <int>)", "-<int>", "~<int>", "(\n<int>\n+ <int>\n)", "<test>",
-        "len(<list>)", "<list>[<int>]", "max(\n<int>,\n<int>)", "say(<int>)", "sum(<list>)",
+        "len(<list>)", "<list>[<int>]", "(<list> or [1])[-1]", "max(\n<int>,\n<int>)", "say(<int>)",
+        "sum(<list>)",
         "(<int> if <test> else <int>)", "(<int> and <int>)", "(<int> or <int>)",
         "(<set_int> := <int>)", "take(<int>, k=<int>)", "take(*<list>, <int>)[-1]", "<call>",
-        "(<lambda>)(<int>)", "<loud>.value", "{1: <int>, 2: <int>}[<int>]", "[<int>, <int>][<int>]",
-        "sum(<generator>)", "int(<str> or <int>)",
+        "(<lambda>)(<int>)", "<loud>.value", "[<int>, <int>][<int> % 2]", "<dict>.get('a', <int>)",
+        "sum(<generator>)", "len(<str>)", "(<test> and <int> or <int>)",
     ),
     "test": (
         "(<int> < <int>)", "(<int> <= <int> < <int>)", "(<int> == <int> != <int> > <int>)",
@@ -45,7 +50,7 @@ EXPRESSIONS = {
     ),
     "dict": (
         "{'k': <any>}", "{'k': <int>, **<dict>, 'j': <int>}", "dict(z=<int>)", "{**<dict>}",
-        "<dictcomp>", "{}",
+        "(<set_dict> := <dict>)", "<dictcomp>", "{}",
     ),
     "str": (
         "str(<any>)", "(<str> + <str>)", "f'{<old_any>}{<old_int>!r:>{<old_int>}}'",
@@ -56,39 +61,55 @@ EXPRESSIONS = {
         "<loud>.get", "<loud>[<any>]", "<loud>(<int>, k=<any>)", "(<loud> + <any>)",
         "(<int> + <loud>)", "-<loud>", "<loud>.call(<any>, *<list>)", "(<loud> or <loud>)",
         "<loud>[<int>:, ...]", "<loud>.first\\\n.second(\n<int>)", "(<loud> if <test> else <loud>)",
-        "<loud>.call(<any>, <any>)", "<loud>(**<dict>, **<dict>)", "<loud>.no_such",
+        "<loud>.call(<any>, <any>)", "<loud>(**<dict>, **<dict>)",
+        "<loud>(*<list>, k=1, **{'j': <any>})",
     ),
-    "any": ("<int>", "<list>", "<str>", "<loud>", "<test>", "<dict>", "(<any>, <any>)", "say()"),
+    "any": (
+        "<int>", "<list>", "<str>", "<loud>", "<test>", "<dict>", "(<any>, <any>)", "say()",
+        "<int>", "<list>", "<str>", "<loud>", "<test>", "<rare>",
+    ),
+    "rare": (
+        "<loud>.no_such", "{1: <int>, 2: <int>}[<int>]", "int(<str> or <int>)", "<any>.missing",
+        "<loud>(**<any>, k=<any>)", "take(*<any>)", "[*<any>]", "{**<any>}", "<any>[<any>]",
+        "(<any> + <any>)", "missing", "{*<list>, <list>}", "<any>()", "(<any> < <any>)",
+        "[x for x in <any>]", "f'{<old_any>:d}'", "<list>[<int>]", "<any>.missing(<int>)", "-<any>",
+    ),
 }  # fmt: skip
 SIMPLE = (
     "<set_int> = <int>", "<set_int> = <int>", "<set_list> = <list>", "<set_str> = <str>",
     "<set_loud> = <loud>", "<set_any> = <any>", "<set_int> = <set_int> = <int>",
     "<set_int>, <set_int> = <int>, <int>", "<old_int>, <old_int> = <old_int>, <old_int>",
     "<set_int>, *<set_list> = <list>", "(<set_int>, <set_any>), <set_any> = <list>, <any>",
-    "<set_int>, <set_int> = <list>", "<set_int>, <old_list>[<int>] = <int>, <int>",
+    "<set_int>, <set_int> = <list>", "<set_int>, <old_list>[:1] = <int>, <list>",
     "[<set_any>, <loud>.item, *<loud>.rest] = <list>", "*<set_any>, <loud>[<int>] = <list>",
     "<old_int> += <int>", "<old_int> -= <int>", "<old_list> += <list>", "<old_any> += <any>",
     "<old_loud> += <int>", "<loud>.item = <any>", "<loud>[<any>] = <any>", "<loud>.item += <int>",
-    "<loud>[<any>] += <any>", "<old_list>[<int>] += <int>", "<old_list>[<int>] = <any>",
+    "<loud>[<any>] += <any>", "<old_list>[-1] += <int>", "<old_list>[<int>] = <any>",
+    "<old_dict>[<int>] = <any>", "<old_list>[:2] = <list>", "<old_dict>['a'] = <int>",
     "<old_list>[<int>:<int>] = <list>", "<set_int>: int = <int>", "<loud>.item: missing = <int>",
     "<loud>.item[<int>]: missing", "say(<any>, <any>)", "say(<int>)", "say(<old_any>)",
     "say(<loud>.call(<int>, <str>, k=<int>))", "take(<int>, *<list>, k=<int>, **<dict>)",
     "assert <test>", "assert <test>, <str>", "assert (\n<test>)", "del <loud>.item, <loud>[<int>]",
     "del <old_list>[<int>]", "del <old_list>[<int>:], (<loud>.a)", "del <old_gone>", "pass",
     "<set_gone> = <any>", "say(<old_gone>, <any>)",
-    "import math", "import os.path as <set_any>", "from math import floor as <set_any>, missing",
-    "from math import pi as <set_any>", "<old_list>.append(<int>)", "'text'", "<call>",
+    "import math", "import os.path as <set_any>", "from math import floor as <set_any>",
+    "from math import pi as <set_any>", "say(<rare>)", "<set_any> = <rare>", "<set_dict> = <dict>",
+    "from math import pi as <set_any>, <set_int>", "<old_list>.append(<int>)", "'text'", "<call>",
     "<loud>\\\n.item[\n<int>] = <int>", "fail(<error>, <any>)",
 )  # fmt: skip
 RAISES = (
-    "raise <error>", "raise <error>(<any>)", "raise <error>(<any>) from <error>(<any>)",
+    "raise <error>", "raise <error>(<any>)", "raise <error>(<int>)",
+    "raise <error>(<str>)", "raise <error>(<any>) from <error>(<any>)",
     "raise <error> from None", "raise", "raise <any>", "raise <error> from <any>", "raise <caught>",
 )  # fmt: skip
 MANAGERS = (
     "Loud('m')", "Loud('quiet')", "contextlib.suppress(<error>, <error>)", "<loud>",
     "contextlib.nullcontext(<any>)", "<any>",
 )  # fmt: skip
-PATTERNS = ("1", "-1 | 2", "'a' | 'bc'", "None", "True", "contextlib.missing", "None | False | 3")
+PATTERNS = (
+    "1", "-1 | 2", "'a' | 'bc'", "None", "True", "contextlib.suppress", "None | False | 3",
+    "1 | answer.real",
+)  # fmt: skip
 TARGETS = (
     "<set_int>", "<set_int>", "<set_any>", "(<set_int>, <set_any>)", "<loud>.item",
     "<old_list>[<int>]", "<set_int>, *<set_list>",
@@ -121,7 +142,7 @@ class Draw:
             if star:
                 self.known["list"].append("ys")
         self.put(f"def {name}({', '.join(args)}):")
-        self.block(self.random.randint(4, 9), 3, first=self.begin)
+        self.block(self.random.randint(3, 6), self.random.choice((1, 2, 2, 3)), self.begin)
         self.text = "\n".join(self.lines) + "\n"
         self.cases = [self.case() for _ in range(3)]
 
@@ -162,10 +183,10 @@ class Draw:
         return name
 
     def old(self, kind):
-        """A name that is assigned already; one time in sixty one that may not be."""
+        """A name that is assigned already; seldom one that may not be."""
         if kind == "gone" and self.level:  # what an inner function uses cannot be deleted
             return "gone"
-        if self.chance(1 / 60) or not self.known[kind]:
+        if self.chance(1 / 200) or not self.known[kind]:
             return self.random.choice(NAMES[kind])
         return self.random.choice(self.known[kind])
 
@@ -179,11 +200,10 @@ class Draw:
     # ---- expressions
 
     def expr(self, kind, depth):
-        if self.chance(0.02):
+        if self.chance(0.005):
             kind = self.random.choice(("int", "list", "str", "loud", "any"))
         if depth <= 0 or self.chance(0.3):
-            if kind in ("test", "dict"):
-                kind = "int" if kind == "test" else "any"
+            kind = {"test": "int", "rare": "any"}.get(kind, kind)
             atoms = ATOMS[kind]
             return self.old(kind) if self.chance(0.7) else self.random.choice(atoms)
         return self.fill(self.random.choice(EXPRESSIONS[kind]), depth)
@@ -270,15 +290,22 @@ class Draw:
     def begin(self):
         for kind, names in NAMES.items():
             for name in names:
-                if name not in self.known[kind] and self.chance(0.7):
+                if name not in self.known[kind] and self.chance(0.9):
                     self.put(f"{name} = {self.random.choice(ATOMS[kind])}")
                     self.known[kind].append(name)
 
     def statement(self, depth):
         kinds = STATEMENTS if depth > 0 else {"simple": 8, "leave": 1}
         kind = self.random.choices(list(kinds), list(kinds.values()))[0]
+        safe = self.indent == 1 and self.chance(0.4)  # an error must not always be the end
+        if safe:
+            self.put("try:")
+            self.indent += 1
         getattr(self, "stmt_" + kind)(depth - 1)
         self.settle()
+        if safe:
+            self.indent -= 1
+            self.put("except Exception as e: say(e)")
 
     def some(self):
         return self.random.choice((1, 1, 2, 3))

@@ -210,6 +210,26 @@ def loud_truth(a, b):
     return [x for x in (a, b) if x and not a], (a if a and b else b)
 
 
+@program("0", "1")
+def loud_nesting(a):
+    v, no = Loud("v"), Loud("no")
+    if (v and no if a else no or v) or (no if v else a):
+        say("yes")
+    say(a and (v or 1) or 2, a and (no or 1) or no, (v and (no or (a and v))) or 3)
+    return (a or (no and (v or 4))) and 5, not (a and (v or no)), ((a and v) or no) and v
+
+
+@program("'a'", "'no'", "0")
+def truth_that_fails(name):
+    v = Loud(name)
+    while v and (
+        v
+    ):
+        break
+    while v:
+        return 1
+
+
 @program("'a'", "'no'")
 def loud_chain(a):
     a = Loud(a)
@@ -709,7 +729,9 @@ def parameters(a, b=2, /, *args, c=5, **kwargs):
 
 @program("")
 def two_lambdas_in_a_line():
-    return (lambda: 1)(), (lambda: 2)(), (lambda x: x)(3), (lambda x: -x)(3)
+    more = (lambda x=lambda y: 5, *, z=lambda y: 6: [x, z])(), [v for v in [w for w in (7, 8)]]
+    more[0][:] = [function(1) for function in more[0]]
+    return (lambda: 1)(), (lambda: 2)(), (lambda x: x)(3), (lambda x: -x)(3), more
 
 
 @program("")

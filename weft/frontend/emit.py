@@ -47,12 +47,26 @@ class Unit:
 
 
 def covers(node: Any, code: CodeType) -> bool:
-    """Whether the places of the instructions of `code` lie in `node`."""
-    start, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    """Whether the instructions of `code` are those of `node`, by their places: in it, but not in
+    what runs outside of it, as default values and the first iterable do."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        apart = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    else:
+        apart = [node.generators[0].iter]
+    seen = False
     for line, last, column, final in code.co_positions():
         if column and line is not None and last is not None and final is not None:
-            return start <= (line, column) and (last, final) <= end
-    return True
+            seen, where = True, (line, column, last, final)
+            if not contains(node, *where):
+                return False
+            if not any(contains(part, *where) for part in apart):
+                return True
+    return not seen
+
+
+def contains(node: Any, line: int, column: int, last: int, final: int) -> bool:
+    start, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    return start <= (line, column) and (last, final) <= end
 
 
 class Emitter:

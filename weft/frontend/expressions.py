@@ -13,7 +13,7 @@ from typing import Any
 from weft.frontend.emit import INLINES, Emitter, Unit
 from weft.frontend.functions import Functions
 from weft.frontend.ir import Inlined
-from weft.frontend.offsets import attr_place, place
+from weft.frontend.offsets import Place, attr_place, place
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -151,6 +151,8 @@ class Expressions(Functions, Emitter):
         def step(k: int) -> None:
             value, test = node.values[k], out
             if k + 1 == len(node.values):
+                if truth is not None and isinstance(value, ast.BoolOp):
+                    return self.boolean(value, out, truth)
                 self.evaluate(value, out)
                 if truth is not None:
                     self.move(truth, out)
@@ -172,32 +174,42 @@ class Expressions(Functions, Emitter):
 
         step(0)
 
-    def condition(self, node: ast.expr) -> int:
-        """An operand with the truth of `node`, whose parts are asked for theirs once."""
+    def condition(self, node: ast.expr, where: Place) -> int:
+        """An operand with the truth of `node`, whose parts are asked for theirs once; `where` is
+        the place of what asks."""
         if isinstance(node, ast.Compare) and len(node.ops) > 1:
             return self.chain(node, self.expr(node.left), tested=True)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            operand = self.condition(node.operand)
-            self.emit("unary", (negated := self.temp(),), (operand,), place(node), attr="not")
+            operand = self.condition(node.operand, where)
+            places = place(node), where
+            self.emit("unary", (negated := self.temp(),), (operand,), *places, attr="not")
             return negated
+        if isinstance(node, ast.IfExp):
+            test, out = self.condition(node.test, where), self.temp()
+            then, other = (
+                lambda part=part: self.move(out, self.condition(part, where))
+                for part in (node.body, node.orelse)
+            )
+            self.branch(test, then, other, place(node.test), where)
+            return out
         if not isinstance(node, ast.BoolOp):
             return self.expr(node)
         ends, out = isinstance(node.op, ast.Or), self.temp()
 
         def step(k: int) -> None:
-            operand = self.condition(node.values[k])
+            operand = self.condition(node.values[k], where)
             if k + 1 == len(node.values):
                 self.move(out, operand)
                 return
             ways = (lambda: self.move(out, self.const(ends))), (lambda: step(k + 1))
             then, other = ways if ends else ways[::-1]
-            self.branch(operand, then, other, place(node.values[k]), place(node))
+            self.branch(operand, then, other, place(node.values[k]), place(node), where)
 
         step(0)
         return out
 
     def expr_IfExp(self, node: ast.IfExp, into: int | None) -> int:
-        test = self.condition(node.test)
+        test = self.condition(node.test, place(node))
         out = self.result(into)
         self.branch(
             test,
@@ -464,7 +476,7 @@ class Expressions(Functions, Emitter):
         def filtered(tests: list[ast.expr]) -> None:
             if not tests:
                 return inner()
-            test = self.condition(tests[0])
+            test = self.condition(tests[0], place(node))
             self.branch(test, lambda: filtered(tests[1:]), None, place(tests[0]), place(node))
 
         element, step = self.target(generator.target)

@@ -202,7 +202,7 @@ class Lowering(Expressions):
         pass
 
     def stmt_If(self, node: ast.If) -> None:
-        test = self.condition(node.test)
+        test = self.condition(node.test, place(node))
         other = (lambda: self.statements(node.orelse)) if node.orelse else None
         then = lambda: self.statements(node.body)  # noqa: E731
         self.branch(test, then, other, place(node.test), place(node))
@@ -211,7 +211,7 @@ class Lowering(Expressions):
         out = self.temp()
 
         def test() -> None:
-            self.move(out, self.condition(node.test))
+            self.move(out, self.condition(node.test, place(node)))
 
         regions = self.region(test), *self.loop(node)
         where = place(node.test), place(node)
@@ -277,7 +277,7 @@ class Lowering(Expressions):
     def stmt_Assert(self, node: ast.Assert) -> None:
         if not __debug__:
             return
-        test = self.condition(node.test)
+        test = self.condition(node.test, place(node))
         outs: tuple[int, ...] = ()
         regions: tuple[Body, ...] = ()
         if (message := node.msg) is not None:
@@ -380,8 +380,8 @@ class Lowering(Expressions):
             def guarded() -> None:
                 if one.guard is None:
                     return self.statements(one.body)
-                guard = self.condition(one.guard)
                 where = place(one.guard)
+                guard = self.condition(one.guard, where)
                 self.branch(guard, lambda: self.statements(one.body), others, where)
 
             if one.guard is not None and k + 1 < len(node.cases):

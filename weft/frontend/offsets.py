@@ -12,6 +12,7 @@ _CACHE = opcode.opmap.get("CACHE", 0)
 _EXTENDED = opcode.opmap["EXTENDED_ARG"]
 
 _CALLS = "CALL CALL_KW CALL_FUNCTION_EX CALL_INTRINSIC_1"
+_JUMPS = " ".join(name for name in opcode.opmap if "JUMP" in name and "IF" in name)
 # The opcodes of a verb, over the versions of CPython.
 _OPCODES = {
     "global": "LOAD_GLOBAL LOAD_NAME",
@@ -59,7 +60,8 @@ _OPCODES = {
     "raise": "RAISE_VARARGS",
     "reraise": "RAISE_VARARGS",
     "assert": "RAISE_VARARGS",
-    "if": " ".join(name for name in opcode.opmap if "JUMP" in name and "IF" in name),
+    "if": _JUMPS,
+    "while": _JUMPS,
     "with": "BEFORE_WITH LOAD_SPECIAL",
     "match": "CHECK_EXC_MATCH",
     "return": "RETURN_VALUE RETURN_CONST",
