@@ -254,6 +254,12 @@ def walrus(a):
     return [x, (x := 3), x], (b := 1) + (b := b + 1), f(x, x := 9, x)
 
 
+@program("'a', (1, 'a')", "'b', 0")
+def identity_of_constants(a, b):
+    t = "a", 1000, (1, "a")
+    return a is t[0], a is "a", b is t[2], b is (1, "a"), t[1] is 1000, [a is "a" for _ in (1,)]
+
+
 def f(*args, **kwargs):
     say("f", args, kwargs)
     return args

@@ -30,6 +30,8 @@ class Unit:
     def __init__(self, code: CodeType | None, twin: CodeType | None, number: int) -> None:
         self.code, self.twin, self.number = code, twin, number
         self.offsets = Offsets(twin)
+        consts = code.co_consts if code else ()
+        self.consts = {const_key(c): c for c in consts if not isinstance(c, CodeType)}
 
     def child(self, node: ast.AST, name: str, line: int) -> tuple[CodeType, CodeType] | None:
         """The inner code object of `node`, and its twin; None where the compiler made none."""
@@ -136,11 +138,12 @@ class Emitter:
         return self.temps - 1
 
     def const(self, value: Any) -> int:
+        """A constant: the very object that the code object has, if any, as `is` may be asked."""
         key = const_key(value)
         number = self.const_numbers.get(key)
         if number is None:
             number = self.const_numbers[key] = len(self.consts)
-            self.consts.append(value)
+            self.consts.append(self.unit.consts.get(key, value))
         return ~number
 
     # ---- instructions
