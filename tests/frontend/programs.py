@@ -256,8 +256,8 @@ def walrus(a):
 
 @program("'a', (1, 'a')", "'b', 0")
 def identity_of_constants(a, b):
-    t = "a", 1000, (1, "a")
-    return a is t[0], a is "a", b is t[2], b is (1, "a"), t[1] is 1000, [a is "a" for _ in (1,)]
+    text, pair, parts = "a", (1, "a"), ["a", (1, "a")]
+    return a is text, a is parts[0], b is pair, pair is parts[1], [a is c for c in ("a", pair)]
 
 
 def f(*args, **kwargs):
