@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.frontend.ir import INLINED_SHIFT, Body, Inlined, Instr, Kept, Lowered, Outside
 from weft.frontend.offsets import Offsets, Place, place
-from weft.frontend.scope import Memo, Scope, Targets, mangle
+from weft.frontend.scope import Memo, Scope, Targets, mangle, parameters
 
 Step = Callable[[], Any]
 Located = ast.expr | ast.stmt | ast.excepthandler
@@ -50,9 +50,13 @@ class Unit:
 
 def covers(node: Any, code: CodeType) -> bool:
     """Whether the instructions of `code` are those of `node`, by their places: in it, but not in
-    what runs outside of it, as default values and the first iterable do."""
+    what runs outside of it, as default values and the first iterable do. Where no place is known,
+    a constant lambda in 3.12, by the constant."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
         apart = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+        pairs = zip(code.co_varnames, parameters(node.args))  # private ones have a prefix
+        if not all(name.endswith(arg.arg) for name, arg in pairs):
+            return False
     else:
         apart = [node.generators[0].iter]
     seen = False
@@ -63,7 +67,9 @@ def covers(node: Any, code: CodeType) -> bool:
                 return False
             if not any(contains(part, *where) for part in apart):
                 return True
-    return not seen
+    known = [const_key(const) for const in code.co_consts]
+    body = getattr(node, "body", None)
+    return not seen and (not isinstance(body, ast.Constant) or const_key(body.value) in known)
 
 
 def contains(node: Any, line: int, column: int, last: int, final: int) -> bool:
@@ -269,3 +275,4 @@ class Emitter:
 
 
 INLINES = sys.version_info >= (3, 12)  # comprehensions run in the frame of their function
+ASKS_ONCE = sys.version_info < (3, 12)  # `a and b or c` does not ask a false `a` for its truth again

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.frontend.emit import INLINES, Emitter, Unit
+from weft.frontend.emit import ASKS_ONCE, INLINES, Emitter, Unit
 from weft.frontend.functions import Functions
 from weft.frontend.ir import Inlined
 from weft.frontend.offsets import Place, attr_place, place
@@ -144,8 +144,7 @@ class Expressions(Functions, Emitter):
         return out
 
     def boolean(self, node: ast.BoolOp, out: int, truth: int | None) -> None:
-        """The value into `out` and, where `truth` is a register, something of its truth there: no
-        value is asked for its truth twice."""
+        """The value into `out` and, where `truth` is a register, something of its truth there."""
         ends = isinstance(node.op, ast.Or)  # the truth that ends it
 
         def step(k: int) -> None:
@@ -157,7 +156,7 @@ class Expressions(Functions, Emitter):
                 if truth is not None:
                     self.move(truth, out)
                 return
-            if isinstance(value, ast.BoolOp):
+            if isinstance(value, ast.BoolOp) and ASKS_ONCE:
                 self.boolean(value, out, test := self.temp())
             else:
                 self.evaluate(value, out)
