@@ -543,6 +543,13 @@ def comprehensions(n):
     return k, a, b, c, d
 
 
+@program("[1, [2]]", "[1, 2]")
+def comprehension_of_what_has_no_hash(xs):
+    if len(xs) == 2 and xs[1] == 2:
+        return {[x]: x for x in xs}
+    return {x for x in xs}
+
+
 @program("")
 def comprehension_order():
     return {say(k): say(-k) for k in say([1, 2])}, [say(x) for x in say((1,)) for y in say((2, 3))]

@@ -275,4 +275,4 @@ class Emitter:
 
 
 INLINES = sys.version_info >= (3, 12)  # comprehensions run in the frame of their function
-ASKS_ONCE = sys.version_info < (3, 12)  # `a and b or c` does not ask a false `a` for its truth again
+ASKS_ONCE = sys.version_info < (3, 12)  # `a and b or c` does not ask a false `a` again

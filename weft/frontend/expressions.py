@@ -466,11 +466,13 @@ class Expressions(Functions, Emitter):
                 following = self.expr(node.generators[k + 1].iter)
                 self.generators(node, k + 1, following, out, self.unit)
             elif isinstance(node, ast.DictComp):
-                operands = out, self.expr(node.key), self.expr(node.value)
-                self.emit("put", (), operands, place(node))
+                key, value = node.key, node.value
+                pair = key.lineno, value.end_lineno, key.col_offset, value.end_col_offset
+                operands = out, self.expr(key), self.expr(value)
+                self.emit("put", (), operands, pair, place(node))
             else:
-                verb = "append" if isinstance(node, ast.ListComp) else "add"
-                self.emit(verb, (), (out, self.expr(node.elt)), place(node))
+                verb, elt = "append" if isinstance(node, ast.ListComp) else "add", node.elt
+                self.emit(verb, (), (out, self.expr(elt)), place(elt), place(node))
 
         def filtered(tests: list[ast.expr]) -> None:
             if not tests:
