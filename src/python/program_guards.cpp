@@ -104,8 +104,7 @@ Guards::Found Guards::look_to_note(const Read& read) {
     Found found = look(read);
     const bool is_as_noted = std::ranges::all_of(met_, [&](const Met& met) {
         const auto it = index().words.find(met.at);
-        return it == index().words.end() || words_[it->second].holds() ||
-               words_[it->second].expected == kNever;
+        return it == index().words.end() || words_[it->second].holds();
     });
     if (is_as_noted) return found;
     return hold_again() ? look(read) : Found{};

@@ -577,6 +577,21 @@ def test_many_changes_of_a_class():
     assert g.hold()
 
 
+def test_a_read_between_changes_of_a_class_that_has_no_more_states():
+    names = world()
+    g, o, cls = names["g"], names["o"], names["C"]
+    for i in range(2000):
+        cls.z = i
+        assert o.z == i  # which asks for a state
+    assert g.attribute(o, "k")
+    cls.k = 2
+    assert g.lacks(o, "b") is False  # it would be noted beside what is not so any more
+    cls.k = 1
+    assert g.hold() and g.lacks(o, "b")
+    cls.b = 1
+    assert not g.hold()
+
+
 @pytest.mark.parametrize("first", range(0, 1000, 100))
 def test_random_changes(first):
     for seed in range(first, first + 100):
