@@ -563,6 +563,18 @@ def test_what_a_destructor_changes_meanwhile_is_noticed():
     assert g.hold()
 
 
+def test_equal_values_that_took_over_stay_alive():
+    """Or another object would come to lie where one was."""
+    cell, g = types.CellType(10**9), Guards()
+    assert g.cell(cell)
+    for _ in range(20):
+        cell.cell_contents = int("1" + "0" * 9)
+        assert g.hold()
+        cell.cell_contents = None
+        cell.cell_contents = int("2" + "0" * 9)
+        assert not g.hold()
+
+
 def test_many_changes_of_a_class():
     """CPython 3.13 gives a class a thousand states, and no more."""
     names = world()
