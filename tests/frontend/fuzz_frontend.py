@@ -14,6 +14,7 @@ import ast
 import collections
 import importlib.util
 import itertools
+import linecache
 import re
 import signal
 import sys
@@ -30,6 +31,7 @@ import fuzz_sources
 import programs
 from fuzz_sources import Draw
 
+from weft import frontend
 from weft.frontend import Kept, Lowered, Outside, lower
 
 HEADER = (
@@ -191,6 +193,9 @@ class Fuzzer:
             if bad is not None:
                 found.append(bad)
         file.unlink()
+        frontend._lowered.clear()  # what is lowered is kept as long as the process runs
+        frontend._refused.clear()
+        linecache.clearcache()
         return found
 
     def again(self, text: str, case: str) -> Mismatch | None:

@@ -744,7 +744,7 @@ def parameters(a, b=2, /, *args, c=5, **kwargs):
 def two_lambdas_in_a_line():
     more = (lambda x=lambda y: 5, *, z=lambda y: 6: [x, z])(), [v for v in [w for w in (7, 8)]]
     more[0][:] = [function(1) for function in more[0]]
-    return (lambda: 1)(), (lambda: 2)(), (lambda x: x)(3), (lambda x: -x)(3), more
+    return (lambda: 1)(), (lambda: 2)(), (lambda: more)(), (lambda x: x)(3), (lambda x: -x)(3)
 
 
 @program("")

@@ -10,7 +10,7 @@ import evaluate
 import pytest
 
 import weft
-from weft.frontend import Lowered, Outside, lower, source
+from weft.frontend import Lowered, Outside, lower, outside_of, source
 
 
 @pytest.fixture
@@ -295,6 +295,73 @@ def test_inner_functions_outside_stay_pythons(load):
     (inner,) = lower(f).inner
     assert inner.reason.reason == "a global variable is set (z)" and inner.free == ("x",)
     assert evaluate.function(f)(1) == 2
+
+
+def test_all_that_is_outside(load):
+    text = """
+    def f(x, y):
+        global a, b
+        a = locals()
+        for b in range(3):
+            class Local:
+                pass
+            if x or eval("x"):
+                pass
+        match x:
+            case [1, _]:
+                a = 2
+            case _:
+                b = 3
+        z = [1, vars(), locals(),
+             dir()]
+        g = lambda: [exec("1") for w in x]
+        def inner(k):
+            def most(m):
+                nonlocal k
+                k = m
+            yield k
+            return most
+        async def later():
+            pass
+        del y
+        return sum(t for t in x), lambda: y
+    """
+    f = load(text).f
+    found = [(why.line, why.reason, why.function) for why in outside_of(f)]
+    assert found == [
+        (4, "locals() looks at the frame of its caller", "f"),
+        (4, "a global variable is set (a)", "f"),
+        (5, "a global variable is set (b)", "f"),
+        (6, "a class definition", "f"),
+        (8, "eval() looks at the frame of its caller", "f"),
+        (11, "a match statement with more than values", "f"),
+        (12, "a global variable is set (a)", "f"),
+        (14, "a global variable is set (b)", "f"),
+        (15, "vars() looks at the frame of its caller", "f"),
+        (15, "locals() looks at the frame of its caller", "f"),
+        (16, "dir() looks at the frame of its caller", "f"),
+        (17, "exec() looks at the frame of its caller", "f.<locals>.<lambda>"),
+        (22, "a generator function", "f.<locals>.inner"),
+        (24, "an async function", "f"),
+        (26, "del of y, which is no local here", "f"),
+        (27, "a generator expression", "f.<locals>.<genexpr>"),
+    ]
+    assert all(why.file == f.__code__.co_filename for why in outside_of(f))
+    assert "return the value" in str(outside_of(f)[1])
+    with pytest.raises(Outside) as first:
+        lower(f)
+    assert first.value.line == 4
+
+
+def test_where_nothing_is_outside(load):
+    f = load("def f(x):\n    return (lambda y: [z for z in y])(x)\n").f
+    assert outside_of(f) == [] and outside_of(f.__code__) == []
+    names = {}
+    exec("def g(x):\n    return x", names)  # noqa: S102
+    (why,) = outside_of(names["g"])
+    assert why.reason == "there is no source" and why.function == "g"
+    with pytest.raises(TypeError, match=r"\[outside_of\] expected a function of Python, got type"):
+        outside_of(int)
 
 
 def test_vars_of_something_is_inside(load):

@@ -12,11 +12,13 @@ Reading guide:
 - `offsets`: the bytecode instruction that does what a place in the source says, for tracebacks
 - `emit`: registers, constants, the instructions so far; what is bound at this point
 - `expressions`, `functions`, `lower`: the lowering, in CPython's order of evaluation
+- `explain`: all that is outside, where the lowering stops at the first
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable
@@ -29,6 +31,7 @@ from weft.frontend.source import find
 
 __all__ = [
     "INLINED_SHIFT", "Inlined", "Instr", "Kept", "Lowered", "Outside", "lower", "lower_tree",
+    "outside_of",
 ]  # fmt: skip
 
 # By the identity of the code object, as they compare by value and without their file. A `Lowered`
@@ -48,20 +51,58 @@ def lower(function: Callable[..., Any] | CodeType) -> Lowered:
         Outside: it has no source, or one that is not what it runs, or is not in the subset.
         TypeError: it is no function of Python.
     """
-    module = None
-    if isinstance(function, MethodType):
-        function = function.__func__
-    if isinstance(function, FunctionType):
-        code, module = function.__code__, function.__globals__
-    elif isinstance(function, CodeType):
-        code = function
-    else:
-        kind = type(function).__name__
-        raise TypeError(f"[lower] expected a function of Python, got {kind}")
+    code, module = code_of(function, "lower")
     if (known := _lowered.get(id(code))) is None:
         with _lock:
             known = _lowered.get(id(code)) or _lower(code, module)
     return known
+
+
+def code_of(
+    function: Callable[..., Any] | CodeType, who: str
+) -> tuple[CodeType, dict[str, Any] | None]:
+    """The code object of a function, and its globals."""
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if isinstance(function, FunctionType):
+        return function.__code__, function.__globals__
+    if isinstance(function, CodeType):
+        return function, None
+    raise TypeError(f"[{who}] expected a function of Python, got {type(function).__name__}")
+
+
+def outside_of(function: Callable[..., Any] | CodeType) -> list[Outside]:
+    """All that keeps a function, or functions that it makes, outside of the subset, by lines.
+
+    The source is read anew. Of a part that is outside, such as a class definition, what stands in
+    it is not looked at; two reasons in one line of the same kind are one. Functions that it calls
+    are not looked at either. A function that is inside and makes none that is outside has no
+    reasons.
+
+    Args:
+        function: a function, a method or a code object.
+
+    Returns:
+        The reasons; `function` says which function each keeps outside: the one that is asked
+        about, by its own qualified name, or one that it makes, which then is Python's while the
+        function around it is not, generator expressions among them.
+
+    Raises:
+        TypeError: it is no function of Python.
+    """
+    code, module = code_of(function, "outside_of")
+    try:
+        found = find(code, module)
+    except Outside as reason:
+        return [reason.of(code.co_qualname)]
+    from weft.frontend.explain import Explaining
+
+    lowering = Explaining(found.node, code, found.twin, found.owner, file=code.co_filename)
+    lowering.found = []
+    with contextlib.suppress(Outside):
+        lowering.run()
+    distinct = {reason.args: reason for reason in lowering.found}
+    return sorted(distinct.values(), key=lambda reason: reason.line)
 
 
 def _lower(code: CodeType, module: dict[str, Any] | None) -> Lowered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import opcode
 import sys
 from collections.abc import Callable
 from types import CodeType
@@ -12,6 +13,7 @@ from weft.frontend.ir import INLINED_SHIFT, Body, Inlined, Instr, Kept, Lowered,
 from weft.frontend.offsets import Offsets, Place, place
 from weft.frontend.scope import Memo, Scope, Targets, mangle, parameters
 
+CO_VARARGS, CO_VARKEYWORDS = 0x4, 0x8
 Step = Callable[[], Any]
 Located = ast.expr | ast.stmt | ast.excepthandler
 
@@ -54,8 +56,11 @@ def covers(node: Any, code: CodeType) -> bool:
     a constant lambda in 3.12, by the constant."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
         apart = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
-        pairs = zip(code.co_varnames, parameters(node.args))  # private ones have a prefix
-        if not all(name.endswith(arg.arg) for name, arg in pairs):
+        given = parameters(node.args)
+        count = code.co_argcount + code.co_kwonlyargcount
+        count += bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
+        pairs = zip(code.co_varnames, given)  # private ones have a prefix
+        if count != len(given) or not all(name.endswith(arg.arg) for name, arg in pairs):
             return False
     else:
         apart = [node.generators[0].iter]
@@ -67,9 +72,9 @@ def covers(node: Any, code: CodeType) -> bool:
                 return False
             if not any(contains(part, *where) for part in apart):
                 return True
-    known = [const_key(const) for const in code.co_consts]
-    body = getattr(node, "body", None)
-    return not seen and (not isinstance(body, ast.Constant) or const_key(body.value) in known)
+    if seen or not isinstance(body := getattr(node, "body", None), ast.Constant):
+        return not seen and code.co_code[2] != opcode.opmap.get("RETURN_CONST")
+    return const_key(body.value) in map(const_key, code.co_consts)
 
 
 def contains(node: Any, line: int, column: int, last: int, final: int) -> bool:
@@ -100,7 +105,7 @@ class Emitter:
         file: str = "",
         memo: Memo | None = None,
     ) -> None:
-        self.node, self.owner, self.file = node, owner, file
+        self.node, self.code, self.owner, self.file = node, code, owner, file
         self.memo: Memo = {} if memo is None else memo
         scope = self.memo.get(id(node))
         self.scope = scope or self.memo.setdefault(id(node), Scope(node, owner, self.memo))

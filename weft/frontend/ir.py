@@ -19,11 +19,20 @@ class Outside(Exception):
         hint: what to write instead; empty where there is nothing to say.
         line: its line in `file`, 0 where it is not known.
         file: the file of the function.
+        function: the qualified name of the function that Python runs for this reason, where
+            `outside_of` gives it.
     """
 
-    def __init__(self, reason: str, hint: str = "", line: int = 0, file: str = "") -> None:
-        super().__init__(reason, hint, line, file)
+    def __init__(
+        self, reason: str, hint: str = "", line: int = 0, file: str = "", function: str = ""
+    ) -> None:
+        super().__init__(reason, hint, line, file, function)
         self.reason, self.hint, self.line, self.file = reason, hint, line, file
+        self.function = function
+
+    def of(self, function: str) -> Outside:
+        """The same as a reason why Python runs `function`."""
+        return Outside(self.reason, self.hint, self.line, self.file, function)
 
     def __str__(self) -> str:
         place = f"{self.file or 'line '}{':' * bool(self.file)}{self.line}: " if self.line else ""
