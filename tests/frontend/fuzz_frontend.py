@@ -39,6 +39,11 @@ HEADER = (
     "from programs import LOG, Loud, answer, fail, say\n"
     "from fuzz_sources import keep, note, spent, take\n\n"
 )
+# What the front end leaves to Python, of what is drawn.
+OUTSIDE = {
+    "a variable of a comprehension before it is set",
+    "a comprehension's variable that an inner function uses hides another",
+}
 SECONDS = 2  # one that takes longer is left out
 BATCH = 100
 # CPython 3.11 reads two locals in one step, and an error in the second one is that of the first.
@@ -185,8 +190,10 @@ class Fuzzer:
             try:
                 bad = mismatch(names[f"f_{seed}"], one.text, one.cases, self.way)
             except Outside as why:
-                self.outside[why.reason.split("(")[0]] += 1
-                continue
+                self.outside[reason := why.reason.split(" (")[0]] += 1
+                if reason in OUTSIDE:
+                    continue
+                bad = Mismatch(one.text, one.cases[0], {"outside": None}, {"outside": str(why)})
             except (Slow, MemoryError):
                 self.slow += 1
                 continue

@@ -546,8 +546,10 @@ def comprehensions(n):
 @program("[1, [2]]", "[1, 2]")
 def comprehension_of_what_has_no_hash(xs):
     if len(xs) == 2 and xs[1] == 2:
-        return {[x]: x for x in xs}
-    return {x for x in xs}
+        return {[x]: x for x in xs if x == 1}
+    return {x for x in xs if (
+        x != 7
+    )}
 
 
 @program("")

@@ -113,16 +113,16 @@ class Offsets:
         """The first instruction at one of `places` that does what `verb` says; else one at the
         first place that has any, else one of the line; -1 if there is none.
 
-        Dead code has none, nor has what the compiler computed itself. That of an `assert` may have
-        the place of any part of it.
+        Dead code has none, nor has what the compiler computed itself. In CPython 3.11 that of an
+        `assert`, or what adds to a set or dict, may have the place of a comparison before it.
         """
         codes = OPCODES.get(verb, frozenset())
-        if verb == "assert" and (raised := self.inside(places[0], codes)):
-            return raised[-1]
         found = [at for where in places for at in self.places.get(where, ())]
         for at in found:
             if self.raw[at] in codes:
                 return at
+        if verb in ("assert", "add", "put") and (among := self.inside(places[0], codes)):
+            return max(among)
         return found[0] if found else self.lines.get(places[0][0], -1)
 
     def inside(self, whole: Place, codes: frozenset[int]) -> list[int]:
