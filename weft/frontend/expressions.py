@@ -468,12 +468,12 @@ class Expressions(Functions, Emitter):
             elif isinstance(node, ast.DictComp):
                 key, value = node.key, node.value
                 pair = key.lineno, value.end_lineno, key.col_offset, value.end_col_offset
-                operands, places = (out, self.expr(key), self.expr(value)), (pair, place(node))
-                self.emit("put", (), operands, *places[not INLINES :])
+                operands = out, self.expr(key), self.expr(value)
+                self.emit("put", (), operands, pair if INLINES else place(node))
             else:
                 verb, elt = "append" if isinstance(node, ast.ListComp) else "add", node.elt
-                operands, places = (out, self.expr(elt)), (place(elt), place(node))
-                self.emit(verb, (), operands, *places[not INLINES :])
+                value = elt if INLINES else node
+                self.emit(verb, (), (out, self.expr(elt)), place(value))
 
         def filtered(tests: list[ast.expr]) -> None:
             if not tests:
