@@ -1168,13 +1168,18 @@ def places(error):
     return found
 
 
+def nowhere(text):
+    """A text without addresses."""
+    return re.sub(" at 0x[0-9a-f]+", "", text)
+
+
 def described(error, depth=3):
     """An exception, with its cause and context."""
     if error is None or not depth:
         return None
     parts = error.__cause__, error.__context__
     chain = [described(part, depth - 1) for part in parts]
-    return type(error).__name__, str(error), error.__suppress_context__, *chain
+    return type(error).__name__, nowhere(str(error)), error.__suppress_context__, *chain
 
 
 def arguments(case):
@@ -1190,6 +1195,6 @@ def outcome(function, case, places=places):
         result, error, lines = function(*args, **kwargs), None, None
     except Exception as raised:
         result, error, lines = None, described(raised), places(raised)
-    shown = [re.sub(" at 0x[0-9a-f]+", "", repr(part)) for part in (result, (args, kwargs))]
-    return {"result": shown[0], "arguments": shown[1], "log": list(LOG), "error": error,
-            "lines": lines}
+    shown = [nowhere(repr(part)) for part in (result, (args, kwargs))]
+    log = [nowhere(line) for line in LOG]
+    return {"result": shown[0], "arguments": shown[1], "log": log, "error": error, "lines": lines}
