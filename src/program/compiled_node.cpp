@@ -7,6 +7,7 @@
 #include "autograd/meta.h"
 #include "base/pool.h"
 #include "ops/functions.h"
+#include "program/local_array.h"
 
 namespace weft::program {
 
@@ -20,7 +21,7 @@ Ref<CompiledNode> CompiledNode::make(Ref<DifferentiablePlan> plan, int32_t part)
     std::uninitialized_default_construct_n(node->edges_, edges);
     node->edge_count_ = static_cast<int>(edges);
     node->saved_ = reinterpret_cast<SavedTensor*>(node->edges_ + edges);
-    node->results_ = node->plan_->infos_[static_cast<size_t>(part)].get();
+    node->results_ = node->plan_->places_[static_cast<size_t>(part)].infos.get();
     node->output_count_ = static_cast<int>(of.outputs.size());
     node->site = Site::here();
     return Ref<CompiledNode>(node);
@@ -45,9 +46,8 @@ void CompiledNode::visit_kept(FunctionRef<void(const Tensor&)> see) const {
 }
 
 Tensor CompiledNode::unpack(size_t i) const {
-    const auto& outputs = part().outputs;
-    const auto k = std::find(outputs.begin(), outputs.end(), part().saved[i]) - outputs.begin();
-    return saved_[i].unpack(const_cast<CompiledNode*>(this), static_cast<int>(k));
+    const int output = plan_->places_[static_cast<size_t>(part_)].saved[i].output;
+    return saved_[i].unpack(const_cast<CompiledNode*>(this), output);
 }
 
 // ---- release: as single nodes, of which a pass releases those that it runs
@@ -174,39 +174,45 @@ private:
 }  // namespace
 
 void CompiledNode::run(Work& work) {
-    std::vector<int32_t> values;
-    std::vector<Tensor> grads;
-    for (int k = 0; k < output_count_; ++k) {
-        if (!work.grads[static_cast<size_t>(k)].defined()) continue;
-        values.push_back(part().outputs[static_cast<size_t>(k)]);
-        grads.push_back(work.grads[static_cast<size_t>(k)]);
+    const std::vector<int32_t>& outputs = part().outputs;
+    LocalArray<int32_t, 8> values(outputs.size());
+    LocalArray<Tensor, 8> grads(outputs.size());
+    size_t n = 0;
+    for (size_t k = 0; k < outputs.size(); ++k) {
+        if (!work.grads[k].defined()) continue;
+        values[n] = outputs[k];
+        grads[n++] = work.grads[k];
     }
-    run_from(values, grads.data(), work);
+    run_from({values.data(), n}, grads.data(), work);
 }
 
-void CompiledNode::run_from(const std::vector<int32_t>& values, const Tensor* grads, Work& work) {
-    std::vector<uint8_t> wanted(static_cast<size_t>(edge_count_));
+void CompiledNode::run_from(std::span<const int32_t> values, const Tensor* grads, Work& work) {
+    LocalArray<uint8_t, 32> wanted(static_cast<size_t>(edge_count_));
     for (int e = 0; e < edge_count_; ++e)
         wanted[static_cast<size_t>(e)] = edges_[e] && work.wanted(e);
+    const std::span<const uint8_t> edges(wanted.data(), wanted.size());
     bool by_calls = (mode & (kGradMode | kMapMode | kTraceMode | kWatchMode)) != 0;
     for (size_t i = 0; i < values.size(); ++i) by_calls |= grads[i].has(kPending);
     const BackwardPlan* backward =
-        by_calls ? nullptr : plan_->find_backward(part_, values, grads, wanted);
+        by_calls ? nullptr : plan_->find_backward(part_, values, grads, edges);
     if (backward && backward->plan) run_plan(*backward, grads, work);
-    else run_rules(values, grads, wanted, work);
+    else run_rules(values, grads, edges, work);
 }
 
 void CompiledNode::run_plan(const BackwardPlan& backward, const Tensor* grads, Work& work) {
     check_unreleased(backward.ran);
     last_ = &backward;
-    std::vector<Tensor> inputs(grads, grads + backward.given.size());
-    for (int32_t i : backward.reads)
-        inputs.push_back(i < 0 ? kept_ : unpack(static_cast<size_t>(i)));
+    const size_t given = backward.given.size();
+    LocalArray<Tensor> inputs(given + backward.reads.size());
+    std::copy_n(grads, given, inputs.data());
+    for (size_t i = 0; i < backward.reads.size(); ++i) {
+        const int32_t from = backward.reads[i];
+        inputs[given + i] = from < 0 ? kept_ : unpack(static_cast<size_t>(from));
+    }
     if (!backward.plan->fits(inputs.data(), inputs.size())) [[unlikely]]  // t_() since
         return run_rules(backward.given, grads, backward.wanted, work);
-    std::vector<Tensor> made(backward.plan->segment().outputs.size());
+    LocalArray<Tensor> made(backward.plan->segment().outputs.size());
     backward.plan->run(inputs.data(), made.data());
-    inputs.clear();
     auto get = [&](const BackwardPlan::Source& from) {
         return from.result < 0 ? ops::clone(from.constant) : made[static_cast<size_t>(from.result)];
     };
@@ -237,8 +243,8 @@ void CompiledNode::run_plan(const BackwardPlan& backward, const Tensor* grads, W
         });
 }
 
-void CompiledNode::run_rules(const std::vector<int32_t>& values, const Tensor* grads,
-                             const std::vector<uint8_t>& wanted, Work& work) {
+void CompiledNode::run_rules(std::span<const int32_t> values, const Tensor* grads,
+                             std::span<const uint8_t> wanted, Work& work) {
     CalledRules rules(*this, wanted.data(), work.summands != nullptr);
     for (size_t i = 0; i < values.size(); ++i) rules.give(values[i], grads[i]);
     rules.run();

@@ -28,8 +28,8 @@ struct BackwardPlan {
         const Value* attrs;
         int input;
     };
-    bool is_for(const std::vector<int32_t>& values, const Tensor* grads,
-                const std::vector<uint8_t>& edges) const;
+    bool is_for(std::span<const int32_t> values, const Tensor* grads,
+                std::span<const uint8_t> edges) const;
 
     std::vector<int32_t> given;
     std::vector<Tensor> layouts;
@@ -58,7 +58,7 @@ public:
     std::string name() const override { return "CompiledBackward0"; }
     void run(Work& work) override;
     /// The same from gradients of any values of the part.
-    void run_from(const std::vector<int32_t>& values, const Tensor* grads, Work& work);
+    void run_from(std::span<const int32_t> values, const Tensor* grads, Work& work);
     void release_saved() override;
     void visit_kept(FunctionRef<void(const Tensor&)> see) const override;
     bool runs_twice() const override { return twice_; }
@@ -80,8 +80,8 @@ private:
     ~CompiledNode() = default;
     void deallocate() override;
     void run_plan(const BackwardPlan& backward, const Tensor* grads, Work& work);
-    void run_rules(const std::vector<int32_t>& values, const Tensor* grads,
-                   const std::vector<uint8_t>& wanted, Work& work);
+    void run_rules(std::span<const int32_t> values, const Tensor* grads,
+                   std::span<const uint8_t> wanted, Work& work);
 
     Ref<DifferentiablePlan> plan_;
     SavedTensor* saved_ = nullptr;

@@ -9,6 +9,7 @@
 #include "autograd/meta.h"
 #include "ops/scopes.h"
 #include "program/compiled_node.h"
+#include "program/local_array.h"
 #include "program/trace.h"
 
 namespace weft::program {
@@ -30,6 +31,7 @@ Plan& DifferentiablePlan::plain() {
 
 bool DifferentiablePlan::fits(const Tensor* inputs, size_t count) const {
     if (!segment_->inputs_fit(inputs, count)) return false;
+    if (!(mode & kGradMode)) return true;
     for (size_t i = 0; i < count; ++i)
         if (requires_grad(inputs[i]) != segment_->value(segment_->inputs[i]).wants_grad)
             return false;
@@ -50,20 +52,44 @@ void DifferentiablePlan::prepare() {
         for (int32_t k = 0; k < step.outs; ++k)
             handles_[static_cast<size_t>(step.first_out + k)] = handle_count_++;
     }
-    for (size_t v = 0; v < handles_.size(); ++v)
-        if (segment_->values[v].kind == Kind::Constant) handles_[v] = handle_count_++;
-    for (const SegmentPart& part : parts_.all) {
-        auto& infos = infos_.emplace_back(new ResultInfo[part.outputs.size()]);
-        for (size_t k = 0; k < part.outputs.size(); ++k)
-            infos[k].set(segment_->layout(part.outputs[k]));
-        auto& reads = reads_.emplace_back();
-        for (int32_t i : part.steps)
-            reads.push_back(saves_of(*segment_, segment_->steps[static_cast<size_t>(i)]) != 0);
+    for (size_t v = 0; v < handles_.size(); ++v) {
+        if (segment_->values[v].kind != Kind::Constant) continue;
+        constants_.emplace_back(handles_[v] = handle_count_++, segment_->values[v].layout);
     }
+    for (size_t p = 0; p < parts_.all.size(); ++p)
+        places_.push_back(places_of(static_cast<int32_t>(p)));
+}
+
+DifferentiablePlan::Places DifferentiablePlan::places_of(int32_t number) const {
+    const SegmentPart& part = parts_.all[static_cast<size_t>(number)];
+    auto output_of = [&](int32_t from, int32_t v) {
+        const auto& outputs = parts_.all[static_cast<size_t>(from)].outputs;
+        const auto k = std::find(outputs.begin(), outputs.end(), v);
+        return k == outputs.end() ? -1 : static_cast<int32_t>(k - outputs.begin());
+    };
+    Places places;
+    places.infos.reset(new ResultInfo[part.outputs.size()]);
+    for (size_t k = 0; k < part.outputs.size(); ++k) {
+        const int32_t v = part.outputs[k];
+        places.infos[k].set(segment_->layout(v));
+        const bool is_tensor = segment_->value(v).kind == Kind::Result;
+        places.outputs.push_back(is_tensor ? handles_[static_cast<size_t>(v)] : -1);
+    }
+    for (int32_t v : part.edges) {
+        const int32_t from = parts_.part_of[static_cast<size_t>(v)];
+        if (parts_.is_held[static_cast<size_t>(v)])
+            places.edges.push_back({handles_[static_cast<size_t>(v)], -1, -1});
+        else places.edges.push_back({-1, from, output_of(from, v)});
+    }
+    for (int32_t v : part.saved)
+        places.saved.push_back({handles_[static_cast<size_t>(v)], output_of(number, v)});
+    for (int32_t i : part.steps)
+        places.reads.push_back(saves_of(*segment_, segment_->steps[static_cast<size_t>(i)]) != 0);
+    return places;
 }
 
 bool DifferentiablePlan::covers(int32_t part, const std::vector<uint8_t>& steps) const {
-    const std::vector<uint8_t>& reads = reads_[static_cast<size_t>(part)];
+    const std::vector<uint8_t>& reads = places_[static_cast<size_t>(part)].reads;
     for (size_t i = 0; i < reads.size(); ++i)
         if (reads[i] && !steps[i]) return false;
     return true;
@@ -76,11 +102,9 @@ public:
         : plan_(plan), segment_(*plan.segment_), tensors_(static_cast<size_t>(plan.handle_count_)),
           nodes_(plan.parts_.all.size()) {
         const size_t count = segment_.inputs.size();
-        std::copy_n(inputs, count, tensors_.begin());
+        std::copy_n(inputs, count, tensors_.data());
         plan.forward_->run(inputs, tensors_.data() + count, &kept_);
-        for (size_t v = 0; v < plan.handles_.size(); ++v)
-            if (segment_.values[v].kind == Kind::Constant)
-                tensors_[static_cast<size_t>(plan.handles_[v])] = segment_.values[v].layout;
+        for (const auto& [handle, t] : plan.constants_) tensors_[static_cast<size_t>(handle)] = t;
         for (const Parts::Event& e : plan.parts_.events) {
             if (e.kind == Parts::Event::Kind::Node) make_node(e.which);
             else if (e.kind == Parts::Event::Kind::View) make_views(e.which);
@@ -109,31 +133,29 @@ private:
         for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(c.out(k));
     }
     void make_node(int32_t number) {
-        const SegmentPart& part = plan_.parts_.all[static_cast<size_t>(number)];
+        const Places& places = plan_.places_[static_cast<size_t>(number)];
         Ref<CompiledNode> node = CompiledNode::make(Ref<DifferentiablePlan>(&plan_), number);
-        for (size_t e = 0; e < part.edges.size(); ++e)
-            node->edge_place(static_cast<int>(e)) = edge_to(part.edges[e]);
-        for (int32_t v : part.saved)
-            node->save(tensor(v), plan_.parts_.part_of[static_cast<size_t>(v)] == number);
-        if (part.keeps) node->keep(kept_);
-        for (size_t k = 0; k < part.outputs.size(); ++k)
-            if (const int32_t v = part.outputs[k]; plan_.handles_[static_cast<size_t>(v)] >= 0 &&
-                                                   segment_.value(v).kind == Kind::Result)
-                set_history(tensor(v), node, static_cast<uint32_t>(k));
+        for (size_t e = 0; e < places.edges.size(); ++e) {
+            const Places::End& to = places.edges[e];
+            node->edge_place(static_cast<int>(e)) =
+                to.handle >= 0
+                    ? gradient_edge(tensors_[static_cast<size_t>(to.handle)])
+                    : Edge{nodes_[static_cast<size_t>(to.part)], static_cast<uint32_t>(to.output)};
+        }
+        for (const Places::Saved& s : places.saved)
+            node->save(tensors_[static_cast<size_t>(s.handle)], s.output >= 0);
+        if (plan_.parts_.all[static_cast<size_t>(number)].keeps) node->keep(kept_);
+        for (size_t k = 0; k < places.outputs.size(); ++k)
+            if (places.outputs[k] >= 0)
+                set_history(tensors_[static_cast<size_t>(places.outputs[k])], node,
+                            static_cast<uint32_t>(k));
         nodes_[static_cast<size_t>(number)] = std::move(node);
-    }
-    Edge edge_to(int32_t v) {
-        if (plan_.parts_.is_held[static_cast<size_t>(v)]) return gradient_edge(tensor(v));
-        const int32_t from = plan_.parts_.part_of[static_cast<size_t>(v)];
-        const auto& outputs = plan_.parts_.all[static_cast<size_t>(from)].outputs;
-        const auto k = std::find(outputs.begin(), outputs.end(), v) - outputs.begin();
-        return {nodes_[static_cast<size_t>(from)], static_cast<uint32_t>(k)};
     }
 
     DifferentiablePlan& plan_;
     const Segment& segment_;
-    std::vector<Tensor> tensors_;
-    std::vector<Ref<Node>> nodes_;
+    LocalArray<Tensor> tensors_;
+    LocalArray<Ref<Node>, 4> nodes_;
     Tensor kept_;
 };
 
@@ -222,12 +244,13 @@ private:
 
 }  // namespace
 
-std::unique_ptr<BackwardPlan>
-DifferentiablePlan::trace_backward(int32_t part, const std::vector<int32_t>& given,
-                                   const Tensor* grads, const std::vector<uint8_t>& wanted) {
+std::unique_ptr<BackwardPlan> DifferentiablePlan::trace_backward(int32_t part,
+                                                                 std::span<const int32_t> given,
+                                                                 const Tensor* grads,
+                                                                 std::span<const uint8_t> wanted) {
     auto made = std::make_unique<BackwardPlan>();
-    made->given = given;
-    made->wanted = wanted;
+    made->given.assign(given.begin(), given.end());
+    made->wanted.assign(wanted.begin(), wanted.end());
     made->autocast = mode & kAutocast;
     for (size_t i = 0; i < given.size(); ++i)
         made->layouts.push_back(Tensor::layout_like(grads[i], grads[i].dtype()));
@@ -262,19 +285,20 @@ DifferentiablePlan::trace_backward(int32_t part, const std::vector<int32_t>& giv
     return made;
 }
 
-bool BackwardPlan::is_for(const std::vector<int32_t>& values, const Tensor* grads,
-                          const std::vector<uint8_t>& edges) const {
-    if (values != given || edges != wanted || (mode & kAutocast) != autocast) return false;
+bool BackwardPlan::is_for(std::span<const int32_t> values, const Tensor* grads,
+                          std::span<const uint8_t> edges) const {
+    if (!std::equal(values.begin(), values.end(), given.begin(), given.end()) ||
+        !std::equal(edges.begin(), edges.end(), wanted.begin()) || (mode & kAutocast) != autocast)
+        return false;
     for (size_t i = 0; i < layouts.size(); ++i)
         if (!equal(grads[i].strides(), layouts[i].strides()) || grads[i].has(kWrapped))
             return false;
     return true;
 }
 
-const BackwardPlan* DifferentiablePlan::find_backward(int32_t part,
-                                                      const std::vector<int32_t>& given,
+const BackwardPlan* DifferentiablePlan::find_backward(int32_t part, std::span<const int32_t> given,
                                                       const Tensor* grads,
-                                                      const std::vector<uint8_t>& wanted) {
+                                                      std::span<const uint8_t> wanted) {
     constexpr size_t kMost = 32;
     auto& known = backward_[static_cast<size_t>(part)];
     for (const auto& b : known)

@@ -10,6 +10,7 @@
 /// in the graph: it is an output of an `InnerNode`, which does what the node does from there on.
 #pragma once
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "autograd/node.h"
@@ -29,7 +30,8 @@ public:
 
     uint32_t refs = 0;
 
-    /// Whether these are laid out as the segment's inputs, and require grad where those do.
+    /// Whether these are laid out as the segment's inputs, and in grad mode require grad
+    /// where those do.
     bool fits(const Tensor* inputs, size_t count) const;
     /// Fills `outputs`, as many as the segment has, as its calls would, one by one. `inputs` must fit.
     /// Outside of grad mode, or where nothing requires grad: as Plan::run.
@@ -54,11 +56,27 @@ private:
     void prepare();
     void run_calls(const Tensor* inputs, Tensor* outputs);
     /// The backward plan for these gradients; null if there is none.
-    const BackwardPlan* find_backward(int32_t part, const std::vector<int32_t>& given,
-                                      const Tensor* grads, const std::vector<uint8_t>& wanted);
-    std::unique_ptr<BackwardPlan> trace_backward(int32_t part, const std::vector<int32_t>& given,
+    const BackwardPlan* find_backward(int32_t part, std::span<const int32_t> given,
+                                      const Tensor* grads, std::span<const uint8_t> wanted);
+    std::unique_ptr<BackwardPlan> trace_backward(int32_t part, std::span<const int32_t> given,
                                                  const Tensor* grads,
-                                                 const std::vector<uint8_t>& wanted);
+                                                 std::span<const uint8_t> wanted);
+    /// Where a part's node finds what, in the order of its outputs, edges and saved values.
+    struct Places {
+        struct End {
+            int32_t handle;        ///< of a tensor with a place in the graph; else
+            int32_t part, output;  ///< an output of that part's node
+        };
+        struct Saved {
+            int32_t handle, output;  ///< which output of the node itself; -1: none
+        };
+        std::vector<int32_t> outputs;  ///< handles; -1: no tensor bears it
+        std::vector<End> edges;
+        std::vector<Saved> saved;
+        std::unique_ptr<ResultInfo[]> infos;  ///< of the outputs
+        std::vector<uint8_t> reads;           ///< by step: whether its rule reads something
+    };
+    Places places_of(int32_t part) const;
 
     Ref<Segment> segment_;
     const Plan::Options options_;
@@ -67,8 +85,8 @@ private:
     Ref<Plan> plain_, forward_;
     std::vector<int32_t> handles_;  ///< by value: which of a run's tensors it is
     int32_t handle_count_ = 0;
-    std::vector<std::unique_ptr<ResultInfo[]>> infos_;                  ///< by part, of its outputs
-    std::vector<std::vector<uint8_t>> reads_;                           ///< by part and step
+    std::vector<std::pair<int32_t, Tensor>> constants_;                 ///< handles
+    std::vector<Places> places_;                                        ///< by part
     std::vector<std::vector<std::unique_ptr<BackwardPlan>>> backward_;  ///< by part
 };
 inline void release(DifferentiablePlan* plan) { delete plan; }
