@@ -123,10 +123,12 @@ protected:
         const auto [root, offset] = segment_.place_of(v);
         const auto& saved = node_.part().saved;
         const auto found = std::find(saved.begin(), saved.end(), root);
-        const bool is_kept = found == saved.end();
-        const Tensor whole =
-            is_kept ? node_.kept() : node_.unpack(static_cast<size_t>(found - saved.begin()));
-        if (!is_kept && v == root) {
+        const bool is_inner = found == saved.end();
+        const bool is_kept = is_inner && !parts_.is_remade[static_cast<size_t>(root)];
+        const Tensor whole = is_kept    ? node_.kept()
+                             : is_inner ? remade(root)
+                                        : node_.unpack(static_cast<size_t>(found - saved.begin()));
+        if (!is_inner && v == root) {
             check_attached(whole, v);
             return whole;
         }

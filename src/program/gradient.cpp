@@ -225,10 +225,16 @@ protected:
             const Tensor whole = input(i, segment_.layout(root));
             return v == root ? whole : tracer_.part_of(whole, offset, segment_.layout(v));
         }
+        if (parts_.is_remade[static_cast<size_t>(root)]) {
+            const Tensor whole = remade(root);
+            return v == root ? whole : tracer_.part_of(whole, offset, segment_.layout(v));
+        }
         const Tensor kept = input(-1, Tensor::layout(DType::UInt8, Dims{forward_.kept_bytes()}));
         return tracer_.part_of(kept, forward_.kept_at(root) + offset, segment_.layout(v));
     }
     Tensor place(int32_t) override { return {}; }  // no gradients of gradients here
+    /// Factors of many rows would only hold memory until the plan's end.
+    bool hands_over_product(int64_t rows) const override { return rows < 256; }
 
 private:
     Tensor input(int32_t place, const Tensor& like) {

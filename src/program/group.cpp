@@ -257,6 +257,18 @@ bool GroupBuilder::moves_much(const std::vector<const Step*>& steps,
 
 // ---- running
 
+namespace {
+
+/// `count` elements of `item` bytes, all as the first.
+void fill(char* at, int64_t item, int64_t count) {
+    auto as = [&]<class T>(T* p) { std::fill_n(p, count, *p); };
+    if (item == 4) as(reinterpret_cast<uint32_t*>(at));
+    else if (item == 8) as(reinterpret_cast<uint64_t*>(at));
+    else as(reinterpret_cast<uint8_t*>(at));  // bools: groups have no narrow dtypes
+}
+
+}  // namespace
+
 void Group::run_tile(char* const* table, char* buffers, int64_t begin, int64_t n) const {
     for (const Loop& l : loops_) {
         char* p[4];
@@ -274,7 +286,10 @@ void Group::run_tile(char* const* table, char* buffers, int64_t begin, int64_t n
         char* const base[2] = {p[0] - begin * s[0], table[l.at[1].slot] + l.at[1].offset};
         l.gather->run(base, begin, begin + n,
                       [&](char* const* at, const int64_t* strides, int64_t count) {
-                          l.loop(l.functor, at, strides, count);
+                          if (strides[1] != 0 || strides[0] != s[0])
+                              return l.loop(l.functor, at, strides, count);
+                          l.loop(l.functor, at, strides, 1);
+                          fill(at[0], s[0], count);
                       });
     }
     for (const Stream& s : streams_)

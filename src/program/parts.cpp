@@ -13,6 +13,13 @@ void add_once(std::vector<int32_t>& to, int32_t v) {
     if (std::find(to.begin(), to.end(), v) == to.end()) to.push_back(v);
 }
 
+/// Of a few instructions an element, so that a result is sooner made again than kept: what 64-bit words are
+/// added, multiplied and compared with, and what only moves elements.
+bool is_cheap(const Op& op) {
+    return op.pointwise && op.kernel && op.outputs == 1 && !op.random &&
+           (op.uint64 == Uint64::Bits || op.uint64 == Uint64::Order || op.every_dtype);
+}
+
 class PartFinder {
 public:
     PartFinder(const Segment& segment, Parts& found)
@@ -29,6 +36,7 @@ public:
         find_steps();
         find_outputs();
         find_saved();
+        find_remade();
         list_events();
     }
 
@@ -136,8 +144,49 @@ private:
         const int32_t root = segment_.place_of(v).root;
         if (value(root).kind == Kind::Constant && value(root).layout.has(kWrapped)) return;
         if (has_tensor_[at(root)]) return add_once(part.saved, root);
-        part.keeps = true;
-        add_once(found_.kept, root);
+        add_once(part.inner, root);
+    }
+
+    /// Whether what the step reads is there in the part's backward.
+    bool has_operands(const SegmentPart& part, const Step& step) const {
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = segment_.operand(step, k);
+            if (v < 0) continue;
+            const int32_t root = segment_.place_of(v).root;
+            if (value(root).kind == Kind::Constant && value(root).layout.has(kWrapped)) continue;
+            const auto& there = has_tensor_[at(root)] ? part.saved : part.inner;
+            if (found_.is_remade[at(root)] && is_far(step_of(root), step)) return false;
+            if (std::find(there.begin(), there.end(), root) == there.end()) return false;
+        }
+        return true;
+    }
+    /// Whether one could not run on the other's tiles: what is made again of what is made again far from
+    /// there would lie in memory for long.
+    bool is_far(const Step& a, const Step& b) const {
+        for (const Step* s = &a; s < &b; ++s)
+            if (!s->op->pointwise && !s->op->view) return true;
+        return false;
+    }
+    /// Values are kept unless each part that reads one can make it again.
+    void find_remade() {
+        found_.is_remade.assign(segment_.values.size(), 0);
+        for (const Step& step : segment_.steps) {
+            if (!is_cheap(*step.op)) continue;
+            bool is_read = false, can = true;
+            for (const SegmentPart& part : found_.all) {
+                const auto& inner = part.inner;
+                if (std::find(inner.begin(), inner.end(), step.first_out) == inner.end()) continue;
+                is_read = true;
+                can = can && has_operands(part, step);
+            }
+            found_.is_remade[at(step.first_out)] = is_read && can;
+        }
+        for (SegmentPart& part : found_.all)
+            for (int32_t v : part.inner) {
+                if (found_.is_remade[at(v)]) continue;
+                part.keeps = true;
+                add_once(found_.kept, v);
+            }
     }
 
     /// Views as soon as what they show is there, so that the parts that use them find them.

@@ -20,7 +20,8 @@ struct SegmentPart {
     std::vector<int32_t> outputs;  ///< values
     std::vector<int32_t> edges;    ///< values: where gradients go
     std::vector<int32_t> saved;    ///< of values with tensors, those that rules read
-    bool keeps = false;            ///< its rules read what no tensor bears
+    std::vector<int32_t> inner;    ///< of others
+    bool keeps = false;            ///< some of these are kept
 };
 
 struct Parts {
@@ -38,6 +39,8 @@ struct Parts {
     /// For each value the part whose inner gradients it has; -1: it has none, or a tensor has them.
     std::vector<int32_t> part_of;
     std::vector<uint8_t> is_held;  ///< values that are tensors for the user
+    /// Values that backward makes again, by their step: of a few instructions, from what is there.
+    std::vector<uint8_t> is_remade;
 };
 
 }  // namespace weft::program

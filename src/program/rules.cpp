@@ -55,6 +55,26 @@ void RuleRun::add_product(GradBuffer& to, const Tensor& a, const Tensor& b) {
     to.add(ops::matmul(ops::transpose(ops::contiguous(a), 0, 1), ops::contiguous(b)));
 }
 
+Tensor RuleRun::remade(int32_t value) {
+    for (const auto& [v, t] : remade_)
+        if (v == value) return t;
+    const Step& step = segment_.steps[static_cast<size_t>(segment_.value(value).step)];
+    // casts are steps of their own
+    const ModeGuard plain(0, kGradMode | kAutocastMode | kAutocastHalfMode);
+    std::vector<Tensor> in;
+    for (int k = 0; k < step.operands; ++k) in.push_back(read(segment_.operand(step, k)));
+    Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
+    ops::call(c);
+    return remade_.emplace_back(value, std::move(c.out(0))).second;
+}
+
+Tensor RuleRun::read(int32_t v) {
+    if (v < 0) return {};
+    const SegmentValue& value = segment_.value(v);
+    const bool number = value.kind == SegmentValue::Kind::Constant && value.layout.has(kWrapped);
+    return number ? value.layout : saved(v);
+}
+
 /// What the rule of a step sees.
 class RuleRun::Context final : public Grad {
 public:
@@ -94,8 +114,10 @@ public:
         const int32_t v = segment_.operand(step_, i), edge = run_.edge_of(v);
         if (!run_.hands_over() || !is_wide_floating(a.dtype()))
             set(i, ops::matmul(ops::transpose(a, 0, 1), b));
-        else if (edge >= 0) run_.summands.products.push_back({edge, a, b});
-        else run_.add_product(run_.sums_[static_cast<size_t>(v)], a, b);
+        else if (edge < 0) run_.add_product(run_.sums_[static_cast<size_t>(v)], a, b);
+        else if (!run_.hands_over_product(a.size(0)))
+            run_.add_product(run_.sums[static_cast<size_t>(edge)], a, b);
+        else run_.summands.products.push_back({edge, a, b});
     }
     bool set_part(int i, const Tensor& grad, PartRule add) override {
         const int32_t v = segment_.operand(step_, i), edge = run_.edge_of(v);
@@ -125,11 +147,7 @@ protected:
             fail(ErrorKind::Runtime, op_->name, "a gradient rule that reads what its record saves",
                  text(bit < 16 ? "input " : "output ", bit & 15), "add it to the rule's SaveMask");
         const int32_t v = bit < 16 ? segment_.operand(step_, bit) : step_.first_out + bit - 16;
-        if (v < 0) return {};
-        const SegmentValue& value = segment_.value(v);
-        const bool number =
-            value.kind == SegmentValue::Kind::Constant && value.layout.has(kWrapped);
-        return number ? value.layout : run_.saved(v);
+        return run_.read(v);
     }
 
 private:

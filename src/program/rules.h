@@ -32,8 +32,13 @@ protected:
     virtual Tensor place(int32_t value) = 0;
     /// Whether products and parts go to `summands`.
     virtual bool hands_over() const { return true; }
+    /// Whether a product of so many rows is left to the engine: it stacks those of few.
+    virtual bool hands_over_product(int64_t) const { return true; }
     /// a^T b for a value within the part.
     virtual void add_product(GradBuffer& to, const Tensor& a, const Tensor& b);
+
+    /// The root `value`, which is to be made again.
+    Tensor remade(int32_t value);
 
     int32_t edge_of(int32_t value) const { return edge_of_[static_cast<size_t>(value)]; }
 
@@ -47,10 +52,12 @@ private:
     bool leads(const Step& step, int k) const;
     bool any_needed(const Step& step) const;
     void run_step(const Step& step, size_t number);
+    Tensor read(int32_t value);
 
     std::vector<int32_t> edge_of_;  ///< by value; -1
     std::vector<uint8_t> leads_;    ///< by value: whether its gradient is of use
     std::vector<GradBuffer> sums_;  ///< by value
+    std::vector<std::pair<int32_t, Tensor>> remade_;
 };
 
 /// What the rules of those operands that want a gradient declare as saved.

@@ -466,3 +466,144 @@ def test_what_sees_the_graph_sees_the_nodes() -> None:
     assert "CompiledBackward0" in repr(node)
     assert weft.why_alive(inputs[0]) is not None
     assert "CompiledBackward0" in str(weft.autograd.graph.get_gradient_edge(h).node)
+
+
+def gelu(x: Any) -> Any:
+    return 0.5 * x * (1 + weft.tanh(0.79788456 * (x + 0.044715 * x * x * x)))
+
+
+def test_what_is_cheap_is_made_again() -> None:
+    x = weft.randn(64, 64).requires_grad_()
+    f = plan_of(gelu, x)
+    out = f(x)
+    assert f.plan.kept_bytes == 64 * 64 * 4  # type: ignore[attr-defined]  # tanh's
+    found = weft.autograd.grad(out.sum(), x, retain_graph=True)[0]
+    assert found.equal(weft.autograd.grad(gelu(x).sum(), x)[0])
+    with weft.no_grad():
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_what_is_made_again_has_its_place_in_the_graph() -> None:
+    x = weft.randn(3, 4, dtype=weft.float64).requires_grad_()
+    f = plan_of(gelu, x)
+    assert weft.autograd.gradgradcheck(f, (x,))
+    with weft.record():  # which runs the rules one by one
+        found = weft.autograd.grad(f(x).sum(), x)[0]
+    assert found.equal(weft.autograd.grad(gelu(x).sum(), x)[0])
+
+
+def test_nothing_is_made_again_of_what_was_not_saved() -> None:
+    """x + y is read, x and y are not: they may be written."""
+
+    def f(x: Any, y: Any) -> Any:
+        h = x + y
+        return h * h
+
+    def body(f: Any, inputs: list[Any]) -> Any:
+        out = f(*inputs)
+        with weft.no_grad():
+            for t in inputs:
+                t.zero_()
+        out.sum().backward()
+        return lists(t.grad for t in inputs)
+
+    same(f, two, body)
+
+
+def deep(x: Any, w: Any) -> Any:
+    for _ in range(6):
+        x = weft.relu(F.linear(x, w)) + x
+    return x.square().mean()
+
+
+def stepped(x: Any, w: Any) -> Any:
+    h, c = x, x
+    for _ in range(4):
+        h, c = weft.sigmoid(h @ w) * weft.tanh(c), weft.tanh(h @ w) + c
+    return h, c
+
+
+@pytest.mark.parametrize(("f", "share"), [(gelu, 1), (deep, 1.3), (stepped, 1.25)])
+def test_the_peak_of_memory(f: Callable[..., Any], share: float) -> None:
+    """Beside eager's, which drops saved values one by one; a plan drops what is kept at its end."""
+    inputs = [
+        weft.randn(512, 512).mul_(0.1).requires_grad_() for _ in range(f.__code__.co_argcount)
+    ]
+
+    def peak(f: Callable[..., Any]) -> int:
+        most = 0
+        for _ in range(3):
+            before = _C._memory_stats()["current"]
+            _C._reset_peak_memory()
+            out = f(*inputs)
+            weft.autograd.backward(
+                out, [weft.ones_like(t) for t in out] if type(out) is tuple else weft.ones_like(out)
+            )
+            most = _C._memory_stats()["peak"] - before
+            del out
+            for t in inputs:
+                t.grad = None
+        return most
+
+    of_eager, of_plan = peak(f), peak(plan_of(f, *inputs))
+    assert of_plan <= share * of_eager, (of_plan / 2**20, of_eager / 2**20)
+
+
+@pytest.mark.parametrize("uses", ["linear", "mm", "addmm", "row"])
+def test_factors_of_a_shared_weight_are_handed_over(uses: str) -> None:
+    """50 cells make one product of all factors, to the bit as eager."""
+
+    def f(x: Any, w: Any, b: Any) -> Any:
+        if uses == "linear":
+            return F.linear(x, w, b).tanh()
+        if uses == "mm":
+            return (x @ w).tanh()
+        if uses == "addmm":
+            return weft.addmm(b, x, w).tanh()
+        return x * w[3] + x  # a part of the weight
+
+    def make() -> list[Any]:
+        generator = weft.Generator().manual_seed(4)
+        return [
+            weft.randn(*s, generator=generator).mul_(0.3).requires_grad_()
+            for s in ((1, 40), (40, 40), (40,))
+        ]
+
+    def body(f: Any, inputs: list[Any]) -> Any:
+        x, w, b = inputs
+        for _ in range(50):
+            x = f(x, w, b)
+        out = x.sum()
+        out.backward(retain_graph=True)  # plans are made
+        w.grad = None
+        before = _C._memory_stats()["allocations"]
+        out.backward()
+        counts.append(_C._memory_stats()["allocations"] - before)
+        return w.grad.tolist()
+
+    counts: list[int] = []
+    same(f, make, body)
+    assert counts[1] <= counts[0]
+
+
+def test_reductions_by_hand() -> None:
+    """A row's mean goes back to each of its elements."""
+
+    def f(x: Any, y: Any) -> Any:
+        d = x - x.mean(-1, keepdim=True)
+        return d / ((d * d).mean(-1, keepdim=True) + 1e-5).sqrt() * y
+
+    def body(f: Any, inputs: list[Any]) -> Any:
+        out = f(*inputs)
+        out.square().sum().backward()
+        return out.tolist(), lists(t.grad for t in inputs)
+
+    def make() -> list[Any]:
+        generator = weft.Generator().manual_seed(4)
+        return [weft.randn(70, 90, generator=generator).requires_grad_() for _ in range(2)]
+
+    expected, found = both(f, make, body)
+    assert found[0] == expected[0] and found[1][1] == expected[1][1]
+    assert weft.allclose(weft.tensor(found[1][0]), weft.tensor(expected[1][0]), rtol=1e-5)
