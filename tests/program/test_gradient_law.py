@@ -169,6 +169,33 @@ def test_random_pointwise_programs_have_eagers_gradients() -> None:
         run_program(run, inputs, seed)
 
 
+def second(outputs: list[Any], leaves: list[Any]) -> list[Any]:
+    """Gradients of the squares of gradients, where there are some."""
+    wanted = [t for t in outputs if t.requires_grad]
+    first = weft.autograd.grad(
+        wanted, leaves, weights(wanted), create_graph=True, allow_unused=True
+    )
+    squares = [(g * g).sum() for g in first if g is not None and g.requires_grad]
+    if not squares:
+        return []
+    return list(weft.autograd.grad(sum(squares), leaves, allow_unused=True))
+
+
+def test_random_programs_have_eagers_second_derivatives() -> None:
+    compared_programs = 0
+    for seed in range(100):
+        run, inputs = gradient_programs.program(seed, "float64")
+        leaves = [t for t in inputs if t.requires_grad]
+        expected = run(*inputs)
+        if not leaves or not any(t.requires_grad for t in expected):
+            continue
+        wanted = second(expected, leaves)
+        plan, given = planned(run, inputs, {}, grad=True)
+        assert compared(second(list(plan.run(*given)), leaves), wanted) != "unlike", seed
+        compared_programs += len(wanted) > 0
+    assert compared_programs > 40
+
+
 if __name__ == "__main__":  # python tests/program/test_gradient_law.py FIRST LAST
     import sys
 
