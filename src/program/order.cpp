@@ -51,8 +51,19 @@ private:
     void close() {
         if (open_.steps.empty()) return;
         for (int32_t i : open_.steps) in_open_[static_cast<size_t>(i)] = 0;
-        open_.tiled = true;
+        open_.tiled = open_.steps.size() > 1 || !copies(open_.steps[0]);
         items_.push_back(std::exchange(open_, {}));
+    }
+    /// Whether a group of this step alone would copy an operand, which its kernel reads as it lies.
+    bool copies(int32_t i) const {
+        const Step& step = segment_.steps[static_cast<size_t>(i)];
+        const Tensor& space = segment_.layout(step.first_out);
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = segment_.operand(step, k);
+            if (v >= 0 && segment_.layout(v).numel() > 1 && !lies_as(segment_.layout(v), space))
+                return true;
+        }
+        return false;
     }
     bool is_of_open(int32_t root) const {
         const int32_t step = segment_.value(root).step;
