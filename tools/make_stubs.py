@@ -39,7 +39,7 @@ HOMES = (
     "", "Tensor", "nn", "nn.functional", "nn.attention", "nn.init", "nn.parameter", "nn.parallel",
     "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune",
     "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils",
-    "autograd", "autograd.functional", "autograd.graph", "func", "batching", "amp",
+    "autograd", "autograd.functional", "autograd.graph", "func", "batching", "compiler", "amp",
     "distributions", "distributions.constraints", "distributions.transforms",
     "distributions.utils", "linalg", "fft", "special", "signal.windows", "random",
     "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",

@@ -18,7 +18,7 @@ HEADER = '''\
 # mypy: disable-error-code="overload-overlap, overload-cannot-match, override"
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, Self, TypeAlias, overload
 
 from weft import return_types
 from weft.base.device import device as _device
@@ -60,6 +60,13 @@ class Node:
     def register_hook(self, hook: Callable[..., Any], /) -> HookHandle: ...
     def register_prehook(self, hook: Callable[..., Any], /) -> HookHandle: ...
     def __getattr__(self, name: _str, /) -> Any: ...
+
+class Compiled:
+    callee: Any
+    def __new__(
+        cls, callee: Any, fullgraph: _bool = ..., kind: _int = ...
+    ) -> Self: ...
+    def _reached(self) -> list[tuple[Any, Any, _int]]: ...
 
 class HookHandle:
     id: _int
@@ -331,7 +338,8 @@ def signatures(names: dict[str, list[Record]], tuples: dict[str, str], indent: s
 
 BUILTINS = re.compile(r"(?<![\w.])(bool|int|float|complex|str|dtype|device|layout)(?![\w.])")
 KNOWN = {"Tensor", "Any", "Size", "Callable", "Sequence", "None", "return_types", "tuple", "list",
-         "dict", "UntypedStorage", "TypedStorage", "HookHandle", "Node"}  # fmt: skip
+         "dict", "UntypedStorage", "TypedStorage", "HookHandle", "Node",
+         "Compiled"}  # fmt: skip
 
 
 def hint(annotation: Any) -> str:

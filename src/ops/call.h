@@ -38,6 +38,7 @@ enum ModeFlag : uint32_t {
     kEnabledInInference = 64,
     kWatchMode = 128,  ///< `scopes.watcher` hears of calls (Note [Watching])
     kTraceMode = 256,  ///< calls on traced tensors are written down (Note [Traced])
+    kCompiledMode = 512,  ///< calls of Modules run their programs (python/program.h)
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 

@@ -20,6 +20,7 @@
 #include <array>
 
 #include "ops/watch.h"
+#include "python/program_host.h"
 
 namespace weft::python {
 
@@ -35,6 +36,7 @@ PyObject* str_modules;
 PyObject* str_buffers;
 PyObject* str_hooked;
 PyObject* str_forward;
+PyObject* str_compiled;
 PyObject* str_getattr;
 PyObject* str_getattribute;
 PyObject* str_call;
@@ -188,8 +190,9 @@ PyObject* find_forward(PyObject* self, PyObject* dict) {
     if (PyDict_GetItemWithError(dict, str_forward) || PyErr_Occurred()) return nullptr;
     PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
     if (!forward || !PyFunction_Check(forward)) return nullptr;
-    remember(self, dict, plain_forward, forward, /*of_class=*/true);
-    return forward;
+    if (!PyDict_GetItemWithError(dict, str_compiled))  // its call is not plain
+        remember(self, dict, plain_forward, forward, /*of_class=*/true);
+    return PyErr_Occurred() ? nullptr : forward;
 }
 
 /// Whether `forward` is that of a layer of the package, not of a user's class.
@@ -256,13 +259,19 @@ PyObject* failed(PyObject* self, PyObject* args, PyObject* kwargs) {
     return nullptr;
 }
 
-/// `forward`, or `_call_with_hooks` if the flag `_hooked` is up.
-PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs) {
+/// `forward`, or `_call_with_hooks` if the flag `_hooked` is up; or, where `compile()` made one of the module, what
+/// it made, which itself comes back here with `past_compiled`.
+PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs, bool past_compiled = false) {
     PyObject* dict = dict_of(self);
     if (!dict) return nullptr;
     bool plain = PyTuple_GET_SIZE(args) <= kMostArgs && !(kwargs && PyDict_GET_SIZE(kwargs));
     const Found* found = plain ? recall(self, dict, plain_forward) : nullptr;
     if (found) return call_function(found->value, self, args);
+    if (!past_compiled && !(mode & kCompiledMode))
+        if (PyObject* compiled = PyDict_GetItemWithError(dict, str_compiled)) {
+            Object kept = Object::borrow(compiled);
+            return PyObject_Call(compiled, args, kwargs);
+        }
     bool hooked = is_hooked(self, dict);
     if (PyErr_Occurred()) return nullptr;
     if (hooked) return call_with_hooks(self, args, kwargs);
@@ -273,6 +282,20 @@ PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* out = PyObject_Call(bound, args, kwargs);
     Py_DECREF(bound);
     return out;
+}
+
+/// In compiled mode, where the call would do nothing but run `forward`.
+PyObject* run_compiled(PyObject* self, PyObject* args, PyObject* kwargs) {
+    PyObject* forward = kwargs && PyDict_GET_SIZE(kwargs) ? nullptr : plain_forward_of(self);
+    if (!forward || !programs_run()) return run_module(self, args, kwargs);
+    const Py_ssize_t n = PyTuple_GET_SIZE(args);
+    SmallVector<PyObject*, 12> given;
+    given.push_back(self);
+    for (Py_ssize_t k = 0; k < n; ++k) given.push_back(PyTuple_GET_ITEM(args, k));
+    bool handled = false;
+    PyObject* out =
+        run_program(forward, nullptr, given.data(), static_cast<size_t>(n) + 1, nullptr, handled);
+    return out || handled || PyErr_Occurred() ? out : run_module(self, args, kwargs);
 }
 
 PyObject* call_watched(PyObject* self, PyObject* args, PyObject* kwargs) {
@@ -289,9 +312,43 @@ PyObject* call_watched(PyObject* self, PyObject* args, PyObject* kwargs) {
 PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
     if (mode & kWatchMode) [[unlikely]]
         return call_watched(self, args, kwargs);
-    PyObject* out = run_module(self, args, kwargs);
+    PyObject* out = mode & kCompiledMode ? guarded([&] { return run_compiled(self, args, kwargs); })
+                                         : run_module(self, args, kwargs);
     return out ? out : failed(self, args, kwargs);
 }
+
+}  // namespace
+
+PyObject* plain_forward_of(PyObject* module) {
+    if (Py_TYPE(module)->tp_call != call_module) return nullptr;
+    PyObject* dict = dict_of(module);
+    if (!dict) return nullptr;
+    if (const Found* found = recall(module, dict, plain_forward)) return found->value;
+    if (is_hooked(module, dict)) return nullptr;
+    return find_forward(module, dict);
+}
+
+bool is_compiled_in_place(PyObject* module, PyObject* by) {
+    PyObject** dict = _PyObject_GetDictPtr(module);
+    return dict && *dict && PyDict_GetItemWithError(*dict, str_compiled) == by;
+}
+
+PyObject* call_past_compiled(PyObject* module, PyObject* const* args, size_t n, PyObject* names) {
+    Object all = Object::take(PyTuple_New(static_cast<Py_ssize_t>(n)));
+    for (size_t k = 0; k < n; ++k)
+        PyTuple_SET_ITEM(all.get(), static_cast<Py_ssize_t>(k), Py_NewRef(args[k]));
+    Object words;
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k) {
+        if (!words) words = Object::take(PyDict_New());
+        checked(PyDict_SetItem(words.get(), PyTuple_GET_ITEM(names, k),
+                               args[n + static_cast<size_t>(k)]));
+    }
+    return into_python([&] { return run_module(module, all.get(), words.get(), true); });
+}
+
+void module_failed(PyObject* module, PyObject* args) { failed(module, args, nullptr); }
+
+namespace {
 
 /// _speed_up_module(cls): the first class it is given has to be Module itself.
 PyObject* speed_up_module(PyObject*, PyObject* cls) {
@@ -315,22 +372,29 @@ PyObject* speed_up_module(PyObject*, PyObject* cls) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"_speed_up_module", speed_up_module, METH_O,
-                            "Put C functions into the slots of a module class."},
-                           {}};
+/// _call_module(module, args, kwargs): as the fast slot does.
+PyObject* call_of_module(PyObject*, PyObject* given) {
+    PyObject *self, *args, *kwargs;
+    if (!PyArg_ParseTuple(given, "OO!O!", &self, &PyTuple_Type, &args, &PyDict_Type, &kwargs))
+        return nullptr;
+    return run_module(self, args, kwargs);
+}
+
+PyMethodDef functions[] = {
+    {"_speed_up_module", speed_up_module, METH_O,
+     "Put C functions into the slots of a module class."},
+    {"_call_module", call_of_module, METH_VARARGS, "Call a module as the fast slot does."},
+    {}};
 
 }  // namespace
 
 void init_module_slots(PyObject* module) {
-    const std::pair<PyObject**, const char*> names[] = {{&str_parameters, "_parameters"},
-                                                        {&str_modules, "_modules"},
-                                                        {&str_buffers, "_buffers"},
-                                                        {&str_hooked, "_hooked"},
-                                                        {&str_forward, "forward"},
-                                                        {&str_getattr, "__getattr__"},
-                                                        {&str_getattribute, "__getattribute__"},
-                                                        {&str_call, "__call__"},
-                                                        {&str_call_with_hooks, "_call_with_hooks"}};
+    const std::pair<PyObject**, const char*> names[] = {
+        {&str_parameters, "_parameters"}, {&str_modules, "_modules"},
+        {&str_buffers, "_buffers"},       {&str_hooked, "_hooked"},
+        {&str_forward, "forward"},        {&str_compiled, "_compiled_call_impl"},
+        {&str_getattr, "__getattr__"},    {&str_getattribute, "__getattribute__"},
+        {&str_call, "__call__"},          {&str_call_with_hooks, "_call_with_hooks"}};
     for (auto [at, text] : names) *at = checked(PyUnicode_InternFromString(text));
     plain_forward = checked(PyUnicode_FromString("forward of a plain call"));
     checked(PyModule_AddFunctions(module, functions));

@@ -316,6 +316,7 @@ void init_storage(PyObject* module);
 void init_deferred(PyObject* module);
 void init_mapped(PyObject* module);
 void init_segments(PyObject* module);
+void init_programs(PyObject* module);
 void init_guards(PyObject* module);
 void init_fibers(PyObject* module);
 void init_watch(PyObject* module);

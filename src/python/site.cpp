@@ -13,7 +13,7 @@
 
 #include <string>
 
-#include "python/object.h"
+#include "python/program.h"
 
 namespace weft::python {
 namespace {
@@ -53,12 +53,26 @@ namespace {
 
 bool enabled = true;
 
+/// A new reference to the code object of the innermost program frame outside of weft.
+PyObject* site_in(const Running& program, int32_t* offset) {
+    for (const Frame* f = program.frame; f; f = static_cast<const Frame*>(f->caller)) {
+        PyObject* code = place_of(*f, f->pc, offset);
+        if (!is_internal(code)) return Py_NewRef(code);
+    }
+    return nullptr;
+}
+
 void* capture(int32_t* offset) {
     if (!enabled) return nullptr;
 #if PY_VERSION_HEX < 0x030c0000
     PyThreadState* state = _PyThreadState_UncheckedGet();
     if (!state || !state->cframe) return nullptr;
+    const Running* program = running;
     for (_PyInterpreterFrame* f = state->cframe->current_frame; f; f = f->previous) {
+        if (program && program->within == f) {
+            if (PyObject* code = site_in(*program, offset)) return code;
+            while (program && program->within == f) program = program->outer;
+        }
         auto* code = reinterpret_cast<PyObject*>(f->f_code);
         if (_PyFrame_IsIncomplete(f) || is_internal(code)) continue;
         *offset = static_cast<int32_t>(_PyInterpreterFrame_LASTI(f) * sizeof(_Py_CODEUNIT));
@@ -68,7 +82,15 @@ void* capture(int32_t* offset) {
 #else
     PyFrameObject* frame = PyEval_GetFrame();
     Py_XINCREF(frame);
+    const Running* program = running;
     while (frame) {
+        if (program && program->within == frame) {
+            if (PyObject* code = site_in(*program, offset)) {
+                Py_DECREF(frame);
+                return code;
+            }
+            while (program && program->within == frame) program = program->outer;
+        }
         auto* code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
         if (!is_internal(code)) {
             *offset = PyFrame_GetLasti(frame);
@@ -139,6 +161,15 @@ PyMethodDef functions[] = {{"_set_package", set_package, METH_O, nullptr},
                            {}};
 
 }  // namespace
+
+const void* python_frame() {
+#if PY_VERSION_HEX < 0x030c0000
+    PyThreadState* state = _PyThreadState_UncheckedGet();
+    return state && state->cframe ? state->cframe->current_frame : nullptr;
+#else
+    return PyEval_GetFrame();
+#endif
+}
 
 void init_site(PyObject* module) {
 #if PY_VERSION_HEX < 0x030c0000

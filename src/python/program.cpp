@@ -1,0 +1,282 @@
+/// `_C.Compiled`: a callable that runs the program of a function or Module where it may, else the thing itself.
+#include "python/program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "python/program_host.h"
+#include "python/program_stretch.h"
+
+namespace weft::python {
+namespace {
+
+/// How a `_C.Compiled` runs what it calls.
+enum class Kind : uint8_t {
+    Compiled,
+    Plain,  ///< as it is, and what it calls too (weft.compiler.disable)
+    Skip,   ///< as it is, but not what it calls
+};
+
+struct PyCompiled {
+    PyObject_HEAD PyObject* callee;
+    PyObject* dict;
+    PyObject* weakrefs;
+    vectorcallfunc call;
+    Reach* reach;
+    Kind kind;
+};
+PyCompiled* compiled(PyObject* o) { return reinterpret_cast<PyCompiled*>(o); }
+
+bool enabled = true;
+uint64_t reaches = 0;  ///< made so far
+
+/// Sets bits of the mode, and puts back these alone: what runs may set others to stay.
+class Bits {
+public:
+    Bits(uint32_t set, uint32_t clear) : which_(set | clear), saved_(mode & which_) {
+        mode = (mode | set) & ~clear;
+    }
+    ~Bits() { mode = (mode & ~which_) | saved_; }
+    Bits(const Bits&) = delete;
+
+private:
+    const uint32_t which_, saved_;
+};
+
+class ReachScope {
+public:
+    explicit ReachScope(Reach* r) : outer_(std::exchange(reach, r)) {}
+    ~ReachScope() { reach = outer_; }
+    ReachScope(const ReachScope&) = delete;
+
+private:
+    Reach* const outer_;
+};
+
+PyObject* call_itself(PyObject* callee, PyObject* by, PyObject* const* args, size_t n,
+                      PyObject* names) {
+    if (is_compiled_in_place(callee, by)) return call_past_compiled(callee, args, n, names);
+    return into_python([&] { return PyObject_Vectorcall(callee, args, n, names); });
+}
+
+PyObject* call_eagerly(PyObject* callee, PyObject* by, PyObject* const* args, size_t n,
+                       PyObject* names) {
+    // what it calls is compiled still: Module's call looks at the mode
+    Bits guard(enabled && programs_run() ? kCompiledMode : 0u, 0);
+    return call_itself(callee, by, args, n, names);
+}
+
+/// Calls a function, method or Module by its program where that may run, else as it is.
+PyObject* call_compiled(PyObject* callee, PyObject* by, PyObject* const* args, size_t n,
+                        PyObject* names) {
+    if (!enabled || !programs_run()) return call_eagerly(callee, by, args, n, names);
+    const Target target = target_of(callee);
+    if (!target.function) return call_eagerly(callee, by, args, n, names);
+    bool handled = false;
+    PyObject* result;
+    Bits guard(kCompiledMode, 0);
+    if (target.self) {
+        const size_t words = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+        SmallVector<PyObject*, 12> with_self;
+        with_self.push_back(target.self);
+        for (size_t k = 0; k < n + words; ++k) with_self.push_back(args[k]);
+        // a module that is compiled in place tells of its errors itself
+        PyObject* module = is_compiled_in_place(callee, by) ? nullptr : target.module;
+        result = run_program(target.function, module, with_self.data(), n + 1, names, handled);
+    } else {
+        result = run_program(target.function, nullptr, args, n, names, handled);
+    }
+    if (handled || result) return result;
+    if (PyErr_Occurred()) return nullptr;
+    return call_itself(callee, by, args, n, names);
+}
+
+PyObject* call(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+    PyCompiled& c = *compiled(self);
+    Object callee = Object::borrow(c.callee), kept = Object::borrow(self);
+    const auto n = static_cast<size_t>(PyVectorcall_NARGS(count));
+    return guarded([&] {
+        switch (c.kind) {
+            case Kind::Plain: {
+                Bits guard(kPlainMode, kCompiledMode);
+                return call_itself(callee.get(), self, args, n, names);
+            }
+            case Kind::Skip:
+                return call_itself(callee.get(), self, args, n, names);
+            default: {
+                ReachScope scope(c.reach);
+                return call_compiled(callee.get(), self, args, n, names);
+            }
+        }
+    });
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    auto* c = reinterpret_cast<PyCompiled*>(self);
+    Py_VISIT(c->callee);
+    Py_VISIT(c->dict);
+    return 0;
+}
+int clear(PyObject* self) {
+    auto* c = reinterpret_cast<PyCompiled*>(self);
+    Py_CLEAR(c->callee);
+    Py_CLEAR(c->dict);
+    return 0;
+}
+void dealloc(PyObject* self) {
+    PyObject_GC_UnTrack(self);
+    if (reinterpret_cast<PyCompiled*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
+    clear(self);
+    delete compiled(self)->reach;
+    Py_TYPE(self)->tp_free(self);  // the type of a subclass is given back by that
+}
+
+PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+    PyObject* callee;
+    int full_graph = 0, kind = 0;
+    static const char* words[] = {"callee", "fullgraph", "kind", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pi", const_cast<char**>(words), &callee,
+                                     &full_graph, &kind))
+        return nullptr;
+    if (!PyCallable_Check(callee))
+        return PyErr_Format(PyExc_TypeError, "[compile] expected a callable, got %.200s",
+                            Py_TYPE(callee)->tp_name);
+    PyObject* self = type->tp_alloc(type, 0);
+    if (!self) return nullptr;
+    compiled(self)->callee = Py_NewRef(callee);
+    compiled(self)->call = call;
+    compiled(self)->kind = static_cast<Kind>(std::clamp(kind, 0, 2));
+    compiled(self)->reach = new Reach{{}, {}, ++reaches, full_graph != 0};
+    return self;
+}
+
+PyObject* get(PyObject* self, PyObject* instance, PyObject*) {
+    return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+PyObject* get_callee(PyObject* self, void*) {
+    return Py_NewRef(reinterpret_cast<PyCompiled*>(self)->callee);
+}
+PyGetSetDef getters[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {"callee", get_callee, nullptr, "What it calls.", nullptr},
+    {}};
+
+/// _reached(): of each function that calls came to, in order: its code object, None or the reason why it
+/// stays Python's, and how often programs called it through Python.
+PyObject* reached(PyObject* self, PyObject*) {
+    return guarded([&] {
+        const auto& codes = compiled(self)->reach->codes;
+        Object out = Object::take(PyList_New(0));
+        for (const auto& [code, known] : codes) {
+            PyObject* left = known->left ? known->left.get() : Py_None;
+            Object row = Object::take(Py_BuildValue("(OOK)", code.get(), left,
+                                                    static_cast<unsigned long long>(known->calls)));
+            checked(PyList_Append(out.get(), row.get()));
+        }
+        return out.release();
+    });
+}
+PyMethodDef methods[] = {{"_reached", reached, METH_NOARGS, nullptr}, {}};
+
+PyTypeObject compiled_type = blank_type();
+
+/// _enable_programs(on): the old setting.
+PyObject* enable(PyObject*, PyObject* on) {
+    const int wanted = PyObject_IsTrue(on);
+    if (wanted < 0) return nullptr;
+    return PyBool_FromLong(std::exchange(enabled, wanted != 0));
+}
+
+/// _speed_up_compiled(cls): lets a subclass be called as fast as `Compiled`; it has no `__call__` of its own.
+PyObject* speed_up(PyObject*, PyObject* cls) {
+    auto* type = reinterpret_cast<PyTypeObject*>(cls);
+    if (PyType_Check(cls) && PyType_IsSubtype(type, &compiled_type))
+        type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+    Py_RETURN_NONE;
+}
+
+/// _stretches(function): for each place of its program where a stretch may begin, what is known of it.
+PyObject* stretches(PyObject*, PyObject* function) {
+    return guarded([&]() -> PyObject* {
+        Object list = Object::take(PyList_New(0));
+        WEFT_EXPECT(PyFunction_Check(function), Type, "_stretches", "a function",
+                    Py_TYPE(function)->tp_name);
+        if (const Program* program = known_of(function)->program.get())
+            for (const auto& place : program->places)
+                checked(PyList_Append(list.get(), place->describe(*program).get()));
+        return list.release();
+    });
+}
+
+PyMethodDef functions[] = {{"_stretches", stretches, METH_O, nullptr},
+                           {"_enable_programs", enable, METH_O, nullptr},
+                           {"_speed_up_compiled", speed_up, METH_O, nullptr},
+                           {}};
+
+[[noreturn]] void refuse(PyObject* function, const Known& known) {
+    Object error = import_attr("weft.compiler.errors", "unsupported")
+                       .call(Object::borrow(function), known.left);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+    throw PythonError{};
+}
+
+}  // namespace
+
+thread_local Reach* reach = nullptr;
+
+PyObject* compiled_callee(PyObject* o) {
+    if (!PyObject_TypeCheck(o, &compiled_type)) return nullptr;
+    const PyCompiled& c = *compiled(o);
+    const bool wants_more = c.reach->full_graph && !(reach && reach->full_graph);
+    return c.kind != Kind::Compiled || wants_more ? nullptr : c.callee;
+}
+
+Program* program_of(PyObject* function) {
+    return guarded([&]() -> Program* {
+        Known& known = *known_of(function);
+        if (reach && known.seen != reach->number) [[unlikely]] {
+            known.seen = reach->number;
+            if (reach->members.insert(&known).second)
+                reach->codes.emplace_back(Object::borrow(PyFunction_GET_CODE(function)), &known);
+        }
+        if (known.program) return known.program.get();
+        ++known.calls;
+        if (reach && reach->full_graph && known.left.attr("by_choice").get() != Py_True)
+            refuse(function, known);
+        return nullptr;
+    });
+}
+
+void init_program_index();
+void init_trace(PyObject* module);
+
+void init_programs(PyObject* module) {
+    init_program_index();
+    init_trace(module);
+    const char* setting = std::getenv("WEFT_COMPILE");
+    enabled = !setting || std::string_view(setting) != "0";
+    PyTypeObject& t = compiled_type;
+    t.tp_name = "weft._C.Compiled";
+    t.tp_basicsize = sizeof(PyCompiled);
+    t.tp_dictoffset = offsetof(PyCompiled, dict);
+    t.tp_weaklistoffset = offsetof(PyCompiled, weakrefs);
+    t.tp_vectorcall_offset = offsetof(PyCompiled, call);
+    t.tp_call = PyVectorcall_Call;
+    t.tp_descr_get = get;
+    t.tp_new = make;
+    t.tp_dealloc = dealloc;
+    t.tp_traverse = traverse;
+    t.tp_clear = clear;
+    t.tp_getset = getters;
+    t.tp_methods = methods;
+    t.tp_flags =
+        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
+    t.tp_doc = "Calls its callee, by the program of its source where that may run.";
+    checked(PyType_Ready(&t));
+    add_object(module, "Compiled", reinterpret_cast<PyObject*>(&t));
+    checked(PyModule_AddFunctions(module, functions));
+}
+
+}  // namespace weft::python

@@ -1,0 +1,289 @@
+#include "python/program_stretch.h"
+
+#include <algorithm>
+
+#include "autograd/anomaly.h"
+#include "ops/pointwise.h"
+#include "ops/scopes.h"
+#include "python/program_trace.h"
+
+namespace weft::python {
+
+using program::Onward;
+
+namespace {
+
+constexpr size_t kFewInputs = 24;
+
+PyObject* value_of(const Frame* frame, const std::vector<LiveSource>& sources, int32_t source) {
+    const LiveSource& s = sources[static_cast<size_t>(source)];
+    if (s.reg >= frame->code->registers) return PyCell_GET(frame->registers[s.reg]);
+    if (s.reg >= 0) return frame->registers[s.reg];
+    return PyTuple_GET_ITEM(value_of(frame, sources, s.parent), s.item);
+}
+
+bool is_count(PyObject* o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
+
+bool equal(PyObject* a, PyObject* b) {
+    if (a == b) return true;
+    if (Py_TYPE(a) != Py_TYPE(b)) return false;
+    if (PyFloat_CheckExact(a)) {
+        const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+        return std::memcmp(&x, &y, sizeof x) == 0;
+    }
+    if (PyComplex_CheckExact(a)) return false;
+    const int is = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (is < 0) PyErr_Clear();
+    return is > 0;
+}
+
+bool meets(const Condition& c, PyObject* value) {
+    using Kind = Condition::Kind;
+    switch (c.kind) {
+        case Kind::Tensor:
+        case Kind::Type:
+            return reinterpret_cast<PyObject*>(Py_TYPE(value)) == c.object.get();
+        case Kind::Equal:
+            return equal(value, c.object.get());
+        case Kind::Identity:
+            return value == c.object.get();
+        case Kind::Tuple:
+            return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == c.length;
+    }
+    return false;
+}
+
+/// The modes in which stretches are: what else there is, they would not see.
+bool may_run() {
+    constexpr uint32_t kOthers = kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode;
+    return !(mode & kOthers) && !ops::scopes.pack_hooks && !anomaly::on;
+}
+
+uint64_t mix(uint64_t hash, uint64_t with) {
+    hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+    return hash;
+}
+
+uint64_t signature(uint64_t hash, PyObject* o, int depth) {
+    hash = mix(hash, reinterpret_cast<uintptr_t>(Py_TYPE(o)));
+    if (is_tensor(o)) {
+        const Tensor t = handle(o);
+        hash = mix(hash, static_cast<uint64_t>(t.dtype()) * 2 + requires_grad(t));
+        for (int64_t n : t.shape()) hash = mix(hash, static_cast<uint64_t>(n));
+    } else if (PyTuple_CheckExact(o) && depth < 3) {
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k)
+            hash = signature(hash, PyTuple_GET_ITEM(o, k), depth + 1);
+    }
+    return hash;
+}
+
+}  // namespace
+
+void release(Stretch* stretch) { delete stretch; }
+
+bool Stretch::holds(Frame* frame, Tensor* tensors, int32_t* differs) {
+    if (mode != weft::mode || globals != frame->globals || dtype != ops::default_dtype)
+        return false;
+    for (const Condition& c : conditions) {
+        PyObject* value = value_of(frame, sources, c.source);
+        if (!value) return false;
+        if (!meets(c, value)) {
+            if (c.kind == Condition::Kind::Equal && is_count(value) &&
+                Py_TYPE(value) == Py_TYPE(c.object.get()))
+                *differs = c.source;
+            return false;
+        }
+    }
+    for (size_t k = 0; k < inputs.size(); ++k) {
+        const Input& in = inputs[k];
+        tensors[k] =
+            handle(in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source));
+        if (tensors[k].has(kPending)) return false;
+    }
+    return plan->fits(tensors, inputs.size()) && guards.hold();
+}
+
+namespace {
+
+PyObject* make(const Recipe& r, const Stretch& s, const Frame* frame, const Tensor* outputs,
+               const std::vector<Object>& made) {
+    using Kind = Recipe::Kind;
+    auto part = [&](size_t k) { return made[static_cast<size_t>(r.parts[k])].get(); };
+    const auto n = static_cast<Py_ssize_t>(r.parts.size());
+    switch (r.kind) {
+        case Kind::Source:
+            return Py_NewRef(value_of(frame, s.sources, r.number));
+        case Kind::Output:
+            return wrap(outputs[r.number]);
+        case Kind::Captured:
+            return Py_NewRef(r.object.get());
+        case Kind::Copy:
+            return PyObject_CallMethod(r.object.get(), "clone", nullptr);
+        case Kind::Tuple: {
+            PyObject* out = PyTuple_New(n);
+            for (Py_ssize_t k = 0; out && k < n; ++k)
+                PyTuple_SET_ITEM(out, k, Py_NewRef(part(static_cast<size_t>(k))));
+            return out;
+        }
+        case Kind::List: {
+            PyObject* out = PyList_New(n);
+            for (Py_ssize_t k = 0; out && k < n; ++k)
+                PyList_SET_ITEM(out, k, Py_NewRef(part(static_cast<size_t>(k))));
+            return out;
+        }
+        case Kind::Dict: {
+            Object out = Object::take(PyDict_New());
+            for (size_t k = 0; k < r.parts.size(); k += 2)
+                checked(PyDict_SetItem(out.get(), part(k), part(k + 1)));
+            return out.release();
+        }
+        case Kind::Slice:
+            return PySlice_New(part(0), part(1), part(2));
+        case Kind::Method:
+            return PyMethod_New(r.object.get(), part(0));
+        case Kind::Iterator: {
+            Object it = Object::take(PyObject_GetIter(part(0)));
+            Object::take(PyObject_CallMethod(it.get(), "__setstate__", "i", r.number));
+            return it.release();
+        }
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+bool Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
+    const size_t n = plan->segment().outputs.size();
+    Tensor few[kFewInputs];
+    std::vector<Tensor> many(n > kFewInputs ? n : 0);
+    Tensor* outputs = n > kFewInputs ? many.data() : few;
+    try {
+        plan->run(tensors, outputs);
+    } catch (const Error&) {
+        return false;
+    }
+    ++runs;
+    if (returned >= 0 && recipes.size() == 1) {  // the common end
+        result = checked(make(recipes[0], *this, frame, outputs, {}));
+        return true;
+    }
+    std::vector<Object> made;
+    made.reserve(recipes.size());
+    for (const Recipe& r : recipes)
+        made.push_back(Object::take(make(r, *this, frame, outputs, made)));
+    if (returned >= 0) {
+        result = made[static_cast<size_t>(returned)].release();
+        return true;
+    }
+    for (auto [reg, recipe] : writes)
+        Py_XSETREF(frame->registers[reg], Py_NewRef(made[static_cast<size_t>(recipe)].get()));
+    for (int32_t reg : clears) Py_CLEAR(frame->registers[reg]);
+    frame->pc = pc;
+    return true;
+}
+
+// ---- places
+
+Onward Place::visit(Frame* frame, PyObject*& result) {
+    if (off_ || !enabled || !may_run()) return Onward::Here;
+    for (size_t k = 0; k < stretches_.size(); ++k) {
+        const Ref<Stretch> s = stretches_[k];
+        Tensor few[kFewInputs];
+        std::vector<Tensor> many(s->inputs.size() > kFewInputs ? s->inputs.size() : 0);
+        Tensor* tensors = many.empty() ? few : many.data();
+        int32_t differs = -1;
+        if (!s->holds(frame, tensors, &differs)) {
+            if (differs >= 0 && s->sources[static_cast<size_t>(differs)].reg >= 0) {
+                varying_.push_back(s->sources[static_cast<size_t>(differs)]);
+                stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k--));
+            }
+            continue;
+        }
+        if (k)
+            std::rotate(stretches_.begin(), stretches_.begin() + static_cast<ptrdiff_t>(k),
+                        stretches_.begin() + static_cast<ptrdiff_t>(k) + 1);
+        if (!s->run(frame, tensors, result)) return Onward::Here;
+        return s->pc < 0 ? Onward::Return : Onward::Jump;
+    }
+    return seen_before(frame) ? trace(frame, result) : Onward::Here;
+}
+
+/// Whether registers of this signature were here lately.
+bool Place::seen_before(const Frame* frame) {
+    uint64_t hash = mix(weft::mode, 1);
+    const program::Code& code = *frame->code;
+    for (int32_t r = 0; r < code.registers; ++r)
+        if (frame->registers[r] && code.is_live(pc_, r))
+            hash = signature(mix(hash, static_cast<uint64_t>(r)), frame->registers[r], 0);
+    if (std::find(std::begin(recent_), std::end(recent_), hash) != std::end(recent_)) return true;
+    recent_[next_++ % kRecent] = hash;
+    return false;
+}
+
+Onward Place::trace(Frame* frame, PyObject*& result) {
+    int32_t ended = -1;
+    Ref<Stretch> made = TraceHost(frame, varying_).run(&ended, &why_);
+    ended_ = ended;
+    if (ended >= 0) {
+        // the instruction itself is run as it is; what comes after it may be a stretch
+        const program::FlatInstr& i = frame->code->instrs[static_cast<size_t>(ended)];
+        Program& program = *const_cast<Program*>(frame->program);
+        if (i.verb == program::Verb::Jump || i.verb == program::Verb::JumpIfFalse ||
+            i.verb == program::Verb::Next)
+            add_place(program, i.target);
+        if (i.verb != program::Verb::Jump && i.verb != program::Verb::Return)
+            add_place(program, ended + 1);
+    }
+    if (!made) {
+        if (++failures_ >= kMostFailures && stretches_.empty()) off_ = true;
+        return Onward::Here;
+    }
+    failures_ = 0;
+    if (stretches_.size() >= kMostStretches) stretches_.pop_back();
+    Tensor few[kFewInputs];
+    std::vector<Tensor> many(made->inputs.size() > kFewInputs ? made->inputs.size() : 0);
+    Tensor* tensors = many.empty() ? few : many.data();
+    int32_t differs = -1;
+    stretches_.insert(stretches_.begin(), made);
+    if (!made->holds(frame, tensors, &differs) || !made->run(frame, tensors, result))
+        return Onward::Here;
+    return made->pc < 0 ? Onward::Return : Onward::Jump;
+}
+
+Object Place::describe(const Program& program) const {
+    auto line_of = [&](int32_t pc) {
+        const int32_t at = program.code.instrs[static_cast<size_t>(pc)].offset;
+        return PyCode_Addr2Line(program.of, at < 0 ? 0 : at & ((1 << kInlinedShift) - 1));
+    };
+    Object list = Object::take(PyList_New(0));
+    for (const Ref<Stretch>& s : stretches_) {
+        Object one = Object::take(
+            Py_BuildValue("{si sL}", "steps", s->steps, "runs", static_cast<long long>(s->runs)));
+        checked(PyList_Append(list.get(), one.get()));
+    }
+    return Object::take(Py_BuildValue("{si sO si sz}", "line", line_of(pc_), "stretches",
+                                      list.get(), "end", ended_ < 0 ? 0 : line_of(ended_), "why",
+                                      why_));
+}
+
+void Place::forget() {
+    stretches_.clear();
+    varying_.clear();
+    std::fill(std::begin(recent_), std::end(recent_), 0);
+    off_ = false;
+    failures_ = 0;
+}
+
+void add_place(Program& program, int32_t pc) {
+    program::FlatInstr& i = program.code.instrs[static_cast<size_t>(pc)];
+    if (i.place) return;
+    program.places.push_back(std::make_unique<Place>(pc));
+    i.place = program.places.back().get();
+}
+
+Onward PythonHost::at_place(Frame* frame, PyObject*& result) {
+    auto* place = static_cast<Place*>(frame->code->instrs[static_cast<size_t>(frame->pc)].place);
+    return place->visit(frame, result);
+}
+
+}  // namespace weft::python

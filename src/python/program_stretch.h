@@ -1,0 +1,129 @@
+/// Stretches: parts of programs that run as plans.
+///
+/// Note [Stretches]
+/// A *place* is an instruction from which a program may go on by plan: its first one, and each one after an
+/// instruction that ended a stretch. The second time a place is met with registers of one signature, the
+/// machine runs on from there with a host (program_trace.h) for which tensors have a layout alone: calls of
+/// ops become steps of a segment, what Python is asked becomes guards, calls of programs are followed, and
+/// nothing is changed. It goes on until the function returns or something cannot be told from layouts and
+/// guards: a value that is read, a write, random numbers, a function of Python's. What was done up to there,
+/// at the last instruction of the place's own function, is a stretch: what it asks of the registers, guards,
+/// a plan, and what the registers hold at its end. From then on, where its conditions hold, the plan runs
+/// instead.
+///
+/// A stretch changes nothing but registers. So it can be left at any time for the instructions themselves: they
+/// are run where the plan raises (an index out of range), and then raise what they raise in their place.
+///
+/// Loops are followed round only over what Modules, globals and constants hold, or up to kMostTurns times over
+/// what the stretch itself has counted; loops over values and lengths end a stretch at their head, and their
+/// body is one of its own. An int that once differed is not looked at again (Note [Varying]).
+#pragma once
+#include "program/gradient.h"
+#include "python/program_guards.h"
+#include "python/program_host.h"
+
+namespace weft::python {
+
+/// A value at the start of a stretch: a register, what is in a cell, or an item of a tuple that is one.
+struct LiveSource {
+    int32_t reg;          ///< of the frame; cells come after registers; -1: an item
+    int32_t parent = -1;  ///< of an item: the tuple
+    int32_t item = 0;
+};
+
+/// What a stretch asks of a value.
+struct Condition {
+    enum class Kind : uint8_t {
+        Tensor,    ///< of this type, and memory; its layout is the plan's to check
+        Equal,     ///< int, float, str, bool, None …: of this type and equal
+        Identity,  ///< this object
+        Tuple,     ///< a tuple of this length
+        Type,      ///< of this type
+    } kind;
+    int32_t source;
+    int32_t length = 0;
+    Object object{};
+};
+
+/// How a value at the end of a stretch is made.
+struct Recipe {
+    enum class Kind : uint8_t {
+        Source,    ///< what was there at the start
+        Output,    ///< result `number` of the plan
+        Captured,  ///< `object`
+        Copy,      ///< of the tensor `object`, which the trace made
+        Tuple,
+        List,
+        Dict,
+        Slice,
+        Method,    ///< of `object`, bound to its one part
+        Iterator,  ///< of `object`, which was made by iter(), at item `number`
+    } kind;
+    int32_t number = 0;
+    Object object{};
+    std::vector<int32_t> parts{};  ///< recipes before this one
+};
+
+struct Stretch {
+    uint32_t refs = 0;
+    uint32_t mode;
+    DType dtype;        ///< the default one
+    PyObject* globals;  ///< borrowed: of the function
+    std::vector<LiveSource> sources;
+    std::vector<Condition> conditions;
+    Guards guards;
+    Ref<program::DifferentiablePlan> plan;
+    struct Input {
+        int32_t source;  ///< -1: `captured`
+        Object captured{};
+    };
+    std::vector<Input> inputs;
+    int32_t steps = 0;
+    int64_t runs = 0;
+    // The end.
+    int32_t pc = -1;  ///< -1: the function returns recipe `returned`
+    int32_t returned = -1;
+    std::vector<Recipe> recipes;
+    std::vector<std::pair<int32_t, int32_t>> writes;  ///< register, recipe
+    std::vector<int32_t> clears;                      ///< temporaries that nothing needs any more
+
+    /// Whether it may run: then `inputs` are filled. `differs`: the source of a number that alone is another.
+    bool holds(Frame* frame, Tensor* inputs, int32_t* differs);
+    /// False: it did not run, and nothing has changed.
+    bool run(Frame* frame, const Tensor* inputs, PyObject*& result);
+};
+void release(Stretch* stretch);
+
+/// Where stretches begin, and those that do.
+class Place {
+public:
+    explicit Place(int32_t pc) : pc_(pc) {}
+    program::Onward visit(Frame* frame, PyObject*& result);
+    void forget();
+    /// For explain: a dict with what begins here, how often it ran, and why it ends where it does.
+    Object describe(const Program& program) const;
+
+    static inline bool enabled = true;
+
+private:
+    program::Onward trace(Frame* frame, PyObject*& result);
+    bool seen_before(const Frame* frame);
+
+    static constexpr int kRecent = 8, kMostFailures = 4;
+    static constexpr size_t kMostStretches = 64;
+
+    const int32_t pc_;
+    bool off_ = false;
+    int failures_ = 0;
+    int32_t ended_ = -1;         ///< before which instruction the last trace ended
+    const char* why_ = nullptr;  ///< and why
+    uint64_t recent_[kRecent] = {};
+    int next_ = 0;
+    std::vector<Ref<Stretch>> stretches_;  ///< the last one used first
+    std::vector<LiveSource> varying_;
+};
+
+/// Makes a place of an instruction.
+void add_place(Program& program, int32_t pc);
+
+}  // namespace weft::python

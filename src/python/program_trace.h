@@ -1,0 +1,110 @@
+/// The machine's host while a stretch is traced: Note [Stretches].
+#pragma once
+#include <unordered_map>
+#include <unordered_set>
+
+#include "program/trace.h"
+#include "python/program_stretch.h"
+
+namespace weft::python {
+
+/// Why a trace ends; nothing is wrong.
+struct Refused {
+    const char* why;
+};
+
+/// Traces a stretch from where a frame is.
+class TraceHost {
+public:
+    using Raw = PyObject*;
+    using Frame = python::Frame;
+
+    TraceHost(Frame* at, const std::vector<LiveSource>& varying);
+    ~TraceHost();
+
+    /// The stretch, or null. `ended`: the instruction that it ends before, and why.
+    Ref<Stretch> run(int32_t* ended, const char** why);
+
+    // ---- what the machine asks
+    static void hold(PyObject* o) { Py_INCREF(o); }
+    static void drop(PyObject* o) { Py_DECREF(o); }
+    static PyObject* constant(Frame* frame, int32_t k) { return PythonHost::constant(frame, k); }
+    PyObject* evaluate(Frame* frame, const program::FlatInstr& i, PyObject* const* args);
+    Frame* call(Frame* frame, const program::FlatInstr& i, PyObject* const* args,
+                PyObject*& result);
+    bool unpack(Frame* frame, const program::FlatInstr& i, PyObject* value);
+    int truth(PyObject* o);
+    PyObject* next(PyObject* iterator, bool& done);
+    bool enter(Frame*, const program::FlatInstr&, PyObject*) { throw Refused{"a with"}; }
+    void catch_error(PyObject*&, PyObject*&) { throw Refused{"an exception"}; }
+    void handle(PyObject*) { throw Refused{"an exception"}; }
+    void raise(PyObject*) { throw Refused{"an exception"}; }
+    void note(Frame*, int32_t) { throw Refused{"an exception"}; }
+    void unbound(Frame*, int32_t) { throw Refused{"an unbound variable"}; }
+    void leave(Frame* frame, PyObject*& result);
+    void free(Frame* frame);
+    bool pause(Frame* frame);
+    program::Onward at_place(Frame*, PyObject*&) { return program::Onward::Here; }
+
+private:
+    friend struct Finisher;
+    // ---- what values are
+    PyObject* live(PyObject* actual, LiveSource source);
+    /// The value itself, borrowed: what is live becomes a condition. Refuses what cannot be one.
+    PyObject* use(PyObject* o);
+    /// The same, but an object of which nothing is known may stay as it is.
+    PyObject* use_or_keep(PyObject* o);
+    PyObject* item_of(PyObject* live_tuple, Py_ssize_t k);
+    /// What Python told: a tensor becomes an input.
+    PyObject* told(PyObject* o);
+    PyObject* own(PyObject* fresh);
+    bool is_own(PyObject* o) const { return own_.contains(o); }
+    void mutate(PyObject* o);
+    PyObject* checked(PyObject* result);
+    void expect_plain(PyObject* o);
+    void look_into(PyObject* container);
+
+    // ---- instructions
+    PyObject* attribute(PyObject* holder, PyObject* name);
+    PyObject* get_item(PyObject* holder, PyObject* key);
+    PyObject* operate(Frame* frame, const program::FlatInstr& i, PyObject* const* args);
+    PyObject* compare(Frame* frame, const program::FlatInstr& i, PyObject* const* args);
+    PyObject* iterate(PyObject* o);
+    PyObject* values_of_module(PyObject* module);
+    Frame* call_object(Frame* frame, PyObject* callee, PyObject* const* args, size_t n,
+                       PyObject* names, PyObject*& result);
+    Frame* enter_program(Frame* frame, const Target& target, PyObject* const* args, size_t n,
+                         PyObject* names);
+    PyObject* call_builtin(PyObject* callee, PyObject* const* args, size_t n, PyObject* names);
+    PyObject* call_method(PyObject* holder, PyObject* name, PyObject* const* args, size_t n,
+                          PyObject* names, bool& found);
+    PyObject* is_instance(PyObject* o, PyObject* kinds);
+    void snapshot(Frame* frame);
+
+    Frame* const at_;
+    Frame* base_ = nullptr;
+    Ref<Stretch> made_{new Stretch};
+    Ref<program::Tracer> tracer_{new program::Tracer};
+    const std::vector<LiveSource>& varying_;
+    std::unordered_map<PyObject*, PyObject*> inputs_;  ///< actual tensor → traced, borrowed
+    /// Of a traced input: the tensor, and where it was, or -1 where Python told it.
+    struct InputOf {
+        PyObject* actual;
+        int32_t source;
+    };
+    std::unordered_map<PyObject*, InputOf> actual_;
+    std::unordered_map<PyObject*, Object> cells_;  ///< of the base → what is live in it
+    std::unordered_set<PyObject*> own_;            ///< what was made here and only here is known
+    std::vector<Object> kept_;                     ///< keeps addresses from being used again
+    std::vector<Frame*> open_;
+    std::vector<Object> before_;  ///< registers of the base before a call
+    size_t guards_before_ = 0;
+    bool is_inside_ = false, has_mutated_ = false;
+    int budget_ = kBudget, turns_ = 0;
+
+    static constexpr int kBudget = 20000, kMostTurns = 8, kMostDepth = 40;
+};
+
+void init_trace(PyObject* module);
+
+}  // namespace weft::python
