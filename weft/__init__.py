@@ -87,7 +87,7 @@ from weft.composites.linalg import *  # noqa: E402, F403
 from weft.composites.special import *  # noqa: E402, F403
 
 if _TYPE_CHECKING:
-    from weft import amp, distributions, jit, memory, multiprocessing, profiler, see
+    from weft import amp, compiler, distributions, jit, memory, multiprocessing, profiler, see
     from weft.amp.autocast_mode import autocast as autocast
     from weft.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
     from weft.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
@@ -96,6 +96,7 @@ if _TYPE_CHECKING:
     from weft.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
     from weft.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
     from weft.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+    from weft.compiler import compile as compile
     from weft.experiments import experiment as experiment
     from weft.func import vmap as vmap
     from weft.see import graph as graph

@@ -10,7 +10,9 @@ from typing import Any
 __all__ = ["LAZY", "MODULES", "install"]
 
 #: Public modules that `import weft` does not load.
-MODULES = ("amp", "distributions", "jit", "memory", "multiprocessing", "profiler", "see")
+MODULES = (
+    "amp", "compiler", "distributions", "jit", "memory", "multiprocessing", "profiler", "see",
+)  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.
 LAZY = {
@@ -19,6 +21,7 @@ LAZY = {
         "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled",
     ),
+    "weft.compiler": ("compile",),
     "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),
     "weft.see": ("graph", "last_graph", "record", "stop_when"),
@@ -30,9 +33,11 @@ LAZY = {
 }  # fmt: skip
 _HOME = {name: module for module, names in LAZY.items() for name in names}
 
+#: Modules of PyTorch that programs reach for in spite of their names.
+_PRIVATE = ("_dynamo",)
+
 #: What to do without what weft has not: by name, in `weft` or in a submodule.
 _ADVICE = {
-    "compile": "weft runs Python as it is written; leave the call out",
     "distributed": "weft trains in one process here; guard the import by the number of processes",
     "export": "keep the model's code and its state_dict()",
     "fx": "work on the module itself: named_modules(), hooks and parametrizations",
@@ -113,14 +118,14 @@ def _load(name: str) -> Any:
     """A lazy name of the package itself."""
     import importlib
 
-    if name in MODULES:
+    if name in MODULES or name in _PRIVATE:
         return importlib.import_module(f"weft.{name}")
     return getattr(importlib.import_module(_HOME[name]), name)
 
 
 def _answer(module: Any, lazy: bool) -> Callable[[str], Any]:
     def answer(name: str) -> Any:
-        if lazy and (name in MODULES or name in _HOME):
+        if lazy and (name in MODULES or name in _HOME or name in _PRIVATE):
             value = _load(name)
             setattr(module, name, value)
             return value

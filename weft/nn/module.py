@@ -48,6 +48,9 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]
 
+    #: What `compile` made of the calls of a module.
+    _compiled_call_impl: Any = None
+
     #: Whether `Module.__init__` goes on to the next class of a subclass with several bases.
     call_super_init: bool = False
 
@@ -72,6 +75,8 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
     # --- calling --------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "_compiled_call_impl" in self.__dict__:
+            return _C._call_module(self, args, kwargs)
         if self._hooked:  # Note [Calls without hooks are free]
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
@@ -81,6 +86,25 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile the calls of this module in place; the arguments are those of `weft.compile`.
+
+        `state_dict`, attributes and the class stay as they are. A copy is not compiled, nor is what
+        a pickle holds.
+
+        >>> import weft
+        >>> net = weft.nn.Linear(2, 1)
+        >>> net.compile(fullgraph=True)
+        >>> net(weft.ones(3, 2)).shape
+        torch.Size([3, 1])
+        """
+        from weft.compiler.api import compiled_call
+
+        changes(self)
+        self.__dict__.pop("_compiled_call_impl", None)
+        if (call := compiled_call(self, *args, **kwargs)) is not None:
+            self.__dict__["_compiled_call_impl"] = call
 
     # --- attributes -----------------------------------------------------------------------------
 
@@ -142,6 +166,11 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         names.update(self._parameters, self._modules, self._buffers)
         # The children of a list are named by numbers, which are not attributes.
         return sorted(name for name in names if not name[0].isdigit())
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         made(self)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from weft.nn.module import Module
 
 _EXTRA_STATE = "_extra_state"
+_COMPILED = "._orig_mod."  # of what weft.compile made of a module
 
 
 class _IncompatibleKeys(namedtuple("_Keys", ["missing_keys", "unexpected_keys"])):
@@ -145,6 +146,8 @@ class ModuleState:
     ) -> _IncompatibleKeys:
         """Copy values from a dictionary of dotted names into parameters and buffers.
 
+        It does not matter which modules are compiled here, nor which were where it comes from.
+
         Args:
             state_dict: what `state_dict` of such a module returned.
             strict: whether the names have to be the same on both sides.
@@ -162,6 +165,10 @@ class ModuleState:
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         metadata = getattr(state_dict, "_metadata", None)
         state: Any = OrderedDict(state_dict)
+        if any(_COMPILED in f".{key}." for key in [*self._tree(), *state]):
+            state = OrderedDict((_name_here(self, key), value) for key, value in state.items())
+            versions = (metadata or {}).items()
+            metadata = {_name_here(self, key).rstrip("."): value for key, value in versions}
         if metadata is not None:
             state._metadata = metadata
         missing: list[str] = []
@@ -260,6 +267,10 @@ class ModuleState:
             )
         return None
 
+    def _tree(self) -> list[str]:
+        named: Any = self.named_modules()  # type: ignore[attr-defined]
+        return [name for name, _ in named]
+
     # --- hooks ----------------------------------------------------------------------------------
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
@@ -322,6 +333,22 @@ def _load(
                 "return new values, if incompatible_keys need to be modified, it should be done "
                 "inplace."
             )
+
+
+def _name_here(module: Any, key: str) -> str:
+    """A name of `state_dict` with `_orig_mod` where the modules that have it are compiled ones."""
+    name: list[str] = []
+    at: Any = module
+    for part in key.split("."):
+        modules = getattr(at, "_modules", {})
+        if part == "_orig_mod" and part not in modules:
+            continue
+        if part != "_orig_mod" and "_orig_mod" in modules:
+            name.append("_orig_mod")
+            at = modules["_orig_mod"]
+        name.append(part)
+        at = getattr(at, "_modules", {}).get(part)
+    return ".".join(name)
 
 
 def _like(value: Tensor, given: Tensor) -> Tensor:

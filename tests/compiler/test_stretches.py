@@ -1,0 +1,248 @@
+"""Compiled is eager, call for call: values, gradients, errors, aliases, random numbers.
+
+Every case is called several times, with inputs of other layouts between, so that it runs as it is,
+is traced, and runs by plan.
+"""
+
+import copy
+import traceback
+
+import pytest
+import stretch_models as models
+
+import weft
+
+SHAPES = [(3, 6), (3, 6), (3, 6), (4, 6), (4, 6), (3, 6), (1, 6), (3, 6)]
+
+
+def flat(value):
+    if isinstance(value, (tuple, list)):
+        return [item for part in value for item in flat(part)]
+    if isinstance(value, dict):
+        return [item for key in value for item in (key, *flat(value[key]))]
+    return [value]
+
+
+def shape_of(value):
+    """The containers of a result."""
+    if isinstance(value, (tuple, list)):
+        return type(value), [shape_of(part) for part in value]
+    if isinstance(value, dict):
+        return dict, [(key, shape_of(part)) for key, part in value.items()]
+    return type(value)
+
+
+def bits(t):
+    return t.detach().contiguous().view(-1).numpy().tobytes()
+
+
+class Gradient:
+    """Equal to the bit, or to 1e-6 of the norm where several uses are summed."""
+
+    def __init__(self, t):
+        self.value = None if t is None else t.detach().clone()
+
+    def __eq__(self, other):
+        a, b = self.value, other.value
+        if a is None or b is None:
+            return a is b
+        return bits(a) == bits(b) or float((a - b).norm()) <= 1e-6 * float(b.norm())
+
+    def __repr__(self):
+        return repr(self.value)
+
+
+def described(t, inputs):
+    if not isinstance(t, weft.Tensor):
+        return t
+    aliased = [k for k, given in enumerate(inputs) if given.data_ptr() == t.data_ptr()]
+    same = [k for k, given in enumerate(inputs) if given is t]
+    return (bits(t), tuple(t.shape), t.dtype, t.stride(), t.requires_grad, t.is_leaf, aliased, same,
+            t._version)  # fmt: skip
+
+
+def lines(error):
+    found = traceback.extract_tb(error.__traceback__)
+    return [(f.name, f.lineno) for f in found if f.filename == models.__file__]
+
+
+def outcome(call, inputs, grad=True):
+    """What a call shows, gradients of the inputs included."""
+    weft.manual_seed(5)
+    try:
+        result = call(*inputs)
+    except Exception as error:
+        return type(error), str(error), lines(error)
+    parts = flat(result)
+    shown = shape_of(result), [described(t, inputs) for t in parts], weft.get_rng_state().tolist()
+    tracked = [t for t in parts if isinstance(t, weft.Tensor) and t.requires_grad]
+    tracked = [t for t in tracked if t.grad_fn is not None]
+    if not grad or not tracked:
+        return *shown, None
+    weft.autograd.backward([t.double().square().sum() for t in tracked])
+    return *shown, [Gradient(t.grad) for t in inputs]
+
+
+def given(shape, grad, seed, strided=False):
+    weft.manual_seed(seed)
+    made = [weft.randn(*shape[::-1]).T if strided else weft.randn(*shape) for _ in range(2)]
+    return [t.requires_grad_(grad) for t in made]
+
+
+@pytest.mark.parametrize("function", models.FUNCTIONS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_functions(function, grad):
+    compiled = weft.compile(function)
+    for k, shape in enumerate(SHAPES):
+        expected = outcome(function, given(shape, grad, k, strided=k == 5))
+        assert outcome(compiled, given(shape, grad, k, strided=k == 5)) == expected
+
+
+def state(module):
+    grads = {n: Gradient(p.grad) for n, p in module.named_parameters()}
+    return {k: bits(v) for k, v in module.state_dict().items()}, grads, getattr(module, "calls", 0)
+
+
+CHANGES = {
+    "nothing": lambda m, t: None,
+    "mode": lambda m, t: m.train(t % 2 == 0),
+    "weights in place": lambda m, t: [p.data.mul_(0.9) for p in m.parameters()],
+    "a weight replaced": lambda m, t: replace(m, t),
+    "frozen": lambda m, t: [p.requires_grad_(t % 3 != 0) for p in m.parameters()],
+    "a number": lambda m, t: setattr(m, "factor", 0.5 + t // 4),
+    "a flag": lambda m, t: setattr(m, "residual", t // 3 % 2 == 0),
+    "a hook": lambda m, t: hook(m, t),
+    "a method": lambda m, t: method(m, t),
+}  # fmt: skip
+
+
+def replace(module, t):
+    name, parameter = next(iter(module.named_parameters()))
+    *path, last = name.split(".")
+    holder = module
+    for part in path:
+        holder = getattr(holder, part)
+    if t % 3 == 2:
+        setattr(holder, last, weft.nn.Parameter(parameter.detach() * 0.5 + 0.1))
+
+
+def hook(module, t):
+    inner = list(module.modules())[-1]
+    if t == 3:
+        module.kept_handle = inner.register_forward_hook(lambda m, a, out: out * 2)
+    if t == 6:
+        module.kept_handle.remove()
+
+
+def method(module, t):
+    if t == 3:
+        whole = type(module).forward
+        module.forward = lambda x: whole(module, x) * 3
+    if t == 6:
+        del module.forward
+
+
+@pytest.mark.parametrize("make", models.MODULES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_modules(make, change):
+    weft.manual_seed(1)
+    eager = make()
+    other = copy.deepcopy(eager)
+    compiled = weft.compile(other)
+    for t, shape in enumerate([*SHAPES, *SHAPES]):
+        for module in (eager, other):
+            CHANGES[change](module, t)
+        grad = t % 5 != 4
+        with weft.set_grad_enabled(grad):
+            expected = outcome(eager, given(shape, False, t)[:1])
+            assert outcome(compiled, given(shape, False, t)[:1]) == expected, t
+        assert state(other) == state(eager), t
+        for module in (eager, other):
+            module.zero_grad()
+
+
+def runs(function):
+    return sum(s["runs"] for place in weft._C._stretches(function) for s in place["stretches"])
+
+
+@pytest.mark.parametrize(
+    "function", [models.pointwise, models.several_results, models.views, models.starred]
+)
+def test_plans_run(function):
+    compiled, before = weft.compile(function), runs(function)
+    x, y = given((3, 6), False, 0)
+    for _ in range(5):
+        compiled(x, y)
+    assert runs(function) >= before + 3
+
+
+def test_a_training_run_is_eager_to_the_bit():
+    losses = []
+    for compile in (lambda m: m, weft.compile):
+        weft.manual_seed(3)
+        model = models.Deep()
+        run = compile(model)
+        optimizer = weft.optim.Adam(model.parameters(), lr=1e-2)
+        x, y = weft.randn(8, 6), weft.randn(8, 6)
+        losses.append([])
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss = (run(x) - y).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses[-1].append(loss.item())
+    assert losses[0] == losses[1]
+
+
+def test_results_of_one_run_do_not_change_with_the_next():
+    compiled = weft.compile(models.several_results)
+    x, y = given((3, 6), False, 0)
+    for _ in range(3):
+        first = compiled(x, y)
+    kept = bits(first[0]), bits(first[3][0])
+    second = compiled(x + 1, y)
+    first[3].append(1)
+    second[0].zero_()
+    assert (bits(first[0]), bits(first[3][0])) == kept
+    assert len(compiled(x, y)[3]) == 2
+
+
+def test_hooks_and_retained_gradients_of_results():
+    seen = {}
+    for name, call in (("eager", models.result_used_further),
+                       ("compiled", weft.compile(models.result_used_further))):  # fmt: skip
+        for _ in range(4):
+            x, y = given((3, 6), True, 0)
+            z, s = call(x, y)
+            z.retain_grad()
+            got = []
+            z.register_hook(got.append)
+            (s + z.sum()).backward()
+            seen[name] = [Gradient(t) for t in (z.grad, *got, x.grad, y.grad)]
+            with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+                s.backward()
+    assert seen["eager"] == seen["compiled"]
+
+
+def test_an_input_that_was_written_is_noticed_in_backward():
+    compiled = weft.compile(models.several_results)
+    for _ in range(4):
+        x, y = given((3, 6), True, 0)
+        w = x * 1
+        out = compiled(w, y)[0].sum()
+        with weft.no_grad():
+            w.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            out.backward()
+
+
+def test_gradients_of_gradients():
+    values = []
+    for call in (models.pointwise, weft.compile(models.pointwise)):
+        for _ in range(4):
+            x, y = given((3, 6), True, 0)
+            (g,) = weft.autograd.grad(call(x, y).sum(), x, create_graph=True)
+            g.square().sum().backward()
+            last = Gradient(g), Gradient(x.grad), Gradient(y.grad)
+        values.append(last)
+    assert values[0] == values[1]

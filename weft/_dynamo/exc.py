@@ -1,0 +1,7 @@
+"""What compiling raises, by PyTorch's names."""
+
+from weft.compiler.errors import CompilerError as TorchDynamoException
+from weft.compiler.errors import InvalidBackend as InvalidBackend
+from weft.compiler.errors import Unsupported as Unsupported
+
+__all__ = ["InvalidBackend", "TorchDynamoException", "Unsupported"]

@@ -1,0 +1,124 @@
+"""What became of the functions that calls of a compiled one came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from weft.compiler.function import CompiledFunction
+from weft.compiler.module import OptimizedModule
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A function that calls of a compiled one came to.
+
+    Attributes:
+        name: its qualified name.
+        file: its file.
+        line: its first line.
+        compiled: whether it is a program.
+        reason: why it stays Python's; empty if it does not.
+        hint: what to write instead; empty where there is nothing to say.
+        outside: the line of it that is outside of the subset; 0 where there is none.
+        by_choice: it could be a program and would gain nothing, as what weft itself is made of.
+        calls: how often programs called it through Python, all compiled functions together.
+    """
+
+    name: str
+    file: str
+    line: int
+    compiled: bool
+    reason: str = ""
+    hint: str = ""
+    outside: int = 0
+    by_choice: bool = False
+    calls: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.name} ({self.file}:{self.outside or self.line})"
+        if self.compiled:
+            return place
+        hint = f". Hint: {self.hint}" if self.hint else ""
+        return f"{place}: {self.reason}{hint}; called {self.calls} times"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What `explain` tells; printed, it lists the functions.
+
+    Attributes:
+        name: what was compiled.
+        functions: all that its calls came to so far, in order.
+    """
+
+    name: str
+    functions: tuple[Reached, ...]
+
+    @property
+    def compiled(self) -> tuple[Reached, ...]:
+        """Those that are programs."""
+        return tuple(f for f in self.functions if f.compiled)
+
+    @property
+    def outside(self) -> tuple[Reached, ...]:
+        """Those that Python runs, as they are outside of the subset."""
+        return tuple(f for f in self.functions if not f.compiled and not f.by_choice)
+
+    @property
+    def left(self) -> tuple[Reached, ...]:
+        """Those that Python runs by choice: of weft, of the standard library, of NumPy."""
+        return tuple(f for f in self.functions if f.by_choice)
+
+    def __str__(self) -> str:
+        if not self.functions:
+            return f"{self.name}: no call has come to a function of Python yet"
+        lines = [f"{self.name}: {len(self.compiled)} of {len(self.functions)} functions compiled"]
+        for title, some in (
+            ("programs", self.compiled),
+            ("Python's, outside of the subset", self.outside),
+            ("Python's, as they gain nothing", self.left),
+        ):
+            if some:
+                lines += [f"  {title}:", *(f"    {f}" for f in some)]
+        return "\n".join(lines)
+
+
+def explain(compiled: Any) -> Explanation:
+    """Which functions the calls of a compiled function or Module came to so far.
+
+    Args:
+        compiled: what `weft.compile` gave, or a Module after its `compile()`.
+
+    Raises:
+        TypeError: it is not compiled.
+
+    >>> import weft
+    >>> double = weft.compile(lambda x: x * 2)
+    >>> print(weft.compiler.explain(double))
+    <lambda>: no call has come to a function of Python yet
+    """
+    call = compiled
+    if isinstance(compiled, OptimizedModule):
+        call = compiled.__dict__["forward"]
+    elif "_compiled_call_impl" in getattr(compiled, "__dict__", ()):
+        call = compiled.__dict__["_compiled_call_impl"]
+    if not isinstance(call, CompiledFunction):
+        raise TypeError(
+            f"[explain] expected what weft.compile gave, got {type(compiled).__name__}. "
+            "Hint: weft.compiler.explain(weft.compile(f)), after a call"
+        )
+    callee = call.callee
+    name = getattr(callee, "__qualname__", type(callee).__name__)
+    inner = getattr(callee, "func", None)
+    if isinstance(inner, CompiledFunction):  # a partial
+        return explain(inner)
+    return Explanation(name, tuple(_row(*row) for row in call._reached()))
+
+
+def _row(code: CodeType, left: Any, calls: int) -> Reached:
+    place = code.co_qualname, code.co_filename, code.co_firstlineno
+    if left is None:
+        return Reached(*place, compiled=True)
+    return Reached(*place, False, left.reason, left.hint, left.line, left.by_choice, calls)
