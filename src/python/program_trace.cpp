@@ -121,36 +121,24 @@ bool is_of_ops(PyObject* o) {
     return name.starts_with("weft.composites.") || name.starts_with("weft.nn.functional");
 }
 
-template <size_t N>
-bool is_among(PyObject* name, const char* const (&names)[N]) {
-    for (const char* n : names)
-        if (PyUnicode_CompareWithASCIIString(name, n) == 0) return true;
-    return false;
+/// `names` has a space around each.
+bool is_among(std::string_view name, std::string_view names) {
+    return names.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
+bool is_among(PyObject* name, std::string_view names) { return is_among(to_text(name), names); }
 
 /// What a layout says of a tensor.
-constexpr const char* kLayoutAttributes[] = {"shape", "dtype", "device",  "ndim",    "T",
-                                             "mT",    "H",     "mH",      "is_cuda", "layout",
-                                             "real",  "imag",  "itemsize"};
-constexpr const char* kLayoutMethods[] = {"size",
-                                          "dim",
-                                          "numel",
-                                          "nelement",
-                                          "stride",
-                                          "ndimension",
-                                          "is_floating_point",
-                                          "is_complex",
-                                          "is_contiguous",
-                                          "element_size",
-                                          "get_device",
-                                          "__len__"};
+constexpr std::string_view kLayoutAttributes =
+    " shape dtype device ndim T mT H mH is_cuda layout real imag itemsize ";
+constexpr std::string_view kLayoutMethods =
+    " size dim numel nelement stride ndimension is_floating_point is_complex "
+    "is_contiguous element_size get_device __len__ ";
 /// Methods of containers that change nothing, and those that change what was made here.
-constexpr const char* kReaders[] = {"items", "keys", "values", "get", "index", "count", "copy"};
-constexpr const char* kWriters[] = {"append",     "extend", "insert",  "pop",   "update",
-                                    "setdefault", "add",    "reverse", "clear", "remove"};
-constexpr const char* kBuiltins[] = {"len", "isinstance", "min",    "max",   "abs",
-                                     "sum", "getattr",    "divmod", "round", "any",
-                                     "all", "callable",   "id"};
+constexpr std::string_view kReaders = " items keys values get index count copy ";
+constexpr std::string_view kWriters =
+    " append extend insert pop update setdefault add reverse clear remove ";
+constexpr std::string_view kBuiltins =
+    " len isinstance min max abs sum getattr divmod round any all callable id ";
 
 bool is_pure_type(PyObject* o) {
     for (PyTypeObject* t :
@@ -489,6 +477,9 @@ PyObject* TraceHost::compare(Frame* frame, const FlatInstr& i, PyObject* const* 
                     {Condition::Kind::Type, l.source, 0,
                      Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(l.actual)))});
         }
+        // two stand-ins may be of one object, this time or the next
+        if (parts[0] != parts[1] && actual_.contains(parts[0]) && actual_.contains(parts[1]))
+            throw Refused{"whether two objects are one"};
         for (int k = 0; k < 2; ++k) {
             // a number, or a tensor's stand-in, is one with nothing for sure but a constant of the program
             const bool sure = is_live(parts[k]) || parts[k] == Py_None || PyBool_Check(parts[k]) ||
@@ -756,9 +747,7 @@ PyObject* TraceHost::call_builtin(PyObject* callee, PyObject* const* args, size_
     const bool of_python = is_builtin_function(callee) && is_of_module(callee, "builtins");
     if (of_python) {
         const char* name = reinterpret_cast<PyCFunctionObject*>(callee)->m_ml->ml_name;
-        if (std::none_of(std::begin(kBuiltins), std::end(kBuiltins),
-                         [&](const char* b) { return std::strcmp(b, name) == 0; }))
-            throw Refused{"a function of Python's"};
+        if (!is_among(std::string_view(name), kBuiltins)) throw Refused{"a function of Python's"};
         if (std::strcmp(name, "isinstance") == 0 && n == 2)
             return is_instance(args[0], use(args[1]));
         if (std::strcmp(name, "getattr") == 0 && n >= 2)
