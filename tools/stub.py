@@ -61,7 +61,7 @@ class Node:
     def register_prehook(self, hook: Callable[..., Any], /) -> HookHandle: ...
     def __getattr__(self, name: _str, /) -> Any: ...
 
-class Compiled:
+class _Compiled:
     callee: Any
     def __new__(
         cls, callee: Any, fullgraph: _bool = ..., kind: _int = ...
@@ -339,7 +339,7 @@ def signatures(names: dict[str, list[Record]], tuples: dict[str, str], indent: s
 BUILTINS = re.compile(r"(?<![\w.])(bool|int|float|complex|str|dtype|device|layout)(?![\w.])")
 KNOWN = {"Tensor", "Any", "Size", "Callable", "Sequence", "None", "return_types", "tuple", "list",
          "dict", "UntypedStorage", "TypedStorage", "HookHandle", "Node",
-         "Compiled"}  # fmt: skip
+         "_Compiled"}  # fmt: skip
 
 
 def hint(annotation: Any) -> str:

@@ -1,46 +1,259 @@
-"""What programs ask of `torch.jit` that has an answer without a compiler: weft runs Python."""
+"""`torch.jit`: functions and Modules that compile whole, or say at which line they do not."""
 
 from __future__ import annotations
 
+import builtins as _builtins
+import inspect as _inspect
+import textwrap as _textwrap
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from types import FunctionType as _FunctionType
+from types import MethodType as _MethodType
 from typing import Any, Final, TypeVar
 
+from weft import _C
+from weft.compiler.errors import unsupported as _unsupported
+from weft.compiler.function import CompiledFunction as _CompiledFunction
+from weft.compiler.function import Settings as _Settings
+from weft.compiler.function import innermost as _innermost
+from weft.frontend import Lowered as _Lowered
+from weft.frontend.programs import Left as _Left
+from weft.frontend.programs import lowered_for as _lowered_for
+from weft.nn.module import Module as _Module
+
 __all__ = [
-    "Final", "ScriptFunction", "ScriptModule", "annotate", "export", "fuser", "ignore",
-    "is_scripting", "is_tracing", "isinstance", "unused",
+    "Attribute", "Final", "ScriptFunction", "ScriptModule", "annotate", "export", "freeze", "fuser",
+    "ignore", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "save",
+    "script", "script_if_tracing", "script_method", "unused",
 ]  # fmt: skip
 
-_isinstance = isinstance
 F = TypeVar("F", bound=Callable[..., Any])
+_STRICT = _Settings(fullgraph=True)
 
 
-class _Compiled:
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
-            f"[{cls.__name__}] expected a class of eager code, got one of a compiler. "
-            "Hint: weft runs Python as it is written; nn.Module is the class of modules"
+class _Texts:
+    """What is to be read of a function that was compiled whole."""
+
+    _function: _FunctionType
+
+    @property
+    def graph(self) -> str:
+        """The instructions, a line each, with the lines of the source."""
+        return str(_C._program_text(self._function))
+
+    @property
+    def code(self) -> str:
+        """The source that was compiled."""
+        return _textwrap.dedent(_inspect.getsource(self._function))
+
+    def save(self, f: Any, _extra_files: Any = None) -> None:
+        """Raises, as `weft.jit.save` does."""
+        save(self, f, _extra_files)
+
+
+class ScriptFunction(_Texts, _CompiledFunction):
+    """What `script` makes of a function.
+
+    Attributes:
+        graph: the instructions, a line each, with the lines of the source.
+        code: the source that was compiled.
+    """
+
+    def __new__(cls, function: Any) -> ScriptFunction:
+        """Compile `function` whole."""
+        self: Any = super().__new__(cls, function, _STRICT)
+        while _builtins.isinstance(function, _MethodType):
+            function = function.__func__
+        self.__dict__["_function"] = function
+        return self  # type: ignore[no-any-return]
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return str(self.__name__)
+
+    @property
+    def qualified_name(self) -> str:
+        """The function's name with its module."""
+        return f"{self.__module__}.{self.__qualname__}"
+
+    def __reduce__(self) -> Any:
+        return self.__qualname__ if self._is_global() else (ScriptFunction, (self.callee,))
+
+
+_C._speed_up_compiled(ScriptFunction)
+
+
+class ScriptModule(_Texts, _Module):
+    """What `script` makes of a Module: parameters, buffers and modules are the same ones.
+
+    Attributes:
+        graph: the instructions of `forward`, a line each, with the lines of the source.
+        code: the source of `forward`.
+        original_name: the name of the Module's class.
+    """
+
+    def __init__(self, module: _Module | None = None) -> None:
+        super().__init__()
+        if module is None:
+            return
+        own, theirs = self.__dict__, module.__dict__
+        for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            own[kind] = theirs[kind]
+        own["_original"] = module
+        own["_function"] = type(module).forward
+        own["forward"] = _CompiledFunction(module.forward, _STRICT)
+        for name in _exported(type(module)):
+            own[name] = _CompiledFunction(getattr(module, name), _STRICT)
+        del own["training"]
+
+    @property
+    def original_name(self) -> str:
+        """The name of the Module's class."""
+        return type(self._original).__name__
+
+    @property
+    def training(self) -> bool:
+        """Whether the Module is in training mode."""
+        return bool(self.__dict__.get("_original", self).__dict__.get("training", True))
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        self.__dict__.get("_original", self).__dict__["training"] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._modules or name in self._parameters or name in self._buffers:
+            return super().__getattr__(name)
+        original = self.__dict__.get("_original")
+        return super().__getattr__(name) if original is None else getattr(original, name)
+
+    def __reduce__(self) -> Any:
+        return script, (self._original,)
+
+
+def script(
+    obj: Any,
+    optimize: None = None,
+    _frames_up: int = 0,
+    _rcb: Any = None,
+    example_inputs: Any = None,
+) -> Any:
+    """Compiles a function or a Module whole: what `weft.compile` would leave to Python raises.
+
+    What the source names is looked at now: the function, functions of its module that it names,
+    and the `forward` of each Module of a tree. What else a call comes to, it checks itself.
+    Functions marked by `ignore` or `unused` stay Python's, as do those of weft and of the standard
+    library.
+
+    Args:
+        obj: a function, a method or a Module; a class is given back as it is.
+        optimize: without effect.
+        example_inputs: without effect: types are those of the values of each call.
+
+    Raises:
+        Unsupported: a function is outside of the subset; with the line and what to write instead.
+        TypeError: it is none of these.
+
+    >>> import weft
+    >>> @weft.jit.script
+    ... def relu(x):
+    ...     return x if x > 0 else x * 0
+    >>> relu(weft.tensor(-1.0))
+    tensor(-0.)
+    """
+    if _builtins.isinstance(obj, (ScriptFunction, ScriptModule, type)):
+        return obj
+    obj = _innermost(obj)
+    seen: set[int] = set()
+    if _builtins.isinstance(obj, _Module):
+        for module in obj.modules():
+            for name in ("forward", *_exported(type(module))):
+                _check(getattr(type(module), name), seen)
+        return ScriptModule(obj)
+    if not _builtins.isinstance(obj, (_FunctionType, _MethodType)):
+        raise TypeError(f"[script] expected a function or a Module, got {type(obj).__name__}")
+    _check(obj, seen)
+    return ScriptFunction(obj)
+
+
+def script_method(fn: F) -> F:
+    """`fn`, which `script` compiles with its Module."""
+    return export(fn)
+
+
+def script_if_tracing(fn: F) -> F:
+    """`fn`: nothing is traced."""
+    return fn
+
+
+def _exported(cls: type) -> list[str]:
+    return [
+        name
+        for name in dir(cls)
+        if getattr(getattr(cls, name, None), "_torchscript_modifier", "") == "export"
+        and name != "forward"
+    ]
+
+
+def _check(function: Any, seen: set[int]) -> None:
+    """Raises for the first function outside of the subset, of this one and those that it names."""
+    function = _innermost(function)
+    while _builtins.isinstance(function, _MethodType):
+        function = function.__func__
+    if not _builtins.isinstance(function, _FunctionType) or id(function.__code__) in seen:
+        return
+    seen.add(id(function.__code__))
+    lowered = _lowered_for(function)
+    if _builtins.isinstance(lowered, _Left):
+        if lowered.by_choice:
+            return
+        raise _unsupported(function, lowered)
+    _check_body(lowered, function, seen)
+
+
+def _check_body(lowered: _Lowered, function: _FunctionType, seen: set[int]) -> None:
+    for name in function.__code__.co_names:
+        if _builtins.isinstance(found := function.__globals__.get(name), _FunctionType):
+            _check(found, seen)
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Raises NotImplementedError: programs cannot be saved yet."""
+    raise NotImplementedError(
+        "[save] expected values, got a program. Hint: programs cannot be saved yet; save "
+        "m.state_dict() and keep the code"
+    )
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None) -> Any:
+    """Raises NotImplementedError: programs cannot be loaded yet."""
+    raise NotImplementedError(
+        "[load] expected values, got a program. Hint: programs cannot be loaded yet; load a "
+        "state_dict into the Module that its code makes"
+    )
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """`mod`, which has to be in eval mode: weights are read where they lie.
+
+    Raises:
+        RuntimeError: it is in training mode.
+    """
+    if getattr(mod, "training", False):
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
+            "on your module before freezing."
         )
+    return mod
 
 
-class ScriptModule(_Compiled):
-    """A compiled module, for `isinstance`: nothing is one.
-
-    Raises:
-        TypeError: when one is made.
-    """
-
-
-class ScriptFunction(_Compiled):
-    """A compiled function, for `isinstance`: nothing is one.
-
-    Raises:
-        TypeError: when one is made.
-    """
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """`mod`."""
+    return mod
 
 
 def is_scripting() -> bool:
-    """False: nothing is compiled."""
+    """False: programs do what Python does, with Python's objects."""
     return False
 
 
@@ -54,25 +267,35 @@ def annotate(the_type: Any, the_value: Any) -> Any:
     return the_value
 
 
+def Attribute(value: Any, type: Any = None) -> Any:  # noqa: N802
+    """`value`."""
+    return value
+
+
 def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001
     """Python's own, also for a generic type, by its origin."""
     import typing
 
-    kinds = target_type if _isinstance(target_type, tuple) else (target_type,)
-    return _isinstance(obj, tuple(typing.get_origin(k) or k for k in kinds))
+    kinds = target_type if _builtins.isinstance(target_type, tuple) else (target_type,)
+    plain: Any = tuple(typing.get_origin(k) or k for k in kinds)
+    return _builtins.isinstance(obj, plain)
 
 
 def export(fn: F) -> F:
-    """`fn`: a mark for a compiler."""
+    """`fn`, which `script` compiles with its Module."""
+    fn._torchscript_modifier = "export"  # type: ignore[attr-defined]
     return fn
 
 
-unused = export
+def unused(fn: F) -> F:
+    """`fn`, which stays Python's."""
+    fn._torchscript_modifier = "unused"  # type: ignore[attr-defined]
+    return fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function that it decorates, with or without arguments: a mark for a compiler."""
-    return drop if callable(drop) else export
+    """The function that it decorates, with or without arguments, which stays Python's."""
+    return unused(drop) if callable(drop) else unused
 
 
 def fuser(name: str) -> AbstractContextManager[None]:
@@ -81,7 +304,7 @@ def fuser(name: str) -> AbstractContextManager[None]:
 
 
 def __getattr__(name: str) -> Any:
-    """`script` and `trace` are not there: their results can be saved, and no eager one can."""
+    """`trace` is not there: `script` compiles all paths."""
     import sys
 
     from weft.base import lazy as _lazy

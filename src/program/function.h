@@ -21,6 +21,8 @@ struct Instruction {
         numbers;  ///< `unpack` with a star: before, after; `try`: the handlers' names; `method`:
                   ///< the offset of the look-up
     std::vector<Region> regions;
+
+    bool operator==(const Instruction&) const = default;
 };
 
 struct Function {
@@ -32,6 +34,8 @@ struct Function {
     int32_t own_cells = 0;
     int32_t consts = 0, attrs = 0;  ///< how many; what they are knows who runs it
     Region body;
+
+    bool operator==(const Function&) const = default;
 };
 
 }  // namespace weft::program

@@ -54,7 +54,8 @@ void find_live(Code& code) {
             for_each_out(code, i, [&](int32_t r) { reset(bits, r); });
             if (i.verb == Verb::Next)  // where there are no more, nothing is written
                 unite(bits, code.live[static_cast<size_t>(i.target)]);
-            if (i.verb == Verb::Delete) set(bits, i.out);
+            // an iterator stays on CPython's stack to the end of its loop, also where it is not asked again
+            if (i.verb == Verb::Delete || i.verb == Verb::Clear) set(bits, i.out);
             for (int32_t k = 0; k < i.count; ++k)
                 if (const int32_t o = code.operands_of(i)[k]; o >= 0) set(bits, o);
             if (i.handler >= 0) unite(bits, code.live[static_cast<size_t>(i.handler)]);

@@ -1,4 +1,4 @@
-/// `_C.Compiled`: a callable that runs the program of a function or Module where it may, else the thing itself.
+/// `_C._Compiled`: a callable that runs the program of a function or Module where it may, else the thing itself.
 #include "python/program.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace weft::python {
 namespace {
 
-/// How a `_C.Compiled` runs what it calls.
+/// How a `_C._Compiled` runs what it calls.
 enum class Kind : uint8_t {
     Compiled,
     Plain,  ///< as it is, and what it calls too (weft.compiler.disable)
@@ -251,14 +251,16 @@ Program* program_of(PyObject* function) {
 
 void init_program_index();
 void init_trace(PyObject* module);
+void init_program_text(PyObject* module);
 
 void init_programs(PyObject* module) {
     init_program_index();
     init_trace(module);
+    init_program_text(module);
     const char* setting = std::getenv("WEFT_COMPILE");
     enabled = !setting || std::string_view(setting) != "0";
     PyTypeObject& t = compiled_type;
-    t.tp_name = "weft._C.Compiled";
+    t.tp_name = "weft._C._Compiled";
     t.tp_basicsize = sizeof(PyCompiled);
     t.tp_dictoffset = offsetof(PyCompiled, dict);
     t.tp_weaklistoffset = offsetof(PyCompiled, weakrefs);
@@ -275,7 +277,7 @@ void init_programs(PyObject* module) {
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
     t.tp_doc = "Calls its callee, by the program of its source where that may run.";
     checked(PyType_Ready(&t));
-    add_object(module, "Compiled", reinterpret_cast<PyObject*>(&t));
+    add_object(module, "_Compiled", reinterpret_cast<PyObject*>(&t));
     checked(PyModule_AddFunctions(module, functions));
 }
 

@@ -32,6 +32,7 @@ struct Program {
     bool has_args = false, has_kwargs = false;
     int32_t cells = 0;
     std::vector<std::unique_ptr<Place>> places;
+    std::vector<int32_t> slots;  ///< of CPython's frame: the register there, or ~cell
 
     Program();
     ~Program();
@@ -47,14 +48,15 @@ constexpr uint32_t kPlainMode = 1u << 31;
 /// What is known of a code object: its program, or why it stays Python's.
 struct Known {
     std::unique_ptr<Program> program;
-    Object left;         ///< a weft.frontend.programs.Left
+    Object left;  ///< a weft.frontend.programs.Left
+    bool looks_at_frames = false;
     uint64_t calls = 0;  ///< by programs, where it has none of its own
     uint64_t seen = 0;   ///< number of the last Reach that has it
 };
 /// Made with the first question. Throws PythonError.
 Known* known_of(PyObject* function);
 
-/// The code objects that calls of a `_C.Compiled` came to, in order.
+/// The code objects that calls of a `_C._Compiled` came to, in order.
 struct Reach {
     std::vector<std::pair<Object, Known*>> codes;
     std::unordered_set<const void*> members;
@@ -92,7 +94,7 @@ const void* python_frame();
 /// The code object, borrowed, and the offset in it, of where a program's frame is.
 PyObject* place_of(const Frame& frame, int32_t pc, int32_t* offset);
 
-/// What a `_C.Compiled` calls, borrowed; null if it is none, or one that has to be called itself.
+/// What a `_C._Compiled` calls, borrowed; null if it is none, or one that has to be called itself.
 PyObject* compiled_callee(PyObject* o);
 
 constexpr int32_t kInlinedShift = 24;  ///< weft/frontend/ir.py

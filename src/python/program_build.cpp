@@ -1,7 +1,9 @@
 /// From the front end's lists and tuples to a Program.
+#include <algorithm>
 #include <memory>
 #include <string>
 
+#include "program/verify.h"
 #include "python/program_stretch.h"
 
 namespace weft::python {
@@ -39,7 +41,9 @@ public:
         f.consts = static_cast<int32_t>(p.consts.size());
         f.attrs = static_cast<int32_t>(p.attrs.size());
         p.cells = static_cast<int32_t>(f.cells.size());
+        program::verify(f);
         p.code = program::flatten(f);
+        slots();
         add_place(p, 0);
         return std::move(made_);
     }
@@ -68,6 +72,29 @@ private:
         p.has_args = p.of->co_flags & CO_VARARGS;
         p.has_kwargs = p.of->co_flags & CO_VARKEYWORDS;
         p.function.params = p.positional + p.keyword_only + p.has_args + p.has_kwargs;
+    }
+
+    /// CPython's order: variables, then cells that are no variables, then free ones.
+    void slots() {
+        Program& p = *made_;
+        const auto& cells = p.function.cells;
+        const auto& registers = p.function.registers;
+        std::vector<std::string> seen;
+        const Object code = lowered_.attr("code");
+        for (const char* kind : {"co_varnames", "co_cellvars", "co_freevars"}) {
+            for (const Object& one : items(code.attr(kind))) {
+                const std::string name(to_text(one.get()));
+                if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+                seen.push_back(name);
+                const auto cell = std::find(cells.begin(), cells.end(), name);
+                const auto at = std::find(registers.begin(), registers.end(), name);
+                p.slots.push_back(cell != cells.end()
+                                      ? ~static_cast<int32_t>(cell - cells.begin())
+                                      : static_cast<int32_t>(at - registers.begin()));
+                WEFT_EXPECT(cell != cells.end() || at != registers.end(), Runtime, "program",
+                            "a register for each variable", name);
+            }
+        }
     }
 
     void inner() {
@@ -222,6 +249,7 @@ Known* learn(PyObject* function, PyObject* code) {
     if (PyObject_HasAttrString(lowered.get(), "body"))
         known->program = build_program(lowered.get());
     else known->left = std::move(lowered);
+    known->looks_at_frames = known->left && known->left.attr("looks_at_frames").get() == Py_True;
     void* again = nullptr;  // meanwhile another thread may have
     get_extra(code, extra_index, &again);
     if (again) return static_cast<Known*>(again);

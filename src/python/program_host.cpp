@@ -4,8 +4,10 @@
 #include <frameobject.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "python/hooks.h"
+#include "python/program_frames.h"
 
 namespace weft::python {
 
@@ -208,6 +210,11 @@ PyObject* extend(PyObject* list, PyObject* items) {
     Object all = Object::steal(PySequence_List(items));
     const Py_ssize_t n = PyList_GET_SIZE(list);
     return all ? done(PyList_SetSlice(list, n, n, all.get())) : nullptr;
+}
+
+PyObject* update_set(PyObject* set, PyObject* items) {
+    static PyObject* const name = PyUnicode_InternFromString("update");
+    return PyObject_CallMethodObjArgs(set, name, items, nullptr);
 }
 
 PyObject* merge(PyObject* target, PyObject* mapping) {
@@ -494,7 +501,7 @@ PyObject* PythonHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const
         case Verb::Extend:
             return extend(a[0], a[1]);
         case Verb::Update:
-            return done(_PySet_Update(a[0], a[1]));
+            return update_set(a[0], a[1]);
         case Verb::Merge:
             return merge(a[0], a[1]);
         case Verb::Insert:
@@ -650,6 +657,27 @@ Target target_of(PyObject* callee) {
     return {};
 }
 
+namespace {
+
+#if PY_VERSION_HEX < 0x030c0000
+bool enter_recursion() { return !Py_EnterRecursiveCall(""); }
+void leave_recursion() { Py_LeaveRecursiveCall(); }
+#else
+/// Py_EnterRecursiveCall counts calls of C there; a program's are Python's.
+bool enter_recursion() {
+    PyThreadState* state = PyThreadState_Get();
+    if (--state->py_recursion_remaining >= 0) return true;
+    ++state->py_recursion_remaining;
+    ++state->recursion_headroom;
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+    --state->recursion_headroom;
+    return false;
+}
+void leave_recursion() { ++PyThreadState_Get()->py_recursion_remaining; }
+#endif
+
+}  // namespace
+
 Frame* PythonHost::bind(PyObject* function, const Program* program, PyObject* const* args, size_t n,
                         PyObject* names) {
     const Program& p = *program;
@@ -745,14 +773,14 @@ void PythonHost::free(Frame* frame) {
 }
 
 bool PythonHost::start(Frame* frame) {
-    if (Py_EnterRecursiveCall("")) return false;
+    if (!pause(frame) || !enter_recursion()) return false;
     frame->caller = running->frame;
     running->frame = frame;
     return true;
 }
 
 void PythonHost::leave(Frame* frame, PyObject*& result) {
-    Py_LeaveRecursiveCall();
+    leave_recursion();
     running->frame = static_cast<Frame*>(frame->caller);
     if (!result && frame->module) {
         Object args = Object::steal(
@@ -764,6 +792,33 @@ void PythonHost::leave(Frame* frame, PyObject*& result) {
     }
 }
 
+namespace {
+
+#if PY_VERSION_HEX < 0x030d0000
+constexpr auto get_method = _PyObject_GetMethod;
+#else
+int get_method(PyObject* o, PyObject* name, PyObject** method) {
+    *method = PyObject_GetAttr(o, name);
+    return 0;
+}
+#endif
+
+template <class F>
+PyObject* call_seen(Frame* frame, PyObject* callee, F&& call) {
+    if (!looks_at_frames(callee)) return into_python(call);
+    const VisibleFrames seen(frame);
+    return into_python(call);
+}
+PyObject* call_python(Frame* frame, PyObject* callee, PyObject* const* args, size_t n,
+                      PyObject* names) {
+    return call_seen(frame, callee, [&] { return PyObject_Vectorcall(callee, args, n, names); });
+}
+PyObject* call_python(Frame* frame, PyObject* callee, PyObject* all, PyObject* words) {
+    return call_seen(frame, callee, [&] { return PyObject_Call(callee, all, words); });
+}
+
+}  // namespace
+
 Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
                         PyObject*& result) {
     PyObject* names = names_of(frame, i);
@@ -771,7 +826,7 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
     Object found;
     if (i.verb == Verb::Method) {
         PyObject* method = nullptr;
-        const int is_unbound = _PyObject_GetMethod(args[0], attr_name(frame, i), &method);
+        const int is_unbound = get_method(args[0], attr_name(frame, i), &method);
         if (!method) {
             fails_at_lookup_ = true;
             return nullptr;
@@ -791,7 +846,7 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
                 }
                 if (PyErr_Occurred()) return nullptr;
             }
-            result = into_python([&] { return PyObject_Vectorcall(callee, args, n, names); });
+            result = call_python(frame, callee, args, n, names);
             return nullptr;
         }
     }
@@ -817,8 +872,7 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
         const Target target = target_of(callee);
         Program* program = target.function ? program_of(target.function) : nullptr;
         if (!program) {
-            if (!PyErr_Occurred())
-                result = into_python([&] { return PyObject_Call(callee, all.get(), words); });
+            if (!PyErr_Occurred()) result = call_python(frame, callee, all.get(), words);
             return nullptr;
         }
         n = static_cast<size_t>(PyTuple_GET_SIZE(all.get()));
@@ -847,8 +901,7 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
     const Target target = target_of(callee);
     Program* program = target.function ? program_of(target.function) : nullptr;
     if (!program) {
-        if (!PyErr_Occurred())
-            result = into_python([&] { return PyObject_Vectorcall(callee, given, n, names); });
+        if (!PyErr_Occurred()) result = call_python(frame, callee, given, n, names);
         return nullptr;
     }
     Frame* inner = nullptr;
@@ -862,8 +915,7 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
         inner = bind(target.function, program, given, n, names);
     }
     if (!inner) {
-        if (!PyErr_Occurred())
-            result = into_python([&] { return PyObject_Vectorcall(callee, given, n, names); });
+        if (!PyErr_Occurred()) result = call_python(frame, callee, given, n, names);
         return nullptr;
     }
     inner->module = Py_XNewRef(target.module);
@@ -872,10 +924,15 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
     return nullptr;
 }
 
-/// Every so often what CPython's loop does on its way back: signals, and other threads.
+/// What CPython's loop does on its way back, and where a function begins: signals and, when their turn comes,
+/// other threads.
 bool PythonHost::pause(Frame*) {
-    if ((++pauses_ & 63) == 0 && PyErr_CheckSignals() < 0) return false;
-    if ((pauses_ & 4095) == 0) {
+    if (PyErr_CheckSignals() < 0) return false;
+    if (++pauses_ & 7) return true;
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const int64_t turn = now.tv_sec * 256 + now.tv_nsec / (1'000'000'000 / 256);
+    if (std::exchange(turn_, turn) != turn) {
         PyThreadState* state = PyEval_SaveThread();
         into_python([&] { PyEval_RestoreThread(state); });
     }
@@ -911,12 +968,10 @@ void PythonHost::unbound(Frame* frame, int32_t r) {
 namespace {
 
 /// One more entry before those of the exception that is set.
-void add_entry(PyObject* code, int32_t offset, PyObject* globals) {
+void add_entry(PyObject* code, int32_t offset, const Frame& of) {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    PyThreadState* state = PyThreadState_Get();
-    Object frame = Object::steal(reinterpret_cast<PyObject*>(
-        PyFrame_New(state, reinterpret_cast<PyCodeObject*>(code), globals, nullptr)));
+    Object frame = frame_of(reinterpret_cast<PyCodeObject*>(code), offset, of);
     PyObject* entry = nullptr;
     if (frame) {
         const int line = PyCode_Addr2Line(reinterpret_cast<PyCodeObject*>(code), offset);
@@ -945,11 +1000,11 @@ void PythonHost::note(Frame* frame, int32_t pc) {
     int32_t number = at >= 0 ? at >> kInlinedShift : 0;
     while (number) {
         const Program::Inlined& one = p.inlined[static_cast<size_t>(number) - 1];
-        add_entry(one.code.get(), at & ((1 << kInlinedShift) - 1), frame->globals);
+        add_entry(one.code.get(), at & ((1 << kInlinedShift) - 1), *frame);
         number = one.parent;
         at = one.offset;
     }
-    add_entry(reinterpret_cast<PyObject*>(p.of), std::max(at, 0), frame->globals);
+    add_entry(reinterpret_cast<PyObject*>(p.of), std::max(at, 0), *frame);
 }
 
 // ---- runs

@@ -44,6 +44,7 @@ public:
 private:
     uint32_t pauses_ = 0;
     bool fails_at_lookup_ = false;  ///< the call under way: its method is not there
+    int64_t turn_ = 0;
 };
 
 /// The function that a call of `callee` runs, and what goes before its arguments (null: nothing); the module if

@@ -28,7 +28,7 @@ def spots(error):
 @pytest.mark.filterwarnings("ignore")
 def test_programs_do_what_cpython_does(function, case):
     expected = programs.outcome(function, case)
-    compiled = weft._C.Compiled(function)
+    compiled = weft._C._Compiled(function)
     for _ in range(3):  # as it is, traced, by plan
         assert programs.outcome(compiled, case) == expected
 
@@ -41,6 +41,6 @@ def test_carets_are_those_of_cpython():
     for function, case in CASES:
         expected = programs.outcome(function, case, spots)["lines"]
         if expected and function.__name__ not in PAIRS:
-            compiled = weft._C.Compiled(function)
+            compiled = weft._C._Compiled(function)
             ours = programs.outcome(compiled, case, spots)["lines"]
             assert ours == expected, (function.__qualname__, case)

@@ -44,10 +44,10 @@ _ADVICE = {
     "hub": "save the state_dict() to a file and load() that",
     "onnx": "keep the model's code and its state_dict()",
     "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
-    "script": "weft runs Python as it is written; leave the decorator or the call out",
     "sparse_coo_tensor": "use a dense tensor, or index_add over the indices",
     "sparse_csr_tensor": "use a dense tensor, or index_add over the indices",
-    "trace": "weft runs Python as it is written; leave the call out",
+    "trace": "weft.jit.script compiles all paths of a function, not one run of it",
+    "trace_module": "weft.jit.script compiles all paths of a Module, not one run of it",
 }
 
 

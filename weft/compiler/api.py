@@ -42,7 +42,11 @@ def compile(  # noqa: A001
     backend: str | Callable[..., Any] = "inductor",
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """Makes a function, method or Module faster; what it does stays as it is.
 
@@ -60,7 +64,11 @@ def compile(  # noqa: A001
         backend: "inductor" or "weft": this compiler. "eager": the calls run as they are.
         mode: one of PyTorch's: there is nothing to tune, so all do the same.
         options: PyTorch's most used ones are known, and have no effect either.
+        name: without effect, and so are those below: there is nothing to count or to keep apart.
         disable: gives `model` back as it is.
+        recompile_limit: any number.
+        isolate_recompiles: True or False.
+        shapes_spec: anything.
 
     Raises:
         TypeError: `model` cannot be called, or an argument is of another type.
@@ -183,7 +191,11 @@ def compiled_call(
     backend: str | Callable[..., Any] = "inductor",
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> CompiledFunction | None:
     """What `Module.compile` puts in place of the module's call; None if nothing."""
     settings = _checked(fullgraph, dynamic, backend, mode, options)

@@ -36,9 +36,9 @@ class Unsupported(CompilerError):
         self.file, self.line = file, line
 
     def __str__(self) -> str:
-        hint = self.hint or "leave out fullgraph=True: Python then runs this function, as always"
+        hint = self.hint or "without fullgraph=True or jit.script, Python runs this function"
         return (
-            f"[compile] expected functions that compile (fullgraph=True), got {self.function}: "
+            f"[compile] expected functions that compile, got {self.function}: "
             f"{self.file}:{self.line}: {self.reason}. Hint: {hint}"
         )
 

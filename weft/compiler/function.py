@@ -32,7 +32,7 @@ class Settings:
 DEFAULTS = Settings()
 
 
-class CompiledFunction(_C.Compiled):
+class CompiledFunction(_C._Compiled):
     """A function, method or Module whose calls run the programs of their source.
 
     It has the name, the signature and the attributes of what it calls, which is `__wrapped__`. As

@@ -1,0 +1,650 @@
+"""Where a program could be told from the function it was made of, and must not be.
+
+The functions of TABLE give a value; a compiled call gives an equal one. What takes more than a
+value to compare has a test of its own.
+"""
+
+import contextlib
+import dataclasses
+import enum
+import functools
+import gc
+import inspect
+import io
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import typing
+import warnings
+import weakref
+
+import pytest
+
+import weft
+from weft import nn
+
+TABLE = []
+needs_programs = pytest.mark.skipif(
+    os.environ.get("WEFT_COMPILE") == "0", reason="nothing is compiled with WEFT_COMPILE=0"
+)
+on_311 = pytest.mark.skipif(sys.version_info >= (3, 12), reason="frames of other versions")
+
+
+def table(function):
+    TABLE.append(function)
+    return function
+
+
+def line(trace):
+    return [(e.name, e.lineno) for e in traceback.extract_tb(trace)][1:]
+
+
+# ---- who is asked for frames
+
+
+@table
+def prints():
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        print("a", 1, sep="-")
+    return out.getvalue()
+
+
+@table
+def raises_with_everything():
+    try:
+        try:
+            {}["a"]
+        except KeyError as error:
+            error.add_note("note")
+            raise ValueError("b") from error
+    except ValueError as error:
+        return (
+            repr(error.__context__), repr(error.__cause__), error.__suppress_context__,
+            error.__cause__.__notes__, sys.exc_info()[0], sys.exc_info()[1] is error,
+        )  # fmt: skip
+
+
+@table
+def context_of_an_error_in_a_handler():
+    try:
+        try:
+            raise KeyError(1)
+        except KeyError:
+            raise ValueError(2)  # noqa: B904
+    except ValueError as error:
+        return repr(error.__context__), error.__cause__, error.__suppress_context__
+
+
+@table
+def no_exception_is_handled_after():
+    try:
+        raise KeyError
+    except KeyError:
+        inner = sys.exc_info()[0]
+    return inner, sys.exc_info()
+
+
+class Base:
+    def name(self):
+        return "base"
+
+    @property
+    def size(self):
+        return 1
+
+    @classmethod
+    def make(cls):
+        return cls.__name__
+
+
+class Derived(Base):
+    def name(self):
+        return super().name() + "+" + __class__.__name__
+
+    @property
+    def size(self):
+        return super().size + 1
+
+    @classmethod
+    def make(cls):
+        return super().make() + "!"
+
+
+@table
+def classes():
+    d = Derived()
+    return d.name(), d.size, Derived.make(), d.make()
+
+
+class Lazy:
+    def __getattr__(self, name):
+        if name.startswith("no"):
+            raise AttributeError(name)
+        return name.upper()
+
+
+@table
+def attributes_that_are_made():
+    lazy = Lazy()
+    return lazy.a, lazy.bc, getattr(lazy, "d".lower()), hasattr(lazy, "no"), getattr(lazy, "no", 3)
+
+
+@dataclasses.dataclass(order=True)
+class Point:
+    x: int
+    y: int = 2
+    tags: list = dataclasses.field(default_factory=list)
+
+
+class Pair(typing.NamedTuple):
+    left: int
+    right: int = 0
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@table
+def small_classes():
+    p = Point(1)
+    p.tags.append(3)
+    q = dataclasses.replace(p, x=5)
+    pair = Pair(1)._replace(right=4)
+    left, right = pair
+    return p, q, p < q, dataclasses.astuple(q), pair, left, right, Color(2), Color["RED"].name
+
+
+@functools.lru_cache(maxsize=2)
+def cached(n):
+    return n * 2
+
+
+def doubled(f):
+    @functools.wraps(f)
+    def inner(*args):
+        return f(*args) * 2
+
+    return inner
+
+
+@doubled
+def plus(a, b):
+    """Adds."""
+    return a + b
+
+
+@table
+def functions_of_functools():
+    cached.cache_clear()
+    add = functools.partial(plus, 1)
+    return cached(3), cached(3), cached.cache_info().hits, add(2), plus.__name__, plus.__doc__
+
+
+class Noted:
+    def __init__(self, name, log):
+        self.name, self.log = name, log
+
+    def __del__(self):
+        self.log.append(self.name)
+
+
+@table
+def order_of_deaths():
+    log = []
+
+    def make(name):
+        return Noted(name, log)
+
+    make("dropped")
+    log.append("after dropped")
+    len([make("in a list")])
+    log.append("after list")
+    a = make("a")
+    b = a
+    del a
+    log.append("after del a")
+    b = make("b again")
+    log.append("after b")
+    for one in [make("x"), make("y")]:
+        log.append(one.name)
+    log.append("after loop")
+    del one, b
+    log.append("end")
+    return log
+
+
+class Thing:
+    pass
+
+
+@table
+def weak_references():
+    log = []
+    thing = Thing()
+    seen = weakref.ref(thing, lambda _: log.append("gone"))
+    other = thing
+    del thing
+    log.append(seen() is other)
+    del other
+    log.append(seen())
+    return log
+
+
+@table
+def iterators_are_closed():
+    log = []
+
+    def numbers():
+        try:
+            yield 1
+            yield 2
+        finally:
+            log.append("closed")
+
+    for n in numbers():
+        log.append(n)
+        break
+    log.append("after break")
+    for n in numbers():
+        log.append(n)
+    log.append("after end")
+    try:
+        for n in numbers():
+            raise KeyError(n)
+    except KeyError:
+        log.append("handled")
+    log.append("after raise")
+    first, *_ = numbers()
+    log.append(first)
+    return log
+
+
+class Numbers(Noted):
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return 1
+
+
+def returns_from_a_loop(log):
+    for _ in Numbers("iterator gone", log):
+        return log.append("returning")
+
+
+@table
+def iterators_end_with_returns():
+    log = []
+    returns_from_a_loop(log)
+    return log
+
+
+@table
+def closures_see_writes():
+    count = 0
+
+    def bump():
+        nonlocal count
+        count += 1
+        return count
+
+    fs = [lambda: n for n in range(3)]
+    return bump(), bump(), count, [f() for f in fs]
+
+
+@pytest.mark.parametrize("function", TABLE, ids=lambda f: f.__name__)
+def test_programs_cannot_be_told_from_functions(function):
+    expected = function()
+    compiled = weft.compile(function)
+    for _ in range(3):
+        assert compiled() == expected
+
+
+@needs_programs
+def test_the_table_is_compiled():
+    left = {}
+    for function in TABLE:
+        compiled = weft.compile(function)
+        compiled()
+        if function.__name__ not in [f.name for f in compiled.explain().compiled]:
+            left[function.__name__] = str(compiled.explain())
+    assert left == {}
+
+
+# ---- recursion
+
+
+def deep(n):
+    return 0 if n == 0 else 1 + deep(n - 1)
+
+
+def deepest(f):
+    least, most = 1, 5000
+    while least < most:
+        middle = (least + most + 1) // 2
+        try:
+            f(middle)
+            least = middle
+        except RecursionError as error:
+            assert str(error).startswith("maximum recursion depth exceeded")
+            most = middle - 1
+    return least
+
+
+def test_recursion_ends_where_it_does():
+    weft.compile(deep)(3)
+    assert abs(deepest(weft.compile(deep)) - deepest(deep)) <= 5
+    assert weft.compile(deep)(100) == 100
+
+
+def deep_in_modules(net, n):
+    return net(net, n - 1) if n else 0
+
+
+class Recursive(nn.Module):
+    def forward(self, net, n):
+        return deep_in_modules(net, n)
+
+
+def test_recursion_through_modules_ends():
+    compiled = weft.compile(Recursive())
+    with pytest.raises(RecursionError):
+        compiled(compiled._orig_mod, 10**6)
+    assert compiled(compiled._orig_mod, 20) == 0
+
+
+def test_deep_recursion_needs_no_stack_of_c():
+    code = (
+        "import sys, weft, test_python\n"
+        "sys.setrecursionlimit(100_000)\n"
+        "print(weft.compile(test_python.deep)(50_000))\n"
+    )
+    tests = __file__.rpartition("/")[0]
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tests)
+    assert run.stdout == "50000\n", run.stderr[-2000:]
+
+
+# ---- signals and threads
+
+
+def spins(stop):
+    n = 0
+    while not stop:
+        n += 1
+    return n
+
+
+def recurses():
+    while True:
+        deep(20)
+
+
+@pytest.mark.parametrize("function, args", [(spins, ([],)), (recurses, ())])
+def test_interrupts_end_loops_at_the_users_line(function, args):
+    def interrupt():
+        time.sleep(0.2)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        weft.compile(function)(*args)
+    thread.join()
+    assert function.__name__ in [name for name, _ in line(caught.value.__traceback__)]
+
+
+def test_other_threads_run_while_a_program_loops():
+    stop = []
+
+    def ends_it():
+        time.sleep(0.05)
+        stop.append(1)
+
+    thread = threading.Thread(target=ends_it)
+    thread.start()
+    begun = time.monotonic()
+    assert weft.compile(spins)(stop) > 0
+    assert time.monotonic() - begun < 20
+    thread.join()
+
+
+# ---- tools that watch Python
+
+
+def traced(x):
+    y = x + 1
+    return y * 2
+
+
+def test_tracers_and_profilers_see_functions():
+    compiled, seen = weft.compile(traced), []
+    compiled(1)
+
+    def tracer(frame, event, arg):
+        if frame.f_code is traced.__code__:
+            seen.append((event, frame.f_lineno))
+        return tracer
+
+    sys.settrace(tracer)
+    try:
+        assert compiled(1) == 4
+    finally:
+        sys.settrace(None)
+    first = traced.__code__.co_firstlineno
+    assert seen == [
+        ("call", first),
+        ("line", first + 1),
+        ("line", first + 2),
+        ("return", first + 2),
+    ]
+
+    calls = []
+    sys.setprofile(lambda frame, event, arg: calls.append((frame.f_code.co_name, event)))
+    try:
+        compiled(1)
+    finally:
+        sys.setprofile(None)
+    assert ("traced", "call") in calls
+
+
+def deprecated():
+    warnings.warn("old", DeprecationWarning, stacklevel=2)
+
+
+def calls_what_is_deprecated():
+    deprecated()  # blamed
+    return 1
+
+
+def warns_itself():
+    warnings.warn("mine", UserWarning)  # noqa: B028
+
+
+@on_311
+@pytest.mark.parametrize("function", [calls_what_is_deprecated, warns_itself])
+def test_warnings_blame_the_same_line(function):
+    def blamed(f):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            f()
+        return [(str(w.message), w.filename, w.lineno) for w in caught]
+
+    expected = blamed(function)
+    assert blamed(weft.compile(function)) == expected and expected[0][1] == __file__
+
+
+logger = logging.getLogger("weft.tests.compiler")
+
+
+def logs():
+    logger.warning("from here")
+    return 1
+
+
+@on_311
+def test_logs_name_the_same_line():
+    records = []
+
+    class Keep(logging.Handler):
+        def emit(self, record):
+            records.append((record.funcName, record.lineno))
+
+    handler = Keep()
+    logger.addHandler(handler)
+    try:
+        logs()
+        weft.compile(logs)()
+    finally:
+        logger.removeHandler(handler)
+    assert records[0] == records[1] and records[0][0] == "logs"
+
+
+def stack_names():
+    return [f.name for f in traceback.extract_stack()][-2:]
+
+
+def asks_for_its_stack():
+    return inner_of_stack()
+
+
+def inner_of_stack():
+    return [f.function for f in inspect.stack()][:2], stack_names()
+
+
+@on_311
+def test_stacks_show_programs():
+    expected = asks_for_its_stack()
+    assert weft.compile(asks_for_its_stack)() == expected
+    assert expected[0] == ["inner_of_stack", "asks_for_its_stack"]
+
+
+# ---- tracebacks
+
+
+def fails(x, *rest, key=1):
+    local = x + 1
+
+    def inner():
+        return local
+
+    return [y / 0 for y in (local, inner())]
+
+
+def calls_what_fails(z):
+    before = z * 2
+    return fails(before, 7, key=3)
+
+
+def frames(f):
+    try:
+        f(1)
+    except ZeroDivisionError as error:
+        trace, out = error.__traceback__.tb_next, []
+        while trace:
+            frame = trace.tb_frame
+            names = {
+                k: v for k, v in frame.f_locals.items()
+                if k not in (".0", "inner") and not k.startswith("_")
+            }  # fmt: skip
+            out.append((frame.f_code, trace.tb_lineno, frame.f_lineno, names))
+            trace = trace.tb_next
+        return out
+
+
+def test_frames_of_tracebacks():
+    expected, ours = frames(calls_what_fails), frames(weft.compile(calls_what_fails))
+    assert [e[:2] for e in ours] == [e[:2] for e in expected]
+    if sys.version_info < (3, 12):
+        assert [e[2] for e in ours] == [e[2] for e in expected]
+        assert [e[3] for e in ours[:2]] == [e[3] for e in expected[:2]]
+        assert ours[0][3] == {"z": 1, "before": 2}
+        assert ours[1][3] == {"x": 2, "rest": (7,), "key": 3, "local": 3}
+
+
+def test_tracebacks_print_with_their_locals():
+    try:
+        weft.compile(calls_what_fails)(1)
+    except ZeroDivisionError as error:
+        text = "".join(
+            traceback.TracebackException.from_exception(error, capture_locals=True).format()
+        )
+    assert "calls_what_fails" in text and "ZeroDivisionError" in text
+
+
+# ---- leaks
+
+
+def keeps_nothing(n):
+    found = []
+    try:
+        for k in range(n):
+            found.append((k, {"k": [k]}, f"{k}", lambda k=k: k))
+            if k == 2:
+                raise KeyError(k)
+    except KeyError as error:
+        found.append(str(error))
+    (a, *b), c = (found[0], 1), found[1:]
+    return len([x for x in b if x]) + len(c) + len({**{"a": a}})
+
+
+LEAKS = [keeps_nothing, *TABLE]
+
+
+@pytest.mark.parametrize("function", LEAKS, ids=lambda f: f.__name__)
+def test_nothing_leaks(function):
+    compiled = weft.compile(function)
+    args = (5,) if function is keeps_nothing else ()
+
+    def objects():
+        for _ in range(100):
+            compiled(*args)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    for _ in range(3):
+        objects()
+    growth = [objects() for _ in range(4)]
+    assert growth[-1] - growth[0] < 100, growth
+
+
+def test_exceptions_do_not_leak():
+    compiled = weft.compile(calls_what_fails)
+
+    def objects():
+        for _ in range(100):
+            with contextlib.suppress(ZeroDivisionError):
+                compiled(1)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    for _ in range(3):
+        objects()
+    growth = [objects() for _ in range(4)]
+    assert growth[-1] - growth[0] < 100, growth
+
+
+def holds(thing, fail):
+    local = [thing]
+    del thing
+    if fail:
+        raise ValueError(len(local))
+    return 1
+
+
+def test_arguments_die_with_their_last_reference():
+    for fail in (False, True):
+        compiled = weft.compile(holds)
+        thing = Thing()
+        gone = weakref.ref(thing)
+        with contextlib.suppress(ValueError):
+            compiled(thing, fail)
+        del thing
+        assert gone() is None
