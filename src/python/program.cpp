@@ -124,11 +124,19 @@ int clear(PyObject* self) {
     Py_CLEAR(c->dict);
     return 0;
 }
+/// Stretches that were made for a compiled function go with it, as they hold on to Modules.
+void forget(Reach* reach) {
+    if (!reach) return;
+    for (const auto& [code, known] : reach->codes)
+        if (known->program)
+            for (const auto& place : known->program->places) place->forget(reach->number);
+    delete reach;
+}
 void dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     if (reinterpret_cast<PyCompiled*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
     clear(self);
-    delete compiled(self)->reach;
+    forget(compiled(self)->reach);
     Py_TYPE(self)->tp_free(self);  // the type of a subclass is given back by that
 }
 
@@ -164,15 +172,20 @@ PyGetSetDef getters[] = {
     {}};
 
 /// _reached(): of each function that calls came to, in order: its code object, None or the reason why it
-/// stays Python's, and how often programs called it through Python.
+/// stays Python's, how often programs called it through Python, and the places of its program.
 PyObject* reached(PyObject* self, PyObject*) {
     return guarded([&] {
         const auto& codes = compiled(self)->reach->codes;
         Object out = Object::take(PyList_New(0));
         for (const auto& [code, known] : codes) {
             PyObject* left = known->left ? known->left.get() : Py_None;
-            Object row = Object::take(Py_BuildValue("(OOK)", code.get(), left,
-                                                    static_cast<unsigned long long>(known->calls)));
+            Object places = Object::take(PyList_New(0));
+            if (known->program)
+                for (const auto& place : known->program->places)
+                    checked(PyList_Append(places.get(), place->describe(*known->program).get()));
+            Object row = Object::take(Py_BuildValue("(OOKO)", code.get(), left,
+                                                    static_cast<unsigned long long>(known->calls),
+                                                    places.get()));
             checked(PyList_Append(out.get(), row.get()));
         }
         return out.release();
@@ -197,21 +210,7 @@ PyObject* speed_up(PyObject*, PyObject* cls) {
     Py_RETURN_NONE;
 }
 
-/// _stretches(function): for each place of its program where a stretch may begin, what is known of it.
-PyObject* stretches(PyObject*, PyObject* function) {
-    return guarded([&]() -> PyObject* {
-        Object list = Object::take(PyList_New(0));
-        WEFT_EXPECT(PyFunction_Check(function), Type, "_stretches", "a function",
-                    Py_TYPE(function)->tp_name);
-        if (const Program* program = known_of(function)->program.get())
-            for (const auto& place : program->places)
-                checked(PyList_Append(list.get(), place->describe(*program).get()));
-        return list.release();
-    });
-}
-
-PyMethodDef functions[] = {{"_stretches", stretches, METH_O, nullptr},
-                           {"_enable_programs", enable, METH_O, nullptr},
+PyMethodDef functions[] = {{"_enable_programs", enable, METH_O, nullptr},
                            {"_speed_up_compiled", speed_up, METH_O, nullptr},
                            {}};
 

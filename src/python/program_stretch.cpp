@@ -239,6 +239,7 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
         return Onward::Here;
     }
     failures_ = 0;
+    made->reach = reach ? reach->number : 0;
     if (stretches_.size() >= kMostStretches) stretches_.pop_back();
     Tensor few[kFewInputs];
     std::vector<Tensor> many(made->inputs.size() > kFewInputs ? made->inputs.size() : 0);
@@ -266,12 +267,13 @@ Object Place::describe(const Program& program) const {
                                       why_));
 }
 
-void Place::forget() {
-    stretches_.clear();
-    varying_.clear();
-    std::fill(std::begin(recent_), std::end(recent_), 0);
-    off_ = false;
-    failures_ = 0;
+void Place::forget(uint64_t reach) {
+    std::vector<Ref<Stretch>> gone;  // what they hold may run code when it goes
+    for (size_t k = stretches_.size(); k-- > 0;) {
+        if (stretches_[k]->reach != reach) continue;
+        gone.push_back(std::move(stretches_[k]));
+        stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k));
+    }
 }
 
 void add_place(Program& program, int32_t pc) {

@@ -80,6 +80,7 @@ struct Stretch {
     std::vector<Input> inputs;
     int32_t steps = 0;
     int64_t runs = 0;
+    uint64_t reach = 0;  ///< number of the Reach that it was made for
     // The end.
     int32_t pc = -1;  ///< -1: the function returns recipe `returned`
     int32_t returned = -1;
@@ -99,7 +100,8 @@ class Place {
 public:
     explicit Place(int32_t pc) : pc_(pc) {}
     program::Onward visit(Frame* frame, PyObject*& result);
-    void forget();
+    /// Drops the stretches that were made while `reach` was what ran.
+    void forget(uint64_t reach);
     /// For explain: a dict with what begins here, how often it ran, and why it ends where it does.
     Object describe(const Program& program) const;
 
@@ -110,7 +112,7 @@ private:
     bool seen_before(const Frame* frame);
 
     static constexpr int kRecent = 8, kMostFailures = 4;
-    static constexpr size_t kMostStretches = 64;
+    static constexpr size_t kMostStretches = 32;
 
     const int32_t pc_;
     bool off_ = false;

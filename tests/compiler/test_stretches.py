@@ -5,7 +5,10 @@ is traced, and runs by plan.
 """
 
 import copy
+import gc
+import os
 import traceback
+import weakref
 
 import pytest
 import stretch_models as models
@@ -161,19 +164,39 @@ def test_modules(make, change):
             module.zero_grad()
 
 
-def runs(function):
-    return sum(s["runs"] for place in weft._C._stretches(function) for s in place["stretches"])
+needs_programs = pytest.mark.skipif(
+    os.environ.get("WEFT_COMPILE") == "0", reason="nothing is compiled with WEFT_COMPILE=0"
+)
 
 
+def runs(compiled):
+    return sum(place.runs for f in compiled.explain().compiled for place in f.places)
+
+
+@needs_programs
 @pytest.mark.parametrize(
     "function", [models.pointwise, models.several_results, models.views, models.starred]
 )
 def test_plans_run(function):
-    compiled, before = weft.compile(function), runs(function)
+    compiled = weft.compile(function)
     x, y = given((3, 6), False, 0)
     for _ in range(5):
         compiled(x, y)
-    assert runs(function) >= before + 3
+    assert runs(compiled) >= 3
+    assert "calls, up to" in str(compiled.explain())
+
+
+@needs_programs
+def test_a_model_goes_with_what_was_compiled_of_it():
+    model = models.Perceptron()
+    gone = weakref.ref(model)
+    compiled = weft.compile(model)
+    for _ in range(4):
+        compiled(weft.ones(3, 6))
+    assert runs(compiled) >= 2
+    del model, compiled
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_training_run_is_eager_to_the_bit():

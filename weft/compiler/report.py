@@ -11,6 +11,30 @@ from weft.compiler.module import OptimizedModule
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a program may go on by plan.
+
+    Attributes:
+        line: where stretches begin.
+        steps: of each stretch, how many calls of ops its plan stands for.
+        runs: how often their plans ran, together.
+        end: the line that the last one found ends at; 0 at the function's end.
+        why: what ends it there; empty where it is the function's end.
+    """
+
+    line: int
+    steps: tuple[int, ...]
+    runs: int
+    end: int
+    why: str
+
+    def __str__(self) -> str:
+        end = f", up to line {self.end}: {self.why}" if self.why else ", up to the end"
+        steps = " or ".join(map(str, self.steps))
+        return f"line {self.line}: {steps} calls{end}; ran {self.runs} times"
+
+
+@dataclass(frozen=True)
 class Reached:
     """A function that calls of a compiled one came to.
 
@@ -24,6 +48,7 @@ class Reached:
         outside: the line of it that is outside of the subset; 0 where there is none.
         by_choice: it could be a program and would gain nothing, as what weft itself is made of.
         calls: how often programs called it through Python, all compiled functions together.
+        places: of a program, where plans may run.
     """
 
     name: str
@@ -35,11 +60,13 @@ class Reached:
     outside: int = 0
     by_choice: bool = False
     calls: int = 0
+    places: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
         place = f"{self.name} ({self.file}:{self.outside or self.line})"
         if self.compiled:
-            return place
+            plans = [f"\n      {p}" for p in self.places if p.steps]
+            return place + "".join(plans)
         hint = f". Hint: {self.hint}" if self.hint else ""
         return f"{place}: {self.reason}{hint}; called {self.calls} times"
 
@@ -117,8 +144,14 @@ def explain(compiled: Any) -> Explanation:
     return Explanation(name, tuple(_row(*row) for row in call._reached()))
 
 
-def _row(code: CodeType, left: Any, calls: int) -> Reached:
+def _row(code: CodeType, left: Any, calls: int, places: list[dict[str, Any]]) -> Reached:
     place = code.co_qualname, code.co_filename, code.co_firstlineno
     if left is None:
-        return Reached(*place, compiled=True)
+        return Reached(*place, compiled=True, places=tuple(map(_place, places)))
     return Reached(*place, False, left.reason, left.hint, left.line, left.by_choice, calls)
+
+
+def _place(told: dict[str, Any]) -> Place:
+    steps = tuple(s["steps"] for s in told["stretches"])
+    runs = sum(s["runs"] for s in told["stretches"])
+    return Place(told["line"], steps, runs, told["end"], told["why"] or "")
