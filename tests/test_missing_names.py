@@ -9,7 +9,7 @@ import weft
 
 @pytest.mark.parametrize("module, name, said", [
     ("", "qqq", "docs/names.md"), ("", "rnad", "'rand'"), ("", "FloatTensr", "'FloatTensor'"),
-    ("nn", "Conv2D", "'Conv2d'"), ("nn", "Lienar", "'Linear'"), ("", "comple", "'compile'"),
+    ("nn", "Conv2D", "'Conv2d'"), ("nn", "Lienar", "'Linear'"), ("", "compil", "'compile'"),
     ("nn.functional", "soft_max", "'softmax'"), ("jit", "trace", "jit.script compiles"),
     ("cuda", "is_avaliable", "'is_available'"), ("utils.data", "Dataloader", "'DataLoader'"),
 ])  # fmt: skip

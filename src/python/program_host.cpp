@@ -931,7 +931,9 @@ bool PythonHost::pause(Frame*) {
     if (++pauses_ & 7) return true;
     timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    const int64_t turn = now.tv_sec * 256 + now.tv_nsec / (1'000'000'000 / 256);
+    // A thread that waits asks for its turn after 5 ms in which nobody else had one: what lets go
+    // more often, and takes the lock again, is never asked.
+    const int64_t turn = now.tv_sec * 100 + now.tv_nsec / 10'000'000;
     if (std::exchange(turn_, turn) != turn) {
         PyThreadState* state = PyEval_SaveThread();
         into_python([&] { PyEval_RestoreThread(state); });

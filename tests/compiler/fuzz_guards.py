@@ -386,10 +386,14 @@ def told(o: Any, name: str) -> tuple[str, Any]:
 
 def run(seed: int, steps: int = 60) -> None:
     world = World(seed)
-    for _ in range(8):
-        world.read()
-    for _ in range(steps):
-        world.step()
+    try:
+        for _ in range(8):
+            world.read()
+        for _ in range(steps):
+            world.step()
+    finally:  # hooks of all modules would outlive it
+        while world.undos:
+            world.undos.pop()()
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -141,7 +142,7 @@ def explain(compiled: Any) -> Explanation:
     inner = getattr(callee, "func", None)
     if isinstance(inner, CompiledFunction):  # a partial
         return explain(inner)
-    return Explanation(name, tuple(_row(*row) for row in call._reached()))
+    return Explanation(name, tuple(itertools.starmap(_row, call._reached())))
 
 
 def _row(code: CodeType, left: Any, calls: int, places: list[dict[str, Any]]) -> Reached:
