@@ -293,8 +293,18 @@ void TraceHost::look_into(PyObject* o) {
 
 // ---- instructions
 
-PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const* args) {
+/// What the base frame has done so far stays, whatever comes next: its guards too.
+void TraceHost::settled(const Frame* frame) {
     if (frame == base_) guards_before_ = made_->guards.size();
+}
+
+PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const* args) {
+    PyObject* result = evaluate_one(frame, i, args);
+    settled(frame);
+    return result;
+}
+
+PyObject* TraceHost::evaluate_one(Frame* frame, const FlatInstr& i, PyObject* const* args) {
     if (--budget_ < 0) throw Refused{"it is long"};
     switch (i.verb) {
         case Verb::Global: {
@@ -554,7 +564,6 @@ PyObject* TraceHost::next(PyObject* iterator, bool& done) {
 }
 
 bool TraceHost::unpack(Frame* frame, const FlatInstr& i, PyObject* value) {
-    if (frame == base_) guards_before_ = made_->guards.size();
     Object used = Object::borrow(use(value));
     if (is_live(used.get())) {
         const Py_ssize_t n = PyTuple_GET_SIZE(live_of(used.get()).actual);
@@ -571,6 +580,7 @@ bool TraceHost::unpack(Frame* frame, const FlatInstr& i, PyObject* value) {
         if (is_container(frame->registers[outs[k]]) && is_own(used.get()))
             own(frame->registers[outs[k]]);
     if (i.sub >= 0) own(frame->registers[outs[i.sub]]);
+    settled(frame);
     return true;
 }
 
@@ -582,6 +592,7 @@ int TraceHost::truth(PyObject* o) {
         throw Refused{"a container"};
     if (!is_container(o) && !is_value(o) && !PyFunction_Check(o) && !PyType_Check(o))
         throw Refused{"an object"};
+    settled(running->frame);
     return PyObject_IsTrue(o) > 0;
 }
 
@@ -648,7 +659,13 @@ Frame* TraceHost::enter_program(Frame* frame, const Target& target, PyObject* co
 }
 
 Frame* TraceHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args, PyObject*& result) {
-    if (frame == base_) guards_before_ = made_->guards.size();
+    Frame* inner = call_one(frame, i, args, result);
+    if (!inner) settled(frame);
+    return inner;
+}
+
+Frame* TraceHost::call_one(Frame* frame, const FlatInstr& i, PyObject* const* args,
+                           PyObject*& result) {
     if (--budget_ < 0) throw Refused{"it is long"};
     const Program& p = *frame->program;
     PyObject* names = i.names < 0 ? nullptr : p.attrs[static_cast<size_t>(i.names)].get();
@@ -824,6 +841,7 @@ void TraceHost::leave(Frame* frame, PyObject*& result) {
     if (!result) throw Refused{"an exception"};
     running->frame = static_cast<Frame*>(frame->caller);
     if (frame->caller == base_) is_inside_ = false;
+    settled(static_cast<Frame*>(frame->caller));
 }
 
 void TraceHost::free(Frame* frame) {

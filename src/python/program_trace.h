@@ -65,6 +65,10 @@ private:
     void look_into(PyObject* container);
 
     // ---- instructions
+    void settled(const Frame* frame);
+    PyObject* evaluate_one(Frame* frame, const program::FlatInstr& i, PyObject* const* args);
+    Frame* call_one(Frame* frame, const program::FlatInstr& i, PyObject* const* args,
+                    PyObject*& result);
     PyObject* attribute(PyObject* holder, PyObject* name);
     PyObject* get_item(PyObject* holder, PyObject* key);
     PyObject* operate(Frame* frame, const program::FlatInstr& i, PyObject* const* args);
@@ -98,7 +102,7 @@ private:
     std::vector<Object> kept_;                     ///< keeps addresses from being used again
     std::vector<Frame*> open_;
     std::vector<Object> before_;  ///< registers of the base before a call
-    size_t guards_before_ = 0;
+    size_t guards_before_ = 0;    ///< how many the finished instructions of the base need
     bool is_inside_ = false, has_mutated_ = false;
     int budget_ = kBudget, turns_ = 0;
 
