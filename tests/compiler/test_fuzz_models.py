@@ -1,17 +1,17 @@
 """A short run of the fuzzer of compiled programs, and the faults it must find."""
 
-import fuzz_programs
+import fuzz_models
 import pytest
-from fuzz_programs import Draw
+from fuzz_models import Draw
 
 import weft
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_random_models_do_compiled_what_they_do_eagerly():
-    found, fuzzer = fuzz_programs.fuzz(60, 0)
-    assert not found, fuzz_programs.shown(found[0])
-    assert fuzzer.calls == 60 * fuzz_programs.CALLS and fuzzer.errors < fuzzer.calls / 2
+    found, fuzzer = fuzz_models.fuzz(60, 0)
+    assert not found, fuzz_models.shown(found[0])
+    assert fuzzer.calls == 60 * fuzz_models.CALLS and fuzzer.errors < fuzzer.calls / 2
 
 
 def test_a_number_is_a_program():
@@ -63,6 +63,6 @@ def catches(model):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("fault", [baked, draws, copies, catches])
 def test_faults_are_found(fault):
-    found, _ = fuzz_programs.fuzz(200, 1, way=fault)
+    found, _ = fuzz_models.fuzz(200, 1, way=fault)
     assert len(found) == 1 and found[0].text.count("\n") < 12
-    assert "expected" in fuzz_programs.shown(found[0])
+    assert "expected" in fuzz_models.shown(found[0])

@@ -1,6 +1,6 @@
 """Fuzzing of `weft.compile`: a compiled Module does, call for call, what it does uncompiled.
 
-    python tests/compiler/fuzz_programs.py --programs 1000 --seed 1
+    python tests/compiler/fuzz_models.py --programs 1000 --seed 1
 
 A random Module is called several times, with inputs of other shapes, layouts and dtypes, and with
 changes between the calls: attributes, modes, weights, hooks, methods, globals, results written in
