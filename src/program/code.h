@@ -18,7 +18,6 @@ namespace weft::program {
 
 struct FlatInstr {
     Verb verb;
-    uint8_t sub8 = 0;
     int32_t sub = 0;
     int32_t out = -1;  ///< the register written; `unpack`: first of `outs` in Code::numbers
     int32_t first = 0, count = 0;  ///< operands

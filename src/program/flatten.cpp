@@ -204,7 +204,6 @@ private:
     void attempt(const Instruction& i) {
         const int32_t before = next_, outer = handler_;
         const Region& last = i.regions[2];
-        std::vector<int32_t> ends;
         auto all = [&] {
             const Guarded body = guard([&] { region(i.regions[0]); }, i.regions.size() > 3);
             region(i.regions[1]);
@@ -228,7 +227,7 @@ private:
             region(last);
             const int32_t end = emit(Verb::Jump);
             caught(guarded, [&](const Caught& c) {
-                handled(c, outer, [&] { region(last); });
+                handled(c, [&] { region(last); });
                 emit(Verb::Uncatch, {c.before});
                 emit(Verb::Rethrow, {c.error});
             });
@@ -239,11 +238,9 @@ private:
 
     /// What a region whose exceptions are caught left behind.
     struct Guarded {
-        std::vector<int32_t> instrs;  ///< those that its handler is for
         int32_t outer;
         int32_t first_register;
         int32_t mark;
-        bool is = true;
     };
     struct Caught {
         int32_t error, before;
@@ -253,7 +250,7 @@ private:
     /// Marks instructions with a handler that `caught` writes.
     template <class F>
     Guarded guard(F&& body, bool is = true) {
-        Guarded g{{}, handler_, next_, 0, is};
+        Guarded g{handler_, next_, 0};
         if (!is) {
             body();
             return g;
@@ -291,23 +288,21 @@ private:
 
     /// Runs `body` where the exception is being handled.
     template <class F>
-    void handled(const Caught& c, int32_t outer, F&& body) {
+    void handled(const Caught& c, F&& body) {
         Around around;
         around.kind = Kind::Handled;
         around.reg = c.before;
-        around.handler = outer;
         around_.push_back(std::move(around));
         body();
         around_.pop_back();
     }
 
     void handlers(const Instruction& i, const Caught& c) {
-        const int32_t inner = handler_;
         for (size_t k = 0; k < i.numbers.size(); ++k) {
             region(i.regions[3 + 2 * k]);
             const int32_t no = emit(Verb::JumpIfFalse, {i.outs[k]}, -1, i.offset);
             if (i.numbers[k] >= 0) emit(Verb::Move, {c.error}, i.numbers[k]);
-            handled(c, inner, [&] { region(i.regions[4 + 2 * k]); });
+            handled(c, [&] { region(i.regions[4 + 2 * k]); });
             emit(Verb::Uncatch, {c.before});
             c.ends->push_back(emit(Verb::Jump));
             lands_here(no);

@@ -14,6 +14,7 @@
 ///   note(frame, pc)                   one more entry of the traceback
 ///   unbound(frame, register)          raises what reading it raises
 ///   leave(frame, result)              the frame's last moment; free(frame) follows but for the first
+///   finished(frame)                   after each instruction but a jump
 ///   bool pause(frame)                 now and then on the way back in a loop; false: an error is raised
 ///   Onward at_place(frame, result)    Note [Stretches]
 /// and `Frame`, derived from FrameOf<Raw>.
@@ -89,6 +90,7 @@ public:
                     const int truth = host_.truth(value);
                     if (truth < 0) goto failed;
                     kill(code, i, regs);
+                    host_.finished(frame);
                     frame->pc = truth ? frame->pc + 1 : i.target;
                     continue;
                 }
@@ -96,6 +98,7 @@ public:
                     bool done = false;
                     Raw value = host_.next(regs[code.operands_of(i)[0]], done);
                     if (done) {
+                        host_.finished(frame);
                         frame->pc = i.target;
                         continue;
                     }
@@ -163,6 +166,7 @@ public:
                 }
             }
             kill(code, i, regs);
+            host_.finished(frame);
             ++frame->pc;
             continue;
         failed:
@@ -220,6 +224,7 @@ private:
             // a result that nobody reads
             const FlatInstr& i = frame->code->instrs[static_cast<size_t>(frame->pc)];
             kill(*frame->code, i, frame->registers);
+            host_.finished(frame);
             ++frame->pc;
         }
         return true;

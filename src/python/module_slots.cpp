@@ -288,13 +288,9 @@ PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs, bool past
 PyObject* run_compiled(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* forward = kwargs && PyDict_GET_SIZE(kwargs) ? nullptr : plain_forward_of(self);
     if (!forward || !programs_run()) return run_module(self, args, kwargs);
-    const Py_ssize_t n = PyTuple_GET_SIZE(args);
-    SmallVector<PyObject*, 12> given;
-    given.push_back(self);
-    for (Py_ssize_t k = 0; k < n; ++k) given.push_back(PyTuple_GET_ITEM(args, k));
     bool handled = false;
-    PyObject* out =
-        run_program(forward, nullptr, given.data(), static_cast<size_t>(n) + 1, nullptr, handled);
+    PyObject* out = run_program({forward, self, nullptr}, PySequence_Fast_ITEMS(args),
+                                static_cast<size_t>(PyTuple_GET_SIZE(args)), nullptr, handled);
     return out || handled || PyErr_Occurred() ? out : run_module(self, args, kwargs);
 }
 

@@ -71,22 +71,13 @@ PyObject* call_eagerly(PyObject* callee, PyObject* by, PyObject* const* args, si
 PyObject* call_compiled(PyObject* callee, PyObject* by, PyObject* const* args, size_t n,
                         PyObject* names) {
     if (!enabled || !programs_run()) return call_eagerly(callee, by, args, n, names);
-    const Target target = target_of(callee);
+    Target target = target_of(callee);
     if (!target.function) return call_eagerly(callee, by, args, n, names);
+    // a module that is compiled in place tells of its errors itself
+    if (target.self && is_compiled_in_place(callee, by)) target.module = nullptr;
     bool handled = false;
-    PyObject* result;
     Bits guard(kCompiledMode, 0);
-    if (target.self) {
-        const size_t words = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
-        SmallVector<PyObject*, 12> with_self;
-        with_self.push_back(target.self);
-        for (size_t k = 0; k < n + words; ++k) with_self.push_back(args[k]);
-        // a module that is compiled in place tells of its errors itself
-        PyObject* module = is_compiled_in_place(callee, by) ? nullptr : target.module;
-        result = run_program(target.function, module, with_self.data(), n + 1, names, handled);
-    } else {
-        result = run_program(target.function, nullptr, args, n, names, handled);
-    }
+    PyObject* result = run_program(target, args, n, names, handled);
     if (handled || result) return result;
     if (PyErr_Occurred()) return nullptr;
     return call_itself(callee, by, args, n, names);

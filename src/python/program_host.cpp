@@ -643,7 +643,6 @@ bool PythonHost::enter(Frame* frame, const FlatInstr& i, PyObject* manager) {
 
 // ---- calls
 
-/// The innermost frames are in the machine's own list; `caller` says whose they are.
 Target target_of(PyObject* callee) {
     if (PyFunction_Check(callee)) return {callee, nullptr, nullptr};
     if (PyMethod_Check(callee)) {
@@ -678,25 +677,51 @@ void leave_recursion() { ++PyThreadState_Get()->py_recursion_remaining; }
 
 }  // namespace
 
+Frame* PythonHost::new_frame(PyObject* function, const Program* program) {
+    const int32_t size = program->code.registers + program->cells;
+    const size_t bytes = sizeof(Frame) + static_cast<size_t>(size) * sizeof(PyObject*);
+    auto* frame = new (Pool::allocate(bytes)) Frame;
+    frame->registers = reinterpret_cast<PyObject**>(frame + 1);
+    frame->size = size;
+    frame->cells = frame->registers + program->code.registers;
+    std::fill_n(frame->registers, size, nullptr);
+    frame->code = &program->code;
+    frame->program = program;
+    frame->function = Py_NewRef(function);
+    frame->module = nullptr;
+    frame->globals = PyFunction_GET_GLOBALS(function);
+    frame->builtins = reinterpret_cast<PyFunctionObject*>(function)->func_builtins;
+    return frame;
+}
+
+Frame* PythonHost::bind(const Target& target, const Program* program, PyObject* const* args,
+                        size_t n, PyObject* names) {
+    if (!target.self) return bind(target.function, program, args, n, names);
+    const size_t words = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+    SmallVector<PyObject*, 12> with_self;
+    with_self.push_back(target.self);
+    for (size_t k = 0; k < n + words; ++k) with_self.push_back(args[k]);
+    return bind(target.function, program, with_self.data(), n + 1, names);
+}
+
+PyObject* spread(PyObject* words, std::vector<PyObject*>& args) {
+    PyObject* names = PyTuple_New(PyDict_GET_SIZE(words));
+    Py_ssize_t at = 0, k = 0;
+    PyObject *key, *value;
+    while (names && PyDict_Next(words, &at, &key, &value)) {
+        PyTuple_SET_ITEM(names, k++, Py_NewRef(key));
+        args.push_back(value);
+    }
+    return names;
+}
+
 Frame* PythonHost::bind(PyObject* function, const Program* program, PyObject* const* args, size_t n,
                         PyObject* names) {
     const Program& p = *program;
     const auto positional = static_cast<size_t>(p.positional);
     const size_t params = positional + static_cast<size_t>(p.keyword_only);
     if (n > positional && !p.has_args) return nullptr;
-    const int32_t size = p.code.registers + p.cells;
-    const size_t bytes = sizeof(Frame) + static_cast<size_t>(size) * sizeof(PyObject*);
-    auto* frame = new (Pool::allocate(bytes)) Frame;
-    frame->registers = reinterpret_cast<PyObject**>(frame + 1);
-    frame->size = size;
-    frame->cells = frame->registers + p.code.registers;
-    std::fill_n(frame->registers, size, nullptr);
-    frame->code = &p.code;
-    frame->program = program;
-    frame->function = Py_NewRef(function);
-    frame->module = nullptr;
-    frame->globals = PyFunction_GET_GLOBALS(function);
-    frame->builtins = reinterpret_cast<PyFunctionObject*>(function)->func_builtins;
+    Frame* frame = new_frame(function, program);
     PyObject** regs = frame->registers;
     auto refuse = [&]() -> Frame* {
         free(frame);
@@ -878,16 +903,11 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
         n = static_cast<size_t>(PyTuple_GET_SIZE(all.get()));
         flat.assign(PySequence_Fast_ITEMS(all.get()), PySequence_Fast_ITEMS(all.get()) + n);
         if (words && PyDict_GET_SIZE(words)) {
-            words_tuple = Object::steal(PyTuple_New(PyDict_GET_SIZE(words)));
+            words_tuple = Object::steal(spread(words, flat));
             if (!words_tuple) return nullptr;
-            Py_ssize_t at = 0, k = 0;
-            PyObject *key, *value;
             bool text = true;
-            while (PyDict_Next(words, &at, &key, &value)) {
-                text &= PyUnicode_Check(key) != 0;
-                PyTuple_SET_ITEM(words_tuple.get(), k++, Py_NewRef(key));
-                flat.push_back(value);
-            }
+            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(words_tuple.get()); ++k)
+                text &= PyUnicode_Check(PyTuple_GET_ITEM(words_tuple.get(), k)) != 0;
             if (!text) {  // CPython has the words for it
                 result = PyObject_Call(callee, all.get(), words);
                 return nullptr;
@@ -904,16 +924,7 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
         if (!PyErr_Occurred()) result = call_python(frame, callee, given, n, names);
         return nullptr;
     }
-    Frame* inner = nullptr;
-    if (target.self) {
-        const size_t words = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
-        SmallVector<PyObject*, 12> with_self;
-        with_self.push_back(target.self);
-        for (size_t k = 0; k < n + words; ++k) with_self.push_back(given[k]);
-        inner = bind(target.function, program, with_self.data(), n + 1, names);
-    } else {
-        inner = bind(target.function, program, given, n, names);
-    }
+    Frame* inner = bind(target, program, given, n, names);
     if (!inner) {
         if (!PyErr_Occurred()) result = call_python(frame, callee, given, n, names);
         return nullptr;
@@ -1019,18 +1030,18 @@ bool programs_run() {
     return !state->c_tracefunc && !state->c_profilefunc;
 }
 
-PyObject* run_program(PyObject* function, PyObject* module, PyObject* const* args, size_t n,
-                      PyObject* names, bool& handled) {
+PyObject* run_program(const Target& target, PyObject* const* args, size_t n, PyObject* names,
+                      bool& handled) {
     handled = false;
-    Program* program = program_of(function);
+    Program* program = program_of(target.function);
     if (!program) return nullptr;
-    Frame* frame = PythonHost::bind(function, program, args, n, names);
+    Frame* frame = PythonHost::bind(target, program, args, n, names);
     if (!frame) {
         handled = PyErr_Occurred();
         return nullptr;
     }
     handled = true;
-    frame->module = Py_XNewRef(module);
+    frame->module = Py_XNewRef(target.module);
     Running here{nullptr, python_frame(), running};
     struct Restore {
         Running* outer;
@@ -1042,9 +1053,6 @@ PyObject* run_program(PyObject* function, PyObject* module, PyObject* const* arg
     if (host.start(frame)) {
         program::Machine<PythonHost> machine(host);
         result = machine.run(frame);
-        if (!result) {
-            running = restore.outer;
-        }
     }
     PythonHost::free(frame);
     return result;

@@ -4,6 +4,14 @@
 
 namespace weft::python {
 
+/// The function that a call of `callee` runs, and what goes before its arguments (null: nothing); the module if
+/// it is one that is called. Null: Python calls it.
+struct Target {
+    PyObject* function = nullptr;  ///< borrowed
+    PyObject* self = nullptr;      ///< borrowed
+    PyObject* module = nullptr;    ///< borrowed
+};
+
 class PythonHost {
 public:
     using Raw = PyObject*;
@@ -31,6 +39,7 @@ public:
     static void unbound(Frame* frame, int32_t r);
     void leave(Frame* frame, PyObject*& result);
     static void free(Frame* frame);
+    static void finished(const Frame*) {}
     bool pause(Frame*);
     program::Onward at_place(Frame* frame, PyObject*& result);
 
@@ -38,6 +47,11 @@ public:
     /// fit, which the function itself says best.
     static Frame* bind(PyObject* function, const Program* program, PyObject* const* args, size_t n,
                        PyObject* names);
+    /// The same of a target, whose `self` goes first.
+    static Frame* bind(const Target& target, const Program* program, PyObject* const* args,
+                       size_t n, PyObject* names);
+    /// One with empty registers and cells.
+    static Frame* new_frame(PyObject* function, const Program* program);
     /// Starts a frame that is bound: false: an error is raised (recursion too deep).
     bool start(Frame* frame);
 
@@ -47,14 +61,9 @@ private:
     int64_t turn_ = 0;
 };
 
-/// The function that a call of `callee` runs, and what goes before its arguments (null: nothing); the module if
-/// it is one that is called. Null: Python calls it.
-struct Target {
-    PyObject* function = nullptr;  ///< borrowed
-    PyObject* self = nullptr;      ///< borrowed
-    PyObject* module = nullptr;    ///< borrowed
-};
 Target target_of(PyObject* callee);
+/// Keyword arguments for a call of PyObject_Vectorcall's kind: the values go behind `args`; the names, new.
+PyObject* spread(PyObject* words, std::vector<PyObject*>& args);
 /// The function that a plain call of a Module runs; null: not plain (module_slots.cpp).
 PyObject* plain_forward_of(PyObject* module);
 /// Whether it is a Module whose `compile()` made `by`, and the call of one that does not ask.
@@ -63,9 +72,9 @@ PyObject* call_past_compiled(PyObject* module, PyObject* const* args, size_t n, 
 /// After the plain call of a Module has failed: what its own call says of that.
 void module_failed(PyObject* module, PyObject* args);
 
-/// Runs a function's program; null with an error set. `handled` if it has one.
-PyObject* run_program(PyObject* function, PyObject* module, PyObject* const* args, size_t n,
-                      PyObject* names, bool& handled);
+/// Runs a target's program; null with an error set. `handled` if it has one. An error is told of its module.
+PyObject* run_program(const Target& target, PyObject* const* args, size_t n, PyObject* names,
+                      bool& handled);
 /// Whether programs may run at all now: not while calls are watched, batched or mapped, nor under a tracer or
 /// profiler of Python's.
 bool programs_run();

@@ -13,7 +13,17 @@ using program::Onward;
 
 namespace {
 
-constexpr size_t kFewInputs = 24;
+/// Room for so many: no allocation for a few.
+struct Tensors {
+    explicit Tensors(size_t count) : many(count > std::size(few) ? count : 0) {
+        data = many.empty() ? few : many.data();
+    }
+    Tensors(const Tensors&) = delete;
+
+    Tensor few[24];
+    std::vector<Tensor> many;
+    Tensor* data;
+};
 
 PyObject* value_of(const Frame* frame, const std::vector<LiveSource>& sources, int32_t source) {
     const LiveSource& s = sources[static_cast<size_t>(source)];
@@ -152,20 +162,18 @@ PyObject* make(const Recipe& r, const Stretch& s, const Frame* frame, const Tens
 
 }  // namespace
 
-bool Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
-    const size_t n = plan->segment().outputs.size();
-    Tensor few[kFewInputs];
-    std::vector<Tensor> many(n > kFewInputs ? n : 0);
-    Tensor* outputs = n > kFewInputs ? many.data() : few;
+Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
+    const Tensors given(plan->segment().outputs.size());
+    Tensor* const outputs = given.data;
     try {
         plan->run(tensors, outputs);
     } catch (const Error&) {
-        return false;
+        return Onward::Here;
     }
     ++runs;
     if (returned >= 0 && recipes.size() == 1) {  // the common end
         result = checked(make(recipes[0], *this, frame, outputs, {}));
-        return true;
+        return Onward::Return;
     }
     std::vector<Object> made;
     made.reserve(recipes.size());
@@ -173,13 +181,13 @@ bool Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
         made.push_back(Object::take(make(r, *this, frame, outputs, made)));
     if (returned >= 0) {
         result = made[static_cast<size_t>(returned)].release();
-        return true;
+        return Onward::Return;
     }
     for (auto [reg, recipe] : writes)
         Py_XSETREF(frame->registers[reg], Py_NewRef(made[static_cast<size_t>(recipe)].get()));
     for (int32_t reg : clears) Py_CLEAR(frame->registers[reg]);
     frame->pc = pc;
-    return true;
+    return Onward::Jump;
 }
 
 // ---- places
@@ -188,11 +196,9 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
     if (off_ || !enabled || !may_run()) return Onward::Here;
     for (size_t k = 0; k < stretches_.size(); ++k) {
         const Ref<Stretch> s = stretches_[k];
-        Tensor few[kFewInputs];
-        std::vector<Tensor> many(s->inputs.size() > kFewInputs ? s->inputs.size() : 0);
-        Tensor* tensors = many.empty() ? few : many.data();
+        const Tensors tensors(s->inputs.size());
         int32_t differs = -1;
-        if (!s->holds(frame, tensors, &differs)) {
+        if (!s->holds(frame, tensors.data, &differs)) {
             if (differs >= 0 && s->sources[static_cast<size_t>(differs)].reg >= 0) {
                 varying_.push_back(s->sources[static_cast<size_t>(differs)]);
                 stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k--));
@@ -202,8 +208,7 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
         if (k)
             std::rotate(stretches_.begin(), stretches_.begin() + static_cast<ptrdiff_t>(k),
                         stretches_.begin() + static_cast<ptrdiff_t>(k) + 1);
-        if (!s->run(frame, tensors, result)) return Onward::Here;
-        return s->pc < 0 ? Onward::Return : Onward::Jump;
+        return s->run(frame, tensors.data, result);
     }
     return seen_before(frame) ? trace(frame, result) : Onward::Here;
 }
@@ -241,14 +246,11 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     failures_ = 0;
     made->reach = reach ? reach->number : 0;
     if (stretches_.size() >= kMostStretches) stretches_.pop_back();
-    Tensor few[kFewInputs];
-    std::vector<Tensor> many(made->inputs.size() > kFewInputs ? made->inputs.size() : 0);
-    Tensor* tensors = many.empty() ? few : many.data();
-    int32_t differs = -1;
     stretches_.insert(stretches_.begin(), made);
-    if (!made->holds(frame, tensors, &differs) || !made->run(frame, tensors, result))
-        return Onward::Here;
-    return made->pc < 0 ? Onward::Return : Onward::Jump;
+    const Tensors tensors(made->inputs.size());
+    int32_t differs = -1;
+    return made->holds(frame, tensors.data, &differs) ? made->run(frame, tensors.data, result)
+                                                      : Onward::Here;
 }
 
 Object Place::describe(const Program& program) const {

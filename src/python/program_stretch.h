@@ -90,8 +90,8 @@ struct Stretch {
 
     /// Whether it may run: then `inputs` are filled. `differs`: the source of a number that alone is another.
     bool holds(Frame* frame, Tensor* inputs, int32_t* differs);
-    /// False: it did not run, and nothing has changed.
-    bool run(Frame* frame, const Tensor* inputs, PyObject*& result);
+    /// Here: it did not run, and nothing has changed.
+    program::Onward run(Frame* frame, const Tensor* inputs, PyObject*& result);
 };
 void release(Stretch* stretch);
 

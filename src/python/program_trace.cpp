@@ -26,6 +26,7 @@ PyTypeObject live_type = blank_type();
 
 bool is_live(PyObject* o) { return Py_TYPE(o) == &live_type; }
 PyLive& live_of(PyObject* o) { return *reinterpret_cast<PyLive*>(o); }
+PyObject* type_of(PyObject* o) { return reinterpret_cast<PyObject*>(Py_TYPE(o)); }
 
 void dealloc_live(PyObject* o) {
     Py_XDECREF(live_of(o).actual);
@@ -178,20 +179,23 @@ PyObject* TraceHost::use(PyObject* o) {
     return o;
 }
 
+/// The first condition on a value is the one that counts.
+void TraceHost::ask(PyObject* o, Condition::Kind kind, PyObject* object, int32_t length) {
+    PyLive& l = live_of(o);
+    if (!std::exchange(l.is_used, true))
+        made_->conditions.push_back({kind, l.source, length, Object::borrow(object)});
+}
+
 PyObject* TraceHost::use_or_keep(PyObject* o) {
     if (!is_live(o)) return o;
     PyLive& l = live_of(o);
     PyObject* actual = l.actual;
     if (l.traced) return l.traced;
     using Kind = Condition::Kind;
-    auto condition = [&](Kind kind, Object object = {}, int32_t length = 0) {
-        if (!std::exchange(l.is_used, true))
-            made_->conditions.push_back({kind, l.source, length, std::move(object)});
-    };
     if (is_tensor(actual)) {
         if (!is_plain_tensor(actual) || python::handle(actual).has(kPending))
             throw Refused{"a tensor of another class"};
-        condition(Kind::Tensor, Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(actual))));
+        ask(o, Kind::Tensor, type_of(actual));
         const Tensor t = python::handle(actual);
         l.traced = wrap(tracer_->input(t, requires_grad(t)));
         made_->inputs.push_back({l.source});
@@ -207,15 +211,15 @@ PyObject* TraceHost::use_or_keep(PyObject* o) {
                 if (v.reg == s.reg && v.item == s.item && s.parent < 0)
                     throw Refused{"a number that varies"};
         }
-        condition(Kind::Equal, Object::borrow(actual));
+        ask(o, Kind::Equal, actual);
         return actual;
     }
     if (is_fixed(actual)) {
-        condition(Kind::Identity, Object::borrow(actual));
+        ask(o, Kind::Identity, actual);
         return actual;
     }
     if (PyTuple_CheckExact(actual))
-        condition(Kind::Tuple, {}, static_cast<int32_t>(PyTuple_GET_SIZE(actual)));
+        ask(o, Kind::Tuple, nullptr, static_cast<int32_t>(PyTuple_GET_SIZE(actual)));
     return o;
 }
 
@@ -293,18 +297,7 @@ void TraceHost::look_into(PyObject* o) {
 
 // ---- instructions
 
-/// What the base frame has done so far stays, whatever comes next: its guards too.
-void TraceHost::settled(const Frame* frame) {
-    if (frame == base_) guards_before_ = made_->guards.size();
-}
-
 PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const* args) {
-    PyObject* result = evaluate_one(frame, i, args);
-    settled(frame);
-    return result;
-}
-
-PyObject* TraceHost::evaluate_one(Frame* frame, const FlatInstr& i, PyObject* const* args) {
     if (--budget_ < 0) throw Refused{"it is long"};
     switch (i.verb) {
         case Verb::Global: {
@@ -480,12 +473,9 @@ PyObject* TraceHost::compare(Frame* frame, const FlatInstr& i, PyObject* const* 
         for (int k = 0; k < 2; ++k) {
             parts[k] = use_or_keep(args[k]);
             if (!is_live(parts[k])) continue;
-            PyLive& l = live_of(parts[k]);  // told from None by its type
+            // told from None by its type
             if (args[1 - k] != Py_None) throw Refused{"whether two objects are one"};
-            if (!std::exchange(l.is_used, true))
-                made_->conditions.push_back(
-                    {Condition::Kind::Type, l.source, 0,
-                     Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(l.actual)))});
+            ask(parts[k], Condition::Kind::Type, type_of(live_of(parts[k]).actual));
         }
         // two stand-ins may be of one object, this time or the next
         if (parts[0] != parts[1] && actual_.contains(parts[0]) && actual_.contains(parts[1]))
@@ -580,7 +570,6 @@ bool TraceHost::unpack(Frame* frame, const FlatInstr& i, PyObject* value) {
         if (is_container(frame->registers[outs[k]]) && is_own(used.get()))
             own(frame->registers[outs[k]]);
     if (i.sub >= 0) own(frame->registers[outs[i.sub]]);
-    settled(frame);
     return true;
 }
 
@@ -592,7 +581,6 @@ int TraceHost::truth(PyObject* o) {
         throw Refused{"a container"};
     if (!is_container(o) && !is_value(o) && !PyFunction_Check(o) && !PyType_Check(o))
         throw Refused{"an object"};
-    settled(running->frame);
     return PyObject_IsTrue(o) > 0;
 }
 
@@ -637,13 +625,8 @@ Frame* TraceHost::enter_program(Frame* frame, const Target& target, PyObject* co
     if (!is_own(target.function) && !made_->guards.function(target.function))
         throw Refused{"a function"};
     if (target.module && !made_->guards.module_call(target.module)) throw Refused{"a module"};
-    SmallVector<PyObject*, 12> given;
-    if (target.self) given.push_back(target.self);
-    const size_t words = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
-    for (size_t k = 0; k < n + words; ++k) given.push_back(args[k]);
     snapshot(frame);
-    Frame* inner =
-        PythonHost::bind(target.function, program, given.data(), n + (target.self ? 1 : 0), names);
+    Frame* inner = PythonHost::bind(target, program, args, n, names);
     if (!inner) throw Refused{"arguments that do not fit"};
     open_.push_back(inner);
     for (int32_t k = 0; k < program->function.own_cells; ++k) own(inner->cells[k]);
@@ -659,13 +642,6 @@ Frame* TraceHost::enter_program(Frame* frame, const Target& target, PyObject* co
 }
 
 Frame* TraceHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args, PyObject*& result) {
-    Frame* inner = call_one(frame, i, args, result);
-    if (!inner) settled(frame);
-    return inner;
-}
-
-Frame* TraceHost::call_one(Frame* frame, const FlatInstr& i, PyObject* const* args,
-                           PyObject*& result) {
     if (--budget_ < 0) throw Refused{"it is long"};
     const Program& p = *frame->program;
     PyObject* names = i.names < 0 ? nullptr : p.attrs[static_cast<size_t>(i.names)].get();
@@ -679,13 +655,7 @@ Frame* TraceHost::call_one(Frame* frame, const FlatInstr& i, PyObject* const* ar
         Object keys;
         if (given != Py_None && PyDict_GET_SIZE(given)) {
             if (!is_own(given)) throw Refused{"arguments of the caller's"};
-            keys = Object::take(PyTuple_New(PyDict_GET_SIZE(given)));
-            Py_ssize_t at = 0, k = 0;
-            PyObject *key, *value;
-            while (PyDict_Next(given, &at, &key, &value)) {
-                PyTuple_SET_ITEM(keys.get(), k++, Py_NewRef(key));
-                flat.push_back(value);
-            }
+            keys = Object::take(spread(given, flat));
         }
         return call_object(frame, use(args[0]), flat.data(),
                            static_cast<size_t>(PyTuple_GET_SIZE(all)), keys.get(), result);
@@ -823,12 +793,9 @@ PyObject* TraceHost::is_instance(PyObject* o, PyObject* kinds) {
     PyObject* of = use_or_keep(o);
     if (auto at = actual_.find(of); at != actual_.end()) of = at->second.actual;
     if (is_live(of)) {
-        PyLive& l = live_of(of);
-        if (!std::exchange(l.is_used, true))
-            made_->conditions.push_back(
-                {Condition::Kind::Type, l.source, 0,
-                 Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(l.actual)))});
-        of = l.actual;
+        PyObject* actual = live_of(of).actual;
+        ask(of, Condition::Kind::Type, type_of(actual));
+        of = actual;
     } else if (!is_value(of) && !is_tensor(of) && !is_own(of) && !made_->guards.type_of(of)) {
         throw Refused{"a type"};
     }
@@ -841,7 +808,6 @@ void TraceHost::leave(Frame* frame, PyObject*& result) {
     if (!result) throw Refused{"an exception"};
     running->frame = static_cast<Frame*>(frame->caller);
     if (frame->caller == base_) is_inside_ = false;
-    settled(static_cast<Frame*>(frame->caller));
 }
 
 void TraceHost::free(Frame* frame) {
@@ -932,15 +898,9 @@ struct Finisher {
 
 Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     const program::Code& code = *at_->code;
-    const auto bytes = sizeof(Frame) + static_cast<size_t>(at_->size) * sizeof(PyObject*);
-    base_ = new (Pool::allocate(bytes)) Frame(*at_);
+    base_ = PythonHost::new_frame(at_->function, at_->program);
+    base_->pc = at_->pc;
     open_.push_back(base_);
-    base_->registers = reinterpret_cast<PyObject**>(base_ + 1);
-    base_->cells = base_->registers + code.registers;
-    std::fill_n(base_->registers, base_->size, nullptr);
-    base_->function = Py_NewRef(at_->function);
-    base_->module = nullptr;
-    base_->caller = nullptr;
     for (int32_t k = 0; k < at_->program->cells; ++k) {
         base_->cells[k] = Py_NewRef(at_->cells[k]);
         cells_.emplace(at_->cells[k], Object());
@@ -968,15 +928,12 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
         returned = true;
         *why = nullptr;
     } catch (const Refused& refused) {
-        PyErr_Clear();
         *why = refused.why;
-        s.guards.shrink(guards_before_);
-        if (is_inside_ && has_mutated_) return {};
     } catch (const PythonError&) {
-        PyErr_Clear();
-        s.guards.shrink(guards_before_);
-        if (is_inside_ && has_mutated_) return {};
     } catch (const Error&) {
+    }
+    if (!returned) {
+        PyErr_Clear();
         s.guards.shrink(guards_before_);
         if (is_inside_ && has_mutated_) return {};
     }

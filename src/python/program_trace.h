@@ -43,6 +43,10 @@ public:
     void unbound(Frame*, int32_t) { throw Refused{"an unbound variable"}; }
     void leave(Frame* frame, PyObject*& result);
     void free(Frame* frame);
+    /// What the base frame has done so far stays, whatever comes next: its guards too.
+    void finished(const Frame* frame) {
+        if (frame == base_) guards_before_ = made_->guards.size();
+    }
     bool pause(Frame* frame);
     program::Onward at_place(Frame*, PyObject*&) { return program::Onward::Here; }
 
@@ -54,6 +58,7 @@ private:
     PyObject* use(PyObject* o);
     /// The same, but an object of which nothing is known may stay as it is.
     PyObject* use_or_keep(PyObject* o);
+    void ask(PyObject* live, Condition::Kind kind, PyObject* object, int32_t length = 0);
     PyObject* item_of(PyObject* live_tuple, Py_ssize_t k);
     /// What Python told: a tensor becomes an input.
     PyObject* told(PyObject* o);
@@ -65,10 +70,6 @@ private:
     void look_into(PyObject* container);
 
     // ---- instructions
-    void settled(const Frame* frame);
-    PyObject* evaluate_one(Frame* frame, const program::FlatInstr& i, PyObject* const* args);
-    Frame* call_one(Frame* frame, const program::FlatInstr& i, PyObject* const* args,
-                    PyObject*& result);
     PyObject* attribute(PyObject* holder, PyObject* name);
     PyObject* get_item(PyObject* holder, PyObject* key);
     PyObject* operate(Frame* frame, const program::FlatInstr& i, PyObject* const* args);

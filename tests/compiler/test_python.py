@@ -598,37 +598,35 @@ def keeps_nothing(n):
 LEAKS = [keeps_nothing, *TABLE]
 
 
+def assert_nothing_grows(call):
+    def objects():
+        for _ in range(100):
+            call()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    for _ in range(3):
+        objects()
+    growth = [objects() for _ in range(4)]
+    assert growth[-1] - growth[0] < 100, growth
+
+
 @pytest.mark.parametrize("function", LEAKS, ids=lambda f: f.__name__)
 def test_nothing_leaks(function):
     compiled = weft.compile(function)
     args = (5,) if function is keeps_nothing else ()
 
-    def objects():
-        for _ in range(100):
-            compiled(*args)
-        gc.collect()
-        return sys.getallocatedblocks()
-
-    for _ in range(3):
-        objects()
-    growth = [objects() for _ in range(4)]
-    assert growth[-1] - growth[0] < 100, growth
+    assert_nothing_grows(lambda: compiled(*args))
 
 
 def test_exceptions_do_not_leak():
     compiled = weft.compile(calls_what_fails)
 
-    def objects():
-        for _ in range(100):
-            with contextlib.suppress(ZeroDivisionError):
-                compiled(1)
-        gc.collect()
-        return sys.getallocatedblocks()
+    def fails():
+        with contextlib.suppress(ZeroDivisionError):
+            compiled(1)
 
-    for _ in range(3):
-        objects()
-    growth = [objects() for _ in range(4)]
-    assert growth[-1] - growth[0] < 100, growth
+    assert_nothing_grows(fails)
 
 
 def holds(thing, fail):

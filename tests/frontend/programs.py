@@ -1198,3 +1198,23 @@ def outcome(function, case, places=places):
     shown = [nowhere(repr(part)) for part in (result, (args, kwargs))]
     log = [nowhere(line) for line in LOG]
     return {"result": shown[0], "arguments": shown[1], "log": log, "error": error, "lines": lines}
+
+
+def spot(code, offset):
+    """(function, line, column …) of a bytecode instruction."""
+    return code.co_name, *(list(code.co_positions())[offset // 2] if offset >= 0 else [None] * 4)
+
+
+def spots(error):
+    """Of the traceback's entries that are of programs, with columns."""
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        if (code := trace.tb_frame.f_code) in CODES:
+            found.append(spot(code, trace.tb_lasti))
+        trace = trace.tb_next
+    return found
+
+
+# An error in the second of two locals that are read one after the other: CPython 3.11 reads both in
+# one step, and points at the first.
+PAIRS = {"exception_name_in_a_loop"}

@@ -10,23 +10,8 @@ from weft.frontend.emit import INLINES
 CASES = [(p.function, case) for p in programs.PROGRAMS for case in p.cases]
 
 
-def spot(code, offset):
-    """(function, line, column …) of a bytecode instruction."""
-    return code.co_name, *(list(code.co_positions())[offset // 2] if offset >= 0 else [None] * 4)
-
-
 def places(error):
-    return [spot(*place)[:2] for place in getattr(error, "places", ())]
-
-
-def spots(error):
-    """Of the traceback's entries that are of programs, with columns."""
-    found, trace = [], error.__traceback__
-    while trace is not None:
-        if (code := trace.tb_frame.f_code) in programs.CODES:
-            found.append(spot(code, trace.tb_lasti))
-        trace = trace.tb_next
-    return found
+    return [programs.spot(*place)[:2] for place in getattr(error, "places", ())]
 
 
 @pytest.mark.parametrize(
@@ -38,20 +23,17 @@ def test_the_evaluator_agrees_with_cpython(function, case):
     assert programs.outcome(evaluate.function(function), case, places) == expected
 
 
-# An error in the second of two locals that are read one after the other: CPython 3.11 reads both in
-# one step, and points at the first.
-PAIRS = {"exception_name_in_a_loop"}
-
-
 @pytest.mark.filterwarnings("ignore")
 def test_carets_are_those_of_cpython():
     compared = 0
     for function, case in CASES:
-        expected = programs.outcome(function, case, spots)["lines"]
+        expected = programs.outcome(function, case, programs.spots)["lines"]
         ours = programs.outcome(
-            evaluate.function(function), case, lambda error: [spot(*p) for p in error.places]
+            evaluate.function(function),
+            case,
+            lambda error: [programs.spot(*p) for p in error.places],
         )["lines"]
-        if expected and function.__name__ not in PAIRS:
+        if expected and function.__name__ not in programs.PAIRS:
             assert ours == expected, (function.__qualname__, case)
             compared += 1
     assert compared > 80
