@@ -21,11 +21,14 @@ DifferentiablePlan::DifferentiablePlan(Ref<Segment> segment, Plan::Options optio
       backward_(parts_.all.size()) {
     for (const SegmentValue& v : segment_->values)
         if (v.kind == Kind::Constant && v.wants_grad) is_constant_ = false;
+    for (const Parts::Event& e : parts_.events) gives_views_ |= e.kind != Parts::Event::Kind::Node;
 }
 DifferentiablePlan::~DifferentiablePlan() = default;
 
 Plan& DifferentiablePlan::plain() {
-    if (!plain_) plain_ = Ref<Plan>(new Plan(segment_, options_));
+    if (plain_) return *plain_;
+    plain_ = Ref<Plan>(gives_views_ ? new Plan(segment_, options_, parts_.made, {})
+                                    : new Plan(segment_, options_));
     return *plain_;
 }
 
@@ -39,8 +42,8 @@ bool DifferentiablePlan::fits(const Tensor* inputs, size_t count) const {
 }
 
 /// A run's tensors are the inputs, what the plan gives, and views of those.
-void DifferentiablePlan::prepare() {
-    forward_ = Ref<Plan>(new Plan(segment_, options_, parts_.made, parts_.kept));
+void DifferentiablePlan::number_handles() {
+    if (!handles_.empty()) return;
     handles_.assign(segment_->values.size(), -1);
     for (int32_t v : segment_->inputs) handles_[static_cast<size_t>(v)] = handle_count_++;
     for (int32_t v : parts_.made) handles_[static_cast<size_t>(v)] = handle_count_++;
@@ -56,6 +59,11 @@ void DifferentiablePlan::prepare() {
         if (segment_->values[v].kind != Kind::Constant) continue;
         constants_.emplace_back(handles_[v] = handle_count_++, segment_->values[v].layout);
     }
+}
+
+void DifferentiablePlan::prepare() {
+    number_handles();
+    forward_ = Ref<Plan>(new Plan(segment_, options_, parts_.made, parts_.kept));
     for (size_t p = 0; p < parts_.all.size(); ++p)
         places_.push_back(places_of(static_cast<int32_t>(p)));
 }
@@ -98,17 +106,23 @@ bool DifferentiablePlan::covers(int32_t part, const std::vector<uint8_t>& steps)
 /// One run: its tensors, and the nodes so far.
 class DifferentiablePlan::Run {
 public:
-    Run(DifferentiablePlan& plan, const Tensor* inputs)
+    /// `recorded`: with the nodes.
+    Run(DifferentiablePlan& plan, const Tensor* inputs, bool recorded)
         : plan_(plan), segment_(*plan.segment_), tensors_(static_cast<size_t>(plan.handle_count_)),
           nodes_(plan.parts_.all.size()) {
         const size_t count = segment_.inputs.size();
         std::copy_n(inputs, count, tensors_.data());
-        plan.forward_->run(inputs, tensors_.data() + count, &kept_);
+        if (recorded) plan.forward_->run(inputs, tensors_.data() + count, &kept_);
+        else plan.plain().run(inputs, tensors_.data() + count);
         for (const auto& [handle, t] : plan.constants_) tensors_[static_cast<size_t>(handle)] = t;
         for (const Parts::Event& e : plan.parts_.events) {
-            if (e.kind == Parts::Event::Kind::Node) make_node(e.which);
-            else if (e.kind == Parts::Event::Kind::View) make_views(e.which);
-            else tensor(e.which) = detach(tensor(segment_.value(e.which).of));
+            if (e.kind == Parts::Event::Kind::Node) {
+                if (recorded) make_node(e.which);
+            } else if (e.kind == Parts::Event::Kind::View) {
+                make_views(e.which);
+            } else {
+                tensor(e.which) = detach(tensor(segment_.value(e.which).of));
+            }
         }
     }
     void give(Tensor* outputs) {
@@ -164,11 +178,15 @@ void DifferentiablePlan::run(const Tensor* inputs, Tensor* outputs) {
     bool tracked = !is_constant_;
     for (size_t i = 0; i < segment_->inputs.size() && !tracked; ++i)
         tracked = segment_->value(segment_->inputs[i]).wants_grad && requires_grad(inputs[i]);
-    if (!(mode & kGradMode) || !tracked) return plain().run(inputs, outputs);
+    if (!(mode & kGradMode) || !tracked) {
+        if (!gives_views_) return plain().run(inputs, outputs);
+        number_handles();
+        return Run(*this, inputs, false).give(outputs);
+    }
     if (anomaly::on || ops::scopes.pack_hooks) [[unlikely]]
         return run_calls(inputs, outputs);
     if (!forward_) prepare();
-    Run(*this, inputs).give(outputs);
+    Run(*this, inputs, true).give(outputs);
 }
 
 /// For who wants to hear of each node, or of each tensor that one saves.

@@ -34,13 +34,11 @@ public:
     /// where those do.
     bool fits(const Tensor* inputs, size_t count) const;
     /// Fills `outputs`, as many as the segment has, as its calls would, one by one. `inputs` must fit.
-    /// Outside of grad mode, or where nothing requires grad: as Plan::run.
+    /// Outside of grad mode, or where nothing requires grad: without nodes.
     void run(const Tensor* inputs, Tensor* outputs);
 
     const Segment& segment() const { return *segment_; }
     const Parts& parts() const { return parts_; }
-    /// Without gradients.
-    Plan& plain();
     /// Bytes of the values that a run leaves for backward, but for results and inputs.
     int64_t kept_bytes() const { return forward_ ? forward_->kept_bytes() : 0; }
     /// Where a kept value lies in what a run keeps.
@@ -53,6 +51,8 @@ public:
 private:
     friend class CompiledNode;
     class Run;
+    Plan& plain();
+    void number_handles();
     void prepare();
     void run_calls(const Tensor* inputs, Tensor* outputs);
     /// The backward plan for these gradients; null if there is none.
@@ -81,7 +81,8 @@ private:
     Ref<Segment> segment_;
     const Plan::Options options_;
     Parts parts_;
-    bool is_constant_ = true;  ///< no constant requires grad
+    bool is_constant_ = true;   ///< no constant requires grad
+    bool gives_views_ = false;  ///< outputs are views
     Ref<Plan> plain_, forward_;
     std::vector<int32_t> handles_;  ///< by value: which of a run's tensors it is
     int32_t handle_count_ = 0;

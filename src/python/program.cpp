@@ -103,31 +103,42 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t count, PyObject* na
     });
 }
 
+/// Stretches that were made for a compiled function are its own, as they hold on to Modules, which may hold
+/// on to it: they go with it, and the collector finds them by it.
+template <class F>
+int each_place(const Reach* reach, F&& f) {
+    if (!reach) return 0;
+    for (const auto& [code, known] : reach->codes)
+        if (known->program)
+            for (const auto& place : known->program->places)
+                if (const int stopped = f(*place)) return stopped;
+    return 0;
+}
+void forget(Reach* reach) {
+    each_place(reach, [&](Place& place) {
+        place.forget(reach->number);
+        return 0;
+    });
+}
 int traverse(PyObject* self, visitproc visit, void* arg) {
     auto* c = reinterpret_cast<PyCompiled*>(self);
     Py_VISIT(c->callee);
     Py_VISIT(c->dict);
-    return 0;
+    return each_place(c->reach,
+                      [&](Place& place) { return place.traverse(c->reach->number, visit, arg); });
 }
 int clear(PyObject* self) {
     auto* c = reinterpret_cast<PyCompiled*>(self);
     Py_CLEAR(c->callee);
     Py_CLEAR(c->dict);
+    forget(c->reach);
     return 0;
-}
-/// Stretches that were made for a compiled function go with it, as they hold on to Modules.
-void forget(Reach* reach) {
-    if (!reach) return;
-    for (const auto& [code, known] : reach->codes)
-        if (known->program)
-            for (const auto& place : known->program->places) place->forget(reach->number);
-    delete reach;
 }
 void dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     if (reinterpret_cast<PyCompiled*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
     clear(self);
-    forget(compiled(self)->reach);
+    delete compiled(self)->reach;
     Py_TYPE(self)->tp_free(self);  // the type of a subclass is given back by that
 }
 

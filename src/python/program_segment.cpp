@@ -112,7 +112,7 @@ PyObject* trace_plan(PyObject*, PyObject* args) {
         Ref<Segment> segment = trace(f, inputs, grad);
         Ref<DifferentiablePlan> graph;
         if (grad) graph = Ref<DifferentiablePlan>(new DifferentiablePlan(segment, options));
-        Ref<Plan> plan(graph ? &graph->plain() : new Plan(segment, options));
+        Ref<Plan> plan(new Plan(segment, options));
         auto* self = reinterpret_cast<PyPlan*>(checked(plan_type.tp_alloc(&plan_type, 0)));
         self->plan = plan.detach();
         self->graph = graph.detach();

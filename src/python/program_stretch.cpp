@@ -190,6 +190,13 @@ Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
     return Onward::Jump;
 }
 
+int Stretch::traverse(visitproc visit, void* arg) const {
+    for (const Condition& c : conditions) Py_VISIT(c.object.get());
+    for (const Input& in : inputs) Py_VISIT(in.captured.get());
+    for (const Recipe& r : recipes) Py_VISIT(r.object.get());
+    return guards.traverse(visit, arg);
+}
+
 // ---- places
 
 Onward Place::visit(Frame* frame, PyObject*& result) {
@@ -276,6 +283,13 @@ void Place::forget(uint64_t reach) {
         gone.push_back(std::move(stretches_[k]));
         stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k));
     }
+}
+
+int Place::traverse(uint64_t reach, visitproc visit, void* arg) const {
+    for (const Ref<Stretch>& s : stretches_)
+        if (s->reach == reach)
+            if (const int stopped = s->traverse(visit, arg)) return stopped;
+    return 0;
 }
 
 void add_place(Program& program, int32_t pc) {

@@ -92,6 +92,8 @@ struct Stretch {
     bool holds(Frame* frame, Tensor* inputs, int32_t* differs);
     /// Here: it did not run, and nothing has changed.
     program::Onward run(Frame* frame, const Tensor* inputs, PyObject*& result);
+
+    int traverse(visitproc visit, void* arg) const;
 };
 void release(Stretch* stretch);
 
@@ -102,6 +104,8 @@ public:
     program::Onward visit(Frame* frame, PyObject*& result);
     /// Drops the stretches that were made while `reach` was what ran.
     void forget(uint64_t reach);
+    /// What they hold, for the collector.
+    int traverse(uint64_t reach, visitproc visit, void* arg) const;
     /// For explain: a dict with what begins here, how often it ran, and why it ends where it does.
     Object describe(const Program& program) const;
 

@@ -80,6 +80,12 @@ bool is_fixed(PyObject* o) {
            is_module(o);
 }
 
+/// An error that a trace came to: what runs after it comes to the same. Ctrl-C is another matter.
+void forget_error() {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();
+    PyErr_Clear();
+}
+
 bool is_of(PyObject* o, const char* type) { return std::strcmp(Py_TYPE(o)->tp_name, type) == 0; }
 
 /// Names of the records, for functions of `_C` that are written by hand.
@@ -258,7 +264,7 @@ void TraceHost::mutate(PyObject* o) {
 
 PyObject* TraceHost::checked(PyObject* result) {
     if (result) return result;
-    PyErr_Clear();
+    forget_error();
     throw Refused{"an exception"};
 }
 
@@ -429,7 +435,7 @@ PyObject* TraceHost::get_item(PyObject* holder, PyObject* key) {
         Py_ssize_t k = PyLong_AsSsize_t(key);
         if (k < 0) k += n;
         if (PyErr_Occurred() || k < 0 || k >= n) {
-            PyErr_Clear();
+            forget_error();
             throw Refused{"an item of a tuple"};
         }
         return item_of(holder, k);
@@ -609,7 +615,7 @@ Frame* TraceHost::enter_program(Frame* frame, const Target& target, PyObject* co
                                 PyObject* names) {
     Program* program = program_of(target.function);
     if (!program) {
-        PyErr_Clear();
+        forget_error();
         return nullptr;
     }
     if (open_.size() > kMostDepth) throw Refused{"it calls deeply"};
@@ -933,7 +939,7 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     } catch (const Error&) {
     }
     if (!returned) {
-        PyErr_Clear();
+        forget_error();
         s.guards.shrink(guards_before_);
         if (is_inside_ && has_mutated_) return {};
     }
@@ -974,7 +980,7 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
         *why = "a value of before";
         return {};
     } catch (const PythonError&) {
-        PyErr_Clear();
+        forget_error();
         return {};
     }
     s.guards.seal();

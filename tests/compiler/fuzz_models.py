@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import weft
 
-HEADER = '''import weft
+HEADER = """import weft
 import weft.nn.functional as F
 from weft import nn
 
@@ -56,7 +56,7 @@ class Model(nn.Module):
             return x
         return self.helper(self.layers[n % 3](x) * SCALE, n - 1)
 
-'''
+"""
 TEMPLATES = {
     "t": (
         "(<t> + <t>)", "(<t> * <t>)", "(<t> - <t>)", "(<t> * <f>)", "<t>.tanh()", "<t>.relu()",
@@ -510,7 +510,6 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=1, help="mismatches to look for")
     options = parser.parse_args()
     start = time.time()
-
 
     def tell(bad: Mismatch) -> None:
         print(shown(bad), 80 * "-", sep="\n", flush=True)
