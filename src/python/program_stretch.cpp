@@ -215,9 +215,29 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
         if (k)
             std::rotate(stretches_.begin(), stretches_.begin() + static_cast<ptrdiff_t>(k),
                         stretches_.begin() + static_cast<ptrdiff_t>(k) + 1);
+        debt_ -= debt_ > 0;
         return s->run(frame, tensors.data, result);
     }
-    return seen_before(frame) ? trace(frame, result) : Onward::Here;
+    return has_credit() && seen_before(frame) ? trace(frame, result) : Onward::Here;
+}
+
+/// Whether it may trace; at the end of its credit it begins to rest, without what hardly ran.
+bool Place::has_credit() {
+    if (reach && reach->number > newest_) {
+        newest_ = reach->number;
+        debt_ = rests_ = 0;
+        rest_ = kFirstRest;
+    }
+    if (rests_ > 0) return --rests_, false;
+    if (debt_ < kMostDebt) return true;
+    std::vector<Ref<Stretch>> kept, gone;  // what they hold may run code when it goes
+    for (Ref<Stretch>& s : stretches_)
+        (s->runs < kTraceCost / 8 ? gone : kept).push_back(std::move(s));
+    stretches_ = std::move(kept);
+    debt_ = 0;
+    rests_ = rest_;
+    rest_ = std::min(rest_ * 2, kLongestRest);
+    return false;
 }
 
 /// Whether registers of this signature were here lately.
@@ -251,6 +271,7 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
         return Onward::Here;
     }
     failures_ = 0;
+    debt_ += kTraceCost;
     made->reach = reach ? reach->number : 0;
     if (stretches_.size() >= kMostStretches) stretches_.pop_back();
     stretches_.insert(stretches_.begin(), made);

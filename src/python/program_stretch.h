@@ -17,6 +17,12 @@
 /// Loops are followed round only over what Modules, globals and constants hold, or up to kMostTurns times over
 /// what the stretch itself has counted; loops over values and lengths end a stretch at their head, and their
 /// body is one of its own. An int that once differed is not looked at again (Note [Varying]).
+///
+/// Note [Credit]
+/// A trace costs what dozens of runs gain, and where a place asks for what no call has again (a Module made
+/// anew by each, lengths that do not come back), traces are all that it would ever do. So each trace is a
+/// debt that runs pay off; where it has grown, the place rests, each time for twice as many visits. What is
+/// compiled anew begins without debts.
 #pragma once
 #include "program/gradient.h"
 #include "python/program_guards.h"
@@ -114,13 +120,19 @@ public:
 private:
     program::Onward trace(Frame* frame, PyObject*& result);
     bool seen_before(const Frame* frame);
+    bool has_credit();
 
     static constexpr int kRecent = 8, kMostFailures = 4;
     static constexpr size_t kMostStretches = 32;
+    static constexpr int kTraceCost = 32, kMostDebt = 8 * kTraceCost, kFirstRest = 256,
+                         kLongestRest = 1 << 20;
 
     const int32_t pc_;
     bool off_ = false;
     int failures_ = 0;
+    int debt_ = 0, rests_ = 0,
+        rest_ = kFirstRest;      ///< Note [Credit]; `rests_`: visits still to come
+    uint64_t newest_ = 0;        ///< number of the newest Reach that was here
     int32_t ended_ = -1;         ///< before which instruction the last trace ended
     const char* why_ = nullptr;  ///< and why
     uint64_t recent_[kRecent] = {};

@@ -232,6 +232,28 @@ def test_ctrl_c_while_a_stretch_is_traced():
     assert compiled(weft.ones(1)).item() == 9
 
 
+@needs_programs
+def test_traces_that_do_not_pay_come_to_an_end():
+    """A Module that each call makes anew: the layers of a slice of a ModuleList."""
+    layers = weft.nn.ModuleList([weft.nn.Linear(6, 6) for _ in range(3)])
+
+    def run(x):
+        for layer in layers[:2]:
+            x = layer(x).relu() + x
+            if x.sum() > 1e9:
+                break
+        return x
+
+    compiled, x = weft.compile(run), weft.ones(3, 6)
+    most = 0
+    for _ in range(300):
+        assert bits(compiled(x)) == bits(run(x))
+        places = [place for f in compiled.explain().compiled for place in f.places]
+        most = max(most, *(len(place.steps) for place in places))
+    assert most <= 9
+    assert runs(compiled) > 300
+
+
 def test_a_training_run_is_eager_to_the_bit():
     losses = []
     for compile in (lambda m: m, weft.compile):
