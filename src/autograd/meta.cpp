@@ -94,6 +94,7 @@ void set_producer(GradMeta& m, const Ref<Node>& node, uint32_t k) {
 }
 
 void set_requires_grad(const Tensor& t, bool value) {
+    if (t.has(kPending)) ops::settle(t);
     if (value == requires_grad(t)) {  // a view made under no_grad does as its base does: on its own
         GradMeta* m = value ? meta_or_null(t) : nullptr;
         if (m && m->base.defined() && !m->grad_fn) m->requires_grad = true;

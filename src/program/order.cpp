@@ -11,8 +11,9 @@ std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_
     };
     for (int32_t v : wanted) need(v);
     for (size_t i = segment.steps.size(); i-- > 0;) {
-        if (!live[i]) continue;
         const Step& step = segment.steps[i];
+        live[i] |= step.op->random;  // the next one draws what comes after
+        if (!live[i]) continue;
         for (int k = 0; k < step.operands; ++k)
             if (const int32_t v = segment.operand(step, k); v >= 0) need(v);
     }

@@ -388,6 +388,7 @@ void Plan::run(const Tensor* inputs, Tensor* outputs, Tensor* kept) {
         const Tensor& layout = segment_->layout(made_[m].value);
         Tensor made = Tensor::layout_like(layout, layout.dtype());
         made.allocate();
+        made.set(kInference, mode & kInferenceMode);
         bind(*frame, made_[m], made);
         frame->made[m] = std::move(made);
     }

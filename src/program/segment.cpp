@@ -1,5 +1,6 @@
 #include "program/segment.h"
 
+#include <algorithm>
 #include <sstream>
 
 namespace weft::program {
@@ -11,6 +12,10 @@ Segment::Place Segment::place_of(int32_t v) const {
         place.root = value(place.root).of;
     }
     return place;
+}
+
+bool Segment::draws() const {
+    return std::any_of(steps.begin(), steps.end(), [](const Step& s) { return s.op->random; });
 }
 
 bool Segment::inputs_fit(const Tensor* tensors, size_t count) const {

@@ -23,12 +23,12 @@ struct SegmentValue {
 };
 
 struct Step {
-    const Op* op;
-    int32_t first_operand, operands;  ///< in Segment::operands
-    int32_t first_attr;               ///< in Segment::attrs
-    int32_t first_out, outs;          ///< its values, one behind the other
-    bool recorded;                    ///< made in grad mode
-    Site site;
+    const Op* op = nullptr;
+    int32_t first_operand = 0, operands = 0;  ///< in Segment::operands
+    int32_t first_attr = 0;                   ///< in Segment::attrs
+    int32_t first_out = 0, outs = 0;          ///< its values, one behind the other
+    bool recorded = false;                    ///< made in grad mode
+    Site site{};
 };
 
 class Segment {
@@ -52,6 +52,9 @@ public:
         int64_t offset;
     };
     Place place_of(int32_t v) const;
+
+    /// Whether a run draws random numbers.
+    bool draws() const;
 
     /// Whether tensors are laid out as the inputs.
     bool inputs_fit(const Tensor* tensors, size_t count) const;

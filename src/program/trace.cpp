@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/pool.h"
+#include "ops/scopes.h"
 
 namespace weft::program {
 
@@ -137,7 +138,8 @@ void check_traceable(const Call& c) {
     if (c.dest.defined())
         throw NotTraceable(text("a write by ", op.public_name, c.in_place ? "_" : "(out=...)"),
                            "a segment writes to nothing that was there before");
-    if (op.random && op.kernel) throw NotTraceable(op.public_name, "it draws random numbers");
+    if (op.random && ops::scopes.generator)
+        throw NotTraceable(op.public_name, "it draws from a generator of its own");
     if (op.body && op.batch != Batch::Body)
         throw NotTraceable(op.public_name, "what it calls may depend on values");
     for (int i = 0; i < c.inputs; ++i) {
@@ -168,8 +170,8 @@ private:
 
 }  // namespace
 
-/// The door's hook. A write, and random numbers, count even where no operand is traced: they are made once
-/// now and would not be made again.
+/// The door's hook. A write, and random numbers, count even where no operand is traced: each run makes them
+/// anew.
 bool trace(Call& c) {
     Tracer* tracer = Tracer::current_;
     bool any = c.dest.defined() || (c.op->random && c.op->kernel);

@@ -6,8 +6,9 @@
 /// record's shape rule and adds a step; a composite runs its body, so that only primitive calls are steps.
 /// A call whose operands all have memory runs as always, and what it gives is a constant of the segment,
 /// as is every tensor with memory that a step reads. What would make the segment say something else than
-/// the calls do is refused with NotTraceable: a value that is read, a write, random numbers, a layout that
-/// depends on values. A refused call leaves no step behind.
+/// the calls do is refused with NotTraceable: a value that is read, a write, a generator of one's own, a
+/// layout that depends on values. A refused call leaves no step behind. Random numbers are drawn by steps,
+/// none of which is dropped or changes its turn among the others.
 #pragma once
 #include <unordered_map>
 
@@ -40,6 +41,9 @@ public:
     Tensor part_of(const Tensor& whole, int64_t offset, const Tensor& like);
     /// The value that `t` stands for; a tensor with memory becomes a constant.
     int32_t number_of(const Tensor& t);
+    size_t steps() const { return segment_->steps.size(); }
+    /// Forgets all steps but the first `count`: nothing that stays may need the others.
+    void shrink(size_t count) { segment_->steps.resize(count); }
     /// What has been written down. The tracer must not be used any more.
     Ref<Segment> finish(const std::vector<Tensor>& outputs);
 

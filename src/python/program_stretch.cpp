@@ -1,9 +1,11 @@
 #include "python/program_stretch.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/anomaly.h"
 #include "ops/pointwise.h"
+#include "ops/random.h"
 #include "ops/scopes.h"
 #include "python/program_trace.h"
 
@@ -165,9 +167,12 @@ PyObject* make(const Recipe& r, const Stretch& s, const Frame* frame, const Tens
 Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
     const Tensors given(plan->segment().outputs.size());
     Tensor* const outputs = given.data;
+    std::optional<kernels::Generator> before;
+    if (draws) before = ops::generator();
     try {
         plan->run(tensors, outputs);
     } catch (const Error&) {
+        if (before) ops::generator() = *before;
         return Onward::Here;
     }
     ++runs;

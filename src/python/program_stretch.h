@@ -6,12 +6,13 @@
 /// machine runs on from there with a host (program_trace.h) for which tensors have a layout alone: calls of
 /// ops become steps of a segment, what Python is asked becomes guards, calls of programs are followed, and
 /// nothing is changed. It goes on until the function returns or something cannot be told from layouts and
-/// guards: a value that is read, a write, random numbers, a function of Python's. What was done up to there,
+/// guards: a value that is read, a write, a function of Python's. What was done up to there,
 /// at the last instruction of the place's own function, is a stretch: what it asks of the registers, guards,
 /// a plan, and what the registers hold at its end. From then on, where its conditions hold, the plan runs
 /// instead.
 ///
-/// A stretch changes nothing but registers. So it can be left at any time for the instructions themselves: they
+/// A stretch changes nothing but registers and the generator of random numbers, which is put back where it does
+/// not come to its end. So it can be left at any time for the instructions themselves: they
 /// are run where the plan raises (an index out of range), and then raise what they raise in their place.
 ///
 /// Loops are followed round only over what Modules, globals and constants hold, or up to kMostTurns times over
@@ -85,6 +86,7 @@ struct Stretch {
     };
     std::vector<Input> inputs;
     int32_t steps = 0;
+    bool draws = false;  ///< random numbers
     int64_t runs = 0;
     uint64_t reach = 0;  ///< number of the Reach that it was made for
     // The end.

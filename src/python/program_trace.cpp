@@ -941,6 +941,7 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     if (!returned) {
         forget_error();
         s.guards.shrink(guards_before_);
+        tracer_->shrink(steps_before_);  // random ones run whether they are needed or not
         if (is_inside_ && has_mutated_) return {};
     }
     *ended = base_->pc;
@@ -971,6 +972,7 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
         Ref<program::Segment> segment = tracer_->finish(finisher.outputs);
         for (uint8_t is : program::live_steps(*segment, segment->outputs)) s.steps += is;
         if (s.steps < 2) throw none;
+        s.draws = segment->draws();
         s.plan = Ref<program::DifferentiablePlan>(
             new program::DifferentiablePlan(std::move(segment), {}));
     } catch (const Refused& refused) {

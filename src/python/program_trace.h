@@ -43,9 +43,11 @@ public:
     void unbound(Frame*, int32_t) { throw Refused{"an unbound variable"}; }
     void leave(Frame* frame, PyObject*& result);
     void free(Frame* frame);
-    /// What the base frame has done so far stays, whatever comes next: its guards too.
+    /// What the base frame has done so far stays, whatever comes next: its guards and steps too.
     void finished(const Frame* frame) {
-        if (frame == base_) guards_before_ = made_->guards.size();
+        if (frame != base_) return;
+        guards_before_ = made_->guards.size();
+        steps_before_ = tracer_->steps();
     }
     bool pause(Frame* frame);
     program::Onward at_place(Frame*, PyObject*&) { return program::Onward::Here; }
@@ -102,8 +104,8 @@ private:
     std::unordered_set<PyObject*> own_;            ///< what was made here and only here is known
     std::vector<Object> kept_;                     ///< keeps addresses from being used again
     std::vector<Frame*> open_;
-    std::vector<Object> before_;  ///< registers of the base before a call
-    size_t guards_before_ = 0;    ///< how many the finished instructions of the base need
+    std::vector<Object> before_;                   ///< registers of the base before a call
+    size_t guards_before_ = 0, steps_before_ = 0;  ///< how many are of finished instructions
     bool is_inside_ = false, has_mutated_ = false;
     int budget_ = kBudget, turns_ = 0;
 

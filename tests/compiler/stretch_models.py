@@ -194,12 +194,25 @@ def named_tuples(x, y):
     return Pair(p.first * p.second, p.second.exp())
 
 
+def random_numbers(x, y):
+    noise = weft.randn_like(x)
+    weft.rand(3)  # nobody needs it, but the next draws come after it
+    kept = F.dropout(x * y, 0.4) + noise
+    own = weft.randn(2, requires_grad=True)
+    return kept * weft.rand(x.shape[1]), weft.randint(0, 9, (3,)), weft.randperm(4), own
+
+
+def random_then_an_error(x, y):
+    z = (x * weft.randn(x.shape[1])).tanh() + y
+    return z[weft.tensor([x.shape[0] // 4 * 9])] + weft.rand(1)
+
+
 FUNCTIONS = [
     pointwise, several_results, result_used_further, branch_on_value, branch_on_shape,
     loop_over_length, loop_over_rows, loop_while, globals_and_constants, in_place, no_grad_inside,
     grad_off_and_on, views, results_that_are_inputs, dropped_out, index, raises_on_values,
     raises_and_catches, wrong_shapes, starred, comprehensions, closures, tuples, numbers,
-    none_and_is, dtypes, named_tuples,
+    none_and_is, dtypes, named_tuples, random_numbers, random_then_an_error,
 ]  # fmt: skip
 
 

@@ -102,6 +102,16 @@ def test_functions(function, grad):
         assert outcome(compiled, given(shape, grad, k, strided=k == 5)) == expected
 
 
+def test_results_in_inference_mode():
+    compiled = weft.compile(models.views)
+    for k in range(4):
+        x, y = given((3, 6), False, k)
+        with weft.inference_mode():
+            pairs = zip(flat(models.views(x, y)), flat(compiled(x, y)), strict=True)
+        for expected, got in pairs:
+            assert (bits(got), got.is_inference()) == (bits(expected), expected.is_inference())
+
+
 def state(module):
     grads = {n: Gradient(p.grad) for n, p in module.named_parameters()}
     return {k: bits(v) for k, v in module.state_dict().items()}, grads, getattr(module, "calls", 0)
@@ -176,7 +186,8 @@ def runs(compiled):
 
 @needs_programs
 @pytest.mark.parametrize(
-    "function", [models.pointwise, models.several_results, models.views, models.starred]
+    "function",
+    [models.pointwise, models.several_results, models.views, models.starred, models.random_numbers],
 )
 def test_plans_run(function):
     compiled = weft.compile(function)

@@ -78,13 +78,13 @@ WRITES: dict[str, Callable[[Any, Any], Any]] = {
     "resize_": lambda x, y: x.resize_(3),
     "copy_": lambda x, y: y.copy_(x),
     "requires_grad_": lambda x, y: x.requires_grad_(),
-    "rand": lambda x, y: x + weft.rand(*X),
-    "dropout": lambda x, y: weft.nn.functional.dropout(x, 0.5),
+    "requires_grad=": lambda x, y: x + weft.zeros_like(x, requires_grad=True),
+    "generator=": lambda x, y: x + weft.rand(*X, generator=weft.default_generator),
 }
 
 
 @pytest.mark.parametrize("how", WRITES)
-def test_a_write_or_a_draw_is_refused_and_nothing_has_changed(how: str) -> None:
+def test_a_write_is_refused_and_nothing_has_changed(how: str) -> None:
     x, y = weft.randn(*X), weft.randn(*X)
     before = x.tolist(), y.tolist(), y._version
     state = weft.get_rng_state().tolist()
@@ -94,6 +94,22 @@ def test_a_write_or_a_draw_is_refused_and_nothing_has_changed(how: str) -> None:
     assert weft.get_rng_state().tolist() == state
     x.add_(1)  # nothing is traced any more
     assert plan_of(lambda x: x + y, x).run(x)[0].tolist() == (x + y).tolist()
+
+
+def test_tracing_draws_nothing_and_each_run_does() -> None:
+    x = weft.ones(4)
+    weft.manual_seed(3)
+    state = weft.get_rng_state().tolist()
+    plan = plan_of(
+        lambda x: (weft.rand(2), weft.nn.functional.dropout(x, 0.5) + weft.rand(4))[1], x
+    )
+    assert weft.get_rng_state().tolist() == state
+    first, second = plan.run(x)[0], plan.run(x)[0]
+    weft.manual_seed(3)
+    for found in (first, second):
+        weft.rand(2)  # it runs though nothing needs it
+        expected = weft.nn.functional.dropout(x, 0.5) + weft.rand(4)
+        assert found.tolist() == expected.tolist()
 
 
 def test_a_traced_tensor_that_leaks_cannot_be_used() -> None:
