@@ -146,10 +146,12 @@ void run_split(const small::Problem<T>& q, bool transposed, Split split, const K
             part.m = last - first;
             part.a += first * q.ra;
             part.c += first * q.ldc;
+            part.d += first * q.ldd;
         } else {
             part.n = last - first;
             part.b += transposed ? first * q.ldb : first;
             part.c += first;
+            part.d += first;
         }
         kernel(part);
     });
@@ -174,7 +176,7 @@ void run_own(const small::Problem<T>& q, bool transposed, Way way) {
             run_split(step, transposed, split, [transposed](const small::Problem<T>& part) {
                 small::Outer<T>::run(part, transposed);
             });
-        step.beta = 1;
+        step.go_on();
     }
 }
 
@@ -270,6 +272,18 @@ private:
     std::vector<T> large_;
 };
 
+/// c[n] = alpha * x * op(B) + beta * d for x[k]: the vector is the single row of the left operand.
+template <class T>
+void run_row(bool trans_b, int64_t n, int64_t k, T alpha, const T* x, int64_t incx, const T* b,
+             int64_t ldb, T beta, const T* d, T* c) {
+    if (!trans_b)
+        return run_own(small::Problem<T>{1, n, k, alpha, x, 0, incx, b, ldb, beta, d, n, c, n},
+                       false, Way::Outer);
+    const Contiguous<T> in(x, k, incx);
+    run_own(small::Problem<T>{1, n, k, alpha, in.data(), 0, 1, b, ldb, beta, d, n, c, n}, true,
+            Way::Dots);
+}
+
 /// C[m, n] = alpha * x y^T + beta * C.
 template <class T>
 void rank_1(int64_t m, int64_t n, T alpha, const T* x, int64_t incx, const T* y, int64_t incy,
@@ -334,21 +348,13 @@ void gemv(Trans trans_a, int64_t rows, int64_t cols, T alpha, const T* a, int64_
     if constexpr (std::is_integral_v<T>) {
         integer_gemm(transposed, false, n, 1, k, alpha, a, lda, x, incx, beta, y, incy);
     } else {
-        // The vector is the single row of the left operand, the matrix the right one.
-        const Contiguous<T> in(x, k, transposed ? 1 : incx);
-        std::vector<T> apart(incy == 1 ? 0 : n);
-        const int64_t step = transposed ? incx : 1;
-        small::Problem<T> q{1, n, k, alpha, in.data(), 0, step, a, lda, beta, y, n};
-        if (incy != 1) {
-            q.beta = 0;
-            q.c = apart.data();
+        if (incy == 1) return run_row(!transposed, n, k, alpha, x, incx, a, lda, beta, y, y);
+        std::vector<T> apart(n);
+        run_row(!transposed, n, k, alpha, x, incx, a, lda, T(0), apart.data(), apart.data());
+        for (int64_t i = 0; i < n; ++i) {
+            T& out = y[i * incy];
+            out = beta == T(0) ? apart[i] : apart[i] + beta * out;
         }
-        run_own(q, !transposed, transposed ? Way::Outer : Way::Dots);
-        if (incy != 1)
-            for (int64_t i = 0; i < n; ++i) {
-                T& out = y[i * incy];
-                out = beta == T(0) ? apart[i] : apart[i] + beta * out;
-            }
     }
 }
 
@@ -377,10 +383,33 @@ void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha
             return packed_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
         if (way == Way::Panels)
             return panel_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-        run_own(
-            small::Problem<T>{m, n, k, alpha, a, ta ? 1 : lda, ta ? lda : 1, b, ldb, beta, c, ldc},
-            tb, way);
+        run_own(small::Problem<T>{m, n, k, alpha, a, ta ? 1 : lda, ta ? lda : 1, b, ldb, beta, c,
+                                  ldc, c, ldc},
+                tb, way);
     }
+}
+
+template <class T>
+void gemm_add(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
+              int64_t lda, const T* b, int64_t ldb, T beta, const T* d, int64_t ldd, T* c,
+              int64_t ldc) {
+    if constexpr (!std::is_integral_v<T>) {
+        const bool ta = trans_a == Trans::Yes, tb = trans_b == Trans::Yes;
+        Way way = wanted_way();
+        if (way != Way::Simple && m > 0 && n > 1 && k > 1 && alpha != T(0)) {
+            if (m == 1) return run_row(tb, n, k, alpha, a, ta ? lda : 1, b, ldb, beta, d, c);
+            if (way == Way::Choose) way = choose_way(ta, tb, m, n, k);
+            if (way == Way::Panels && beta == T(1))
+                return panel_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, d, ldd);
+            if (way == Way::Dots || way == Way::Outer)
+                return run_own(small::Problem<T>{m, n, k, alpha, a, ta ? 1 : lda, ta ? lda : 1, b,
+                                                 ldb, beta, d, ldd, c, ldc},
+                               tb, way);
+        }
+    }
+    for (int64_t i = 0; i < m && n > 0; ++i)
+        std::memcpy(c + i * ldc, d + i * ldd, static_cast<size_t>(n) * sizeof(T));
+    gemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 template <class T>
@@ -426,8 +455,8 @@ T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy) {
                 const int64_t first = i * block, length = std::min(block, n - first);
                 const Contiguous<T> xs(x + first * incx, length, incx);
                 const Contiguous<T> ys(y + first * incy, length, incy);
-                small::Inner<T>::run(
-                    {1, 1, length, T(1), xs.data(), 0, 1, ys.data(), 0, T(0), &sums[i], 1});
+                small::Inner<T>::run({1, 1, length, T(1), xs.data(), 0, 1, ys.data(), 0, T(0),
+                                      &sums[i], 1, &sums[i], 1});
             }
         });
         double total = 0;
@@ -443,6 +472,8 @@ T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy) {
                        int64_t);                                                                   \
     template void gemm(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*,    \
                        int64_t, T, T*, int64_t);                                                   \
+    template void gemm_add(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t,          \
+                           const T*, int64_t, T, const T*, int64_t, T*, int64_t);                  \
     template void gemm_batched(Trans, Trans, int64_t, int64_t, int64_t, int64_t, T, const T*,      \
                                int64_t, int64_t, const T*, int64_t, int64_t, T, T*, int64_t,       \
                                int64_t);                                                           \

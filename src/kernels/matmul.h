@@ -22,6 +22,13 @@ template <class T>
 void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
           int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
 
+/// C[m, n] = alpha * op(A) * op(B) + beta * D, with gemm's bits on a copy of D, beta != 0. Rows of D lie ldd
+/// elements apart, 0 repeats one.
+template <class T>
+void gemm_add(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
+              int64_t lda, const T* b, int64_t ldb, T beta, const T* d, int64_t ldd, T* c,
+              int64_t ldc);
+
 /// `batch` independent products; operand i starts at `x + i * stride_x`. A stride of 0 shares the
 /// operand (not allowed for C). A shared B with untransposed, evenly stacked A and C becomes one
 /// gemm of batch * m rows.

@@ -45,7 +45,7 @@ static_assert(panel_bytes <= product_workspace_bytes);
 // ---------------------------------------------------------------------------------------------
 // The tile
 
-/// C = A * B, or C += A * B, for one tile of C. Element (r, p) of A lies at a[r * lda + p], or at
+/// C = A * B, or C = D + A * B where there is a D, for one tile of C. Element (r, p) of A lies at a[r * lda + p], or at
 /// a[p * lda + r] if `Columns`; b is a packed panel.
 template <class T, int Bytes, int Rows, int Vecs, bool Columns>
 struct Tile {
@@ -55,7 +55,7 @@ struct Tile {
     static constexpr int pointers = Columns ? 1 : (Rows + 2) / 3;
 
     WEFT_INLINE static void run(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
-                                int64_t ldc, bool add) {
+                                int64_t ldc, const T* d, int64_t ldd) {
         V acc[Rows][Vecs];
 #pragma GCC unroll 12
         for (int r = 0; r < Rows; ++r)
@@ -114,7 +114,8 @@ struct Tile {
 #pragma GCC unroll 4
             for (int v = 0; v < Vecs; ++v) {
                 T* to = c + r * ldc + v * lanes;
-                store<T, Bytes>(to, add ? load<T, Bytes>(to) + acc[r][v] : acc[r][v]);
+                store<T, Bytes>(to, d ? load<T, Bytes>(d + r * ldd + v * lanes) + acc[r][v]
+                                      : acc[r][v]);
             }
     }
 };
@@ -144,13 +145,15 @@ struct Driver {
 
     template <int Rows, int Vecs>
     WEFT_INLINE void tile(int64_t k, const T* a, int64_t lda, bool columns, const T* b, int64_t ldb,
-                          T* c, int64_t ldc, bool add) const {
+                          T* c, int64_t ldc, const T* d, int64_t ldd) const {
         if (columns)
             Outlined<Tile<T, Bytes, Rows, Vecs, true>, Bytes, int64_t, const T*, int64_t, const T*,
-                     int64_t, T*, int64_t, bool>::run(k, a, lda, b, ldb, c, ldc, add);
+                     int64_t, T*, int64_t, const T*, int64_t>::run(k, a, lda, b, ldb, c, ldc, d,
+                                                                   ldd);
         else
             Outlined<Tile<T, Bytes, Rows, Vecs, false>, Bytes, int64_t, const T*, int64_t, const T*,
-                     int64_t, T*, int64_t, bool>::run(k, a, lda, b, ldb, c, ldc, add);
+                     int64_t, T*, int64_t, const T*, int64_t>::run(k, a, lda, b, ldb, c, ldc, d,
+                                                                   ldd);
     }
     template <int Vecs, class... Args>
     WEFT_INLINE void tile_of(int64_t rows, Args... args) const {
@@ -165,7 +168,7 @@ struct Driver {
 
     /// All rows by one panel of B of `cols` columns, `depth` steps from A at `a`.
     WEFT_INLINE void run_panel(int64_t depth, const T* a, int64_t lda, bool columns, const T* b,
-                               int64_t ldb, int64_t cols, T* c, bool add) const {
+                               int64_t ldb, int64_t cols, T* c, const T* d, int64_t ldd) const {
         const int64_t vecs = (cols + lanes - 1) / lanes;
         const bool whole = cols == vecs * lanes;
         alignas(64) T part[12 * 8 * lanes];
@@ -174,18 +177,21 @@ struct Driver {
             const T* from = a + (columns ? i : i * lda);
             T* to = whole ? c + i * q.ldc : part;
             const int64_t ld = whole ? q.ldc : vecs * lanes;
-            const bool sum = whole && add;
-            if (vecs == 1) tile_of<1>(rows, depth, from, lda, columns, b, ldb, to, ld, sum);
-            if (vecs == 2) tile_of<2>(rows, depth, from, lda, columns, b, ldb, to, ld, sum);
+            const T* sum = whole && d ? d + i * ldd : nullptr;
+            if (vecs == 1) tile_of<1>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
+            if (vecs == 2) tile_of<2>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
             if constexpr (most_vecs > 2) {
-                if (vecs == 3) tile_of<3>(rows, depth, from, lda, columns, b, ldb, to, ld, sum);
-                if (vecs == 4) tile_of<4>(rows, depth, from, lda, columns, b, ldb, to, ld, sum);
+                if (vecs == 3)
+                    tile_of<3>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
+                if (vecs == 4)
+                    tile_of<4>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
             }
             if (!whole)
                 for (int64_t r = 0; r < rows; ++r) {
-                    T* __restrict out = c + (i + r) * q.ldc;
+                    T* out = c + (i + r) * q.ldc;
+                    const T* add = d + (i + r) * ldd;
                     const T* __restrict sums = part + r * ld;
-                    for (int64_t t = 0; t < cols; ++t) out[t] = add ? out[t] + sums[t] : sums[t];
+                    for (int64_t t = 0; t < cols; ++t) out[t] = d ? add[t] + sums[t] : sums[t];
                 }
             i += rows;
         }
@@ -223,6 +229,9 @@ struct Driver {
         for (int64_t p = 0; p < q.k; p += part) {
             const int64_t depth = std::min(part, q.k - p);
             const T* a = q.a + (q.trans_a ? p * q.lda : p);
+            const bool is_first = p == 0 && q.d;
+            const T* d = is_first ? q.d : p > 0 || q.beta != T(0) ? q.c : nullptr;
+            const int64_t ldd = is_first ? q.ldd : q.ldc;
             for (int64_t j = 0; j < q.n;) {
                 const int64_t width = panel_vectors(q.n, j) * lanes;
                 const int64_t cols = std::min(width, q.n - j);
@@ -232,7 +241,7 @@ struct Driver {
                           as_is    ? q.b + p * q.ldb + j
                           : packed ? packed
                                    : panel,
-                          as_is ? q.ldb : width, cols, q.c + j, p > 0 || q.beta != T(0));
+                          as_is ? q.ldb : width, cols, q.c + j, d ? d + j : nullptr, ldd);
                 if (packed) packed += depth * width;
                 j += width;
             }
@@ -267,9 +276,10 @@ struct OneThread {
 
 template <class T>
 void panel_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
-                int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
+                int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc, const T* d,
+                int64_t ldd) {
     const bool in_place = !trans_b && alpha == T(1) && m <= in_place_rows;
-    over_grid<T>({trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc},
+    over_grid<T>({trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, d, ldd},
                  [&](const Product<T>& part) { OneThread<T>::run(part, nullptr, in_place); });
 }
 
@@ -305,9 +315,9 @@ void PackedRight<T>::multiply(int64_t m, const T* a, int64_t lda, T beta, T* c, 
 }
 
 template void panel_gemm(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,
-                         const float*, int64_t, float, float*, int64_t);
+                         const float*, int64_t, float, float*, int64_t, const float*, int64_t);
 template void panel_gemm(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,
-                         const double*, int64_t, double, double*, int64_t);
+                         const double*, int64_t, double, double*, int64_t, const double*, int64_t);
 template class PackedRight<float>;
 template class PackedRight<double>;
 

@@ -17,8 +17,8 @@ namespace weft::kernels::small {
 
 using namespace vec;
 
-/// C[m, n] = alpha * A * B + beta * C. Element (i, p) of A is a[i*ra + p*ca]. Element (p, j) of B
-/// is b[p*ldb + j], or b[j*ldb + p] where the driver says transposed.
+/// C[m, n] = alpha * A * B + beta * D. Element (i, p) of A is a[i*ra + p*ca]. Element (p, j) of B
+/// is b[p*ldb + j], or b[j*ldb + p] where the driver says transposed. D may be C, or one row (ldd 0).
 template <class T>
 struct Problem {
     int64_t m, n, k;
@@ -28,17 +28,27 @@ struct Problem {
     const T* b;
     int64_t ldb;
     T beta;
+    const T* d;
+    int64_t ldd;
     T* c;
     int64_t ldc;
+
+    /// What comes now is added to C.
+    WEFT_INLINE void go_on() {
+        beta = 1;
+        d = c;
+        ldd = ldc;
+    }
 };
 
 inline constexpr int64_t column_span = 256;
 
-/// Writes alpha * acc + beta * C for one vector of C.
+/// Writes alpha * acc + beta * D for one vector of C.
 template <class T, int Bytes>
-WEFT_INLINE void finish(const Problem<T>& q, const typename Simd<T, Bytes>::Unaligned& acc, T* c) {
+WEFT_INLINE void finish(const Problem<T>& q, const typename Simd<T, Bytes>::Unaligned& acc,
+                        const T* d, T* c) {
     if (q.beta == T(0)) store<T, Bytes>(c, q.alpha * acc);
-    else store<T, Bytes>(c, q.alpha * acc + q.beta * load<T, Bytes>(c));
+    else store<T, Bytes>(c, q.alpha * acc + q.beta * load<T, Bytes>(d));
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -108,12 +118,13 @@ WEFT_INLINE void outer_tile(const Problem<T>& q, int64_t i0, int64_t valid, int6
     for (int r = 0; r < Rows; ++r) {
         if (Rows == 4 && r >= valid) break;
         T* c = q.c + (i0 + r) * q.ldc + j0;
+        const T* d = q.d + (i0 + r) * q.ldd + j0;
 #pragma GCC unroll 8
         for (int v = 0; v < Vecs; ++v) {
             V sum = acc[0][r][v];
             if constexpr (chains == 2) sum = sum + acc[1][r][v];
             if constexpr (chains == 4) sum = (sum + acc[1][r][v]) + (acc[2][r][v] + acc[3][r][v]);
-            finish<T, Bytes>(q, sum, c + v * lanes);
+            finish<T, Bytes>(q, sum, d + v * lanes, c + v * lanes);
         }
     }
 }
@@ -250,9 +261,9 @@ struct Outer {
                 outer_tile<T, Bytes, 4, 2>(to, 0, valid, 0);
                 for (int64_t r = 0; r < valid; ++r)
                     for (int64_t j = 0; j < q.n; ++j) {
-                        T& c = q.c[(i + r) * q.ldc + j];
                         const T sum = part[r * panel + j];
-                        c = q.beta == T(0) ? sum : sum + q.beta * c;
+                        q.c[(i + r) * q.ldc + j] =
+                            q.beta == T(0) ? sum : sum + q.beta * q.d[(i + r) * q.ldd + j];
                         opaque(j);
                     }
             }
@@ -269,6 +280,7 @@ struct Outer {
                 for (int64_t j = 0; j < whole.n; j += panel) {
                     q.n = whole.n - j < panel ? whole.n - j : panel;
                     q.c = whole.c + j;
+                    q.d = (p ? whole.c : whole.d) + j;
                     const bool copied = transposed || (whole.m >= copy_rows && q.n == panel);
                     q.b = transposed ? whole.b + j * whole.ldb + p : whole.b + p * whole.ldb + j;
                     q.ldb = whole.ldb;
@@ -284,7 +296,7 @@ struct Outer {
                     }
                     all_rows(q, copied);
                 }
-                q.beta = 1;
+                q.go_on();
             }
         }
     };
@@ -385,14 +397,15 @@ WEFT_INLINE void inner_tile(const Problem<T>& q, int64_t i0, int64_t rows, int64
     sum_lanes<T, Bytes, Rows * Cols>(acc, sums);
     for (int r = 0; r < Rows && r < rows; ++r) {
         T* c = q.c + (i0 + r) * q.ldc + j0;
+        const T* d = q.d + (i0 + r) * q.ldd + j0;
         if (cols == Cols) {
             constexpr int bytes = Cols * sizeof(T) < Bytes ? Cols * sizeof(T) : Bytes;
 #pragma GCC unroll 8
             for (int j = 0; j < Cols; j += Simd<T, bytes>::lanes)
-                finish<T, bytes>(q, load<T, bytes>(sums + r * Cols + j), c + j);
+                finish<T, bytes>(q, load<T, bytes>(sums + r * Cols + j), d + j, c + j);
         } else {
             for (int64_t j = 0; j < cols; ++j) {
-                finish<T, sizeof(T)>(q, sums[r * Cols + j], c + j);
+                finish<T, sizeof(T)>(q, sums[r * Cols + j], d + j, c + j);
                 opaque(j);
             }
         }
@@ -429,7 +442,7 @@ struct Inner {
             for (int64_t j = 0; j < q.n; ++j) {
                 T sum = 0;
                 for (int64_t p = 0; p < q.k; ++p) sum += q.a[i * q.ra + p] * q.b[j * q.ldb + p];
-                finish<T, sizeof(T)>(q, sum, q.c + i * q.ldc + j);
+                finish<T, sizeof(T)>(q, sum, q.d + i * q.ldd + j, q.c + i * q.ldc + j);
             }
     }
     static void run(const Problem<T>& q) { per_width<Body>(&q); }

@@ -83,7 +83,7 @@ inline int64_t part_size(int64_t n, int64_t most, int64_t unit) {
     return ((n + parts - 1) / parts + unit - 1) / unit * unit;
 }
 
-/// C[m, n] = alpha * op(A) * op(B) + beta * C, as gemm says.
+/// C[m, n] = alpha * op(A) * op(B) + beta * C, as gemm says; with beta 1, `d` may stand for C there.
 template <class T>
 struct Product {
     bool trans_a, trans_b;
@@ -96,6 +96,8 @@ struct Product {
     T beta;
     T* c;
     int64_t ldc;
+    const T* d = nullptr;
+    int64_t ldd = 0;
 };
 
 /// Memory for packed operands, one per thread, kept; defined in packed_gemm.cpp.
@@ -133,6 +135,7 @@ void over_grid(const Product<T>& q, const One& one) {
             part.a += i * (q.trans_a ? 1 : q.lda);
             part.b += j * (q.trans_b ? q.ldb : 1);
             part.c += i * q.ldc + j;
+            if (part.d) part.d += i * q.ldd + j;
             one(part);
         }
     });

@@ -21,20 +21,25 @@ using kernels::Trans;
 
 const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"}, squeeze_row{"_squeeze_row"};
 
-/// How a matrix lies in memory: rows one after the other, columns, or neither.
-struct Layout {
-    Trans trans;
-    int64_t lead;
-    bool fits;
-};
+/// Runs a call as the product that `Describe` makes of its layouts.
+template <bool (*Describe)(const Call&, Product&)>
+bool run_product(const Call& c) {
+    Product p;
+    p.dtype = c.out(0).dtype();
+    if (!Describe(c, p)) return false;
+    p.run(c.out(0).bytes(), c.in[p.a].bytes(), c.in[p.b].bytes(),
+          p.added < 0 ? nullptr : c.in[p.added].bytes());
+    return true;
+}
 
-Layout layout_of(const Tensor& t) {
-    int64_t rows = t.size(0), cols = t.size(1), r = t.stride(0), c = t.stride(1);
-    if ((c == 1 || cols == 1) && (r >= cols || rows == 1))
-        return {Trans::No, std::max(r, std::max<int64_t>(cols, 1)), true};
-    if ((r == 1 || rows == 1) && (c >= rows || cols == 1))
-        return {Trans::Yes, std::max(c, std::max<int64_t>(rows, 1)), true};
-    return {Trans::No, 0, false};
+/// The same for operands of any layout: `prepare` copies those that lie otherwise.
+template <bool (*Describe)(const Call&, Product&), class Prepare>
+void run_product(Call& c, const Prepare& prepare) {
+    if (run_product<Describe>(c)) return;
+    Tensor in[3];
+    for (int i = 0; i < c.inputs; ++i) in[i] = prepare(i, c.in[i]);
+    const OtherOperands others(c, in);
+    run_product<Describe>(c);
 }
 
 void check_product(const Call& c, const Tensor& a, const Tensor& b, int da, int db) {
@@ -55,7 +60,9 @@ void mm_shape(Call& c) {
     check_product(c, c.in[0], c.in[1], 2, 2);
     c.add(Tensor::layout(c.in[0].dtype(), Dims{c.in[0].size(0), c.in[1].size(1)}));
 }
-void mm_kernel(Call& c) { gemm_into(c.out(0), c.in[0], c.in[1], 1, 0); }
+void mm_kernel(Call& c) {
+    run_product<mm_product>(c, [](int, const Tensor& t) { return as_matrices(t); });
+}
 
 /// A product of two complex tensors from four of their parts, which are products of real ones.
 template <void (*Kernel)(Call&)>
@@ -93,22 +100,7 @@ void bmm_shape(Call& c) {
 }
 
 void bmm_kernel(Call& c) {
-    auto slice_layout = [](const Tensor& x) {
-        return layout_of(x.view_as(x.shape().subspan(1), x.strides().subspan(1)));
-    };
-    Tensor a = c.in[0], b = c.in[1];
-    if (!slice_layout(a).fits) a = as_contiguous(a);
-    if (!slice_layout(b).fits) b = as_contiguous(b);
-    Layout la = slice_layout(a), lb = slice_layout(b);
-    const Tensor& out = c.out(0);
-    int64_t batch = out.size(0), m = out.size(1), n = out.size(2), k = a.size(2);
-    dispatch<NumberTypes>(a.dtype(), c.name(), [&]<class T>() {
-        const T *pa = a.data<T>(), *pb = b.data<T>();
-        T* po = out.data<T>();
-        Unlocked unlocked(batch * m * n * k);
-        kernels::gemm_batched<T>(la.trans, lb.trans, batch, m, n, k, T{1}, pa, la.lead, a.stride(0),
-                                 pb, lb.lead, b.stride(0), T{0}, po, n, m * n);
-    });
+    run_product<bmm_product>(c, [](int, const Tensor& t) { return as_matrices(t); });
 }
 
 void mv_shape(Call& c) {
@@ -226,9 +218,12 @@ void addmm_kernel(Call& c) {
         const bool alone = c.attr(0).as_complex() == 0.0;
         return copy_into(c.out(0), alone ? product : product + times(c.in[0], c.attr(0)));
     }
-    double beta = c.attr(0).as_double(), alpha = c.attr(1).as_double();
-    if (beta != 0) copy_into(c.out(0), c.in[0]);
-    gemm_into(c.out(0), c.in[1], c.in[2], alpha, beta);
+    run_product<addmm_product>(c, [&](int i, const Tensor& t) {
+        if (i > 0) return as_matrices(t);
+        const Tensor all = Tensor::empty(c.out(0).dtype(), c.out(0).shape());
+        copy_into(all, t);
+        return all;
+    });
 }
 /// `times` of the conjugate, as gradients have it.
 Tensor times_conjugate(const Tensor& x, const Value& factor) {
@@ -263,33 +258,20 @@ void linear_shape(Call& c) {
     c.add(Tensor::layout(x.dtype(), shape));
 }
 
-/// All leading dimensions as one; a view, or a copy if the layout does not allow one.
-Tensor as_rows(const Tensor& x) {
-    int64_t k = x.size(x.ndim() - 1);
-    int64_t rows = count_elements("linear", x.shape().first(x.ndim() - 1));
-    if (x.ndim() == 2) return x;
-    return as_contiguous(x).view_as(Dims{rows, k}, Dims{std::max<int64_t>(k, 1), 1});
-}
-
-/// A weight [in] as [1, in].
-Tensor as_matrix(const Tensor& w) {
-    if (w.ndim() == 2) return w;
-    return w.view_as(Dims{1, w.size(0)}, Dims{w.size(0), w.stride(0)});
-}
-
 void linear_kernel(Call& c) {
-    const Tensor &b = c.in[2], &out = c.out(0);
-    const Tensor w = as_matrix(c.in[1]);
-    Tensor rows = as_rows(c.in[0]);
+    const Tensor &x = c.in[0], &w = c.in[1], &b = c.in[2], &out = c.out(0);
     if (is_complex(out.dtype())) {
         ModeGuard off(0, kGradMode);
-        Tensor product = mm(rows, t(w));
+        const int64_t in = w.size(w.ndim() - 1);
+        const Tensor rows =
+            reshape(x, Dims{count_elements("linear", x.shape().first(x.ndim() - 1)), in});
+        const Tensor product = mm(rows, t(w.ndim() == 1 ? unsqueeze(w, 0) : w));
         return copy_into(out, reshape(b.defined() ? product + b : product, out.shape()));
     }
-    Tensor flat = out.view_as(Dims{rows.size(0), w.size(0)}, Dims{w.size(0), 1});
-    if (b.defined()) copy_into(flat, b);
-    gemm_into(flat, rows, w.view_as(Dims{w.size(1), w.size(0)}, Dims{w.stride(1), w.stride(0)}), 1,
-              b.defined() ? 1 : 0);
+    run_product<linear_product>(c, [](int i, const Tensor& t) {
+        if (i == 2) return dense(t);
+        return t.ndim() == 2 ? as_matrices(t) : as_contiguous(t);
+    });
 }
 
 /// Of a weight [in]: every row gives one number.
@@ -434,19 +416,18 @@ const char* linear_node(const Call& c) {
 
 }  // namespace
 
-void gemm_into(const Tensor& out, const Tensor& a_, const Tensor& b_, double alpha, double beta) {
-    Layout la = layout_of(a_), lb = layout_of(b_);
-    Tensor a = a_, b = b_;
-    if (!la.fits) la = layout_of(a = as_contiguous(a_));
-    if (!lb.fits) lb = layout_of(b = as_contiguous(b_));
-    int64_t m = out.size(0), n = out.size(1), k = a.size(1);
-    dispatch<NumberTypes>(out.dtype(), "matmul", [&]<class T>() {
-        const T *pa = a.data<T>(), *pb = b.data<T>();
-        T* po = out.data<T>();
-        Unlocked unlocked(m * n * k / 8);
-        kernels::gemm<T>(la.trans, lb.trans, m, n, k, static_cast<T>(alpha), pa, la.lead, pb,
-                         lb.lead, static_cast<T>(beta), po, n);
-    });
+bool find_product(const Call& c, Product& found) {
+    using Describe = bool (*)(const Call&, Product&);
+    static constexpr std::pair<Kernel, Describe> kProducts[] = {
+        {or_complex<mm_kernel>, mm_product},
+        {or_complex<bmm_kernel>, bmm_product},
+        {addmm_kernel, addmm_product},
+        {linear_kernel, linear_product}};
+    found.dtype = c.out(0).dtype();
+    if (is_complex(found.dtype) || is_narrow(found.dtype)) return false;
+    for (const auto& [kernel, describe] : kProducts)
+        if (c.op->kernel == kernel) return describe(c, found);
+    return false;
 }
 
 }  // namespace ops

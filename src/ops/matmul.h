@@ -1,11 +1,46 @@
-/// Products of strided matrices, shared by the product ops.
+/// A product with all decided that layouts decide.
 #pragma once
-#include "tensor/tensor.h"
+#include "kernels/matmul.h"
+#include "ops/op.h"
 
 namespace weft::ops {
 
-/// out[m, n] = alpha * a[m, k] b[k, n] + beta * out, all 2-D of one dtype; `out` contiguous.
-/// Transposed operands are read in place; other layouts are copied first.
-void gemm_into(const Tensor& out, const Tensor& a, const Tensor& b, double alpha, double beta);
+/// How a matrix lies in memory: rows one after the other, columns, or neither.
+struct Layout {
+    kernels::Trans trans;
+    int64_t lead;
+    bool fits;
+};
+
+/// Of the last two dimensions.
+Layout layout_of(const Tensor& t);
+
+/// What mm, bmm, addmm and linear run on operands that lie as products want them: batch times
+/// out[m, n] = alpha * a[m, k] b[k, n] + beta * added, `out` contiguous. Who runs one again and again keeps it
+/// (program/plan.h).
+struct Product {
+    DType dtype;
+    int a, b, added = -1;  ///< which inputs of the call; added: -1 for none
+    kernels::Trans trans_a = kernels::Trans::No, trans_b = kernels::Trans::No;
+    int64_t batch = 1, m, n, k;
+    int64_t lead_a, lead_b;          ///< elements between rows, or columns where transposed
+    int64_t step_a = 0, step_b = 0;  ///< elements between matrices
+    int64_t lead_added = 0;          ///< 0 repeats one row
+    double alpha = 1, beta = 1;
+
+    void run(char* out, const char* a, const char* b, const char* added) const;
+};
+
+/// The product that a call with its outputs laid out is, told from layouts alone. False: it is none of these ops, or
+/// something has to be converted or copied first.
+bool find_product(const Call& c, Product& found);
+
+// The same for one op each, of a wide real dtype, which `found` has already. False: an operand has to be copied first.
+bool mm_product(const Call& c, Product& found);
+bool bmm_product(const Call& c, Product& found);
+bool addmm_product(const Call& c, Product& found);
+bool linear_product(const Call& c, Product& found);
+/// A tensor whose last two dimensions lie so: `t` itself if it does.
+Tensor as_matrices(const Tensor& t);
 
 }  // namespace weft::ops

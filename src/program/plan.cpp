@@ -40,6 +40,9 @@ private:
     void place_in_arena();
     void place_kept();
     void prepare(const PlanItem& item);
+    void prepare_group(const PlanItem& item);
+    bool prepare_product(const Step& step, const Call& c);
+    Plan::Place place_of(int32_t value);
     void see(int32_t value);
     void name_results();
     void list_bound();
@@ -178,33 +181,54 @@ void PlanBuilder::see(int32_t value) {
 }
 
 void PlanBuilder::prepare(const PlanItem& item) {
-    if (item.tiled) {
-        std::vector<const Step*> steps;
-        std::vector<const StepLoop*> loops;
-        for (int32_t s : item.steps) {
-            steps.push_back(&step_of(s));
-            loops.push_back(loops_[static_cast<size_t>(s)].get());
-        }
-        plan_.order_.push_back({static_cast<int32_t>(plan_.groups_.size()), -1});
-        plan_.groups_.push_back(GroupBuilder(segment_, *this).build(steps, loops));
-        return;
-    }
+    if (item.tiled) return prepare_group(item);
     const Step& step = step_of(item.steps[0]);
-    plan_.order_.push_back({-1, static_cast<int32_t>(plan_.calls_.size())});
     std::vector<Tensor> in;
-    const auto first = static_cast<int32_t>(plan_.operands_.size());
     for (int k = 0; k < step.operands; ++k) {
         const int32_t v = segment_.operand(step, k);
         in.push_back(v < 0 ? Tensor() : segment_.layout(v));
-        plan_.operands_.push_back(v);
-        see(v);
     }
     Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-    for (int32_t k = 0; k < step.outs; ++k) {
-        c.add(segment_.layout(step.first_out + k));
-        see(step.first_out + k);
+    for (int32_t k = 0; k < step.outs; ++k) c.add(segment_.layout(step.first_out + k));
+    if (prepare_product(step, c)) return;
+    plan_.order_.push_back({Plan::Next::Kind::Call, static_cast<int32_t>(plan_.calls_.size())});
+    const auto first = static_cast<int32_t>(plan_.operands_.size());
+    for (int k = 0; k < step.operands; ++k) {
+        plan_.operands_.push_back(segment_.operand(step, k));
+        see(segment_.operand(step, k));
     }
+    for (int32_t k = 0; k < step.outs; ++k) see(step.first_out + k);
     plan_.calls_.push_back({item.steps[0], first, ops::kernel_of(c)});
+}
+
+void PlanBuilder::prepare_group(const PlanItem& item) {
+    std::vector<const Step*> steps;
+    std::vector<const StepLoop*> loops;
+    for (int32_t s : item.steps) {
+        steps.push_back(&step_of(s));
+        loops.push_back(loops_[static_cast<size_t>(s)].get());
+    }
+    plan_.order_.push_back({Plan::Next::Kind::Group, static_cast<int32_t>(plan_.groups_.size())});
+    plan_.groups_.push_back(GroupBuilder(segment_, *this).build(steps, loops));
+}
+
+Plan::Place PlanBuilder::place_of(int32_t value) {
+    const auto [root, offset] = segment_.place_of(value);
+    return {slot_of(root), offset};
+}
+
+bool PlanBuilder::prepare_product(const Step& step, const Call& c) {
+    Plan::PreparedProduct made;
+    if (!ops::find_product(c, made.product)) return false;
+    auto operand = [&](int k) { return place_of(segment_.operand(step, k)); };
+    made.out = place_of(step.first_out);
+    made.a = operand(made.product.a);
+    made.b = operand(made.product.b);
+    if (made.product.added >= 0) made.added = operand(made.product.added);
+    plan_.order_.push_back(
+        {Plan::Next::Kind::Product, static_cast<int32_t>(plan_.products_.size())});
+    plan_.products_.push_back(made);
+    return true;
 }
 
 void PlanBuilder::name_results() {
@@ -399,12 +423,22 @@ void Plan::run(const Tensor* inputs, Tensor* outputs, Tensor* kept) {
 }
 
 void Plan::run_items(Frame& frame) const {
+    char* const* const table = frame.table.data();
+    auto address = [&](const Place& p) { return table[p.slot] + p.offset; };
     for (const Next& next : order_) {
-        if (next.group >= 0) {
-            groups_[static_cast<size_t>(next.group)].run(frame.table.data());
-        } else {
-            const auto at = static_cast<size_t>(next.call);
-            calls_[at].kernel(frame.calls[at]);
+        const auto n = static_cast<size_t>(next.number);
+        switch (next.kind) {
+            case Next::Kind::Group:
+                groups_[n].run(table);
+                break;
+            case Next::Kind::Product: {
+                const PreparedProduct& p = products_[n];
+                p.product.run(address(p.out), address(p.a), address(p.b),
+                              p.added.slot < 0 ? nullptr : address(p.added));
+                break;
+            }
+            case Next::Kind::Call:
+                calls_[n].kernel(frame.calls[n]);
         }
     }
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/matmul.h"
 #include "program/group.h"
 #include "program/segment.h"
 
@@ -80,9 +81,19 @@ private:
         int32_t first_operand;
         void (*kernel)(Call&);
     };
-    /// What runs next: a group or a prepared call.
+    /// A value in the memory that the table names.
+    struct Place {
+        int32_t slot = -1;
+        int64_t offset = 0;
+    };
+    /// Of a call that needs nothing but addresses.
+    struct PreparedProduct {
+        ops::Product product;
+        Place out, a, b, added;
+    };
     struct Next {
-        int32_t group, call;
+        enum class Kind : uint8_t { Group, Product, Call } kind;
+        int32_t number;
     };
     struct Result {
         int32_t made = -1, input = -1;  ///< of the bound results; or of the inputs
@@ -103,6 +114,7 @@ private:
     std::vector<PlanItem> items_;
     std::vector<Next> order_;
     std::vector<Group> groups_;
+    std::vector<PreparedProduct> products_;
     std::vector<Prepared> calls_;
     std::vector<int32_t> operands_;  ///< values, of the prepared calls
     std::vector<Bound> inputs_, made_;

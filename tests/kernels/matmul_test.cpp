@@ -66,6 +66,27 @@ std::string shape_text(bool ta, bool tb, int64_t m, int64_t n, int64_t k, T alph
                       " alpha ", alpha, " beta ", beta);
 }
 
+/// What is added lies elsewhere: the bits are those of gemm on a copy of it, for operands that round too.
+template <class T>
+void one_gemm_add(Matrix<T> a, Matrix<T> b, bool ta, bool tb, int64_t m, int64_t n, int64_t k,
+                  T alpha, bool one_row) {
+    for (T& x : a.data) x = x * T(7) / T(3);
+    for (T& x : b.data) x = x * T(5) / T(3);
+    const Matrix<T> d(one_row ? 1 : m, n, 2);
+    const int64_t ldd = one_row ? 0 : d.ld;
+    const Trans trans_a = ta ? Trans::Yes : Trans::No, trans_b = tb ? Trans::Yes : Trans::No;
+    for (const T beta : {T(1), T(3)}) {
+        Matrix<T> c(m, n, 1), want = c;
+        for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) want.data[i * want.ld + j] = d.data[i * ldd + j];
+        gemm(trans_a, trans_b, m, n, k, alpha, a.data.data(), a.ld, b.data.data(), b.ld, beta,
+             want.data.data(), want.ld);
+        gemm_add(trans_a, trans_b, m, n, k, alpha, a.data.data(), a.ld, b.data.data(), b.ld, beta,
+                 d.data.data(), ldd, c.data.data(), c.ld);
+        check(c.data == want.data, "gemm_add " + shape_text(ta, tb, m, n, k, alpha, beta));
+    }
+}
+
 template <class T>
 void one_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, T alpha, T beta, int64_t padding) {
     const Matrix<T> a(ta ? k : m, ta ? m : k, padding), b(tb ? n : k, tb ? k : n, padding);
@@ -81,6 +102,7 @@ void one_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, T alpha, T beta
     gemm(trans_a, trans_b, m, n, k, alpha, a.data.data(), a.ld, b.data.data(), b.ld, beta,
          c.data.data(), c.ld);
     check(c.data == want.data, "gemm " + shape_text(ta, tb, m, n, k, alpha, beta));
+    for (const bool one_row : {true, false}) one_gemm_add(a, b, ta, tb, m, n, k, alpha, one_row);
 }
 
 template <class T>
@@ -102,8 +124,8 @@ template <class T>
 void large_gemm_shapes() {
     struct {
         int64_t m, n, k;
-    } const shapes[] = {{1, 640, 1030}, {640, 1, 1030}, {3, 600, 513},  {1100, 3, 100},
-                        {130, 10, 260}, {200, 130, 70}, {257, 40, 300}, {300, 520, 17},
+    } const shapes[] = {{1, 640, 1030}, {640, 1, 1030},  {3, 600, 513},  {1100, 3, 100},
+                        {130, 10, 260}, {200, 130, 70},  {257, 40, 300}, {300, 520, 17},
                         {1, 1, 9000},   {1000, 1200, 1}, {2, 1500, 400}};
     for (const auto& s : shapes)
         for (int trans = 0; trans < 4; ++trans)
@@ -163,9 +185,9 @@ template <class T>
 void batches() {
     struct {
         int64_t batch, m, n, k, stride_b;
-    } const cases[] = {{3, 4, 5, 6, 30}, {5, 1, 7, 3, 0},   {4, 6, 8, 9, 0},   {0, 2, 2, 2, 4},
-                       {2, 0, 3, 3, 9},  {2, 3, 3, 0, 0},   {40, 64, 32, 48, 1536},
-                       {3, 20, 1, 5, 5}, {7, 33, 17, 16, 0}};
+    } const cases[] = {{3, 4, 5, 6, 30},       {5, 1, 7, 3, 0},  {4, 6, 8, 9, 0},
+                       {0, 2, 2, 2, 4},        {2, 0, 3, 3, 9},  {2, 3, 3, 0, 0},
+                       {40, 64, 32, 48, 1536}, {3, 20, 1, 5, 5}, {7, 33, 17, 16, 0}};
     for (const auto& s : cases)
         for (int trans = 0; trans < 4; ++trans) {
             const bool ta = trans & 1, tb = trans & 2;
@@ -192,9 +214,9 @@ template <class T>
 void rounding_and_threads() {
     struct {
         int64_t m, n, k;
-    } const shapes[] = {{1, 3000, 300}, {2, 2048, 300}, {3, 500, 9000}, {200, 300, 256},
-                        {256, 700, 200}, {64, 768, 400}, {1, 1, 50000}, {650, 540, 130},
-                        {300, 220, 400}};
+    } const shapes[] = {{1, 3000, 300},  {2, 2048, 300},  {3, 500, 9000},
+                        {200, 300, 256}, {256, 700, 200}, {64, 768, 400},
+                        {1, 1, 50000},   {650, 540, 130}, {300, 220, 400}};
     for (const auto& s : shapes)
         for (int trans = 0; trans < 4; ++trans) {
             if (!any_size && s.m * s.n * s.k > too_big_alone) continue;

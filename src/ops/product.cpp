@@ -1,0 +1,117 @@
+/// How operands of products lie, and what runs on them.
+#include "base/lock.h"
+#include "ops/copy.h"
+#include "ops/matmul.h"
+
+namespace weft::ops {
+
+using kernels::Trans;
+
+namespace {
+
+Layout layout_of(int64_t rows, int64_t cols, int64_t r, int64_t c) {
+    if (rows == 0 || cols == 0) return {Trans::No, std::max<int64_t>(cols, 1), true};
+    if ((c == 1 || cols == 1) && (r >= cols || rows == 1))
+        return {Trans::No, std::max(r, std::max<int64_t>(cols, 1)), true};
+    if ((r == 1 || rows == 1) && (c >= rows || cols == 1))
+        return {Trans::Yes, std::max(c, std::max<int64_t>(rows, 1)), true};
+    return {Trans::No, 0, false};
+}
+/// False where an operand lies otherwise.
+bool lay_out(Product& p, const Layout& a, const Layout& b) {
+    p.trans_a = a.trans;
+    p.lead_a = a.lead;
+    p.trans_b = b.trans;
+    p.lead_b = b.lead;
+    return a.fits && b.fits;
+}
+
+}  // namespace
+
+Layout layout_of(const Tensor& t) {
+    const int d = t.ndim() - 2;
+    if (t.numel() == 0) return layout_of(0, t.size(d + 1), 0, 1);
+    return layout_of(t.size(d), t.size(d + 1), t.stride(d), t.stride(d + 1));
+}
+
+Tensor as_matrices(const Tensor& t) { return layout_of(t).fits ? t : as_contiguous(t); }
+
+// ---- the product of a call, from its layouts
+
+bool mm_product(const Call& c, Product& p) {
+    p.a = 0;
+    p.b = 1;
+    p.m = c.out(0).size(0);
+    p.n = c.out(0).size(1);
+    p.k = c.in[0].size(1);
+    return lay_out(p, layout_of(c.in[0]), layout_of(c.in[1]));
+}
+bool bmm_product(const Call& c, Product& p) {
+    p.a = 0;
+    p.b = 1;
+    p.batch = c.out(0).size(0);
+    p.m = c.out(0).size(1);
+    p.n = c.out(0).size(2);
+    p.k = c.in[0].size(2);
+    p.step_a = c.in[0].stride(0);
+    p.step_b = c.in[1].stride(0);
+    return lay_out(p, layout_of(c.in[0]), layout_of(c.in[1]));
+}
+bool addmm_product(const Call& c, Product& p) {
+    const Tensor &added = c.in[0], &out = c.out(0);
+    p.a = 1;
+    p.b = 2;
+    p.m = out.size(0);
+    p.n = out.size(1);
+    p.k = c.in[1].size(1);
+    p.beta = c.attr(0).as_double();
+    p.alpha = c.attr(1).as_double();
+    if (p.beta != 0) {
+        const int d = added.ndim() - 1;
+        p.added = 0;
+        if (d < 0 || added.dtype() != out.dtype() || added.size(d) != p.n ||
+            (p.n > 1 && added.stride(d) != 1))
+            return false;
+        p.lead_added = d == 0 || added.size(0) == 1 ? 0 : added.stride(0);
+    }
+    return lay_out(p, layout_of(c.in[1]), layout_of(c.in[2]));
+}
+/// All leading dimensions of the input as one; a weight [in] is [1, in].
+bool linear_product(const Call& c, Product& p) {
+    const Tensor &x = c.in[0], &w = c.in[1];
+    const bool vector = w.ndim() == 1;
+    p.a = 0;
+    p.b = 1;
+    p.k = x.size(x.ndim() - 1);
+    p.n = vector ? 1 : w.size(0);
+    p.m = 1;
+    for (int d = 0; d < x.ndim() - 1; ++d) p.m *= x.size(d);
+    if (c.in[2].defined()) p.added = 2;
+    const bool one_piece = x.ndim() == 2 || x.contiguous();
+    const Layout rows = x.ndim() == 2 ? layout_of(x) : layout_of(p.m, p.k, p.k, 1);
+    return lay_out(p, rows,
+                   layout_of(p.k, p.n, w.stride(w.ndim() - 1), vector ? p.k : w.stride(0))) &&
+           one_piece && (p.added < 0 || p.n <= 1 || c.in[2].stride(0) == 1);
+}
+
+// ---- running
+
+void Product::run(char* out, const char* a, const char* b, const char* added) const {
+    dispatch<NumberTypes>(dtype, "matmul", [&]<class T>() {
+        auto* c = reinterpret_cast<T*>(out);
+        auto *pa = reinterpret_cast<const T*>(a), *pb = reinterpret_cast<const T*>(b);
+        auto* d = reinterpret_cast<const T*>(added);
+        const Unlocked unlocked(batch * m * n * k / 8);
+        const auto by = static_cast<T>(alpha);
+        if (batch != 1)
+            return kernels::gemm_batched<T>(trans_a, trans_b, batch, m, n, k, by, pa, lead_a,
+                                            step_a, pb, lead_b, step_b, T{0}, c, n, m * n);
+        if (!d)
+            return kernels::gemm<T>(trans_a, trans_b, m, n, k, by, pa, lead_a, pb, lead_b, T{0}, c,
+                                    n);
+        kernels::gemm_add<T>(trans_a, trans_b, m, n, k, by, pa, lead_a, pb, lead_b,
+                             static_cast<T>(beta), d, lead_added, c, n);
+    });
+}
+
+}  // namespace weft::ops
