@@ -249,6 +249,7 @@ void CompiledNode::run_plan(const BackwardPlan& backward, const Tensor* grads, W
 
 void CompiledNode::run_rules(std::span<const int32_t> values, const Tensor* grads,
                              std::span<const uint8_t> wanted, Work& work) {
+    plan_->rules_run_ += (mode & kGradMode) != 0;
     CalledRules rules(*this, wanted.data(), work.summands != nullptr);
     for (size_t i = 0; i < values.size(); ++i) rules.give(values[i], grads[i]);
     rules.run();

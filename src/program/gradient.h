@@ -7,7 +7,8 @@
 /// edges that want some, and kept. Where the pass is itself recorded, or values are none (batches, vmap),
 /// or a watcher wants to hear of calls, or a rule cannot be traced, the rules run on what was saved, call
 /// by call, as the engine runs those of single nodes. Then a value in the middle of the part needs a place
-/// in the graph: it is an output of an `InnerNode`, which does what the node does from there on.
+/// in the graph: it is an output of an `InnerNode`, which does what the node does from there on. That costs
+/// more than single nodes do, so who runs the plan may ask how often it came to that (`rules_run`).
 #pragma once
 #include <memory>
 #include <span>
@@ -45,6 +46,8 @@ public:
     int64_t kept_at(int32_t value) const { return forward_->kept_at(value); }
     /// Whether all of the part's steps whose rules read something are among these.
     bool covers(int32_t part, const std::vector<uint8_t>& steps) const;
+    /// How often rules were run call by call in a pass that was itself recorded.
+    int64_t rules_run() const { return rules_run_; }
     /// What forward and backward run, as far as they are made: a line for each thing.
     std::string text() const;
 
@@ -83,6 +86,7 @@ private:
     Parts parts_;
     bool is_constant_ = true;   ///< no constant requires grad
     bool gives_views_ = false;  ///< outputs are views
+    int64_t rules_run_ = 0;
     Ref<Plan> plain_, forward_;
     std::vector<int32_t> handles_;  ///< by value: which of a run's tensors it is
     int32_t handle_count_ = 0;

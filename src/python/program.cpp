@@ -204,6 +204,13 @@ PyObject* enable(PyObject*, PyObject* on) {
     return PyBool_FromLong(std::exchange(enabled, wanted != 0));
 }
 
+/// _enable_stretches(on): whether programs may run by plan; the old setting.
+PyObject* enable_stretches(PyObject*, PyObject* on) {
+    const int wanted = PyObject_IsTrue(on);
+    if (wanted < 0) return nullptr;
+    return PyBool_FromLong(std::exchange(Place::enabled, wanted != 0));
+}
+
 /// _speed_up_compiled(cls): lets a subclass be called as fast as `Compiled`; it has no `__call__` of its own.
 PyObject* speed_up(PyObject*, PyObject* cls) {
     auto* type = reinterpret_cast<PyTypeObject*>(cls);
@@ -213,6 +220,7 @@ PyObject* speed_up(PyObject*, PyObject* cls) {
 }
 
 PyMethodDef functions[] = {{"_enable_programs", enable, METH_O, nullptr},
+                           {"_enable_stretches", enable_stretches, METH_O, nullptr},
                            {"_speed_up_compiled", speed_up, METH_O, nullptr},
                            {}};
 

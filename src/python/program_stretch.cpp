@@ -221,6 +221,8 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
             std::rotate(stretches_.begin(), stretches_.begin() + static_cast<ptrdiff_t>(k),
                         stretches_.begin() + static_cast<ptrdiff_t>(k) + 1);
         debt_ -= debt_ > 0;
+        if (!s->pays()) [[unlikely]]
+            return ++s->left, Onward::Here;
         return s->run(frame, tensors.data, result);
     }
     return has_credit() && seen_before(frame) ? trace(frame, result) : Onward::Here;
@@ -259,6 +261,7 @@ bool Place::seen_before(const Frame* frame) {
 
 Onward Place::trace(Frame* frame, PyObject*& result) {
     int32_t ended = -1;
+    debt_ += kTraceCost;
     Ref<Stretch> made = TraceHost(frame, varying_).run(&ended, &why_);
     ended_ = ended;
     if (ended >= 0) {
@@ -276,7 +279,6 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
         return Onward::Here;
     }
     failures_ = 0;
-    debt_ += kTraceCost;
     made->reach = reach ? reach->number : 0;
     if (stretches_.size() >= kMostStretches) stretches_.pop_back();
     stretches_.insert(stretches_.begin(), made);

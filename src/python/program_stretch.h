@@ -86,9 +86,9 @@ struct Stretch {
     };
     std::vector<Input> inputs;
     int32_t steps = 0;
-    bool draws = false;  ///< random numbers
-    int64_t runs = 0;
-    uint64_t reach = 0;  ///< number of the Reach that it was made for
+    bool draws = false;          ///< random numbers
+    int64_t runs = 0, left = 0;  ///< how often it ran; how often the instructions did
+    uint64_t reach = 0;          ///< number of the Reach that it was made for
     // The end.
     int32_t pc = -1;  ///< -1: the function returns recipe `returned`
     int32_t returned = -1;
@@ -98,6 +98,10 @@ struct Stretch {
 
     /// Whether it may run: then `inputs` are filled. `differs`: the source of a number that alone is another.
     bool holds(Frame* frame, Tensor* inputs, int32_t* differs);
+    /// Whether it is worth a run: not where backward is mostly recorded itself, as for gradients of gradients
+    /// (Note [Compiled nodes]); now and then it is tried again.
+    bool pays() const { return !(mode & kGradMode) || plan->rules_run() * kTried <= runs + left; }
+    static constexpr int64_t kTried = 64;
     /// Here: it did not run, and nothing has changed.
     program::Onward run(Frame* frame, const Tensor* inputs, PyObject*& result);
 
