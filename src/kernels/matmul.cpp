@@ -161,6 +161,8 @@ template <class T>
 void run_own(const small::Problem<T>& q, bool transposed, Way way) {
     const int64_t work = q.m * q.n * q.k;
     const bool is_thin = q.m <= thin || q.n <= thin;
+    if (work < parallel_thin_work && q.k <= max_depth)
+        return way == Way::Dots ? small::Inner<T>::run(q) : small::Outer<T>::run(q, transposed);
     Split split = Split::None;
     if (work >= (is_thin ? parallel_thin_work : parallel_work))
         split = q.m >= 2 * row_block ? Split::Rows : Split::Columns;

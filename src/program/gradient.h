@@ -31,8 +31,8 @@ public:
 
     uint32_t refs = 0;
 
-    /// Whether these are laid out as the segment's inputs, and in grad mode require grad
-    /// where those do.
+    /// Whether these are laid out as the segment's inputs and have memory, and in grad mode require grad where
+    /// those do.
     bool fits(const Tensor* inputs, size_t count) const;
     /// Fills `outputs`, as many as the segment has, as its calls would, one by one. `inputs` must fit.
     /// Outside of grad mode, or where nothing requires grad: without nodes.

@@ -8,9 +8,17 @@ namespace weft::program {
 template <class T, size_t N = 16>
 class LocalArray {
 public:
-    explicit LocalArray(size_t size) : size_(size) {
-        if (size > N) many_.reset(new T[size]());
-        data_ = many_ ? many_.get() : few_;
+    explicit LocalArray(size_t size)
+        : data_(size > N ? std::allocator<T>().allocate(size) : reinterpret_cast<T*>(few_)),
+          size_(size) {
+        for (size_t i = 0; i < size; ++i) {
+            ::new (data_ + i) T();
+            asm volatile("");  // few stores: keeps them from becoming a call of memset
+        }
+    }
+    ~LocalArray() {
+        std::destroy_n(data_, size_);
+        if (size_ > N) std::allocator<T>().deallocate(data_, size_);
     }
     LocalArray(const LocalArray&) = delete;
 
@@ -23,10 +31,9 @@ public:
     T* end() { return data_ + size_; }
 
 private:
-    T few_[N] = {};
-    std::unique_ptr<T[]> many_;
-    T* data_;
-    size_t size_;
+    alignas(T) std::byte few_[N * sizeof(T)];
+    T* const data_;
+    const size_t size_;
 };
 
 }  // namespace weft::program

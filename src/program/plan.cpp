@@ -350,7 +350,7 @@ void Plan::place(Frame& frame, const std::vector<Placed>& all, std::vector<Ref<S
     }
 }
 
-void Plan::bind(Frame& frame, const Bound& bound, const Tensor& to) const {
+inline void Plan::bind(Frame& frame, const Bound& bound, const Tensor& to) const {
     frame.table[static_cast<size_t>(bound.slot)] = to.bytes();
     for (int32_t k = bound.first_fix; k < bound.first_fix + bound.fixes; ++k) {
         const Fix& f = fixes_[static_cast<size_t>(k)];
@@ -358,13 +358,17 @@ void Plan::bind(Frame& frame, const Bound& bound, const Tensor& to) const {
     }
 }
 
+void Plan::let_go(Frame& frame, const std::vector<Bound>& bound) const {
+    for (const Bound& b : bound)
+        for (int32_t k = b.first_fix; k < b.first_fix + b.fixes; ++k)
+            frame.tensors[static_cast<size_t>(fixes_[static_cast<size_t>(k)].value)].lie_in(
+                nullptr, nullptr);
+}
+
 /// The frame holds nobody's memory any more.
 void Plan::let_go(Frame& frame) const {
-    for (const std::vector<Bound>* all : {&inputs_, &made_})
-        for (const Bound& b : *all)
-            for (int32_t k = b.first_fix; k < b.first_fix + b.fixes; ++k)
-                frame.tensors[static_cast<size_t>(fixes_[static_cast<size_t>(k)].value)].lie_in(
-                    nullptr, nullptr);
+    let_go(frame, inputs_);
+    let_go(frame, made_);
     for (Tensor& t : frame.made) t = Tensor();
     if (arena_bytes_ > kKeptArena) frame.arena = nullptr;
 }

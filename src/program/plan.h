@@ -42,7 +42,7 @@ public:
 
     uint32_t refs = 0;
 
-    /// Whether these are laid out as the segment's inputs.
+    /// Whether these are laid out as the segment's inputs, and have memory.
     bool fits(const Tensor* inputs, size_t count) const;
     /// Fills `outputs`, one for each result, outside of every graph. `inputs` must fit. A result that is a
     /// part of an input shares its memory; one that is an input is that tensor. `kept`: the memory of
@@ -106,6 +106,7 @@ private:
     void place(Frame& frame, const std::vector<Placed>& all, std::vector<Ref<Storage>>& memory,
                char* begin) const;
     void bind(Frame& frame, const Bound& bound, const Tensor& to) const;
+    void let_go(Frame& frame, const std::vector<Bound>& bound) const;
     void run_items(Frame& frame) const;
     void take_results(Frame& frame, const Tensor* inputs, Tensor* outputs) const;
     void let_go(Frame& frame) const;

@@ -56,7 +56,7 @@ public:
     /// Whether a run draws random numbers.
     bool draws() const;
 
-    /// Whether tensors are laid out as the inputs.
+    /// Whether tensors are laid out as the inputs, and have memory.
     bool inputs_fit(const Tensor* tensors, size_t count) const;
 
     /// A line for each value: "%3 = tanh(%2) : float32[4, 64]".

@@ -170,6 +170,16 @@ PyObject* call_function(PyObject* function, PyObject* self, PyObject* args) {
     return out;
 }
 
+/// Calls what the module itself has for `forward`.
+PyObject* call_own(PyObject* forward, PyObject* args) {
+    PyObject* stack[kMostArgs + 1] = {};
+    const Py_ssize_t n = PyTuple_GET_SIZE(args);
+    std::copy_n(PySequence_Fast_ITEMS(args), n, stack + 1);
+    const Object kept = Object::borrow(forward);
+    const size_t flags = static_cast<size_t>(n) | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    return PyObject_Vectorcall(forward, stack + 1, flags, nullptr);
+}
+
 PyObject* call_with_hooks(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* named = kwargs ? Py_NewRef(kwargs) : PyDict_New();
     if (!named) return nullptr;
@@ -185,9 +195,15 @@ bool is_hooked(PyObject* self, PyObject* dict) {
            _PyType_Lookup(Py_TYPE(self), str_hooked) != Py_False;
 }
 
-/// The function that a call of a module without hooks runs; null if `forward` is none of its class.
+/// The function that a call of a module without hooks runs; null if `forward` is none of its class. (One of its own
+/// that is compiled, as OptimizedModule's, is remembered too.)
 PyObject* find_forward(PyObject* self, PyObject* dict) {
-    if (PyDict_GetItemWithError(dict, str_forward) || PyErr_Occurred()) return nullptr;
+    if (PyObject* own = PyDict_GetItemWithError(dict, str_forward)) {
+        if (compiled_callee(own) && !PyDict_GetItemWithError(dict, str_compiled))
+            remember(self, dict, plain_forward, own, /*of_class=*/false);
+        return nullptr;
+    }
+    if (PyErr_Occurred()) return nullptr;
     PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
     if (!forward || !PyFunction_Check(forward)) return nullptr;
     if (!PyDict_GetItemWithError(dict, str_compiled))  // its call is not plain
@@ -266,7 +282,8 @@ PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs, bool past
     if (!dict) return nullptr;
     bool plain = PyTuple_GET_SIZE(args) <= kMostArgs && !(kwargs && PyDict_GET_SIZE(kwargs));
     const Found* found = plain ? recall(self, dict, plain_forward) : nullptr;
-    if (found) return call_function(found->value, self, args);
+    if (found && found->of_class) return call_function(found->value, self, args);
+    if (found) return call_own(found->value, args);
     if (!past_compiled && !(mode & kCompiledMode))
         if (PyObject* compiled = PyDict_GetItemWithError(dict, str_compiled)) {
             Object kept = Object::borrow(compiled);
@@ -319,7 +336,8 @@ PyObject* plain_forward_of(PyObject* module) {
     if (Py_TYPE(module)->tp_call != call_module) return nullptr;
     PyObject* dict = dict_of(module);
     if (!dict) return nullptr;
-    if (const Found* found = recall(module, dict, plain_forward)) return found->value;
+    if (const Found* found = recall(module, dict, plain_forward))
+        return found->of_class ? found->value : nullptr;
     if (is_hooked(module, dict)) return nullptr;
     return find_forward(module, dict);
 }

@@ -1,12 +1,12 @@
 #include "python/program_stretch.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "autograd/anomaly.h"
 #include "ops/pointwise.h"
 #include "ops/random.h"
 #include "ops/scopes.h"
+#include "program/local_array.h"
 #include "python/program_trace.h"
 
 namespace weft::python {
@@ -15,17 +15,7 @@ using program::Onward;
 
 namespace {
 
-/// Room for so many: no allocation for a few.
-struct Tensors {
-    explicit Tensors(size_t count) : many(count > std::size(few) ? count : 0) {
-        data = many.empty() ? few : many.data();
-    }
-    Tensors(const Tensors&) = delete;
-
-    Tensor few[24];
-    std::vector<Tensor> many;
-    Tensor* data;
-};
+using Tensors = program::LocalArray<Tensor, 24>;
 
 PyObject* value_of(const Frame* frame, const std::vector<LiveSource>& sources, int32_t source) {
     const LiveSource& s = sources[static_cast<size_t>(source)];
@@ -110,7 +100,6 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, int32_t* differs) {
         const Input& in = inputs[k];
         tensors[k] =
             handle(in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source));
-        if (tensors[k].has(kPending)) return false;
     }
     return plan->fits(tensors, inputs.size()) && guards.hold();
 }
@@ -162,19 +151,30 @@ PyObject* make(const Recipe& r, const Stretch& s, const Frame* frame, const Tens
     return nullptr;
 }
 
+/// False: a call of it raised.
+bool run_plan(program::DifferentiablePlan& plan, const Tensor* tensors, Tensor* outputs) {
+    try {
+        plan.run(tensors, outputs);
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+/// The same where calls draw random numbers: those of a run that raised are drawn again.
+bool run_drawing(program::DifferentiablePlan& plan, const Tensor* tensors, Tensor* outputs) {
+    const kernels::Generator before = ops::generator();
+    const bool ran = run_plan(plan, tensors, outputs);
+    if (!ran) ops::generator() = before;
+    return ran;
+}
+
 }  // namespace
 
 Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
-    const Tensors given(plan->segment().outputs.size());
-    Tensor* const outputs = given.data;
-    std::optional<kernels::Generator> before;
-    if (draws) before = ops::generator();
-    try {
-        plan->run(tensors, outputs);
-    } catch (const Error&) {
-        if (before) ops::generator() = *before;
+    Tensors given(plan->segment().outputs.size());
+    Tensor* const outputs = given.data();
+    if (!(draws ? run_drawing(*plan, tensors, outputs) : run_plan(*plan, tensors, outputs)))
         return Onward::Here;
-    }
     ++runs;
     if (returned >= 0 && recipes.size() == 1) {  // the common end
         result = checked(make(recipes[0], *this, frame, outputs, {}));
@@ -208,9 +208,9 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
     if (off_ || !enabled || !may_run()) return Onward::Here;
     for (size_t k = 0; k < stretches_.size(); ++k) {
         const Ref<Stretch> s = stretches_[k];
-        const Tensors tensors(s->inputs.size());
+        Tensors tensors(s->inputs.size());
         int32_t differs = -1;
-        if (!s->holds(frame, tensors.data, &differs)) {
+        if (!s->holds(frame, tensors.data(), &differs)) {
             if (differs >= 0 && s->sources[static_cast<size_t>(differs)].reg >= 0) {
                 varying_.push_back(s->sources[static_cast<size_t>(differs)]);
                 stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k--));
@@ -223,7 +223,7 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
         debt_ -= debt_ > 0;
         if (!s->pays()) [[unlikely]]
             return ++s->left, Onward::Here;
-        return s->run(frame, tensors.data, result);
+        return s->run(frame, tensors.data(), result);
     }
     return has_credit() && seen_before(frame) ? trace(frame, result) : Onward::Here;
 }
@@ -282,10 +282,10 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     made->reach = reach ? reach->number : 0;
     if (stretches_.size() >= kMostStretches) stretches_.pop_back();
     stretches_.insert(stretches_.begin(), made);
-    const Tensors tensors(made->inputs.size());
+    Tensors tensors(made->inputs.size());
     int32_t differs = -1;
-    return made->holds(frame, tensors.data, &differs) ? made->run(frame, tensors.data, result)
-                                                      : Onward::Here;
+    return made->holds(frame, tensors.data(), &differs) ? made->run(frame, tensors.data(), result)
+                                                        : Onward::Here;
 }
 
 Object Place::describe(const Program& program) const {
