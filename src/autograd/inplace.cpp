@@ -82,7 +82,7 @@ public:
         Tensor part = place_.of(all);
         std::vector<Tensor> grads{place_.shown(ops::clone(part))};
         std::vector<Tensor> results(written_->edge_count());
-        Work inner{grads, results, work.skip, nullptr};
+        Work inner{grads, results, work.skip, nullptr, work.parted};
         written_->run(inner);
         if (results.empty() || !results[0].defined()) {
             write_op(copy_op, part, {part, ops::number(0, part.dtype())});

@@ -103,6 +103,10 @@ public:
     virtual void run(Work& work) = 0;
     /// Whether it runs even where no gradient arrived at any output.
     virtual bool runs_without_gradient() const { return false; }
+    /// Whether it stands for several calls, so that it may be reached where only some of them are
+    /// (Note [Reached]); and whether a gradient of output k may come to edge i.
+    virtual bool is_several() const { return false; }
+    virtual bool leads(int, int) const { return true; }
     /// Drops what was saved; a later run raises.
     virtual void release_saved() {}
     /// The tensors that it keeps alive, as they lie: for whoever counts. What a user's pack hook made of
@@ -184,6 +188,7 @@ struct Node::Work {
     std::vector<Tensor>& results;   ///< by edge
     const std::vector<bool>* skip;  ///< edges nobody asked for; null: none
     Summands* summands;             ///< where rules may leave those; null: they make whole tensors
+    bool& parted;                   ///< set by a node whose gradients do not all lead to all edges
     bool wanted(int i) const { return !(skip && (*skip)[i]); }
 };
 

@@ -19,16 +19,6 @@ bool any_defined(const std::vector<Tensor>& ts) {
     return false;
 }
 
-void call_tensor_hooks(const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks,
-                       std::vector<Tensor>& grads) {
-    auto copy = hooks;  // a hook may remove itself
-    for (auto& [k, hook] : copy) {
-        std::vector<Tensor> one{grads[k]};
-        hook->call(one, nullptr);
-        grads[k] = std::move(one[0]);
-    }
-}
-
 /// Those of `all` that a node's hooks see, by position.
 template <class Shown>
 std::vector<Tensor> pick(const std::vector<Tensor>& all, const Shown& shown) {
@@ -65,8 +55,9 @@ void NodeRun::run(NodeTask& task) {
     fit_size(grads_, node.output_count());
     fit_size(results, node.edge_count());
     for (int k = 0; k < node.output_count(); ++k) grads_[k] = task.buffer(k).take();
-    bool plain = task.capture < 0 && !node.hooks_or_null() && node.edge_count() > 0;
-    if (!plain && batched && !is_reached(node)) [[unlikely]] {
+    const bool plain = task.capture < 0 && !node.hooks_or_null() && node.edge_count() > 0 &&
+                       !(parted && node.runs_without_gradient());
+    if (!plain && (batched || parted) && !is_reached(node)) [[unlikely]] {
         for (Tensor& g : grads_) g = Tensor();
         return;
     }
@@ -96,6 +87,18 @@ bool NodeRun::is_reached(const Node& node) {
     return reached_.any(node);
 }
 
+void NodeRun::call_tensor_hooks(const Node& node,
+                                const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks) {
+    auto copy = hooks;  // a hook may remove itself
+    for (auto& [k, hook] : copy) {
+        if (!grads_[k].defined() && node.is_several() && !reached_.part(node, k, {0, INT64_MAX}))
+            continue;
+        std::vector<Tensor> one{grads_[k]};
+        hook->call(one, nullptr);
+        grads_[k] = std::move(one[0]);
+    }
+}
+
 void NodeRun::call_hooks(NodeTask& task) {
     Node& node = *task.node;
     if (Hooks* leaf = node.edge_count() == 0 ? node.leaf_hooks() : nullptr) {
@@ -105,8 +108,8 @@ void NodeRun::call_hooks(NodeTask& task) {
     // As in PyTorch, a target on the way to others is found as it arrived, before its hooks.
     if (task.needed) find_targets(task);
     if (NodeHooks* hooks = node.hooks_or_null()) {
-        call_tensor_hooks(hooks->on_tensor, grads_);
-        call_tensor_hooks(hooks->retain, grads_);
+        call_tensor_hooks(node, hooks->on_tensor);
+        call_tensor_hooks(node, hooks->retain);
     }
     if (!task.needed) find_targets(task);
 }
@@ -139,9 +142,9 @@ bool NodeRun::runs(const NodeTask& task) const {
 
 void NodeRun::run_node(Node& node) {
     if (!targets_.empty()) skip_unwanted(node);
-    Node::Work work{grads_, results, targets_.empty() ? nullptr : &skip_,
-                    options_.create_graph || options_.by_ops || inspect_results ? nullptr
-                                                                                : &summands};
+    Node::Work work{
+        grads_, results, targets_.empty() ? nullptr : &skip_,
+        options_.create_graph || options_.by_ops || inspect_results ? nullptr : &summands, parted};
     if (NodeHooks* hooks = node.hooks_or_null()) {
         run_hooked_node(node, *hooks, work);
     } else {

@@ -27,6 +27,8 @@ public:
     /// Whether a node of a batched run has run (Note [Graph use]): from there on gradients may be zeros
     /// because other calls of the batch have some.
     bool batched = false;
+    /// Whether one has run that stands for several calls: it leads where only some of them do.
+    bool parted = false;
     /// Gradients that arrived at targets, and which node each belongs to.
     std::vector<Tensor> found;
     Captures captures;
@@ -34,6 +36,8 @@ public:
 private:
     bool is_reached(const Node& node);
     void call_hooks(NodeTask& task);
+    void call_tensor_hooks(const Node& node,
+                           const std::vector<std::pair<uint32_t, Ref<Hook>>>& hooks);
     void find_targets(const NodeTask& task);
     bool runs(const NodeTask& task) const;
     void run_node(Node& node);

@@ -86,6 +86,7 @@ void Reached::follow(const User& user, ops::Span elements) {
     for (int k = 0; k < node.output_count(); ++k) {
         const auto output = static_cast<uint32_t>(k);
         const DimSpan out = node.result(k).shape();
+        if (!node.leads(k, i)) continue;
         const int64_t from = count(in), to = count(out);
         // by whom what has no elements is read is not told
         auto go = [&](ops::Span p) { visit(&node, output, p.empty() ? ops::Span{0, to} : p); };

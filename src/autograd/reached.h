@@ -7,6 +7,9 @@
 /// is told by the way they came: rows of a batch come from the same rows, a piece from where it was
 /// packed to, an element of a part of a call from that part. It is asked only where it shows, and only
 /// if all that arrived is zeros. What is in doubt is reached.
+///
+/// The node of a compiled part stands for many calls too (program/gradient.h): what has no gradient after
+/// it has run is reached only if an output that is leads there.
 #pragma once
 #include <set>
 #include <tuple>

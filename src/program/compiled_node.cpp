@@ -50,6 +50,11 @@ Tensor CompiledNode::unpack(size_t i) const {
     return saved_[i].unpack(const_cast<CompiledNode*>(this), output);
 }
 
+bool CompiledNode::leads_from(int32_t value, int i) const {
+    const auto found = plan_->edges_from(part_, value);
+    return found[static_cast<size_t>(i)];
+}
+
 // ---- release: as single nodes, of which a pass releases those that it runs
 
 void CompiledNode::check_unreleased(const std::vector<uint8_t>& ran) const {
@@ -69,7 +74,9 @@ void CompiledNode::release_saved() {
     }
     for (int i = 0; i < saved_count_; ++i) saved_[i].reset();
     kept_ = Tensor();
-    released_ = saved_count_ > 0 || part().keeps;
+    // numbers are saved too, though nothing is kept of them
+    const std::vector<uint8_t>& reads = plan_->places_[static_cast<size_t>(part_)].reads;
+    released_ = std::find(reads.begin(), reads.end(), 1) != reads.end();
 }
 
 // ---- a turn in a pass
@@ -105,6 +112,8 @@ public:
     void release_saved() override { of_->release_saved(); }
     bool runs_twice() const override { return true; }
     void visit_kept(FunctionRef<void(const Tensor&)> see) const override { of_->visit_kept(see); }
+    bool is_several() const override { return true; }
+    bool leads(int k, int i) const override { return of_->leads_from(k, i); }
 
 private:
     Ref<CompiledNode> of_;
@@ -185,12 +194,11 @@ void CompiledNode::run(Work& work) {
         values[n] = outputs[k];
         grads[n++] = work.grads[k];
     }
-    // gradients that nobody computed come through all the same, and single nodes would be asked
-    if (n == 0 && released_) fail_released(*this);
     run_from({values.data(), n}, grads.data(), work);
 }
 
 void CompiledNode::run_from(std::span<const int32_t> values, const Tensor* grads, Work& work) {
+    work.parted |= plan_->places_[static_cast<size_t>(part_)].parted;
     LocalArray<uint8_t, 32> wanted(static_cast<size_t>(edge_count_));
     for (int e = 0; e < edge_count_; ++e)
         wanted[static_cast<size_t>(e)] = edges_[e] && work.wanted(e);

@@ -64,6 +64,11 @@ public:
     bool runs_twice() const override { return twice_; }
     void may_run_twice() override { twice_ = true; }
     bool shows_output(int k) const override;
+    bool is_several() const override { return true; }
+    bool leads(int k, int i) const override {
+        return leads_from(part().outputs[static_cast<size_t>(k)], i);
+    }
+    bool leads_from(int32_t value, int i) const;
 
     const SegmentPart& part() const { return plan_->parts_.all[static_cast<size_t>(part_)]; }
     const Segment& segment() const { return *plan_->segment_; }

@@ -93,7 +93,32 @@ DifferentiablePlan::Places DifferentiablePlan::places_of(int32_t number) const {
         places.saved.push_back({handles_[static_cast<size_t>(v)], output_of(number, v)});
     for (int32_t i : part.steps)
         places.reads.push_back(saves_of(*segment_, segment_->steps[static_cast<size_t>(i)]) != 0);
+    places.parted = std::any_of(part.outputs.begin(), part.outputs.end(), [&](int32_t v) {
+        const std::vector<uint8_t> edges = edges_from(number, v);
+        return std::find(edges.begin(), edges.end(), 0) != edges.end();
+    });
     return places;
+}
+
+std::vector<uint8_t> DifferentiablePlan::edges_from(int32_t number, int32_t value) const {
+    const SegmentPart& part = parts_.all[static_cast<size_t>(number)];
+    std::vector<uint8_t> leads(part.edges.size()), is_used(segment_->values.size());
+    is_used[static_cast<size_t>(value)] = 1;
+    for (size_t i = part.steps.size(); i-- > 0;) {
+        const Step& step = segment_->steps[static_cast<size_t>(part.steps[i])];
+        bool used = false;
+        for (int32_t k = 0; k < step.outs; ++k)
+            used |= is_used[static_cast<size_t>(step.first_out + k)];
+        if (!used) continue;
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = segment_->operand(step, k);
+            if (v < 0 || !segment_->value(v).wants_grad || !step.op->differentiable(k)) continue;
+            const auto edge = std::find(part.edges.begin(), part.edges.end(), v);
+            if (edge != part.edges.end()) leads[static_cast<size_t>(edge - part.edges.begin())] = 1;
+            else is_used[static_cast<size_t>(v)] = 1;
+        }
+    }
+    return leads;
 }
 
 bool DifferentiablePlan::covers(int32_t part, const std::vector<uint8_t>& steps) const {

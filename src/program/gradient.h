@@ -48,6 +48,8 @@ public:
     bool covers(int32_t part, const std::vector<uint8_t>& steps) const;
     /// How often rules were run call by call in a pass that was itself recorded.
     int64_t rules_run() const { return rules_run_; }
+    /// For each edge of a part whether the value is made of it.
+    std::vector<uint8_t> edges_from(int32_t part, int32_t value) const;
     /// What forward and backward run, as far as they are made: a line for each thing.
     std::string text() const;
 
@@ -78,6 +80,7 @@ private:
         std::vector<Saved> saved;
         std::unique_ptr<ResultInfo[]> infos;  ///< of the outputs
         std::vector<uint8_t> reads;           ///< by step: whether its rule reads something
+        bool parted;                          ///< not every output leads to every edge
     };
     Places places_of(int32_t part) const;
 

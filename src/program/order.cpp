@@ -3,7 +3,24 @@
 
 namespace weft::program {
 
-std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_t>& wanted) {
+namespace {
+
+/// Whether nothing tells if a step has run: it draws nothing, and its values are never refused. Loops over
+/// floats refuse none; what other kernels do is theirs to know (an index, a divisor, a target).
+bool is_silent(const Segment& segment, const Step& step, const StepLoop* loop) {
+    if (step.op->view) return true;
+    if (!loop || step.op->random) return false;
+    for (int k = 0; k < step.operands; ++k)
+        if (const int32_t v = segment.operand(step, k);
+            v >= 0 && !is_floating(segment.layout(v).dtype()))
+            return false;
+    return true;
+}
+
+}  // namespace
+
+std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_t>& wanted,
+                                const std::vector<std::unique_ptr<StepLoop>>& loops) {
     std::vector<uint8_t> live(segment.steps.size());
     auto need = [&](int32_t v) {
         const int32_t step = segment.value(segment.place_of(v).root).step;
@@ -12,7 +29,7 @@ std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_
     for (int32_t v : wanted) need(v);
     for (size_t i = segment.steps.size(); i-- > 0;) {
         const Step& step = segment.steps[i];
-        live[i] |= step.op->random;  // the next one draws what comes after
+        live[i] |= !is_silent(segment, step, loops[i].get());
         if (!live[i]) continue;
         for (int k = 0; k < step.operands; ++k)
             if (const int32_t v = segment.operand(step, k); v >= 0) need(v);

@@ -70,14 +70,12 @@ void PlanBuilder::build() {
 void PlanBuilder::find_items() {
     std::vector<int32_t> needed = plan_.wanted_;
     needed.insert(needed.end(), kept_.begin(), kept_.end());
-    const std::vector<uint8_t> live = live_steps(segment_, needed);
     loops_.resize(segment_.steps.size());
     for (size_t i = 0; options_.tiles && i < loops_.size(); ++i) {
-        if (!live[i]) continue;
         auto found = std::make_unique<StepLoop>();
         if (find_loop(segment_, segment_.steps[i], *found)) loops_[i] = std::move(found);
     }
-    plan_.items_ = program::find_items(segment_, live, loops_);
+    plan_.items_ = program::find_items(segment_, live_steps(segment_, needed, loops_), loops_);
 }
 
 void PlanBuilder::find_lives() {

@@ -1,7 +1,7 @@
 /// A segment made ready to run.
 ///
 /// Note [Plans]
-/// A plan drops the steps that nothing needs, puts pointwise steps together (group.h), and gives each
+/// A plan drops the steps that nothing needs and that could not raise, puts pointwise steps together (group.h), and gives each
 /// value that lives only within a run a place in one piece of memory, the arena; results get memory of
 /// their own in each run. What runs is prepared: calls whose operands are tensors made once, with pointers
 /// into the arena, handed straight to their kernels. A run only points those of inputs and results to where
@@ -133,7 +133,8 @@ inline void release(Plan* plan) { delete plan; }
 /// Which steps run and in which order: a pure function of the segment.
 std::vector<PlanItem> find_items(const Segment& segment, const std::vector<uint8_t>& is_live,
                                  const std::vector<std::unique_ptr<StepLoop>>& loops);
-/// For each step whether one of these values needs it.
-std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_t>& wanted);
+/// For each step whether it has to run: one of these values needs it, or it might raise or draws.
+std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_t>& wanted,
+                                const std::vector<std::unique_ptr<StepLoop>>& loops);
 
 }  // namespace weft::program

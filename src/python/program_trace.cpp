@@ -970,7 +970,7 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
             }
         }
         Ref<program::Segment> segment = tracer_->finish(finisher.outputs);
-        for (uint8_t is : program::live_steps(*segment, segment->outputs)) s.steps += is;
+        for (const program::Step& step : segment->steps) s.steps += !step.op->view;
         if (s.steps < 2) throw none;
         s.draws = segment->draws();
         s.plan = Ref<program::DifferentiablePlan>(

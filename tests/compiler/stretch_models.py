@@ -207,12 +207,21 @@ def random_then_an_error(x, y):
     return z[weft.tensor([x.shape[0] // 4 * 9])] + weft.rand(1)
 
 
+def checks_only(x, y):
+    """What nobody needs may raise all the same."""
+    F.cross_entropy(x, weft.full((x.shape[0],), 5 if x.shape[0] < 4 else 6))
+    z = x * 2 + y
+    z.long() // (x.shape[0] - 1)
+    return z.sigmoid()
+
+
 FUNCTIONS = [
     pointwise, several_results, result_used_further, branch_on_value, branch_on_shape,
     loop_over_length, loop_over_rows, loop_while, globals_and_constants, in_place, no_grad_inside,
     grad_off_and_on, views, results_that_are_inputs, dropped_out, index, raises_on_values,
     raises_and_catches, wrong_shapes, starred, comprehensions, closures, tuples, numbers,
     none_and_is, dtypes, named_tuples, random_numbers, random_then_an_error,
+    checks_only,
 ]  # fmt: skip
 
 

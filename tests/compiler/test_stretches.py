@@ -265,6 +265,41 @@ def test_traces_that_do_not_pay_come_to_an_end():
     assert runs(compiled) > 300
 
 
+def two_heads(x, y):
+    return (x * 2).tanh(), (y.exp() + x.detach()).sin()
+
+
+@pytest.mark.parametrize("used", [0, 1])
+def test_hooks_run_where_a_pass_comes_to_tensors(used):
+    # a stretch is one node: what is behind the other head got None for a gradient
+    def log_of(call):
+        x, y = given((3, 6), True, 0)
+        heads, log = call(x, y), []
+        for k, head in enumerate(heads):
+            head.retain_grad()
+            head.register_hook(lambda g, k=k: log.append((k, Gradient(g))))
+        for name, t in (("x", x), ("y", y)):
+            t.register_hook(lambda g, name=name: log.append((name, Gradient(g))))
+            t.register_post_accumulate_grad_hook(lambda t, name=name: log.append(name))
+        heads[used].sum().backward()
+        return log, [Gradient(t.grad) for t in (x, y, *heads)]
+
+    compiled = weft.compile(two_heads)
+    expected = log_of(two_heads)
+    assert len(expected[0]) == 3
+    for _ in range(4):
+        assert log_of(compiled) == expected
+
+
+def test_a_second_pass_raises_where_numbers_were_saved():
+    compiled = weft.compile(lambda x: (x * 2).unbind())
+    for _ in range(4):
+        out = compiled(weft.ones(2, 3, requires_grad=True))[0].sum()
+        out.backward()
+        with pytest.raises(RuntimeError, match="a second time"):
+            out.backward()
+
+
 def test_a_training_run_is_eager_to_the_bit():
     losses = []
     for compile in (lambda m: m, weft.compile):

@@ -135,14 +135,21 @@ def test_tensors_with_memory_are_constants() -> None:
     assert plan.run(x)[0].equal(x * y + y.sum() + weft.arange(6))
 
 
-def test_steps_that_nothing_needs_do_not_run() -> None:
-    def f(x: Any) -> Any:
-        weft.matmul(x, x.T)
+def test_steps_that_nothing_needs_run_only_where_they_could_raise() -> None:
+    def f(x: Any, i: Any) -> Any:
+        weft.nn.functional.embedding(i, x)
         weft.tanh(x)
+        i // i
         return weft.exp(x)
 
-    x = weft.randn(*X)
-    assert plan_of(f, x).groups == "group %3 exp\n".replace("%3", "%4")
+    x, i = weft.randn(*X), weft.tensor([1])
+    plan = plan_of(f, x, i)
+    assert [line.split()[-1] for line in plan.groups.splitlines()] == [
+        "embedding", "floor_divide", "exp"
+    ]  # fmt: skip
+    for bad in (100, 0):
+        with pytest.raises((IndexError, RuntimeError)):
+            plan.run(x, weft.tensor([bad]))
 
 
 def test_a_mode_is_what_it_was_when_a_trace_has_failed() -> None:
