@@ -92,7 +92,7 @@ RANKS = (
     "nn",
     "func optim distributions multiprocessing _checkpoint",
     "serialization",
-    "batching compiler",
+    "batching compiler fx",
     "jit _dynamo",
     "deferred see experiments",
     "memory profiler",

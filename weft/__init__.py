@@ -87,7 +87,7 @@ from weft.composites.linalg import *  # noqa: E402, F403
 from weft.composites.special import *  # noqa: E402, F403
 
 if _TYPE_CHECKING:
-    from weft import amp, compiler, distributions, jit, memory, multiprocessing, profiler, see
+    from weft import amp, compiler, distributions, fx, jit, memory, multiprocessing, profiler, see
     from weft.amp.autocast_mode import autocast as autocast
     from weft.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
     from weft.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype

@@ -11,7 +11,7 @@ __all__ = ["LAZY", "MODULES", "install"]
 
 #: Public modules that `import weft` does not load.
 MODULES = (
-    "amp", "compiler", "distributions", "jit", "memory", "multiprocessing", "profiler", "see",
+    "amp", "compiler", "distributions", "fx", "jit", "memory", "multiprocessing", "profiler", "see",
 )  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.
@@ -40,7 +40,6 @@ _PRIVATE = ("_dynamo",)
 _ADVICE = {
     "distributed": "weft trains in one process here; guard the import by the number of processes",
     "export": "keep the model's code and its state_dict()",
-    "fx": "work on the module itself: named_modules(), hooks and parametrizations",
     "hub": "save the state_dict() to a file and load() that",
     "onnx": "keep the model's code and its state_dict()",
     "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
