@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernels/chain.h"
 #include "kernels/complex.h"
 #include "kernels/math.h"
 #include "ops/conj.h"
@@ -17,31 +18,16 @@ namespace math = kernels::math;
 const Function div_backward{"div_backward"}, floor_divide{"floor_divide"}, div_mode{"div.Mode"},
     reciprocal{"reciprocal"};
 
-struct Add {
-    template <class T>
-    WEFT_INLINE T operator()(T a, T b) const {
-        return static_cast<T>(a + b);
-    }
-};
+using kernels::Add;
+using kernels::Mul;
+using kernels::Sub;
+
 template <class S>
 struct AddScaled {
     S alpha;
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const {
         return static_cast<T>(a + static_cast<T>(alpha) * b);
-    }
-};
-struct Sub {
-    template <class T>
-    WEFT_INLINE T operator()(T a, T b) const {
-        return a - b;
-    }
-};
-struct Mul {
-    template <class T>
-    WEFT_INLINE T operator()(T a, T b) const {
-        if constexpr (std::is_same_v<T, bool>) return a && b;
-        else return kernels::times(a, b);
     }
 };
 struct Div {

@@ -114,15 +114,13 @@ int32_t item(DType t) { return static_cast<int32_t>(item_size(t)); }
 bool GroupBuilder::lies_as_result(const Tensor& t) const { return lies_as(t, space_); }
 
 Group::At GroupBuilder::new_buffer(DType dtype) {
-    const int now = static_cast<int>(group_.loops_.size());
-    buffers_.push_back({now, now});
+    buffers_.push_back({now(), now()});
     group_.tile_ = std::min(group_.tile_, Group::kTileBytes / item_size(dtype));
     return {~static_cast<int32_t>(buffers_.size() - 1), item(dtype), 0};
 }
 
 void GroupBuilder::note_use(Group::At& at) {
-    if (at.slot < 0)
-        buffers_[static_cast<size_t>(~at.slot)].last = static_cast<int>(group_.loops_.size());
+    if (at.slot < 0) buffers_[static_cast<size_t>(~at.slot)].last = now();
 }
 
 /// A copy of an operand in a buffer, of dtype `to`: of a tile, or of its one element.
@@ -203,6 +201,7 @@ void GroupBuilder::number_buffers() {
     };
     for (Group::Loop& loop : group_.loops_)
         for (int k = 0; k < loop.operands; ++k) renumber(loop.at[k].slot);
+    for (Group::Link& l : group_.links_) renumber(l.x.slot);
     for (Group::Stream& s : group_.streams_) renumber(s.buffer);
     group_.buffers_ = static_cast<int>(free_from.size());
 }
@@ -212,11 +211,20 @@ Group GroupBuilder::build(const std::vector<const Step*>& steps,
     space_ = segment_.layout(steps[0]->first_out);
     group_.n_ = space_.numel();
     group_.tile_ = Group::kTileBytes / item_size(space_.dtype());
+    loops_ = loops;
     streams_ = moves_much(steps, loops);
-    for (size_t i = 0; i < steps.size(); ++i) {
-        const StepLoop& of = *loops[i];
-        Group::At in[3];
-        for (int k = 0; k < of.operands; ++k) in[k] = operand(of.operand[k]);
+    for (size_t i = 0; i < steps.size(); ++i) add_loop(*steps[i], *loops[i]);
+    number_buffers();
+    return std::move(group_);
+}
+
+void GroupBuilder::add_loop(const Step& step, const StepLoop& of) {
+    Group::At in[3];
+    const size_t before = group_.loops_.size();
+    for (int k = 0; k < of.operands; ++k) in[k] = operand(of.operand[k]);
+    if (group_.loops_.size() != before) last_value_ = -1;  // a copy lies between
+    const int32_t value = step.first_out;
+    if (!add_link(step, of, in)) {
         Group::Loop loop{};
         loop.loop = of.loop;
         loop.operands = of.operands + 1;
@@ -224,13 +232,57 @@ Group GroupBuilder::build(const std::vector<const Step*>& steps,
             note_use(in[k]);
             loop.at[k + 1] = in[k];
         }
-        loop.at[0] = result(steps[i]->first_out);
-        made_.emplace_back(steps[i]->first_out, loop.at[0]);
+        loop.at[0] = result(value);
+        loop.is_double = segment_.layout(value).dtype() == DType::Float64;
         std::memcpy(loop.functor, of.functor, sizeof(loop.functor));
         group_.loops_.push_back(loop);
     }
-    number_buffers();
-    return std::move(group_);
+    made_.emplace_back(value, group_.loops_.back().at[0]);
+    last_value_ = is_link(of, in) && slots_.slot_of(value) < 0 && uses_of(value) == 1 ? value : -1;
+}
+
+// ---- chains
+
+/// Whether it may be one of a chain: of floats or doubles, each an element or as the result lies.
+bool GroupBuilder::is_link(const StepLoop& of, const Group::At* in) const {
+    if (kernels::arithmetic_of(of.loop) == kernels::Arithmetic::None) return false;
+    auto is_plain = [](const Group::At& at) {
+        return at.stride == 0 || at.stride == 4 || at.stride == 8;
+    };
+    return is_plain(in[0]) && is_plain(in[1]);
+}
+
+int GroupBuilder::uses_of(int32_t root) const {
+    int uses = 0;
+    for (const StepLoop* of : loops_)
+        for (int k = 0; k < of->operands; ++k)
+            uses +=
+                of->operand[k].value >= 0 && segment_.place_of(of->operand[k].value).root == root;
+    return uses;
+}
+
+/// Puts the step behind the last loop, whose result is one of its operands and nothing else's.
+bool GroupBuilder::add_link(const Step& step, const StepLoop& of, const Group::At* in) {
+    if (last_value_ < 0 || !is_link(of, in)) return false;
+    Group::Loop& last = group_.loops_.back();
+    const int32_t made = last.at[0].slot;
+    const int second = in[1].slot == made ? 1 : 0;
+    if (in[second].slot != made || last.links == Group::kMostLinks) return false;
+    is_linking_ = true;
+    if (last.links == 0) {
+        last.first_link = static_cast<int32_t>(group_.links_.size());
+        last.links = 1;
+        last.operands = 2;
+        group_.links_.push_back({kernels::arithmetic_of(last.loop), false, last.at[2]});
+    }
+    Group::At x = in[1 - second];
+    note_use(x);
+    group_.links_.push_back({kernels::arithmetic_of(of.loop), second == 1, x});
+    ++last.links;
+    buffers_.pop_back();  // that of its result so far
+    last.at[0] = result(step.first_out);
+    is_linking_ = false;
+    return true;
 }
 
 /// As a call's result would, those of the group go past the caches where all that it reads and writes is
@@ -269,6 +321,23 @@ void fill(char* at, int64_t item, int64_t count) {
 
 }  // namespace
 
+void Group::run_chain(const Loop& l, char* out, const char* first, char* const* table,
+                      char* buffers, int64_t begin, int64_t n) const {
+    kernels::Link links[kMostLinks];
+    for (int k = 0; k < l.links; ++k) {
+        const Link& of = links_[static_cast<size_t>(l.first_link + k)];
+        const char* x = of.x.slot >= 0 ? table[of.x.slot] + of.x.offset + begin * of.x.stride
+                                       : buffers + ~of.x.slot * kTileBytes;
+        links[k] = {of.op, of.is_second, of.x.stride == 0, x};
+    }
+    auto run = [&]<class T>(T* to) {
+        kernels::run_chain(to, reinterpret_cast<const T*>(first), l.at[1].stride == 0, links,
+                           l.links, n);
+    };
+    if (l.is_double) run(reinterpret_cast<double*>(out));
+    else run(reinterpret_cast<float*>(out));
+}
+
 void Group::run_tile(char* const* table, char* buffers, int64_t begin, int64_t n) const {
     for (const Loop& l : loops_) {
         char* p[4];
@@ -278,6 +347,10 @@ void Group::run_tile(char* const* table, char* buffers, int64_t begin, int64_t n
             s[k] = at.stride;
             p[k] = at.slot >= 0 ? table[at.slot] + at.offset + begin * at.stride
                                 : buffers + ~at.slot * kTileBytes;
+        }
+        if (l.links) {
+            run_chain(l, p[0], p[1], table, buffers, begin, n);
+            continue;
         }
         if (!l.gather) [[likely]] {
             l.loop(l.functor, p, s, l.once ? 1 : n);

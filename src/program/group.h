@@ -7,10 +7,13 @@
 /// kernels' own (Note [Loops] in ops/loop.h), on whole multiples of 64 elements but for the last tile, as
 /// a kernel's pieces are, so that the bits are those of the calls one by one, on any number of threads.
 /// An operand that does not lie as the results do is copied into a buffer first, converted if it has to be.
+/// Sums, differences and products that are only each the next one's operand run as one loop (Note [Chains]
+/// in kernels/chain.h).
 #pragma once
 #include <memory>
 #include <vector>
 
+#include "kernels/chain.h"
 #include "kernels/map.h"
 #include "kernels/strided.h"
 #include "ops/loop.h"
@@ -56,7 +59,14 @@ private:
         bool once = false;  ///< of one element
         At at[4];
         const kernels::StridedPlan<2>* gather = nullptr;
+        int32_t first_link = 0, links = 0;  ///< of a chain, which begins with at[1]
+        bool is_double = false;
         alignas(16) char functor[ops::LoopCall::kFunctorBytes];
+    };
+    struct Link {
+        kernels::Arithmetic op;
+        bool is_second;
+        At x;
     };
     /// From a buffer past the caches into memory.
     struct Stream {
@@ -65,8 +75,12 @@ private:
     };
     void run_piece(char* const* table, int64_t begin, int64_t end) const;
     void run_tile(char* const* table, char* buffers, int64_t begin, int64_t n) const;
+    void run_chain(const Loop& l, char* out, const char* first, char* const* table, char* buffers,
+                   int64_t begin, int64_t n) const;
 
+    static constexpr int kMostLinks = 16;
     std::vector<Loop> loops_;
+    std::vector<Link> links_;
     std::vector<Stream> streams_;
     std::vector<std::unique_ptr<kernels::StridedPlan<2>>> gathers_;
     int64_t n_ = 0, tile_ = 0;
@@ -98,6 +112,11 @@ private:
     Group::At operand(const StepLoop::Operand& of);
     Group::At copied(int32_t value, const Group::At& from, DType to);
     Group::At result(int32_t value);
+    void add_loop(const Step& step, const StepLoop& of);
+    bool add_link(const Step& step, const StepLoop& of, const Group::At* in);
+    bool is_link(const StepLoop& of, const Group::At* in) const;
+    int uses_of(int32_t root) const;
+    int now() const { return static_cast<int>(group_.loops_.size()) - is_linking_; }
     Group::At new_buffer(DType dtype);
     bool lies_as_result(const Tensor& t) const;
     bool moves_much(const std::vector<const Step*>& steps,
@@ -109,7 +128,9 @@ private:
     Slots& slots_;
     Group group_;
     Tensor space_;
-    bool streams_ = false;
+    bool streams_ = false, is_linking_ = false;
+    std::vector<const StepLoop*> loops_;
+    int32_t last_value_ = -1;  ///< that the last loop makes, if it may be a link
     std::vector<Buffer> buffers_;
     std::vector<Copied> copied_;
     std::vector<std::pair<int32_t, Group::At>> made_;
