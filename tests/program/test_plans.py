@@ -1,5 +1,6 @@
 """Plans: the bits of eager on random programs, whatever is tiled, streamed or run at once."""
 
+import random
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,35 @@ def test_large_operands_on_several_threads(threads: Any, count: int, sizes: Any)
     plan = _C._trace(chain, (strided, y, row))
     for found, expected in zip(plan.run(strided, y, row), chain(strided, y, row)):
         assert found.equal(expected) and found.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("size", [1, 3, 16, 63, 64, 200, 1000, 5000])
+def test_arithmetic_in_a_row_gives_the_bits_of_each_call(size: int, dtype: str) -> None:
+    """One loop over all of it, in registers; nothing is contracted."""
+    rng = random.Random(size)
+    for _ in range(20):
+        links = [(rng.randrange(5), rng.randrange(4)) for _ in range(rng.randint(2, 40))]
+
+        def f(x: Any, y: Any, row: Any, one: Any, links: Any = links) -> Any:
+            acc = x
+            for how, which in links:
+                other = (y, row, one, 1.37)[which]
+                if how == 0:
+                    acc = acc + other
+                elif how == 1:
+                    acc = other - acc
+                elif how == 2:
+                    acc = acc - other
+                else:
+                    acc = acc * other if how == 3 else other * acc
+            return acc, weft.tanh(acc) * acc + y
+
+        kind = getattr(weft, dtype)
+        args = [weft.randn(*n, dtype=kind) for n in ((2, size), (2, size), (size,), (1,))]
+        plan = _C._trace(f, tuple(args))
+        for found, expected in zip(plan.run(*args), f(*args), strict=True):
+            assert bits(found) == bits(expected), links
 
 
 def test_a_group_joins_what_has_its_shape_and_lets_others_pass() -> None:
