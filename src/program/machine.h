@@ -14,7 +14,7 @@
 ///   note(frame, pc)                   one more entry of the traceback
 ///   unbound(frame, register)          raises what reading it raises
 ///   leave(frame, result)              the frame's last moment; free(frame) follows but for the first
-///   finished(frame)                   after each instruction but a jump
+///   finished(frame)                   after each instruction but a jump, with the next one's pc
 ///   bool pause(frame)                 now and then on the way back in a loop; false: an error is raised
 ///   Onward at_place(frame, result)    Note [Stretches]
 /// and `Frame`, derived from FrameOf<Raw>.
@@ -90,16 +90,16 @@ public:
                     const int truth = host_.truth(value);
                     if (truth < 0) goto failed;
                     kill(code, i, regs);
-                    host_.finished(frame);
                     frame->pc = truth ? frame->pc + 1 : i.target;
+                    host_.finished(frame);
                     continue;
                 }
                 case Verb::Next: {
                     bool done = false;
                     Raw value = host_.next(regs[code.operands_of(i)[0]], done);
                     if (done) {
-                        host_.finished(frame);
                         frame->pc = i.target;
+                        host_.finished(frame);
                         continue;
                     }
                     if (!value) goto failed;
@@ -166,8 +166,8 @@ public:
                 }
             }
             kill(code, i, regs);
-            host_.finished(frame);
             ++frame->pc;
+            host_.finished(frame);
             continue;
         failed:
             host_.note(frame, frame->pc);
@@ -224,8 +224,8 @@ private:
             // a result that nobody reads
             const FlatInstr& i = frame->code->instrs[static_cast<size_t>(frame->pc)];
             kill(*frame->code, i, frame->registers);
-            host_.finished(frame);
             ++frame->pc;
+            host_.finished(frame);
         }
         return true;
     }

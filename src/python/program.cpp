@@ -251,7 +251,7 @@ Program* program_of(PyObject* function) {
                 reach->codes.emplace_back(Object::borrow(PyFunction_GET_CODE(function)), &known);
         }
         if (known.program) return known.program.get();
-        ++known.calls;
+        known.calls += !(mode & kTraceMode);
         if (reach && reach->full_graph && known.left.attr("by_choice").get() != Py_True)
             refuse(function, known);
         return nullptr;

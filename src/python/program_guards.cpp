@@ -414,6 +414,7 @@ bool Guards::hold_again() {
         const std::vector<Fact> gone_facts = std::exchange(gone_facts_, {});
     }
     if (fails_as_before()) return false;
+    differs_at_ = -1;
     told_.clear();
     bool elsewhere = false;
     if (find_differences() || !lists_hold()) {
@@ -421,6 +422,7 @@ bool Guards::hold_again() {
             if (!is_affected(read)) continue;
             const Found found = look(read);
             if (!tells_again(read, found)) {
+                differs_at_ = &read - reads_.data();
                 remember_failure(read);
                 return false;
             }
@@ -489,6 +491,12 @@ bool Guards::rebuild() {
 }
 
 // ---- the collector
+
+Guards::Failure Guards::failure() const {
+    if (differs_at_ < 0 || static_cast<size_t>(differs_at_) >= reads_.size()) return {};
+    const Read& read = reads_[static_cast<size_t>(differs_at_)];
+    return {read.holder.get(), read.name.get(), read.value.get()};
+}
 
 int Guards::traverse(visitproc visit, void* arg) const {
     for (const std::vector<Source>* sources : {&sources_, &gone_sources_}) {

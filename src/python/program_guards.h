@@ -84,6 +84,12 @@ public:
         return lists_hold() || hold_again();
     }
 
+    /// What was asked where the last `hold` failed, and what it was told first: borrowed, null if that is not known.
+    struct Failure {
+        PyObject *holder = nullptr, *name = nullptr, *value = nullptr;
+    };
+    Failure failure() const;
+
     int traverse(visitproc visit, void* arg) const;
     void clear();
 
@@ -247,7 +253,8 @@ private:
     enum class Differs : uint8_t { No, Unasked, Yes };
     std::vector<Differs> differs_;  ///< of each word; Unasked: not in what anybody asked for
     std::vector<std::pair<Read*, PyObject*>> told_;
-    int64_t failed_ = -1;  ///< a read
+    int64_t differs_at_ = -1;  ///< the read where hold failed last
+    int64_t failed_ = -1;      ///< the same while its states are known
     std::vector<uint64_t> failed_states_;
     // What is not needed any more: freed where its destructors may do as they like.
     std::vector<Object> gone_;

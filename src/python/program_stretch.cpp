@@ -83,7 +83,7 @@ uint64_t signature(uint64_t hash, PyObject* o, int depth) {
 
 void release(Stretch* stretch) { delete stretch; }
 
-bool Stretch::holds(Frame* frame, Tensor* tensors, int32_t* differs) {
+bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
     if (mode != weft::mode || globals != frame->globals || dtype != ops::default_dtype)
         return false;
     for (const Condition& c : conditions) {
@@ -92,7 +92,7 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, int32_t* differs) {
         if (!meets(c, value)) {
             if (c.kind == Condition::Kind::Equal && is_count(value) &&
                 Py_TYPE(value) == Py_TYPE(c.object.get()))
-                *differs = c.source;
+                differs.source = c.source;
             return false;
         }
     }
@@ -101,7 +101,9 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, int32_t* differs) {
         tensors[k] =
             handle(in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source));
     }
-    return plan->fits(tensors, inputs.size()) && guards.hold();
+    if (!plan->fits(tensors, inputs.size())) return false;
+    differs.guards = !guards.hold();
+    return !differs.guards;
 }
 
 namespace {
@@ -205,16 +207,16 @@ int Stretch::traverse(visitproc visit, void* arg) const {
 // ---- places
 
 Onward Place::visit(Frame* frame, PyObject*& result) {
+    ++visits_;
+    if (reach && reach->number > newest_) begin_anew();
     if (off_ || !enabled || !may_run()) return Onward::Here;
     for (size_t k = 0; k < stretches_.size(); ++k) {
         const Ref<Stretch> s = stretches_[k];
         Tensors tensors(s->inputs.size());
-        int32_t differs = -1;
-        if (!s->holds(frame, tensors.data(), &differs)) {
-            if (differs >= 0 && s->sources[static_cast<size_t>(differs)].reg >= 0) {
-                varying_.push_back(s->sources[static_cast<size_t>(differs)]);
+        Stretch::Differs differs;
+        if (!s->holds(frame, tensors.data(), differs)) {
+            if (varies(*s, differs))
                 stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k--));
-            }
             continue;
         }
         if (k)
@@ -223,24 +225,52 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
         debt_ -= debt_ > 0;
         if (!s->pays()) [[unlikely]]
             return ++s->left, Onward::Here;
+        s->last = visits_;
         return s->run(frame, tensors.data(), result);
     }
     return has_credit() && seen_before(frame) ? trace(frame, result) : Onward::Here;
 }
 
+bool Place::varies(const Stretch& s, const Stretch::Differs& differs) {
+    if (differs.source >= 0 && s.sources[static_cast<size_t>(differs.source)].reg >= 0) {
+        varying_.push_back(s.sources[static_cast<size_t>(differs.source)]);
+        return true;
+    }
+    const Guards::Failure read = differs.guards ? s.guards.failure() : Guards::Failure{};
+    if (!read.name || !read.value || !(is_count(read.value) || is_tensor(read.value))) return false;
+    for (VaryingRead& v : varying_reads_)
+        if (v.holder == read.holder && v.name.get() == read.name) return ++v.times >= 2;
+    if (varying_reads_.size() >= kMostVarying) varying_reads_.erase(varying_reads_.begin());
+    varying_reads_.push_back({read.holder, Object::borrow(read.name), 1});
+    return false;
+}
+
+template <class F>
+void Place::drop(F&& is_gone) {
+    std::vector<Ref<Stretch>> kept, gone;  // what they hold may run code when it goes
+    for (Ref<Stretch>& s : stretches_) (is_gone(*s) ? gone : kept).push_back(std::move(s));
+    stretches_ = std::move(kept);
+}
+
+void Place::drop_stale() {
+    drop([&](const Stretch& s) { return visits_ - s.last > kStale; });
+}
+
+void Place::begin_anew() {
+    newest_ = reach->number;
+    debt_ = rests_ = failures_ = 0;
+    rest_ = kFirstRest;
+    off_ = false;
+}
+
 /// Whether it may trace; at the end of its credit it begins to rest, without what hardly ran.
 bool Place::has_credit() {
-    if (reach && reach->number > newest_) {
-        newest_ = reach->number;
-        debt_ = rests_ = 0;
-        rest_ = kFirstRest;
-    }
     if (rests_ > 0) return --rests_, false;
-    if (debt_ < kMostDebt) return true;
-    std::vector<Ref<Stretch>> kept, gone;  // what they hold may run code when it goes
-    for (Ref<Stretch>& s : stretches_)
-        (s->runs < kTraceCost / 8 ? gone : kept).push_back(std::move(s));
-    stretches_ = std::move(kept);
+    if (debt_ < kMostDebt) {
+        drop_stale();
+        return stretches_.size() < kMostStretches;
+    }
+    drop([](const Stretch& s) { return s.runs < kTraceCost / 8; });
     debt_ = 0;
     rests_ = rest_;
     rest_ = std::min(rest_ * 2, kLongestRest);
@@ -262,7 +292,7 @@ bool Place::seen_before(const Frame* frame) {
 Onward Place::trace(Frame* frame, PyObject*& result) {
     int32_t ended = -1;
     debt_ += kTraceCost;
-    Ref<Stretch> made = TraceHost(frame, varying_).run(&ended, &why_);
+    Ref<Stretch> made = TraceHost(frame, varying_, varying_reads_).run(&ended, &why_);
     ended_ = ended;
     if (ended >= 0) {
         // the instruction itself is run as it is; what comes after it may be a stretch
@@ -280,12 +310,12 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     }
     failures_ = 0;
     made->reach = reach ? reach->number : 0;
-    if (stretches_.size() >= kMostStretches) stretches_.pop_back();
+    made->last = visits_;
     stretches_.insert(stretches_.begin(), made);
     Tensors tensors(made->inputs.size());
-    int32_t differs = -1;
-    return made->holds(frame, tensors.data(), &differs) ? made->run(frame, tensors.data(), result)
-                                                        : Onward::Here;
+    Stretch::Differs differs;
+    return made->holds(frame, tensors.data(), differs) ? made->run(frame, tensors.data(), result)
+                                                       : Onward::Here;
 }
 
 Object Place::describe(const Program& program) const {
@@ -305,12 +335,7 @@ Object Place::describe(const Program& program) const {
 }
 
 void Place::forget(uint64_t reach) {
-    std::vector<Ref<Stretch>> gone;  // what they hold may run code when it goes
-    for (size_t k = stretches_.size(); k-- > 0;) {
-        if (stretches_[k]->reach != reach) continue;
-        gone.push_back(std::move(stretches_[k]));
-        stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k));
-    }
+    drop([&](const Stretch& s) { return s.reach == reach; });
 }
 
 int Place::traverse(uint64_t reach, visitproc visit, void* arg) const {

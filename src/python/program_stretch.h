@@ -17,13 +17,21 @@
 ///
 /// Loops are followed round only over what Modules, globals and constants hold, or up to kMostTurns times over
 /// what the stretch itself has counted; loops over values and lengths end a stretch at their head, and their
-/// body is one of its own. An int that once differed is not looked at again (Note [Varying]).
+/// body is one of its own.
+///
+/// Note [Varying]
+/// A number among the registers that once differed is not asked again, nor an attribute or a global that gave
+/// another number or tensor twice (a counter, a state that each call replaces): stretches end before what reads
+/// them, and the next one begins with what was read. So that what is only read and written again in the end asks
+/// nothing, a stretch ends behind the last instruction that called an op.
 ///
 /// Note [Credit]
 /// A trace costs what dozens of runs gain, and where a place asks for what no call has again (a Module made
 /// anew by each, lengths that do not come back), traces are all that it would ever do. So each trace is a
 /// debt that runs pay off; where it has grown, the place rests, each time for twice as many visits. What is
-/// compiled anew begins without debts.
+/// compiled anew begins without debts. A place that is full of stretches makes no others until one has not run
+/// for kStale visits: more lengths than it has room for, in turn, would each find theirs gone. What holds on to
+/// Modules that nobody calls any more goes so, too.
 #pragma once
 #include "program/gradient.h"
 #include "python/program_guards.h"
@@ -36,6 +44,13 @@ struct LiveSource {
     int32_t reg;          ///< of the frame; cells come after registers; -1: an item
     int32_t parent = -1;  ///< of an item: the tuple
     int32_t item = 0;
+};
+
+/// An attribute or global that gave other numbers or tensors.
+struct VaryingRead {
+    const void* holder;  ///< compared only
+    Object name;
+    int times;
 };
 
 /// What a stretch asks of a value.
@@ -88,6 +103,7 @@ struct Stretch {
     int32_t steps = 0;
     bool draws = false;          ///< random numbers
     int64_t runs = 0, left = 0;  ///< how often it ran; how often the instructions did
+    uint64_t last = 0;           ///< the visit of its place in which it ran last
     uint64_t reach = 0;          ///< number of the Reach that it was made for
     // The end.
     int32_t pc = -1;  ///< -1: the function returns recipe `returned`
@@ -96,8 +112,13 @@ struct Stretch {
     std::vector<std::pair<int32_t, int32_t>> writes;  ///< register, recipe
     std::vector<int32_t> clears;                      ///< temporaries that nothing needs any more
 
-    /// Whether it may run: then `inputs` are filled. `differs`: the source of a number that alone is another.
-    bool holds(Frame* frame, Tensor* inputs, int32_t* differs);
+    /// Why it may not run: the source of a number that alone is another; that guards alone do not hold.
+    struct Differs {
+        int32_t source = -1;
+        bool guards = false;
+    };
+    /// Whether it may run: then `inputs` are filled.
+    bool holds(Frame* frame, Tensor* inputs, Differs& differs);
     /// Whether it is worth a run: not where backward is mostly recorded itself, as for gradients of gradients
     /// (Note [Compiled nodes]); now and then it is tried again.
     bool pays() const { return !(mode & kGradMode) || plan->rules_run() * kTried <= runs + left; }
@@ -125,11 +146,18 @@ public:
 
 private:
     program::Onward trace(Frame* frame, PyObject*& result);
+    /// Whether a stretch asks for what varies.
+    bool varies(const Stretch& stretch, const Stretch::Differs& differs);
     bool seen_before(const Frame* frame);
     bool has_credit();
+    void begin_anew();
+    template <class F>
+    void drop(F&& is_gone);
+    void drop_stale();
 
     static constexpr int kRecent = 8, kMostFailures = 4;
-    static constexpr size_t kMostStretches = 32;
+    static constexpr size_t kMostStretches = 64, kMostVarying = 64;
+    static constexpr uint64_t kStale = 1024;
     static constexpr int kTraceCost = 32, kMostDebt = 8 * kTraceCost, kFirstRest = 256,
                          kLongestRest = 1 << 20;
 
@@ -145,6 +173,8 @@ private:
     int next_ = 0;
     std::vector<Ref<Stretch>> stretches_;  ///< the last one used first
     std::vector<LiveSource> varying_;
+    std::vector<VaryingRead> varying_reads_;
+    uint64_t visits_ = 0;
 };
 
 /// Makes a place of an instruction.

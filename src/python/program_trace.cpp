@@ -159,8 +159,9 @@ bool is_pure_type(PyObject* o) {
 
 // ---- what values are
 
-TraceHost::TraceHost(Frame* at, const std::vector<LiveSource>& varying)
-    : at_(at), varying_(varying) {}
+TraceHost::TraceHost(Frame* at, const std::vector<LiveSource>& varying,
+                     const std::vector<VaryingRead>& varying_reads)
+    : at_(at), varying_(varying), varying_reads_(varying_reads) {}
 
 TraceHost::~TraceHost() {
     while (!open_.empty()) {
@@ -259,7 +260,7 @@ PyObject* TraceHost::own(PyObject* fresh) {
 
 void TraceHost::mutate(PyObject* o) {
     if (!is_own(o)) throw Refused{"a write"};
-    has_mutated_ |= is_inside_;
+    mark_.is_over = true;
 }
 
 PyObject* TraceHost::checked(PyObject* result) {
@@ -310,6 +311,7 @@ PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const*
             PyObject* name = frame->program->attrs[static_cast<size_t>(i.attr)].get();
             PyObject* found = made_->guards.global(frame->globals, frame->builtins, name);
             if (!found) throw Refused{"a global"};
+            expect_fixed(frame->globals, name, found);
             return told(found);
         }
         case Verb::Cell:
@@ -424,7 +426,18 @@ PyObject* TraceHost::attribute(PyObject* holder, PyObject* name) {
     PyObject* found = made_->guards.attribute(holder, name);
     if (!found) throw Refused{"an attribute"};
     if (PyMethod_Check(found)) return own(found);
+    expect_fixed(holder, name, found);
     return told(found);
+}
+
+/// Note [Varying]
+void TraceHost::expect_fixed(PyObject* holder, PyObject* name, PyObject* found) const {
+    if (!is_number_like(found) && !is_tensor(found)) return;
+    for (const VaryingRead& v : varying_reads_)
+        if (v.times >= 2 && v.holder == holder && v.name.get() == name) {
+            Py_DECREF(found);
+            throw Refused{"an attribute that varies"};
+        }
 }
 
 PyObject* TraceHost::get_item(PyObject* holder, PyObject* key) {
@@ -553,6 +566,7 @@ PyObject* TraceHost::iterate(PyObject* o) {
 PyObject* TraceHost::next(PyObject* iterator, bool& done) {
     if (!is_own(iterator)) throw Refused{"an iterator of the caller's"};
     if (--budget_ < 0) throw Refused{"it is long"};
+    mark_.is_over = true;
     PyObject* value = PythonHost::next(iterator, done);
     if (done) return nullptr;
     if (PyTuple_CheckExact(checked(value))) own(value);  // of zip, enumerate, items
@@ -601,14 +615,15 @@ bool TraceHost::pause(Frame* frame) {
 
 // ---- calls
 
-/// Before the base frame calls a program: what its registers hold.
-void TraceHost::snapshot(Frame* frame) {
-    if (frame != base_) return;
-    before_.clear();
-    for (int32_t r = 0; r < frame->code->registers; ++r)
-        before_.push_back(Object::borrow(frame->registers[r]));
-    is_inside_ = true;
-    has_mutated_ = false;
+/// The stretch may end here: at the instruction that comes next.
+void TraceHost::mark() {
+    mark_.pc = base_->pc;
+    mark_.registers.clear();
+    for (int32_t r = 0; r < base_->code->registers; ++r)
+        mark_.registers.push_back(Object::borrow(base_->registers[r]));
+    mark_.guards = made_->guards.size();
+    mark_.steps = tracer_->steps();
+    mark_.is_over = false;
 }
 
 Frame* TraceHost::enter_program(Frame* frame, const Target& target, PyObject* const* args, size_t n,
@@ -631,7 +646,6 @@ Frame* TraceHost::enter_program(Frame* frame, const Target& target, PyObject* co
     if (!is_own(target.function) && !made_->guards.function(target.function))
         throw Refused{"a function"};
     if (target.module && !made_->guards.module_call(target.module)) throw Refused{"a module"};
-    snapshot(frame);
     Frame* inner = PythonHost::bind(target, program, args, n, names);
     if (!inner) throw Refused{"arguments that do not fit"};
     open_.push_back(inner);
@@ -813,7 +827,6 @@ PyObject* TraceHost::is_instance(PyObject* o, PyObject* kinds) {
 void TraceHost::leave(Frame* frame, PyObject*& result) {
     if (!result) throw Refused{"an exception"};
     running->frame = static_cast<Frame*>(frame->caller);
-    if (frame->caller == base_) is_inside_ = false;
 }
 
 void TraceHost::free(Frame* frame) {
@@ -902,6 +915,22 @@ struct Finisher {
     }
 };
 
+void TraceHost::end_at_mark(Stretch& s, Finisher& finisher) const {
+    const program::Code& code = *at_->code;
+    s.pc = mark_.pc;
+    for (int32_t r = 0; r < code.registers; ++r) {
+        PyObject* value = mark_.registers[static_cast<size_t>(r)].get();
+        if (!code.is_live(s.pc, r)) {
+            if (r >= code.named) s.clears.push_back(r);
+        } else if (!value) {
+            if (at_->registers[r]) s.clears.push_back(r);
+        } else if (!is_live(value) ||
+                   s.sources[static_cast<size_t>(live_of(value).source)].reg != r) {
+            s.writes.emplace_back(r, finisher.recipe(value));
+        }
+    }
+}
+
 Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     const program::Code& code = *at_->code;
     base_ = PythonHost::new_frame(at_->function, at_->program);
@@ -918,6 +947,7 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     for (int32_t r = 0; r < code.registers; ++r)
         if (at_->registers[r] && code.is_live(at_->pc, r))
             base_->registers[r] = live(at_->registers[r], {r});
+    mark();
     Object result;
     bool returned = false;
     *why = "an exception";
@@ -938,37 +968,18 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     } catch (const PythonError&) {
     } catch (const Error&) {
     }
+    *ended = base_->pc;
     if (!returned) {
         forget_error();
-        s.guards.shrink(guards_before_);
-        tracer_->shrink(steps_before_);  // random ones run whether they are needed or not
-        if (is_inside_ && has_mutated_) return {};
+        if (mark_.is_over) return {};
+        s.guards.shrink(mark_.guards);
+        tracer_->shrink(mark_.steps);  // those run that might raise, whether they are needed or not
     }
-    *ended = base_->pc;
     const Refused none{"nothing to gain"};
     try {
         Finisher finisher{*this, s};
-        if (returned) {
-            s.returned = finisher.recipe(result.get());
-        } else {
-            s.pc = base_->pc;
-            for (int32_t r = 0; r < code.registers; ++r) {
-                PyObject* value =
-                    is_inside_ ? before_[static_cast<size_t>(r)].get() : base_->registers[r];
-                if (!code.is_live(s.pc, r)) {
-                    if (r >= code.named) s.clears.push_back(r);
-                    continue;
-                }
-                if (!value) {
-                    if (at_->registers[r]) s.clears.push_back(r);
-                    continue;
-                }
-                if (is_live(value) &&
-                    s.sources[static_cast<size_t>(live_of(value).source)].reg == r)
-                    continue;
-                s.writes.emplace_back(r, finisher.recipe(value));
-            }
-        }
+        if (returned) s.returned = finisher.recipe(result.get());
+        else end_at_mark(s, finisher);
         Ref<program::Segment> segment = tracer_->finish(finisher.outputs);
         for (const program::Step& step : segment->steps) s.steps += !step.op->view;
         if (s.steps < 2) throw none;

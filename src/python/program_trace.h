@@ -13,13 +13,16 @@ struct Refused {
     const char* why;
 };
 
+struct Finisher;
+
 /// Traces a stretch from where a frame is.
 class TraceHost {
 public:
     using Raw = PyObject*;
     using Frame = python::Frame;
 
-    TraceHost(Frame* at, const std::vector<LiveSource>& varying);
+    TraceHost(Frame* at, const std::vector<LiveSource>& varying,
+              const std::vector<VaryingRead>& varying_reads);
     ~TraceHost();
 
     /// The stretch, or null. `ended`: the instruction that it ends before, and why.
@@ -43,11 +46,9 @@ public:
     void unbound(Frame*, int32_t) { throw Refused{"an unbound variable"}; }
     void leave(Frame* frame, PyObject*& result);
     void free(Frame* frame);
-    /// What the base frame has done so far stays, whatever comes next: its guards and steps too.
+    /// What the base frame has done so far may stay, whatever comes next.
     void finished(const Frame* frame) {
-        if (frame != base_) return;
-        guards_before_ = made_->guards.size();
-        steps_before_ = tracer_->steps();
+        if (frame == base_ && (mark_.is_over || tracer_->steps() > mark_.steps)) mark();
     }
     bool pause(Frame* frame);
     program::Onward at_place(Frame*, PyObject*&) { return program::Onward::Here; }
@@ -86,13 +87,16 @@ private:
     PyObject* call_method(PyObject* holder, PyObject* name, PyObject* const* args, size_t n,
                           PyObject* names, bool& found);
     PyObject* is_instance(PyObject* o, PyObject* kinds);
-    void snapshot(Frame* frame);
+    void mark();
+    void end_at_mark(Stretch& stretch, Finisher& finisher) const;
+    void expect_fixed(PyObject* holder, PyObject* name, PyObject* found) const;
 
     Frame* const at_;
     Frame* base_ = nullptr;
     Ref<Stretch> made_{new Stretch};
     Ref<program::Tracer> tracer_{new program::Tracer};
     const std::vector<LiveSource>& varying_;
+    const std::vector<VaryingRead>& varying_reads_;
     std::unordered_map<PyObject*, PyObject*> inputs_;  ///< actual tensor → traced, borrowed
     /// Of a traced input: the tensor, and where it was, or -1 where Python told it.
     struct InputOf {
@@ -104,9 +108,13 @@ private:
     std::unordered_set<PyObject*> own_;            ///< what was made here and only here is known
     std::vector<Object> kept_;                     ///< keeps addresses from being used again
     std::vector<Frame*> open_;
-    std::vector<Object> before_;                   ///< registers of the base before a call
-    size_t guards_before_ = 0, steps_before_ = 0;  ///< how many are of finished instructions
-    bool is_inside_ = false, has_mutated_ = false;
+    /// Where the stretch may end: the next instruction of the base, and what there is before it.
+    struct Mark {
+        int32_t pc = -1;
+        std::vector<Object> registers{};
+        size_t guards = 0, steps = 0;
+        bool is_over = false;  ///< what registers hold has changed since
+    } mark_;
     int budget_ = kBudget, turns_ = 0;
 
     static constexpr int kBudget = 20000, kMostTurns = 8, kMostDepth = 40;
