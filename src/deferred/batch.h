@@ -56,6 +56,8 @@ public:
     /// How deep in calls the caller is: frames of the host's language; calls of C that the host allows
     /// yet. A fiber that begins an example is as deep.
     std::array<int, 2> callers_depth{};
+    /// What programs of the host's the caller runs in (python/program.h).
+    std::array<void*, 2> callers_programs{};
 
     /// The last example, by number, that has set the default dtype: then each has its own, and the next
     /// one to begin has `dtype`. 0: none, so that nobody touches what the process has.

@@ -25,6 +25,7 @@ bool may_be_unlike(const Call& c, const Tensor& t) {
 /// Kernels refuse dtypes: the user learns it at the call, from one on no elements. Other ops than
 /// pointwise ones need all; they refuse bool and complex.
 void check_dtypes(const Call& c) {
+    if (c.op->body) return;  // its calls were made once
     bool pointwise = c.op->pointwise, odd = false;
     std::vector<Tensor> in;
     for (int i = 0; i < c.inputs; ++i) {
@@ -187,6 +188,8 @@ Class ClassMaker::make(uint32_t number) {
     if (!fits && made_.each == Class::kNone) kind_.why = "shapes or operands that do not merge";
     set_form(fits);
     made_.kind = number_kind(number);
+    made_.made = ops::as_made(*call_.op);
+    if (made_.made) made_.calls = made_.made->calls;
     made_.group = kinds_.kind_of(made_).group;
     return made_;
 }

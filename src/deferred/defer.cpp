@@ -235,7 +235,7 @@ void defer(Call& c) {
     if (batcher.example()) read_in_turn(c, *batcher.batch);
     if (op.batch == Batch::Layout) return run_at_once(c);
     if (c.dest.defined()) return write(c);
-    if (op.body) return run_body(c);
+    if (op.body && !kept(op.batch)) return run_body(c);
     bool waiting = false, special = false;
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];

@@ -12,6 +12,7 @@
 
 #include "ops/batch.h"
 #include "ops/each.h"
+#include "ops/made.h"
 
 namespace weft::deferred {
 
@@ -70,6 +71,8 @@ struct Class {
     uint32_t group = 0;      ///< its kind's
     const Op* op = nullptr;  ///< that was called: calls of several ops may be of one kind
     int64_t rows = 1;
+    int64_t calls = 1;                        ///< of ops, for which one of its stands
+    std::shared_ptr<const ops::MadeOp> made;  ///< its op, if that was made at run time
     static constexpr uint32_t kNone = UINT32_MAX, kUnknown = UINT32_MAX - 1;
     uint32_t each = kNone;       ///< what its calls can be parts of
     std::vector<int64_t> words;  ///< of one of them (ops/each.h)

@@ -44,9 +44,10 @@ void Runner::count(const Kind& kind, Calls calls, bool parts) {
     if (kind.how == How::Single && !parts) return;
     Tally& tally = batcher_.tally;
     const bool recorded = kind.mode & kGradMode, merged = calls.size() > 1 && !parts;
-    tally.nodes += recorded;
+    const int64_t each = class_of(calls[0]).calls;
+    if (recorded) tally.nodes += each;
     if (!merged) return;
-    if (recorded) tally.merged += static_cast<int64_t>(calls.size());
+    if (recorded) tally.merged += each * static_cast<int64_t>(calls.size());
     if (kind.how != How::Rows || kind.op->pointwise) return;
     const int64_t weights = weights_spared(kind, calls);
     tally.weights += weights;

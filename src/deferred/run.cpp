@@ -381,7 +381,8 @@ void Runner::fail_with(const std::exception_ptr& error, uint32_t call) {
     Ref<Failure> failure(new Failure);
     failure->error = error;
     const Kept& kept = load_.calls[call];
-    failure->line = kept.site.describe();
+    const auto& made = class_of(call).made;
+    failure->line = made && made->failed ? made->failed.describe() : kept.site.describe();
     failure->owner = kept.owner;
     failure->call = call;
     failures_.push_back(failure);

@@ -215,7 +215,7 @@ void DifferentiablePlan::run(const Tensor* inputs, Tensor* outputs) {
 }
 
 /// For who wants to hear of each node, or of each tensor that one saves.
-void DifferentiablePlan::run_calls(const Tensor* inputs, Tensor* outputs) {
+void DifferentiablePlan::run_calls(const Tensor* inputs, Tensor* outputs, Site* failed) {
     const Segment& s = *segment_;
     std::vector<Tensor> tensors(s.values.size());
     for (size_t v = 0; v < s.values.size(); ++v) {
@@ -235,8 +235,14 @@ void DifferentiablePlan::run_calls(const Tensor* inputs, Tensor* outputs) {
         std::vector<Tensor> operands;
         for (int k = 0; k < step.operands; ++k) operands.push_back(in(s.operand(step, k)));
         const ModeGuard recorded(0, step.recorded ? 0u : kGradMode);
+        const Site::Instead line(step.site);
         Call c(*step.op, operands.data(), step.operands, s.attrs.data() + step.first_attr);
-        ops::call(c);
+        try {
+            ops::call(c);
+        } catch (...) {
+            if (failed) *failed = step.site.copy();
+            throw;
+        }
         for (int32_t k = 0; k < step.outs; ++k)
             tensors[static_cast<size_t>(step.first_out + k)] = std::move(c.out(k));
     }

@@ -37,6 +37,8 @@ public:
     /// Fills `outputs`, as many as the segment has, as its calls would, one by one. `inputs` must fit.
     /// Outside of grad mode, or where nothing requires grad: without nodes.
     void run(const Tensor* inputs, Tensor* outputs);
+    /// The same by the calls themselves, whatever the inputs' strides. `failed`: the line of one that raises.
+    void run_calls(const Tensor* inputs, Tensor* outputs, Site* failed = nullptr);
 
     const Segment& segment() const { return *segment_; }
     const Parts& parts() const { return parts_; }
@@ -59,7 +61,6 @@ private:
     Plan& plain();
     void number_handles();
     void prepare();
-    void run_calls(const Tensor* inputs, Tensor* outputs);
     /// The backward plan for these gradients; null if there is none.
     const BackwardPlan* find_backward(int32_t part, std::span<const int32_t> given,
                                       const Tensor* grads, std::span<const uint8_t> wanted);

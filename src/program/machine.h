@@ -33,8 +33,8 @@ struct FrameOf {
     int32_t out = -1;  ///< the register of the caller that gets the result
 };
 
-/// What a place decides: go on here; or elsewhere in the same frame; or the frame is done.
-enum class Onward : uint8_t { Here, Jump, Return };
+/// What a place decides: go on here; or elsewhere in the same frame; or the frame is done; an error is raised.
+enum class Onward : uint8_t { Here, Jump, Return, Failed };
 
 template <class Host>
 class Machine {
@@ -56,6 +56,7 @@ public:
                 Raw result{};
                 const Onward onward = host_.at_place(frame, result);
                 if (onward == Onward::Jump) continue;
+                if (onward == Onward::Failed) goto failed;
                 if (onward == Onward::Return) {
                     if (!finish(frame, base, result)) return result;
                     continue;

@@ -38,6 +38,20 @@ bool Segment::inputs_fit(const Tensor* tensors, size_t count) const {
     return true;
 }
 
+Ref<Segment> Segment::copy() const {
+    Ref<Segment> made(new Segment);
+    made->values = values;
+    made->steps.reserve(steps.size());
+    for (const Step& s : steps)
+        made->steps.push_back({s.op, s.first_operand, s.operands, s.first_attr, s.first_out, s.outs,
+                               s.recorded, s.site.copy()});
+    made->operands = operands;
+    made->attrs = attrs;
+    made->inputs = inputs;
+    made->outputs = outputs;
+    return made;
+}
+
 namespace {
 
 void print(std::ostream& out, const Value& v) {

@@ -59,6 +59,8 @@ public:
     /// Whether tensors are laid out as the inputs, and have memory.
     bool inputs_fit(const Tensor* tensors, size_t count) const;
 
+    Ref<Segment> copy() const;
+
     /// A line for each value: "%3 = tanh(%2) : float32[4, 64]".
     std::string text() const;
 };

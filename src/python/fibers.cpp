@@ -1,7 +1,7 @@
 /// Fibers (weft/batching/fibers.py) as deferred execution sees them: one that reads a value waits.
 ///
 /// Through greenlet's C API: a switch through its Python methods costs twice as much.
-#include "python/object.h"
+#include "python/program.h"
 
 #include <greenlet.h>  // wants Python.h before it
 
@@ -17,6 +17,17 @@ namespace {
 PyObject* fiber_type;
 PyObject* turn_function;
 
+/// The program that runs, and the compiled function that it is part of.
+struct Programs {
+    Running* innermost;
+    Reach* of;
+    static Programs now() { return {running, reach}; }
+    void restore() const {
+        running = innermost;
+        reach = of;
+    }
+};
+
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
@@ -26,10 +37,12 @@ public:
         if (batch_ && batch_->dtype_setter) ops::default_dtype = dtype_;
         deferred::Batcher::current().batch = std::move(batch_);
         own_.restore();
+        programs_.restore();
     }
 
 private:
     const deferred::Surroundings own_ = deferred::Surroundings::now();
+    const Programs programs_ = Programs::now();
     Ref<deferred::ExampleBatch> batch_ = deferred::Batcher::current().batch;
     DType dtype_ = ops::default_dtype;
 };
@@ -92,10 +105,17 @@ PyObject* take_depth(PyObject*, PyObject*) {
     Py_RETURN_NONE;
 }
 
+void restore_callers_programs(const deferred::ExampleBatch& batch) {
+    Programs{static_cast<Running*>(batch.callers_programs[0]),
+             static_cast<Reach*>(batch.callers_programs[1])}
+        .restore();
+}
+
 /// What runs from now on is no example: what runs the batch.
 void between_examples() {
     const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
     batch.callers.restore();
+    restore_callers_programs(batch);
     memory_maker = batch.number;
     if (batch.dtype_setter) ops::default_dtype = batch.dtype;
 }
@@ -170,6 +190,7 @@ PyObject* begin_batch(PyObject*, PyObject* args) {
         auto& batch = batcher.batch;
         batch = Ref<deferred::ExampleBatch>(new deferred::ExampleBatch(count, batch, first));
         batch->callers_depth = depth();
+        batch->callers_programs = {running, reach};
         between_examples();
         return PyLong_FromUnsignedLongLong(batch->number);
     });
@@ -191,6 +212,7 @@ PyObject* end_batch(PyObject*, PyObject* args) {
         WEFT_EXPECT(batch, Runtime, "autobatch", "a batch that runs", std::to_string(wanted));
         current = batch->outer;
         batch->callers.restore();
+        restore_callers_programs(*batch);
         if (batch->stale.empty()) return Py_NewRef(Py_None);
         return py_str(batch->stale).release();
     });

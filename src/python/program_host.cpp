@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "deferred/turn.h"
 #include "python/hooks.h"
 #include "python/program_frames.h"
 
@@ -831,6 +832,7 @@ int get_method(PyObject* o, PyObject* name, PyObject** method) {
 template <class F>
 PyObject* call_seen(Frame* frame, PyObject* callee, F&& call) {
     if (!looks_at_frames(callee)) return into_python(call);
+    const deferred::Stay until_then;  // no other fiber runs amid frames that are not its own
     const VisibleFrames seen(frame);
     return into_python(call);
 }
@@ -1023,8 +1025,7 @@ void PythonHost::note(Frame* frame, int32_t pc) {
 // ---- runs
 
 bool programs_run() {
-    constexpr uint32_t kOthers =
-        kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode | kPlainMode;
+    constexpr uint32_t kOthers = kAutocastMode | kMapMode | kWatchMode | kTraceMode | kPlainMode;
     if (mode & kOthers) return false;
     PyThreadState* state = PyThreadState_Get();
     return !state->c_tracefunc && !state->c_profilefunc;
@@ -1042,12 +1043,13 @@ PyObject* run_program(const Target& target, PyObject* const* args, size_t n, PyO
     }
     handled = true;
     frame->module = Py_XNewRef(target.module);
-    Running here{nullptr, python_frame(), running};
+    // on the heap, as all does that is read from fibers: the caller's stack may be away meanwhile
+    const std::unique_ptr<Running> here(new Running{nullptr, python_frame(), running});
     struct Restore {
         Running* outer;
         ~Restore() { running = outer; }
     } restore{running};
-    running = &here;
+    running = here.get();
     PythonHost host;
     PyObject* result = nullptr;
     if (host.start(frame)) {

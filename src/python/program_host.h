@@ -75,7 +75,7 @@ void module_failed(PyObject* module, PyObject* args);
 /// Runs a target's program; null with an error set. `handled` if it has one. An error is told of its module.
 PyObject* run_program(const Target& target, PyObject* const* args, size_t n, PyObject* names,
                       bool& handled);
-/// Whether programs may run at all now: not while calls are watched, batched or mapped, nor under a tracer or
+/// Whether programs may run at all now: not while calls are watched or mapped, nor under a tracer or
 /// profiler of Python's.
 bool programs_run();
 

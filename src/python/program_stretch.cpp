@@ -57,7 +57,7 @@ bool meets(const Condition& c, PyObject* value) {
 
 /// The modes in which stretches are: what else there is, they would not see.
 bool may_run() {
-    constexpr uint32_t kOthers = kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode;
+    constexpr uint32_t kOthers = kAutocastMode | kMapMode | kWatchMode | kTraceMode;
     return !(mode & kOthers) && !ops::scopes.pack_hooks && !anomaly::on;
 }
 
@@ -70,7 +70,7 @@ uint64_t signature(uint64_t hash, PyObject* o, int depth) {
     hash = mix(hash, reinterpret_cast<uintptr_t>(Py_TYPE(o)));
     if (is_tensor(o)) {
         const Tensor t = handle(o);
-        hash = mix(hash, static_cast<uint64_t>(t.dtype()) * 2 + requires_grad(t));
+        hash = mix(hash, static_cast<uint64_t>(t.dtype()) * 2 + program::wants_grad(t));
         for (int64_t n : t.shape()) hash = mix(hash, static_cast<uint64_t>(n));
     } else if (PyTuple_CheckExact(o) && depth < 3) {
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k)
@@ -101,7 +101,9 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
         tensors[k] =
             handle(in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source));
     }
-    if (!plan->fits(tensors, inputs.size())) return false;
+    const bool fits = mode & kDeferMode ? program::alike(plan->segment(), tensors, inputs.size())
+                                        : plan->fits(tensors, inputs.size());
+    if (!fits) return false;
     differs.guards = !guards.hold();
     return !differs.guards;
 }
@@ -175,8 +177,19 @@ bool run_drawing(program::DifferentiablePlan& plan, const Tensor* tensors, Tenso
 Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
     Tensors given(plan->segment().outputs.size());
     Tensor* const outputs = given.data();
-    if (!(draws ? run_drawing(*plan, tensors, outputs) : run_plan(*plan, tensors, outputs)))
+    if (mode & kDeferMode) {
+        if (!kept) return Onward::Here;
+        try {
+            kept->run(tensors, outputs);
+        } catch (const Error&) {
+            return Onward::Here;
+        } catch (const PythonError&) {  // an example that waited is not wanted any more
+            return Onward::Failed;
+        }
+    } else if (!(draws ? run_drawing(*plan, tensors, outputs)
+                       : run_plan(*plan, tensors, outputs))) {
         return Onward::Here;
+    }
     ++runs;
     if (returned >= 0 && recipes.size() == 1) {  // the common end
         result = checked(make(recipes[0], *this, frame, outputs, {}));
@@ -195,6 +208,12 @@ Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
     for (int32_t reg : clears) Py_CLEAR(frame->registers[reg]);
     frame->pc = pc;
     return Onward::Jump;
+}
+
+void Stretch::find_kept() {
+    std::vector<uint8_t> captured;
+    for (const Input& in : inputs) captured.push_back(in.source < 0);
+    kept = program::KeptSegment::make(*plan, captured);
 }
 
 int Stretch::traverse(visitproc visit, void* arg) const {
@@ -311,6 +330,7 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     failures_ = 0;
     made->reach = reach ? reach->number : 0;
     made->last = visits_;
+    if (made->mode & kDeferMode) made->find_kept();
     stretches_.insert(stretches_.begin(), made);
     Tensors tensors(made->inputs.size());
     Stretch::Differs differs;

@@ -33,7 +33,7 @@
 /// for kStale visits: more lengths than it has room for, in turn, would each find theirs gone. What holds on to
 /// Modules that nobody calls any more goes so, too.
 #pragma once
-#include "program/gradient.h"
+#include "program/record.h"
 #include "python/program_guards.h"
 #include "python/program_host.h"
 
@@ -95,6 +95,7 @@ struct Stretch {
     std::vector<Condition> conditions;
     Guards guards;
     Ref<program::DifferentiablePlan> plan;
+    std::unique_ptr<program::KeptSegment> kept;  ///< in defer mode; null: calls are kept one by one
     struct Input {
         int32_t source;  ///< -1: `captured`
         Object captured{};
@@ -123,6 +124,8 @@ struct Stretch {
     /// (Note [Compiled nodes]); now and then it is tried again.
     bool pays() const { return !(mode & kGradMode) || plan->rules_run() * kTried <= runs + left; }
     static constexpr int64_t kTried = 64;
+    /// In defer mode: how it is kept.
+    void find_kept();
     /// Here: it did not run, and nothing has changed.
     program::Onward run(Frame* frame, const Tensor* inputs, PyObject*& result);
 

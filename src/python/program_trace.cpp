@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "deferred/turn.h"
 #include "ops/pointwise.h"
 #include "ops/table.h"
 #include "python/hooks.h"
@@ -186,6 +187,17 @@ PyObject* TraceHost::use(PyObject* o) {
     return o;
 }
 
+bool TraceHost::is_usable(PyObject* tensor) const {
+    if (!is_plain_tensor(tensor)) return false;
+    const Tensor t = python::handle(tensor);
+    return !t.has(kPending) || (made_->mode & kDeferMode && promise(t).taken_in() == kDeferMode);
+}
+
+/// As what a stretch takes for `t` is laid out.
+Tensor TraceHost::laid_out(const Tensor& t) const {
+    return made_->mode & kDeferMode ? program::plain_layout(t) : t;
+}
+
 /// The first condition on a value is the one that counts.
 void TraceHost::ask(PyObject* o, Condition::Kind kind, PyObject* object, int32_t length) {
     PyLive& l = live_of(o);
@@ -200,11 +212,10 @@ PyObject* TraceHost::use_or_keep(PyObject* o) {
     if (l.traced) return l.traced;
     using Kind = Condition::Kind;
     if (is_tensor(actual)) {
-        if (!is_plain_tensor(actual) || python::handle(actual).has(kPending))
-            throw Refused{"a tensor of another class"};
+        if (!is_usable(actual)) throw Refused{"a tensor of another class"};
         ask(o, Kind::Tensor, type_of(actual));
         const Tensor t = python::handle(actual);
-        l.traced = wrap(tracer_->input(t, requires_grad(t)));
+        l.traced = wrap(tracer_->input(laid_out(t), program::wants_grad(t)));
         made_->inputs.push_back({l.source});
         actual_.emplace(l.traced, InputOf{actual, l.source});
         kept_.push_back(Object::borrow(l.traced));
@@ -240,12 +251,11 @@ PyObject* TraceHost::told(PyObject* o) {
     Object found = Object::steal(o);
     if (!is_tensor(o)) return found.release();
     if (is_traced_tensor(o)) return found.release();
-    if (!is_plain_tensor(o) || python::handle(o).has(kPending))
-        throw Refused{"a tensor of another class"};
+    if (!is_usable(o)) throw Refused{"a tensor of another class"};
     auto [at, is_new] = inputs_.try_emplace(o, nullptr);
     if (is_new) {
         const Tensor t = python::handle(o);
-        at->second = wrap(tracer_->input(t, requires_grad(t)));
+        at->second = wrap(tracer_->input(laid_out(t), program::wants_grad(t)));
         kept_.push_back(Object::steal(at->second));
         made_->inputs.push_back({-1, found});
         actual_.emplace(at->second, InputOf{o, -1});
@@ -959,6 +969,8 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     running->frame = base_;
     try {
         program::Tracer::Scope scope(*tracer_);
+        const ModeGuard now(0, kDeferMode);
+        const deferred::Stay stay;  // what is half traced is nothing to wait with
         program::Machine<TraceHost> machine(*this);
         result = Object::steal(machine.run(base_));
         returned = true;

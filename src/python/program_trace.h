@@ -61,6 +61,8 @@ private:
     PyObject* use(PyObject* o);
     /// The same, but an object of which nothing is known may stay as it is.
     PyObject* use_or_keep(PyObject* o);
+    bool is_usable(PyObject* tensor) const;
+    Tensor laid_out(const Tensor& t) const;
     void ask(PyObject* live, Condition::Kind kind, PyObject* object, int32_t length = 0);
     PyObject* item_of(PyObject* live_tuple, Py_ssize_t k);
     /// What Python told: a tensor becomes an input.

@@ -1,0 +1,241 @@
+#include "program/record.h"
+
+#include <algorithm>
+
+#include "autograd/meta.h"
+#include "ops/batch.h"
+#include "ops/functions.h"
+#include "program/local_array.h"
+#include "program/rows.h"
+
+namespace weft::program {
+
+using Kind = SegmentValue::Kind;
+
+class SegmentOp final : public ops::MadeOp {
+public:
+    SegmentOp(Ref<Segment> segment, const std::vector<uint8_t>& captured);
+
+    /// The record of several calls that have these inputs in common; null where they do not merge.
+    const Op* over_rows(const std::vector<uint8_t>& shared) const;
+    const Segment& segment() const { return *segment_; }
+    /// Whether calls merge that have no more in common than they must.
+    bool merges() const { return over_rows(always_shared_) != nullptr; }
+    void run(const Tensor* inputs, Tensor* outputs) const;
+
+private:
+    /// Several calls as one.
+    struct OverRows;
+    const Ref<Segment> segment_;
+    const Ref<DifferentiablePlan> plan_;
+    std::vector<uint8_t> always_shared_;
+    mutable std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<OverRows>>> over_;
+};
+
+/// Shared inputs come as they are, others as rows of [calls, …].
+struct SegmentOp::OverRows final : ops::MadeOp {
+    OverRows(const SegmentOp& of, std::unique_ptr<SegmentRows> rows, size_t own);
+    void run(Call& c) const;
+
+    const SegmentOp& of;  ///< which has this one
+    const std::unique_ptr<SegmentRows> rows;
+    const size_t own;  ///< an input that is not shared
+};
+
+namespace {
+
+const SegmentOp& op_of(const Call& c) { return static_cast<const SegmentOp&>(*c.op); }
+
+void lay_out(Call& c) {
+    const Segment& s = op_of(c).segment();
+    for (int32_t v : s.outputs) c.add(Tensor::layout_like(s.layout(v), s.layout(v).dtype()));
+}
+
+void run_segment(Call& c) {
+    LocalArray<Tensor, 8> outputs(op_of(c).segment().outputs.size());
+    op_of(c).run(c.in, outputs.data());
+    for (Tensor& t : outputs) c.add(std::move(t));
+}
+
+/// Nobody asks it: what the body calls has nodes.
+void no_rule(Grad&) {}
+
+constexpr const char* kNodeName = "CompiledBackward0";
+
+/// The shape of the rows of an input: ones before it say nothing.
+DimSpan row_of(const Tensor& t) {
+    DimSpan shape = t.shape();
+    while (!shape.empty() && shape[0] == 1) shape = shape.subspan(1);
+    return shape;
+}
+
+bool find_rows(const BatchCall& c, BatchForm& form) {
+    std::vector<uint8_t> shared;
+    for (int i = 0; i < c.inputs(); ++i) shared.push_back(c.fixed(i));
+    form.op = op_of(c.call).over_rows(shared);
+    if (!form.op) return false;
+    for (int i = 0; i < c.inputs(); ++i) {
+        if (c.fixed(i)) form.add_shared(i);
+        else form.add_rows(i, row_of(c.in(i)));
+    }
+    return true;
+}
+
+void describe(ops::MadeOp& op, const Segment& s) {
+    op.name = op.public_name = "compiled";
+    op.node_name = kNodeName;
+    op.inputs = static_cast<int>(s.inputs.size());
+    op.outputs = static_cast<int>(s.outputs.size());
+    op.calls = 0;
+    for (const Step& step : s.steps) op.calls += !step.op->view;
+}
+
+/// Whether an input is a weight to some step: calls merge only if it is one tensor.
+bool is_weight(const Segment& s, int32_t input) {
+    for (const Step& step : s.steps)
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = s.operand(step, k);
+            if (v >= 0 && step.op->batch_shared.has(k) && s.place_of(v).root == input) return true;
+        }
+    return false;
+}
+
+}  // namespace
+
+SegmentOp::OverRows::OverRows(const SegmentOp& of, std::unique_ptr<SegmentRows> rows, size_t own)
+    : of(of), rows(std::move(rows)), own(own) {
+    describe(*this, of.segment());
+    body = [](Call& c) { static_cast<const OverRows&>(*c.op).run(c); };
+}
+
+void SegmentOp::OverRows::run(Call& c) const {
+    const Segment& s = of.segment();
+    LocalArray<Tensor, 8> outputs(s.outputs.size());
+    if (const int64_t calls = c.in[own].size(0); calls > 1) {
+        rows->run(calls, c.in, outputs.data());
+    } else {
+        LocalArray<Tensor> in(s.inputs.size());
+        for (size_t i = 0; i < in.size(); ++i) {
+            const DimSpan shape = s.layout(s.inputs[i]).shape();
+            in[i] = equal(c.in[i].shape(), shape) ? c.in[i] : ops::view(c.in[i], Dims(shape));
+        }
+        of.run(in.data(), outputs.data());
+    }
+    for (Tensor& t : outputs) c.add(std::move(t));
+}
+
+SegmentOp::SegmentOp(Ref<Segment> segment, const std::vector<uint8_t>& captured)
+    : segment_(std::move(segment)), plan_(new DifferentiablePlan(segment_, {})),
+      always_shared_(captured) {
+    const Segment& s = *segment_;
+    describe(*this, s);
+    shape = lay_out;
+    body = run_segment;
+    joint = no_rule;
+    joint_inputs = 0;
+    backward_name = [](const Call&) { return kNodeName; };  // a record may be gone before a value
+    batch = Batch::Rows;
+    batch_rule = find_rows;
+    for (size_t i = 0; i < s.inputs.size(); ++i) {
+        always_shared_[i] |= is_weight(s, s.inputs[i]);
+        if (always_shared_[i]) batch_shared.add(static_cast<int>(i));
+        if (s.value(s.inputs[i]).wants_grad) joint_inputs |= 1u << i;
+    }
+    for (size_t k = 0; k < s.outputs.size(); ++k)
+        if (!s.value(s.outputs[k]).wants_grad) constant_outputs |= 1u << k;
+}
+
+const Op* SegmentOp::over_rows(const std::vector<uint8_t>& shared) const {
+    for (const auto& [known, op] : over_)
+        if (known == shared) return op.get();
+    const auto own = std::find(shared.begin(), shared.end(), 0) - shared.begin();
+    std::shared_ptr<OverRows> made;
+    if (own < static_cast<ptrdiff_t>(shared.size()))
+        if (auto rows = SegmentRows::make(segment_, shared))
+            made = std::make_shared<OverRows>(*this, std::move(rows), static_cast<size_t>(own));
+    return over_.emplace_back(shared, std::move(made)).second.get();
+}
+
+void SegmentOp::run(const Tensor* inputs, Tensor* outputs) const {
+    if (alike(*segment_, inputs, segment_->inputs.size())) {
+        try {
+            return plan_->run(inputs, outputs);
+        } catch (const Error&) {  // its calls know the line
+        }
+    }
+    failed = Site();
+    plan_->run_calls(inputs, outputs, &failed);
+}
+
+// ---- keeping
+
+KeptSegment::KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<SegmentOp> op)
+    : segment_(plan.segment()), made_(plan.parts().made), op_(std::move(op)) {
+    for (const Parts::Event& e : plan.parts().events)
+        if (e.kind != Parts::Event::Kind::Node) views_.push_back(e);
+}
+
+std::unique_ptr<KeptSegment> KeptSegment::make(const DifferentiablePlan& plan,
+                                               const std::vector<uint8_t>& captured) {
+    constexpr size_t kMost = 32;  // bits of masks in a record
+    const std::vector<int32_t>& made = plan.parts().made;
+    if (captured.size() > kMost || made.empty() || made.size() > kMost) return nullptr;
+    Ref<Segment> segment = plan.segment().copy();
+    segment->outputs = made;
+    auto op = std::make_shared<SegmentOp>(std::move(segment), captured);
+    if (op->calls < 2 || !op->merges()) return nullptr;
+    return std::unique_ptr<KeptSegment>(new KeptSegment(plan, std::move(op)));
+}
+
+void KeptSegment::run(const Tensor* inputs, Tensor* outputs) const {
+    LocalArray<Tensor, 32> tensors(segment_.values.size());
+    auto tensor = [&](int32_t v) -> Tensor& { return tensors[static_cast<size_t>(v)]; };
+    for (size_t i = 0; i < segment_.inputs.size(); ++i) tensor(segment_.inputs[i]) = inputs[i];
+    Call c(*op_, inputs, op_->inputs, op_->defaults.data());
+    ops::call(c);
+    for (size_t k = 0; k < made_.size(); ++k)
+        tensor(made_[k]) = std::move(c.out(static_cast<int>(k)));
+    for (const Parts::Event& e : views_) {
+        if (e.kind == Parts::Event::Kind::Detach) {
+            tensor(e.which) = outside_graph(tensor(segment_.value(e.which).of));
+            continue;
+        }
+        const Step& step = segment_.steps[static_cast<size_t>(e.which)];
+        LocalArray<Tensor, 4> in(static_cast<size_t>(step.operands));
+        for (int i = 0; i < step.operands; ++i)
+            if (const int32_t v = segment_.operand(step, i); v >= 0)
+                in[static_cast<size_t>(i)] =
+                    segment_.value(v).kind == Kind::Constant ? segment_.layout(v) : tensor(v);
+        const ModeGuard recorded(0, step.recorded ? 0u : kGradMode);
+        Call view(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
+        ops::call(view);
+        for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(view.out(k));
+    }
+    for (size_t k = 0; k < segment_.outputs.size(); ++k) outputs[k] = tensor(segment_.outputs[k]);
+}
+
+bool wants_grad(const Tensor& t) {
+    return t.has(kPending) ? promise(t).wants_grad(t) : requires_grad(t);
+}
+
+Tensor plain_layout(const Tensor& t) {
+    return t.contiguous() ? Tensor::layout(t.dtype(), t.shape())
+                          : Tensor::layout_like(t, t.dtype());
+}
+
+bool alike(const Segment& segment, const Tensor* inputs, size_t count) {
+    if (count != segment.inputs.size()) return false;
+    for (size_t i = 0; i < count; ++i) {
+        const SegmentValue& wanted = segment.value(segment.inputs[i]);
+        const Tensor &t = inputs[i], &like = wanted.layout;
+        if ((t.has(kPending) && promise(t).taken_in() != kDeferMode) || t.dtype() != like.dtype() ||
+            t.has(kWrapped) != like.has(kWrapped) || !equal(t.shape(), like.shape()) ||
+            t.contiguous() != like.contiguous() ||
+            (!t.contiguous() && !equal(t.strides(), like.strides())) ||
+            (mode & kGradMode && wants_grad(t) != wanted.wants_grad))
+            return false;
+    }
+    return true;
+}
+
+}  // namespace weft::program

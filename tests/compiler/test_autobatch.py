@@ -1,0 +1,324 @@
+"""Compiled functions do under autobatch what they do there as they are."""
+
+import gc
+import sys
+from pathlib import Path
+
+import pytest
+
+import weft
+from weft.batching import habit as habits_of
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS.parent / "bench"))
+sys.path.insert(0, str(TESTS / "deferred"))
+
+import fuzz  # noqa: E402
+from batching import MODELS  # noqa: E402
+from fuzz_names import WAYS  # noqa: E402
+from fuzz_programs import Options, draw, draw_data  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def no_habits():
+    """Of earlier functions at the same address."""
+    habits_of._known.clear()
+
+
+def kept(fn, examples):
+    """How many calls of `fn` over examples were kept, and how many of them were stretches."""
+    report = weft.explain(fn, examples)
+    batches = [batch for flush in report.flushes for batch in flush["batches"]]
+    return report.calls, sum(b["calls"] for b in batches if b["op"] == "compiled")
+
+
+# ---- the models of bench/batching
+
+
+def as_it_is(case, model):
+    return lambda example: case.one(model, example)
+
+
+def cells_compiled(case, model):
+    for module in model.modules():
+        if module is not model:
+            module.compile()
+    for name in ("merge", "cell", "state", "step"):
+        if hasattr(model, name):
+            setattr(model, name, weft.compile(getattr(model, name)))
+    return lambda example: case.one(model, example)
+
+
+def compiled_whole(case, model):
+    return weft.compile(lambda example: case.one(model, example))
+
+
+def outcome(case, way, n=24, runs=3):
+    """Of several runs, as the first ones only look: the last one's losses and gradients."""
+    weft.manual_seed(0)
+    model, examples = case.make(weft, **case.small), case.examples(weft, 1, n, **case.small)
+    weights = weft.linspace(-1, 2, n)
+    batched = weft.autobatch(way(case, model))
+    if not case.trains:
+        return [batched(examples) for _ in range(runs)]
+    for _ in range(runs):
+        model.zero_grad()
+        losses = weft.stack(batched(examples))
+        (losses * weights).sum().backward()
+    return losses.detach(), [p.grad for p in model.parameters()]
+
+
+@pytest.mark.parametrize("way", [cells_compiled, compiled_whole], ids=lambda w: w.__name__)
+@pytest.mark.parametrize("case", MODELS, ids=lambda m: m.name)
+def test_models_do_compiled_what_they_do_as_they_are(case, way):
+    expected, found = outcome(case, as_it_is), outcome(case, way)
+    if not case.trains:
+        assert found == expected
+        return
+    assert (found[0] - expected[0]).abs().max() < 2e-6 * expected[0].abs().max()
+    for a, b in zip(found[1], expected[1], strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or (a - b).norm() <= 3e-6 * max(b.norm(), 1e-3)
+
+
+def test_a_cell_is_one_kept_call():
+    case = MODELS[0]
+    model, examples = case.make(weft, **case.small), case.examples(weft, 1, 8, **case.small)
+    calls, _ = kept(as_it_is(case, model), examples)
+    model.merge = weft.compile(model.merge)
+    for _ in range(3):
+        found, inner = kept(as_it_is(case, model), examples)
+    assert calls == 14 * inner + (inner + 8) + 2 * 8  # nodes, leaves, and losses of two calls
+    assert found == 2 * inner + (inner + 8) + 2 * 8  # a `cat` goes before
+
+
+# ---- small programs
+
+
+def cell(x, y, w):
+    z = (x @ w).tanh() * y + x
+    return z.sigmoid() * y
+
+
+def run(fn, examples, weights, runs=4):
+    for _ in range(runs):
+        for t in weights:
+            t.grad = None
+        results = weft.autobatch(fn)(examples)
+        total = sum((r * r).sum() for r in results)
+        if total.requires_grad:
+            total.backward()
+    return [r.detach() for r in results], [t.grad for t in weights]
+
+
+def same(fn, examples, weights, compiled=None):
+    expected = run(fn, examples, weights)
+    found = run(compiled or weft.compile(fn), examples, weights)
+    for a, b in zip(found[0], expected[0], strict=True):
+        assert weft.allclose(a, b, rtol=1e-6, atol=1e-6)
+    for a, b in zip(found[1], expected[1], strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or weft.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def w():
+    weft.manual_seed(1)
+    return (weft.randn(4, 4) / 2).requires_grad_()
+
+
+@pytest.fixture
+def xs():
+    weft.manual_seed(2)
+    return [weft.randn(1, 4) for _ in range(9)]
+
+
+def test_depths_that_differ(w, xs):
+    def chain(example):
+        x, n = example
+        h = x
+        for _ in range(n):
+            h = cell(h, x, w)
+        return h
+
+    same(chain, [(x, k % 5 + 1) for k, x in enumerate(xs)], [w])
+
+
+def test_values_that_are_read(w, xs):
+    def halting(x):
+        h, steps = x, 0
+        while h.abs().sum() > 0.8 and steps < 9:
+            h, steps = cell(h, x, w) * 0.7, steps + 1
+        return h * steps
+
+    same(halting, xs, [w])
+
+
+def test_results_that_are_views_share_memory(w, xs):
+    def parts(x):
+        both = weft.cat([x @ w, x.tanh() + x], dim=1)
+        return both, both[:, :4], both[:, 4:]
+
+    part = weft.compile(parts)
+
+    def f(x, parts=parts):
+        both, a, b = parts(x)
+        with weft.no_grad():
+            a.mul_(2)
+            both[0, -1] = 3.0
+        return weft.cat([both, a, b], dim=1).detach() * 1
+
+    same(f, xs, [], compiled=lambda x: f(x, part))
+
+
+def test_without_gradients(w, xs):
+    with weft.no_grad():
+        same(lambda x: cell(cell(x, x, w), x, w), xs, [])
+    with weft.inference_mode():
+        found = weft.autobatch(weft.compile(lambda x: cell(x, x, w)))(xs)
+    assert all(t.is_inference() for t in found)
+
+
+def test_gradients_of_examples(w, xs):
+    leaves = [x.requires_grad_() for x in xs]
+    same(lambda x: cell(cell(x, x, w), x, w), leaves, [w, *leaves])
+
+
+def test_gradients_within_examples(w, xs):
+    def f(x):
+        h = cell(x, x, w)
+        (g,) = weft.autograd.grad(h.sum(), w, create_graph=True)
+        return cell(h, x, w) + g.sum(0, keepdim=True)
+
+    same(f, xs[:4], [w])
+
+
+def test_numbers_and_broadcasting(w, xs):
+    def f(example):
+        x, k = example
+        return ((x - x.mean(1, keepdim=True)) * k / 3 + x.T.sum() + w[0]).exp().T
+
+    same(f, [(x, k % 3) for k, x in enumerate(xs)], [w])
+
+
+def test_unlike_lengths(w):
+    weft.manual_seed(3)
+    examples = [weft.randn(n, 4) for n in (3, 1, 3, 5, 3, 2, 5, 3)]
+    same(lambda x: ((x @ w).softmax(0) * x).sum(0, keepdim=True).tanh(), examples, [w])
+
+
+def test_hooks_see_gradients(w, xs):
+    compiled = weft.compile(cell)
+
+    def f(x, cell=cell):
+        h = cell(x, x, w)
+        h.register_hook(lambda g: g * 2)
+        return cell(h, x, w)
+
+    same(f, xs, [w], compiled=lambda x: f(x, compiled))
+
+
+def test_an_index_out_of_range_says_its_line(w):
+    @weft.compile
+    def look(i):
+        row = weft.nn.functional.embedding(i, w)
+        row = row * 2 + 1
+        return row.tanh()
+
+    good = [weft.tensor([k % 4]) for k in range(6)]
+    f = weft.autobatch(look)
+    for _ in range(3):
+        f(good)
+    line = look.callee.__code__.co_firstlineno + 2
+    with pytest.raises(IndexError) as caught:
+        f([*good, weft.tensor([9]), *good])
+    text = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert f"test_autobatch.py:{line}, in look" in text
+    assert "example 6 of 13" in text
+    assert len(f(good)) == 6
+
+
+def test_compiled_functions_may_go_while_their_calls_wait(w, xs):
+    for _ in range(3):
+        made = []
+
+        def f(x, made=made):
+            once = made[0] if made else weft.compile(lambda h: cell(h, h, w))
+            made[:] = [once]
+            h = x
+            for _ in range(4):
+                h = once(h)
+            if x is xs[5]:
+                made.clear()
+                del once
+                gc.collect()
+            return h
+
+        def plain(x):
+            h = x
+            for _ in range(4):
+                h = cell(h, h, w)
+            return h
+
+        same(plain, xs, [w], compiled=f)
+
+
+def test_shapes_are_checked_at_the_call(w, xs):
+    compiled = weft.compile(lambda x: cell(x, x, w))
+    f = weft.autobatch(compiled)
+    for _ in range(3):
+        f(xs)
+    with pytest.raises(RuntimeError, match="matmul"):
+        f([xs[0], weft.ones(1, 3)])
+
+
+def test_a_change_of_a_weight_counts(xs):
+    layer = weft.nn.Linear(4, 4)
+    compiled = weft.compile(lambda x: layer(x).tanh() + x)
+    f = weft.autobatch(compiled)
+    for _ in range(4):
+        f(xs)
+    with weft.no_grad():
+        layer.weight.mul_(2)
+    expected = [layer(x).tanh() + x for x in xs]
+    assert all(weft.allclose(a, b, atol=1e-6) for a, b in zip(f(xs), expected, strict=True))
+    layer.weight = weft.nn.Parameter(weft.zeros(4, 4))
+    expected = [layer(x).tanh() + x for x in xs]
+    assert all(weft.allclose(a, b, atol=1e-6) for a, b in zip(f(xs), expected, strict=True))
+
+
+# ---- random programs
+
+
+def thrice(key):
+    """Examples enough for stretches to be found and run."""
+    return [data for part in "abc" for data in draw_data(key + part, empty=0)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_programs(seed):
+    runs = 0
+
+    def compiled(way):
+        def call(fn, examples):
+            nonlocal runs
+            made = weft.compile(fn)
+            try:
+                return way(made, examples)
+            finally:
+                places = [p for *_, places in made._reached() for p in places]
+                runs += sum(s["runs"] for place in places for s in place["stretches"])
+
+        return call
+
+    ways = [way for way in WAYS if way.__name__ not in ("own_streams", "large_at_once")]
+    for at in range(100):
+        key = f"{seed}-{at}"
+        blocks, data = draw(key, Options(late=False)), thrice(key)
+        call = compiled(ways[at % len(ways)])
+        try:
+            difference = fuzz.check(blocks, data, call=call)
+        except fuzz.Invalid:
+            continue
+        assert difference is None, f"{key}: {difference}\n{fuzz.script(blocks, data)}"
+    assert runs > 100
