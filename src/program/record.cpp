@@ -170,20 +170,34 @@ void SegmentOp::run(const Tensor* inputs, Tensor* outputs) const {
 // ---- keeping
 
 KeptSegment::KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<SegmentOp> op)
-    : segment_(plan.segment()), made_(plan.parts().made), op_(std::move(op)) {
+    : segment_(plan.segment()), op_(std::move(op)) {
+    if (!op_) {
+        const std::vector<uint8_t> runs = steps_to_run(segment_);
+        for (size_t i = 0; i < runs.size(); ++i)
+            if (runs[i]) calls_.push_back(static_cast<int32_t>(i));
+        return;
+    }
+    made_ = plan.parts().made;
     for (const Parts::Event& e : plan.parts().events)
-        if (e.kind != Parts::Event::Kind::Node) views_.push_back(e);
+        if (e.kind == Parts::Event::Kind::View) calls_.push_back(e.which);
 }
 
 std::unique_ptr<KeptSegment> KeptSegment::make(const DifferentiablePlan& plan,
                                                const std::vector<uint8_t>& captured) {
     constexpr size_t kMost = 32;  // bits of masks in a record
+    const Segment& of = plan.segment();
     const std::vector<int32_t>& made = plan.parts().made;
-    if (captured.size() > kMost || made.empty() || made.size() > kMost) return nullptr;
-    Ref<Segment> segment = plan.segment().copy();
-    segment->outputs = made;
-    auto op = std::make_shared<SegmentOp>(std::move(segment), captured);
-    if (op->calls < 2 || !op->merges()) return nullptr;
+    if (of.draws() || captured.size() > kMost || made.size() > kMost) return nullptr;
+    std::shared_ptr<SegmentOp> op;
+    const auto calls = std::count_if(of.steps.begin(), of.steps.end(),
+                                     [](const Step& step) { return !step.op->view; });
+    if (calls > 1) {
+        if (made.empty()) return nullptr;
+        Ref<Segment> segment = of.copy();
+        segment->outputs = made;
+        op = std::make_shared<SegmentOp>(std::move(segment), captured);
+        if (!op->merges()) return nullptr;
+    }
     return std::unique_ptr<KeptSegment>(new KeptSegment(plan, std::move(op)));
 }
 
@@ -191,27 +205,32 @@ void KeptSegment::run(const Tensor* inputs, Tensor* outputs) const {
     LocalArray<Tensor, 32> tensors(segment_.values.size());
     auto tensor = [&](int32_t v) -> Tensor& { return tensors[static_cast<size_t>(v)]; };
     for (size_t i = 0; i < segment_.inputs.size(); ++i) tensor(segment_.inputs[i]) = inputs[i];
-    Call c(*op_, inputs, op_->inputs, op_->defaults.data());
-    ops::call(c);
-    for (size_t k = 0; k < made_.size(); ++k)
-        tensor(made_[k]) = std::move(c.out(static_cast<int>(k)));
-    for (const Parts::Event& e : views_) {
-        if (e.kind == Parts::Event::Kind::Detach) {
-            tensor(e.which) = outside_graph(tensor(segment_.value(e.which).of));
-            continue;
-        }
-        const Step& step = segment_.steps[static_cast<size_t>(e.which)];
-        LocalArray<Tensor, 4> in(static_cast<size_t>(step.operands));
-        for (int i = 0; i < step.operands; ++i)
-            if (const int32_t v = segment_.operand(step, i); v >= 0)
-                in[static_cast<size_t>(i)] =
-                    segment_.value(v).kind == Kind::Constant ? segment_.layout(v) : tensor(v);
-        const ModeGuard recorded(0, step.recorded ? 0u : kGradMode);
-        Call view(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-        ops::call(view);
-        for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(view.out(k));
+    if (op_) {
+        Call c(*op_, inputs, op_->inputs, op_->defaults.data());
+        ops::call(c);
+        for (size_t k = 0; k < made_.size(); ++k)
+            tensor(made_[k]) = std::move(c.out(static_cast<int>(k)));
     }
-    for (size_t k = 0; k < segment_.outputs.size(); ++k) outputs[k] = tensor(segment_.outputs[k]);
+    auto find = [&](int32_t v) -> const Tensor& {
+        int32_t of = v;
+        while (segment_.value(of).kind != Kind::Constant && !tensor(of).defined())
+            of = segment_.value(of).of;  // detach()
+        const bool is_constant = segment_.value(of).kind == Kind::Constant;
+        const Tensor& found = is_constant ? segment_.layout(of) : tensor(of);
+        return of == v ? found : tensor(v) = outside_graph(found);
+    };
+    for (const int32_t i : calls_) {
+        const Step& step = segment_.steps[static_cast<size_t>(i)];
+        LocalArray<Tensor, 4> in(static_cast<size_t>(step.operands));
+        for (int k = 0; k < step.operands; ++k)
+            if (const int32_t v = segment_.operand(step, k); v >= 0)
+                in[static_cast<size_t>(k)] = find(v);
+        const ModeGuard recorded(0, step.recorded ? 0u : kGradMode);
+        Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
+        ops::call(c);
+        for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(c.out(k));
+    }
+    for (size_t k = 0; k < segment_.outputs.size(); ++k) outputs[k] = find(segment_.outputs[k]);
 }
 
 bool wants_grad(const Tensor& t) {

@@ -29,10 +29,10 @@ public:
 private:
     KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<SegmentOp> op);
 
-    const Segment& segment_;  ///< the plan's, whose owner has this one too
-    const std::vector<int32_t> made_;
-    std::vector<Parts::Event> views_;  ///< that are results, or lead to one
-    const std::shared_ptr<SegmentOp> op_;
+    const Segment& segment_;               ///< the plan's, whose owner has this one too
+    const std::shared_ptr<SegmentOp> op_;  ///< null: of one call, which is itself kept
+    std::vector<int32_t> made_;            ///< values, of the record
+    std::vector<int32_t> calls_;  ///< steps that are made as they are: views of what is held
 };
 
 /// Whether `t`, which may be pending, wants a gradient.

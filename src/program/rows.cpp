@@ -10,9 +10,6 @@ namespace weft::program {
 
 using Kind = SegmentValue::Kind;
 
-namespace {
-
-/// All steps but views that nobody needs: a call may raise though its result is not used.
 std::vector<uint8_t> steps_to_run(const Segment& s) {
     std::vector<uint8_t> needed(s.values.size()), steps(s.steps.size());
     auto need = [&](int32_t v) {
@@ -32,8 +29,6 @@ std::vector<uint8_t> steps_to_run(const Segment& s) {
     }
     return steps;
 }
-
-}  // namespace
 
 Tensor outside_graph(const Tensor& t) {
     return t.has(kPending) ? promise(t).detached(t) : detach(t);

@@ -41,6 +41,8 @@ private:
     class Run;
 };
 
+/// All steps but views that nobody needs: a call may raise though its result is not used.
+std::vector<uint8_t> steps_to_run(const Segment& segment);
 /// `t`, which may have no memory, outside of the graph.
 Tensor outside_graph(const Tensor& t);
 

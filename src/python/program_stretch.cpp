@@ -277,8 +277,9 @@ void Place::drop_stale() {
 
 void Place::begin_anew() {
     newest_ = reach->number;
-    debt_ = rests_ = failures_ = 0;
+    debt_ = rests_ = 0;
     rest_ = kFirstRest;
+    failed_.clear();
     off_ = false;
 }
 
@@ -296,14 +297,16 @@ bool Place::has_credit() {
     return false;
 }
 
-/// Whether registers of this signature were here lately.
+/// Whether registers of this signature were here lately, and it is not known that no trace begins with them.
 bool Place::seen_before(const Frame* frame) {
     uint64_t hash = mix(weft::mode, 1);
     const program::Code& code = *frame->code;
     for (int32_t r = 0; r < code.registers; ++r)
         if (frame->registers[r] && code.is_live(pc_, r))
             hash = signature(mix(hash, static_cast<uint64_t>(r)), frame->registers[r], 0);
-    if (std::find(std::begin(recent_), std::end(recent_), hash) != std::end(recent_)) return true;
+    last_ = hash;
+    if (std::find(std::begin(recent_), std::end(recent_), hash) != std::end(recent_))
+        return std::count(failed_.begin(), failed_.end(), hash) < kMostTries;
     recent_[next_++ % kRecent] = hash;
     return false;
 }
@@ -311,6 +314,8 @@ bool Place::seen_before(const Frame* frame) {
 Onward Place::trace(Frame* frame, PyObject*& result) {
     int32_t ended = -1;
     debt_ += kTraceCost;
+    bool is_new_end = false;
+    const uint64_t hash = last_;
     Ref<Stretch> made = TraceHost(frame, varying_, varying_reads_).run(&ended, &why_);
     ended_ = ended;
     if (ended >= 0) {
@@ -319,15 +324,15 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
         Program& program = *const_cast<Program*>(frame->program);
         if (i.verb == program::Verb::Jump || i.verb == program::Verb::JumpIfFalse ||
             i.verb == program::Verb::Next)
-            add_place(program, i.target);
+            is_new_end |= add_place(program, i.target);
         if (i.verb != program::Verb::Jump && i.verb != program::Verb::Return)
-            add_place(program, ended + 1);
+            is_new_end |= add_place(program, ended + 1);
     }
     if (!made) {
-        if (++failures_ >= kMostFailures && stretches_.empty()) off_ = true;
+        if (!is_new_end) failed_.push_back(hash);  // else it has led further
+        if (failed_.size() >= kMostFailures && stretches_.empty()) off_ = true;
         return Onward::Here;
     }
-    failures_ = 0;
     made->reach = reach ? reach->number : 0;
     made->last = visits_;
     if (made->mode & kDeferMode) made->find_kept();
@@ -365,11 +370,12 @@ int Place::traverse(uint64_t reach, visitproc visit, void* arg) const {
     return 0;
 }
 
-void add_place(Program& program, int32_t pc) {
+bool add_place(Program& program, int32_t pc) {
     program::FlatInstr& i = program.code.instrs[static_cast<size_t>(pc)];
-    if (i.place) return;
+    if (i.place) return false;
     program.places.push_back(std::make_unique<Place>(pc));
     i.place = program.places.back().get();
+    return true;
 }
 
 Onward PythonHost::at_place(Frame* frame, PyObject*& result) {

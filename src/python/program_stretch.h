@@ -158,15 +158,14 @@ private:
     void drop(F&& is_gone);
     void drop_stale();
 
-    static constexpr int kRecent = 8, kMostFailures = 4;
-    static constexpr size_t kMostStretches = 64, kMostVarying = 64;
+    static constexpr int kRecent = 8, kMostTries = 2;
+    static constexpr size_t kMostFailures = 8, kMostStretches = 64, kMostVarying = 64;
     static constexpr uint64_t kStale = 1024;
     static constexpr int kTraceCost = 32, kMostDebt = 8 * kTraceCost, kFirstRest = 256,
                          kLongestRest = 1 << 20;
 
     const int32_t pc_;
     bool off_ = false;
-    int failures_ = 0;
     int debt_ = 0, rests_ = 0,
         rest_ = kFirstRest;      ///< Note [Credit]; `rests_`: visits still to come
     uint64_t newest_ = 0;        ///< number of the newest Reach that was here
@@ -174,13 +173,15 @@ private:
     const char* why_ = nullptr;  ///< and why
     uint64_t recent_[kRecent] = {};
     int next_ = 0;
+    uint64_t last_ = 0;                    ///< the last signature that was looked at
+    std::vector<uint64_t> failed_;         ///< those with which traces led nowhere
     std::vector<Ref<Stretch>> stretches_;  ///< the last one used first
     std::vector<LiveSource> varying_;
     std::vector<VaryingRead> varying_reads_;
     uint64_t visits_ = 0;
 };
 
-/// Makes a place of an instruction.
-void add_place(Program& program, int32_t pc);
+/// Makes a place of an instruction; false if it is one.
+bool add_place(Program& program, int32_t pc);
 
 }  // namespace weft::python

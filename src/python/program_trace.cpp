@@ -663,9 +663,11 @@ Frame* TraceHost::enter_program(Frame* frame, const Target& target, PyObject* co
     const int32_t params = program->function.params;
     if (program->has_args) own(inner->registers[params - 1 - program->has_kwargs]);
     if (program->has_kwargs) own(inner->registers[params - 1]);
-    for (int32_t r = 0; r < params; ++r)  // default values
+    const size_t given = n + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+    for (int32_t r = 0; r < params; ++r)
         if (PyObject* o = inner->registers[r]; is_tensor(o) && !is_traced_tensor(o))
-            throw Refused{"a tensor as a default value"};
+            if (o != target.self && std::find(args, args + given, o) == args + given)
+                throw Refused{"a tensor as a default value"};
     inner->caller = frame;
     running->frame = inner;
     return inner;
@@ -994,7 +996,9 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
         else end_at_mark(s, finisher);
         Ref<program::Segment> segment = tracer_->finish(finisher.outputs);
         for (const program::Step& step : segment->steps) s.steps += !step.op->view;
-        if (s.steps < 2) throw none;
+        // of a call with views of its result what Python would do is spared, if it is kept
+        const bool spares = s.mode & kDeferMode && s.steps == 1 && segment->steps.size() > 1;
+        if (s.steps < 2 && !spares) throw none;
         s.draws = segment->draws();
         s.plan = Ref<program::DifferentiablePlan>(
             new program::DifferentiablePlan(std::move(segment), {}));

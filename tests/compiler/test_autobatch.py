@@ -85,6 +85,10 @@ def test_a_cell_is_one_kept_call():
     case = MODELS[0]
     model, examples = case.make(weft, **case.small), case.examples(weft, 1, 8, **case.small)
     calls, _ = kept(as_it_is(case, model), examples)
+    whole = compiled_whole(case, model)
+    for _ in range(4):
+        found, inner = kept(whole, examples)
+    assert found == inner + (inner + 8) + 2 * 8
     model.merge = weft.compile(model.merge)
     for _ in range(3):
         found, inner = kept(as_it_is(case, model), examples)
