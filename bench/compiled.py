@@ -10,10 +10,12 @@ Python's (`backward`, the optimizer) is in both.
 import argparse
 import time
 
+import dynamic_batching
 import gpt
 import gru_cells
 import mlp
 import tree_lstm
+from batching import MODELS
 
 import weft
 from weft import nn
@@ -69,6 +71,33 @@ def compiled_model():
     return (lambda: model(x)), (lambda: fast(x))
 
 
+def trees(batched, whole):
+    """The Tree-LSTM of bench/batching, its cell or all of it compiled, with autobatch or not."""
+
+    def step_of(compiled):
+        weft.manual_seed(0)
+        case = MODELS[0]
+        model, examples = case.make(weft), case.examples(weft, 0, dynamic_batching.EXAMPLES)
+
+        def one(example):
+            return case.one(model, example)
+
+        if compiled and not whole:
+            model.merge = weft.compile(model.merge)
+        call = weft.compile(one) if compiled and whole else one
+        run = weft.autobatch(call) if batched else lambda trees: [call(tree) for tree in trees]
+
+        def step():
+            model.zero_grad()
+            loss = sum(run(examples))
+            loss.backward()
+            return loss
+
+        return step
+
+    return step_of(False), step_of(True)
+
+
 ROWS = [
     ("8 pointwise ops, 4 M", False, lambda: compiled_step(chain(4_000_000))),
     ("GELU's formula, 4 M", False, lambda: compiled_step(gelu(4_000_000))),
@@ -77,6 +106,10 @@ ROWS = [
      lambda: compiled_step(mlp.adam_step(weft))),
     ("GPT step", True, lambda: compiled_step(gpt.training_step(weft))),
     ("Tree-LSTM d=128, step", True, lambda: compiled_step(tree_lstm.training_step(weft))),
+    ("32 trees, Tree-LSTM d=128, step; cell", True, lambda: trees(False, False)),
+    ("the same; all of it", True, lambda: trees(False, True)),
+    ("the same, autobatch; cell", True, lambda: trees(True, False)),
+    ("the same, autobatch; all of it", True, lambda: trees(True, True)),
     ("GRU cell d=128, step, unlike lengths", True,
      lambda: compiled_step(gru_cells.training_step(weft))),
     ("GRU cell d=64, 30 steps, forward", False, lambda: compiled_step(gru_forward())),

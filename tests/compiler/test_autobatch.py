@@ -1,6 +1,7 @@
 """Compiled functions do under autobatch what they do there as they are."""
 
 import gc
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,9 @@ import fuzz  # noqa: E402
 from batching import MODELS  # noqa: E402
 from fuzz_names import WAYS  # noqa: E402
 from fuzz_programs import Options, draw, draw_data  # noqa: E402
+
+compiles = os.environ.get("WEFT_COMPILE") != "0"
+only_compiled = pytest.mark.skipif(not compiles, reason="nothing is compiled with WEFT_COMPILE=0")
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +85,7 @@ def test_models_do_compiled_what_they_do_as_they_are(case, way):
         assert a is None or (a - b).norm() <= 3e-6 * max(b.norm(), 1e-3)
 
 
+@only_compiled
 def test_a_cell_is_one_kept_call():
     case = MODELS[0]
     model, examples = case.make(weft, **case.small), case.examples(weft, 1, 8, **case.small)
@@ -325,4 +330,4 @@ def test_random_programs(seed):
         except fuzz.Invalid:
             continue
         assert difference is None, f"{key}: {difference}\n{fuzz.script(blocks, data)}"
-    assert runs > 100
+    assert runs > 100 or not compiles
