@@ -10,7 +10,7 @@ import weft
 @pytest.mark.parametrize("module, name, said", [
     ("", "qqq", "docs/names.md"), ("", "rnad", "'rand'"), ("", "FloatTensr", "'FloatTensor'"),
     ("nn", "Conv2D", "'Conv2d'"), ("nn", "Lienar", "'Linear'"), ("", "compil", "'compile'"),
-    ("nn.functional", "soft_max", "'softmax'"), ("jit", "trace", "jit.script compiles"),
+    ("nn.functional", "soft_max", "'softmax'"), ("jit", "trase", "'trace'"),
     ("cuda", "is_avaliable", "'is_available'"), ("utils.data", "Dataloader", "'DataLoader'"),
 ])  # fmt: skip
 def test_a_missing_name_names_the_nearest(module, name, said):

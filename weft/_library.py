@@ -25,7 +25,7 @@ from weft import _C
 from weft._C import Tensor
 from weft.autograd.function import FunctionCtx
 from weft.base.mapping import one_by_one
-from weft.base.modes import AUTOCAST, MAP, WATCH, no_grad
+from weft.base.modes import AUTOCAST, MAP, TRACE, WATCH, no_grad
 
 R = TypeVar("R")
 
@@ -124,6 +124,8 @@ def library_op(
 
         def call(*tensors: Any, **options: Any) -> Any:
             mode = _C._mode()
+            if mode & TRACE and (recording := _C._recording()) is not None:
+                return recording.whole(call, tensors, options)
             if mode & MAP and (mapped := one_by_one(call, tensors, options)) is not None:
                 return mapped
             if autocast and mode & AUTOCAST:

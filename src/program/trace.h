@@ -30,6 +30,15 @@ struct NotTraceable : Error {
 /// The door's hook.
 bool trace(Call& c);
 
+/// Who runs the calls of trace mode instead of a Tracer (Note [Recorded] in python/recorder.cpp).
+struct CallRecorder {
+    virtual void run(Call& c) = 0;
+    static inline thread_local CallRecorder* current = nullptr;
+
+protected:
+    ~CallRecorder() = default;
+};
+
 class Tracer {
 public:
     uint32_t refs = 0;

@@ -200,6 +200,7 @@ struct Targets {
 PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return guarded([&] {
         WEFT_EXPECT(n == 7, Type, "_backward", "7 arguments", std::to_string(n));
+        refuse_recorded("backward");
         Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
         if (mode & kMapMode)
             if (mapped::Level* level = level_of(tensors))

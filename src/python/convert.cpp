@@ -208,7 +208,7 @@ T checked_integer(int64_t v) {
 template <class T>
 T read_real(PyObject* o) {
     if (is_tensor(o)) {
-        Tensor t = unwrap(o);
+        Tensor t = reading(o);
         WEFT_EXPECT(t.numel() == 1, Value, "tensor", "tensors of one element among numbers",
                     text("one of shape ", to_string(t.shape())));
         if constexpr (std::is_floating_point_v<T>) return static_cast<T>(t.item_double());
@@ -237,7 +237,7 @@ template <class T>
 T read_number(PyObject* o) {
     if constexpr (kernels::is_complex_v<T>) {
         using Part = typename T::value_type;
-        if (is_tensor(o)) return kernels::convert<T>(unwrap(o).item_complex());
+        if (is_tensor(o)) return kernels::convert<T>(reading(o).item_complex());
         Py_complex v = PyComplex_AsCComplex(o);
         if (v.real == -1 && PyErr_Occurred()) throw PythonError{};
         return {static_cast<Part>(v.real), static_cast<Part>(v.imag)};
@@ -259,7 +259,7 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
         return;
     }
     if (is_tensor(data)) {
-        Tensor t = unwrap(data);
+        Tensor t = reading(data);
         WEFT_EXPECT(equal(t.shape(), shape.subspan(d)), Value, "tensor",
                     text("an element of shape ", to_string(shape.subspan(d))),
                     to_string(t.shape()));
@@ -373,7 +373,7 @@ Tensor tensor_from(PyObject* data, const DType* dtype) {
     if (!dtype)
         if (Tensor plain = tensor_from_plain_list(data); plain.defined()) return plain;
     if (is_tensor(data) || (!is_number(data) && is_array(data))) {
-        Tensor t = is_tensor(data) ? unwrap(data) : tensor_sharing(data, "tensor");
+        Tensor t = is_tensor(data) ? reading(data) : tensor_sharing(data, "tensor");
         Tensor out = Tensor::empty(dtype ? *dtype : t.dtype(), t.shape());
         ops::copy_into(out, t);
         return out;
@@ -456,7 +456,7 @@ struct Lent {
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
         view->obj = nullptr;
-        Tensor t = unwrap(self);
+        Tensor t = reading(self);
         if (requires_grad(t))
             fail_buffer("[buffer] expected a tensor outside the graph, got one that requires grad. "
                         "Hint: use tensor.detach()");

@@ -135,7 +135,7 @@ void apply(Selection& s, int& dim, PyObject* item, int rest) {
     } else if (PyBool_Check(item)) {
         add_flag(s, dim, item == Py_True, item);
     } else if (is_tensor(item) && is_mask(handle(item)) && handle(item).ndim() == 0) {
-        add_flag(s, dim, unwrap(item).item_int() != 0, item);
+        add_flag(s, dim, reading(item).item_int() != 0, item);
     } else {
         add_tensor_index(s, dim, index_tensor(item), item);
     }

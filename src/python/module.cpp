@@ -186,6 +186,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_deferred(module);
         init_mapped(module);
         init_segments(module);
+        init_recorder(module);
         init_programs(module);
         init_guards(module);
         init_fibers(module);

@@ -208,9 +208,15 @@ inline void make_operands(Tensor* begin, Tensor* end) {
     for (Tensor* t = begin; t != end; ++t)
         if (t->defined() && t->has(kPending)) ops::settle_for_call(*t);
 }
+/// Tells who records calls, if somebody does, that values are read (Note [Recorded]).
+void note_read(PyObject* tensor);
+/// Raises if somebody does.
+void refuse_recorded(const char* who);
 /// The tensor in `o` for reading its values, outside of the graph.
 inline Tensor reading(PyObject* o) {
     Tensor t = handle(o);
+    if (mode & kTraceMode) [[unlikely]]
+        note_read(o);
     if (t.has(kPending)) [[unlikely]]
         return promise(t).peek(t);
     return t;
@@ -316,6 +322,7 @@ void init_storage(PyObject* module);
 void init_deferred(PyObject* module);
 void init_mapped(PyObject* module);
 void init_segments(PyObject* module);
+void init_recorder(PyObject* module);
 void init_programs(PyObject* module);
 void init_guards(PyObject* module);
 void init_fibers(PyObject* module);

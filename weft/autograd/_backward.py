@@ -9,6 +9,7 @@ from weft import _C
 from weft._C import Tensor
 from weft.autograd.graph import GradientEdge
 from weft.base.mapping import DRAWS, maps_now
+from weft.base.modes import TRACE
 
 _Tensors = Tensor | GradientEdge | Sequence[Tensor | GradientEdge]
 
@@ -113,6 +114,11 @@ def grad(
     """
     import weft
 
+    if _C._mode() & TRACE and (recording := _C._recording()) is not None:
+        how = (grad_outputs, retain_graph, create_graph, only_inputs, allow_unused)
+        more = (is_grads_batched, materialize_grads)
+        found: tuple[Tensor | None, ...] = recording.whole(grad, (outputs, inputs, *how, *more), {})
+        return found
     roots, wanted = as_tuple(outputs), as_tuple(inputs)
     if not wanted:
         raise RuntimeError(
@@ -150,7 +156,7 @@ def grad(
         return tuple(
             None if column[0] is None else weft.stack(column) for column in zip(*rows, strict=True)
         )
-    found: tuple[Tensor | None, ...] = _C._backward(
+    found = _C._backward(
         roots,
         grads,
         bool(keep),

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft import _C
 from weft._C import Tensor
-from weft.base.modes import DEFER, WATCH, at_once, no_grad
+from weft.base.modes import DEFER, TRACE, WATCH, at_once, no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 
@@ -174,6 +174,8 @@ class Function:
         backward gives a gradient for every argument of forward that was passed, by position or by
         name; with `setup_context`, for those that took their default too.
         """
+        if _C._mode() & TRACE and (recording := _C._recording()) is not None:
+            return recording.whole(cls.apply, args, kwargs)
         args = _bound(cls, args, kwargs)
         ctx = FunctionCtx()
         ctx.needs_input_grad = _C._needs_gradients(args)

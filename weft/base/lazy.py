@@ -45,8 +45,6 @@ _ADVICE = {
     "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
     "sparse_coo_tensor": "use a dense tensor, or index_add over the indices",
     "sparse_csr_tensor": "use a dense tensor, or index_add over the indices",
-    "trace": "weft.jit.script compiles all paths of a function, not one run of it",
-    "trace_module": "weft.jit.script compiles all paths of a Module, not one run of it",
 }
 
 

@@ -24,6 +24,7 @@ AUTOCAST = 8  # products run in a narrow float (weft/amp)
 AUTOCAST_HALF = 16  # that float is float16, not bfloat16
 MAP = 32  # some tensors stand for a value of each example (weft/func/maps.py)
 WATCH = 128  # what runs is recorded (weft/see)
+TRACE = 256  # calls are written down (weft/fx/recording.py)
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; inspect itself would be a third of the import's time
 
 F = TypeVar("F", bound=Callable[..., Any])

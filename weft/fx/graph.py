@@ -42,7 +42,7 @@ def _names() -> dict[int, str]:
         for name, value in vars(sys.modules.get(space, weft)).items():
             if name.startswith("_"):
                 continue
-            if callable(value) and not isinstance(value, type):
+            if callable(value):
                 found.setdefault(id(value), f"torch{space[4:]}.{name}")
     return found
 
@@ -587,9 +587,16 @@ class _Writer:
         if (known := _names().get(id(function))) is not None:
             return known
         name = getattr(function, "__name__", "")
+        for space in ("_C", "_C.ops"):
+            if getattr(operator.attrgetter(space)(weft), name, None) is function:
+                return f"torch.{space}.{name}"
         if vars(builtins).get(name) is function:
             return str(name)
-        return self.alias(function)
+        text = qualified_name(function)
+        found: Any = weft if text.startswith("torch.") else None
+        for part in text.split(".")[1:]:
+            found = getattr(found, part, None)
+        return text if found is function and found is not None else self.alias(function)
 
     def alias(self, value: Any) -> str:
         text = qualified_name(value) if callable(value) else type(value).__name__

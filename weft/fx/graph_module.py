@@ -208,3 +208,13 @@ def _made(cls: type[GraphModule], name: str, graph: Graph) -> GraphModule:
     graph.owning_module = made
     made.recompile()
     return made
+
+
+def over(root: Module, graph: Graph, name: str, constants: dict[str, Any]) -> GraphModule:
+    """A Module of a graph that shares parameters, buffers and modules with `root`."""
+    graph.owning_module = None
+    made = _made(GraphModule, name, graph)
+    for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+        made.__dict__[kind] = root.__dict__[kind]
+    made.__dict__.update(constants)
+    return made

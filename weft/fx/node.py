@@ -219,7 +219,14 @@ class Node:
 
             name = getattr(self.target, "__name__", "")
             draws = impure_random and self.target in random_functions()
-            return draws or self.target in effects or self.target in _WRITES or _is_in_place(name)
+            writes = "out" in self._kwargs or self._kwargs.get("inplace") is True
+            return (
+                draws
+                or writes
+                or self.target in effects
+                or self.target in _WRITES
+                or _is_in_place(name)
+            )
         if self.op == "call_method":
             return _is_in_place(self.target)
         if self.op == "call_module":

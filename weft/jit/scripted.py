@@ -1,4 +1,4 @@
-"""`torch.jit`: functions and Modules that compile whole, or say at which line they do not."""
+"""`jit.script`: functions and Modules that compile whole, or say at which line they do not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType as _FunctionType
 from types import MethodType as _MethodType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from weft import _C
 from weft.compiler.errors import unsupported as _unsupported
@@ -21,14 +21,44 @@ from weft.frontend.programs import Left as _Left
 from weft.frontend.programs import lowered_for as _lowered_for
 from weft.nn.module import Module as _Module
 
-__all__ = [
-    "Attribute", "Final", "ScriptFunction", "ScriptModule", "annotate", "export", "freeze", "fuser",
-    "ignore", "is_scripting", "is_tracing", "isinstance", "load", "optimize_for_inference", "save",
-    "script", "script_if_tracing", "script_method", "unused",
-]  # fmt: skip
-
 F = TypeVar("F", bound=Callable[..., Any])
 _STRICT = _Settings(fullgraph=True)
+
+
+class Error(RuntimeError):
+    """PyTorch's, for code that names it: programs raise what their functions raise."""
+
+
+class Future:
+    """What `fork` gives: the result is there."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def done(self) -> bool:
+        """True."""
+        return True
+
+    def wait(self) -> Any:
+        """The result."""
+        return self._result
+
+    value = wait
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+    """Calls `func` at once, as PyTorch does outside of a script; `wait` gives its result.
+
+    >>> import weft
+    >>> weft.jit.wait(weft.jit.fork(weft.add, weft.ones(1), 1))
+    tensor([2.])
+    """
+    return Future(func(*args, **kwargs))
+
+
+def wait(future: Future) -> Any:
+    """The result of what was forked."""
+    return future.wait()
 
 
 class _Texts:
@@ -97,14 +127,19 @@ class ScriptModule(_Texts, _Module):
         super().__init__()
         if module is None:
             return
-        own, theirs = self.__dict__, module.__dict__
-        for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
-            own[kind] = theirs[kind]
-        own["_original"] = module
+        self._share(module)
+        own = self.__dict__
         own["_function"] = type(module).forward
         own["forward"] = _CompiledFunction(module.forward, _STRICT)
         for name in _exported(type(module)):
             own[name] = _CompiledFunction(getattr(module, name), _STRICT)
+
+    def _share(self, module: _Module) -> None:
+        """Takes the tables of a Module for its own."""
+        own, theirs = self.__dict__, module.__dict__
+        for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            own[kind] = theirs[kind]
+        own["_original"] = module
         del own["training"]
 
     @property
@@ -181,11 +216,6 @@ def script_method(fn: F) -> F:
     return export(fn)
 
 
-def script_if_tracing(fn: F) -> F:
-    """`fn`: nothing is traced."""
-    return fn
-
-
 def _exported(cls: type) -> list[str]:
     return [
         name
@@ -257,11 +287,6 @@ def is_scripting() -> bool:
     return False
 
 
-def is_tracing() -> bool:
-    """False: nothing is traced."""
-    return False
-
-
 def annotate(the_type: Any, the_value: Any) -> Any:
     """`the_value`."""
     return the_value
@@ -301,12 +326,3 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 def fuser(name: str) -> AbstractContextManager[None]:
     """A scope without effect: the choice of a compiler's part."""
     return nullcontext()
-
-
-def __getattr__(name: str) -> Any:
-    """`trace` is not there: `script` compiles all paths."""
-    import sys
-
-    from weft.base import lazy as _lazy
-
-    raise _lazy.missing(sys.modules[__name__], name)

@@ -1,0 +1,51 @@
+"""`torch.jit`: functions and Modules compiled whole, and runs of them written down."""
+
+from __future__ import annotations
+
+from typing import Any
+from typing import Final as Final
+
+from weft.jit.scripted import Attribute as Attribute
+from weft.jit.scripted import Error as Error
+from weft.jit.scripted import Future as Future
+from weft.jit.scripted import ScriptFunction as ScriptFunction
+from weft.jit.scripted import ScriptModule as ScriptModule
+from weft.jit.scripted import annotate as annotate
+from weft.jit.scripted import export as export
+from weft.jit.scripted import fork as fork
+from weft.jit.scripted import freeze as freeze
+from weft.jit.scripted import fuser as fuser
+from weft.jit.scripted import ignore as ignore
+from weft.jit.scripted import is_scripting as is_scripting
+from weft.jit.scripted import isinstance as isinstance  # noqa: A004
+from weft.jit.scripted import load as load
+from weft.jit.scripted import optimize_for_inference as optimize_for_inference
+from weft.jit.scripted import save as save
+from weft.jit.scripted import script as script
+from weft.jit.scripted import script_method as script_method
+from weft.jit.scripted import unused as unused
+from weft.jit.scripted import wait as wait
+from weft.jit.traced import TopLevelTracedModule as TopLevelTracedModule
+from weft.jit.traced import TracerWarning as TracerWarning
+from weft.jit.traced import TracingCheckError as TracingCheckError
+from weft.jit.traced import is_tracing as is_tracing
+from weft.jit.traced import script_if_tracing as script_if_tracing
+from weft.jit.traced import trace as trace
+from weft.jit.traced import trace_module as trace_module
+
+__all__ = [
+    "Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule",
+    "TopLevelTracedModule", "TracerWarning", "TracingCheckError", "annotate", "export", "fork",
+    "freeze", "fuser", "ignore", "is_scripting", "is_tracing", "isinstance", "load",
+    "optimize_for_inference", "save", "script", "script_if_tracing", "script_method", "trace",
+    "trace_module", "unused", "wait",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """What PyTorch has here and weft has not is said with what to do instead."""
+    import sys
+
+    from weft.base import lazy as _lazy
+
+    raise _lazy.missing(sys.modules[__name__], name)
