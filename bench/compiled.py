@@ -65,8 +65,7 @@ def compiled_step(step):
     return step, weft.compile(step)
 
 
-def compiled_model():
-    model, x = perceptron()
+def compiled_model(model, x):
     fast = weft.compile(model)
     return (lambda: model(x)), (lambda: fast(x))
 
@@ -101,9 +100,11 @@ def trees(batched, whole):
 ROWS = [
     ("8 pointwise ops, 4 M", False, lambda: compiled_step(chain(4_000_000))),
     ("GELU's formula, 4 M", False, lambda: compiled_step(gelu(4_000_000))),
-    ("MLP 8-64-64-2, one sample", False, compiled_model),
+    ("MLP 8-64-64-2, one sample", False, lambda: compiled_model(*perceptron())),
     ("MLP 64-128-10, batch 32, step with Adam", True,
      lambda: compiled_step(mlp.adam_step(weft))),
+    ("GPT forward, 12 x 64 tokens", False, lambda: compiled_model(*gpt.forward(weft, 12, 64))),
+    ("GPT forward, 1 x 16 tokens", False, lambda: compiled_model(*gpt.forward(weft, 1, 16))),
     ("GPT step", True, lambda: compiled_step(gpt.training_step(weft))),
     ("Tree-LSTM d=128, step", True, lambda: compiled_step(tree_lstm.training_step(weft))),
     ("32 trees, Tree-LSTM d=128, step; cell", True, lambda: trees(False, False)),

@@ -7,10 +7,10 @@ import harness
 LAYERS, DIM, HEADS, WORDS, BATCH, LENGTH = 4, 128, 4, 256, 12, 64
 
 
-def training_step(torch):
+def model_of(torch, batch, length):
     nn, F = torch.nn, torch.nn.functional
-    mask = torch.tensor([[0.0 if j <= i else -math.inf for j in range(LENGTH)]
-                         for i in range(LENGTH)])  # fmt: skip
+    mask = torch.tensor([[0.0 if j <= i else -math.inf for j in range(length)]
+                         for i in range(length)])  # fmt: skip
 
     class Block(nn.Module):
         def __init__(self):
@@ -22,11 +22,11 @@ def training_step(torch):
         def attend(self, x):
             parts = self.qkv(x).chunk(3, dim=-1)
             q, k, v = (
-                part.reshape(BATCH, LENGTH, HEADS, DIM // HEADS).transpose(1, 2) for part in parts
+                part.reshape(batch, length, HEADS, DIM // HEADS).transpose(1, 2) for part in parts
             )
             scores = q @ k.transpose(-2, -1) * (DIM // HEADS) ** -0.5 + mask
             heads = F.softmax(scores, dim=-1) @ v
-            return self.proj(heads.transpose(1, 2).reshape(BATCH, LENGTH, DIM))
+            return self.proj(heads.transpose(1, 2).reshape(batch, length, DIM))
 
         def forward(self, x):
             x = x + self.attend(self.norm1(x))
@@ -40,10 +40,20 @@ def training_step(torch):
             self.norm, self.out = nn.LayerNorm(DIM), nn.Linear(DIM, WORDS)
 
         def forward(self, tokens):
-            x = self.words(tokens) + self.places(torch.arange(LENGTH))
+            x = self.words(tokens) + self.places(torch.arange(length))
             return self.out(self.norm(self.blocks(x)))
 
-    model = GPT()
+    return GPT()
+
+
+def forward(torch, batch, length):
+    model = model_of(torch, batch, length)
+    return model, torch.randint(0, WORDS, (batch, length))
+
+
+def training_step(torch):
+    F = torch.nn.functional
+    model = model_of(torch, BATCH, LENGTH)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     tokens = torch.randint(0, WORDS, (BATCH, LENGTH))
     targets = torch.randint(0, WORDS, (BATCH * LENGTH,))
