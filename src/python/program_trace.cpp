@@ -148,6 +148,19 @@ constexpr std::string_view kWriters =
 constexpr std::string_view kBuiltins =
     " len isinstance min max abs sum getattr divmod round any all callable id ";
 
+/// Of those that ops are, or that tell of layouts.
+bool is_method_of_tensors(PyObject* name) {
+    PyObject* method = _PyType_Lookup(&tensor_type, name);
+    return method && (is_of_ops(method) || is_among(name, kLayoutMethods));
+}
+/// Such a method, looked up in a traced tensor.
+bool is_bound_to_traced(PyObject* o) {
+    PyObject* self = PyMethod_Check(o)      ? PyMethod_GET_SELF(o)
+                     : PyCFunction_Check(o) ? PyCFunction_GET_SELF(o)
+                                            : nullptr;
+    return self && is_traced_tensor(self);
+}
+
 bool is_pure_type(PyObject* o) {
     for (PyTypeObject* t :
          {&PyRange_Type, &PyLong_Type, &PyFloat_Type, &PyBool_Type, &PyTuple_Type, &PyList_Type,
@@ -426,6 +439,8 @@ PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const*
 PyObject* TraceHost::attribute(PyObject* holder, PyObject* name) {
     if (is_live(holder)) throw Refused{"an attribute of a tuple"};
     if (is_traced_tensor(holder)) {
+        // a method is looked up before its arguments are made
+        if (is_method_of_tensors(name)) return own(checked(PyObject_GetAttr(holder, name)));
         if (!is_among(name, kLayoutAttributes)) throw Refused{"an attribute of a tensor"};
         PyObject* found = checked(PyObject_GetAttr(holder, name));
         return is_value(found) ? found : own(found);
@@ -724,9 +739,7 @@ PyObject* TraceHost::call_method(PyObject* holder, PyObject* name, PyObject* con
     };
     if (is_live(holder)) throw Refused{"a method of a tuple"};
     if (is_traced_tensor(holder)) {
-        PyObject* method = _PyType_Lookup(&tensor_type, name);
-        if (!method || (!is_of_ops(method) && !is_among(name, kLayoutMethods)))
-            throw Refused{"a method of a tensor"};
+        if (!is_method_of_tensors(name)) throw Refused{"a method of a tensor"};
         use_all(false);
         return call();
     }
@@ -748,9 +761,25 @@ PyObject* TraceHost::call_method(PyObject* holder, PyObject* name, PyObject* con
     return nullptr;
 }
 
+PyObject* TraceHost::call_bound(PyObject* method, PyObject* const* args, size_t n,
+                                PyObject* names) {
+    SmallVector<PyObject*, 12> given;
+    const size_t words = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
+    for (size_t k = 0; k < n + words; ++k) {
+        given.push_back(use(args[k]));
+        expect_plain(given.back());
+    }
+    PyObject* out = checked(PyObject_Vectorcall(method, given.data(), n, names));
+    return is_value(out) || is_tensor(out) ? out : own(out);
+}
+
 Frame* TraceHost::call_object(Frame* frame, PyObject* callee, PyObject* const* args, size_t n,
                               PyObject* names, PyObject*& result) {
     if (is_live(callee)) throw Refused{"a call of an object"};
+    if (is_bound_to_traced(callee)) {
+        result = call_bound(callee, args, n, names);
+        return nullptr;
+    }
     Target target = target_of(callee);
     if (target.function && !is_of_ops(target.function))
         if (Frame* inner = enter_program(frame, target, args, n, names)) return inner;

@@ -85,6 +85,8 @@ private:
                        PyObject* names, PyObject*& result);
     Frame* enter_program(Frame* frame, const Target& target, PyObject* const* args, size_t n,
                          PyObject* names);
+    /// A method of a traced tensor that was looked up before.
+    PyObject* call_bound(PyObject* method, PyObject* const* args, size_t n, PyObject* names);
     PyObject* call_builtin(PyObject* callee, PyObject* const* args, size_t n, PyObject* names);
     PyObject* call_method(PyObject* holder, PyObject* name, PyObject* const* args, size_t n,
                           PyObject* names, bool& found);
