@@ -315,6 +315,16 @@ void integer_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T
     });
 }
 
+/// Products of `work` multiply-adds each: over the pool, unless each goes there itself.
+template <class One>
+void each_of_batch(int64_t count, int64_t work, const One& one) {
+    const auto some = [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) one(i);
+    };
+    if (work >= parallel_work) return some(0, count);
+    parallel_for(count, std::max<int64_t>(1, parallel_work / 4 / std::max<int64_t>(1, work)), some);
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------
@@ -423,14 +433,22 @@ void gemm_batched(Trans trans_a, Trans trans_b, int64_t batch, int64_t m, int64_
     if (trans_a == Trans::No && stride_b == 0 && one_a && one_c)
         return gemm(trans_a, trans_b, batch * m, n, k, alpha, a, m == 1 ? stride_a : lda, b, ldb,
                     beta, c, m == 1 ? stride_c : ldc);
-    const int64_t work = std::max<int64_t>(1, m * n * std::max<int64_t>(k, 1));
-    const auto some = [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-            gemm(trans_a, trans_b, m, n, k, alpha, a + i * stride_a, lda, b + i * stride_b, ldb,
-                 beta, c + i * stride_c, ldc);
-    };
-    if (work >= parallel_work) return some(0, batch);
-    parallel_for(batch, std::max<int64_t>(1, parallel_work / 4 / work), some);
+    each_of_batch(batch, m * n * k, [&](int64_t i) {
+        gemm(trans_a, trans_b, m, n, k, alpha, a + i * stride_a, lda, b + i * stride_b, ldb, beta,
+             c + i * stride_c, ldc);
+    });
+}
+
+template <class T>
+void gemm_nested(Trans trans_a, Trans trans_b, int64_t outer, int64_t batch, int64_t m, int64_t n,
+                 int64_t k, const T* a, int64_t lda, int64_t outer_a, int64_t step_a, const T* b,
+                 int64_t ldb, int64_t outer_b, int64_t step_b, T* c, int64_t ldc, int64_t outer_c,
+                 int64_t step_c) {
+    each_of_batch(outer * batch, m * n * k, [&](int64_t index) {
+        const int64_t i = index / batch, j = index % batch;
+        gemm(trans_a, trans_b, m, n, k, T(1), a + i * outer_a + j * step_a, lda,
+             b + i * outer_b + j * step_b, ldb, T(0), c + i * outer_c + j * step_c, ldc);
+    });
 }
 
 template <class T>
@@ -479,6 +497,9 @@ T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy) {
     template void gemm_batched(Trans, Trans, int64_t, int64_t, int64_t, int64_t, T, const T*,      \
                                int64_t, int64_t, const T*, int64_t, int64_t, T, T*, int64_t,       \
                                int64_t);                                                           \
+    template void gemm_nested(Trans, Trans, int64_t, int64_t, int64_t, int64_t, int64_t, const T*, \
+                              int64_t, int64_t, int64_t, const T*, int64_t, int64_t, int64_t, T*,  \
+                              int64_t, int64_t, int64_t);                                          \
     template void ger(int64_t, int64_t, T, const T*, int64_t, const T*, int64_t, T*, int64_t);     \
     template T dot(int64_t, const T*, int64_t, const T*, int64_t);
 WEFT_MATMUL(float)

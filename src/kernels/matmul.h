@@ -37,6 +37,14 @@ void gemm_batched(Trans trans_a, Trans trans_b, int64_t batch, int64_t m, int64_
                   T alpha, const T* a, int64_t lda, int64_t stride_a, const T* b, int64_t ldb,
                   int64_t stride_b, T beta, T* c, int64_t ldc, int64_t stride_c);
 
+/// outer * batch independent products op(A) * op(B), whose matrices lie outer_x and step_x elements apart, with the bits
+/// of gemm of each.
+template <class T>
+void gemm_nested(Trans trans_a, Trans trans_b, int64_t outer, int64_t batch, int64_t m, int64_t n,
+                 int64_t k, const T* a, int64_t lda, int64_t outer_a, int64_t step_a, const T* b,
+                 int64_t ldb, int64_t outer_b, int64_t step_b, T* c, int64_t ldc, int64_t outer_c,
+                 int64_t step_c);
+
 /// y = alpha * op(A) * x + beta * y, where A is stored as [rows, cols]. Trans::No: x has `cols`
 /// elements and y `rows`; Trans::Yes: the other way round.
 template <class T>

@@ -15,17 +15,18 @@ struct Layout {
 /// Of the last two dimensions.
 Layout layout_of(const Tensor& t);
 
-/// What mm, bmm, addmm and linear run on operands that lie as products want them: batch times
-/// out[m, n] = alpha * a[m, k] b[k, n] + beta * added, `out` contiguous. Who runs one again and again keeps it
-/// (program/plan.h).
+/// What mm, bmm, addmm and linear run on operands that lie as products want them: outer times batch times
+/// out[m, n] = alpha * a[m, k] b[k, n] + beta * added. Who runs one again and again keeps it (program/plan.h).
 struct Product {
     DType dtype;
     int a, b, added = -1;  ///< which inputs of the call; added: -1 for none
     kernels::Trans trans_a = kernels::Trans::No, trans_b = kernels::Trans::No;
-    int64_t batch = 1, m, n, k;
-    int64_t lead_a, lead_b;          ///< elements between rows, or columns where transposed
-    int64_t step_a = 0, step_b = 0;  ///< elements between matrices
-    int64_t lead_added = 0;          ///< 0 repeats one row
+    int64_t outer = 1, batch = 1, m, n, k;
+    int64_t lead_a, lead_b;  ///< elements between rows, or columns where transposed
+    int64_t lead_out = 0;    ///< 0: `out` is contiguous
+    int64_t step_a = 0, step_b = 0, step_out = 0;     ///< elements between matrices of a batch
+    int64_t outer_a = 0, outer_b = 0, outer_out = 0;  ///< between batches
+    int64_t lead_added = 0;                           ///< 0 repeats one row
     double alpha = 1, beta = 1;
 
     void run(char* out, const char* a, const char* b, const char* added) const;
@@ -37,6 +38,7 @@ bool find_product(const Call& c, Product& found);
 
 // The same for one op each, of a wide real dtype, which `found` has already. False: an operand has to be copied first.
 bool mm_product(const Call& c, Product& found);
+/// Operands and result may have two batch dimensions instead of one, in any order in memory.
 bool bmm_product(const Call& c, Product& found);
 bool addmm_product(const Call& c, Product& found);
 bool linear_product(const Call& c, Product& found);

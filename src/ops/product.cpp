@@ -9,7 +9,7 @@ using kernels::Trans;
 
 namespace {
 
-Layout layout_of(int64_t rows, int64_t cols, int64_t r, int64_t c) {
+Layout matrix_layout(int64_t rows, int64_t cols, int64_t r, int64_t c) {
     if (rows == 0 || cols == 0) return {Trans::No, std::max<int64_t>(cols, 1), true};
     if ((c == 1 || cols == 1) && (r >= cols || rows == 1))
         return {Trans::No, std::max(r, std::max<int64_t>(cols, 1)), true};
@@ -30,8 +30,8 @@ bool lay_out(Product& p, const Layout& a, const Layout& b) {
 
 Layout layout_of(const Tensor& t) {
     const int d = t.ndim() - 2;
-    if (t.numel() == 0) return layout_of(0, t.size(d + 1), 0, 1);
-    return layout_of(t.size(d), t.size(d + 1), t.stride(d), t.stride(d + 1));
+    if (t.numel() == 0) return matrix_layout(0, t.size(d + 1), 0, 1);
+    return matrix_layout(t.size(d), t.size(d + 1), t.stride(d), t.stride(d + 1));
 }
 
 Tensor as_matrices(const Tensor& t) { return layout_of(t).fits ? t : as_contiguous(t); }
@@ -46,16 +46,58 @@ bool mm_product(const Call& c, Product& p) {
     p.k = c.in[0].size(1);
     return lay_out(p, layout_of(c.in[0]), layout_of(c.in[1]));
 }
+
+namespace {
+
+/// Elements between batches and between matrices of one; false where matrices repeat, or there are others.
+bool steps_of(const Tensor& t, int64_t outer, int64_t batch, int64_t& between, int64_t& step) {
+    if (t.ndim() == 3) {
+        step = t.stride(0);
+        between = batch * step;
+        return t.size(0) == outer * batch && (step != 0 || t.size(0) == 1);
+    }
+    between = t.stride(0);
+    step = t.stride(1);
+    return t.size(0) == outer && t.size(1) == batch && (between != 0 || outer == 1) &&
+           (step != 0 || batch == 1);
+}
+
+/// Some of them have two batch dimensions.
+bool nested_product(const Call& c, Product& p) {
+    const Tensor &a = c.in[0], &b = c.in[1], &out = c.out(0);
+    for (const Tensor* t : {&a, &b, &out}) {
+        if (t->ndim() != 4) continue;
+        p.outer = t->size(0);
+        p.batch = t->size(1);
+    }
+    const int d = out.ndim() - 2;
+    p.m = a.size(a.ndim() - 2);
+    p.k = a.size(a.ndim() - 1);
+    p.n = b.size(b.ndim() - 1);
+    p.lead_out = out.stride(d);
+    return out.numel() > 0 && p.k > 0 && out.size(d) == p.m && out.size(d + 1) == p.n &&
+           b.size(b.ndim() - 2) == p.k && out.stride(d + 1) == 1 && p.lead_out >= p.n &&
+           steps_of(a, p.outer, p.batch, p.outer_a, p.step_a) &&
+           steps_of(b, p.outer, p.batch, p.outer_b, p.step_b) &&
+           steps_of(out, p.outer, p.batch, p.outer_out, p.step_out) &&
+           lay_out(p, layout_of(a), layout_of(b));
+}
+
+}  // namespace
+
 bool bmm_product(const Call& c, Product& p) {
     p.a = 0;
     p.b = 1;
-    p.batch = c.out(0).size(0);
-    p.m = c.out(0).size(1);
-    p.n = c.out(0).size(2);
-    p.k = c.in[0].size(2);
-    p.step_a = c.in[0].stride(0);
-    p.step_b = c.in[1].stride(0);
-    return lay_out(p, layout_of(c.in[0]), layout_of(c.in[1]));
+    const Tensor &a = c.in[0], &b = c.in[1], &out = c.out(0);
+    if (a.ndim() > 4 || b.ndim() > 4 || std::min(a.ndim(), b.ndim()) < 3) return false;
+    if (std::max({a.ndim(), b.ndim(), out.ndim()}) == 4) return nested_product(c, p);
+    p.batch = out.size(0);
+    p.m = out.size(1);
+    p.n = out.size(2);
+    p.k = a.size(2);
+    p.step_a = a.stride(0);
+    p.step_b = b.stride(0);
+    return lay_out(p, layout_of(a), layout_of(b));
 }
 bool addmm_product(const Call& c, Product& p) {
     const Tensor &added = c.in[0], &out = c.out(0);
@@ -88,9 +130,9 @@ bool linear_product(const Call& c, Product& p) {
     for (int d = 0; d < x.ndim() - 1; ++d) p.m *= x.size(d);
     if (c.in[2].defined()) p.added = 2;
     const bool one_piece = x.ndim() == 2 || x.contiguous();
-    const Layout rows = x.ndim() == 2 ? layout_of(x) : layout_of(p.m, p.k, p.k, 1);
+    const Layout rows = x.ndim() == 2 ? layout_of(x) : matrix_layout(p.m, p.k, p.k, 1);
     return lay_out(p, rows,
-                   layout_of(p.k, p.n, w.stride(w.ndim() - 1), vector ? p.k : w.stride(0))) &&
+                   matrix_layout(p.k, p.n, w.stride(w.ndim() - 1), vector ? p.k : w.stride(0))) &&
            one_piece && (p.added < 0 || p.n <= 1 || c.in[2].stride(0) == 1);
 }
 
@@ -101,8 +143,12 @@ void Product::run(char* out, const char* a, const char* b, const char* added) co
         auto* c = reinterpret_cast<T*>(out);
         auto *pa = reinterpret_cast<const T*>(a), *pb = reinterpret_cast<const T*>(b);
         auto* d = reinterpret_cast<const T*>(added);
-        const Unlocked unlocked(batch * m * n * k / 8);
+        const Unlocked unlocked(outer * batch * m * n * k / 8);
         const auto by = static_cast<T>(alpha);
+        if (lead_out)
+            return kernels::gemm_nested<T>(trans_a, trans_b, outer, batch, m, n, k, pa, lead_a,
+                                           outer_a, step_a, pb, lead_b, outer_b, step_b, c,
+                                           lead_out, outer_out, step_out);
         if (batch != 1)
             return kernels::gemm_batched<T>(trans_a, trans_b, batch, m, n, k, by, pa, lead_a,
                                             step_a, pb, lead_b, step_b, T{0}, c, n, m * n);

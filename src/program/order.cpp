@@ -121,7 +121,9 @@ std::vector<PlanItem> find_items(const Segment& segment, const std::vector<uint8
                                  const std::vector<std::unique_ptr<StepLoop>>& loops) {
     ItemFinder finder(segment, loops);
     for (size_t i = 0; i < segment.steps.size(); ++i)
-        if (is_live[i] && !segment.steps[i].op->view) finder.add(static_cast<int32_t>(i));
+        if (is_live[i] && !segment.steps[i].op->view &&
+            segment.value(segment.steps[i].first_out).kind != SegmentValue::Kind::View)
+            finder.add(static_cast<int32_t>(i));
     return finder.finish();
 }
 

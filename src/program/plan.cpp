@@ -373,13 +373,13 @@ void Plan::let_go(Frame& frame) const {
 
 // ---- running
 
-Plan::Plan(Ref<Segment> segment, Options options) : segment_(std::move(segment)) {
-    wanted_ = segment_->outputs;
-    PlanBuilder(*this, options, {}).build();
-}
+Plan::Plan(Ref<Segment> segment, Options options) : Plan(segment, options, segment->outputs, {}) {}
 Plan::Plan(Ref<Segment> segment, Options options, std::vector<int32_t> results,
            std::vector<int32_t> kept)
     : segment_(std::move(segment)), wanted_(std::move(results)) {
+    std::vector<int32_t> held = wanted_;
+    held.insert(held.end(), kept.begin(), kept.end());
+    if (options.tiles) segment_ = without_copies(std::move(segment_), held);
     PlanBuilder(*this, options, kept).build();
 }
 Plan::~Plan() = default;

@@ -133,6 +133,10 @@ inline void release(Plan* plan) { delete plan; }
 /// Which steps run and in which order: a pure function of the segment.
 std::vector<PlanItem> find_items(const Segment& segment, const std::vector<uint8_t>& is_live,
                                  const std::vector<std::unique_ptr<StepLoop>>& loops);
+/// The same without copies that change nothing but where elements lie: what reads one reads what it is of, and a product of
+/// matrices of a batch reads and writes them where they lie. `held`: values that are to be made as they are. Steps that
+/// are left out have views for results, and what is written elsewhere has another layout.
+Ref<Segment> without_copies(Ref<Segment> segment, const std::vector<int32_t>& held);
 /// For each step whether it has to run: one of these values needs it, or it might raise or draws.
 std::vector<uint8_t> live_steps(const Segment& segment, const std::vector<int32_t>& wanted,
                                 const std::vector<std::unique_ptr<StepLoop>>& loops);

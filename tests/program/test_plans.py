@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from plans import bits, planned
+from plans import bits, planned, tensors_in
 from pointwise_programs import program
 
 import weft
@@ -101,6 +101,62 @@ def test_a_group_joins_what_has_its_shape_and_lets_others_pass() -> None:
     ]  # fmt: skip
     assert "tanh" in plan.groups.splitlines()[1] and "add" in plan.groups.splitlines()[1]
     assert plan.run(x, w)[0].equal(f(x, w))
+
+
+def heads(x: Any, count: int = 4) -> Any:
+    return x.reshape(x.shape[0], x.shape[1], count, -1).transpose(1, 2)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    weights = (heads(q) @ heads(k).transpose(-2, -1) * 0.3).softmax(-1)
+    return (weights @ heads(v)).transpose(1, 2).reshape(q.shape) + q
+
+
+COPIES: dict[str, tuple[Any, list[tuple[int, ...]], int]] = {
+    # what, its operands' sizes, how many copies are left
+    "attention": (attention, [(3, 6, 32)] * 3, 1),  # of the keys: a transposed one sums otherwise
+    "one row": (attention, [(1, 1, 4)] * 3, 0),
+    "matrices for all": (lambda a, b: (a @ b) * 2, [(2, 3, 4, 5), (5, 6)], 0),
+    "matrices of a batch for all": (lambda a, b: a @ b + 1, [(2, 3, 4, 5), (2, 1, 5, 6)], 1),
+    "a copy that two read": (
+        lambda a, b: (a.transpose(1, 2) @ b, a.transpose(1, 2).contiguous() * 2),
+        [(2, 3, 4, 5), (2, 4, 5, 3)], 2,
+    ),
+    "a product that two read": (
+        lambda a, b: ((p := a @ b).transpose(1, 2).reshape(2, -1) * 2, p.sum(0) + 1),
+        [(2, 3, 4, 5), (2, 3, 5, 6)], 1,
+    ),
+    "the copy itself": (lambda a, b: (a @ b).transpose(1, 2).reshape(2, -1),
+                        [(2, 3, 4, 5), (2, 3, 5, 6)], 1),
+    "a row": (lambda a, b: (a @ b) * 2, [(5,), (5, 6)], 0),
+    "another order": (
+        lambda a, b: (a @ b).permute(3, 0, 2, 1).reshape(-1) * 2,
+        [(2, 3, 4, 5), (2, 3, 5, 6)], 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize("grad", [False, True])
+def test_copies_that_a_plan_leaves_out(name: str, grad: bool) -> None:
+    f, sizes, left = COPIES[name]
+    inputs = [weft.randn(*n).requires_grad_(grad) for n in sizes]
+    plan, given = planned(f, inputs, {}, grad=grad)
+    results = f(*inputs)
+    for _ in range(2):
+        found = plan.run(*given)
+        for one, other in zip(found, tensors_in(results), strict=True):
+            assert bits(one) == bits(other)
+    if not grad:
+        copies = [line for line in plan.groups.splitlines() if "_unsafe_view" in line]
+        copies += [line for line in plan.groups.splitlines() if "_contiguous_copy" in line]
+        assert len(copies) == left, plan.groups
+        return
+    total = sum((t * t).sum() for t in tensors_in(results))
+    expected = weft.autograd.grad(total, inputs)
+    gradients = weft.autograd.grad(sum((t * t).sum() for t in found), inputs)
+    for one, other in zip(gradients, expected, strict=True):
+        assert (one - other).norm() <= 1e-6 * other.norm()
 
 
 def test_integers_are_divided_as_by_the_kernel() -> None:
