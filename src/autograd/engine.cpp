@@ -109,7 +109,7 @@ void Pass::deliver(const NodeTask& task) {
         const Edge& edge = node.edge(p.edge);
         const ResultInfo& whole = edge.node->result(edge.output);
         NodeTask* next = tasks_.find(edge.node.get());
-        next->buffer(edge.output).add_part(whole, p.grad, p.add, p.attrs, p.input);
+        next->buffer(edge.output).add_part(whole, p);
     }
     turn_.summands.parts.clear();
     for (Product& p : turn_.summands.products) {

@@ -70,8 +70,7 @@ void GradBuffer::add_product(Tensor a, Tensor b) {
     if (products_->rows >= kRows) flush();
 }
 
-void GradBuffer::add_part(const ResultInfo& like, const Tensor& grad, PartRule add,
-                          const Value* attrs, int i) {
+void GradBuffer::add_part(const ResultInfo& like, const Part& part) {
     if (!sum_.defined()) {
         sum_ = Tensor::empty(like.dtype(), like.shape());
         std::memset(sum_.bytes(), 0, static_cast<size_t>(sum_.numel() * item_size(sum_.dtype())));
@@ -80,7 +79,7 @@ void GradBuffer::add_part(const ResultInfo& like, const Tensor& grad, PartRule a
         ops::copy_into(own, sum_);
         sum_ = own;
     }
-    add(sum_, grad, attrs, i);
+    part.add(sum_, part.grad, part.where, part.attrs, part.input);
 }
 
 void GradBuffer::flush() {

@@ -28,8 +28,7 @@ public:
     /// Adds a^T b, with a [r, m] and b [r, n].
     void add_product(Tensor a, Tensor b);
     /// Adds what fills only a part of a gradient like `like`.
-    void add_part(const ResultInfo& like, const Tensor& grad, PartRule add, const Value* attrs,
-                  int i);
+    void add_part(const ResultInfo& like, const Part& part);
     /// The sum; undefined if nothing came. The buffer is empty afterwards.
     Tensor take() {
         if (products_) flush();

@@ -170,10 +170,10 @@ struct Product {
 /// A gradient that fills a part of an edge's (Note [Sums of parts]).
 struct Part {
     int edge;
-    Tensor grad;
-    PartRule add;
+    Tensor grad, where;
+    PartRule add;  ///< takes these, and which input of the op it is
     const Value* attrs;
-    int input;  ///< what `add` takes: which input of the op it is
+    int input;
 };
 
 /// What rules leave to the engine to add up.

@@ -230,13 +230,14 @@ public:
             work_.results[i] = ops::matmul(ops::transpose(a, 0, 1), b);
         }
     }
-    bool set_part(int i, const Tensor& grad, PartRule add) override {
+    using Grad::set_part;
+    bool set_part(int i, const Tensor& grad, PartRule add, const Tensor& where) override {
         if (!node_.edges_[i]) return true;  // nobody asks
         DType wanted =
             node_.edges_[i].node->result(static_cast<int>(node_.edges_[i].output)).dtype();
         if (!work_.summands || !is_wide_floating(grad.dtype()) || grad.dtype() != wanted)
             return false;
-        work_.summands->parts.push_back({i, grad, add, node_.attrs_, i});
+        work_.summands->parts.push_back({i, grad, where, add, node_.attrs_, i});
         return true;
     }
 

@@ -250,8 +250,10 @@ public:
         if (needs(i)) found_.add(i, matmul(transpose(a, 0, 1), b));
     }
     /// Of a shared input, whose parts the engine adds up.
-    bool set_part(int i, const Tensor& grad, PartRule add) override {
-        return joint_ && !walk_.own(i) && !walk_.attrs_differ() && joint_->set_part(i, grad, add);
+    using Grad::set_part;
+    bool set_part(int i, const Tensor& grad, PartRule add, const Tensor& where) override {
+        return joint_ && !walk_.own(i) && !walk_.attrs_differ() &&
+               joint_->set_part(i, grad, add, where);
     }
 
 protected:

@@ -64,6 +64,43 @@ void embedding_backward_kernel(Call& c) {
     add_embedding_rows(out, c.in[1], c.in[0], c.attr(1).as_int(), c.attr(2).as_bool());
 }
 
+/// The rows of `grad` into the table, those of one index summed up first: to the bit as if they lay in a
+/// table of their own that is added.
+void add_looked_up(const Tensor& sum, const Tensor& grad, const Tensor& where, const Value* attrs,
+                   int) {
+    const int64_t width = sum.size(1), padding = attrs[0].as_int();
+    auto row = [&](int64_t i) { return sum.view_as(Dims{width}, Dims{1}, i * width); };
+    Tensor index = dense_index(where);
+    const int64_t n = index.numel(), *at = index.data<int64_t>();
+    if (n == 1) {
+        if (at[0] != padding) add_into(row(at[0]), grad.view_as(Dims{width}, Dims{1}));
+        return;
+    }
+    std::vector<int64_t> rows(at, at + n);
+    std::erase(rows, padding);
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    Tensor places = Tensor::empty(DType::Int64, Dims{n});
+    for (int64_t i = 0; i < n; ++i)
+        places.data<int64_t>()[i] =
+            at[i] == padding ? -1
+                             : std::lower_bound(rows.begin(), rows.end(), at[i]) - rows.begin();
+    Tensor sums = zeros(Dims{static_cast<int64_t>(rows.size()), width}, sum.dtype());
+    add_embedding_rows(sums, places, grad, -1, false);
+    for (size_t r = 0; r < rows.size(); ++r)
+        add_into(row(rows[r]), sums.view_as(Dims{width}, Dims{1}, static_cast<int64_t>(r) * width));
+}
+
+void embedding_gradient(Grad& g) {
+    if (!g.needs(0)) return;
+    const Tensor indices = g.in(1);
+    // few rows of many: the others would be filled with zeros and added
+    const bool few = indices.numel() > 0 && 4 * indices.numel() <= g.in_shape(0)[0];
+    if (few && !g.attr(1).as_bool() && g.set_part(0, contiguous(g.grad()), add_looked_up, indices))
+        return;
+    g.set(0, embedding_backward(g.grad(), indices, g.in_shape(0)[0], g.attr(0), g.attr(1)));
+}
+
 /// Linear in grad: each row read back, without the padding, divided by the count of its index.
 Tensor embedding_double_backward(const Grad& g) {
     Tensor indices = g.in(1), table = g.grad();
@@ -143,11 +180,7 @@ void register_embedding(Table& t) {
         .kernel(embedding_kernel)
         .batch(embedding_rows, save_in(0))
         .function_only()
-        .grad(0, save_in(1),
-              [](const Grad& g) {
-                  return embedding_backward(g.grad(), g.in(1), g.in_shape(0)[0], g.attr(0),
-                                            g.attr(1));
-              })
+        .joint_grad(save_in(1), embedding_gradient, 1u)
         .samples({"f(T(4, 3), I(5, high=4))", "f(T(4, 3), I(2, 3, high=4), 1)",
                   "f(T(4, 3), I(high=4))", "f(T(4, 3), I(6, high=4), scale_grad_by_freq=True)",
                   "f(T(4, 3), I(0))"});

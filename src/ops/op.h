@@ -105,8 +105,10 @@ constexpr SaveMask save_out(int k) { return SaveMask{1} << (16 + k); }
 using GradRule = Tensor (*)(const Grad&);
 /// The same for several inputs at once, where one kernel gives them all: `g.set(i, value)`.
 using JointRule = void (*)(Grad&);
-/// Adds `grad` to a part of `sum`, the dense gradient of input `i` of a call with these attributes.
-using PartRule = void (*)(const Tensor& sum, const Tensor& grad, const Value* attrs, int i);
+/// Adds `grad` to a part of `sum`, the dense gradient of input `i` of a call with these attributes; `where`:
+/// indices that say which part, if attributes alone do not.
+using PartRule = void (*)(const Tensor& sum, const Tensor& grad, const Tensor& where,
+                          const Value* attrs, int i);
 
 /// Floating-point operations of a call that has been laid out: two for a product and its sum.
 using FlopRule = int64_t (*)(const Call&);
@@ -322,7 +324,8 @@ public:
     virtual void set_product(int i, const Tensor& a, const Tensor& b) = 0;
     /// Joint rules: the gradient of input i is zero but for a part of it, and `add` puts `grad`
     /// there. False if a whole tensor is wanted instead, with `set` (Note [Sums of parts]).
-    virtual bool set_part(int i, const Tensor& grad, PartRule add) = 0;
+    virtual bool set_part(int i, const Tensor& grad, PartRule add, const Tensor& where) = 0;
+    bool set_part(int i, const Tensor& grad, PartRule add) { return set_part(i, grad, add, {}); }
 
 protected:
     virtual Tensor saved(int bit) const = 0;

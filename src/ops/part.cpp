@@ -220,7 +220,7 @@ void diagonal_backward_kernel(Call& c) {
 
 // ---- gradients by parts (Note [Sums of parts] in grad_buffer.h)
 
-void add_select(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
+void add_select(const Tensor& sum, const Tensor& grad, const Tensor&, const Value* attrs, int) {
     int dim = wrap_dim("select", attrs[0].as_int(), sum.ndim());
     int64_t index = wrap_index("select", attrs[1].as_int(), dim, sum.size(dim));
     add_into(sum.view_as(without(sum.shape(), dim), without(sum.strides(), dim),
@@ -232,7 +232,7 @@ void select_gradient(Grad& g) {
         g.set(0, select_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1)));
 }
 
-void add_slice(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
+void add_slice(const Tensor& sum, const Tensor& grad, const Tensor&, const Value* attrs, int) {
     int dim = wrap_dim("slice", attrs[0].as_int(), sum.ndim());
     int64_t step = attrs[3].as_int();
     Slice span = slice_span("slice", sum.size(dim), attrs[1], attrs[2], step);

@@ -62,7 +62,7 @@ void region_shape(Call& c) {
     add_view(c, shape, region_strides(shape, c.attr(1).as_int()), c.attr(0).as_int());
 }
 
-void add_region(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
+void add_region(const Tensor& sum, const Tensor& grad, const Tensor&, const Value* attrs, int) {
     DimSpan shape = attrs[2].as_ints();
     int64_t offset = attrs[0].as_int(), step = attrs[1].as_int();
     if (step == 0 && shape[0] > 1) {  // one row, read many times
@@ -139,7 +139,7 @@ struct AddPieces {
     }
 };
 
-void add_packed(const Tensor& sum, const Tensor& grad, const Value* attrs, int i) {
+void add_packed(const Tensor& sum, const Tensor& grad, const Tensor&, const Value* attrs, int i) {
     Tensor dense = as_contiguous(grad);
     dispatch<FloatingTypes>(sum.dtype(), "_pack", [&]<class T>() {
         Pieces pieces(attrs[0]);
@@ -149,7 +149,7 @@ void add_packed(const Tensor& sum, const Tensor& grad, const Value* attrs, int i
 }
 
 /// The same where `grad` is the one piece of its source.
-void add_piece(const Tensor& sum, const Tensor& grad, const Value* attrs, int i) {
+void add_piece(const Tensor& sum, const Tensor& grad, const Tensor&, const Value* attrs, int i) {
     int64_t offset = Pieces(attrs[0])[i].offset;
     add_into(sum.view_as(grad.shape(), Dims{1}, offset), grad);
 }
@@ -204,7 +204,7 @@ void take_kernel(Call& c) {
     copy_into(out, c.in[0].view_as(out.shape(), dense.strides(), c.attr(0).as_int()));
 }
 
-void add_taken(const Tensor& sum, const Tensor& grad, const Value* attrs, int) {
+void add_taken(const Tensor& sum, const Tensor& grad, const Tensor&, const Value* attrs, int) {
     Tensor dense = Tensor::layout(grad.dtype(), grad.shape());
     add_into(sum.view_as(grad.shape(), dense.strides(), attrs[0].as_int()), grad);
 }

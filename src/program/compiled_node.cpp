@@ -228,13 +228,17 @@ void CompiledNode::run_plan(const BackwardPlan& backward, const Tensor* grads, W
     auto get = [&](const BackwardPlan::Source& from) {
         return from.result < 0 ? ops::clone(from.constant) : made[static_cast<size_t>(from.result)];
     };
+    auto part = [&](const BackwardPlan::Piece& p) {
+        const Tensor where = p.where.result < 0 ? p.where.constant : get(p.where);
+        return weft::Part{p.edge, get(p.grad), where, p.add, p.attrs, p.input};
+    };
     for (const BackwardPlan::Sum& s : backward.sums)
         work.results[static_cast<size_t>(s.edge)] = get(s.value);
     if (work.summands) {
         for (const BackwardPlan::Product& p : backward.products)
             work.summands->products.push_back({p.edge, get(p.a), get(p.b)});
         for (const BackwardPlan::Piece& p : backward.pieces)
-            work.summands->parts.push_back({p.edge, get(p.grad), p.add, p.attrs, p.input});
+            work.summands->parts.push_back(part(p));
         return;
     }
     auto add = [&](int e, auto&& to) {
@@ -250,8 +254,7 @@ void CompiledNode::run_plan(const BackwardPlan& backward, const Tensor* grads, W
     for (const BackwardPlan::Piece& p : backward.pieces)
         add(p.edge, [&](GradBuffer& sum) {
             const Edge& to = edges_[p.edge];
-            sum.add_part(to.node->result(static_cast<int>(to.output)), get(p.grad), p.add, p.attrs,
-                         p.input);
+            sum.add_part(to.node->result(static_cast<int>(to.output)), part(p));
         });
 }
 

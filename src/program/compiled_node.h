@@ -23,7 +23,7 @@ struct BackwardPlan {
     };
     struct Piece {
         int edge;
-        Source grad;
+        Source grad, where;
         PartRule add;
         const Value* attrs;
         int input;

@@ -313,7 +313,7 @@ std::unique_ptr<BackwardPlan> DifferentiablePlan::trace_backward(int32_t part,
     TracedRules rules(*segment_, parts_, part, wanted.data(), *forward_, *tracer);
     std::vector<Tensor> results;
     auto source = [&](const Tensor& t) {
-        if (!is_traced(t)) return BackwardPlan::Source{-1, t};
+        if (!t.defined() || !is_traced(t)) return BackwardPlan::Source{-1, t};
         results.push_back(t);
         return BackwardPlan::Source{static_cast<int32_t>(results.size() - 1), {}};
     };
@@ -332,8 +332,11 @@ std::unique_ptr<BackwardPlan> DifferentiablePlan::trace_backward(int32_t part,
         BackwardPlan::Source a = source(p.a), b = source(p.b);
         made->products.push_back({p.edge, std::move(a), std::move(b)});
     }
-    for (const weft::Part& p : rules.summands.parts)
-        made->pieces.push_back({p.edge, source(p.grad), p.add, p.attrs, p.input});
+    for (const weft::Part& p : rules.summands.parts) {
+        BackwardPlan::Source grad = source(p.grad), where = source(p.where);
+        made->pieces.push_back(
+            {p.edge, std::move(grad), std::move(where), p.add, p.attrs, p.input});
+    }
     made->reads = std::move(rules.reads);
     made->ran = std::move(rules.ran);
     made->plan = Ref<Plan>(new Plan(tracer->finish(results), options_));

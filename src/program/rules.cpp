@@ -119,13 +119,14 @@ public:
             run_.add_product(run_.sums[static_cast<size_t>(edge)], a, b);
         else run_.summands.products.push_back({edge, a, b});
     }
-    bool set_part(int i, const Tensor& grad, PartRule add) override {
+    using Grad::set_part;
+    bool set_part(int i, const Tensor& grad, PartRule add, const Tensor& where) override {
         const int32_t v = segment_.operand(step_, i), edge = run_.edge_of(v);
         if (!needs(i)) return true;
         if (edge < 0 || !run_.hands_over() || !is_wide_floating(grad.dtype()) ||
             grad.dtype() != segment_.layout(v).dtype())
             return false;
-        run_.summands.parts.push_back({edge, grad, add, attrs_, i});
+        run_.summands.parts.push_back({edge, grad, where, add, attrs_, i});
         return true;
     }
     /// Sums up what the rule gave.
