@@ -229,23 +229,24 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
     ++visits_;
     if (reach && reach->number > newest_) begin_anew();
     if (off_ || !enabled || !may_run()) return Onward::Here;
-    for (size_t k = 0; k < stretches_.size(); ++k) {
-        const Ref<Stretch> s = stretches_[k];
+    // the one that ran last, then as they were made: so come layers, and lengths
+    for (size_t tried = 0; tried < stretches_.size(); ++tried, ++at_) {
+        if (at_ >= stretches_.size()) at_ = 0;
+        const Ref<Stretch> s = stretches_[at_];
         Tensors tensors(s->inputs.size());
         Stretch::Differs differs;
-        if (!s->holds(frame, tensors.data(), differs)) {
-            if (varies(*s, differs))
-                stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(k--));
-            continue;
+        if (s->holds(frame, tensors.data(), differs)) {
+            debt_ -= debt_ > 0;
+            s->last = visits_;
+            if (s->pays()) [[likely]]
+                return s->run(frame, tensors.data(), result);
+            ++s->left;
+            return Onward::Here;
         }
-        if (k)
-            std::rotate(stretches_.begin(), stretches_.begin() + static_cast<ptrdiff_t>(k),
-                        stretches_.begin() + static_cast<ptrdiff_t>(k) + 1);
-        debt_ -= debt_ > 0;
-        if (!s->pays()) [[unlikely]]
-            return ++s->left, Onward::Here;
-        s->last = visits_;
-        return s->run(frame, tensors.data(), result);
+        if (varies(*s, differs)) {
+            stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(at_));
+            --at_, --tried;
+        }
     }
     return has_credit() && seen_before(frame) ? trace(frame, result) : Onward::Here;
 }
@@ -336,7 +337,8 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     made->reach = reach ? reach->number : 0;
     made->last = visits_;
     if (made->mode & kDeferMode) made->find_kept();
-    stretches_.insert(stretches_.begin(), made);
+    at_ = stretches_.size();
+    stretches_.push_back(made);
     Tensors tensors(made->inputs.size());
     Stretch::Differs differs;
     return made->holds(frame, tensors.data(), differs) ? made->run(frame, tensors.data(), result)

@@ -159,7 +159,7 @@ private:
     void drop_stale();
 
     static constexpr int kRecent = 8, kMostTries = 2;
-    static constexpr size_t kMostFailures = 8, kMostStretches = 64, kMostVarying = 64;
+    static constexpr size_t kMostFailures = 8, kMostStretches = 256, kMostVarying = 64;
     static constexpr uint64_t kStale = 1024;
     static constexpr int kTraceCost = 32, kMostDebt = 8 * kTraceCost, kFirstRest = 256,
                          kLongestRest = 1 << 20;
@@ -173,9 +173,10 @@ private:
     const char* why_ = nullptr;  ///< and why
     uint64_t recent_[kRecent] = {};
     int next_ = 0;
-    uint64_t last_ = 0;                    ///< the last signature that was looked at
-    std::vector<uint64_t> failed_;         ///< those with which traces led nowhere
-    std::vector<Ref<Stretch>> stretches_;  ///< the last one used first
+    uint64_t last_ = 0;             ///< the last signature that was looked at
+    std::vector<uint64_t> failed_;  ///< those with which traces led nowhere
+    std::vector<Ref<Stretch>> stretches_;
+    size_t at_ = 0;  ///< the one that ran last
     std::vector<LiveSource> varying_;
     std::vector<VaryingRead> varying_reads_;
     uint64_t visits_ = 0;

@@ -75,10 +75,15 @@ bool is_container(PyObject* o) {
     return PyTuple_CheckExact(o) || PyList_CheckExact(o) || PyDict_CheckExact(o) ||
            PyAnySet_CheckExact(o);
 }
+/// A method of an object in C, made by each look-up: `out.append`.
+bool is_bound_builtin(PyObject* o) {
+    return PyCFunction_Check(o) && PyCFunction_GET_SELF(o) &&
+           !PyModule_Check(PyCFunction_GET_SELF(o)) && !PyUnicode_Check(PyCFunction_GET_SELF(o));
+}
 /// What is itself, whatever it is asked.
 bool is_fixed(PyObject* o) {
-    return PyFunction_Check(o) || PyCFunction_Check(o) || PyType_Check(o) || PyModule_Check(o) ||
-           is_module(o);
+    return PyFunction_Check(o) || (PyCFunction_Check(o) && !is_bound_builtin(o)) ||
+           PyType_Check(o) || PyModule_Check(o) || is_module(o);
 }
 
 /// An error that a trace came to: what runs after it comes to the same. Ctrl-C is another matter.
