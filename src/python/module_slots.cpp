@@ -332,12 +332,13 @@ PyObject* call_module(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 }  // namespace
 
-PyObject* plain_forward_of(PyObject* module) {
+PyObject* plain_forward_of(PyObject* module, bool* in_place) {
     if (Py_TYPE(module)->tp_call != call_module) return nullptr;
     PyObject* dict = dict_of(module);
     if (!dict) return nullptr;
     if (const Found* found = recall(module, dict, plain_forward))
         return found->of_class ? found->value : nullptr;
+    if (in_place) *in_place = true;
     if (is_hooked(module, dict)) return nullptr;
     return find_forward(module, dict);
 }

@@ -74,7 +74,8 @@ PyObject* call_compiled(PyObject* callee, PyObject* by, PyObject* const* args, s
     Target target = target_of(callee);
     if (!target.function) return call_eagerly(callee, by, args, n, names);
     // a module that is compiled in place tells of its errors itself
-    if (target.self && is_compiled_in_place(callee, by)) target.module = nullptr;
+    if (target.may_be_compiled_in_place && is_compiled_in_place(callee, by))
+        target.module = nullptr;
     bool handled = false;
     Bits guard(kCompiledMode, 0);
     PyObject* result = run_program(target, args, n, names, handled);

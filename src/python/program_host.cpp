@@ -652,8 +652,10 @@ Target target_of(PyObject* callee) {
         if (PyFunction_Check(function)) return {function, PyMethod_GET_SELF(callee), nullptr};
         return {};
     }
+    bool in_place = false;
+    if (PyObject* forward = plain_forward_of(callee, &in_place))
+        return {forward, callee, callee, in_place};
     if (PyObject* inner = compiled_callee(callee)) return target_of(inner);
-    if (PyObject* forward = plain_forward_of(callee)) return {forward, callee, callee};
     return {};
 }
 

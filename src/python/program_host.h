@@ -7,9 +7,10 @@ namespace weft::python {
 /// The function that a call of `callee` runs, and what goes before its arguments (null: nothing); the module if
 /// it is one that is called. Null: Python calls it.
 struct Target {
-    PyObject* function = nullptr;  ///< borrowed
-    PyObject* self = nullptr;      ///< borrowed
-    PyObject* module = nullptr;    ///< borrowed
+    PyObject* function = nullptr;           ///< borrowed
+    PyObject* self = nullptr;               ///< borrowed
+    PyObject* module = nullptr;             ///< borrowed
+    bool may_be_compiled_in_place = false;  ///< the module: else its `compile()` made nothing
 };
 
 class PythonHost {
@@ -64,8 +65,9 @@ private:
 Target target_of(PyObject* callee);
 /// Keyword arguments for a call of PyObject_Vectorcall's kind: the values go behind `args`; the names, new.
 PyObject* spread(PyObject* words, std::vector<PyObject*>& args);
-/// The function that a plain call of a Module runs; null: not plain (module_slots.cpp).
-PyObject* plain_forward_of(PyObject* module);
+/// The function that a plain call of a Module runs; null: not plain (module_slots.cpp). `in_place`: whether its
+/// `compile()` may have made something.
+PyObject* plain_forward_of(PyObject* module, bool* in_place = nullptr);
 /// Whether it is a Module whose `compile()` made `by`, and the call of one that does not ask.
 bool is_compiled_in_place(PyObject* module, PyObject* by);
 PyObject* call_past_compiled(PyObject* module, PyObject* const* args, size_t n, PyObject* names);
