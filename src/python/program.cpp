@@ -125,6 +125,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     auto* c = reinterpret_cast<PyCompiled*>(self);
     Py_VISIT(c->callee);
     Py_VISIT(c->dict);
+    if (c->reach) Py_VISIT(c->reach->backend.get());
     return each_place(c->reach,
                       [&](Place& place) { return place.traverse(c->reach->number, visit, arg); });
 }
@@ -144,11 +145,11 @@ void dealloc(PyObject* self) {
 }
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-    PyObject* callee;
+    PyObject *callee, *backend = Py_None;
     int full_graph = 0, kind = 0;
-    static const char* words[] = {"callee", "fullgraph", "kind", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pi", const_cast<char**>(words), &callee,
-                                     &full_graph, &kind))
+    static const char* words[] = {"callee", "fullgraph", "kind", "backend", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|piO", const_cast<char**>(words), &callee,
+                                     &full_graph, &kind, &backend))
         return nullptr;
     if (!PyCallable_Check(callee))
         return PyErr_Format(PyExc_TypeError, "[compile] expected a callable, got %.200s",
@@ -159,6 +160,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     compiled(self)->call = call;
     compiled(self)->kind = static_cast<Kind>(std::clamp(kind, 0, 2));
     compiled(self)->reach = new Reach{{}, {}, ++reaches, full_graph != 0};
+    if (backend != Py_None) compiled(self)->reach->backend = Object::borrow(backend);
     return self;
 }
 

@@ -62,6 +62,7 @@ struct Reach {
     std::unordered_set<const void*> members;
     const uint64_t number;
     const bool full_graph;  ///< a function outside of the subset raises
+    Object backend{};  ///< the user's: stretches are run by what it makes of their graphs; or null
 };
 /// That of the call that runs on this thread; null outside of compiled calls.
 extern thread_local Reach* reach;

@@ -61,6 +61,9 @@ bool may_run() {
     return !(mode & kOthers) && !ops::scopes.pack_hooks && !anomaly::on;
 }
 
+/// The user's backend of the call that runs, borrowed; or null.
+PyObject* backend_now() { return reach ? reach->backend.get() : nullptr; }
+
 uint64_t mix(uint64_t hash, uint64_t with) {
     hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
     return hash;
@@ -86,6 +89,7 @@ void release(Stretch* stretch) { delete stretch; }
 bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
     if (mode != weft::mode || globals != frame->globals || dtype != ops::default_dtype)
         return false;
+    if (backend.get() != backend_now() || (backend && mode & kDeferMode)) return false;
     for (const Condition& c : conditions) {
         PyObject* value = value_of(frame, sources, c.source);
         if (!value) return false;
@@ -177,7 +181,16 @@ bool run_drawing(program::DifferentiablePlan& plan, const Tensor* tensors, Tenso
 Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
     Tensors given(plan->segment().outputs.size());
     Tensor* const outputs = given.data();
-    if (mode & kDeferMode) {
+    if (made) {
+        if (!run_backend(made.get(), plan->segment(), tensors, outputs)) {
+            // where the calls raise, the instructions do so in their place; else it is the backend's fault
+            Object error = take_exception();
+            Tensors tried(given.size());
+            if (!run_drawing(*plan, tensors, tried.data())) return Onward::Here;
+            PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+            return Onward::Failed;
+        }
+    } else if (mode & kDeferMode) {
         if (!kept) return Onward::Here;
         try {
             kept->run(tensors, outputs);
@@ -195,16 +208,16 @@ Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
         result = checked(make(recipes[0], *this, frame, outputs, {}));
         return Onward::Return;
     }
-    std::vector<Object> made;
-    made.reserve(recipes.size());
+    std::vector<Object> values;
+    values.reserve(recipes.size());
     for (const Recipe& r : recipes)
-        made.push_back(Object::take(make(r, *this, frame, outputs, made)));
+        values.push_back(Object::take(make(r, *this, frame, outputs, values)));
     if (returned >= 0) {
-        result = made[static_cast<size_t>(returned)].release();
+        result = values[static_cast<size_t>(returned)].release();
         return Onward::Return;
     }
     for (auto [reg, recipe] : writes)
-        Py_XSETREF(frame->registers[reg], Py_NewRef(made[static_cast<size_t>(recipe)].get()));
+        Py_XSETREF(frame->registers[reg], Py_NewRef(values[static_cast<size_t>(recipe)].get()));
     for (int32_t reg : clears) Py_CLEAR(frame->registers[reg]);
     frame->pc = pc;
     return Onward::Jump;
@@ -220,6 +233,8 @@ int Stretch::traverse(visitproc visit, void* arg) const {
     for (const Condition& c : conditions) Py_VISIT(c.object.get());
     for (const Input& in : inputs) Py_VISIT(in.captured.get());
     for (const Recipe& r : recipes) Py_VISIT(r.object.get());
+    Py_VISIT(backend.get());
+    Py_VISIT(made.get());
     return guards.traverse(visit, arg);
 }
 
@@ -248,7 +263,10 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
             --at_, --tried;
         }
     }
-    return has_credit() && seen_before(frame) ? trace(frame, result) : Onward::Here;
+    if (!has_credit()) return Onward::Here;
+    // a backend is asked at once, as who wrote it expects
+    const bool is_due = seen_before(frame) || (backend_now() && tries(last_) == 0);
+    return is_due ? trace(frame, result) : Onward::Here;
 }
 
 bool Place::varies(const Stretch& s, const Stretch::Differs& differs) {
@@ -307,7 +325,7 @@ bool Place::seen_before(const Frame* frame) {
             hash = signature(mix(hash, static_cast<uint64_t>(r)), frame->registers[r], 0);
     last_ = hash;
     if (std::find(std::begin(recent_), std::end(recent_), hash) != std::end(recent_))
-        return std::count(failed_.begin(), failed_.end(), hash) < kMostTries;
+        return tries(hash) < kMostTries;
     recent_[next_++ % kRecent] = hash;
     return false;
 }
@@ -336,13 +354,21 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     }
     made->reach = reach ? reach->number : 0;
     made->last = visits_;
+    made->backend = reach ? reach->backend : Object();
     if (made->mode & kDeferMode) made->find_kept();
     at_ = stretches_.size();
     stretches_.push_back(made);
     Tensors tensors(made->inputs.size());
     Stretch::Differs differs;
-    return made->holds(frame, tensors.data(), differs) ? made->run(frame, tensors.data(), result)
-                                                       : Onward::Here;
+    if (!made->holds(frame, tensors.data(), differs)) return Onward::Here;
+    if (made->backend) {
+        made->made = ask_backend(made->backend.get(), made->plan->segment(), tensors.data());
+        if (!made->made) {
+            drop([&](const Stretch& s) { return &s == made.get(); });
+            return Onward::Failed;
+        }
+    }
+    return made->run(frame, tensors.data(), result);
 }
 
 Object Place::describe(const Program& program) const {

@@ -101,6 +101,7 @@ struct Stretch {
         Object captured{};
     };
     std::vector<Input> inputs;
+    Object backend{}, made{};  ///< who made what runs instead of the plan; or null
     int32_t steps = 0;
     bool draws = false;          ///< random numbers
     int64_t runs = 0, left = 0;  ///< how often it ran; how often the instructions did
@@ -133,6 +134,12 @@ struct Stretch {
 };
 void release(Stretch* stretch);
 
+/// What a backend makes of a segment, given the inputs; null with an error set.
+Object ask_backend(PyObject* backend, const program::Segment& segment, const Tensor* inputs);
+/// Runs it: fills as many outputs as the segment has. False with an error set.
+bool run_backend(PyObject* made, const program::Segment& segment, const Tensor* inputs,
+                 Tensor* outputs);
+
 /// Where stretches begin, and those that do.
 class Place {
 public:
@@ -153,6 +160,7 @@ private:
     bool varies(const Stretch& stretch, const Stretch::Differs& differs);
     bool seen_before(const Frame* frame);
     bool has_credit();
+    int64_t tries(uint64_t hash) const { return std::count(failed_.begin(), failed_.end(), hash); }
     void begin_anew();
     template <class F>
     void drop(F&& is_gone);

@@ -1032,7 +1032,8 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
         for (const program::Step& step : segment->steps) s.steps += !step.op->view;
         // of a call with views of its result what Python would do is spared, if it is kept
         const bool spares = s.mode & kDeferMode && s.steps == 1 && segment->steps.size() > 1;
-        if (s.steps < 2 && !spares) throw none;
+        const int fewest = reach && reach->backend ? 1 : 2;  // a backend is asked about all
+        if (s.steps < fewest && !spares) throw none;
         s.draws = segment->draws();
         s.plan = Ref<program::DifferentiablePlan>(
             new program::DifferentiablePlan(std::move(segment), {}));

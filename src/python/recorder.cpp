@@ -5,12 +5,13 @@
 /// heard of, and tells the recorder: the op, what it was given in the order of its schema, and the results.
 /// Reads of values are told too, by the places of the binding that read (`reading`). What computes beside the
 /// door has to say so itself: custom functions, ops that a library computes and `autograd.grad` are told of as
-/// a whole (`_whole` in weft/fx/recording.py), a backward pass is refused.
+/// a whole (`whole` in weft/fx/recording.py), a backward pass is refused.
 #include <algorithm>
 
 #include "autograd/meta.h"
 #include "ops/scopes.h"
 #include "program/trace.h"
+#include "python/call_arguments.h"
 #include "python/hooks.h"
 #include "python/object.h"
 
@@ -34,13 +35,6 @@ Object given(const Tensor& t) {
     return t.has(kWrapped) ? Object::take(PyTuple_Pack(1, o.get())) : std::move(o);
 }
 
-Object input_of(const Param& p, const std::vector<Tensor>& in) {
-    if (p.kind != Param::Kind::Tensors) return given(in[static_cast<size_t>(p.slot)]);
-    Object list = Object::take(PyList_New(0));
-    for (size_t k = static_cast<size_t>(p.slot); k < in.size(); ++k)
-        checked(PyList_Append(list.get(), given(in[k]).get()));
-    return list;
-}
 bool is_placed_input(const Param& p) { return p.is_input() && !p.keyword_only; }
 /// Whether an attribute is what it is where it is left out.
 bool is_usual(const Op& op, const Param& p, const Object& value) {
@@ -60,24 +54,14 @@ void Recorder::run(Call& c) {
         ops::call(c);
     }
     Object args = Object::take(PyList_New(0)), words = Object::take(PyDict_New());
-    const auto last = std::find_if(op.params.rbegin(), op.params.rend(), is_placed_input);
-    auto left = op.params.rend() - last;  // what is before the last tensor stands in its place
-    for (const Param& p : op.params) {
-        Object value = p.is_input() ? input_of(p, in) : Object::take(to_python(c.attr(p.slot)));
-        if (left-- > 0) {
-            checked(PyList_Append(args.get(), value.get()));
-        } else if (!p.has_default || p.is_input() || !is_usual(op, p, value)) {
-            if (p.is_input() && value.get() == Py_None) continue;
-            checked(PyDict_SetItemString(words.get(), p.name.c_str(), value.get()));
-        }
-    }
+    auto input = [&](int k) { return given(in[static_cast<size_t>(k)]); };
+    arguments_of_call(op, c.inputs, input, c.attrs, args, words);
     Object results = Object::take(PyList_New(0));
     for (int k = 0; k < c.outputs; ++k)
         checked(PyList_Append(results.get(), wrapped(c.out(k)).get()));
     if (c.dest.defined() && !c.in_place)
         checked(PyDict_SetItemString(words.get(), "out", wrapped(c.dest).get()));
-    const bool has_name = op.function || op.method || c.in_place;
-    const std::string name = has_name ? op.public_name : "ops." + op.public_name;
+    const std::string name = name_of_call(op, c.in_place);
     int sized = 0;  // layouts of results depend on values
     for (int i = 0; i < c.inputs; ++i) sized |= op.reads.has(i);
     const char* way = draws_elsewhere   ? "generator"
@@ -132,6 +116,32 @@ PyMethodDef functions[] = {{"_record_calls", record_calls, METH_VARARGS, nullptr
                            {}};
 
 }  // namespace
+
+std::string name_of_call(const Op& op, bool in_place) {
+    return op.function || op.method || in_place ? op.public_name : "ops." + op.public_name;
+}
+
+void arguments_of_call(const Op& op, int inputs, FunctionRef<Object(int)> input, const Value* attrs,
+                       const Object& args, const Object& words) {
+    const auto last = std::find_if(op.params.rbegin(), op.params.rend(), is_placed_input);
+    auto left = op.params.rend() - last;
+    for (const Param& p : op.params) {
+        Object value;
+        if (p.kind == Param::Kind::Tensors) {
+            value = Object::take(PyList_New(0));
+            for (int k = p.slot; k < inputs; ++k)
+                checked(PyList_Append(value.get(), input(k).get()));
+        } else {
+            value = p.is_input() ? input(p.slot) : Object::take(to_python(attrs[p.slot]));
+        }
+        if (left-- > 0) {
+            checked(PyList_Append(args.get(), value.get()));
+        } else if (!p.has_default || p.is_input() || !is_usual(op, p, value)) {
+            if (p.is_input() && value.get() == Py_None) continue;
+            checked(PyDict_SetItemString(words.get(), p.name.c_str(), value.get()));
+        }
+    }
+}
 
 void note_read(PyObject* tensor) {
     if (!now()) return;

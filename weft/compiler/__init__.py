@@ -12,6 +12,7 @@ from weft.compiler.api import list_backends as list_backends
 from weft.compiler.api import reset as reset
 from weft.compiler.api import set_stance as set_stance
 from weft.compiler.api import substitute_in_graph as substitute_in_graph
+from weft.compiler.errors import BackendCompilerFailed as BackendCompilerFailed
 from weft.compiler.errors import CompilerError as CompilerError
 from weft.compiler.errors import InvalidBackend as InvalidBackend
 from weft.compiler.errors import Unsupported as Unsupported
@@ -20,8 +21,8 @@ from weft.compiler.report import Reached as Reached
 from weft.compiler.report import explain as explain
 
 __all__ = [
-    "CompilerError", "Explanation", "InvalidBackend", "Reached", "Unsupported", "allow_in_graph",
-    "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "explain",
-    "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "set_stance",
-    "substitute_in_graph",
+    "BackendCompilerFailed", "CompilerError", "Explanation", "InvalidBackend", "Reached",
+    "Unsupported", "allow_in_graph", "assume_constant_result", "compile",
+    "cudagraph_mark_step_begin", "disable", "explain", "is_compiling", "is_dynamo_compiling",
+    "is_exporting", "list_backends", "reset", "set_stance", "substitute_in_graph",
 ]  # fmt: skip

@@ -61,7 +61,9 @@ def compile(  # noqa: A001
         fullgraph: a call that comes to a function outside of the subset raises `Unsupported`, with
             the line and what to write instead.
         dynamic: True, False or None do the same: sizes are values, and each shape has a plan.
-        backend: "inductor" or "weft": this compiler. "eager": the calls run as they are.
+        backend: "inductor" or "weft": this compiler. "eager": the calls run as they are. A
+            function: called with a `weft.fx.GraphModule` and example inputs for each part that can
+            be written down; what it returns is called in place of the graph.
         mode: one of PyTorch's: there is nothing to tune, so all do the same.
         options: PyTorch's most used ones are known, and have no effect either.
         name: without effect, and so are those below: there is nothing to count or to keep apart.
@@ -73,7 +75,7 @@ def compile(  # noqa: A001
     Raises:
         TypeError: `model` cannot be called, or an argument is of another type.
         InvalidBackend: there is no such backend (a RuntimeError).
-        NotImplementedError: the backend is a function, which would be given a graph of `fx`.
+        BackendCompilerFailed: with the first call, a backend of one's own raised.
         RuntimeError: an unknown mode or option, or both.
 
     >>> import weft
@@ -101,9 +103,9 @@ def _checked(fullgraph: Any, dynamic: Any, backend: Any, mode: Any, options: Any
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
-    if mode is not None and mode not in MODES:
+    if mode is not None and mode not in MODES and isinstance(backend, str):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
-    if options is not None:
+    if options is not None and isinstance(backend, str):
         _check_options(options)
     if isinstance(backend, str):
         if backend not in BACKENDS:
@@ -111,13 +113,10 @@ def _checked(fullgraph: Any, dynamic: Any, backend: Any, mode: Any, options: Any
                 f"Invalid backend: {backend!r}, see `weft.compiler.list_backends()` for available "
                 "backends."
             )
-    elif callable(backend):
-        raise NotImplementedError(
-            "[compile] expected the name of a backend, got a function. Hint: there is no graph to "
-            "give it, as programs keep their loops and branches; leave backend out"
+    elif not callable(backend):
+        raise TypeError(
+            f"[compile] expected backend a name or a function, got {type(backend).__name__}"
         )
-    else:
-        raise TypeError(f"[compile] expected backend a name, got {type(backend).__name__}")
     return Settings(fullgraph, dynamic, backend, mode, options)
 
 

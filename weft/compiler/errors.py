@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft.frontend.programs import Left
 
-__all__ = ["CompilerError", "InvalidBackend", "Unsupported"]
+__all__ = ["BackendCompilerFailed", "CompilerError", "InvalidBackend", "Unsupported"]
 
 
 class CompilerError(RuntimeError):
@@ -17,6 +17,21 @@ class CompilerError(RuntimeError):
 
 class InvalidBackend(CompilerError):
     """`weft.compile` was asked for a backend that is not there."""
+
+
+class BackendCompilerFailed(CompilerError):
+    """A backend of the user's raised, or gave nothing to call.
+
+    Attributes:
+        backend_name: its name.
+        inner_exception: what it raised.
+    """
+
+    def __init__(self, backend: Any, inner_exception: BaseException) -> None:
+        self.backend_name = getattr(backend, "__name__", "?")
+        self.inner_exception = inner_exception
+        kind = type(inner_exception).__name__
+        super().__init__(f"backend='{self.backend_name}' raised:\n{kind}: {inner_exception}")
 
 
 class Unsupported(CompilerError):

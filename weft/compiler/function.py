@@ -24,7 +24,7 @@ class Settings:
 
     fullgraph: bool = False
     dynamic: bool | None = None
-    backend: str = "inductor"
+    backend: str | Callable[..., Any] = "inductor"
     mode: str | None = None
     options: dict[str, Any] | None = None
 
@@ -43,7 +43,7 @@ class CompiledFunction(_C._Compiled):
         cls, callee: Any, settings: Settings = DEFAULTS, kind: int = COMPILED
     ) -> CompiledFunction:
         """Wrap `callee`."""
-        self = super().__new__(cls, callee, settings.fullgraph, kind)
+        self = super().__new__(cls, callee, settings.fullgraph, kind, _asked(settings))
         functools.update_wrapper(self, callee, updated=())
         if isinstance(callee, (FunctionType, MethodType)):
             self.__dict__.update(callee.__dict__)
@@ -86,6 +86,18 @@ class CompiledFunction(_C._Compiled):
 
 
 _C._speed_up_compiled(CompiledFunction)
+
+
+def _asked(settings: Settings) -> Callable[..., Any] | None:
+    """The user's backend, with the arguments that PyTorch gives to one."""
+    if isinstance(settings.backend, str):
+        return None
+    more: dict[str, Any] = {}
+    if settings.mode not in (None, "default"):
+        more["mode"] = settings.mode
+    if settings.options:
+        more["options"] = settings.options
+    return functools.partial(settings.backend, **more) if more else settings.backend
 
 
 def again(callee: Any, settings: Settings, kind: int) -> CompiledFunction:

@@ -116,12 +116,7 @@ class Recording:
     def _call(self, name: str, way: str, given: Any, words: dict[str, Any]) -> Node:
         if way == "in place":
             return self.graph.call_method(f"{name}_", given, words)
-        short = _OPERATORS.get(name)
-        if short is not None and not words and len(given) == (1 if name == "neg" else 2):
-            return self.graph.call_function(short, given)
-        space, name = (_C.ops, name[4:]) if name.startswith("ops.") else (_C, name)
-        function = getattr(space, name, None) or getattr(_C.ops, name)
-        return self.graph.call_function(function, given, words)
+        return self.graph.call_function(function_of(name, given, words), given, words)
 
     def read(self, t: weft.Tensor) -> None:
         """Values that are read: another time they have to be the same."""
@@ -223,6 +218,15 @@ def _layout(t: weft.Tensor) -> tuple[Any, ...]:
 def recorded(function: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
     """Inside of a recording: `function` called as one node (Note [Recorded])."""
     return _C._recording().whole(function, args, kwargs)
+
+
+def function_of(name: str, args: Any, kwargs: Any) -> Callable[..., Any]:
+    """The function by which Python calls an op: an operator where there is one."""
+    short = _OPERATORS.get(name)
+    if short is not None and not kwargs and len(args) == (1 if name == "neg" else 2):
+        return short
+    space, name = (_C.ops, name[4:]) if name.startswith("ops.") else (_C, name)
+    return getattr(space, name, None) or getattr(_C.ops, name)  # type: ignore[no-any-return]
 
 
 def _has_tensor(value: Any) -> bool:
