@@ -14,13 +14,18 @@ namespace weft::program {
 Ref<CompiledNode> CompiledNode::make(Ref<DifferentiablePlan> plan, int32_t part) {
     const SegmentPart& of = plan->parts_.all[static_cast<size_t>(part)];
     const size_t edges = of.edges.size(), saved = of.saved.size();
-    const size_t size = sizeof(CompiledNode) + edges * sizeof(Edge) + saved * sizeof(SavedTensor);
+    const size_t pieces = of.keeps ? plan->kept_pieces() : 0;
+    const size_t size = sizeof(CompiledNode) + edges * sizeof(Edge) + saved * sizeof(SavedTensor) +
+                        pieces * sizeof(Tensor);
     auto* node = new (Pool::allocate(size)) CompiledNode(std::move(plan), part);
     node->size_ = static_cast<uint32_t>(size);
     node->edges_ = reinterpret_cast<Edge*>(node + 1);
     std::uninitialized_default_construct_n(node->edges_, edges);
     node->edge_count_ = static_cast<int>(edges);
     node->saved_ = reinterpret_cast<SavedTensor*>(node->edges_ + edges);
+    node->kept_ = reinterpret_cast<Tensor*>(node->saved_ + saved);
+    node->kept_count_ = static_cast<int32_t>(pieces);
+    std::uninitialized_default_construct_n(node->kept_, pieces);
     node->results_ = node->plan_->places_[static_cast<size_t>(part)].infos.get();
     node->output_count_ = static_cast<int>(of.outputs.size());
     node->site = Site::here();
@@ -30,6 +35,7 @@ Ref<CompiledNode> CompiledNode::make(Ref<DifferentiablePlan> plan, int32_t part)
 void CompiledNode::deallocate() {
     std::destroy_n(edges_, edge_count_);
     std::destroy_n(saved_, saved_count_);
+    std::destroy_n(kept_, kept_count_);
     const size_t size = size_;
     this->~CompiledNode();
     Pool::free(this, size);
@@ -42,7 +48,8 @@ bool CompiledNode::shows_output(int k) const {
 void CompiledNode::visit_kept(FunctionRef<void(const Tensor&)> see) const {
     for (int i = 0; i < saved_count_; ++i)
         if (saved_[i].kept().defined()) see(saved_[i].kept());
-    if (kept_.defined()) see(kept_);
+    for (int i = 0; i < kept_count_; ++i)
+        if (kept_[i].defined()) see(kept_[i]);
 }
 
 Tensor CompiledNode::unpack(size_t i) const {
@@ -73,7 +80,7 @@ void CompiledNode::release_saved() {
         if (!plan_->covers(part_, released_steps_)) return;
     }
     for (int i = 0; i < saved_count_; ++i) saved_[i].reset();
-    kept_ = Tensor();
+    std::fill_n(kept_, kept_count_, Tensor());
     // numbers are saved too, though nothing is kept of them
     const std::vector<uint8_t>& reads = plan_->places_[static_cast<size_t>(part_)].reads;
     released_ = std::find(reads.begin(), reads.end(), 1) != reads.end();
@@ -134,7 +141,8 @@ protected:
         const auto found = std::find(saved.begin(), saved.end(), root);
         const bool is_inner = found == saved.end();
         const bool is_kept = is_inner && !parts_.is_remade[static_cast<size_t>(root)];
-        const Tensor whole = is_kept    ? node_.kept()
+        const Plan::KeptAt at = is_kept ? node_.plan().kept_at(root) : Plan::KeptAt{0, 0};
+        const Tensor whole = is_kept    ? node_.kept(at.piece)
                              : is_inner ? remade(root)
                                         : node_.unpack(static_cast<size_t>(found - saved.begin()));
         if (!is_inner && v == root) {
@@ -142,7 +150,7 @@ protected:
             return whole;
         }
         const Tensor& like = segment_.layout(v);
-        const int64_t begin = offset + (is_kept ? node_.plan().kept_at(root) : 0);
+        const int64_t begin = offset + at.offset;
         Tensor out = Tensor::from_storage(whole.storage(), whole.bytes() + begin, like.dtype(),
                                           like.shape(), like.strides());
         if (mode & kGradMode) tie(out, v);
@@ -219,7 +227,7 @@ void CompiledNode::run_plan(const BackwardPlan& backward, const Tensor* grads, W
     std::copy_n(grads, given, inputs.data());
     for (size_t i = 0; i < backward.reads.size(); ++i) {
         const int32_t from = backward.reads[i];
-        inputs[given + i] = from < 0 ? kept_ : unpack(static_cast<size_t>(from));
+        inputs[given + i] = from < 0 ? kept_[~from] : unpack(static_cast<size_t>(from));
     }
     if (!backward.plan->fits(inputs.data(), inputs.size())) [[unlikely]]  // t_() since
         return run_rules(backward.given, grads, backward.wanted, work);

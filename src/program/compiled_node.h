@@ -36,7 +36,7 @@ struct BackwardPlan {
     std::vector<uint8_t> wanted;
     uint32_t autocast = 0;  ///< bits of the mode
     Ref<Plan> plan;         ///< null: rules run call by call
-    /// What it reads behind the gradients, by places among what is saved; -1: what is kept.
+    /// What it reads behind the gradients, by places among what is saved; ~k: piece k of what is kept.
     std::vector<int32_t> reads;
     std::vector<Sum> sums;
     std::vector<Product> products;
@@ -53,7 +53,8 @@ public:
         new (saved_ + saved_count_) SavedTensor(t, is_output);
         ++saved_count_;  // a tensor that must not be saved throws
     }
-    void keep(const Tensor& kept) { kept_ = kept; }
+    /// The pieces of what a run keeps.
+    void keep(const Tensor* pieces) { std::copy_n(pieces, kept_count_, kept_); }
 
     std::string name() const override { return "CompiledBackward0"; }
     void run(Work& work) override;
@@ -77,7 +78,7 @@ public:
     /// Throws Runtime if what one of these steps reads was released.
     void check_unreleased(const std::vector<uint8_t>& ran) const;
     Tensor unpack(size_t i) const;
-    const Tensor& kept() const { return kept_; }
+    const Tensor& kept(int32_t piece) const { return kept_[piece]; }
 
 private:
     CompiledNode(Ref<DifferentiablePlan> plan, int32_t part)
@@ -90,9 +91,9 @@ private:
 
     Ref<DifferentiablePlan> plan_;
     SavedTensor* saved_ = nullptr;
-    Tensor kept_;
+    Tensor* kept_ = nullptr;
     int32_t part_;
-    int32_t saved_count_ = 0;
+    int32_t saved_count_ = 0, kept_count_ = 0;
     uint32_t size_ = 0;
     bool released_ = false, twice_ = false;
     const BackwardPlan* last_ = nullptr;  ///< what ran since the last release, if it was a plan

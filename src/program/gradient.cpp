@@ -25,6 +25,13 @@ DifferentiablePlan::DifferentiablePlan(Ref<Segment> segment, Plan::Options optio
 }
 DifferentiablePlan::~DifferentiablePlan() = default;
 
+int64_t DifferentiablePlan::kept_bytes() const {
+    int64_t sum = 0;
+    for (size_t k = 0; forward_ && k < forward_->kept_pieces(); ++k)
+        sum += forward_->kept_bytes(static_cast<int32_t>(k));
+    return sum;
+}
+
 Plan& DifferentiablePlan::plain() {
     if (plain_) return *plain_;
     plain_ = Ref<Plan>(gives_views_ ? new Plan(segment_, options_, parts_.made, {})
@@ -134,10 +141,10 @@ public:
     /// `recorded`: with the nodes.
     Run(DifferentiablePlan& plan, const Tensor* inputs, bool recorded)
         : plan_(plan), segment_(*plan.segment_), tensors_(static_cast<size_t>(plan.handle_count_)),
-          nodes_(plan.parts_.all.size()) {
+          nodes_(plan.parts_.all.size()), kept_(recorded ? plan.forward_->kept_pieces() : 0) {
         const size_t count = segment_.inputs.size();
         std::copy_n(inputs, count, tensors_.data());
-        if (recorded) plan.forward_->run(inputs, tensors_.data() + count, &kept_);
+        if (recorded) plan.forward_->run(inputs, tensors_.data() + count, kept_.data());
         else plan.plain().run(inputs, tensors_.data() + count);
         for (const auto& [handle, t] : plan.constants_) tensors_[static_cast<size_t>(handle)] = t;
         for (const Parts::Event& e : plan.parts_.events) {
@@ -183,7 +190,7 @@ private:
         }
         for (const Places::Saved& s : places.saved)
             node->save(tensors_[static_cast<size_t>(s.handle)], s.output >= 0);
-        if (plan_.parts_.all[static_cast<size_t>(number)].keeps) node->keep(kept_);
+        if (plan_.parts_.all[static_cast<size_t>(number)].keeps) node->keep(kept_.data());
         for (size_t k = 0; k < places.outputs.size(); ++k)
             if (places.outputs[k] >= 0)
                 set_history(tensors_[static_cast<size_t>(places.outputs[k])], node,
@@ -195,7 +202,7 @@ private:
     const Segment& segment_;
     LocalArray<Tensor> tensors_;
     LocalArray<Ref<Node>, 4> nodes_;
-    Tensor kept_;
+    LocalArray<Tensor, 4> kept_;
 };
 
 void DifferentiablePlan::run(const Tensor* inputs, Tensor* outputs) {
@@ -278,8 +285,10 @@ protected:
             const Tensor whole = remade(root);
             return v == root ? whole : tracer_.part_of(whole, offset, segment_.layout(v));
         }
-        const Tensor kept = input(-1, Tensor::layout(DType::UInt8, Dims{forward_.kept_bytes()}));
-        return tracer_.part_of(kept, forward_.kept_at(root) + offset, segment_.layout(v));
+        const auto [piece, begin] = forward_.kept_at(root);
+        const Dims bytes{forward_.kept_bytes(piece)};
+        const Tensor kept = input(~piece, Tensor::layout(DType::UInt8, bytes));
+        return tracer_.part_of(kept, begin + offset, segment_.layout(v));
     }
     Tensor place(int32_t) override { return {}; }  // no gradients of gradients here
     /// Factors of many rows would only hold memory until the plan's end.

@@ -43,9 +43,10 @@ public:
     const Segment& segment() const { return *segment_; }
     const Parts& parts() const { return parts_; }
     /// Bytes of the values that a run leaves for backward, but for results and inputs.
-    int64_t kept_bytes() const { return forward_ ? forward_->kept_bytes() : 0; }
+    int64_t kept_bytes() const;
     /// Where a kept value lies in what a run keeps.
-    int64_t kept_at(int32_t value) const { return forward_->kept_at(value); }
+    Plan::KeptAt kept_at(int32_t value) const { return forward_->kept_at(value); }
+    size_t kept_pieces() const { return forward_->kept_pieces(); }
     /// Whether all of the part's steps whose rules read something are among these.
     bool covers(int32_t part, const std::vector<uint8_t>& steps) const;
     /// How often rules were run call by call in a pass that was itself recorded.

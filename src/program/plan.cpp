@@ -53,6 +53,8 @@ private:
     const std::vector<int32_t>& kept_;
     std::vector<Fate> values_;
     std::vector<int64_t> offsets_ = std::vector<int64_t>(segment_.values.size());
+    std::vector<int32_t> pieces_ = std::vector<int32_t>(segment_.values.size());
+    static constexpr int64_t kOwnPiece = int64_t{1} << 16;
     std::vector<std::unique_ptr<StepLoop>> loops_;
 };
 
@@ -145,9 +147,20 @@ void PlanBuilder::place_in_arena() {
 }
 
 void PlanBuilder::place_kept() {
+    int32_t shared = -1;
     for (int32_t v : kept_) {
-        offsets_[static_cast<size_t>(v)] = plan_.kept_bytes_;
-        plan_.kept_bytes_ += (segment_.layout(v).byte_count() + 63) / 64 * 64;
+        const int64_t bytes = (segment_.layout(v).byte_count() + 63) / 64 * 64;
+        const bool own = bytes >= kOwnPiece;
+        int32_t piece = own ? -1 : shared;
+        if (piece < 0) {
+            piece = static_cast<int32_t>(plan_.kept_bytes_.size());
+            plan_.kept_bytes_.push_back(0);
+            if (!own) shared = piece;
+        }
+        int64_t& end = plan_.kept_bytes_[static_cast<size_t>(piece)];
+        pieces_[static_cast<size_t>(v)] = piece;
+        offsets_[static_cast<size_t>(v)] = end;
+        end += bytes;
         slot_of(v);
     }
 }
@@ -268,7 +281,7 @@ void PlanBuilder::list_bound() {
             add_fixes(value, plan_.inputs_.back().first_fix, plan_.inputs_.back().fixes);
         } else if (of.home == Home::Arena || of.home == Home::Kept) {
             auto& placed = of.home == Home::Arena ? plan_.placed_ : plan_.kept_;
-            placed.push_back({value, of.slot, offsets_[v], 0, 0});
+            placed.push_back({value, of.slot, offsets_[v], 0, 0, pieces_[v]});
             add_fixes(value, placed.back().first_fix, placed.back().fixes);
         }
     }
@@ -331,15 +344,15 @@ std::unique_ptr<Plan::Frame> Plan::make_frame() const {
 void Plan::place_arena(Frame& frame) const {
     if (placed_.empty()) return;
     frame.arena = allocate_storage(arena_bytes_);
-    place(frame, placed_, frame.memory, frame.arena->data);
+    place(frame, placed_, frame.memory, [&](int32_t) { return frame.arena->data; });
 }
 
 /// Each value has a storage of its own: kernels tell by it whether two lie in one memory.
 void Plan::place(Frame& frame, const std::vector<Placed>& all, std::vector<Ref<Storage>>& memory,
-                 char* begin) const {
+                 FunctionRef<char*(int32_t piece)> begin) const {
     for (size_t i = 0; i < all.size(); ++i) {
         const Placed& p = all[i];
-        char* const at = begin + p.offset;
+        char* const at = begin(p.piece) + p.offset;
         frame.table[static_cast<size_t>(p.slot)] = memory[i]->data = at;
         for (int32_t k = p.first_fix; k < p.first_fix + p.fixes; ++k) {
             const Fix& f = fixes_[static_cast<size_t>(k)];
@@ -384,10 +397,10 @@ Plan::Plan(Ref<Segment> segment, Options options, std::vector<int32_t> results,
 }
 Plan::~Plan() = default;
 
-int64_t Plan::kept_at(int32_t value) const {
+Plan::KeptAt Plan::kept_at(int32_t value) const {
     for (const Placed& p : kept_)
-        if (p.value == value) return p.offset;
-    return -1;
+        if (p.value == value) return {p.piece, p.offset};
+    return {-1, 0};
 }
 
 bool Plan::fits(const Tensor* inputs, size_t count) const {
@@ -407,8 +420,9 @@ void Plan::run(const Tensor* inputs, Tensor* outputs, Tensor* kept) {
     if (arena_bytes_ > kKeptArena) place_arena(*frame);
     for (const Bound& b : inputs_) bind(*frame, b, inputs[b.source]);
     if (!kept_.empty()) {
-        *kept = Tensor::empty(DType::UInt8, Dims{kept_bytes_});
-        place(*frame, kept_, frame->kept, kept->bytes());
+        for (size_t k = 0; k < kept_bytes_.size(); ++k)
+            kept[k] = Tensor::empty(DType::UInt8, Dims{kept_bytes_[k]});
+        place(*frame, kept_, frame->kept, [&](int32_t piece) { return kept[piece].bytes(); });
     }
     for (size_t m = 0; m < made_.size(); ++m) {
         const Tensor& layout = segment_->layout(made_[m].value);

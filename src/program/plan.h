@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "ops/matmul.h"
 #include "program/group.h"
 #include "program/segment.h"
@@ -46,11 +47,17 @@ public:
     bool fits(const Tensor* inputs, size_t count) const;
     /// Fills `outputs`, one for each result, outside of every graph. `inputs` must fit. A result that is a
     /// part of an input shares its memory; one that is an input is that tensor. `kept`: the memory of
-    /// values that were to be kept, as bytes.
+    /// values that were to be kept, as bytes, kept_pieces() tensors.
     void run(const Tensor* inputs, Tensor* outputs, Tensor* kept = nullptr);
-    /// Where in that memory a value that was to be kept lies.
-    int64_t kept_at(int32_t value) const;
-    int64_t kept_bytes() const { return kept_bytes_; }
+    /// Where in that memory a value that was to be kept lies. Large values have pieces of their own, which
+    /// the allocator has from run to run.
+    struct KeptAt {
+        int32_t piece;
+        int64_t offset;
+    };
+    KeptAt kept_at(int32_t value) const;
+    size_t kept_pieces() const { return kept_bytes_.size(); }
+    int64_t kept_bytes(int32_t piece) const { return kept_bytes_[static_cast<size_t>(piece)]; }
 
     const Segment& segment() const { return *segment_; }
     /// Bytes of the values that live only within a run.
@@ -73,8 +80,9 @@ private:
     };
     struct Placed {
         int32_t value, slot;
-        int64_t offset;  ///< in the arena, or in what is kept
+        int64_t offset;  ///< in the arena, or in a piece of what is kept
         int32_t first_fix, fixes;
+        int32_t piece = 0;
     };
     struct Prepared {
         int32_t step;
@@ -104,7 +112,7 @@ private:
     std::unique_ptr<Frame> make_frame() const;
     void place_arena(Frame& frame) const;
     void place(Frame& frame, const std::vector<Placed>& all, std::vector<Ref<Storage>>& memory,
-               char* begin) const;
+               FunctionRef<char*(int32_t piece)> begin) const;
     void bind(Frame& frame, const Bound& bound, const Tensor& to) const;
     void let_go(Frame& frame, const std::vector<Bound>& bound) const;
     void run_items(Frame& frame) const;
@@ -125,7 +133,8 @@ private:
     std::vector<Result> results_;
     std::vector<std::pair<int32_t, Tensor>> fixed_;  ///< slots of constants and numbers
     int32_t slots_ = 0;
-    int64_t arena_bytes_ = 0, kept_bytes_ = 0;
+    int64_t arena_bytes_ = 0;
+    std::vector<int64_t> kept_bytes_;  ///< of each piece
     std::vector<std::unique_ptr<Frame>> idle_;
 };
 inline void release(Plan* plan) { delete plan; }
