@@ -19,7 +19,6 @@
 ///   Onward at_place(frame, result)    Note [Stretches]
 /// and `Frame`, derived from FrameOf<Raw>.
 #pragma once
-#include "base/small_vector.h"
 #include "program/code.h"
 
 namespace weft::program {
@@ -144,10 +143,10 @@ public:
                 case Verb::Call:
                 case Verb::Method:
                 case Verb::CallEx: {
-                    SmallVector<Raw, 12> args;
-                    if (!gather(frame, i, args)) goto failed;
+                    Arguments args(i.count);
+                    if (!gather(frame, i, args.data)) goto failed;
                     Raw result{};
-                    if (Frame* inner = host_.call(frame, i, args.data(), result)) {
+                    if (Frame* inner = host_.call(frame, i, args.data, result)) {
                         inner->out = i.out;
                         kill(code, i, regs);
                         frame = inner;
@@ -158,9 +157,9 @@ public:
                     break;
                 }
                 default: {
-                    SmallVector<Raw, 12> args;
-                    if (!gather(frame, i, args)) goto failed;
-                    Raw result = host_.evaluate(frame, i, args.data());
+                    Arguments args(i.count);
+                    if (!gather(frame, i, args.data)) goto failed;
+                    Raw result = host_.evaluate(frame, i, args.data);
                     if (!result) goto failed;
                     if (i.out >= 0) put(regs, i.out, result);
                     else Host::drop(result);
@@ -194,13 +193,22 @@ private:
             host_.unbound(frame, operand);
         return value;
     }
-    bool gather(Frame* frame, const FlatInstr& i, SmallVector<Raw, 12>& args) {
-        const int32_t* operands = frame->code->operands_of(i);
-        for (int32_t k = 0; k < i.count; ++k) {
-            Raw value = read(frame, operands[k]);
-            if (!value) return false;
-            args.push_back(value);
+    /// Room for operands; for a few without an allocation, and never cleared.
+    struct Arguments {
+        explicit Arguments(int32_t count)
+            : data(count <= kFew ? few : new Raw[static_cast<size_t>(count)]) {}
+        ~Arguments() {
+            if (data != few) delete[] data;
         }
+        Arguments(const Arguments&) = delete;
+        static constexpr int32_t kFew = 12;
+        Raw few[kFew];
+        Raw* const data;
+    };
+    bool gather(Frame* frame, const FlatInstr& i, Raw* args) {
+        const int32_t* operands = frame->code->operands_of(i);
+        for (int32_t k = 0; k < i.count; ++k)
+            if (!(args[k] = read(frame, operands[k]))) return false;
         return true;
     }
     static void put(Raw* regs, int32_t r, Raw value) {

@@ -22,6 +22,7 @@ public:
     /// Whether calls merge that have no more in common than they must.
     bool merges() const { return over_rows(always_shared_) != nullptr; }
     void run(const Tensor* inputs, Tensor* outputs) const;
+    bool pays() const { return batches_ < 16 || merged_ >= 3 * batches_; }
 
 private:
     /// Several calls as one.
@@ -30,6 +31,7 @@ private:
     const Ref<DifferentiablePlan> plan_;
     std::vector<uint8_t> always_shared_;
     mutable std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<OverRows>>> over_;
+    mutable int64_t batches_ = 0, merged_ = 0;  ///< calls over rows, and of how many each
 };
 
 /// Shared inputs come as they are, others as rows of [calls, …].
@@ -111,7 +113,10 @@ SegmentOp::OverRows::OverRows(const SegmentOp& of, std::unique_ptr<SegmentRows> 
 void SegmentOp::OverRows::run(Call& c) const {
     const Segment& s = of.segment();
     LocalArray<Tensor, 8> outputs(s.outputs.size());
-    if (const int64_t calls = c.in[own].size(0); calls > 1) {
+    const int64_t calls = c.in[own].size(0);
+    ++of.batches_;
+    of.merged_ += calls;
+    if (calls > 1) {
         rows->run(calls, c.in, outputs.data());
     } else {
         LocalArray<Tensor> in(s.inputs.size());
@@ -200,6 +205,8 @@ std::unique_ptr<KeptSegment> KeptSegment::make(const DifferentiablePlan& plan,
     }
     return std::unique_ptr<KeptSegment>(new KeptSegment(plan, std::move(op)));
 }
+
+bool KeptSegment::pays() const { return !op_ || op_->pays(); }
 
 void KeptSegment::run(const Tensor* inputs, Tensor* outputs) const {
     LocalArray<Tensor, 32> tensors(segment_.values.size());

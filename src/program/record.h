@@ -26,6 +26,10 @@ public:
     /// As DifferentiablePlan::run, in defer mode: by one call, which is kept. Inputs may be pending.
     void run(const Tensor* inputs, Tensor* outputs) const;
 
+    /// Whether its calls merge, as far as they have run. Where each has a layout of its own, those of the single
+    /// calls in it may yet.
+    bool pays() const;
+
 private:
     KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<SegmentOp> op);
 

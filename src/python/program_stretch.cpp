@@ -223,6 +223,21 @@ Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
     return Onward::Jump;
 }
 
+bool Stretch::is_of_other_sizes(const Stretch& s) const {
+    if (mode != s.mode || inputs.size() != s.inputs.size()) return false;
+    bool differs = false;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+        const Input &a = inputs[k], &b = s.inputs[k];
+        const auto layout = [k](const Stretch& of) {
+            return of.plan->segment().layout(of.plan->segment().inputs[k]);
+        };
+        if (a.source != b.source || a.captured.get() != b.captured.get()) return false;
+        if (layout(*this).dtype() != layout(s).dtype()) return false;
+        differs |= !weft::equal(layout(*this).shape(), layout(s).shape());
+    }
+    return differs;
+}
+
 void Stretch::find_kept() {
     std::vector<uint8_t> captured;
     for (const Input& in : inputs) captured.push_back(in.source < 0);
@@ -244,10 +259,17 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
     ++visits_;
     if (reach && reach->number > newest_) begin_anew();
     if (off_ || !enabled || !may_run()) return Onward::Here;
+    if (mode & kDeferMode && (sizes_vary_ || backend_now())) return Onward::Here;
+    bool gave_up = false;
     // the one that ran last, then as they were made: so come layers, and lengths
     for (size_t tried = 0; tried < stretches_.size(); ++tried, ++at_) {
         if (at_ >= stretches_.size()) at_ = 0;
         const Ref<Stretch> s = stretches_[at_];
+        if (s->mode != mode) continue;
+        if (s->gave_up()) {
+            gave_up = true;
+            continue;
+        }
         Tensors tensors(s->inputs.size());
         Stretch::Differs differs;
         if (s->holds(frame, tensors.data(), differs)) {
@@ -263,7 +285,7 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
             --at_, --tried;
         }
     }
-    if (!has_credit()) return Onward::Here;
+    if (gave_up || !has_credit()) return Onward::Here;  // so would those over other layouts
     // a backend is asked at once, as who wrote it expects
     const bool is_due = seen_before(frame) || (backend_now() && tries(last_) == 0);
     return is_due ? trace(frame, result) : Onward::Here;
@@ -298,6 +320,8 @@ void Place::begin_anew() {
     newest_ = reach->number;
     debt_ = rests_ = 0;
     rest_ = kFirstRest;
+    fruitless_ = 0;
+    sizes_vary_ = false;
     failed_.clear();
     off_ = false;
 }
@@ -324,8 +348,11 @@ bool Place::seen_before(const Frame* frame) {
         if (frame->registers[r] && code.is_live(pc_, r))
             hash = signature(mix(hash, static_cast<uint64_t>(r)), frame->registers[r], 0);
     last_ = hash;
-    if (std::find(std::begin(recent_), std::end(recent_), hash) != std::end(recent_))
-        return tries(hash) < kMostTries;
+    if (std::find(std::begin(recent_), std::end(recent_), hash) != std::end(recent_)) {
+        if (tries(hash) < kMostTries) return true;
+        if (++fruitless_ >= kMostFruitless && stretches_.empty()) off_ = true;
+        return false;
+    }
     recent_[next_++ % kRecent] = hash;
     return false;
 }
@@ -355,7 +382,11 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     made->reach = reach ? reach->number : 0;
     made->last = visits_;
     made->backend = reach ? reach->backend : Object();
-    if (made->mode & kDeferMode) made->find_kept();
+    if (made->mode & kDeferMode) {
+        for (const Ref<Stretch>& s : stretches_) sizes_vary_ |= made->is_of_other_sizes(*s);
+        if (sizes_vary_) return Onward::Here;
+        made->find_kept();
+    }
     at_ = stretches_.size();
     stretches_.push_back(made);
     Tensors tensors(made->inputs.size());

@@ -125,8 +125,12 @@ struct Stretch {
     /// (Note [Compiled nodes]); now and then it is tried again.
     bool pays() const { return !(mode & kGradMode) || plan->rules_run() * kTried <= runs + left; }
     static constexpr int64_t kTried = 64;
-    /// In defer mode: how it is kept.
+    /// In defer mode: how it is kept, if it is.
     void find_kept();
+    bool gave_up() const { return kept && !kept->pays(); }
+    /// Whether it does the same with the same weights, for tensors of other sizes. Then the single calls of both
+    /// may merge by rows; kept whole, each would only with those of its own size.
+    bool is_of_other_sizes(const Stretch& s) const;
     /// Here: it did not run, and nothing has changed.
     program::Onward run(Frame* frame, const Tensor* inputs, PyObject*& result);
 
@@ -166,7 +170,7 @@ private:
     void drop(F&& is_gone);
     void drop_stale();
 
-    static constexpr int kRecent = 8, kMostTries = 2;
+    static constexpr int kRecent = 8, kMostTries = 2, kMostFruitless = 64;
     static constexpr size_t kMostFailures = 8, kMostStretches = 256, kMostVarying = 64;
     static constexpr uint64_t kStale = 1024;
     static constexpr int kTraceCost = 32, kMostDebt = 8 * kTraceCost, kFirstRest = 256,
@@ -176,12 +180,14 @@ private:
     bool off_ = false;
     int debt_ = 0, rests_ = 0,
         rest_ = kFirstRest;      ///< Note [Credit]; `rests_`: visits still to come
+    bool sizes_vary_ = false;    ///< in defer mode: then nothing is kept whole
     uint64_t newest_ = 0;        ///< number of the newest Reach that was here
     int32_t ended_ = -1;         ///< before which instruction the last trace ended
     const char* why_ = nullptr;  ///< and why
     uint64_t recent_[kRecent] = {};
     int next_ = 0;
     uint64_t last_ = 0;             ///< the last signature that was looked at
+    int fruitless_ = 0;             ///< how often one of these came again
     std::vector<uint64_t> failed_;  ///< those with which traces led nowhere
     std::vector<Ref<Stretch>> stretches_;
     size_t at_ = 0;  ///< the one that ran last

@@ -216,6 +216,22 @@ def test_unlike_lengths(w):
     same(lambda x: ((x @ w).softmax(0) * x).sum(0, keepdim=True).tanh(), examples, [w])
 
 
+def test_lengths_that_vary_merge_by_rows(w):
+    """Kept whole, a call would merge with those of its own length alone."""
+    weft.manual_seed(4)
+    examples = [weft.randn(n % 5 + 1, 4) for n in range(40)]
+    inner = weft.compile(lambda x: ((x @ w).tanh() * 2 + 1) @ w)
+    for _ in range(4):
+        report = weft.explain(lambda x: inner(inner(inner(x))), examples)
+    assert report.batches == weft.explain(lambda x: _three(x, w), examples).batches
+
+
+def _three(x, w):
+    for _ in range(3):
+        x = ((x @ w).tanh() * 2 + 1) @ w
+    return x
+
+
 def test_hooks_see_gradients(w, xs):
     compiled = weft.compile(cell)
 
