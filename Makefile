@@ -20,6 +20,7 @@ export PATH := $(PATH):$(CURDIR)/$(BIN)
 
 ENV_DONE := $(VENV)/.weft-env
 TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
+PEERS_DONE := $(VENV)/.weft-peers
 
 ## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
 env: $(ENV_DONE) $(if $(PARITY),$(TORCH_DONE))
@@ -37,6 +38,10 @@ $(ENV_DONE): pyproject.toml
 
 $(TORCH_DONE): $(ENV_DONE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) torchviz
+	touch $@
+
+$(PEERS_DONE): $(TORCH_DONE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check jax onnx onnxruntime
 	touch $@
 
 build: $(ENV_DONE)
@@ -62,8 +67,9 @@ fuzz-autodiff: build $(TORCH_DONE)
 fuzz-shapes: build
 	$(BIN)/python tests/fuzz_shapes.py --calls $(PROGRAMS) --seed $(SEED)
 
-bench: build $(TORCH_DONE)
-	$(BIN)/python bench/run.py
+## bench: weft beside PyTorch; PEERS=1 adds torch.compile, JAX and onnxruntime, with compilers' minutes
+bench: build $(TORCH_DONE) $(if $(PEERS),$(PEERS_DONE))
+	$(if $(PEERS),WEFT_BENCH_PEERS=1) $(BIN)/python bench/run.py
 
 ## bench-choice: batched or one by one: what autobatch chooses, beside the better way
 bench-choice: build

@@ -1,73 +1,74 @@
-"""`weft.compile` beside weft as it is: one thread, minima of processor time, in turn.
+"""`weft.compile` beside weft as it is, and beside the compilers of others.
 
-    .venv/bin/python bench/compiled.py [--only TEXT]
-
-The first column of times is eager, the second compiled; then their ratio, and the first three calls
-of what is compiled (as it is, traced, by plan). Whole steps are compiled: what of a step stays
-Python's (`backward`, the optimizer) is in both.
+The column "compiled" has the time and its ratio to eager. Whole steps are compiled; what of a step
+stays Python's (`backward`, the optimizer) is in both. With WEFT_BENCH_PEERS=1, which
+`make bench PEERS=1` sets, PyTorch, `torch.compile`, JAX and onnxruntime run the same programs
+(compiled_peers.py); torch.compile takes minutes for its. "-": not asked for, not installed, or not
+done: recursion and unlike lengths, which torch.compile compiles for each tree and length.
 """
 
-import argparse
-import time
+import contextlib
+import functools
+import statistics
+import subprocess
+import sys
 
+import compiled_peers as peers
 import dynamic_batching
 import gpt
 import gru_cells
+import harness
 import mlp
 import tree_lstm
 from batching import MODELS
 
 import weft
-from weft import nn
+
+try:
+    import torch
+except ModuleNotFoundError:
+    torch = None
+torch = torch if peers.ASKED else None
 
 
-def chain(elements):
-    x = weft.randn(elements)
+def chain(elements, torch):
+    x = torch.randn(elements)
 
     def step():
-        y = weft.tanh(weft.sigmoid(x) * 2 - 1 + x)
-        return y * weft.sigmoid(x + 0.5) - x
+        y = torch.tanh(torch.sigmoid(x) * 2 - 1 + x)
+        return y * torch.sigmoid(x + 0.5) - x
 
     return step
 
 
-def gelu(elements):
-    x = weft.randn(elements)
+def gelu(elements, torch):
+    x = torch.randn(elements)
 
     def step():
         inner = 0.7978845608 * (x + 0.044715 * x * x * x)
-        return 0.5 * x * (1 + weft.tanh(inner))
+        return 0.5 * x * (1 + torch.tanh(inner))
 
     return step
 
 
-def perceptron():
+def perceptron(torch):
+    nn = torch.nn
     model = nn.Sequential(
         nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 2)
     )
-    x = weft.randn(1, 8)
-    return model, x
+    return model, torch.randn(1, 8)
 
 
-def gru_forward():
-    cell, x = nn.GRUCell(64, 64), weft.randn(30, 1, 64)
+def gru_forward(torch):
+    cell, x = torch.nn.GRUCell(64, 64), torch.randn(30, 1, 64)
 
     def step():
-        h = weft.zeros(1, 64)
+        h = torch.zeros(1, 64)
         for t in range(x.shape[0]):
             h = cell(x[t], h)
         return h
 
     return step
-
-
-def compiled_step(step):
-    return step, weft.compile(step)
-
-
-def compiled_model(model, x):
-    fast = weft.compile(model)
-    return (lambda: model(x)), (lambda: fast(x))
 
 
 def trees(batched, whole):
@@ -94,76 +95,119 @@ def trees(batched, whole):
 
         return step
 
-    return step_of(False), step_of(True)
+    return {"compiled": step_of(True), "eager": step_of(False)}
+
+
+def pair(lib, make):
+    """A step compiled and as it is; `make(lib)` gives one, or a Module and its input."""
+    lib.manual_seed(harness.SEED)
+    made = make(lib)
+    if not isinstance(made, tuple):
+        return lib.compile(made), made
+    model, x = made
+    fast = lib.compile(model)
+    return (lambda: fast(x)), (lambda: model(x))
+
+
+@contextlib.contextmanager
+def grad_mode(on):
+    """For weft and, where it is a peer, PyTorch."""
+    with weft.set_grad_enabled(on), torch.set_grad_enabled(on) if torch else weft.enable_grad():
+        yield
+
+
+def row(name, make, grad, limit=None, compiles=True, jax=None, onnx=None, below=None):
+    """`make(lib)` as `pair` takes it; `compiles`: torch.compile is done with it in minutes."""
+
+    def ways():
+        found = dict(zip(("compiled", "eager"), pair(weft, make)))
+        if torch:
+            fast, plain = pair(torch, make)
+            found |= {"torch": plain, "torch.compile": fast if compiles else None}
+        return found | {"jax": jax and jax(), "onnxruntime": onnx and onnx()}
+
+    return harness.Ways(name, ways, lambda: grad_mode(grad), limit, below or {})
+
+
+def tree_row(name, batched, whole, limit=None):
+    return harness.Ways(name, lambda: trees(batched, whole), limit=limit)
+
+
+def gpt_forward(batch, length):
+    return lambda lib: gpt.forward(lib, batch, length)
+
+
+# ---- warm-up
+
+FIRST = """
+import statistics, time, weft
+from weft import nn
+def make(hidden):
+    return nn.Sequential(nn.Linear(8, hidden), nn.Tanh(), nn.Linear(hidden, 2))
+def first(call, x):
+    start = time.perf_counter()
+    call(x)
+    return time.perf_counter() - start
+x = weft.randn(1, 8)
+with weft.no_grad():
+    plain = first(make(32), x)
+    print(first(weft.compile(make(32)), x) - plain)
+    def other(x):
+        total = x * 2
+        for k in range(3):
+            total = total + x.tanh() * k
+        return total
+    print(first(weft.compile(other), x) - first(other, x))
+    fast, slow = weft.compile(make(64)), make(64)
+    for n in range(1, 6):
+        fast(weft.randn(n, 8)), fast(weft.randn(n, 8)), slow(weft.randn(n, 8))
+    new = map(weft.randn, range(10, 40), [8] * 30)
+    print(statistics.median(first(fast, y) / first(slow, y) for y in new))
+"""
+
+
+@functools.cache
+def warm_up():
+    """Medians over processes: a first call beyond eager's, a later one, one with a new shape."""
+    runs = [
+        subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=True)
+        for _ in range(5)
+    ]
+    return [statistics.median(v) for v in zip(*[map(float, run.stdout.split()) for run in runs])]
+
+
+def warm_up_of(k):
+    return lambda name: warm_up()[k] if name == "weft" else None
 
 
 ROWS = [
-    ("8 pointwise ops, 4 M", False, lambda: compiled_step(chain(4_000_000))),
-    ("GELU's formula, 4 M", False, lambda: compiled_step(gelu(4_000_000))),
-    ("MLP 8-64-64-2, one sample", False, lambda: compiled_model(*perceptron())),
-    ("MLP 64-128-10, batch 32, step with Adam", True,
-     lambda: compiled_step(mlp.adam_step(weft))),
-    ("GPT forward, 12 x 64 tokens", False, lambda: compiled_model(*gpt.forward(weft, 12, 64))),
-    ("GPT forward, 1 x 16 tokens", False, lambda: compiled_model(*gpt.forward(weft, 1, 16))),
-    ("GPT step", True, lambda: compiled_step(gpt.training_step(weft))),
-    ("Tree-LSTM d=128, step", True, lambda: compiled_step(tree_lstm.training_step(weft))),
-    ("32 trees, Tree-LSTM d=128, step; cell", True, lambda: trees(False, False)),
-    ("the same; all of it", True, lambda: trees(False, True)),
-    ("the same, autobatch; cell", True, lambda: trees(True, False)),
-    ("the same, autobatch; all of it", True, lambda: trees(True, True)),
-    ("GRU cell d=128, step, unlike lengths", True,
-     lambda: compiled_step(gru_cells.training_step(weft))),
-    ("GRU cell d=64, 30 steps, forward", False, lambda: compiled_step(gru_forward())),
+    row("8 pointwise ops, 4 M", functools.partial(chain, 4_000_000), False, 5.3e-3,
+        jax=lambda: peers.chain(4_000_000), below={"jax": 0.95, "torch.compile": 0.5}),
+    row("GELU's formula, 4 M", functools.partial(gelu, 4_000_000), False, 3.5e-3,
+        jax=lambda: peers.gelu(4_000_000)),
+    row("MLP 8-64-64-2, one sample", perceptron, False, 0.6e-6, jax=peers.perceptron,
+        onnx=peers.perceptron_onnx, below={"onnxruntime": 0.1}),
+    row("MLP 64-128-10, batch 32, step with Adam", mlp.adam_step, True, 17e-6,
+        jax=peers.perceptron_step),
+    row("GPT forward, 12 x 64 tokens", gpt_forward(12, 64), False, 14.3e-3,
+        onnx=lambda: peers.gpt_onnx(12, 64), below={"onnxruntime": 1}),
+    row("GPT forward, 1 x 16 tokens", gpt_forward(1, 16), False, 330e-6,
+        onnx=lambda: peers.gpt_onnx(1, 16), below={"onnxruntime": 1}),
+    row("GPT step with AdamW, 12 x 64 tokens", gpt.training_step, True, 42e-3,
+        below={"torch.compile": 0.7}),
+    row("Tree-LSTM d=128, step, plain", tree_lstm.training_step, True, 21e-3, compiles=False),
+    tree_row("32 trees, Tree-LSTM d=128, step; cell", False, False),
+    tree_row("the same; all of it", False, True),
+    tree_row("the same, autobatch; cell", True, False, 13e-3),
+    tree_row("the same, autobatch; all of it", True, True),
+    row("GRU cell d=128, step, unlike lengths", gru_cells.training_step, True, 3.5e-3,
+        compiles=False),
+    row("GRU cell d=64, 30 steps, forward", gru_forward, False, 1.2e-3, compiles=False),
+    harness.Fact("compiled: the first call of a process, beyond eager", warm_up_of(0), "s",
+                 limit=40e-3),
+    harness.Fact("compiled: the first call of a function later", warm_up_of(1), "s", limit=10e-3),
+    harness.Fact("compiled: a call with a new shape, over eager", warm_up_of(2), "x", limit=1.2),
 ]  # fmt: skip
 
-
-def seconds(call, repeats):
-    start = time.process_time()
-    for _ in range(repeats):
-        call()
-    return (time.process_time() - start) / repeats
-
-
-def first_calls(call):
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return times
-
-
-def shown(value):
-    return f"{value * 1e3:.2f} ms" if value >= 1e-3 else f"{value * 1e6:.2f} us"
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", metavar="TEXT", default="", help="rows whose name has TEXT")
-    only = parser.parse_args().only
-    weft.set_num_threads(1)
-    for name, grad, make in ROWS:
-        if only not in name:
-            continue
-        with weft.set_grad_enabled(grad):
-            weft.manual_seed(0)
-            eager, compiled = make()
-            eager()
-            firsts = first_calls(compiled)
-            repeats = max(1, int(0.05 / max(seconds(eager, 3), 1e-7)))
-            best = [
-                min(times)
-                for times in zip(
-                    *[(seconds(eager, repeats), seconds(compiled, repeats)) for _ in range(9)],
-                    strict=True,
-                )
-            ]
-        print(
-            f"{name:42} {shown(best[0]):>10} {shown(best[1]):>10} {best[1] / best[0]:6.2f}"
-            f"   first {', '.join(map(shown, firsts))}",
-            flush=True,
-        )
-
-
 if __name__ == "__main__":
-    main()
+    harness.main(ROWS, __doc__)

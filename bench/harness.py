@@ -55,6 +55,22 @@ class Fact:
     at_most_peer: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class Ways:
+    """A program of weft's run in several ways, beside peers that run another way than torch.
+
+    `make()` gives a step for each way by name, the one that counts first; None for a peer that is
+    not there. `limit` is the target in seconds; `below` has targets beside others, as the time of
+    the first over theirs. All runs within `scope()`.
+    """
+
+    name: str
+    make: Callable
+    scope: Callable = contextlib.nullcontext
+    limit: float | None = None
+    below: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
 def pin():
     """Bind this process to one core, the last it may use: the first ones serve interrupts.
 
@@ -134,8 +150,30 @@ def run_row(row, libs, cores):
     return dict(zip(libs, medians))
 
 
+def ways_result(row):
+    """The same of a row of several ways."""
+    with row.scope():
+        steps = {way: step for way, step in row.make().items() if step is not None}
+        for step in steps.values():
+            for _ in range(3):  # what compiles does so with the first calls
+                step()
+        samples = alternate(list(steps.values()))
+    found = {way: statistics.median(s) for way, s in zip(steps, samples)}
+    first = found[next(iter(found))]
+    targets = {f"<= {shown(row.limit, 's')}": first <= row.limit} if row.limit else {}
+    for way, most in row.below.items():
+        if way in found:
+            targets[f"<= {most:g} {way}"] = first <= most * found[way]
+    return {
+        "row": row.name, "unit": "s", "ways": found, "target": ", ".join(targets) or None,
+        "met": all(targets.values()) if targets else None,
+    }  # fmt: skip
+
+
 def result(row, libs, cores):
     """A row's result as a JSON-able dict: times in seconds, or a fact's values in its unit."""
+    if isinstance(row, Ways):
+        return ways_result(row)
     if isinstance(row, Fact):
         values, unit = {name: row.value(name) for name in libs}, row.unit
     else:
@@ -169,6 +207,23 @@ def shown(value, unit):
 
 
 COLUMNS = "{:<66} {:>10} {:>10} {:>8}  {:<9} {}"
+
+
+WAYS = ("compiled", "eager", "torch", "torch.compile", "jax", "onnxruntime")
+WAYS_COLUMNS = "{:<42}" + " {:>13}" * len(WAYS) + "  {} {}"
+
+
+def print_ways(found, is_first):
+    if is_first:
+        print("\n" + WAYS_COLUMNS.format("compiled: medians", *WAYS, "target", "").rstrip())
+    eager = found["ways"].get("eager")
+    cells = []
+    for way in WAYS:
+        seconds = found["ways"].get(way)
+        ratio = f" {seconds / eager:.2f}" if way == "compiled" and eager else ""
+        cells.append(shown(seconds, "s") + ratio)
+    met = {None: "", True: "met", False: "short"}[found["met"]]
+    print(WAYS_COLUMNS.format(found["row"], *cells, found["target"] or "", met), flush=True)
 
 
 def print_result(found):
@@ -215,7 +270,9 @@ def main(rows, description):
         if args.only and args.only not in row.name:
             continue
         results.append(result(row, libs, cores))
-        if not args.json:
+        if not args.json and isinstance(row, Ways):
+            print_ways(results[-1], not any("ways" in r for r in results[:-1]))
+        elif not args.json:
             print_result(results[-1])
     if args.json:
         print(json.dumps(results, indent=2, ensure_ascii=False))

@@ -3,6 +3,7 @@
 import attention
 import batching_costs
 import cnn
+import compiled
 import dynamic_batching
 import gpt
 import gru_cells
@@ -25,7 +26,7 @@ import watching
 SCRIPTS = [
     small_ops, mlp, tree_lstm, dynamic_batching, batching_costs, gru_cells, gpt, cnn, matmul,
     pointwise, layer_norm_softmax, attention, lstm, vmap, two_threads, memory, provenance,
-    watching, import_time, installed_size,
+    watching, import_time, installed_size, compiled,
 ]  # fmt: skip
 
 if __name__ == "__main__":
