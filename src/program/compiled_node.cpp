@@ -41,6 +41,21 @@ void CompiledNode::deallocate() {
     Pool::free(this, size);
 }
 
+std::string CompiledNode::name_of(int k) const {
+    const Segment& s = segment();
+    const int32_t v = part().outputs[static_cast<size_t>(k)];
+    const Step& step = s.steps[static_cast<size_t>(s.value(v).step)];
+    if (!step.op->backward_name) return step.op->node_name_of(v - step.first_out);
+    std::vector<Tensor> in;
+    for (int i = 0; i < step.operands; ++i) {
+        const int32_t from = s.operand(step, i);
+        in.push_back(from < 0 ? Tensor() : s.layout(from));
+    }
+    Call c(*step.op, in.data(), step.operands, s.attrs.data() + step.first_attr);
+    for (int32_t i = 0; i < step.outs; ++i) c.add(s.layout(step.first_out + i));
+    return step.op->backward_name(c);
+}
+
 bool CompiledNode::shows_output(int k) const {
     return plan_->parts_.is_held[static_cast<size_t>(part().outputs[static_cast<size_t>(k)])];
 }

@@ -57,6 +57,8 @@ public:
     void keep(const Tensor* pieces) { std::copy_n(pieces, kept_count_, kept_); }
 
     std::string name() const override { return "CompiledBackward0"; }
+    /// As the node of the call that made it.
+    std::string name_of(int k) const override;
     void run(Work& work) override;
     /// The same from gradients of any values of the part.
     void run_from(std::span<const int32_t> values, const Tensor* grads, Work& work);

@@ -56,6 +56,9 @@ public:
     /// What has been written down. The tracer must not be used any more.
     Ref<Segment> finish(const std::vector<Tensor>& outputs);
 
+    /// Whether calls of this thread are traced now, so that only layouts are known.
+    static bool is_tracing() { return current_ && (mode & kTraceMode); }
+
     /// What runs is traced by it.
     class Scope {
     public:

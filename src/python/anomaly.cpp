@@ -2,7 +2,7 @@
 #include "autograd/anomaly.h"
 #include "deferred/batcher.h"
 
-#include "python/object.h"
+#include "python/program_frames.h"
 
 namespace weft::python {
 namespace {
@@ -10,6 +10,8 @@ namespace {
 std::string stack() {
     SetAside pending;
     try {
+        const bool in_program = running && running->frame && running->within == python_frame();
+        const VisibleFrames seen(in_program ? running->frame : nullptr);
         Object lines = import_attr("traceback", "format_stack").call();
         Object joined = Object::take(PyUnicode_Join(py_str("").get(), lines.get()));
         std::string out(to_text(joined.get()));

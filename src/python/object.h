@@ -107,10 +107,9 @@ private:
     PyGILState_STATE state_;
 };
 
-/// Shows a UserWarning; -1 if it became an exception.
-inline int warn_user(const char* message) {
-    return into_python([&] { return PyErr_WarnEx(PyExc_UserWarning, message, 1); });
-}
+/// Shows a UserWarning, at the line of the program that runs, if one does; -1 if it became an exception. While
+/// layouts alone are traced it throws Runtime: the calls themselves will warn.
+int warn_user(const char* message);
 
 /// An owned PyObject*.
 class Object {

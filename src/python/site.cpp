@@ -13,6 +13,7 @@
 
 #include <string>
 
+#include "program/trace.h"
 #include "python/program.h"
 
 namespace weft::python {
@@ -53,24 +54,30 @@ namespace {
 
 bool enabled = true;
 
-/// A new reference to the code object of the innermost program frame outside of weft.
-PyObject* site_in(const Running& program, int32_t* offset) {
-    for (const Frame* f = program.frame; f; f = static_cast<const Frame*>(f->caller)) {
-        PyObject* code = place_of(*f, f->pc, offset);
+void expect_no_trace(const char* message) {
+    if (program::Tracer::is_tracing())
+        fail(ErrorKind::Runtime, "trace", "calls without a warning", text("this one: ", message));
+}
+
+/// A new reference to the code object of the innermost program frame outside of weft, which is `in`.
+PyObject* site_in(const Running& program, int32_t* offset, const Frame*& in) {
+    for (in = program.frame; in; in = static_cast<const Frame*>(in->caller)) {
+        PyObject* code = place_of(*in, in->pc, offset);
         if (!is_internal(code)) return Py_NewRef(code);
     }
     return nullptr;
 }
 
-void* capture(int32_t* offset) {
-    if (!enabled) return nullptr;
+/// The same of the innermost frame; `in` is null if that is Python's.
+PyObject* find_user(int32_t* offset, const Frame*& in) {
+    in = nullptr;
 #if PY_VERSION_HEX < 0x030c0000
     PyThreadState* state = _PyThreadState_UncheckedGet();
     if (!state || !state->cframe) return nullptr;
     const Running* program = running;
     for (_PyInterpreterFrame* f = state->cframe->current_frame; f; f = f->previous) {
         if (program && program->within == f) {
-            if (PyObject* code = site_in(*program, offset)) return code;
+            if (PyObject* code = site_in(*program, offset, in)) return code;
             while (program && program->within == f) program = program->outer;
         }
         auto* code = reinterpret_cast<PyObject*>(f->f_code);
@@ -85,7 +92,7 @@ void* capture(int32_t* offset) {
     const Running* program = running;
     while (frame) {
         if (program && program->within == frame) {
-            if (PyObject* code = site_in(*program, offset)) {
+            if (PyObject* code = site_in(*program, offset, in)) {
                 Py_DECREF(frame);
                 return code;
             }
@@ -104,6 +111,40 @@ void* capture(int32_t* offset) {
     }
     return nullptr;
 #endif
+}
+
+void* capture(int32_t* offset) {
+    const Frame* in;
+    return enabled ? find_user(offset, in) : nullptr;
+}
+
+/// Warns at the line of a program, if the innermost line outside of weft is in one; 1: it is not.
+int warn_at_line(PyObject* category, PyObject* message) {
+    if (!running) return 1;
+    int32_t offset;
+    const Frame* in;
+    Object found = Object::steal(find_user(&offset, in));
+    if (!in) return 1;
+    auto* code = reinterpret_cast<PyCodeObject*>(found.get());
+    PyObject* module = PyDict_GetItemString(in->globals, "__name__");
+    static PyObject* const name = PyUnicode_InternFromString("__warningregistry__");
+    Object registry = Object::take(PyDict_New());
+    PyObject* known = checked(PyDict_SetDefault(in->globals, name, registry.get()));
+    return into_python([&] {
+        return PyErr_WarnExplicitObject(category, message, code->co_filename,
+                                        PyCode_Addr2Line(code, offset), module, known);
+    });
+}
+
+/// _warn_in_program(message, category): whether it was the program's to warn.
+PyObject* warn_in_program(PyObject*, PyObject* args) {
+    PyObject *message, *category;
+    if (!PyArg_ParseTuple(args, "UO", &message, &category)) return nullptr;
+    return guarded([&]() -> PyObject* {
+        expect_no_trace(PyUnicode_AsUTF8(message));
+        const int how = warn_at_line(category, message);
+        return how < 0 ? nullptr : PyBool_FromLong(how == 0);
+    });
 }
 
 void release_code(void* code) { Py_DECREF(static_cast<PyObject*>(code)); }
@@ -156,11 +197,19 @@ PyObject* set_package(PyObject*, PyObject* folder) {
 }
 
 PyMethodDef functions[] = {{"_set_package", set_package, METH_O, nullptr},
+                           {"_warn_in_program", warn_in_program, METH_VARARGS, nullptr},
                            {"_set_provenance", set_provenance, METH_O,
                             "Turns the recording of lines on or off (benchmarks)."},
                            {}};
 
 }  // namespace
+
+int warn_user(const char* message) {
+    expect_no_trace(message);
+    const int how = warn_at_line(PyExc_UserWarning, py_str(message).get());
+    return how <= 0 ? how
+                    : into_python([&] { return PyErr_WarnEx(PyExc_UserWarning, message, 1); });
+}
 
 const void* python_frame() {
 #if PY_VERSION_HEX < 0x030c0000

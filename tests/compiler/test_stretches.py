@@ -8,13 +8,16 @@ import copy
 import gc
 import os
 import signal
+import sys
 import traceback
+import warnings
 import weakref
 
 import pytest
 import stretch_models as models
 
 import weft
+from weft.nn import functional as F
 
 SHAPES = [(3, 6), (3, 6), (3, 6), (4, 6), (4, 6), (3, 6), (1, 6), (3, 6)]
 
@@ -263,6 +266,58 @@ def test_traces_that_do_not_pay_come_to_an_end():
         most = max(most, *(len(place.steps) for place in places))
     assert most <= 9
     assert runs(compiled) > 300
+
+
+def warns(x, y):
+    z = F.mse_loss(x, y[:, :1]) * 2
+    return z + F.l1_loss(x, y[:1]) + 1
+
+
+def test_warnings_are_given_once_at_the_line():
+    # a trace gave them once more, and plans never again
+    def seen(call):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(*given((3, 6), False, 0))
+        return [(w.filename, w.lineno, str(w.message)) for w in caught]
+
+    compiled = weft.compile(warns)
+    expected = seen(warns)
+    assert len(expected) == 2
+    for _ in range(4):
+        assert seen(compiled) == expected
+
+
+def test_results_print_as_eagers():
+    def f(x, y):
+        return x / y, (x * 2).tanh().sum(), x @ y.T, (x + 1).softmax(-1).T
+
+    compiled = weft.compile(f)
+    for k in range(4):
+        x, y = given((3, 6), True, k)
+        assert repr(compiled(x, y)) == repr(f(x, y))
+
+
+def test_anomaly_mode_shows_the_frames_of_programs():
+    def inner(x):
+        return (x - 1e9).sqrt()
+
+    def outer(x):
+        return inner(x * 2).sum()
+
+    def told(call):
+        x = weft.ones(3, requires_grad=True)
+        with warnings.catch_warnings(record=True) as caught, weft.autograd.detect_anomaly():
+            warnings.simplefilter("always")
+            with pytest.raises(RuntimeError, match="nan values"):
+                call(x).backward()
+        text = next(str(w.message) for w in caught if "Traceback" in str(w.message))
+        return [line for line in text.splitlines() if "in inner" in line or "in outer" in line]
+
+    compiled = weft.compile(outer)
+    assert len(told(outer)) == 2
+    for _ in range(3 if sys.version_info < (3, 12) else 0):
+        assert told(compiled) == told(outer)
 
 
 def two_heads(x, y):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
+from weft import _C
+
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the innermost frame outside of weft.
@@ -16,6 +18,8 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     >>> str(caught[0].message)
     'careful'
     """
+    if _C._warn_in_program(message, category):
+        return
     level = 1
     frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "weft":
