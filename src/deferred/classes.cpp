@@ -25,8 +25,7 @@ bool may_be_unlike(const Call& c, const Tensor& t) {
 /// Kernels refuse dtypes: the user learns it at the call, from one on no elements. Other ops than
 /// pointwise ones need all; they refuse bool and complex.
 void check_dtypes(const Call& c) {
-    if (c.op->body) return;  // its calls were made once
-    bool pointwise = c.op->pointwise, odd = false;
+    bool pointwise = c.op->pointwise, odd = c.op->body;
     std::vector<Tensor> in;
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];

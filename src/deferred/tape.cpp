@@ -59,6 +59,7 @@ void Tape::keep(Call& c) {
     auto number = static_cast<uint32_t>(load.calls.size());
     const bool grad = noted.grad;
     load.recorded |= grad;
+    const ops::MadeOp* made = kinds().classes[of_class].made.get();
     const char* variant = grad && op.backward_name ? op.backward_name(c) : nullptr;
     load.calls.push_back({of_class, first, static_cast<uint32_t>(load.outputs.size()),
                           batcher.responsible(), ops::scopes.inside, Site::here()});
@@ -68,6 +69,7 @@ void Tape::keep(Call& c) {
         p->among = &load;
         p->value = static_cast<uint32_t>(load.outputs.size());
         p->recording = mode & kGradMode;
+        p->used = made && made->used >> k & 1;
         p->requires_grad = grad && is_inexact(out.dtype()) && !(op.constant_outputs >> k & 1);
         if (grad) p->node_name = variant ? variant : op.node_name_of(k).c_str();
         load.outputs.push_back({p.get(), out.numel(), number, out.dtype()});

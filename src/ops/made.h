@@ -17,6 +17,7 @@ struct MadeOp : Op, std::enable_shared_from_this<MadeOp> {
     MadeOp(const MadeOp&) = delete;
 
     int64_t calls = 1;    ///< of other ops, for which one of it stands
+    uint32_t used = 0;    ///< mask of outputs that it uses itself, as later calls might
     mutable Site failed;  ///< of these, that which made the last call fail
 };
 

@@ -31,6 +31,7 @@ private:
     const Ref<DifferentiablePlan> plan_;
     std::vector<uint8_t> always_shared_;
     mutable std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<OverRows>>> over_;
+    bool is_dense_ = true;                      ///< all outputs are
     mutable int64_t batches_ = 0, merged_ = 0;  ///< calls over rows, and of how many each
 };
 
@@ -116,7 +117,7 @@ void SegmentOp::OverRows::run(Call& c) const {
     const int64_t calls = c.in[own].size(0);
     ++of.batches_;
     of.merged_ += calls;
-    if (calls > 1) {
+    if (calls > 1 || !of.is_dense_) {  // results are what the batcher has, not copies
         rows->run(calls, c.in, outputs.data());
     } else {
         LocalArray<Tensor> in(s.inputs.size());
@@ -146,8 +147,17 @@ SegmentOp::SegmentOp(Ref<Segment> segment, const std::vector<uint8_t>& captured)
         if (always_shared_[i]) batch_shared.add(static_cast<int>(i));
         if (s.value(s.inputs[i]).wants_grad) joint_inputs |= 1u << i;
     }
-    for (size_t k = 0; k < s.outputs.size(); ++k)
-        if (!s.value(s.outputs[k]).wants_grad) constant_outputs |= 1u << k;
+    std::vector<uint8_t> is_used(s.values.size());
+    for (const Step& step : s.steps)
+        for (int k = 0; k < step.operands; ++k)
+            if (const int32_t v = s.operand(step, k); v >= 0)
+                is_used[static_cast<size_t>(s.place_of(v).root)] = 1;
+    for (size_t k = 0; k < s.outputs.size(); ++k) {
+        const int32_t v = s.outputs[k];
+        if (!s.value(v).wants_grad) constant_outputs |= 1u << k;
+        if (is_used[static_cast<size_t>(v)]) used |= 1u << k;
+        is_dense_ &= s.layout(v).contiguous();
+    }
 }
 
 const Op* SegmentOp::over_rows(const std::vector<uint8_t>& shared) const {

@@ -1,6 +1,8 @@
 /// Reading guide: `find_form` says how a step runs, `Run` runs them; `make` tries with two calls.
 #include "program/rows.h"
 
+#include <algorithm>
+
 #include "autograd/meta.h"
 #include "ops/functions.h"
 #include "program/local_array.h"
@@ -51,6 +53,11 @@ bool SegmentRows::is_shared(int32_t v) const {
     return segment_->value(v).kind == Kind::Constant || shared_[static_cast<size_t>(v)];
 }
 
+bool SegmentRows::is_output(int32_t v) const {
+    const std::vector<int32_t>& all = segment_->outputs;
+    return std::find(all.begin(), all.end(), v) != all.end();
+}
+
 bool SegmentRows::find_forms() {
     const Segment& s = *segment_;
     const std::vector<uint8_t> runs = steps_to_run(s);
@@ -86,7 +93,11 @@ bool SegmentRows::find_form(StepRows& rows, Call& c) {
     }
     rows.same = all;
     if (all) return true;
-    if (op.batch == Batch::Alias) return rows.alias = c.outputs == 1;
+    if (op.batch == Batch::Alias) {
+        rows.alias = c.outputs == 1;
+        return rows.alias &&
+               (op.view || !is_output(step.first_out));  // a result has a node of its own
+    }
     if (op.batch != Batch::Rows && op.batch != Batch::Join) return false;
     if (op.random || op.body || c.inputs > InputSet::kCounted) return false;
     BatchForm& form = rows.form;
@@ -202,7 +213,21 @@ private:
         WEFT_EXPECT(out.fits && !out.common, Runtime, step.op->name,
                     text(calls_, " times ", to_string(one.shape()), " from so many calls"),
                     "another result");
+        if (out.all.has(kTracked) && calls_ > 1) mark(out.all, one.numel());
+        // gradients of a result are looked for where it is used
+        if (!out.all.contiguous() && of_.is_output(step.first_out + k))
+            out.all = ops::contiguous(out.all);
         tensor(step.first_out + k) = std::move(out.all);
+    }
+
+    /// Tells the graph which elements are of which call. Nobody asks about these nodes: the batcher marks those of
+    /// results.
+    void mark(const Tensor& all, int64_t each) const {
+        static auto* unasked = new Ref<GraphUse>(new GraphUse);
+        std::vector<int64_t> ends;
+        ends.reserve(static_cast<size_t>(calls_));
+        for (int64_t call = 1; call <= calls_; ++call) ends.push_back(call * each);
+        ops::hooks.mark(all, *unasked, std::move(ends));
     }
 
     const SegmentRows& of_;

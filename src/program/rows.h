@@ -34,6 +34,7 @@ private:
     bool find_form(StepRows& rows, Call& laid_out);
     bool runs() const;
     bool is_shared(int32_t v) const;
+    bool is_output(int32_t v) const;
 
     const Ref<Segment> segment_;
     std::vector<uint8_t> shared_;  ///< by value, of inputs and results

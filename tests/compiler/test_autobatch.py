@@ -243,6 +243,28 @@ def test_hooks_see_gradients(w, xs):
     same(f, xs, [w], compiled=lambda x: f(x, compiled))
 
 
+ASKED = {
+    "hook": lambda h, loss: (h.register_hook(lambda g: g * 2), loss)[1],
+    "grad": lambda h, loss: (weft.autograd.grad(loss, h, create_graph=True)[0] * h).sum(),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (3, 4)], ids=str)
+def test_gradients_of_what_a_stretch_used_itself(asked, shape, w):
+    """They were lost: the loss had been made of the batch's value, not of the example's."""
+    weft.manual_seed(5)
+    examples = [weft.randn(shape) for _ in range(8)]
+
+    def both(x):
+        h = (x @ w).tanh()
+        return h, (h * h).sum()
+
+    compiled = weft.compile(both)
+    ask = ASKED[asked]
+    same(lambda x: ask(*both(x)), examples, [w], compiled=lambda x: ask(*compiled(x)))
+
+
 def test_an_index_out_of_range_says_its_line(w):
     @weft.compile
     def look(i):
