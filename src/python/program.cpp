@@ -253,8 +253,11 @@ Program* program_of(PyObject* function) {
             if (reach->members.insert(&known).second)
                 reach->codes.emplace_back(Object::borrow(PyFunction_GET_CODE(function)), &known);
         }
-        if (known.program) return known.program.get();
+        Program* const program = known.program.get();
+        const bool is_left = program && reach && reach->number <= program->left_by;
+        if (program && !is_left) return program;
         known.calls += !(mode & kTraceMode);
+        if (is_left) return nullptr;
         if (reach && reach->full_graph && known.left.attr("by_choice").get() != Py_True)
             refuse(function, known);
         return nullptr;

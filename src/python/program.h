@@ -1,4 +1,9 @@
 /// Programs of Python functions: what the front end made of their source, ready for the machine.
+///
+/// Note [Gains]
+/// CPython runs its bytecode faster than the machine runs programs; what pays for that is stretches. So a
+/// function in which none has run, nor in what it calls, is left to Python after kMostIdle calls, until something
+/// is compiled anew.
 #pragma once
 #include <unordered_set>
 
@@ -33,6 +38,10 @@ struct Program {
     int32_t cells = 0;
     std::vector<std::unique_ptr<Place>> places;
     std::vector<int32_t> slots;  ///< of CPython's frame: the register there, or ~cell
+    // Note [Gains]
+    bool has_gained = false;
+    int32_t idle = 0;      ///< how often it ran without a gain
+    uint64_t left_by = 0;  ///< number of the last Reach for which it is left to Python
 
     Program();
     ~Program();
@@ -80,6 +89,7 @@ struct Frame : program::FrameOf<PyObject*> {
     PyObject* globals;   ///< the function's
     PyObject* builtins;
     int32_t size;
+    bool gained;  ///< a stretch ran, in it or in what it called
 };
 
 /// What a program that runs is to whoever asks for the line: the innermost one, and the Python frame that it

@@ -692,6 +692,7 @@ Frame* PythonHost::new_frame(PyObject* function, const Program* program) {
     frame->program = program;
     frame->function = Py_NewRef(function);
     frame->module = nullptr;
+    frame->gained = false;
     frame->globals = PyFunction_GET_GLOBALS(function);
     frame->builtins = reinterpret_cast<PyFunctionObject*>(function)->func_builtins;
     return frame;
@@ -807,8 +808,27 @@ bool PythonHost::start(Frame* frame) {
     return true;
 }
 
+namespace {
+
+/// Note [Gains]
+void note_gain(const Frame* frame) {
+    constexpr int32_t kMostIdle = 64;
+    Program& p = *const_cast<Program*>(frame->program);
+    p.has_gained |= frame->gained;
+    if (p.has_gained || ++p.idle < kMostIdle || !reach) return;
+    p.left_by = reach->number;
+    p.idle = 0;
+}
+
+}  // namespace
+
 void PythonHost::leave(Frame* frame, PyObject*& result) {
     leave_recursion();
+    note_gain(frame);
+    Frame* const outer = frame->caller    ? static_cast<Frame*>(frame->caller)
+                         : running->outer ? running->outer->frame
+                                          : nullptr;
+    if (outer) outer->gained |= frame->gained;
     running->frame = static_cast<Frame*>(frame->caller);
     if (!result && frame->module) {
         Object args = Object::steal(

@@ -204,6 +204,7 @@ Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
         return Onward::Here;
     }
     ++runs;
+    frame->gained = true;
     if (returned >= 0 && recipes.size() == 1) {  // the common end
         result = checked(make(recipes[0], *this, frame, outputs, {}));
         return Onward::Return;

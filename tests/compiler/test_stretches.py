@@ -320,6 +320,30 @@ def test_anomaly_mode_shows_the_frames_of_programs():
         assert told(compiled) == told(outer)
 
 
+def counted(n):
+    total = 0
+    while n > 0:
+        n, total = n - 1, total + n % 3
+    return total
+
+
+@needs_programs
+def test_what_gains_nothing_is_left_to_python():
+    def mixed(x, n):
+        return (x * counted(n)).tanh() + 1
+
+    compiled, alone = weft.compile(mixed), weft.compile(counted)
+    for k in range(200):
+        assert compiled(weft.ones(2), k % 7).tolist() == mixed(weft.ones(2), k % 7).tolist()
+        assert alone(k) == counted(k)
+    (place,) = [p for f in compiled.explain().compiled for p in f.places if p.runs]
+    before = place.runs
+    compiled(weft.ones(2), 3)
+    assert sum(p.runs for f in compiled.explain().compiled for p in f.places) > before
+    assert "left to Python, as it gained nothing" in str(alone.explain())
+    assert alone.explain().compiled[0].calls > 100
+
+
 def two_heads(x, y):
     return (x * 2).tanh(), (y.exp() + x.detach()).sin()
 

@@ -48,7 +48,8 @@ class Reached:
         hint: what to write instead; empty where there is nothing to say.
         outside: the line of it that is outside of the subset; 0 where there is none.
         by_choice: it could be a program and would gain nothing, as what weft itself is made of.
-        calls: how often programs called it through Python, all compiled functions together.
+        calls: how often programs called it through Python, all compiled functions together; of a
+            program: since it was left to Python, because no plan ran in its first calls.
         places: of a program, where plans may run.
     """
 
@@ -67,7 +68,8 @@ class Reached:
         place = f"{self.name} ({self.file}:{self.outside or self.line})"
         if self.compiled:
             plans = [f"\n      {p}" for p in self.places if p.steps]
-            return place + "".join(plans)
+            idle = f": left to Python, as it gained nothing; called {self.calls} times"
+            return place + (idle if self.calls else "") + "".join(plans)
         hint = f". Hint: {self.hint}" if self.hint else ""
         return f"{place}: {self.reason}{hint}; called {self.calls} times"
 
@@ -148,7 +150,8 @@ def explain(compiled: Any) -> Explanation:
 def _row(code: CodeType, left: Any, calls: int, places: list[dict[str, Any]]) -> Reached:
     place = code.co_qualname, code.co_filename, code.co_firstlineno
     if left is None:
-        return Reached(*place, compiled=True, places=tuple(map(_place, places)))
+        told = tuple(map(_place, places))
+        return Reached(*place, compiled=True, calls=calls, places=told)
     return Reached(*place, False, left.reason, left.hint, left.line, left.by_choice, calls)
 
 
