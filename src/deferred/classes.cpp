@@ -120,9 +120,12 @@ uint64_t* note_operand(Waiting& load, const Call& c, int i, uint64_t* key, Noted
     noted.grad |= wants_grad && (mode & kGradMode) && c.op->differentiable(i);
     DimSpan shape = t.shape();
     *key++ = part | static_cast<uint64_t>(t.dtype()) << 8 | shape.size() << 16;
-    std::memcpy(key, shape.data(), 4 * sizeof(int64_t));  // there is room for four in every tensor
-    for (size_t d = 4; d < shape.size(); ++d) key[d] = static_cast<uint64_t>(shape[d]);
-    key += shape.size();
+    if (!c.op->body) {  // a segment is one of these sizes
+        std::memcpy(key, shape.data(),
+                    4 * sizeof(int64_t));  // there is room for four in every tensor
+        for (size_t d = 4; d < shape.size(); ++d) key[d] = static_cast<uint64_t>(shape[d]);
+        key += shape.size();
+    }
     if (part == kRow) return key;
     noted.fixed.add(i);
     if (part == kUnlike) {

@@ -195,6 +195,17 @@ KeptSegment::KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<Segment
     made_ = plan.parts().made;
     for (const Parts::Event& e : plan.parts().events)
         if (e.kind == Parts::Event::Kind::View) calls_.push_back(e.which);
+    if (calls_.empty()) find_results();
+}
+
+void KeptSegment::find_results() {
+    for (const int32_t v : segment_.outputs) {
+        const auto at = std::find(made_.begin(), made_.end(), v);
+        const SegmentValue& value = segment_.value(v);
+        if (at != made_.end()) results_.push_back(static_cast<int32_t>(at - made_.begin()));
+        else if (value.kind == Kind::Input) results_.push_back(~value.of);
+        else return results_.clear();  // detach()
+    }
 }
 
 std::unique_ptr<KeptSegment> KeptSegment::make(const DifferentiablePlan& plan,
@@ -219,6 +230,14 @@ std::unique_ptr<KeptSegment> KeptSegment::make(const DifferentiablePlan& plan,
 bool KeptSegment::pays() const { return !op_ || op_->pays(); }
 
 void KeptSegment::run(const Tensor* inputs, Tensor* outputs) const {
+    if (results_.empty()) return run_calls(inputs, outputs);
+    Call c(*op_, inputs, op_->inputs, op_->defaults.data());
+    ops::call(c);
+    for (size_t k = 0; k < results_.size(); ++k)
+        outputs[k] = results_[k] < 0 ? inputs[~results_[k]] : c.out(results_[k]);
+}
+
+void KeptSegment::run_calls(const Tensor* inputs, Tensor* outputs) const {
     LocalArray<Tensor, 32> tensors(segment_.values.size());
     auto tensor = [&](int32_t v) -> Tensor& { return tensors[static_cast<size_t>(v)]; };
     for (size_t i = 0; i < segment_.inputs.size(); ++i) tensor(segment_.inputs[i]) = inputs[i];

@@ -32,11 +32,14 @@ public:
 
 private:
     KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<SegmentOp> op);
+    void find_results();
+    void run_calls(const Tensor* inputs, Tensor* outputs) const;
 
     const Segment& segment_;               ///< the plan's, whose owner has this one too
     const std::shared_ptr<SegmentOp> op_;  ///< null: of one call, which is itself kept
     std::vector<int32_t> made_;            ///< values, of the record
-    std::vector<int32_t> calls_;  ///< steps that are made as they are: views of what is held
+    std::vector<int32_t> calls_;    ///< steps that are made as they are: views of what is held
+    std::vector<int32_t> results_;  ///< by output: which of `made_`, or ~ of the inputs; else empty
 };
 
 /// Whether `t`, which may be pending, wants a gradient.
