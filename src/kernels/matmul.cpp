@@ -281,6 +281,9 @@ void run_row(bool trans_b, int64_t n, int64_t k, T alpha, const T* x, int64_t in
     if (!trans_b)
         return run_own(small::Problem<T>{1, n, k, alpha, x, 0, incx, b, ldb, beta, d, n, c, n},
                        false, Way::Outer);
+    if (incx == 1)
+        return run_own(small::Problem<T>{1, n, k, alpha, x, 0, 1, b, ldb, beta, d, n, c, n}, true,
+                       Way::Dots);
     const Contiguous<T> in(x, k, incx);
     run_own(small::Problem<T>{1, n, k, alpha, in.data(), 0, 1, b, ldb, beta, d, n, c, n}, true,
             Way::Dots);

@@ -271,7 +271,10 @@ void PlanBuilder::list_bound() {
         count = static_cast<int32_t>(fate(root).fixes.size());
         for (const Plan::Fix& f : fate(root).fixes) plan_.fixes_.push_back(f);
     };
-    for (Plan::Bound& b : plan_.made_) add_fixes(b.value, b.first_fix, b.fixes);
+    for (Plan::Bound& b : plan_.made_) {
+        add_fixes(b.value, b.first_fix, b.fixes);
+        plan_.has_fixes_ |= b.fixes > 0;
+    }
     for (size_t v = 0; v < values_.size(); ++v) {
         const Fate& of = values_[v];
         const auto value = static_cast<int32_t>(v);
@@ -279,6 +282,7 @@ void PlanBuilder::list_bound() {
         if (of.home == Home::Input) {
             plan_.inputs_.push_back({value, of.slot, segment_.values[v].of, 0, 0});
             add_fixes(value, plan_.inputs_.back().first_fix, plan_.inputs_.back().fixes);
+            plan_.has_fixes_ |= plan_.inputs_.back().fixes > 0;
         } else if (of.home == Home::Arena || of.home == Home::Kept) {
             auto& placed = of.home == Home::Arena ? plan_.placed_ : plan_.kept_;
             placed.push_back({value, of.slot, offsets_[v], 0, 0, pieces_[v]});
@@ -378,8 +382,10 @@ void Plan::let_go(Frame& frame, const std::vector<Bound>& bound) const {
 
 /// The frame holds nobody's memory any more.
 void Plan::let_go(Frame& frame) const {
-    let_go(frame, inputs_);
-    let_go(frame, made_);
+    if (has_fixes_) {
+        let_go(frame, inputs_);
+        let_go(frame, made_);
+    }
     for (Tensor& t : frame.made) t = Tensor();
     if (arena_bytes_ > kKeptArena) frame.arena = nullptr;
 }

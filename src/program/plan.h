@@ -130,6 +130,7 @@ private:
     std::vector<int32_t> wanted_;  ///< the results
     std::vector<Placed> placed_, kept_;
     std::vector<Fix> fixes_;
+    bool has_fixes_ = false;  ///< of inputs or results
     std::vector<Result> results_;
     std::vector<std::pair<int32_t, Tensor>> fixed_;  ///< slots of constants and numbers
     int32_t slots_ = 0;
