@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "kernels/blas.h"
+#include "kernels/chain.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/panel_gemm.h"
 #include "kernels/simd.h"
@@ -407,7 +408,26 @@ void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha
 template <class T>
 void gemm_add(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
               int64_t lda, const T* b, int64_t ldb, T beta, const T* d, int64_t ldd, T* c,
-              int64_t ldc) {
+              int64_t ldc, const T* e) {
+    if constexpr (!std::is_integral_v<T>) {
+        const bool ta = trans_a == Trans::Yes, tb = trans_b == Trans::Yes;
+        if (e && m > 1 && n > 1 && k > 1 && alpha != T(0) && beta == T(1) &&
+            (wanted_way() == Way::Panels ||
+             (wanted_way() == Way::Choose && choose_way(ta, tb, m, n, k) == Way::Panels)))
+            return panel_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, d, ldd, e, ldc);
+    }
+    if (e) {
+        gemm_add(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, d, ldd, c, ldc);
+        const int64_t strides[] = {sizeof(T), sizeof(T), sizeof(T)};
+        const Add add;
+        for (int64_t i = 0; i < m; ++i) {
+            char* const row[] = {reinterpret_cast<char*>(c + i * ldc),
+                                 const_cast<char*>(reinterpret_cast<const char*>(e + i * ldc)),
+                                 reinterpret_cast<char*>(c + i * ldc)};
+            map_loop<Add, T, T, T>()(&add, row, strides, n);
+        }
+        return;
+    }
     if constexpr (!std::is_integral_v<T>) {
         const bool ta = trans_a == Trans::Yes, tb = trans_b == Trans::Yes;
         Way way = wanted_way();
@@ -496,7 +516,7 @@ T dot(int64_t n, const T* x, int64_t incx, const T* y, int64_t incy) {
     template void gemm(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t, const T*,    \
                        int64_t, T, T*, int64_t);                                                   \
     template void gemm_add(Trans, Trans, int64_t, int64_t, int64_t, T, const T*, int64_t,          \
-                           const T*, int64_t, T, const T*, int64_t, T*, int64_t);                  \
+                           const T*, int64_t, T, const T*, int64_t, T*, int64_t, const T*);        \
     template void gemm_batched(Trans, Trans, int64_t, int64_t, int64_t, int64_t, T, const T*,      \
                                int64_t, int64_t, const T*, int64_t, int64_t, T, T*, int64_t,       \
                                int64_t);                                                           \

@@ -22,12 +22,12 @@ template <class T>
 void gemm(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
           int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
 
-/// C[m, n] = alpha * op(A) * op(B) + beta * D, with gemm's bits on a copy of D, beta != 0. Rows of D lie ldd
-/// elements apart, 0 repeats one.
+/// C[m, n] = (alpha * op(A) * op(B) + beta * D) + E, with gemm's bits on a copy of D, beta != 0, and E, unless it is
+/// null, added to what that gives. Rows of D lie ldd elements apart, 0 repeats one; E lies as C does.
 template <class T>
 void gemm_add(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
               int64_t lda, const T* b, int64_t ldb, T beta, const T* d, int64_t ldd, T* c,
-              int64_t ldc);
+              int64_t ldc, const T* e = nullptr);
 
 /// `batch` independent products; operand i starts at `x + i * stride_x`. A stride of 0 shares the
 /// operand (not allowed for C). A shared B with untransposed, evenly stacked A and C becomes one

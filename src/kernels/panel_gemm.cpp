@@ -45,7 +45,7 @@ static_assert(panel_bytes <= product_workspace_bytes);
 // ---------------------------------------------------------------------------------------------
 // The tile
 
-/// C = A * B, or C = D + A * B where there is a D, for one tile of C. Element (r, p) of A lies at a[r * lda + p], or at
+/// C = (D + A * B) + E, without D or E where there is none, for one tile of C. Element (r, p) of A lies at a[r * lda + p], or at
 /// a[p * lda + r] if `Columns`; b is a packed panel.
 template <class T, int Bytes, int Rows, int Vecs, bool Columns>
 struct Tile {
@@ -55,7 +55,7 @@ struct Tile {
     static constexpr int pointers = Columns ? 1 : (Rows + 2) / 3;
 
     WEFT_INLINE static void run(int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
-                                int64_t ldc, const T* d, int64_t ldd) {
+                                int64_t ldc, const T* d, int64_t ldd, const T* e, int64_t lde) {
         V acc[Rows][Vecs];
 #pragma GCC unroll 12
         for (int r = 0; r < Rows; ++r)
@@ -113,9 +113,10 @@ struct Tile {
         for (int r = 0; r < Rows; ++r)
 #pragma GCC unroll 4
             for (int v = 0; v < Vecs; ++v) {
-                T* to = c + r * ldc + v * lanes;
-                store<T, Bytes>(to, d ? load<T, Bytes>(d + r * ldd + v * lanes) + acc[r][v]
-                                      : acc[r][v]);
+                V sum = acc[r][v];
+                if (d) sum = load<T, Bytes>(d + r * ldd + v * lanes) + sum;
+                if (e) sum = load<T, Bytes>(e + r * lde + v * lanes) + sum;
+                store<T, Bytes>(c + r * ldc + v * lanes, sum);
             }
     }
 };
@@ -145,15 +146,20 @@ struct Driver {
 
     template <int Rows, int Vecs>
     WEFT_INLINE void tile(int64_t k, const T* a, int64_t lda, bool columns, const T* b, int64_t ldb,
-                          T* c, int64_t ldc, const T* d, int64_t ldd) const {
+                          T* c, int64_t ldc, const T* d, int64_t ldd, const T* e,
+                          int64_t lde) const {
         if (columns)
             Outlined<Tile<T, Bytes, Rows, Vecs, true>, Bytes, int64_t, const T*, int64_t, const T*,
-                     int64_t, T*, int64_t, const T*, int64_t>::run(k, a, lda, b, ldb, c, ldc, d,
-                                                                   ldd);
+                     int64_t, T*, int64_t, const T*, int64_t, const T*, int64_t>::run(k, a, lda, b,
+                                                                                      ldb, c, ldc,
+                                                                                      d, ldd, e,
+                                                                                      lde);
         else
             Outlined<Tile<T, Bytes, Rows, Vecs, false>, Bytes, int64_t, const T*, int64_t, const T*,
-                     int64_t, T*, int64_t, const T*, int64_t>::run(k, a, lda, b, ldb, c, ldc, d,
-                                                                   ldd);
+                     int64_t, T*, int64_t, const T*, int64_t, const T*, int64_t>::run(k, a, lda, b,
+                                                                                      ldb, c, ldc,
+                                                                                      d, ldd, e,
+                                                                                      lde);
     }
     template <int Vecs, class... Args>
     WEFT_INLINE void tile_of(int64_t rows, Args... args) const {
@@ -166,33 +172,47 @@ struct Driver {
         tile<1, Vecs>(args...);
     }
 
-    /// All rows by one panel of B of `cols` columns, `depth` steps from A at `a`.
+    /// What is added to a product: D before, E after the rest. Null: nothing.
+    struct Added {
+        const T* d;
+        int64_t ldd;
+        const T* e;
+        int64_t lde;
+    };
+
+    /// All rows by one panel of B of `cols` columns from j on, `depth` steps from A at `a`.
     WEFT_INLINE void run_panel(int64_t depth, const T* a, int64_t lda, bool columns, const T* b,
-                               int64_t ldb, int64_t cols, T* c, const T* d, int64_t ldd) const {
-        const int64_t vecs = (cols + lanes - 1) / lanes;
+                               int64_t ldb, int64_t cols, int64_t j, const Added& added) const {
+        const int64_t vecs = (cols + lanes - 1) / lanes, ldd = added.ldd, lde = added.lde;
         const bool whole = cols == vecs * lanes;
         alignas(64) T part[12 * 8 * lanes];
         for (int64_t i = 0; i < q.m;) {
             const int64_t rows = next_rows(vecs, q.m - i);
             const T* from = a + (columns ? i : i * lda);
-            T* to = whole ? c + i * q.ldc : part;
+            T* const c = q.c + i * q.ldc + j;
+            const T* const d = added.d ? added.d + i * ldd + j : nullptr;
+            const T* const e = added.e ? added.e + i * lde + j : nullptr;
+            T* to = whole ? c : part;
             const int64_t ld = whole ? q.ldc : vecs * lanes;
-            const T* sum = whole && d ? d + i * ldd : nullptr;
-            if (vecs == 1) tile_of<1>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
-            if (vecs == 2) tile_of<2>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
+            const T *td = whole ? d : nullptr, *te = whole ? e : nullptr;
+            const auto run = [&](auto tiles) __attribute__((always_inline)) {
+                tile_of<decltype(tiles)::value>(rows, depth, from, lda, columns, b, ldb, to, ld, td,
+                                                ldd, te, lde);
+            };
+            if (vecs == 1) run(std::integral_constant<int, 1>{});
+            if (vecs == 2) run(std::integral_constant<int, 2>{});
             if constexpr (most_vecs > 2) {
-                if (vecs == 3)
-                    tile_of<3>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
-                if (vecs == 4)
-                    tile_of<4>(rows, depth, from, lda, columns, b, ldb, to, ld, sum, ldd);
+                if (vecs == 3) run(std::integral_constant<int, 3>{});
+                if (vecs == 4) run(std::integral_constant<int, 4>{});
             }
             if (!whole)
-                for (int64_t r = 0; r < rows; ++r) {
-                    T* out = c + (i + r) * q.ldc;
-                    const T* add = d + (i + r) * ldd;
-                    const T* __restrict sums = part + r * ld;
-                    for (int64_t t = 0; t < cols; ++t) out[t] = d ? add[t] + sums[t] : sums[t];
-                }
+                for (int64_t r = 0; r < rows; ++r)
+                    for (int64_t t = 0; t < cols; ++t) {
+                        T sum = part[r * ld + t];
+                        if (d) sum = d[r * ldd + t] + sum;
+                        if (e) sum = e[r * lde + t] + sum;
+                        c[r * q.ldc + t] = sum;
+                    }
             i += rows;
         }
     }
@@ -231,7 +251,7 @@ struct Driver {
             const T* a = q.a + (q.trans_a ? p * q.lda : p);
             const bool is_first = p == 0 && q.d;
             const T* d = is_first ? q.d : p > 0 || q.beta != T(0) ? q.c : nullptr;
-            const int64_t ldd = is_first ? q.ldd : q.ldc;
+            const Added added{d, is_first ? q.ldd : q.ldc, p + depth == q.k ? q.e : nullptr, q.lde};
             for (int64_t j = 0; j < q.n;) {
                 const int64_t width = panel_vectors(q.n, j) * lanes;
                 const int64_t cols = std::min(width, q.n - j);
@@ -241,7 +261,7 @@ struct Driver {
                           as_is    ? q.b + p * q.ldb + j
                           : packed ? packed
                                    : panel,
-                          as_is ? q.ldb : width, cols, q.c + j, d ? d + j : nullptr, ldd);
+                          as_is ? q.ldb : width, cols, j, added);
                 if (packed) packed += depth * width;
                 j += width;
             }
@@ -277,9 +297,9 @@ struct OneThread {
 template <class T>
 void panel_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
                 int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc, const T* d,
-                int64_t ldd) {
+                int64_t ldd, const T* e, int64_t lde) {
     const bool in_place = !trans_b && alpha == T(1) && m <= in_place_rows;
-    over_grid<T>({trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, d, ldd},
+    over_grid<T>({trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, d, ldd, e, lde},
                  [&](const Product<T>& part) { OneThread<T>::run(part, nullptr, in_place); });
 }
 
@@ -315,9 +335,11 @@ void PackedRight<T>::multiply(int64_t m, const T* a, int64_t lda, T beta, T* c, 
 }
 
 template void panel_gemm(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,
-                         const float*, int64_t, float, float*, int64_t, const float*, int64_t);
+                         const float*, int64_t, float, float*, int64_t, const float*, int64_t,
+                         const float*, int64_t);
 template void panel_gemm(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,
-                         const double*, int64_t, double, double*, int64_t, const double*, int64_t);
+                         const double*, int64_t, double, double*, int64_t, const double*, int64_t,
+                         const double*, int64_t);
 template class PackedRight<float>;
 template class PackedRight<double>;
 

@@ -7,11 +7,11 @@
 namespace weft::kernels {
 
 /// C[m, n] = alpha * op(A)[m, k] * op(B)[k, n] + beta * C with gemm's contract, m, n, k >= 1, on
-/// any processor. Same bits on any number of threads. With beta 1, `d` may stand for C there.
+/// any processor. Same bits on any number of threads. With beta 1, `d` may stand for C there. `e`: added to what comes of that, if not null.
 template <class T>
 void panel_gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
                 int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc,
-                const T* d = nullptr, int64_t ldd = 0);
+                const T* d = nullptr, int64_t ldd = 0, const T* e = nullptr, int64_t lde = 0);
 
 /// A right operand that several products share, packed once.
 template <class T>

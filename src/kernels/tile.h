@@ -98,6 +98,8 @@ struct Product {
     int64_t ldc;
     const T* d = nullptr;
     int64_t ldd = 0;
+    const T* e = nullptr;  ///< added to what comes of that (panel_gemm alone)
+    int64_t lde = 0;
 };
 
 /// Memory for packed operands, one per thread, kept; defined in packed_gemm.cpp.
@@ -136,6 +138,7 @@ void over_grid(const Product<T>& q, const One& one) {
             part.b += j * (q.trans_b ? q.ldb : 1);
             part.c += i * q.ldc + j;
             if (part.d) part.d += i * q.ldd + j;
+            if (part.e) part.e += i * q.lde + j;
             one(part);
         }
     });

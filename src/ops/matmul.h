@@ -29,7 +29,9 @@ struct Product {
     int64_t lead_added = 0;                           ///< 0 repeats one row
     double alpha = 1, beta = 1;
 
-    void run(char* out, const char* a, const char* b, const char* added) const;
+    /// `plus`: added to each element of what that gives, with `added`, of a contiguous result.
+    void run(char* out, const char* a, const char* b, const char* added,
+             const char* plus = nullptr) const;
 };
 
 /// The product that a call with its outputs laid out is, told from layouts alone. False: it is none of these ops, or

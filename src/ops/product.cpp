@@ -138,7 +138,8 @@ bool linear_product(const Call& c, Product& p) {
 
 // ---- running
 
-void Product::run(char* out, const char* a, const char* b, const char* added) const {
+void Product::run(char* out, const char* a, const char* b, const char* added,
+                  const char* plus) const {
     dispatch<NumberTypes>(dtype, "matmul", [&]<class T>() {
         auto* c = reinterpret_cast<T*>(out);
         auto *pa = reinterpret_cast<const T*>(a), *pb = reinterpret_cast<const T*>(b);
@@ -156,7 +157,8 @@ void Product::run(char* out, const char* a, const char* b, const char* added) co
             return kernels::gemm<T>(trans_a, trans_b, m, n, k, by, pa, lead_a, pb, lead_b, T{0}, c,
                                     n);
         kernels::gemm_add<T>(trans_a, trans_b, m, n, k, by, pa, lead_a, pb, lead_b,
-                             static_cast<T>(beta), d, lead_added, c, n);
+                             static_cast<T>(beta), d, lead_added, c, n,
+                             reinterpret_cast<const T*>(plus));
     });
 }
 

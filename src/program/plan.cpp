@@ -41,7 +41,11 @@ private:
     void place_kept();
     void prepare(const PlanItem& item);
     void prepare_group(const PlanItem& item);
-    bool prepare_product(const Step& step, const Call& c);
+    bool is_sum_of_product(const Step& step) const;
+    bool prepare_product(const PlanItem& item, const Call& c);
+    void join_sums();
+    int32_t product_in(const PlanItem& item) const;
+    int32_t plus_of(const PlanItem& item) const;
     Plan::Place place_of(int32_t value);
     void see(int32_t value);
     void name_results();
@@ -56,10 +60,12 @@ private:
     std::vector<int32_t> pieces_ = std::vector<int32_t>(segment_.values.size());
     static constexpr int64_t kOwnPiece = int64_t{1} << 16;
     std::vector<std::unique_ptr<StepLoop>> loops_;
+    std::vector<int32_t> uses_;  ///< by steps that run, of a root; held ones have more than one
 };
 
 void PlanBuilder::build() {
     find_items();
+    if (options_.tiles) join_sums();
     find_lives();
     find_homes();
     place_in_arena();
@@ -78,6 +84,75 @@ void PlanBuilder::find_items() {
         if (find_loop(segment_, segment_.steps[i], *found)) loops_[i] = std::move(found);
     }
     plan_.items_ = program::find_items(segment_, live_steps(segment_, needed, loops_), loops_);
+}
+
+/// Whether the step is a product to which a row is added, as a layer's with a bias.
+bool PlanBuilder::is_sum_of_product(const Step& step) const {
+    std::vector<Tensor> in;
+    for (int k = 0; k < step.operands; ++k) {
+        const int32_t v = segment_.operand(step, k);
+        in.push_back(v < 0 ? Tensor() : segment_.layout(v));
+    }
+    if (step.outs != 1) return false;
+    Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
+    c.add(segment_.layout(step.first_out));
+    ops::Product product;
+    return ops::find_product(c, product) && product.added >= 0 && product.alpha == 1 &&
+           product.beta == 1;
+}
+
+/// Whether an item is one sum of floats in one piece: the product with something added that is one of its operands,
+/// which nothing else needs; -1: no.
+int32_t PlanBuilder::product_in(const PlanItem& item) const {
+    if (!item.tiled || item.steps.size() != 1) return -1;
+    const Step& sum = step_of(item.steps[0]);
+    const StepLoop& loop = *loops_[static_cast<size_t>(item.steps[0])];
+    const Tensor& out = segment_.layout(sum.first_out);
+    if (kernels::arithmetic_of(loop.loop) != kernels::Arithmetic::Add || !out.contiguous())
+        return -1;
+    int32_t found = -1;
+    for (int k = 0; k < 2; ++k) {
+        const int32_t v = loop.operand[k].value;
+        if (v < 0 || segment_.layout(v).dtype() != out.dtype() ||
+            !segment_.layout(v).contiguous() || !equal(segment_.layout(v).shape(), out.shape()))
+            return -1;
+        const SegmentValue& value = segment_.value(v);
+        if (value.kind == SegmentValue::Kind::Result && uses_[static_cast<size_t>(v)] == 1 &&
+            is_sum_of_product(step_of(value.step)))
+            found = value.step;
+    }
+    return found;
+}
+
+/// Sums of a product and something else are made with it, where its rows are at hand.
+void PlanBuilder::join_sums() {
+    uses_.assign(values_.size(), 0);
+    for (const PlanItem& item : plan_.items_)
+        for (int32_t s : item.steps)
+            for (int k = 0; k < step_of(s).operands; ++k)
+                if (const int32_t v = segment_.operand(step_of(s), k); v >= 0)
+                    ++uses_[static_cast<size_t>(segment_.place_of(v).root)];
+    auto hold = [&](const std::vector<int32_t>& held) {
+        for (int32_t v : held) uses_[static_cast<size_t>(segment_.place_of(v).root)] += 2;
+    };
+    hold(plan_.wanted_);
+    hold(kept_);
+    for (PlanItem& item : plan_.items_) {
+        const int32_t product = product_in(item);
+        if (product < 0) continue;
+        for (PlanItem& other : plan_.items_)
+            if (!other.tiled && other.steps == std::vector<int32_t>{product}) other.steps.clear();
+        item.steps.insert(item.steps.begin(), product);
+        item.tiled = false;
+    }
+    std::erase_if(plan_.items_, [](const PlanItem& item) { return item.steps.empty(); });
+}
+
+/// The operand of the sum behind a product that is not the product.
+int32_t PlanBuilder::plus_of(const PlanItem& item) const {
+    const StepLoop& loop = *loops_[static_cast<size_t>(item.steps[1])];
+    const int32_t product = step_of(item.steps[0]).first_out;
+    return loop.operand[loop.operand[0].value == product ? 1 : 0].value;
 }
 
 void PlanBuilder::find_lives() {
@@ -115,8 +190,11 @@ void PlanBuilder::find_homes() {
                 break;
             case SegmentValue::Kind::Result:
                 if (of.item < 0) break;
-                const bool tiled = plan_.items_[static_cast<size_t>(of.item)].tiled;
-                of.home = tiled && !of.leaves ? Home::Buffer : Home::Arena;
+                const PlanItem& item = plan_.items_[static_cast<size_t>(of.item)];
+                const bool is_passed_on =  // a product's, to its sum
+                    !item.tiled && segment_.values[v].step != item.steps.back();
+                const bool is_inner = item.tiled && !of.leaves;
+                of.home = is_inner || is_passed_on ? Home::Buffer : Home::Arena;
         }
     }
     auto leave = [&](int32_t v, Home home) {
@@ -201,7 +279,7 @@ void PlanBuilder::prepare(const PlanItem& item) {
     }
     Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
     for (int32_t k = 0; k < step.outs; ++k) c.add(segment_.layout(step.first_out + k));
-    if (prepare_product(step, c)) return;
+    if (prepare_product(item, c)) return;
     plan_.order_.push_back({Plan::Next::Kind::Call, static_cast<int32_t>(plan_.calls_.size())});
     const auto first = static_cast<int32_t>(plan_.operands_.size());
     for (int k = 0; k < step.operands; ++k) {
@@ -228,14 +306,16 @@ Plan::Place PlanBuilder::place_of(int32_t value) {
     return {slot_of(root), offset};
 }
 
-bool PlanBuilder::prepare_product(const Step& step, const Call& c) {
+bool PlanBuilder::prepare_product(const PlanItem& item, const Call& c) {
+    const Step& step = step_of(item.steps[0]);
     Plan::PreparedProduct made;
     if (!ops::find_product(c, made.product)) return false;
     auto operand = [&](int k) { return place_of(segment_.operand(step, k)); };
-    made.out = place_of(step.first_out);
+    made.out = place_of(step_of(item.steps.back()).first_out);
     made.a = operand(made.product.a);
     made.b = operand(made.product.b);
     if (made.product.added >= 0) made.added = operand(made.product.added);
+    if (item.steps.size() > 1) made.plus = place_of(plus_of(item));
     plan_.order_.push_back(
         {Plan::Next::Kind::Product, static_cast<int32_t>(plan_.products_.size())});
     plan_.products_.push_back(made);
@@ -456,7 +536,8 @@ void Plan::run_items(Frame& frame) const {
             case Next::Kind::Product: {
                 const PreparedProduct& p = products_[n];
                 p.product.run(address(p.out), address(p.a), address(p.b),
-                              p.added.slot < 0 ? nullptr : address(p.added));
+                              p.added.slot < 0 ? nullptr : address(p.added),
+                              p.plus.slot < 0 ? nullptr : address(p.plus));
                 break;
             }
             case Next::Kind::Call:

@@ -21,7 +21,7 @@
 
 namespace weft::program {
 
-/// Steps that run together; a group if they are `tiled`, else one.
+/// Steps that run together; a group if they are `tiled`, else one, or a product and what is added to it.
 struct PlanItem {
     std::vector<int32_t> steps;
     bool tiled = false;
@@ -97,7 +97,7 @@ private:
     /// Of a call that needs nothing but addresses.
     struct PreparedProduct {
         ops::Product product;
-        Place out, a, b, added;
+        Place out, a, b, added, plus;
     };
     struct Next {
         enum class Kind : uint8_t { Group, Product, Call } kind;

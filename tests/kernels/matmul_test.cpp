@@ -84,6 +84,12 @@ void one_gemm_add(Matrix<T> a, Matrix<T> b, bool ta, bool tb, int64_t m, int64_t
         gemm_add(trans_a, trans_b, m, n, k, alpha, a.data.data(), a.ld, b.data.data(), b.ld, beta,
                  d.data.data(), ldd, c.data.data(), c.ld);
         check(c.data == want.data, "gemm_add " + shape_text(ta, tb, m, n, k, alpha, beta));
+        const Matrix<T> e(m, n, 1);  // lies as c does
+        gemm_add(trans_a, trans_b, m, n, k, alpha, a.data.data(), a.ld, b.data.data(), b.ld, beta,
+                 d.data.data(), ldd, c.data.data(), c.ld, e.data.data());
+        for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) want.data[i * want.ld + j] += e.data[i * e.ld + j];
+        check(c.data == want.data, "gemm_add of two " + shape_text(ta, tb, m, n, k, alpha, beta));
     }
 }
 

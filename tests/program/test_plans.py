@@ -159,6 +159,30 @@ def test_copies_that_a_plan_leaves_out(name: str, grad: bool) -> None:
         assert (one - other).norm() <= 1e-6 * other.norm()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", [1, 3, 16, 40, 200])
+@pytest.mark.parametrize("inner, columns", [(1, 8), (7, 1), (24, 33), (70, 128), (2100, 65)])
+def test_what_is_added_to_a_layer_is_added_with_it(
+    threads: Any, rows: int, inner: int, columns: int, dtype: str
+) -> None:
+    def f(x: Any, w: Any, b: Any, rest: Any) -> Any:
+        first = (rest + weft.nn.functional.linear(x, w, b)).softmax(1)
+        second = (weft.addmm(b, x, w.T) + rest).softmax(1)
+        third = weft.nn.functional.linear(x, w, b) + rest
+        return first, second, third, (weft.nn.functional.linear(x, w) + rest).softmax(1)
+
+    kind = getattr(weft, dtype)
+    sizes = ((rows, inner), (columns, inner), (columns,), (rows, columns))
+    args = [weft.randn(*n, dtype=kind) for n in sizes]
+    threads(3)
+    plan = _C._trace(f, tuple(args))
+    for _ in range(2):
+        for found, expected in zip(plan.run(*args), f(*args), strict=True):
+            assert bits(found) == bits(expected)
+    names = [line.split()[2::2] for line in plan.groups.splitlines() if "call" in line]
+    assert ["linear", "add"] in names and ["addmm", "add"] in names, plan.groups
+
+
 def test_integers_are_divided_as_by_the_kernel() -> None:
     """Where a divisor is 0 it says so, before anything is written."""
     a, b = weft.arange(6), weft.tensor([1, 2, 0, 1, 2, 3])
