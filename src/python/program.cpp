@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "python/program_host.h"
-#include "python/program_stretch.h"
+#include "python/program_place.h"
 
 namespace weft::python {
 namespace {

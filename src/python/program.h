@@ -13,7 +13,7 @@
 
 namespace weft::python {
 
-class Place;  // program_stretch.h
+class Place;  // program_place.h
 
 /// A function's instructions with Python's constants; it belongs to the code object and goes with it.
 struct Program {

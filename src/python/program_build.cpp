@@ -4,7 +4,7 @@
 #include <string>
 
 #include "program/verify.h"
-#include "python/program_stretch.h"
+#include "python/program_place.h"
 
 namespace weft::python {
 namespace {

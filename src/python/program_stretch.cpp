@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "autograd/anomaly.h"
 #include "ops/pointwise.h"
 #include "ops/random.h"
-#include "ops/scopes.h"
 #include "program/local_array.h"
 #include "python/program_trace.h"
 
@@ -23,8 +21,6 @@ PyObject* value_of(const Frame* frame, const std::vector<LiveSource>& sources, i
     if (s.reg >= 0) return frame->registers[s.reg];
     return PyTuple_GET_ITEM(value_of(frame, sources, s.parent), s.item);
 }
-
-bool is_count(PyObject* o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
 
 bool equal(PyObject* a, PyObject* b) {
     if (a == b) return true;
@@ -53,33 +49,6 @@ bool meets(const Condition& c, PyObject* value) {
             return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == c.length;
     }
     return false;
-}
-
-/// The modes in which stretches are: what else there is, they would not see.
-bool may_run() {
-    constexpr uint32_t kOthers = kAutocastMode | kMapMode | kWatchMode | kTraceMode;
-    return !(mode & kOthers) && !ops::scopes.pack_hooks && !anomaly::on;
-}
-
-/// The user's backend of the call that runs, borrowed; or null.
-PyObject* backend_now() { return reach ? reach->backend.get() : nullptr; }
-
-uint64_t mix(uint64_t hash, uint64_t with) {
-    hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
-    return hash;
-}
-
-uint64_t signature(uint64_t hash, PyObject* o, int depth) {
-    hash = mix(hash, reinterpret_cast<uintptr_t>(Py_TYPE(o)));
-    if (is_tensor(o)) {
-        const Tensor t = handle(o);
-        hash = mix(hash, static_cast<uint64_t>(t.dtype()) * 2 + program::wants_grad(t));
-        for (int64_t n : t.shape()) hash = mix(hash, static_cast<uint64_t>(n));
-    } else if (PyTuple_CheckExact(o) && depth < 3) {
-        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k)
-            hash = signature(hash, PyTuple_GET_ITEM(o, k), depth + 1);
-    }
-    return hash;
 }
 
 }  // namespace
@@ -252,195 +221,6 @@ int Stretch::traverse(visitproc visit, void* arg) const {
     Py_VISIT(backend.get());
     Py_VISIT(made.get());
     return guards.traverse(visit, arg);
-}
-
-// ---- places
-
-Onward Place::visit(Frame* frame, PyObject*& result) {
-    ++visits_;
-    if (reach && reach->number > newest_) begin_anew();
-    if (off_ || !enabled || !may_run()) return Onward::Here;
-    if (mode & kDeferMode && (sizes_vary_ || backend_now())) return Onward::Here;
-    bool gave_up = false;
-    // the one that ran last, then as they were made: so come layers, and lengths
-    for (size_t tried = 0; tried < stretches_.size(); ++tried, ++at_) {
-        if (at_ >= stretches_.size()) at_ = 0;
-        const Ref<Stretch> s = stretches_[at_];
-        if (s->mode != mode) continue;
-        if (s->gave_up()) {
-            gave_up = true;
-            continue;
-        }
-        Tensors tensors(s->inputs.size());
-        Stretch::Differs differs;
-        if (s->holds(frame, tensors.data(), differs)) {
-            debt_ -= debt_ > 0;
-            s->last = visits_;
-            if (s->pays()) [[likely]]
-                return s->run(frame, tensors.data(), result);
-            ++s->left;
-            return Onward::Here;
-        }
-        if (varies(*s, differs)) {
-            stretches_.erase(stretches_.begin() + static_cast<ptrdiff_t>(at_));
-            --at_, --tried;
-        }
-    }
-    if (gave_up || !has_credit()) return Onward::Here;  // so would those over other layouts
-    // a backend is asked at once, as who wrote it expects
-    const bool is_due = seen_before(frame) || (backend_now() && tries(last_) == 0);
-    return is_due ? trace(frame, result) : Onward::Here;
-}
-
-bool Place::varies(const Stretch& s, const Stretch::Differs& differs) {
-    if (differs.source >= 0 && s.sources[static_cast<size_t>(differs.source)].reg >= 0) {
-        varying_.push_back(s.sources[static_cast<size_t>(differs.source)]);
-        return true;
-    }
-    const Guards::Failure read = differs.guards ? s.guards.failure() : Guards::Failure{};
-    if (!read.name || !read.value || !(is_count(read.value) || is_tensor(read.value))) return false;
-    for (VaryingRead& v : varying_reads_)
-        if (v.holder == read.holder && v.name.get() == read.name) return ++v.times >= 2;
-    if (varying_reads_.size() >= kMostVarying) varying_reads_.erase(varying_reads_.begin());
-    varying_reads_.push_back({read.holder, Object::borrow(read.name), 1});
-    return false;
-}
-
-template <class F>
-void Place::drop(F&& is_gone) {
-    std::vector<Ref<Stretch>> kept, gone;  // what they hold may run code when it goes
-    for (Ref<Stretch>& s : stretches_) (is_gone(*s) ? gone : kept).push_back(std::move(s));
-    stretches_ = std::move(kept);
-}
-
-void Place::drop_stale() {
-    drop([&](const Stretch& s) { return visits_ - s.last > kStale; });
-}
-
-void Place::begin_anew() {
-    newest_ = reach->number;
-    debt_ = rests_ = 0;
-    rest_ = kFirstRest;
-    fruitless_ = 0;
-    sizes_vary_ = false;
-    failed_.clear();
-    off_ = false;
-}
-
-/// Whether it may trace; at the end of its credit it begins to rest, without what hardly ran.
-bool Place::has_credit() {
-    if (rests_ > 0) return --rests_, false;
-    if (debt_ < kMostDebt) {
-        drop_stale();
-        return stretches_.size() < kMostStretches;
-    }
-    drop([](const Stretch& s) { return s.runs < kTraceCost / 8; });
-    debt_ = 0;
-    rests_ = rest_;
-    rest_ = std::min(rest_ * 2, kLongestRest);
-    return false;
-}
-
-/// Whether registers of this signature were here lately, and it is not known that no trace begins with them.
-bool Place::seen_before(const Frame* frame) {
-    uint64_t hash = mix(weft::mode, 1);
-    const program::Code& code = *frame->code;
-    for (int32_t r = 0; r < code.registers; ++r)
-        if (frame->registers[r] && code.is_live(pc_, r))
-            hash = signature(mix(hash, static_cast<uint64_t>(r)), frame->registers[r], 0);
-    last_ = hash;
-    if (std::find(std::begin(recent_), std::end(recent_), hash) != std::end(recent_)) {
-        if (tries(hash) < kMostTries) return true;
-        if (++fruitless_ >= kMostFruitless && stretches_.empty()) off_ = true;
-        return false;
-    }
-    recent_[next_++ % kRecent] = hash;
-    return false;
-}
-
-Onward Place::trace(Frame* frame, PyObject*& result) {
-    int32_t ended = -1;
-    debt_ += kTraceCost;
-    bool is_new_end = false;
-    const uint64_t hash = last_;
-    Ref<Stretch> made = TraceHost(frame, varying_, varying_reads_).run(&ended, &why_);
-    ended_ = ended;
-    if (ended >= 0) {
-        // the instruction itself is run as it is; what comes after it may be a stretch
-        const program::FlatInstr& i = frame->code->instrs[static_cast<size_t>(ended)];
-        Program& program = *const_cast<Program*>(frame->program);
-        if (i.verb == program::Verb::Jump || i.verb == program::Verb::JumpIfFalse ||
-            i.verb == program::Verb::Next)
-            is_new_end |= add_place(program, i.target);
-        if (i.verb != program::Verb::Jump && i.verb != program::Verb::Return)
-            is_new_end |= add_place(program, ended + 1);
-    }
-    if (!made) {
-        if (!is_new_end) failed_.push_back(hash);  // else it has led further
-        if (failed_.size() >= kMostFailures && stretches_.empty()) off_ = true;
-        return Onward::Here;
-    }
-    made->reach = reach ? reach->number : 0;
-    made->last = visits_;
-    made->backend = reach ? reach->backend : Object();
-    if (made->mode & kDeferMode) {
-        for (const Ref<Stretch>& s : stretches_) sizes_vary_ |= made->is_of_other_sizes(*s);
-        if (sizes_vary_) return Onward::Here;
-        made->find_kept();
-    }
-    at_ = stretches_.size();
-    stretches_.push_back(made);
-    Tensors tensors(made->inputs.size());
-    Stretch::Differs differs;
-    if (!made->holds(frame, tensors.data(), differs)) return Onward::Here;
-    if (made->backend) {
-        made->made = ask_backend(made->backend.get(), made->plan->segment(), tensors.data());
-        if (!made->made) {
-            drop([&](const Stretch& s) { return &s == made.get(); });
-            return Onward::Failed;
-        }
-    }
-    return made->run(frame, tensors.data(), result);
-}
-
-Object Place::describe(const Program& program) const {
-    auto line_of = [&](int32_t pc) {
-        const int32_t at = program.code.instrs[static_cast<size_t>(pc)].offset;
-        return PyCode_Addr2Line(program.of, at < 0 ? 0 : at & ((1 << kInlinedShift) - 1));
-    };
-    Object list = Object::take(PyList_New(0));
-    for (const Ref<Stretch>& s : stretches_) {
-        Object one = Object::take(
-            Py_BuildValue("{si sL}", "steps", s->steps, "runs", static_cast<long long>(s->runs)));
-        checked(PyList_Append(list.get(), one.get()));
-    }
-    return Object::take(Py_BuildValue("{si sO si sz}", "line", line_of(pc_), "stretches",
-                                      list.get(), "end", ended_ < 0 ? 0 : line_of(ended_), "why",
-                                      why_));
-}
-
-void Place::forget(uint64_t reach) {
-    drop([&](const Stretch& s) { return s.reach == reach; });
-}
-
-int Place::traverse(uint64_t reach, visitproc visit, void* arg) const {
-    for (const Ref<Stretch>& s : stretches_)
-        if (s->reach == reach)
-            if (const int stopped = s->traverse(visit, arg)) return stopped;
-    return 0;
-}
-
-bool add_place(Program& program, int32_t pc) {
-    program::FlatInstr& i = program.code.instrs[static_cast<size_t>(pc)];
-    if (i.place) return false;
-    program.places.push_back(std::make_unique<Place>(pc));
-    i.place = program.places.back().get();
-    return true;
-}
-
-Onward PythonHost::at_place(Frame* frame, PyObject*& result) {
-    auto* place = static_cast<Place*>(frame->code->instrs[static_cast<size_t>(frame->pc)].place);
-    return place->visit(frame, result);
 }
 
 }  // namespace weft::python

@@ -18,20 +18,6 @@
 /// Loops are followed round only over what Modules, globals and constants hold, or up to kMostTurns times over
 /// what the stretch itself has counted; loops over values and lengths end a stretch at their head, and their
 /// body is one of its own.
-///
-/// Note [Varying]
-/// A number among the registers that once differed is not asked again, nor an attribute or a global that gave
-/// another number or tensor twice (a counter, a state that each call replaces): stretches end before what reads
-/// them, and the next one begins with what was read. So that what is only read and written again in the end asks
-/// nothing, a stretch ends behind the last instruction that called an op.
-///
-/// Note [Credit]
-/// A trace costs what dozens of runs gain, and where a place asks for what no call has again (a Module made
-/// anew by each, lengths that do not come back), traces are all that it would ever do. So each trace is a
-/// debt that runs pay off; where it has grown, the place rests, each time for twice as many visits. What is
-/// compiled anew begins without debts. A place that is full of stretches makes no others until one has not run
-/// for kStale visits: more lengths than it has room for, in turn, would each find theirs gone. What holds on to
-/// Modules that nobody calls any more goes so, too.
 #pragma once
 #include "program/record.h"
 #include "python/program_guards.h"
@@ -138,65 +124,15 @@ struct Stretch {
 };
 void release(Stretch* stretch);
 
+/// Numbers of Python's, which may be others with each call.
+inline bool is_count(PyObject* o) { return PyLong_CheckExact(o) || PyFloat_CheckExact(o); }
+/// The user's backend of the call that runs, borrowed; or null.
+inline PyObject* backend_now() { return reach ? reach->backend.get() : nullptr; }
+
 /// What a backend makes of a segment, given the inputs; null with an error set.
 Object ask_backend(PyObject* backend, const program::Segment& segment, const Tensor* inputs);
 /// Runs it: fills as many outputs as the segment has. False with an error set.
 bool run_backend(PyObject* made, const program::Segment& segment, const Tensor* inputs,
                  Tensor* outputs);
-
-/// Where stretches begin, and those that do.
-class Place {
-public:
-    explicit Place(int32_t pc) : pc_(pc) {}
-    program::Onward visit(Frame* frame, PyObject*& result);
-    /// Drops the stretches that were made while `reach` was what ran.
-    void forget(uint64_t reach);
-    /// What they hold, for the collector.
-    int traverse(uint64_t reach, visitproc visit, void* arg) const;
-    /// For explain: a dict with what begins here, how often it ran, and why it ends where it does.
-    Object describe(const Program& program) const;
-
-    static inline bool enabled = true;
-
-private:
-    program::Onward trace(Frame* frame, PyObject*& result);
-    /// Whether a stretch asks for what varies.
-    bool varies(const Stretch& stretch, const Stretch::Differs& differs);
-    bool seen_before(const Frame* frame);
-    bool has_credit();
-    int64_t tries(uint64_t hash) const { return std::count(failed_.begin(), failed_.end(), hash); }
-    void begin_anew();
-    template <class F>
-    void drop(F&& is_gone);
-    void drop_stale();
-
-    static constexpr int kRecent = 8, kMostTries = 2, kMostFruitless = 64;
-    static constexpr size_t kMostFailures = 8, kMostStretches = 256, kMostVarying = 64;
-    static constexpr uint64_t kStale = 1024;
-    static constexpr int kTraceCost = 32, kMostDebt = 8 * kTraceCost, kFirstRest = 256,
-                         kLongestRest = 1 << 20;
-
-    const int32_t pc_;
-    bool off_ = false;
-    int debt_ = 0, rests_ = 0,
-        rest_ = kFirstRest;      ///< Note [Credit]; `rests_`: visits still to come
-    bool sizes_vary_ = false;    ///< in defer mode: then nothing is kept whole
-    uint64_t newest_ = 0;        ///< number of the newest Reach that was here
-    int32_t ended_ = -1;         ///< before which instruction the last trace ended
-    const char* why_ = nullptr;  ///< and why
-    uint64_t recent_[kRecent] = {};
-    int next_ = 0;
-    uint64_t last_ = 0;             ///< the last signature that was looked at
-    int fruitless_ = 0;             ///< how often one of these came again
-    std::vector<uint64_t> failed_;  ///< those with which traces led nowhere
-    std::vector<Ref<Stretch>> stretches_;
-    size_t at_ = 0;  ///< the one that ran last
-    std::vector<LiveSource> varying_;
-    std::vector<VaryingRead> varying_reads_;
-    uint64_t visits_ = 0;
-};
-
-/// Makes a place of an instruction; false if it is one.
-bool add_place(Program& program, int32_t pc);
 
 }  // namespace weft::python
