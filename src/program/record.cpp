@@ -22,7 +22,7 @@ public:
     /// Whether calls merge that have no more in common than they must.
     bool merges() const { return over_rows(always_shared_) != nullptr; }
     void run(const Tensor* inputs, Tensor* outputs) const;
-    bool pays() const { return batches_ < 16 || merged_ >= 3 * batches_; }
+    bool pays() const { return batches_ < 16 || merged_ >= 6 * batches_; }
 
 private:
     /// Several calls as one.

@@ -42,11 +42,13 @@ def trained(case, way):
     return results
 
 
+@pytest.mark.parametrize("batched", [False, True], ids=["one by one", "autobatch"])
 @pytest.mark.parametrize("way", zoo.WAYS)
 @pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
-def test_compiled_is_eager(case, way):
+def test_compiled_is_eager(case, way, batched):
     if case.needs:
         pytest.importorskip(case.needs)
+    weft.autobatch.enabled = batched
     expected = trained(case, zoo.as_it_is)
     for k, (found, wanted) in enumerate(zip(trained(case, zoo.WAYS[way]), expected, strict=True)):
         assert found == wanted, k
