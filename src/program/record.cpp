@@ -22,13 +22,19 @@ public:
     /// Whether calls merge that have no more in common than they must.
     bool merges() const { return over_rows(always_shared_) != nullptr; }
     void run(const Tensor* inputs, Tensor* outputs) const;
+    /// Nobody makes calls of it any more: the memory of its plan goes, though the batcher remembers the record.
+    void retire() {
+        plan_ = nullptr;
+        is_retired_ = true;
+    }
     bool pays() const { return batches_ < 16 || merged_ >= 6 * batches_; }
 
 private:
     /// Several calls as one.
     struct OverRows;
     const Ref<Segment> segment_;
-    const Ref<DifferentiablePlan> plan_;
+    mutable Ref<DifferentiablePlan> plan_;  ///< once it has run alone
+    bool is_retired_ = false;
     std::vector<uint8_t> always_shared_;
     mutable std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<OverRows>>> over_;
     bool is_dense_ = true;                      ///< all outputs are
@@ -131,8 +137,7 @@ void SegmentOp::OverRows::run(Call& c) const {
 }
 
 SegmentOp::SegmentOp(Ref<Segment> segment, const std::vector<uint8_t>& captured)
-    : segment_(std::move(segment)), plan_(new DifferentiablePlan(segment_, {})),
-      always_shared_(captured) {
+    : segment_(std::move(segment)), always_shared_(captured) {
     const Segment& s = *segment_;
     describe(*this, s);
     shape = lay_out;
@@ -172,14 +177,17 @@ const Op* SegmentOp::over_rows(const std::vector<uint8_t>& shared) const {
 }
 
 void SegmentOp::run(const Tensor* inputs, Tensor* outputs) const {
+    const Ref<DifferentiablePlan> plan =
+        plan_ ? plan_ : Ref<DifferentiablePlan>(new DifferentiablePlan(segment_, {}));
+    if (!is_retired_) plan_ = plan;
     if (alike(*segment_, inputs, segment_->inputs.size())) {
         try {
-            return plan_->run(inputs, outputs);
+            return plan->run(inputs, outputs);
         } catch (const Error&) {  // its calls know the line
         }
     }
     failed = Site();
-    plan_->run_calls(inputs, outputs, &failed);
+    plan->run_calls(inputs, outputs, &failed);
 }
 
 // ---- keeping
@@ -196,6 +204,10 @@ KeptSegment::KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<Segment
     for (const Parts::Event& e : plan.parts().events)
         if (e.kind == Parts::Event::Kind::View) calls_.push_back(e.which);
     if (calls_.empty()) find_results();
+}
+
+KeptSegment::~KeptSegment() {
+    if (op_) op_->retire();
 }
 
 void KeptSegment::find_results() {

@@ -22,6 +22,8 @@ public:
     /// nothing by it.
     static std::unique_ptr<KeptSegment> make(const DifferentiablePlan& plan,
                                              const std::vector<uint8_t>& captured);
+    ~KeptSegment();
+    KeptSegment(const KeptSegment&) = delete;
 
     /// As DifferentiablePlan::run, in defer mode: by one call, which is kept. Inputs may be pending.
     void run(const Tensor* inputs, Tensor* outputs) const;
