@@ -1,0 +1,181 @@
+/// A trace from its beginning to its end, and what is at the end.
+#include "python/program_trace.h"
+
+#include "deferred/turn.h"
+#include "ops/pointwise.h"
+#include "python/program_trace_values.h"
+
+namespace weft::python {
+
+using namespace tracing;
+
+/// Says how values at the end are made.
+struct Finisher {
+    TraceHost& host;
+    Stretch& stretch;
+    std::vector<Tensor> outputs{};
+    std::unordered_map<PyObject*, int32_t> known{};
+
+    int32_t add(PyObject* o, Recipe recipe) {
+        const auto number = static_cast<int32_t>(stretch.recipes.size());
+        stretch.recipes.push_back(std::move(recipe));
+        known.emplace(o, number);
+        return number;
+    }
+
+    /// Throws Refused.
+    int32_t recipe(PyObject* o) {
+        using Kind = Recipe::Kind;
+        if (auto at = known.find(o); at != known.end()) return at->second;
+        if (is_live(o)) return add(o, {Kind::Source, live_of(o).source});
+        if (is_traced_tensor(o)) return tensor(o);
+        if (is_tensor(o)) return add(o, {Kind::Copy, 0, Object::borrow(o)});
+        if (!host.is_own(o) || is_value(o)) return add(o, {Kind::Captured, 0, Object::borrow(o)});
+        if (PyTuple_CheckExact(o)) return container(o, Kind::Tuple);
+        if (PyList_CheckExact(o)) return container(o, Kind::List);
+        if (PyDict_CheckExact(o)) return dict(o);
+        if (PySlice_Check(o)) {
+            auto* s = reinterpret_cast<PySliceObject*>(o);
+            std::vector<int32_t> parts = {recipe(s->start), recipe(s->stop), recipe(s->step)};
+            return add(o, {Kind::Slice, 0, {}, std::move(parts)});
+        }
+        if (PyMethod_Check(o)) {
+            std::vector<int32_t> parts = {recipe(PyMethod_GET_SELF(o))};
+            if (host.is_own(PyMethod_GET_FUNCTION(o))) throw Refused{"a function"};
+            return add(
+                o, {Kind::Method, 0, Object::borrow(PyMethod_GET_FUNCTION(o)), std::move(parts)});
+        }
+        if (Py_TYPE(o) == &PyListIter_Type || Py_TYPE(o) == &PyTupleIter_Type) return iterator(o);
+        throw Refused{"a value at the end"};
+    }
+
+    int32_t tensor(PyObject* o) {
+        using Kind = Recipe::Kind;
+        if (auto at = host.actual_.find(o); at != host.actual_.end()) {
+            const TraceHost::InputOf& in = at->second;
+            if (in.source >= 0) return add(o, {Kind::Source, in.source});
+            return add(o, {Kind::Captured, 0, Object::borrow(in.actual)});
+        }
+        outputs.push_back(python::handle(o));
+        return add(o, {Kind::Output, static_cast<int32_t>(outputs.size()) - 1});
+    }
+
+    int32_t container(PyObject* o, Recipe::Kind kind) {
+        std::vector<int32_t> parts;
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
+            parts.push_back(recipe(PySequence_Fast_GET_ITEM(o, k)));
+        return add(o, {kind, 0, {}, std::move(parts)});
+    }
+
+    int32_t dict(PyObject* o) {
+        std::vector<int32_t> parts;
+        Py_ssize_t at = 0;
+        PyObject *key, *value;
+        while (PyDict_Next(o, &at, &key, &value)) {
+            parts.push_back(recipe(key));
+            parts.push_back(recipe(value));
+        }
+        return add(o, {Recipe::Kind::Dict, 0, {}, std::move(parts)});
+    }
+
+    int32_t iterator(PyObject* o) {
+        Object reduced = Object::take(PyObject_CallMethod(o, "__reduce__", nullptr));
+        if (PyTuple_GET_SIZE(reduced.get()) < 3) throw Refused{"an iterator at its end"};
+        PyObject* sequence = PyTuple_GET_ITEM(PyTuple_GET_ITEM(reduced.get(), 1), 0);
+        const long at = PyLong_AsLong(PyTuple_GET_ITEM(reduced.get(), 2));
+        std::vector<int32_t> parts = {recipe(sequence)};
+        return add(o, {Recipe::Kind::Iterator, static_cast<int32_t>(at), {}, std::move(parts)});
+    }
+};
+
+void TraceHost::end_at_mark(Stretch& s, Finisher& finisher) const {
+    const program::Code& code = *at_->code;
+    s.pc = mark_.pc;
+    for (int32_t r = 0; r < code.registers; ++r) {
+        PyObject* value = mark_.registers[static_cast<size_t>(r)].get();
+        if (!code.is_live(s.pc, r)) {
+            if (r >= code.named) s.clears.push_back(r);
+        } else if (!value) {
+            if (at_->registers[r]) s.clears.push_back(r);
+        } else if (!is_live(value) ||
+                   s.sources[static_cast<size_t>(live_of(value).source)].reg != r) {
+            s.writes.emplace_back(r, finisher.recipe(value));
+        }
+    }
+}
+
+Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
+    const program::Code& code = *at_->code;
+    base_ = PythonHost::new_frame(at_->function, at_->program);
+    base_->pc = at_->pc;
+    open_.push_back(base_);
+    for (int32_t k = 0; k < at_->program->cells; ++k) {
+        base_->cells[k] = Py_NewRef(at_->cells[k]);
+        cells_.emplace(at_->cells[k], Object());
+    }
+    Stretch& s = *made_;
+    s.mode = mode;
+    s.globals = at_->globals;
+    s.dtype = ops::default_dtype;
+    for (int32_t r = 0; r < code.registers; ++r)
+        if (at_->registers[r] && code.is_live(at_->pc, r))
+            base_->registers[r] = live(at_->registers[r], {r});
+    mark();
+    Object result;
+    bool returned = false;
+    *why = "an exception";
+    Frame* const outer = running->frame;
+    struct Restore {
+        Frame* outer;
+        ~Restore() { running->frame = outer; }
+    } restore{outer};
+    running->frame = base_;
+    try {
+        program::Tracer::Scope scope(*tracer_);
+        const ModeGuard now(0, kDeferMode);
+        const deferred::Stay stay;  // what is half traced is nothing to wait with
+        program::Machine<TraceHost> machine(*this);
+        result = Object::steal(machine.run(base_));
+        returned = true;
+        *why = nullptr;
+    } catch (const Refused& refused) {
+        *why = refused.why;
+    } catch (const PythonError&) {
+    } catch (const Error&) {
+    }
+    *ended = base_->pc;
+    if (!returned) {
+        forget_error();
+        if (mark_.is_over) return {};
+        s.guards.shrink(mark_.guards);
+        tracer_->shrink(mark_.steps);  // those run that might raise, whether they are needed or not
+    }
+    const Refused none{"nothing to gain"};
+    try {
+        Finisher finisher{*this, s};
+        if (returned) s.returned = finisher.recipe(result.get());
+        else end_at_mark(s, finisher);
+        Ref<program::Segment> segment = tracer_->finish(finisher.outputs);
+        for (const program::Step& step : segment->steps) s.steps += !step.op->view;
+        // of a call with views of its result what Python would do is spared, if it is kept
+        const bool spares = s.mode & kDeferMode && s.steps == 1 && segment->steps.size() > 1;
+        const int fewest = reach && reach->backend ? 1 : 2;  // a backend is asked about all
+        if (s.steps < fewest && !spares) throw none;
+        s.draws = segment->draws();
+        s.plan = Ref<program::DifferentiablePlan>(
+            new program::DifferentiablePlan(std::move(segment), {}));
+    } catch (const Refused& refused) {
+        if (!*why || refused.why != none.why) *why = refused.why;
+        return {};
+    } catch (const program::NotTraceable&) {
+        *why = "a value of before";
+        return {};
+    } catch (const PythonError&) {
+        forget_error();
+        return {};
+    }
+    s.guards.seal();
+    return std::move(made_);
+}
+
+}  // namespace weft::python
