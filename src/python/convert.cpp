@@ -456,7 +456,8 @@ struct Lent {
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
         view->obj = nullptr;
-        Tensor t = reading(self);
+        if (mode & kTraceMode) note_read(self);
+        Tensor t = unwrap(self);  // its memory, where `reading` may give a copy
         if (requires_grad(t))
             fail_buffer("[buffer] expected a tensor outside the graph, got one that requires grad. "
                         "Hint: use tensor.detach()");
