@@ -254,7 +254,9 @@ Program* program_of(PyObject* function) {
                 reach->codes.emplace_back(Object::borrow(PyFunction_GET_CODE(function)), &known);
         }
         Program* const program = known.program.get();
-        const bool is_left = program && reach && reach->number <= program->left_by;
+        const bool is_left = program && reach && reach->number <= program->left_by &&
+                             program->rests > 0 && !(mode & kTraceMode);
+        if (is_left) --program->rests;
         if (program && !is_left) return program;
         known.calls += !(mode & kTraceMode);
         if (is_left) return nullptr;

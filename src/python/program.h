@@ -1,9 +1,11 @@
 /// Programs of Python functions: what the front end made of their source, ready for the machine.
 ///
 /// Note [Gains]
-/// CPython runs its bytecode faster than the machine runs programs; what pays for that is stretches. So a
-/// function in which none has run, nor in what it calls, is left to Python after kMostIdle calls, until something
-/// is compiled anew.
+/// CPython runs its bytecode faster than the machine runs programs; what pays for that is stretches. Both are
+/// counted, in instructions (Stretch::find_gain says what a stretch is worth), with the gains of what a function
+/// calls; what that loses is its own. One that has lost in kMostIdle calls on end is left to Python for
+/// kFirstRest calls, then tried again, and each time left for twice as many; what is compiled anew begins anew.
+/// Traces go through it all the same.
 #pragma once
 #include <unordered_set>
 
@@ -39,9 +41,11 @@ struct Program {
     std::vector<std::unique_ptr<Place>> places;
     std::vector<int32_t> slots;  ///< of CPython's frame: the register there, or ~cell
     // Note [Gains]
-    bool has_gained = false;
-    int32_t idle = 0;      ///< how often it ran without a gain
-    uint64_t left_by = 0;  ///< number of the last Reach for which it is left to Python
+    static constexpr int32_t kMostIdle = 256, kFirstRest = 4096, kLongestRest = 1 << 24;
+    int32_t idle = 0;  ///< how often it lost on end
+    int32_t rests = 0,
+            rest = kFirstRest;  ///< for how many calls it is left to Python, and next time
+    uint64_t left_by = 0;       ///< number of the last Reach for which it is left
 
     Program();
     ~Program();
@@ -89,7 +93,8 @@ struct Frame : program::FrameOf<PyObject*> {
     PyObject* globals;   ///< the function's
     PyObject* builtins;
     int32_t size;
-    bool gained;  ///< a stretch ran, in it or in what it called
+    int64_t
+        gained;  ///< what stretches were worth, in it and in what it called, less its instructions
 };
 
 /// What a program that runs is to whoever asks for the line: the innermost one, and the Python frame that it

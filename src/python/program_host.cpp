@@ -68,7 +68,7 @@ Frame* PythonHost::new_frame(PyObject* function, const Program* program) {
     frame->program = program;
     frame->function = Py_NewRef(function);
     frame->module = nullptr;
-    frame->gained = false;
+    frame->gained = 0;
     frame->globals = PyFunction_GET_GLOBALS(function);
     frame->builtins = reinterpret_cast<PyFunctionObject*>(function)->func_builtins;
     return frame;
@@ -188,12 +188,14 @@ namespace {
 
 /// Note [Gains]
 void note_gain(const Frame* frame) {
-    constexpr int32_t kMostIdle = 64;
     Program& p = *const_cast<Program*>(frame->program);
-    p.has_gained |= frame->gained;
-    if (p.has_gained || ++p.idle < kMostIdle || !reach) return;
+    p.idle = frame->gained > 0 ? 0 : p.idle + 1;
+    if (p.idle < Program::kMostIdle || !reach || mode & kDeferMode) return;
+    if (reach->number > p.left_by) p.rest = Program::kFirstRest;
     p.left_by = reach->number;
     p.idle = 0;
+    p.rests = p.rest;
+    p.rest = std::min(p.rest * 2, Program::kLongestRest);
 }
 
 }  // namespace
@@ -204,7 +206,7 @@ void PythonHost::leave(Frame* frame, PyObject*& result) {
     Frame* const outer = frame->caller    ? static_cast<Frame*>(frame->caller)
                          : running->outer ? running->outer->frame
                                           : nullptr;
-    if (outer) outer->gained |= frame->gained;
+    if (outer) outer->gained += std::max<int64_t>(frame->gained, 0);
     running->frame = static_cast<Frame*>(frame->caller);
     if (!result && frame->module) {
         Object args = Object::steal(

@@ -40,7 +40,7 @@ public:
     static void unbound(Frame* frame, int32_t r);
     void leave(Frame* frame, PyObject*& result);
     static void free(Frame* frame);
-    static void finished(const Frame*) {}
+    static void finished(Frame* frame) { --frame->gained; }
     bool pause(Frame*);
     program::Onward at_place(Frame* frame, PyObject*& result);
 

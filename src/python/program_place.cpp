@@ -143,6 +143,7 @@ bool Place::add_places(Frame* frame) const {
 Onward Place::take_up(Frame* frame, Ref<Stretch> made, PyObject*& result) {
     made->reach = reach ? reach->number : 0;
     made->last = visits_;
+    made->find_gain();
     made->backend = reach ? reach->backend : Object();
     if (made->mode & kDeferMode) {
         for (const Ref<Stretch>& s : stretches_) sizes_vary_ |= made->is_of_other_sizes(*s);

@@ -333,7 +333,7 @@ def test_what_gains_nothing_is_left_to_python():
         return (x * counted(n)).tanh() + 1
 
     compiled, alone = weft.compile(mixed), weft.compile(counted)
-    for k in range(200):
+    for k in range(400):
         assert compiled(weft.ones(2), k % 7).tolist() == mixed(weft.ones(2), k % 7).tolist()
         assert alone(k) == counted(k)
     (place,) = [p for f in compiled.explain().compiled for p in f.places if p.runs]

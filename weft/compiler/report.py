@@ -49,7 +49,7 @@ class Reached:
         outside: the line of it that is outside of the subset; 0 where there is none.
         by_choice: it could be a program and would gain nothing, as what weft itself is made of.
         calls: how often programs called it through Python, all compiled functions together; of a
-            program: since it was left to Python, because no plan ran in its first calls.
+            program: while it was left to Python, because its plans gained less than it cost.
         places: of a program, where plans may run.
     """
 
