@@ -22,11 +22,12 @@ import tree_lstm
 import two_threads
 import vmap
 import watching
+import zoo
 
 SCRIPTS = [
     small_ops, mlp, tree_lstm, dynamic_batching, batching_costs, gru_cells, gpt, cnn, matmul,
     pointwise, layer_norm_softmax, attention, lstm, vmap, two_threads, memory, provenance,
-    watching, import_time, installed_size, compiled,
+    watching, import_time, installed_size, compiled, zoo,
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ model alone, as `cell.compile()` does. tests/compiler/test_zoo.py compares what 
 import argparse
 import dataclasses
 import functools
-import importlib
+import importlib.util
 import random
 import sys
 import time
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import harness
 from batching import MODELS
 from batching.many_programs import PROGRAMS
 from batching.small_programs import DIM, SmallPrograms
@@ -337,10 +338,24 @@ def ratios(case, size, rounds=9, spent=0.03):
     return best[0], [b / best[0] for b in best[1:]]
 
 
+def ways(case):
+    steps = {"compiled": whole_step, "eager": as_it_is}
+    return {way: prepared(case, make, SIZE) for way, make in steps.items()}
+
+
+SIZE = 64
+ROWS = [
+    harness.Ways(f"step: {case.name}", functools.partial(ways, case), below={"eager": 1.05})
+    for case in CASES
+    if (".py" in case.name or case.name.startswith("batching"))
+    and (case.needs is None or importlib.util.find_spec(case.needs))
+]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", metavar="TEXT", default="", help="models whose name has TEXT")
-    parser.add_argument("--size", type=int, default=64, help="units of a layer")
+    parser.add_argument("--size", type=int, default=SIZE, help="units of a layer")
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     weft.set_num_threads(1)
