@@ -87,70 +87,44 @@ PyObject* cell(Frame* frame, const FlatInstr& i) {
                       own ? kUnboundLocal : kUnboundFree, attr_name(frame, i));
 }
 
-PyObject* binary(int32_t op, PyObject* a, PyObject* b) {
-    switch (op) {
-        case 0:
-            return PyNumber_Add(a, b);
-        case 1:
-            return PyNumber_Subtract(a, b);
-        case 2:
-            return PyNumber_Multiply(a, b);
-        case 3:
-            return PyNumber_TrueDivide(a, b);
-        case 4:
-            return PyNumber_FloorDivide(a, b);
-        case 5:
-            // as the instruction: a subclass of str may take part
-            return PyUnicode_CheckExact(a) && (PyUnicode_CheckExact(b) || !PyUnicode_Check(b))
-                       ? PyUnicode_Format(a, b)
-                       : PyNumber_Remainder(a, b);
-        case 6:
-            return PyNumber_Power(a, b, Py_None);
-        case 7:
-            return PyNumber_MatrixMultiply(a, b);
-        case 8:
-            return PyNumber_And(a, b);
-        case 9:
-            return PyNumber_Or(a, b);
-        case 10:
-            return PyNumber_Xor(a, b);
-        case 11:
-            return PyNumber_Lshift(a, b);
-        default:
-            return PyNumber_Rshift(a, b);
-    }
+/// As the instruction: a subclass of str may take part.
+PyObject* remainder(PyObject* a, PyObject* b) {
+    return PyUnicode_CheckExact(a) && (PyUnicode_CheckExact(b) || !PyUnicode_Check(b))
+               ? PyUnicode_Format(a, b)
+               : PyNumber_Remainder(a, b);
 }
+PyObject* power(PyObject* a, PyObject* b) { return PyNumber_Power(a, b, Py_None); }
+PyObject* inplace_power(PyObject* a, PyObject* b) { return PyNumber_InPlacePower(a, b, Py_None); }
 
-PyObject* inplace(int32_t op, PyObject* a, PyObject* b) {
-    switch (op) {
-        case 0:
-            return PyNumber_InPlaceAdd(a, b);
-        case 1:
-            return PyNumber_InPlaceSubtract(a, b);
-        case 2:
-            return PyNumber_InPlaceMultiply(a, b);
-        case 3:
-            return PyNumber_InPlaceTrueDivide(a, b);
-        case 4:
-            return PyNumber_InPlaceFloorDivide(a, b);
-        case 5:
-            return PyNumber_InPlaceRemainder(a, b);
-        case 6:
-            return PyNumber_InPlacePower(a, b, Py_None);
-        case 7:
-            return PyNumber_InPlaceMatrixMultiply(a, b);
-        case 8:
-            return PyNumber_InPlaceAnd(a, b);
-        case 9:
-            return PyNumber_InPlaceOr(a, b);
-        case 10:
-            return PyNumber_InPlaceXor(a, b);
-        case 11:
-            return PyNumber_InPlaceLshift(a, b);
-        default:
-            return PyNumber_InPlaceRshift(a, b);
-    }
-}
+/// In the order of program::kBinary.
+const binaryfunc kBinaryOf[] = {PyNumber_Add,
+                                PyNumber_Subtract,
+                                PyNumber_Multiply,
+                                PyNumber_TrueDivide,
+                                PyNumber_FloorDivide,
+                                remainder,
+                                power,
+                                PyNumber_MatrixMultiply,
+                                PyNumber_And,
+                                PyNumber_Or,
+                                PyNumber_Xor,
+                                PyNumber_Lshift,
+                                PyNumber_Rshift};
+const binaryfunc kInplaceOf[] = {PyNumber_InPlaceAdd,
+                                 PyNumber_InPlaceSubtract,
+                                 PyNumber_InPlaceMultiply,
+                                 PyNumber_InPlaceTrueDivide,
+                                 PyNumber_InPlaceFloorDivide,
+                                 PyNumber_InPlaceRemainder,
+                                 inplace_power,
+                                 PyNumber_InPlaceMatrixMultiply,
+                                 PyNumber_InPlaceAnd,
+                                 PyNumber_InPlaceOr,
+                                 PyNumber_InPlaceXor,
+                                 PyNumber_InPlaceLshift,
+                                 PyNumber_InPlaceRshift};
+static_assert(std::size(kBinaryOf) == std::size(program::kBinary));
+static_assert(std::size(kInplaceOf) == std::size(program::kBinary));
 
 PyObject* unary(int32_t op, PyObject* a) {
     switch (op) {
@@ -464,9 +438,9 @@ PyObject* PythonHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const
         case Verb::Slice:
             return PySlice_New(a[0], a[1], a[2]);
         case Verb::Binary:
-            return binary(i.sub, a[0], a[1]);
+            return kBinaryOf[i.sub](a[0], a[1]);
         case Verb::Inplace:
-            return inplace(i.sub, a[0], a[1]);
+            return kInplaceOf[i.sub](a[0], a[1]);
         case Verb::Unary:
             return unary(i.sub, a[0]);
         case Verb::Compare:
