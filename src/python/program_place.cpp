@@ -230,6 +230,8 @@ int Place::traverse(uint64_t reach, visitproc visit, void* arg) const {
 }
 
 bool add_place(Program& program, int32_t pc) {
+    if (static_cast<size_t>(pc) >= program.code.instrs.size())
+        return false;  // after what goes elsewhere
     program::FlatInstr& i = program.code.instrs[static_cast<size_t>(pc)];
     if (i.place) return false;
     program.places.push_back(std::make_unique<Place>(pc));
