@@ -363,7 +363,7 @@ def test_recursion_through_modules_ends():
 
 def test_deep_recursion_needs_no_stack_of_c():
     code = (
-        "import sys, weft, test_python\n"
+        "import sys; sys.path.insert(0, '.'); import weft, test_python\n"
         "sys.setrecursionlimit(100_000)\n"
         "print(weft.compile(test_python.deep)(50_000))\n"
     )
