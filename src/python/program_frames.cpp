@@ -72,9 +72,20 @@ VisibleFrames::~VisibleFrames() {
         reinterpret_cast<PyFrameObject*>(made.get())->f_frame->previous = nullptr;
 }
 #else
+/// CPython takes for granted that a frame has begun to run, and with it that cells of free variables are there:
+/// who reads them in one that has not crashes. So its code has none.
 Object frame_of(PyCodeObject* code, int32_t, const Frame& of) {
-    return Object::steal(
-        reinterpret_cast<PyObject*>(PyFrame_New(PyThreadState_Get(), code, of.globals, nullptr)));
+    Object own = Object::borrow(reinterpret_cast<PyObject*>(code));
+    if (PyCode_GetNumFree(code) > 0) {
+        Object replace = Object::steal(PyObject_GetAttrString(own.get(), "replace"));
+        Object none = Object::steal(PyTuple_New(0));
+        Object words = Object::steal(Py_BuildValue("{sO}", "co_freevars", none.get()));
+        if (!replace || !none || !words) return {};
+        own = Object::steal(PyObject_Call(replace.get(), none.get(), words.get()));
+        if (!own) return {};
+    }
+    return Object::steal(reinterpret_cast<PyObject*>(PyFrame_New(
+        PyThreadState_Get(), reinterpret_cast<PyCodeObject*>(own.get()), of.globals, nullptr)));
 }
 
 VisibleFrames::VisibleFrames(const Frame*) {}

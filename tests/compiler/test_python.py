@@ -646,3 +646,18 @@ def test_arguments_die_with_their_last_reference():
             compiled(thing, fail)
         del thing
         assert gone() is None
+
+
+def test_frames_of_a_traceback_can_be_asked_for_their_variables():
+    # on CPython 3.12 and later this crashed where a function has free variables
+    offset = 3
+
+    def fails(x):
+        return x[offset]
+
+    with pytest.raises(IndexError) as raised:
+        weft.compile(lambda x: fails(x))([1, 2])
+    entry = raised.value.__traceback__
+    while entry:
+        assert isinstance(dict(entry.tb_frame.f_locals), dict)
+        entry = entry.tb_next
