@@ -4,9 +4,7 @@
 /// around them; on later versions, whose frames are other structures, it has its code object alone.
 #define Py_BUILD_CORE 1
 #include <Python.h>
-#if PY_VERSION_HEX < 0x030c0000
 #include <internal/pycore_frame.h>
-#endif
 #undef Py_BUILD_CORE
 #include <frameobject.h>
 
@@ -73,19 +71,21 @@ VisibleFrames::~VisibleFrames() {
 }
 #else
 /// CPython takes for granted that a frame has begun to run, and with it that cells of free variables are there:
-/// who reads them in one that has not crashes. So its code has none.
+/// who reads them where they are not crashes.
 Object frame_of(PyCodeObject* code, int32_t, const Frame& of) {
-    Object own = Object::borrow(reinterpret_cast<PyObject*>(code));
-    if (PyCode_GetNumFree(code) > 0) {
-        Object replace = Object::steal(PyObject_GetAttrString(own.get(), "replace"));
-        Object none = Object::steal(PyTuple_New(0));
-        Object words = Object::steal(Py_BuildValue("{sO}", "co_freevars", none.get()));
-        if (!replace || !none || !words) return {};
-        own = Object::steal(PyObject_Call(replace.get(), none.get(), words.get()));
-        if (!own) return {};
+    Object made = Object::steal(
+        reinterpret_cast<PyObject*>(PyFrame_New(PyThreadState_Get(), code, of.globals, nullptr)));
+    if (!made) return made;
+    _PyInterpreterFrame* f = reinterpret_cast<PyFrameObject*>(made.get())->f_frame;
+    const Program& p = *of.program;
+    const auto free = static_cast<int>(PyCode_GetNumFree(code));
+    for (int k = 0; k < free; ++k) {
+        PyObject* cell = code == p.of ? Py_NewRef(of.cells[p.function.own_cells + k])
+                                      : PyCell_New(nullptr);  // a comprehension's own
+        if (!cell) return {};
+        f->localsplus[code->co_nlocalsplus - free + k] = cell;
     }
-    return Object::steal(reinterpret_cast<PyObject*>(PyFrame_New(
-        PyThreadState_Get(), reinterpret_cast<PyCodeObject*>(own.get()), of.globals, nullptr)));
+    return made;
 }
 
 VisibleFrames::VisibleFrames(const Frame*) {}
