@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test fuzz fuzz-autodiff fuzz-shapes bench bench-choice sanitize lint tidy \
+.PHONY: env build demo test libweft fuzz fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize sanitize-libweft lint tidy \
   format pythons package check-all clean
 .DEFAULT_GOAL := build
 
@@ -55,6 +55,12 @@ demo: build
 test: build
 	$(BIN)/pytest $(PYTEST_ARGS)
 
+## libweft: the library for programs without Python, in build/libweft: lib/ and include/weft.h
+libweft: build
+	@ninja -C $(BUILD) --quiet weft_shared weft_static
+	@cmake --install $(BUILD) --component libweft --strip --prefix $(BUILD)/libweft > /dev/null
+	@ls -l $(BUILD)/libweft/lib/*
+
 ## fuzz: random dynamic programs, batched against one by one; PROGRAMS and SEED choose the run
 ## fuzz-autodiff: random programs of autodiff, against PyTorch
 fuzz: build
@@ -66,6 +72,10 @@ fuzz-autodiff: build $(TORCH_DONE)
 ## fuzz-shapes: every op over sizes that no machine can count
 fuzz-shapes: build
 	$(BIN)/python tests/fuzz_shapes.py --calls $(PROGRAMS) --seed $(SEED)
+
+## fuzz-files: changed files of programs, loaded and run by libweft
+fuzz-files: build
+	WEFT_FUZZ_FILES=$(PROGRAMS) $(BIN)/pytest -q tests/native/test_files.py -k changed
 
 ## bench: weft beside PyTorch; PEERS=1 adds torch.compile, JAX and onnxruntime, with compilers' minutes
 bench: build $(TORCH_DONE) $(if $(PEERS),$(PEERS_DONE))
@@ -91,6 +101,19 @@ sanitize: $(ENV_DONE)
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  PYTHONSAFEPATH=1 \
 	  $(BIN)/pytest --capture=sys $(PYTEST_ARGS)
+
+# libweft, once for each: several contexts in several threads, changed files, the examples.
+sanitize-libweft: build
+	@for how in thread ON; do \
+	  flags=$$([ $$how = thread ] && echo -fsanitize=thread || echo -fsanitize=address,undefined); \
+	  folder=$(CURDIR)/build/libweft-$$how; \
+	  test -f $$folder/build.ninja || \
+	    cmake -S . -B $$folder -G Ninja -DWEFT_PYTHON=OFF -DWEFT_SANITIZE=$$how || exit 1; \
+	  ninja -C $$folder --quiet weft_static || exit 1; \
+	  WEFT_LIBWEFT=$$folder WEFT_LIBWEFT_FLAGS="$$flags" $(BIN)/pytest -q tests/native/test_threads.py \
+	    tests/native/test_files.py::test_changed_files_are_refused_or_run \
+	    tests/native/test_deployed.py || exit 1; \
+	done
 
 SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
 
@@ -128,7 +151,7 @@ package:
 	build/package/bin/python -P examples/listops.py > /dev/null
 
 ## check-all: what has to pass before an issue is closed
-check-all: lint tidy test sanitize pythons fuzz fuzz-autodiff fuzz-shapes package
+check-all: lint tidy test sanitize sanitize-libweft pythons fuzz fuzz-autodiff fuzz-shapes package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

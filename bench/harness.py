@@ -209,18 +209,21 @@ def shown(value, unit):
 COLUMNS = "{:<66} {:>10} {:>10} {:>8}  {:<9} {}"
 
 
-WAYS = ("compiled", "eager", "torch", "torch.compile", "jax", "onnxruntime")
+WAYS = ("loaded", "compiled", "eager", "torch", "torch.compile", "jax", "onnxruntime")
 WAYS_COLUMNS = "{:<42}" + " {:>13}" * len(WAYS) + "  {} {}"
 
 
 def print_ways(found, is_first):
     if is_first:
-        print("\n" + WAYS_COLUMNS.format("compiled: medians", *WAYS, "target", "").rstrip())
+        print(
+            "\n" + WAYS_COLUMNS.format("compiled and loaded: medians", *WAYS, "target", "").rstrip()
+        )
     eager = found["ways"].get("eager")
     cells = []
     for way in WAYS:
         seconds = found["ways"].get(way)
-        ratio = f" {seconds / eager:.2f}" if way == "compiled" and eager else ""
+        ours = way in ("loaded", "compiled") and seconds and eager
+        ratio = f" {seconds / eager:.2f}" if ours else ""
         cells.append(shown(seconds, "s") + ratio)
     met = {None: "", True: "met", False: "short"}[found["met"]]
     print(WAYS_COLUMNS.format(found["row"], *cells, found["target"] or "", met), flush=True)

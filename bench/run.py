@@ -4,6 +4,7 @@ import attention
 import batching_costs
 import cnn
 import compiled
+import deployed
 import dynamic_batching
 import gpt
 import gru_cells
@@ -27,7 +28,7 @@ import zoo
 SCRIPTS = [
     small_ops, mlp, tree_lstm, dynamic_batching, batching_costs, gru_cells, gpt, cnn, matmul,
     pointwise, layer_norm_softmax, attention, lstm, vmap, two_threads, memory, provenance,
-    watching, import_time, installed_size, compiled, zoo,
+    watching, import_time, installed_size, compiled, deployed, zoo,
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -15,11 +15,8 @@ def random_tree(rng, leaves):
     return random_tree(rng, left), random_tree(rng, leaves - left)
 
 
-def training_step(torch):
+def model_of(torch):
     nn = torch.nn
-    rng = random.Random(harness.SEED)
-    trees = [random_tree(rng, rng.randint(10, 40)) for _ in range(32)]
-    labels = [torch.tensor([rng.randrange(CLASSES)]) for _ in trees]
 
     class TreeLSTM(nn.Module):
         def __init__(self):
@@ -43,13 +40,20 @@ def training_step(torch):
         def forward(self, tree):
             return self.out(self.state(tree)[0])
 
-    model = TreeLSTM()
+    return TreeLSTM()
+
+
+def training_step(torch):
+    rng = random.Random(harness.SEED)
+    trees = [random_tree(rng, rng.randint(10, 40)) for _ in range(32)]
+    labels = [torch.tensor([rng.randrange(CLASSES)]) for _ in trees]
+    model = model_of(torch)
 
     def step():
         model.zero_grad()
         loss = 0.0
         for tree, label in zip(trees, labels):
-            loss = loss + nn.functional.cross_entropy(model(tree), label)
+            loss = loss + torch.nn.functional.cross_entropy(model(tree), label)
         loss.backward()
         return loss
 

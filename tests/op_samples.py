@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft import _C, _library
+from weft import _C, _library_ops
 
-RECORDS = {r["name"]: r for r in _library.records()}
+RECORDS = {r["name"]: r for r in _library_ops.records()}
 CASES = [(name, sample) for name, r in RECORDS.items() for sample in r["samples"]]
 IDS = [f"{name}-{sample}" for name, sample in CASES]
 

@@ -3,10 +3,13 @@
 import doctest
 import fnmatch
 import importlib
+import importlib.util
 import inspect
+import os
 import pathlib
 import pkgutil
 import re
+import runpy
 
 import pytest
 
@@ -40,6 +43,8 @@ def test_every_module_says_what_it_is():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("test", list(examples()))
 def test_the_example_runs(test):
+    if test.name.startswith("weft.onnx."):
+        pytest.importorskip("onnx")
     report: list[str] = []
     weft.manual_seed(0)
     runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
@@ -47,7 +52,9 @@ def test_the_example_runs(test):
     assert not report, "".join(report)
 
 
-@pytest.mark.parametrize("record", [pytest.param(r, id=r["name"]) for r in weft._library.records()])
+@pytest.mark.parametrize(
+    "record", [pytest.param(r, id=r["name"]) for r in weft._library_ops.records()]
+)
 def test_the_example_of_the_op_runs(record):
     assert record["doc"].strip()
     names = {"weft": weft}
@@ -69,6 +76,47 @@ def test_the_examples_of_a_guide_run(page):
     assert len(test.examples) > 5
     doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(test, out=report.append)
     assert not report, "".join(report)
+
+
+PRINTED = re.compile(r"^ *print\(.*\)  +# (.*)$", flags=re.MULTILINE)
+
+
+compiling = pytest.mark.skipif(
+    os.environ.get("WEFT_COMPILE") == "0", reason="it shows what is compiled"
+)
+
+
+with_onnx = pytest.mark.skipif(
+    importlib.util.find_spec("onnx") is None, reason="the package onnx is not installed"
+)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/export.md",
+        pytest.param("docs/compile.md", marks=compiling),
+        pytest.param("docs/onnx.md", marks=with_onnx),
+    ],
+)
+def test_the_code_of_a_page_runs(page, tmp_path, capsys):
+    """Its blocks are one program, in a file, as compiling reads sources; what a `print` has
+    behind it is printed."""
+    lines, inside = [], False
+    for line in (pathlib.Path(__file__).parent.parent / page).read_text().splitlines():
+        inside = line == "```python" or (inside and line != "```")
+        lines.append(line if inside and not line.startswith("```") else "")
+    (tmp_path / "page.py").write_text("\n".join(lines))
+    runpy.run_path(str(tmp_path / "page.py"))
+    rest = capsys.readouterr().out
+    expected = PRINTED.findall("\n".join(lines))
+    assert len(expected) > 1
+    for text in expected:
+        parts = [re.escape(part.strip()) for part in text.split("...")]
+        found = re.search("(?s:.*?)".join(parts), rest)
+        assert found, f"{text} in {rest}"
+        rest = rest[found.end() :]
 
 
 PAGES = ("DESIGN.md", "CONTRIBUTING.md", "README.md")

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = tuple("base kernels tensor ops autograd deferred mapped program watch python".split())
+LAYERS = tuple(
+    "base kernels tensor ops autograd deferred mapped program native c watch python".split()
+)
 # Both hang on the door's hooks; neither knows that the other exists.
 STRANGERS = {
     ("autograd", "deferred"), ("deferred", "autograd"), ("watch", "deferred"), ("watch", "mapped"),
     ("watch", "program"), ("program", "deferred"), ("program", "mapped"),
+    ("native", "deferred"), ("native", "mapped"), ("watch", "native"),
 }  # fmt: skip
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 IMPORTERS = {"__import__", "import_module"}
@@ -82,20 +85,26 @@ def import_faults(package):
 # Modules and packages of weft/, by rank: one imports its own package and those of earlier ranks.
 # `import weft` is free: the package's names are read when functions run.
 RANKS = (
-    "_C version",
-    "base frontend",
-    "return_types random storage safetensors accelerator backends",
+    "_C torch_version version",
+    "base",
+    "frontend",
+    "return_types random storage safetensors accelerator backends mps mtia xpu futures distributed",
     "autograd amp _tensor",
-    "_library utils cuda signal testing",
+    "_library_ops utils cuda signal testing types classes __config__ _utils _tensor_str _inductor "
+    "_subclasses cpu",
     "fft linalg special",
     "composites tools",
     "nn",
-    "func optim distributions multiprocessing _checkpoint",
+    "func optim distributions multiprocessing _checkpoint quasirandom",
     "serialization",
+    "hub",
     "batching compiler fx",
+    "closing",
     "jit _dynamo",
+    "_jit_internal",
+    "export onnx",
     "deferred see experiments",
-    "memory profiler",
+    "memory profiler running serve",
     "__main__",
 )
 RANK = {name: rank for rank, names in enumerate(RANKS) for name in names.split()}

@@ -16,7 +16,7 @@ import pytest
 
 import weft
 
-RECORDS = weft._library.records()
+RECORDS = weft._library_ops.records()
 DRAWS = {
     "rand": ["f(2, 3)", "f((40,), dtype=weft.float64)"],
     "randn": ["f(2, 3)", "f(40)", "f((40,), dtype=weft.float64)"],

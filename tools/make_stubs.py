@@ -16,14 +16,14 @@ from typing import Any
 from stub import group, stub
 
 import weft
-from weft import _library
+from weft import _library_ops
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def ops_page() -> str:
     lines = ["# Operators", "", "Written by tools/make_stubs.py from the op table.", ""]
-    for name, overloads in group(_library.records(), "public_name").items():
+    for name, overloads in group(_library_ops.records(), "public_name").items():
         kinds = ("function", "method", "inplace")
         public = [r for r in overloads if "call" in r or any(r[kind] for kind in kinds)]
         if not public:
@@ -44,7 +44,8 @@ HOMES = (
     "distributions.utils", "linalg", "fft", "special", "signal.windows", "random",
     "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
     "utils.benchmark", "utils.flop_counter", "memory", "profiler", "utils.hooks",
-    "multiprocessing", "jit", "testing", "accelerator", "cuda",
+    "multiprocessing", "jit", "onnx", "testing", "accelerator", "cuda", "cpu", "xpu", "mps", "mtia",
+    "distributed", "futures", "hub", "quasirandom", "utils._pytree",
 )  # fmt: skip
 
 
@@ -68,13 +69,13 @@ class Places:
 
     def __init__(self) -> None:
         self.records: dict[str, dict[str, Any]] = {}
-        for r in reversed(_library.records()):
+        for r in reversed(_library_ops.records()):
             for name in (r["name"], r["public_name"], *r["aliases"]):
                 self.records[name] = r
         self.binding: dict[str, str] = {}
         for file in sorted((ROOT / "src/python").glob("*.cpp")):
             text = file.read_text()
-            named = re.findall(r'[{(]"(\w+)",|tp_name = "[\w.]*?(\w+)"', text)
+            named = re.findall(r'[{(]"(\w+)",|(?:add|ready)_type\([^"]*"[\w.]*?(\w+)",', text)
             for name in (name for pair in named for name in pair if name):
                 self.binding.setdefault(name, f"src/python/{file.name}")
 

@@ -87,7 +87,30 @@ from weft.composites.linalg import *  # noqa: E402, F403
 from weft.composites.special import *  # noqa: E402, F403
 
 if _TYPE_CHECKING:
-    from weft import amp, compiler, distributions, fx, jit, memory, multiprocessing, profiler, see
+    from weft import (
+        amp,
+        classes,
+        compiler,
+        cpu,
+        distributed,
+        distributions,
+        export,
+        futures,
+        fx,
+        hub,
+        jit,
+        memory,
+        mps,
+        mtia,
+        multiprocessing,
+        onnx,
+        profiler,
+        quasirandom,
+        see,
+        torch_version,
+        types,
+        xpu,
+    )
     from weft.amp.autocast_mode import autocast as autocast
     from weft.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
     from weft.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype
@@ -96,9 +119,25 @@ if _TYPE_CHECKING:
     from weft.amp.autocast_mode import is_autocast_cpu_enabled as is_autocast_cpu_enabled
     from weft.amp.autocast_mode import is_autocast_enabled as is_autocast_enabled
     from weft.amp.autocast_mode import set_autocast_cache_enabled as set_autocast_cache_enabled
+    from weft.base.absent import get_device_module as get_device_module
+    from weft.base.streams import Event as Event
+    from weft.base.streams import Stream as Stream
+    from weft.base.symbols import SymBool as SymBool
+    from weft.base.symbols import SymFloat as SymFloat
+    from weft.base.symbols import SymInt as SymInt
+    from weft.base.symbols import sym_float as sym_float
+    from weft.base.symbols import sym_int as sym_int
+    from weft.base.symbols import sym_ite as sym_ite
+    from weft.base.symbols import sym_max as sym_max
+    from weft.base.symbols import sym_min as sym_min
+    from weft.base.symbols import sym_not as sym_not
     from weft.compiler import compile as compile
     from weft.experiments import experiment as experiment
     from weft.func import vmap as vmap
+    from weft.futures import Future as Future
+    from weft.jit import ScriptFunction as ScriptFunction
+    from weft.jit import ScriptModule as ScriptModule
+    from weft.running import install_as_torch as install_as_torch
     from weft.see import graph as graph
     from weft.see import last_graph as last_graph
     from weft.see import record as record
@@ -128,6 +167,7 @@ from weft.serialization import save as save  # noqa: E402
 __version__ = version.__version__
 
 from weft.base import checks as _checks  # noqa: E402
+from weft.base import core_names as _core_names  # noqa: E402
 from weft.base import lazy as _lazy  # noqa: E402
 from weft.base import moved as _moved  # noqa: E402
 
@@ -136,11 +176,12 @@ for _name in ("weft.autograd", "weft.func"):
     _checks.install(_name)
 _checks.install(__name__, "", ("weft.composites.", "weft.linalg.", "weft.special."))
 _moved.install()
+_core_names.install()
 
 #: Folders of the house, which no program needs.
 _HOUSE = {"base", "composites"}
 
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _HOUSE]
-__all__ += [*_lazy.MODULES, *(name for names in _lazy.LAZY.values() for name in names)]
+__all__ += [*_lazy.MODULES, *(name for name in _lazy.NAMES if not name.startswith("_"))]
 
 _lazy.install()

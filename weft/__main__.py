@@ -14,10 +14,13 @@ from collections.abc import Sequence
 __all__ = ["COMMANDS", "main"]
 
 #: The module of each command: it has `add(parser)` and `run(args)`, and says in its first line what
-#: the command does.
+#: the command does. One with `main(words)` in place of `run` reads its words itself.
 COMMANDS = {
+    "check": "weft.running.check_command",
     "rerun": "weft.experiments.rerun_command",
+    "run": "weft.running.run_command",
     "runs": "weft.experiments.runs_command",
+    "serve": "weft.serve.command",
     "view": "weft.see.view.command",
 }
 
@@ -52,6 +55,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     # one command loads what it needs alone; help and mistakes show all
     wanted = given[:1] if given[:1] and given[0] in COMMANDS else list(COMMANDS)
+    if len(wanted) == 1:
+        command = importlib.import_module(COMMANDS[wanted[0]])
+        if hasattr(command, "main"):
+            return int(command.main(given[1:]))
     for name in wanted:
         module = importlib.import_module(COMMANDS[name])
         does = (module.__doc__ or "").partition("\n")[0].partition(": ")[2]

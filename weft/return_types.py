@@ -114,3 +114,11 @@ class lu_unpack(NamedTuple):  # noqa: N801
     P: Tensor
     L: Tensor
     U: Tensor
+
+
+@printed_as_pytorchs
+class triangular_solve(NamedTuple):  # noqa: N801
+    """The solution, and a copy of the matrix."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor

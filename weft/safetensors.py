@@ -262,12 +262,16 @@ def save_file(
 # ---- reading
 
 
-def _load(file: IO[bytes], total: int) -> dict[str, Tensor]:
+def read(data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and the metadata in the bytes of a file."""
+    import io
+
     from weft._checkpoint.archive import read_exactly_into
     from weft._checkpoint.reader import truths
 
     _expect_little()
-    entries, _, start = _read_header(file, total)
+    file = io.BytesIO(data)
+    entries, metadata, start = _read_header(file, len(data))
     kinds = {name: entry.kind() for name, entry in entries.items()}
     out = {}
     file.seek(start)
@@ -276,21 +280,35 @@ def _load(file: IO[bytes], total: int) -> dict[str, Tensor]:
         if entry.end > entry.begin:
             read_exactly_into(file, _memory(out[name]))  # type: ignore[arg-type]
             truths(out[name])
-    return out
+    return out, metadata
+
+
+def mapped(filename: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The same of a file, whose bytes are the tensors' memory (Note [Files in use],
+    src/native/file.h): a tensor that is written gets pages of its own."""
+    _expect_little()
+    with open(filename, "rb"):  # who may not, hears it as Python says it
+        pass
+    try:
+        return _C._map_file(filename)
+    except ValueError as error:
+        raise SafetensorError(str(error)) from None
 
 
 def load(data: bytes) -> dict[str, Tensor]:
     """The tensors in the bytes of a file. SafetensorError (a ValueError) if it breaks a rule."""
-    import io
-
-    return _load(io.BytesIO(data), len(data))
+    return read(data)[0]
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, Tensor]:
-    """The tensors of a file. SafetensorError (a ValueError) if it breaks a rule of the format."""
+    """The tensors of a file. SafetensorError (a ValueError) if it breaks a rule of the format.
+
+    The file is mapped: nothing is read before it is used, and what is written into a tensor is not
+    written into the file. While tensors of it live, replace the file by renaming another one, as
+    `save_file` does; do not write into it or cut it.
+    """
     _expect_cpu(device)
-    with open(filename, "rb") as file:
-        return _load(file, os.fstat(file.fileno()).st_size)
+    return mapped(filename)[0]
 
 
 class _Slice:

@@ -2,14 +2,25 @@
 
 #include "autograd/engine.h"
 #include "base/lock.h"
+#include "base/pool.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 
 namespace weft {
 
-AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf) {
+Ref<Node> AccumulateGrad::make(const Tensor& leaf) {
+    return Ref<Node>(new (Pool::allocate(sizeof(AccumulateGrad))) AccumulateGrad(leaf));
+}
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : leaf_(leaf), info_(leaf) {
     sequence = UINT64_MAX;  // before everything else that is ready: frees its buffer early
-    set_results({leaf});
+    results_ = &info_;
+    output_count_ = 1;
+}
+
+void AccumulateGrad::deallocate() {
+    this->~AccumulateGrad();
+    Pool::free(this, sizeof(AccumulateGrad));
 }
 
 AccumulateGrad::~AccumulateGrad() { forget_leaf(); }
@@ -29,7 +40,7 @@ Hooks* AccumulateGrad::leaf_hooks() {
 Ref<Node> accumulator(const Tensor& leaf) {
     GradMeta& m = meta(leaf);
     if (m.accumulator) return Ref<Node>(m.accumulator);
-    Ref<Node> node(new AccumulateGrad(leaf));
+    Ref<Node> node = AccumulateGrad::make(leaf);
     m.accumulator = static_cast<AccumulateGrad*>(node.get());
     return node;
 }

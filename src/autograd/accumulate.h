@@ -4,10 +4,9 @@
 
 namespace weft {
 
-class AccumulateGrad final : public LooseNode {
+class AccumulateGrad final : public Node {
 public:
-    explicit AccumulateGrad(const Tensor& leaf);
-    ~AccumulateGrad();
+    static Ref<Node> make(const Tensor& leaf);
     std::string name() const override { return "AccumulateGrad"; }
     void run(Work& work) override;
     bool runs_without_gradient() const override { return true; }  // for the hooks behind it
@@ -21,7 +20,11 @@ public:
     void forget_leaf();
 
 private:
+    explicit AccumulateGrad(const Tensor& leaf);
+    ~AccumulateGrad();
+    void deallocate() override;
     Tensor leaf_;  ///< undefined once it is no leaf
+    ResultInfo info_;
 };
 
 /// The accumulator of a leaf that requires grad: one at a time.

@@ -7,6 +7,7 @@
 
 #include "autograd/fit.h"
 #include "autograd/node_run.h"
+#include "base/counter.h"
 #include "ops/watch.h"
 
 namespace weft {
@@ -36,8 +37,8 @@ private:
     NodeTask* pop();
     void deliver(const NodeTask& task);
 
-    static inline uint64_t passes = 0;
-    uint64_t number_ = ++passes;
+    static inline Counter passes;
+    uint64_t number_ = passes.next() + 1;
     BackwardOptions options_;
     const std::vector<Edge>& targets_;
     TaskList tasks_;

@@ -18,24 +18,6 @@ bool may_add_in_place(const Tensor& t) {
            t.storage()->refs == 1 && t.storage()->block != 0 && t.contiguous() && !t.has(kTracked);
 }
 
-/// The rows of all factors on top of each other.
-Tensor stack_rows(const std::vector<std::pair<Tensor, Tensor>>& factors, bool second,
-                  int64_t rows) {
-    auto pick = [&](size_t i) -> const Tensor& {
-        return second ? factors[i].second : factors[i].first;
-    };
-    if (factors.size() == 1) return ops::as_contiguous(pick(0));
-    int64_t width = pick(0).size(1);
-    Tensor out = Tensor::empty(pick(0).dtype(), Dims{rows, width});
-    int64_t at = 0;
-    for (size_t i = 0; i < factors.size(); ++i) {
-        const Tensor& part = pick(i);
-        ops::copy_into(out.view_as(part.shape(), Dims{width, 1}, at * width), part);
-        at += part.size(0);
-    }
-    return out;
-}
-
 template <class T>
 void multiply_into(const Tensor& sum, bool fresh, const Tensor& a, const Tensor& b) {
     using kernels::Trans;
@@ -64,10 +46,14 @@ void GradBuffer::add_to_sum(Tensor t) {
 }
 
 void GradBuffer::add_product(Tensor a, Tensor b) {
-    if (!products_) products_ = std::make_unique<Products>();
-    products_->rows += a.size(0);
-    products_->factors.emplace_back(std::move(a), std::move(b));
-    if (products_->rows >= kRows) flush();
+    rows_ += a.size(0);
+    if (!first_.a.defined()) {
+        first_ = {std::move(a), std::move(b)};
+    } else {
+        if (!further_) further_ = std::make_unique<std::vector<Factors>>();
+        further_->push_back({std::move(a), std::move(b)});
+    }
+    if (rows_ >= kRows) flush();
 }
 
 void GradBuffer::add_part(const ResultInfo& like, const Part& part) {
@@ -82,26 +68,45 @@ void GradBuffer::add_part(const ResultInfo& like, const Part& part) {
     part.add(sum_, part.grad, part.where, part.attrs, part.input);
 }
 
+Tensor GradBuffer::stack_rows(Tensor Factors::* factor) const {
+    const Tensor& first = first_.*factor;
+    if (!further_ || further_->empty()) return ops::as_contiguous(first);
+    const DType dtype = first.dtype();
+    const int64_t width = first.size(1);
+    Tensor out = Tensor::empty(dtype, Dims{rows_, width});
+    int64_t at = 0;
+    auto add = [&](const Tensor& part) {
+        if (part.contiguous() && part.dtype() == dtype && !part.has(kPending))
+            std::memcpy(out.bytes() + at * width * item_size(dtype), part.bytes(),
+                        static_cast<size_t>(part.byte_count()));
+        else ops::copy_into(out.view_as(part.shape(), Dims{width, 1}, at * width), part);
+        at += part.size(0);
+    };
+    add(first);
+    for (const Factors& f : *further_) add(f.*factor);
+    return out;
+}
+
 void GradBuffer::flush() {
-    auto& [factors, rows] = *products_;
-    if (factors.empty()) return;
     Tensor all_a, all_b;  // there as long as the span, which shows their bytes
     ops::WatchSpan span(ops::SpanKind::Function, nullptr, "sum of products");
     std::vector<Tensor> inputs;
-    if (span) [[unlikely]]
-        for (const auto& [a, b] : factors) inputs.insert(inputs.end(), {a, b});
+    if (span) [[unlikely]] {
+        inputs = {first_.a, first_.b};
+        for (size_t i = 0; further_ && i < further_->size(); ++i)
+            inputs.insert(inputs.end(), {(*further_)[i].a, (*further_)[i].b});
+    }
     span.give(inputs);
-    const Tensor& a = factors[0].first;
-    Dims shape{a.size(1), factors[0].second.size(1)};
     bool fresh = !sum_.defined() || !may_add_in_place(sum_);
-    all_a = stack_rows(factors, false, rows);
-    all_b = stack_rows(factors, true, rows);
-    Tensor target = fresh ? Tensor::empty(a.dtype(), shape) : sum_;
-    dispatch<FloatingTypes>(a.dtype(), "backward",
+    all_a = stack_rows(&Factors::a);
+    all_b = stack_rows(&Factors::b);
+    Tensor target = fresh ? Tensor::empty(all_a.dtype(), Dims{all_a.size(1), all_b.size(1)}) : sum_;
+    dispatch<FloatingTypes>(all_a.dtype(), "backward",
                             [&]<class T>() { multiply_into<T>(target, fresh, all_a, all_b); });
     span.take(inputs, {&target, 1});
-    factors.clear();
-    rows = 0;
+    first_ = {};
+    if (further_) further_->clear();
+    rows_ = 0;
     if (fresh) add(std::move(target));
 }
 

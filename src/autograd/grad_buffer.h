@@ -31,19 +31,22 @@ public:
     void add_part(const ResultInfo& like, const Part& part);
     /// The sum; undefined if nothing came. The buffer is empty afterwards.
     Tensor take() {
-        if (products_) flush();
+        if (first_.a.defined()) flush();
         return std::move(sum_);
     }
 
 private:
-    struct Products {
-        std::vector<std::pair<Tensor, Tensor>> factors;
-        int64_t rows = 0;
+    struct Factors {
+        Tensor a, b;
     };
     void add_to_sum(Tensor t);
     void flush();
+    /// Those of all products, or of the second ones, on top of each other.
+    Tensor stack_rows(Tensor Factors::* factor) const;
     Tensor sum_;
-    std::unique_ptr<Products> products_;
+    Factors first_;  ///< mostly there is one product; undefined: none
+    std::unique_ptr<std::vector<Factors>> further_;
+    int64_t rows_ = 0;
 };
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "autograd/node.h"
 
 #include "autograd/anomaly.h"
+#include "base/counter.h"
 
 namespace weft {
 
@@ -31,19 +32,21 @@ private:
 };
 
 namespace {
-uint64_t sequence_counter = 0, gone_counter = 0;
-}
 
-Node::Node() : sequence(sequence_counter++) {
+Counter made, gone;
+
+}  // namespace
+
+Node::Node() : sequence(made.next()) {
     kind = kNodeSlot;
     if (anomaly::on) [[unlikely]]
         hooks().trace = anomaly::trace();
 }
 
-Node::~Node() { ++gone_counter; }
+Node::~Node() { gone.next(); }
 
-uint64_t nodes_made() { return sequence_counter; }
-uint64_t nodes_alive() { return sequence_counter - gone_counter; }
+uint64_t nodes_made() { return made.count(); }
+uint64_t nodes_alive() { return made.count() - gone.count(); }
 
 void Node::destroy() { ReleaseQueue::push(this); }
 

@@ -189,6 +189,7 @@ struct Node::Work {
     const std::vector<bool>* skip;  ///< edges nobody asked for; null: none
     Summands* summands;             ///< where rules may leave those; null: they make whole tensors
     bool& parted;                   ///< set by a node whose gradients do not all lead to all edges
+    bool last = false;  ///< what was saved is not wanted again: the node may drop it as it goes
     bool wanted(int i) const { return !(skip && (*skip)[i]); }
 };
 

@@ -83,7 +83,7 @@ void NodeRun::run(NodeTask& task) {
 /// Whether the pass comes to the node in the loop too (Note [Reached]).
 bool NodeRun::is_reached(const Node& node) {
     for (const Tensor& g : grads_)
-        if (g.defined() && !all_zeros(g)) return true;
+        if (g.defined() && !(batched && all_zeros(g))) return true;
     return reached_.any(node);
 }
 
@@ -142,9 +142,13 @@ bool NodeRun::runs(const NodeTask& task) const {
 
 void NodeRun::run_node(Node& node) {
     if (!targets_.empty()) skip_unwanted(node);
-    Node::Work work{
-        grads_, results, targets_.empty() ? nullptr : &skip_,
-        options_.create_graph || options_.by_ops || inspect_results ? nullptr : &summands, parted};
+    Node::Work work{grads_,
+                    results,
+                    targets_.empty() ? nullptr : &skip_,
+                    options_.create_graph || options_.by_ops || inspect_results ? nullptr
+                                                                                : &summands,
+                    parted,
+                    !options_.keep_graph && !node.runs_twice()};
     if (NodeHooks* hooks = node.hooks_or_null()) {
         run_hooked_node(node, *hooks, work);
     } else {

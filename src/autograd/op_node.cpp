@@ -5,9 +5,9 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <unordered_set>
 
 #include "autograd/meta.h"
+#include "base/intern.h"
 #include "base/pool.h"
 #include "ops/functions.h"
 #include "ops/watch.h"
@@ -134,10 +134,7 @@ void OpNode::deallocate() {
     Pool::free(this, size);
 }
 
-void OpNode::rename(const std::string& name) {
-    static auto* kept = new std::unordered_set<std::string>;
-    variant_ = kept->insert(name).first->c_str();
-}
+void OpNode::rename(const std::string& name) { variant_ = intern(name); }
 
 std::string OpNode::name() const { return variant_ ? variant_ : op_->node_name; }
 std::string OpNode::name_of(int k) const { return variant_ ? variant_ : op_->node_name_of(k); }

@@ -80,6 +80,7 @@ namespace {
 /// of unlike shapes are told by the op (Note [Each] in ops/each.h), rows lie in one order in both.
 ops::Span of_same_calls(const Node& node, int saved, const Tensor& value, ops::Span part,
                         const Tensor& g, int k) {
+    if (node.is_several()) return {0, g.numel()};  // calls of one example
     auto* of = dynamic_cast<const OpNode*>(&node);
     if (of && of->op().one) return ops::outputs_of_part(of->op(), of->attrs(), saved, part, k);
     const int64_t common = std::gcd(g.numel(), value.numel());

@@ -48,6 +48,8 @@ public:
         bool as_it_lies = !is_output_ && value_.defined() && value_.version() == version_;
         return as_it_lies ? value_ : unpack_slow(owner, k, grads);
     }
+    /// Whether its memory was written since, or may have been: then `unpack` may throw.
+    bool is_written() const { return !packed_ && value_.defined() && value_.version() != version_; }
     /// As it lies; undefined if there is none, or a pack hook has made something of it.
     const Tensor& kept() const { return value_; }
     void reset() {

@@ -18,8 +18,19 @@ bool pooling() {
 
 }  // namespace
 
-Pool::List Pool::lists_[kMaxSize / kStep + 1];
-size_t Pool::limit_ = pooling() ? kMaxBytes : 0;
+Pool::Lists::Lists() : limit(pooling() ? kMaxBytes : 0) {}
+
+void Pool::Lists::empty() {
+    for (List& list : of) {
+        while (Link* link = list.head) {
+            list.head = link->next;
+            std::free(link);
+        }
+        list.bytes = 0;
+    }
+}
+
+Pool::Lists Pool::process;
 
 void* Pool::allocate_slow(size_t size) {
     size_t rounded = (size + kStep - 1) / kStep * kStep;

@@ -436,9 +436,19 @@ bool Classes::has_own(Waiting& load, const Call& c, uint32_t of_class, uint32_t 
     return kinds_.classes[of_class].own != Class::kNone;
 }
 
+/// A quarter of all. What is left has to be found out anew, in microseconds each.
+bool Classes::many_are_retired() {
+    constexpr uint64_t kFew = 64;
+    if (ops::MadeOp::all_retired.count() - looked_at_ < kFew) return false;
+    looked_at_ = ops::MadeOp::all_retired.count();
+    const auto retired = std::count_if(kinds_.classes.begin(), kinds_.classes.end(),
+                                       [](const Class& c) { return c.made && c.made->retired; });
+    return 4 * static_cast<size_t>(retired) > kinds_.classes.size();
+}
+
 bool Classes::forget_many() {
     constexpr size_t kMost = 1 << 16;
-    if (kinds_.classes.size() <= kMost) return false;
+    if (kinds_.classes.size() <= kMost && !many_are_retired()) return false;
     kinds_.clear();
     return true;
 }

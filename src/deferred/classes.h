@@ -21,15 +21,17 @@ public:
     /// Whether calls of this class have another one over operands of their own. `c` is one, whose
     /// operands `load` holds from `first` on.
     bool has_own(Waiting& load, const Call& c, uint32_t of_class, uint32_t first);
-    /// Forgets all of them if they are very many; whether it did.
+    /// Forgets all of them if they are very many, or many of them of records that are retired; whether it did.
     bool forget_many();
 
 private:
+    bool many_are_retired();
     uint32_t class_over_own(Waiting& load, const Call& c, uint32_t first);
     uint32_t class_of(const Waiting& load, const Call& c, size_t words, const Noted& noted);
 
     Kinds kinds_;
-    Key key_, attrs_;  ///< memory for the key of one call
+    uint64_t looked_at_ = 0;  ///< how many records were retired when these were last looked for
+    Key key_, attrs_;         ///< memory for the key of one call
 };
 
 }  // namespace weft::deferred

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "kernels/matmul.h"
@@ -44,6 +45,39 @@ struct SingleThreadedLoad {
     }
 };
 
+/// Where OpenBLAS is looked for: the path that was set, else WEFT_BLAS, and no further. Without
+/// either beside this library, then wherever the system's loader finds libraries.
+std::vector<std::string> candidates(const std::string& set) {
+    if (!set.empty()) return {set};
+    if (const char* env = std::getenv("WEFT_BLAS")) return {env};
+    static constexpr const char* names[] = {"libscipy_openblas.so", "libopenblas.so.0",
+                                            "libopenblas.so"};
+    std::vector<std::string> found;
+    Dl_info here{};
+    if (dladdr(reinterpret_cast<void*>(&blas_ready), &here) && here.dli_fname) {
+        const std::string file = here.dli_fname;
+        if (const size_t end = file.rfind('/'); end != file.npos)
+            for (const char* name : names) found.push_back(file.substr(0, end + 1) + name);
+    }
+    found.insert(found.end(), std::begin(names), std::end(names));
+    return found;
+}
+
+/// The first that has products; null, and the reasons, if none has.
+void* open_first(const std::vector<std::string>& paths, std::string& why_not) {
+    SingleThreadedLoad guard;
+    why_not.clear();
+    for (const std::string& path : paths) {
+        void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+        if (handle && find_symbol(handle, "cblas_sgemm") && find_symbol(handle, "cblas_dgemm"))
+            return handle;
+        if (!why_not.empty()) why_not += "; ";
+        why_not += handle ? path + " has no cblas_sgemm" : dlerror();
+        if (handle) dlclose(handle);
+    }
+    return nullptr;
+}
+
 }  // namespace
 
 bool blas_ready() {
@@ -52,23 +86,13 @@ bool blas_ready() {
     std::lock_guard lock(blas_mutex);
     if (blas_state.load(std::memory_order_relaxed) != BlasState::Untried)
         return blas_state.load(std::memory_order_relaxed) == BlasState::Loaded;
-    std::string path = blas_path;
-    if (const char* env = std::getenv("WEFT_BLAS"); path.empty() && env) path = env;
     BlasState result = BlasState::Missing;
-    if (path.empty()) {
-        blas_load_error = "no path to OpenBLAS";
-    } else {
-        SingleThreadedLoad guard;
-        blas.handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
-        if (!blas.handle) blas_load_error = dlerror();
-    }
-    if (blas.handle) {
+    if ((blas.handle = open_first(candidates(blas_path), blas_load_error))) {
         blas.sgemm = reinterpret_cast<CblasGemm<float>>(find_symbol(blas.handle, "cblas_sgemm"));
         blas.dgemm = reinterpret_cast<CblasGemm<double>>(find_symbol(blas.handle, "cblas_dgemm"));
         if (void* f = find_symbol(blas.handle, "openblas_set_num_threads"))
             reinterpret_cast<void (*)(int)>(f)(1);
-        if (blas.sgemm && blas.dgemm) result = BlasState::Loaded;
-        else blas_load_error = path + " has no cblas_sgemm";
+        result = BlasState::Loaded;
     }
     blas_state.store(result, std::memory_order_release);
     return result == BlasState::Loaded;
@@ -78,7 +102,7 @@ void require_blas(const char* who, const char* what_for) {
     if (blas_ready()) return;
     std::lock_guard lock(blas_mutex);
     fail(ErrorKind::Runtime, who, text("OpenBLAS ", what_for), blas_load_error,
-         "pip install scipy-openblas32");
+         "pip install scipy-openblas32, or WEFT_BLAS=path");
 }
 
 template <>

@@ -1,4 +1,4 @@
-/// OpenBLAS, loaded when first needed. The path is set in matmul.h.
+/// OpenBLAS, loaded when first needed, from where candidates() in blas.cpp says. A path is set in matmul.h.
 #pragma once
 #include <type_traits>
 

@@ -1,5 +1,7 @@
 /// C++ names for ops, for gradient rules and composites: `ops::mul(a, b)`, `a * b`.
 #pragma once
+#include <atomic>
+
 #include "ops/call.h"
 
 namespace weft::ops {
@@ -30,7 +32,12 @@ public:
                             std::initializer_list<Value> attrs = {}) const;
     /// An op whose input is a list of tensors.
     Tensor over(const std::vector<Tensor>& in, std::initializer_list<Value> attrs = {}) const;
-    const Op& op() const { return op_ ? *op_ : *(op_ = &table().at(name_)); }
+    const Op& op() const {
+        const Op* known = op_.load(std::memory_order_relaxed);
+        if (!known) [[unlikely]]
+            op_.store(known = &table().at(name_), std::memory_order_relaxed);
+        return *known;
+    }
 
 private:
     template <class A>
@@ -42,7 +49,8 @@ private:
     Tensor run(const Tensor* in, int inputs, const Value* attrs, int given) const;
 
     const char* name_;
-    mutable const Op* op_ = nullptr;
+    /// Threads that look it up at the same time find the same.
+    mutable std::atomic<const Op*> op_{nullptr};
 };
 
 inline const Function add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}, neg{"neg"},

@@ -57,18 +57,22 @@ void with_present(int present, F&& f) {
 /// back.
 class Dense {
 public:
-    explicit Dense(const Tensor& t)
-        : from_(t), dense_(t.defined() ? as_contiguous(t, widened(t.dtype())) : t) {}
+    explicit Dense(const Tensor& t) : from_(t) {
+        if (t.defined() && !(t.contiguous() && t.dtype() == widened(t.dtype())))
+            copy_ = as_contiguous(t, widened(t.dtype()));
+    }
     void write_back() const {
-        if (from_.defined() && !dense_.same(from_)) copy_into(from_, dense_);
+        if (copy_.defined()) copy_into(from_, copy_);
     }
     template <class T>
     T* data() const {
-        return dense_.defined() ? dense_.template data<T>() : nullptr;
+        if (!from_.defined()) return nullptr;
+        return copy_.defined() ? copy_.data<T>() : from_.data<T>();
     }
 
 private:
-    Tensor from_, dense_;
+    const Tensor& from_;
+    Tensor copy_;
 };
 
 /// Complex numbers are steps of their two parts.
@@ -80,17 +84,44 @@ StepTarget by_parts(const StepTarget& t) {
     return parts;
 }
 
+/// The rule for these numbers, which it counts on: `last`'s, if that was made of the same.
+template <class Rule>
+Rule rule_for(const StepTarget& t, DType dtype, const double* settings, LastRule& last) {
+    static_assert(std::is_trivially_copyable_v<Rule> && sizeof(Rule) <= LastRule::kSize);
+    Counters counters(t.numbers);
+    bool is_last = last.is_there && last.dtype == dtype && last.fresh == t.fresh;
+    for (int i = 0; i < Rule::kNumbers; ++i) {
+        const DType is = t.numbers[i].dtype();
+        const double value = counters.value(i);
+        is_last = is_last && last.of_numbers[i] == is && last.before[i] == value;
+        last.of_numbers[i] = is;
+        last.before[i] = value;
+    }
+    if (is_last) {
+        for (int i = 0; i < Rule::kNumbers; ++i) counters.set(i, last.after[i]);
+        Rule rule = *reinterpret_cast<Rule*>(last.rule);
+        return rule;
+    }
+    typename Rule::Settings o;
+    std::memcpy(&o, settings, sizeof(o));
+    Rule rule(o, counters, t.fresh);
+    for (int i = 0; i < Rule::kNumbers; ++i) last.after[i] = counters.value(i);
+    last.dtype = dtype;
+    last.fresh = t.fresh;
+    last.is_there = true;
+    std::memcpy(last.rule, &rule, sizeof(rule));
+    return rule;
+}
+
 template <template <class> class Rule>
-void step(const StepTarget& t, const double* settings, bool maximize) {
-    if (is_complex(t.param.dtype())) return step<Rule>(by_parts(t), settings, maximize);
+void step(const StepTarget& t, const double* settings, bool maximize, LastRule& last) {
+    if (is_complex(t.param.dtype())) return step<Rule>(by_parts(t), settings, maximize, last);
     Dense param(t.param),
         buffers[kMaxBuffers] = {Dense(t.buffers[0]), Dense(t.buffers[1]), Dense(t.buffers[2])};
     DType dtype = widened(t.param.dtype());
     Tensor grad = as_contiguous(t.grad, dtype);
     int64_t n = t.param.numel();
     dispatch<FloatingTypes>(dtype, "optimizer", [&]<class T>() {
-        typename Rule<T>::Settings o;
-        std::memcpy(&o, settings, sizeof(o));
         Pointers<T> at{param.data<T>(), grad.data<T>(), {}};
         int present = 0;
         for (int i = 0; i < Rule<T>::kBuffers; ++i) {
@@ -98,8 +129,7 @@ void step(const StepTarget& t, const double* settings, bool maximize) {
             present |= t.buffers[i].defined() << i;
         }
         with_present<Rule<T>>(present, [&](auto mask) {
-            Counters counters(t.numbers);
-            Rule<T> rule(o, counters, t.fresh);
+            const auto rule = rule_for<Rule<T>>(t, dtype, settings, last);
             Unlocked unlocked(n);
             parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
                 kernels::per_isa<StepBody<Rule, decltype(mask)::value>>(

@@ -19,10 +19,21 @@ struct StepTarget {
     bool fresh = false;           ///< the state was made for this step
 };
 
+/// What a rule made of its settings and of the numbers of the parameter before, which mostly are the same
+/// for all: its powers and roots take longer than the elements of a small parameter.
+struct LastRule {
+    static constexpr size_t kSize = 128;
+    DType dtype, of_numbers[kMaxNumbers];
+    bool fresh, is_there = false;
+    double before[kMaxNumbers], after[kMaxNumbers];
+    alignas(double) char rule[kSize];
+};
+
 struct StepRule {
     std::string_view name;
     int numbers, buffers, settings;
-    void (*step)(const StepTarget& target, const double* settings, bool maximize);
+    /// `last`: of the parameters before this one, with the same settings.
+    void (*step)(const StepTarget& target, const double* settings, bool maximize, LastRule& last);
 };
 
 /// The rule of that name, or nullptr.

@@ -5,8 +5,8 @@
 /// gradients go by parts (Note [Sums of parts] in autograd/grad_buffer.h).
 #include <cstring>
 #include <string>
-#include <unordered_set>
 
+#include "base/intern.h"
 #include "kernels/simd.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -210,9 +210,7 @@ void add_taken(const Tensor& sum, const Tensor& grad, const Tensor&, const Value
 }
 
 const char* taken_name(const Call& c) {
-    static auto* names = new std::unordered_set<std::string>;
-    if (c.attr(3).none()) return "TakeBackward0";
-    return names->insert(c.attr(3).as_text()).first->c_str();
+    return c.attr(3).none() ? "TakeBackward0" : intern(c.attr(3).as_text());
 }
 
 void take_gradient(Grad& g) {

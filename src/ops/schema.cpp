@@ -161,4 +161,14 @@ void parse_schema(std::string_view schema, Op& op) {
         }
 }
 
+int parameter_called(const Op& op, std::string_view name) {
+    const auto& params = op.params;
+    const int total = static_cast<int>(params.size());
+    for (int i = 0; i < total; ++i)
+        if (params[i].name == name) return i;
+    for (int i = 0; i < total; ++i)
+        if (std::ranges::find(params[i].aliases, name) != params[i].aliases.end()) return i;
+    return total;
+}
+
 }  // namespace weft

@@ -6,8 +6,7 @@
 /// merge whatever they did, as rows of single elements; what a merged one becomes is one node over
 /// the blocks, whose backward runs those of all functions in it (weft/autograd/_merged.py). Which they
 /// are is told by one more operand: 8 bytes for each.
-#include <set>
-
+#include "base/intern.h"
 #include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -49,11 +48,8 @@ bool tie_rows(const BatchCall& b, BatchForm& form) {
     return true;
 }
 
-/// As the node prints; lives as long as the program.
-const char* tie_node(const Call& c) {
-    static auto* names = new std::set<std::string>;
-    return names->insert(c.attr(2).as_text()).first->c_str();
-}
+/// As the node prints.
+const char* tie_node(const Call& c) { return intern(c.attr(2).as_text()); }
 
 void no_rule(Grad&) {
     fail(ErrorKind::Runtime, "_tie", "a call that is kept", "one that ran by itself");

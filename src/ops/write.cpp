@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/apart.h"
+
 namespace weft::ops {
 
 void Write::check_inference() const {
@@ -130,6 +132,26 @@ const Site* overwritten_by(const Tensor& t, uint32_t version, FunctionRef<bool(S
     }
     if (elsewhere == storage.version() - version) return nullptr;
     return matters({0, t.numel()}) ? &note.site : nullptr;
+}
+
+namespace {
+
+/// What snapshots have of the memory as it lies; null: there are none.
+Snapshot::Bytes* bytes_of(Storage& storage) {
+    const auto* note = static_cast<const WriteNote*>(memory_of(storage).last_write);
+    return note ? note->bytes : nullptr;
+}
+
+}  // namespace
+
+void Write::keep_bytes(Storage& storage) {
+    if (Snapshot::Bytes* bytes = bytes_of(storage)) bytes->part();
+}
+
+void Write::was_written(const Tensor& t) {
+    const Change change(t);
+    if (Snapshot::Bytes* bytes = bytes_of(*t.storage())) bytes->lost = true;
+    Write(t).commit();
 }
 
 void Write::note(Storage& storage) {

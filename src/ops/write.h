@@ -3,7 +3,7 @@
 /// Note [Writing]
 /// Whoever changes a tensor holds a Write while it does. It begins with what has to be so before:
 /// it is the writer's turn, the tensor has its value, calls that are kept and read it have run, and
-/// it is a tensor that may change; up to here, and until the writer's own checks are done, an error
+/// it is a tensor that may change, its bytes are kept if a snapshot needs them (Note [Snapshots]); up to here, and until the writer's own checks are done, an error
 /// leaves everything as it was. `commit` ends it: the version goes up, and where a node saved the
 /// old values the line is noted. Versions, and the members of Tensor that give it another layout
 /// or other memory, are private to this class. What layers above add hangs on the door's hooks:
@@ -21,6 +21,7 @@
 #include "base/function_ref.h"
 #include "base/site.h"
 #include "ops/call.h"
+#include "ops/snapshot.h"
 #include "ops/way.h"
 
 namespace weft::ops {
@@ -42,6 +43,7 @@ struct WriteNote {
     Site site;                   ///< of the last write
     std::vector<Part> parts;
     std::vector<Copy> copies;
+    Snapshot::Bytes* bytes = nullptr;  ///< of the snapshots since the last write
 
     /// The one of `storage`, made if need be.
     static WriteNote& of(Storage& storage);
@@ -99,7 +101,11 @@ public:
         if (t.has(kInference) && !(mode & kInferenceMode) && allowed == Inference::Refused)
             [[unlikely]]
             check_inference();
+        if (Storage* s = t.storage().get(); s && (s->watched || s->give_back)) [[unlikely]]
+            keep_bytes(*s);
     }
+    /// For memory that has been written around the gate.
+    static void was_written(const Tensor& t);
 
     /// Values or layout have changed.
     void commit() {
@@ -135,6 +141,7 @@ public:
 
 private:
     void check_inference() const;
+    static void keep_bytes(Storage& storage);
     static void note(Storage& storage);
     static void overwrite(WriteNote& note, Span part);
     void exchange(const Tensor& from);

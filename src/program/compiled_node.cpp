@@ -8,6 +8,7 @@
 #include "base/pool.h"
 #include "ops/functions.h"
 #include "program/local_array.h"
+#include "program/step_call.h"
 
 namespace weft::program {
 
@@ -16,7 +17,7 @@ Ref<CompiledNode> CompiledNode::make(Ref<DifferentiablePlan> plan, int32_t part)
     const size_t edges = of.edges.size(), saved = of.saved.size();
     const size_t pieces = of.keeps ? plan->kept_pieces() : 0;
     const size_t size = sizeof(CompiledNode) + edges * sizeof(Edge) + saved * sizeof(SavedTensor) +
-                        pieces * sizeof(Tensor);
+                        pieces * sizeof(Tensor) + of.bases.size() * sizeof(ops::Snapshot);
     auto* node = new (Pool::allocate(size)) CompiledNode(std::move(plan), part);
     node->size_ = static_cast<uint32_t>(size);
     node->edges_ = reinterpret_cast<Edge*>(node + 1);
@@ -26,6 +27,7 @@ Ref<CompiledNode> CompiledNode::make(Ref<DifferentiablePlan> plan, int32_t part)
     node->kept_ = reinterpret_cast<Tensor*>(node->saved_ + saved);
     node->kept_count_ = static_cast<int32_t>(pieces);
     std::uninitialized_default_construct_n(node->kept_, pieces);
+    node->bases_ = reinterpret_cast<ops::Snapshot*>(node->kept_ + pieces);
     node->results_ = node->plan_->places_[static_cast<size_t>(part)].infos.get();
     node->output_count_ = static_cast<int>(of.outputs.size());
     node->site = Site::here();
@@ -36,6 +38,7 @@ void CompiledNode::deallocate() {
     std::destroy_n(edges_, edge_count_);
     std::destroy_n(saved_, saved_count_);
     std::destroy_n(kept_, kept_count_);
+    std::destroy_n(bases_, base_count_);
     const size_t size = size_;
     this->~CompiledNode();
     Pool::free(this, size);
@@ -46,14 +49,7 @@ std::string CompiledNode::name_of(int k) const {
     const int32_t v = part().outputs[static_cast<size_t>(k)];
     const Step& step = s.steps[static_cast<size_t>(s.value(v).step)];
     if (!step.op->backward_name) return step.op->node_name_of(v - step.first_out);
-    std::vector<Tensor> in;
-    for (int i = 0; i < step.operands; ++i) {
-        const int32_t from = s.operand(step, i);
-        in.push_back(from < 0 ? Tensor() : s.layout(from));
-    }
-    Call c(*step.op, in.data(), step.operands, s.attrs.data() + step.first_attr);
-    for (int32_t i = 0; i < step.outs; ++i) c.add(s.layout(step.first_out + i));
-    return step.op->backward_name(c);
+    return step.op->backward_name(StepOnLayouts(s, step).call);
 }
 
 bool CompiledNode::shows_output(int k) const {
@@ -67,14 +63,14 @@ void CompiledNode::visit_kept(FunctionRef<void(const Tensor&)> see) const {
         if (kept_[i].defined()) see(kept_[i]);
 }
 
-Tensor CompiledNode::unpack(size_t i) const {
+Tensor CompiledNode::unpack(size_t i, const std::vector<Tensor>* grads) const {
     const int output = plan_->places_[static_cast<size_t>(part_)].saved[i].output;
-    return saved_[i].unpack(const_cast<CompiledNode*>(this), output);
+    return saved_[i].unpack(const_cast<CompiledNode*>(this), output, grads);
 }
 
-bool CompiledNode::leads_from(int32_t value, int i) const {
-    const auto found = plan_->edges_from(part_, value);
-    return found[static_cast<size_t>(i)];
+bool CompiledNode::leads(int k, int i) const {
+    const auto& leads = plan_->places_[static_cast<size_t>(part_)].leads;
+    return leads[static_cast<size_t>(k)][static_cast<size_t>(i)];
 }
 
 // ---- release: as single nodes, of which a pass releases those that it runs
@@ -96,6 +92,7 @@ void CompiledNode::release_saved() {
     }
     for (int i = 0; i < saved_count_; ++i) saved_[i].reset();
     std::fill_n(kept_, kept_count_, Tensor());
+    std::fill_n(bases_, base_count_, ops::Snapshot());
     // numbers are saved too, though nothing is kept of them
     const std::vector<uint8_t>& reads = plan_->places_[static_cast<size_t>(part_)].reads;
     released_ = std::find(reads.begin(), reads.end(), 1) != reads.end();
@@ -135,7 +132,9 @@ public:
     bool runs_twice() const override { return true; }
     void visit_kept(FunctionRef<void(const Tensor&)> see) const override { of_->visit_kept(see); }
     bool is_several() const override { return true; }
-    bool leads(int k, int i) const override { return of_->leads_from(k, i); }
+    bool leads(int k, int i) const override {
+        return of_->plan().edges_from(of_->part_number(), k)[static_cast<size_t>(i)];
+    }
 
 private:
     Ref<CompiledNode> of_;
@@ -157,9 +156,10 @@ protected:
         const bool is_inner = found == saved.end();
         const bool is_kept = is_inner && !parts_.is_remade[static_cast<size_t>(root)];
         const Plan::KeptAt at = is_kept ? node_.plan().kept_at(root) : Plan::KeptAt{0, 0};
+        const auto number = static_cast<size_t>(found - saved.begin());
         const Tensor whole = is_kept    ? node_.kept(at.piece)
                              : is_inner ? remade(root)
-                                        : node_.unpack(static_cast<size_t>(found - saved.begin()));
+                                        : node_.unpack(number, asks_);
         if (!is_inner && v == root) {
             check_attached(whole, v);
             return whole;
@@ -170,6 +170,15 @@ protected:
                                           like.shape(), like.strides());
         if (mode & kGradMode) tie(out, v);
         return out;
+    }
+    Tensor base(int32_t v) override {
+        const auto [root, offset] = segment_.place_of(v);
+        const auto& bases = node_.part().bases;
+        const auto found = std::find(bases.begin(), bases.end(), root);
+        if (found == bases.end()) return saved(v);
+        const auto number = static_cast<size_t>(found - bases.begin());
+        const Tensor t = node_.base(number).show(offset, segment_.layout(v));
+        return t.defined() ? t : saved(v);  // lost, so that it raises
     }
     Tensor place(int32_t v) override {
         const Tensor& like = segment_.layout(v);
@@ -215,12 +224,12 @@ void CompiledNode::run(Work& work) {
     for (size_t k = 0; k < outputs.size(); ++k) {
         if (!work.grads[k].defined()) continue;
         values[n] = outputs[k];
-        grads[n++] = work.grads[k];
+        grads[n++] = std::move(work.grads[k]);
     }
     run_from({values.data(), n}, grads.data(), work);
 }
 
-void CompiledNode::run_from(std::span<const int32_t> values, const Tensor* grads, Work& work) {
+void CompiledNode::run_from(std::span<const int32_t> values, Tensor* grads, Work& work) {
     work.parted |= plan_->places_[static_cast<size_t>(part_)].parted;
     LocalArray<uint8_t, 32> wanted(static_cast<size_t>(edge_count_));
     for (int e = 0; e < edge_count_; ++e)
@@ -234,20 +243,31 @@ void CompiledNode::run_from(std::span<const int32_t> values, const Tensor* grads
     else run_rules(values, grads, edges, work);
 }
 
-void CompiledNode::run_plan(const BackwardPlan& backward, const Tensor* grads, Work& work) {
+void CompiledNode::run_plan(const BackwardPlan& backward, Tensor* grads, Work& work) {
     check_unreleased(backward.ran);
     last_ = &backward;
     const size_t given = backward.given.size();
     LocalArray<Tensor> inputs(given + backward.reads.size());
-    std::copy_n(grads, given, inputs.data());
+    for (int i = 0; i < base_count_; ++i)
+        if (bases_[i].is_written()) [[unlikely]]
+            return run_rules(backward.given, grads, backward.wanted, work);
+    std::move(grads, grads + given, inputs.data());
     for (size_t i = 0; i < backward.reads.size(); ++i) {
         const int32_t from = backward.reads[i];
-        inputs[given + i] = from < 0 ? kept_[~from] : unpack(static_cast<size_t>(from));
+        const auto number = static_cast<size_t>(from);
+        if (from >= 0 && saved_[number].is_written()) [[unlikely]]  // it may matter to no step
+            return run_rules(backward.given, inputs.data(), backward.wanted, work);
+        inputs[given + i] = from < 0 ? kept_[~from] : unpack(number);
     }
     if (!backward.plan->fits(inputs.data(), inputs.size())) [[unlikely]]  // t_() since
-        return run_rules(backward.given, grads, backward.wanted, work);
+        return run_rules(backward.given, inputs.data(), backward.wanted, work);
     LocalArray<Tensor> made(backward.plan->segment().outputs.size());
-    backward.plan->run(inputs.data(), made.data());
+    if (work.last) {
+        release_saved();
+        backward.plan->run_last(inputs.data(), made.data());
+    } else {
+        backward.plan->run(inputs.data(), made.data());
+    }
     auto get = [&](const BackwardPlan::Source& from) {
         return from.result < 0 ? ops::clone(from.constant) : made[static_cast<size_t>(from.result)];
     };

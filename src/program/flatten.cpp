@@ -2,6 +2,7 @@
 /// have a function each; `leave` writes what ends a try or with on a way out (Note [Cleanups]).
 #include <utility>
 
+#include "base/error.h"
 #include "program/code.h"
 
 namespace weft::program {
@@ -15,11 +16,19 @@ public:
     }
 
     Code run() {
+        most_ = 1000 + 50 * count(function_.body);
         region(function_.body);
         return std::move(code_);
     }
 
 private:
+    static size_t count(const Region& instructions) {
+        size_t n = instructions.size();
+        for (const Instruction& i : instructions)
+            for (const Region& r : i.regions) n += count(r);
+        return n;
+    }
+
     /// What is around an instruction that a way out has to end.
     struct Around {
         enum class Kind : uint8_t { Loop, Finally, Handled, With } kind = Kind::Loop;
@@ -44,6 +53,10 @@ private:
     }
     int32_t emit_span(Verb verb, const int32_t* operands, size_t count, int32_t out,
                       int32_t offset) {
+        // nested ways out repeat what ends them, again and again
+        WEFT_EXPECT(code_.instrs.size() < most_ &&
+                        code_.instrs.size() * (function_.registers.size() / 64 + 1) < kMostWords,
+                    Value, "program", "functions of a usual size", function_.name);
         FlatInstr i;
         i.verb = verb;
         i.out = out;
@@ -241,6 +254,7 @@ private:
         int32_t outer;
         int32_t first_register;
         int32_t mark;
+        int32_t begin;
     };
     struct Caught {
         int32_t error, before;
@@ -250,7 +264,7 @@ private:
     /// Marks instructions with a handler that `caught` writes.
     template <class F>
     Guarded guard(F&& body, bool is = true) {
-        Guarded g{handler_, next_, 0};
+        Guarded g{handler_, next_, 0, here()};
         if (!is) {
             body();
             return g;
@@ -265,8 +279,8 @@ private:
     template <class F>
     void caught(const Guarded& g, F&& body) {
         const int32_t entry = here();
-        for (FlatInstr& i : code_.instrs)
-            if (i.handler == g.mark) i.handler = entry;
+        for (int32_t pc = g.begin; pc < entry; ++pc)
+            if (at(pc).handler == g.mark) at(pc).handler = entry;
         const int32_t before = take(), error = take();
         FlatInstr& c = at(emit(Verb::Catch, {}, error));
         c.target = before;
@@ -277,9 +291,9 @@ private:
         handler_ = g.outer;
         const int32_t unwinds = here();
         bool any = false;
-        for (FlatInstr& i : code_.instrs)
-            if (i.handler == inner) {
-                i.handler = unwinds;
+        for (int32_t pc = entry; pc < unwinds; ++pc)
+            if (at(pc).handler == inner) {
+                at(pc).handler = unwinds;
                 any = true;
             }
         if (any) emit(Verb::Unwind, {before});
@@ -364,6 +378,8 @@ private:
         around_[loop - 1].breaks.push_back(jump);
     }
 
+    static constexpr size_t kMostWords = size_t{1} << 24;  ///< of Code::live
+    size_t most_ = 0;                                      ///< instructions
     const Function& function_;
     Code code_;
     std::vector<Around> around_;

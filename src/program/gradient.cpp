@@ -10,6 +10,7 @@
 #include "ops/scopes.h"
 #include "program/compiled_node.h"
 #include "program/local_array.h"
+#include "program/step_call.h"
 #include "program/trace.h"
 
 namespace weft::program {
@@ -100,10 +101,10 @@ DifferentiablePlan::Places DifferentiablePlan::places_of(int32_t number) const {
         places.saved.push_back({handles_[static_cast<size_t>(v)], output_of(number, v)});
     for (int32_t i : part.steps)
         places.reads.push_back(saves_of(*segment_, segment_->steps[static_cast<size_t>(i)]) != 0);
-    places.parted = std::any_of(part.outputs.begin(), part.outputs.end(), [&](int32_t v) {
-        const std::vector<uint8_t> edges = edges_from(number, v);
-        return std::find(edges.begin(), edges.end(), 0) != edges.end();
-    });
+    for (int32_t v : part.outputs) {
+        const std::vector<uint8_t>& edges = places.leads.emplace_back(edges_from(number, v));
+        places.parted |= std::find(edges.begin(), edges.end(), 0) != edges.end();
+    }
     return places;
 }
 
@@ -168,15 +169,9 @@ private:
     }
     void make_views(int32_t number) {
         const Step& step = segment_.steps[static_cast<size_t>(number)];
-        std::vector<Tensor> in;
-        for (int k = 0; k < step.operands; ++k) {
-            const int32_t v = segment_.operand(step, k);
-            in.push_back(v < 0 ? Tensor() : tensor(v));
-        }
-        const ModeGuard plain(0, kDeferMode | kMapMode | (step.recorded ? 0u : kGradMode));
-        Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-        ops::call(c);
-        for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(c.out(k));
+        const ModeGuard plain(0, kDeferMode | kMapMode);
+        auto of = [&](int32_t v) -> Tensor& { return tensor(v); };
+        call_step(segment_, step, of, of);
     }
     void make_node(int32_t number) {
         const Places& places = plan_.places_[static_cast<size_t>(number)];
@@ -190,6 +185,8 @@ private:
         }
         for (const Places::Saved& s : places.saved)
             node->save(tensors_[static_cast<size_t>(s.handle)], s.output >= 0);
+        for (int32_t v : plan_.parts_.all[static_cast<size_t>(number)].bases)
+            node->save_base(tensor(v));
         if (plan_.parts_.all[static_cast<size_t>(number)].keeps) node->keep(kept_.data());
         for (size_t k = 0; k < places.outputs.size(); ++k)
             if (places.outputs[k] >= 0)
@@ -231,7 +228,6 @@ void DifferentiablePlan::run_calls(const Tensor* inputs, Tensor* outputs, Site* 
         if (value.kind == Kind::Constant) tensors[v] = value.layout;
     }
     auto in = [&](int32_t v) {
-        if (v < 0) return Tensor();
         const SegmentValue& value = s.value(v);
         Tensor& t = tensors[static_cast<size_t>(v)];
         if (!t.defined()) t = detach(tensors[static_cast<size_t>(value.of)]);
@@ -239,19 +235,14 @@ void DifferentiablePlan::run_calls(const Tensor* inputs, Tensor* outputs, Site* 
     };
     const ModeGuard plain(0, kDeferMode | kMapMode | kTraceMode);
     for (const Step& step : s.steps) {
-        std::vector<Tensor> operands;
-        for (int k = 0; k < step.operands; ++k) operands.push_back(in(s.operand(step, k)));
-        const ModeGuard recorded(0, step.recorded ? 0u : kGradMode);
         const Site::Instead line(step.site);
-        Call c(*step.op, operands.data(), step.operands, s.attrs.data() + step.first_attr);
         try {
-            ops::call(c);
+            call_step(s, step, in,
+                      [&](int32_t v) -> Tensor& { return tensors[static_cast<size_t>(v)]; });
         } catch (...) {
             if (failed) *failed = step.site.copy();
             throw;
         }
-        for (int32_t k = 0; k < step.outs; ++k)
-            tensors[static_cast<size_t>(step.first_out + k)] = std::move(c.out(k));
     }
     for (size_t k = 0; k < s.outputs.size(); ++k) outputs[k] = in(s.outputs[k]);
 }

@@ -80,9 +80,10 @@ private:
         std::vector<int32_t> outputs;  ///< handles; -1: no tensor bears it
         std::vector<End> edges;
         std::vector<Saved> saved;
-        std::unique_ptr<ResultInfo[]> infos;  ///< of the outputs
-        std::vector<uint8_t> reads;           ///< by step: whether its rule reads something
-        bool parted;                          ///< not every output leads to every edge
+        std::unique_ptr<ResultInfo[]> infos;      ///< of the outputs
+        std::vector<uint8_t> reads;               ///< by step: whether its rule reads something
+        std::vector<std::vector<uint8_t>> leads;  ///< of each output: to which edges
+        bool parted = false;                      ///< not every output leads to every edge
     };
     Places places_of(int32_t part) const;
 

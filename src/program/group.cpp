@@ -321,6 +321,26 @@ void fill(char* at, int64_t item, int64_t count) {
 
 }  // namespace
 
+bool Group::may_write_over(int32_t out, int32_t in) const {
+    int32_t stride = 0;
+    size_t written = loops_.size();  // what is streamed: behind all loops
+    for (const Stream& s : streams_)
+        if (s.to.slot == out) stride = s.to.stride;
+    for (size_t i = 0; i < loops_.size() && !stride; ++i)
+        if (loops_[i].at[0].slot == out) written = i, stride = loops_[i].at[0].stride;
+    auto in_order = [&](const At& at, size_t i) {
+        return at.slot != in || (at.stride == stride && at.offset == 0 && i <= written);
+    };
+    for (size_t i = 0; i < loops_.size(); ++i) {
+        const Loop& l = loops_[i];
+        for (int k = 1; k < l.operands; ++k)
+            if (!in_order(l.at[k], i) || (l.gather && l.at[k].slot == in)) return false;
+        for (int k = 0; k < l.links; ++k)
+            if (!in_order(links_[static_cast<size_t>(l.first_link + k)].x, i)) return false;
+    }
+    return stride != 0;
+}
+
 void Group::run_chain(const Loop& l, char* out, const char* first, char* const* table,
                       char* buffers, int64_t begin, int64_t n) const {
     kernels::Link links[kMostLinks];

@@ -44,6 +44,9 @@ public:
     /// `table`: where values begin, by the numbers that `Slots` gave.
     void run(char* const* table) const;
     int64_t elements() const { return n_; }
+    /// Whether the result in the table's slot `out` may be written over what lies in slot `in`, of as many bytes: nothing
+    /// reads that but element by element, before the element is written.
+    bool may_write_over(int32_t out, int32_t in) const;
 
 private:
     friend class GroupBuilder;

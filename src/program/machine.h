@@ -15,10 +15,13 @@
 ///   unbound(frame, register)          raises what reading it raises
 ///   leave(frame, result)              the frame's last moment; free(frame) follows but for the first
 ///   finished(frame)                   after each instruction but a jump, with the next one's pc
+///   bool waits(frame, instr, args)    whether to stop before an instruction, which may go on later
 ///   bool pause(frame)                 now and then on the way back in a loop; false: an error is raised
 ///   Onward at_place(frame, result)    Note [Stretches]
 /// and `Frame`, derived from FrameOf<Raw>.
 #pragma once
+#include <utility>
+
 #include "program/code.h"
 
 namespace weft::program {
@@ -46,7 +49,19 @@ public:
     /// Runs `base` and the frames of the calls it makes; the result, new, or null with an error raised. The
     /// base frame is left, but not freed.
     Raw run(Frame* base) {
-        Frame* frame = base;
+        Frame* at = base;
+        return go_on(base, at, false);
+    }
+
+    /// Goes on in `at`, which is `base` or what calls from there have come to; `fails`: with the error that is
+    /// raised. The same, and `at` is null; or null without an error: it has stopped before an instruction
+    /// of `at`, for which the host `waits`.
+    Raw go_on(Frame* base, Frame*& at, bool fails) {
+        Frame* frame = std::exchange(at, nullptr);
+        if (fails) {
+            host_.note(frame, frame->pc);
+            if (!unwind(frame, base)) return Raw{};
+        }
         for (;;) {
             const Code& code = *frame->code;
             const FlatInstr& i = code.instrs[static_cast<size_t>(frame->pc)];
@@ -87,6 +102,10 @@ public:
                 case Verb::JumpIfFalse: {
                     Raw value = read(frame, code.operands_of(i)[0]);
                     if (!value) goto failed;
+                    if (host_.waits(frame, i, &value)) {
+                        at = frame;
+                        return Raw{};
+                    }
                     const int truth = host_.truth(value);
                     if (truth < 0) goto failed;
                     kill(code, i, regs);
@@ -145,6 +164,10 @@ public:
                 case Verb::CallEx: {
                     Arguments args(i.count);
                     if (!gather(frame, i, args.data)) goto failed;
+                    if (host_.waits(frame, i, args.data)) {
+                        at = frame;
+                        return Raw{};
+                    }
                     Raw result{};
                     if (Frame* inner = host_.call(frame, i, args.data, result)) {
                         inner->out = i.out;
@@ -159,6 +182,10 @@ public:
                 default: {
                     Arguments args(i.count);
                     if (!gather(frame, i, args.data)) goto failed;
+                    if (host_.waits(frame, i, args.data)) {
+                        at = frame;
+                        return Raw{};
+                    }
                     Raw result = host_.evaluate(frame, i, args.data);
                     if (!result) goto failed;
                     if (i.out >= 0) put(regs, i.out, result);
@@ -172,20 +199,24 @@ public:
         failed:
             host_.note(frame, frame->pc);
         unwinding:
-            for (;;) {
-                const FlatInstr& at = frame->code->instrs[static_cast<size_t>(frame->pc)];
-                if (at.handler >= 0) {
-                    frame->pc = at.handler;
-                    break;
-                }
-                Raw none{};
-                if (!finish(frame, base, none)) return Raw{};
-                host_.note(frame, frame->pc);
-            }
+            if (!unwind(frame, base)) return Raw{};
         }
     }
 
 private:
+    /// To where the error is handled; false: nowhere.
+    bool unwind(Frame*& frame, Frame* base) {
+        for (;;) {
+            const FlatInstr& at = frame->code->instrs[static_cast<size_t>(frame->pc)];
+            if (at.handler >= 0) {
+                frame->pc = at.handler;
+                return true;
+            }
+            Raw none{};
+            if (!finish(frame, base, none)) return false;
+            host_.note(frame, frame->pc);
+        }
+    }
     Raw read(Frame* frame, int32_t operand) {
         if (operand < 0) return host_.constant(frame, ~operand);
         Raw value = frame->registers[operand];

@@ -47,6 +47,9 @@ private:
     bool is_source(int32_t v) const {
         return value(v).kind == Kind::Input || value(v).kind == Kind::Constant;
     }
+    bool is_number(int32_t v) const {
+        return value(v).kind == Kind::Constant && value(v).layout.has(kWrapped);
+    }
     bool is_held(int32_t v) const { return found_.is_held[at(v)]; }
 
     /// A run has a tensor for `v`: with what it is a view of, down to what the plan gives.
@@ -142,7 +145,7 @@ private:
     void save(SegmentPart& part, int32_t v) {
         if (v < 0) return;
         const int32_t root = segment_.place_of(v).root;
-        if (value(root).kind == Kind::Constant && value(root).layout.has(kWrapped)) return;
+        if (is_number(root)) return;
         if (has_tensor_[at(root)]) return add_once(part.saved, root);
         add_once(part.inner, root);
     }
@@ -153,7 +156,7 @@ private:
             const int32_t v = segment_.operand(step, k);
             if (v < 0) continue;
             const int32_t root = segment_.place_of(v).root;
-            if (value(root).kind == Kind::Constant && value(root).layout.has(kWrapped)) continue;
+            if (is_number(root)) continue;
             const auto& there = has_tensor_[at(root)] ? part.saved : part.inner;
             if (found_.is_remade[at(root)] && is_far(step_of(root), step)) return false;
             if (std::find(there.begin(), there.end(), root) == there.end()) return false;
@@ -183,10 +186,20 @@ private:
         }
         for (SegmentPart& part : found_.all)
             for (int32_t v : part.inner) {
-                if (found_.is_remade[at(v)]) continue;
+                if (found_.is_remade[at(v)]) {
+                    add_bases(part, step_of(v));
+                    continue;
+                }
                 part.keeps = true;
                 add_once(found_.kept, v);
             }
+    }
+    void add_bases(SegmentPart& part, const Step& step) {
+        for (int k = 0; k < step.operands; ++k) {
+            const int32_t v = segment_.operand(step, k);
+            const int32_t root = v < 0 ? v : segment_.place_of(v).root;
+            if (root >= 0 && has_tensor_[at(root)] && !is_number(root)) add_once(part.bases, root);
+        }
     }
 
     /// Views as soon as what they show is there, so that the parts that use them find them.

@@ -21,7 +21,8 @@ struct SegmentPart {
     std::vector<int32_t> edges;    ///< values: where gradients go
     std::vector<int32_t> saved;    ///< of values with tensors, those that rules read
     std::vector<int32_t> inner;    ///< of others
-    bool keeps = false;            ///< some of these are kept
+    std::vector<int32_t> bases;    ///< of `saved`, those that others are made again of
+    bool keeps = false;            ///< some of `inner` are kept
 };
 
 struct Parts {

@@ -1,12 +1,12 @@
-/// Reading guide: `PlanBuilder` decides once where every value lies and prepares calls and groups;
-/// `Plan::Frame` is what a run works in; `Plan::run` is short.
+/// Reading guide: `PlanBuilder` decides once where every value lies and prepares calls and groups. What a run
+/// does is in plan_run.cpp.
 #include "program/plan.h"
 
 #include <algorithm>
-#include <sstream>
 
 #include "ops/call.h"
 #include "program/arena.h"
+#include "program/step_call.h"
 
 namespace weft::program {
 
@@ -30,6 +30,7 @@ private:
     };
     Fate& fate(int32_t v) { return values_[static_cast<size_t>(v)]; }
     const Step& step_of(int32_t i) const { return segment_.steps[static_cast<size_t>(i)]; }
+    bool is_large(int32_t v) const { return segment_.layout(v).byte_count() >= Plan::kLarge; }
 
     int32_t slot_of(int32_t root) override;
     int32_t slot_of_number(const Tensor& number) override;
@@ -50,6 +51,8 @@ private:
     void see(int32_t value);
     void name_results();
     void list_bound();
+    void list_turns();
+    int32_t find_over(const Plan::Large& result) const;
 
     Plan& plan_;
     const Segment& segment_;
@@ -58,7 +61,6 @@ private:
     std::vector<Fate> values_;
     std::vector<int64_t> offsets_ = std::vector<int64_t>(segment_.values.size());
     std::vector<int32_t> pieces_ = std::vector<int32_t>(segment_.values.size());
-    static constexpr int64_t kOwnPiece = int64_t{1} << 16;
     std::vector<std::unique_ptr<StepLoop>> loops_;
     std::vector<int32_t> uses_;  ///< by steps that run, of a root; held ones have more than one
 };
@@ -73,6 +75,7 @@ void PlanBuilder::build() {
     for (const PlanItem& item : plan_.items_) prepare(item);
     name_results();
     list_bound();
+    list_turns();
 }
 
 void PlanBuilder::find_items() {
@@ -88,17 +91,10 @@ void PlanBuilder::find_items() {
 
 /// Whether the step is a product to which a row is added, as a layer's with a bias.
 bool PlanBuilder::is_sum_of_product(const Step& step) const {
-    std::vector<Tensor> in;
-    for (int k = 0; k < step.operands; ++k) {
-        const int32_t v = segment_.operand(step, k);
-        in.push_back(v < 0 ? Tensor() : segment_.layout(v));
-    }
     if (step.outs != 1) return false;
-    Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-    c.add(segment_.layout(step.first_out));
     ops::Product product;
-    return ops::find_product(c, product) && product.added >= 0 && product.alpha == 1 &&
-           product.beta == 1;
+    return ops::find_product(StepOnLayouts(segment_, step).call, product) && product.added >= 0 &&
+           product.alpha == 1 && product.beta == 1;
 }
 
 /// Whether an item is one sum of floats in one piece: the product with something added that is one of its operands,
@@ -209,7 +205,8 @@ void PlanBuilder::place_in_arena() {
     Arena arena;
     auto each = [&](auto&& f) {
         for (size_t v = 0; v < values_.size(); ++v)
-            if (values_[v].home == Home::Arena) f(static_cast<int32_t>(v), values_[v]);
+            if (values_[v].home == Home::Arena && !is_large(static_cast<int32_t>(v)))
+                f(static_cast<int32_t>(v), values_[v]);
     };
     std::vector<std::vector<int32_t>> made(plan_.items_.size()), over(plan_.items_.size());
     each([&](int32_t v, const Fate& of) {
@@ -225,20 +222,18 @@ void PlanBuilder::place_in_arena() {
 }
 
 void PlanBuilder::place_kept() {
-    int32_t shared = -1;
     for (int32_t v : kept_) {
-        const int64_t bytes = (segment_.layout(v).byte_count() + 63) / 64 * 64;
-        const bool own = bytes >= kOwnPiece;
-        int32_t piece = own ? -1 : shared;
+        const int64_t bytes = segment_.layout(v).byte_count();
+        int32_t piece = is_large(v) ? -1 : plan_.shared_piece_;
         if (piece < 0) {
             piece = static_cast<int32_t>(plan_.kept_bytes_.size());
             plan_.kept_bytes_.push_back(0);
-            if (!own) shared = piece;
+            if (!is_large(v)) plan_.shared_piece_ = piece;
         }
         int64_t& end = plan_.kept_bytes_[static_cast<size_t>(piece)];
         pieces_[static_cast<size_t>(v)] = piece;
         offsets_[static_cast<size_t>(v)] = end;
-        end += bytes;
+        end += is_large(v) ? bytes : (bytes + 63) / 64 * 64;
         slot_of(v);
     }
 }
@@ -272,14 +267,8 @@ void PlanBuilder::see(int32_t value) {
 void PlanBuilder::prepare(const PlanItem& item) {
     if (item.tiled) return prepare_group(item);
     const Step& step = step_of(item.steps[0]);
-    std::vector<Tensor> in;
-    for (int k = 0; k < step.operands; ++k) {
-        const int32_t v = segment_.operand(step, k);
-        in.push_back(v < 0 ? Tensor() : segment_.layout(v));
-    }
-    Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-    for (int32_t k = 0; k < step.outs; ++k) c.add(segment_.layout(step.first_out + k));
-    if (prepare_product(item, c)) return;
+    const StepOnLayouts on(segment_, step);
+    if (prepare_product(item, on.call)) return;
     plan_.order_.push_back({Plan::Next::Kind::Call, static_cast<int32_t>(plan_.calls_.size())});
     const auto first = static_cast<int32_t>(plan_.operands_.size());
     for (int k = 0; k < step.operands; ++k) {
@@ -287,7 +276,7 @@ void PlanBuilder::prepare(const PlanItem& item) {
         see(segment_.operand(step, k));
     }
     for (int32_t k = 0; k < step.outs; ++k) see(step.first_out + k);
-    plan_.calls_.push_back({item.steps[0], first, ops::kernel_of(c)});
+    plan_.calls_.push_back({item.steps[0], first, ops::kernel_of(on.call)});
 }
 
 void PlanBuilder::prepare_group(const PlanItem& item) {
@@ -346,233 +335,88 @@ void PlanBuilder::name_results() {
 
 /// What each run points anew, and what lies in the arena.
 void PlanBuilder::list_bound() {
-    auto add_fixes = [&](int32_t root, int32_t& first, int32_t& count) {
-        first = static_cast<int32_t>(plan_.fixes_.size());
-        count = static_cast<int32_t>(fate(root).fixes.size());
+    auto bound = [&](int32_t root, int32_t source) {
+        Plan::Bound b{root, fate(root).slot, source, static_cast<int32_t>(plan_.fixes_.size()),
+                      static_cast<int32_t>(fate(root).fixes.size())};
         for (const Plan::Fix& f : fate(root).fixes) plan_.fixes_.push_back(f);
+        return b;
     };
-    for (Plan::Bound& b : plan_.made_) {
-        add_fixes(b.value, b.first_fix, b.fixes);
+    for (size_t m = 0; m < plan_.made_.size(); ++m) {
+        Plan::Bound& b = plan_.made_[m] = bound(plan_.made_[m].value, -1);
         plan_.has_fixes_ |= b.fixes > 0;
+        b.is_large = is_large(b.value);
+        if (b.is_large) plan_.large_.push_back({b, static_cast<int32_t>(m)});
     }
     for (size_t v = 0; v < values_.size(); ++v) {
         const Fate& of = values_[v];
         const auto value = static_cast<int32_t>(v);
         if (of.slot < 0) continue;
         if (of.home == Home::Input) {
-            plan_.inputs_.push_back({value, of.slot, segment_.values[v].of, 0, 0});
-            add_fixes(value, plan_.inputs_.back().first_fix, plan_.inputs_.back().fixes);
+            plan_.inputs_.push_back(bound(value, segment_.values[v].of));
             plan_.has_fixes_ |= plan_.inputs_.back().fixes > 0;
         } else if (of.home == Home::Arena || of.home == Home::Kept) {
+            const Plan::Bound b = bound(value, -1);
+            if (is_large(value)) {
+                plan_.large_.push_back({b, -1, of.home == Home::Kept ? pieces_[v] : -1});
+                continue;
+            }
             auto& placed = of.home == Home::Arena ? plan_.placed_ : plan_.kept_;
-            placed.push_back({value, of.slot, offsets_[v], 0, 0, pieces_[v]});
-            add_fixes(value, placed.back().first_fix, placed.back().fixes);
+            placed.push_back({value, of.slot, offsets_[v], b.first_fix, b.fixes});
         }
     }
 }
 
-// ---- a frame
-
-/// From so many bytes on the arena is not kept between runs: the allocator has others who want them.
-constexpr int64_t kKeptArena = int64_t{1} << 20;
-
-struct Plan::Frame {
-    std::vector<char*> table;
-    std::vector<Tensor> tensors;  ///< what kernels are given, by value
-    std::vector<Tensor> in;
-    std::vector<Call> calls;
-    std::vector<Tensor> made;
-    Ref<Storage> arena;
-    std::vector<Ref<Storage>> memory;  ///< of what lies in the arena
-    std::vector<Ref<Storage>> kept;    ///< of what is kept, in this run
-};
-
-std::unique_ptr<Plan::Frame> Plan::make_frame() const {
-    auto frame = std::make_unique<Frame>();
-    frame->table.resize(static_cast<size_t>(slots_));
-    for (const auto& [slot, t] : fixed_) frame->table[static_cast<size_t>(slot)] = t.bytes();
-    frame->tensors.resize(segment_->values.size());
-    frame->made.resize(made_.size());
-    for (const Fix& f : fixes_) {
-        const Tensor& layout = segment_->layout(f.value);
-        Tensor& t = frame->tensors[static_cast<size_t>(f.value)];
-        t = Tensor::layout_like(layout, layout.dtype());
-        t.set(kWrapped, layout.has(kWrapped));
+/// The large value in whose memory this one may be written, as it dies with the item that makes it; -1: none.
+int32_t PlanBuilder::find_over(const Plan::Large& result) const {
+    const Fate& made = values_[static_cast<size_t>(result.bound.value)];
+    const Plan::Next& next = plan_.order_[static_cast<size_t>(made.item)];
+    if (next.kind != Plan::Next::Kind::Group) return -1;
+    const Group& group = plan_.groups_[static_cast<size_t>(next.number)];
+    for (size_t k = 0; k < plan_.large_.size(); ++k) {
+        const Plan::Large& other = plan_.large_[k];
+        const Fate& of = values_[static_cast<size_t>(other.bound.value)];
+        const auto number = static_cast<int32_t>(k);
+        const auto is_over = [&](const Plan::Large& l) { return l.over == number; };
+        if (of.home == Home::Arena && of.item != made.item && of.last == made.item &&
+            segment_.layout(other.bound.value).byte_count() ==
+                segment_.layout(result.bound.value).byte_count() &&
+            std::none_of(plan_.large_.begin(), plan_.large_.end(), is_over) &&
+            group.may_write_over(made.slot, of.slot))
+            return number;
     }
-    for (int32_t v : operands_) {
-        if (v < 0) frame->in.emplace_back();
-        else if (segment_->value(v).kind == SegmentValue::Kind::Constant)
-            frame->in.push_back(segment_->layout(v));
-        else frame->in.push_back(frame->tensors[static_cast<size_t>(v)]);
-    }
-    for (const Prepared& p : calls_) {
-        const Step& step = segment_->steps[static_cast<size_t>(p.step)];
-        Call& c =
-            frame->calls.emplace_back(*step.op, frame->in.data() + p.first_operand, step.operands,
-                                      segment_->attrs.data() + step.first_attr);
-        for (int32_t k = 0; k < step.outs; ++k)
-            c.add(frame->tensors[static_cast<size_t>(step.first_out + k)]);
-    }
-    auto storages = [&](const std::vector<Placed>& all, std::vector<Ref<Storage>>& to) {
-        auto nobody = [](void*) {};
-        for (const Placed& p : all)
-            to.push_back(
-                borrow_storage(nullptr, segment_->layout(p.value).byte_count(), nobody, nullptr));
-    };
-    storages(placed_, frame->memory);
-    storages(kept_, frame->kept);
-    if (arena_bytes_ <= kKeptArena) place_arena(*frame);
-    return frame;
+    return -1;
 }
 
-void Plan::place_arena(Frame& frame) const {
-    if (placed_.empty()) return;
-    frame.arena = allocate_storage(arena_bytes_);
-    place(frame, placed_, frame.memory, [&](int32_t) { return frame.arena->data; });
-}
-
-/// Each value has a storage of its own: kernels tell by it whether two lie in one memory.
-void Plan::place(Frame& frame, const std::vector<Placed>& all, std::vector<Ref<Storage>>& memory,
-                 FunctionRef<char*(int32_t piece)> begin) const {
-    for (size_t i = 0; i < all.size(); ++i) {
-        const Placed& p = all[i];
-        char* const at = begin(p.piece) + p.offset;
-        frame.table[static_cast<size_t>(p.slot)] = memory[i]->data = at;
-        for (int32_t k = p.first_fix; k < p.first_fix + p.fixes; ++k) {
-            const Fix& f = fixes_[static_cast<size_t>(k)];
-            frame.tensors[static_cast<size_t>(f.value)].lie_in(memory[i], at + f.offset);
-        }
+/// Note [Large values]
+void PlanBuilder::list_turns() {
+    using Kind = Plan::Turn::Kind;
+    const auto end = static_cast<int32_t>(2 * plan_.items_.size()) - 1;
+    for (size_t k = 0; k < plan_.large_.size(); ++k) {
+        Plan::Large& l = plan_.large_[k];
+        const Fate& of = fate(l.bound.value);
+        const auto number = static_cast<int32_t>(k);
+        l.over = find_over(l);
+        plan_.turns_.push_back({Kind::Take, 2 * of.item, number});
+        plan_.turns_.push_back(
+            {Kind::GiveBack, of.home == Home::Arena ? 2 * of.last + 1 : end, number});
     }
-}
-
-inline void Plan::bind(Frame& frame, const Bound& bound, const Tensor& to) const {
-    frame.table[static_cast<size_t>(bound.slot)] = to.bytes();
-    for (int32_t k = bound.first_fix; k < bound.first_fix + bound.fixes; ++k) {
-        const Fix& f = fixes_[static_cast<size_t>(k)];
-        frame.tensors[static_cast<size_t>(f.value)].lie_in(to.storage(), to.bytes() + f.offset);
+    for (size_t k = 0; k < plan_.inputs_.size(); ++k) {
+        const Plan::Bound& b = plan_.inputs_[k];
+        const auto is_result = [&](const Plan::Result& r) { return r.input == b.source; };
+        if (is_large(b.value) &&
+            std::none_of(plan_.results_.begin(), plan_.results_.end(), is_result))
+            plan_.turns_.push_back(
+                {Kind::Drop, 2 * fate(b.value).last + 1, static_cast<int32_t>(k)});
     }
+    std::stable_sort(plan_.turns_.begin(), plan_.turns_.end(),
+                     [](const Plan::Turn& a, const Plan::Turn& b) { return a.when < b.when; });
 }
 
-void Plan::let_go(Frame& frame, const std::vector<Bound>& bound) const {
-    for (const Bound& b : bound)
-        for (int32_t k = b.first_fix; k < b.first_fix + b.fixes; ++k)
-            frame.tensors[static_cast<size_t>(fixes_[static_cast<size_t>(k)].value)].lie_in(
-                nullptr, nullptr);
-}
-
-/// The frame holds nobody's memory any more.
-void Plan::let_go(Frame& frame) const {
-    if (has_fixes_) {
-        let_go(frame, inputs_);
-        let_go(frame, made_);
-    }
-    for (Tensor& t : frame.made) t = Tensor();
-    if (arena_bytes_ > kKeptArena) frame.arena = nullptr;
-}
-
-// ---- running
-
-Plan::Plan(Ref<Segment> segment, Options options) : Plan(segment, options, segment->outputs, {}) {}
-Plan::Plan(Ref<Segment> segment, Options options, std::vector<int32_t> results,
-           std::vector<int32_t> kept)
-    : segment_(std::move(segment)), wanted_(std::move(results)) {
+void Plan::build(Options options, const std::vector<int32_t>& kept) {
     std::vector<int32_t> held = wanted_;
     held.insert(held.end(), kept.begin(), kept.end());
     if (options.tiles) segment_ = without_copies(std::move(segment_), held);
     PlanBuilder(*this, options, kept).build();
-}
-Plan::~Plan() = default;
-
-Plan::KeptAt Plan::kept_at(int32_t value) const {
-    for (const Placed& p : kept_)
-        if (p.value == value) return {p.piece, p.offset};
-    return {-1, 0};
-}
-
-bool Plan::fits(const Tensor* inputs, size_t count) const {
-    return segment_->inputs_fit(inputs, count);
-}
-
-void Plan::run(const Tensor* inputs, Tensor* outputs, Tensor* kept) {
-    const Ref<Plan> alive(this);
-    const ModeGuard plain(0, kGradMode | kDeferMode | kMapMode | kTraceMode | kWatchMode);
-    std::unique_ptr<Frame> frame;
-    if (idle_.empty()) {
-        frame = make_frame();
-    } else {
-        frame = std::move(idle_.back());
-        idle_.pop_back();
-    }
-    if (arena_bytes_ > kKeptArena) place_arena(*frame);
-    for (const Bound& b : inputs_) bind(*frame, b, inputs[b.source]);
-    if (!kept_.empty()) {
-        for (size_t k = 0; k < kept_bytes_.size(); ++k)
-            kept[k] = Tensor::empty(DType::UInt8, Dims{kept_bytes_[k]});
-        place(*frame, kept_, frame->kept, [&](int32_t piece) { return kept[piece].bytes(); });
-    }
-    for (size_t m = 0; m < made_.size(); ++m) {
-        const Tensor& layout = segment_->layout(made_[m].value);
-        Tensor made = Tensor::layout_like(layout, layout.dtype());
-        made.allocate();
-        made.set(kInference, mode & kInferenceMode);
-        bind(*frame, made_[m], made);
-        frame->made[m] = std::move(made);
-    }
-    run_items(*frame);
-    take_results(*frame, inputs, outputs);
-    let_go(*frame);
-    idle_.push_back(std::move(frame));
-}
-
-void Plan::run_items(Frame& frame) const {
-    char* const* const table = frame.table.data();
-    auto address = [&](const Place& p) { return table[p.slot] + p.offset; };
-    for (const Next& next : order_) {
-        const auto n = static_cast<size_t>(next.number);
-        switch (next.kind) {
-            case Next::Kind::Group:
-                groups_[n].run(table);
-                break;
-            case Next::Kind::Product: {
-                const PreparedProduct& p = products_[n];
-                p.product.run(address(p.out), address(p.a), address(p.b),
-                              p.added.slot < 0 ? nullptr : address(p.added),
-                              p.plus.slot < 0 ? nullptr : address(p.plus));
-                break;
-            }
-            case Next::Kind::Call:
-                calls_[n].kernel(frame.calls[n]);
-        }
-    }
-}
-
-void Plan::take_results(Frame& frame, const Tensor* inputs, Tensor* outputs) const {
-    for (size_t k = 0; k < results_.size(); ++k) {
-        const Result& r = results_[k];
-        const Tensor& whole =
-            r.made >= 0 ? frame.made[static_cast<size_t>(r.made)] : inputs[r.input];
-        if (r.whole) {
-            outputs[k] = whole;
-            continue;
-        }
-        const Tensor& layout = segment_->layout(r.value);
-        outputs[k] = Tensor::from_storage(whole.storage(), whole.bytes() + r.offset, layout.dtype(),
-                                          layout.shape(), layout.strides());
-    }
-}
-
-std::string Plan::text() const {
-    std::ostringstream out;
-    for (const PlanItem& item : items_) {
-        out << (item.tiled ? "group" : "call");
-        for (int32_t i : item.steps) {
-            const Step& step = segment_->steps[static_cast<size_t>(i)];
-            for (int32_t k = 0; k < step.outs; ++k) out << " %" << step.first_out + k;
-            out << ' ' << step.op->name;
-        }
-        out << '\n';
-    }
-    return out.str();
 }
 
 }  // namespace weft::program

@@ -7,6 +7,7 @@
 #include "ops/functions.h"
 #include "program/local_array.h"
 #include "program/rows.h"
+#include "program/step_call.h"
 
 namespace weft::program {
 
@@ -22,11 +23,7 @@ public:
     /// Whether calls merge that have no more in common than they must.
     bool merges() const { return over_rows(always_shared_) != nullptr; }
     void run(const Tensor* inputs, Tensor* outputs) const;
-    /// Nobody makes calls of it any more: the memory of its plan goes, though the batcher remembers the record.
-    void retire() {
-        plan_ = nullptr;
-        is_retired_ = true;
-    }
+    void forget_plan() { plan_ = nullptr; }
     bool pays() const { return batches_ < 16 || merged_ >= 6 * batches_; }
 
 private:
@@ -34,7 +31,6 @@ private:
     struct OverRows;
     const Ref<Segment> segment_;
     mutable Ref<DifferentiablePlan> plan_;  ///< once it has run alone
-    bool is_retired_ = false;
     std::vector<uint8_t> always_shared_;
     mutable std::vector<std::pair<std::vector<uint8_t>, std::shared_ptr<OverRows>>> over_;
     bool is_dense_ = true;                      ///< all outputs are
@@ -179,7 +175,7 @@ const Op* SegmentOp::over_rows(const std::vector<uint8_t>& shared) const {
 void SegmentOp::run(const Tensor* inputs, Tensor* outputs) const {
     const Ref<DifferentiablePlan> plan =
         plan_ ? plan_ : Ref<DifferentiablePlan>(new DifferentiablePlan(segment_, {}));
-    if (!is_retired_) plan_ = plan;
+    if (!retired) plan_ = plan;
     if (alike(*segment_, inputs, segment_->inputs.size())) {
         try {
             return plan->run(inputs, outputs);
@@ -207,7 +203,9 @@ KeptSegment::KeptSegment(const DifferentiablePlan& plan, std::shared_ptr<Segment
 }
 
 KeptSegment::~KeptSegment() {
-    if (op_) op_->retire();
+    if (!op_) return;
+    op_->retire();
+    op_->forget_plan();
 }
 
 void KeptSegment::find_results() {
@@ -269,14 +267,7 @@ void KeptSegment::run_calls(const Tensor* inputs, Tensor* outputs) const {
     };
     for (const int32_t i : calls_) {
         const Step& step = segment_.steps[static_cast<size_t>(i)];
-        LocalArray<Tensor, 4> in(static_cast<size_t>(step.operands));
-        for (int k = 0; k < step.operands; ++k)
-            if (const int32_t v = segment_.operand(step, k); v >= 0)
-                in[static_cast<size_t>(k)] = find(v);
-        const ModeGuard recorded(0, step.recorded ? 0u : kGradMode);
-        Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-        ops::call(c);
-        for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(c.out(k));
+        call_step(segment_, step, find, tensor);
     }
     for (size_t k = 0; k < segment_.outputs.size(); ++k) outputs[k] = find(segment_.outputs[k]);
 }

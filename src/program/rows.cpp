@@ -6,6 +6,7 @@
 #include "autograd/meta.h"
 #include "ops/functions.h"
 #include "program/local_array.h"
+#include "program/step_call.h"
 #include "program/trace.h"
 
 namespace weft::program {
@@ -64,15 +65,9 @@ bool SegmentRows::find_forms() {
     for (size_t i = 0; i < runs.size(); ++i) {
         if (!runs[i]) continue;
         const Step& step = s.steps[i];
-        std::vector<Tensor> in;
-        for (int k = 0; k < step.operands; ++k) {
-            const int32_t of = s.operand(step, k);
-            in.push_back(of < 0 ? Tensor() : s.layout(of));
-        }
-        Call c(*step.op, in.data(), step.operands, s.attrs.data() + step.first_attr);
-        for (int32_t k = 0; k < step.outs; ++k) c.add(s.layout(step.first_out + k));
+        StepOnLayouts on(s, step);
         StepRows rows{.step = static_cast<int32_t>(i)};
-        if (!find_form(rows, c)) return false;
+        if (!find_form(rows, on.call)) return false;
         for (int32_t k = 0; k < step.outs; ++k)
             shared_[static_cast<size_t>(step.first_out + k)] = rows.same;
         steps_.push_back(std::move(rows));
@@ -143,13 +138,9 @@ private:
         tensor(step.first_out) = step.recorded ? t : outside_graph(t);
     }
     void run_once(const Step& step) {
-        LocalArray<Tensor, 8> in(static_cast<size_t>(step.operands));
-        for (int i = 0; i < step.operands; ++i)
-            if (const int32_t v = segment_.operand(step, i); v >= 0)
-                in[static_cast<size_t>(i)] = find(v);
-        Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-        ops::call(c);
-        for (int32_t k = 0; k < step.outs; ++k) tensor(step.first_out + k) = std::move(c.out(k));
+        call_step(
+            segment_, step, [&](int32_t v) -> const Tensor& { return find(v); },
+            [&](int32_t v) -> Tensor& { return tensor(v); });
     }
 
     static Tensor in_shape(const Tensor& t, const Dims& shape) {

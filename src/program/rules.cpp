@@ -6,6 +6,7 @@
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
 #include "ops/functions.h"
+#include "program/step_call.h"
 
 namespace weft::program {
 
@@ -61,18 +62,22 @@ Tensor RuleRun::remade(int32_t value) {
     const Step& step = segment_.steps[static_cast<size_t>(segment_.value(value).step)];
     // casts are steps of their own
     const ModeGuard plain(0, kGradMode | kAutocastMode | kAutocastHalfMode);
-    std::vector<Tensor> in;
-    for (int k = 0; k < step.operands; ++k) in.push_back(read(segment_.operand(step, k)));
-    Call c(*step.op, in.data(), step.operands, segment_.attrs.data() + step.first_attr);
-    ops::call(c);
-    return remade_.emplace_back(value, std::move(c.out(0))).second;
+    Tensor made;  // of one result (Parts)
+    call_step(
+        segment_, step,
+        [&](int32_t v) {
+            const Tensor* n = number(v);
+            return n ? *n : v < 0 ? Tensor() : base(v);
+        },
+        [&](int32_t) -> Tensor& { return made; });
+    return remade_.emplace_back(value, std::move(made)).second;
 }
 
-Tensor RuleRun::read(int32_t v) {
-    if (v < 0) return {};
+const Tensor* RuleRun::number(int32_t v) const {
+    if (v < 0) return nullptr;
     const SegmentValue& value = segment_.value(v);
-    const bool number = value.kind == SegmentValue::Kind::Constant && value.layout.has(kWrapped);
-    return number ? value.layout : saved(v);
+    const bool is_one = value.kind == SegmentValue::Kind::Constant && value.layout.has(kWrapped);
+    return is_one ? &value.layout : nullptr;
 }
 
 /// What the rule of a step sees.
@@ -148,7 +153,8 @@ protected:
             fail(ErrorKind::Runtime, op_->name, "a gradient rule that reads what its record saves",
                  text(bit < 16 ? "input " : "output ", bit & 15), "add it to the rule's SaveMask");
         const int32_t v = bit < 16 ? segment_.operand(step_, bit) : step_.first_out + bit - 16;
-        return run_.read(v);
+        const Tensor* number = run_.number(v);
+        return number ? *number : v < 0 ? Tensor() : run_.saved(v);
     }
 
 private:
@@ -176,6 +182,7 @@ void RuleRun::run_step(const Step& step, size_t number) {
     }
     if (!any || !any_needed(step)) return;
     Context g(*this, step, grads);
+    asks_ = &grads;
     ran[number] = saves_of(segment_, step) != 0;
     if (step.op->joint) {
         step.op->joint(g);

@@ -28,6 +28,8 @@ public:
 protected:
     /// A value that a rule reads.
     virtual Tensor saved(int32_t value) = 0;
+    /// One that another is made again of: no rule may read it in this pass, and it may have been written.
+    virtual Tensor base(int32_t value) { return saved(value); }
     /// A tensor at the place that the value has in the graph, whose values nobody reads.
     virtual Tensor place(int32_t value) = 0;
     /// Whether products and parts go to `summands`.
@@ -45,6 +47,7 @@ protected:
     const Segment& segment_;
     const Parts& parts_;
     const int32_t part_;
+    const std::vector<Tensor>* asks_ = nullptr;  ///< the gradients of the step whose rule runs
 
 private:
     class Context;
@@ -52,7 +55,8 @@ private:
     bool leads(const Step& step, int k) const;
     bool any_needed(const Step& step) const;
     void run_step(const Step& step, size_t number);
-    Tensor read(int32_t value);
+    /// `value` if it is a number.
+    const Tensor* number(int32_t value) const;
 
     std::vector<int32_t> edge_of_;  ///< by value; -1
     std::vector<uint8_t> leads_;    ///< by value: whether its gradient is of use

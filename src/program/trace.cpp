@@ -14,8 +14,9 @@ void Traced::destroy() {
 }
 
 void Traced::settle(const Tensor& t) {
-    throw NotTraceable(text("a value that is read, of ", name(t.dtype()), to_string(t.shape())),
-                       "while calls are traced only layouts are known");
+    constexpr const char* kRead = "a value that is read";
+    tracer->refuse(kRead, text(kRead, ", of ", name(t.dtype()), to_string(t.shape())),
+                   "while calls are traced only layouts are known");
 }
 
 Tensor Traced::peek(const Tensor& t) {
@@ -130,27 +131,33 @@ void Tracer::add(Call& c) {
     s.steps.push_back(std::move(made));
 }
 
-namespace {
+void Tracer::refuse(const char* why, std::string_view what, std::string_view reason) {
+    refused_ = why;
+    throw NotTraceable(what, reason);
+}
 
 /// Throws unless the call's layouts and what it does follow from layouts.
-void check_traceable(const Call& c) {
+void Tracer::check_traceable(const Call& c) {
     const Op& op = *c.op;
     if (c.dest.defined())
-        throw NotTraceable(text("a write by ", op.public_name, c.in_place ? "_" : "(out=...)"),
-                           "a segment writes to nothing that was there before");
+        refuse("a write", text("a write by ", op.public_name, c.in_place ? "_" : "(out=...)"),
+               "a segment writes to nothing that was there before");
     if (op.random && ops::scopes.generator)
-        throw NotTraceable(op.public_name, "it draws from a generator of its own");
+        refuse("a generator of one's own", op.public_name, "it draws from a generator of its own");
     if (op.body && op.batch != Batch::Body)
-        throw NotTraceable(op.public_name, "what it calls may depend on values");
+        refuse("calls that depend on values", op.public_name, "what it calls may depend on values");
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
         if (!t.defined() || !t.has(kPending)) continue;
         if (op.reads.has(i))
-            throw NotTraceable(op.public_name, "the layout of its result depends on values");
+            refuse("a layout that depends on values", op.public_name,
+                   "the layout of its result depends on values");
         if (op.reads_numbers.has(i) && t.has(kWrapped))
-            throw NotTraceable(op.public_name, "what it does depends on a number");
+            refuse("a number that is read", op.public_name, "what it does depends on a number");
     }
 }
+
+namespace {
 
 /// While it lives, operands that want a gradient say so as those with values do: shape rules may ask.
 class Marked {
@@ -173,7 +180,7 @@ private:
 /// The door's hook. A write, and random numbers, count even where no operand is traced: each run makes them
 /// anew.
 bool trace(Call& c) {
-    if (CallRecorder* recorder = CallRecorder::current) {
+    if (CallRecorder* recorder = CallRecorder::current()) {
         recorder->run(c);
         return true;
     }
@@ -186,7 +193,7 @@ bool trace(Call& c) {
         if (!is_traced(t) || traced(t).tracer.get() != tracer) ops::settle(t);
     }
     if (!any) return false;
-    check_traceable(c);
+    tracer->check_traceable(c);
     if (c.op->body) {
         c.op->body(c);
         return true;

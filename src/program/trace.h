@@ -31,12 +31,31 @@ struct NotTraceable : Error {
 bool trace(Call& c);
 
 /// Who runs the calls of trace mode instead of a Tracer (Note [Recorded] in python/recorder.cpp).
-struct CallRecorder {
+class CallRecorder {
+public:
     virtual void run(Call& c) = 0;
-    static inline thread_local CallRecorder* current = nullptr;
+    /// Who hears of this thread's calls; null: nobody.
+    static CallRecorder* current() { return current_; }
+
+    /// While it lives, calls are told to `recorder`; null: to nobody. The one around it hears nothing.
+    class Scope {
+    public:
+        explicit Scope(CallRecorder* recorder)
+            : mode_(recorder ? kTraceMode : 0u, recorder ? 0u : kTraceMode),
+              outer_(std::exchange(current_, recorder)) {}
+        ~Scope() { current_ = outer_; }
+        Scope(const Scope&) = delete;
+
+    private:
+        ModeGuard mode_;
+        CallRecorder* const outer_;
+    };
 
 protected:
     ~CallRecorder() = default;
+
+private:
+    static inline thread_local CallRecorder* current_ = nullptr;
 };
 
 class Tracer {
@@ -53,6 +72,8 @@ public:
     size_t steps() const { return segment_->steps.size(); }
     /// Forgets all steps but the first `count`: nothing that stays may need the others.
     void shrink(size_t count) { segment_->steps.resize(count); }
+    /// Why a call was refused last, in a few words; null if none was.
+    const char* refused() const { return refused_; }
     /// What has been written down. The tracer must not be used any more.
     Ref<Segment> finish(const std::vector<Tensor>& outputs);
 
@@ -79,8 +100,11 @@ private:
     int32_t add_value(SegmentValue::Kind kind, Tensor layout);
     int32_t add_view(int32_t of, const Tensor& like);
     void add(Call& c);
+    void check_traceable(const Call& c);
+    [[noreturn]] void refuse(const char* why, std::string_view what, std::string_view reason);
 
     Ref<Segment> segment_{new Segment};
+    const char* refused_ = nullptr;
     std::unordered_map<const TensorImpl*, int32_t> constants_;
     static inline thread_local Tracer* current_ = nullptr;
 };

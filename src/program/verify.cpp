@@ -280,15 +280,19 @@ private:
             region(i.regions[4 + 2 * k], handler);
             written.meet(handler);
         }
+        // what is in it is looked at twice, and what is in the last region of that, four times
+        expect(++last_depth_ <= 8 || i.regions[2].empty(), "try in finally less deep");
         Written anyhow = before;  // where the last region may begin
         region(i.regions[2], anyhow);
         if (written.is_reached()) region(i.regions[2], written);
+        --last_depth_;
     }
 
     const Function& f_;
     int32_t named_ = 0;
     const Instruction* at_ = nullptr;
     std::vector<Written> loops_;
+    int last_depth_ = 0;
 };
 
 }  // namespace

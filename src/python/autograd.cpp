@@ -10,6 +10,8 @@
 #include "ops/write.h"
 #include "python/alive.h"
 #include "python/hooks.h"
+#include "python/recorder.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -200,7 +202,7 @@ struct Targets {
 PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
     return guarded([&] {
         WEFT_EXPECT(n == 7, Type, "_backward", "7 arguments", std::to_string(n));
-        refuse_recorded("backward");
+        if (PyObject* done = backward_if_recorded(args, n)) return done;
         Object tensors = fast(args[0], "tensors"), gradients = fast(args[1], "gradients");
         if (mode & kMapMode)
             if (mapped::Level* level = level_of(tensors))
@@ -240,6 +242,7 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
 
 PyObject* py_register_hook(PyObject*, PyObject* const* args, Py_ssize_t) {
     return guarded([&] {
+        refuse_recorded("register_hook");
         Tensor t = expect_tensor(args[0], "register_hook");
         Ref<Hook> hook(new PyHook(args[1], HookStyle::Gradient));
         add_tensor_hook(t, hook);
@@ -374,21 +377,14 @@ PyObject* set_zeros_matter(PyObject*, PyObject* on) {
 
 PyMethodDef functions[] = {
     {"_set_zeros_matter", set_zeros_matter, METH_O, nullptr},
-    {"_backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_backward)),
-     METH_FASTCALL, nullptr},
-    {"_register_hook",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_hook)), METH_FASTCALL,
+    {"_backward", c_function(py_backward), METH_FASTCALL, nullptr},
+    {"_register_hook", c_function(py_register_hook), METH_FASTCALL, nullptr},
+    {"_register_after_accumulate", c_function(py_register_after_accumulate), METH_FASTCALL,
      nullptr},
-    {"_register_after_accumulate",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_register_after_accumulate)),
-     METH_FASTCALL, nullptr},
     {"_queue_callback", py_queue_callback, METH_O, nullptr},
-    {"_become_view", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_become_view)),
-     METH_FASTCALL, nullptr},
-    {"_set", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_set)), METH_FASTCALL,
-     nullptr},
-    {"_resize", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_resize)),
-     METH_FASTCALL, nullptr},
+    {"_become_view", c_function(py_become_view), METH_FASTCALL, nullptr},
+    {"_set", c_function(py_set), METH_FASTCALL, nullptr},
+    {"_resize", c_function(py_resize), METH_FASTCALL, nullptr},
     {"_gradient_edge", py_gradient_edge, METH_O, nullptr},
     {"_set_mode", py_set_mode, METH_O, nullptr},
     {"_mode", py_mode, METH_NOARGS, nullptr},

@@ -8,6 +8,7 @@
 #include "python/dying.h"
 #include "python/remembered.h"
 #include "python/slots.h"
+#include "python/type.h"
 
 #include <structmember.h>
 
@@ -33,15 +34,12 @@ struct OpFunction {
 
 [[noreturn]] void fail_arguments(const OpFunction& f, PyObject* const* args, Py_ssize_t count,
                                  PyObject* kwnames, unsigned ways) {
-    std::string schemas, reasons;
-    for (const Op* op : *f.overloads) {
-        schemas += "\n  " + op->schema;
+    auto reason = [&](const Op& op) {
         Arguments arguments(Arguments::Explain::Yes);
-        arguments.parse(*op, args, count, kwnames, ways);
-        reasons += "\n  " + arguments.reason();
-    }
-    Error error(ErrorKind::Type,
-                text("[", to_text(f.name), "] expected arguments of", schemas, "\ngot", reasons));
+        arguments.parse(op, args, count, kwnames, ways);
+        return arguments.reason();
+    };
+    Error error(ErrorKind::Type, ops::no_overload(to_text(f.name), *f.overloads, reason));
     tell_function(error, to_text(f.name), args, count);
     throw error;
 }
@@ -260,8 +258,6 @@ PyTypeObject function_type = blank_type();
 PyTypeObject method_type = blank_type();
 
 void ready(PyTypeObject& type, const char* name, unsigned long flags = 0) {
-    type.tp_name = name;
-    type.tp_basicsize = sizeof(OpFunction);
     type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | flags;
     type.tp_vectorcall_offset = offsetof(OpFunction, vectorcall);
     type.tp_call = PyVectorcall_Call;
@@ -269,7 +265,7 @@ void ready(PyTypeObject& type, const char* name, unsigned long flags = 0) {
     type.tp_methods = function_methods;
     type.tp_members = function_members;
     type.tp_getset = function_getset;
-    checked(PyType_Ready(&type));
+    ready_type(type, name, sizeof(OpFunction));
 }
 
 PyObject* make_function(PyTypeObject& type, const std::string& name, const std::string& prefix,

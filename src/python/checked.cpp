@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "python/object.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -457,8 +457,6 @@ bool is_slip(PyObject* error) {
 }
 
 void init_checked(PyObject* module) {
-    checked_type.tp_name = "weft.CheckedFunction";
-    checked_type.tp_basicsize = sizeof(Checked);
     checked_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                             Py_TPFLAGS_METHOD_DESCRIPTOR;
     checked_type.tp_vectorcall_offset = offsetof(Checked, vectorcall);
@@ -472,7 +470,7 @@ void init_checked(PyObject* module) {
     checked_type.tp_descr_get = checked_get;
     checked_type.tp_methods = checked_methods;
     checked_type.tp_getset = checked_getset;
-    checked(PyType_Ready(&checked_type));
+    ready_type(checked_type, "weft.CheckedFunction", sizeof(Checked));
     checked(PyModule_AddFunctions(module, functions));
 }
 

@@ -5,7 +5,7 @@
 #include "kernels/convert.h"
 #include "ops/copy.h"
 #include "ops/pointwise.h"
-#include "python/object.h"
+#include "python/type.h"
 
 namespace weft::python {
 
@@ -293,13 +293,38 @@ void release_buffer(void* owner) {
     delete view;
 }
 
+/// The class of an array's elements, as NumPy names it; that of `data` itself where it has no such.
+std::string kind_of_elements(PyObject* data) {
+    Object kind = Object::steal(PyObject_GetAttrString(data, "dtype"));
+    if (kind) kind = Object::steal(PyObject_GetAttrString(kind.get(), "type"));
+    PyErr_Clear();
+    const bool is_class = kind && PyType_Check(kind.get());
+    const auto* of = is_class ? reinterpret_cast<PyTypeObject*>(kind.get()) : Py_TYPE(data);
+    return of->tp_name;
+}
+
+/// Some exporters have no format for their elements: NumPy for those of dates.
+[[noreturn]] void fail_without_dtype(PyObject* data, const char* who) {
+    PyErr_Clear();
+    const std::string kind = kind_of_elements(data);
+    fail(ErrorKind::Type, who, "an array of a dtype that weft has",
+         text("one of ", kind, " (can't convert np.ndarray of type ", kind,
+              ". The only supported types are: float64, float32, float16, complex64, complex128, "
+              "int64, "
+              "int32, int16, int8, uint64, uint32, uint16, uint8, and bool.)"),
+         "convert it with astype() first");
+}
+
 }  // namespace
 
 Tensor tensor_sharing(PyObject* data, const char* who) {
     auto view = std::make_unique<Py_buffer>();
     if (PyObject_GetBuffer(data, view.get(), PyBUF_FULL) != 0) {
         PyErr_Clear();
-        if (PyObject_GetBuffer(data, view.get(), PyBUF_FULL_RO) != 0) throw PythonError{};
+        if (PyObject_GetBuffer(data, view.get(), PyBUF_FULL_RO) != 0) {
+            if (PyErr_ExceptionMatches(PyExc_ValueError)) fail_without_dtype(data, who);
+            throw PythonError{};
+        }
     }
     struct Guard {
         Py_buffer* v;
@@ -308,10 +333,7 @@ Tensor tensor_sharing(PyObject* data, const char* who) {
         }
     } guard{view.get()};
     DType dtype;
-    WEFT_EXPECT(dtype_of_format(view->format, view->itemsize, dtype), Type, who,
-                "an array of a dtype that weft has",
-                text("format '", view->format ? view->format : "B", "'"),
-                "convert it with astype() first");
+    if (!dtype_of_format(view->format, view->itemsize, dtype)) fail_without_dtype(data, who);
     Dims shape(view->ndim), strides(view->ndim);
     for (int d = 0; d < view->ndim; ++d) {
         shape[d] = view->shape[d];
@@ -434,8 +456,7 @@ PyObject* py_sharing(PyObject*, PyObject* data) {
 }
 
 PyMethodDef functions[] = {
-    {"tensor", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_tensor)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"tensor", c_function(py_tensor), METH_VARARGS | METH_KEYWORDS,
      "tensor(data, *, dtype=None, device=None, requires_grad=False)\n\n"
      "A new tensor with the values of numbers, nested sequences, arrays or a tensor.\n\n"
      ">>> weft.tensor([1, 2.5])\ntensor([1.0000, 2.5000])\n"},

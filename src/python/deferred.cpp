@@ -4,7 +4,7 @@
 #include "deferred/turn.h"
 #include "ops/write.h"
 
-#include "python/object.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -411,9 +411,7 @@ PyObject* set_ahead(PyObject*, PyObject* n) {
     });
 }
 
-PyMethodDef functions[] = {{"_one_by_one",
-                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(one_by_one)),
-                            METH_FASTCALL, nullptr},
+PyMethodDef functions[] = {{"_one_by_one", c_function(one_by_one), METH_FASTCALL, nullptr},
                            {"_example_index", example_index, METH_O, nullptr},
                            {"_set_large", set_large, METH_O, nullptr},
                            {"_set_ahead", set_ahead, METH_O, nullptr},

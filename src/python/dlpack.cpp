@@ -2,6 +2,7 @@
 ///
 /// The structures are those of the DLPack 1.0 ABI (https://dmlc.github.io/dlpack/latest/c_api.html).
 /// Both capsules are spoken: "dltensor", and "dltensor_versioned", which knows of read-only memory.
+#include "tensor/dlpack.h"
 #include "python/object.h"
 
 namespace weft::python {
@@ -16,8 +17,7 @@ struct DLTensor {
     void* data;
     int32_t device_type, device_id;
     int32_t ndim;
-    uint8_t code, bits;
-    uint16_t lanes;
+    DlpackType dtype;
     int64_t* shape;
     int64_t* strides;
     uint64_t byte_offset;
@@ -43,14 +43,6 @@ struct Lent {
     Dims dims;
 };
 
-uint8_t code_of(DType t) {
-    enum : uint8_t { kInt, kUInt, kFloat, kBFloat = 4, kComplex, kBool };
-    if (t == DType::Bool) return kBool;
-    if (is_unsigned(t)) return kUInt;
-    if (t == DType::BFloat16) return kBFloat;
-    return is_complex(t) ? kComplex : is_floating(t) ? kFloat : kInt;
-}
-
 template <class M>
 M* lend(const Tensor& t) {
     auto* lent = new Lent<M>;
@@ -62,9 +54,7 @@ M* lend(const Tensor& t) {
                 kCpu,
                 0,
                 t.ndim(),
-                code_of(t.dtype()),
-                static_cast<uint8_t>(8 * item_size(t.dtype())),
-                1,
+                dlpack_type(t.dtype()),
                 lent->dims.data(),
                 lent->dims.data() + t.ndim(),
                 0};
@@ -115,14 +105,6 @@ PyObject* to_dlpack(PyObject*, PyObject* args) {
     });
 }
 
-DType dtype_of_dlpack(const DLTensor& d) {
-    for (DType t : kDTypes)
-        if (d.lanes == 1 && d.code == code_of(t) && d.bits == 8 * item_size(t)) return t;
-    if (d.lanes == 1 && d.code == 1 && d.bits == 1) return DType::Bool;
-    fail(ErrorKind::Runtime, "from_dlpack", "an array of a dtype that weft has",
-         text("DLPack type code ", int{d.code}, " of ", int{d.bits}, " bits, ", d.lanes, " lanes"));
-}
-
 template <class M>
 void give_back(void* owner) {
     Lock lock;
@@ -136,30 +118,14 @@ Tensor take(PyObject* capsule, const char* name, const char* used) {
     const DLTensor& d = m->tensor;
     WEFT_EXPECT(d.device_type == kCpu, Runtime, "from_dlpack", "memory of the CPU",
                 text("DLPack device type ", d.device_type));
-    WEFT_EXPECT(d.ndim >= 0 && d.ndim <= kMaxDims, Runtime, "from_dlpack", "at most 64 dimensions",
-                std::to_string(d.ndim));
-    DType dtype = dtype_of_dlpack(d);
-    Dims shape(d.ndim), strides(d.ndim);
-    int64_t step = 1, last = 0;
-    bool empty = false;
-    for (int i = d.ndim - 1; i >= 0; --i) {
-        shape[i] = d.shape[i];
-        strides[i] = d.strides ? d.strides[i] : step;
-        WEFT_EXPECT(strides[i] >= 0 || shape[i] <= 1, Runtime, "from_dlpack",
-                    "strides of at least 0", text(strides[i], " at dimension ", i),
-                    "copy the array first");
-        if (strides[i] < 0) strides[i] = step;
-        step *= std::max<int64_t>(shape[i], 1);
-        empty |= shape[i] == 0;
-        last += (shape[i] - 1) * strides[i];
-    }
+    const DlpackLayout layout("from_dlpack", d.dtype, d.ndim, d.shape, d.strides);
     char* data = static_cast<char*>(d.data) + d.byte_offset;
-    int64_t bytes = empty ? 0 : (last + 1) * item_size(dtype);
-    Ref<Storage> storage = borrow_storage(data, bytes, give_back<M>, m);
+    Ref<Storage> storage = borrow_storage(data, layout.bytes, give_back<M>, m);
     if constexpr (std::is_same_v<M, ManagedVersioned>) storage->read_only = m->flags & kReadOnly;
     PyCapsule_SetName(capsule, used);
     PyCapsule_SetDestructor(capsule, nullptr);
-    return Tensor::from_storage(std::move(storage), data, dtype, shape, strides);
+    return Tensor::from_storage(std::move(storage), data, layout.dtype, layout.shape,
+                                layout.strides);
 }
 
 /// _from_dlpack(capsule): a tensor over its memory; the capsule is used up.

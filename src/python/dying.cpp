@@ -1,12 +1,5 @@
 /// See Note [Dying operands].
-#if defined(__cplusplus)
-#define Py_BUILD_CORE 1
-#endif
-#include <Python.h>
-#if PY_VERSION_HEX < 0x030c0000
-#include <internal/pycore_frame.h>
-#endif
-#undef Py_BUILD_CORE
+#include "python/interpreter.h"
 
 #include <opcode.h>
 

@@ -1,13 +1,12 @@
 /// Fibers (weft/batching/fibers.py) as deferred execution sees them: one that reads a value waits.
 ///
 /// Through greenlet's C API: a switch through its Python methods costs twice as much.
-#include "python/program.h"
+#include "python/example_run.h"
 
 #include <greenlet.h>  // wants Python.h before it
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
-#include "deferred/batcher.h"
 #include "ops/pointwise.h"
 #include "ops/random.h"
 
@@ -17,34 +16,15 @@ namespace {
 PyObject* fiber_type;
 PyObject* turn_function;
 
-/// The program that runs, and the compiled function that it is part of.
-struct Programs {
-    Running* innermost;
-    Reach* of;
-    static Programs now() { return {running, reach}; }
-    void restore() const {
-        running = innermost;
-        reach = of;
-    }
-};
-
 /// What a fiber must find as it left it when it runs again.
 class FiberState {
 public:
     FiberState() = default;
+    ~FiberState() { state_.restore(); }
     FiberState(const FiberState&) = delete;
-    ~FiberState() {
-        if (batch_ && batch_->dtype_setter) ops::default_dtype = dtype_;
-        deferred::Batcher::current().batch = std::move(batch_);
-        own_.restore();
-        programs_.restore();
-    }
 
 private:
-    const deferred::Surroundings own_ = deferred::Surroundings::now();
-    const Programs programs_ = Programs::now();
-    Ref<deferred::ExampleBatch> batch_ = deferred::Batcher::current().batch;
-    DType dtype_ = ops::default_dtype;
+    const ExampleState state_;
 };
 
 /// asyncio keeps its running loop by thread: a fiber takes one that it started itself along.
@@ -111,22 +91,8 @@ void restore_callers_programs(const deferred::ExampleBatch& batch) {
         .restore();
 }
 
-/// What runs from now on is no example: what runs the batch.
-void between_examples() {
-    const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
-    batch.callers.restore();
-    restore_callers_programs(batch);
-    memory_maker = batch.number;
-    if (batch.dtype_setter) ops::default_dtype = batch.dtype;
-}
-
 bool wait() {
-    // A backward pass belongs to the thread, and so does a flush, amid which Python may collect garbage.
-    // Between examples (a signal handler) nobody can wait.
-    deferred::Batcher& batcher = deferred::Batcher::current();
-    if (!fiber_type || !batcher.example() || batcher.staying || !batcher.batch->may_wait() ||
-        current_pass() || batcher.tape.flushing())
-        return false;
+    if (!may_wait()) return false;
     Object fiber = take(PyGreenlet_GetCurrent());
     if (reinterpret_cast<PyObject*>(Py_TYPE(fiber.get())) != fiber_type) return false;
     FiberState state;
@@ -290,6 +256,25 @@ PyMethodDef functions[] = {{"_shield", shield, METH_O, nullptr},
 
 }  // namespace
 
-void init_fibers(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+bool may_wait() {
+    // A backward pass belongs to the thread, and so does a flush, amid which Python may collect garbage.
+    // Between examples (a signal handler) nobody can wait.
+    const deferred::Batcher& batcher = deferred::Batcher::current();
+    return fiber_type && batcher.example() && !batcher.staying && batcher.batch->may_wait() &&
+           !current_pass() && !batcher.tape.flushing();
+}
+
+void between_examples() {
+    const deferred::ExampleBatch& batch = *deferred::Batcher::current().batch;
+    batch.callers.restore();
+    restore_callers_programs(batch);
+    memory_maker = batch.number;
+    if (batch.dtype_setter) ops::default_dtype = batch.dtype;
+}
+
+void init_fibers(PyObject* module) {
+    checked(PyModule_AddFunctions(module, functions));
+    init_example_runs(module);
+}
 
 }  // namespace weft::python

@@ -11,6 +11,7 @@
 #include "ops/functions.h"
 #include "ops/write.h"
 #include "python/hooks.h"
+#include "python/type.h"
 
 namespace weft::python {
 
@@ -151,7 +152,7 @@ std::vector<CustomOutput> describe_outputs(const Applied& a) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a.dirty); ++i) {
         PyObject* o = PyTuple_GET_ITEM(a.dirty, i);
         Tensor written = expect_tensor(o, "mark_dirty");
-        ops::Write(written).commit();
+        ops::Write::was_written(written);
         WEFT_EXPECT(
             contains(a.outputs, o), Runtime, "mark_dirty",
             "every tensor that forward wrote among its outputs",
@@ -363,8 +364,6 @@ PyMethodDef functions[] = {{"_record_function", record_function, METH_VARARGS, n
 
 void init_function(PyObject* module) {
     PyTypeObject& t = context_type;
-    t.tp_name = "weft._C._Context";
-    t.tp_basicsize = sizeof(PyContext);
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
     t.tp_new = PyType_GenericNew;
     t.tp_dealloc = context_dealloc;
@@ -374,8 +373,7 @@ void init_function(PyObject* module) {
     t.tp_dictoffset = offsetof(PyContext, dict);
     t.tp_methods = context_methods;
     t.tp_getset = context_getset;
-    checked(PyType_Ready(&t));
-    add_object(module, "_Context", reinterpret_cast<PyObject*>(&t));
+    add_type(module, t, "weft._C._Context", sizeof(PyContext));
     checked(PyModule_AddFunctions(module, functions));
 }
 

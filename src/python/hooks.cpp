@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "python/type.h"
+
 namespace weft::python {
 
 Object tuple_of(const std::vector<Tensor>& tensors) {
@@ -128,15 +130,11 @@ void purge(Hooks& hooks) {
 }
 
 void init_hooks(PyObject* module) {
-    handle_type.tp_name = "weft.HookHandle";
-    handle_type.tp_basicsize = sizeof(PyHandle);
-    handle_type.tp_flags = Py_TPFLAGS_DEFAULT;
     handle_type.tp_dealloc = handle_dealloc;
     handle_type.tp_methods = handle_methods;
     handle_type.tp_getset = handle_getset;
     handle_type.tp_doc = "What registering a hook returns: remove() takes the hook away.";
-    checked(PyType_Ready(&handle_type));
-    add_object(module, "HookHandle", reinterpret_cast<PyObject*>(&handle_type));
+    add_type(module, handle_type, "weft.HookHandle", sizeof(PyHandle));
 }
 
 }  // namespace weft::python

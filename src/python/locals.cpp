@@ -1,14 +1,6 @@
 /// The local variables of a frame that runs, read without `f_locals`: that makes a dict which the frame
 /// keeps, and with it what the variables held.
-#if defined(__cplusplus)
-#define Py_BUILD_CORE 1
-#endif
-#include <Python.h>
-#if PY_VERSION_HEX < 0x030c0000
-#include <internal/pycore_code.h>
-#include <internal/pycore_frame.h>
-#endif
-#undef Py_BUILD_CORE
+#include "python/interpreter.h"
 
 #include "python/object.h"
 

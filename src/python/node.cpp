@@ -7,6 +7,7 @@
 #include "python/function.h"
 #include "python/hooks.h"
 #include "python/node_saved.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -193,8 +194,6 @@ Ref<Node> unwrap_node(PyObject* o, const char* who) {
 
 void init_node_type(PyObject* module) {
     PyTypeObject& t = node_type;
-    t.tp_name = "weft.autograd.Node";
-    t.tp_basicsize = sizeof(PyNode);
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     t.tp_dealloc = node_dealloc;
     t.tp_repr = node_repr;
@@ -203,8 +202,7 @@ void init_node_type(PyObject* module) {
     t.tp_methods = node_methods;
     t.tp_getset = node_getset;
     t.tp_doc = "A node of the graph.";
-    checked(PyType_Ready(&t));
-    add_object(module, "Node", reinterpret_cast<PyObject*>(&t));
+    add_type(module, t, "weft.autograd.Node", sizeof(PyNode));
 }
 
 }  // namespace weft::python

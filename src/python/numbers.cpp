@@ -1,6 +1,7 @@
 /// Number slots of Tensor: arithmetic enters the door without a name, a schema or a bound method.
 #include <cstring>
 
+#include "ops/element.h"
 #include "python/slots.h"
 
 namespace weft::python {
@@ -81,8 +82,7 @@ PyObject* nb_invert(PyObject* a) {
     return guarded([&] {
         static const Op& op = op_named("bitwise_not");
         Tensor t = operand(a);
-        WEFT_EXPECT(!is_inexact(t.dtype()), Type, "~", "an integer or bool tensor",
-                    name(t.dtype()));
+        ops::expect_bits(t);
         return wrap(ops::call1(op, {t}));
     });
 }
@@ -99,29 +99,13 @@ PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
 }
 
 int nb_bool(PyObject* self) {
-    auto truth = [&] {
-        Tensor t = reading(self);
-        WEFT_EXPECT(
-            t.numel() == 1, Runtime, "bool", "a tensor with one element",
-            text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
-                 t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
-        return static_cast<int>(t.item_complex() != 0.0);
-    };
+    auto truth = [&] { return static_cast<int>(ops::truth_of(reading(self))); };
     return guarded_method("bool", {self}, truth, -1);
-}
-/// One element that is real.
-void expect_one(const Tensor& t, const char* who) {
-    WEFT_EXPECT(t.numel() == 1, Value, who, "a tensor with one element",
-                text("shape ", to_string(t.shape())));
-    WEFT_EXPECT(!is_complex(t.dtype()) || t.item_complex().imag() == 0, Runtime, who,
-                "a real number",
-                text(t.item_complex().real(), " + ", t.item_complex().imag(),
-                     "j (value cannot be converted without overflow)"));
 }
 PyObject* nb_int(PyObject* self) {
     return guarded_method("int", {self}, [&]() -> PyObject* {
         Tensor t = reading(self);
-        expect_one(t, "int");
+        ops::expect_one(t, "int");
         if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
         return element_as_int(t);
     });
@@ -129,18 +113,14 @@ PyObject* nb_int(PyObject* self) {
 PyObject* nb_float(PyObject* self) {
     return guarded_method("float", {self}, [&] {
         Tensor t = reading(self);
-        expect_one(t, "float");
+        ops::expect_one(t, "float");
         return PyFloat_FromDouble(t.item_double());
     });
 }
 PyObject* nb_index(PyObject* self) {
     return guarded_method("index", {self}, [&] {
         Tensor t = reading(self);
-        WEFT_EXPECT(
-            !is_inexact(t.dtype()) && t.numel() == 1, Type, "index",
-            "an integer tensor of one element (only integer tensors of a single element can "
-            "be converted to an index)",
-            text(name(t.dtype()), " ", to_string(t.shape())));
+        ops::expect_index(t);
         return element_as_int(t);
     });
 }

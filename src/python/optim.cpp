@@ -7,39 +7,54 @@
 #include "deferred/turn.h"
 #include "ops/watch.h"
 #include "ops/write.h"
-#include "python/object.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
 
 using ops::StepRule, ops::StepTarget;
 
-void check_like(const Tensor& param, const Tensor& t, PyObject* what) {
+/// `name`: of a state; null: a gradient.
+void expect_shape(const Tensor& param, const Tensor& t, PyObject* name) {
     WEFT_EXPECT(equal(t.shape(), param.shape()), Runtime, "optimizer",
-                text(to_text(what), " of shape ", to_string(param.shape())), to_string(t.shape()));
+                text(name ? to_text(name) : "a gradient", " of shape ", to_string(param.shape())),
+                to_string(t.shape()));
 }
 
-void check_buffer(const Tensor& param, const Tensor& t, PyObject* what) {
-    check_like(param, t, what);
-    WEFT_EXPECT(t.dtype() == param.dtype(), Runtime, "optimizer",
-                text(to_text(what), " of ", name(param.dtype())), name(t.dtype()));
-}
-
-void check_writable(const Tensor& t) {
+Tensor expect_writable(Tensor t) {
     WEFT_EXPECT(!t.storage()->read_only, Runtime, "optimizer",
                 "parameters and state that may be written",
                 "a tensor over read-only memory of another library", "clone() it first");
+    return t;
 }
 
-/// Appends the numbers of a group's setting to `out`: one, or those of a tuple such as the betas.
-void add_setting(PyObject* value, std::vector<double>& out) {
-    if (!PyTuple_Check(value) && !PyList_Check(value))
-        return out.push_back(to_double(value, "optimizer"));
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
-        Object item = Object::borrow(PySequence_Fast_GET_ITEM(value, i));
-        out.push_back(to_double(item.get(), "optimizer"));
-    }
+/// Of a group, borrowed.
+PyObject* setting(PyObject* group, PyObject* name) {
+    PyObject* value = PyDict_GetItemWithError(group, name);
+    if (!value && PyErr_Occurred()) throw PythonError();
+    WEFT_EXPECT(value, Runtime, "optimizer", text("the setting '", to_text(name), "' in the group"),
+                "none");
+    return value;
 }
+
+/// The numbers that a rule takes.
+struct Settings {
+    /// Those of a group's setting: one, or those of a tuple such as the betas.
+    void add(PyObject* value) {
+        if (!PyTuple_Check(value) && !PyList_Check(value))
+            return add_number(to_double(value, "optimizer"));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i) {
+            Object item = Object::borrow(PySequence_Fast_GET_ITEM(value, i));
+            add_number(to_double(item.get(), "optimizer"));
+        }
+    }
+    void add_number(double number) {
+        if (count < ops::kMaxSettings) numbers[count] = number;
+        ++count;
+    }
+    double numbers[ops::kMaxSettings];
+    int count = 0;
+};
 
 class Gather {
 public:
@@ -48,7 +63,8 @@ public:
         : rule_(rule), group_(group), states_(states), names_(names), start_(start) {}
 
     std::vector<StepTarget> targets() {
-        Object params = Object::borrow(item(group_, "params"));
+        static PyObject* const kParams = PyUnicode_InternFromString("params");
+        Object params = Object::borrow(setting(group_, kParams));
         WEFT_EXPECT(PyList_Check(params.get()), Type, "optimizer", "a list of parameters",
                     Py_TYPE(params.get())->tp_name);
         std::vector<StepTarget> out;
@@ -58,22 +74,15 @@ public:
         out.reserve(static_cast<size_t>(PyList_GET_SIZE(params.get())));
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params.get()); ++i) {
             Object param = Object::borrow(PyList_GET_ITEM(params.get(), i));
-            StepTarget t;
-            t.param = expect_tensor(param.get(), "optimizer");
-            t.grad = grad_of(t.param);
-            if (!t.grad.defined()) continue;
-            check_writable(t.param);
+            Tensor of = expect_tensor(param.get(), "optimizer"), grad = grad_of(of);
+            if (!grad.defined()) continue;
+            StepTarget& t = out.emplace_back();
+            t.param = expect_writable(std::move(of));
+            t.grad = std::move(grad);
             if (!stateless) fill(param.get(), t);
-            check_like(t.param, t.grad, gradient_.get());
-            out.push_back(std::move(t));
+            expect_shape(t.param, t.grad, nullptr);
         }
         return out;
-    }
-    static PyObject* item(PyObject* dict, const char* key) {
-        PyObject* value = PyDict_GetItemString(dict, key);
-        WEFT_EXPECT(value, Runtime, "optimizer", text("the setting '", key, "' in the group"),
-                    "none");
-        return value;
     }
 
 private:
@@ -94,23 +103,24 @@ private:
             WEFT_EXPECT(value && is_tensor(value), Runtime, "optimizer",
                         text("a tensor '", to_text(name), "' in the state of every parameter"),
                         value ? Py_TYPE(value)->tp_name : "nothing");
-            Tensor tensor = unwrap(value);
-            check_writable(tensor);
+            Tensor tensor = expect_writable(unwrap(value));
             if (i < rule_.numbers) {
                 WEFT_EXPECT(tensor.numel() == 1, Runtime, "optimizer",
                             text("one element in '", to_text(name), "'"),
                             to_string(tensor.shape()));
-                t.numbers[i] = tensor;
+                t.numbers[i] = std::move(tensor);
             } else {
-                check_buffer(t.param, tensor, name);
-                t.buffers[i - rule_.numbers] = tensor;
+                expect_shape(t.param, tensor, name);
+                WEFT_EXPECT(tensor.dtype() == t.param.dtype(), Runtime, "optimizer",
+                            text(to_text(name), " of ", weft::name(t.param.dtype())),
+                            weft::name(tensor.dtype()));
+                t.buffers[i - rule_.numbers] = std::move(tensor);
             }
         }
     }
 
     const StepRule& rule_;
     PyObject *group_, *states_, *names_, *start_;
-    Object gradient_ = py_str("a gradient");
 };
 
 /// Holds a Write of each of `tensors` while `change` runs.
@@ -122,14 +132,15 @@ void write_all(std::span<const Tensor* const> tensors, FunctionRef<void()> chang
 }
 
 /// One step of one parameter: it and its state change together.
-void step(const StepRule& rule, const StepTarget& t, const double* settings, bool maximize) {
+void step(const StepRule& rule, const StepTarget& t, const double* settings, bool maximize,
+          ops::LastRule& last) {
     const Tensor* written[1 + ops::kMaxNumbers + ops::kMaxBuffers] = {&t.param};
     size_t count = 1;
     for (int i = 0; i < rule.numbers; ++i)
         if (t.numbers[i].defined()) written[count++] = &t.numbers[i];
     for (int i = 0; i < rule.buffers; ++i)
         if (t.buffers[i].defined()) written[count++] = &t.buffers[i];
-    write_all({written, count}, [&] { rule.step(t, settings, maximize); });
+    write_all({written, count}, [&] { rule.step(t, settings, maximize, last); });
 }
 
 /// Of each target the parameter, its gradient and its state.
@@ -151,6 +162,7 @@ std::vector<Tensor> tensors_of(const std::vector<StepTarget>& targets) {
 /// `start(group, param, state)` fills a state in which one is missing.
 PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
+        refuse_recorded("step");
         WEFT_EXPECT(count == 6, Type, "optimizer", "6 arguments", std::to_string(count));
         deferred::InTurn in_order(mode & kDeferMode ? deferred::kAllLevels : 0);
         PyObject *settings = args[1], *group = args[2], *names = args[4];
@@ -165,17 +177,18 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
                     text(rule->numbers + rule->buffers, " names of state tensors"),
                     std::to_string(PyTuple_GET_SIZE(names)));
         ops::WatchSpan span(ops::SpanKind::Step, nullptr, rule->name);
-        std::vector<double> numbers;
+        Settings numbers;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(settings); ++i)
-            add_setting(Gather::item(group, to_text(PyTuple_GET_ITEM(settings, i)).data()),
-                        numbers);
-        WEFT_EXPECT(static_cast<int>(numbers.size()) == rule->settings, Type, "optimizer",
-                    text(rule->settings, " numbers as settings"), std::to_string(numbers.size()));
-        int maximize = checked(PyObject_IsTrue(Gather::item(group, "maximize")));
+            numbers.add(setting(group, PyTuple_GET_ITEM(settings, i)));
+        WEFT_EXPECT(numbers.count == rule->settings, Type, "optimizer",
+                    text(rule->settings, " numbers as settings"), std::to_string(numbers.count));
+        static PyObject* const kMaximize = PyUnicode_InternFromString("maximize");
+        const bool maximize = checked(PyObject_IsTrue(setting(group, kMaximize))) != 0;
         auto targets = Gather(*rule, group, args[3], names, args[5]).targets();
         if (span) [[unlikely]]
             span.give(tensors_of(targets));
-        for (const StepTarget& t : targets) step(*rule, t, numbers.data(), maximize != 0);
+        ops::LastRule last;
+        for (const StepTarget& t : targets) step(*rule, t, numbers.numbers, maximize, last);
         if (span) [[unlikely]] {
             std::vector<Tensor> parameters;
             for (const StepTarget& t : targets) parameters.push_back(t.param);
@@ -185,10 +198,7 @@ PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     });
 }
 
-PyMethodDef functions[] = {{"_fused_step_",
-                            reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fused_step)),
-                            METH_FASTCALL, nullptr},
-                           {}};
+PyMethodDef functions[] = {{"_fused_step_", c_function(fused_step), METH_FASTCALL, nullptr}, {}};
 
 }  // namespace
 

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "python/example_run.h"
 #include "python/program_host.h"
 #include "python/program_place.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -67,15 +69,21 @@ PyObject* call_eagerly(PyObject* callee, PyObject* by, PyObject* const* args, si
     return call_itself(callee, by, args, n, names);
 }
 
-/// Calls a function, method or Module by its program where that may run, else as it is.
-PyObject* call_compiled(PyObject* callee, PyObject* by, PyObject* const* args, size_t n,
-                        PyObject* names) {
-    if (!enabled || !programs_run()) return call_eagerly(callee, by, args, n, names);
+/// What a call of `by`, which calls `callee`, runs by its program; without a function where that may not run.
+Target compiled_target(PyObject* callee, PyObject* by) {
+    if (!enabled || !programs_run()) return {};
     Target target = target_of(callee);
-    if (!target.function) return call_eagerly(callee, by, args, n, names);
     // a module that is compiled in place tells of its errors itself
     if (target.may_be_compiled_in_place && is_compiled_in_place(callee, by))
         target.module = nullptr;
+    return target;
+}
+
+/// Calls a function, method or Module by its program where that may run, else as it is.
+PyObject* call_compiled(PyObject* callee, PyObject* by, PyObject* const* args, size_t n,
+                        PyObject* names) {
+    const Target target = compiled_target(callee, by);
+    if (!target.function) return call_eagerly(callee, by, args, n, names);
     bool handled = false;
     Bits guard(kCompiledMode, 0);
     PyObject* result = run_program(target, args, n, names, handled);
@@ -238,6 +246,24 @@ PyMethodDef functions[] = {{"_enable_programs", enable, METH_O, nullptr},
 
 thread_local Reach* reach = nullptr;
 
+Frame* bind_compiled(PyObject* o, PyObject* const* args, size_t n, PyObject* names, Reach*& of,
+                     PyObject*& result) {
+    PyObject* callee = PyObject_TypeCheck(o, &compiled_type) ? compiled(o)->callee : nullptr;
+    const bool may_run = callee && compiled(o)->kind == Kind::Compiled;
+    const Target target = may_run ? compiled_target(callee, o) : Target{};
+    if (!target.function) {
+        result = into_python([&] { return PyObject_Vectorcall(o, args, n, names); });
+        return nullptr;
+    }
+    of = compiled(o)->reach;
+    const ReachScope scope(of);
+    const Bits guard(kCompiledMode, 0);
+    bool handled = false;
+    Frame* frame = PythonHost::bind_call(target, args, n, names, handled);
+    if (!handled) result = call_itself(callee, o, args, n, names);
+    return frame;
+}
+
 PyObject* compiled_callee(PyObject* o) {
     if (!PyObject_TypeCheck(o, &compiled_type)) return nullptr;
     const PyCompiled& c = *compiled(o);
@@ -269,16 +295,20 @@ Program* program_of(PyObject* function) {
 void init_program_index();
 void init_trace(PyObject* module);
 void init_program_text(PyObject* module);
+/// In package.cpp.
+void init_package(PyObject* module);
+/// In files.cpp.
+void init_files(PyObject* module);
 
 void init_programs(PyObject* module) {
     init_program_index();
     init_trace(module);
     init_program_text(module);
+    init_package(module);
+    init_files(module);
     const char* setting = std::getenv("WEFT_COMPILE");
     enabled = !setting || std::string_view(setting) != "0";
     PyTypeObject& t = compiled_type;
-    t.tp_name = "weft._C._Compiled";
-    t.tp_basicsize = sizeof(PyCompiled);
     t.tp_dictoffset = offsetof(PyCompiled, dict);
     t.tp_weaklistoffset = offsetof(PyCompiled, weakrefs);
     t.tp_vectorcall_offset = offsetof(PyCompiled, call);
@@ -293,8 +323,7 @@ void init_programs(PyObject* module) {
     t.tp_flags =
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
     t.tp_doc = "Calls its callee, by the program of its source where that may run.";
-    checked(PyType_Ready(&t));
-    add_object(module, "_Compiled", reinterpret_cast<PyObject*>(&t));
+    add_type(module, t, "weft._C._Compiled", sizeof(PyCompiled));
     checked(PyModule_AddFunctions(module, functions));
 }
 

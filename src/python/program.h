@@ -2,7 +2,7 @@
 ///
 /// Note [Gains]
 /// CPython runs its bytecode faster than the machine runs programs; what pays for that is stretches. Both are
-/// counted, in instructions (Stretch::find_gain says what a stretch is worth), with the gains of what a function
+/// counted, in instructions (gain_of in program/stretch.h says what a stretch is worth), with the gains of what a function
 /// calls; what that loses is its own. One that has lost in kMostIdle calls on end is left to Python for
 /// kFirstRest calls, then tried again, and each time left for twice as many; what is compiled anew begins anew.
 /// Traces go through it all the same.

@@ -1,5 +1,6 @@
 /// Guards for the tests: `_C._Guards`, what tests/compiler calls.
 #include "python/program_guards.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -102,8 +103,6 @@ PyGetSetDef getters[] = {{"reads", get_size, nullptr, nullptr, nullptr},
 }  // namespace
 
 void init_guards(PyObject* module) {
-    guards_type.tp_name = "weft._C._Guards";
-    guards_type.tp_basicsize = sizeof(PyGuards);
     guards_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     guards_type.tp_new = make;
     guards_type.tp_traverse = traverse;
@@ -111,8 +110,7 @@ void init_guards(PyObject* module) {
     guards_type.tp_dealloc = dealloc;
     guards_type.tp_methods = methods;
     guards_type.tp_getset = getters;
-    checked(PyType_Ready(&guards_type));
-    add_object(module, "_Guards", reinterpret_cast<PyObject*>(&guards_type));
+    add_type(module, guards_type, "weft._C._Guards", sizeof(PyGuards));
 }
 
 }  // namespace weft::python

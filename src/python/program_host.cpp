@@ -3,7 +3,6 @@
 #include "python/program_host.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "deferred/turn.h"
 #include "python/hooks.h"
@@ -95,79 +94,108 @@ PyObject* spread(PyObject* words, std::vector<PyObject*>& args) {
     return names;
 }
 
-Frame* PythonHost::bind(PyObject* function, const Program* program, PyObject* const* args, size_t n,
-                        PyObject* names) {
-    const Program& p = *program;
-    const auto positional = static_cast<size_t>(p.positional);
-    const size_t params = positional + static_cast<size_t>(p.keyword_only);
-    if (n > positional && !p.has_args) return nullptr;
-    Frame* frame = new_frame(function, program);
-    PyObject** regs = frame->registers;
-    auto refuse = [&]() -> Frame* {
-        free(frame);
-        return nullptr;
+namespace {
+
+// What fills a frame's registers and cells; false: the arguments do not fit, or an error is set.
+
+size_t parameters_of(const Program& p) {
+    return static_cast<size_t>(p.positional) + static_cast<size_t>(p.keyword_only);
+}
+
+bool take_places(Frame* frame, PyObject* const* args, size_t n) {
+    const Program& p = *frame->program;
+    const size_t placed = std::min(n, static_cast<size_t>(p.positional));
+    for (size_t k = 0; k < placed; ++k) frame->registers[k] = Py_NewRef(args[k]);
+    if (!p.has_args) return true;
+    PyObject* rest = tuple_from(args + placed, static_cast<int32_t>(n - placed));
+    return (frame->registers[parameters_of(p)] = rest) != nullptr;
+}
+
+/// The parameter of a name, past all of them if there is none. Names are mostly one object.
+size_t parameter_named(const Program& p, PyObject* variables, PyObject* name) {
+    const auto first = static_cast<size_t>(p.positional_only);
+    const size_t params = parameters_of(p);
+    auto variable = [&](size_t k) {
+        return PyTuple_GET_ITEM(variables, static_cast<Py_ssize_t>(k));
     };
-    for (size_t k = 0; k < std::min(n, positional); ++k) regs[k] = Py_NewRef(args[k]);
-    size_t last = params;
-    if (p.has_args) {
-        const size_t more = n > positional ? n - positional : 0;
-        PyObject* rest = tuple_from(args + std::min(n, positional), static_cast<int32_t>(more));
-        regs[last++] = rest;
-        if (!rest) return refuse();
-    }
+    for (size_t k = first; k < params; ++k)
+        if (variable(k) == name) return k;
+    for (size_t k = first; k < params; ++k)
+        if (PyUnicode_Compare(variable(k), name) == 0) return k;
+    return params;
+}
+
+bool take_words(Frame* frame, PyObject* const* values, PyObject* names) {
+    const Program& p = *frame->program;
+    PyObject** regs = frame->registers;
+    const size_t params = parameters_of(p);
     PyObject* words = nullptr;
-    if (p.has_kwargs && !(words = regs[last] = PyDict_New())) return refuse();
+    if (p.has_kwargs && !(words = regs[params + (p.has_args ? 1 : 0)] = PyDict_New())) return false;
     const Py_ssize_t given = names ? PyTuple_GET_SIZE(names) : 0;
-    PyObject* variables = given ? PyCode_GetVarnames(p.of) : nullptr;
-    Object kept = Object::steal(variables);
+    if (!given) return true;
+    const Object variables = Object::steal(PyCode_GetVarnames(p.of));
     for (Py_ssize_t k = 0; k < given; ++k) {
         PyObject* name = PyTuple_GET_ITEM(names, k);
-        PyObject* value = args[n + static_cast<size_t>(k)];
-        size_t at = static_cast<size_t>(p.positional_only);
-        while (at < params && PyTuple_GET_ITEM(variables, static_cast<Py_ssize_t>(at)) != name)
-            ++at;
-        if (at == params) {
-            at = static_cast<size_t>(p.positional_only);
-            while (at < params &&
-                   PyUnicode_Compare(PyTuple_GET_ITEM(variables, static_cast<Py_ssize_t>(at)),
-                                     name) != 0)
-                ++at;
-        }
+        const size_t at = parameter_named(p, variables.get(), name);
         if (at < params) {
-            if (regs[at]) return refuse();
-            regs[at] = Py_NewRef(value);
-        } else if (!words || PyDict_SetItem(words, name, value) < 0) {
-            return refuse();
+            if (regs[at]) return false;
+            regs[at] = Py_NewRef(values[k]);
+        } else if (!words || PyDict_SetItem(words, name, values[k]) < 0) {
+            return false;
         }
     }
-    PyObject* defaults = PyFunction_GET_DEFAULTS(function);
+    return true;
+}
+
+bool take_defaults(Frame* frame) {
+    const Program& p = *frame->program;
+    PyObject** regs = frame->registers;
+    const auto positional = static_cast<size_t>(p.positional);
+    PyObject* defaults = PyFunction_GET_DEFAULTS(frame->function);
     const size_t optional = defaults ? static_cast<size_t>(PyTuple_GET_SIZE(defaults)) : 0;
     for (size_t k = 0; k < positional; ++k) {
         if (regs[k]) continue;
-        if (k + optional < positional) return refuse();
+        if (k + optional < positional) return false;
         regs[k] = Py_NewRef(
             PyTuple_GET_ITEM(defaults, static_cast<Py_ssize_t>(k + optional - positional)));
     }
-    if (p.keyword_only) {
-        PyObject* by_name = PyFunction_GET_KW_DEFAULTS(function);
-        for (size_t k = positional; k < params; ++k) {
-            if (regs[k]) continue;
-            if (!kept) kept = Object::steal(PyCode_GetVarnames(p.of));
-            PyObject* value =
-                by_name ? PyDict_GetItemWithError(
-                              by_name, PyTuple_GET_ITEM(kept.get(), static_cast<Py_ssize_t>(k)))
-                        : nullptr;
-            if (!value) return refuse();
-            regs[k] = Py_NewRef(value);
-        }
+    if (!p.keyword_only) return true;
+    PyObject* by_name = PyFunction_GET_KW_DEFAULTS(frame->function);
+    Object variables;
+    for (size_t k = positional; k < parameters_of(p); ++k) {
+        if (regs[k]) continue;
+        if (!by_name) return false;
+        if (!variables) variables = Object::steal(PyCode_GetVarnames(p.of));
+        PyObject* name = PyTuple_GET_ITEM(variables.get(), static_cast<Py_ssize_t>(k));
+        PyObject* value = PyDict_GetItemWithError(by_name, name);
+        if (!value) return false;
+        regs[k] = Py_NewRef(value);
     }
+    return true;
+}
+
+bool take_cells(Frame* frame) {
+    const Program& p = *frame->program;
     const int32_t own = p.function.own_cells;
     for (int32_t k = 0; k < own; ++k)
-        if (!(frame->cells[k] = PyCell_New(nullptr))) return refuse();
-    PyObject* closure = PyFunction_GET_CLOSURE(function);
+        if (!(frame->cells[k] = PyCell_New(nullptr))) return false;
+    PyObject* closure = PyFunction_GET_CLOSURE(frame->function);
     for (int32_t k = own; k < p.cells; ++k)
         frame->cells[k] = Py_NewRef(PyTuple_GET_ITEM(closure, k - own));
-    return frame;
+    return true;
+}
+
+}  // namespace
+
+Frame* PythonHost::bind(PyObject* function, const Program* program, PyObject* const* args, size_t n,
+                        PyObject* names) {
+    if (n > static_cast<size_t>(program->positional) && !program->has_args) return nullptr;
+    Frame* frame = new_frame(function, program);
+    if (take_places(frame, args, n) && take_words(frame, args + n, names) && take_defaults(frame) &&
+        take_cells(frame))
+        return frame;
+    free(frame);
+    return nullptr;
 }
 
 void PythonHost::free(Frame* frame) {
@@ -246,89 +274,13 @@ PyObject* call_python(Frame* frame, PyObject* callee, PyObject* all, PyObject* w
 
 }  // namespace
 
-Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
-                        PyObject*& result) {
-    PyObject* names = names_of(frame, i);
-    PyObject* callee = args[0];
-    Object found;
-    if (i.verb == Verb::Method) {
-        PyObject* method = nullptr;
-        const int is_unbound = get_method(args[0], attr_name(frame, i), &method);
-        if (!method) {
-            fails_at_lookup_ = true;
-            return nullptr;
-        }
-        found = Object::steal(method);
-        callee = method;
-        if (is_unbound) {
-            const size_t words = names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0;
-            const size_t n = static_cast<size_t>(i.count) - words;
-            if (PyFunction_Check(callee)) {
-                Program* program = program_of(callee);
-                Frame* inner = program ? bind(callee, program, args, n, names) : nullptr;
-                if (inner) {
-                    if (start(inner)) return inner;
-                    free(inner);
-                    return nullptr;
-                }
-                if (PyErr_Occurred()) return nullptr;
-            }
-            result = call_python(frame, callee, args, n, names);
-            return nullptr;
-        }
-    }
-    Object all, words_tuple;
-    std::vector<PyObject*> flat;
-    PyObject* const* given = args + 1;
-    size_t n = static_cast<size_t>(i.count) - 1;
-    if (i.verb == Verb::CallEx) {
-        if (!PyTuple_CheckExact(args[1])) {
-            if (!is_iterable(args[1])) {
-                Object name = called(callee);
-                if (name)
-                    fail(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s",
-                         name.get(), Py_TYPE(args[1])->tp_name);
-                return nullptr;
-            }
-            all = Object::steal(PySequence_Tuple(args[1]));
-            if (!all) return nullptr;
-        } else {
-            all = Object::borrow(args[1]);
-        }
-        PyObject* words = args[2] == Py_None ? nullptr : args[2];
-        const Target target = target_of(callee);
-        Program* program = target.function ? program_of(target.function) : nullptr;
-        if (!program) {
-            if (!PyErr_Occurred()) result = call_python(frame, callee, all.get(), words);
-            return nullptr;
-        }
-        n = static_cast<size_t>(PyTuple_GET_SIZE(all.get()));
-        flat.assign(PySequence_Fast_ITEMS(all.get()), PySequence_Fast_ITEMS(all.get()) + n);
-        if (words && PyDict_GET_SIZE(words)) {
-            words_tuple = Object::steal(spread(words, flat));
-            if (!words_tuple) return nullptr;
-            bool text = true;
-            for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(words_tuple.get()); ++k)
-                text &= PyUnicode_Check(PyTuple_GET_ITEM(words_tuple.get(), k)) != 0;
-            if (!text) {  // CPython has the words for it
-                result = PyObject_Call(callee, all.get(), words);
-                return nullptr;
-            }
-        }
-        names = words_tuple.get();
-        given = flat.data();
-    } else if (names) {
-        n -= static_cast<size_t>(PyTuple_GET_SIZE(names));
-    }
-    const Target target = target_of(callee);
-    Program* program = target.function ? program_of(target.function) : nullptr;
-    if (!program) {
-        if (!PyErr_Occurred()) result = call_python(frame, callee, given, n, names);
-        return nullptr;
-    }
-    Frame* inner = bind(target, program, given, n, names);
+/// The frame of `target`'s program, started; else Python calls `callee`.
+Frame* PythonHost::call_target(Frame* frame, PyObject* callee, const Target& target,
+                               const Program* program, PyObject* const* args, size_t n,
+                               PyObject* names, PyObject*& result) {
+    Frame* inner = program ? bind(target, program, args, n, names) : nullptr;
     if (!inner) {
-        if (!PyErr_Occurred()) result = call_python(frame, callee, given, n, names);
+        if (!PyErr_Occurred()) result = call_python(frame, callee, args, n, names);
         return nullptr;
     }
     inner->module = Py_XNewRef(target.module);
@@ -337,20 +289,92 @@ Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
     return nullptr;
 }
 
+Frame* PythonHost::call(Frame* frame, const FlatInstr& i, PyObject* const* args,
+                        PyObject*& result) {
+    if (i.verb == Verb::CallEx) return call_spread(frame, args, result);
+    if (i.verb == Verb::Method) return call_method(frame, i, args, result);
+    PyObject* names = names_of(frame, i);
+    const Target target = target_of(args[0]);
+    const Program* program = target.function ? program_of(target.function) : nullptr;
+    const auto words = static_cast<size_t>(names ? PyTuple_GET_SIZE(names) : 0);
+    return call_target(frame, args[0], target, program, args + 1,
+                       static_cast<size_t>(i.count) - 1 - words, names, result);
+}
+
+/// A method of args[0].
+Frame* PythonHost::call_method(Frame* frame, const FlatInstr& i, PyObject* const* args,
+                               PyObject*& result) {
+    PyObject* method = nullptr;
+    const int is_unbound = get_method(args[0], attr_name(frame, i), &method);
+    if (!method) {
+        fails_at_lookup_ = true;
+        return nullptr;
+    }
+    const Object kept = Object::steal(method);
+    PyObject* names = names_of(frame, i);
+    const auto words = static_cast<size_t>(names ? PyTuple_GET_SIZE(names) : 0);
+    const size_t n = static_cast<size_t>(i.count) - words;
+    Target target;
+    if (!is_unbound) target = target_of(method);
+    else if (PyFunction_Check(method)) target.function = method;
+    const Program* program = target.function ? program_of(target.function) : nullptr;
+    if (is_unbound) return call_target(frame, method, target, program, args, n, names, result);
+    return call_target(frame, method, target, program, args + 1, n - 1, names, result);
+}
+
+namespace {
+
+/// What stands behind a * in a call, as a tuple; empty with an error set.
+Object spread_of(PyObject* callee, PyObject* items) {
+    if (PyTuple_CheckExact(items)) return Object::borrow(items);
+    if (is_iterable(items)) return Object::steal(PySequence_Tuple(items));
+    if (const Object name = called(callee))
+        fail(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", name.get(),
+             Py_TYPE(items)->tp_name);
+    return {};
+}
+
+bool are_texts(PyObject* names) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k)
+        if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k))) return false;
+    return true;
+}
+
+}  // namespace
+
+/// args[0](*args[1], **args[2])
+Frame* PythonHost::call_spread(Frame* frame, PyObject* const* args, PyObject*& result) {
+    PyObject* callee = args[0];
+    const Object all = spread_of(callee, args[1]);
+    if (!all) return nullptr;
+    PyObject* words = args[2] == Py_None ? nullptr : args[2];
+    const Target target = target_of(callee);
+    const Program* program = target.function ? program_of(target.function) : nullptr;
+    if (!program) {
+        if (!PyErr_Occurred()) result = call_python(frame, callee, all.get(), words);
+        return nullptr;
+    }
+    const auto n = static_cast<size_t>(PyTuple_GET_SIZE(all.get()));
+    PyObject** items = PySequence_Fast_ITEMS(all.get());
+    std::vector<PyObject*> flat(items, items + n);
+    Object names;
+    if (words && PyDict_GET_SIZE(words)) {
+        names = Object::steal(spread(words, flat));
+        if (!names) return nullptr;
+        if (!are_texts(names.get())) {  // CPython has the words for it
+            result = PyObject_Call(callee, all.get(), words);
+            return nullptr;
+        }
+    }
+    return call_target(frame, callee, target, program, flat.data(), n, names.get(), result);
+}
+
 /// What CPython's loop does on its way back, and where a function begins: signals and, when their turn comes,
 /// other threads.
 bool PythonHost::pause(Frame*) {
     if (PyErr_CheckSignals() < 0) return false;
     if (++pauses_ & 7) return true;
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    // A thread that waits asks for its turn after 5 ms in which nobody else had one: what lets go
-    // more often, and takes the lock again, is never asked.
-    const int64_t turn = now.tv_sec * 100 + now.tv_nsec / 10'000'000;
-    if (std::exchange(turn_, turn) != turn) {
-        PyThreadState* state = PyEval_SaveThread();
-        into_python([&] { PyEval_RestoreThread(state); });
-    }
+    turns_.offer();
     return true;
 }
 
@@ -398,6 +422,20 @@ void add_entry(PyObject* code, int32_t offset, const Frame& of) {
     PyErr_Restore(type, value, trace);
 }
 
+/// What becomes of a StopIteration that would leave the frame of a generator.
+void leave_generator(PyObject* code) {
+    if (!(reinterpret_cast<PyCodeObject*>(code)->co_flags & CO_GENERATOR) ||
+        !PyErr_ExceptionMatches(PyExc_StopIteration))
+        return;
+    Object cause = take_exception();
+    PyErr_SetString(PyExc_RuntimeError, "generator raised StopIteration");
+    Object error = take_exception();
+    PyException_SetCause(error.get(), Py_NewRef(cause.get()));
+    PyException_SetContext(error.get(), cause.release());
+    PyObject* type = Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(error.get())));
+    PyErr_Restore(type, error.release(), nullptr);
+}
+
 }  // namespace
 
 void PythonHost::note(Frame* frame, int32_t pc) {
@@ -416,6 +454,7 @@ void PythonHost::note(Frame* frame, int32_t pc) {
     while (number) {
         const Program::Inlined& one = p.inlined[static_cast<size_t>(number) - 1];
         add_entry(one.code.get(), at & ((1 << kInlinedShift) - 1), *frame);
+        leave_generator(one.code.get());
         number = one.parent;
         at = one.offset;
     }
@@ -431,18 +470,19 @@ bool programs_run() {
     return !state->c_tracefunc && !state->c_profilefunc;
 }
 
+Frame* PythonHost::bind_call(const Target& target, PyObject* const* args, size_t n, PyObject* names,
+                             bool& handled) {
+    Program* program = program_of(target.function);
+    Frame* frame = program ? bind(target, program, args, n, names) : nullptr;
+    handled = frame || PyErr_Occurred();
+    if (frame) frame->module = Py_XNewRef(target.module);
+    return frame;
+}
+
 PyObject* run_program(const Target& target, PyObject* const* args, size_t n, PyObject* names,
                       bool& handled) {
-    handled = false;
-    Program* program = program_of(target.function);
-    if (!program) return nullptr;
-    Frame* frame = PythonHost::bind(target, program, args, n, names);
-    if (!frame) {
-        handled = PyErr_Occurred();
-        return nullptr;
-    }
-    handled = true;
-    frame->module = Py_XNewRef(target.module);
+    Frame* frame = PythonHost::bind_call(target, args, n, names, handled);
+    if (!frame) return nullptr;
     // on the heap, as all does that is read from fibers: the caller's stack may be away meanwhile
     const std::unique_ptr<Running> here(new Running{nullptr, python_frame(), running});
     struct Restore {

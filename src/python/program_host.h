@@ -1,6 +1,7 @@
 /// The machine's host for Python: what instructions do with Python's objects, as CPython's own do it.
 #pragma once
 #include "python/program.h"
+#include "python/turns.h"
 
 namespace weft::python {
 
@@ -41,6 +42,11 @@ public:
     void leave(Frame* frame, PyObject*& result);
     static void free(Frame* frame);
     static void finished(Frame* frame) { --frame->gained; }
+    /// Note [Examples without fibers]
+    bool waits(Frame* frame, const program::FlatInstr& i, PyObject* const* args) const {
+        return stops && reads_what_waits(frame, i, args);
+    }
+    bool stops = false;
     bool pause(Frame*);
     program::Onward at_place(Frame* frame, PyObject*& result);
 
@@ -53,13 +59,24 @@ public:
                        size_t n, PyObject* names);
     /// One with empty registers and cells.
     static Frame* new_frame(PyObject* function, const Program* program);
+    /// The same for a call of a target that has a program. Null, and not `handled`, where it has none or they do
+    /// not fit; null, and `handled`, with an error raised.
+    static Frame* bind_call(const Target& target, PyObject* const* args, size_t n, PyObject* names,
+                            bool& handled);
     /// Starts a frame that is bound: false: an error is raised (recursion too deep).
     bool start(Frame* frame);
 
 private:
+    Frame* call_method(Frame* frame, const program::FlatInstr& i, PyObject* const* args,
+                       PyObject*& result);
+    Frame* call_spread(Frame* frame, PyObject* const* args, PyObject*& result);
+    Frame* call_target(Frame* frame, PyObject* callee, const Target& target, const Program* program,
+                       PyObject* const* args, size_t n, PyObject* names, PyObject*& result);
+    static bool reads_what_waits(const Frame* frame, const program::FlatInstr& i,
+                                 PyObject* const* args);
     uint32_t pauses_ = 0;
     bool fails_at_lookup_ = false;  ///< the call under way: its method is not there
-    int64_t turn_ = 0;
+    Turns turns_;
 };
 
 Target target_of(PyObject* callee);

@@ -4,6 +4,7 @@
 #include "program/plan.h"
 #include "program/trace.h"
 #include "python/hooks.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -63,10 +64,7 @@ PyObject* get_parts(PyObject* self, void*) {
     return PyLong_FromSize_t(graph_of(self) ? graph_of(self)->parts().all.size() : 0);
 }
 
-PyMethodDef plan_methods[] = {{"run",
-                               reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(run)),
-                               METH_FASTCALL, nullptr},
-                              {}};
+PyMethodDef plan_methods[] = {{"run", c_function(run), METH_FASTCALL, nullptr}, {}};
 PyGetSetDef plan_getters[] = {{"text", get_text, nullptr, nullptr, nullptr},
                               {"groups", get_groups, nullptr, nullptr, nullptr},
                               {"arena_bytes", get_arena, nullptr, nullptr, nullptr},
@@ -126,13 +124,10 @@ PyMethodDef functions[] = {{"_trace", trace_plan, METH_VARARGS, nullptr}, {}};
 
 void init_segments(PyObject* module) {
     program::install();
-    plan_type.tp_name = "weft._C._Plan";
-    plan_type.tp_basicsize = sizeof(PyPlan);
     plan_type.tp_dealloc = dealloc;
-    plan_type.tp_flags = Py_TPFLAGS_DEFAULT;
     plan_type.tp_methods = plan_methods;
     plan_type.tp_getset = plan_getters;
-    checked(PyType_Ready(&plan_type));
+    ready_type(plan_type, "weft._C._Plan", sizeof(PyPlan));
     checked(PyModule_AddFunctions(module, functions));
 }
 

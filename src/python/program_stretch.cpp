@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/pointwise.h"
-#include "ops/random.h"
 #include "program/local_array.h"
 #include "python/program_trace.h"
 
@@ -124,25 +123,10 @@ PyObject* make(const Recipe& r, const Stretch& s, const Frame* frame, const Tens
             Object::take(PyObject_CallMethod(it.get(), "__setstate__", "i", r.number));
             return it.release();
         }
+        default:
+            break;
     }
     return nullptr;
-}
-
-/// False: a call of it raised.
-bool run_plan(program::DifferentiablePlan& plan, const Tensor* tensors, Tensor* outputs) {
-    try {
-        plan.run(tensors, outputs);
-        return true;
-    } catch (const Error&) {
-        return false;
-    }
-}
-/// The same where calls draw random numbers: those of a run that raised are drawn again.
-bool run_drawing(program::DifferentiablePlan& plan, const Tensor* tensors, Tensor* outputs) {
-    const kernels::Generator before = ops::generator();
-    const bool ran = run_plan(plan, tensors, outputs);
-    if (!ran) ops::generator() = before;
-    return ran;
 }
 
 }  // namespace
@@ -155,7 +139,7 @@ Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
             // where the calls raise, the instructions do so in their place; else it is the backend's fault
             Object error = take_exception();
             Tensors tried(given.size());
-            if (!run_drawing(*plan, tensors, tried.data())) return Onward::Here;
+            if (!program::run_plan(*plan, draws, tensors, tried.data())) return Onward::Here;
             PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
             return Onward::Failed;
         }
@@ -168,8 +152,7 @@ Onward Stretch::run(Frame* frame, const Tensor* tensors, PyObject*& result) {
         } catch (const PythonError&) {  // an example that waited is not wanted any more
             return Onward::Failed;
         }
-    } else if (!(draws ? run_drawing(*plan, tensors, outputs)
-                       : run_plan(*plan, tensors, outputs))) {
+    } else if (!program::run_plan(*plan, draws, tensors, outputs)) {
         return Onward::Here;
     }
     ++runs;
@@ -206,14 +189,6 @@ bool Stretch::is_of_other_sizes(const Stretch& s) const {
         differs |= !weft::equal(layout(*this).shape(), layout(s).shape());
     }
     return differs;
-}
-
-void Stretch::find_gain() {
-    constexpr int64_t kStep = 6, kVisit = 5, kElements = 400;
-    int64_t elements = 0;
-    for (const program::SegmentValue& v : plan->segment().values)
-        if (v.kind == program::SegmentValue::Kind::Result) elements += v.layout.numel();
-    gain = kStep * steps - kVisit + elements / kElements;
 }
 
 void Stretch::find_kept() {

@@ -1,25 +1,7 @@
-/// Stretches: parts of programs that run as plans.
-///
-/// Note [Stretches]
-/// A *place* is an instruction from which a program may go on by plan: its first one, and each one after an
-/// instruction that ended a stretch. The second time a place is met with registers of one signature, the
-/// machine runs on from there with a host (program_trace.h) for which tensors have a layout alone: calls of
-/// ops become steps of a segment, what Python is asked becomes guards, calls of programs are followed, and
-/// nothing is changed. It goes on until the function returns or something cannot be told from layouts and
-/// guards: a value that is read, a write, a function of Python's. What was done up to there,
-/// at the last instruction of the place's own function, is a stretch: what it asks of the registers, guards,
-/// a plan, and what the registers hold at its end. From then on, where its conditions hold, the plan runs
-/// instead.
-///
-/// A stretch changes nothing but registers and the generator of random numbers, which is put back where it does
-/// not come to its end. So it can be left at any time for the instructions themselves: they
-/// are run where the plan raises (an index out of range), and then raise what they raise in their place.
-///
-/// Loops are followed round only over what Modules, globals and constants hold, or up to kMostTurns times over
-/// what the stretch itself has counted; loops over values and lengths end a stretch at their head, and their
-/// body is one of its own.
+/// Stretches (Note [Stretches] in program/stretch.h) of programs whose values are Python's.
 #pragma once
 #include "program/record.h"
+#include "program/stretch.h"
 #include "python/program_guards.h"
 #include "python/program_host.h"
 
@@ -53,34 +35,12 @@ struct Condition {
     Object object{};
 };
 
-/// How a value at the end of a stretch is made.
-struct Recipe {
-    enum class Kind : uint8_t {
-        Source,    ///< what was there at the start
-        Output,    ///< result `number` of the plan
-        Captured,  ///< `object`
-        Copy,      ///< of the tensor `object`, which the trace made
-        Tuple,
-        List,
-        Dict,
-        Slice,
-        Method,    ///< of `object`, bound to its one part
-        Iterator,  ///< of `object`, which was made by iter(), at item `number`
-    } kind;
-    int32_t number = 0;
-    Object object{};
-    std::vector<int32_t> parts{};  ///< recipes before this one
-};
-
-struct Stretch {
-    uint32_t refs = 0;
-    uint32_t mode;
-    DType dtype;        ///< the default one
-    PyObject* globals;  ///< borrowed: of the function
+struct Stretch : program::StretchOf<Object> {
+    static constexpr size_t kMost = 256;  ///< in one place
+    PyObject* globals;                    ///< borrowed: of the function
     std::vector<LiveSource> sources;
     std::vector<Condition> conditions;
     Guards guards;
-    Ref<program::DifferentiablePlan> plan;
     std::unique_ptr<program::KeptSegment> kept;  ///< in defer mode; null: calls are kept one by one
     struct Input {
         int32_t source;  ///< -1: `captured`
@@ -88,18 +48,7 @@ struct Stretch {
     };
     std::vector<Input> inputs;
     Object backend{}, made{};  ///< who made what runs instead of the plan; or null
-    int32_t steps = 0;
-    bool draws = false;          ///< random numbers
-    int64_t gain = 0;            ///< what a run is worth, in instructions (Note [Gains])
-    int64_t runs = 0, left = 0;  ///< how often it ran; how often the instructions did
-    uint64_t last = 0;           ///< the visit of its place in which it ran last
-    uint64_t reach = 0;          ///< number of the Reach that it was made for
-    // The end.
-    int32_t pc = -1;  ///< -1: the function returns recipe `returned`
-    int32_t returned = -1;
-    std::vector<Recipe> recipes;
-    std::vector<std::pair<int32_t, int32_t>> writes;  ///< register, recipe
-    std::vector<int32_t> clears;                      ///< temporaries that nothing needs any more
+    uint64_t reach = 0;        ///< number of the Reach that it was made for
 
     /// Why it may not run: the source of a number that alone is another; that guards alone do not hold.
     struct Differs {
@@ -108,12 +57,6 @@ struct Stretch {
     };
     /// Whether it may run: then `inputs` are filled.
     bool holds(Frame* frame, Tensor* inputs, Differs& differs);
-    /// Finds `gain`, by measurement: some 100 ns a step, and the traffic of values that stay in the cache.
-    void find_gain();
-    /// Whether it is worth a run: not where backward is mostly recorded itself, as for gradients of gradients
-    /// (Note [Compiled nodes]); now and then it is tried again.
-    bool pays() const { return !(mode & kGradMode) || plan->rules_run() * kTried <= runs + left; }
-    static constexpr int64_t kTried = 64;
     /// In defer mode: how it is kept, if it is.
     void find_kept();
     bool gave_up() const { return kept && !kept->pays(); }
@@ -125,6 +68,7 @@ struct Stretch {
 
     int traverse(visitproc visit, void* arg) const;
 };
+using Recipe = Stretch::Recipe;
 void release(Stretch* stretch);
 
 /// Numbers of Python's, which may be others with each call.

@@ -131,7 +131,7 @@ void TraceHost::mutate(PyObject* o) {
 PyObject* TraceHost::checked(PyObject* result) {
     if (result) return result;
     forget_error();
-    throw Refused{"an exception"};
+    throw Refused{why_not()};
 }
 
 /// Nothing but layouts, values and what was made here.

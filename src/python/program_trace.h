@@ -8,10 +8,7 @@
 
 namespace weft::python {
 
-/// Why a trace ends; nothing is wrong.
-struct Refused {
-    const char* why;
-};
+using program::Refused;
 
 struct Finisher;
 
@@ -50,6 +47,7 @@ public:
     void finished(const Frame* frame) {
         if (frame == base_ && (mark_.is_over || tracer_->steps() > mark_.steps)) mark();
     }
+    static bool waits(Frame*, const program::FlatInstr&, PyObject* const*) { return false; }
     bool pause(Frame* frame);
     program::Onward at_place(Frame*, PyObject*&) { return program::Onward::Here; }
 
@@ -71,6 +69,8 @@ private:
     bool is_own(PyObject* o) const { return own_.contains(o); }
     void mutate(PyObject* o);
     PyObject* checked(PyObject* result);
+    /// What an error in here says to explain(): calls may have been refused.
+    const char* why_not() const { return tracer_->refused() ? tracer_->refused() : "an exception"; }
     void expect_plain(PyObject* o);
     void look_into(PyObject* container);
 
@@ -92,6 +92,11 @@ private:
                           PyObject* names, bool& found);
     PyObject* is_instance(PyObject* o, PyObject* kinds);
     void mark();
+    /// The base: a frame with what is live where the stretch begins.
+    void begin();
+    /// What it returns; empty where the trace ends before, and why.
+    Object run_base(const char** why);
+    Ref<Stretch> finish(PyObject* returned, const char** why);
     void end_at_mark(Stretch& stretch, Finisher& finisher) const;
     void expect_fixed(PyObject* holder, PyObject* name, PyObject* found) const;
 

@@ -162,9 +162,14 @@ Frame* TraceHost::call_object(Frame* frame, PyObject* callee, PyObject* const* a
 
 PyObject* TraceHost::call_builtin(PyObject* callee, PyObject* const* args, size_t n,
                                   PyObject* names) {
-    const bool ops =
-        is_of_ops(callee) || (PyCFunction_Check(callee) && is_builtin_function(callee) &&
-                              is_of_module(callee, "weft._C"));
+    auto is_own_question = [&] {
+        return PyCFunction_Check(callee) && is_builtin_function(callee) &&
+               is_of_module(callee, "weft._C") &&
+               is_among(
+                   std::string_view(reinterpret_cast<PyCFunctionObject*>(callee)->m_ml->ml_name),
+                   kOwn);
+    };
+    const bool ops = is_of_ops(callee) || is_own_question();
     const bool of_python = is_builtin_function(callee) && is_of_module(callee, "builtins");
     if (of_python) {
         const char* name = reinterpret_cast<PyCFunctionObject*>(callee)->m_ml->ml_name;
@@ -239,7 +244,7 @@ PyObject* TraceHost::is_instance(PyObject* o, PyObject* kinds) {
 }
 
 void TraceHost::leave(Frame* frame, PyObject*& result) {
-    if (!result) throw Refused{"an exception"};
+    if (!result) throw Refused{why_not()};
     running->frame = static_cast<Frame*>(frame->caller);
 }
 

@@ -89,22 +89,18 @@ struct Finisher {
 };
 
 void TraceHost::end_at_mark(Stretch& s, Finisher& finisher) const {
-    const program::Code& code = *at_->code;
-    s.pc = mark_.pc;
-    for (int32_t r = 0; r < code.registers; ++r) {
-        PyObject* value = mark_.registers[static_cast<size_t>(r)].get();
-        if (!code.is_live(s.pc, r)) {
-            if (r >= code.named) s.clears.push_back(r);
-        } else if (!value) {
-            if (at_->registers[r]) s.clears.push_back(r);
-        } else if (!is_live(value) ||
-                   s.sources[static_cast<size_t>(live_of(value).source)].reg != r) {
-            s.writes.emplace_back(r, finisher.recipe(value));
-        }
-    }
+    auto value = [&](int32_t r) { return mark_.registers[static_cast<size_t>(r)].get(); };
+    s.end_at(
+        *at_->code, mark_.pc, [&](int32_t r) { return at_->registers[r] != nullptr; },
+        [&](int32_t r) { return value(r) != nullptr; },
+        [&](int32_t r) {
+            return is_live(value(r)) &&
+                   s.sources[static_cast<size_t>(live_of(value(r)).source)].reg == r;
+        },
+        [&](int32_t r) { return finisher.recipe(value(r)); });
 }
 
-Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
+void TraceHost::begin() {
     const program::Code& code = *at_->code;
     base_ = PythonHost::new_frame(at_->function, at_->program);
     base_->pc = at_->pc;
@@ -121,49 +117,39 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
         if (at_->registers[r] && code.is_live(at_->pc, r))
             base_->registers[r] = live(at_->registers[r], {r});
     mark();
-    Object result;
-    bool returned = false;
-    *why = "an exception";
-    Frame* const outer = running->frame;
-    struct Restore {
-        Frame* outer;
-        ~Restore() { running->frame = outer; }
-    } restore{outer};
-    running->frame = base_;
+}
+
+Object TraceHost::run_base(const char** why) {
     try {
         program::Tracer::Scope scope(*tracer_);
         const ModeGuard now(0, kDeferMode);
         const deferred::Stay stay;  // what is half traced is nothing to wait with
         program::Machine<TraceHost> machine(*this);
-        result = Object::steal(machine.run(base_));
-        returned = true;
         *why = nullptr;
+        return Object::steal(machine.run(base_));
     } catch (const Refused& refused) {
         *why = refused.why;
     } catch (const PythonError&) {
+        *why = why_not();
     } catch (const Error&) {
+        *why = why_not();
     }
-    *ended = base_->pc;
-    if (!returned) {
-        forget_error();
-        if (mark_.is_over) return {};
-        s.guards.shrink(mark_.guards);
-        tracer_->shrink(mark_.steps);  // those run that might raise, whether they are needed or not
-    }
+    forget_error();
+    return {};
+}
+
+Ref<Stretch> TraceHost::finish(PyObject* returned, const char** why) {
+    Stretch& s = *made_;
     const Refused none{"nothing to gain"};
     try {
         Finisher finisher{*this, s};
-        if (returned) s.returned = finisher.recipe(result.get());
+        if (returned) s.returned = finisher.recipe(returned);
         else end_at_mark(s, finisher);
         Ref<program::Segment> segment = tracer_->finish(finisher.outputs);
-        for (const program::Step& step : segment->steps) s.steps += !step.op->view;
         // of a call with views of its result what Python would do is spared, if it is kept
-        const bool spares = s.mode & kDeferMode && s.steps == 1 && segment->steps.size() > 1;
-        const int fewest = reach && reach->backend ? 1 : 2;  // a backend is asked about all
-        if (s.steps < fewest && !spares) throw none;
-        s.draws = segment->draws();
-        s.plan = Ref<program::DifferentiablePlan>(
-            new program::DifferentiablePlan(std::move(segment), {}));
+        const bool spares = s.mode & kDeferMode && segment->steps.size() > 1;
+        // a backend is asked about all
+        if (!s.take(std::move(segment), (reach && reach->backend) || spares ? 1 : 2)) throw none;
     } catch (const Refused& refused) {
         if (!*why || refused.why != none.why) *why = refused.why;
         return {};
@@ -176,6 +162,23 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     }
     s.guards.seal();
     return std::move(made_);
+}
+
+Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
+    begin();
+    struct Restore {
+        Frame* outer = running->frame;
+        ~Restore() { running->frame = outer; }
+    } restore;
+    running->frame = base_;
+    const Object returned = run_base(why);
+    *ended = base_->pc;
+    if (!returned) {
+        if (mark_.is_over) return {};
+        made_->guards.shrink(mark_.guards);
+        tracer_->shrink(mark_.steps);  // those run that might raise, whether they are needed or not
+    }
+    return finish(returned.get(), why);
 }
 
 }  // namespace weft::python

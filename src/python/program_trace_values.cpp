@@ -4,6 +4,7 @@
 
 #include "ops/table.h"
 #include "program/trace.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace tracing {
@@ -140,11 +141,8 @@ bool is_pure_type(PyObject* o) {
 }  // namespace tracing
 
 void init_trace(PyObject*) {
-    tracing::live_type.tp_name = "weft._C._Live";
-    tracing::live_type.tp_basicsize = sizeof(tracing::PyLive);
     tracing::live_type.tp_dealloc = tracing::dealloc_live;
-    tracing::live_type.tp_flags = Py_TPFLAGS_DEFAULT;
-    python::checked(PyType_Ready(&tracing::live_type));
+    ready_type(tracing::live_type, "weft._C._Live", sizeof(tracing::PyLive));
 }
 
 }  // namespace weft::python

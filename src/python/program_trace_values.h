@@ -62,5 +62,7 @@ constexpr std::string_view kWriters =
     " append extend insert pop update setdefault add reverse clear remove ";
 constexpr std::string_view kBuiltins =
     " len isinstance min max abs sum getattr divmod round any all callable id ";
+/// Of weft's own functions that are no ops: those that only tell what a stretch depends on anyway.
+constexpr std::string_view kOwn = " get_default_dtype is_grad_enabled promote_types tensor ";
 
 }  // namespace weft::python::tracing

@@ -2,10 +2,12 @@
 #include "ops/random.h"
 
 #include <cstring>
+#include <unordered_map>
 
 #include "deferred/turn.h"
 #include "ops/copy.h"
-#include "python/object.h"
+#include "python/recorder.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -20,11 +22,18 @@ kernels::Generator& engine_of(PyObject* self) {
     return *reinterpret_cast<PyGenerator*>(self)->engine;
 }
 
+/// Of the generators that live.
+std::unordered_map<const kernels::Generator*, PyObject*>& objects() {
+    static auto* const all = new std::unordered_map<const kernels::Generator*, PyObject*>;
+    return *all;
+}
+
 PyObject* make_generator(PyTypeObject* type, kernels::Generator* engine, bool owned) {
     auto* g = reinterpret_cast<PyGenerator*>(checked(type->tp_alloc(type, 0)));
     g->engine = engine;
     g->owned = owned;
     if (owned) engine->maker = memory_maker;
+    objects()[engine] = reinterpret_cast<PyObject*>(g);
     return reinterpret_cast<PyObject*>(g);
 }
 
@@ -36,11 +45,14 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         return nullptr;
     return guarded([&] {
         expect_cpu(device);
-        return make_generator(type, new kernels::Generator, true);
+        PyObject* made = make_generator(type, new kernels::Generator, true);
+        note_beside("made", made, nullptr);
+        return made;
     });
 }
 void generator_dealloc(PyObject* self) {
     auto* g = reinterpret_cast<PyGenerator*>(self);
+    objects().erase(g->engine);
     if (g->owned) delete g->engine;
     Py_TYPE(self)->tp_free(self);
 }
@@ -138,16 +150,33 @@ PyObject* get_device(PyObject*, void*) {
         [] { return import_attr("weft.base.device", "device").call(py_str("cpu")).release(); });
 }
 
+/// A method that changes what is drawn, told to who records calls.
+template <PyCFunction method, const char* const& name>
+PyObject* told(PyObject* self, PyObject* argument) {
+    return guarded([&] {
+        note_beside("draws", self, nullptr);
+        Object result = Object::take(method(self, argument));
+        note_called(name, self, argument, result.get());
+        return result.release();
+    });
+}
+constexpr const char *k_manual_seed = "manual_seed", *k_seed = "seed", *k_get_state = "get_state",
+                     *k_set_state = "set_state", *k_clone_state = "clone_state";
+
 PyMethodDef methods[] = {
-    {"manual_seed", manual_seed, METH_O, "Restarts it from a seed; returns the generator."},
-    {"seed", seed, METH_NOARGS, "Restarts it from the system's randomness and returns the seed."},
+    {"manual_seed", told<manual_seed, k_manual_seed>, METH_O,
+     "Restarts it from a seed; returns the generator."},
+    {"seed", told<seed, k_seed>, METH_NOARGS,
+     "Restarts it from the system's randomness and returns the seed."},
     {"initial_seed", initial_seed, METH_NOARGS, "The seed it was last started from."},
-    {"get_state", get_state, METH_NOARGS, "Its state: [5056] int64, a byte of PyTorch's in each."},
-    {"set_state", set_state, METH_O,
+    {"get_state", told<get_state, k_get_state>, METH_NOARGS,
+     "Its state: [5056] int64, a byte of PyTorch's in each."},
+    {"set_state", told<set_state, k_set_state>, METH_O,
      "Puts back what get_state gave; RuntimeError for anything else."},
     {"_get_bytes", get_bytes, METH_NOARGS, nullptr},
     {"_set_bytes", set_bytes, METH_O, nullptr},
-    {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+    {"clone_state", told<clone_state, k_clone_state>, METH_NOARGS,
+     "Another generator in the same state."},
     {}};
 PyGetSetDef properties[] = {{"device", get_device, nullptr, "The CPU.", nullptr}, {}};
 
@@ -177,11 +206,14 @@ PyObject* with_stream(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyMethodDef functions[] = {
-    {"_with_stream", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(with_stream)),
-     METH_VARARGS | METH_KEYWORDS, nullptr},
-    {}};
+    {"_with_stream", c_function(with_stream), METH_VARARGS | METH_KEYWORDS, nullptr}, {}};
 
 }  // namespace
+
+PyObject* object_of(const kernels::Generator& generator) {
+    const auto found = objects().find(&generator);
+    return found == objects().end() ? nullptr : found->second;
+}
 
 kernels::Generator* to_generator(PyObject* o) {
     return PyObject_TypeCheck(o, &generator_type) ? &engine_of(o) : nullptr;
@@ -190,8 +222,6 @@ kernels::Generator* to_generator(PyObject* o) {
 void init_random(PyObject* module) {
     checked(PyModule_AddFunctions(module, functions));
     PyTypeObject& t = generator_type;
-    t.tp_name = "torch.Generator";
-    t.tp_basicsize = sizeof(PyGenerator);
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     t.tp_new = generator_new;
     t.tp_dealloc = generator_dealloc;
@@ -201,8 +231,7 @@ void init_random(PyObject* module) {
                "bit for bit.\n\n"
                ">>> g = weft.Generator().manual_seed(0)\n>>> weft.rand(2, generator=g)\n"
                "tensor([0.4963, 0.7682])\n";
-    checked(PyType_Ready(&t));
-    add_object(module, "Generator", reinterpret_cast<PyObject*>(&t));
+    add_type(module, t, "torch.Generator", sizeof(PyGenerator));
     Object own = Object::steal(make_generator(&t, &ops::default_generator(), false));
     add_object(module, "default_generator", own.get());
 }

@@ -4,8 +4,9 @@
 /// In trace mode with a recorder the door runs each call out of trace mode, so that only the outermost op is
 /// heard of, and tells the recorder: the op, what it was given in the order of its schema, and the results.
 /// Reads of values are told too, by the places of the binding that read (`reading`). What computes beside the
-/// door has to say so itself: custom functions, ops that a library computes and `autograd.grad` are told of as
-/// a whole (`whole` in weft/fx/recording.py), a backward pass is refused.
+/// door has to say so itself: custom functions, ops that a library computes and backward passes are told of as
+/// a whole (`whole` in weft/fx/recording.py); gradients and memory that are asked for or set, and what generators
+/// do, each by itself (recorder.h). Hooks and optimizers with a state are refused: Python keeps what no node can.
 #include <algorithm>
 
 #include "autograd/meta.h"
@@ -13,7 +14,7 @@
 #include "program/trace.h"
 #include "python/call_arguments.h"
 #include "python/hooks.h"
-#include "python/object.h"
+#include "python/recorder.h"
 
 namespace weft::python {
 namespace {
@@ -26,7 +27,7 @@ public:
         sink;  ///< borrowed: (name, way, args, kwargs, results, grad, sized), read(tensor)
 };
 
-Recorder* now() { return static_cast<Recorder*>(program::CallRecorder::current); }
+Recorder* now() { return static_cast<Recorder*>(program::CallRecorder::current()); }
 
 /// An input; what may be a number that Python passed, in a tuple.
 Object given(const Tensor& t) {
@@ -47,6 +48,8 @@ bool is_usual(const Op& op, const Param& p, const Object& value) {
 void Recorder::run(Call& c) {
     const Op& op = *c.op;
     const bool draws_elsewhere = op.random && ops::scopes.generator;
+    PyObject* const generator = draws_elsewhere ? object_of(*ops::scopes.generator) : nullptr;
+    if (generator) note_beside("draws", generator, nullptr);
     const uint32_t had = mode;
     const std::vector<Tensor> in(c.in, c.in + c.inputs);
     {
@@ -61,10 +64,12 @@ void Recorder::run(Call& c) {
         checked(PyList_Append(results.get(), wrapped(c.out(k)).get()));
     if (c.dest.defined() && !c.in_place)
         checked(PyDict_SetItemString(words.get(), "out", wrapped(c.dest).get()));
+    if (generator) checked(PyDict_SetItemString(words.get(), "generator", generator));
     const std::string name = name_of_call(op, c.in_place);
     int sized = 0;  // layouts of results depend on values
     for (int i = 0; i < c.inputs; ++i) sized |= op.reads.has(i);
-    const char* way = draws_elsewhere   ? "generator"
+    const bool is_unknown = draws_elsewhere && !generator;
+    const char* way = is_unknown        ? "generator"
                       : c.in_place      ? "in place"
                       : op.outputs == 1 ? "one"
                                         : "several";
@@ -75,23 +80,9 @@ void Recorder::run(Call& c) {
     }));
 }
 
-/// While it lives, calls are told to `recorder`; null: to nobody.
-class Scope {
-public:
-    explicit Scope(Recorder* recorder)
-        : mode_(recorder ? kTraceMode : 0u, recorder ? 0u : kTraceMode),
-          outer_(std::exchange(program::CallRecorder::current, recorder)) {}
-    ~Scope() { program::CallRecorder::current = outer_; }
-    Scope(const Scope&) = delete;
-
-private:
-    ModeGuard mode_;
-    program::CallRecorder* outer_;
-};
-
 PyObject* call_in(Recorder* recorder, PyObject* args, Py_ssize_t first) {
     return guarded([&] {
-        const Scope scope(recorder);
+        const program::CallRecorder::Scope scope(recorder);
         Object rest = Object::take(PyTuple_GetSlice(args, first + 1, PyTuple_GET_SIZE(args)));
         return into_python(
             [&] { return PyObject_CallObject(PyTuple_GET_ITEM(args, first), rest.get()); });
@@ -110,9 +101,18 @@ PyObject* recording(PyObject*, PyObject*) {
     return Py_NewRef(now() && (mode & kTraceMode) ? now()->sink : Py_None);
 }
 
+/// _refuse_recorded(who): raises if somebody hears of calls.
+PyObject* refuse(PyObject*, PyObject* who) {
+    return guarded([&] {
+        refuse_recorded(std::string(to_text(who)).c_str());
+        return Py_NewRef(Py_None);
+    });
+}
+
 PyMethodDef functions[] = {{"_record_calls", record_calls, METH_VARARGS, nullptr},
                            {"_unrecorded", unrecorded, METH_VARARGS, nullptr},
                            {"_recording", recording, METH_NOARGS, nullptr},
+                           {"_refuse_recorded", refuse, METH_O, nullptr},
                            {}};
 
 }  // namespace
@@ -152,8 +152,36 @@ void note_read(PyObject* tensor) {
 
 void refuse_recorded(const char* who) {
     WEFT_EXPECT(!(mode & kTraceMode) || !now(), NotImplemented, who,
-                "calls that can be written down", "a backward pass while calls are recorded",
-                "use autograd.grad, or trace what gives the loss");
+                "calls that can be written down", "what Python keeps",
+                "do it outside of what is traced");
+}
+
+void note_beside(const char* how, PyObject* self, PyObject* value) {
+    if (!(mode & kTraceMode) || !now()) return;
+    const ModeGuard plain(0, kTraceMode);
+    Object::take(into_python([&] {
+        return PyObject_CallMethod(now()->sink, "beside", "sOO", how, self,
+                                   value ? value : Py_None);
+    }));
+}
+
+void note_called(const char* method, PyObject* self, PyObject* argument, PyObject* result) {
+    if (!(mode & kTraceMode) || !now()) return;
+    const ModeGuard plain(0, kTraceMode);
+    Object given = Object::take(argument ? PyTuple_Pack(1, argument) : PyTuple_New(0));
+    Object::take(into_python([&] {
+        return PyObject_CallMethod(now()->sink, "called", "sOOO", method, self, given.get(),
+                                   result);
+    }));
+}
+
+PyObject* backward_if_recorded(PyObject* const* args, Py_ssize_t n) {
+    if (!(mode & kTraceMode) || !now()) return nullptr;
+    const ModeGuard plain(0, kTraceMode);
+    Object given = Object::take(PyTuple_New(n));
+    for (Py_ssize_t k = 0; k < n; ++k) PyTuple_SET_ITEM(given.get(), k, Py_NewRef(args[k]));
+    return checked(into_python(
+        [&] { return PyObject_CallMethod(now()->sink, "backward", "(O)", given.get()); }));
 }
 
 void init_recorder(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }

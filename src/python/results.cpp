@@ -38,6 +38,18 @@ PyTypeObject* named_type(const Op& op) {
 
 }  // namespace
 
+PyObject* named_results(std::string_view name, const std::vector<std::string>& fields,
+                        PyObject* items) {
+    for (const Op& op : table().all()) {
+        if (op.public_name != name || op.output_names != fields) continue;
+        Object out = Object::take(PyStructSequence_New(named_type(op)));
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(items); ++k)
+            PyTuple_SET_ITEM(out.get(), k, Py_NewRef(PyTuple_GET_ITEM(items, k)));
+        return out.release();
+    }
+    return Py_NewRef(items);
+}
+
 PyObject* wrap_results(Call& c) {
     if (c.outputs == 1 && c.op->outputs >= 0) return wrap(std::move(c.out(0)));
     bool named = !c.op->output_names.empty();

@@ -67,7 +67,7 @@ PyObject* increment_version(PyObject*, PyObject* o) {
                     "a tensor that counts versions (Inference tensors do not track version "
                     "counter)",
                     "an inference tensor");
-        ops::Write(t).commit();
+        ops::Write::was_written(t);
         return Py_NewRef(Py_None);
     });
 }

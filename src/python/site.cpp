@@ -2,14 +2,7 @@
 ///
 /// On CPython 3.11 the frame chain is read directly; on later versions through the public API, which
 /// makes a frame object and so costs more.
-#if defined(__cplusplus)
-#define Py_BUILD_CORE 1
-#endif
-#include <Python.h>
-#if PY_VERSION_HEX < 0x030c0000
-#include <internal/pycore_frame.h>
-#endif
-#undef Py_BUILD_CORE
+#include "python/interpreter.h"
 
 #include <string>
 

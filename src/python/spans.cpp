@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "python/object.h"
+#include "python/type.h"
 #include "python/watch_tables.h"
 
 namespace weft::python {
@@ -88,16 +88,13 @@ void free_named(PyObject* self) {
     delete named(self).name;
     Py_TYPE(self)->tp_free(self);
 }
-PyMethodDef named_methods[] = {
-    {"__enter__", enter_named, METH_NOARGS, nullptr},
-    {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(exit_named)),
-     METH_FASTCALL, nullptr},
-    {}};
+PyMethodDef named_methods[] = {{"__enter__", enter_named, METH_NOARGS, nullptr},
+                               {"__exit__", c_function(exit_named), METH_FASTCALL, nullptr},
+                               {}};
 PyGetSetDef named_getset[] = {{"name", get_name, nullptr, "What it shows as.", nullptr}, {}};
 
 PyMethodDef functions[] = {
-    {"_within", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(within)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"_within", c_function(within), METH_FASTCALL | METH_KEYWORDS,
      "_within(kind, name, function, *args, **kwargs): calls it, as an event of that kind."},
     {}};
 
@@ -105,16 +102,13 @@ PyMethodDef functions[] = {
 
 void init_spans(PyObject* module) {
     checked(PyModule_AddFunctions(module, functions));
-    named_type.tp_name = "weft._C._Named";
-    named_type.tp_basicsize = sizeof(NamedObject);
     named_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     named_type.tp_new = new_named;
     named_type.tp_dealloc = free_named;
     named_type.tp_methods = named_methods;
     named_type.tp_getset = named_getset;
     named_type.tp_doc = "_Named(name): a span of the user's.";
-    checked(PyType_Ready(&named_type));
-    add_object(module, "_Named", reinterpret_cast<PyObject*>(&named_type));
+    add_type(module, named_type, "weft._C._Named", sizeof(NamedObject));
 }
 
 }  // namespace weft::python

@@ -4,10 +4,13 @@
 #include "deferred/defer.h"
 #include "deferred/turn.h"
 #include "kernels/convert.h"
+#include "ops/element.h"
 #include "ops/pointwise.h"
 #include "ops/write.h"
+#include "python/recorder.h"
 #include "python/slots.h"
 #include "python/summary.h"
+#include "python/type.h"
 #include "tensor/format.h"
 
 namespace weft::python {
@@ -120,12 +123,7 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
 
 Py_ssize_t tensor_length(PyObject* self) {
     return guarded_method(
-        "len", {self},
-        [&]() -> Py_ssize_t {
-            Tensor t = handle(self);
-            WEFT_EXPECT(t.ndim() > 0, Type, "len", "a tensor with dimensions", "a 0-d tensor");
-            return t.size(0);
-        },
+        "len", {self}, [&]() -> Py_ssize_t { return ops::length_of(handle(self)); },
         Py_ssize_t{-1});
 }
 PyObject* tensor_subscript(PyObject* self, PyObject* key) {
@@ -143,8 +141,7 @@ int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
 
 PyObject* tensor_iter(PyObject* self) {
     return guarded_method("iter", {self}, [&] {
-        WEFT_EXPECT(handle(self).ndim() > 0, Type, "iter", "a tensor with dimensions",
-                    "a 0-d tensor (iteration over a 0-d tensor)");
+        ops::expect_rows(handle(self));
         Object rows = Object::take(PyObject_CallMethod(self, "unbind", "i", 0));
         return PyObject_GetIter(rows.get());
     });
@@ -215,6 +212,14 @@ PyObject* get_grad(const Tensor& t) {
     gradients_in_turn(t);
     return wrap(grad_of(t));
 }
+/// The same, told to who records calls.
+PyObject* grad_attr(PyObject* self, void*) {
+    return guarded([&] {
+        Object found = Object::take(getter<get_grad>(self, nullptr));
+        note_beside("grad", self, found.get());
+        return found.release();
+    });
+}
 PyObject* get_grad_fn(const Tensor& t) { return wrap_node(grad_fn(t)); }
 PyObject* get_version(const Tensor& t) {
     WEFT_EXPECT(!t.has(kInference) || t.has(kLooseView), Runtime, "_version", "a normal tensor",
@@ -257,6 +262,7 @@ int set_requires_grad_attr(PyObject* self, PyObject* value, void*) {
 int set_grad_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
         bool clear = !value || value == Py_None;
+        note_beside("set grad", self, value);
         gradients_in_turn(handle(self));
         set_grad(unwrap(self), clear ? Tensor() : expect_tensor(value, "grad"));
         return 0;
@@ -266,6 +272,7 @@ int set_grad_attr(PyObject* self, PyObject* value, void*) {
 int set_data_attr(PyObject* self, PyObject* value, void*) {
     return guarded_int([&] {
         WEFT_EXPECT(value, Type, "data", "a tensor", "del");
+        note_beside("set data", self, value);
         Tensor t = unwrap(self);
         take_memory(t, [&] { return expect_tensor(value, "data"); });
         return 0;
@@ -279,7 +286,7 @@ PyGetSetDef properties[] = {
     {"requires_grad", plain_getter<get_requires_grad>, set_requires_grad_attr,
      "Whether gradients flow to or through it.", nullptr},
     {"is_leaf", plain_getter<get_is_leaf>, nullptr, "Whether no recorded op made it.", nullptr},
-    {"grad", getter<get_grad>, set_grad_attr, "The gradient accumulated so far, or None.", nullptr},
+    {"grad", grad_attr, set_grad_attr, "The gradient accumulated so far, or None.", nullptr},
     {"grad_fn", getter<get_grad_fn>, nullptr, "The node that made it, or None.", nullptr},
     {"data", getter<get_data>, set_data_attr,
      "The values outside the graph; writes are not seen by it.", nullptr},
@@ -476,9 +483,7 @@ PyObject* method_is_view(PyObject* self, PyObject*) {
 }
 
 #define WEFT_METHOD(name, f, doc) {name, f, METH_NOARGS, doc}
-#define WEFT_FAST(name, f, doc)                                                                    \
-    {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(f)),                         \
-     METH_FASTCALL | METH_KEYWORDS, doc}
+#define WEFT_FAST(name, f, doc) {name, c_function(f), METH_FASTCALL | METH_KEYWORDS, doc}
 PyMethodDef methods[] = {
     WEFT_FAST("size", method_size, "size(dim=None): the sizes, or one of them."),
     WEFT_FAST("stride", method_stride,
@@ -491,9 +496,7 @@ PyMethodDef methods[] = {
     WEFT_METHOD("nelement", method_numel, "The number of elements."),
     WEFT_METHOD("storage_offset", method_offset, "Elements before the first one in the storage."),
     WEFT_METHOD("data_ptr", method_data_ptr, "The address of the first element."),
-    {"is_contiguous",
-     reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(method_is_contiguous)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"is_contiguous", c_function(method_is_contiguous), METH_VARARGS | METH_KEYWORDS,
      "Whether it is dense, and row-major or in the order of `memory_format`."},
     WEFT_METHOD("detach", method_detach, "The same memory outside the graph."),
     WEFT_METHOD("detach_", method_detach_, "Takes the tensor itself out of the graph."),
@@ -559,8 +562,6 @@ void init_tensor_type(PyObject* module) {
     set_number_slots(number_slots);
     mapping_slots = {tensor_length, tensor_subscript, tensor_assign};
     PyTypeObject& t = tensor_type;
-    t.tp_name = "torch.Tensor";
-    t.tp_basicsize = sizeof(PyTensor);
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
     t.tp_new = tensor_new;
     t.tp_dealloc = tensor_dealloc;
@@ -580,8 +581,7 @@ void init_tensor_type(PyObject* module) {
     t.tp_methods = methods;
     t.tp_getset = properties;
     t.tp_doc = "An n-dimensional array of one dtype, with its place in the graph.";
-    checked(PyType_Ready(&t));
-    add_object(module, "Tensor", reinterpret_cast<PyObject*>(&t));
+    add_type(module, t, "torch.Tensor", sizeof(PyTensor));
     checked(PyModule_AddFunctions(module, module_functions));
 }
 

@@ -1,5 +1,5 @@
 /// dtype, Size and their conversions.
-#include "python/object.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -175,8 +175,7 @@ PyObject* py_promote_types(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyMethodDef type_functions[] = {
-    {"promote_types", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(py_promote_types)),
-     METH_VARARGS | METH_KEYWORDS,
+    {"promote_types", c_function(py_promote_types), METH_VARARGS | METH_KEYWORDS,
      "promote_types(type1, type2)\n\nThe smallest dtype that holds the values of both.\n\n"
      ">>> weft.promote_types(weft.int64, weft.float32)\ntorch.float32\n"},
     {}};
@@ -185,15 +184,11 @@ PyMethodDef type_functions[] = {
 
 void init_types(PyObject* module) {
     checked(PyModule_AddFunctions(module, type_functions));
-    dtype_type.tp_name = "torch.dtype";
-    dtype_type.tp_basicsize = sizeof(PyDType);
-    dtype_type.tp_flags = Py_TPFLAGS_DEFAULT;
     dtype_type.tp_repr = dtype_repr;
     dtype_type.tp_methods = dtype_methods;
     dtype_type.tp_getset = dtype_getset;
     dtype_type.tp_doc = "The type of a tensor's elements.";
-    checked(PyType_Ready(&dtype_type));
-    add_object(module, "dtype", reinterpret_cast<PyObject*>(&dtype_type));
+    add_type(module, dtype_type, "torch.dtype", sizeof(PyDType));
     for (DType t : kDTypes) {
         auto* d = reinterpret_cast<PyDType*>(checked(dtype_type.tp_alloc(&dtype_type, 0)));
         d->type = t;
@@ -204,16 +199,13 @@ void init_types(PyObject* module) {
 
     size_sequence.sq_concat = size_concat;
     size_mapping.mp_subscript = size_subscript;
-    size_type.tp_name = "torch.Size";
     size_type.tp_base = &PyTuple_Type;
-    size_type.tp_flags = Py_TPFLAGS_DEFAULT;
     size_type.tp_repr = size_repr;
     size_type.tp_as_sequence = &size_sequence;
     size_type.tp_as_mapping = &size_mapping;
     size_type.tp_methods = size_methods;
     size_type.tp_doc = "The sizes of a tensor: a tuple of ints.";
-    checked(PyType_Ready(&size_type));
-    add_object(module, "Size", reinterpret_cast<PyObject*>(&size_type));
+    add_type(module, size_type, "torch.Size", 0);
 }
 
 }  // namespace weft::python

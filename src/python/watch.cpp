@@ -4,7 +4,7 @@
 #include "watch/log.h"
 
 #include "deferred/batcher.h"
-#include "python/object.h"
+#include "python/type.h"
 #include "python/watch_tables.h"
 
 #include <cstring>
@@ -442,8 +442,7 @@ PyObject* get_last_failed(PyObject*, PyObject*) {
 }
 
 PyMethodDef functions[] = {
-    {"_aside", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(aside)),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"_aside", c_function(aside), METH_FASTCALL | METH_KEYWORDS,
      "_aside(function, *args, **kwargs): calls it; what it computes is heard of by nobody."},
     {"_last_failed", get_last_failed, METH_NOARGS,
      "The log of the last call that failed, or None."},
@@ -457,8 +456,6 @@ void note_failed_function(std::string_view name, PyObject* const* args, Py_ssize
 void forget_failed() { Py_CLEAR(last_failed); }
 
 void init_watch(PyObject* module) {
-    log_type.tp_name = "weft._C._Log";
-    log_type.tp_basicsize = sizeof(LogObject);
     log_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     log_type.tp_weaklistoffset = offsetof(LogObject, weak);
     log_type.tp_traverse = traverse;
@@ -468,10 +465,9 @@ void init_watch(PyObject* module) {
     log_type.tp_methods = methods;
     log_type.tp_getset = getset;
     log_type.tp_doc = "_Log(): what ran, as tables.";
-    checked(PyType_Ready(&log_type));
+    add_type(module, log_type, "weft._C._Log", sizeof(LogObject));
     add_layouts(log_type.tp_dict);
     checked(PyModule_AddFunctions(module, functions));
-    add_object(module, "_Log", reinterpret_cast<PyObject*>(&log_type));
     watch::install();
     ops::hooks.failed = note_failed_call;
 }

@@ -4,7 +4,8 @@
 /// eighth is lost. A freed block goes to its class; reuse saves the page faults that dominate large
 /// eager pointwise work. Where a class is empty, a block of the next ones serves, of up to twice the
 /// size: batches whose sizes change from step to step would else fill all classes. The cache is bounded by kCacheLimit; under memory pressure it is emptied
-/// before an allocation fails. All under the core lock (Note [One lock]).
+/// before an allocation fails. All under the core lock (Note [One lock]), or of one thread (Note [Heaps]
+/// in heap.h).
 #include "tensor/storage.h"
 
 #include <sys/mman.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/heap.h"
 
 namespace weft {
 namespace {
@@ -34,15 +36,20 @@ bool caching_wanted() {
 #endif
 }
 
-struct State {
+}  // namespace
+
+struct detail::LargeBlocks {
     std::vector<void*> free_blocks[kClasses];
     int64_t fail_in = 0;
     const bool caching = caching_wanted();
 };
-/// Never destroyed: tensors may outlive static destruction.
-State& state() {
-    static State* s = new State;
-    return *s;
+
+namespace {
+
+/// The process's are never destroyed: tensors may outlive static destruction.
+detail::LargeBlocks& large() {
+    if (!detail::blocks->large) detail::blocks->large = new detail::LargeBlocks;
+    return *detail::blocks->large;
 }
 
 struct Class {
@@ -104,7 +111,7 @@ void system_free(void* block, int64_t size) {
 
 /// A block of class `c` or a larger one, which `c` then is.
 void* take_block(Class& c) {
-    State& s = state();
+    detail::LargeBlocks& s = large();
     int last = c.index < 16 ? c.index : std::min(c.index + kLargerClasses, kClasses - 1);
     for (int i = c.index; i <= last; ++i) {
         auto& list = s.free_blocks[i];
@@ -112,7 +119,7 @@ void* take_block(Class& c) {
         void* block = list.back();
         list.pop_back();
         if (i != c.index) c = {i, size_of(i)};
-        detail::small_blocks.stats.cached -= c.size;
+        detail::blocks->stats.cached -= c.size;
         return block;
     }
     void* block = system_allocate(c.size);
@@ -125,11 +132,12 @@ void* take_block(Class& c) {
 
 }  // namespace
 
-detail::SmallBlocks detail::small_blocks = {
-    {}, {}, caching_wanted() ? detail::SmallBlocks::kMaxBytes : 0, {}};
+detail::SmallBlocks::SmallBlocks() : limit(caching_wanted() ? kMaxBytes : 0) {}
+
+detail::SmallBlocks detail::process_blocks;
 
 Storage* detail::allocate_slow(int64_t bytes) {
-    State& s = state();
+    LargeBlocks& s = weft::large();
     constexpr int64_t header = sizeof(Storage);
     void* block = nullptr;
     Class c{};
@@ -137,7 +145,7 @@ Storage* detail::allocate_slow(int64_t bytes) {
         c = class_of(bytes + header);
         block = take_block(c);
     }
-    MemoryStats& stats = small_blocks.stats;
+    MemoryStats& stats = blocks->stats;
     if (!block) [[unlikely]]
         fail(ErrorKind::Runtime, "alloc", text("room for ", bytes, " bytes"),
              text("no memory (", stats.current, " bytes in use)"));
@@ -153,9 +161,32 @@ Storage* detail::allocate_slow(int64_t bytes) {
     return storage;
 }
 
+namespace {
+
+/// A Storage alone, which is the smallest of blocks.
+void* take_header() {
+    detail::SmallBlocks& small = *detail::blocks;
+    if (auto* link = small.head[0]) {
+        small.head[0] = link->next;
+        small.kept[0] -= sizeof(Storage);
+        small.stats.cached -= sizeof(Storage);
+        return link;
+    }
+    void* header = std::aligned_alloc(64, sizeof(Storage));
+    if (!header) throw Error(ErrorKind::Memory, "[alloc] out of memory");
+    return header;
+}
+
+void drop_header(Storage* storage) {
+    storage->block = sizeof(Storage);
+    storage->bytes = 0;
+    if (!detail::keep_small(storage)) std::free(storage);
+}
+
+}  // namespace
+
 Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*), void* owner) {
-    auto* storage = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage)));
-    if (!storage) throw Error(ErrorKind::Memory, "[alloc] out of memory");
+    auto* storage = static_cast<Storage*>(take_header());
     *storage = Storage{};
     storage->data = static_cast<char*>(data);
     storage->bytes = bytes;
@@ -171,11 +202,11 @@ void detail::release_slow(Storage* storage) {
     if ((storage->seen || storage->last_write) && keep_small(storage)) return;
     if (storage->block == 0) {
         if (storage->give_back) storage->give_back(storage->owner);
-        std::free(storage);
+        drop_header(storage);
         return;
     }
-    State& s = state();
-    MemoryStats& stats = small_blocks.stats;
+    LargeBlocks& s = weft::large();
+    MemoryStats& stats = blocks->stats;
     stats.current -= storage->bytes;
     Class c = class_of(storage->block);
     if (s.caching && storage->block > SmallBlocks::kMaxBlock &&
@@ -187,21 +218,21 @@ void detail::release_slow(Storage* storage) {
     }
 }
 
-MemoryStats memory_stats() { return detail::small_blocks.stats; }
+MemoryStats memory_stats() { return detail::blocks->stats; }
 
 void reset_peak_memory() {
-    MemoryStats& stats = detail::small_blocks.stats;
+    MemoryStats& stats = detail::blocks->stats;
     stats.peak = stats.current;
 }
 
 void empty_memory_cache() {
     for (int i = 16; i < kClasses; ++i) {
-        auto& list = state().free_blocks[i];
+        auto& list = large().free_blocks[i];
         for (void* block : list) system_free(block, size_of(i));
         list.clear();
         list.shrink_to_fit();
     }
-    auto& small = detail::small_blocks;
+    auto& small = *detail::blocks;
     for (size_t i = 0; i < std::size(small.head); ++i) {
         while (auto* link = small.head[i]) {
             small.head[i] = link->next;
@@ -214,8 +245,15 @@ void empty_memory_cache() {
 
 void fail_allocation(int64_t n) {
     empty_memory_cache();
-    state().fail_in = n;
-    detail::small_blocks.limit = n || !state().caching ? 0 : detail::SmallBlocks::kMaxBytes;
+    large().fail_in = n;
+    detail::blocks->limit = n || !large().caching ? 0 : detail::SmallBlocks::kMaxBytes;
+}
+
+Heap::~Heap() {
+    Use now(*this);
+    empty_memory_cache();
+    delete blocks_.large;
+    objects_.empty();
 }
 
 }  // namespace weft

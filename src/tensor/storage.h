@@ -66,21 +66,29 @@ struct MemoryStats {
 
 namespace detail {
 
+struct LargeBlocks;
+
 /// Free blocks of up to 1 KiB, a list per multiple of 64 bytes: the part of the allocator that
-/// small ops feel, hence inline.
+/// small ops feel, hence inline. The others hang on it.
 struct SmallBlocks {
     struct Link {
         Link* next;
     };
     static constexpr int64_t kMaxBlock = 1024;
     static constexpr int64_t kMaxBytes = int64_t{8} << 20;
-    Link* head[kMaxBlock / 64];
-    int64_t kept[kMaxBlock / 64];  ///< bytes
+    Link* head[kMaxBlock / 64] = {};
+    int64_t kept[kMaxBlock / 64] = {};  ///< bytes
     int64_t
         limit;  ///< of them; 0: no reuse (WEFT_CACHE=0, ASAN, a test that makes allocations fail)
-    MemoryStats stats;
+    MemoryStats stats = {};
+    LargeBlocks* large = nullptr;  ///< made with the first
+
+    SmallBlocks();
 };
-extern SmallBlocks small_blocks;
+extern SmallBlocks process_blocks;
+/// Where this thread takes memory from and puts it (Note [Heaps] in heap.h).
+inline constinit thread_local SmallBlocks* blocks [[gnu::tls_model("initial-exec")]] =
+    &process_blocks;
 
 Storage* allocate_slow(int64_t bytes);
 void release_slow(Storage* storage);
@@ -89,7 +97,7 @@ void release_slow(Storage* storage);
 inline bool keep_small(Storage* storage) {
     int64_t block = storage->block;
     if (block == 0 || block > SmallBlocks::kMaxBlock) return false;
-    SmallBlocks& small = small_blocks;
+    SmallBlocks& small = *blocks;
     int64_t i = block / 64 - 1;
     if (small.kept[i] >= small.limit) return false;
     small.stats.current -= storage->bytes;
@@ -110,7 +118,7 @@ inline void release(Storage* storage) {
 
 /// Uninitialised bytes. Throws weft::Error (Runtime, as PyTorch's allocator) when there are none.
 inline Ref<Storage> allocate_storage(int64_t bytes) {
-    auto& small = detail::small_blocks;
+    auto& small = *detail::blocks;
     constexpr int64_t header = sizeof(Storage);
     if (bytes <= detail::SmallBlocks::kMaxBlock - header) [[likely]] {  // their sum may not count
         int64_t i = (bytes + header - 1) / 64;

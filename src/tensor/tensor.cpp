@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/convert.h"
+#include "tensor/apart.h"
 
 namespace weft {
 using detail::new_impl;
@@ -129,12 +130,21 @@ Tensor Tensor::resized(DimSpan shape) const {
     return wanted;
 }
 
+namespace {
+
+void drop_memory(void* storage) { Ref<Storage>::adopt(static_cast<Storage*>(storage)); }
+
+}  // namespace
+
+Storage& memory_of(Storage& storage) {
+    const bool is_apart = storage.give_back == drop_memory;
+    return is_apart ? *static_cast<Storage*>(storage.owner) : storage;
+}
+
 Tensor Tensor::apart() const {
-    auto drop = [](void* s) { Ref<Storage>::adopt(static_cast<Storage*>(s)); };
     const Storage* mine = storage().get();
-    auto* memory = const_cast<Storage*>(mine);  // of whose memory it is: apart of apart is no chain
-    if (mine->give_back == +drop) memory = static_cast<Storage*>(mine->owner);
-    Ref<Storage> own = borrow_storage(mine->data, mine->bytes, drop, Ref<Storage>(memory).detach());
+    Ref<Storage> memory(&memory_of(*storage()));  // apart of apart is no chain
+    Ref<Storage> own = borrow_storage(mine->data, mine->bytes, drop_memory, memory.detach());
     own->read_only = mine->read_only;
     own->maker = mine->maker;
     return from_storage(std::move(own), bytes(), dtype(), shape(), strides());

@@ -5,7 +5,7 @@
 A random Module is called several times, with inputs of other shapes, layouts and dtypes, and with
 changes between the calls: attributes, modes, weights, hooks, methods, globals, results written in
 place. Compared are results (to the bit, with strides, versions, aliases of inputs and of each
-other), gradients (to the bit, or 1e-6 of the norm), exceptions with their lines, the random
+other), gradients (to the bit, or as `Near` says), exceptions with their lines, the random
 generator and the Module afterwards. The first mismatches are printed with minimal Modules.
 """
 
@@ -15,6 +15,7 @@ import argparse
 import ast
 import importlib.util
 import itertools
+import math
 import random
 import re
 import sys
@@ -239,10 +240,20 @@ def bits(t: weft.Tensor) -> bytes:
 
 
 class Near:
-    """A tensor, equal to one that is the same to the bit, or to 1e-6 of the norm."""
+    """A gradient, equal to one that is the same to the bit, or to 1e-6 of the norm.
 
-    def __init__(self, t: weft.Tensor | None) -> None:
+    Sums over several uses may be made in another order, and their error is that of their terms.
+    Where these cancel, their norms are not the sum's; nobody sees them, but what they are made of:
+    other gradients of the pass, `others`. So it is the largest norm of all that counts.
+    """
+
+    def __init__(self, t: weft.Tensor | None, others: list[Near]) -> None:
         self.value = None if t is None else t.detach().clone()
+        self.others = others
+        others.append(self)
+
+    def norm(self) -> float:
+        return 0.0 if self.value is None else float(self.value.double().norm())
 
     def __eq__(self, other: object) -> bool:
         assert isinstance(other, Near)
@@ -251,7 +262,10 @@ class Near:
             return a is b
         if a.shape != b.shape or a.dtype != b.dtype:
             return False
-        return bits(a) == bits(b) or float((a - b).norm()) <= 1e-6 * float(b.norm())
+        if bits(a) == bits(b):
+            return True
+        norms = [norm for o in other.others if math.isfinite(norm := o.norm())]
+        return float((a.double() - b.double()).norm()) <= 1e-6 * max(norms, default=0.0)
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -284,9 +298,9 @@ def lines(error: BaseException, file: str) -> list[Any]:
     return [(f.name, f.lineno) for f in found if f.filename == file]
 
 
-def state(model: Any) -> dict[str, Any]:
+def state(model: Any, gradients: list[Near]) -> dict[str, Any]:
     found: dict[str, Any] = {k: (v.dtype, bits(v)) for k, v in model.state_dict().items()}
-    found |= {f"{n}.grad": Near(p.grad) for n, p in model.named_parameters()}
+    found |= {f"{n}.grad": Near(p.grad, gradients) for n, p in model.named_parameters()}
     return found | {name: repr(getattr(model, name)) for name in ("k", "flag", "kept")}
 
 
@@ -313,6 +327,7 @@ class Side:
         if not step.same or not self.inputs:
             self.inputs = self.given(step, seed)
         x, y = self.inputs
+        near: list[Near] = []
         weft.manual_seed(seed)
         try:
             with warnings.catch_warnings():
@@ -322,7 +337,7 @@ class Side:
             where = lines(error, self.names["__file__"])
             # views that plans make without grad are no views: docs/compile.md
             said = str(error).replace("a view of a leaf Variable", "a leaf Variable")
-            return shown | {"error": (type(error), said, where), "state": state(self.model)}
+            return shown | {"error": (type(error), said, where), "state": state(self.model, near)}
         parts = flat(result)
         known = [x, y, self.model.seen, *self.last]
         shown["result"] = [described(t, known + parts[:k]) for k, t in enumerate(parts)]
@@ -337,9 +352,11 @@ class Side:
             except RuntimeError as error:  # what was added up before is not compared
                 shown["backward"] = re.split("[:(]", str(error))[0]
                 self.model.zero_grad()
-                return shown | {"state": state(self.model)}
-            shown["gradients"] = [Near(t.grad) for t in (x, y, *tracked) if t.is_floating_point()]
-        return shown | {"state": state(self.model)}
+                return shown | {"state": state(self.model, near)}
+            shown["gradients"] = [
+                Near(t.grad, near) for t in (x, y, *tracked) if t.is_floating_point()
+            ]
+        return shown | {"state": state(self.model, near)}
 
     def given(self, step: Step, seed: int) -> list[weft.Tensor]:
         weft.manual_seed(seed + 1)

@@ -6,6 +6,7 @@ import gc
 import inspect
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -193,6 +194,11 @@ def test_known_arguments_are_taken():
         assert same(weft.compile(scaled, **arguments)(x), scaled(x))
     eager = weft.compile(scaled, backend="eager")
     assert same(eager(x), scaled(x)) and ran(eager)
+    model = nn.Linear(3, 3)
+    model.compile(backend="eager")
+    for eager in (model, weft.compile(nn.Linear(3, 3), backend="eager")):
+        eager(weft.ones(1, 3))
+        assert not weft.compiler.explain(eager).functions
 
 
 @pytest.mark.parametrize(
@@ -291,6 +297,9 @@ def test_hooks_of_both_run():
     net.first.register_forward_pre_hook(lambda *_: log.append("first"))
     fast(weft.ones(1, 3))
     assert log == ["first", "inner", "outer"]
+    fast.compile()
+    fast(weft.ones(1, 3))
+    assert log == ["first", "inner", "outer"] * 2
 
 
 def holder(layer):
@@ -537,13 +546,88 @@ def test_explain():
     assert len(weft._dynamo.explain(through)(x).functions) == 3
 
 
+def reads_and_adds(x):
+    total = x * 0
+    for number in x.tolist():
+        total = total + number
+    return total * 2 + x
+
+
+@needs_programs
+def test_explain_says_why_no_plan_runs():
+    alone = weft.compile(lambda x: x + 1)
+    alone(x)
+    assert str(alone.explain()).count("no plan yet") == 1
+    alone(x)
+    line = alone.__code__.co_firstlineno
+    assert f"line {line}: no plan, nothing to gain" in str(alone.explain())
+    compiled = weft.compile(reads_and_adds)
+    for _ in range(4):
+        compiled(x)
+    first = reads_and_adds.__code__.co_firstlineno
+    told = [line.strip() for line in str(compiled.explain()).splitlines()[3:]]
+    assert f"line {first + 2}: no plan, a method of a tensor" in told
+    assert told[-1].startswith(f"line {first + 4}: 2 calls, up to the end; ran")
+    assert len(set(told)) == len(told)
+    summing = weft.compile(lambda xs: sum(x.sum() for x in xs))
+    summing([x])
+    assert ": a generator expression. Hint: a list comprehension; called once" in str(
+        summing.explain()
+    )
+
+
+def written(x):
+    y = x * 2 + 1
+    y.add_(1)
+    return y
+
+
+def kept(x):
+    y = x * 2 + 1
+    numbers[0] = y
+    return y
+
+
+def read(x):
+    y = x * 2 + 1
+    return y * 2 if y.sum() > 0 else y
+
+
+def converted(x):
+    y = x * 2 + 1
+    return y.numpy()
+
+
+def selected(x):
+    y = x * 2 + 1
+    return y.nonzero()
+
+
+numbers = [None]
+ENDS = {
+    written: "a write", kept: "a write", read: "a value that is read",
+    converted: "a value that is read", selected: "a layout that depends on values",
+}  # fmt: skip
+
+
+@needs_programs
+@pytest.mark.parametrize("function", ENDS)
+def test_explain_says_why_plans_end(function):
+    compiled = weft.compile(function)
+    for _ in range(3):
+        compiled(x)
+    first = function.__code__.co_firstlineno
+    told = rf"line {first + 1}: \d calls, up to line {first + 2}: {ENDS[function]}; ran"
+    assert re.search(told, str(compiled.explain())), compiled.explain()
+
+
 # ---- off
 
 
 @needs_programs
 def test_all_of_it_agrees_with_programs_switched_off():
     tests = os.path.dirname(__file__)
-    names = "api", "jit", "programs", "python", "stretches"
+    names = "api", "jit", "programs", "python", "stretches", "watchers"
     files = [f"{tests}/test_{name}.py" for name in names]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files],

@@ -2,7 +2,7 @@
 
 import fuzz_models
 import pytest
-from fuzz_models import Draw
+from fuzz_models import Draw, Near, Step
 
 import weft
 
@@ -12,6 +12,82 @@ def test_random_models_do_compiled_what_they_do_eagerly():
     found, fuzzer = fuzz_models.fuzz(60, 0)
     assert not found, fuzz_models.shown(found[0])
     assert fuzzer.calls == 60 * fuzz_models.CALLS and fuzzer.errors < fuzzer.calls / 2
+
+
+WRITTEN = (  # what fuzzing found: values that backward makes again of what was written since
+    """
+h = x * 1
+h.add_((h - h).abs() - weft.rand_like(h @ self.w))
+return h.sum()
+""",
+    """
+h = x * 1
+for layer in self.layers:
+    x = layer(h)
+    h += weft.cat([self.lin(-h)[:, :2], y[:, 2:]], 1)
+return h
+""",
+    """
+h = x * 1
+for layer in self.layers:
+    x = layer(h)
+    y = (h * 2).square()
+    h.mul_(0.5)
+return y
+""",
+    """
+h = x
+for layer in self.layers:
+    y = layer(h)
+    where = weft.where(weft.softmax(h, dim=1).unsqueeze(0)[0] > 0, h, self.lin(h + h))
+    self.seen.copy_(where[0])
+h.mul_(self.seen.exp().clamp(max=4.0).tanh())
+return self.layers[self.k](weft.stack([x, x]).sum(0)).sum()
+""",
+    """
+y = F.linear(x, self.w)
+for layer in self.layers:
+    y = layer(x * 1)
+    x.mul_(0.5)
+    x = y
+return y
+""",
+    """
+h = x @ self.w
+for layer in self.layers:
+    y = layer(h)
+h.mul_(F.linear(h * SCALE, self.w))
+return h.exp().clamp(max=4.0)
+""",
+    """
+h = x @ self.w
+y = (h - 1).square()
+a = h @ self.w
+h.data.mul_(2)
+return y
+""",
+)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("body", WRITTEN)
+def test_what_is_made_again_of_what_was_written(body, grad, tmp_path):
+    text = "    def forward(self, x, y, n=1):" + body.rstrip().replace("\n", "\n        ") + "\n"
+    steps = [Step("", 2, False, grad, False, False, 1)] * 4
+    fuzzer = fuzz_models.Fuzzer(tmp_path)
+    bad = fuzzer.check(text, steps)
+    assert bad is None, fuzz_models.shown(bad)
+
+
+def test_sums_that_cancel_are_as_exact_as_what_they_sum():
+    def run(*values):
+        near = []
+        return [Near(weft.tensor(v), near) for v in values]
+
+    assert run([100.0, 1.0], [1e-5, 0.0]) == run([100.0, 1.0], [0.0, 1e-5])
+    assert run([100.0, 1.0], [1e-5, 0.0]) != run([100.0, 1.0], [0.0, 2e-4])
+    assert run([1.0], [float("inf"), 0.0]) != run([1.0], [float("inf"), 1e-5])
 
 
 def test_a_number_is_a_program():

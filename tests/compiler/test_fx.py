@@ -162,6 +162,25 @@ def test_dead_code_goes_and_effects_stay():
     assert not traced.graph.eliminate_dead_code()
 
 
+def test_dead_code_leaves_modes_and_what_draws():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(weft.set_grad_enabled, (False,))
+    graph.call_function(weft.poisson, (x,))
+    graph.call_function(weft._C.ops.dropout, (x, 0.5, True))
+    graph.output(x)
+    assert not graph.eliminate_dead_code()
+
+
+def test_names_of_arguments_that_python_has_as_words():
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_method("uniform_", (x,), {"to": 4, "from": 3}))
+    made = fx.GraphModule(weft.nn.Module(), graph)
+    assert "x.uniform_(to = 4, **{'from': 3})" in made.code
+    assert made(weft.zeros(8)).min() >= 3
+
+
 def test_lint():
     graph = fx.Graph()
     x = graph.placeholder("x")

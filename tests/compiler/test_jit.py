@@ -123,15 +123,6 @@ def test_what_only_a_call_comes_to_raises_in_the_call():
     del helper._torchscript_modifier
 
 
-def test_saving_says_what_to_do():
-    with pytest.raises(NotImplementedError, match="state_dict"):
-        weft.jit.save(clipped, "f")
-    with pytest.raises(NotImplementedError, match="state_dict"):
-        clipped.save("f")
-    with pytest.raises(NotImplementedError, match="state_dict"):
-        weft.jit.load("f")
-
-
 def test_marks_and_questions():
     assert not weft.jit.is_scripting() and not weft.jit.is_tracing()
     assert weft.jit.annotate(int, 3) == 3 and weft.jit.Attribute(4, int) == 4

@@ -205,6 +205,10 @@ def test_another_value_read_raises(name):
     line = function.__code__.co_firstlineno + 1
     with pytest.raises(RuntimeError, match=rf"traced run .*test_jit_trace.py:{line}"):
         traced(weft.tensor([-5.0, 1.0, -2.0]))
+    traced.graph.eliminate_dead_code()
+    module = weft.fx.GraphModule(traced.graph.owning_module, traced.graph)
+    with pytest.raises(RuntimeError, match="traced run"):
+        module(weft.tensor([-5.0, 1.0, -2.0]))
 
 
 class Net(nn.Module):
@@ -297,8 +301,18 @@ def test_containers_as_inputs_and_results():
     assert found["b"][0].tolist() == [1, 1]
 
 
-def runs_backward(x):
-    (x + given(0, True)[0]).sum().backward()
+def hooked(x):
+    y = x * 2
+    y.register_hook(lambda g: g * 2)
+    return y
+
+
+def steps(x, how):
+    p = nn.Parameter(x.clone())
+    p.grad = x
+    sgd = weft.optim.SGD([p], lr=0.5, momentum=0.5, foreach=False if how == "plain" else None)
+    sgd.step()
+    return p + 0
 
 
 REFUSED = {
@@ -309,10 +323,11 @@ REFUSED = {
     "no inputs": (lambda: weft.jit.trace(lambda x: x), RuntimeError, "neither"),
     "both": (lambda: weft.jit.trace(lambda x: x, weft.ones(1), example_kwarg_inputs={}),
              RuntimeError, "both"),
-    "backward": (lambda: weft.jit.trace(runs_backward, weft.ones(1)), NotImplementedError,
-                 "backward pass"),
-    "a generator": (lambda: weft.jit.trace(lambda x: x + weft.rand(1, generator=weft.Generator()),
-                                           weft.ones(1)), NotImplementedError, "default generator"),
+    "a hook": (lambda: weft.jit.trace(hooked, weft.ones(1)), NotImplementedError, "register_hook"),
+    "an optimizer": (lambda: weft.jit.trace(lambda x: steps(x, "sgd"), weft.ones(1)),
+                     NotImplementedError, "step"),
+    "a state": (lambda: weft.jit.trace(lambda x: steps(x, "plain"), weft.ones(1)),
+                NotImplementedError, "step"),
     "no function": (lambda: weft.jit.trace(3, weft.ones(1)), TypeError, "expected a function"),
 }  # fmt: skip
 
@@ -324,6 +339,109 @@ def test_what_is_refused(name):
         call()
     assert not weft.jit.is_tracing()
     assert weft._C._mode() & 256 == 0
+
+
+weight = nn.Parameter(weft.tensor([2.0, -1.0, 0.5]))
+own = weft.Generator().manual_seed(3)
+
+
+def gradients(x):
+    loss = (x * weight).exp().sum()
+    weight.grad = None
+    loss.backward()
+    return weight.grad * 2
+
+
+def gathers_gradients(x):
+    (x * weight).sum().backward()
+    (x * weight * weight).sum().backward(retain_graph=True)
+    return weight.grad + 1
+
+
+def gradients_of_results(x):
+    y = x * weight
+    y.retain_grad()
+    weft.autograd.backward([y.sum(), (y * y).sum()])
+    return y.grad
+
+
+def sets_gradients(x):
+    weight.grad = x * 3
+    weight.grad.add_(1)
+    return weight.grad * weight
+
+
+def sets_memory(x):
+    y = x * 2
+    y.data = x + 1
+    return y * 2
+
+
+def steps_without_state(x):
+    weight.grad = x
+    weft.optim.SGD([weight], lr=0.5, foreach=False).step()
+    return weight * 1
+
+
+def draws(x):
+    return x + weft.rand(3, generator=own) + weft.empty(3).normal_(generator=own)
+
+
+def draws_of_its_own(x):
+    generator = weft.Generator().manual_seed(5)
+    again = generator.clone_state()
+    return x * weft.rand(3, generator=generator) + weft.rand(3, generator=again)
+
+
+def seeds(x):
+    weft.manual_seed(7)
+    y = x + weft.rand(3)
+    with weft.random.fork_rng():
+        y = y + weft.rand(3)
+    return y + weft.rand(3)
+
+
+BESIDE = (
+    gradients, gathers_gradients, gradients_of_results, sets_gradients, sets_memory, draws,
+    steps_without_state, draws_of_its_own, seeds,
+)  # fmt: skip
+
+
+def begin(k):
+    weight.data = weft.tensor([2.0, -1.0, 0.5]) + k
+    weight.grad = weft.ones(3) * k
+    own.manual_seed(k)
+
+
+@pytest.mark.parametrize("function", BESIDE)
+def test_what_is_done_beside_calls_is_written_down(function):
+    """It was not, and so the trace computed something else: gradients, generators, memory."""
+    x = weft.tensor([1.0, -0.25, 3.0])
+    begin(1)
+    before = own.get_state()
+    traced = weft.jit.trace(function, x, check_trace=function is not steps_without_state)
+    assert weft.equal(weight.grad, weft.ones(3)) and weft.equal(own.get_state(), before)
+    for k in range(3):
+        ends = []
+        for call in (function, traced):
+            begin(k)
+            ends.append((bits(call(x)), bits(weight.grad), bits(weight.detach()), own.get_state()))
+        assert ends[0][:3] == ends[1][:3] and weft.equal(ends[0][3], ends[1][3])
+    traced.graph.eliminate_dead_code()
+    begin(k)
+    module = weft.fx.GraphModule(traced.graph.owning_module, traced.graph)
+    assert bits(module(x)) == ends[0][0]
+
+
+def test_gradients_of_inputs():
+    def f(x):
+        (x * x).sum().backward()
+        return x.grad * 2
+
+    traced = weft.jit.trace(f, weft.ones(2, requires_grad=True))
+    x = weft.tensor([1.0, 2.0], requires_grad=True)
+    assert traced(x).tolist() == [4, 8]
+    assert traced(x).tolist() == [8, 16]
 
 
 def test_a_second_run_is_compared():
@@ -351,6 +469,26 @@ def test_copies_and_pickles():
     assert pickle.loads(pickle.dumps(function))(weft.ones(3)).tolist() == [2, 2, 2]
     assert weft.jit.trace(function, weft.ones(1)) is function
     assert function.__name__ == "branch"
+
+
+def test_hooks_of_the_module_are_written_down():
+    """Those of modules in it were; its own were left out."""
+    model, x = Net().eval(), weft.randn(2, 3)
+    model.register_forward_pre_hook(lambda module, args: (args[0] * 3,))
+    model.register_forward_hook(lambda module, args, result: result + 1)
+    traced = weft.jit.trace(model, x)
+    assert bits(traced(x)) == bits(model(x))
+    assert bits(traced(x=x)) == bits(model(x))
+
+
+def test_a_changed_graph_runs():
+    traced = weft.jit.trace(lambda x: x.relu() + 1, weft.ones(2))
+    x = weft.tensor([-1.0, 2.0])
+    assert traced(x).tolist() == [1, 3]
+    (node,) = traced.graph.find_nodes(op="call_function", target=weft.relu)
+    node.target = weft.neg
+    traced.graph.owning_module.recompile()
+    assert traced(x).tolist() == [2, -1]
 
 
 def test_inside_of_a_trace():

@@ -449,3 +449,19 @@ def test_gradients_of_gradients():
             last = Gradient(g), Gradient(x.grad), Gradient(y.grad)
         values.append(last)
     assert values[0] == values[1]
+
+
+def test_settings_are_no_part_of_a_stretch():
+    """A stretch went over `set_default_dtype`, which then was called while it was traced alone."""
+
+    def f(x):
+        weft.set_default_dtype(weft.float64)
+        y = (x * 2 + 1).sum()
+        positive = float(y) > 0
+        made = weft.ones(2) if positive else None
+        weft.set_default_dtype(weft.float32)
+        return made.dtype, weft.ones(1).dtype
+
+    compiled = weft.compile(f)
+    for _ in range(4):
+        assert compiled(weft.ones(3)) == (weft.float64, weft.float32)

@@ -13,11 +13,13 @@ import argparse
 import functools
 import importlib
 import inspect
+import itertools
 import linecache
 import math
 import re
 import sys
 import time
+import weakref
 from dataclasses import dataclass, field, is_dataclass, replace
 
 from fuzz_names import (  # noqa: F401
@@ -35,6 +37,9 @@ import weft
 
 SPOILED = "modified by an inplace operation"  # the error of a saved value that was written
 TOLERANCE = 1e-12  # relative to the scale of all numbers of a run
+
+
+_numbers = itertools.count()
 
 
 class Weights:
@@ -82,12 +87,18 @@ class Weights:
                 p.copy_(numbers(*p.shape, at=at))
         self.leaves = [self.a, self.b, self.c, self.e, self.b_bias, self.y]
         self.leaves += [p for module in modules for p in module.parameters()]
-        self.versions = self.state()
         self.memo = {}
+        self.modules = modules
+        self.versions = self.state()
 
     def state(self):
-        """What changes when a leaf is written or gets other memory."""
-        return [(leaf._version, leaf.data_ptr()) for leaf in self.leaves]
+        """What changes when a leaf is written, gets other memory or is replaced."""
+        seen = [(leaf._version, leaf.data_ptr()) for leaf in self.leaves]
+        held = [vars(self), *(vars(m) for m in self.modules)]
+        held += [part for m in self.modules for part in (m._parameters, m._buffers)]
+        return seen, [
+            (name, id(v)) for part in held for name, v in part.items() if name != "versions"
+        ]
 
 
 @functools.cache
@@ -96,8 +107,11 @@ def _weights(lib):
 
 
 def weights_of(lib):
-    """The weights, made once, without gradients."""
+    """The weights, made once, without gradients; anew after a program that left them changed."""
     weights = _weights(lib)
+    if weights.versions != weights.state():
+        _weights.cache_clear()
+        weights = _weights(lib)
     for leaf in weights.leaves:
         leaf.grad = None
     weights.memo.clear()
@@ -172,7 +186,7 @@ def told(error):
     return type(error).__name__, str(error).split("\n  in the call at")[0]
 
 
-def run(program, data, call=None, lib=weft):
+def run(program, data, call=None, lib=weft, compiled=False):
     """The outcome of a program over examples, by `call(fn, examples)`, or one by one."""
     weights, examples = weights_of(lib), [Example(lib, d) for d in data]
     lib.manual_seed(7)
@@ -199,7 +213,7 @@ def run(program, data, call=None, lib=weft):
             out.error = told(errors[min(errors)])
     else:
         try:
-            returned = call(one, examples)
+            returned = call(lib.compile(one) if compiled else one, examples)
             results = {id(e): r for e, r in zip(examples, returned)}
         except Exception as error:
             out.error = told(error)
@@ -223,8 +237,6 @@ def finish(out, weights, examples, broken, lib=weft):
     out.results = [numbers(out.results[at]) if at in whole else None for at in range(len(examples))]
     out.logs = [readable(log) if at in broken else numbers(log) for at, log in enumerate(out.logs)]
     out.written = weights.versions != weights.state()
-    if out.written:
-        _weights.cache_clear()
     out.drawn = None if broken else lib.rand(()).item()
 
 
@@ -291,11 +303,11 @@ class Invalid(Exception):
     """The plain loop cannot differentiate the program."""
 
 
-def raises_with_zeros(program, data, call, broken, lib):
+def raises_with_zeros(program, data, call, broken, lib, compiled):
     """Whether backward raises if zeros count: to a batch they are no gradient, to a loop one."""
     before = weft._C._set_zeros_matter(True)
     try:
-        finish(*run(program, data, call, lib=lib), broken, lib=lib)
+        finish(*run(program, data, call, lib, compiled), broken, lib=lib)
     except RuntimeError as error:
         return SPOILED in str(error)
     finally:
@@ -317,11 +329,20 @@ def saves_infinity(program, data, lib):
     return any(found)
 
 
-def check(program, data, call=batched, libs=(weft, weft), tolerance=TOLERANCE, strict=False):
+def check(
+    program,
+    data,
+    call=batched,
+    libs=(weft, weft),
+    tolerance=TOLERANCE,
+    strict=False,
+    compiled=False,
+):
     """What batching changed about a program over examples (plain numbers), or None.
 
     `program` is a function, or blocks of one's source. With `strict`, no gradient is not one of
-    zeros. Raises Invalid if the plain loop's results cannot be differentiated.
+    zeros; with `compiled` it is compiled where it runs in batches. Raises Invalid if the plain
+    loop's results cannot be differentiated.
     """
     programs = {lib: program if callable(program) else built(program, lib) for lib in set(libs)}
     if any(map(inspect.isgeneratorfunction, programs.values())):  # what is left of a smaller one
@@ -331,7 +352,7 @@ def check(program, data, call=batched, libs=(weft, weft), tolerance=TOLERANCE, s
     expected, *rest = run(programs[libs[0]], data, oracle, lib=libs[0])
     spoiled = False
     if oracle and expected.error:
-        return check(program, data, batched, libs, tolerance, strict)
+        return check(program, data, batched, libs, tolerance, strict, compiled)
     try:
         finish(expected, *rest, expected.broken, lib=libs[0])
     except Exception as error:
@@ -340,16 +361,18 @@ def check(program, data, call=batched, libs=(weft, weft), tolerance=TOLERANCE, s
             raise Invalid(str(error)) from error
     if expected.written:
         raise Invalid("the shared weights are written to")
-    found, *rest = run(programs[libs[1]], data, call, lib=libs[1])
+    found, *rest = run(programs[libs[1]], data, call, libs[1], compiled)
     if found.began < len(data):  # the first that failed stopped those that had not begun
         if not expected.error or found.began <= min(expected.broken):
             return f"expected {len(data)} examples to run, got {found.began}"
-        return check(program, data[: found.began], call, libs, tolerance, strict)
+        return check(program, data[: found.began], call, libs, tolerance, strict, compiled)
     try:
         finish(found, *rest, expected.broken, lib=libs[1])
     except Exception as error:
         return None if spoiled and SPOILED in str(error) else f"afterwards: {error!r}"
-    if spoiled and not raises_with_zeros(programs[libs[1]], data, call, expected.broken, libs[1]):
+    if spoiled and not raises_with_zeros(
+        programs[libs[1]], data, call, expected.broken, libs[1], compiled
+    ):
         return "expected an error in backward, of a saved value that was written"
     if spoiled:
         return None
@@ -359,14 +382,15 @@ def check(program, data, call=batched, libs=(weft, weft), tolerance=TOLERANCE, s
 
 
 def built(blocks, lib=weft):
-    """The function of a program's blocks."""
+    """The function of a program's blocks, whose source is there as long as it."""
     text = source(blocks)
-    name = f"<program {hash(text):x}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    name = f"<program {hash(text):x} {next(_numbers)}>"
     names = dict(names_for(lib))
     exec(compile(text, name, "exec"), names)
-    del linecache.cache[name]
-    return names["program"]
+    program = names.pop("program")  # which goes when its last user does
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    weakref.finalize(program, linecache.cache.pop, name, None)
+    return program
 
 
 def wrong(blocks, data, **options):
@@ -437,7 +461,7 @@ def minimal(blocks, data, **options):
     return blocks, data
 
 
-def script(blocks, data, call=batched):
+def script(blocks, data, call=batched, compiled=False):
     """A program and its examples as a Python script."""
     rows = ",\n    ".join(map(repr, data))
     return (
@@ -445,7 +469,7 @@ def script(blocks, data, call=batched):
         f"from fuzz import check\nfrom fuzz_names import {call.__name__}, names_for\n\n"
         "globals().update(names_for(weft))\n\n\n"
         f"{source(blocks)}\n\n\ndata = [\n    {rows},\n]\n"
-        f"print(check(program, data, {call.__name__}))"
+        f"print(check(program, data, {call.__name__}, compiled={compiled}))"
     )
 
 
@@ -470,7 +494,9 @@ def search(seed, programs, options=Options(), **how):  # noqa: B008
         # An error found late lets an example draw more, and `finally` replace it. A mean of no rows
         # is NaN, which spoils gradients of what examples share even where it is not used.
         eager = early or re.search(r"rand|drop|bernoulli|finally|/ len|IndexError", source(blocks))
-        data = draw_data(key, empty=0 if eager else 0.05)
+        # Compiled, what comes to a place for the third time runs by plan.
+        parts = [key, *(f"{key}{more}" for more in "ab")] if way.get("compiled") else [key]
+        data = [d for part in parts for d in draw_data(part, empty=0 if eager else 0.05)]
         report.programs += 1
         try:
             difference = check(blocks, data, **way)
@@ -491,10 +517,11 @@ def main():
     parser.add_argument("--without", nargs="*", default=[], metavar="KIND",
                         choices=["random", "inplace", "errors", "late", "planted"])  # fmt: skip
     parser.add_argument("--against", choices=["torch"], help="PyTorch's plain loop as the oracle")
+    parser.add_argument("--compiled", action="store_true", help="what runs in batches is compiled")
     parser.add_argument("--strict", action="store_true", help="no gradient is not one of zeros")
     args = parser.parse_args()
     options = Options(size=args.size, **dict.fromkeys(args.without, False))
-    how = {"strict": args.strict}
+    how = {"strict": args.strict, "compiled": args.compiled}
     if args.against:
         how |= {"libs": (importlib.import_module(args.against), weft), "tolerance": 1e-11}
     start = time.perf_counter()
@@ -509,7 +536,7 @@ def main():
     key, difference, blocks, data, how["call"] = report.mismatch
     print(f"mismatch in program {key}: {difference}\nmade smaller:\n")
     blocks, data = minimal(blocks, data, **how)
-    print(script(blocks, data, how["call"]))
+    print(script(blocks, data, how["call"], args.compiled))
     print(f"\n# {check(blocks, data, **how)}")
     return 1
 

@@ -141,6 +141,23 @@ def test_a_mismatch_is_made_small(capsys):
     assert capsys.readouterr().out == "None\n"  # without the fault
 
 
+def test_what_a_program_leaves_changed_ends_with_it():
+    """Made smaller, a program lost the line that put a weight back: later ones computed with it."""
+
+    def program(e, w, log):
+        w.a = w.a + 1
+        w.linear.weight = weft.nn.Parameter(w.linear.weight * 2)
+        raise ValueError
+
+    def results():
+        return fuzz.numbers([fuzz.weights_of(weft).a, fuzz.weights_of(weft).linear.weight])
+
+    before = results()
+    with pytest.raises(fuzz.Invalid, match="written"):
+        fuzz.check(program, draw_data("a", empty=0))
+    assert results() == before
+
+
 def test_a_dead_value_is_known_by_what_it_saves():
     """Of examples without rows a dead value spoiled a shared weight's gradient: as documented."""
 

@@ -15,6 +15,7 @@ import types
 from weft.frontend import INLINED_SHIFT, Lowered, lower
 
 UNBOUND = object()
+CO_GENERATOR = 0x20
 BINARY = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
     "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "@": operator.matmul,
@@ -94,13 +95,17 @@ class Machine:
         return found
 
     def note(self, error, offset):
-        """The places of an exception that an instruction raised by itself."""
+        """The places of an exception that an instruction raised by itself, and the exception that
+        becomes of it."""
         number = offset >> INLINED_SHIFT if offset >= 0 else 0
         while number:
             inlined = self.lowered.inlined[number - 1]
             note(error, (inlined.code, offset & ((1 << INLINED_SHIFT) - 1)))
+            if inlined.code.co_flags & CO_GENERATOR and isinstance(error, StopIteration):
+                error = RuntimeError("generator raised StopIteration")
             number, offset = inlined.parent, inlined.offset
         note(error, (self.lowered.code, offset))
+        return error
 
     def body(self, instructions):
         """Runs instructions; what ended them: None, or ("break" …) with the value returned."""
@@ -118,7 +123,8 @@ class Machine:
             except BaseException as error:
                 again = instr.verb == "reraise" and error is handled
                 if not again and not error.__dict__.pop("noted", False):
-                    self.note(error, instr.offset)
+                    if (other := self.note(error, instr.offset)) is not error:
+                        raise other from error
                 raise
             if instr.verb in ("break", "continue", "return"):
                 return instr.verb, end
@@ -131,7 +137,8 @@ class Machine:
         try:
             return call(*args)
         except BaseException as error:
-            self.note(error, instr.offset)
+            if (other := self.note(error, instr.offset)) is not error:
+                raise other from error
             raise
 
     # ---- names

@@ -12,6 +12,7 @@ evaluator of this folder, or whatever else runs them.
 import argparse
 import ast
 import collections
+import contextlib
 import importlib.util
 import itertools
 import linecache
@@ -245,9 +246,11 @@ def smaller(text: str) -> Iterator[str]:
                     inner = [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
                     inner = [ast.Constant(0)] if part == "0" else inner[part : part + 1]
                     replaced = bool(inner) and replace(tree, node, inner)
-                if replaced and (less := ast.unparse(ast.fix_missing_locations(tree))) != text:
-                    if len(less) < len(text):
-                        yield less
+                less = text
+                with contextlib.suppress(ValueError):  # a part that cannot stand there
+                    less = ast.unparse(ast.fix_missing_locations(tree)) if replaced else text
+                if len(less) < len(text):
+                    yield less
 
 
 def replace(tree: ast.AST, node: ast.AST, new: list[ast.AST]) -> bool:

@@ -638,6 +638,69 @@ def generator_of_what_cannot_iterate(x):
     )
 
 
+@program("[1, 2, 3]", "[1, 2]", "[1, 2, 3, 4, 5]", "[1, 'a', 2]", "5", "[]")
+def generator_for_several_targets(xs):
+    bias = 1
+    a, b, c = (
+        say(x)
+        + bias
+        for x in xs
+        if x != 4
+    )
+    return a, b, c, xs
+
+
+@program("[1, 2, 3]", "[1]", "[]", "[1, 'a']")
+def generators_behind_stars(xs):
+    first, *rest = (say(x) + 0 for x in xs)
+    return max(*(-x for x in xs), 0), [0, *(say(x) for x in xs)], {*(x for x in xs)}, first, rest
+
+
+@program("[1, 2]", "[1, 'a']")
+def generator_as_all_arguments(xs):
+    return "{}{}".format(
+        *(
+            x + 1
+            for x in xs
+        )
+    )
+
+
+@program("[1, 2]", "[1, 'a']")
+def generator_that_runs_after_keywords(xs):
+    return "{}{}{z}".format(*(say(-x) for x in xs), z=say(3)), dict(*([x] for x in xs), z=missing)
+
+
+@program("[1, 2, 3]", "[1]")
+def generator_that_a_next_ends(xs):
+    it = iter(xs)
+    a, b, c = (say(next(it)) + k for k in range(3))
+    return a, b, c
+
+
+@program("[1, 2, 3]", "[1]")
+def generator_whose_end_is_caught(xs):
+    it = iter(xs)
+    try:
+        a, *b = (next(it) + k for k in range(3))
+    except RuntimeError as error:
+        return str(error), repr(error.__cause__), error.__context__ is error.__cause__
+    return a, b
+
+
+@program("3")
+def generator_with_names_of_its_own(x):
+    y = 5
+    a, b = ([x * y for y in range(x)] for x in range(2))
+    n = x
+    c, *d = ((n, x) for x in range(y))
+
+    def inner():
+        return n
+
+    return a, b, c, d, x, y, inner()
+
+
 # ---- functions
 
 
@@ -1149,13 +1212,25 @@ def walks_a_tree(tree):
 # ---- what running them showed
 
 
-def codes(code):
-    """A code object and those of the functions that it makes, generators apart."""
-    inner = [c for c in code.co_consts if hasattr(c, "co_code") and not c.co_flags & 0x20]
-    return {code, *(found for c in inner for found in codes(c))}
+def codes(code, with_generators):
+    """A code object and those of the functions that it makes."""
+    inner = [
+        c for c in code.co_consts
+        if hasattr(c, "co_code") and (with_generators or not c.co_flags & 0x20)
+    ]
+    return {code, *(found for c in inner for found in codes(c, with_generators))}
 
 
-CODES = {found for p in PROGRAMS for found in codes(p.function.__code__)}
+#: Of these, generator expressions are part of the program.
+COLLECTS = {
+    "generator_for_several_targets", "generators_behind_stars", "generator_as_all_arguments",
+    "generator_that_a_next_ends", "generator_whose_end_is_caught",
+    "generator_with_names_of_its_own",
+}
+CODES = {
+    found for p in PROGRAMS
+    for found in codes(p.function.__code__, p.function.__name__ in COLLECTS)
+}
 
 
 def places(error):

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -241,15 +241,54 @@ def test_an_arena_holds_what_lives_at_the_same_time() -> None:
     assert plan.run(x)[0].equal(f(x))
 
 
-def test_an_arena_that_is_large_is_not_kept() -> None:
-    x = weft.randn(600, 800)
-    plan = _C._trace(lambda x: (x @ x.T) @ x, (x,))
-    before = _C._memory_stats()["current"]
+def residual(x: Any) -> Any:
+    for _ in range(6):
+        x = x + (x @ x / 900).relu()
+    return x
+
+
+def gathered(x: Any) -> Any:
+    y = x @ x
+    return y.tanh() * y.T + y[0]  # read elsewhere than where it would be written over
+
+
+def read_twice(x: Any) -> Any:
+    y = x @ x
+    return (y + 1).tanh(), y * 2, (y - 3).sigmoid() * y
+
+
+def joined(x: Any) -> Any:
+    return weft.cat([x.sin(), x.cos(), x.exp()]).view(3, -1).sum(0) * x.view(-1)
+
+
+def views(x: Any) -> Any:
+    y = x @ x
+    z = (y.view(-1)[: x.numel() // 2] + 1).exp()
+    return z, (y @ x).view(-1)[7:]
+
+
+@pytest.mark.parametrize("f", [residual, gathered, read_twice, joined, views])
+@pytest.mark.parametrize("size", [150, 300])
+def test_large_values_take_memory_as_calls_do(f: Callable[..., Any], size: int) -> None:
+    """One by one, as they are made, and give it back when they have been read."""
+    x = weft.randn(size, size, generator=weft.Generator().manual_seed(size)).mul_(0.1)
+    plan = _C._trace(f, (x,))
+
+    def run(f: Callable[..., Any]) -> tuple[int, Any]:
+        _C._reset_peak_memory()
+        before = _C._memory_stats()["current"]
+        out = f(x)
+        return _C._memory_stats()["peak"] - before, out
+
     for _ in range(2):
-        assert plan.run(x)[0].equal((x @ x.T) @ x)
-    assert _C._memory_stats()["current"] == before
-    few = _C._trace(lambda x: x.tanh().sum(0).exp(), (x,))
-    assert few.arena_bytes > 1 << 20 and few.run(x)[0].equal(x.tanh().sum(0).exp())
+        before = _C._memory_stats()["current"]
+        of_eager, wanted = run(f)
+        of_plan, found = run(plan.run)
+        assert of_plan <= of_eager
+        for a, b in zip(found, wanted if type(wanted) is tuple else (wanted,), strict=True):
+            assert a.equal(b)
+        del wanted, found, a, b
+        assert _C._memory_stats()["current"] == before
 
 
 def test_threads_in_one_plan() -> None:

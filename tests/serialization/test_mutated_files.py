@@ -4,6 +4,7 @@ Whole files, pickles inside sound archives (where no checksum protects them) and
 mutated: bits, lengths, opcodes, cuts, splices, and names and calls that attackers use.
 """
 
+import importlib
 import io
 import pickle
 import random
@@ -173,6 +174,7 @@ def audit():
     sys.addaudithook(_hook)  # for the life of the process; idle unless _listening
     weft.load(io.BytesIO(whole_files()))  # what is imported lazily is imported now
     safetensors.load(safetensors.save({"a": weft.ones(1)}))
+    importlib.import_module("weft.base.failures")
 
 
 @pytest.mark.filterwarnings("ignore")

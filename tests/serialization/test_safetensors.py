@@ -165,3 +165,26 @@ def test_a_byte_that_is_no_bool_becomes_one(tmp_path):
         found = [weft.safetensors.load(bytes(data))["mask"], file.get_tensor("mask")]
     for mask in found:
         assert memoryview(mask).cast("B").tolist() == [1, 0, 1]
+
+
+def test_a_file_that_is_loaded_is_its_tensors_memory(tmp_path):
+    path = tmp_path / "a.safetensors"
+    save_file({"a": weft.arange(4.0), "b": weft.arange(3)}, path)
+    before = path.read_bytes()
+    one, two = load_file(path), load_file(path)
+    with open("/proc/self/maps") as maps:
+        assert sum(line.rstrip().endswith(str(path)) for line in maps) == 2
+    one["a"].fill_(7)  # its own page
+    assert path.read_bytes() == before and two["a"].tolist() == [0, 1, 2, 3]
+    save_file(one, path)  # another file takes its place
+    assert one["a"].tolist() == [7] * 4 and one["b"].tolist() == [0, 1, 2]
+    assert two["a"].tolist() == [0, 1, 2, 3] and load_file(path)["a"].tolist() == [7] * 4
+    os.unlink(path)
+    kept = two.pop("b")
+    del one, two
+    assert kept.tolist() == [0, 1, 2]
+    del kept
+    with open("/proc/self/maps") as maps:
+        assert str(path) not in maps.read()
+    with pytest.raises(FileNotFoundError):
+        load_file(path)

@@ -2,6 +2,7 @@
 
 import gc
 import operator
+import re
 
 import numpy as np
 import pytest
@@ -72,6 +73,17 @@ def test_dlpack():
     with pytest.raises(RuntimeError, match="read-only"):
         shared.add_(1)
     assert not np.from_dlpack(shared).flags.writeable
+
+
+@pytest.mark.parametrize("kind", ["U3", "O", "datetime64[s]", "longdouble", "V4"])
+@pytest.mark.parametrize("name", ["from_numpy", "tensor", "as_tensor", "asarray"])
+def test_arrays_without_a_dtype(torch, name, kind):
+    """NumPy has no buffer format for dates or dtypes of ml_dtypes: it raised ValueError."""
+    array = np.zeros(3, kind)
+    with pytest.raises(TypeError) as theirs:
+        getattr(torch, name)(array)
+    with pytest.raises(TypeError, match=re.escape(str(theirs.value).rstrip("."))):
+        getattr(weft, name)(array)
 
 
 def test_unused_capsules_give_their_memory_back():

@@ -18,7 +18,7 @@ def line_at(place):
         return f.read().splitlines()[int(number) - 1]
 
 
-FOUND = [r for r in weft._library.records() if r["function"] or "call" in r]
+FOUND = [r for r in weft._library_ops.records() if r["function"] or "call" in r]
 
 
 @pytest.mark.parametrize("record", FOUND[::7] + [r for r in FOUND if "call" in r])

@@ -40,7 +40,10 @@ class device:
             raise TypeError(f"[device] expected the name of a device, got {type!r}")
         name, colon, number = type.partition(":")
         if name not in _KNOWN:
-            raise RuntimeError(f"[device] expected one of {', '.join(_KNOWN)}, got {type!r}")
+            raise RuntimeError(
+                f"[device] expected one of them, got {type!r} (Expected one of "
+                f"{', '.join(_KNOWN)} device type at start of device string: {type})"
+            )
         if colon and not (number.isascii() and number.isdigit()):
             raise RuntimeError(
                 f"[device] expected a type and a number (Invalid device string), got {type!r}"

@@ -7,41 +7,70 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-__all__ = ["LAZY", "MODULES", "install"]
+from weft.base.alias import home_name, is_house
+
+__all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 
 #: Public modules that `import weft` does not load.
 MODULES = (
-    "amp", "compiler", "distributions", "fx", "jit", "memory", "multiprocessing", "profiler", "see",
+    "amp", "classes", "compiler", "cpu", "distributed", "distributions", "export", "futures", "fx",
+    "hub", "jit", "memory", "mps", "mtia", "multiprocessing", "onnx", "profiler", "quasirandom",
+    "see", "torch_version", "types", "xpu",
 )  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.
 LAZY = {
+    "weft.base.absent": ("get_device_module",),
+    "weft.base.streams": ("Event", "Stream"),
+    "weft.base.symbols": (
+        "SymBool", "SymFloat", "SymInt", "sym_float", "sym_fresh_size", "sym_int", "sym_ite",
+        "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
+    ),
     "weft.amp.autocast_mode": (
         "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
         "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
         "set_autocast_cache_enabled",
     ),
     "weft.compiler": ("compile",),
+    "weft.closing.control": ("_check", "cond", "while_loop"),
+    "weft.composites.older": ("triangular_solve",),
     "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),
+    "weft.futures": ("Future",),
+    "weft.jit": ("ScriptFunction", "ScriptModule"),
     "weft.see": ("graph", "last_graph", "record", "stop_when"),
     "weft.see.alive": ("live", "why_alive"),
     "weft.see.layers": ("summary",),
     "weft.see.watching": ("watch",),
+    "weft.running": ("install_as_torch",),
     "weft.see.view": ("listen", "view"),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
-_HOME = {name: module for module, names in LAZY.items() for name in names}
 
-#: Modules of PyTorch that programs reach for in spite of their names.
-_PRIVATE = ("_dynamo",)
+#: What programs reach for in spite of its name: functions, and modules.
+_RESERVED = {
+    "weft.base.claims": (
+        "_assert_async", "_check_index", "_check_is_size", "_check_not_implemented",
+        "_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
+    ),
+    "weft.composites.older": (
+        "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
+        "_cast_Long", "_cast_Short", "_convert_indices_from_coo_to_csr",
+        "_convert_indices_from_csr_to_coo", "_shape_as_tensor", "_standard_gamma",
+    ),
+}  # fmt: skip
+_PRIVATE = (
+    "__config__", "_dynamo", "_inductor", "_jit_internal", "_subclasses", "_tensor_str", "_utils",
+)  # fmt: skip
+NAMES = {
+    name: module
+    for listed in (LAZY, _RESERVED)
+    for module, names in listed.items()
+    for name in names
+}
 
 #: What to do without what weft has not: by name, in `weft` or in a submodule.
 _ADVICE = {
-    "distributed": "weft trains in one process here; guard the import by the number of processes",
-    "export": "keep the model's code and its state_dict()",
-    "hub": "save the state_dict() to a file and load() that",
-    "onnx": "keep the model's code and its state_dict()",
     "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
     "sparse_coo_tensor": "use a dense tensor, or index_add over the indices",
     "sparse_csr_tensor": "use a dense tensor, or index_add over the indices",
@@ -82,13 +111,48 @@ class _Missing(AttributeError):
         return AttributeError, (str(self),)
 
 
-_Missing.__name__ = _Missing.__qualname__ = "AttributeError"
-_Missing.__module__ = "builtins"
+class _MissingModule(ModuleNotFoundError):
+    """The same of a module that `import` does not find."""
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}. Hint: {_module_hint(str(self.name))}"
+
+    def __reduce__(self) -> Any:
+        return ModuleNotFoundError, (str(self),), {"name": self.name}
+
+
+for _kind, _name in ((_Missing, "AttributeError"), (_MissingModule, "ModuleNotFoundError")):
+    _kind.__name__ = _kind.__qualname__ = _name
+    _kind.__module__ = "builtins"
 
 
 def missing(module: ModuleType, name: str) -> AttributeError:
     """The error about a name that a module has not, with the nearest one that it has."""
     return _Missing(module, name)
+
+
+def missing_module(name: str) -> ModuleNotFoundError:
+    """The error about a module, by PyTorch's name, that there is not, with the nearest one."""
+    return _MissingModule(f"No module named {name!r}", name=name)
+
+
+def _module_hint(name: str) -> str:
+    package, _, last = name.rpartition(".")
+    if last in _ADVICE:
+        return _ADVICE[last]
+    import difflib
+    import pkgutil
+
+    parent = sys.modules.get(package)
+    path = getattr(parent, "__path__", ())
+    home = home_name(package)
+    near = [m.name for m in pkgutil.iter_modules(path) if not is_house(f"{home}.{m.name}")]
+    found = difflib.get_close_matches(last, near, 1)
+    if found:
+        return f"did you mean {package}.{found[0]}?"
+    if parent is not None and hasattr(parent, last):
+        return f"{last} is a name of {package}, no module"
+    return "docs/names.md lists the public names"
 
 
 def _public(module: ModuleType) -> Callable[[], list[str]]:
@@ -111,18 +175,27 @@ def _is_foreign(name: str, thing: Any) -> bool:
     return name.startswith("_") or not known
 
 
+def _special(name: str) -> bool:
+    """Whether a name is one of a family: `torch` itself, or `_foreach_add` and its like."""
+    return name == "torch" or name.startswith("_foreach_")
+
+
 def _load(name: str) -> Any:
     """A lazy name of the package itself."""
     import importlib
 
     if name in MODULES or name in _PRIVATE:
         return importlib.import_module(f"weft.{name}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    if name == "torch":  # `from torch import torch` is in old programs
+        return sys.modules["weft"]
+    if _special(name):
+        return importlib.import_module("weft.composites.foreach").foreach(name)
+    return getattr(importlib.import_module(NAMES[name]), name)
 
 
 def _answer(module: Any, lazy: bool) -> Callable[[str], Any]:
     def answer(name: str) -> Any:
-        if lazy and (name in MODULES or name in _HOME or name in _PRIVATE):
+        if lazy and (name in MODULES or name in NAMES or name in _PRIVATE or _special(name)):
             value = _load(name)
             setattr(module, name, value)
             return value

@@ -8,10 +8,12 @@ from typing import cast
 from weft import _C
 
 __all__ = [
-    "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
-    "HalfTensor", "IntTensor", "LongTensor", "ShortTensor", "cdouble", "cfloat", "channels_last",
-    "channels_last_3d", "contiguous_format", "double", "e", "float", "half", "inf", "int", "layout",
-    "long", "memory_format", "nan", "pi", "preserve_format", "short", "strided",
+    "AcceleratorError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
+    "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError", "ShortTensor",
+    "cdouble", "cfloat", "channels_last", "channels_last_3d", "contiguous_format", "double", "e",
+    "float", "half", "inf", "int", "layout", "long", "memory_format", "nan", "pi",
+    "preserve_format", "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
+    "sparse_csr", "strided",
 ]  # fmt: skip
 
 
@@ -31,7 +33,7 @@ class _Named:
 
 
 class layout(_Named):  # noqa: N801
-    """How a tensor lies in memory: `torch.strided`, here always."""
+    """How a tensor lies in memory: `torch.strided`, here always; others to compare with it."""
 
 
 class memory_format(_Named):  # noqa: N801
@@ -39,6 +41,11 @@ class memory_format(_Named):  # noqa: N801
 
 
 strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
@@ -57,6 +64,14 @@ int = _C.int32  # noqa: A001
 short = _C.int16
 cfloat = _C.complex64
 cdouble = _C.complex128
+
+
+class OutOfMemoryError(RuntimeError):
+    """An accelerator's memory is full. To catch only: the CPU's allocator raises RuntimeError."""
+
+
+class AcceleratorError(RuntimeError):
+    """What an accelerator reports. To catch only: there is none."""
 
 
 class tensortype(type):  # noqa: N801

@@ -1,4 +1,8 @@
-"""Examples of a batch: each runs in a fiber until it is done or waits for a value."""
+"""Examples of a batch: each runs in a fiber until it is done or waits for a value.
+
+One that is the call of a compiled function may wait without (Note [Examples without fibers] in
+python/example_run.h).
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,7 @@ class Example(Task):
         self.args = args
         self.number = 0  # as the core calls it
         self.heir: Example | None = None  # who answers for its calls when its batch is over
-        self.fiber: Any = None  # that runs it, once it has begun
+        self.fiber: Any = None  # that runs it, or in which it waits
         self.failure: BaseException | None = None  # of a call of its own that a flush ran
         self.error: BaseException | None = None
         self.result: Any = None
@@ -76,7 +80,7 @@ class Run:
         self._mode, self._context = _C._mode(), copy_context()
         self._nested = fibers.runs()
         self._first, self._caller = first, _C._users_frame()
-        self._probing = False
+        self._probing = self._may_probe = False
         self._stopped = 0  # examples that a value or a turn was awaited in: a fiber each
         self._schedule = Schedule(map(Example, range(len(examples)), examples))
         self.order_matters: bool | None = None
@@ -106,20 +110,20 @@ class Run:
         return begun
 
     def _begin_all(self, probe: bool) -> None:
+        self._may_probe = probe
         while self._schedule.ready:
             fiber = self._fibers.take(self._work, self._caller)
-            if self._switch(fiber, fiber.switch()):
-                continue
-            self._stopped += 1
-            if probe and self._schedule.ready:
-                probe = False
-                self.order_matters = self._probe(fiber.example)
+            in_fiber = not self._switch(fiber, fiber.switch())
+            self._stopped += in_fiber
+            if self._may_probe and self._schedule.ready and (in_fiber or self._schedule.stops):
+                self._may_probe = False
+                self.order_matters = self._probe()
                 if self.order_matters:
                     return self._schedule.drop_ready()
         return None
 
     def _work(self, fiber: Fiber) -> None:
-        """What a fiber does: one example after the other, until one of them stops.
+        """What a fiber does: one example after the other, until one of them stops in it.
 
         Nothing that an error may reach holds the fiber afterwards: an idle one that the garbage
         collection ends runs once more, amid the collection, and then frees what that is about to.
@@ -127,20 +131,52 @@ class Run:
         schedule = self._schedule
         while (example := schedule.begin()) is not None:
             fiber.example, fiber.schedule, example.fiber = example, schedule, fiber
-            fiber.gr_context = self._context.copy()
             _C._enter_example(example.number)
             try:
-                example.result = self._fn(*example.args, **self._kwargs)
+                result = _C._run_example(self._fn, example.args, self._kwargs, self._context)
             except Exception as error:
-                example.error = error
-                schedule.drop_ready()
-            finally:
+                self._ended(example, error)
+            except BaseException:
                 _C._leave_example()
-            schedule.done(example)
-            example.fiber = None
+                raise
+            else:
+                if type(result) is _C._Waiting:
+                    example.rest, example.fiber = result, None
+                    schedule.stopped(example)
+                    if self._may_probe:
+                        break
+                    continue
+                example.result = result
+                self._ended(example, None)
             if self._probing:
                 break
         del fiber  # from the frame, which a traceback may keep
+
+    def _resume(self, fiber: Fiber) -> None:
+        """The same for examples that wait in no fiber, and whose values are there."""
+        fiber.schedule = self._schedule
+        goes_on = True
+        while goes_on:
+            try:
+                ended = _C._resume_examples(fiber, self._schedule)
+            except Exception as error:
+                self._ended(fiber.example, error)
+            except BaseException:
+                _C._leave_example()
+                raise
+            else:
+                goes_on = ended is not None
+                if goes_on:
+                    fiber.example.result = ended[0]
+                    self._ended(fiber.example, None)
+        del fiber
+
+    def _ended(self, example: Example, error: Exception | None) -> None:
+        _C._leave_example()
+        example.error, example.fiber = error, None
+        if error is not None:
+            self._schedule.drop_ready()
+        self._schedule.done(example)
 
     def _switch(self, fiber: Fiber, returned: Any) -> bool:
         """Notes how a fiber came back; whether its work is done."""
@@ -151,11 +187,19 @@ class Run:
         return False
 
     def _go_on(self, example: Example) -> None:
-        fiber, failure, example.failure = example.fiber, example.failure, None
-        returned = fiber.switch() if failure is None else fiber.throw(failure)
+        fiber = example.fiber
+        waits_apart = fiber is None
+        if waits_apart:
+            self._schedule.put_back(example)
+            fiber = self._fibers.take(self._resume, self._caller)
+            returned = fiber.switch()
+        else:
+            failure, example.failure = example.failure, None
+            returned = fiber.switch() if failure is None else fiber.throw(failure)
         if returned is True or fiber.dead:
             self._switch(fiber, returned)
         else:  # most often
+            self._stopped += waits_apart
             self._schedule.stopped(fiber.example)
 
     def _compute(self, last: bool) -> None:
@@ -164,7 +208,7 @@ class Run:
         # The last one goes on as the plain loop would: it has read a value.
         _C._set_at_once(self._probing or (last and not self._nested))
 
-    def _probe(self, example: Example) -> bool:
+    def _probe(self) -> bool:
         _, draws = _C._order()
         self._probing = True
         _C._set_at_once(True)
@@ -177,20 +221,35 @@ class Run:
         return bool(changes or drawn > draws + 1)
 
     def _interrupt(self) -> None:
-        """The examples under way end where they wait."""
+        """The examples under way end where they wait; what they read then is computed at once."""
         self._schedule.drop_ready()
         for example in self._schedule.tasks:
             _owners.interrupt(example.number)
         failed = None
+        _C._stay(1)
         for example in self._schedule.under_way:
-            if example.fiber is None:  # a signal may come before it has one, or after
-                continue
             try:
-                example.fiber.throw()
+                if example.rest is not None:
+                    self._end(example)
+                elif example.fiber is not None:  # a signal may come before it has one, or after
+                    example.fiber.throw()
             except BaseException as error:  # noqa: BLE001 of the user's cleaning up
                 failed = failed or error
+        _C._stay(-1)
         if failed is not None:
             raise failed
+
+    def _end(self, example: Example) -> None:
+        """As a fiber ends by `throw`."""
+        rest, example.rest = example.rest, None
+        ending = self._fibers.GreenletExit()
+        try:
+            _C._end_example(rest, ending)
+        except self._fibers.GreenletExit as error:
+            if error is not ending:
+                raise
+        finally:
+            _C._leave_example()
 
     def conclude(self, begun: list[Example], settle: bool) -> None:
         """What the examples left is computed; `settle`: results get their memory, else they lie in

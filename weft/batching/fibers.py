@@ -10,6 +10,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from greenlet import GreenletExit as GreenletExit
 from greenlet import getcurrent, greenlet
 
 from weft import _C

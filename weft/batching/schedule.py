@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 
 class State(Enum):
@@ -27,12 +26,13 @@ class Task:
     """What a schedule knows of a task: its place in the order, where it stands, and what it stops
     for when it stops next."""
 
-    __slots__ = ("index", "state", "stops_for")
+    __slots__ = ("index", "rest", "state", "stops_for")
 
     def __init__(self, index: int) -> None:
         self.index = index
         self.state = READY
         self.stops_for = WAITING
+        self.rest: Any = None  # of one that has stopped and waits in no fiber
 
 
 T = TypeVar("T", bound=Task)
@@ -53,12 +53,13 @@ class Schedule(Generic[T]):
     ['waiting', 'ready']
     """
 
-    __slots__ = ("_first", "_parked", "_ready", "_waiting", "tasks")
+    __slots__ = ("_first", "_parked", "_ready", "served", "tasks", "waiting")
 
     def __init__(self, tasks: Iterable[T]) -> None:
         self.tasks = list(tasks)
         self._ready: Iterator[T] | None = iter(self.tasks)
-        self._waiting: deque[T] = deque()  # always in order
+        self.waiting: list[T] = []  # always in order
+        self.served: list[T] = []  # those whose values are there, the first one last
         self._parked: list[tuple[int, T]] = []  # a heap
         self._first = 0  # the first task that is not done
 
@@ -66,6 +67,11 @@ class Schedule(Generic[T]):
     def ready(self) -> bool:
         """Whether some have not begun."""
         return self._ready is not None and (bool(self.tasks) and self.tasks[-1].state is READY)
+
+    @property
+    def stops(self) -> bool:
+        """Whether some have stopped and wait to go on."""
+        return bool(self.waiting or self._parked)
 
     @property
     def begun(self) -> list[T]:
@@ -98,7 +104,7 @@ class Schedule(Generic[T]):
         if task.state is PARKED:
             heappush(self._parked, (task.index, task))
         else:
-            self._waiting.append(task)
+            self.waiting.append(task)
 
     def done(self, task: T) -> None:
         """A task that ran has come to its end."""
@@ -113,18 +119,22 @@ class Schedule(Generic[T]):
         """Runs all tasks that have begun to their end.
 
         `compute(last)` serves those that wait; `last` tells that only one task is under way.
-        `go_on(task)` runs a task until it calls `stopped` or `done`.
+        `go_on(task)` runs a task until it calls `stopped` or `done`; it may take more of `served`.
         """
-        while self._waiting or self._parked:
-            if self._waiting:
-                compute(len(self._waiting) + len(self._parked) == 1)
-            served, self._waiting = self._waiting, deque()
-            while True:
-                if self._parked and self._parked[0][0] == self._first:
-                    task = heappop(self._parked)[1]
-                elif served:
-                    task = served.popleft()
-                else:
-                    break
+        while self.waiting or self._parked:
+            if self.waiting:
+                compute(len(self.waiting) + len(self._parked) == 1)
+            served, self.waiting = self.waiting, []
+            self.served = served[::-1]
+            while (task := self._next()) is not None:
                 task.state = RUNNING
                 go_on(task)
+
+    def _next(self) -> T | None:
+        if self._parked and self._parked[0][0] == self._first:
+            return heappop(self._parked)[1]
+        return self.served.pop() if self.served else None
+
+    def put_back(self, task: T) -> None:
+        """`task`, which `finish` has just handed out, is the next one again."""
+        self.served.append(task)

@@ -90,8 +90,10 @@ def compile(  # noqa: A001
     """
     settings = _checked(fullgraph, dynamic, backend, mode, options)
     if model is None:
-        return functools.partial(_compile, settings=settings, disable=bool(disable))
-    return _compile(model, settings, bool(disable))
+        return functools.partial(
+            _compile, settings=settings, disable=bool(disable), kind=_kind(settings)
+        )
+    return _compile(model, settings, bool(disable), _kind(settings))
 
 
 def _checked(fullgraph: Any, dynamic: Any, backend: Any, mode: Any, options: Any) -> Settings:
@@ -136,7 +138,11 @@ def _check_options(options: Any) -> None:
             )
 
 
-def _compile(model: Any, settings: Settings, disable: bool, kind: int = COMPILED) -> Any:
+def _kind(settings: Settings) -> int:
+    return PLAIN if settings.backend == "eager" else COMPILED
+
+
+def _compile(model: Any, settings: Settings, disable: bool, kind: int) -> Any:
     if disable:
         return model
     if isinstance(model, OptimizedModule):
@@ -155,8 +161,6 @@ def _callable(callee: Any, settings: Settings, kind: int) -> CompiledFunction:
         raise TypeError(
             f"[compile] expected a function, a method or a Module, got {type(callee).__name__}"
         )
-    if settings.backend == "eager" and kind == COMPILED:
-        kind = PLAIN
     if kind == COMPILED:
         callee = innermost(callee)
         if isinstance(callee, functools.partial):
@@ -182,23 +186,13 @@ def _compile_class(cls: type, settings: Settings, kind: int) -> type:
     return cls
 
 
-def compiled_call(
-    module: Module,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    name: str | None = None,
-    disable: bool = False,
-    recompile_limit: int | None = None,
-    isolate_recompiles: bool = False,
-    shapes_spec: Any = None,
-) -> CompiledFunction | None:
+def compiled_call(module: Module, *args: Any, **kwargs: Any) -> CompiledFunction | None:
     """What `Module.compile` puts in place of the module's call; None if nothing."""
-    settings = _checked(fullgraph, dynamic, backend, mode, options)
-    return None if disable else _callable(module, settings, COMPILED)
+    made = compile(module, *args, **kwargs)
+    if made is module:
+        return None
+    call = made.__dict__["forward"]
+    return _callable(module, call._settings, call._kind)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

@@ -11,6 +11,10 @@ from weft.compiler.function import CompiledFunction
 from weft.compiler.module import OptimizedModule
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a program may go on by plan.
@@ -19,8 +23,8 @@ class Place:
         line: where stretches begin.
         steps: of each stretch, how many calls of ops its plan stands for.
         runs: how often their plans ran, together.
-        end: the line that the last one found ends at; 0 at the function's end.
-        why: what ends it there; empty where it is the function's end.
+        end: the line that the last attempt at one ended at; 0 at the function's end.
+        why: what ended it there; empty at the function's end, and where there was no attempt.
     """
 
     line: int
@@ -30,9 +34,11 @@ class Place:
     why: str
 
     def __str__(self) -> str:
+        if not self.steps:
+            return f"line {self.end}: no plan, {self.why}" if self.why else "no plan yet"
         end = f", up to line {self.end}: {self.why}" if self.why else ", up to the end"
         steps = " or ".join(map(str, self.steps))
-        return f"line {self.line}: {steps} calls{end}; ran {self.runs} times"
+        return f"line {self.line}: {steps} calls{end}; ran {_times(self.runs)}"
 
 
 @dataclass(frozen=True)
@@ -67,11 +73,17 @@ class Reached:
     def __str__(self) -> str:
         place = f"{self.name} ({self.file}:{self.outside or self.line})"
         if self.compiled:
-            plans = [f"\n      {p}" for p in self.places if p.steps]
-            idle = f": left to Python, as it gained nothing; called {self.calls} times"
-            return place + (idle if self.calls else "") + "".join(plans)
+            idle = f": left to Python, as it gained nothing; called {_times(self.calls)}"
+            lines = [place + (idle if self.calls else ""), *self._plans()]
+            return "\n      ".join(lines)
         hint = f". Hint: {self.hint}" if self.hint else ""
-        return f"{place}: {self.reason}{hint}; called {self.calls} times"
+        return f"{place}: {self.reason}{hint}; called {_times(self.calls)}"
+
+    def _plans(self) -> list[str]:
+        """What there is to say of its places, by lines; where nothing was tried, just that."""
+        tried = [p for p in self.places if p.steps or p.why]
+        in_order = sorted(tried or self.places, key=lambda p: p.line if p.steps else p.end)
+        return list(dict.fromkeys(map(str, in_order)))
 
 
 @dataclass(frozen=True)

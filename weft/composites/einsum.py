@@ -1,17 +1,19 @@
 """`einsum`: equations that are one product run as that product, others step by step.
 
-An equation is read once for operands of the same ranks. A step joins two operands: a product
-without a sum is `mul`; one whose operands lie as `matmul` or `linear` want them is just that, so
-that a weight is not copied (and autobatch makes one product of all examples' rows); others permute.
-What a plan refuses (sizes of 1 that broadcast, wrong sizes) goes to `in_order`, which takes
+An equation is read once for operands of the same ranks, by functions of nothing else: so it is
+read when a program is closed, and the program has the products. A step joins two operands: a
+product without a sum is `mul`; one whose operands lie as `matmul` or `linear` want them is just
+that, so that a weight is not copied (and autobatch makes one product of all examples' rows); others
+permute. What a plan refuses (sizes of 1 that broadcast, wrong sizes) goes to `_steps`, which takes
 everything and words the errors.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import weft
 from weft import _C
@@ -23,7 +25,6 @@ __all__ = ["einsum"]
 
 Product = Callable[[Tensor, Tensor], Tensor]
 
-_plans: dict[tuple[Any, ...], Callable[..., Tensor]] = {}
 _PLANS_KEPT = 1024
 _SMALL = 1 << 16  # elements up to which sums of products are cheaper than products of vectors
 
@@ -54,30 +55,49 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
             raise ValueError("[einsum] expected at least one operand, got none")
     for k, t in enumerate(operands):
         expect("einsum", t, Tensor, f"a Tensor as operand {k}")
-    key = (equation, *[t.dim() for t in operands])
-    plan = _plans.get(key)
-    if plan is None:
-        plan = _plan(*_read(equation, operands))
-        if len(_plans) >= _PLANS_KEPT:
-            _plans.clear()
-        _plans[key] = plan
+    found = tuple([t.dim() for t in operands])
+    ranks = _ranks(equation) or found
+    if ranks != found:
+        raise RuntimeError(
+            f"[einsum] expected operands with a subscript for every dimension by '{equation}', of "
+            f"{ranks} dimensions, got {found}"
+        )
     try:
-        return plan(*operands)
+        return _plan(equation, ranks)(*operands)
     except RuntimeError:
-        return in_order(equation, operands)
+        return _steps(equation, ranks)(*operands)
+
+
+def in_order(equation: str, operands: tuple[Tensor, ...]) -> Tensor:
+    """The same by `_steps`, for all equations and sizes."""
+    return _steps(equation, tuple([t.dim() for t in operands]))(*operands)
 
 
 # ---- reading equations -------------------------------------------------------------------------
 
 
-def _read(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]:
+@functools.lru_cache(_PLANS_KEPT)
+def _ranks(equation: str) -> tuple[int, ...]:
+    """How many dimensions the operands have; () where '...' leaves that open."""
+    left = equation.replace(" ", "").partition("->")[0]
+    return () if "..." in equation else tuple([len(term) for term in left.split(",")])
+
+
+def _letters(terms: list[str], ranks: tuple[int, ...]) -> str:
+    """A letter for each dimension that the longest '...' stands for."""
+    rest = [rank - len(s.replace("...", "")) for s, rank in zip(terms, ranks, strict=True)]
+    width = max([r for r, s in zip(rest, terms, strict=True) if "..." in s], default=0)
+    return "".join(chr(0x370 + k) for k in range(width))
+
+
+def _read(equation: str, ranks: tuple[int, ...]) -> tuple[list[str], str]:
     """Subscripts of every operand and of the result; each dimension of '...' gets a letter."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if len(terms) != len(operands):
+    if len(terms) != len(ranks):
         raise RuntimeError(
             f"[einsum] expected an operand for each of {len(terms)} subscripts, got "
-            f"{len(operands)} operands"
+            f"{len(ranks)} operands"
         )
     for term in (*terms, right):
         letters = term.replace("...", "", 1)
@@ -87,14 +107,14 @@ def _read(equation: str, operands: tuple[Tensor, ...]) -> tuple[list[str], str]:
             )
     if len(set(right.replace("...", ""))) != len(right.replace("...", "")):
         raise RuntimeError(f"[einsum] expected each output subscript once, got '{right}'")
-    rest = [t.dim() - len(s.replace("...", "")) for s, t in zip(terms, operands, strict=True)]
-    width = max([r for r, s in zip(rest, terms, strict=True) if "..." in s], default=0)
-    free = "".join(chr(0x370 + k) for k in range(width))
+    free = _letters(terms, ranks) if "..." in equation else ""
+    width = len(free)
     out = []
-    for term, r, t in zip(terms, rest, operands, strict=True):
+    for term, rank in zip(terms, ranks, strict=True):
+        r = rank - len(term.replace("...", ""))
         if r < 0 or (r > 0 and "..." not in term):
             raise RuntimeError(
-                f"[einsum] expected a subscript for every dimension of {tuple(t.shape)}, "
+                f"[einsum] expected a subscript for every dimension of an operand of {rank}, "
                 f"got '{term}'"
             )
         out.append(term.replace("...", free[width - r :]))
@@ -134,92 +154,125 @@ def _from_lists(parts: tuple[Any, ...]) -> tuple[str, tuple[Tensor, ...]]:
 
 # ---- step by step, for all equations -----------------------------------------------------------
 
-
-def in_order(equation: str, operands: tuple[Tensor, ...]) -> Tensor:
-    """The same from left to right, each step one batched product of permuted copies."""
-    terms, result = _read(equation, operands)
-    pairs = [_diagonals(t, term) for t, term in zip(operands, terms, strict=True)]
-    out, have = pairs[0]
-    for k in range(len(pairs)):
-        later = "".join(term for _, term in pairs[k + 1 :]) + result
-        if k:
-            t, term = _without(*pairs[k], later + have)
-            out, have = _contract(out, have, t, term, later)
-        out, have = _without(out, have, later)
-    return out.permute([have.index(c) for c in result])
+Repeat = tuple[int, int, str]  # two places of a repeated subscript, and the subscript
 
 
-def _repeats(term: str) -> Iterator[tuple[int, int, str]]:
-    """Two places of a repeated subscript, and the subscripts of the diagonal there; until none."""
+class _Join(NamedTuple):
+    """A product of two operands: their subscripts, and those by what becomes of them."""
+
+    left: str
+    right: str
+    batch: str
+    rows: str
+    summed: str
+    columns: str
+
+
+@functools.lru_cache(_PLANS_KEPT)
+def _steps(equation: str, ranks: tuple[int, ...]) -> Callable[..., Tensor]:
+    """A function of the operands: from left to right, each step a batched product of copies."""
+    terms, result = _read(equation, ranks)
+    repeats = [_repeats(term)[0] for term in terms]
+    singles = [_repeats(term)[1] for term in terms]
+    have, joins, alone, rest = "", list[_Join | None](), list[list[int]](), list[list[int]]()
+    for k, single in enumerate(singles):
+        later = "".join(singles[k + 1 :]) + result
+        alone.append([i for i, c in enumerate(single) if c not in later + have])
+        term = "".join([c for c in single if c in later + have])
+        join = _joined(have, term, later) if k else None
+        joins.append(join)
+        have = term if join is None else join.batch + join.rows + join.columns
+        rest.append([i for i, c in enumerate(have) if c not in later])
+        have = "".join([c for c in have if c in later])
+    order = [have.index(c) for c in result]
+
+    def run(*operands: Tensor) -> Tensor:
+        out = operands[0]
+        for k in range(len(operands)):
+            t = _without(_diagonals(operands[k], repeats[k]), alone[k])
+            join = joins[k]
+            out = _without(t if join is None else _contracted(out, t, join), rest[k])
+        return out.permute(order)
+
+    return run
+
+
+def _repeats(term: str) -> tuple[list[Repeat], str]:
+    """The repeated subscripts, one after the other, and the subscripts of the diagonals."""
+    out = []
     for c in dict.fromkeys(term):
         while term.count(c) > 1:
             i = term.index(c)
             j = term.index(c, i + 1)
             term = term[:i] + term[i + 1 : j] + term[j + 1 :] + c
-            yield i, j, term
+            out.append((i, j, c))
+    return out, term
 
 
-def _diagonals(t: Tensor, term: str) -> tuple[Tensor, str]:
+def _diagonals(t: Tensor, repeats: list[Repeat]) -> Tensor:
     """A repeated subscript takes the diagonal."""
-    for i, j, after in _repeats(term):
+    for i, j, c in repeats:
         if t.shape[i] != t.shape[j]:
             raise RuntimeError(
-                f"[einsum] expected equal sizes for the repeated subscript '{after[-1]}', got "
+                f"[einsum] expected equal sizes for the repeated subscript '{c}', got "
                 f"{t.shape[i]} and {t.shape[j]}"
             )
-        t, term = t.diagonal(0, i, j), after
-    return t, term
+        t = t.diagonal(0, i, j)
+    return t
 
 
-def _without(t: Tensor, term: str, needed: str) -> tuple[Tensor, str]:
-    """Sums the subscripts that nobody asks for."""
-    alone = [i for i, c in enumerate(term) if c not in needed]
-    if not alone:
-        return t, term
-    return t.sum(alone), "".join(c for i, c in enumerate(term) if i not in alone)
+def _without(t: Tensor, alone: list[int]) -> Tensor:
+    """Sums the dimensions that nobody asks for."""
+    return t.sum(alone) if alone else t
 
 
-def _contract(a: Tensor, sa: str, b: Tensor, sb: str, keep: str) -> tuple[Tensor, str]:
-    """One batched matrix product over the subscripts that a and b share and `keep` lacks."""
-    sizes = dict(zip(sb, b.shape, strict=True))
-    for c, n in zip(sa, a.shape, strict=True):
+def _joined(a: str, b: str, keep: str) -> _Join:
+    """A batched matrix product over the subscripts that a and b share and `keep` lacks."""
+    return _Join(
+        a, b,
+        "".join([c for c in a if c in b and c in keep]), "".join([c for c in a if c not in b]),
+        "".join([c for c in a if c in b and c not in keep]), "".join([c for c in b if c not in a]),
+    )  # fmt: skip
+
+
+def _contracted(a: Tensor, b: Tensor, join: _Join) -> Tensor:
+    """One batched matrix product; sizes of 1 broadcast."""
+    sizes = dict(zip(join.right, b.shape, strict=True))
+    for c, n in zip(join.left, a.shape, strict=True):
         if sizes.get(c, 1) == 1:
             sizes[c] = n
         elif n not in (1, sizes[c]):
             raise RuntimeError(
                 f"[einsum] expected equal sizes for a subscript, got {n} and {sizes[c]}"
             )
-    batch = [c for c in sa if c in sb and c in keep]
-    summed = [c for c in sa if c in sb and c not in keep]
-    rows = [c for c in sa if c not in sb]
-    cols = [c for c in sb if c not in sa]
+    left = _arranged(a, join.left, (join.batch, join.rows, join.summed), sizes)
+    right = _arranged(b, join.right, (join.batch, join.summed, join.columns), sizes)
+    return weft.bmm(left, right).reshape([sizes[c] for c in join.batch + join.rows + join.columns])
 
-    def arranged(t: Tensor, term: str, groups: Sequence[list[str]]) -> Tensor:
-        order = [c for group in groups for c in group]
-        t = t.permute([term.index(c) for c in order]).expand([sizes[c] for c in order])
-        return t.reshape([math.prod(sizes[c] for c in group) for group in groups])
 
-    product = weft.bmm(
-        arranged(a, sa, (batch, rows, summed)), arranged(b, sb, (batch, summed, cols))
-    )
-    names = [*batch, *rows, *cols]
-    return product.reshape([sizes[c] for c in names]), "".join(names)
+def _arranged(t: Tensor, term: str, groups: tuple[str, str, str], sizes: dict[str, int]) -> Tensor:
+    """A dimension for each group of subscripts."""
+    order = [c for group in groups for c in group]
+    t = t.permute([term.index(c) for c in order]).expand([sizes[c] for c in order])
+    return t.reshape([math.prod([sizes[c] for c in group]) for group in groups])
 
 
 # ---- plans -------------------------------------------------------------------------------------
 
 
-def _plan(terms: list[str], result: str) -> Callable[..., Tensor]:
+@functools.lru_cache(_PLANS_KEPT)
+def _plan(equation: str, ranks: tuple[int, ...]) -> Callable[..., Tensor]:
     """A function of the operands. It raises RuntimeError for sizes that are not equal."""
+    terms, result = _read(equation, ranks)
     singles = ["".join(dict.fromkeys(term)) for term in terms]
     steps: list[Product] = []
-    prepare: list[tuple[str, list[int]]] = []  # a term with diagonals, dims that nobody asks for
+    prepare: list[tuple[list[Repeat], list[int]]] = []  # diagonals, dims that nobody asks for
     have = ""
-    for k, (term, single) in enumerate(zip(terms, singles, strict=True)):
+    for k, term in enumerate(terms):
         later = "".join(singles[k + 1 :]) + result
-        kept = single if single == term else _diagonal(term)
+        repeats, kept = _repeats(term)
         alone = [i for i, c in enumerate(kept) if c not in later and c not in have]
-        prepare.append((term if single != term else "", alone))
+        prepare.append((repeats, alone))
         kept = "".join(c for i, c in enumerate(kept) if i not in alone)
         if k == 0:
             have = kept
@@ -227,28 +280,18 @@ def _plan(terms: list[str], result: str) -> Callable[..., Tensor]:
         wanted = result if k + 1 == len(terms) else _natural(have, kept, later)
         steps.append(_product(have, kept, wanted))
         have = wanted
-    if len(terms) == 2 and not any(term or alone for term, alone in prepare):
+    if len(terms) == 2 and not any(repeats or alone for repeats, alone in prepare):
         return steps[0]
     order = [have.index(c) for c in result]
 
     def run(*operands: Tensor) -> Tensor:
         out = operands[0]
-        for k, (t, (term, alone)) in enumerate(zip(operands, prepare, strict=True)):
-            if term:
-                t, _ = _diagonals(t, term)
-            if alone:
-                t = t.sum(alone)
+        for k in range(len(operands)):
+            t = _without(_diagonals(operands[k], prepare[k][0]), prepare[k][1])
             out = steps[k - 1](out, t) if k else t
         return out if steps else out.permute(order)
 
     return run
-
-
-def _diagonal(term: str) -> str:
-    """Subscripts in the order in which `_diagonals` leaves them."""
-    for _, _, after in _repeats(term):
-        term = after
-    return term
 
 
 def _natural(a: str, b: str, later: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 from weft import Tensor, return_types
-from weft._library import Gradients, library_op
+from weft._library_ops import Gradients, library_op
 from weft.base.checks import also_named
 from weft.base.forms import attach, with_out
 from weft.linalg import decompositions, eigen, factors, lapack, products, reflections, systems

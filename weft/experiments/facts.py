@@ -59,7 +59,7 @@ def versions() -> dict[str, str]:
 
     return {
         "python": platform.python_version(),
-        "weft": weft.__version__,
+        "weft": weft.version.weft,
         "numpy": numpy.__version__,
         "system": platform.platform(),
         "machine": platform.machine(),

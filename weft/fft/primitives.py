@@ -10,7 +10,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._library import Gradients, library_op
+from weft._library_ops import Gradients, library_op
 
 NONE, ROOT, BY_N = 0, 1, 2  #: the factor of a transform over n numbers: 1, 1/√n, 1/n
 _FORWARD = {NONE: "backward", ROOT: "ortho", BY_N: "forward"}

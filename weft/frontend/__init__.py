@@ -115,19 +115,26 @@ def _lower(code: CodeType, module: dict[str, Any] | None) -> Lowered:
             _remember(lowered)
             return lowered
         except Outside as reason:
-            key = id(code)
-            forget = weakref.ref(code, lambda _: _refused.pop(key, None) and None)
-            refused = _refused[key] = reason.args, forget
+            refused = _refuse(code, reason)
     raise Outside(*refused[0])
 
 
+def _refuse(code: CodeType, reason: Outside) -> tuple[tuple[Any, ...], weakref.ref[CodeType]]:
+    key = id(code)
+    forget = weakref.ref(code, lambda _: _refused.pop(key, None) and None)
+    _refused[key] = reason.args, forget
+    return _refused[key]
+
+
 def _remember(lowered: Lowered) -> None:
-    """Keeps it and the functions that it makes."""
+    """Keeps it and the functions that it makes, or why these are none."""
     if lowered.code is not None:
         _lowered[id(lowered.code)] = lowered
     for inner in lowered.inner:
         if isinstance(inner, Lowered):
             _remember(inner)
+        elif inner.code is not None:
+            _refuse(inner.code, inner.reason)
 
 
 def lower_tree(

@@ -14,6 +14,7 @@ from weft.frontend.emit import ASKS_ONCE, INLINES, Emitter, Unit
 from weft.frontend.functions import Functions
 from weft.frontend.ir import Inlined
 from weft.frontend.offsets import Place, attr_place, place
+from weft.frontend.scope import Comprehension
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -303,7 +304,7 @@ class Expressions(Functions, Emitter):
         """With `*args` or `**kwargs`. One `*args` alone is handed on as it is."""
         callee, none = self.expr(node.func), self.const(None)
         if len(node.args) == 1 and isinstance(star := node.args[0], ast.Starred):
-            args = self.expr(star.value)
+            args = self.collected(star.value, self.unit.offsets.at("call_ex", place(node)))
         else:
             args = self.sequence(node.args, "tuple", node, None)
         kwargs = none
@@ -361,7 +362,8 @@ class Expressions(Functions, Emitter):
         self.emit(built, (out := self.temp(),), items, place(node))
         for item in nodes[first:]:
             if isinstance(item, ast.Starred):
-                self.emit(extend, (), (out, self.expr(item.value)), place(node))
+                caller = self.unit.offsets.at(extend, place(node))
+                self.emit(extend, (), (out, self.collected(item.value, caller)), place(node))
             else:
                 self.emit(append, (), (out, self.expr(item)), place(node))
         if kind == "tuple":
@@ -420,10 +422,23 @@ class Expressions(Functions, Emitter):
     def expr_DictComp(self, node: ast.DictComp, into: int | None) -> int:
         return self.comprehension(node, "dict", "<dictcomp>")
 
+    def collected(self, node: ast.expr, caller: int, most: int | None = None) -> int:
+        """The value of `node`, all of which is taken at once by the instruction at `caller`: a list
+        of what a generator expression gives, `most` and one more if it gives more than `most`."""
+        if isinstance(node, ast.GeneratorExp) and id(node) in self.scope.comprehensions:
+            return self.comprehension(node, "list", "<genexpr>", caller, most)
+        return self.expr(node)
+
     def comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.DictComp, kind: str, name: str
+        self,
+        node: Comprehension,
+        kind: str,
+        name: str,
+        caller: int | None = None,
+        most: int | None = None,
     ) -> int:
-        """A loop with variables of its own, in the code object that CPython gives it."""
+        """A loop with variables of its own, in the code object that CPython gives it, which the
+        instruction at `caller` runs."""
         unit, bound = self.unit, self.bound.copy()
         first = self.expr(node.generators[0].iter)
         targets = self.scope.comprehensions[id(node)]
@@ -436,7 +451,7 @@ class Expressions(Functions, Emitter):
             )  # fmt: skip
         child = unit.child(node, name, node.lineno)
         if child is not None:
-            call = unit.offsets.at("call", place(node))
+            call = unit.offsets.at("call", place(node)) if caller is None else caller
             self.inlined.append(Inlined(child[0], unit.number, call))
             self.unit = Unit(*child, len(self.inlined))
         elif not INLINES:
@@ -445,35 +460,49 @@ class Expressions(Functions, Emitter):
         self.emit(kind, (out := self.temp(),), (), place(node))
         for captured in sorted(targets.captured):
             self.emit("new_cell", (), (), attr=captured)
-        self.generators(node, 0, first, out, unit)
+        count = None
+        if most is not None:
+            self.emit("move", (count := self.temp(),), (self.const(0),))
+        self.generators(node, 0, first, out, unit, lambda: self.end_at(count, most))
         self.inside.pop()
         self.unit, self.bound = unit, bound
         return out
 
+    def end_at(self, count: int | None, most: int | None) -> None:
+        """Ends a loop that has run more than `most` times."""
+        if count is None:
+            return
+        self.emit("binary", (count,), (count, self.const(1)), attr="+")
+        self.emit("compare", (test := self.temp(),), (count, self.const(most)), attr=">")
+        self.branch(test, lambda: self.emit("break", (), ()), None)
+
     def generators(
         self,
-        node: ast.ListComp | ast.SetComp | ast.DictComp,
+        node: Comprehension,
         k: int,
         iterable: int,
         out: int,
         unit: Unit,
+        then: Callable[[], None],
     ) -> None:
-        """The loops from number `k` on; `unit`: where the iterator is made."""
+        """The loops from number `k` on; `unit`: where the iterator is made; `then`: what follows
+        each element."""
         generator = node.generators[k]
 
         def inner() -> None:
             if k + 1 < len(node.generators):
                 following = self.expr(node.generators[k + 1].iter)
-                self.generators(node, k + 1, following, out, self.unit)
+                self.generators(node, k + 1, following, out, self.unit, then)
             elif isinstance(node, ast.DictComp):
                 key, value = node.key, node.value
                 pair = key.lineno, value.end_lineno, key.col_offset, value.end_col_offset
                 operands = out, self.expr(key), self.expr(value)
                 self.emit("put", (), operands, pair if INLINES else place(node))
             else:
-                verb, elt = "append" if isinstance(node, ast.ListComp) else "add", node.elt
-                value = elt if INLINES else node
+                verb, elt = "add" if isinstance(node, ast.SetComp) else "append", node.elt
+                value = elt if INLINES or isinstance(node, ast.GeneratorExp) else node
                 self.emit(verb, (), (out, self.expr(elt)), place(value))
+                then()
 
         def filtered(tests: list[ast.expr]) -> None:
             if not tests:

@@ -120,7 +120,12 @@ class Lowering(Expressions):
                     starred = [e for e in (*target.elts, *value.elts) if isinstance(e, ast.Starred)]
                     if not starred:
                         return self.assign_each(target, value)
-        operand = self.expr(node.value)
+        if isinstance(target := node.targets[0], (ast.Tuple, ast.List)):
+            has_star = any(isinstance(e, ast.Starred) for e in target.elts)
+            caller = self.unit.offsets.at("unpack", place(target))
+            operand = self.collected(node.value, caller, None if has_star else len(target.elts))
+        else:
+            operand = self.expr(node.value)
         for target in node.targets:
             self.assign(target, operand)
 

@@ -43,7 +43,7 @@ _OPCODES = {
     "update": "SET_UPDATE",
     "merge": "DICT_UPDATE",
     "insert": "DICT_MERGE",
-    "append": "LIST_APPEND",
+    "append": "LIST_APPEND YIELD_VALUE",
     "add": "SET_ADD",
     "put": "MAP_ADD",
     "format": "FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC",

@@ -6,12 +6,14 @@ import sys
 from types import FunctionType
 from typing import NamedTuple
 
+from weft.base.alias import home_name
 from weft.frontend import Lowered, Outside, lower
 
 # Packages whose functions gain nothing: they compute no tensors of weft.
 _LEFT = frozenset({"numpy", "scipy", "pandas", "matplotlib", "PIL", "pytest", "_pytest", "tqdm"})
-# Of the package itself, what layers are made of; the rest is quick, or looks at frames.
-_OWN = ("weft.nn.",)
+# Of the package itself, what layers and models of ONNX are made of; the rest is quick, or looks at
+# frames.
+_OWN = ("weft.nn.", "weft.onnx.operators.")
 _OWN_LEFT = (
     "weft.nn.functional",
     "weft.nn.init",
@@ -49,7 +51,7 @@ def left_because(function: FunctionType) -> str:
     """Why a function of this module stays Python's by choice; empty if it does not."""
     if mark := getattr(function, "_torchscript_modifier", "").replace("export", ""):
         return f"marked by jit.{mark}"
-    module = function.__globals__.get("__name__") or ""
+    module = home_name(function.__globals__.get("__name__") or "")
     top = module.partition(".")[0]
     if top == "weft":
         if module.startswith(_OWN) and not module.startswith(_OWN_LEFT):
@@ -78,5 +80,5 @@ def lowered_for(function: FunctionType) -> Lowered | Left:
 
 def _looks_at_frames(function: FunctionType) -> bool:
     """Whether it may ask which frames are around it."""
-    module = function.__globals__.get("__name__") or ""
+    module = home_name(function.__globals__.get("__name__") or "")
     return module in _FRAME_MODULES or not _LOOKS.isdisjoint(function.__code__.co_names)

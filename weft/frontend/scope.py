@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp
+Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 Memo: TypeAlias = "dict[int, Scope]"
 
 
@@ -39,10 +39,25 @@ def children(node: ast.AST) -> Iterator[ast.AST]:
                     yield item
 
 
+def is_plain_generator(node: ast.expr) -> bool:
+    """Whether it is a generator expression that may run as a list comprehension does where all of
+    it is collected at once: one loop, and nothing in it that could tell the difference."""
+    if not isinstance(node, ast.GeneratorExp) or len(node.generators) > 1:
+        return False
+    apart = (ast.Lambda, ast.GeneratorExp, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+    parts = [part for part in ast.walk(node) if part is not node]
+    names = {part.id for part in parts if isinstance(part, ast.Name)}
+    return not (
+        node.generators[0].is_async
+        or any(isinstance(part, apart) for part in parts)
+        or names & {"super", "__class__", "locals", "vars", "dir", "eval", "exec"}
+    )
+
+
 class Targets:
     """The variables of a comprehension, and which of them inner functions use."""
 
-    def __init__(self, node: Comprehension | ast.GeneratorExp, owner: str | None) -> None:
+    def __init__(self, node: Comprehension, owner: str | None) -> None:
         self.captured: set[str] = set()
         self.names: dict[str, None] = {}
         for generator in node.generators:
@@ -66,7 +81,9 @@ class Scope:
         captured: those of its names that inner functions use.
         unset: names that may become unbound: by `del`, or at the end of an `except … as`.
         rebound: names that an expression binds (`:=`).
-        comprehensions: their variables, by the identity of their tree.
+        comprehensions: their variables, by the identity of their tree; generator expressions that
+            are collected at once, by an assignment to several targets or a star, are among them.
+        generators: the other generator expressions that stand in it.
         suspends: the first `yield` or `await`, if any.
     """
 
@@ -81,6 +98,7 @@ class Scope:
         self.unset: set[str] = set()
         self.rebound: set[str] = set()
         self.comprehensions: dict[int, Targets] = {}
+        self.generators: list[ast.GeneratorExp] = []
         self.suspends: ast.AST | None = None
         self.inside: list[Targets] = []
         self.is_class = isinstance(node, ast.ClassDef)
@@ -129,9 +147,12 @@ class Scope:
         if scope is None:
             scope = self.memo[id(node)] = Scope(node, self.owner, self.memo)
         if scope.is_generator:
-            for name in scope.rebound:  # of this function
+            for name in scope.rebound:  # of the function around all generator expressions
                 self.rebound.add(name)
-                self.locals[name] = None
+                if self.is_generator:
+                    self.used.add(name)
+                else:
+                    self.locals[name] = None
         for name in scope.free():
             self.use(name, captured=True)
 
@@ -198,6 +219,7 @@ class Scope:
         self.inner(node)
 
     def visit_generator(self, node: ast.GeneratorExp) -> None:
+        self.generators.append(node)
         self.visit(node.generators[0].iter)
         self.inner(node)
 
@@ -208,7 +230,32 @@ class Scope:
         self.visit_generators(node)
         self.inside.pop()
 
-    def visit_generators(self, node: Comprehension | ast.GeneratorExp) -> None:
+    def visit_collected(self, node: ast.expr) -> None:
+        if is_plain_generator(node):
+            assert isinstance(node, ast.GeneratorExp)
+            self.visit_comprehension(node)
+        else:
+            self.visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            self.visit(target)
+        if len(node.targets) == 1 and isinstance(node.targets[0], (ast.Tuple, ast.List)):
+            self.visit_collected(node.value)
+        else:
+            self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        self.visit(node.func)
+        for arg in node.args:
+            if isinstance(arg, ast.Starred) and len(node.args) == 1 and node.keywords:
+                self.visit(arg.value)  # handed on as it is, and run after the keywords
+            else:
+                self.visit(arg)
+        for keyword in node.keywords:
+            self.visit(keyword)
+
+    def visit_generators(self, node: Comprehension) -> None:
         """All but what runs outside: the first iterable."""
         for k, generator in enumerate(node.generators):
             if generator.is_async and self.suspends is None:
@@ -252,6 +299,9 @@ _VISITORS = {
     ast.Name: Scope.visit_Name,
     ast.Constant: lambda self, node: None,
     ast.NamedExpr: Scope.visit_NamedExpr,
+    ast.Assign: Scope.visit_Assign,
+    ast.Call: Scope.visit_Call,
+    ast.Starred: lambda self, node: self.visit_collected(node.value),
     ast.AnnAssign: Scope.visit_AnnAssign,
     ast.FunctionDef: Scope.visit_function,
     ast.AsyncFunctionDef: Scope.visit_function,

@@ -2,99 +2,17 @@
 
 from __future__ import annotations
 
-import builtins
 import copy
-import functools
-import keyword
-import math
-import operator
-import re
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import weft
+from weft.fx.code import PythonCode, Writer
+from weft.fx.names import Namespace, wanted_name
 from weft.fx.node import Node, map_arg, nodes_of
 
 if TYPE_CHECKING:
     from weft.nn.module import Module
-
-#: Where public functions are looked for, in this order.
-NAMESPACES = ("weft", "weft.nn.functional", "weft.linalg", "weft.fft", "weft.special",
-              "weft.nn.utils.rnn", "weft.utils.checkpoint")  # fmt: skip
-
-#: Functions that are called for what they do: dead code keeps them.
-effects: set[Any] = {print}
-
-
-class PythonCode(NamedTuple):
-    """The text of a graph's `forward`, and the globals that it needs."""
-
-    src: str
-    globals: dict[str, Any]
-
-
-@functools.cache
-def _names() -> dict[int, str]:
-    """The names of public functions, by identity; weft is torch in them."""
-    found: dict[int, str] = {}
-    for space in NAMESPACES:
-        for name, value in vars(sys.modules.get(space, weft)).items():
-            if name.startswith("_"):
-                continue
-            if callable(value):
-                found.setdefault(id(value), f"torch{space[4:]}.{name}")
-    return found
-
-
-@functools.cache
-def random_functions() -> frozenset[Any]:
-    """Public functions that draw random numbers."""
-    draw = ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
-            "bernoulli", "multinomial", "normal", "poisson", "dropout")  # fmt: skip
-    found = {getattr(weft, name) for name in draw if hasattr(weft, name)}
-    space = weft.nn.functional
-    return frozenset(found | {getattr(space, n) for n in dir(space) if "dropout" in n})
-
-
-def qualified_name(function: Any) -> str:
-    """The name by which a function can be reached, as `torch.relu` or `operator.add`."""
-    if (known := _names().get(id(function))) is not None:
-        return known
-    name = getattr(function, "__qualname__", getattr(function, "__name__", None))
-    if name is None:
-        return str(function)
-    module = getattr(function, "__module__", None) or "builtins"
-    if module == "_operator":
-        module = "operator"
-    if module.split(".")[0] == "weft":
-        module = "torch" + module[4:]
-    return f"{module}.{name}"
-
-
-class _Namespace:
-    """Names of which each is given once."""
-
-    def __init__(self) -> None:
-        self._used: set[str] = set()
-        self._next: dict[str, int] = {}
-
-    def create(self, wanted: str) -> str:
-        name = re.sub(r"[^0-9a-zA-Z_]+", "_", wanted) or "_unnamed"
-        if name[0].isdigit():
-            name = f"_{name}"
-        if (m := re.fullmatch(r"(.*?)_(\d+)", name)) is not None and name in self._used:
-            name = m.group(1)
-        base, k = name, self._next.get(name, 0)
-        if keyword.iskeyword(base) or hasattr(builtins, base) or base in ("torch", "self"):
-            k = max(k, 1)
-        name = f"{base}_{k}" if k else base
-        while name in self._used:
-            k += 1
-            name = f"{base}_{k}"
-        self._next[base] = k
-        self._used.add(name)
-        return name
 
 
 class _Nodes:
@@ -159,7 +77,7 @@ class Graph:
         tracer_extras: dict[str, Any] | None = None,
     ) -> None:
         self._root = Node(self, "", "root", "", (), {})
-        self._names = _Namespace()
+        self._names = Namespace()
         self._insert: Callable[[Node], None] = self._root.prepend
         self._len = 0
         self.owning_module = owning_module
@@ -219,7 +137,7 @@ class Graph:
                 raise RuntimeError(
                     f"[create_node] expected nodes of this graph, got {given.name} of another"
                 )
-        wanted = name if name is not None else _wanted_name(op, target)
+        wanted = name if name is not None else wanted_name(op, target)
         node = Node(
             self, self._names.create(wanted), op, target, args or (), kwargs or {}, type_expr
         )
@@ -400,7 +318,7 @@ class Graph:
             root_module: the name of the Module there.
             verbose: where nodes know the line that they were recorded from, as a comment.
         """
-        return _Writer(self, root_module, verbose).write()
+        return Writer(self, root_module, verbose).write()
 
     def on_generate_code(self, make_transformer: Any) -> Any:
         """Raises NotImplementedError: the text is written in one way."""
@@ -450,160 +368,3 @@ def _read(rows: list[tuple[Any, ...]]) -> Graph:
         made = graph.create_node(op, target, named(args), named(kwargs), name, kind)
         known[name] = made
     return graph
-
-
-def _wanted_name(op: str, target: Any) -> str:
-    if op == "call_function":
-        name = getattr(target, "__name__", type(target).__name__)
-    else:
-        name = str(target).removeprefix("*").removeprefix("*")
-    if name.startswith("__") and name.endswith("__"):
-        name = name.strip("_")
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return snake.replace(".", "_").lower() if op != "placeholder" else name
-
-
-_BINARY = {
-    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
-    operator.floordiv: "//", operator.mod: "%", operator.pow: "**", operator.matmul: "@",
-    operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<",
-    operator.rshift: ">>", operator.lt: "<", operator.le: "<=", operator.eq: "==",
-    operator.ne: "!=", operator.gt: ">", operator.ge: ">=",
-}  # fmt: skip
-_UNARY = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
-
-
-class _Writer:
-    """Writes a graph as Python."""
-
-    def __init__(self, graph: Graph, root: str, verbose: bool) -> None:
-        self.graph, self.root, self.verbose = graph, root, verbose
-        self.globals: dict[str, Any] = {"torch": weft}
-        self.last_use: dict[Node, Node] = {}
-        for node in graph.nodes:
-            for used in node.all_input_nodes:
-                self.last_use[used] = node
-
-    def write(self) -> PythonCode:
-        inputs = [n for n in self.graph.nodes if n.op == "placeholder"]
-        params = [self.parameter(n) for n in inputs]
-        lines = [f"def forward({', '.join([self.root, *params])}):"]
-        lines += [f"    {n.name} = {n.target.lstrip('*')}" for n in inputs
-                  if n.name != n.target.lstrip("*")]  # fmt: skip
-        last_line = None
-        for node in self.graph.nodes:
-            if node.op == "placeholder":
-                continue
-            line = node.stack_trace if self.verbose else None
-            if line and line != last_line:
-                lines.append(f"    # {line}")
-            last_line = line
-            lines.append(f"    {self.statement(node)}{self.ends(node)}")
-        return PythonCode("\n" + "\n".join(lines) + "\n", self.globals)
-
-    def parameter(self, node: Node) -> str:
-        default = f" = {self.shown(node.args[0])}" if node.args else ""
-        return f"{node.target}{default}"
-
-    def ends(self, node: Node) -> str:
-        """What the node uses last, so that its memory goes."""
-        if node.op == "output":
-            return ""
-        over = [n.name for n in node.all_input_nodes if self.last_use[n] is node]
-        if not node.users and node.op != "output":
-            over.append(node.name)
-        return f";  {' = '.join(over)} = None" if over else ""
-
-    def statement(self, node: Node) -> str:
-        if node.op == "output":
-            return f"return {self.shown(node.args[0])}"
-        if node.op == "get_attr":
-            return f"{node.name} = {self.path(node.target)}"
-        if node.op == "call_module":
-            return (
-                f"{node.name} = {self.path(node.target)}({self.arguments(node.args, node.kwargs)})"
-            )
-        if node.op == "call_method":
-            inner = self.arguments(node.args[1:], node.kwargs)
-            return f"{node.name} = {self.held(node.args[0])}.{node.target}({inner})"
-        return f"{node.name} = {self.call(node)}"
-
-    def call(self, node: Node) -> str:
-        target, args = node.target, node.args
-        if not node.kwargs and len(args) == 2:
-            if target in _BINARY and target is not getattr:
-                return f"{self.held(args[0])} {_BINARY[target]} {self.held(args[1])}"
-            if target is operator.getitem:
-                return f"{self.held(args[0])}[{self.shown(args[1])}]"
-            if target is getattr and isinstance(args[1], str) and args[1].isidentifier():
-                return f"{self.held(args[0])}.{args[1]}"
-        if not node.kwargs and len(args) == 1 and target in _UNARY:
-            return f"{_UNARY[target]}{self.held(args[0])}"
-        return f"{self.named(target)}({self.arguments(args, node.kwargs)})"
-
-    def path(self, target: str) -> str:
-        text = self.root
-        for part in target.split("."):
-            text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
-        return text
-
-    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        return ", ".join([*map(self.shown, args), *(f"{k} = {self.shown(v)}"
-                                                    for k, v in kwargs.items())])  # fmt: skip
-
-    def held(self, a: Any) -> str:
-        """An operand: what would bind otherwise is in brackets."""
-        text = self.shown(a)
-        is_plain = re.fullmatch(r"\d+(\.\d*)?(e[+-]?\d+)?|[A-Za-z_]\w*", text)
-        return text if is_plain else f"({text})"
-
-    def shown(self, a: Any) -> str:
-        """An argument as an expression."""
-        if isinstance(a, Node):
-            return a.name
-        if isinstance(a, tuple) and type(a) is not tuple:
-            inner = ", ".join(map(self.shown, a))
-            return f"{self.alias(type(a))}({inner if hasattr(a, '_fields') else f'[{inner}]'})"
-        if isinstance(a, tuple):
-            return f"({', '.join(map(self.shown, a))}{',' * (len(a) == 1)})"
-        if isinstance(a, list):
-            return f"[{', '.join(map(self.shown, a))}]"
-        if isinstance(a, dict):
-            return "{" + ", ".join(f"{k!r}: {self.shown(v)}" for k, v in a.items()) + "}"
-        if isinstance(a, slice):
-            return f"slice({', '.join(map(self.shown, (a.start, a.stop, a.step)))})"
-        if isinstance(a, float) and not math.isfinite(a):
-            return f"float({str(a)!r})"
-        if a is None or a is ... or type(a) in (int, float, bool, str, bytes, complex):
-            return repr(a)
-        if isinstance(a, (weft.dtype, weft.layout, weft.memory_format)):
-            return str(a)
-        if isinstance(a, weft.device):
-            return f"torch.{a!r}"
-        return self.alias(a)
-
-    def named(self, function: Any) -> str:
-        """A function by a name that leads to it, or by an alias among the globals."""
-        if (known := _names().get(id(function))) is not None:
-            return known
-        name = getattr(function, "__name__", "")
-        for space in ("_C", "_C.ops"):
-            if getattr(operator.attrgetter(space)(weft), name, None) is function:
-                return f"torch.{space}.{name}"
-        if vars(builtins).get(name) is function:
-            return str(name)
-        text = qualified_name(function)
-        found: Any = weft if text.startswith("torch.") else None
-        for part in text.split(".")[1:]:
-            found = getattr(found, part, None)
-        return text if found is function and found is not None else self.alias(function)
-
-    def alias(self, value: Any) -> str:
-        text = qualified_name(value) if callable(value) else type(value).__name__
-        base = re.sub(r"\W", "_", text)
-        name, k = base, 0
-        while name in self.globals and self.globals[name] is not value:
-            k += 1
-            name = f"{base}_{k}"
-        self.globals[name] = value
-        return name

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from weft.fx.names import EFFECT_METHODS, effects, qualified_name, random_functions
+
 if TYPE_CHECKING:
     from weft.fx.graph import Graph
 
@@ -215,8 +217,6 @@ class Node:
         if self.op in ("placeholder", "output"):
             return True
         if self.op == "call_function":
-            from weft.fx.graph import effects, random_functions
-
             name = getattr(self.target, "__name__", "")
             draws = impure_random and self.target in random_functions()
             writes = "out" in self._kwargs or self._kwargs.get("inplace") is True
@@ -228,7 +228,7 @@ class Node:
                 or _is_in_place(name)
             )
         if self.op == "call_method":
-            return _is_in_place(self.target)
+            return _is_in_place(self.target) or self.target in EFFECT_METHODS
         if self.op == "call_module":
             module = self.graph.owning_module
             found = None if module is None else dict(module.named_modules()).get(self.target)
@@ -294,8 +294,6 @@ def target_name(node: Node) -> str:
     """What a node calls, as text."""
     if isinstance(node.target, str):
         return node.target
-    from weft.fx.graph import qualified_name
-
     return qualified_name(node.target)
 
 

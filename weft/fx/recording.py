@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import _C
+from weft.base.frames import user_frame
 from weft.fx.graph import Graph
 from weft.fx.graph_module import GraphModule, over
-from weft.fx.node import Node
+from weft.fx.names import effects
+from weft.fx.node import Node, map_aggregate
 from weft.nn.module import Module
 
 _OPERATORS: dict[str, Callable[..., Any]] = {
@@ -30,19 +31,25 @@ class Recording:
 
     Args:
         root: the Module whose parameters and buffers are named; or None.
+        keep: called with a tensor before its gradient changes, with a generator before its state
+            does.
 
     Attributes:
         graph: the graph.
         constants: the tensors that come from elsewhere, by attribute.
     """
 
-    def __init__(self, root: Module | None) -> None:
+    def __init__(
+        self, root: Module | None, keep: Callable[[Any], None] = lambda changed: None
+    ) -> None:
         self.graph = Graph()
+        self.keep = keep
         self.root = Module() if root is None else root
         self.constants: dict[str, Any] = {}
         self._values: dict[int, Node] = {}
         self._leaves: set[int] = set()  # those that require grad by themselves
-        self._kept: list[weft.Tensor] = []  # an identity that is known is not given away
+        self._kept: list[Any] = []  # an identity that is known is not given away
+        self._generators: dict[int, Node] = {}  # those that are made in here
         self._grad = self._first_grad = weft.is_grad_enabled()
         named = [*self.root.named_parameters(), *self.root.named_buffers()]
         self._paths = {id(t): name for name, t in reversed(named)}
@@ -96,8 +103,8 @@ class Recording:
         """A call of an op that has been made."""
         if way == "generator":
             raise NotImplementedError(
-                f"[trace] expected random numbers of the default generator, got {name} with one of "
-                "its own. Hint: weft.manual_seed"
+                f"[trace] expected random numbers of a Generator, got {name} within autobatch. "
+                'Hint: rng="in_order"'
             )
         self._set_grad(bool(grad))
         given = tuple(self._number_or(a) for a in args)
@@ -142,6 +149,49 @@ class Recording:
         self._know(node, result)
         return result
 
+    def backward(self, args: tuple[Any, ...]) -> Any:
+        """A pass that adds to gradients, as one node."""
+        for t in (*self.root.parameters(), *self.constants.values()):
+            if t.is_leaf and t.requires_grad:
+                self.keep(t)
+        for t in [t for t in self._kept if isinstance(t, weft.Tensor) and t.retains_grad]:
+            self.graph.call_method("retain_grad", (self.arg(t),))
+        return self.whole(_C._backward, args, {})
+
+    def beside(self, how: str, it: Any, value: Any) -> None:
+        """What is asked or changed by no call of an op."""
+        if how == "draws":
+            if id(it) not in self._generators:
+                self.keep(it)
+        elif how == "made":
+            self._make(it, self.graph.call_function(weft.Generator))
+        elif how == "grad":
+            node = self.graph.call_function(getattr, (self.arg(it), "grad"))
+            if value is not None:
+                self._know(node, value)
+            else:
+                place = where()
+                self.graph.call_function(expect_value, (node, None, place)).stack_trace = place
+        else:
+            name = how.removeprefix("set ")
+            if name == "grad":
+                self.keep(it)
+            self.graph.call_function(setattr, (self.arg(it), name, self.arg(value)))
+
+    def called(self, method: str, generator: Any, args: tuple[Any, ...], result: Any) -> None:
+        """A method of a generator."""
+        given = tuple(self.arg(a) for a in (generator, *args))
+        node = self.graph.call_method(method, given)
+        node.stack_trace = where()
+        if isinstance(result, weft.Tensor):
+            self._know(node, result)
+        elif isinstance(result, weft.Generator) and result is not generator:
+            self._make(result, node)
+
+    def _make(self, generator: Any, node: Node) -> None:
+        self._generators[id(generator)] = node
+        self._kept.append(generator)
+
     def _set_grad(self, on: bool) -> None:
         if on != self._grad:
             self._grad = on
@@ -156,16 +206,12 @@ class Recording:
 
     def arg(self, a: Any) -> Any:
         """A value as nodes see it."""
-        if isinstance(a, weft.Tensor):
-            return self._node_of(a)
-        if isinstance(a, (tuple, list)):
-            items = [self.arg(x) for x in a]
-            if isinstance(a, list):
-                return items
-            return type(a)(*items) if hasattr(a, "_fields") else tuple(items)
-        if isinstance(a, dict):
-            return {k: self.arg(v) for k, v in a.items()}
-        return a
+        return map_aggregate(
+            a,
+            lambda x: (
+                self._node_of(x) if isinstance(x, weft.Tensor) else self._generators.get(id(x), x)
+            ),
+        )
 
     def _is_ours(self, t: weft.Tensor) -> bool:
         return id(t) in self._values or id(t) in self._paths
@@ -194,7 +240,9 @@ class Recording:
         alike = [
             known
             for known in reversed(self._kept)
-            if known.numel() and known.untyped_storage().data_ptr() == start
+            if isinstance(known, weft.Tensor)
+            and known.numel()
+            and known.untyped_storage().data_ptr() == start
         ]
         for known in alike:
             if _layout(known) == layout and known.dtype == t.dtype:
@@ -239,24 +287,26 @@ def _has_tensor(value: Any) -> bool:
 
 def _stays(node: Node) -> bool:
     """All that was called; not what was only looked up, and used by nobody."""
-    return node.op != "get_attr" and node.target is not operator.getitem
+    return node.op != "get_attr" and node.target not in (operator.getitem, getattr)
 
 
 def where() -> str:
     """The line of the user's that is running."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "weft":
-        frame = frame.f_back
-    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    frame = user_frame()
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def expect_value(t: weft.Tensor, value: Any, place: str) -> None:
+def expect_value(t: weft.Tensor | None, value: Any, place: str) -> None:
     """Raises unless `t` is what was read in the run that was recorded.
 
     Raises:
         RuntimeError: it is another value, with the line of the read.
     """
-    if isinstance(value, weft.Tensor):
+    if value is None or t is None:
+        if t is value:
+            return
+        got, wanted = ("None" if t is None else "a gradient"), repr(value)
+    elif isinstance(value, weft.Tensor):
         if weft.equal(t, value):
             return
         got, wanted = "others", f"the {value.numel()} values"
@@ -282,3 +332,6 @@ def expect_shape(t: weft.Tensor, shape: tuple[int, ...], place: str) -> None:
             f"[trace] expected the shape {tuple(shape)} that the traced run had at {place}, got "
             f"{tuple(t.shape)}. Hint: it depends on values; jit.script compiles for all of them"
         )
+
+
+effects.update((expect_value, expect_shape, _C._backward))

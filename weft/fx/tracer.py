@@ -14,8 +14,10 @@ from types import FunctionType, MethodType
 from typing import Any
 
 import weft
-from weft.fx.graph import NAMESPACES, Graph
+from weft.base.alias import home_name
+from weft.fx.graph import Graph
 from weft.fx.graph_module import GraphModule
+from weft.fx.names import NAMESPACES
 from weft.fx.node import Node, map_aggregate
 from weft.fx.proxy import Proxy, TraceError, proxies_in
 from weft.nn.module import Module
@@ -251,7 +253,7 @@ class Tracer:
         wrappers = {id(f): _recording(f) for f in self._recorded()}
         for name, imported in list(sys.modules.items()):
             space = getattr(imported, "__dict__", None)
-            if not isinstance(space, dict) or name.startswith("weft.fx"):
+            if not isinstance(space, dict) or home_name(name).startswith("weft.fx"):
                 continue
             for key, value in list(space.items()):
                 if (made := wrappers.get(id(value))) is not None:

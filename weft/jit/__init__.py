@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 from typing import Final as Final
 
+from weft.jit.saved import RecursiveScriptModule as RecursiveScriptModule
+from weft.jit.saved import load as load
+from weft.jit.saved import save as save
 from weft.jit.scripted import Attribute as Attribute
 from weft.jit.scripted import Error as Error
 from weft.jit.scripted import Future as Future
@@ -18,9 +21,7 @@ from weft.jit.scripted import fuser as fuser
 from weft.jit.scripted import ignore as ignore
 from weft.jit.scripted import is_scripting as is_scripting
 from weft.jit.scripted import isinstance as isinstance  # noqa: A004
-from weft.jit.scripted import load as load
 from weft.jit.scripted import optimize_for_inference as optimize_for_inference
-from weft.jit.scripted import save as save
 from weft.jit.scripted import script as script
 from weft.jit.scripted import script_method as script_method
 from weft.jit.scripted import unused as unused
@@ -34,8 +35,9 @@ from weft.jit.traced import trace as trace
 from weft.jit.traced import trace_module as trace_module
 
 __all__ = [
-    "Attribute", "Error", "Final", "Future", "ScriptFunction", "ScriptModule",
-    "TopLevelTracedModule", "TracerWarning", "TracingCheckError", "annotate", "export", "fork",
+    "Attribute", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction",
+    "ScriptModule", "TopLevelTracedModule", "TracerWarning", "TracingCheckError", "annotate",
+    "export", "fork",
     "freeze", "fuser", "ignore", "is_scripting", "is_tracing", "isinstance", "load",
     "optimize_for_inference", "save", "script", "script_if_tracing", "script_method", "trace",
     "trace_module", "unused", "wait",

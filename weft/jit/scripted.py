@@ -16,7 +16,6 @@ from weft.compiler.errors import unsupported as _unsupported
 from weft.compiler.function import CompiledFunction as _CompiledFunction
 from weft.compiler.function import Settings as _Settings
 from weft.compiler.function import innermost as _innermost
-from weft.frontend import Lowered as _Lowered
 from weft.frontend.programs import Left as _Left
 from weft.frontend.programs import lowered_for as _lowered_for
 from weft.nn.module import Module as _Module
@@ -77,8 +76,18 @@ class _Texts:
         return _textwrap.dedent(_inspect.getsource(self._function))
 
     def save(self, f: Any, _extra_files: Any = None) -> None:
-        """Raises, as `weft.jit.save` does."""
+        """Writes the program, as `weft.jit.save` does."""
+        from weft.jit.saved import save
+
         save(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
+        """The bytes of the file that `save` writes."""
+        import io
+
+        file = io.BytesIO()
+        self.save(file, _extra_files)
+        return file.getvalue()
 
 
 class ScriptFunction(_Texts, _CompiledFunction):
@@ -145,7 +154,10 @@ class ScriptModule(_Texts, _Module):
     @property
     def original_name(self) -> str:
         """The name of the Module's class."""
-        return type(self._original).__name__
+        return type(self.__dict__.get("_original", self)).__name__
+
+    def __repr__(self) -> str:
+        return _shown(self, "RecursiveScriptModule")
 
     @property
     def training(self) -> bool:
@@ -164,6 +176,29 @@ class ScriptModule(_Texts, _Module):
 
     def __reduce__(self) -> Any:
         return script, (self._original,)
+
+
+def name_of(module: _Module) -> str:
+    """The name of the class that a Module had before it was scripted, traced or loaded."""
+    if _builtins.isinstance(module, ScriptModule):
+        return module.original_name
+    return type(module).__name__
+
+
+def _shown(module: _Module, kind: str) -> str:
+    """A tree of Modules as PyTorch shows it once it is scripted: the names of the classes alone.
+
+    `kind` is what stands before the brackets; empty: the name of each class.
+    """
+    lines = [f"original_name={name_of(module)}"]
+    for name, inner in module._modules.items():
+        if inner is not None:
+            tree = _textwrap.indent(_shown(inner, kind), "  ")
+            lines.append(f"({name}): {tree.lstrip()}")
+    kind = kind or name_of(module)
+    if len(lines) == 1:
+        return f"{kind}({lines[0]})"
+    return f"{kind}(\n  " + "\n  ".join(lines) + "\n)"
 
 
 def script(
@@ -238,29 +273,9 @@ def _check(function: Any, seen: set[int]) -> None:
         if lowered.by_choice:
             return
         raise _unsupported(function, lowered)
-    _check_body(lowered, function, seen)
-
-
-def _check_body(lowered: _Lowered, function: _FunctionType, seen: set[int]) -> None:
     for name in function.__code__.co_names:
         if _builtins.isinstance(found := function.__globals__.get(name), _FunctionType):
             _check(found, seen)
-
-
-def save(m: Any, f: Any, _extra_files: Any = None) -> None:
-    """Raises NotImplementedError: programs cannot be saved yet."""
-    raise NotImplementedError(
-        "[save] expected values, got a program. Hint: programs cannot be saved yet; save "
-        "m.state_dict() and keep the code"
-    )
-
-
-def load(f: Any, map_location: Any = None, _extra_files: Any = None) -> Any:
-    """Raises NotImplementedError: programs cannot be loaded yet."""
-    raise NotImplementedError(
-        "[load] expected values, got a program. Hint: programs cannot be loaded yet; load a "
-        "state_dict into the Module that its code makes"
-    )
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import MethodType
 from typing import Any
 
@@ -15,7 +15,7 @@ from weft.compiler.function import SKIP as _SKIP
 from weft.compiler.function import CompiledFunction as _CompiledFunction
 from weft.fx.graph_module import GraphModule
 from weft.fx.recording import Recording, recorded
-from weft.jit.scripted import ScriptFunction, ScriptModule, script
+from weft.jit.scripted import ScriptFunction, ScriptModule, _shown, script
 from weft.nn.module import Module
 
 _DEFAULT_NAMES = ("args", "kwargs")
@@ -35,7 +35,12 @@ class _Known:
     def __init__(self, module: GraphModule, used: list[tuple[dict[str, Any], str, Any]]) -> None:
         self.module = module
         self.used = used  # tables, names and layouts of parameters and buffers
-        self.call = _CompiledFunction(MethodType(type(module).forward, module))
+        self.compile()
+
+    def compile(self) -> None:
+        """Has calls run the text that the graph has now."""
+        self.forward = type(self.module).forward
+        self.call = _CompiledFunction(MethodType(self.forward, self.module))
 
     def fits(self) -> bool:
         return all(_layout(table.get(name)) == like for table, name, like in self.used)
@@ -52,7 +57,8 @@ class _Traced:
         self.function, self.root, self.strict = function, root, strict
         self.known: dict[Any, _Known] = {}
         self.last: _Known | None = None
-        self.names = _parameter_names(function)
+        self.touched: dict[int, Any] = {}  # tensors whose gradients, generators whose states change
+        self.names = _parameter_names(function.forward if function is root else function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if weft.jit.is_tracing():
@@ -63,6 +69,8 @@ class _Traced:
         known = self.known.get(key)
         if known is None or not known.fits():
             known = self.known[key] = self.record(args, kwargs)
+        if known.forward is not type(known.module).forward:
+            known.compile()
         self.last = known
         with weft.set_grad_enabled(weft.is_grad_enabled()):
             return known.call(*args, *kwargs.values())
@@ -81,15 +89,16 @@ class _Traced:
     def record(self, args: Any, kwargs: Any) -> _Known:
         """One run on copies of the inputs, written down."""
         args, kwargs = _copied((args, kwargs))
-        recording = Recording(self.root)
+        state = _State(self.root)
+        recording = Recording(self.root, state.keep)
         for k, value in enumerate(args):
             name = self.names[k] if k < len(self.names) else f"arg{k}"
             recording.input(value, name)
         for name, value in kwargs.items():
             recording.input(value, name)
-        state = _State(self.root)
         result = recording.run(self.function, *args, **kwargs)
         state.restore()
+        self.touched.update({id(it): it for it, _ in state.kept.values()})
         _check_result(result, self.strict)
         module = recording.module(self.title)
         used = []
@@ -118,7 +127,7 @@ class _Traced:
 
     def check(self, args: Any, kwargs: Any, tolerance: float) -> None:
         """Compares another run with what was written down."""
-        state, results = _State(self.root), []
+        state, results = _State(self.root, self.touched.values()), []
         for call in (self.function, self):
             results.append(_flat(call(*_copied(args), **_copied(kwargs))))
             state.restore()
@@ -135,18 +144,39 @@ class _Traced:
 
 
 class _State:
-    """The values in buffers, and of the random generator: a run may change them."""
+    """The values in buffers, of generators and of gradients: a run may change them."""
 
-    def __init__(self, root: Module | None) -> None:
+    def __init__(self, root: Module | None, touched: Iterable[Any] = ()) -> None:
         buffers = () if root is None else root.buffers()
         self._buffers = [(b, b.detach().clone()) for b in buffers]
         self._random = weft.get_rng_state()
+        self.kept: dict[int, tuple[Any, Any]] = {}
+        for it in touched:
+            self.keep(it)
+
+    def keep(self, changed: Any) -> None:
+        """Notes the state of a generator, or the gradient of a tensor, as it is now."""
+        if id(changed) in self.kept:
+            return
+        if isinstance(changed, weft.Generator):
+            before: Any = changed.get_state()
+        else:
+            grad = changed.grad
+            before = grad, None if grad is None else grad.detach().clone()
+        self.kept[id(changed)] = changed, before
 
     def restore(self) -> None:
         """Puts them back."""
         with weft.no_grad():
             for buffer, before in self._buffers:
                 buffer.copy_(before)
+            for changed, before in self.kept.values():
+                if isinstance(changed, weft.Generator):
+                    changed.set_state(before)
+                    continue
+                changed.grad, values = before
+                if values is not None:
+                    changed.grad.copy_(values)
         weft.set_rng_state(self._random)
 
 
@@ -154,7 +184,8 @@ class TracedFunction(ScriptFunction):
     """What `trace` makes of a function.
 
     Attributes:
-        graph: the calls of the run that was used last, a `weft.fx.Graph`.
+        graph: the calls of the run that was used last, a `weft.fx.Graph`; changed, it runs so after
+            `graph.owning_module.recompile()`.
         code: the same as Python.
     """
 
@@ -210,7 +241,9 @@ class TopLevelTracedModule(ScriptModule):
 
     def _add(self, name: str) -> _Traced:
         original = self.__dict__["_original"]
-        traced = _Traced(getattr(original, name), original, self.__dict__["_strict"])
+        # with its hooks, as those of the modules in it
+        function = original if name == "forward" else getattr(original, name)
+        traced = _Traced(function, original, self.__dict__["_strict"])
         self.__dict__["_runs"][name] = self.__dict__[name] = traced
         return traced
 
@@ -223,6 +256,9 @@ class TopLevelTracedModule(ScriptModule):
     def code(self) -> str:
         """The calls of `forward` as Python."""
         return str(self._runs["forward"].module.code)
+
+    def __repr__(self) -> str:
+        return _shown(self, "")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Raises: no run of it was written down."""
@@ -281,7 +317,8 @@ def trace(
     Raises:
         TracingCheckError: a second run gave something else.
         RuntimeError: an input or result that is no tensor.
-        NotImplementedError: a call that cannot be written down, such as `backward`.
+        NotImplementedError: what cannot be written down, as hooks on tensors and the step of an
+            optimizer.
 
     >>> import weft
     >>> double = weft.jit.trace(lambda x: x * 2 if x.sum() > 0 else x, weft.ones(2))
@@ -401,41 +438,42 @@ def _inputs(given: Any) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def _expect_tensors(value: Any) -> None:
-    if isinstance(value, weft.Tensor):
-        return
+def _walk(value: Any) -> Iterator[Any]:
+    """A value and what its tuples, lists and dicts hold, each before what is in it."""
+    yield value
     if isinstance(value, dict):
         value = tuple(value.values())
-    if not isinstance(value, tuple | list):
-        raise RuntimeError(
-            f"Type '{type(value).__name__}' cannot be traced. Only Tensors and (possibly nested) "
-            "Lists, Dicts, and Tuples of Tensors can be traced"
-        )
-    for item in value:
-        _expect_tensors(item)
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _walk(item)
+
+
+def _expect_tensors(value: Any) -> None:
+    for item in _walk(value):
+        if not isinstance(item, weft.Tensor | tuple | list | dict):
+            raise RuntimeError(
+                f"Type '{type(item).__name__}' cannot be traced. Only Tensors and (possibly "
+                "nested) Lists, Dicts, and Tuples of Tensors can be traced"
+            )
 
 
 def _check_result(result: Any, strict: bool) -> None:
-    if isinstance(result, weft.Tensor):
-        return
-    if isinstance(result, list | dict) and strict:
-        name = type(result).__name__
-        raise RuntimeError(
-            f"Encountering a {name} at the output of the tracer might cause the trace to be "
-            "incorrect, this is only valid if the container structure does not change based on the "
-            "module's inputs. Consider using a constant container instead (e.g. for `list`, use a "
-            "`tuple` instead. for `dict`, use a `NamedTuple` instead). If you absolutely need this "
-            "and know the side effects, pass strict=False to trace() to allow this behavior."
-        )
-    if isinstance(result, dict):
-        result = tuple(result.values())
-    if not isinstance(result, tuple | list):
-        raise RuntimeError(
-            "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from "
-            f"traced functions, got {type(result).__name__}"
-        )
-    for item in result:
-        _check_result(item, strict)
+    for item in _walk(result):
+        if isinstance(item, list | dict) and strict:
+            name = type(item).__name__
+            raise RuntimeError(
+                f"Encountering a {name} at the output of the tracer might cause the trace to be "
+                "incorrect, this is only valid if the container structure does not change based on "
+                "the module's inputs. Consider using a constant container instead (e.g. for "
+                "`list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you "
+                "absolutely need this and know the side effects, pass strict=False to trace() to "
+                "allow this behavior."
+            )
+        if not isinstance(item, weft.Tensor | tuple | list | dict):
+            raise RuntimeError(
+                "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output "
+                f"from traced functions, got {type(item).__name__}"
+            )
 
 
 def _signature(value: Any) -> Any:
@@ -463,11 +501,7 @@ def _copied(value: Any) -> Any:
 
 
 def _flat(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, tuple | list):
-        return [t for v in value for t in _flat(v)]
-    return [value]
+    return [item for item in _walk(value) if not isinstance(item, tuple | list | dict)]
 
 
 def _parameter_names(function: Any) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft._library import Gradients, library_op
+from weft._library_ops import Gradients, library_op
 from weft.linalg.checks import LinAlgError, expect_matrix, expect_phase_free
 from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs

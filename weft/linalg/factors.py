@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor, return_types
-from weft._library import Gradients, library_op
+from weft._library_ops import Gradients, library_op
 from weft.autograd._missing import without_derivative
 from weft.linalg import lapack
 from weft.linalg.checks import (

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import _C, Tensor
-from weft._library import Gradients, library_op
+from weft._library_ops import Gradients, library_op
 from weft.base.checks import also_named
 from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
 from weft.linalg.decompositions import svd

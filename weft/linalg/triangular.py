@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import Tensor
-from weft._library import Gradients, library_op
+from weft._library_ops import Gradients, library_op
 from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix
 

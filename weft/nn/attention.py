@@ -7,7 +7,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.nn import init
-from weft.nn.functional_attention import multi_head_attention_forward
+from weft.nn.functional_attention import apart, multi_head_attention_forward
 from weft.nn.linear import Linear
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
@@ -137,8 +137,7 @@ class MultiheadAttention(Module):
         """
         swap = self.batch_first and query.dim() == 3
         if swap:
-            swapped = {id(t): t.transpose(0, 1) for t in (query, key, value)}
-            query, key, value = (swapped[id(t)] for t in (query, key, value))
+            query, key, value = apart(query, key, value, lambda t: t.transpose(0, 1))
         out, weights = multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
             self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -117,6 +118,16 @@ def _check_biases(bias_k: Tensor | None, bias_v: Tensor | None) -> None:
         )
 
 
+def apart(
+    query: Tensor, key: Tensor, value: Tensor, work: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """What `work` gives of each; of one tensor it gives one, as one product serves them all."""
+    new_query = work(query)
+    new_key = new_query if key is query else work(key)
+    new_value = new_query if value is query else new_key if value is key else work(value)
+    return new_query, new_key, new_value
+
+
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,
@@ -158,8 +169,7 @@ def multi_head_attention_forward(
     batched = _check_dims(query, key, value, key_padding_mask, attn_mask, num_heads)
     _check_causal(is_causal, attn_mask)
     if not batched:
-        same = {id(t): t.unsqueeze(1) for t in (query, key, value)}  # one product stays one
-        query, key, value = (same[id(t)] for t in (query, key, value))
+        query, key, value = apart(query, key, value, lambda t: t.unsqueeze(1))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     _check_sizes(query, key, value, embed_dim_to_check, num_heads)
     length, batch, embed = query.shape

@@ -132,7 +132,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         elif isinstance(value, Module):
             _expect_init(tables, "module")
             self._forget(name, keep="_modules")
-            self.register_module(name, value)
+            self._keep_module(name, value)  # asks no hasattr: a __getattr__ may go by the children
         elif name in tables.get("_modules", ()):
             _expect_none(value, "child module", name, "torch.nn.Module")
             changes(self)
@@ -249,6 +249,9 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         if not (module is None or isinstance(module, Module)):
             raise TypeError(f"{_typename(module)} is not a Module subclass")
         self._expect_free(name, "module", self._modules)
+        self._keep_module(name, module)
+
+    def _keep_module(self, name: str, module: Module | None) -> None:
         for hook in list(module_hooks._global_module_registration_hooks.values()):
             module = _kept(module, hook(self, name, module))
         changes(self)
@@ -436,11 +439,11 @@ _speed_up(Module)
 
 def clear_grad(param: Tensor, set_to_none: bool) -> None:
     """Take the gradient of a parameter away, or zero it and cut it off its graph."""
-    grad = param.grad
-    if grad is None:
-        return
     if set_to_none:
         param.grad = None
+        return
+    grad = param.grad
+    if grad is None:
         return
     if grad.grad_fn is not None:
         grad = param.grad = grad.detach()

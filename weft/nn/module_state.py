@@ -15,7 +15,7 @@ from weft.nn.removable_handle import RemovableHandle
 from weft.nn.warn import warn
 
 if TYPE_CHECKING:
-    from weft.nn.module import Module
+    pass
 
 _EXTRA_STATE = "_extra_state"
 _COMPILED = "._orig_mod."  # of what weft.compile made of a module
@@ -51,7 +51,7 @@ class ModuleState:
     _version: int = 1
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, Any]  #: of Modules; the class is not known here
     _non_persistent_buffers_set: set[str]
     _state_dict_pre_hooks: Any = HookTable(raises_flag=False)
     _state_dict_hooks: Any = HookTable(raises_flag=False)

@@ -26,7 +26,7 @@ class ModuleTree:
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, Any]  #: of Modules; the class is not known here
 
     def children(self) -> Iterator[Module]:
         """Iterate over the direct children, each once."""

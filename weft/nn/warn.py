@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 from weft import _C
+from weft.base.frames import user_level
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -18,11 +18,5 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     >>> str(caught[0].message)
     'careful'
     """
-    if _C._warn_in_program(message, category):
-        return
-    level = 1
-    frame = sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "weft":
-        frame = frame.f_back
-        level += 1
-    warnings.warn(message, category, stacklevel=level)
+    if not _C._warn_in_program(message, category):
+        warnings.warn(message, category, stacklevel=user_level())

@@ -58,6 +58,8 @@ class FusedOptimizer(Optimizer):
 
     def _plain_step(self, group: Group) -> None:
         names = [name for name in self._state_names(group) if name is not None]
+        if names:
+            _C._refuse_recorded("step")
         with weft.set_grad_enabled(group["differentiable"]):
             for param in group["params"]:
                 if param.grad is None:

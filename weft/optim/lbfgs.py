@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 from weft.optim.optimizer import Optimizer, call_closure, expect_modes, expect_range
 
 
@@ -90,6 +90,7 @@ class LBFGS(Optimizer):
                 "[LBFGS.step] expected a closure that computes the loss, got None (step() missing "
                 "1 required positional argument: 'closure')"
             )
+        _C._refuse_recorded("step")
         search = self.param_groups[0]["line_search_fn"]
         if search not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")

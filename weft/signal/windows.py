@@ -1,7 +1,7 @@
 """Window functions of M points, symmetric unless `sym=False`, which gives a period of M + 1 points.
 
 Harris, "On the use of windows for harmonic analysis with the discrete Fourier transform", 1978.
-Errors: ValueError for a negative M or a dtype that is not floating.
+Errors: ValueError for a negative M, a dtype that is not floating, a layout that is not strided.
 
 >>> import weft
 >>> weft.signal.windows.hann(5)
@@ -24,13 +24,18 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _dtype(who: str, M: int, dtype: Any) -> Any:
+def _dtype(who: str, M: int, dtype: Any, layout: Any) -> Any:
     if M < 0:
         raise ValueError(f"[{who}] expected a window length of at least 0, got {M}")
     dtype = weft.get_default_dtype() if dtype is None else dtype
     expect(who, dtype, weft.dtype, "a dtype")
     if dtype not in (weft.float32, weft.float64):
         raise ValueError(f"[{who}] expected float32 or float64, got {dtype}")
+    if layout not in (None, weft.strided):
+        raise ValueError(
+            f"[{who}] expected layout=torch.strided, got {layout}: {who} is implemented for "
+            f"strided tensors only, got: {layout}"
+        )
     return dtype
 
 
@@ -50,7 +55,7 @@ def exponential(
     requires_grad: bool = False,
 ) -> Tensor:
     """`exp(-|n - center| / tau)`; a symmetric window has its center in the middle."""
-    dtype = _dtype("exponential", M, dtype)
+    dtype = _dtype("exponential", M, dtype, layout)
     if tau <= 0:
         raise ValueError(f"[exponential] expected tau above 0, got {tau}")
     if sym and center is not None:
@@ -72,7 +77,7 @@ def cosine(
     requires_grad: bool = False,
 ) -> Tensor:
     """`sin(pi (n + 1/2) / M)`."""
-    dtype = _dtype("cosine", M, dtype)
+    dtype = _dtype("cosine", M, dtype, layout)
     if M == 0:
         return weft.empty(0, dtype=dtype, requires_grad=requires_grad)
     step = math.pi / (M + 1 if not sym and M > 1 else M)
@@ -90,7 +95,7 @@ def gaussian(
     requires_grad: bool = False,
 ) -> Tensor:
     """`exp(-(n / std)^2 / 2)`, n from the middle."""
-    dtype = _dtype("gaussian", M, dtype)
+    dtype = _dtype("gaussian", M, dtype, layout)
     if std <= 0:
         raise ValueError(f"[gaussian] expected std above 0, got {std}")
     if M == 0:
@@ -113,7 +118,7 @@ def kaiser(
     """`I0(beta sqrt(1 - x^2)) / I0(beta)`, x from -1 to 1; Bessel functions by NumPy."""
     import numpy as np
 
-    dtype = _dtype("kaiser", M, dtype)
+    dtype = _dtype("kaiser", M, dtype, layout)
     if beta < 0:
         raise ValueError(f"[kaiser] expected beta of at least 0, got {beta}")
     if M <= 1:
@@ -135,7 +140,7 @@ def general_cosine(
     requires_grad: bool = False,
 ) -> Tensor:
     """`sum of (-1)^i a[i] cos(2 pi i n / (M - 1))`. Raises TypeError or ValueError for a bad a."""
-    dtype = _dtype("general_cosine", M, dtype)
+    dtype = _dtype("general_cosine", M, dtype, layout)
     if not isinstance(a, (list, tuple)):
         raise TypeError("[general_cosine] expected coefficients in a list/tuple, got another type")
     if not a:
@@ -183,7 +188,7 @@ def bartlett(
     requires_grad: bool = False,
 ) -> Tensor:
     """A triangle: `1 - |2 n / (M - 1) - 1|`."""
-    dtype = _dtype("bartlett", M, dtype)
+    dtype = _dtype("bartlett", M, dtype, layout)
     if M <= 1:
         return weft.ones(M, dtype=dtype, requires_grad=requires_grad)
     step = 2 / (M if not sym else M - 1)

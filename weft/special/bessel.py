@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft._library import Gradients
+from weft._library_ops import Gradients
 from weft.special.pointwise import pointwise, scipy_special
 
 # PyTorch's own errors are 1e-7 elsewhere for bessel_j0, bessel_j1 and airy_ai.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft._library import Gradients
+from weft._library_ops import Gradients
 from weft.special.pointwise import pointwise, scipy_special
 
 _SAMPLES = ["f(T(2, 3, lo=0.5, hi=4).detach(), T(2, 3, lo=0.2, hi=4))",

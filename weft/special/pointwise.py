@@ -8,7 +8,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._library import Gradients, library_op
+from weft._library_ops import Gradients, library_op
 from weft.base.forms import write_out
 
 

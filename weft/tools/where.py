@@ -9,7 +9,7 @@ import os
 import sys
 from typing import Any
 
-from weft import _library
+from weft import _library_ops
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -19,7 +19,7 @@ def _records(name: str) -> list[str]:
     names = {name, name.removesuffix("_")} if not name.endswith("__") else {name}
     return [
         f"{r['file']}:{r['line']}"
-        for r in _library.records()
+        for r in _library_ops.records()
         if r["public_name"] in names or r["name"] == name or names.intersection(r["aliases"])
     ]
 
@@ -77,7 +77,7 @@ def where(name: Any) -> str:
         if thing is None and not _records(name):
             import difflib
 
-            known = {r["public_name"] for r in _library.records()}
+            known = {r["public_name"] for r in _library_ops.records()}
             near = difflib.get_close_matches(last, known, 1)
             hint = f". Hint: did you mean {near[0]!r}?" if near else ""
             raise AttributeError(f"[where] expected a name of weft, got {name!r}{hint}")

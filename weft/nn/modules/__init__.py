@@ -19,8 +19,8 @@ _FILES = {
         Hardswish ELU CELU SELU GLU GELU Hardshrink LeakyReLU LogSigmoid Softplus Softshrink
         MultiheadAttention PReLU Softsign Tanhshrink Softmin Softmax Softmax2d LogSoftmax""",
     "adaptive": "AdaptiveLogSoftmaxWithLoss",
-    "batchnorm": """BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d
-        LazyBatchNorm3d""",
+    "batchnorm": """BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm LazyBatchNorm1d
+        LazyBatchNorm2d LazyBatchNorm3d""",
     "channelshuffle": "ChannelShuffle",
     "container": "Sequential ModuleList ModuleDict ParameterList ParameterDict",
     "conv": """Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d

@@ -170,7 +170,13 @@ class ParametrizationList(ModuleList):
 
     def forward(self) -> Tensor:
         modules = list(self)
-        x = modules[0](*self._originals())
+        x = modules[0](
+            *(
+                [self.original]
+                if self.is_tensor
+                else [getattr(self, f"original{i}") for i in range(self.ntensors)]
+            )
+        )
         for module in modules[1:]:
             x = module(x)
         return x

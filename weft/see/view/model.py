@@ -39,7 +39,7 @@ def model_of(
         report: what `weft.explain` said of the same batches.
         drawing: with the drawing of it.
     """
-    from weft import __version__
+    from weft import version
     from weft.see.view.drawing import drawing_of, svg_of
 
     tables = graph._tables
@@ -53,7 +53,7 @@ def model_of(
     seconds = (int(events["ended"].max()) - start) * tables.tick if len(events) else 0.0
     return {
         "format": 1,
-        "weft": __version__,
+        "weft": version.weft,
         "title": title,
         "made": time.time(),
         "seconds": max(seconds, 0.0),

@@ -1,0 +1,421 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/meta.h"
+#include "native/host.h"
+#include "native/tensors.h"
+#include "ops/pointwise.h"
+
+namespace weft::native {
+namespace {
+
+constexpr int32_t kAdd = 0, kMul = 2, kFloorDiv = 4, kMod = 5, kPow = 6, kLt = 0, kGt = 4;
+
+bool flag(const Given& g, std::string_view name) {
+    const Raw r = word(g, name);
+    return r && truth(r);
+}
+Raw word_or(const Given& g, std::string_view name, Raw otherwise) {
+    const Raw r = word(g, name);
+    return r ? r : otherwise;
+}
+/// An argument by place or by name; empty if it is not given.
+Raw argument(const Given& g, int64_t place, std::string_view name) {
+    return g.n > place ? g.args[place] : word(g, name);
+}
+
+Thing abs_of(Host&, const Given& g) {
+    const Raw v = g.args[0];
+    switch (v.kind()) {
+        case Kind::Tensor: {
+            static const ops::Function abs{"abs"};
+            return Thing(abs(operand(v)));
+        }
+        case Kind::Int:
+        case Kind::Bool:
+            return int_in(v) < 0 ? unary(0, v) : of_int(int_in(v));
+        case Kind::Float:
+            return of_double(std::fabs(double_in(v)));
+        case Kind::Complex:
+            return of_double(std::abs(number_as_complex(v)));
+        default:
+            raise_as(types::TypeError, "bad operand type for abs(): '", type_name(v), "'");
+    }
+}
+
+/// The least or greatest; of several arguments, or of the items of one.
+Thing extreme(const Given& g, const char* who, int32_t order) {
+    std::vector<Thing> items;
+    if (g.n == 1) items = all_of(g.args[0]);
+    else
+        for (int64_t k = 0; k < g.n; ++k) items.push_back(Thing::borrow(g.args[k]));
+    if (items.empty()) {
+        if (const Raw otherwise = word(g, "default")) return Thing::borrow(otherwise);
+        raise_as(types::ValueError, who, "() arg is an empty sequence");
+    }
+    Thing best = items[0];
+    for (size_t k = 1; k < items.size(); ++k)
+        if (truth(compare(order, items[k].get(), best.get()).get())) best = items[k];
+    return best;
+}
+
+Thing sum_of(Host&, const Given& g) {
+    const Raw start = argument(g, 1, "start");
+    Thing total = start ? Thing::borrow(start) : of_int(0);
+    if (total.is(Kind::Text))
+        raise_as(types::TypeError, "sum() can't sum strings [use ''.join(seq) instead]");
+    for (const Thing& item : all_of(g.args[0])) total = binary(kAdd, total.get(), item.get());
+    return total;
+}
+
+/// Stable, by < alone.
+void sort_by(std::vector<size_t>& order, const std::vector<Thing>& keys, bool reverse) {
+    auto less = [&](size_t a, size_t b) {
+        const Raw x = keys[reverse ? b : a].get(), y = keys[reverse ? a : b].get();
+        if (x.is_small() && y.is_small()) return x.small() < y.small();
+        return truth(compare(kLt, x, y).get());
+    };
+    std::stable_sort(order.begin(), order.end(), less);
+}
+
+std::vector<Thing> sorted_items(std::vector<Thing> items, const std::vector<Thing>& keys,
+                                bool reverse) {
+    std::vector<size_t> order(items.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    sort_by(order, keys, reverse);
+    std::vector<Thing> out;
+    for (const size_t k : order) out.push_back(std::move(items[k]));
+    return out;
+}
+
+Thing sorted_of(Host&, const Given& g) {
+    std::vector<Thing> items = all_of(g.args[0]);
+    return list_of(sorted_items(items, items, flag(g, "reverse")));
+}
+
+/// (values, keys, reverse)
+struct Keyed {
+    std::vector<Thing> values, keys;
+    explicit Keyed(const Given& g) : values(all_of(g.args[0])), keys(all_of(g.args[1])) {
+        if (keys.size() != values.size())
+            raise_as(types::ValueError, "[package] expected a key for each value, got ",
+                     keys.size(), " for ", values.size());
+    }
+};
+Thing sorted_by(Host&, const Given& g) {
+    const Keyed k(g);
+    return list_of(sorted_items(k.values, k.keys, g.n > 2 && truth(g.args[2])));
+}
+Thing extreme_by(const Given& g, const char* who, int32_t order) {
+    const Keyed k(g);
+    if (k.values.empty()) raise_as(types::ValueError, who, "() arg is an empty sequence");
+    size_t best = 0;
+    for (size_t i = 1; i < k.keys.size(); ++i)
+        if (truth(compare(order, k.keys[i].get(), k.keys[best].get()).get())) best = i;
+    return k.values[best];
+}
+
+Thing any_of(const Given& g, bool wanted) {
+    const Thing iterator = iterate(g.args[0]);
+    while (const Thing item = next(*iterator.as<Iterator>()))
+        if (truth(item.get()) == wanted) return of_bool(wanted);
+    return of_bool(!wanted);
+}
+
+Thing enumerated(Host&, const Given& g) {
+    Thing made = make_thing<Iterator>();
+    auto* i = made.as<Iterator>();
+    i->how = Iterator::How::Enumerate;
+    if (const Raw start = argument(g, 1, "start")) i->at = index_of(start, nullptr);
+    i->of = iterate(g.args[0]).release();
+    return made;
+}
+
+Thing zipped(Host&, const Given& g) {
+    Thing made = make_thing<Iterator>();
+    auto* i = made.as<Iterator>();
+    i->how = Iterator::How::Zip;
+    i->strict = flag(g, "strict");
+    for (int64_t k = 0; k < g.n; ++k) {
+        if (!is_iterable(g.args[k]))
+            raise_as(types::TypeError, "'", type_name(g.args[k]), "' object is not iterable");
+        i->several.push_back(iterate(g.args[k]).release());
+    }
+    return made;
+}
+
+Thing reversed_of(Host&, const Given& g) {
+    const Raw v = g.args[0];
+    Thing of = v.is_tensor() ? tensor_rows(v) : Thing::borrow(v);
+    if (v.is(Kind::Dict) || v.is(Kind::View) || v.is(Kind::Text)) of = list_of(all_of(v));
+    if (!is_sequence(of.get()) && !of.is(Kind::Range))
+        raise_as(types::TypeError, "'", type_name(v), "' object is not reversible");
+    Thing made = make_thing<Iterator>();
+    auto* i = made.as<Iterator>();
+    i->how = Iterator::How::Reversed;
+    i->at = length(of.get()) - 1;
+    i->of = of.release();
+    return made;
+}
+
+Thing print_of(Host& host, const Given& g) {
+    std::string out;
+    const Raw sep = word_or(g, "sep", Raw::none()), end = word_or(g, "end", Raw::none());
+    for (int64_t k = 0; k < g.n; ++k) {
+        if (k) out += sep.is_none() ? " " : str_of(sep);
+        out += str_of(g.args[k]);
+    }
+    out += end.is_none() ? "\n" : str_of(end);
+    host.context().print(out);
+    return none();
+}
+
+Thing divmod_of(Host&, const Given& g) {
+    std::vector<Thing> out;
+    out.push_back(binary(kFloorDiv, g.args[0], g.args[1]));
+    out.push_back(binary(kMod, g.args[0], g.args[1]));
+    return tuple_of(std::move(out));
+}
+
+Thing pow_of(Host&, const Given& g) { return binary(kPow, g.args[0], g.args[1]); }
+
+/// Half to even, by the shortest digits as CPython's.
+double rounded(double v, int64_t digits) {
+    if (!std::isfinite(v) || digits > 323) return v;
+    if (digits < -308) return std::copysign(0.0, v);
+    if (digits >= 0) {
+        const Thing number = of_double(v);
+        return double_of_text(format_of(number.get(), text(".", digits, "f")));
+    }
+    const double power = std::pow(10.0, static_cast<double>(-digits));
+    return std::nearbyint(v / power) * power;
+}
+
+Thing round_of(Host&, const Given& g) {
+    const Raw v = g.args[0], digits = argument(g, 1, "ndigits");
+    const bool plain = !digits || digits.is_none();
+    switch (v.kind()) {
+        case Kind::Tensor: {
+            const Ops& ops = *ops_named("Tensor.round");
+            if (plain) return call_ops(ops, {g.args, 1, nullptr}, nullptr);
+            static const std::vector<std::string> names{"decimals"};
+            const Raw two[] = {v, digits};
+            return call_ops(ops, {two, 1, &names}, nullptr);
+        }
+        case Kind::Float:
+            if (plain) return of_int(int_of_double(std::nearbyint(double_in(v))));
+            return of_double(rounded(double_in(v), index_of(digits, nullptr)));
+        case Kind::Int:
+        case Kind::Bool: {
+            const int64_t n = plain ? 0 : index_of(digits, nullptr);
+            if (n >= 0) return of_int(int_in(v));
+            if (n < -18) return of_int(0);
+            const int64_t power = power_of(10, -n), whole = int_in(v) / power * power;
+            const int64_t rest = int_in(v) - whole, twice = std::abs(rest) * 2;
+            const bool up = twice > power || (twice == power && (whole / power) % 2 != 0);
+            return of_int(up ? whole + (rest < 0 ? -power : power) : whole);
+        }
+        default:
+            raise_as(types::TypeError, "type ", type_name(v), " doesn't define __round__ method");
+    }
+}
+
+Thing type_of_value(Host&, const Given& g) {
+    const Raw v = g.args[0];
+    if (const Type* type = type_of(v)) return Thing::steal(Raw::lasting(Kind::Type, type));
+    const Class* of = v.is(Kind::Tuple) ? v.as<Tuple>()->of : v.as<Record>()->of;
+    return Thing::steal(Raw::lasting(Kind::Class, of));
+}
+
+Thing tensor_of(Host&, const Given& g) {
+    const Raw dtype = argument(g, 1, "dtype"), wants = word(g, "requires_grad");
+    if (dtype && !dtype.is_none() && !dtype.is(Kind::DType) && !dtype.is(Kind::Type))
+        fail(ErrorKind::Type, "tensor", "a dtype", type_name(dtype));
+    Thing out = tensor_from(g.args[0], dtype ? dtype : Raw::none());
+    if (wants && truth(wants)) set_requires_grad(out.get().tensor(), true);
+    return out;
+}
+
+Thing promoted(Host&, const Given& g) {
+    for (int k = 0; k < 2; ++k)
+        if (!g.args[k].is(Kind::DType))
+            fail(ErrorKind::Type, "promote_types", "dtypes", type_name(g.args[k]));
+    const DType t = promote(dtype_in(g.args[0]), dtype_in(g.args[1]));
+    return Thing::steal(Raw::immediate(Kind::DType, static_cast<uint64_t>(t)));
+}
+
+Thing warn_of(Host& host, const Given& g) {
+    host.context().warn(str_of(g.args[0]));
+    return none();
+}
+
+Thing has_attribute(Host&, const Given& g) {
+    const Raw v = g.args[0];
+    if (!g.args[1].is(Kind::Text))
+        raise_as(types::TypeError, "hasattr(): attribute name must be string");
+    const std::string& name = text_in(g.args[1]);
+    const Kind k = v.kind();
+    if (name == "__iter__") return of_bool(is_iterable(v) || k == Kind::Iterator);
+    if (name == "__len__") return of_bool(is_iterable(v));
+    if (name == "__index__") return of_bool(is_int(v) || k == Kind::Bool || k == Kind::Tensor);
+    if (name == "__float__") return of_bool(is_number(v) || k == Kind::Tensor);
+    if (name == "__getitem__")
+        return of_bool(is_sequence(v) || k == Kind::Dict || k == Kind::Text || k == Kind::Tensor ||
+                       k == Kind::Range);
+    if (name == "__call__")
+        return of_bool(k == Kind::Function || k == Kind::Builtin || k == Kind::Ops ||
+                       k == Kind::Method || k == Kind::Type || k == Kind::Class);
+    try {
+        Host::attribute(v, name, nullptr);
+        return of_bool(true);
+    } catch (const Raised& raised) {
+        if (is_subtype(raised.error.as<Error>()->type, &types::AttributeError))
+            return of_bool(false);
+        throw;
+    }
+}
+
+// ---- math
+
+double real(Raw v) {
+    if (v.is_tensor()) return tensor_as_double(v);
+    if (!is_number(v) || v.is(Kind::Complex))
+        raise_as(types::TypeError, "must be real number, not ", type_name(v));
+    return number_as_double(v);
+}
+
+Thing checked_math(double out, std::initializer_list<double> args) {
+    bool finite = true, nan = false;
+    for (const double a : args) {
+        finite &= std::isfinite(a);
+        nan |= std::isnan(a);
+    }
+    if (std::isnan(out) && !nan) raise_as(types::ValueError, "math domain error");
+    if (std::isinf(out) && finite) raise_as(types::OverflowError, "math range error");
+    return of_double(out);
+}
+
+template <double (*F)(double)>
+Thing math1(Host&, const Given& g) {
+    const double v = real(g.args[0]);
+    return checked_math(F(v), {v});
+}
+
+double log_of(double v, double (*f)(double)) {
+    if (v <= 0) raise_as(types::ValueError, "math domain error");
+    return f(v);
+}
+Thing math_log(Host&, const Given& g) {
+    const double v = log_of(real(g.args[0]), std::log);
+    if (g.n == 1) return of_double(v);
+    const double base = log_of(real(g.args[1]), std::log);
+    if (base == 0) raise_as(types::ZeroDivisionError, "float division by zero");
+    return of_double(v / base);
+}
+
+Thing whole(const Given& g, double (*f)(double)) {
+    const Raw v = g.args[0];
+    return is_int(v) || v.is(Kind::Bool) ? of_int(int_in(v)) : of_int(int_of_double(f(real(v))));
+}
+
+Thing math_pow(Host&, const Given& g) {
+    const double a = real(g.args[0]), b = real(g.args[1]);
+    const double out = std::pow(a, b);
+    if (std::isinf(out) && a == 0) raise_as(types::ValueError, "math domain error");
+    return checked_math(out, {a, b});
+}
+
+Thing math_prod(Host&, const Given& g) {
+    const Raw start = word(g, "start");
+    Thing out = start ? Thing::borrow(start) : of_int(1);
+    for (const Thing& item : all_of(g.args[0])) out = binary(kMul, out.get(), item.get());
+    return out;
+}
+
+Thing math_gcd(Host&, const Given& g) {
+    int64_t out = 0;
+    for (int64_t k = 0; k < g.n; ++k) out = std::gcd(out, index_of(g.args[k], nullptr));
+    return of_int(out);
+}
+
+constexpr Builtin kBuiltins[] = {
+    {"len", 1, 1, "", [](Host&, const Given& g) { return of_int(length(g.args[0])); }},
+    {"abs", 1, 1, "", abs_of},
+    {"min", 1, -1, " default ", [](Host&, const Given& g) { return extreme(g, "min", kLt); }},
+    {"max", 1, -1, " default ", [](Host&, const Given& g) { return extreme(g, "max", kGt); }},
+    {"sum", 1, 2, " start ", sum_of},
+    {"any", 1, 1, "", [](Host&, const Given& g) { return any_of(g, true); }},
+    {"all", 1, 1, "", [](Host&, const Given& g) { return any_of(g, false); }},
+    {"sorted", 1, 1, " reverse ", sorted_of},
+    {"sorted_by", 2, 3, "", sorted_by},
+    {"min_by", 2, 3, "", [](Host&, const Given& g) { return extreme_by(g, "min", kLt); }},
+    {"max_by", 2, 3, "", [](Host&, const Given& g) { return extreme_by(g, "max", kGt); }},
+    {"enumerate", 1, 2, " start ", enumerated},
+    {"zip", 0, -1, " strict ", zipped},
+    {"index", 1, 1, "", [](Host&, const Given& g) { return of_int(index_of(g.args[0], nullptr)); }},
+    {"reversed", 1, 1, "", reversed_of},
+    {"isinstance", 2, 2, "",
+     [](Host&, const Given& g) { return of_bool(is_instance(g.args[0], g.args[1])); }},
+    {"print", 0, -1, " sep end flush ", print_of},
+    {"divmod", 2, 2, "", divmod_of},
+    {"round", 1, 2, " ndigits ", round_of},
+    {"pow", 2, 2, "", pow_of},
+    {"repr", 1, 1, "", [](Host&, const Given& g) { return of_text(repr_of(g.args[0])); }},
+    {"type", 1, 1, "", type_of_value},
+    {"tensor", 1, 2, " dtype requires_grad ", tensor_of},
+    {"is_tensor", 1, 1, "", [](Host&, const Given& g) { return of_bool(g.args[0].is_tensor()); }},
+    {"is_grad_enabled", 0, 0, "",
+     [](Host&, const Given&) { return of_bool(mode & (kGradMode | kEnabledInInference)); }},
+    {"promote_types", 2, 2, "", promoted},
+    {"warn", 1, 3, " category stacklevel ", warn_of},
+    {"hasattr", 2, 2, "", has_attribute},
+    {"math.sqrt", 1, 1, "", math1<std::sqrt>},
+    {"math.exp", 1, 1, "", math1<std::exp>},
+    {"math.sin", 1, 1, "", math1<std::sin>},
+    {"math.cos", 1, 1, "", math1<std::cos>},
+    {"math.tan", 1, 1, "", math1<std::tan>},
+    {"math.tanh", 1, 1, "", math1<std::tanh>},
+    {"math.asin", 1, 1, "", math1<std::asin>},
+    {"math.acos", 1, 1, "", math1<std::acos>},
+    {"math.atan", 1, 1, "", math1<std::atan>},
+    {"math.erf", 1, 1, "", math1<std::erf>},
+    {"math.fabs", 1, 1, "", math1<std::fabs>},
+    {"math.atan2", 2, 2, "",
+     [](Host&, const Given& g) { return of_double(std::atan2(real(g.args[0]), real(g.args[1]))); }},
+    {"math.log", 1, 2, "", math_log},
+    {"math.log2", 1, 1, "",
+     [](Host&, const Given& g) { return of_double(log_of(real(g.args[0]), std::log2)); }},
+    {"math.log10", 1, 1, "",
+     [](Host&, const Given& g) { return of_double(log_of(real(g.args[0]), std::log10)); }},
+    {"math.floor", 1, 1, "", [](Host&, const Given& g) { return whole(g, std::floor); }},
+    {"math.ceil", 1, 1, "", [](Host&, const Given& g) { return whole(g, std::ceil); }},
+    {"math.pow", 2, 2, "", math_pow},
+    {"math.isnan", 1, 1, "",
+     [](Host&, const Given& g) { return of_bool(std::isnan(real(g.args[0]))); }},
+    {"math.isinf", 1, 1, "",
+     [](Host&, const Given& g) { return of_bool(std::isinf(real(g.args[0]))); }},
+    {"math.isfinite", 1, 1, "",
+     [](Host&, const Given& g) { return of_bool(std::isfinite(real(g.args[0]))); }},
+    {"math.gcd", 0, -1, "", math_gcd},
+    {"math.prod", 1, 1, " start ", math_prod},
+};
+
+}  // namespace
+
+const Builtin* builtin_named(std::string_view name) {
+    for (const Builtin& b : kBuiltins)
+        if (b.name == name) return &b;
+    return nullptr;
+}
+
+void sort_list(Raw list, bool reverse) {
+    auto& items = list.as<List>()->items;
+    std::vector<Thing> all;
+    for (Raw item : items) all.push_back(Thing::borrow(item));
+    std::vector<Thing> in_order = sorted_items(all, all, reverse);
+    if (items.size() != in_order.size()) raise_as(types::ValueError, "list modified during sort");
+    for (size_t k = 0; k < items.size(); ++k) std::exchange(items[k], in_order[k].release()).drop();
+}
+
+}  // namespace weft::native

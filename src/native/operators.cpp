@@ -1,0 +1,590 @@
+/// Reading guide: operators; then truth, equality and order; then iteration and items.
+#include "native/operators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "native/package.h"
+#include "native/tensors.h"
+#include "program/verbs.h"
+
+namespace weft::native {
+namespace {
+
+enum Op : int32_t { Add, Sub, Mul, Div, FloorDiv, Mod, Pow, MatMul, And, Or, Xor };
+enum Order : int32_t { Lt, Le, Eq, Ne, Gt, Ge, Is, IsNot, In, NotIn };
+
+[[noreturn]] void unsupported(int32_t op, bool in_place, Raw a, Raw b) {
+    std::string sign(program::kBinary[op]);
+    if (in_place) sign += "=";
+    else if (op == Pow) sign = "** or pow()";
+    raise_as(types::TypeError, "unsupported operand type(s) for ", sign, ": '", type_name(a),
+             "' and '", type_name(b), "'");
+}
+
+constexpr int64_t kMostItems = int64_t{1} << 48;
+
+Thing repeat(Raw sequence, int64_t times) {
+    times = std::max<int64_t>(times, 0);
+    auto room = [&](int64_t size) {
+        if (size && times > kMostItems / size) raise_text(types::MemoryError, "");
+    };
+    if (sequence.is(Kind::Text)) {
+        const std::string& text = text_in(sequence);
+        room(static_cast<int64_t>(text.size()));
+        std::string out;
+        out.reserve(text.size() * static_cast<size_t>(times));
+        for (int64_t k = 0; k < times; ++k) out += text;
+        return of_text(std::move(out));
+    }
+    const Items items = items_in(sequence);
+    room(items.size);
+    std::vector<Thing> out;
+    out.reserve(static_cast<size_t>(items.size * times));
+    for (int64_t k = 0; k < times && items.size; ++k)
+        for (Raw item : items) out.push_back(Thing::borrow(item));
+    return sequence.is(Kind::List) ? list_of(std::move(out)) : tuple_of(std::move(out));
+}
+
+Thing joined(Raw a, Raw b) {
+    std::vector<Thing> out;
+    for (Raw from : {a, b})
+        for (Raw item : items_in(from)) out.push_back(Thing::borrow(item));
+    return a.is(Kind::List) ? list_of(std::move(out)) : tuple_of(std::move(out));
+}
+
+bool is_text(Raw r) { return r.is(Kind::Text); }
+
+/// Of texts, tuples, lists; empty if they take no part.
+Thing sequence_binary(int32_t op, Raw a, Raw b) {
+    auto sequence = [](Raw r) { return is_sequence(r) || is_text(r); };
+    auto whole = [](Raw r) { return is_int(r) || r.is(Kind::Bool); };
+    if (op == Add && sequence(a)) {
+        if (is_text(a) && is_text(b)) return of_text(text_in(a) + text_in(b));
+        if (is_sequence(a) && a.kind() == b.kind()) return joined(a, b);
+        const char* kind = is_text(a) ? "str" : a.is(Kind::List) ? "list" : "tuple";
+        raise_as(types::TypeError, "can only concatenate ", kind, " (not \"", type_name(b),
+                 "\") to ", kind);
+    }
+    if (op == Mul && (sequence(a) || sequence(b))) {
+        if (sequence(a) && whole(b)) return repeat(a, int_in(b));
+        if (sequence(b) && whole(a)) return repeat(b, int_in(a));
+        raise_as(types::TypeError, "can't multiply sequence by non-int of type '",
+                 type_name(sequence(a) ? b : a), "'");
+    }
+    return {};
+}
+
+Thing copy_of_dict(Raw from) {
+    Thing out = make_thing<Dict>(from.kind());
+    for (const Dict::Entry& e : from.as<Dict>()->entries)
+        if (e.key) out.as<Dict>()->set(e.key, e.value);
+    return out;
+}
+
+Thing dict_binary(int32_t op, Raw a, Raw b) {
+    if (a.kind() != b.kind() || !(a.is(Kind::Dict) || a.is(Kind::Set))) return {};
+    auto* y = b.as<Dict>();
+    if (op == Or) {
+        Thing out = copy_of_dict(a);
+        for (const Dict::Entry& e : y->entries)
+            if (e.key) out.as<Dict>()->set(e.key, e.value);
+        return out;
+    }
+    if (a.is(Kind::Dict) || !(op == And || op == Sub || op == Xor)) return {};
+    Thing out = new_set();
+    for (const Dict::Entry& e : a.as<Dict>()->entries)
+        if (e.key && y->has(e.key) == (op == And)) out.as<Dict>()->set(e.key, Raw());
+    if (op == Xor)
+        for (const Dict::Entry& e : y->entries)
+            if (e.key && !a.as<Dict>()->has(e.key)) out.as<Dict>()->set(e.key, Raw());
+    return out;
+}
+
+Thing binary_or_none(int32_t op, Raw a, Raw b) {
+    if (Thing out = number_binary(op, a, b)) return out;
+    if (a.is_tensor() || b.is_tensor()) return tensor_binary(op, a, b);
+    if (a.is(Kind::Text) && op == Mod) return of_text(percent_format(text_in(a), b));
+    if (Thing out = sequence_binary(op, a, b)) return out;
+    return dict_binary(op, a, b);
+}
+
+}  // namespace
+
+Thing binary(int32_t op, Raw a, Raw b) {
+    if (Thing out = binary_or_none(op, a, b)) return out;
+    unsupported(op, false, a, b);
+}
+
+Thing inplace(int32_t op, Raw a, Raw b) {
+    if (a.is_tensor()) {
+        if (Thing out = tensor_inplace(op, a, b)) return out;
+    } else if (a.is(Kind::List) && op == Add) {
+        if (!is_iterable(b))
+            raise_as(types::TypeError, "'", type_name(b), "' object is not iterable");
+        for (Thing& item : all_of(b)) a.as<List>()->items.push_back(item.release());
+        return Thing::borrow(a);
+    } else if (a.is(Kind::List) && op == Mul && (is_int(b) || b.is(Kind::Bool))) {
+        Thing all = repeat(a, int_in(b));
+        std::swap(a.as<List>()->items, all.as<List>()->items);
+        return Thing::borrow(a);
+    } else if ((a.is(Kind::Dict) || a.is(Kind::Set)) && a.kind() == b.kind()) {
+        if (Thing out = dict_binary(op, a, b)) {
+            auto *x = a.as<Dict>(), *y = out.as<Dict>();
+            std::swap(x->entries, y->entries);
+            std::swap(x->table, y->table);
+            std::swap(x->size, y->size);
+            ++x->changes;
+            return Thing::borrow(a);
+        }
+    }
+    if (Thing out = binary_or_none(op, a, b)) return out;
+    unsupported(op, true, a, b);
+}
+
+Thing unary(int32_t op, Raw a) {
+    if (op == 3) return of_bool(!truth(a));
+    if (a.is_tensor()) return tensor_unary(op, a);
+    const Kind k = a.kind();
+    if (k == Kind::Int || k == Kind::Bool) {
+        const int64_t v = int_in(a);
+        if (op == 2) return of_int(~v);
+        return op == 1 ? of_int(v) : number_binary(Sub, Raw::small(0), a);
+    }
+    if (k == Kind::Float && op < 2) return of_double(op == 0 ? -double_in(a) : double_in(a));
+    if (k == Kind::Complex && op < 2)
+        return of_complex(op == 0 ? -number_as_complex(a) : number_as_complex(a));
+    const char* const signs[] = {"-", "+", "~"};
+    raise_as(types::TypeError, "bad operand type for unary ", signs[op], ": '", type_name(a), "'");
+}
+
+// ---- order
+
+namespace {
+
+constexpr int kUnordered = 2;
+
+/// One level down, in a comparison that goes into values of values. (No count of the thread's: an example that
+/// waits for the truth of a tensor inside leaves the thread to others.)
+int deeper(int depth) {
+    if (depth >= 400)
+        raise_as(types::RecursionError, "maximum recursion depth exceeded in comparison");
+    return depth + 1;
+}
+
+Thing compare(int32_t op, Raw a, Raw b, int depth);
+
+bool equal(Raw a, Raw b, int depth) {
+    if (a == b) return true;
+    if (a.is_small() && b.is_small()) return false;
+    return truth(compare(Eq, a, b, depth).get());
+}
+
+bool order_holds(int32_t op, int order) {
+    if (order == kUnordered) return op == Ne;
+    switch (op) {
+        case Lt:
+            return order < 0;
+        case Le:
+            return order <= 0;
+        case Eq:
+            return order == 0;
+        case Ne:
+            return order != 0;
+        case Gt:
+            return order > 0;
+        default:
+            return order >= 0;
+    }
+}
+
+bool same_dicts(const Dict& a, const Dict& b, int depth) {
+    if (a.size != b.size) return false;
+    for (size_t at = 0; at < a.entries.size(); ++at) {
+        const Thing key = Thing::borrow(a.entries[at].key);
+        if (!key) continue;
+        const int64_t k = b.place(key.get());
+        if (k < 0) return false;
+        const Thing x = Thing::borrow(a.entries[at].value),
+                    y = Thing::borrow(b.entries[static_cast<size_t>(k)].value);
+        if (x && !equal(x.get(), y.get(), depth)) return false;
+    }
+    return true;
+}
+
+bool same_ranges(const Range& a, const Range& b) {
+    const int64_t n = a.size();
+    if (n != b.size()) return false;
+    return n == 0 || (a.start == b.start && (n == 1 || a.step == b.step));
+}
+
+/// Of two that are no numbers and no tensors.
+bool same(Raw a, Raw b, int depth) {
+    if (a == b) return true;
+    if (a.kind() != b.kind() || a.is_immediate()) return false;
+    depth = deeper(depth);
+    switch (a.kind()) {
+        case Kind::Text:
+            return text_in(a) == text_in(b);
+        case Kind::Tuple:
+        case Kind::List: {
+            if (items_in(a).size != items_in(b).size) return false;
+            for (int64_t k = 0;; ++k) {
+                const Thing x = item_at(a, k), y = item_at(b, k);
+                if (!x || !y) return !x && !y;
+                if (!equal(x.get(), y.get(), depth)) return false;
+            }
+        }
+        case Kind::Dict:
+        case Kind::Set:
+            return same_dicts(*a.as<Dict>(), *b.as<Dict>(), depth);
+        case Kind::Slice: {
+            const auto *x = a.as<Slice>(), *y = b.as<Slice>();
+            return equal(x->start, y->start, depth) && equal(x->stop, y->stop, depth) &&
+                   equal(x->step, y->step, depth);
+        }
+        case Kind::Range:
+            return same_ranges(*a.as<Range>(), *b.as<Range>());
+        default:
+            return false;
+    }
+}
+
+Thing ordered(int32_t op, Raw a, Raw b, int depth) {
+    const Kind k = a.kind();
+    if (k == b.kind()) {
+        if (k == Kind::Text) {
+            const int order = text_in(a).compare(text_in(b));  // UTF-8 has the order of characters
+            return of_bool(order_holds(op, order < 0 ? -1 : order > 0));
+        }
+        if (k == Kind::Tuple || k == Kind::List) {
+            depth = deeper(depth);
+            for (int64_t i = 0;; ++i) {
+                const Thing x = item_at(a, i), y = item_at(b, i);
+                if (!x || !y) return of_bool(order_holds(op, x ? 1 : y ? -1 : 0));
+                if (!equal(x.get(), y.get(), depth)) return compare(op, x.get(), y.get(), depth);
+            }
+        }
+        if (k == Kind::Set) {
+            const auto *x = a.as<Dict>(), *y = b.as<Dict>();
+            const bool up = op == Lt || op == Le;
+            const Dict &small = up ? *x : *y, &large = up ? *y : *x;
+            if (op == Lt || op == Gt ? small.size >= large.size : small.size > large.size)
+                return of_bool(false);
+            for (const Dict::Entry& e : small.entries)
+                if (e.key && !large.has(e.key)) return of_bool(false);
+            return of_bool(true);
+        }
+    }
+    raise_as(types::TypeError, "'", program::kCompare[op], "' not supported between instances of '",
+             type_name(a), "' and '", type_name(b), "'");
+}
+
+Thing compare(int32_t op, Raw a, Raw b, int depth) {
+    if (op == Is || op == IsNot) {
+        // small numbers and texts are one object in CPython by chance only
+        return of_bool((a == b) == (op == Is));
+    }
+    if (op == In || op == NotIn) return of_bool(contains(b, a) == (op == In));
+    if (a.is_tensor() || b.is_tensor())
+        if (Thing out = tensor_compare(op, a, b)) return out;
+    if (is_number(a) && is_number(b)) {
+        if (!a.is(Kind::Complex) && !b.is(Kind::Complex))
+            return of_bool(order_holds(op, order_of_numbers(a, b)));
+        if (op == Eq || op == Ne)
+            return of_bool((number_as_complex(a) == number_as_complex(b)) == (op == Eq));
+    }
+    if (op == Eq || op == Ne) return of_bool(same(a, b, depth) == (op == Eq));
+    return ordered(op, a, b, depth);
+}
+
+}  // namespace
+
+Thing compare(int32_t op, Raw a, Raw b) { return compare(op, a, b, 0); }
+
+bool equal(Raw a, Raw b) { return equal(a, b, 0); }
+
+namespace {
+
+/// Whether it has a length and can be gone through.
+bool is_container(Raw value) {
+    switch (value.kind()) {
+        case Kind::Text:
+        case Kind::Tuple:
+        case Kind::List:
+        case Kind::Dict:
+        case Kind::Set:
+        case Kind::View:
+        case Kind::Range:
+            return true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+bool truth(Raw value) {
+    switch (value.kind()) {
+        case Kind::None:
+            return false;
+        case Kind::Bool:
+            return value.truth_of_bool();
+        case Kind::Int:
+            return int_in(value) != 0;
+        case Kind::Float:
+            return double_in(value) != 0;
+        case Kind::Complex:
+            return number_as_complex(value) != 0.0;
+        case Kind::Text:
+            return !text_in(value).empty();
+        case Kind::Tensor:
+            return tensor_truth(value);
+        default:
+            return !is_container(value) || length(value) != 0;
+    }
+}
+
+namespace {
+
+uint64_t mixed(uint64_t h) {
+    h ^= h >> 33;
+    h *= 0xff51afd7ed558ccdull;
+    h ^= h >> 33;
+    h *= 0xc4ceb9fe1a85ec53ull;
+    return h ^ h >> 33;
+}
+
+uint64_t hash_of(Raw key, int depth) {
+    switch (key.kind()) {
+        case Kind::Int:
+        case Kind::Bool:
+            return mixed(static_cast<uint64_t>(int_in(key)));
+        case Kind::Float: {
+            const double v = double_in(key);
+            if (v >= -0x1p63 && v < 0x1p63 && v == std::floor(v))
+                return mixed(static_cast<uint64_t>(static_cast<int64_t>(v)));
+            return mixed(std::hash<double>()(v));
+        }
+        case Kind::Complex: {
+            const auto v = number_as_complex(key);
+            const Thing real = of_double(v.real());
+            return v.imag() == 0
+                       ? hash_of(real.get(), depth)
+                       : mixed(hash_of(real.get(), depth) + std::hash<double>()(v.imag()));
+        }
+        case Kind::Text:
+            return mixed(std::hash<std::string>()(text_in(key)));
+        case Kind::Tuple: {
+            depth = deeper(depth);
+            uint64_t h = 17;
+            for (Raw item : items_in(key)) h = mixed(h * 31 + hash_of(item, depth));
+            return h;
+        }
+        case Kind::Range:
+            return mixed(static_cast<uint64_t>(key.as<Range>()->size()));
+        case Kind::List:
+        case Kind::Dict:
+        case Kind::Set:
+        case Kind::Slice:
+            break;
+        default:
+            return mixed(key.bits());
+    }
+    raise_as(types::TypeError, "unhashable type: '", type_name(key), "'");
+}
+
+}  // namespace
+
+uint64_t hash_of(Raw key) { return hash_of(key, 0); }
+
+// ---- iteration
+
+int64_t length(Raw value) {
+    switch (value.kind()) {
+        case Kind::Text:
+            return characters_in(text_in(value));
+        case Kind::Tuple:
+        case Kind::List:
+            return items_in(value).size;
+        case Kind::Dict:
+        case Kind::Set:
+            return value.as<Dict>()->size;
+        case Kind::View:
+            return value.as<View>()->dict.as<Dict>()->size;
+        case Kind::Range:
+            return value.as<Range>()->size();
+        case Kind::Tensor:
+            return tensor_length(value);
+        default:
+            raise_as(types::TypeError, "object of type '", type_name(value), "' has no len()");
+    }
+}
+
+Thing item_at(Raw sequence, int64_t k) {
+    const Items items = items_in(sequence);
+    return k < items.size ? Thing::borrow(items[k]) : Thing();
+}
+
+bool is_iterable(Raw value) {
+    return is_container(value) || value.is(Kind::Iterator) || value.is_tensor();
+}
+
+Thing iterate(Raw value) {
+    if (value.is(Kind::Iterator)) return Thing::borrow(value);
+    if (!is_iterable(value))
+        raise_as(types::TypeError, "'", type_name(value), "' object is not iterable");
+    Thing made = make_thing<Iterator>();
+    auto* i = made.as<Iterator>();
+    i->of = value.is_tensor() ? tensor_rows(value).release() : Thing::borrow(value).release();
+    if (const Raw of = i->of; of.is(Kind::Dict) || of.is(Kind::Set) || of.is(Kind::View)) {
+        const auto* dict = (of.is(Kind::View) ? of.as<View>()->dict : of).as<Dict>();
+        i->changes = dict->changes;
+        i->size = dict->size;
+    }
+    return made;
+}
+
+namespace {
+
+Thing pair(Raw a, Raw b) {
+    Thing out = new_tuple(2);
+    a.hold();
+    b.hold();
+    out.as<Tuple>()->items()[0] = a;
+    out.as<Tuple>()->items()[1] = b;
+    return out;
+}
+
+Thing next_of_dict(Iterator& i, const Dict& dict, bool is_set, View::Of what) {
+    if (dict.changes != i.changes) {
+        const char* kind = is_set ? "Set" : "dictionary";
+        if (dict.size != i.size)
+            raise_as(types::RuntimeError, kind, " changed size during iteration");
+        raise_as(types::RuntimeError, kind, " keys changed during iteration");
+    }
+    while (i.at < static_cast<int64_t>(dict.entries.size())) {
+        const Dict::Entry& e = dict.entries[static_cast<size_t>(i.at++)];
+        if (!e.key) continue;
+        if (what == View::Of::Items) return pair(e.key, e.value);
+        return Thing::borrow(what == View::Of::Keys ? e.key : e.value);
+    }
+    return {};
+}
+
+Thing next_plain(Iterator& i) {
+    const Raw of = i.of;
+    switch (of.kind()) {
+        case Kind::Tuple:
+        case Kind::List:
+            return item_at(of, i.at++);
+        case Kind::Range: {
+            const auto* r = of.as<Range>();
+            return i.at < r->size() ? of_int(r->at(i.at++)) : Thing();
+        }
+        case Kind::Text: {
+            const std::string& text = text_in(of);
+            const auto at = static_cast<size_t>(i.at);
+            if (at >= text.size()) return {};
+            const int64_t size = character_size(text, at);
+            i.at += size;
+            return of_text(std::string_view(text).substr(at, static_cast<size_t>(size)));
+        }
+        case Kind::Dict:
+        case Kind::Set:
+            return next_of_dict(i, *of.as<Dict>(), of.is(Kind::Set), View::Of::Keys);
+        default:
+            return next_of_dict(i, *of.as<View>()->dict.as<Dict>(), false, of.as<View>()->of);
+    }
+}
+
+/// zip(strict=True): `k` ended first; or the first one, and another goes on.
+void expect_all_ended(const Iterator& i, size_t k) {
+    auto fail = [](size_t one, const char* how) {
+        const std::string others = one == 1 ? " 1" : text("s 1-", one);
+        raise_as(types::ValueError, "zip() argument ", one + 1, " is ", how, " than argument",
+                 others);
+    };
+    if (k > 0) fail(k, "shorter");
+    for (size_t other = 1; other < i.several.size(); ++other)
+        if (next(*i.several[other].as<Iterator>())) fail(other, "longer");
+}
+
+Thing next_zipped(Iterator& i) {
+    std::vector<Thing> items;
+    for (size_t k = 0; k < i.several.size(); ++k) {
+        items.push_back(next(*i.several[k].as<Iterator>()));
+        if (items.back()) continue;
+        if (i.strict) expect_all_ended(i, k);
+        return {};
+    }
+    return i.several.empty() ? Thing() : tuple_of(std::move(items));
+}
+
+}  // namespace
+
+Thing next(Iterator& i) {
+    Thing out;
+    switch (i.how) {
+        case Iterator::How::Plain:
+            if (i.of) out = next_plain(i);
+            break;
+        case Iterator::How::Reversed:
+            if (i.of && i.at >= 0) {
+                if (i.of.is(Kind::Range)) out = of_int(i.of.as<Range>()->at(i.at--));
+                else if (const Items items = items_in(i.of); i.at < items.size)
+                    out = Thing::borrow(items[i.at--]);
+            }
+            break;
+        case Iterator::How::Enumerate:
+            if (!i.of) break;
+            if (Thing item = next(*i.of.as<Iterator>()))
+                out = pair(of_int(i.at++).get(), item.get());
+            break;
+        case Iterator::How::Zip:
+            out = next_zipped(i);
+    }
+    if (!out && i.of) std::exchange(i.of, Raw()).drop();
+    return out;
+}
+
+std::vector<Thing> all_of(Raw iterable) {
+    std::vector<Thing> out;
+    if (is_sequence(iterable)) {
+        for (Raw item : items_in(iterable)) out.push_back(Thing::borrow(item));
+        return out;
+    }
+    const Thing iterator = iterate(iterable);
+    while (Thing item = next(*iterator.as<Iterator>())) out.push_back(std::move(item));
+    return out;
+}
+
+bool contains(Raw container, Raw item) {
+    switch (container.kind()) {
+        case Kind::Text:
+            if (!item.is(Kind::Text))
+                raise_as(types::TypeError, "'in <string>' requires string as left operand, not ",
+                         type_name(item));
+            return text_in(container).find(text_in(item)) != std::string::npos;
+        case Kind::Dict:
+        case Kind::Set:
+            return container.as<Dict>()->has(item);
+        case Kind::Tensor:
+            return tensor_contains(container, item);
+        case Kind::View:
+            if (container.as<View>()->of == View::Of::Keys)
+                return container.as<View>()->dict.as<Dict>()->has(item);
+            break;
+        default:
+            break;
+    }
+    if (!is_iterable(container))
+        raise_as(types::TypeError, "argument of type '", type_name(container), "' is not iterable");
+    const Thing iterator = iterate(container);
+    while (const Thing one = next(*iterator.as<Iterator>()))
+        if (equal(one.get(), item)) return true;
+    return false;
+}
+
+}  // namespace weft::native

@@ -1,0 +1,78 @@
+/// Functions, constants and the names of tensors, as a file keeps them.
+///
+/// Note [Packages]
+/// A package is JSON (docs in weft/export): functions in the text form of program/text.h with their constants and
+/// names beside them. `Package::parse` checks all of it, is immutable and may be shared by threads; what runs it is a
+/// Context, one for each thread. Refused are the verbs that ask Python (`global`, `import`, `super`) and
+/// those of inner functions, which are resolved before.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/function_ref.h"
+#include "native/json.h"
+#include "native/value.h"
+#include "ops/table.h"
+#include "program/code.h"
+
+namespace weft::native {
+
+struct Function {
+    std::string name, file;
+    program::Function source;
+    program::Code code;
+    std::vector<Json> constants;
+    std::vector<std::vector<std::string>> names;  ///< one, or those of keyword arguments
+    std::vector<std::string> params;              ///< without stars
+    int32_t positional = 0, keyword_only = 0;
+    bool has_args = false, has_kwargs = false;
+    std::vector<std::pair<int32_t, Json>> defaults;  ///< by parameter
+    std::vector<std::pair<int32_t, int32_t>> lines;  ///< from an offset on; the line
+    int32_t number = 0;
+    int32_t line_of(int32_t offset) const;
+};
+
+/// What has named fields: records, or with `is_tuple` tuples.
+struct Class {
+    std::string name;
+    std::vector<std::string> fields;
+    bool is_tuple = false;
+    int64_t field(std::string_view name) const;  ///< -1: it has none
+    bool operator==(const Class&) const = default;
+};
+bool dtype_named(std::string_view name, DType& out);
+const Class& size_class();
+const Class& bytes_class();  ///< bytes are tuples of ints
+const Class& class_of_results(const Op& op);
+
+class Package {
+public:
+    /// Throws a ValueError that says what is wrong where. `has_tensor`: whether the file has one of a name.
+    static std::shared_ptr<const Package> parse(std::string_view json,
+                                                FunctionRef<bool(const std::string&)> has_tensor);
+
+    struct Instance {
+        const Class* of;
+        std::vector<Json> fields;
+    };
+    const std::vector<Function>& functions() const { return functions_; }
+    /// Each once.
+    const std::vector<std::unique_ptr<Class>>& classes() const { return classes_; }
+    const std::vector<Instance>& objects() const { return objects_; }
+    const std::vector<std::string>& tensors() const { return tensors_; }
+    /// In the text's order: name and function.
+    const std::vector<std::pair<std::string, int32_t>>& entries() const { return entries_; }
+    /// The function of an entry. Throws a ValueError that names those there are.
+    const Function& entry(std::string_view name) const;
+
+private:
+    friend class PackageReader;
+    std::vector<Function> functions_;
+    std::vector<std::unique_ptr<Class>> classes_;
+    std::vector<Instance> objects_;
+    std::vector<std::string> tensors_;
+    std::vector<std::pair<std::string, int32_t>> entries_;
+};
+
+}  // namespace weft::native

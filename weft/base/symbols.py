@@ -1,0 +1,83 @@
+"""PyTorch's symbolic numbers by name. Sizes are plain numbers here: nothing is an instance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = [
+    "SymBool", "SymFloat", "SymInt", "sym_float", "sym_fresh_size", "sym_int", "sym_ite", "sym_max",
+    "sym_min", "sym_not", "sym_sqrt", "sym_sum",
+]  # fmt: skip
+
+
+class _Symbol:
+    """To annotate with and to ask `isinstance` of. TypeError on making one."""
+
+    def __new__(cls, *args: Any) -> Any:
+        raise TypeError(
+            f"[{cls.__name__}] expected a plain number, got a symbolic one. Hint: sizes are "
+            "numbers here, and programs are compiled for all of them"
+        )
+
+
+class SymInt(_Symbol):
+    """A size that PyTorch's compiler does not know: there is none."""
+
+
+class SymFloat(_Symbol):
+    """A number that PyTorch's compiler does not know: there is none."""
+
+
+class SymBool(_Symbol):
+    """A condition that PyTorch's compiler does not know: there is none."""
+
+
+def sym_int(a: Any) -> int:
+    """The number towards zero: `int`."""
+    return int(a)
+
+
+def sym_float(a: Any) -> float:
+    """`float`."""
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    """`not`."""
+    return not a
+
+
+def sym_sqrt(a: Any) -> float:
+    """The square root of a number."""
+    return math.sqrt(a)
+
+
+def sym_sum(args: Iterable[Any]) -> Any:
+    """`sum`."""
+    return sum(args)
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The greater one; a float if one of them is."""
+    kind = float if isinstance(a, float) or isinstance(b, float) else int
+    return kind(max(a, b))
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller one; a float if one of them is."""
+    kind = float if isinstance(a, float) or isinstance(b, float) else int
+    return kind(min(a, b))
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    """`t if b else f`, of values of one type."""
+    if type(t) is not type(f):
+        raise AssertionError(f"[sym_ite] expected one type, got {type(t)} and {type(f)}")
+    return t if b else f
+
+
+def sym_fresh_size(expr: Any) -> Any:
+    """NotImplementedError, as in PyTorch."""
+    raise NotImplementedError("sym_fresh_size")

@@ -1,0 +1,1 @@
+"""From functions of Python to packages, which need none of it: see `close`."""

@@ -1,0 +1,247 @@
+"""Attributes and items; one of several Modules, which a run chooses."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import weft
+from weft import Tensor
+from weft.closing import known
+from weft.closing.displays import Displays
+from weft.closing.errors import NeedsUnrolling, NotExportable
+from weft.closing.frame import kind_of
+from weft.closing.package import what_it_is
+from weft.closing.values import Abstract, Bound, Choice, Closure, Dynamic, Items, Pack, Ref, Static
+from weft.frontend.ir import Instr
+
+T = TypeVar("T")
+
+
+class Attributes(Displays):
+    """The part of `Walk` that asks values for what they have."""
+
+    def verb_attr(self, instr: Instr) -> None:
+        if self.is_called(instr.outs[0]):
+            holder = self.read(instr.operands[0])
+            if not isinstance(holder, Static) or isinstance(holder.value, Tensor):
+                self.env[instr.outs[0]] = Bound(self.copied(holder), instr.attr)
+                return
+        self.settle(instr, self.attribute(self.read(instr.operands[0]), instr.attr))
+
+    verb_lookup = verb_attr
+
+    def is_called(self, register: int) -> bool:
+        """Whether what comes calls what a temporary holds."""
+        instructions, start = self.following
+        for instr in instructions[start:]:
+            if instr.verb in ("call", "call_ex") and instr.operands[0] == register:
+                return True
+            if register in instr.outs or register in instr.operands:
+                return False
+        return False
+
+    def attribute(self, holder: Abstract, name: str) -> Abstract:
+        """What `holder.name` is."""
+        if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
+            return self.attribute_of(holder.value, name)
+        if isinstance(holder, Static) and name in known.FOLDED_OF_TENSORS:
+            return Static(getattr(holder.value, name))
+        if isinstance(holder, Choice):
+            return self.choose(holder, lambda option: self.attribute(option, name))
+        if isinstance(holder, Closure):
+            raise NotExportable(f"the attribute {name} of an inner function")
+        if name == "device":
+            return Static(weft.device("cpu"))
+
+        def plain() -> Abstract:
+            kind = "Tensor" if name in ("T", "mT", "H", "mH", "data", "real", "imag") else ""
+            return Dynamic(self.made("attr", (self.operand(holder),), name), kind)
+
+        found = [(k, f) for k, f in self.closer.state.with_method(name) if type(f) is property]
+        if not found or kind_of(holder) == "Tensor":
+            return plain()
+        return self.of_record(
+            holder, found, lambda _, f: self.call(Static(f.fget), [holder], {}), plain
+        )
+
+    def attribute_of(self, holder: Any, name: str) -> Abstract:
+        """The attribute of a known object; properties of Modules are functions of the program."""
+        state = self.closer.state
+        if name == "training" and state.keeps_training and isinstance(holder, weft.nn.Module):
+            state.changes(holder, name)
+        if (place := state.find(holder, name)) is not None:
+            return Dynamic(self.made("attr", (self.writer.constant(Ref("object", place)),), name))
+        if isinstance(holder, weft.nn.Module):
+            found = inspect.getattr_static(type(holder), name, None)
+            if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+                return self.call(Static(found.fget), [Static(holder)], {})
+        try:
+            return Static(getattr(holder, name))
+        except AttributeError as error:
+            raise NotExportable(str(error)) from None
+
+    def of_record(
+        self,
+        holder: Abstract,
+        found: list[tuple[type, Any]],
+        work: Callable[[type, Any], Abstract],
+        otherwise: Callable[[], Abstract],
+    ) -> Abstract:
+        """Does it with what the class of a record has; `otherwise` with values of other kinds."""
+        holder_at = self.operand(holder)
+        test = self.writer.constant(Ref("builtin", "isinstance"))
+
+        def is_one(kind: type) -> int:
+            of = self.writer.constant(self.closer.state.record(kind))
+            return self.made("call", (test, holder_at, of), ())
+
+        return self.case(found, lambda one: is_one(one[0]), lambda one: work(*one), otherwise)
+
+    def case(
+        self,
+        options: list[T],
+        test: Callable[[T], int],
+        work: Callable[[T], Abstract],
+        otherwise: Callable[[], Abstract | None],
+    ) -> Dynamic:
+        """What `work` gives for the first option whose test holds when the program runs;
+        `otherwise` gives a value or raises."""
+        out, kinds = self.writer.register(), set()
+
+        def give(value: Abstract | None) -> None:
+            if value is not None:
+                kinds.add(value.kind if isinstance(value, Dynamic) else "")
+                self.emit("move", (out,), (self.operand(value),))
+
+        def one(k: int) -> None:
+            if k == len(options):
+                return give(otherwise())
+            holds = test(options[k])
+            with self.writer.region() as first:
+                give(work(options[k]))
+            with self.writer.region() as second:
+                one(k + 1)
+            self.emit("if", (), (holds,), None, (first, second))
+
+        one(0)
+        return Dynamic(out, kinds.pop() if len(kinds) == 1 else "")
+
+    def verb_set_attr(self, instr: Instr) -> None:
+        holder, value = (self.read(o) for o in instr.operands)
+        if isinstance(holder, Closure) and instr.attr == "__annotations__":
+            return
+        if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
+            place = self.closer.state.changes(holder.value, instr.attr)
+            target = self.writer.constant(Ref("object", place))
+        else:
+            target = self.operand(holder)
+        self.emit("set_attr", (), (target, self.operand(value)), instr.attr)
+
+    def verb_del_attr(self, instr: Instr) -> None:
+        raise NotExportable("an attribute that is deleted", "set it to None")
+
+    def verb_item(self, instr: Instr) -> None:
+        holder, key = (self.read(o) for o in instr.operands)
+        self.settle(instr, self.item(holder, key))
+
+    def item(self, holder: Abstract, key: Abstract) -> Abstract:
+        """What `holder[key]` is."""
+        if isinstance(holder, (Pack, Items)) and isinstance(key, Static):
+            found = self.known_item(holder, key.value)
+            if found is not None:
+                return found
+        if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
+            if isinstance(key, Static) and not isinstance(key.value, Tensor):
+                try:
+                    return Static(holder.value[key.value])
+                except (IndexError, KeyError, TypeError):
+                    pass  # when the program runs
+            if not self.can_hold(holder):
+                return self.chosen(self.options_of(holder.value), key)
+        if isinstance(holder, (Pack, Items)) and not self.can_hold(holder):
+            words = isinstance(holder, Items) and holder.kind is dict
+            parts = dict(zip(holder.keys, holder.items)) if words else holder.items  # type: ignore[union-attr]
+            return self.chosen(parts, key)
+        return Dynamic(self.made("item", (self.operand(holder), self.operand(key))))
+
+    def known_item(self, holder: Pack | Items, key: Any) -> Abstract | None:
+        if isinstance(holder, Items) and holder.kind is dict:
+            return holder.items[holder.keys.index(key)] if key in holder.keys else None
+        if isinstance(key, slice):
+            return self.packed(list(holder.items[key])) if isinstance(holder, Pack) else None
+        if type(key) is int and -len(holder.items) <= key < len(holder.items):
+            return holder.items[key]
+        return None
+
+    def options_of(self, holder: Any) -> dict[Any, Abstract] | list[Abstract]:
+        """The items of a container of Modules or functions."""
+        if isinstance(holder, (dict, weft.nn.ModuleDict)):
+            return {name: Static(item) for name, item in holder.items()}
+        if isinstance(holder, (list, tuple, weft.nn.ModuleList, weft.nn.Sequential)):
+            return [Static(item) for item in holder]
+        raise NotExportable(f"an item of {what_it_is(holder)}")
+
+    def chosen(self, items: Mapping[Any, Abstract] | Sequence[Abstract], key: Abstract) -> Abstract:
+        """One of several Modules or functions: which, the run knows."""
+        if any(loop.may_unroll for loop in self.loops):
+            raise NeedsUnrolling("a Module chosen by the loop's variable")
+        if isinstance(items, Mapping):
+            options: list[tuple[tuple[Any, ...], Abstract]]
+            options = [((name,), item) for name, item in items.items()]
+        else:
+            n = len(items)
+            options = [((k, k - n), item) for k, item in enumerate(items)]
+        return Choice(self.made("move", (self.operand(key),)), options)
+
+    def choose(self, choice: Choice, work: Callable[[Abstract], Abstract]) -> Abstract:
+        """Does it with the option that a key names."""
+
+        def is_key(option: tuple[tuple[Any, ...], Abstract]) -> int:
+            return self.made("compare", (choice.key, self.writer.constant(option[0])), "in")
+
+        return self.case(
+            choice.options, is_key, lambda option: work(option[1]), lambda: self.no_option(choice)
+        )
+
+    def no_option(self, choice: Choice) -> None:
+        """Raises what Python raises for a key that is not there."""
+        word = "KeyError" if isinstance(choice.options[0][0][0], str) else "IndexError"
+        kind = self.writer.constant(Ref("type", word))
+        message = choice.key
+        if word == "IndexError":
+            parts = [self.made("format", (choice.key, self.writer.constant("")), "")]
+            parts.insert(0, self.writer.constant("index "))
+            parts.append(self.writer.constant(" is out of range"))
+            message = self.made("join", tuple(parts))
+        error = self.made("call", (kind, message), ())
+        self.emit("raise", (), (error,))
+
+    def verb_set_item(self, instr: Instr) -> None:
+        holder, key, value = (self.read(o) for o in instr.operands)
+        if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
+            raise NotExportable(f"an item of {what_it_is(holder.value)} that is set")
+        self.emit("set_item", (), tuple(map(self.operand, (holder, key, value))))
+
+    def verb_del_item(self, instr: Instr) -> None:
+        holder, key = (self.read(o) for o in instr.operands)
+        if isinstance(holder, Static):
+            raise NotExportable(f"an item of {what_it_is(holder.value)} that is deleted")
+        self.emit("del_item", (), tuple(map(self.operand, (holder, key))))
+
+    def verb_super(self, instr: Instr) -> None:
+        kind, holder = (self.read(o) for o in instr.operands)
+        if not isinstance(kind, Static) or not isinstance(holder, Static):
+            raise NotExportable("super() of what only a run knows")
+        self.env[instr.outs[0]] = Static(super(kind.value, holder.value))
+
+    def verb_import(self, instr: Instr) -> None:
+        name, names, level = instr.attr
+        self.env[instr.outs[0]] = Static(__import__(name, self.target.module, None, names, level))
+
+    def verb_import_from(self, instr: Instr) -> None:
+        holder = self.read(instr.operands[0])
+        assert isinstance(holder, Static)
+        self.env[instr.outs[0]] = self.attribute_of(holder.value, instr.attr)

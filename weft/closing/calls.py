@@ -1,0 +1,457 @@
+"""What is called: ops, Modules, classes, functions of Python's, and how arguments are bound."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import itertools
+import operator
+import types
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.base.modes import _Mode
+from weft.closing import known, library
+from weft.closing.attributes import Attributes
+from weft.closing.close import Target, dynamic_parts, fields_of, is_record, unwrapped
+from weft.closing.errors import NotExportable
+from weft.closing.frame import UNKNOWN, Words, kind_of, plain
+from weft.closing.package import what_it_is
+from weft.closing.program import target_of
+from weft.closing.values import (
+    Abstract,
+    Bound,
+    Choice,
+    Closure,
+    Dynamic,
+    Items,
+    Lost,
+    Pack,
+    Ref,
+    Static,
+)
+from weft.compiler.function import CompiledFunction, innermost
+from weft.frontend import Outside
+from weft.frontend.ir import Instr, Lowered
+
+_HOOKS = (
+    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
+)  # fmt: skip
+_PLAIN = (str, list, dict, tuple, int, float)
+_MADE_NOW = (contextlib.nullcontext, weft.autocast, operator.itemgetter, functools.partial)
+_OPENED = (types.FunctionType, types.MethodType)
+# Methods of Modules that say what there is: they are called while the program is closed.
+_OF_MODULES = frozenset(
+    {
+        "parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules",
+        "children", "named_children", "items", "keys", "values", "get_parameter", "get_buffer",
+        "get_submodule", "extra_repr",
+    }
+)  # fmt: skip
+
+
+class Calls(Attributes):
+    """The part of `Walk` that calls."""
+
+    def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
+        """What a function gives that is known here by itself; None: a run has to call it."""
+        raise NotImplementedError
+
+    def verb_call(self, instr: Instr) -> None:
+        callee, *args = (self.read(o) for o in instr.operands)
+        n = len(args) - len(instr.attr)
+        self.settle(instr, self.call(callee, args[:n], dict(zip(instr.attr, args[n:]))))
+
+    def verb_call_ex(self, instr: Instr) -> None:
+        callee, args, words = (self.read(o) for o in instr.operands)
+        parts = self.known_items(args)
+        named = {} if isinstance(words, Static) and words.value is None else self.known_words(words)
+        if parts is not None and named is not None:
+            return self.settle(instr, self.call(callee, parts, named))
+        if isinstance(callee, Bound):
+            row = Dynamic(self.made("list", (self.operand(callee.holder),)))
+            self.emit("extend", (), (row.register, self.operand(args)))
+            args = Dynamic(self.made("to_tuple", (row.register,)))
+            composite = self.is_composite(callee.name)
+            name = callee.name
+            callee = Static(known.of_tensors(name) if composite else Ref("op", f"Tensor.{name}"))
+        given = words if named is None else Items(dict, list(named.values()), list(named))
+        return self.settle(
+            instr, self.call_open(callee, args, given if named != {} else Static(None))
+        )
+
+    def call_open(self, callee: Abstract, args: Abstract, words: Abstract) -> Abstract:
+        """A call with as many arguments as a run has: of a function that binds them itself."""
+        if isinstance(callee, Choice):
+            return self.choose(callee, lambda option: self.call_open(option, args, words))
+        if isinstance(callee, Static) and isinstance(
+            module := innermost(callee.value), weft.nn.Module
+        ):
+            self.expect_no_hooks(module)
+            return self.call_open(self.attribute_of(module, "forward"), args, words)
+        if self.is_of_programs(callee):
+            function = self.operand(callee)
+            return Dynamic(
+                self.made("call_ex", (function, self.operand(args), self.operand(words)))
+            )
+        if isinstance(callee, Closure) and not dynamic_parts(callee):
+            number = self.closer.open_function(self.target_of_closure(callee), [], [])
+        elif isinstance(callee, Static) and isinstance(unwrapped(innermost(callee.value)), _OPENED):
+            number = self.closer.open_function(*target_of(callee.value, self.closer.state))
+        else:
+            reason = "a call with * or ** of what only a run knows"
+            raise NotExportable(reason, "pass the arguments one by one")
+        function = self.writer.constant(Ref("function", number))
+        operands = self.operand(args), self.operand(words)
+        return Dynamic(self.made("call_ex", (function, *operands)))
+
+    def of_library(self, value: Any) -> Callable[..., Any] | None:
+        """What stands for a function of Python's library in programs, if it is one."""
+        if isinstance(value, (type, types.BuiltinFunctionType)):
+            return library.FUNCTIONS.get(value)
+        return None
+
+    def arranged(self, value: Any, args: list[Abstract], words: Words) -> Abstract | None:
+        """What a function that arranges items gives of Modules, which no run could hold."""
+        if value not in library.ARRANGES:
+            return None
+        if value == itertools.chain.from_iterable:
+            value, args = itertools.chain, self.known_items(args[0]) or [Dynamic(-1)]
+        lists = [self.known_items(a) for a in args]
+        if all(self.can_hold(item) for items in lists for item in items or ()):
+            return None
+        named: dict[str, Any] = (
+            {"fillvalue": Static(None)} if value is itertools.zip_longest else {}
+        )
+        named.update({k: v if k == "fillvalue" else plain(v) for k, v in words.items()})
+        given = [plain(a) if items is None else items for a, items in zip(args, lists)]
+        if any(v is UNKNOWN for v in (*given, *named.values())):
+            return None
+        made = value(*given, **named)
+        return Pack(tuple(Pack(one) if isinstance(one, tuple) else one for one in made))
+
+    def is_of_programs(self, callee: Abstract) -> bool:
+        """Whether a callee is an op or a builtin, which takes what comes."""
+        return isinstance(callee, Static) and isinstance(known.as_constant(callee.value), Ref)
+
+    def verb_method(self, instr: Instr) -> None:
+        name, names, _ = instr.attr
+        holder, *args = (self.read(o) for o in instr.operands)
+        n = len(args) - len(names)
+        self.settle(instr, self.method(holder, name, args[:n], dict(zip(names, args[n:]))))
+
+    def call(self, callee: Abstract, args: list[Abstract], words: Words) -> Abstract:
+        """What a call gives."""
+        if isinstance(callee, Closure):
+            return self.call_closure(callee, args, words)
+        if isinstance(callee, Choice):
+            return self.choose(callee, lambda option: self.call(option, args, words))
+        if isinstance(callee, Bound):
+            return self.method(callee.holder, callee.name, args, words)
+        if not isinstance(callee, Static):
+            return self.call_at_run(self.operand(callee), args, words)
+        value = innermost(callee.value)
+        if name := known.op_name(value):
+            kind = "Tensor" if known.gives_a_tensor(name) and "out" not in words else ""
+            return self.call_at_run(self.writer.constant(Ref("op", name)), args, words, kind)
+        if (found := self.special(value, args, words)) is not None:
+            return found
+        if known.is_worked_out(value) and (made := self.now(value, args, words)) is not None:
+            return made
+        if (own := self.of_library(value)) is not None:
+            return self.arranged(value, args, words) or self.call_function(own, args, words)
+        if isinstance(ref := known.as_constant(value), Ref):
+            kind = "Tensor" if ref.name == "tensor" else ""
+            return self.call_at_run(self.writer.constant(ref), args, words, kind)
+        if isinstance(value, weft.nn.Module):
+            return self.call_module(value, args, words)
+        if isinstance(value, functools.partial):
+            given = [*map(Static, value.args), *args]
+            named: Words = {name: Static(word) for name, word in value.keywords.items()}
+            return self.call(Static(value.func), given, {**named, **words})
+        if isinstance(value, operator.itemgetter):
+            items = [self.item(args[0], Static(key)) for key in value.__reduce__()[1]]
+            return items[0] if len(items) == 1 else Pack(tuple(items))
+        if isinstance(value, types.BuiltinMethodType) and isinstance(value.__self__, ContextVar):
+            if (made := self.now(value, args, words)) is not None:
+                return made
+        if isinstance(value, types.BuiltinMethodType) and isinstance(value.__self__, _PLAIN):
+            return self.method(Static(value.__self__), value.__name__, args, words)
+        if type(value).__name__ == "Method" and args:
+            return self.method(args[0], value.__name__, args[1:], words)
+        if isinstance(value, types.MethodType):
+            return self.call(Static(value.__func__), [Static(value.__self__), *args], words)
+        if isinstance(value, type):
+            return self.call_class(value, args, words)
+        return self.call_function(value, args, words)
+
+    def call_at_run(
+        self, callee: int, args: list[Abstract], words: Words, kind: str = ""
+    ) -> Abstract:
+        """A call of what a program has."""
+        for unsaid in ("device", "layout", "pin_memory"):
+            if isinstance(words.get(unsaid), Static):
+                words = {k: v for k, v in words.items() if k != unsaid}
+        operands = tuple(self.operand(a) for a in [*args, *words.values()])
+        return Dynamic(self.made("call", (callee, *operands), tuple(words)), kind)
+
+    def call_module(self, module: Any, args: list[Abstract], words: Words) -> Abstract:
+        """The `forward` of a Module."""
+        self.expect_no_hooks(module)
+        return self.call(self.attribute_of(module, "forward"), args, words)
+
+    def expect_no_hooks(self, module: Any) -> None:
+        """Raises for a Module that calls more than its `forward`."""
+        for name in _HOOKS:
+            if module.__dict__.get(name):
+                raise NotExportable(f"a Module with hooks ({type(module).__name__})", "remove them")
+
+    def call_class(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
+        """What an instance of a class is."""
+        if issubclass(kind, _Mode) or kind in _MADE_NOW:
+            made = self.now(kind, args, words)
+            if made is not None:
+                return made
+        if is_record(kind):
+            return self.call_record(kind, args, words)
+        raise NotExportable(
+            f"an object of the class {kind.__qualname__} that is made",
+            "use a NamedTuple or a tuple",
+        )
+
+    def call_record(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
+        """A new record: its fields in order, or none yet and its `__init__` sets them."""
+        ref = self.writer.constant(self.closer.state.record(kind))
+        start = inspect.getattr_static(kind, "__init__", None)
+        if isinstance(start, types.FunctionType) and not dataclasses.is_dataclass(kind):
+            made = self.call_at_run(ref, [], {})
+            self.call(Static(start), [made, *args], words)
+            return made
+        signature = inspect.signature(kind)
+        try:
+            bound = signature.bind(*args, **words)
+        except TypeError as error:
+            raise NotExportable(f"{kind.__name__}: {error}") from None
+        for name, param in signature.parameters.items():
+            if name not in bound.arguments:
+                bound.arguments[name] = self.default_of(kind, name, param.default)
+        given = [bound.arguments.get(name) for name in fields_of(kind)]
+        if any(value is None for value in given) or hasattr(kind, "__post_init__"):
+            raise NotExportable(f"an object of {kind.__name__}, which computes what it has")
+        return self.call_at_run(ref, [value for value in given if value is not None], {})
+
+    def default_of(self, kind: type, name: str, default: Any) -> Abstract:
+        """The default value of a field."""
+        if dataclasses.is_dataclass(kind):
+            (field,) = [f for f in dataclasses.fields(kind) if f.name == name]
+            if field.default_factory is not dataclasses.MISSING:
+                return self.call(Static(field.default_factory), [], {})
+        return Static(default)
+
+    # ---- functions
+
+    def call_function(self, value: Any, args: list[Abstract], words: Words) -> Abstract:
+        """A function of Python's, as a function of the package."""
+        value = unwrapped(value)
+        if isinstance(value, CompiledFunction):
+            return self.call(Static(value.callee), args, words)
+        if not isinstance(value, types.FunctionType):
+            raise NotExportable(f"a call of {what_it_is(value)}, which needs Python")
+        if (mode := known.mode_around(value)) is not None:
+            inside = value.__dict__["__wrapped__"]
+            return self.in_mode(mode, lambda: self.call_function(inside, args, words))
+        mark = getattr(value, "_torchscript_modifier", "").replace("export", "")
+        if mark:
+            raise NotExportable(
+                f"a call of {value.__qualname__}, which jit.{mark} leaves to Python"
+            )
+        try:
+            target = self.closer.state.target(value)
+        except Outside as reason:
+            raise NotExportable(f"a call of {value.__qualname__}: {reason}") from None
+        return self.call_target(target, args, words)
+
+    def in_mode(self, mode: Ref, work: Callable[[], Abstract]) -> Abstract:
+        """What a call in a mode gives."""
+        out = self.writer.register()
+        with self.writer.region() as body:
+            result = work()
+            if not isinstance(result, Static):
+                self.emit("move", (out,), (self.operand(result),))
+        self.emit("with", (self.writer.register(),), (self.writer.constant(mode),), None, (body,))
+        return result if isinstance(result, Static) else Dynamic(out, kind_of(result))
+
+    def call_closure(self, closure: Closure, args: list[Abstract], words: Words) -> Abstract:
+        """An inner function: what it reads of the functions around it is passed to it."""
+        return self.call_target(self.target_of_closure(closure), args, words)
+
+    def target_of_closure(self, closure: Closure) -> Target:
+        """An inner function with its default values."""
+        assert isinstance(closure.lowered, Lowered)
+        code = closure.lowered.code
+        assert code is not None
+        last = code.co_varnames[code.co_argcount - len(closure.defaults) : code.co_argcount]
+        defaults = {**dict(zip(last, closure.defaults)), **closure.words}
+        return Target(closure.lowered, self.target.module, dict(closure.captured), defaults)
+
+    def call_target(self, target: Target, args: list[Abstract], words: Words) -> Abstract:
+        """A function of the package; the result, if it is known already."""
+        arguments = [self.passed(a) for a in self.bound(target, args, words)]
+        made, passed = self.closer.function(target, list(arguments))
+        if made.changes_arguments:
+            given = [a for a in arguments if isinstance(a, Items)]
+            for register, held in self.env.items():
+                if held in given:
+                    self.env[register] = Lost(f"a dict that {target.lowered.name} was given")
+        operands = tuple(map(self.operand, passed))
+        function = self.writer.constant(Ref("function", made.number))
+        out = self.made("call", (function, *operands), ())
+        if isinstance(made.result, Static):
+            return made.result
+        return Dynamic(out, made.result.kind if isinstance(made.result, Dynamic) else "")
+
+    def passed(self, value: Abstract) -> Abstract:
+        """An argument: a parameter is what it is when the program runs, so that one function serves
+        all layers."""
+        if isinstance(value, Static) and isinstance(value.value, Tensor):
+            return Dynamic(self.operand(value), "Tensor")
+        return value
+
+    def bound(self, target: Target, args: list[Abstract], words: Words) -> list[Abstract]:
+        """Arguments in the order of the parameters, as Python binds them."""
+        code, name = target.code, target.lowered.name
+        count = code.co_argcount
+        names = code.co_varnames[: count + code.co_kwonlyargcount]
+        given: dict[str, Abstract] = dict(zip(names[:count], args))
+        rest: dict[str, Abstract] = {}
+        for word, value in words.items():
+            if word in names[code.co_posonlyargcount :]:
+                if word in given:
+                    raise NotExportable(f"{name}() got multiple values for argument {word!r}")
+                given[word] = value
+            elif code.co_flags & inspect.CO_VARKEYWORDS:
+                rest[word] = value
+            else:
+                raise NotExportable(f"{name}() got an unexpected keyword argument {word!r}")
+        out = []
+        for word in names:
+            value = given.get(word) or target.defaults.get(word)  # type: ignore[assignment]
+            if value is None:
+                raise NotExportable(f"{name}() missing a required argument: {word!r}")
+            is_list = isinstance(value, Items) and value.kind is list
+            out.append(self.settled(value) if is_list else value)  # type: ignore[arg-type]
+        if code.co_flags & inspect.CO_VARARGS:
+            out.append(self.packed(args[count:]))
+        elif len(args) > count:
+            raise NotExportable(
+                f"{name}() takes {count} positional arguments but {len(args)} were given"
+            )
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            out.append(Items(dict, [self.copied(v) for v in rest.values()], list(rest)))
+        return out
+
+    # ---- methods
+
+    def method(self, holder: Abstract, name: str, args: list[Abstract], words: Words) -> Abstract:
+        """What `holder.name(…)` gives."""
+        if isinstance(holder, Choice):
+            return self.choose(holder, lambda option: self.method(option, name, args, words))
+        if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
+            return self.method_of(holder, name, args, words)
+        if isinstance(holder, Items) and holder.kind is dict:
+            if (found := self.of_words(holder, name, args)) is not None:
+                return found
+        if name == "sort" and "key" in words and kind_of(holder) != "Tensor":
+            in_order = self.call(Static(sorted), [holder], words)
+            whole = self.writer.constant(slice(None))
+            self.emit("set_item", (), (self.operand(holder), whole, self.operand(in_order)))
+            return Static(None)
+        if isinstance(holder, Static) and name in known.FOLDED_METHODS:
+            made = self.now(getattr(holder.value, name), args, words)
+            if made is not None:
+                return made
+
+        def plain() -> Abstract:
+            if not self.is_composite(name):
+                return self.method_at_run(holder, name, args, words)
+            return self.call_function(known.of_tensors(name), [holder, *args], words)
+
+        of = [] if kind_of(holder) == "Tensor" else self.closer.state.with_method(name)
+        if not of:
+            return plain()
+        return self.of_record(
+            holder, of, lambda kind, f: self.of_class(kind, f, holder, args, words), plain
+        )
+
+    def of_class(
+        self, kind: type, found: Any, holder: Abstract, args: list[Abstract], words: Words
+    ) -> Abstract:
+        """A method of a record."""
+        if isinstance(found, property):
+            return self.call(self.call(Static(found.fget), [holder], {}), args, words)
+        if isinstance(found, staticmethod):
+            return self.call(Static(found.__func__), args, words)
+        if issubclass(kind, tuple) and found.__name__ == "_replace":
+            fields = fields_of(kind)
+            kept = {f: words[f] if f in words else self.attribute(holder, f) for f in fields}
+            return self.call_record(kind, [], kept)
+        return self.call(Static(found), [holder, *args], words)
+
+    def is_composite(self, name: str) -> bool:
+        """Whether a method of Tensor is a function over ops, and not the core's."""
+        found = known.of_tensors(name)
+        return isinstance(found, types.FunctionType) or type(found).__name__ == "CheckedFunction"
+
+    def method_at_run(
+        self, holder: Abstract, name: str, args: list[Abstract], words: Words
+    ) -> Abstract:
+        operands = tuple(self.operand(a) for a in [holder, *args, *words.values()])
+        kind = ""
+        found = known.of_tensors(name)
+        if isinstance(holder, Static) or isinstance(holder, Dynamic) and holder.kind == "Tensor":
+            is_op = type(found).__name__ == "Method"
+            kind = "Tensor" if is_op and known.gives_a_tensor(name.rstrip("_")) else ""
+        if type(found).__name__ == "Method":
+            self.closer.package.calls(f"Tensor.{name}")
+        return Dynamic(self.made("method", operands, (name, tuple(words), 0)), kind)
+
+    def of_words(self, holder: Items, name: str, args: list[Abstract]) -> Abstract | None:
+        """A method of a dict whose keys are known."""
+        if name in ("get", "pop") and args and isinstance(args[0], Static):
+            key = args[0].value
+            if key in holder.keys:
+                at = holder.keys.index(key)
+                value = holder.items[at]
+                if name == "pop":
+                    del holder.keys[at], holder.items[at]
+                return value
+            if len(args) > 1 or name == "get":
+                return args[1] if len(args) > 1 else Static(None)
+        pairs = list(zip(map(Static, holder.keys), holder.items))
+        if name == "items":
+            return Pack(tuple(Pack(pair) for pair in pairs))
+        if name == "keys":
+            return Static(tuple(holder.keys))
+        return Pack(tuple(holder.items)) if name == "values" else None
+
+    def method_of(self, holder: Static, name: str, args: list[Abstract], words: Words) -> Abstract:
+        """A method of an object that is known."""
+        value = holder.value
+        if isinstance(value, (list, dict)) and name in known.CHANGES:
+            raise NotExportable(
+                f"{name}() of a {type(value).__name__} that is there before the program runs",
+                "make it in the function, or return it",
+            )
+        if isinstance(value, _PLAIN):
+            made = self.now(getattr(value, name), args, words)
+            return made or self.method_at_run(holder, name, args, words)
+        if isinstance(value, weft.nn.Module) and name in _OF_MODULES:
+            found = self.now(lambda *a, **k: list(getattr(value, name)(*a, **k)), args, words)
+            if found is not None:
+                return found
+        return self.call(self.attribute_of(value, name), args, words)

@@ -1,0 +1,263 @@
+"""Operators, displays, and what is moved: tuples, lists, dicts, functions that are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.closing import known
+from weft.closing.errors import NotExportable
+from weft.closing.frame import Frame, holds_tensor, kind_of, put
+from weft.closing.values import Abstract, Closure, Dynamic, Items, Pack, Static
+from weft.frontend.ir import Instr, Kept
+
+
+class Displays(Frame):
+    """The part of `Walk` that makes values."""
+
+    # ---- names
+
+    def verb_move(self, instr: Instr) -> None:
+        value = self.read(instr.operands[0])
+        self.assign(instr.outs[0], value)
+
+    verb_outer = verb_move
+
+    def verb_delete(self, instr: Instr) -> None:
+        if isinstance(self.env.get(instr.outs[0]), (Dynamic, type(None))):
+            self.emit("delete", (self.home(instr.outs[0]),))
+        self.env.pop(instr.outs[0], None)
+        self.own.setdefault(instr.outs[0], self.home(instr.outs[0]))
+
+    def verb_global(self, instr: Instr) -> None:
+        builtins = self.target.module["__builtins__"]
+        builtins = builtins if isinstance(builtins, dict) else vars(builtins)
+        for names in (self.target.module, builtins):
+            if instr.attr in names:
+                self.env[instr.outs[0]] = Static(names[instr.attr])
+                return
+        raise NotExportable(f"name {instr.attr!r} is not defined")
+
+    def verb_cell(self, instr: Instr) -> None:
+        value = self.variable(instr.attr)
+        self.assign(instr.outs[0], value)
+
+    def verb_free(self, instr: Instr) -> None:
+        if instr.attr in self.lowered.cells:  # of a generator expression, which is no function here
+            return self.verb_cell(instr)
+        if instr.attr not in self.free:
+            raise NotExportable(
+                f"{instr.attr}, a variable of a function around this one, is not set yet"
+            )
+        self.assign(instr.outs[0], self.free[instr.attr])
+
+    def verb_set_cell(self, instr: Instr) -> None:
+        self.assign(instr.attr, self.read(instr.operands[0]))
+
+    def verb_new_cell(self, instr: Instr) -> None:
+        self.env.pop(instr.attr, None)
+
+    # ---- operators
+
+    def verb_slice(self, instr: Instr) -> None:
+        parts = [self.read(o) for o in instr.operands]
+        if all(isinstance(p, Static) for p in parts):
+            self.env[instr.outs[0]] = Static(slice(*[p.value for p in parts]))  # type: ignore[union-attr]
+            return
+        self.give(instr, "slice", tuple(map(self.operand, parts)))
+
+    def verb_binary(self, instr: Instr) -> None:
+        parts = [self.read(o) for o in instr.operands]
+        items = [p.items for p in parts if isinstance(p, Pack)]
+        if instr.attr == "+" and len(items) == 2:
+            self.assign(instr.outs[0], Pack((*items[0], *items[1])))
+            return
+        if not self.worked_out(instr, parts, known.BINARY[instr.attr]):
+            kind = "Tensor" if "Tensor" in map(kind_of, parts) else ""
+            self.give(instr, "binary", tuple(map(self.operand, parts)), instr.attr, kind)
+
+    def verb_inplace(self, instr: Instr) -> None:
+        parts = [self.read(o) for o in instr.operands]
+        if isinstance(parts[0], Static) and isinstance(parts[0].value, (list, dict)):
+            raise NotExportable("a list of a Module's that is changed", "make a new one")
+        if not self.worked_out(instr, parts, known.BINARY[instr.attr]):
+            self.give(
+                instr, "inplace", tuple(map(self.operand, parts)), instr.attr, kind_of(parts[0])
+            )
+
+    def verb_unary(self, instr: Instr) -> None:
+        part = self.read(instr.operands[0])
+        if instr.attr == "not" and isinstance(part, Pack):
+            self.env[instr.outs[0]] = Static(not part.items)
+        elif not self.worked_out(instr, [part], known.UNARY[instr.attr]):
+            kind = kind_of(part) if instr.attr != "not" else ""
+            self.give(instr, "unary", (self.operand(part),), instr.attr, kind)
+
+    def verb_compare(self, instr: Instr) -> None:
+        parts = [self.read(o) for o in instr.operands]
+        if instr.attr in ("is", "is not"):
+            if all(isinstance(p, Static) for p in parts):
+                found = known.COMPARE[instr.attr](*[p.value for p in parts])  # type: ignore[union-attr]
+                self.env[instr.outs[0]] = Static(found)
+                return
+            values = [p for p in parts if isinstance(p, Static)]
+            others = [p for p in parts if not isinstance(p, Static)]
+            if values and not isinstance(values[0].value, Tensor):
+                (other,) = others
+                if kind_of(other) == "Tensor" or not isinstance(other, Dynamic):
+                    self.env[instr.outs[0]] = Static(instr.attr == "is not")
+                    return
+        if instr.attr in ("in", "not in") and isinstance(parts[1], Static):
+            held = parts[1].value
+            if isinstance(held, (dict, weft.nn.ModuleDict, weft.nn.ParameterDict)):
+                parts[1] = Static(tuple(held.keys()))
+        elif instr.attr in ("in", "not in") and isinstance(parts[1], Items):
+            if parts[1].kind is dict and not self.can_hold(parts[1]):
+                parts[1] = Static(tuple(parts[1].keys))
+        if not self.worked_out(instr, parts, known.COMPARE[instr.attr]):
+            self.give(instr, "compare", tuple(map(self.operand, parts)), instr.attr)
+
+    def verb_format(self, instr: Instr) -> None:
+        parts = [self.read(o) for o in instr.operands]
+        convert = known.CONVERT[instr.attr]
+        if not self.worked_out(instr, parts, lambda v, spec: format(convert(v), spec)):
+            self.give(instr, "format", tuple(map(self.operand, parts)), instr.attr)
+
+    def verb_join(self, instr: Instr) -> None:
+        parts = [self.read(o) for o in instr.operands]
+        if not self.worked_out(instr, parts, lambda *texts: "".join(texts)):
+            self.give(instr, "join", tuple(map(self.operand, parts)))
+
+    # ---- displays
+
+    def verb_tuple(self, instr: Instr) -> None:
+        self.assign(instr.outs[0], self.packed([self.read(o) for o in instr.operands]))
+
+    def verb_list(self, instr: Instr) -> None:
+        parts = [self.copied(self.read(o)) for o in instr.operands]
+        self.assign(instr.outs[0], Items(list, parts))
+
+    def verb_set(self, instr: Instr) -> None:
+        parts = [self.read(o) for o in instr.operands]
+        by_name = not self.is_temporary(instr.outs[0])  # which may change it
+        if by_name or not self.worked_out(instr, parts, lambda *items: frozenset(items)):
+            self.give(instr, "set", tuple(map(self.operand, parts)))
+
+    def verb_dict(self, instr: Instr) -> None:
+        keys = [self.read(o) for o in instr.operands[::2]]
+        parts = [self.copied(self.read(o)) for o in instr.operands[1::2]]
+        if all(isinstance(k, Static) and not holds_tensor(k.value) for k in keys):
+            made: dict[Any, Abstract] = {k.value: p for k, p in zip(keys, parts)}  # type: ignore[union-attr]
+            self.assign(instr.outs[0], Items(dict, list(made.values()), list(made)))
+            return
+        operands = [self.operand(one) for pair in zip(keys, parts) for one in pair]
+        self.give(instr, "dict", tuple(operands))
+
+    def filled(self, instr: Instr) -> Items | None:
+        """The list or dict that a temporary alone refers to, if that is known."""
+        value = self.env.get(instr.operands[0])
+        return value if isinstance(value, Items) else None
+
+    def fill(self, instr: Instr, *parts: Abstract) -> None:
+        """Does it when the program runs."""
+        self.materialise(instr.operands[0])
+        target = self.operand(self.read(instr.operands[0]))
+        self.emit(instr.verb, (), (target, *map(self.operand, parts)), instr.attr)
+
+    def verb_append(self, instr: Instr) -> None:
+        part = self.kept(self.read(instr.operands[1]))
+        if items := self.filled(instr):
+            items.items.append(part)
+        else:
+            self.fill(instr, part)
+
+    def verb_extend(self, instr: Instr) -> None:
+        part = self.read(instr.operands[1])
+        parts = self.known_items(part)
+        if (items := self.filled(instr)) and parts is not None:
+            items.items += map(self.kept, parts)
+        else:
+            self.fill(instr, part)
+
+    def verb_put(self, instr: Instr) -> None:
+        key, part = self.read(instr.operands[1]), self.kept(self.read(instr.operands[2]))
+        items = self.filled(instr)
+        if items and isinstance(key, Static) and not holds_tensor(key.value):
+            put(items, key.value, part)
+        else:
+            self.fill(instr, key, part)
+
+    def verb_insert(self, instr: Instr) -> None:
+        """Arguments by name behind `**`."""
+        part = self.read(instr.operands[1])
+        items = self.filled(instr)
+        known_parts = self.known_words(part)
+        if items is not None and known_parts is not None:
+            for name, value in known_parts.items():
+                if name in items.keys:
+                    raise NotExportable(f"multiple values for keyword argument {name!r}")
+                put(items, name, value)
+            return
+        callee = self.read(instr.operands[2])
+        of = callee.value if isinstance(callee, Static) else callee
+        name = getattr(of, "__qualname__", "function")
+        self.fill(instr, part, Static(f"{name}()"))
+
+    def verb_update(self, instr: Instr) -> None:
+        part = self.read(instr.operands[1])
+        words = self.known_words(part)
+        if (items := self.filled(instr)) is not None and words is not None:
+            for name, value in words.items():
+                put(items, name, value)
+            return
+        self.fill(instr, part)
+
+    verb_merge = verb_update
+
+    def verb_add(self, instr: Instr) -> None:
+        self.fill(instr, self.read(instr.operands[1]))
+
+    def verb_to_tuple(self, instr: Instr) -> None:
+        part = self.read(instr.operands[0])
+        if isinstance(part, Items) and part.kind is list:
+            self.assign(instr.outs[0], self.packed(part.items))
+        elif isinstance(part, Pack):
+            self.assign(instr.outs[0], part)
+        elif not self.worked_out(instr, [part], tuple):
+            self.give(instr, "to_tuple", (self.operand(part),))
+
+    def verb_unpack(self, instr: Instr) -> None:
+        value = self.read(instr.operands[0])
+        parts = self.known_items(value)
+        if parts is not None and instr.attr is not None:
+            before, after = instr.attr
+            middle = len(parts) - after
+            if middle >= before:
+                starred: Abstract = Items(list, parts[before:middle])
+                parts = [*parts[:before], starred, *parts[middle:]]
+        if parts is not None and len(parts) == len(instr.outs):
+            parts = [self.copied(part) for part in parts]  # `a, b = b, a`
+            for register, part in zip(instr.outs, parts):
+                self.assign(register, part)
+            return
+        homes = tuple(map(self.home, instr.outs))
+        self.emit("unpack", homes, (self.operand(value),), instr.attr)
+        for register, home in zip(instr.outs, homes):
+            self.env[register] = Dynamic(home)
+
+    def verb_function(self, instr: Instr) -> None:
+        made = self.lowered.inner[instr.attr]
+        defaults, words = (self.read(o) for o in instr.operands)
+        captured: dict[str, Abstract] = {}
+        closure = Closure(
+            made,
+            captured,
+            tuple(self.known_items(defaults) or ()),
+            self.known_words(words) or {},
+        )
+        for name in made.free:
+            captured[name] = self.free.get(name) or self.env.get(name) or closure
+        if isinstance(made, Kept):
+            raise NotExportable(f"{made.reason.reason}", made.reason.hint)
+        self.env[instr.outs[0]] = closure

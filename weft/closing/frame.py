@@ -1,0 +1,399 @@
+"""What is known in the registers of a function that is being closed, and what is written of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft import Tensor
+from weft.base.alias import home_name
+from weft.closing.close import Closer, Target, constant_key
+from weft.closing.errors import NotExportable
+from weft.closing.package import NotAValue
+from weft.closing.values import (
+    Abstract,
+    Bound,
+    Choice,
+    Closure,
+    Dynamic,
+    Items,
+    Lost,
+    Pack,
+    Static,
+    Turn,
+    Turns,
+)
+from weft.closing.write import Writer
+from weft.frontend.ir import INLINED_SHIFT, Body, Instr
+
+Register = int | str  # of the instructions; a variable that lives in a cell goes by its name
+Env = dict[Register, Abstract]
+Words = dict[str, Abstract]
+UNKNOWN = object()
+
+
+class Loop:
+    """A loop that is being gone through: what its body assigns, and whether `break` leaves it."""
+
+    def __init__(self, assigned: set[Register]) -> None:
+        self.assigned = assigned
+        self.breaks = False
+        self.may_unroll = False  # its turns can be written out
+
+
+class Frame:
+    """Registers and what is known of them; instructions and where they go."""
+
+    def __init__(self, closer: Closer, target: Target) -> None:
+        self.closer, self.target, self.lowered = closer, target, target.lowered
+        code = target.code
+        self.writer = Writer(closer.package, self.lowered.name, code.co_filename)
+        self.lines = lines_of(self.lowered)
+        self.env: Env = {}
+        self.own: dict[Register, int] = {}
+        self.homes: set[int] = set()  # what later instructions may write
+        self.free: dict[str, Abstract] = {}
+        self.loops: list[Loop] = []
+        self.forced: set[Register] = set()
+        self.returned: list[Abstract] = []
+        self.given: list[tuple[Items, list[Any], list[Abstract]]] = []
+        self.at: Instr | None = None
+        self.following: tuple[Body, int] = [], 0  # what comes behind it
+
+    # ---- what others of the classes do
+
+    def call(self, callee: Abstract, args: list[Abstract], words: Words) -> Abstract:
+        """What a call gives."""
+        raise NotImplementedError
+
+    def method(self, holder: Abstract, name: str, args: list[Abstract], words: Words) -> Abstract:
+        """What a method gives."""
+        raise NotImplementedError
+
+    # ---- errors and lines
+
+    def placed(self, error: NotExportable, instr: Instr) -> NotExportable:
+        """The error with the line of the user's, where that is not in weft's own functions."""
+        if home_name(self.target.module.get("__name__") or "").partition(".")[0] == "weft":
+            return error.within(self.lowered.name)
+        return error.at(self.lowered.name, self.writer.file, self.line(instr.offset))
+
+    def line(self, offset: int) -> int:
+        """The line of an instruction; the function's where there is none."""
+        return self.lines.get(offset) or self.target.code.co_firstlineno
+
+    # ---- values
+
+    def read(self, operand: int) -> Abstract:
+        """What an operand is."""
+        if operand < 0:
+            return Static(self.lowered.consts[~operand])
+        return self.variable(operand)
+
+    def variable(self, register: Register) -> Abstract:
+        """What a variable is; one that may be unbound is looked at when the program runs."""
+        value = self.env.get(register)
+        if value is None:
+            return Dynamic(self.home(register))
+        if isinstance(value, Lost):
+            raise NotExportable(value.what)
+        return value
+
+    def home(self, register: Register) -> int:
+        """The register of the new function that stands for one of the instructions."""
+        if register not in self.own:
+            name = register if isinstance(register, str) else self.lowered.registers[register]
+            self.own[register] = self.writer.register(name)
+            self.homes.add(self.own[register])
+        return self.own[register]
+
+    def is_temporary(self, register: Register) -> bool:
+        return isinstance(register, int) and not self.lowered.registers[register]
+
+    def assign(self, register: Register, value: Abstract) -> None:
+        """Sets a register; lists and tuples become the run's where a variable refers to them."""
+        if not self.is_temporary(register):
+            if isinstance(value, Items):
+                value = self.settled(value)
+            elif isinstance(value, Pack):
+                value = Pack(tuple(map(self.kept, value.items)))
+        if isinstance(value, Dynamic):
+            home = self.home(register)
+            if value.register != home:
+                self.emit("move", (home,), (value.register,))
+            self.env[register] = Dynamic(home, value.kind)
+            return
+        self.env[register] = value
+        if register in self.forced:
+            self.materialise(register)
+
+    def settled(self, value: Items) -> Abstract:
+        """A list or dict as a value of the program; one that no program can hold stays known."""
+        parts = [part for part in value.items if not isinstance(part, Static)]
+        if not parts and value.items:
+            plain = [part.value for part in value.items if isinstance(part, Static)]
+            try:
+                for one in plain:
+                    self.closer.package.constant(one)
+            except NotAValue:
+                return Static(dict(zip(value.keys, plain)) if value.kind is dict else plain)
+        if any(isinstance(part, (Closure, Choice)) for part in parts):
+            # nothing but calls of its items can come of it
+            if value.kind is list:
+                return Pack(tuple(value.items))
+            return Items(dict, list(value.items), list(value.keys))
+        return Dynamic(self.operand(value))
+
+    def operand(self, value: Abstract) -> int:
+        """A value as an operand: a register or a constant."""
+        if isinstance(value, Dynamic):
+            return value.register
+        if isinstance(value, Static):
+            try:
+                return self.writer.constant(value.value)
+            except NotAValue as error:
+                raise NotExportable(f"{error} as a value") from None
+        if isinstance(value, Pack):
+            parts = tuple(self.operand(item) for item in value.items)
+            return self.made("tuple", parts)
+        if isinstance(value, Items):
+            return self.made_of(value)
+        if isinstance(value, Closure):
+            raise NotExportable(
+                "an inner function as a value", "call it where it is made, or make it a function"
+            )
+        if isinstance(value, Choice):
+            raise NotExportable("one of several Modules as a value", "call it where it is chosen")
+        if isinstance(value, Bound):
+            return self.made("attr", (self.operand(value.holder),), value.name)
+        if isinstance(value, (Turn, Turns)):
+            raise NotExportable("zip() of Modules and values as a value", "go through it in a loop")
+        raise NotExportable(value.what)
+
+    def made_of(self, value: Items) -> int:
+        """A list or dict, from now on a value of the run's wherever it is known by a name."""
+        if value.kind is list:
+            out = self.made("list", tuple(self.operand(item) for item in value.items))
+        else:
+            pairs = zip(map(Static, value.keys), value.items)
+            out = self.made("dict", tuple(self.operand(one) for pair in pairs for one in pair))
+        for register, held in self.env.items():
+            if held is value:
+                self.env[register] = Dynamic(out)
+        return out
+
+    def made(self, verb: str, operands: tuple[int, ...], attr: Any = None) -> int:
+        """The fresh register that an instruction writes."""
+        out = self.writer.register()
+        self.emit(verb, (out,), operands, attr)
+        return out
+
+    def emit(
+        self,
+        verb: str,
+        outs: tuple[int, ...] = (),
+        operands: tuple[int, ...] = (),
+        attr: Any = None,
+        regions: tuple[Body, ...] = (),
+    ) -> None:
+        """Adds an instruction in the place of the one that is looked at."""
+        offset = self.at.offset if self.at else -1
+        if offset >= 0:
+            self.writer.lines[offset] = self.line(offset)
+        self.writer.emit(verb, outs, operands, attr, regions, offset)
+
+    def give(
+        self, instr: Instr, verb: str, operands: tuple[int, ...], attr: Any = None, kind: str = ""
+    ) -> None:
+        """Writes an instruction whose result goes where that of `instr` does."""
+        home = self.home(instr.outs[0])
+        self.emit(verb, (home,), operands, attr)
+        self.env[instr.outs[0]] = Dynamic(home, kind)
+
+    def settle(self, instr: Instr, value: Abstract) -> None:
+        """Gives an instruction its result; what was written last writes it there at once."""
+        out = self.writer.out
+        if isinstance(value, Dynamic) and out and out[-1].outs == (value.register,):
+            home = self.home(instr.outs[0])
+            if not self.writer.registers[value.register] and not out[-1].regions:
+                out[-1] = out[-1]._replace(outs=(home,))
+                value = Dynamic(home, value.kind)
+        self.assign(instr.outs[0], value)
+
+    def materialise(self, register: Register) -> None:
+        """Has a register hold what is known of it, as what runs later cannot know it."""
+        value = self.env.get(register)
+        if value is None or isinstance(value, (Dynamic, Lost)):
+            return
+        try:
+            operand = self.operand(value)
+        except NotExportable:
+            name = register if isinstance(register, str) else self.lowered.registers[register]
+            what = "something else than another way to this line would give"
+            self.env[register] = Lost(f"{name or 'a value'} is {what}")
+            return
+        home = self.home(register)
+        if operand != home:
+            self.emit("move", (home,), (operand,))
+        self.env[register] = Dynamic(home, kind_of(value))
+
+    def is_value(self, value: Static) -> bool:
+        """Whether a program can hold it."""
+        try:
+            self.closer.package.constant(value.value)
+        except NotAValue:
+            return False
+        return True
+
+    def can_hold(self, item: Abstract) -> bool:
+        """Whether a register can hold an item."""
+        if isinstance(item, Static):
+            return self.is_value(item)
+        if isinstance(item, (Pack, Items)):
+            return all(map(self.can_hold, item.items))
+        return isinstance(item, Dynamic)
+
+    def known_items(self, value: Abstract) -> list[Abstract] | None:
+        """The items that going through a value gives, if they are known."""
+        if isinstance(value, Pack):
+            return list(value.items)
+        if isinstance(value, Items):
+            return list(value.items) if value.kind is list else [Static(k) for k in value.keys]
+        if isinstance(value, Static) and not isinstance(value.value, Tensor):
+            try:
+                items = list(value.value)
+            except TypeError:
+                return None
+            return [Static(item) for item in items]
+        return None
+
+    def known_words(self, value: Abstract) -> dict[str, Abstract] | None:
+        """The items of a dict, if they are known."""
+        if isinstance(value, Items) and value.kind is dict:
+            return dict(zip(value.keys, value.items))
+        if isinstance(value, Static) and isinstance(value.value, dict):
+            return {k: Static(v) for k, v in value.value.items()}
+        return None
+
+    def copied(self, part: Abstract) -> Abstract:
+        """A part of a tuple or list: what a variable holds now."""
+        if (
+            isinstance(part, Dynamic)
+            and part.register >= 0
+            and self.writer.registers[part.register]
+        ):
+            return Dynamic(self.made("move", (part.register,)), part.kind)
+        return self.settled(part) if isinstance(part, Items) else part
+
+    def kept(self, part: Abstract) -> Abstract:
+        """The same of what outlives its statement, as temporaries do not."""
+        if isinstance(part, Dynamic) and part.register in self.homes:
+            return Dynamic(self.made("move", (part.register,)), part.kind)
+        if isinstance(part, Pack):
+            return Pack(tuple(map(self.kept, part.items)))
+        return self.settled(part) if isinstance(part, Items) else part
+
+    def packed(self, parts: list[Abstract]) -> Abstract:
+        """A tuple; its items lie where nothing writes over them."""
+        if all(isinstance(p, Static) for p in parts):
+            return Static(tuple(p.value for p in parts))  # type: ignore[union-attr]
+        return Pack(tuple(self.copied(p) for p in parts))
+
+    def worked_out(self, instr: Instr, parts: list[Abstract], work: Callable[..., Any]) -> bool:
+        """Whether the result is known as all operands are; what raises is left to the run."""
+        values = [plain(part) for part in parts]
+        if any(value is UNKNOWN or holds_tensor(value) for value in values):
+            return False
+        try:
+            self.env[instr.outs[0]] = Static(work(*values))
+        except Exception:
+            return False
+        return True
+
+    def now(self, value: Any, args: list[Abstract], words: Words) -> Abstract | None:
+        """What a call gives that can be made now; None if a run has to."""
+        given = [plain(a) for a in [*args, *words.values()]]
+        if any(v is UNKNOWN or holds_tensor(v) for v in given):
+            return None
+        n = len(args)
+        try:
+            return Static(value(*given[:n], **dict(zip(words, given[n:]))))
+        except Exception:
+            return None
+
+    # ---- instructions
+
+    def body(self, instructions: Body) -> bool:
+        """Goes through instructions; whether what follows them can be reached."""
+        for k, instr in enumerate(instructions):
+            before, self.at = self.at, instr
+            self.following = instructions, k + 1
+            try:
+                if getattr(self, "verb_" + instr.verb)(instr) is False:
+                    return False
+            except NotExportable as error:
+                raise self.placed(error, instr) from error.__cause__
+            finally:
+                self.at = before
+        return True
+
+    def region(self, instructions: Body) -> tuple[Body, bool]:
+        """Instructions in a region of their own."""
+        with self.writer.region() as made:
+            reached = self.body(instructions)
+        return made, reached
+
+
+def plain(value: Abstract) -> Any:
+    """A value that is known to its last part, else `UNKNOWN`."""
+    if isinstance(value, Static):
+        return value.value
+    if isinstance(value, (Pack, Items)) and (not isinstance(value, Items) or value.kind is list):
+        parts = [plain(item) for item in value.items]
+        if not any(part is UNKNOWN for part in parts):
+            return tuple(parts) if isinstance(value, Pack) else parts
+    return UNKNOWN
+
+
+def holds_tensor(value: Any) -> bool:
+    """Whether a value is a tensor, or a tuple or list that has one."""
+    if isinstance(value, (tuple, list)):
+        return any(map(holds_tensor, value))
+    return isinstance(value, Tensor)
+
+
+def kind_of(value: Abstract) -> str:
+    """ "Tensor" where it surely is one."""
+    if isinstance(value, Static):
+        return "Tensor" if isinstance(value.value, Tensor) else ""
+    return value.kind if isinstance(value, Dynamic) else ""
+
+
+def same(one: Abstract, other: Abstract) -> bool:
+    """Whether two ways know the same of a register."""
+    if isinstance(one, Static) and isinstance(other, Static):
+        return bool(constant_key(one.value) == constant_key(other.value))
+    return one is other or (isinstance(one, Dynamic) and one == other)
+
+
+def put(items: Items, key: Any, value: Abstract) -> None:
+    """Sets an item of a dict."""
+    if key in items.keys:
+        items.items[items.keys.index(key)] = value
+    else:
+        items.keys.append(key)
+        items.items.append(value)
+
+
+def lines_of(lowered: Any) -> dict[int, int]:
+    """The line of each offset of a function's instructions."""
+    out = {}
+    codes = [(0, lowered.code)]
+    codes += [(k + 1, one.code) for k, one in enumerate(lowered.inlined)]
+    for number, code in codes:
+        if code is None:
+            continue
+        for k, (line, *_) in enumerate(code.co_positions()):
+            if line is not None:
+                out[(number << INLINED_SHIFT) + 2 * k] = line
+    return out

@@ -1,0 +1,187 @@
+"""Which functions of Python's and of weft's a program has, and which are called now."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence, Sized
+from numbers import Complex, Integral, Number, Real
+from typing import Any
+
+import weft
+from weft import _C, Tensor
+from weft.closing.values import Ref
+from weft.nn.warn import warn
+
+BUILTINS = frozenset(
+    {
+        "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "float", "hasattr", "int",
+        "isinstance", "len", "list", "max", "min", "pow", "print", "range", "repr", "reversed",
+        "round", "set", "sorted", "str", "sum", "tuple", "type", "zip",
+    }
+)  # fmt: skip
+TYPES: dict[Any, str] = {
+    int: "int", float: "float", bool: "bool", complex: "complex", str: "str", tuple: "tuple",
+    list: "list", dict: "dict", set: "set", frozenset: "set", slice: "slice", range: "range",
+    type(None): "NoneType", Tensor: "Tensor", weft.nn.Parameter: "Tensor", weft.Size: "tuple",
+    weft.dtype: "dtype", weft.device: "device",
+}  # fmt: skip
+_ROWS: tuple[Any, ...] = (list, tuple, str, range)
+# Classes that stand for several, as far as programs have values of them.
+ABSTRACT: dict[Any, tuple[Any, ...]] = {
+    Sequence: _ROWS, MutableSequence: (list,), Mapping: (dict,), Sized: (*_ROWS, dict, set),
+    Iterable: (*_ROWS, dict, set, Tensor), Number: (int, float, bool, complex),
+    Complex: (int, float, bool, complex), Real: (int, float, bool), Integral: (int, bool),
+    object: (*_ROWS, dict, set, Tensor, int, float, bool, complex, type(None)),
+}  # fmt: skip
+_MATH = {
+    name: getattr(math, name)
+    for name in (
+        "sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "floor", "ceil", "pow",
+        "isnan", "isinf", "isfinite", "fabs", "gcd", "prod", "atan", "atan2", "asin", "acos", "erf",
+    )
+}  # fmt: skip
+_FUNCTIONS: dict[int, str] = {
+    **{id(getattr(builtins, name)): name for name in BUILTINS},
+    **{id(function): f"math.{name}" for name, function in _MATH.items()},
+    id(weft.tensor): "tensor",
+    id(weft.promote_types): "promote_types",
+    id(weft.is_tensor): "is_tensor",
+    id(operator.index): "index",
+    id(warn): "warn",
+    id(getattr(warn, "__wrapped__", warn)): "warn",
+    id(warnings.warn): "warn",
+    id(weft.is_grad_enabled): "is_grad_enabled",
+}
+MODES = {"no_grad", "enable_grad", "inference_mode"}
+# Worked out while a program is closed: what they say belongs to the process, not to the run.
+_ASKED_NOW = {id(weft.get_default_dtype), id(weft.promote_types), id(weft.is_anomaly_enabled)}
+_PURE = {
+    id(f)
+    for f in (
+        callable, getattr, hasattr, issubclass, isinstance, id, type, frozenset, set,
+        operator.index, functools.reduce, hash, ord, chr,
+    )
+}  # fmt: skip
+# Who has a function's results kept says that they follow from its arguments.
+_KEEPS_RESULTS = type(functools.cache(lambda: None))
+CHANGES = frozenset(
+    {
+        "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update",
+        "setdefault", "popitem", "add", "discard",
+    }
+)  # fmt: skip
+
+
+def op_name(value: Any) -> str:
+    """The name of an op as a function; empty of anything else."""
+    if type(value).__name__ == "Function" and type(value).__module__ == "weft":
+        return str(value.__qualname__)
+    return ""
+
+
+@functools.cache
+def gives_a_tensor(name: str) -> bool:
+    """Whether an op gives one tensor, whatever its arguments."""
+    return name.removeprefix("ops.") in _giving_tensors()
+
+
+@functools.cache
+def _giving_tensors() -> frozenset[str]:
+    """The ops of which each form gives one tensor."""
+    results: dict[str, set[str]] = {}
+    for record in _C._records():
+        result = str(record["schema"]).rpartition("-> ")[2]
+        for name in (record["public_name"], *record["aliases"]):
+            results.setdefault(name, set()).add(result)
+    return frozenset(name for name, of in results.items() if of == {"Tensor"})
+
+
+def as_constant(value: Any) -> Any:
+    """What stands for a function or a class among a package's constants; others as they are."""
+    if name := op_name(value):
+        return Ref("op", name)
+    if isinstance(value, type):
+        if value in TYPES:
+            return Ref("type", TYPES[value])
+        if issubclass(value, BaseException):
+            return Ref("type", value.__name__)
+    if (name := _FUNCTIONS.get(id(value), "")) and callable(value):
+        return Ref("builtin", name)
+    return str(value) if isinstance(value, weft.device) else value
+
+
+_WRAPPED_IN_MODE = weft.no_grad()(lambda: None).__code__
+
+
+def mode_around(function: Any) -> Ref | None:
+    """The mode that a function runs in as it was decorated with it; None: in none."""
+    if getattr(function, "__code__", None) is not _WRAPPED_IN_MODE:
+        return None
+    held = dict(zip(function.__code__.co_freevars, function.__closure__))
+    scope = held["scope"].cell_contents
+    name = scope.__name__ if isinstance(scope, type) else ""
+    return Ref("mode", name) if name in MODES else None
+
+
+def builtin_name(value: Any) -> str:
+    """The name of a builtin function that programs have; empty of anything else."""
+    return _FUNCTIONS.get(id(value), "")
+
+
+def is_worked_out(value: Any) -> bool:
+    """Whether a call of it with known arguments is made while the program is closed."""
+    return (
+        id(value) in _ASKED_NOW
+        or id(value) in _PURE
+        or isinstance(value, _KEEPS_RESULTS)
+        or id(value) in _FUNCTIONS
+        and builtin_name(value) not in ("print", "tensor", "is_grad_enabled", "warn")
+        or isinstance(value, type)
+        and value in TYPES
+        and not issubclass(value, Tensor)
+    )
+
+
+def of_tensors(name: str) -> Any:
+    """What `Tensor` has under a name, as it is; None if there is nothing."""
+    for kind in Tensor.__mro__:
+        if name in vars(kind):
+            return vars(kind)[name]
+    return None
+
+
+FOLDED_OF_TENSORS: frozenset[str] = frozenset(
+    {"shape", "ndim", "dtype", "device", "layout", "itemsize"}
+)
+FOLDED_METHODS: frozenset[str] = frozenset(
+    {
+        "size",
+        "dim",
+        "numel",
+        "is_floating_point",
+        "is_complex",
+        "element_size",
+        "ndimension",
+        "nelement",
+    }
+)
+
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "@": operator.matmul,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift,
+    ">>": operator.rshift,
+}  # fmt: skip
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "-": operator.neg, "+": operator.pos, "~": operator.invert, "not": operator.not_,
+}  # fmt: skip
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">": operator.gt,
+    ">=": operator.ge, "is": operator.is_, "is not": operator.is_not,
+    "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+}  # fmt: skip
+CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "r": repr, "s": str, "a": ascii}

@@ -1,0 +1,182 @@
+"""Functions of Python's library as programs have them: in what programs can say, and closed like
+the user's own.
+
+Each gives a list where Python's gives an iterator: all of it is computed at once, as generator
+expressions are.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def chain(*iterables: Iterable[Any]) -> list[Any]:
+    """`itertools.chain`."""
+    return from_iterable(iterables)
+
+
+def from_iterable(iterables: Iterable[Iterable[Any]]) -> list[Any]:
+    """`itertools.chain.from_iterable`."""
+    return [item for iterable in iterables for item in iterable]
+
+
+def product(*iterables: Iterable[Any], repeat: int = 1) -> list[Any]:
+    """`itertools.product`."""
+    rows: list[Any] = [()]
+    for _ in range(repeat):
+        for iterable in iterables:
+            rows = [(*row, item) for row in rows for item in iterable]
+    return rows
+
+
+def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> list[Any]:
+    """`itertools.zip_longest`."""
+    rows = [list(iterable) for iterable in iterables]
+    most = max([len(row) for row in rows], default=0)
+    return [tuple([row[k] if k < len(row) else fillvalue for row in rows]) for k in range(most)]
+
+
+def accumulate(
+    iterable: Iterable[Any], func: Callable[..., Any] | None = None, *, initial: Any = None
+) -> list[Any]:
+    """`itertools.accumulate`."""
+    total, out = initial, []
+    if initial is not None:
+        out.append(total)
+    for item in iterable:
+        if not out:
+            total = item
+        else:
+            total = total + item if func is None else func(total, item)
+        out.append(total)
+    return out
+
+
+def combinations(iterable: Iterable[Any], r: int) -> list[Any]:
+    """`itertools.combinations`."""
+    pool = list(iterable)
+    rows: list[Any] = [((), 0)]
+    for _ in range(r):
+        rows = [((*row, pool[k]), k + 1) for row, start in rows for k in range(start, len(pool))]
+    return [row for row, _ in rows]
+
+
+def combinations_with_replacement(iterable: Iterable[Any], r: int) -> list[Any]:
+    """`itertools.combinations_with_replacement`."""
+    pool = list(iterable)
+    rows: list[Any] = [((), 0)]
+    for _ in range(r):
+        rows = [((*row, pool[k]), k) for row, start in rows for k in range(start, len(pool))]
+    return [row for row, _ in rows]
+
+
+def permutations(iterable: Iterable[Any], r: int | None = None) -> list[Any]:
+    """`itertools.permutations`."""
+    pool = list(iterable)
+    rows: list[Any] = [()]
+    for _ in range(len(pool) if r is None else r):
+        rows = [(*row, k) for row in rows for k in range(len(pool)) if k not in row]
+    return [tuple([pool[k] for k in row]) for row in rows]
+
+
+def islice(iterable: Iterable[Any], *bounds: int | None) -> list[Any]:
+    """`itertools.islice`."""
+    return list(iterable)[slice(*bounds)]
+
+
+def repeat(object: Any, times: int) -> list[Any]:
+    """`itertools.repeat`, a number of times."""
+    return [object] * max(times, 0)
+
+
+def pairwise(iterable: Iterable[Any]) -> list[Any]:
+    """`itertools.pairwise`."""
+    pool = list(iterable)
+    return [(pool[k], pool[k + 1]) for k in range(len(pool) - 1)]
+
+
+def starmap(function: Callable[..., Any], iterable: Iterable[Any]) -> list[Any]:
+    """`itertools.starmap`."""
+    return [function(*row) for row in iterable]
+
+
+def filtered(function: Callable[..., Any] | None, iterable: Iterable[Any]) -> list[Any]:
+    """`filter`."""
+    return [item for item in iterable if (item if function is None else function(item))]
+
+
+def filterfalse(function: Callable[..., Any] | None, iterable: Iterable[Any]) -> list[Any]:
+    """`itertools.filterfalse`."""
+    return [item for item in iterable if not (item if function is None else function(item))]
+
+
+def takewhile(predicate: Callable[..., Any], iterable: Iterable[Any]) -> list[Any]:
+    """`itertools.takewhile`."""
+    out = []
+    for item in iterable:
+        if not predicate(item):
+            break
+        out.append(item)
+    return out
+
+
+def dropwhile(predicate: Callable[..., Any], iterable: Iterable[Any]) -> list[Any]:
+    """`itertools.dropwhile`."""
+    out: list[Any] = []
+    for item in iterable:
+        if out or not predicate(item):
+            out.append(item)
+    return out
+
+
+def compress(data: Iterable[Any], selectors: Iterable[Any]) -> list[Any]:
+    """`itertools.compress`."""
+    return [item for item, holds in zip(data, selectors) if holds]
+
+
+def reduce(function: Callable[..., Any], iterable: Iterable[Any], *initial: Any) -> Any:
+    """`functools.reduce`."""
+    items = [*initial, *iterable]
+    if not items:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    total = items[0]
+    for item in items[1:]:
+        total = function(total, item)
+    return total
+
+
+def largest(values: Iterable[Any], key: Callable[..., Any], default: Any) -> Any:
+    """`max` with a default value."""
+    found = list(values)
+    return max(found, key=key) if found else default
+
+
+def least(values: Iterable[Any], key: Callable[..., Any], default: Any) -> Any:
+    """`min` with a default value."""
+    found = list(values)
+    return min(found, key=key) if found else default
+
+
+#: What stands for `max` and `min` with a key and a default value.
+EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
+
+#: What stands for a function of Python's.
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    itertools.chain: chain, itertools.chain.from_iterable: from_iterable,
+    itertools.product: product, itertools.zip_longest: zip_longest,
+    itertools.accumulate: accumulate, itertools.combinations: combinations,
+    itertools.combinations_with_replacement: combinations_with_replacement,
+    itertools.permutations: permutations, itertools.islice: islice, itertools.repeat: repeat,
+    itertools.pairwise: pairwise, itertools.starmap: starmap, filter: filtered,
+    itertools.filterfalse: filterfalse, itertools.takewhile: takewhile,
+    itertools.dropwhile: dropwhile, itertools.compress: compress, functools.reduce: reduce,
+}  # fmt: skip
+#: Those of them that only arrange the items of what they are given.
+ARRANGES = {
+    itertools.chain, itertools.chain.from_iterable, itertools.product, itertools.zip_longest,
+    itertools.combinations, itertools.combinations_with_replacement, itertools.permutations,
+    itertools.islice, itertools.pairwise,
+}  # fmt: skip

@@ -1,0 +1,144 @@
+"""A program without Python, as files have it: functions, their constants, tensors by name.
+
+The JSON of a package is what `src/native/package.h` reads.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.closing import known
+from weft.closing.values import Ref
+
+FORMAT = 1
+
+
+class NotAValue(Exception):
+    """A constant that no program can hold: a Module, a function of Python's."""
+
+
+@dataclass(slots=True)
+class Function:
+    """One function of a package."""
+
+    name: str
+    file: str
+    text: str
+    constants: list[Any]
+    names: list[Any]
+    params: list[str]
+    defaults: dict[str, Any]
+    keyword_only: int
+    lines: list[tuple[int, int]]
+
+    def as_json(self) -> dict[str, Any]:
+        """As it stands in the JSON of a package."""
+        return {name: getattr(self, name) for name in Function.__slots__}
+
+
+@dataclass(slots=True)
+class Package:
+    """Functions that call each other, and what they refer to.
+
+    Attributes:
+        functions: by number.
+        entries: which of them may be called from outside, by name.
+        tensors: what constants refer to, by name.
+        objects: what keeps attributes that programs write: class and fields.
+        ops: the ops that are called, with the version of their schema.
+        asks_training: objects that keep whether a Module trains, and the Modules.
+    """
+
+    functions: list[Function] = field(default_factory=list)
+    entries: dict[str, int] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    ops: dict[str, int] = field(default_factory=dict)
+    asks_training: list[tuple[int, Any]] = field(default_factory=list)
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The package without its tensors."""
+        return json.dumps(
+            {
+                "weft": FORMAT,
+                "ops": dict(sorted(self.ops.items())),
+                "functions": [f.as_json() for f in self.functions],
+                "entries": self.entries,
+                "objects": self.objects,
+                "tensors": list(self.tensors),
+            },
+            separators=(",", ":"),
+        )
+
+    def name_tensor(self, tensor: Tensor, name: str) -> None:
+        """Gives a tensor its name; one that has one keeps it."""
+        if id(tensor) not in self._names:
+            self._names[id(tensor)] = name
+            self.tensors[name] = tensor
+
+    def tensor(self, tensor: Tensor) -> str:
+        """The name of a tensor."""
+        if id(tensor) not in self._names:
+            number = sum(name.startswith("constant.") for name in self.tensors)
+            self.name_tensor(tensor, f"constant.{number}")
+        return self._names[id(tensor)]
+
+    def calls(self, op: str) -> None:
+        """Notes that an op is called, or a method of tensors that is one."""
+        self.ops[op] = 1
+
+    def constant(self, value: Any) -> Any:
+        """A constant as JSON.
+
+        Raises:
+            NotAValue: programs have no such values.
+        """
+        value = known.as_constant(value)
+        kind = type(value)
+        if value is None or kind in (bool, str):
+            return value
+        if kind is int:
+            if not -(2**63) <= value < 2**63:
+                raise NotAValue("an int of more than 64 bits")
+            return value
+        if kind is float:
+            return {"float": value if math.isfinite(value) else str(value)}
+        if kind is complex:
+            return {"complex": [self.constant(value.real), self.constant(value.imag)]}
+        if kind in (tuple, list, weft.Size):
+            return {"list" if kind is list else "tuple": [self.constant(item) for item in value]}
+        if kind in (set, frozenset):
+            return {"set": [self.constant(item) for item in value]}
+        if kind is dict:
+            return {"dict": [[self.constant(k), self.constant(v)] for k, v in value.items()]}
+        if kind is slice:
+            return {"slice": [self.constant(p) for p in (value.start, value.stop, value.step)]}
+        if kind is range:
+            return {"range": [value.start, value.stop, value.step]}
+        if value is Ellipsis:
+            return {"ellipsis": True}
+        if isinstance(value, weft.dtype):
+            return {"dtype": str(value).removeprefix("torch.")}
+        if isinstance(value, Tensor):
+            return {"tensor": self.tensor(value)}
+        if isinstance(value, Ref):
+            if value.kind == "op":
+                self.calls(value.name)
+            return {value.kind: value.name}
+        raise NotAValue(what_it_is(value))
+
+
+def what_it_is(value: Any) -> str:
+    """A value in a few words."""
+    if isinstance(value, weft.nn.Module):
+        return f"a Module ({type(value).__name__})"
+    if isinstance(value, type):
+        return f"the class {value.__qualname__}"
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return f"{name}" if name else f"an object of {type(value).__qualname__}"

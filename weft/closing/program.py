@@ -1,0 +1,91 @@
+"""From a function or Module to a package."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from types import FunctionType, MethodType
+from typing import Any
+
+import weft
+from weft.closing import known
+from weft.closing.close import Again, Closer, State, Target, is_record, unwrapped
+from weft.closing.errors import NotExportable
+from weft.closing.package import Package
+from weft.closing.values import Ref, Static
+from weft.compiler.function import innermost
+from weft.frontend import Outside
+
+
+def package_of(
+    entries: dict[str, Callable[..., Any]], root: Any = None, keeps_training: bool = False
+) -> Package:
+    """The package of some functions or methods.
+
+    Args:
+        entries: what may be called from outside, by name.
+        root: the Module whose parameters and buffers keep their names, if there is one.
+        keeps_training: whether the package can be set to training and evaluation; else Modules
+            are in the mode that they are in now.
+
+    Raises:
+        NotExportable: a line that no program without Python can run.
+    """
+    state = State(keeps_training)
+    while True:
+        package = Package()
+        if isinstance(root, weft.nn.Module):
+            for name, tensor in (*root.named_parameters(), *root.named_buffers()):
+                package.name_tensor(tensor, name)
+        closer = Closer(package, state)
+        try:
+            for name, function in entries.items():
+                annotated(function, state)
+                closer.entry(name, *target_of(function, state))
+        except Again:
+            continue
+        package.objects = state.objects(package)
+        package.asks_training = [
+            (place, holder)
+            for place, (holder, names) in enumerate(state.written.values())
+            if "training" in names
+        ]
+        return package
+
+
+def annotated(function: Any, state: State) -> None:
+    """Notes the classes of the user's that a function's annotations name."""
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(getattr(function, "__func__", function)))
+    except (NameError, TypeError, AttributeError):
+        return
+    found = list(hints.values())
+    while found:
+        hint = found.pop()
+        found += typing.get_args(hint)
+        if isinstance(hint, type) and is_record(hint) and hint.__name__ not in state.records:
+            state.record(hint)
+            found += typing.get_type_hints(hint).values()
+
+
+def target_of(function: Any, state: State) -> tuple[Target, list[Any], list[Ref]]:
+    """A function in instructions, the arguments that it is bound to, and the modes around it."""
+    function = innermost(function)
+    fixed: list[Any] = []
+    while isinstance(function, MethodType):
+        fixed.insert(0, Static(function.__self__))
+        function = innermost(function.__func__)
+    modes = []
+    while (mode := known.mode_around(function)) is not None:
+        modes.append(mode)
+        function = function.__wrapped__
+    function = unwrapped(function)
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"[export] expected a function or a Module, got {type(function).__name__}")
+    try:
+        return state.target(function), fixed, modes
+    except Outside as reason:
+        raise NotExportable(
+            reason.reason, reason.hint, function.__qualname__, reason.file, reason.line
+        ) from None

@@ -1,0 +1,296 @@
+"""Functions of Python's that do something with what is known: `isinstance`, `zip`, `map`."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.closing import known, library
+from weft.closing.calls import Calls
+from weft.closing.close import is_record
+from weft.closing.control import while_loop
+from weft.closing.errors import NotExportable
+from weft.closing.frame import Words, kind_of
+from weft.closing.values import Abstract, Closure, Dynamic, Items, Pack, Ref, Static, Turn, Turns
+from weft.frontend.ir import Instr
+
+
+class _Iterator:
+    """What `iter` gives of items that are known; only its first item may be asked for, and once."""
+
+    def __init__(self, items: list[Abstract], loops: int) -> None:
+        self.items, self.loops, self.asked = items, loops, False
+
+
+class Specials(Calls):
+    """The part of `Walk` that knows functions of Python's."""
+
+    def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
+        """What a function gives that is known here by itself; None: a run has to call it."""
+        found = _SPECIAL.get(id(function))
+        return found(self, args, words) if found else None
+
+    def verb_iter(self, instr: Instr) -> None:
+        self.settle(instr, self.read(instr.operands[0]))
+
+    def special_getattr(self, args: list[Abstract], words: Words) -> Abstract | None:
+        if len(args) < 2 or not isinstance(args[1], Static):
+            raise NotExportable("getattr() with a name that only a run knows")
+        holder, name = args[0], args[1].value
+        if isinstance(holder, Static) and len(args) == 3 and not hasattr(holder.value, name):
+            return args[2]
+        return self.attribute(holder, name)
+
+    def special_hasattr(self, args: list[Abstract], words: Words) -> Abstract | None:
+        holder, name = args
+        if isinstance(holder, Static) and isinstance(name, Static):
+            return Static(hasattr(holder.value, name.value))
+        return None
+
+    def special_isinstance(self, args: list[Abstract], words: Words) -> Abstract | None:
+        value, kinds = args
+        if isinstance(kinds, Static):
+            if isinstance(value, Static):
+                return Static(isinstance(value.value, kinds.value))
+            of = {Pack: (), Closure: types.FunctionType}.get(type(value))
+            if of is not None:
+                return Static(isinstance(of, kinds.value) if of == () else False)
+            names = kinds.value if isinstance(kinds.value, tuple) else (kinds.value,)
+            if isinstance(value, Dynamic) and value.kind == "Tensor":
+                return Static(Tensor in names)
+            if not any(map(self.class_as_value, names)):
+                return Static(False)
+            return self.call_at_run(
+                self.writer.constant(Ref("builtin", "isinstance")),
+                [
+                    value,
+                    Static(tuple(kind for name in names for kind in self.class_as_value(name))),
+                ],
+                {},
+            )
+        return None
+
+    def class_as_value(self, kind: Any) -> list[Any]:
+        """The classes of values that instances of a class can be; none of what no program makes."""
+        if kind in known.ABSTRACT:
+            return [known.as_constant(one) for one in known.ABSTRACT[kind]]
+        made = known.as_constant(kind)
+        if isinstance(made, Ref):
+            return [made]
+        if isinstance(kind, type) and is_record(kind):
+            return [self.closer.state.record(kind)]
+        return []
+
+    def special_len(self, args: list[Abstract], words: Words) -> Abstract | None:
+        items = self.known_items(args[0]) if isinstance(args[0], (Pack, Items)) else None
+        if items is not None:
+            return Static(len(items))
+        if isinstance(args[0], Static) and not isinstance(args[0].value, Tensor):
+            return Static(len(args[0].value))
+        return None
+
+    def _listed(self, args: list[Abstract]) -> list[list[Abstract]] | None:
+        """The items of each argument, if some can be no values and all are known."""
+        parts = [self.known_items(a) for a in args]
+        if any(p is None for p in parts):
+            return None
+        found = [p for p in parts if p is not None]
+        return found if not all(self.can_hold(i) for p in found for i in p) else None
+
+    def special_enumerate(self, args: list[Abstract], words: Words) -> Abstract | None:
+        start = args[1] if len(args) > 1 else words.get("start", Static(0))
+        if isinstance(args[0], Turns) and isinstance(start, Static):
+            pairs = enumerate(args[0].items, start.value)
+            return Turns(tuple(Pack((Static(k), item)) for k, item in pairs), args[0].lengths)
+        listed = self._listed(args[:1])
+        if listed is None or not isinstance(start, Static):
+            return None
+        return Pack(tuple(Pack((Static(k), item)) for k, item in enumerate(listed[0], start.value)))
+
+    def special_zip(self, args: list[Abstract], words: Words) -> Abstract | None:
+        """With Modules among the values, turn by turn, as many as the others have values."""
+        if (listed := self._listed(args)) is not None:
+            return Pack(tuple(Pack(pair) for pair in zip(*listed)))
+        parts = [self.known_items(a) for a in args]
+        fixed = [len(p) for p in parts if p is not None and not all(map(self.can_hold, p))]
+        if not fixed:
+            return None
+        rows: list[list[Abstract]] = []
+        lengths = []
+        for value, part in zip(args, parts):
+            if part is None:
+                kind = self.writer.constant(Ref("type", "list"))
+                row = self.made("call", (kind, self.operand(value)), ())
+                size = self.writer.constant(Ref("builtin", "len"))
+                lengths.append(self.made("call", (size, row), ()))
+                part = [Turn(row, k) for k in range(min(fixed))]
+            rows.append(part)
+        return Turns(tuple(Pack(pair) for pair in zip(*rows)), tuple(lengths))
+
+    def special_reversed(self, args: list[Abstract], words: Words) -> Abstract | None:
+        listed = self._listed(args)
+        return None if listed is None else Pack(tuple(reversed(listed[0])))
+
+    def special_list(self, args: list[Abstract], words: Words) -> Abstract | None:
+        if not args:
+            return Items(list)
+        listed = self._listed(args)
+        return None if listed is None else Items(list, listed[0])
+
+    def special_tuple(self, args: list[Abstract], words: Words) -> Abstract | None:
+        if not args:
+            return Static(())
+        items = self.known_items(args[0])
+        return None if items is None else self.packed(items)
+
+    def special_dict(self, args: list[Abstract], words: Words) -> Abstract | None:
+        if args:
+            return None
+        return Items(dict, [self.copied(v) for v in words.values()], list(words))
+
+    def special_type(self, args: list[Abstract], words: Words) -> Abstract | None:
+        if len(args) != 1:
+            raise NotExportable("a class that is made")
+        if isinstance(args[0], Static):
+            return Static(type(args[0].value))
+        if isinstance(args[0], (Pack, Items)):
+            return Static(tuple if isinstance(args[0], Pack) else args[0].kind)
+        return Static(Tensor) if isinstance(args[0], Dynamic) and args[0].kind == "Tensor" else None
+
+    def special_iter(self, args: list[Abstract], words: Words) -> Abstract | None:
+        items = self.known_items(args[0])
+        return None if items is None else Static(_Iterator(items, len(self.loops)))
+
+    def special_next(self, args: list[Abstract], words: Words) -> Abstract | None:
+        of = args[0].value if isinstance(args[0], Static) else None
+        if isinstance(of, _Iterator) and of.items and of.loops == len(self.loops):
+            if not of.asked:
+                of.asked = True
+                return of.items[0]
+        raise NotExportable("next()", "go through the values in a loop")
+
+    def special_map(self, args: list[Abstract], words: Words) -> Abstract | None:
+        function, *rest = args
+        listed = [self.known_items(a) for a in rest]
+        if all(items is not None for items in listed):
+            turns = zip(*[items for items in listed if items is not None])
+            return Items(list, [self.copied(self.call(function, list(turn), {})) for turn in turns])
+        return self.mapped(function, *rest)
+
+    def mapped(self, function: Abstract, *values: Abstract) -> Dynamic:
+        """The list of what a function gives of each value, or of values side by side."""
+        iterable, out = self.operand(values[0]), self.made("list", ())
+        if len(values) > 1:
+            rows = self.writer.constant(Ref("builtin", "zip"))
+            iterable = self.made("call", (rows, *map(self.operand, values)), ())
+        row = self.writer.register()
+        with self.writer.region() as body:
+            parts = [Dynamic(row)]
+            if len(values) > 1:
+                parts = [Dynamic(self.writer.register()) for _ in values]
+                self.emit("unpack", tuple(part.register for part in parts), (row,))
+            result = self.call(function, list(parts), {})
+            self.emit("append", (), (out, self.operand(result)))
+        self.emit("for", (row,), (iterable,), None, (body, []))
+        return Dynamic(out)
+
+    def by_key(self, args: list[Abstract], words: Words, name: str) -> Abstract | None:
+        """`sorted`, `max` and `min` with a key: what it gives is computed before."""
+        key = words.get("key")
+        if key is None or isinstance(key, Static) and key.value is None:
+            return None
+        if set(words) - {"key", "reverse", "default"}:
+            raise NotExportable(f"{name}() with other arguments than it has")
+        if "default" in words:
+            return self.call_function(library.EXTREMES[name], args, words)
+        # the key and what compares both go through them
+        kind = self.writer.constant(Ref("type", "list"))
+        values = self.packed(args) if len(args) > 1 else args[0]
+        values = Dynamic(self.made("call", (kind, self.operand(values))))
+        given = [values, self.mapped(key, values), words.get("reverse", Static(False))]
+        return self.call_at_run(self.writer.constant(Ref("builtin", f"{name}_by")), given, {})
+
+
+def _einsum(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
+    if isinstance(args[0], Static) and "..." in args[0].value:
+        raise NotExportable("einsum() with '...' in its equation", "name the subscripts")
+    return None
+
+
+def _operator(
+    walk: Specials, args: list[Abstract], words: Words, *, verb: str, name: str
+) -> Abstract | None:
+    """A function of the module `operator`, as the operator."""
+    return walk.now(_OPERATORS[verb][name], args, words) or Dynamic(
+        walk.made(verb, tuple(map(walk.operand, args)), name)
+    )
+
+
+_OPERATORS: dict[str, dict[str, Callable[..., Any]]] = {
+    "binary": known.BINARY, "unary": known.UNARY, "compare": {
+        name: f for name, f in known.COMPARE.items() if name not in ("in", "not in", "is", "is not")
+    },
+}  # fmt: skip
+
+
+def _first(_: Calls, args: list[Abstract], words: Words) -> Abstract | None:
+    """Of a function that only names what it is given."""
+    return args[0]
+
+
+def _while_loop(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
+    """A loop over values in registers of their own; how many is known."""
+    names = "cond_fn", "body_fn", "carried_inputs", "additional_inputs"
+    given = {"additional_inputs": Static(()), **dict(zip(names, args)), **words}
+    carried, rest = (walk.known_items(given[name]) for name in names[2:])
+    if carried is None or rest is None:
+        raise NotExportable(
+            "while_loop() over a tuple that only a run knows", "write the tuple there"
+        )
+    homes = [walk.writer.register() for _ in carried]
+    for home, value in zip(homes, carried):
+        walk.emit("move", (home,), (walk.operand(value),))
+    values: list[Abstract] = [Dynamic(home) for home in homes]
+    test = walk.writer.register()
+    with walk.writer.region() as first:
+        holds = walk.call(given["cond_fn"], [*values, *rest], {})
+        walk.emit("move", (test,), (walk.operand(holds),))
+    with walk.writer.region() as second:
+        result = walk.call(given["body_fn"], [*values, *rest], {})
+        if len(homes) == 1 and kind_of(result) == "Tensor":  # a single value needs no tuple
+            walk.emit("move", (homes[0],), (walk.operand(result),))
+        else:
+            walk.emit("unpack", tuple(homes), (walk.operand(result),))
+    walk.emit("while", (test,), (), None, (first, second, []))
+    return Pack(tuple(Dynamic(walk.made("move", (home,))) for home in homes))
+
+
+_SPECIAL: dict[int, Callable[..., Abstract | None]] = {
+    id(getattr): Specials.special_getattr,
+    id(hasattr): Specials.special_hasattr,
+    id(isinstance): Specials.special_isinstance,
+    id(len): Specials.special_len,
+    id(enumerate): Specials.special_enumerate,
+    id(zip): Specials.special_zip,
+    id(reversed): Specials.special_reversed,
+    id(list): Specials.special_list,
+    id(tuple): Specials.special_tuple,
+    id(dict): Specials.special_dict,
+    id(type): Specials.special_type,
+    id(iter): Specials.special_iter,
+    id(next): Specials.special_next,
+    id(map): Specials.special_map,
+    id(weft._C._rename_node): _first,
+    id(while_loop): _while_loop,
+    id(weft.einsum): _einsum,
+    **{
+        id(function): functools.partial(_operator, verb=verb, name=name)
+        for verb, functions in _OPERATORS.items()
+        for name, function in functions.items()
+    },
+    **{id(f): functools.partial(Specials.by_key, name=f.__name__) for f in (sorted, max, min)},
+}

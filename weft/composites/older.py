@@ -1,0 +1,76 @@
+"""Functions that packages reach for by PyTorch's private or older names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import _C, Tensor, return_types
+
+__all__ = ["triangular_solve"]
+
+
+def _cast(name: str, dtype: Any) -> Callable[[Tensor, bool], Tensor]:
+    def cast(input: Tensor, non_blocking: bool = False) -> Tensor:
+        return input.to(dtype)
+
+    cast.__name__ = cast.__qualname__ = f"_cast_{name}"
+    cast.__doc__ = f"`input.to({dtype})`."
+    return cast
+
+
+_cast_Byte = _cast("Byte", weft.uint8)
+_cast_Char = _cast("Char", weft.int8)
+_cast_Double = _cast("Double", weft.float64)
+_cast_Float = _cast("Float", weft.float32)
+_cast_Half = _cast("Half", weft.float16)
+_cast_Int = _cast("Int", weft.int32)
+_cast_Long = _cast("Long", weft.int64)
+_cast_Short = _cast("Short", weft.int16)
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """The shape as an int64 vector."""
+    return weft.tensor(list(self.shape), dtype=weft.int64)
+
+
+def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
+    """A sample of Gamma(x, 1) for each x."""
+    if generator is not None:
+        raise TypeError("[_standard_gamma] expected the default generator, got another one")
+    return _C.ops._standard_gamma(self)
+
+
+def _convert_indices_from_coo_to_csr(
+    input: Tensor, size: int, *, out_int32: bool = False
+) -> Tensor:
+    """Where each row begins among sorted row numbers: [size + 1]."""
+    counts = weft.bincount(input, minlength=size)
+    starts = weft.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return starts.to(weft.int32 if out_int32 else weft.int64)
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
+) -> Tensor:
+    """Row and column numbers, [2, n], of where each row begins and the column numbers."""
+    rows = weft.arange(crow_indices.numel() - 1).repeat_interleave(crow_indices.diff())
+    kind = weft.int32 if out_int32 else weft.int64
+    pair = [rows.to(kind), col_indices.to(kind)]
+    return weft.stack(pair[::-1] if transpose else pair)
+
+
+def triangular_solve(
+    b: Tensor,
+    A: Tensor,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> Any:
+    """The X with A X = b, and a copy of A: `linalg.solve_triangular` in its older form."""
+    left = A.mT if transpose else A
+    solution = weft.linalg.solve_triangular(
+        left, b, upper=upper != transpose, unitriangular=unitriangular
+    )
+    return return_types.triangular_solve(solution, A.clone())

@@ -1,0 +1,17 @@
+"""`torch.distributed` for one process: a group of one, in which every exchange is with oneself.
+
+Programs that guard their exchanges, and those that are started as one process, run unchanged.
+
+>>> dist = weft.distributed
+>>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+>>> x = weft.tensor([1.0, 2.0])
+>>> dist.all_reduce(x); x, dist.get_world_size()
+(tensor([1., 2.]), 1)
+>>> dist.destroy_process_group()
+"""
+
+from weft.base import lazy as _lazy
+from weft.distributed.distributed_c10d import *  # noqa: F403
+from weft.distributed.distributed_c10d import __all__ as __all__
+
+_lazy.install()

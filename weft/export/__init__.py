@@ -1,0 +1,277 @@
+"""`weft.export`: a Module as a program without Python, and files of it, under PyTorch's names."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import IO, Any, NamedTuple
+
+import weft
+from weft import Tensor
+from weft.closing.errors import NotExportable
+from weft.export.dims import AdditionalInputs as AdditionalInputs
+from weft.export.dims import Dim as Dim
+from weft.export.dims import ShapesCollection as ShapesCollection
+from weft.export.dims import ValueRanges, check, ranges_of, sizes_of
+from weft.export.dims import dims as dims
+from weft.jit.saved import _Program, _program_of
+from weft.jit.saved import load as _load_program
+
+__all__ = [
+    "AdditionalInputs", "Dim", "ExportGraphSignature", "ExportedProgram", "NotExportable",
+    "ShapesCollection", "dims", "export", "load", "register_dataclass", "save", "unflatten",
+]  # fmt: skip
+
+File = str | os.PathLike[str] | IO[bytes]
+
+
+class ExportGraphSignature(NamedTuple):
+    """What a program reads.
+
+    Attributes:
+        user_inputs: the tensors among its arguments.
+        parameters, buffers: their names in the Module.
+    """
+
+    user_inputs: tuple[str, ...]
+    parameters: tuple[str, ...]
+    buffers: tuple[str, ...]
+
+    @property
+    def inputs_to_parameters(self) -> dict[str, str]:
+        """The parameters by the names that they have as inputs of PyTorch's graph."""
+        return {f"p_{name.replace('.', '_')}": name for name in self.parameters}
+
+    @property
+    def inputs_to_buffers(self) -> dict[str, str]:
+        """The same of buffers."""
+        return {f"b_{name.replace('.', '_')}": name for name in self.buffers}
+
+
+class ExportedProgram:
+    """A Module as a program, and what its inputs may be.
+
+    Attributes:
+        example_inputs: the arguments that it was exported with: positional ones, then by name.
+        dynamic_shapes: which sizes are free; all others are those of the example.
+        range_constraints: the bounds of each `Dim`, by name.
+        graph: the functions of the program, their instructions a line each.
+        graph_module: the program as a Module that looks at no sizes; `code` is its source.
+        graph_signature: the names of its inputs, parameters and buffers.
+        state_dict: its parameters and buffers.
+        constants: the other tensors that it reads.
+    """
+
+    def __init__(self, program: _Program, sizes: list[Any], example: Any, dynamic: Any) -> None:
+        self._program, self._sizes = program, sizes
+        self.example_inputs, self.dynamic_shapes = example, dynamic
+
+    @property
+    def graph(self) -> str:
+        """The functions of the program, their instructions a line each."""
+        return self._program.graph
+
+    @property
+    def graph_module(self) -> Any:
+        """The program as a Module that looks at no sizes; `code` is its source."""
+        return self._program
+
+    @property
+    def graph_signature(self) -> ExportGraphSignature:
+        """The names of its inputs, parameters and buffers."""
+        names = [*inspect.signature(self._program.forward).parameters]
+        return ExportGraphSignature(
+            tuple(_input_name(path, names) for path, _, _ in self._sizes),
+            tuple(name for name, _ in self.named_parameters()),
+            tuple(name for name, _ in self.named_buffers()),
+        )
+
+    @property
+    def range_constraints(self) -> dict[str, ValueRanges]:
+        """The bounds of each `Dim`, by name."""
+        return ranges_of(self._sizes)
+
+    @property
+    def state_dict(self) -> dict[str, Any]:
+        """Its parameters, then its buffers, by name."""
+        known = self._program.state_dict()
+        named = [*self.named_parameters(), *self.named_buffers()]
+        return {name: known[name] for name, _ in named if name in known}
+
+    @property
+    def constants(self) -> dict[str, Tensor]:
+        """The tensors that are no parameters and no buffers, by name."""
+        return dict(self._program._constants)
+
+    def parameters(self) -> Iterator[Tensor]:
+        """Its parameters."""
+        return self._program.parameters()
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Its parameters with their names."""
+        return self._program.named_parameters()
+
+    def buffers(self) -> Iterator[Tensor]:
+        """Its buffers."""
+        return self._program.buffers()
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Its buffers with their names."""
+        return self._program.named_buffers()
+
+    def module(self) -> Any:
+        """A Module that runs the program, on arguments like the example's.
+
+        Raises (when it is called):
+            AssertionError: a size, dtype or structure of an argument is another than the example's
+                and was not exported as free.
+        """
+        return _Checked(self._program, self._sizes)
+
+    def run_decompositions(self, decomp_table: Any = None) -> ExportedProgram:
+        """Itself: the instructions are calls of ops already."""
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Unable to call ExportedProgram directly. You should use `exported_program.module()` "
+            "instead."
+        )
+
+    def __repr__(self) -> str:
+        return f"ExportedProgram({self._program.original_name}):\n{self.graph}"
+
+
+class _Checked(weft.nn.Module):
+    """A program that looks at its arguments first."""
+
+    def __init__(self, program: _Program, sizes: list[Any]) -> None:
+        super().__init__()
+        self.__dict__["_program"], self.__dict__["_sizes"] = program, sizes
+        for kind in ("_parameters", "_buffers", "_modules"):
+            self.__dict__[kind] = program.__dict__[kind]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        check(self._sizes, args, kwargs)
+        return self._program(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> Any:
+        """Raises, as PyTorch's: the mode is that of the export."""
+        raise NotImplementedError("Calling train() is not supported yet.")
+
+    def eval(self) -> Any:
+        """Raises, as PyTorch's: the mode is that of the export."""
+        raise NotImplementedError("Calling eval() is not supported yet.")
+
+
+def _input_name(path: str, names: list[str]) -> str:
+    """The name of an input as PyTorch's graph has it: `args[0]['a']` is x_a."""
+    first, *rest = re.findall(r"\[(?:'([^']*)'|(\d+))\]", path)
+    word, place = first
+    at = int(place or 0)
+    start = word or (names[at] if at < len(names) else f"args_{at}")
+    return "_".join([start, *(a or b for a, b in rest)])
+
+
+def export(
+    mod: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: tuple[str, ...] = (),
+) -> ExportedProgram:
+    """A Module as a program that needs no Python, with its loops and branches.
+
+    Nothing is traced: the source of `forward` and of what it calls is compiled, so both ways of a
+    branch are there and loops have any number of turns. Modules are in the mode that they are in
+    now.
+
+    Args:
+        mod: a Module.
+        args, kwargs: an example of what it is called with.
+        dynamic_shapes: for each argument, in their order or by name, a dict from dimensions to
+            `Dim` (or `Dim.DYNAMIC`, `Dim.AUTO`, `2 * Dim(...)`), a tuple with one for each
+            dimension, or None; nested as the argument is. Or a `ShapesCollection`, or
+            `AdditionalInputs`. Sizes that are not named are those of the example, and calls with
+            others raise.
+        strict, preserve_module_call_signature: without effect.
+
+    Raises:
+        NotExportable: a RuntimeError with the line that needs Python.
+        ValueError: `mod` is no Module; `dynamic_shapes` does not fit the arguments.
+        TypeError: `dynamic_shapes` has something else than Dims.
+
+    >>> import weft
+    >>> class Halves(weft.nn.Module):
+    ...     def forward(self, x):
+    ...         while x.sum() > 1:
+    ...             x = x / 2
+    ...         return x
+    >>> rows = weft.export.Dim("rows")
+    >>> program = weft.export.export(Halves(), (weft.ones(2),), dynamic_shapes=({0: rows},))
+    >>> program.module()(weft.ones(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    if not isinstance(mod, weft.nn.Module):
+        raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
+    if not isinstance(args, tuple):
+        raise TypeError(
+            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
+        )
+    package, told = _program_of(mod, keeps_training=False)
+    kwargs = dict(kwargs or {})
+    sizes = sizes_of(mod, args, kwargs, dynamic_shapes)
+    program = _Program(package.to_json(), told, package.tensors)
+    return ExportedProgram(program, sizes, (args, kwargs), dynamic_shapes)
+
+
+def save(ep: ExportedProgram, f: File, *, extra_files: Mapping[str, Any] | None = None) -> None:
+    """Writes a program into a file that `load`, `jit.load` and libweft read.
+
+    Args:
+        ep: the program.
+        f: a path, or a file open for writing bytes.
+        extra_files: contents by name, which go into the file.
+    """
+    if not isinstance(ep, ExportedProgram):
+        raise TypeError(
+            "The 'ep' parameter must be an instance of 'ExportedProgram', got "
+            f"'{type(ep).__name__}' instead."
+        )
+    ep._program.save(f, extra_files, {"sizes": ep._sizes})
+
+
+def load(f: File, *, extra_files: dict[str, Any] | None = None) -> ExportedProgram:
+    """A program that `save` wrote.
+
+    Args:
+        f: a path, or a file open for reading bytes.
+        extra_files: a dict whose values become the texts of the files that its keys name.
+
+    Raises:
+        ValueError: there is no such file; it asks for what this version has not.
+        RuntimeError: it is no program.
+    """
+    program = _load_program(f, None, extra_files)
+    for name, content in (extra_files or {}).items():
+        extra_files[name] = content.decode()  # type: ignore[index]
+    return ExportedProgram(program, program._told.get("sizes", []), None, None)  # type: ignore[arg-type]
+
+
+def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
+    """Nothing: objects of dataclasses are records of programs as they are."""
+
+
+def unflatten(module: ExportedProgram, flat_args_adapter: Any = None) -> Any:
+    """The Module that `module()` gives: its modules are a tree already.
+
+    Raises:
+        ValueError: `flat_args_adapter` is given: arguments are not flattened.
+    """
+    if flat_args_adapter is not None:
+        raise ValueError("[unflatten] expected no flat_args_adapter, got one")
+    return module.module()

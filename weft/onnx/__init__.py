@@ -1,0 +1,17 @@
+"""Models in ONNX's form: written from functions and Modules, and read as Modules."""
+
+from weft.onnx.errors import NotOnnx, OnnxExporterError, Unsupported
+from weft.onnx.export import export
+from weft.onnx.exported import ONNXProgram
+from weft.onnx.load import load
+from weft.onnx.module import OnnxModule
+
+__all__ = [
+    "NotOnnx",
+    "ONNXProgram",
+    "OnnxExporterError",
+    "OnnxModule",
+    "Unsupported",
+    "export",
+    "load",
+]

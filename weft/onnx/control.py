@@ -1,0 +1,273 @@
+"""Branches over what only a run knows: If.
+
+Note [Two ways]
+Both ways of a branch are walked from the same state. What a way writes (registers, tensors, lists)
+is noted in a
+`Journal` and taken back; then what the two ways left unlike becomes an output of the If. What
+cannot be one, as
+a list that grew on one way, is `Lost`: an error where it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import weft
+from weft.onnx.errors import NotOnnx
+from weft.onnx.graph import Builder, Number, Value, onnx_package
+from weft.onnx.program import Instr
+from weft.onnx.values import (
+    Held,
+    Instance,
+    Journal,
+    dtype_of,
+    held,
+    layout,
+    restore,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from weft.onnx.walk import End, Walk
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What a register holds that two ways, or a loop's turns, left unlike."""
+
+    why: str
+    hint: str = ""
+
+
+class Unlike(Exception):
+    """Two values that no value of a graph can be."""
+
+
+@dataclass
+class Way:
+    """What one way of a branch did."""
+
+    builder: Builder
+    end: End | None
+    registers: list[list[Any]]
+    after: dict[int, tuple[Any, Any]]
+
+
+def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
+    before = [list(f.registers) for f in walk.frames]
+    place = walk.frames[-1].place
+    journal = Journal()
+    walk.journals.append(journal)
+    try:
+        with walk.g.inner() as builder:
+            end = walk.body(block)
+        return Way(builder, end, [list(f.registers) for f in walk.frames], journal.undo())
+    finally:
+        walk.journals.pop()
+        for frame, registers in zip(walk.frames, before):
+            frame.registers = registers
+        walk.frames[-1].place = place
+
+
+def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Instr]) -> End | None:
+    """Walks an `if` over a value of the graph."""
+    from weft.onnx.walk import End
+
+    ways = [_walk_way(walk, block) for block in (first, second)]
+    raising = [w for w in ways if w.end is not None and w.end.kind == "raise"]
+    if raising:  # a check: nothing raises in a graph, so the other way is taken
+        return walk.body(second if ways[0] in raising else first)
+    join = _Join(walk, ways[0].builder, ways[1].builder)
+    kinds = [w.end.kind if w.end is not None else "" for w in ways]
+    end: End | None = None
+    if kinds[0] == kinds[1]:
+        end = ways[0].end
+        if kinds[0] == "return":
+            both = [w.end.value for w in ways if w.end is not None]
+            end = End("return", join.must(both[0], both[1], "the results of the two ways"))
+        elif kinds[0] == "broke":
+            broke = [w.end.value for w in ways if w.end is not None]
+            end = End("broke", join.must(broke[0], broke[1], "a break"))
+    elif "return" in kinds:
+        if set(kinds) != {"return", ""} or _inside_loop(walk):
+            raise NotOnnx(
+                "a return out of a loop on one way of a branch",
+                "use break, and return after the loop",
+            )
+        both = [w.end.value if w.end is not None else None for w in ways]
+        end = End("return", join.must(both[0], both[1], "the results of the two ways"))
+    else:
+        flags = [
+            w.end.value if w.end is not None and w.end.kind == "broke" else k == "break"
+            for w, k in zip(ways, kinds)
+        ]
+        end = End("broke", join.must(flags[0], flags[1], "a break"))
+    _merge_state(walk, join, ways)
+    join.write(truth.value)
+    return end
+
+
+def _inside_loop(walk: Walk) -> bool:
+    return bool(walk.turns) and walk.turns[-1] == len(walk.frames)
+
+
+def _merge_state(walk: Walk, join: _Join, ways: Sequence[Way]) -> None:
+    """Registers and what was written, of both ways, as they are after the branch."""
+    for k, frame in enumerate(walk.frames):
+        for r, old in enumerate(frame.registers):
+            a, b = ways[0].registers[k][r], ways[1].registers[k][r]
+            if a is not old or b is not old:
+                frame.registers[r] = join.may(a, b)
+    for key in {**ways[0].after, **ways[1].after}:
+        thing = (ways[0].after.get(key) or ways[1].after[key])[0]
+        sides = [w.after[key][1] if key in w.after else now(thing) for w in ways]
+        walk.note(thing)
+        if isinstance(thing, Held):
+            merged = join.must(Held(*sides[0]), Held(*sides[1]), "a tensor that is written")
+            thing.value, thing.examples = merged.value, merged.examples
+        elif isinstance(thing, (Instance, dict)):
+            if sides[0].keys() != sides[1].keys():
+                raise NotOnnx("a dict that gets other keys on one way of a branch")
+            restore(thing, {n: join.must(v, sides[1][n], f"{n!r}") for n, v in sides[0].items()})
+        else:
+            if len(sides[0]) != len(sides[1]):
+                raise NotOnnx("a list that grows on one way of a branch over a value")
+            restore(thing, [join.must(a, b, "an item") for a, b in zip(*sides)])
+
+
+def now(thing: Any) -> Any:
+    from weft.onnx.values import contents
+
+    return contents(thing)
+
+
+class _Join:
+    """The outputs of an If."""
+
+    def __init__(self, walk: Walk, first: Builder, second: Builder) -> None:
+        self.walk, self.builders = walk, (first, second)
+        self.pairs: list[tuple[Value, Value, Value]] = []
+
+    def must(self, a: Any, b: Any, what: str) -> Any:
+        """One value for both.
+
+        Raises:
+            NotOnnx: there is none.
+        """
+        try:
+            return self.one(a, b)
+        except Unlike as error:
+            raise NotOnnx(f"{what}, which differ: {error}") from None
+
+    def may(self, a: Any, b: Any) -> Any:
+        """The same for a register, which nobody may read."""
+        try:
+            return self.one(a, b)
+        except Unlike as error:
+            return Lost(f"a variable that two ways of a branch left unlike: {error}")
+
+    def one(self, a: Any, b: Any) -> Any:
+        """One value for both, or Unlike."""
+        if a is b:
+            return a
+        if type(a) is tuple and type(b) is tuple and len(a) == len(b):
+            return tuple(self.one(x, y) for x, y in zip(a, b))
+        if type(a) is list and type(b) is list and len(a) == len(b):
+            return [self.one(x, y) for x, y in zip(a, b)]
+        if isinstance(a, Instance) and isinstance(b, Instance) and a.name == b.name:
+            return Instance(a.name, {n: self.one(v, b.fields[n]) for n, v in a.fields.items()})
+        if isinstance(a, Held) or isinstance(b, Held):
+            return self.held(a, b)
+        if type(a) is type(b) and a == b:
+            return a
+        if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
+            return self.held(a, b)
+        raise Unlike(f"{word(a)} and {word(b)}")
+
+    def held(self, a: Any, b: Any) -> Held:
+        """A tensor or number of both ways."""
+        if not all(isinstance(v, (Held, bool, int, float)) for v in (a, b)):
+            raise Unlike(f"{word(a)} and {word(b)}")
+        sides = [as_held(self.walk, v) for v in (a, b)]
+        if sides[0].is_number != sides[1].is_number:
+            raise Unlike("a number and a tensor")
+        dtypes = [s.value.dtype for s in sides]
+        into = dtypes[0]
+        if dtypes[0] != dtypes[1]:
+            if not sides[0].is_number:
+                raise Unlike(f"tensors of {dtypes[0]} and {dtypes[1]}")
+            into = weft.promote_types(*dtypes)
+        if not sides[0].is_number and sides[0].value.rank != sides[1].value.rank:
+            raise Unlike(f"tensors with {sides[0].value.rank} and {sides[1].value.rank} dimensions")
+        values = [inner_output(builder, s.value, into) for builder, s in zip(self.builders, sides)]
+        examples = _of_either(sides[0].examples, sides[1].examples, into)
+        out = held(self.walk.model, self.walk.model.name("if_out"), examples)
+        self.pairs.append((values[0], values[1], out.value))
+        return out
+
+    def write(self, truth: Value) -> None:
+        """Adds the If."""
+        if not self.pairs:
+            return
+        g, helper = self.walk.g, onnx_package().helper
+        graphs = [
+            builder.graph(self.walk.model.name(name), [], [typed(p[k], p[2]) for p in self.pairs])
+            for k, (builder, name) in enumerate(zip(self.builders, ("then", "otherwise")))
+        ]
+        names = [p[2].name for p in self.pairs]
+        g.nodes.append(
+            helper.make_node(
+                "If",
+                [truth.name],
+                names,
+                self.walk.model.name("If_node"),
+                then_branch=graphs[0],
+                else_branch=graphs[1],
+            )  # fmt: skip
+        )
+
+
+def typed(v: Value, out: Value) -> Value:
+    return Value(v.model, v.name, out.dtype, out.sizes)
+
+
+def inner_output(builder: Builder, v: Value, dtype: Any) -> Value:
+    """A value as an output of an inner graph: made by a node of it."""
+    before, v.model.active = v.model.active, builder
+    try:
+        return builder.op("Identity", builder.cast(v, dtype))
+    finally:
+        v.model.active = before
+
+
+def _of_either(a: Any, b: Any, dtype: Any) -> Any:
+    """Examples of what may be the one or the other."""
+    if not isinstance(a[0], weft.Tensor):
+        kind = {weft.bool: bool, weft.int64: int}.get(dtype, float)
+        return kind(a[0]), kind(b[1])
+    same = all(x.shape == y.shape for x, y in zip(a, b))
+    if same:
+        return a
+    first, second = a[0], b[1]
+    sizes = [layout([p, q]) for p, q in zip(a, b)]
+    # of sizes that the two ways have unlike, the examples must differ
+    if any(n is None and first.shape[d] == second.shape[d] for s in sizes for d, n in enumerate(s)):
+        second = a[1]
+    return first, second
+
+
+def as_held(walk: Walk, v: Any) -> Held:
+    """A number that is known as one of the graph."""
+    if isinstance(v, Held):
+        return v
+    made = walk.g.const(v, dtype_of(v))
+    return Held(Number(walk.model, made.name, made.dtype, (), made.known), (v, v))
+
+
+def word(v: Any) -> str:
+    if isinstance(v, Held):
+        return "a number of the run" if v.is_number else "a tensor"
+    if v is None or isinstance(v, (int, float, str)):
+        return repr(v)
+    return "no value" if type(v) is object else f"a {type(v).__name__}"

@@ -1,0 +1,471 @@
+"""`weft.onnx.export`: a function or Module with example arguments, as a model of ONNX."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.onnx.errors import NotOnnx
+from weft.onnx.exported import ONNXProgram, of_exported, program_in
+from weft.onnx.graph import Builder, Model, Value, onnx_package, value_info
+from weft.onnx.values import Callee, Grown, Held, Instance, layout
+
+OPSETS = range(21, 24)
+_IR_VERSION = 10  # what opset 21 came with; runtimes refuse a newer one than they know
+
+
+def export(
+    model: Callable[..., Any],
+    args: tuple[Any, ...] | Tensor = (),
+    f: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: dict[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    opset: int | None = None,
+    dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
+    path: str | os.PathLike[str] | None = None,
+    export_params: bool = True,
+    do_constant_folding: bool = True,
+    training: Any = None,
+    verbose: bool | None = None,
+    dynamo: bool = True,
+    external_data: bool = False,
+) -> Any:
+    """Writes a function or Module as an ONNX model, with its branches and loops.
+
+    Args:
+        model: a Module, compiled or scripted or neither, a function or a method; a program that
+            `jit.load` gave; or an `ExportedProgram`, whose free sizes and, without `args`, example
+            arguments are taken.
+        args: example arguments, a tuple or one tensor: their dtypes and sizes are those of the
+        model's inputs.
+            Arguments that are no tensors are fixed in the model.
+        f: the file; None writes none. `path` is another name for it.
+        kwargs: example arguments by name.
+        input_names: of the tensors among the arguments, in order; by default the parameters' names.
+        output_names: of the tensors among the results, in order.
+        opset_version: the version of ONNX's operators, 21 to 23; `opset` is another name for it.
+        dynamic_axes: dimensions that stay free, by the names of inputs: `{"x": {0: "batch"}}` or
+            `{"x": [0]}`.
+        dynamic_shapes: the same by parameter, or in the order of `args`: `{"x": {0: "batch"}}`,
+            `{"x": ("batch", None)}`,
+            with names or objects that have a `__name__` and `min` and `max`.
+        export_params: True: a model without its weights is not written.
+        do_constant_folding, dynamo: what PyTorch's say of its own ways to export; they change
+        nothing here.
+        training: None or eval mode: a model is written as it stands; call `eval()` first.
+        verbose: prints the model.
+        external_data: weights in a file beside the model's, `path + ".data"`.
+
+    Returns:
+        An `ONNXProgram`: the `onnx.ModelProto`, checked, and calls of it by ONNX Runtime.
+
+    Raises:
+        NotOnnx: a line that ONNX has no form for (RuntimeError), with the line.
+        ImportError: the package `onnx` is not installed.
+        ValueError: names, dimensions or an opset that do not fit.
+
+    >>> import weft
+    >>> free = {"input": {0: "n"}}
+    >>> made = weft.onnx.export(weft.nn.Linear(3, 2), weft.ones(4, 3), dynamic_axes=free)
+    >>> [node.op_type for node in made.model_proto.graph.node]
+    ['Gemm', 'Identity']
+    """
+    _check_options(export_params, training)
+    onnx = onnx_package()
+    opset = opset or opset_version or 21
+    if opset not in OPSETS:
+        raise ValueError(
+            f"[onnx.export] expected an opset of {OPSETS[0]} to {OPSETS[-1]}, got {opset}"
+        )
+    given = args if isinstance(args, tuple) else (args,)
+    exported: dict[tuple[int, int], Any] = {}
+    if isinstance(model, weft.export.ExportedProgram):
+        given, kwargs, exported = of_exported(model, given, kwargs)
+    if (
+        given
+        and isinstance(given[-1], dict)
+        and kwargs is None
+        and not _takes_dict(model, len(given))
+    ):
+        given, kwargs = given[:-1], given[-1]
+    free = _Free(model, given, kwargs or {}, input_names, dynamic_axes, dynamic_shapes)
+    free.axes = {**exported, **free.axes}
+    package = _package(model)
+    failed: NotOnnx | None = None
+    for direction in (1, -1):
+        try:
+            made = _written(package, free, direction, opset, output_names)
+            break
+        except NotOnnx as error:
+            failed = failed or error
+            if not free.axes or not error.reason.startswith("what raises"):
+                raise
+    else:
+        assert failed is not None
+        raise failed
+    _name_sizes(made.graph.output, dynamic_axes or {})
+    onnx.checker.check_model(made, full_check=False)
+    program = ONNXProgram(made, lambda args, kwargs: _tensors(model, args, kwargs))
+    where = f if f is not None else path
+    if where is not None:
+        program.save(where, external_data=external_data)
+    if verbose:
+        print(onnx.printer.to_text(made))
+    return program
+
+
+def _name_sizes(infos: Any, axes: Mapping[str, Any]) -> None:
+    """Gives sizes of outputs the names that dynamic_axes has for them."""
+    for info in infos:
+        given = axes.get(info.name, {})
+        found = info.type.tensor_type.shape.dim
+        for d, name in given.items() if isinstance(given, Mapping) else ():
+            if -len(found) <= d < len(found) and not found[d].HasField("dim_value"):
+                found[d].dim_param = str(name)
+
+
+def _tensors(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors among arguments, in the order of the model's inputs."""
+    return [tensor for _, tensor in _Free(model, args, kwargs, None, None, None).leaves]
+
+
+def _check_options(export_params: bool, training: Any) -> None:
+    if not export_params:
+        raise ValueError("[onnx.export] expected export_params=True, got False")
+    name = getattr(training, "name", str(training))
+    if training is not None and name not in (
+        "EVAL",
+        "PRESERVE",
+        "TrainingMode.EVAL",
+        "TrainingMode.PRESERVE",
+    ):
+        raise ValueError(
+            f"[onnx.export] expected a model in eval mode, got training={name}. "
+            "Hint: call eval() first"
+        )
+
+
+def _takes_dict(model: Any, count: int) -> bool:
+    try:
+        names = list(inspect.signature(_forward(model)).parameters)
+    except (TypeError, ValueError):
+        return True
+    return len(names) >= count
+
+
+def _forward(model: Any) -> Any:
+    model = program_in(model) or model
+    return model.forward if isinstance(model, weft.nn.Module) else model
+
+
+def _package(model: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    from weft.closing.program import package_of
+
+    if (program := program_in(model)) is not None:
+        return json.loads(program._json), program._tensors()
+    root = model if isinstance(model, weft.nn.Module) else None
+    package = package_of({"forward": _forward(model)}, root)
+    return json.loads(package.to_json()), package.tensors
+
+
+class _Free:
+    """The arguments, names of the inputs, and which dimensions are free."""
+
+    def __init__(
+        self,
+        model: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        names: Sequence[str] | None,
+        axes: Any,
+        shapes: Any,
+    ) -> None:
+        self.args, self.kwargs = args, kwargs
+        self.leaves: list[tuple[str, Tensor]] = []
+        bound = _parameters(model, args, kwargs)
+        for name, v in bound:
+            self.collect(name, v)
+        if names is not None:
+            if len(names) > len(self.leaves):
+                raise ValueError(
+                    f"[onnx.export] expected {len(self.leaves)} input_names, got {len(names)}"
+                )
+            self.leaves = [
+                (n, t)
+                for n, (_, t) in zip(
+                    [*names, *(n for n, _ in self.leaves[len(names) :])], self.leaves
+                )
+            ]
+        self.names = [n for n, _ in self.leaves]
+        self.axes: dict[tuple[int, int], Any] = {}
+        for name, dims in (axes or {}).items():
+            if name in self.names:
+                self.mark(self.names.index(name), dims)
+            elif not isinstance(name, str):
+                raise ValueError(
+                    f"[onnx.export] expected names of inputs in dynamic_axes, got {name!r}"
+                )
+        if shapes is not None:
+            self.from_shapes(bound, shapes)
+
+    def collect(self, name: str, v: Any) -> None:
+        """The tensors in an argument."""
+        if isinstance(v, Tensor):
+            self.leaves.append((name, v))
+        elif isinstance(v, (list, tuple)):
+            for k, item in enumerate(v):
+                self.collect(f"{name}_{k}", item)
+        elif isinstance(v, dict):
+            for k, item in v.items():
+                self.collect(f"{name}_{k}", item)
+
+    def mark(self, leaf: int, dims: Any) -> None:
+        """Frees dimensions of an input."""
+        name, tensor = self.leaves[leaf]
+        pairs = dims.items() if isinstance(dims, Mapping) else ((d, None) for d in dims)
+        for d, symbol in pairs:
+            if not -tensor.dim() <= d < tensor.dim():
+                raise ValueError(
+                    f"[onnx.export] expected a dimension of {name!r}, which has {tensor.dim()}, "
+                    f"got {d}"
+                )
+            if isinstance(symbol, int) or isinstance(dims, Mapping) and symbol is None:
+                continue
+            d %= tensor.dim()
+            self.axes[leaf, d] = symbol if symbol is not None else f"{name}_{d}"
+
+    def from_shapes(self, bound: list[tuple[str, Any]], shapes: Any) -> None:
+        """Frees dimensions as dynamic_shapes says."""
+        if isinstance(shapes, Mapping):
+            known = {n for n, _ in bound} | set(self.names)
+            if unknown := sorted(set(shapes) - known):
+                raise ValueError(
+                    "[onnx.export] expected names of parameters in dynamic_shapes, "
+                    f"got {unknown[0]!r}"
+                )
+            for n in self.names:
+                if n in shapes and n not in dict(bound):
+                    self.mark_spec(self.names.index(n), shapes[n])
+        specs = [shapes.get(n) for n, _ in bound] if isinstance(shapes, Mapping) else list(shapes)
+        at = 0
+
+        def visit(v: Any, spec: Any) -> None:
+            nonlocal at
+            if isinstance(v, Tensor):
+                self.mark_spec(at, spec)
+                at += 1
+            elif isinstance(v, (list, tuple)):
+                for k, item in enumerate(v):
+                    visit(item, spec[k] if spec is not None else None)
+            elif isinstance(v, dict):
+                for k, item in v.items():
+                    visit(item, spec.get(k) if spec is not None else None)
+
+        for (_, v), spec in zip(bound, specs):
+            visit(v, spec)
+
+    def mark_spec(self, leaf: int, spec: Any) -> None:
+        """One tensor's: a mapping, or an entry for each dimension."""
+        if spec is None:
+            return
+        if isinstance(spec, Mapping):
+            self.mark(leaf, spec)
+        else:
+            self.mark(leaf, {d: s for d, s in enumerate(spec) if s is not None})
+
+    def sizes(self, direction: int) -> dict[Any, tuple[int, int]]:
+        """Two sizes for the examples of each free one."""
+        out = {}
+        for (leaf, d), symbol in self.axes.items():
+            key = _symbol(symbol)
+            n = self.leaves[leaf][1].shape[d]
+            low, high = getattr(symbol, "min", None), getattr(symbol, "max", None)
+            first = max(n, 2)
+            second = first + direction
+            if isinstance(high, int) and second > high or second < 1:
+                second = first - 1
+            if isinstance(low, int) and second < low:
+                second = first + 1
+            out[key] = (first, max(second, 1))
+        return out
+
+
+def _symbol(symbol: Any) -> str:
+    return str(getattr(symbol, "__name__", symbol))
+
+
+def _parameters(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
+    try:
+        bound = inspect.signature(_forward(model)).bind(*args, **kwargs)
+    except ValueError:
+        return [*((f"input_{k}", v) for k, v in enumerate(args)), *kwargs.items()]
+    except TypeError as error:
+        raise TypeError(
+            f"[onnx.export] expected example arguments of the model, got others: {error}"
+        ) from None
+    out: list[tuple[str, Any]] = []
+    for name, v in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            out += [(f"{name}_{k}", item) for k, item in enumerate(v)]
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            out += list(v.items())
+        else:
+            out.append((name, v))
+    return out
+
+
+def _stretched(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
+    """A tensor's rows again and again, or fewer, up to other sizes."""
+    tensor = tensor.detach()
+    for d, n in sizes.items():
+        have = tensor.shape[d]
+        if have == n:
+            continue
+        if have == 0:
+            shape = [n if k == d else m for k, m in enumerate(tensor.shape)]
+            tensor = weft.ones(shape, dtype=tensor.dtype)
+            continue
+        tensor = tensor.index_select(d, weft.arange(n) % have)
+    return tensor
+
+
+def _written(
+    package: tuple[dict[str, Any], dict[str, Tensor]],
+    free: _Free,
+    direction: int,
+    opset: int,
+    output_names: Sequence[str] | None,
+) -> Any:
+    from weft.onnx.walk import Walk
+
+    data, tensors = package
+    model = Model(opset)
+    g = Builder(model)
+    walk = Walk(data, tensors, model)
+    sizes = free.sizes(direction)
+    inputs: list[tuple[Value, list[Any]]] = []
+    made: dict[int, Held] = {}
+    for leaf, (name, tensor) in enumerate(free.leaves):
+        mine = {d: _symbol(s) for (k, d), s in free.axes.items() if k == leaf}
+        first, second = (
+            _stretched(tensor, {d: sizes[s][k] for d, s in mine.items()}) for k in range(2)
+        )
+        examples = (first, second if mine else first)
+        label = model.name(name)
+        value = Value(model, label, tensor.dtype, layout(examples))
+        shown: list[Any] = [mine[d] if d in mine else n for d, n in enumerate(tensor.shape)]
+        inputs.append((value, shown))
+        made[leaf] = Held(value, examples)
+    leaves = iter(range(len(free.leaves)))
+
+    def entered(v: Any) -> Any:
+        if isinstance(v, Tensor):
+            return made[next(leaves)]
+        if isinstance(v, (list, tuple)):
+            items = [entered(i) for i in v]
+            if hasattr(v, "_fields"):
+                return Instance(type(v).__name__, dict(zip(v._fields, items)))
+            return items if isinstance(v, list) else tuple(items)
+        return {k: entered(i) for k, i in v.items()} if isinstance(v, dict) else v
+
+    args = [entered(v) for v in free.args]
+    kwargs = {k: entered(v) for k, v in free.kwargs.items()}
+    result = walk.entry("forward", args, kwargs)
+    return model_of(g, inputs, _outputs(walk, result), output_names, opset)
+
+
+def _outputs(walk: Any, result: Any) -> list[Held]:
+    """The tensors of a result; numbers are tensors without dimensions."""
+    from weft.onnx.control import as_held
+
+    if isinstance(result, Held):
+        return [result]
+    if isinstance(result, Instance):
+        return [t for v in result.fields.values() for t in _outputs(walk, v)]
+    if isinstance(result, (list, tuple)):
+        if any(isinstance(v, Grown) for v in result):
+            raise NotOnnx("a list as a result, of which a run knows how long it is", "stack it")
+        return [t for v in result for t in _outputs(walk, v)]
+    if isinstance(result, dict):
+        return [t for v in result.values() for t in _outputs(walk, v)]
+    if isinstance(result, (bool, int, float)):
+        return [as_held(walk, result)]
+    if result is None or isinstance(result, Callee):
+        return []
+    raise NotOnnx(f"a result of {type(result).__name__}")
+
+
+def model_of(
+    g: Builder,
+    inputs: Sequence[tuple[Value, list[Any]]],
+    outs: Sequence[Held],
+    names: Sequence[str] | None,
+    opset: int,
+) -> Any:
+    """The model of a graph: inputs with the sizes that they show, outputs by name."""
+    onnx = onnx_package()
+    if names is not None and len(names) > len(outs):
+        raise ValueError(f"[onnx.export] expected {len(outs)} output_names, got {len(names)}")
+    infos = []
+    for k, out in enumerate(outs):
+        name = names[k] if names is not None and k < len(names) else g.model.name("output")
+        g.nodes.append(
+            onnx.helper.make_node(
+                "Identity", [out.value.name], [name], name=g.model.name("Identity_node")
+            )
+        )
+        infos.append(value_info(Value(g.model, name, out.value.dtype, out.value.sizes)))
+    shown = []
+    for value, sizes in inputs:
+        info = value_info(Value(g.model, value.name, value.dtype, ()))
+        info.type.tensor_type.shape.Clear()
+        for n in sizes:
+            dim = info.type.tensor_type.shape.dim.add()
+            if isinstance(n, int):
+                dim.dim_value = n
+            else:
+                dim.dim_param = n
+        shown.append(info)
+    nodes = _needed(g.nodes, {i.name for i in infos})
+    used = _names(nodes)
+    graph = onnx.helper.make_graph(
+        nodes, "weft", shown, infos, [t for t in g.model.initializers if t.name in used]
+    )
+    made = onnx.helper.make_model(
+        graph, producer_name="weft", producer_version=weft.version.weft,
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
+    )  # fmt: skip
+    made.ir_version = _IR_VERSION if opset < 23 else 11
+    return made
+
+
+def _needed(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
+    """Nodes that lead to what is wanted: none writes to anything."""
+    kept = []
+    wanted = set(wanted)
+    for node in reversed(nodes):
+        if any(o in wanted for o in node.output):
+            kept.append(node)
+            wanted |= _names([node])
+    return kept[::-1]
+
+
+def _names(nodes: Sequence[Any]) -> set[str]:
+    """All names that nodes, and graphs inside of them, read."""
+    out: set[str] = set()
+    for node in nodes:
+        out.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                out |= _names(attribute.g.node) | {o.name for o in attribute.g.output}
+    return out

@@ -1,0 +1,383 @@
+"""Loops over what only a run knows: Loop.
+
+Note [Turns]
+A Loop's body is walked until it leaves what it found: the first time tells what it writes, which
+from then on
+comes from the turn before. A number that changes is a number of the graph; a size that changes is
+free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import weft
+from weft.onnx.control import Lost, as_held, inner_output, now, typed, word
+from weft.onnx.errors import NotOnnx
+from weft.onnx.graph import Builder, Number, Value, onnx_package
+from weft.onnx.program import Instr, registers_read
+from weft.onnx.values import Grown, Held, Journal, Seq, held, layout
+
+if TYPE_CHECKING:
+    from weft.onnx.walk import End, Walk
+
+UNROLLED = 1000  #: turns of a loop that are written out at most
+
+
+def while_loop(walk: Walk, i: Instr) -> End | None:
+    """Walks a `while`: turn by turn while its test is known, else as a Loop."""
+    test, body, other = i.regions
+    for _ in range(UNROLLED):
+        walk.body(test)
+        truth = walk.truth(walk.operand(i.outs[0]))
+        if isinstance(truth, Held):
+            return _Loop(walk, i, body, other, test=test, truth=truth).run()
+        if not truth:
+            return walk.body(other)
+        end = walk.body(body)
+        if end is None or end.kind == "continue":
+            continue
+        if end.kind == "broke":
+            raise NotOnnx(
+                "a break over a value, in a loop whose test is known", "put the value into the test"
+            )
+        return None if end.kind == "break" else end
+    raise NotOnnx(f"a loop of more than {UNROLLED} turns that are written out")
+
+
+def for_loop(walk: Walk, i: Instr) -> End | None:
+    """Walks a `for`: as a Loop over a range or what only a run counts, else turn by turn."""
+    items = walk.sequence(walk.operand(i.operands[0]))
+    body, other = i.regions
+    if isinstance(items, Seq):
+        return _Loop(walk, i, body, other, items=items).run()
+    if isinstance(items, range) and len(items) > 1:
+        seq = Seq(len(items), lambda k: walk.item_of_range(items, k))
+        journal = Journal()
+        registers = [list(f.registers) for f in walk.frames]
+        nodes = len(walk.g.nodes)
+        walk.journals.append(journal)
+        try:
+            return _Loop(walk, i, body, other, items=seq).run()
+        except NotOnnx:  # something in it has to be known: turn by turn
+            journal.undo()
+            for frame, old in zip(walk.frames, registers):
+                frame.registers = old
+            del walk.g.nodes[nodes:]
+            if len(items) > UNROLLED:
+                raise
+        finally:
+            walk.journals.remove(journal)
+    for v in items:
+        walk.assign(i.outs[0], v)
+        end = walk.body(body)
+        if end is None or end.kind == "continue":
+            continue
+        if end.kind == "broke":
+            raise NotOnnx("a break over a value, in a loop whose turns are written out")
+        return None if end.kind == "break" else end
+    return walk.body(other)
+
+
+class _Loop:
+    """One Loop (Note [Turns])."""
+
+    def __init__(
+        self,
+        walk: Walk,
+        i: Instr,
+        body: Sequence[Instr],
+        other: Sequence[Instr],
+        *,
+        items: Seq | None = None,
+        test: Sequence[Instr] = (),
+        truth: Held | None = None,
+    ) -> None:
+        self.walk, self.i, self.body, self.other = walk, i, body, other
+        self.items, self.test, self.truth = items, test, truth
+        self.frame = walk.frames[-1]
+        self.written: dict[int, Any] = {}  # registers
+        self.things: dict[int, Any] = {}  # tensors and lists
+        self.lists: dict[int, tuple[list[Any], list[Held]]] = {}
+
+    def run(self) -> End | None:
+        """Writes the Loop, and what holds after it."""
+        if self.other:
+            raise NotOnnx("an else of a loop over a value")
+        _, block = self.walk.programs[self.frame.number]
+        self.read = (
+            registers_read(block, self.i)
+            | registers_read(list(self.body))
+            | registers_read(list(self.test))
+        )
+        self.carry: dict[tuple[str, int], Any] = {}
+        for _ in range(8):
+            again = self.turn()
+            if not again:
+                return None
+        raise NotOnnx("a loop whose values change in kind with each turn")
+
+    def turn(self) -> bool:
+        """Walks the body once; whether what is carried was not right yet."""
+        walk, model = self.walk, self.walk.model
+        registers = [list(f.registers) for f in walk.frames]
+        journal = Journal()
+        walk.journals.append(journal)
+        walk.turns.append(len(walk.frames))
+        try:
+            with walk.g.inner() as g:
+                number = Value(model, model.name("turn"), weft.int64, ())
+                going = Value(model, model.name("going"), weft.bool, ())
+                inputs = self.enter()
+                if self.items is not None:
+                    index = Held(Number(model, number.name, weft.int64, ()), (0, 0))
+                    walk.assign(self.i.outs[0], self.items.item(index))
+                end = walk.body(self.body)
+                goes_on = self.goes_on(end)
+                after = {k: (t, now(t)) for k, (t, _) in journal.before.items()}
+                left = [list(f.registers) for f in walk.frames]
+                wrong = self.compare(registers, left, after)
+                if not wrong:
+                    outs = [
+                        inner_output(g, self.outcome(key, left, after), v.dtype)
+                        for key, v in inputs
+                    ]
+                    scans = [
+                        inner_output(g, rows[0].value, rows[0].value.dtype)
+                        for _, rows in self.lists.values()
+                    ]
+                    cond = inner_output(g, goes_on, weft.bool)
+                    shaped = [typed(o, v) for o, (_, v) in zip(outs, inputs)]
+                    graph = g.graph(
+                        model.name("body"),
+                        [number, going, *(v for _, v in inputs)],
+                        [cond, *shaped, *scans],
+                    )
+        finally:
+            walk.turns.pop()
+            walk.journals.pop()
+            journal.undo()
+            for frame, old in zip(walk.frames, registers):
+                frame.registers = old
+        if wrong:
+            return True
+        self.write(graph, inputs, [r[0] for _, r in self.lists.values()])
+        return False
+
+    def enter(self) -> list[tuple[tuple[str, int], Value]]:
+        """Gives what is carried the values of the turn before."""
+        walk, model = self.walk, self.walk.model
+        inputs = []
+        for key, (_, examples) in self.carry.items():
+            inside = held(model, model.name("carried"), examples)
+            inputs.append((key, inside.value))
+            if key[0] == "register":
+                walk.frames[-1].registers[key[1]] = inside
+            else:
+                thing = self.things[key[1]]
+                walk.note(thing)
+                thing.value, thing.examples = inside.value, inside.examples
+        for thing, rows in self.lists.values():
+            walk.note(thing)
+            rows.clear()
+        return inputs
+
+    def goes_on(self, end: End | None) -> Value:
+        """Whether there is another turn, as far as the body says."""
+        walk = self.walk
+        if end is not None and end.kind == "return":
+            raise NotOnnx("a return out of a loop", "use break, and return after the loop")
+        if end is not None and end.kind == "break":
+            return walk.g.const(False, weft.bool)
+        on = walk.g.const(True, weft.bool)
+        if end is not None and end.kind == "broke":
+            on = walk.g.op("Not", as_held(walk, end.value).value)
+        if self.test:
+            walk.body(self.test)
+            truth = walk.truth(walk.operand(self.i.outs[0]))
+            on = walk.g.op("And", on, as_held(walk, truth).value)
+        return on
+
+    def compare(
+        self, before: list[list[Any]], after: list[list[Any]], things: dict[int, Any]
+    ) -> bool:
+        """Notes what the body leaves otherwise than it finds it; whether that was not known."""
+        wrong = False
+        entered = before[-1]
+        for r, new in enumerate(after[-1]):
+            key = ("register", r)
+            if key in self.carry:
+                wrong |= self.widen(key, new)
+            elif new is not entered[r] and r in self.read and not self.is_target(r):
+                wrong |= self.begin(key, entered[r], new)
+        for frames in zip(before[:-1], after[:-1]):
+            if any(a is not b for a, b in zip(*frames)):
+                raise NotOnnx("a loop that changes variables of its caller")
+        for number, (thing, new) in things.items():
+            if isinstance(thing, Held):
+                key = ("thing", number)
+                self.things[number] = thing
+                made = Held(*new)
+                wrong |= (
+                    self.widen(key, made)
+                    if key in self.carry
+                    else self.begin(key, thing_before(thing, number, self), made)
+                )
+            elif isinstance(thing, list):
+                wrong |= self.grows(thing, number, new)
+            else:
+                raise NotOnnx("a dict or an attribute that a loop over values writes")
+        return wrong
+
+    def is_target(self, r: int) -> bool:
+        """The loop's own variable, which each turn sets first."""
+        return self.items is not None and r == self.i.outs[0]
+
+    def begin(self, key: tuple[str, int], start: Any, new: Any) -> bool:
+        """Carries what a turn writes, if a graph can."""
+        if not isinstance(new, (Held, bool, int, float)):
+            if key[0] == "register":
+                return False
+            raise NotOnnx(f"a loop over values that writes {word(new)}")
+        first = start
+        if not isinstance(start, (Held, bool, int, float)):
+            first = self.nothing(new)
+            if first is None:
+                return False
+        made = as_held(self.walk, first)
+        new_held = as_held(self.walk, new)
+        if made.is_number and new_held.is_number and made.value.dtype != new_held.value.dtype:
+            into = weft.promote_types(made.value.dtype, new_held.value.dtype)
+            kind = float if into.is_floating_point else int
+            cast = self.outer().cast(made.value, into)
+            made = Held(
+                Number(made.value.model, cast.name, into, ()),
+                (kind(made.examples[0]), kind(made.examples[1])),
+            )
+        self.carry[key] = (made, made.examples)
+        self.widen(key, new)
+        return True
+
+    def outer(self) -> Builder:
+        """The builder of the graph that the loop is a node of."""
+        parent = self.walk.g.parent
+        assert parent is not None
+        return parent
+
+    def nothing(self, new: Any) -> Any:
+        """What a variable holds that only the loop sets, before it: nothing that a run may read."""
+        if not isinstance(new, Held):
+            return new
+        sizes = [0 if n is None else n for n in new.value.sizes or ()]
+        g = self.outer()
+        before, self.walk.model.active = self.walk.model.active, g
+        try:
+            if new.is_number:
+                made = g.const(0, new.value.dtype)
+                return Held(Number(self.walk.model, made.name, made.dtype, (), None), new.examples)
+            value = g.full(sizes, 0, new.value.dtype)
+            return Held(value, new.examples)
+        finally:
+            self.walk.model.active = before
+
+    def widen(self, key: tuple[str, int], new: Any) -> bool:
+        """Frees the sizes that a turn changes."""
+        start, examples = self.carry[key]
+        made = as_held(self.walk, new) if isinstance(new, (Held, bool, int, float)) else None
+        if made is None or made.is_number != start.is_number:
+            raise NotOnnx(f"a variable of a loop that was {word(start)} and becomes {word(new)}")
+        if made.is_number:
+            return False
+        if made.value.dtype != start.value.dtype:
+            raise NotOnnx(
+                f"a tensor of a loop that was {start.value.dtype} and becomes {made.value.dtype}"
+            )
+        if made.value.rank != start.value.rank:
+            raise NotOnnx("a tensor of a loop whose number of dimensions changes")
+        have, get = layout(examples), made.value.sizes or ()
+        if all(a is None or a == b for a, b in zip(have, get)):
+            return False
+        self.carry[key] = (start, (examples[0], made.examples[1]))
+        return True
+
+    def grows(self, thing: list[Any], number: int, new: list[Any]) -> bool:
+        """A list to which each turn appends one tensor."""
+        known = number in self.lists
+        more = new if known else new[len(thing_contents(self.walk, thing)) :]
+        if len(more) != 1 or not isinstance(more[0], Held) or more[0].is_number:
+            raise NotOnnx(
+                "a list that a loop over values changes", "append one tensor in each turn"
+            )
+        self.lists[number] = (thing, more)
+        return not known
+
+    def outcome(self, key: tuple[str, int], left: list[list[Any]], things: dict[int, Any]) -> Value:
+        """What a turn leaves of what is carried."""
+        if key[0] == "register":
+            return as_held(self.walk, left[-1][key[1]]).value
+        value: Value = things[key[1]][1][0]
+        return value
+
+    def write(
+        self, graph: Any, inputs: Sequence[tuple[tuple[str, int], Value]], scans: Sequence[Held]
+    ) -> None:
+        """Adds the node, and gives registers, tensors and lists what they hold after it."""
+        walk, model, helper = self.walk, self.walk.model, onnx_package().helper
+        count = ""
+        if self.items is not None:
+            count = walk.g.scalar(_bare_count(self.items.length), weft.int64).name
+        going = self.truth.value.name if self.truth is not None else ""
+        starts = []
+        for key, v in inputs:
+            start: Held = self.carry[key][0]
+            starts.append(walk.g.cast(start.value, v.dtype).name)
+        outs = [held(model, model.name("loop_out"), self.carry[key][1]) for key, _ in inputs]
+        rows = [self.rows(scan) for scan in scans]
+        walk.g.nodes.append(
+            helper.make_node(
+                "Loop",
+                [count, going, *starts],
+                [o.value.name for o in (*outs, *rows)],
+                model.name("Loop_node"),
+                body=graph,
+            )  # fmt: skip
+        )
+        for r in range(len(self.frame.registers)):
+            if self.is_target(r) and r in self.read:
+                self.frame.registers[r] = Lost(
+                    "the variable of a loop, after it", "assign it to another in the loop"
+                )
+        for (key, _), out in zip(inputs, outs):
+            if key[0] == "register":
+                self.frame.registers[key[1]] = out
+            else:
+                thing = self.things[key[1]]
+                walk.note(thing)
+                thing.value, thing.examples = out.value, out.examples
+        for (thing, _), row in zip(self.lists.values(), rows):
+            walk.note(thing)
+            thing[:] = [*thing, Grown(row)]
+
+    def rows(self, scan: Held) -> Held:
+        """All tensors that were appended, along a new dimension."""
+        examples = tuple(
+            e.unsqueeze(0).expand(2 + k, *e.shape).clone() for k, e in enumerate(scan.examples)
+        )
+        return held(self.walk.model, self.walk.model.name("rows"), (examples[0], examples[1]))
+
+
+def thing_before(thing: Held, number: int, loop: _Loop) -> Held:
+    """A tensor as it was before the loop's body wrote it."""
+    value, examples = loop.walk.journals[-1].before[number][1]
+    return Held(value, examples)
+
+
+def thing_contents(walk: Walk, thing: list[Any]) -> list[Any]:
+    """A list as it was before the loop's body wrote it."""
+    saved: list[Any] = walk.journals[-1].before[id(thing)][1]
+    return saved
+
+
+def _bare_count(length: Any) -> Any:
+    return length.value if isinstance(length, Held) else length

@@ -1,0 +1,208 @@
+"""What the values of a program are while it is written as ONNX.
+
+What is known is Python's own: ints, strings, lists, dicts. What only a run knows is `Held`: a
+value of the
+graph with two examples, which tell its layout; where two examples differ in a size, that size is
+free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import weft
+from weft.onnx.errors import NotOnnx
+from weft.onnx.graph import Model, Number, Value
+
+Examples = tuple[Any, Any]
+
+
+class Held:
+    """A tensor, or a number that only a run knows.
+
+    Attributes:
+        value: in the graph; another one after a write.
+        examples: tensors or numbers of that layout.
+        view: of a view: how it is made; None of all others.
+    """
+
+    __slots__ = ("examples", "value", "view")
+
+    def __init__(self, value: Value, examples: Examples, view: View | None = None) -> None:
+        self.value, self.examples, self.view = value, examples, view
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number of Python's."""
+        return isinstance(self.value, Number)
+
+    def __repr__(self) -> str:
+        return f"Held({self.value!r})"
+
+
+@dataclass(slots=True)
+class View:
+    """How a view is made (Note [Views] in walk.py).
+
+    Attributes:
+        base: the tensor that it is a view of.
+        seen: the value that `base` had.
+        name, args, words: the call.
+        output: which of its results.
+    """
+
+    base: Held
+    seen: Value
+    name: str
+    args: list[Any]
+    words: dict[str, Any]
+    output: int
+
+
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """What can be called: an op, a builtin, a type, a function of the package, a class of
+    records."""
+
+    kind: str
+    name: Any
+
+
+@dataclass(slots=True)
+class Instance:
+    """A record, or one of the objects whose attributes programs write."""
+
+    name: str
+    fields: dict[str, Any]
+    state: bool = False
+
+
+@dataclass(slots=True)
+class Seq:
+    """Values one after the other, of which a run knows how many."""
+
+    length: Any
+    item: Callable[[Any], Any]
+
+
+@dataclass(slots=True)
+class Repeated:
+    """A list of one value, as often as a run says."""
+
+    item: Any
+    count: Any
+
+
+@dataclass(slots=True)
+class Grown:
+    """A list to which a loop has appended tensors: all of them in one, along dimension 0."""
+
+    rows: Held
+
+
+class Growing(list[Any]):
+    """A list inside of a loop that appends to it."""
+
+
+def layout(examples: Sequence[Any]) -> tuple[int | None, ...]:
+    """Sizes, None where examples differ."""
+    shapes = [tuple(e.shape) for e in examples]
+    return tuple(n if all(s[d] == n for s in shapes) else None for d, n in enumerate(shapes[0]))
+
+
+def held(model: Model, name: str, examples: Examples) -> Held:
+    """A new value of the graph, of the examples' layout."""
+    first = examples[0]
+    if isinstance(first, weft.Tensor):
+        if first.dim() != examples[1].dim():
+            raise NotOnnx("a tensor whose number of dimensions depends on a size that is free")
+        return Held(Value(model, name, first.dtype, layout(examples)), examples)
+    return Held(Number(model, name, dtype_of(first), ()), examples)
+
+
+def dtype_of(number: Any) -> Any:
+    """The dtype in which a graph has a number of Python's."""
+    if isinstance(number, bool):
+        return weft.bool
+    return weft.int64 if isinstance(number, int) else weft.float64
+
+
+def bare(v: Any) -> Any:
+    """A value as forms take it: of the graph, or known."""
+    if isinstance(v, Held):
+        return v.value
+    if isinstance(v, (list, tuple)):
+        return type(v)(bare(i) for i in v) if type(v) in (list, tuple) else [bare(i) for i in v]
+    if isinstance(v, slice):
+        return slice(bare(v.start), bare(v.stop), bare(v.step))
+    return v
+
+
+def example(v: Any, k: int) -> Any:
+    """The k-th example of a value, all the way down."""
+    if isinstance(v, Held):
+        return v.examples[k]
+    if isinstance(v, (list, tuple)):
+        return type(v)(example(i, k) for i in v)
+    if isinstance(v, slice):
+        return slice(example(v.start, k), example(v.stop, k), example(v.step, k))
+    if isinstance(v, Repeated):
+        return [example(v.item, k)] * example(v.count, k)
+    return v
+
+
+def holds(v: Any) -> bool:
+    """Whether a part of it only a run knows."""
+    if isinstance(v, (Held, Repeated)):
+        return True
+    if isinstance(v, (list, tuple)):
+        return any(map(holds, v))
+    if isinstance(v, slice):
+        return any(map(holds, (v.start, v.stop, v.step)))
+    return False
+
+
+class Journal:
+    """What is written between two moments, to take it back and to compare two ways.
+
+    A container or a `Held` is kept as it was when it is first written.
+    """
+
+    def __init__(self) -> None:
+        self.before: dict[int, tuple[Any, Any]] = {}
+
+    def note(self, thing: Any) -> None:
+        """Says that `thing` is about to be written."""
+        if id(thing) not in self.before:
+            self.before[id(thing)] = (thing, contents(thing))
+
+    def undo(self) -> dict[int, tuple[Any, Any]]:
+        """Takes all back; what was written, as it was at the end."""
+        after = {k: (thing, contents(thing)) for k, (thing, _) in self.before.items()}
+        for thing, old in self.before.values():
+            restore(thing, old)
+        return after
+
+
+def contents(thing: Any) -> Any:
+    """What a writable thing holds."""
+    if isinstance(thing, Held):
+        return (thing.value, thing.examples)
+    if isinstance(thing, Instance):
+        return dict(thing.fields)
+    return dict(thing) if isinstance(thing, dict) else list(thing)
+
+
+def restore(thing: Any, saved: Any) -> None:
+    """Makes it hold what it did."""
+    if isinstance(thing, Held):
+        thing.value, thing.examples = saved
+    elif isinstance(thing, Instance):
+        thing.fields = dict(saved)
+    elif isinstance(thing, dict):
+        thing.clear()
+        thing.update(saved)
+    else:
+        thing[:] = saved
