@@ -3,6 +3,7 @@
 import gc
 import importlib.metadata
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -14,7 +15,13 @@ TORCH = "2.13.0"
 
 
 def pytest_configure(config):
-    """With WEFT_REQUIRE_TORCH=1, as in CI, a missing oracle stops the run instead of skipping."""
+    """With WEFT_REQUIRE_TORCH=1, as in CI, a missing oracle stops the run instead of skipping.
+
+    Processes that a shell script starts in the background ignore Ctrl-C, which tests send to
+    themselves.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get("WEFT_REQUIRE_TORCH", "0") in ("", "0"):
         return
     try:
