@@ -95,7 +95,7 @@ RANKS = (
     "fft linalg special",
     "composites tools",
     "nn",
-    "func optim distributions multiprocessing _checkpoint quasirandom",
+    "func optim distributions multiprocessing overrides _checkpoint quasirandom",
     "serialization",
     "hub",
     "batching compiler fx",

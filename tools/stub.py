@@ -158,6 +158,10 @@ class Tensor:
     _inference: _bool
     _version: _int
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = ..., kwargs: Any = ...
+    ) -> Any: ...
     @staticmethod
     def _make_subclass(cls: Any, data: Tensor, require_grad: _bool = ..., /) -> Any: ...
     def _storage_info(self) -> tuple[_int, _int, _int]: ...
@@ -401,9 +405,10 @@ def tensor_class(records: list[Record], tuples: dict[str, str]) -> list[str]:
     ]
     of_table = group(records, "method") | group(records, "inplace", "_")
     for name, thing in sorted(vars(_C.Tensor).items()):
-        written = isinstance(thing, property) or inspect.isfunction(inspect.unwrap(thing))
+        inner = inspect.unwrap(thing)
+        written = isinstance(inner, property) or inspect.isfunction(inner)
         if written and name not in of_table and f" {name}(" not in TENSOR:
-            lines += python_method(name, thing)
+            lines += python_method(name, inner if isinstance(inner, property) else thing)
     return lines + signatures(dict(sorted(of_table.items())), tuples, "    ")
 
 

@@ -16,6 +16,16 @@ from weft.base.forms import method
 from weft.base.shown import dtype_name
 
 
+def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The function's own result, whose tensors become instances of `cls` (weft.overrides)."""
+    from weft.overrides import _of_tensor
+
+    return _of_tensor(cls, func, types, args, kwargs)
+
+
+_C._extend("__torch_function__", classmethod(__torch_function__))
+
+
 @method
 def __format__(self: Tensor, spec: str) -> str:
     if self.dim() == 0:

@@ -36,9 +36,11 @@ enum ModeFlag : uint32_t {
     /// In place of kGradMode where enable_grad() is asked for in inference mode: is_grad_enabled() says
     /// so, but nothing is recorded.
     kEnabledInInference = 64,
-    kWatchMode = 128,     ///< `scopes.watcher` hears of calls (Note [Watching])
-    kTraceMode = 256,     ///< calls on traced tensors are written down (Note [Traced])
-    kCompiledMode = 512,  ///< calls of Modules run their programs (python/program.h)
+    kWatchMode = 128,      ///< `scopes.watcher` hears of calls (Note [Watching])
+    kTraceMode = 256,      ///< calls on traced tensors are written down (Note [Traced])
+    kCompiledMode = 512,   ///< calls of Modules run their programs (python/program.h)
+    kFunctionMode = 1024,  ///< a mode of functions is entered (Note [Overrides])
+    kOwnMode = 2048,       ///< no argument's __torch_function__ is asked (Note [Overrides])
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 

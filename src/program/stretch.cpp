@@ -7,7 +7,7 @@
 namespace weft::program {
 
 bool stretches_may_run() {
-    constexpr uint32_t kOthers = kAutocastMode | kMapMode | kWatchMode | kTraceMode;
+    constexpr uint32_t kOthers = kAutocastMode | kMapMode | kWatchMode | kTraceMode | kFunctionMode;
     return !(mode & kOthers) && !ops::scopes.pack_hooks && !anomaly::on;
 }
 

@@ -6,6 +6,7 @@
 /// op.
 #include "ops/reuse.h"
 #include "python/dying.h"
+#include "python/overrides.h"
 #include "python/remembered.h"
 #include "python/slots.h"
 #include "python/type.h"
@@ -179,6 +180,9 @@ PyObject* call_lone(const OpFunction& f, PyObject* arg, bool dies) {
 PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     const auto& f = *reinterpret_cast<OpFunction*>(self);
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    PyObject* answered;
+    if (Overrides::known() && Overrides::answer(self, args, count, kwnames, answered)) [[unlikely]]
+        return answered;
     if (count == 1 && !kwnames && f.lone && is_tensor(args[0])) {
         const bool dies = dying_argument(self, args, count) >= 0;
         return guarded([&] { return call_lone(f, args[0], dies); });
@@ -204,6 +208,9 @@ PyObject* op_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf, Py
                 return run(f, *op, arguments);
         }
         PyObject* result = kwnames ? nullptr : call_in_older_order(f, args, count, ways);
+        if (!result && Overrides::known_for(args, count, kwnames) &&
+            Overrides::answer(self, args, count, kwnames, answered))
+            return answered;
         if (!result) fail_arguments(f, args, count, kwnames, ways);
         return result;
     });

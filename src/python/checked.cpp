@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "python/overrides.h"
 #include "python/type.h"
 
 namespace weft::python {
@@ -47,6 +48,7 @@ struct Checked {
     Py_ssize_t positional;
     unsigned rest;  ///< kinds of further positional arguments
     bool lenient;
+    bool asks;  ///< an argument may be one whose class answers the call (Note [Overrides])
 };
 
 Checked& checked_of(PyObject* o) { return *reinterpret_cast<Checked*>(o); }
@@ -279,6 +281,10 @@ namespace {
 PyObject* checked_vectorcall(PyObject* self, PyObject* const* args, size_t nargsf,
                              PyObject* kwnames) {
     const Checked& c = checked_of(self);
+    PyObject* answered;
+    if (c.asks && Overrides::known_for(args, PyVectorcall_NARGS(nargsf), kwnames) &&
+        Overrides::answer(self, args, PyVectorcall_NARGS(nargsf), kwnames, answered)) [[unlikely]]
+        return answered;
     const Misfit m = find_misfit(c, args, PyVectorcall_NARGS(nargsf), kwnames);
     if (m.is_named_otherwise) [[unlikely]] {
         Object names;
@@ -416,6 +422,8 @@ PyObject* make_checked(PyObject*, PyObject* args) {
         auto bits = std::make_unique<unsigned[]>(static_cast<size_t>(n));
         for (Py_ssize_t i = 0; i < n; ++i)
             bits[i] = static_cast<unsigned>(to_int(PyTuple_GET_ITEM(kinds, i), "_checked"));
+        constexpr unsigned tensors = kTensor | kTensors | kAnything;
+        const bool asks = std::any_of(&bits[0], &bits[n], [](unsigned k) { return k & tensors; });
         auto* c = PyObject_GC_New(Checked, &checked_type);
         if (!c) throw PythonError{};
         c->vectorcall = checked_vectorcall;
@@ -427,6 +435,7 @@ PyObject* make_checked(PyObject*, PyObject* args) {
         c->positional = positional;
         c->rest = rest;
         c->lenient = lenient;
+        c->asks = asks || (rest & tensors);
         auto* object = reinterpret_cast<PyObject*>(c);
         PyObject_GC_Track(object);
         return object;

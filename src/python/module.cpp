@@ -5,7 +5,7 @@
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 #include "ops/pointwise.h"
-#include "python/object.h"
+#include "python/overrides.h"
 #include "tensor/format.h"
 
 namespace weft::python {
@@ -169,6 +169,7 @@ PyMODINIT_FUNC PyInit__C() {
         };
         init_types(module);
         init_convert(module);
+        init_overrides(module);
         init_tensor_type(module);
         init_calls(module);
         init_checked(module);

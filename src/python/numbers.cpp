@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ops/element.h"
+#include "python/overrides.h"
 #include "python/slots.h"
 
 namespace weft::python {
@@ -9,23 +10,41 @@ namespace {
 
 const Op& op_named(const char* name) { return table().at(name); }
 
-#define WEFT_BINARY_SLOT(slot, name)                                                               \
+/// `a op b`: the op `name`, and the attributes of Tensor that stand for it: `method`, and
+/// `reflected`, of which `b` is the tensor.
+#define WEFT_BINARY_SLOT(slot, name, method, reflected)                                            \
     PyObject* slot(PyObject* a, PyObject* b) {                                                     \
         static const Op& op = op_named(name);                                                      \
-        return call_binary(op, a, b);                                                              \
+        return binary({method, reflected}, a, b, [&] { return call_binary(op, a, b); });           \
     }
 #define WEFT_UNARY_SLOT(slot, name)                                                                \
     PyObject* slot(PyObject* a) {                                                                  \
-        return guarded([&] {                                                                       \
-            static const Op& op = op_named(name);                                                  \
-            return wrap(ops::call1(op, {operand(a)}));                                             \
+        static const Op& op = op_named(name);                                                      \
+        return overridable(name, {a}, [&] {                                                        \
+            return guarded([&] { return wrap(ops::call1(op, {operand(a)})); });                    \
         });                                                                                        \
     }
-#define WEFT_INPLACE_SLOT(slot, name)                                                              \
+#define WEFT_INPLACE_SLOT(slot, name, method)                                                      \
     PyObject* slot(PyObject* a, PyObject* b) {                                                     \
         static const Op& op = op_named(name);                                                      \
-        return in_place_binary(op, a, b);                                                          \
+        return overridable(method, {a, b}, [&] { return in_place_binary(op, a, b); });             \
     }
+
+struct SlotNames {
+    const char *method, *reflected;
+};
+/// `own`, unless an operand's class answers; it is asked by the operand that is a tensor, or has the
+/// class.
+template <class F>
+PyObject* binary(SlotNames names, PyObject* a, PyObject* b, F own) {
+    if (!Overrides::known()) [[likely]] {
+        PyObject* out = own();
+        if (out != Py_NotImplemented || !(Overrides::has(a) || Overrides::has(b))) return out;
+        Py_DECREF(out);
+    }
+    return is_tensor(a) ? overridable(names.method, {a, b}, own)
+                        : overridable(names.reflected, {b, a}, own);
+}
 
 PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
     return guarded([&]() -> PyObject* {
@@ -41,88 +60,99 @@ PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
     });
 }
 
-WEFT_BINARY_SLOT(nb_add, "add")
-WEFT_BINARY_SLOT(nb_multiply, "mul")
-WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide")
-WEFT_BINARY_SLOT(nb_remainder, "remainder")
-WEFT_BINARY_SLOT(nb_and, "bitwise_and")
-WEFT_BINARY_SLOT(nb_or, "bitwise_or")
-WEFT_BINARY_SLOT(nb_xor, "bitwise_xor")
-WEFT_BINARY_SLOT(nb_lshift, "bitwise_left_shift")
-WEFT_BINARY_SLOT(nb_rshift, "bitwise_right_shift")
+WEFT_BINARY_SLOT(nb_add, "add", "add", "add")
+WEFT_BINARY_SLOT(nb_multiply, "mul", "mul", "mul")
+WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide", "__floordiv__", "__rfloordiv__")
+WEFT_BINARY_SLOT(nb_remainder, "remainder", "__mod__", "__rmod__")
+WEFT_BINARY_SLOT(nb_and, "bitwise_and", "__and__", "__rand__")
+WEFT_BINARY_SLOT(nb_or, "bitwise_or", "__or__", "__ror__")
+WEFT_BINARY_SLOT(nb_xor, "bitwise_xor", "__xor__", "__rxor__")
+WEFT_BINARY_SLOT(nb_lshift, "bitwise_left_shift", "__lshift__", "__rlshift__")
+WEFT_BINARY_SLOT(nb_rshift, "bitwise_right_shift", "__rshift__", "__rrshift__")
 WEFT_UNARY_SLOT(nb_negative, "neg")
 WEFT_UNARY_SLOT(nb_absolute, "abs")
-WEFT_INPLACE_SLOT(nb_iadd, "add")
-WEFT_INPLACE_SLOT(nb_isubtract, "sub")
-WEFT_INPLACE_SLOT(nb_imultiply, "mul")
-WEFT_INPLACE_SLOT(nb_itrue_divide, "div")
-WEFT_INPLACE_SLOT(nb_ifloor_divide, "floor_divide")
-WEFT_INPLACE_SLOT(nb_iremainder, "remainder")
-WEFT_INPLACE_SLOT(nb_iand, "bitwise_and")
-WEFT_INPLACE_SLOT(nb_ior, "bitwise_or")
-WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor")
-WEFT_INPLACE_SLOT(nb_ilshift, "bitwise_left_shift")
-WEFT_INPLACE_SLOT(nb_irshift, "bitwise_right_shift")
+WEFT_INPLACE_SLOT(nb_iadd, "add", "add_")
+WEFT_INPLACE_SLOT(nb_isubtract, "sub", "sub_")
+WEFT_INPLACE_SLOT(nb_imultiply, "mul", "mul_")
+WEFT_INPLACE_SLOT(nb_itrue_divide, "div", "__itruediv__")
+WEFT_INPLACE_SLOT(nb_ifloor_divide, "floor_divide", "__ifloordiv__")
+WEFT_INPLACE_SLOT(nb_iremainder, "remainder", "__imod__")
+WEFT_INPLACE_SLOT(nb_iand, "bitwise_and", "__iand__")
+WEFT_INPLACE_SLOT(nb_ior, "bitwise_or", "__ior__")
+WEFT_INPLACE_SLOT(nb_ixor, "bitwise_xor", "__ixor__")
+WEFT_INPLACE_SLOT(nb_ilshift, "bitwise_left_shift", "__ilshift__")
+WEFT_INPLACE_SLOT(nb_irshift, "bitwise_right_shift", "__irshift__")
 
 /// `number - tensor` and `number / tensor` are ops of their own in PyTorch's graph.
 PyObject* nb_subtract(PyObject* a, PyObject* b) {
     static const Op &sub = op_named("sub"), &rsub = op_named("rsub");
-    return is_tensor(a) ? call_binary(sub, a, b) : call_binary(rsub, b, a);
+    return binary({"sub", "__rsub__"}, a, b,
+                  [&] { return is_tensor(a) ? call_binary(sub, a, b) : call_binary(rsub, b, a); });
 }
 PyObject* nb_true_divide(PyObject* a, PyObject* b) {
     static const Op &div = op_named("div"), &rdiv = op_named("rdiv");
-    return is_tensor(a) ? call_binary(div, a, b) : call_binary(rdiv, b, a);
+    return binary({"div", "__rtruediv__"}, a, b,
+                  [&] { return is_tensor(a) ? call_binary(div, a, b) : call_binary(rdiv, b, a); });
 }
 PyObject* nb_matmul(PyObject* a, PyObject* b) {
-    if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
     static const Op& op = op_named("matmul");
-    return call_binary(op, a, b);
+    return binary({"matmul", "__rmatmul__"}, a, b, [&]() -> PyObject* {
+        if (!is_tensor(a) || !is_tensor(b)) Py_RETURN_NOTIMPLEMENTED;
+        return call_binary(op, a, b);
+    });
 }
 PyObject* nb_invert(PyObject* a) {
-    return guarded([&] {
-        static const Op& op = op_named("bitwise_not");
+    static const Op& op = op_named("bitwise_not");
+    const auto own = [&] {
         Tensor t = operand(a);
         ops::expect_bits(t);
         return wrap(ops::call1(op, {t}));
-    });
+    };
+    return overridable("__invert__", {a}, [&] { return guarded(own); });
 }
-PyObject* nb_positive(PyObject* a) { return Py_NewRef(a); }
+PyObject* nb_positive(PyObject* a) {
+    return overridable("positive", {a}, [&] { return Py_NewRef(a); });
+}
 
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulus) {
     if (modulus != Py_None) Py_RETURN_NOTIMPLEMENTED;
     static const Op& op = op_named("pow");
-    return call_binary(op, a, b);
+    return binary({"pow", "__rpow__"}, a, b, [&] { return call_binary(op, a, b); });
 }
 PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
     static const Op& op = op_named("pow");
-    return in_place_binary(op, a, b);
+    return overridable("pow_", {a, b}, [&] { return in_place_binary(op, a, b); });
 }
 
 int nb_bool(PyObject* self) {
     auto truth = [&] { return static_cast<int>(ops::truth_of(reading(self))); };
-    return guarded_method("bool", {self}, truth, -1);
+    return overridable("__bool__", {self}, PyObject_IsTrue,
+                       [&] { return guarded_method("bool", {self}, truth, -1); });
 }
 PyObject* nb_int(PyObject* self) {
-    return guarded_method("int", {self}, [&]() -> PyObject* {
+    const auto own = [&]() -> PyObject* {
         Tensor t = reading(self);
         ops::expect_one(t, "int");
         if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
         return element_as_int(t);
-    });
+    };
+    return overridable("__int__", {self}, [&] { return guarded_method("int", {self}, own); });
 }
 PyObject* nb_float(PyObject* self) {
-    return guarded_method("float", {self}, [&] {
+    const auto own = [&] {
         Tensor t = reading(self);
         ops::expect_one(t, "float");
         return PyFloat_FromDouble(t.item_double());
-    });
+    };
+    return overridable("__float__", {self}, [&] { return guarded_method("float", {self}, own); });
 }
 PyObject* nb_index(PyObject* self) {
-    return guarded_method("index", {self}, [&] {
+    const auto own = [&] {
         Tensor t = reading(self);
         ops::expect_index(t);
         return element_as_int(t);
-    });
+    };
+    return overridable("__index__", {self}, [&] { return guarded_method("index", {self}, own); });
 }
 
 }  // namespace
@@ -130,6 +160,10 @@ PyObject* nb_index(PyObject* self) {
 PyObject* tensor_compare(PyObject* a, PyObject* b, int how) {
     static const Op* const ops[] = {&op_named("lt"), &op_named("le"), &op_named("eq"),
                                     &op_named("ne"), &op_named("gt"), &op_named("ge")};
+    static constexpr const char* names[] = {"lt", "le", "__eq__", "ne", "gt", "ge"};
+    PyObject* out;
+    if (Overrides::known() && Overrides::answer(names[how], {a, b}, out)) [[unlikely]]
+        return out;
     PyObject* other = is_tensor(a) ? b : a;
     if ((how == Py_EQ || how == Py_NE) && !std::strcmp(Py_TYPE(other)->tp_name, "numpy.ndarray"))
         return guarded([&] {  // elementwise, where Python would compare identities

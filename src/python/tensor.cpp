@@ -7,6 +7,7 @@
 #include "ops/element.h"
 #include "ops/pointwise.h"
 #include "ops/write.h"
+#include "python/overrides.h"
 #include "python/recorder.h"
 #include "python/slots.h"
 #include "python/summary.h"
@@ -87,6 +88,16 @@ int tensor_setattro(PyObject* self, PyObject* name, PyObject* value) {
     return result;
 }
 
+/// A tensor without an object yet, as an instance of `cls`.
+PyObject* instance(PyTypeObject* cls, Tensor t) {
+    if (cls == &tensor_type) return wrap(std::move(t));
+    Overrides::note_class(cls);
+    auto* self = as_wrapper(checked(cls->tp_alloc(cls, 0)));
+    self->impl = t.detach_impl();
+    self->impl->wrapper = self;
+    return as_object(self);
+}
+
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     return guarded([&]() -> PyObject* {
         PyObject* data = nullptr;
@@ -111,24 +122,24 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
             fail(ErrorKind::Type, "Tensor", "data or sizes",
                  Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name);
         }
-        if (type == &tensor_type) return wrap(std::move(t));
-        auto* self = as_wrapper(checked(type->tp_alloc(type, 0)));
-        self->impl = t.detach_impl();
-        self->impl->wrapper = self;
-        return as_object(self);
+        return instance(type, std::move(t));
     });
 }
 
 // ---- containers
 
 Py_ssize_t tensor_length(PyObject* self) {
-    return guarded_method(
-        "len", {self}, [&]() -> Py_ssize_t { return ops::length_of(handle(self)); },
-        Py_ssize_t{-1});
+    return overridable("__len__", {self}, PyLong_AsSsize_t, [&] {
+        return guarded_method(
+            "len", {self}, [&]() -> Py_ssize_t { return ops::length_of(handle(self)); },
+            Py_ssize_t{-1});
+    });
 }
 PyObject* tensor_subscript(PyObject* self, PyObject* key) {
-    return guarded_method("getitem", {self, key},
-                          [&] { return wrap(get_item(operand(self), key)); });
+    return overridable("__getitem__", {self, key}, [&] {
+        return guarded_method("getitem", {self, key},
+                              [&] { return wrap(get_item(operand(self), key)); });
+    });
 }
 int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
     auto assign = [&] {
@@ -136,7 +147,11 @@ int tensor_assign(PyObject* self, PyObject* key, PyObject* value) {
         set_item(operand(self), key, value);
         return 0;
     };
-    return guarded_method("setitem", {self, key, value ? value : Py_None}, assign, -1);
+    const auto own = [&] {
+        return guarded_method("setitem", {self, key, value ? value : Py_None}, assign, -1);
+    };
+    if (!value) return own();
+    return overridable("__setitem__", {self, key, value}, [](PyObject*) { return 0; }, own);
 }
 
 PyObject* tensor_iter(PyObject* self) {
@@ -147,14 +162,16 @@ PyObject* tensor_iter(PyObject* self) {
     });
 }
 int tensor_contains(PyObject* self, PyObject* element) {
-    return guarded_int([&] {
+    const auto own = [&] {
         WEFT_EXPECT(is_tensor(element) || is_number(element), Runtime, "contains",
                     "a Tensor or a number (Tensor.__contains__ only supports Tensor or scalar)",
                     Py_TYPE(element)->tp_name);
         Object same = Object::take(PyObject_RichCompare(self, element, Py_EQ));
         Object any = Object::take(PyObject_CallMethod(same.get(), "any", nullptr));
         return checked(PyObject_IsTrue(any.get()));
-    });
+    };
+    return overridable("__contains__", {self, element}, PyObject_IsTrue,
+                       [&] { return guarded_int(own); });
 }
 
 // ---- printing
@@ -167,7 +184,7 @@ std::vector<std::string> suffixes(const Tensor& t) {
     return out;
 }
 
-PyObject* tensor_repr(PyObject* self) {
+PyObject* own_repr(PyObject* self) {
     return guarded([&] {
         // At once: print writes its arguments one by one, and no other example may come between.
         if (handle(self).has(kPending) && promise(handle(self)).taken_in() == kDeferMode)
@@ -179,8 +196,13 @@ PyObject* tensor_repr(PyObject* self) {
             extra.insert(extra.begin(), summary.begin(), summary.end());
         }
         FormatView view{t.dtype(), t.bytes(), t.shape(), t.strides()};
-        return py_str(format_tensor(view, "tensor(", extra)).release();
+        // a class that results keep is shown, as PyTorch does
+        const std::string prefix = Overrides::has(self) ? Py_TYPE(self)->tp_name : "tensor";
+        return py_str(format_tensor(view, prefix + "(", extra)).release();
     });
+}
+PyObject* tensor_repr(PyObject* self) {
+    return overridable("__repr__", {self}, [&] { return own_repr(self); });
 }
 
 // ---- properties
@@ -437,14 +459,6 @@ PyObject* method_storage_info(PyObject* s, PyObject*) {
                              static_cast<long long>(t.offset()));
     });
 }
-/// A tensor without an object yet, as an instance of `cls`.
-PyObject* instance(PyTypeObject* cls, Tensor t) {
-    if (cls == &tensor_type) return wrap(std::move(t));
-    auto* self = as_wrapper(checked(cls->tp_alloc(cls, 0)));
-    self->impl = t.detach_impl();
-    self->impl->wrapper = self;
-    return as_object(self);
-}
 /// Tensor._make_subclass(cls, data, requires_grad=False): data's memory as an instance of cls.
 PyObject* make_subclass(PyObject*, PyObject* args) {
     PyTypeObject* cls;
@@ -467,9 +481,6 @@ PyObject* as_subclass(PyObject* s, PyObject* o) {
         auto* cls = reinterpret_cast<PyTypeObject*>(o);
         WEFT_EXPECT(PyType_Check(o) && PyType_IsSubtype(cls, &tensor_type), Type, "as_subclass",
                     "a subclass of Tensor", PyType_Check(o) ? cls->tp_name : Py_TYPE(o)->tp_name);
-        WEFT_EXPECT(!PyObject_HasAttrString(o, "__torch_function__"), NotImplemented, "as_subclass",
-                    "a class without __torch_function__, which weft does not call", cls->tp_name,
-                    "give the class methods of its own; results of ops are plain Tensors");
         Tensor t = unwrap(s);
         return instance(cls, ops::view(t, t.shape()));
     });
@@ -520,10 +531,27 @@ PyObject* extend(PyObject*, PyObject* args) {
     const char* name;
     PyObject* object;
     if (!PyArg_ParseTuple(args, "sO", &name, &object)) return nullptr;
-    if (PyDict_SetItemString(tensor_type.tp_dict, name, object) != 0) return nullptr;
-    PyType_Modified(&tensor_type);
-    Py_RETURN_NONE;
+    return guarded([&] {
+        Object made = Object::take(overridable_member(object));
+        checked(PyDict_SetItemString(tensor_type.tp_dict, name, made.get()));
+        PyType_Modified(&tensor_type);
+        return Py_NewRef(Py_None);
+    });
 }
+
+/// The methods and properties that are C functions; those of the table ask by themselves.
+void make_members_overridable() {
+    static constexpr std::string_view own[] = {"__dict__", "as_subclass", "_storage_info"};
+    Object names = Object::take(PyDict_Keys(tensor_type.tp_dict));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
+        PyObject* name = PyList_GET_ITEM(names.get(), i);
+        if (std::ranges::find(own, to_text(name)) != std::end(own)) continue;
+        Object made = Object::take(overridable_member(PyDict_GetItem(tensor_type.tp_dict, name)));
+        checked(PyDict_SetItem(tensor_type.tp_dict, name, made.get()));
+    }
+    PyType_Modified(&tensor_type);
+}
+
 PyMethodDef module_functions[] = {{"_extend", extend, METH_VARARGS, nullptr}, {}};
 
 }  // namespace
@@ -582,6 +610,9 @@ void init_tensor_type(PyObject* module) {
     t.tp_getset = properties;
     t.tp_doc = "An n-dimensional array of one dtype, with its place in the graph.";
     add_type(module, t, "torch.Tensor", sizeof(PyTensor));
+    make_members_overridable();
+    // programs give Tensor methods of their own, as PyTorch's lets them
+    t.tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE;
     checked(PyModule_AddFunctions(module, module_functions));
 }
 

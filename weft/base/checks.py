@@ -85,7 +85,7 @@ def also_named(**names: str) -> Callable[[F], F]:
 
 
 def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
-    """`function` with its arguments checked; itself where its annotations say nothing."""
+    """`function` with its arguments checked, and asked for overrides; itself where it has none."""
     if not isinstance(function, FunctionType):
         return function
     inner: Any = function
@@ -110,7 +110,7 @@ def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
     if lenient:
         kinds = [k | _NUMPY_BOOL if k & _BOOL else k for k in kinds]
     also = inner.__dict__.get("__also__", _NO_NAMES)
-    if not also and all(k & _ANYTHING for k in (*kinds, rest)):
+    if not count and not code.co_flags & 4:
         return function
     who = who or function.__name__
     return _C._checked(function, who, names, tuple(kinds), positional, rest, lenient, also)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from weft import _C
-from weft.base.modes import MAP
+from weft.base.modes import MAP, DisableTorchFunction, DisableTorchFunctionSubclass
 
 __all__ = ["install"]
 
@@ -35,13 +34,6 @@ def _get_tracing_state() -> Any:
 def _are_functorch_transforms_active() -> bool:
     """Whether a `weft.func.vmap` is at work."""
     return bool(_C._mode() & MAP)
-
-
-def _disabled_torch_function_impl(
-    func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-) -> Any:
-    """What `__torch_function__` is set to where calls take no notice of a class."""
-    return func(*args, **(kwargs or {}))
 
 
 def _is_batchedtensor(tensor: Any) -> bool:
@@ -81,7 +73,8 @@ def install() -> None:
     """Gives the extension these names."""
     for value in (
         _log_api_usage_once, _get_default_device, _is_tracing, _get_tracing_state,
-        _are_functorch_transforms_active, _disabled_torch_function_impl, Value,
+        _are_functorch_transforms_active, Value,
+        DisableTorchFunction, DisableTorchFunctionSubclass,
     ):  # fmt: skip
         setattr(_C, value.__name__, value)
     functions = sys.modules["weft._C._nn"] = _Functions("weft._C._nn")

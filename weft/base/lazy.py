@@ -14,8 +14,8 @@ __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 #: Public modules that `import weft` does not load.
 MODULES = (
     "amp", "classes", "compiler", "cpu", "distributed", "distributions", "export", "futures", "fx",
-    "hub", "jit", "memory", "mps", "mtia", "multiprocessing", "onnx", "profiler", "quasirandom",
-    "see", "torch_version", "types", "xpu",
+    "hub", "jit", "memory", "mps", "mtia", "multiprocessing", "onnx", "overrides", "profiler",
+    "quasirandom", "see", "torch_version", "types", "xpu",
 )  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.

@@ -25,6 +25,8 @@ AUTOCAST_HALF = 16  # that float is float16, not bfloat16
 MAP = 32  # some tensors stand for a value of each example (weft/func/maps.py)
 WATCH = 128  # what runs is recorded (weft/see)
 TRACE = 256  # calls are written down (weft/fx/recording.py)
+FUNCTIONS = 1024  # a mode of functions is entered (weft/overrides.py)
+OWN = 2048  # no argument's __torch_function__ is asked
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; inspect itself would be a third of the import's time
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -181,6 +183,21 @@ class inference_mode(_Mode):
 
     def __call__(self, function: F) -> F:
         return _with_mode(lambda: inference_mode(self.mode), function)
+
+
+class DisableTorchFunctionSubclass(_Mode):
+    """In this scope no argument's `__torch_function__` is asked; modes are (weft/overrides.py)."""
+
+    __slots__ = ()
+    _set = OWN
+
+
+class DisableTorchFunction(_Mode):
+    """In this scope neither an argument's `__torch_function__` nor a mode is asked."""
+
+    __slots__ = ()
+    _set = OWN
+    _clear = FUNCTIONS
 
 
 def is_inference_mode_enabled() -> bool:

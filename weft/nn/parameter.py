@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 from weft.base.forms import expect
 
 
@@ -27,6 +27,8 @@ class Parameter(Tensor):
     >>> p.requires_grad, p.is_leaf
     (True, True)
     """
+
+    __torch_function__ = _C._disabled_torch_function_impl  # type: ignore[assignment]
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         expect("Parameter", requires_grad, bool, "a bool as requires_grad")
@@ -63,6 +65,8 @@ class Buffer(Tensor):
     """
 
     persistent: bool
+
+    __torch_function__ = _C._disabled_torch_function_impl  # type: ignore[assignment]
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         data = _as_tensor("Buffer", data)
