@@ -149,7 +149,6 @@ void ready_member(PyTypeObject& type, const char* name) {
     ready_type(type, name, sizeof(Member));
 }
 
-bool is_method(PyObject* o) { return Py_IS_TYPE(o, &PyMethodDescr_Type) || PyFunction_Check(o); }
 bool is_property(PyObject* o) {
     return Py_IS_TYPE(o, &PyGetSetDescr_Type) || Py_IS_TYPE(o, &PyProperty_Type);
 }
@@ -166,17 +165,13 @@ bool Overrides::has(PyObject* o) {
     return found;
 }
 
-bool Overrides::known_for(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
-    const Py_ssize_t total = count + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
-    for (Py_ssize_t i = 0; i < total && !known_; ++i) {
-        if (!PyTuple_Check(args[i]) && !PyList_Check(args[i])) {
-            known_ = class_overrides(Py_TYPE(args[i]));
-            continue;
-        }
-        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(args[i]) && !known_; ++k)
-            known_ = class_overrides(Py_TYPE(PySequence_Fast_GET_ITEM(args[i], k)));
+void Overrides::look_at(PyObject* o) {
+    if (!PyTuple_Check(o) && !PyList_Check(o)) {
+        known_ = class_overrides(Py_TYPE(o));
+        return;
     }
-    return known_;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o) && !known_; ++i)
+        known_ = class_overrides(Py_TYPE(PySequence_Fast_GET_ITEM(o, i)));
 }
 
 bool Overrides::answer(PyObject* function, PyObject* const* args, Py_ssize_t count,
@@ -209,7 +204,7 @@ bool Overrides::answer(const char* name, std::initializer_list<PyObject*> args, 
 
 PyObject* overridable_member(PyObject* thing) {
     const bool property = is_property(thing);
-    if (!property && !is_method(thing)) return Py_NewRef(thing);
+    if (!property && !PyFunction_Check(thing)) return Py_NewRef(thing);
     PyTypeObject& type = property ? property_type : method_type;
     PyObject* made = checked(type.tp_alloc(&type, 0));
     member(made).vectorcall = method_call;

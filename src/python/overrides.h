@@ -28,7 +28,15 @@ public:
     /// Whether `o`'s class has a `__torch_function__` that is asked.
     static bool has(PyObject* o);
     /// Whether a call with these arguments has to look, which may be the first with such a class.
-    static bool known_for(PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
+    static bool known_for(PyObject* const* args, Py_ssize_t count, PyObject* kwnames) {
+        constexpr auto kinds =
+            Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS;
+        const Py_ssize_t total = count + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+        for (Py_ssize_t i = 0; i < total && !known_; ++i)
+            if (Py_TYPE(args[i])->tp_flags & kinds) [[unlikely]]
+                look_at(args[i]);
+        return known_;
+    }
     /// If one answers the call of `function`, true, and `out` is the result, or null with an exception set. The values of
     /// `kwnames` follow the `count` positional ones.
     static bool answer(PyObject* function, PyObject* const* args, Py_ssize_t count,
@@ -40,6 +48,8 @@ public:
 
 private:
     static PyObject* enter(PyObject*, PyObject*);
+    /// Notes whether the class of an argument, or of an item of it, overrides.
+    static void look_at(PyObject* o);
     static inline bool known_ = false;
 };
 

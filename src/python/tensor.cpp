@@ -419,13 +419,17 @@ PyObject* method_data_ptr(PyObject* s, PyObject*) {
         return PyLong_FromVoidPtr(t.numel() ? static_cast<void*>(t.bytes()) : nullptr);
     });
 }
-PyObject* method_is_contiguous(PyObject* s, PyObject* args, PyObject* kwargs) {
-    static const char* names[] = {"memory_format", nullptr};
-    PyObject* format = nullptr;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$O", const_cast<char**>(names), &format))
-        return nullptr;
+PyObject* method_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+    const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
     return of_layout(s, [&](const Tensor& t) {
-        int dims = format ? channels_last_dims(format) : 0;
+        WEFT_EXPECT(n == 0 && named <= 1, Type, "is_contiguous", "memory_format= at most",
+                    text(n + named, " arguments"));
+        WEFT_EXPECT(
+            !named || to_text(PyTuple_GET_ITEM(kwnames, 0)) == "memory_format", Type,
+            "is_contiguous", "memory_format",
+            text("an unexpected keyword argument '", to_text(PyTuple_GET_ITEM(kwnames, 0)), "'"));
+        int dims = named ? channels_last_dims(args[0]) : 0;
         return PyBool_FromLong(dims ? channels_are_last(t, dims) : t.contiguous());
     });
 }
@@ -493,8 +497,28 @@ PyObject* method_is_view(PyObject* self, PyObject*) {
     });
 }
 
-#define WEFT_METHOD(name, f, doc) {name, f, METH_NOARGS, doc}
-#define WEFT_FAST(name, f, doc) {name, c_function(f), METH_FASTCALL | METH_KEYWORDS, doc}
+/// What the class of `self` makes of a call of its method with further arguments.
+bool answer(const char* name, PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* names,
+            PyObject*& out) {
+    std::vector<PyObject*> all{self};
+    all.insert(all.end(), args, args + n + (names ? PyTuple_GET_SIZE(names) : 0));
+    PyObject* function = PyDict_GetItemString(tensor_type.tp_dict, name);
+    return Overrides::answer(function, all.data(), n + 1, names, out);
+}
+
+#define WEFT_METHOD(name, f, doc)                                                                  \
+    {name,                                                                                         \
+     [](PyObject* s, PyObject* none) {                                                             \
+         return overridable(name, {s}, [&] { return f(s, none); });                                \
+     },                                                                                            \
+     METH_NOARGS, doc}
+#define WEFT_FAST(name, f, doc)                                                                    \
+    {name, c_function(+[](PyObject* s, PyObject* const* args, Py_ssize_t n, PyObject* names) {     \
+         PyObject* out;                                                                            \
+         const bool answered = Overrides::known() && answer(name, s, args, n, names, out);         \
+         return answered ? out : f(s, args, n, names);                                             \
+     }),                                                                                           \
+     METH_FASTCALL | METH_KEYWORDS, doc}
 PyMethodDef methods[] = {
     WEFT_FAST("size", method_size, "size(dim=None): the sizes, or one of them."),
     WEFT_FAST("stride", method_stride,
@@ -507,12 +531,12 @@ PyMethodDef methods[] = {
     WEFT_METHOD("nelement", method_numel, "The number of elements."),
     WEFT_METHOD("storage_offset", method_offset, "Elements before the first one in the storage."),
     WEFT_METHOD("data_ptr", method_data_ptr, "The address of the first element."),
-    {"is_contiguous", c_function(method_is_contiguous), METH_VARARGS | METH_KEYWORDS,
-     "Whether it is dense, and row-major or in the order of `memory_format`."},
+    WEFT_FAST("is_contiguous", method_is_contiguous,
+              "Whether it is dense, and row-major or in the order of `memory_format`."),
     WEFT_METHOD("detach", method_detach, "The same memory outside the graph."),
     WEFT_METHOD("detach_", method_detach_, "Takes the tensor itself out of the graph."),
     WEFT_METHOD("retain_grad", method_retain_grad, "Keeps .grad although it is no leaf."),
-    WEFT_METHOD("_storage_info", method_storage_info, nullptr),
+    {"_storage_info", method_storage_info, METH_NOARGS, nullptr},
     WEFT_METHOD(
         "_is_view", method_is_view,
         "Whether it is a view of `_base`. Views under no_grad of what wants no gradient know "
@@ -539,15 +563,12 @@ PyObject* extend(PyObject*, PyObject* args) {
     });
 }
 
-/// The methods and properties that are C functions; those of the table ask by themselves.
-void make_members_overridable() {
-    static constexpr std::string_view own[] = {"__dict__", "as_subclass", "_storage_info"};
-    Object names = Object::take(PyDict_Keys(tensor_type.tp_dict));
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(names.get()); ++i) {
-        PyObject* name = PyList_GET_ITEM(names.get(), i);
-        if (std::ranges::find(own, to_text(name)) != std::end(own)) continue;
-        Object made = Object::take(overridable_member(PyDict_GetItem(tensor_type.tp_dict, name)));
-        checked(PyDict_SetItem(tensor_type.tp_dict, name, made.get()));
+/// All but `__dict__`; methods in C ask by themselves.
+void make_properties_overridable() {
+    for (const PyGetSetDef& p : std::span(properties, std::size(properties) - 2)) {
+        Object made =
+            Object::take(overridable_member(PyDict_GetItemString(tensor_type.tp_dict, p.name)));
+        checked(PyDict_SetItemString(tensor_type.tp_dict, p.name, made.get()));
     }
     PyType_Modified(&tensor_type);
 }
@@ -610,7 +631,7 @@ void init_tensor_type(PyObject* module) {
     t.tp_getset = properties;
     t.tp_doc = "An n-dimensional array of one dtype, with its place in the graph.";
     add_type(module, t, "torch.Tensor", sizeof(PyTensor));
-    make_members_overridable();
+    make_properties_overridable();
     // programs give Tensor methods of their own, as PyTorch's lets them
     t.tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE;
     checked(PyModule_AddFunctions(module, module_functions));
