@@ -17,7 +17,6 @@ import weft
 from weft.base.alias import home_name
 from weft.fx.graph import Graph
 from weft.fx.graph_module import GraphModule
-from weft.fx.names import NAMESPACES
 from weft.fx.node import Node, map_aggregate
 from weft.fx.proxy import Proxy, TraceError, proxies_in
 from weft.nn.module import Module
@@ -287,11 +286,11 @@ class Tracer:
                     space[key] = value
 
     def _recorded(self) -> list[Any]:
-        """The functions that are nodes where they get proxies."""
-        spaces = [sys.modules[n] for n in NAMESPACES if n in sys.modules]
+        """The functions that are nodes where they get proxies, besides those that ask for it
+        (`Proxy.__torch_function__`)."""
         found = [
             value
-            for space in (*spaces, *self._modules)
+            for space in self._modules
             for name, value in vars(space).items()
             if not name.startswith("_") and callable(value) and not isinstance(value, type)
         ]
