@@ -115,7 +115,7 @@ def test_gradients_are_pytorchs(torch: Any, name: str, sample: str, order: int) 
     if not (RECORDS[name]["differentiable"] or RECORDS[name]["composite"]):
         pytest.skip("not differentiable")
     if name == "_standard_gamma":
-        pytest.skip("PyTorch's gradient is right to 6e-4: tests/test_distributions.py has better")
+        pytest.skip("PyTorch's gradient is right to 6e-4: tests/distributions has better")
     f = needs_peer(torch, name)
     try:
         expected = gradients(torch, f, sample, order)

@@ -33,11 +33,16 @@ def by_module():
     return found
 
 
+def plain(name):
+    return name.replace("_", "").lower()
+
+
 @pytest.mark.parametrize("module, names", by_module().items())
 def test_names_in_pickles_stay_valid(module, names):
     for name in names:
         thing = pickle.loads(b"\x80\x02c%s\n%s\n." % (module.encode(), name.encode()))
-        assert getattr(thing, "__name__", name).strip("_") == name.split(".")[-1].strip("_")
+        # functions of constraints have become classes: independent is IndependentConstraint
+        assert plain(name.split(".")[-1]) in plain(getattr(thing, "__name__", name))
 
 
 def test_every_module_that_moved_is_among_them():

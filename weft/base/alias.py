@@ -46,7 +46,8 @@ HOUSE = {
     "weft.cuda": "types",
     "weft.distributed": "exchanges world",
     "weft.compiler": "api backends errors function module report",
-    "weft.distributions": "continuous transformed",
+    "weft.distributions": """kl_pairs parameters transform_base transform_joins transform_points
+        transform_vectors""",
     "weft.export": "dims",
     "weft.fft": "helpers primitives transforms",
     "weft.func": "derivatives maps modules",

@@ -32,6 +32,8 @@ MOVED = {
     "weft._settings": "weft.base.settings",
     "weft._tensor_queries": "weft",
     "weft._windows": "weft",
+    "weft.distributions.continuous": "weft.distributions",
+    "weft.distributions.transformed": "weft.distributions",
     "weft.linalg.older": "weft",
     "weft.nn.functional_margin": "weft.nn.functional",
     "weft.special.older": "weft",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import weft
 from weft import Size, Tensor
-from weft.distributions.constraints import Constraint
+from weft.distributions.constraints import Constraint, is_dependent
+from weft.distributions.utils import lazy_property
 
 __all__ = ["Distribution"]
 
@@ -23,14 +25,19 @@ class Distribution:
         batch_shape, event_shape: see above.
         validate_args: check parameters and values; default: as `set_default_validate_args` said.
 
+    A class of `weft.distributions` lists in `_expands` what its `expand` makes of an instance:
+    tensors and distributions whose first dimensions are the batch's, and whatever else, as it is.
+    `_keeps` names tensors that `expand` leaves alone. Another class writes its own `expand`.
+
     Raises:
         ValueError: a parameter outside of its constraint.
     """
 
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints: dict[str, Constraint] = {}
-    _validate_args = True
+    _validate_args = __debug__
+    _expands: tuple[str, ...] = ()
+    _keeps: tuple[str, ...] = ()
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
@@ -48,18 +55,35 @@ class Distribution:
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
-        if not self._validate_args:
+        if self._validate_args:
+            for name, constraint in self._constraints().items():
+                self._validate_parameter(name, constraint)
+        super().__init__()
+
+    def _constraints(self) -> dict[str, Constraint]:
+        try:
+            return self.arg_constraints
+        except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `arg_constraints`. Please set `arg_constraints = "
+                "{}` or initialize the distribution with `validate_args=False` to turn off "
+                "validation.",
+                stacklevel=4,
+            )
+            return {}
+
+    def _validate_parameter(self, name: str, constraint: Constraint) -> None:
+        """Raise a ValueError for one that is wrong, unless it is only computed when asked for."""
+        lazy = name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property)
+        if lazy or is_dependent(constraint):
             return
-        for name, constraint in self.arg_constraints.items():
-            if name not in self.__dict__:
-                continue  # the other of two forms was given
-            value = getattr(self, name)
-            if not bool(constraint.check(value).all()):
-                raise ValueError(
-                    f"Expected parameter {name} ({type(value).__name__} of shape "
-                    f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
-                    f"{constraint!r}, but found invalid values:\n{value}"
-                )
+        value = getattr(self, name)
+        if not bool(constraint.check(value).all()):
+            raise ValueError(
+                f"Expected parameter {name} ({type(value).__name__} of shape "
+                f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
+                f"{constraint!r}, but found invalid values:\n{value}"
+            )
 
     @property
     def batch_shape(self) -> Size:
@@ -70,6 +94,11 @@ class Distribution:
     def event_shape(self) -> Size:
         """Of one value."""
         return self._event_shape
+
+    @property
+    def arg_constraints(self) -> dict[str, Constraint]:
+        """Where each parameter lies."""
+        raise NotImplementedError
 
     @property
     def support(self) -> Constraint:
@@ -97,16 +126,54 @@ class Distribution:
         return self.variance.sqrt()
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution with its parameters expanded to `batch_shape`."""
-        batch_shape = Size(batch_shape)
-        new = type(self).__new__(type(self))
-        for name, value in self.__dict__.items():
-            if isinstance(value, Tensor):
-                tail = value.shape[len(self.batch_shape) :]
-                value = value.expand(*batch_shape, *tail)
-            setattr(new, name, value)
-        new._batch_shape = batch_shape
+        """The same distribution with its parameters expanded to `batch_shape`, without a copy.
+
+        Args:
+            _instance: what a derived class has made to be filled, where it has an `expand`.
+
+        Raises:
+            NotImplementedError: a derived class with an `__init__` of its own and no `expand`.
+
+        >>> weft.distributions.Normal(0.0, 1.0).expand((2,)).mean
+        tensor([0., 0.])
+        """
+        own: Any = next(c for c in type(self).__mro__ if "_expands" in c.__dict__)
+        if own is Distribution:
+            raise NotImplementedError(f"[{type(self).__name__}] has no expand")
+        new = self._get_checked_instance(own, _instance)
+        shape = Size(batch_shape)
+        for name in own._expands:
+            if name in self.__dict__:
+                setattr(new, name, self._expanded(self.__dict__[name], shape))
+        for name in own._keeps:
+            if name in self.__dict__:
+                setattr(new, name, self.__dict__[name])
+        return self._finished(new, shape)
+
+    def _expanded(self, value: Any, batch_shape: Size) -> Any:
+        before = len(self._batch_shape)
+        if isinstance(value, Tensor):
+            return value.expand(*batch_shape, *value.shape[before:])
+        if isinstance(value, Distribution):
+            return value.expand((*batch_shape, *value.batch_shape[before:]))
+        return value
+
+    def _finished(self, new: Any, batch_shape: Size) -> Any:
+        """An instance that `expand` has filled, with shapes and as much validation as this one."""
+        Distribution.__init__(new, batch_shape, self._event_shape, validate_args=False)
+        new._validate_args = self._validate_args
         return new
+
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """What `expand` fills: `_instance`, or an empty one where `cls` made this one."""
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ is not cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method."
+            )
+        return type(self).__new__(type(self))
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Values of shape `sample_shape + batch_shape + event_shape`, outside of the graph."""
@@ -118,7 +185,10 @@ class Distribution:
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
-        """`sample((n,))`, its older form."""
+        """`sample((n,))`, its older form, with a FutureWarning."""
+        warnings.warn(
+            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, 2
+        )
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -169,6 +239,11 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
+            warnings.warn(
+                f"{type(self)} does not define `support` to enable sample validation. Please "
+                "initialize the distribution with `validate_args=False` to turn off validation.",
+                stacklevel=3,
+            )
             return
         if not bool(support.check(value).all()):
             raise ValueError(

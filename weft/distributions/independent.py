@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from weft import Tensor
 from weft.distributions import constraints
 from weft.distributions.distribution import Distribution
+from weft.distributions.utils import _sum_rightmost
 
 __all__ = ["Independent"]
-
-
-def sum_rightmost(value: Tensor, count: int) -> Tensor:
-    """The sum over the last `count` dimensions."""
-    return value.flatten(value.dim() - count).sum(-1) if count else value
 
 
 class Independent(Distribution):
@@ -28,6 +23,9 @@ class Independent(Distribution):
     >>> weft.distributions.Independent(base, 1).log_prob(weft.zeros(2, 3))
     tensor([-2.7568, -2.7568])
     """
+
+    arg_constraints: dict[str, constraints.Constraint] = {}
+    _expands = ("base_dist", "reinterpreted_batch_ndims")
 
     def __init__(
         self,
@@ -46,11 +44,6 @@ class Independent(Distribution):
         kept = len(batch) - count
         super().__init__(batch[:kept], batch[kept:] + event, validate_args=validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        count = self.reinterpreted_batch_ndims
-        inner = self.event_shape[:count]
-        return Independent(self.base_dist.expand((*batch_shape, *inner)), count, False)
-
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
         """Whether samples are differentiable."""
@@ -61,7 +54,7 @@ class Independent(Distribution):
         """Whether all values can be listed."""
         return self.base_dist.has_enumerate_support and not self.reinterpreted_batch_ndims
 
-    @property
+    @constraints.dependent_property
     def support(self) -> constraints.Constraint:
         count = self.reinterpreted_batch_ndims
         base = self.base_dist.support
@@ -86,10 +79,10 @@ class Independent(Distribution):
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
 
     def entropy(self) -> Tensor:
-        return sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
+        return _sum_rightmost(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims:

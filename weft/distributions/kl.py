@@ -1,46 +1,85 @@
-"""How much one distribution differs from another (Kullback and Leibler)."""
+"""How much one distribution differs from another (Kullback and Leibler, 1951).
+
+Here are the rules and the divergences of two of one family; those of two families are in
+`weft.distributions.kl_pairs`.
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import Tensor
-from weft.distributions.bernoulli import Bernoulli, Geometric
-from weft.distributions.categorical import Categorical, OneHotCategorical
-from weft.distributions.continuous import (
-    Exponential,
-    Gumbel,
-    HalfNormal,
-    Laplace,
-    LogNormal,
-    Uniform,
-)
+from weft.distributions.bernoulli import Bernoulli
+from weft.distributions.beta import Beta
+from weft.distributions.binomial import Binomial
+from weft.distributions.categorical import Categorical
+from weft.distributions.cauchy import Cauchy
+from weft.distributions.continuous_bernoulli import ContinuousBernoulli
+from weft.distributions.dirichlet import Dirichlet
 from weft.distributions.distribution import Distribution
-from weft.distributions.gamma import Beta, Dirichlet, Gamma
-from weft.distributions.independent import Independent, sum_rightmost
+from weft.distributions.exp_family import ExponentialFamily
+from weft.distributions.exponential import Exponential
+from weft.distributions.gamma import Gamma
+from weft.distributions.geometric import Geometric
+from weft.distributions.gumbel import Gumbel
+from weft.distributions.half_normal import HalfNormal
+from weft.distributions.independent import Independent
+from weft.distributions.laplace import Laplace
+from weft.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal
 from weft.distributions.multivariate_normal import MultivariateNormal, distance
 from weft.distributions.normal import Normal
+from weft.distributions.one_hot_categorical import OneHotCategorical
+from weft.distributions.pareto import Pareto
 from weft.distributions.poisson import Poisson
+from weft.distributions.transformed_distribution import TransformedDistribution
+from weft.distributions.uniform import Uniform
+from weft.distributions.utils import _sum_rightmost, euler_constant
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_RULES: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
+_Rule = Callable[[Any, Any], Tensor]
+_KL_REGISTRY: dict[tuple[type, type], _Rule] = {}
+_KL_MEMOIZE: dict[tuple[type, type], Any] = {}
 
 
-def register_kl(type_p: type, type_q: type) -> Callable[[Callable[..., Tensor]], Any]:
-    """Decorate the function that computes it for two types and those derived from them."""
+def register_kl(type_p: type, type_q: type) -> Callable[[_Rule], _Rule]:
+    """Decorate the function that computes it for two types and those derived from them.
+
+    Raises:
+        TypeError: no class of distributions.
+    """
     for kind in (type_p, type_q):
         if not (isinstance(kind, type) and issubclass(kind, Distribution)):
             raise TypeError(f"Expected a Distribution subclass but got {kind}")
 
-    def keep(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        _RULES[type_p, type_q] = function
+    def keep(function: _Rule) -> _Rule:
+        _KL_REGISTRY[type_p, type_q] = function
+        _KL_MEMOIZE.clear()
         return function
 
     return keep
+
+
+def _dispatch_kl(type_p: type, type_q: type) -> Any:
+    """The rule of the nearest bases; p's decide, with a warning where q's would decide else."""
+    ps, qs = type_p.__mro__, type_q.__mro__
+    near = [(ps.index(a), qs.index(b)) for a, b in _KL_REGISTRY if a in ps and b in qs]
+    if not near:
+        return NotImplemented
+    by_p, by_q = min(near), min(near, key=lambda ij: ij[::-1])
+    left, right = (_KL_REGISTRY[ps[i], qs[j]] for i, j in (by_p, by_q))
+    if left is not right:
+        warnings.warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please "
+            f"register_kl({ps[by_p[0]].__name__}, {qs[by_q[1]].__name__})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return left
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
@@ -53,13 +92,30 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     >>> d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(1.0, 1.0))
     tensor(0.5000)
     """
-    for a in type(p).__mro__:
-        for b in type(q).__mro__:
-            if (a, b) in _RULES:
-                return _RULES[a, b](p, q)
-    raise NotImplementedError(
-        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
-    )
+    kinds = type(p), type(q)
+    if kinds not in _KL_MEMOIZE:
+        _KL_MEMOIZE[kinds] = _dispatch_kl(*kinds)
+    if _KL_MEMOIZE[kinds] is NotImplemented:
+        raise NotImplementedError(
+            f"No KL(p || q) is implemented for p type {kinds[0].__name__} and q type "
+            f"{kinds[1].__name__}"
+        )
+    return _KL_MEMOIZE[kinds](p, q)
+
+
+@register_kl(ExponentialFamily, ExponentialFamily)
+def _family(p: Any, q: Any) -> Tensor:
+    """The Bregman divergence of the log normalizer (Nielsen and Nock, 2010)."""
+    if type(p) is not type(q):
+        raise NotImplementedError(
+            "The cross KL-divergence between different exponential families cannot be computed "
+            "using Bregman divergences"
+        )
+    leaves, value, slopes = p._normalizer()
+    result = q._log_normalizer(*q._natural_params) - value
+    for leaf, other, slope in zip(leaves, q._natural_params, slopes):
+        result = result - _sum_rightmost((other - leaf) * slope, len(q.event_shape))
+    return result
 
 
 @register_kl(Normal, Normal)
@@ -68,25 +124,61 @@ def _normal(p: Normal, q: Normal) -> Tensor:
     return 0.5 * (ratio + ((p.loc - q.loc) / q.scale).pow(2) - 1 - ratio.log())
 
 
-@register_kl(LogNormal, LogNormal)
 @register_kl(HalfNormal, HalfNormal)
-def _of_normals(p: Any, q: Any) -> Tensor:
+def _half_normal(p: HalfNormal, q: HalfNormal) -> Tensor:
     return _normal(p.base_dist, q.base_dist)
 
 
-@register_kl(MultivariateNormal, MultivariateNormal)
-def _multivariate(p: MultivariateNormal, q: MultivariateNormal) -> Tensor:
-    n = p.event_shape[0]
-    if n != q.event_shape[0]:
-        raise ValueError(
-            "KL-divergence between two Multivariate Normals with different event shapes cannot be "
-            "computed"
+@register_kl(TransformedDistribution, TransformedDistribution)
+def _transformed(p: Any, q: Any) -> Tensor:
+    if p.transforms != q.transforms or p.event_shape != q.event_shape:
+        raise NotImplementedError(
+            "[kl_divergence] expected the same transforms and event shapes, got "
+            f"{p.transforms} of {p.event_shape} and {q.transforms} of {q.event_shape}"
         )
-    L, M = q.scale_tril, p.scale_tril
-    batch = weft.broadcast_shapes(L.shape[:-2], M.shape[:-2])
-    L, M = L.expand(*batch, n, n), M.expand(*batch, n, n)
-    trace = weft.linalg.solve_triangular(L, M, upper=False).square().sum((-2, -1))
-    return q._half_log_det() - p._half_log_det() + 0.5 * (trace + distance(L, q.loc - p.loc) - n)
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+def _log_det(p: Any) -> Tensor:
+    """Of the covariance."""
+    return p._log_det() if isinstance(p, LowRankMultivariateNormal) else 2 * p._half_log_det()
+
+
+def _roots(p: Any) -> list[Tensor]:
+    """Matrices whose products with their transposes sum to the covariance."""
+    if isinstance(p, LowRankMultivariateNormal):
+        W, D, _ = p._parts()
+        return [W, weft.diag_embed(D.sqrt())]
+    return [p._unbroadcasted_scale_tril]
+
+
+def _trace(q: Any, root: Tensor) -> Tensor:
+    """The trace of q's precision times root rootᵀ."""
+    if not isinstance(q, LowRankMultivariateNormal):
+        L = q._unbroadcasted_scale_tril
+        return weft.linalg.solve_triangular(L, root, upper=False).square().sum((-2, -1))
+    spread = root / q._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
+    return spread.square().sum((-2, -1)) - (q._whitened() @ root).square().sum((-2, -1))
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _multivariate(p: Any, q: Any) -> Tensor:
+    if p.event_shape != q.event_shape:
+        raise ValueError(
+            "KL-divergence between two (Low Rank) Multivariate Normals with different event shapes "
+            "cannot be computed"
+        )
+    if isinstance(q, LowRankMultivariateNormal):
+        x = q.loc - p.loc
+        inner = (q._whitened() @ x.unsqueeze(-1)).square().sum((-2, -1))
+        far = (x.square() / q._unbroadcasted_cov_diag).sum(-1) - inner
+    else:
+        far = distance(q._unbroadcasted_scale_tril, q.loc - p.loc)
+    trace: Any = sum(_trace(q, root) for root in _roots(p))
+    return 0.5 * (_log_det(q) - _log_det(p) + trace + far - p.event_shape[0])
 
 
 @register_kl(Bernoulli, Bernoulli)
@@ -101,6 +193,16 @@ def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
     return yes + no
 
 
+@register_kl(Binomial, Binomial)
+def _binomial(p: Binomial, q: Binomial) -> Tensor:
+    if bool((p.total_count < q.total_count).any()):
+        raise NotImplementedError(
+            "KL between Binomials where q.total_count > p.total_count is not implemented"
+        )
+    each = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
+    return (p.total_count * each).masked_fill(p.total_count > q.total_count, math.inf)
+
+
 @register_kl(Categorical, Categorical)
 def _categorical(p: Categorical, q: Categorical) -> Tensor:
     t = p.probs * (p.logits - q.logits)
@@ -111,6 +213,19 @@ def _categorical(p: Categorical, q: Categorical) -> Tensor:
 @register_kl(OneHotCategorical, OneHotCategorical)
 def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
     return _categorical(p._categorical, q._categorical)
+
+
+@register_kl(ContinuousBernoulli, ContinuousBernoulli)
+def _continuous_bernoulli(p: ContinuousBernoulli, q: ContinuousBernoulli) -> Tensor:
+    sizes = [d._cont_bern_log_norm() + (-d.probs).log1p() for d in (p, q)]
+    return p.mean * (p.logits - q.logits) + sizes[0] - sizes[1]
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
+    """Chyzak and Nielsen (2019, arXiv:1905.10965)."""
+    far = (p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)
+    return far.log() - (4 * p.scale * q.scale).log()
 
 
 @register_kl(Exponential, Exponential)
@@ -146,16 +261,22 @@ def _geometric(p: Geometric, q: Geometric) -> Tensor:
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
-    ratio, euler = p.scale / q.scale, 0.57721566490153286060
-    moved = (q.loc - p.loc) / q.scale
+    ratio, moved = p.scale / q.scale, (q.loc - p.loc) / q.scale
     grown = (moved + (1 + ratio).lgamma()).exp()
-    return -ratio.log() - moved + ratio * euler + grown - (1 + euler)
+    return -ratio.log() - moved + ratio * euler_constant + grown - (1 + euler_constant)
 
 
 @register_kl(Laplace, Laplace)
 def _laplace(p: Laplace, q: Laplace) -> Tensor:
     ratio, far = p.scale / q.scale, (p.loc - q.loc).abs()
     return -ratio.log() + far / q.scale + ratio * weft.exp(-far / p.scale) - 1
+
+
+@register_kl(Pareto, Pareto)
+def _pareto(p: Pareto, q: Pareto) -> Tensor:
+    ratio = q.alpha / p.alpha
+    out = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return out.masked_fill(p.scale < q.scale, math.inf)
 
 
 @register_kl(Poisson, Poisson)
@@ -172,5 +293,8 @@ def _uniform(p: Uniform, q: Uniform) -> Tensor:
 @register_kl(Independent, Independent)
 def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError
-    return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
+        raise NotImplementedError(
+            "[kl_divergence] expected as many reinterpreted dimensions, got "
+            f"{p.reinterpreted_batch_ndims} and {q.reinterpreted_batch_ndims}"
+        )
+    return _sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)

@@ -9,13 +9,13 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.distributions import constraints
-from weft.distributions.distribution import Distribution
-from weft.distributions.utils import broadcast_all
+from weft.distributions.exp_family import ExponentialFamily
+from weft.distributions.utils import _standard_normal, broadcast_all
 
 __all__ = ["Normal"]
 
 
-class Normal(Distribution):
+class Normal(ExponentialFamily):
     """Of mean `loc` and standard deviation `scale`.
 
     >>> weft.distributions.Normal(0.0, 1.0).log_prob(weft.tensor(0.0))
@@ -25,6 +25,8 @@ class Normal(Distribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
+    _mean_carrier_measure = 0
+    _expands = ("loc", "scale")
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
@@ -53,7 +55,7 @@ class Normal(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        noise = weft.empty(shape, dtype=self.loc.dtype).normal_()
+        noise = _standard_normal(shape, self.loc.dtype, self.loc.device)
         return self.loc + noise * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -70,3 +72,10 @@ class Normal(Distribution):
 
     def entropy(self) -> Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + weft.log(self.scale)
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.loc / self.scale.pow(2), -0.5 * self.scale.pow(2).reciprocal()
+
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:
+        return -0.25 * x.pow(2) / y + 0.5 * weft.log(-math.pi / y)

@@ -8,13 +8,13 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.distributions import constraints
-from weft.distributions.distribution import Distribution
+from weft.distributions.exp_family import ExponentialFamily
 from weft.distributions.utils import broadcast_all
 
 __all__ = ["Poisson"]
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """A count of mean `rate`.
 
     >>> weft.distributions.Poisson(weft.tensor(2.0)).log_prob(weft.tensor(0.0))
@@ -23,6 +23,7 @@ class Poisson(Distribution):
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
+    _expands = ("rate",)
 
     def __init__(self, rate: Any, validate_args: bool | None = None) -> None:
         (self.rate,) = broadcast_all(rate)
@@ -48,3 +49,10 @@ class Poisson(Distribution):
         self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
         return weft.xlogy(value, rate) - rate - (value + 1).lgamma()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.rate.log(),)
+
+    def _log_normalizer(self, x: Tensor) -> Tensor:
+        return x.exp()
