@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -49,9 +51,50 @@ MADE = {
     "Mixture": "D.MixtureSameFamily(D.Categorical(logits=b), D.Normal(b, a))",
     "Mixture of vectors": "D.MixtureSameFamily(D.Categorical(a[:, 0]), "
     "D.Independent(D.Normal(b, a), 1))",
+    "Binomial": "D.Binomial(5, t.sigmoid(b))",
+    "Binomial of logits": "D.Binomial(t.tensor([3.0, 4.0, 50.0]), logits=b)",
+    "ContinuousBernoulli": "D.ContinuousBernoulli(t.sigmoid(b))",
+    "ContinuousBernoulli of logits": "D.ContinuousBernoulli(logits=b)",
+    "ContinuousBernoulli of halves": "D.ContinuousBernoulli(a * 0 + 0.5003)",
+    "FisherSnedecor": "D.FisherSnedecor(a * 2, a * 4)",
+    "GeneralizedPareto": "D.GeneralizedPareto(b.float(), a.float(), b.float() / 3)",
+    "GeneralizedPareto of 0": "D.GeneralizedPareto(b.float(), a.float(), 0.0)",
+    "HalfCauchy": "D.HalfCauchy(a)",
+    "InverseGamma": "D.InverseGamma(a * 3, a + 1)",
+    "Kumaraswamy": "D.Kumaraswamy(a, a + 0.5)",
+    "LKJCholesky": "D.LKJCholesky(3, a[0] + 0.5)",
+    "LKJCholesky alone": "D.LKJCholesky(2, 1.5)",
+    "LogisticNormal": "D.LogisticNormal(b, a)",
+    "LogisticNormal of numbers": "D.LogisticNormal(0.5, 1.0)",
+    "LowRankMultivariateNormal": "D.LowRankMultivariateNormal(b, S[:, :2], a)",
+    "Multinomial": "D.Multinomial(5, a)",
+    "Multinomial of logits": "D.Multinomial(3, logits=b[0])",
+    "NegativeBinomial": "D.NegativeBinomial(a * 4, t.sigmoid(b))",
+    "NegativeBinomial of logits": "D.NegativeBinomial(3, logits=b)",
+    "Pareto": "D.Pareto(a, a + 1.2)",
+    "RelaxedBernoulli": "D.RelaxedBernoulli(t.tensor(0.7).double(), t.sigmoid(b))",
+    "RelaxedBernoulli of logits": "D.RelaxedBernoulli(a[0], logits=b)",
+    "RelaxedOneHotCategorical": "D.RelaxedOneHotCategorical(t.tensor(0.7).double(), a)",
+    "VonMises": "D.VonMises(b, a * 4)",
+    "Weibull": "D.Weibull(a, a + 1.1)",
+    "Wishart": "D.Wishart(a[:, 1] + 3, S)",
+    "Wishart of factor": "D.Wishart(t.tensor(4.5).double(), scale_tril=t.linalg.cholesky(S))",
+    "Wishart of precision": "D.Wishart(4, precision_matrix=S)",
+    "Copula": "D.TransformedDistribution(D.MultivariateNormal(b, S), "
+    "[D.CumulativeDistributionTransform(D.Normal(t.zeros(3).double(), a[0]))])",
     "Independent": "D.Independent(D.Normal(b, a), 1)",
     "Independent of all": "D.Independent(D.Bernoulli(logits=b), 2)",
 }
+#: How near the results are where they are not the same function of float64 numbers: PyTorch has
+#: float32 numbers or a series of 7 digits; or the parameters are of float32 here.
+NEAR = {"GeneralizedPareto": 1e-5, "LKJCholesky": 1e-5, "LogisticNormal": 1e-5, "Multinomial": 1e-6,
+        "VonMises": 1e-5}  # fmt: skip
+#: Of which PyTorch draws other numbers: test_draws.py has their distribution. (Its Wishart takes
+#: all samples for singular, and draws them again.)
+OTHER_DRAWS = {"Binomial", "Wishart"}
+#: Of whose samples PyTorch has other gradients, see below.
+OTHER_SLOPES = {"Gamma", "Chi2", "Beta", "Dirichlet", "StudentT", "FisherSnedecor", "InverseGamma",
+                "Wishart"}  # fmt: skip
 SINGLE = ["mean", "mode", "variance", "stddev", "batch_shape", "event_shape", "has_rsample",
           "has_enumerate_support"]  # fmt: skip
 
@@ -89,41 +132,59 @@ def same(a, b, rtol=1e-9):
         assert repr(a) == repr(b)
 
 
+def family(name):
+    return name.split()[0]
+
+
+def drawn_once(torch, name):
+    """PyTorch's sample, as an array, so that both look at the same value."""
+    torch.manual_seed(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make(torch, name)[0].sample((2,)).detach().numpy().copy()
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_samples_and_properties(torch, name):
+    value = drawn_once(torch, name)
+
     def seen(t):
-        d = make(t, name)[0]
-        t.manual_seed(5)
-        out = [d.sample(), d.sample((4,)), d.sample(t.Size([2, 2])), repr(d)]
+        d, x = make(t, name)[0], t.from_numpy(value)
+        wide = d.expand((3, *d.batch_shape))
+        out = [repr(d), repr(wide), wide.batch_shape, wide.event_shape]
+        out += [d.log_prob(x), wide.log_prob(x[:, None]), d.support.check(x), repr(d.support)]
         out += [attempt(lambda s=s: getattr(d, s)) for s in SINGLE]
         out += [attempt(d.entropy), attempt(d.perplexity), attempt(d.enumerate_support)]
-        out.append(attempt(lambda: d.enumerate_support(expand=False)))
-        wide = d.expand((3, *d.batch_shape))
-        out += [wide.batch_shape, wide.sample(), wide.log_prob(wide.sample())]
-        out += [attempt(lambda n=n: getattr(d, n)) for n in ("probs", "logits", "param_shape")]
-        out.append(attempt(lambda: d.support.check(d.sample((2,)))))
+        out += [attempt(lambda: d.enumerate_support(expand=False)), attempt(wide.entropy)]
+        out += [attempt(lambda n=n: getattr(wide, n)) for n in SINGLE]
+        out += [attempt(lambda n=n: getattr(d, n)) for n in ("probs", "logits")]
+        if family(name) not in OTHER_DRAWS:
+            t.manual_seed(5)
+            out += [d.sample(), d.sample((4,)), d.sample(t.Size([2, 2])), wide.sample()]
         return out
 
     for k, (a, b) in enumerate(zip(seen(weft), seen(torch), strict=True)):
-        if isinstance(b, type):
-            assert isinstance(a, type), (k, a, b)
+        if isinstance(b, type):  # an expanded Multinomial of PyTorch lacks an attribute
+            assert isinstance(a, type) or (b, family(name)) == (AttributeError, "Multinomial"), k
         else:
-            same(a, b)
+            same(a, b, NEAR.get(family(name), 1e-9))
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("name", MADE)
 def test_gradients(torch, name, order):
+    value = drawn_once(torch, name)
+
     def seen(t):
         d, leaves = make(t, name, grad=True)
+        x = t.from_numpy(value)
         t.manual_seed(5)
-        value = d.sample((2,))
-        outs = [d.log_prob(value)]
-        drawn = [lambda: d.cdf(value), lambda: d.rsample((3,))]  # see below for those of gamma
-        if name.split()[0] in ("Gamma", "Chi2", "Beta", "Dirichlet", "StudentT"):
+        outs = [d.log_prob(x)]
+        drawn = [lambda: d.cdf(x), lambda: d.rsample((3,))]
+        if family(name) in OTHER_SLOPES | OTHER_DRAWS:
             drawn = []
-        for f in (*drawn, lambda: d.icdf(t.full((), 0.3, dtype=t.float64)), d.entropy,
-                  lambda: d.mean):  # fmt: skip
+        third = t.full((), 0.3, dtype=outs[0].dtype)
+        for f in (*drawn, lambda: d.icdf(third), d.entropy, lambda: d.mean):
             found = attempt(f)
             if not isinstance(found, type):
                 outs.append(found)
@@ -136,12 +197,23 @@ def test_gradients(torch, name, order):
                                         allow_unused=True))  # fmt: skip
         return outs
 
-    for a, b in zip(seen(weft), seen(torch), strict=True):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, theirs = seen(weft), seen(torch)
+    for a, b in zip(ours, theirs, strict=True):
         if a is None or b is None:
             other = b if a is None else a
             assert other is None or float(other.detach().abs().sum()) == 0
         else:
-            same(a, b, 1e-8)
+            same(a, b, 10 * NEAR.get(family(name), 1e-9))
+
+
+@pytest.mark.parametrize("name", ["Gamma", "InverseGamma"])
+def test_probabilities_by_gamma_numbers(torch, name):
+    """Which PyTorch has no gradients of by the concentration."""
+    x = [0.1, 0.5, 3.0]
+    ours, theirs = (make(t, name)[0].cdf(t.tensor(x).double()) for t in (weft, torch))
+    same(ours, theirs)
 
 
 def test_slopes_of_gamma_numbers():
@@ -176,48 +248,6 @@ def test_gradients_of_samples_have_the_right_mean(name):
         first.sum().backward()
 
 
-PAIRS = [
-    ("D.Normal(b, a)", "D.Normal(a, a + 1)"), ("D.LogNormal(b, a)", "D.LogNormal(a, a + 1)"),
-    ("D.HalfNormal(a)", "D.HalfNormal(a + 1)"), ("D.Uniform(b, b + a)", "D.Uniform(b - 1, b + 2)"),
-    ("D.Exponential(a)", "D.Exponential(a + 1)"), ("D.Laplace(b, a)", "D.Laplace(a, a + 1)"),
-    ("D.Gumbel(b, a)", "D.Gumbel(a, a + 1)"), ("D.Poisson(a)", "D.Poisson(a + 1)"),
-    ("D.Gamma(a, a + 1)", "D.Gamma(a + 2, a)"), ("D.Beta(a, a + 1)", "D.Beta(a + 2, a)"),
-    ("D.Dirichlet(a)", "D.Dirichlet(a + 1)"), ("D.Chi2(a)", "D.Chi2(a + 1)"),
-    ("D.Bernoulli(logits=b)", "D.Bernoulli(t.sigmoid(a))"),
-    ("D.Bernoulli(t.tensor([0.0, 1.0]))", "D.Bernoulli(t.tensor([1.0, 1.0]))"),
-    ("D.Geometric(t.sigmoid(b))", "D.Geometric(t.sigmoid(a))"),
-    ("D.Categorical(a)", "D.Categorical(logits=b)"),
-    ("D.Categorical(t.tensor([0.0, 1.0]))", "D.Categorical(t.tensor([1.0, 0.0]))"),
-    ("D.OneHotCategorical(a)", "D.OneHotCategorical(logits=b)"),
-    ("D.MultivariateNormal(b, S)", "D.MultivariateNormal(a, S * 2)"),
-    ("D.MultivariateNormal(b[0], S)", "D.MultivariateNormal(a, precision_matrix=S * 2)"),
-    ("D.Independent(D.Normal(b, a), 1)", "D.Independent(D.Normal(a, a), 1)"),
-    ("D.Normal(b, a)", "D.Gumbel(b, a)"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("pair", PAIRS, ids=[f"{p} | {q}" for p, q in PAIRS])
-def test_divergences(torch, pair):
-    def seen(t):
-        names, leaves = parts(t, grad=True)
-        p, q = (eval(text, names) for text in pair)  # noqa: S307
-        if "Gumbel" in pair[1] and "Normal" in pair[0]:
-            return attempt(lambda: t.distributions.kl_divergence(p, t.distributions.Poisson(1.0)))
-        out = t.distributions.kl_divergence(p, q)
-        if not out.requires_grad:
-            return [out]
-        return [out, *t.autograd.grad(out.sum(), leaves, allow_unused=True)]
-
-    ours, theirs = seen(weft), seen(torch)
-    if isinstance(theirs, type):
-        assert ours is theirs
-        return
-    for a, b in zip(ours, theirs, strict=True):
-        assert (a is None) == (b is None)
-        if a is not None:
-            same(a, b)
-
-
 ERRORS = """
 D.Normal(b, -a); D.Normal(b, b); D.Normal('x', 1); D.Bernoulli(b); D.Bernoulli(); D.Bernoulli(a, b)
 D.Categorical(); D.Categorical(t.tensor(1.0)); D.Uniform(b, b); D.Poisson(-a)
@@ -228,7 +258,31 @@ D.MultivariateNormal(b, S, S); D.MultivariateNormal(b, scale_tril=S); D.Exponent
 D.MultivariateNormal(b, S).log_prob(t.ones(2)); D.Independent(D.Normal(b, a), 3)
 D.Uniform(b, b + a).log_prob(b - 1); D.OneHotCategorical(a).log_prob(t.ones(2, 3))
 D.Normal(b, a).enumerate_support(); D.Poisson(a).rsample(); D.Poisson(a).entropy()
-D.kl_divergence(D.Normal(b, a), D.Poisson(a)); D.Geometric(a * 0)
+D.kl_divergence(D.Normal(b, a), D.Poisson(a)); D.Geometric(a * 0); D.Cauchy(b, b); D.Chi2(b)
+D.Binomial(3); D.Binomial(-1, a / 4); D.Binomial(3, a); D.ContinuousBernoulli(); D.Gamma(b, a)
+D.Binomial(2, a / 4).log_prob(a * 0 + 3); D.Binomial(a.floor(), a / 4).entropy()
+D.Binomial(a.floor(), a / 4).enumerate_support(); D.ContinuousBernoulli(a, validate_args=True)
+D.ContinuousBernoulli(logits=b).log_prob(a * 2); D.FisherSnedecor(b, a); D.HalfCauchy(b)
+D.GeneralizedPareto(b, b, a); D.HalfNormal(b); D.InverseGamma(b, a); D.Kumaraswamy(b, a)
+D.LKJCholesky(1); D.LKJCholesky(3, b); D.LKJCholesky(3, a[0]).log_prob(S); D.LogNormal(b, b)
+D.LowRankMultivariateNormal(b[0, 0], S, a); D.LowRankMultivariateNormal(b, b[0], a)
+D.LowRankMultivariateNormal(b, S[:2], a); D.LowRankMultivariateNormal(b, S, a[:, :2])
+D.Multinomial(a, a); D.Multinomial(2)
+D.LowRankMultivariateNormal(b, S.expand(4, 3, 3), a)
+D.Multinomial(2, a).log_prob(a * 0 + 1); D.NegativeBinomial(2); D.NegativeBinomial(-a, a / 4)
+D.NegativeBinomial(2, a); D.OneHotCategorical(); D.Pareto(b, a)
+D.Pareto(a, a).log_prob(a / 2); D.Weibull(b, a); D.RelaxedBernoulli(a); D.Dirichlet(a[0, 0])
+D.RelaxedOneHotCategorical(a[0], a).log_prob(a); D.VonMises(b, b); D.Dirichlet(b); D.Beta(b, a)
+D.Wishart(1.5, S); D.Wishart(4, S, S); D.Wishart(4); D.Wishart(4, S[0]); D.Wishart(4, -S)
+D.StudentT(b); D.Gumbel(b, b); D.Laplace(b, b); D.Uniform(b, b - 1); D.Distribution().mean
+D.TransformedDistribution(D.Normal(b, a), 5); D.TransformedDistribution(D.Normal(b, a), [5])
+D.TransformedDistribution(D.Normal(0., 1.), D.StickBreakingTransform())
+D.MixtureSameFamily(D.Normal(b, a), D.Normal(b, a)); D.MixtureSameFamily(D.Categorical(a), 5)
+D.MixtureSameFamily(D.Categorical(a), D.Normal(b[:, :2], a[:, :2]))
+D.MixtureSameFamily(D.Categorical(a), D.Normal(b.expand(3, 2, 3)[:, :1].expand(3, 3, 3), 1.))
+D.Distribution.set_default_validate_args(5); D.Normal(b, a).rsample((-1,))
+D.Distribution((), validate_args=False).expand((2,))
+D.Distribution((), validate_args=False).support
 """
 
 
@@ -243,7 +297,32 @@ def test_errors(torch, text):
         kinds.append(caught.value)
     assert type(kinds[1]) is type(kinds[0]), kinds
     if type(kinds[0]) is ValueError:
-        assert str(kinds[1])[:40] == str(kinds[0])[:40] or str(kinds[1])[0] == "[", kinds
+        assert str(kinds[1])[:18] == str(kinds[0])[:18] or str(kinds[1])[0] == "[", kinds
+
+
+def test_a_mixture_of_fewer_weights_than_components_have_batches():
+    """PyTorch has its density but no samples."""
+    names, _ = parts(weft)
+    d = eval("D.MixtureSameFamily(D.Categorical(a[0]), D.Normal(b, a))", names)  # noqa: S307
+    assert d.sample((5,)).shape == (5, 2) and d.log_prob(names["b"][:, 0]).shape == (2,)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_pickles_and_copies(name):
+    """What is loaded has the same density and parameters; a subclass expands to its own kind."""
+    d = make(weft, name)[0]
+    x = d.sample((2,))
+    again = pickle.loads(pickle.dumps(d))
+    weft.testing.assert_close(again.log_prob(x), d.log_prob(x))
+    assert repr(again) == repr(d)
+    kind = type("Mine", (type(d),), {})
+    mine = kind.__new__(kind)
+    mine.__dict__.update(d.__dict__)
+    assert type(mine.expand((2, *d.batch_shape))) is kind
+    other = type("Other", (type(d),), {"__init__": lambda self: None})
+    mine.__class__ = other
+    with pytest.raises(NotImplementedError, match="must also define a custom .expand"):
+        mine.expand((2, *d.batch_shape))
 
 
 def test_validation_may_be_off():
@@ -270,48 +349,3 @@ def test_a_policy_learns():
         loss.backward()
         optimizer.step()
     assert int(logits.argmax()) == 2 and float(policy.probs[2].detach()) > 0.8
-
-
-TRANSFORMS = {
-    "D.ExpTransform()": "b", "D.SigmoidTransform()": "b", "D.TanhTransform()": "b",
-    "D.SoftplusTransform()": "b", "D.PowerTransform(t.tensor(1.5).double())": "a",
-    "D.AffineTransform(1.0, -2.0)": "b", "D.AffineTransform(b, a, event_dim=1)": "b",
-    "D.StickBreakingTransform()": "b", "D.ReshapeTransform((3,), (1, 3))": "b",
-    "D.ExpTransform().inv": "a", "D.IndependentTransform(D.ExpTransform(), 1)": "b",
-    "D.ComposeTransform([D.AffineTransform(0.5, 2.0), D.ExpTransform()])": "b",
-    "D.ComposeTransform([D.ExpTransform(), D.StickBreakingTransform()])": "b",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("code", TRANSFORMS)
-def test_a_transform_is_pytorchs(code):
-    """Values, inverses, log-determinants, shapes, what it prints; and the inverse inverts."""
-    torch = pytest.importorskip("torch")
-    results = []
-    for t in (weft, torch):
-        names, _ = parts(t)
-        transform, x = eval(code, names), names[TRANSFORMS[code]]  # noqa: S307
-        y = transform(x)
-        weftlike = [y, transform.inv(y), transform.log_abs_det_jacobian(x, y)]
-        results.append((
-            [[list(v.shape), pytest.approx(v.reshape(-1).tolist())] for v in weftlike],
-            tuple(transform.forward_shape(x.shape)), tuple(transform.inverse_shape(y.shape)),
-            repr(transform), transform.bijective, transform.codomain.event_dim,
-        ))  # fmt: skip
-        np.testing.assert_allclose(transform.inv(y).numpy(), x.numpy(), rtol=1e-6, atol=1e-9)
-    ours, theirs = results
-    assert [[s, v.expected] for s, v in ours[0]] == theirs[0] and ours[1:] == theirs[1:]
-
-
-def test_a_cached_transform_gives_back_its_input():
-    t = weft.distributions.TanhTransform(cache_size=1)
-    x = weft.tensor([20.0])
-    assert t.inv(t(x)) is x
-    with pytest.raises(ValueError):
-        weft.distributions.TanhTransform(cache_size=2)
-    with pytest.raises(ValueError):
-        weft.distributions.TransformedDistribution(weft.distributions.Normal(0.0, 1.0), [5])
-    with pytest.raises(ValueError):
-        weft.distributions.MixtureSameFamily(
-            weft.distributions.Categorical(weft.ones(3)), weft.distributions.Normal(0.0, 1.0)
-        )

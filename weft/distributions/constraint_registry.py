@@ -18,7 +18,7 @@ from weft.distributions import constraints, transforms
 from weft.distributions.constraints import Constraint
 from weft.distributions.transforms import Transform
 
-__all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+__all__ = ["biject_to", "transform_to"]
 
 _Factory = Callable[[Any], Transform]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from weft import Tensor
 from weft.distributions import constraints
@@ -12,7 +13,10 @@ from weft.distributions.utils import _sum_rightmost
 __all__ = ["Independent"]
 
 
-class Independent(Distribution):
+_Base = TypeVar("_Base", bound=Distribution)
+
+
+class Independent(Distribution, Generic[_Base]):
     """`base_distribution` whose last batch dimensions belong to the event.
 
     Args:
@@ -24,12 +28,13 @@ class Independent(Distribution):
     tensor([-2.7568, -2.7568])
     """
 
+    base_dist: _Base
     arg_constraints: dict[str, constraints.Constraint] = {}
     _expands = ("base_dist", "reinterpreted_batch_ndims")
 
     def __init__(
         self,
-        base_distribution: Distribution,
+        base_distribution: _Base,
         reinterpreted_batch_ndims: int,
         validate_args: bool | None = None,
     ) -> None:

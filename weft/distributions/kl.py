@@ -113,8 +113,9 @@ def _family(p: Any, q: Any) -> Tensor:
         )
     leaves, value, slopes = p._normalizer()
     result = q._log_normalizer(*q._natural_params) - value
+    batch = weft.broadcast_shapes(p.batch_shape, q.batch_shape)
     for leaf, other, slope in zip(leaves, q._natural_params, slopes):
-        result = result - _sum_rightmost((other - leaf) * slope, len(q.event_shape))
+        result = result - ((other - leaf) * slope).reshape(*batch, -1).sum(-1)
     return result
 
 
@@ -291,7 +292,7 @@ def _uniform(p: Uniform, q: Uniform) -> Tensor:
 
 
 @register_kl(Independent, Independent)
-def _independent(p: Independent, q: Independent) -> Tensor:
+def _independent(p: Independent[Any], q: Independent[Any]) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError(
             "[kl_divergence] expected as many reinterpreted dimensions, got "

@@ -6,6 +6,7 @@ from typing import Any
 
 from weft import Tensor
 from weft.distributions import constraints
+from weft.distributions.independent import Independent
 from weft.distributions.normal import Normal
 from weft.distributions.transformed_distribution import TransformedDistribution
 from weft.distributions.transforms import StickBreakingTransform
@@ -24,7 +25,7 @@ class LogisticNormal(TransformedDistribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
     has_rsample = True
-    base_dist: Any  # Independent, of a Normal
+    base_dist: Independent[Normal]
     _expands = ("base_dist", "transforms")
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:

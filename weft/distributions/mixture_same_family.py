@@ -113,7 +113,7 @@ class MixtureSameFamily(Distribution):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with weft.no_grad():
             at = len(sample_shape) + len(self.batch_shape)
-            chosen = self.mixture_distribution.sample(sample_shape)
+            chosen = self.mixture_distribution.expand(self.batch_shape).sample(sample_shape)
             each = self.component_distribution.sample(sample_shape)
             index = chosen.reshape(*chosen.shape, *[1] * (self._event_ndims + 1))
             shape = Size((*chosen.shape, 1, *self.event_shape))

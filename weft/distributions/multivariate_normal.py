@@ -26,7 +26,9 @@ class OfMatrix(Distribution):
         ((name, matrix),) = given.items()
         if matrix.dim() < 2:
             raise ValueError(
-                f"{name} must be at least two-dimensional, with optional leading batch dimensions"
+                f"[{type(self).__name__}] expected a matrix as {name}, got shape "
+                f"{tuple(matrix.shape)} ({name} must be at least two-dimensional, with optional "
+                "leading batch dimensions)"
             )
         both = weft.broadcast_shapes(matrix.shape[:-2], batch)
         setattr(self, name, matrix.expand(*both, -1, -1))

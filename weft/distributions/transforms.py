@@ -18,6 +18,7 @@ from weft.distributions.transform_base import (
     Transform,
     identity_transform,
 )
+from weft.distributions.transform_base import _InverseTransform as _InverseTransform
 from weft.distributions.transform_joins import CatTransform, StackTransform
 from weft.distributions.transform_points import (
     AbsTransform,

@@ -22,7 +22,7 @@ class VonMises(Distribution):
     simulation of the von Mises distribution, 1979). Samples have no gradients.
 
     >>> weft.distributions.VonMises(weft.tensor(0.0), weft.tensor(1.0)).log_prob(weft.tensor(0.0))
-    tensor(-1.0739)
+    tensor(-1.0738)
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
