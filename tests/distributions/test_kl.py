@@ -173,7 +173,10 @@ def test_a_family_of_matrices():
 def test_dispatch():
     D = weft.distributions
 
-    class A(D.Normal):
+    class Mixin:  # Pyro's base of distributions is one
+        pass
+
+    class A(D.Normal, Mixin):
         pass
 
     class B(A):
@@ -187,6 +190,8 @@ def test_dispatch():
         with pytest.warns(RuntimeWarning, match=r"Ambiguous kl_divergence\(B, B\). Please "
                           r"register_kl\(A, B\)"):  # fmt: skip
             assert D.kl_divergence(B(0.0, 1.0), B(0.0, 1.0)) == "A, Normal"
+        D.register_kl(D.VonMises, Mixin)(lambda p, q: "VonMises, Mixin")
+        assert D.kl_divergence(D.VonMises(0.0, 1.0), B(0.0, 1.0)) == "VonMises, Mixin"
         D.register_kl(A, B)(lambda p, q: "A, B")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -196,5 +201,5 @@ def test_dispatch():
         D.kl._KL_REGISTRY.clear()
         D.kl._KL_REGISTRY.update(before)
         D.kl._KL_MEMOIZE.clear()
-    with pytest.raises(TypeError):
-        D.register_kl(int, D.Normal)
+    with pytest.raises(TypeError, match="Distribution subclass"):
+        D.register_kl(5, D.Normal)

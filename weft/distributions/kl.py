@@ -49,12 +49,17 @@ _KL_MEMOIZE: dict[tuple[type, type], Any] = {}
 def register_kl(type_p: type, type_q: type) -> Callable[[_Rule], _Rule]:
     """Decorate the function that computes it for two types and those derived from them.
 
+    A type need not be of `Distribution`: it may be a mixin of such classes.
+
     Raises:
-        TypeError: no class of distributions.
+        TypeError: no class.
     """
-    for kind in (type_p, type_q):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
-            raise TypeError(f"Expected a Distribution subclass but got {kind}")
+    for name, kind in (("type_p", type_p), ("type_q", type_q)):
+        if not isinstance(kind, type):
+            raise TypeError(
+                f"[register_kl] expected a class as {name}, got {kind!r} (Expected {name} to be a "
+                f"Distribution subclass but got {kind})"
+            )
 
     def keep(function: _Rule) -> _Rule:
         _KL_REGISTRY[type_p, type_q] = function

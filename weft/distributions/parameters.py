@@ -13,7 +13,7 @@ from weft.distributions.utils import (
     probs_to_logits,
 )
 
-__all__ = ["OfClasses", "Odds", "one_of"]
+__all__: list[str] = []
 
 
 def one_of(probs: Any, logits: Any) -> tuple[str, Any]:
