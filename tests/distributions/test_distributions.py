@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import pickle
+import pkgutil
 import warnings
 
 import numpy as np
@@ -349,3 +351,27 @@ def test_a_policy_learns():
         loss.backward()
         optimizer.step()
     assert int(logits.argmax()) == 2 and float(policy.probs[2].detach()) > 0.8
+
+
+#: Private names that programs import: Pyro, GPyTorch.
+IMPORTED = {
+    "utils": ["_standard_normal", "_sum_rightmost", "euler_constant"],
+    "transforms": ["_InverseTransform"], "constraints": ["_CorrCholesky", "_Dependent"],
+    "multivariate_normal": ["_batch_mahalanobis", "_batch_mv", "_precision_to_scale_tril"],
+    "relaxed_bernoulli": ["LogitRelaxedBernoulli"],
+    "relaxed_categorical": ["ExpRelaxedCategorical"],
+}  # fmt: skip
+
+
+def test_modules_and_their_names(torch):
+    """Each module of PyTorch's has a namesake with its names, and its classes their attributes."""
+    for info in pkgutil.iter_modules(torch.distributions.__path__):
+        theirs = importlib.import_module(f"torch.distributions.{info.name}")
+        ours = importlib.import_module(f"weft.distributions.{info.name}")
+        for name in [*theirs.__all__, *IMPORTED.get(info.name, ())]:
+            mine, other = getattr(ours, name), getattr(theirs, name)
+            if isinstance(other, type):
+                public = {n for n in dir(other) if not n.startswith("_")}
+                assert public <= set(dir(mine)), (name, public - set(dir(mine)))
+    assert set(torch.distributions.__all__) <= set(weft.distributions.__all__)
+    assert weft.distributions.Independent[weft.distributions.Normal]
