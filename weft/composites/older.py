@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor, return_types
+from weft.base.forms import forms
 
 __all__ = ["triangular_solve"]
 
@@ -61,6 +62,7 @@ def _convert_indices_from_csr_to_coo(
     return weft.stack(pair[::-1] if transpose else pair)
 
 
+@forms(out=True)
 def triangular_solve(
     b: Tensor,
     A: Tensor,
