@@ -3,6 +3,8 @@
 A family's file with one more record is compiled beside the sources and linked with the objects of
 the build. The package over that core, in a folder of its own, has the op as function, method,
 in-place and out= form; it is documented, merges, is cast, and passes the laws over the table.
+
+Beside it is a name of a second version (Note [Versions]): files of the first mean what they meant.
 """
 
 import json
@@ -32,6 +34,68 @@ RECORD = """
         .autocast(Cast::Narrow)
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * 3.0 * g.in(0) * g.in(0); })
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
+    // once it said whether to negate; now by which number to multiply
+    t.add("cubed.negated(Tensor self, bool negate=False) -> Tensor")
+        .until(2)
+        .body([](Call& c) {
+            Tensor x = c.in[0];
+            c.set(x * x * x * (c.attr(0).as_bool() ? -1.0 : 1.0));
+        });
+    t.add("cubed.scaled(Tensor self, float scale) -> Tensor")
+        .version(2)
+        .body([](Call& c) {
+            Tensor x = c.in[0];
+            c.set(x * x * x * c.attr(0).as_double());
+        })
+        .doc("self to the third power, scaled.");
+"""
+VERSIONS = """
+import json
+
+import weft
+from weft.closing.program import package_of
+
+
+def function(x, how):
+    return weft.cubed(x, how)
+
+
+def method(x, how):
+    return x.cubed(how)
+
+
+def made(f, version):
+    data = json.loads(package_of({"f": f}).to_json())
+    assert set(data["ops"].values()) == {2}, data["ops"]  # what is written is today's
+    data["ops"] = dict.fromkeys(data["ops"], version)
+    return weft._C._Package(json.dumps(data), {})
+
+
+x = weft.tensor([1.0, -2.0])
+assert weft.cubed(x, 2.0).tolist() == x.cubed(2.0).tolist() == [2, -16]
+try:
+    weft.cubed(x)  # Python has today's alone
+except TypeError as error:
+    assert "negate" not in str(error)
+else:
+    raise AssertionError
+assert not any(r["name"] == "cubed.negated" for r in weft._C._records())
+for f in (function, method):
+    for _ in range(3):  # the third time by plan
+        assert made(f, 2).call("f", (x, 2.0), {}).tolist() == [2, -16]
+        assert made(f, 1).call("f", (x, True), {}).tolist() == [-1, 8]
+    for version, how in ((2, True), (1, 2.5)):
+        try:
+            out = made(f, version).call("f", (x, how), {})
+        except TypeError:
+            continue
+        assert version == 2 and out.tolist() == [1, -8]  # a bool is a number, too
+    try:
+        made(f, 3)
+    except ValueError as error:
+        assert "expected version 2 of" in str(error) and "cubed" in str(error), error
+    else:
+        raise AssertionError
 """
 PROGRAM = """
 import runpy
@@ -117,6 +181,11 @@ def run(package: Path, *args: str) -> None:
 
 def test_the_record_is_all(package):
     run(package, "-c", f"FAMILY = {FAMILY!r}\n" + PROGRAM)
+
+
+def test_files_of_an_older_version_mean_what_they_meant(package):
+    (package / "versions.py").write_text(VERSIONS)
+    run(package, "versions.py")
 
 
 def test_the_laws_are_applied_to_it(package):

@@ -70,6 +70,7 @@ def library_op(
     node: str | None = ...,
     peer: str | None = ...,
     autocast: bool = ...,
+    onnx: str = ...,
 ) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]: ...
 @overload
 def library_op(
@@ -82,6 +83,7 @@ def library_op(
     peer: str | None = ...,
     results: Callable[..., R],
     autocast: bool = ...,
+    onnx: str = ...,
 ) -> Callable[[Callable[..., Any]], Callable[..., R]]: ...
 def library_op(
     schema: str,
@@ -93,6 +95,7 @@ def library_op(
     peer: str | None = None,
     results: Callable[..., Any] | None = None,
     autocast: bool = False,
+    onnx: str = "",
 ) -> Any:
     """Make an op of a function over NumPy arrays.
 
@@ -107,6 +110,7 @@ def library_op(
             `special_` or `fft_`.
         results: makes one value of several outputs, such as a named tuple.
         autocast: whether autocast runs it in float32, as Cast::Float in the table.
+        onnx: the op in ONNX's operators, as in a record of the table.
     """
     name = schema[: schema.index("(")]
     before, _, after = schema.partition("->")
@@ -161,6 +165,7 @@ def library_op(
             "node_name": node_name,
             "samples": list(samples),
             "call": call,
+            "onnx": onnx,
             **_PLAIN,
             "aliases": [],
         }
@@ -178,6 +183,9 @@ _PLAIN = {
     ),
     "reads": True,
     "batch": "none",
+    "version": 1,
+    "in_packages": False,
+    "no_onnx": "",
 }
 
 

@@ -6,6 +6,7 @@
 /// in the same places, and equal constants elsewhere; then nothing is parsed.
 #pragma once
 #include "native/callables.h"
+#include "native/package.h"
 #include "native/tensors.h"
 #include "ops/arguments.h"
 
@@ -64,9 +65,9 @@ public:
     Thing run(const Ops& ops, const Given& given);
     void keep(const Ops& ops, const Op& op, const Arguments& arguments, const Given& given);
     /// The ops of a method of tensors, which this instruction calls; null if it is none.
-    const Ops* method_called(const std::string& name) {
+    const Ops* method_called(const Package& package, const std::string& name) {
         if (!looked_up_) {
-            method_ = ops_named("Tensor." + name);
+            method_ = package.ops("Tensor." + name);
             looked_up_ = true;
         }
         return method_;

@@ -250,7 +250,7 @@ Thing warn_of(Host& host, const Given& g) {
     return none();
 }
 
-Thing has_attribute(Host&, const Given& g) {
+Thing has_attribute(Host& host, const Given& g) {
     const Raw v = g.args[0];
     if (!g.args[1].is(Kind::Text))
         raise_as(types::TypeError, "hasattr(): attribute name must be string");
@@ -267,7 +267,7 @@ Thing has_attribute(Host&, const Given& g) {
         return of_bool(k == Kind::Function || k == Kind::Builtin || k == Kind::Ops ||
                        k == Kind::Method || k == Kind::Type || k == Kind::Class);
     try {
-        Host::attribute(v, name, nullptr);
+        host.attribute(v, name, nullptr);
         return of_bool(true);
     } catch (const Raised& raised) {
         if (is_subtype(raised.error.as<Error>()->type, &types::AttributeError))

@@ -12,12 +12,35 @@
 namespace weft::native {
 namespace {
 
-using Named = std::map<std::string, Ops, std::less<>>;
+/// By name, then by version; the last is today's.
+using Named = std::map<std::string, std::vector<Ops>, std::less<>>;
+
+/// Whether files of a version call a record of these (Note [Versions]).
+bool has(const std::vector<const Op*>& records, const Op& op, int version) {
+    if (op.until) return op.version <= version && version < op.until;
+    const bool replaced = std::ranges::any_of(
+        records, [&](const Op* old) { return old->until && old->until == op.version; });
+    return op.version <= version || !replaced;
+}
+
+std::vector<Ops> by_version(const Ops& all) {
+    std::vector<Ops> out;
+    int latest = 1;
+    for (const Op* op : all.overloads)
+        if (!op->until) latest = std::max(latest, op->version);
+    for (int version = 1; version <= latest; ++version) {
+        Ops& of = out.emplace_back(all);
+        of.version = version;
+        std::erase_if(of.overloads,
+                      [&](const Op* op) { return !has(all.overloads, *op, version); });
+    }
+    return out;
+}
 
 Named all_ops() {
-    Named out;
+    std::map<std::string, Ops> found;
     auto add = [&](const std::string& name, const std::string& shown, const Op& op, bool in_place) {
-        Ops& ops = out[name];
+        Ops& ops = found[name];
         ops.name = shown;
         ops.in_place = in_place;
         ops.overloads.push_back(&op);
@@ -30,10 +53,18 @@ Named all_ops() {
             if (op.method && op.inputs > 0) add("Tensor." + name, name, op, false);
             if (op.inplace) add("Tensor." + name + "_", name + "_", op, true);
             if (op.inplace && op.function) add(name + "_", name + "_", op, true);
-            add("ops." + name, name, op, false);
+            if (op.called_by_packages()) add("ops." + name, name, op, false);
         }
     }
+    Named out;
+    for (const auto& [name, all] : found) out[name] = by_version(all);
     return out;
+}
+
+const std::vector<Ops>* versions_of(std::string_view name) {
+    static const Named all = all_ops();
+    const auto found = all.find(name);
+    return found == all.end() ? nullptr : &found->second;
 }
 
 constexpr Mode kModes[] = {
@@ -47,9 +78,20 @@ constexpr Mode kModes[] = {
 }  // namespace
 
 const Ops* ops_named(std::string_view name) {
-    static const Named all = all_ops();
-    const auto found = all.find(name);
-    return found == all.end() ? nullptr : &found->second;
+    const std::vector<Ops>* found = versions_of(name);
+    return found ? &found->back() : nullptr;
+}
+
+const Ops* ops_named(std::string_view name, int64_t version) {
+    const std::vector<Ops>* found = versions_of(name);
+    return found ? &(*found)[static_cast<size_t>(version - 1)] : nullptr;
+}
+
+bool is_internal_op(std::string_view name) {
+    if (!name.starts_with("ops.")) return false;
+    return !ops_named(name) && std::ranges::any_of(table().all(), [&](const Op& op) {
+        return op.public_name == name.substr(4);
+    });
 }
 
 const Mode* mode_named(std::string_view name) {

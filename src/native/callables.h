@@ -12,11 +12,14 @@ struct Ops {
     std::string name;
     std::vector<const Op*> overloads;
     bool in_place = false;
-    bool method = false;
-    int32_t version = 1;  ///< of its schemas
+    int32_t version = 1;  ///< Note [Versions]
 };
-/// `weft._C.name`: a function, or "ops.name", "Tensor.name". Null if there is none.
+/// `weft._C.name`: a function, or "ops.name", "Tensor.name". Null if there is none that packages may call.
 const Ops* ops_named(std::string_view name);
+/// The same as files of a version have it, from 1 to today's.
+const Ops* ops_named(std::string_view name, int64_t version);
+/// Whether weft has an op of that name that packages may not call.
+bool is_internal_op(std::string_view name);
 
 /// The arguments of a call.
 struct Given {

@@ -140,7 +140,8 @@ Thing Host::call_method(Frame* frame, const FlatInstr& i, const Given& given) {
     const Raw self = given.args[0];
     if (self.is_tensor()) {
         Remembered* memory = memory_of(frame, &i);
-        if (const Ops* ops = memory->method_called(name)) return call_ops(*ops, given, memory);
+        if (const Ops* ops = memory->method_called(context_.package(), name))
+            return call_ops(*ops, given, memory);
     }
     if (const Builtin* method = method_named(self, name)) return run_builtin(*this, *method, given);
     Thing found;

@@ -36,7 +36,7 @@ public:
     /// What `evaluate` gives; throws.
     Thing evaluated(Frame* frame, const program::FlatInstr& i, const Raw* args);
     /// `memory`: of the instruction, or null. Throws AttributeError.
-    static Thing attribute(Raw of, const std::string& name, Remembered* memory);
+    Thing attribute(Raw of, const std::string& name, Remembered* memory) const;
 
     // ---- what the machine asks for
 

@@ -147,13 +147,14 @@ bool Host::matches(Raw kinds) {
     return false;
 }
 
-Thing Host::attribute(Raw of, const std::string& name, Remembered* memory) {
+Thing Host::attribute(Raw of, const std::string& name, Remembered* memory) const {
     if (const Builtin* method = method_named(of, name))
         return make_thing<Method>(of, nullptr, method);
     switch (of.kind()) {
         case Kind::Tensor:
             if (Thing found = tensor_attribute(of, name)) return found;
-            if (const Ops* ops = memory ? memory->method_called(name) : ops_named("Tensor." + name))
+            if (const Ops* ops = memory ? memory->method_called(context_.package(), name)
+                                        : context_.package().ops("Tensor." + name))
                 return make_thing<Method>(of, ops, nullptr);
             break;
         case Kind::Record:

@@ -53,6 +53,12 @@ const Function& Package::entry(std::string_view name) const {
     fail(ErrorKind::Value, "package", "one of the entries " + names, name);
 }
 
+const Ops* Package::ops(std::string_view name) const {
+    if (!older_.empty())
+        if (const auto found = older_.find(name); found != older_.end()) return found->second;
+    return ops_named(name);
+}
+
 class PackageReader {
 public:
     PackageReader(const Json& json, FunctionRef<bool(const std::string&)> has_tensor)
@@ -154,14 +160,18 @@ private:
             const Ops* found = op(name);
             expect(version.is(Json::Kind::Int) && version.as_int() >= 1, "a version of an op",
                    "another value");
-            if (version.as_int() > found->version)
+            const int64_t number = version.as_int();
+            if (number > found->version)
                 refuse(text("version ", found->version, " of '", name, "' or older"),
-                       text("version ", version.as_int(), ", of a newer weft"));
+                       text("version ", number, ", of a newer weft"));
+            if (number < found->version) made_->older_[name] = ops_named(name, number);
         }
     }
     const Ops* op(std::string_view name) const {
         const Ops* found = ops_named(name);
-        if (!found) refuse("ops of this weft", text("'", name, "'"));
+        if (!found)
+            refuse(is_internal_op(name) ? "ops that programs may call" : "ops of this weft",
+                   text("'", name, "'"));
         return found;
     }
 

@@ -65,9 +65,13 @@ public:
     const std::vector<std::pair<std::string, int32_t>>& entries() const { return entries_; }
     /// The function of an entry. Throws a ValueError that names those there are.
     const Function& entry(std::string_view name) const;
+    /// Ops by name, as the version has them that the file says. Null if there are none.
+    const Ops* ops(std::string_view name) const;
 
 private:
     friend class PackageReader;
+    std::map<std::string, const Ops*, std::less<>>
+        older_;  ///< of which the file has another version
     std::vector<Function> functions_;
     std::vector<std::unique_ptr<Class>> classes_;
     std::vector<Instance> objects_;

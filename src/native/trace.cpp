@@ -282,14 +282,14 @@ Thing TraceHost::attribute(Raw holder, const std::string& name) {
         return attribute_of_object(holder, name);
     if (holder.is_tensor()) {
         if (std::ranges::find(kLayoutAttributes, name) != std::end(kLayoutAttributes))
-            return Host::attribute(holder, name, nullptr);
+            return host_.attribute(holder, name, nullptr);
         // a method is looked up before its arguments are made
-        Thing found = Host::attribute(holder, name, nullptr);
+        Thing found = host_.attribute(holder, name, nullptr);
         if (!found.is(Kind::Method)) throw Refused{"an attribute of a tensor"};
         return own(std::move(found));
     }
     if (!is_value(holder) && !is_fixed(holder)) throw Refused{"an attribute of a container"};
-    return own_result(Host::attribute(holder, name, nullptr));
+    return own_result(host_.attribute(holder, name, nullptr));
 }
 
 /// Of a named tuple or an object: what it has been given here, or what lies in it.

@@ -149,7 +149,7 @@ Thing TraceHost::call_method(Raw self, const std::string& name, const Given& giv
         if (method && !is_among(name, kLayoutMethods)) throw Refused{"a method of a tensor"};
         add(used(given, false));
         if (method) return own_result(run_builtin(host_, *method, with()));
-        const Ops* ops = ops_named("Tensor." + name);
+        const Ops* ops = host_.context().package().ops("Tensor." + name);
         if (!ops) return {};
         return own_result(native::call_ops(*ops, with(), nullptr));
     }

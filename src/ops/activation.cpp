@@ -302,6 +302,7 @@ void register_sigmoids(Table& t) {
                   if (!is_complex(y.dtype())) return sigmoid_backward(g.grad(), y);
                   return g.grad() * conj((1.0 - y) * y);
               })
+        .onnx("Sigmoid(self)")
         .samples(unary_samples());
     floating_op<SigmoidBackward, 2>(t, "sigmoid_backward(Tensor grad, Tensor output) -> Tensor")
         .doc("grad * (1 - output) * output.")
@@ -319,6 +320,7 @@ void register_sigmoids(Table& t) {
                   if (!is_complex(y.dtype())) return tanh_backward(g.grad(), y);
                   return g.grad() * conj(1.0 - y * y);
               })
+        .onnx("Tanh(self)")
         .samples(unary_samples());
     floating_op<TanhBackward, 2>(t, "tanh_backward(Tensor grad, Tensor output) -> Tensor")
         .doc("grad * (1 - output^2).")
@@ -332,6 +334,7 @@ void register_sigmoids(Table& t) {
         .function_only()
         .node_name("LogSigmoidBackward0")
         .grad(0, save_in(0), [](const Grad& g) { return logsigmoid_backward(g.grad(), g.in(0)); })
+        .onnx("-Softplus(-self)")
         .samples(unary_samples());
     floating_op<LogSigmoidBackward, 2>(t,
                                        "log_sigmoid_backward(Tensor grad, Tensor self) -> Tensor")
@@ -349,6 +352,7 @@ void register_sigmoids(Table& t) {
         .node_name("DivBackward0")
         .kernel(or_complex<Softsign, ComplexSoftsign, Result::Float, 1>)
         .grad(0, save_in(0), softsign_gradient)
+        .onnx("Softsign(self)")
         .samples(unary_samples());
     t.add("tanhshrink(Tensor self) -> Tensor")
         .doc("self - tanh(self).\n>>> weft.tanhshrink(weft.tensor([0., 1.]))\n"
@@ -356,6 +360,7 @@ void register_sigmoids(Table& t) {
         .body(tanhshrink_body)
         .batch(Batch::Body)
         .function_only()
+        .onnx("self - Tanh(self)")
         .samples(unary_samples());
 }
 
@@ -367,6 +372,7 @@ void register_gated(Table& t) {
         .function_only()
         .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return silu_backward(g.grad(), g.in(0)); })
+        .onnx("self * Sigmoid(self)")
         .samples(unary_samples());
     floating_op<SiluBackward, 2>(t, "silu_backward(Tensor grad, Tensor self) -> Tensor")
         .doc("grad * conj(s (1 + self (1 - s))), s = sigmoid(self).")
@@ -385,6 +391,7 @@ void register_gated(Table& t) {
         .function_only()
         .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return mish_backward(g.grad(), g.in(0)); })
+        .onnx("self * Tanh(Softplus(self))")
         .samples(unary_samples());
     floating_op<MishBackward, 2>(t, "mish_backward(Tensor grad, Tensor self) -> Tensor")
         .doc("grad * (y + self * sigmoid(self) * (1 - y^2)), y = tanh(softplus(self)).")
@@ -403,6 +410,7 @@ void register_gated(Table& t) {
         .function_only()
         .grad(0, save_in(0),
               [](const Grad& g) { return gelu_backward(g.grad(), g.in(0), g.attr(0)); })
+        .onnx("Gelu(self, approximate=approximate)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(T(2, 3), approximate='tanh')"});
     shaped_op(t, "gelu_backward(Tensor grad, Tensor self, *, str approximate=\"none\") -> Tensor",
               gelu_kernel<GeluBackward, GeluTanhBackward, 2>)
@@ -425,6 +433,7 @@ void register_gated(Table& t) {
               [](const Grad& g) {
                   return softplus_backward(g.grad(), g.in(0), g.attr(0), g.attr(1));
               })
+        .onnx("Where(self * beta > threshold, self, Softplus(self * beta) / beta)")
         .samples({"f(T(2, 3))", "f(T(), 2.0)", "f(T(2, 3), beta=3, threshold=2)", "f(T(0, 3))"});
     shaped_op(t,
               "softplus_backward(Tensor grad, Tensor self, Scalar beta, "
@@ -461,6 +470,7 @@ void register_exponential_units(Table& t) {
               [](const Grad& g) {
                   return elu_backward(g.grad(), g.in(0), g.attr(0), g.attr(1), g.attr(2));
               })
+        .onnx("Where(self > 0, self, (Exp(self * input_scale) - 1) * alpha) * scale")
         .samples({"f(T(2, 3))", "f(T(), 0.5)", "f(T(2, 3), alpha=2.0)", "f(T(0, 3))"});
     shaped_op(t, "selu(Tensor self) -> Tensor",
               [](Call& c) { run_floating<Elu, 1>(c, {{kSeluScale, kSeluAlpha * kSeluScale, 1}}); })
@@ -473,6 +483,7 @@ void register_exponential_units(Table& t) {
               [](const Grad& g) {
                   return elu_backward(g.grad(), g.in(0), kSeluAlpha, kSeluScale, 1.0);
               })
+        .onnx("Selu(self)")
         .samples(unary_samples());
     shaped_op(t, "celu(Tensor self, Scalar alpha=1) -> Tensor",
               [](Call& c) {
@@ -490,6 +501,7 @@ void register_exponential_units(Table& t) {
                   double alpha = g.attr(0).as_double();
                   return elu_backward(g.grad(), g.in(0), alpha, 1.0, 1 / alpha);
               })
+        .onnx("Celu(self, alpha=float(alpha))")
         .samples({"f(T(2, 3))", "f(T(), 0.5)", "f(T(2, 3), alpha=2.0)", "f(T(0, 3))"});
     shaped_op(t,
               "elu_backward(Tensor grad, Tensor self, Scalar alpha, Scalar scale, "

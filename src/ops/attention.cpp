@@ -293,6 +293,7 @@ void register_attention(Table& t) {
         .body(body)
         .batch(Batch::Body)
         .internal()
+        .in_packages()
         .samples({"f(T(2, 3, 5, 4), T(2, 3, 6, 4), T(2, 3, 6, 3))", "f(T(3, 4), T(2, 4), T(2, 4))",
                   "f(T(2, 5, 4), T(2, 5, 4), T(2, 5, 4), is_causal=True, scale=0.7)",
                   "f(T(2, 2, 3, 4), T(2, 2, 3, 4), T(2, 2, 3, 4), B(3, 3))",

@@ -185,6 +185,7 @@ void register_bernoulli(Table& t) {
         .grad(0, 0, no_influence)
         .doc("1 with the probability given by each element, else 0.\n\n"
              ">>> weft.bernoulli(weft.ones(2))\ntensor([1., 1.])")
+        .onnx("Bernoulli(self)")
         .samples({"f(T(3, 4, lo=0, hi=1))"});
     t.add("bernoulli.p(Tensor self, float p=0.5) -> Tensor")
         .shape(bernoulli_shape)
@@ -237,7 +238,9 @@ void register_bernoulli(Table& t) {
         .kernel(dropout_noise_kernel)
         .random()
         .internal()
-        .doc("1 / (1 - p) with probability 1 - p, else 0.");
+        .in_packages()
+        .doc("1 / (1 - p) with probability 1 - p, else 0.")
+        .no_onnx("noise that gradients keep; dropout has a form");
     t.add("multinomial(Tensor self, int num_samples, bool replacement=False) -> Tensor")
         .shape(multinomial_shape)
         .kernel(multinomial_kernel)

@@ -264,6 +264,7 @@ void register_sums(Table& t) {
         .number_self()
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, 0, [](const Grad& g) { return scaled(g.grad(), g.attr(0)); })
+        .onnx("self + (other if alpha == 1 else other * alpha)")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), 2)", "f(T(3), T(3), alpha=2)",
                   "f(I(3), 1.5)", "f(B(3), B(3))", "f(T(0, 3), T())"});
     shaped_op(t, "sub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_shape,
@@ -277,6 +278,7 @@ void register_sums(Table& t) {
         .alias("subtract")
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, 0, [](const Grad& g) { return -scaled(g.grad(), g.attr(0)); })
+        .onnx("self - (other if alpha == 1 else other * alpha)")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), 2)", "f(T(3), T(3), alpha=2)",
                   "f(I(3), 2)"});
     shaped_op(t, "rsub(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", sub_shape,
@@ -294,6 +296,7 @@ void register_sums(Table& t) {
         .numbers_apart(save_in(1))
         .grad(0, 0, [](const Grad& g) { return -scaled(g.grad(), g.attr(0)); })
         .grad(1, 0, [](const Grad& g) { return g.grad(); })
+        .onnx("other - (self if alpha == 1 else self * alpha)")
         .samples({"f(T(2, 3), 2)", "f(T(3), 2, alpha=3)", "f(I(3), 2)"});
     shaped_op(t, "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", lerp_shape,
               lerp_number_kernel)
@@ -303,6 +306,7 @@ void register_sums(Table& t) {
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad() - times_conj(g.grad(), g.attr(0)); })
         .grad(1, 0, [](const Grad& g) { return times_conj(g.grad(), g.attr(0)); })
+        .onnx("self + (end - self) * weight")
         .samples({"f(T(2, 3), T(2, 3), 0.3)", "f(T(2, 1), T(3), 0.8)", "f(T(), T(0, 3), -1)"});
     shaped_op(t, "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp_shape,
               map_kernel<Lerp, WithComplex<FloatingTypes>, Result::Same, 3>)
@@ -315,6 +319,7 @@ void register_sums(Table& t) {
         .grad(1, save_in(2), [](const Grad& g) { return g.grad() * conj(g.in(2)); })
         .grad(2, save_in(0) | save_in(1),
               [](const Grad& g) { return g.grad() * conj(g.in(1) - g.in(0)); })
+        .onnx("self + (end - self) * weight")
         .samples({"f(T(2, 3), T(2, 3), T(2, 3))", "f(T(2, 1), T(3), T())"});
 }
 
@@ -328,6 +333,7 @@ void register_products(Table& t) {
         .alias("multiply")
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
         .grad(1, save_in(0), [](const Grad& g) { return g.grad() * conj(g.in(0)); })
+        .onnx("self * other")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(3), 2)", "f(B(3), B(3))",
                   "f(I(3), 1.5)"});
     shaped_op(t, "scaled_mul(Tensor self, Tensor other, Scalar scale) -> Tensor",
@@ -338,7 +344,8 @@ void register_products(Table& t) {
         .grad(0, save_in(1),
               [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(1)), g.attr(0)); })
         .grad(1, save_in(0),
-              [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), g.attr(0)); });
+              [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), g.attr(0)); })
+        .onnx("self * other * scale");
     shaped_op(t, "_times(Tensor self, Scalar number) -> Tensor", pointwise<Result::Same>,
               [](Call& c) {
                   ModeGuard off(0, kGradMode);
@@ -346,11 +353,14 @@ void register_products(Table& t) {
               })
         .doc("self * number, of which nothing is saved.")
         .internal()
+        .in_packages()
         .node_name("MulBackward1")
-        .grad(0, 0, [](const Grad& g) {
-            static const Function times{"_times"};
-            return times(g.grad(), g.attr(0));
-        });
+        .grad(0, 0,
+              [](const Grad& g) {
+                  static const Function times{"_times"};
+                  return times(g.grad(), g.attr(0));
+              })
+        .onnx("self * number");
     pointwise_op<Div, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "div(Tensor self, Tensor other) -> Tensor")
         .doc("self / other; integers become floating.\n"
@@ -362,6 +372,7 @@ void register_products(Table& t) {
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() / conj(g.in(1)); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return div_backward(g.grad(), conj(g.in(0)), conj(g.in(1))); })
+        .onnx("self / other")
         .samples({"f(T(2, 3), T(2, 3, lo=0.5))", "f(T(2, 1), T(3, lo=0.5))", "f(T(3), 2)",
                   "f(I(3), 2)"});
     pointwise_op<Div, WithComplex<FloatingTypes>, Result::Float, 2>(
@@ -370,6 +381,7 @@ void register_products(Table& t) {
         .internal()
         .node_name("DivBackward1")
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() / conj(g.in(1)); })
+        .onnx("self / other")
         .samples({"f(T(2, 3), 2)"});
     pointwise_op<InverseTimes, WithComplex<FloatingTypes>, Result::Float, 2>(
         t, "rdiv(Tensor self, Tensor other) -> Tensor")
@@ -379,6 +391,7 @@ void register_products(Table& t) {
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) { return div_backward(g.grad(), conj(g.in(1)), conj(g.in(0))); })
         .grad(1, save_in(0), [](const Grad& g) { return g.grad() / conj(g.in(0)); })
+        .onnx("other / self")
         .samples({"f(T(3, lo=0.5), 2)", "f(I(3) + 1, 2)"});
     pointwise_op<DivBackward, WithComplex<FloatingTypes>, Result::Same, 3>(
         t, "div_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
@@ -399,9 +412,12 @@ void register_products(Table& t) {
         .node_name("DivBackward0")
         .grad(0, save_in(1),
               [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(1)), g.attr(0)); })
-        .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
-            return div_backward(g.grad(), conj(g.in(0)), conj(g.in(1))) * g.attr(0).as_double();
-        });
+        .grad(1, save_in(0) | save_in(1),
+              [](const Grad& g) {
+                  return div_backward(g.grad(), conj(g.in(0)), conj(g.in(1))) *
+                         g.attr(0).as_double();
+              })
+        .onnx("self / other * scale");
 }
 
 void register_divisions(Table& t) {
@@ -462,6 +478,7 @@ void register_divisions(Table& t) {
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return -g.grad() * div_mode(g.in(0), g.in(1), "trunc"); })
+        .onnx("Mod(self, other, fmod=1)")
         .samples({"f(T(2, 3), T(2, 3, lo=0.5))", "f(T(3), 0.7)", "f(I(3), 2)",
                   "f(T(2, 1), T(3, lo=0.5))"});
 }
@@ -500,6 +517,7 @@ void register_plane(Table& t) {
               [](const Grad& g) { return g.grad() * (g.in(0) / g.out(0)); })
         .grad(1, save_in(1) | save_out(0),
               [](const Grad& g) { return g.grad() * (g.in(1) / g.out(0)); })
+        .onnx("Sqrt(self * self + other * other)")
         .samples({"f(T(2, 3), T(2, 3, lo=0.5))", "f(T(2, 1), T(3, lo=0.5))", "f(T(), T(0, 3))"});
 }
 

@@ -182,12 +182,14 @@ void register_signs(Table& t) {
         .uint64(Uint64::Numbers)
         .doc("Whether elements are +infinity.\n>>> weft.isposinf(weft.tensor([1., float('inf')]))\n"
              "tensor([False,  True])")
+        .onnx("IsInf(self, detect_negative=0) if floating(self) else truth(self * 0)")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     pointwise_op<IsInfinite<false>, AllTypes, Result::Bool, 1>(t, "isneginf(Tensor self) -> Tensor")
         .uint64(Uint64::Numbers)
         .doc(
             "Whether elements are -infinity.\n>>> weft.isneginf(weft.tensor([1., -float('inf')]))\n"
             "tensor([False,  True])")
+        .onnx("IsInf(self, detect_positive=0) if floating(self) else truth(self * 0)")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     shaped_op(
         t, "heaviside(Tensor self, Tensor values) -> Tensor",
@@ -203,6 +205,8 @@ void register_signs(Table& t) {
              "tensor([0.0000, 0.5000, 1.0000])")
         .no_derivative()
         .inplace()
+        .onnx("Where(Equal(self, 0), values, Where(self < 0, cast(0, self.dtype), cast(1, "
+              "self.dtype)))")
         .samples({"f(I(5), I(5))", "f(I(2, 1), I(3))"});
 }
 
@@ -233,6 +237,7 @@ void register_parts(Table& t) {
                                     g.grad());
               })
         .grad(1, 0, [](const Grad& g) { return zeros(g.in_shape(1), g.out_dtype(0)); })
+        .no_onnx("neighbours of a floating-point number")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     t.add("_frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)")
         .doc("self = mantissa * 2^exponent with |mantissa| in [0.5, 1); the exponent as int64.")
@@ -244,6 +249,7 @@ void register_parts(Table& t) {
         })
         .kernel(frexp_kernel)
         .internal()
+        .in_packages()
         .constant_output(1)
         .node_name("FrexpBackward0")
         .grad(0, save_out(1),

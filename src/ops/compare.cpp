@@ -96,9 +96,9 @@ std::string schema(std::string_view name) {
     return text(name, "(Tensor self, Tensor other) -> Tensor");
 }
 
-void comparison(Table& t, void (*kernel)(Call&), std::string_view name, const std::string& alias,
-                std::string_view sign, std::string_view shown,
-                std::source_location where = std::source_location::current()) {
+OpBuilder comparison(Table& t, void (*kernel)(Call&), std::string_view name,
+                     const std::string& alias, std::string_view sign, std::string_view shown,
+                     std::source_location where = std::source_location::current()) {
     OpBuilder op = t.add(schema(name), where);
     if (!alias.empty()) op.alias(alias);
     op.shape(pointwise<Result::Bool>)
@@ -112,18 +112,25 @@ void comparison(Table& t, void (*kernel)(Call&), std::string_view name, const st
                   "(weft.tensor([1, 2, 3]), 2)\n", shown))
         .samples(
             {"f(T(2, 3), T(3))", "f(I(5), I(5))", "f(I(5), 2)", "f(I(3), 1.5)", "f(B(3), B(3))"});
+    return op;
 }
 
 void register_comparisons(Table& t) {
     comparison(t, compare_kernel<Eq, WithComplex<AllTypes>>, "eq", "",
-               "==", "tensor([False,  True, False])");
+               "==", "tensor([False,  True, False])")
+        .onnx("Equal(self, other)");
     comparison(t, compare_kernel<Ne, WithComplex<AllTypes>>, "ne", "not_equal",
-               "!=", "tensor([ True, False,  True])");
-    comparison(t, compare_kernel<Lt>, "lt", "less", "<", "tensor([ True, False, False])");
-    comparison(t, compare_kernel<Le>, "le", "less_equal", "<=", "tensor([ True,  True, False])");
-    comparison(t, exchanged_kernel<Lt>, "gt", "greater", ">", "tensor([False, False,  True])");
+               "!=", "tensor([ True, False,  True])")
+        .onnx("Not(Equal(self, other))");
+    comparison(t, compare_kernel<Lt>, "lt", "less", "<", "tensor([ True, False, False])")
+        .onnx("self < other");
+    comparison(t, compare_kernel<Le>, "le", "less_equal", "<=", "tensor([ True,  True, False])")
+        .onnx("self <= other");
+    comparison(t, exchanged_kernel<Lt>, "gt", "greater", ">", "tensor([False, False,  True])")
+        .onnx("self > other");
     comparison(t, exchanged_kernel<Le>, "ge", "greater_equal",
-               ">=", "tensor([False,  True,  True])");
+               ">=", "tensor([False,  True,  True])")
+        .onnx("self >= other");
     t.add("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, "
           "bool equal_nan=False) -> Tensor")
         .doc("|self - other| <= atol + rtol * |other|, as bools; equal infinities are close. Both "
@@ -169,10 +176,12 @@ Tensor taken(const Grad& g) {
 void register_extremes(Table& t) {
     extreme<Maximum, true>(t, "maximum")
         .doc("The larger of self and other; NaN if either is. Equal elements share the gradient.\n"
-             ">>> weft.maximum(weft.tensor([1, 5]), weft.tensor([2, 3]))\ntensor([2, 5])");
+             ">>> weft.maximum(weft.tensor([1, 5]), weft.tensor([2, 3]))\ntensor([2, 5])")
+        .onnx("self + other if boolean(self) else Max(self, other)");
     extreme<Minimum, false>(t, "minimum")
         .doc("The smaller of self and other; NaN if either is. Equal elements share the gradient.\n"
-             ">>> weft.minimum(weft.tensor([1, 5]), weft.tensor([2, 3]))\ntensor([1, 3])");
+             ">>> weft.minimum(weft.tensor([1, 5]), weft.tensor([2, 3]))\ntensor([1, 3])")
+        .onnx("self * other if boolean(self) else Min(self, other)");
     pointwise_op<ExtremeBackward, FloatingTypes, Result::Same, 3>(
         t, "extreme_backward(Tensor grad, Tensor self, Tensor other) -> Tensor")
         .doc("0 where self < other, grad / 2 where they are equal, else grad.")
@@ -187,6 +196,8 @@ void register_extremes(Table& t) {
              "tensor([1., 3.])")
         .grad(0, save_in(0) | save_in(1), taken<true, true>)
         .grad(1, save_in(0) | save_in(1), taken<true, false>)
+        .onnx("Where(IsNaN(self), other, Where(IsNaN(other), self, Max(self, other))) if "
+              "floating(self) else form('maximum', self=self, other=other)")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(I(4), I(4))"});
     pointwise_op<Fmin, AllTypes, Result::Same, 2>(t, schema("fmin"))
         .uint64(Uint64::Order)
@@ -195,6 +206,8 @@ void register_extremes(Table& t) {
              "tensor([0., 3.])")
         .grad(0, save_in(0) | save_in(1), taken<false, true>)
         .grad(1, save_in(0) | save_in(1), taken<false, false>)
+        .onnx("Where(IsNaN(self), other, Where(IsNaN(other), self, Min(self, other))) if "
+              "floating(self) else form('minimum', self=self, other=other)")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(I(4), I(4))"});
 }
 
@@ -221,12 +234,18 @@ OpBuilder bitwise(Table& t, std::string_view name, std::string_view sign, std::s
 }
 
 void register_logic(Table& t) {
-    logical<LogicalAnd>(t, "logical_and", "and", "tensor([False, False,  True])");
-    logical<LogicalOr>(t, "logical_or", "or", "tensor([False,  True,  True])");
-    logical<LogicalXor>(t, "logical_xor", "xor", "tensor([False,  True, False])");
-    bitwise<BitwiseAnd>(t, "bitwise_and", "&", "tensor([1, 2])");
-    bitwise<BitwiseOr>(t, "bitwise_or", "|", "tensor([3, 7])");
-    bitwise<BitwiseXor>(t, "bitwise_xor", "^", "tensor([2, 5])");
+    logical<LogicalAnd>(t, "logical_and", "and", "tensor([False, False,  True])")
+        .onnx("And(truth(self), truth(other))");
+    logical<LogicalOr>(t, "logical_or", "or", "tensor([False,  True,  True])")
+        .onnx("Or(truth(self), truth(other))");
+    logical<LogicalXor>(t, "logical_xor", "xor", "tensor([False,  True, False])")
+        .onnx("Xor(truth(self), truth(other))");
+    bitwise<BitwiseAnd>(t, "bitwise_and", "&", "tensor([1, 2])")
+        .onnx("And(self, other) if boolean(self) else BitwiseAnd(self, other)");
+    bitwise<BitwiseOr>(t, "bitwise_or", "|", "tensor([3, 7])")
+        .onnx("Or(self, other) if boolean(self) else BitwiseOr(self, other)");
+    bitwise<BitwiseXor>(t, "bitwise_xor", "^", "tensor([2, 5])")
+        .onnx("Xor(self, other) if boolean(self) else BitwiseXor(self, other)");
 }
 
 }  // namespace

@@ -162,7 +162,8 @@ void register_complex(Table& t) {
                   return view_as_complex(parts.numel() ? contiguous(parts) : ops::clone(parts));
               })
         .doc("The parts of complex numbers as a last dimension of size 2, over the same memory.\n\n"
-             ">>> weft.view_as_real(weft.tensor([1 + 2j]))\ntensor([[1., 2.]])");
+             ">>> weft.view_as_real(weft.tensor([1 + 2j]))\ntensor([[1., 2.]])")
+        .no_onnx("complex numbers");
     t.add("view_as_complex(Tensor self) -> Tensor")
         .autocast(Cast::Float)
         .shape(view_as_complex_shape)
@@ -173,6 +174,7 @@ void register_complex(Table& t) {
         .grad(0, 0, [](const Grad& g) { return view_as_real(contiguous(g.grad())); })
         .doc("Pairs of floats as complex numbers, over the same memory.\n\n"
              ">>> weft.view_as_complex(weft.tensor([[1., 2.]]))\ntensor([1.+2.j])")
+        .no_onnx("complex numbers")
         .samples({"f(T(3, 2))", "f(T(2, 3, 2))", "f(T(2))"});
     t.add("complex(Tensor real, Tensor imag) -> Tensor")
         .shape(complex_shape)
@@ -184,6 +186,7 @@ void register_complex(Table& t) {
         .grad(1, 0, [](const Grad& g) { return imag(g.grad()); })
         .doc("real + i imag, of floats.\n\n"
              ">>> weft.complex(weft.tensor([1.]), weft.tensor([2.]))\ntensor([1.+2.j])")
+        .no_onnx("complex numbers")
         .samples({"f(T(2, 3), T(2, 3))", "f(T(2, 1), T(3))", "f(T(), T(0, 3))"});
     t.add("polar(Tensor abs, Tensor angle) -> Tensor")
         .autocast(Cast::Float)
@@ -199,6 +202,7 @@ void register_complex(Table& t) {
         .grad(1, save_out(0), [](const Grad& g) { return imag(g.grad() * conj(g.out(0))); })
         .doc("abs (cos(angle) + i sin(angle)).\n\n"
              ">>> weft.polar(weft.tensor([2.]), weft.tensor([0.]))\ntensor([2.+0.j])")
+        .no_onnx("complex numbers")
         .samples({"f(T(2, 3, lo=0.5), T(2, 3))"});
     t.add("_conj(Tensor self) -> Tensor")
         .shape(pointwise<Result::Same>)
@@ -216,6 +220,7 @@ void register_complex(Table& t) {
         .batch(Batch::Body)
         .doc("The complex conjugate; a real tensor itself.\n\n"
              ">>> weft.tensor([1 + 2j]).conj()\ntensor([1.-2.j])")
+        .no_onnx("complex numbers")
         .samples({"f(T(2, 3))"});
     t.add("real(Tensor self) -> Tensor")
         .body([](Call& c) { part_body(c, 0); })
@@ -223,13 +228,15 @@ void register_complex(Table& t) {
         .function_only()
         .doc("The real part, over the same memory; a real tensor itself.\n\n"
              ">>> weft.real(weft.tensor([1 + 2j]))\ntensor([1.])")
+        .no_onnx("complex numbers")
         .samples({"f(T(2, 3))"});
     t.add("imag(Tensor self) -> Tensor")
         .body([](Call& c) { part_body(c, 1); })
         .batch(Batch::Body)
         .function_only()
         .doc("The imaginary part, over the same memory. RuntimeError for real tensors.\n\n"
-             ">>> weft.imag(weft.tensor([1 + 2j]))\ntensor([2.])");
+             ">>> weft.imag(weft.tensor([1 + 2j]))\ntensor([2.])")
+        .no_onnx("complex numbers");
     t.add("sgn(Tensor self) -> Tensor")
         .shape(pointwise<Result::Same>)
         .kernel(sgn_kernel)
@@ -240,6 +247,7 @@ void register_complex(Table& t) {
         .grad(0, save_in(0), sgn_gradient)
         .doc("self / |self|, 0 at 0: the sign of real numbers.\n\n"
              ">>> weft.sgn(weft.tensor([3 + 4j]))\ntensor([0.6000+0.8000j])")
+        .onnx("Sign(self)")
         .samples({"f(T(2, 3))", "f(I(4))"});
     t.add("angle(Tensor self) -> Tensor")
         .shape(angle_shape)
@@ -248,12 +256,16 @@ void register_complex(Table& t) {
         .grad(0, save_in(0), angle_gradient)
         .doc("The angle of complex numbers in [-pi, pi]; pi for negative real ones, else 0.\n\n"
              ">>> weft.angle(weft.tensor([1j, -1.]))\ntensor([1.5708, 3.1416])")
+        .onnx("Where(IsNaN(self), self, Where(self < 0, 3.141592653589793, 0 * self)) if "
+              "floating(self) else Where(self < 0, cast(3.141592653589793, result.dtype), cast(0, "
+              "result.dtype))")
         .samples({"f(T(2, 3))"});
     t.add("isreal(Tensor self) -> Tensor")
         .body(isreal_body)
         .batch(Batch::Body)
         .doc("Whether the imaginary part is 0.\n\n"
              ">>> weft.isreal(weft.tensor([1 + 0j, 1j]))\ntensor([ True, False])")
+        .onnx("truth(cast(self, float32) * 0 + 1)")
         .samples({"f(T(2, 3))"});
 }
 

@@ -508,6 +508,7 @@ void register_unfold(Table& t) {
         .shape(im2col_shape)
         .kernel(im2col_kernel)
         .internal()
+        .in_packages()
         .batch(batch_last<3>)
         .node_name("Im2ColBackward0")
         .grad(0, 0,
@@ -523,6 +524,7 @@ void register_unfold(Table& t) {
         .shape(col2im_shape)
         .kernel(col2im_kernel)
         .internal()
+        .in_packages()
         .batch(batch_last<2>)
         .node_name("Col2ImBackward0")
         .grad(0, 0,

@@ -96,6 +96,7 @@ void register_copy_ops(Table& t) {
         .every_dtype()
         .pointwise()
         .grad(0, 0, pass)
+        .onnx("Identity(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("_contiguous_copy(Tensor self) -> Tensor")
         .doc("A copy in row-major order.")
@@ -106,6 +107,7 @@ void register_copy_ops(Table& t) {
         .internal()
         .node_name("CloneBackward0")
         .grad(0, 0, pass)
+        .onnx("Identity(self)")
         .samples({"f(T(2, 3))"});
     t.add("_constant_in(Tensor self, Tensor other, bool zero=True) -> Tensor")
         .doc("self, as what depends on other too, in pieces where it is constant: the gradient "
@@ -115,9 +117,11 @@ void register_copy_ops(Table& t) {
         .every_dtype()
         .internal()
         .grad(0, 0, pass)
-        .grad(1, 0, [](const Grad& g) {
-            return g.attr(0).as_bool() ? zeros(g.in_shape(1), g.out_dtype(0)) : Tensor();
-        });
+        .grad(1, 0,
+              [](const Grad& g) {
+                  return g.attr(0).as_bool() ? zeros(g.in_shape(1), g.out_dtype(0)) : Tensor();
+              })
+        .onnx("Identity(self)");
     t.add("contiguous(Tensor self) -> Tensor")
         .doc("self if it lies in row-major order, else a copy that does.\n\n"
              ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
@@ -125,6 +129,7 @@ void register_copy_ops(Table& t) {
         .memory_format(Formats::Self)
         .batch(Batch::Body)
         .method_only()
+        .onnx("Identity(self)")
         .samples({"f(T(2, 3))"});
     reshaping_copy(t, "_unsafe_view(Tensor self, int[] size) -> Tensor")
         .doc("The elements copied into another shape: reshape where no view does.")
@@ -150,7 +155,9 @@ void register_copy_ops(Table& t) {
             c.set(std::move(relaid.out(0)));
         })
         .batch(Batch::Body)
-        .internal();
+        .internal()
+        .in_packages()
+        .onnx("form('view', self=self, size=size)");
     t.add("_to_copy(Tensor self, dtype? dtype=None) -> Tensor")
         .doc("A copy in `dtype`.")
         .shape(
@@ -160,7 +167,8 @@ void register_copy_ops(Table& t) {
         .pointwise()
         .internal()
         .node_name("ToCopyBackward0")
-        .grad(0, 0, pass);
+        .grad(0, 0, pass)
+        .onnx("cast(self, result.dtype)");
     t.add("to(Tensor self, dtype? dtype=None) -> Tensor")
         .doc("self in `dtype`: self itself if it has it.")
         .body([](Call& c) {
@@ -168,7 +176,9 @@ void register_copy_ops(Table& t) {
             c.set(same ? c.in[0] : to_copy(c.in[0], c.attr(0)));
         })
         .batch(Batch::Body)
-        .internal();
+        .internal()
+        .in_packages()
+        .onnx("cast(self, result.dtype)");
     t.add("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor")
         .alias_of("src", "other")
         .doc("src, broadcast to self's shape, in self's dtype. copy_ writes it into self.\n\n"
@@ -184,6 +194,7 @@ void register_copy_ops(Table& t) {
         .node_name("CopyBackwards")
         .grad(0, 0, nothing)
         .grad(1, 0, pass)
+        .onnx("Expand(cast(src, result.dtype), shape(self))")
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3), T(2, 1))", "f(T(2), T())"});
     t.add("fill(Tensor self, Tensor value) -> Tensor")
         .doc("A number or a 0-d tensor in every element.\n\n>>> weft.zeros(2).fill_(3)\n"
@@ -202,6 +213,7 @@ void register_copy_ops(Table& t) {
         .numbers_apart(save_in(1))
         .grad(0, 0, nothing)
         .grad(1, 0, pass)
+        .onnx("Expand(cast(value, result.dtype), shape(self))")
         .samples({"f(T(2, 3), 2)", "f(T(2, 3), T())"});
     t.add("zero(Tensor self) -> Tensor")
         .doc("zero_ writes 0 into every element.\n\n>>> weft.ones(2).zero_()\ntensor([0., 0.])")
@@ -213,6 +225,7 @@ void register_copy_ops(Table& t) {
         .internal()
         .inplace()
         .grad(0, 0, nothing)
+        .onnx("Expand(cast(0, result.dtype), shape(self))")
         .samples({"f(T(2, 3))"});
 }
 

@@ -227,6 +227,7 @@ void register_like(Table& t) {
         .memory_format(Formats::Result)
         .factory()
         .doc("Uninitialised memory, shaped and ordered as self.")
+        .onnx("full(sizes(self), 0, result.dtype)")
         .samples({"f(T(2, 3))"});
     t.add("zeros_like(Tensor self, *, dtype? dtype=None) -> Tensor")
         .batch(Batch::Layout)
@@ -237,6 +238,7 @@ void register_like(Table& t) {
         .factory()
         .doc("Zeros, shaped and ordered as self.\n\n>>> weft.zeros_like(weft.ones(2))\ntensor([0., "
              "0.])")
+        .onnx("full(sizes(self), 0, result.dtype)")
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.int64)", "f(T(0, 3))"});
     t.add("ones_like(Tensor self, *, dtype? dtype=None) -> Tensor")
         .batch(Batch::Layout)
@@ -247,6 +249,7 @@ void register_like(Table& t) {
         .factory()
         .doc("Ones, shaped and ordered as self.\n\n>>> weft.ones_like(weft.zeros(2))\ntensor([1., "
              "1.])")
+        .onnx("full(sizes(self), 1, result.dtype)")
         .samples({"f(T(2, 3))", "f(I(2))", "f(T(), dtype=weft.bool)", "f(T(0, 3))"});
     t.add("full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
         .batch(Batch::Layout)
@@ -257,6 +260,7 @@ void register_like(Table& t) {
         .factory()
         .doc("fill_value in every element, shaped and ordered as self.\n\n"
              ">>> weft.full_like(weft.zeros(2), 3)\ntensor([3., 3.])")
+        .onnx("full(sizes(self), fill_value, result.dtype)")
         .samples({"f(T(2, 3), 2)", "f(I(2), 1.5)", "f(T(), True, dtype=weft.bool)"});
 }
 
@@ -270,6 +274,7 @@ void register_create(Table& t) {
         .memory_format(Formats::Result)
         .factory()
         .doc("Uninitialised memory of that size.")
+        .onnx("full(size, 0, result.dtype)")
         .samples({"f(2, 3)"});
     t.add("zeros(int[] size, *, dtype? dtype=None) -> Tensor")
         .shape(sized_shape<1>)
@@ -278,6 +283,7 @@ void register_create(Table& t) {
         .factory()
         .out_form()
         .doc("Zeros of that size.\n\n>>> weft.zeros(2)\ntensor([0., 0.])")
+        .onnx("full(size, 0, result.dtype)")
         .samples({"f(2, 3)", "f((2,), dtype=weft.int64)", "f(())", "f(0, 3)"});
     t.add("ones(int[] size, *, dtype? dtype=None) -> Tensor")
         .shape(sized_shape<1>)
@@ -286,6 +292,7 @@ void register_create(Table& t) {
         .factory()
         .out_form()
         .doc("Ones of that size.\n\n>>> weft.ones(2)\ntensor([1., 1.])")
+        .onnx("full(size, 1, result.dtype)")
         .samples({"f(2, 3)", "f((2,), dtype=weft.bool)", "f(())", "f(0, 3)"});
     t.add("full(int[] size, Scalar fill_value, *, dtype? dtype=None) -> Tensor")
         .shape([](Call& c) { sized(c, c.attr(2).as_dtype(dtype_of_number(c.attr(1)))); })
@@ -295,6 +302,7 @@ void register_create(Table& t) {
         .out_form()
         .doc("fill_value in every element; its kind is the default dtype's.\n\n"
              ">>> weft.full((2,), 3)\ntensor([3, 3])")
+        .onnx("full(size, fill_value, result.dtype)")
         .samples({"f((2, 3), 1.5)", "f((2,), True)", "f((2,), 3, dtype=weft.float64)", "f((), 2)"});
     t.add("eye(int n, int? m=None, *, dtype? dtype=None) -> Tensor")
         .shape(eye_shape)

@@ -112,6 +112,7 @@ void register_distance(Table& t) {
         .shape(forward_shape)
         .kernel(forward_kernel)
         .internal()
+        .in_packages()
         .batch(pair_rows)
         .node_name("CdistBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_out(0), gradient)

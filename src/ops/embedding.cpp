@@ -203,6 +203,7 @@ void register_embedding(Table& t) {
         })
         .batch(Batch::Body)
         .internal()
+        .in_packages()
         .samples({"f(I(3, 2), 5)", "f(I(4))"});
     t.add("_one_hot(Tensor self, int num_classes) -> Tensor")
         .doc("one_hot of a size that is known.")

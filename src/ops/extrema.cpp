@@ -286,6 +286,7 @@ void register_both(Table& t) {
         .shape(both_shape)
         .kernel(both_kernel)
         .internal()
+        .in_packages()
         .node_name("AminmaxBackward0")
         .grad(0, save_in(0) | save_out(0) | save_out(1), both_gradient)
         .samples({"f(T(2, 3))", "f(T(2, 3), 0)", "f(T(2, 3, 4), (0, 2), True)", "f(T(), -1)"});

@@ -54,9 +54,11 @@ void register_gamma_draw(Table& t) {
         .kernel(gamma_kernel)
         .random()
         .internal()
+        .in_packages()
         .node_name("StandardGammaBackward0")
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) { return g.grad() * gamma_grad(g.in(0), g.out(0)); })
+        .no_onnx("no draws of the gamma distribution")
         .samples({"f(T(5, 6, lo=0.5, hi=9))", "f(T(40, lo=0.01, hi=1))", "f(T(0, 3))"});
     t.add("_standard_gamma_grad(Tensor self, Tensor output) -> Tensor")
         .doc("The derivative of a gamma number by its shape, the quantile held.")

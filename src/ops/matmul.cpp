@@ -444,6 +444,7 @@ void register_matmul(Table& table) {
         .batch(mm_rows, save_in(1))
         .out_form()
         .joint_grad(save_in(0) | save_in(1), mm_grad)
+        .onnx("MatMul(self, mat2)")
         .samples({"f(T(2, 3), T(3, 4))", "f(T(1, 3), T(3, 1))", "f(T(0, 3), T(3, 2))",
                   "f(T(3, 2).t(), T(4, 3).t())"});
     table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
@@ -456,6 +457,7 @@ void register_matmul(Table& table) {
         .out_form()
         .grad(0, save_in(1), [](const Grad& g) { return bmm(g.grad(), mt(conj(g.in(1)))); })
         .grad(1, save_in(0), [](const Grad& g) { return bmm(mt(conj(g.in(0))), g.grad()); })
+        .onnx("MatMul(self, mat2)")
         .samples({"f(T(2, 3, 4), T(2, 4, 2))", "f(T(1, 1, 1), T(1, 1, 1))",
                   "f(T(2, 4, 3).transpose(1, 2), T(2, 4, 2))"});
     table.add("mv(Tensor self, Tensor vec) -> Tensor")
@@ -470,6 +472,7 @@ void register_matmul(Table& table) {
                         if (g.needs(0)) g.set_product(0, row(g.grad()), row(conj(g.in(1))));
                         if (g.needs(1)) g.set(1, mv(t(conj(g.in(0))), g.grad()));
                     })
+        .onnx("MatMul(self, vec)")
         .samples({"f(T(2, 3), T(3))", "f(T(3, 2).t(), T(3))"});
     table.add("dot(Tensor self, Tensor tensor) -> Tensor")
         .doc("The sum of products of two 1-D tensors.")
@@ -480,6 +483,7 @@ void register_matmul(Table& table) {
         .out_form()
         .grad(0, save_in(1), [](const Grad& g) { return g.grad() * conj(g.in(1)); })
         .grad(1, save_in(0), [](const Grad& g) { return g.grad() * conj(g.in(0)); })
+        .onnx("MatMul(self, tensor)")
         .samples({"f(T(3), T(3))", "f(T(0), T(0))"});
     table.add("outer(Tensor self, Tensor vec2) -> Tensor")
         .doc("[m] and [n] give [m, n].")
@@ -491,6 +495,7 @@ void register_matmul(Table& table) {
         })
         .batch(Batch::Body)
         .alias("ger")
+        .onnx("Mul(Unsqueeze(self, cast([1], int64)), Unsqueeze(vec2, cast([0], int64)))")
         .samples({"f(T(3), T(4))", "f(T(0), T(2))"});
     table.add("matmul(Tensor self, Tensor other) -> Tensor")
         .autocast(Cast::Narrow)
@@ -500,6 +505,7 @@ void register_matmul(Table& table) {
              "[3., 3.]])")
         .body(matmul_body)
         .batch(Batch::Body)
+        .onnx("MatMul(self, other)")
         .samples({"f(T(3), T(3))", "f(T(2, 3), T(3))", "f(T(3), T(3, 2))", "f(T(2, 3), T(3, 4))",
                   "f(T(5, 2, 3), T(3, 4))", "f(T(5, 2, 3), T(3))", "f(T(5, 1, 2, 3), T(4, 3, 2))",
                   "f(T(3), T(2, 3, 4))", "f(T(2, 3), T(5, 3, 2))"});

@@ -304,6 +304,7 @@ void register_norms(Table& t) {
         .shape(norm_shape)
         .kernel(norm_kernel)
         .internal()
+        .in_packages()
         .grad(0, save_in(0) | save_out(0), norm_gradient)
         .samples({"f(T(2, 3))", "f(T(2, 3), 1, 0)", "f(T(2, 3), 3, (0, 1), True)", "f(T(5), 1.5)",
                   "f(T(4), 0.5)", "f(T(2, 3), float('inf'), 1)", "f(T(5), -float('inf'))",

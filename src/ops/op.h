@@ -1,11 +1,11 @@
 /// The op record: everything the rest of weft knows about an op, in one place.
 ///
 /// A record is written once, in the file of its family (`unary.cpp`, `shape.cpp`, ...), with the
-/// builder at the end of this file. Bindings, methods, in-place and out= forms, stubs, docs and the
+/// builder of ops/builder.h. Bindings, methods, in-place and out= forms, stubs, docs and the
 /// laws of tests/test_every_op.py are loops over the table.
 ///
 /// Reading guide: Param and Op (the record), Call (one execution, what shape rules and kernels
-/// see), Grad (what a gradient rule may see), OpBuilder (how a record is written).
+/// see), Grad (what a gradient rule may see).
 #pragma once
 #include <memory>
 #include <source_location>
@@ -132,6 +132,17 @@ private:
     uint64_t bits_ = 0;
 };
 
+/// Note [Versions]
+/// A file of a program names ops by public name, with the version that the name has when it is
+/// written: the largest among its records. A name gets the next version when calls that files may
+/// have come to mean something else, or when files begin to say what an older weft would
+/// misunderstand: the record that changes says `.version(2)`. Files of an older version load as they
+/// are, unless a record of theirs says the old calls in today's ops:
+///
+///     t.add("cube.v1(Tensor self, bool negate) -> Tensor").until(2).body(...);
+///
+/// Such a record is called by files that are older than version 2 in place of those that came with
+/// it, and by nobody else. A file of a newer version than this weft has is refused by name.
 struct Op {
     std::string name;         ///< unique: "sum.dim"
     std::string public_name;  ///< what Python calls it: "sum"
@@ -190,6 +201,13 @@ struct Op {
     bool out_form = false;             ///< name(..., out=) exists
     bool number_self = false;          ///< as a function, input 0 may be a Python number
     std::vector<std::string> samples;  ///< calls, as Python text; see tests/test_every_op.py
+    int version = 1;           ///< of its name, with which the record came (Note [Versions])
+    int until = 0;             ///< the version whose files have it no more; 0: it is today's
+    bool in_packages = false;  ///< files of programs may call it though it is internal
+    /// A call in ONNX's operators, over the names of parameters (weft/onnx/records.py); empty: a
+    /// function of weft/onnx/forms_*.py, or none.
+    std::string onnx;
+    std::string no_onnx;               ///< why ONNX has no form of it
     std::vector<std::string> aliases;  ///< further public names
     /// Orders of all parameters in PyTorch's older signatures, where numbers stand before the
     /// tensors that they scale: "self alpha other". Such calls warn.
@@ -202,6 +220,8 @@ struct Op {
         auto of = static_cast<size_t>(k);
         return of < node_names.size() ? node_names[of] : node_name;
     }
+    /// Whether a file of a program may name it: such an op takes arguments of anybody's making.
+    bool called_by_packages() const { return function || method || in_packages; }
     bool carries_gradient(int output) const {
         return output >= 32 || !(constant_outputs >> output & 1);
     }
@@ -333,202 +353,6 @@ protected:
     Tensor* grads_ = nullptr;
     const Value* attrs_ = nullptr;
     InputSet unneeded_;
-};
-
-/// Writes one record: `table.add("tanh(Tensor self) -> Tensor").doc(...).shape(...).kernel(...)`.
-class OpBuilder {
-public:
-    explicit OpBuilder(Op& op) : op_(op) {}
-    OpBuilder& doc(std::string text) {
-        op_.doc = std::move(text);
-        return *this;
-    }
-    OpBuilder& shape(void (*rule)(Call&)) {
-        op_.shape = rule;
-        return *this;
-    }
-    OpBuilder& kernel(void (*run)(Call&)) {
-        op_.kernel = run;
-        return *this;
-    }
-    OpBuilder& body(void (*run)(Call&)) {
-        op_.body = run;
-        return *this;
-    }
-    /// Of ops whose work is products: what a profile and a summary count (ops/flops.h).
-    OpBuilder& flops(FlopRule rule) {
-        op_.flops = rule;
-        return *this;
-    }
-    /// The gradient of input `i`; `saved` is all that the rule reads.
-    OpBuilder& grad(int i, SaveMask saved, GradRule rule);
-    /// `inputs`: the mask of those that it gives gradients to; the node has edges for these.
-    OpBuilder& joint_grad(SaveMask saved, JointRule rule, uint32_t inputs = ~0u) {
-        op_.joint = rule;
-        op_.joint_saves = saved;
-        op_.joint_inputs = inputs;
-        return *this;
-    }
-    /// Inputs of which the node shows nothing where they are numbers: PyTorch has another function
-    /// for these, whose name is the node's (a rule of node_name).
-    OpBuilder& numbers_apart(uint32_t inputs) {
-        op_.numbers_apart = inputs;
-        return *this;
-    }
-    /// Results require grad, and a pass that comes to them raises: where PyTorch lacks the gradient.
-    OpBuilder& no_derivative();
-    OpBuilder& keep_shapes() {
-        op_.keep_shapes = true;
-        return *this;
-    }
-    OpBuilder& constant_output(int k) {
-        op_.constant_outputs |= 1u << k;
-        return *this;
-    }
-    OpBuilder& node_name(std::string name) {
-        op_.node_name = std::move(name);
-        return *this;
-    }
-    /// What each output prints as its grad_fn; the node goes by the first.
-    OpBuilder& node_names(std::vector<std::string> names) {
-        op_.node_name = names[0];
-        op_.node_names = std::move(names);
-        return *this;
-    }
-    /// A name that depends on the call, where PyTorch's does.
-    OpBuilder& node_name(const char* (*name)(const Call&)) {
-        op_.backward_name = name;
-        return *this;
-    }
-    /// Where elements of an input go, of ops whose calls stand between batches of many examples.
-    OpBuilder& way(WayRule rule) {
-        op_.way = rule;
-        return *this;
-    }
-    /// Calls merge by the rule of all such ops, unless the record names another.
-    OpBuilder& pointwise() {
-        op_.pointwise = true;
-        if (op_.overlap == Overlap::Any) op_.overlap = Overlap::Same;
-        if (op_.batch == Batch::None) op_.batch = Batch::Rows;
-        if (!op_.batch_rule) op_.batch_rule = ops::batch_pointwise;
-        return *this;
-    }
-    OpBuilder& batch(Batch how) {
-        op_.batch = how;
-        return *this;
-    }
-    /// By a rule, in any order with the kind; alone it means Rows.
-    OpBuilder& batch(BatchRule rule, SaveMask shared = 0) {
-        if (op_.batch != Batch::Join) op_.batch = Batch::Rows;
-        op_.batch_rule = rule;
-        op_.batch_shared = InputSet(shared);
-        return *this;
-    }
-    OpBuilder& view() {
-        op_.view = op_.every_dtype = true;
-        return *this;
-    }
-    OpBuilder& autocast(Cast to) {
-        op_.autocast = to;
-        return *this;
-    }
-    OpBuilder& memory_format(Formats means) {
-        op_.memory_format = means;
-        return *this;
-    }
-    OpBuilder& uint64(Uint64 taken) {
-        op_.uint64 = taken;
-        return *this;
-    }
-    OpBuilder& every_dtype() {
-        op_.every_dtype = true;
-        return *this;
-    }
-    OpBuilder& strided_output() {
-        op_.strided_output = true;
-        return *this;
-    }
-    /// The in-place form writes one number wherever it writes, so elements may share memory.
-    OpBuilder& writes_repeats() {
-        op_.writes_repeats = true;
-        return *this;
-    }
-    /// Inputs whose memory the shape rule or the body looks at.
-    OpBuilder& reads(SaveMask inputs) {
-        op_.reads = InputSet(inputs);
-        return *this;
-    }
-    /// Inputs that the shape rule or the kernel reads where they have no dimensions.
-    OpBuilder& reads_numbers(SaveMask inputs) {
-        op_.reads_numbers = InputSet(inputs);
-        return *this;
-    }
-    OpBuilder& factory() {
-        op_.factory = true;
-        op_.method = false;
-        return *this;
-    }
-    OpBuilder& random() {
-        op_.random = true;
-        return *this;
-    }
-    OpBuilder& inplace() {
-        op_.inplace = true;
-        return *this;
-    }
-    OpBuilder& out_form() {
-        op_.out_form = true;
-        return *this;
-    }
-    OpBuilder& number_self() {
-        op_.number_self = true;
-        return *this;
-    }
-    /// No input may overlap what an in-place or out= form writes, but for those in `allowed`.
-    OpBuilder& apart(uint32_t allowed = 0) {
-        op_.overlap = Overlap::None;
-        op_.overlap_allowed = InputSet(allowed);
-        return *this;
-    }
-    /// Inputs that may overlap what an in-place form writes: read before, as a number is.
-    OpBuilder& may_overlap(uint32_t inputs) {
-        op_.overlap_allowed = InputSet(inputs);
-        return *this;
-    }
-    OpBuilder& method_only() {
-        op_.function = false;
-        return *this;
-    }
-    OpBuilder& function_only() {
-        op_.method = false;
-        return *this;
-    }
-    /// Neither a function nor a method: used by gradient rules and by the Python package as
-    /// `weft._C.ops.name`.
-    OpBuilder& internal() {
-        op_.function = op_.method = false;
-        return *this;
-    }
-    OpBuilder& alias(std::string name) {
-        op_.aliases.push_back(std::move(name));
-        return *this;
-    }
-    /// A further name of parameter `name` in calls, beside NumPy's (schema.cpp).
-    OpBuilder& alias_of(std::string_view name, std::string alias);
-    /// Names of parameters, in an order in which older programs pass them.
-    OpBuilder& older_order(std::vector<std::string> names) {
-        op_.older_orders.push_back(std::move(names));
-        return *this;
-    }
-    /// Calls as Python text. T(*sizes, lo=-2, hi=2) is a float tensor, I(*sizes, high=5) int64,
-    /// B(*sizes) bool, `f` the op itself.
-    OpBuilder& samples(std::vector<std::string> calls) {
-        op_.samples = std::move(calls);
-        return *this;
-    }
-
-private:
-    Op& op_;
 };
 
 }  // namespace weft

@@ -251,6 +251,7 @@ void register_pad(Table& t) {
         .body(pad_body)
         .batch(Batch::Body)
         .internal()
+        .in_packages()
         .samples({"f(T(2, 3), (1, 2))", "f(T(2, 3, 5), (2, 1), mode='reflect')",
                   "f(T(3, 5), (2, 1), mode='replicate')",
                   "f(T(1, 2, 3, 4), (2, 1, 0, 2), 'reflect')",

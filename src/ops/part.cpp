@@ -286,6 +286,7 @@ void register_views(Table& t) {
         .joint_grad(0, slice_gradient)
         .doc("Positions start to end along `dim`, by Python's rule.")
         .internal()
+        .in_packages()
         .samples({"f(T(4, 3), 0, 1, 3)", "f(T(4, 3), 1, None, None, 2)", "f(T(4), 0, -3, 10)",
                   "f(T(4), 0, 3, 1)"});
     t.add("narrow(Tensor self, int dim, int start, int length) -> Tensor")

@@ -35,6 +35,7 @@ void register_poisson(Table& t) {
         .random()
         .function_only()
         .grad(0, 0, [](const Grad& g) { return zeros(g.in_shape(0), g.out_dtype(0)); })
+        .no_onnx("no draws of Poisson's distribution")
         .samples({"f(T(5, 6, lo=0, hi=9))", "f(T(40, lo=10, hi=300))", "f(T(0, 3))"});
 }
 

@@ -251,6 +251,7 @@ void register_max(Table& t) {
         .shape(max_shape)
         .kernel(max_kernel)
         .internal()
+        .in_packages()
         .node_name(kNodes[dims])
         .constant_output(1)
         .batch(batch_last<dims>)
@@ -366,7 +367,7 @@ void register_avg(Table& t) {
         .grad(0, 0, avg_gradient<dims>)
         .samples(avg_samples(dims));
     if (dims == 1) op.function_only();
-    else op.internal();
+    else op.internal().in_packages();
 }
 
 void register_avg_backward(Table& t) {
@@ -485,7 +486,7 @@ void register_adaptive(Table& t) {
               })
         .samples(calls);
     if (dims == 1) avg.function_only(), max.function_only();
-    else avg.internal(), max.internal();
+    else avg.internal().in_packages(), max.internal().in_packages();
 }
 
 void register_adaptive_backward(Table& t) {

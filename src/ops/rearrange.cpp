@@ -343,6 +343,7 @@ void register_triangles(Table& t) {
              ">>> weft.ones(2, 2).tril().tolist()\n[[1.0, 0.0], [1.0, 1.0]]")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return tril_op(g.grad(), g.attr(0)); })
+        .onnx("Trilu(self, cast(diagonal, int64), upper=0)")
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("triu(Tensor self, int diagonal=0) -> Tensor")
         .shape(triangle_shape)
@@ -353,6 +354,7 @@ void register_triangles(Table& t) {
              ">>> weft.ones(2, 2).triu(1).tolist()\n[[0.0, 1.0], [0.0, 0.0]]")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return triu_op(g.grad(), g.attr(0)); })
+        .onnx("Trilu(self, cast(diagonal, int64), upper=1)")
         .samples({"f(T(3, 4))", "f(T(2, 3, 3), 1)", "f(T(3, 3), -1)", "f(T(0, 3))"});
     t.add("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
         .shape(diag_embed_shape)

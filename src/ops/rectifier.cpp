@@ -171,6 +171,7 @@ void register_relu(Table& t) {
         .inplace()
         .grad(0, save_out(0),
               [](const Grad& g) { return threshold_backward(g.grad(), g.out(0), 0); })
+        .onnx("Relu(self) if floating(self) else Max(self, 0)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     shaped_op(t, "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
               threshold_shape,
@@ -188,6 +189,7 @@ void register_relu(Table& t) {
             [](const Call& c) { return c.in_place ? "ThresholdBackward1" : "ThresholdBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) { return threshold_backward(g.grad(), g.in(0), g.attr(0)); })
+        .onnx("Where(self > threshold, self, value)")
         .samples({"f(T(2, 3), 0.3, 20)", "f(T(), -0.5, 1.5)", "f(T(0, 3), 0, 0)", "f(I(4), 2, 7)"});
     shaped_op(t, "threshold_backward(Tensor grad, Tensor self, Scalar threshold) -> Tensor",
               with_number<ThresholdBackward, 2>)
@@ -206,6 +208,7 @@ void register_relu(Table& t) {
             [](const Call& c) { return c.in_place ? "LeakyReluBackward1" : "LeakyReluBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) { return leaky_relu_backward(g.grad(), g.in(0), g.attr(0)); })
+        .onnx("LeakyRelu(self, alpha=float(negative_slope))")
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), negative_slope=0.5)", "f(T(0, 3))"});
     shaped_op(t, "leaky_relu_backward(Tensor grad, Tensor self, Scalar negative_slope) -> Tensor",
               with_number<LeakyReluBackward, 2>)
@@ -246,10 +249,12 @@ void register_prelu(Table& t) {
         .node_name("PreluKernelBackward0")
         .grad(0, save_in(0) | save_in(1),
               [](const Grad& g) { return prelu_backward(g.grad(), g.in(0), g.in(1)); })
-        .grad(1, save_in(0), [](const Grad& g) {
-            Tensor dw = g.grad() * clamp_max(g.in(0), 0);
-            return g.constant_in(1, dw, "PreluKernelBackwardBackward0");
-        });
+        .grad(1, save_in(0),
+              [](const Grad& g) {
+                  Tensor dw = g.grad() * clamp_max(g.in(0), 0);
+                  return g.constant_in(1, dw, "PreluKernelBackwardBackward0");
+              })
+        .onnx("PRelu(self, weight)");
     pointwise_op<PreluBackward, FloatingTypes, Result::Same, 3>(
         t, "prelu_backward(Tensor grad, Tensor self, Tensor weight) -> Tensor")
         .doc("grad where self is positive, else weight * grad.")
@@ -284,6 +289,7 @@ void register_hard(Table& t) {
               [](const Grad& g) {
                   return hardtanh_backward(g.grad(), g.in(0), g.attr(0), g.attr(1));
               })
+        .onnx("Clip(self, min_val, max_val)")
         .samples(
             {"f(T(2, 3))", "f(T(), -0.5, 0.4)", "f(T(2, 3), min_val=0, max_val=6)", "f(T(0, 3))"});
     shaped_op(t, "relu6(Tensor self) -> Tensor", [](Call& c) { clamp_kernel(c, 0, 6); })
@@ -293,6 +299,7 @@ void register_hard(Table& t) {
         .node_name("HardtanhBackward0")
         .grad(0, save_in(0),
               [](const Grad& g) { return hardtanh_backward(g.grad(), g.in(0), 0, 6); })
+        .onnx("Clip(self, 0, 6)")
         .samples({"f(T(2, 3, lo=-1, hi=8))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     shaped_op(t,
               "hardtanh_backward(Tensor grad, Tensor self, Scalar min_val, "
@@ -316,6 +323,7 @@ void register_hard(Table& t) {
         .function_only()
         .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return hardsigmoid_backward(g.grad(), g.in(0)); })
+        .onnx("HardSigmoid(self, alpha=1 / 6, beta=0.5)")
         .samples(unary_samples("lo=-5, hi=5"));
     pointwise_op<HardsigmoidBackward, FloatingTypes, Result::Same, 2>(
         t, "hardsigmoid_backward(Tensor grad, Tensor self) -> Tensor")
@@ -329,6 +337,7 @@ void register_hard(Table& t) {
         .function_only()
         .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return hardswish_backward(g.grad(), g.in(0)); })
+        .onnx("self * HardSigmoid(self, alpha=1 / 6, beta=0.5)")
         .samples(unary_samples("lo=-5, hi=5"));
     pointwise_op<HardswishBackward, FloatingTypes, Result::Same, 2>(
         t, "hardswish_backward(Tensor grad, Tensor self) -> Tensor")
@@ -371,11 +380,13 @@ void register_shrink(Table& t) {
              ">>> weft.softshrink(weft.tensor([-1., 0.3]))\ntensor([-0.5000,  0.0000])")
         .function_only()
         .grad(0, save_in(0), shrink_gradient<true>)
+        .onnx("Shrink(self, lambd=float(lambd), bias=float(lambd))")
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), lambd=1.0)", "f(T(0, 3))"});
     shaped_op(t, "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", with_number<Hardshrink, 1>)
         .doc("0 where |self| <= lambd, else self.\n"
              ">>> weft.hardshrink(weft.tensor([-1., 0.3]))\ntensor([-1.,  0.])")
         .grad(0, save_in(0), shrink_gradient<false>)
+        .onnx("Shrink(self, lambd=float(lambd), bias=0.0)")
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), lambd=1.0)", "f(T(0, 3))"});
     register_shrink_backward<true>(t);
     register_shrink_backward<false>(t);

@@ -301,9 +301,11 @@ void register_recurrent(Table& t) {
         .kernel(lstm_kernel)
         .batch(gate_rows)
         .internal()
+        .in_packages()
         .constant_output(2)
         .node_names({"MulBackward0", "AddBackward0"})
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(2), lstm_grad)
+        .no_onnx("a kernel of weft's own, which keeps what gradients need")
         .samples({"f(T(2, 12), T(2, 12), T(2, 3))", "f(T(12), T(12), T(3))"});
     t.add("_lstm_gates_backward(Tensor gh, Tensor gc, Tensor c, Tensor kept) -> (Tensor, Tensor)")
         .doc("Gradients of _lstm_gates for the gates and c.")
@@ -326,7 +328,8 @@ void register_recurrent(Table& t) {
         .doc("One LSTM step (Hochreiter & Schmidhuber 1997, as PyTorch has it).")
         .body(lstm_cell_body)
         .batch(Batch::Body)
-        .internal();
+        .internal()
+        .in_packages();
     t.add("rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
         .doc("tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh).")

@@ -352,6 +352,7 @@ void register_sums(Table& t) {
         .uint64(Uint64::Bits)
         .batch(sum_all_rows<false>)
         .grad(0, 0, [](const Grad& g) { return spread_full(g, g.grad()); })
+        .onnx("reduce('ReduceSum', cast(self, result.dtype), None, False)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("sum.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .doc("The sum over `dim` (None or empty: all). IndexError for a dim out of range.")
@@ -361,6 +362,7 @@ void register_sums(Table& t) {
         .batch(sum_dim_rows<false>)
         .node_name("SumBackward1")
         .grad(0, 0, [](const Grad& g) { return spread_dims(g, g.grad()); })
+        .onnx("reduce('ReduceSum', cast(self, result.dtype), dim, keepdim)")
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
                   "f(T(), 0)", "f(T(0, 3), 0)", "f(T(2, 3), None)", "f(T(2, 3), [])"});
     t.add("mean(Tensor self, *, dtype? dtype=None) -> Tensor")
@@ -373,6 +375,7 @@ void register_sums(Table& t) {
         .uint64(Uint64::Bits)
         .batch(sum_all_rows<true>)
         .grad(0, 0, mean_gradient)
+        .onnx("reduce('ReduceMean', cast(self, result.dtype), None, False)")
         .samples({"f(T(2, 3))", "f(T())"});
     t.add("mean.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .doc("The mean over `dim` (None or empty: all).")
@@ -382,6 +385,7 @@ void register_sums(Table& t) {
         .batch(sum_dim_rows<true>)
         .node_name("MeanBackward1")
         .grad(0, 0, mean_dim_gradient)
+        .onnx("reduce('ReduceMean', cast(self, result.dtype), dim, keepdim)")
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(2, 3, 4), (0, 2))",
                   "f(T(), 0)", "f(T(2, 0), 0)"});
 }
@@ -421,6 +425,7 @@ void register_products(Table& t) {
             return batch_all(c, form, "prod.dim", -1, {false, c.attr(0)});
         })
         .grad(0, save_in(0), prod_gradient)
+        .onnx("reduce('ReduceProd', cast(self, result.dtype), None, False)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(T(5) * I(5, high=2))"});
     t.add("prod.dim(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .autocast(Cast::Float)
@@ -431,6 +436,7 @@ void register_products(Table& t) {
         .uint64(Uint64::Bits)
         .node_name("ProdBackward1")
         .grad(0, save_in(0), prod_dim_gradient)
+        .onnx("reduce('ReduceProd', cast(self, result.dtype), [dim], keepdim)")
         .samples(
             {"f(T(2, 3), 0)", "f(T(2, 3), dim=-1, keepdim=True)", "f(T(), 0)", "f(T(0, 3), 0)"});
 }
@@ -493,6 +499,7 @@ void register_counts(Table& t) {
             DimMask mask = dim_mask(c.name(), c.attr(0), c.in[0].ndim());
             reduce(in_dtype(c.in[0], DType::Bool), mask, c.out(0), step<Sum>);
         })
+        .onnx("reduce('ReduceSum', cast(truth(self), int64), dim, False)")
         .samples({"f(I(2, 3, high=2))", "f(I(2, 3, high=2), 0)", "f(T(0))"});
     t.add("nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
           "Tensor")

@@ -254,6 +254,7 @@ void register_upsample(Table& t) {
         .shape(upsample_shape)
         .kernel(upsample_kernel)
         .internal()
+        .in_packages()
         .batch(batch_first)
         .node_name(upsample_node)
         .grad(0, 0,

@@ -172,6 +172,7 @@ void register_scan(Table& t) {
         .shape(searchsorted_shape)
         .kernel(searchsorted_kernel)
         .internal()
+        .in_packages()
         .samples(
             {"f(T(5).sort().values, T(2, 3), False)", "f(T(2, 5).sort().values, T(2, 3), True)"});
 }

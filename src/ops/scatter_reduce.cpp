@@ -198,6 +198,7 @@ void register_scatter_reduce(Table& t) {
         .kernel(kernel)
         .batch(batch_along<0>)
         .internal()
+        .in_packages()
         .node_name("ScatterReduceBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(0), gradients)
         .samples({"f(T(3, 4), 0, I(2, 3, high=3), T(2, 3), 'sum', True)",

@@ -484,6 +484,7 @@ void register_sequence(Table& t) {
         .kernel(forward_kernel)
         .flops(forward_flops)
         .internal()
+        .in_packages()
         .constant_output(3)
         .batch(sequence_rows, save_in(3) | save_in(4) | save_in(5) | save_in(6))
         .node_name("RnnSequenceBackward0")

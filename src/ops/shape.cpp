@@ -322,6 +322,7 @@ void register_sizes(Table& t) {
         .kernel([](Call&) {})
         .view()
         .method_only()
+        .no_onnx("a reinterpretation of memory")
         .samples({"f(I(2, 3), weft.float64)", "f(I(2, 3), weft.int16)",
                   "f(I(2, 4), weft.complex128)", "f(B(3), weft.uint8)",
                   "f(I(4).to(weft.uint8), weft.float32)"});
@@ -354,12 +355,14 @@ void register_sizes(Table& t) {
         .batch(Batch::Body)
         .doc("All elements in one dimension; a view where the memory allows it.\n\n"
              ">>> weft.zeros(2, 3).ravel().shape\ntorch.Size([6])")
+        .onnx("Reshape(self, cast([-1], int64))")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("view_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(view(c.in[0], Dims(c.in[1].shape()))); })
         .batch(Batch::Body)
         .doc("self.view(other.size()).")
         .method_only()
+        .onnx("Reshape(self, shape(other))")
         .samples({"f(T(2, 3), T(6))"});
     t.add("reshape_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) {
@@ -368,6 +371,7 @@ void register_sizes(Table& t) {
         .batch(Batch::Body)
         .doc("self.reshape(other.size()).")
         .method_only()
+        .onnx("Reshape(self, shape(other))")
         .samples({"f(T(2, 3), T(3, 2))"});
     view_op(
         t, "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
@@ -388,6 +392,7 @@ void register_sizes(Table& t) {
         .batch(Batch::Body)
         .doc("self.expand(other.size()).")
         .method_only()
+        .onnx("Expand(self, shape(other))")
         .samples({"f(T(3, 1), T(3, 4))", "f(T(), T(2))"});
 }
 
@@ -401,12 +406,14 @@ void register_order(Table& t) {
         .alias_of("dim0", "axis0")
         .alias_of("dim1", "axis1")
         .alias("swapdims")
+        .onnx("swap(self, dim0, dim1)")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3, 4), -1, 0)", "f(T(3), 0, 0)", "f(T(0, 3), 0, 1)"});
     view_op(t, "t(Tensor self) -> Tensor", t_shape, [](const Grad& g) { return t_op(g.grad()); })
         .batch(t_rows)
         .doc("The transpose of a matrix; tensors of fewer dimensions stay as they are.\n\n"
              ">>> weft.zeros(2, 3).t().shape\ntorch.Size([3, 2])")
         .node_name("TBackward0")
+        .onnx("swap(self, 0, -1)")
         .samples({"f(T(2, 3))", "f(T(3))", "f(T())"});
     view_op(t, "permute(Tensor self, int[] dims) -> Tensor", permute_shape, permute_gradient)
         .batch(permute_rows)

@@ -86,6 +86,7 @@ void register_gamma(Table& t) {
         .doc("The logarithm of |gamma(self)|; infinite at 0, -1, ...\n"
              ">>> weft.lgamma(weft.tensor([1., 4.]))\ntensor([0.0000, 1.7918])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * digamma(g.in(0)); })
+        .no_onnx("no logarithm of the gamma function")
         .samples({"f(T(2, 3, lo=0.1, hi=9))", "f(T(lo=0.5))", "f(T(0, 3))",
                   "f(T(4, lo=-3.9, hi=-3.1))", "f(I(4))"});
     real_op<math::Digamma>(t, "digamma")
@@ -93,21 +94,25 @@ void register_gamma(Table& t) {
         .doc("The derivative of lgamma; NaN at -1, -2, ...\n"
              ">>> weft.digamma(weft.tensor([1., 4.]))\ntensor([-0.5772,  1.2561])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * polygamma(g.in(0), 1); })
+        .no_onnx("no digamma function")
         .samples({"f(T(2, 3, lo=0.1, hi=9))", "f(T(lo=0.5))", "f(T(0, 3))",
                   "f(T(4, lo=-3.9, hi=-3.1))"});
     shaped_op(t, "_polygamma(Tensor self, int n) -> Tensor", polygamma_shape, polygamma_kernel)
         .inplace()
         .internal()
+        .in_packages()
         .node_name("PolygammaBackward0")
         .doc("The n-th derivative of digamma.")
         .grad(0, save_in(0),
               [](const Grad& g) { return g.grad() * polygamma(g.in(0), g.attr(0).as_int() + 1); })
+        .no_onnx("no polygamma function")
         .samples({"f(T(2, 3, lo=0.5, hi=9), 1)", "f(T(3, lo=0.5), 2)", "f(T(3, lo=0.5), 0)",
                   "f(T(4, lo=-3.8, hi=-3.2), 1)", "f(T(0, 3), 3)"});
     pointwise_op<Zeta, FloatingTypes, Result::Float, 2>(
         t, "special_zeta(Tensor self, Tensor other) -> Tensor")
         .number_self()
         .internal()
+        .in_packages()
         .doc("Hurwitz's zeta: the sum of (other + k)^-self over k = 0, 1, ...\n"
              ">>> weft.special.zeta(weft.tensor([2., 4.]), 1)\ntensor([1.6449, 1.0823])")
         .grad(0, 0,
@@ -121,6 +126,7 @@ void register_gamma(Table& t) {
                   Tensor s = g.in(0);
                   return g.grad() * -s * zeta(s + 1.0, g.in(1));
               })
+        .no_onnx("no zeta function")
         .samples({"f(T(2, 3, lo=1.5, hi=4).detach(), T(3, lo=0.5))", "f(3.0, T(4, lo=0.5))",
                   "f(T(lo=1.5).detach(), T(0, 3))"});
 }
@@ -129,15 +135,18 @@ void register_normal(Table& t) {
     constexpr double root_half = 1 / std::numbers::sqrt2;
     real_op<Erfcx>(t, "special_erfcx")
         .internal()
+        .in_packages()
         .doc("exp(self^2) erfc(self), without underflow.\n"
              ">>> weft.special.erfcx(weft.tensor([0., 1.]))\ntensor([1.0000, 0.4276])")
         .grad(0, save_in(0) | save_out(0),
               [](const Grad& g) {
                   return g.grad() * (2.0 * g.in(0) * g.out(0) - 2 * std::numbers::inv_sqrtpi);
               })
+        .no_onnx("no scaled complement of Erf")
         .samples(unary_samples());
     real_op<Ndtr>(t, "special_ndtr")
         .internal()
+        .in_packages()
         .doc("The probability that a standard normal variable is below self.\n"
              ">>> weft.special.ndtr(weft.tensor([0., 1.]))\ntensor([0.5000, 0.8413])")
         .grad(0, save_in(0),
@@ -146,9 +155,11 @@ void register_normal(Table& t) {
                   return g.grad() * exp(x * x * -0.5) *
                          (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
               })
+        .onnx("(Erf(self * 0.7071067811865476) + 1) * 0.5")
         .samples(unary_samples());
     real_op<LogNdtr>(t, "special_log_ndtr")
         .internal()
+        .in_packages()
         .doc("The logarithm of special.ndtr, exact far out too.\n"
              ">>> weft.special.log_ndtr(weft.tensor([-9., 0.]))\ntensor([-43.6282,  -0.6931])")
         .grad(0, save_in(0),
@@ -156,17 +167,21 @@ void register_normal(Table& t) {
                   constexpr double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
                   return g.grad() / erfcx(g.in(0) * -root_half) * scale;
               })
+        .no_onnx("no logarithm of Erf's complement")
         .samples(unary_samples());
     real_op<Entr>(t, "special_entr")
         .internal()
+        .in_packages()
         .doc("-self log(self); 0 at 0, -inf below.\n"
              ">>> weft.special.entr(weft.tensor([0., 0.5]))\ntensor([0.0000, 0.3466])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * (-log(g.in(0)) - 1.0); })
+        .onnx("Where(Equal(self, 0), 0, Where(self < 0, -inf, -self * Log(self)))")
         .samples(unary_samples("lo=0.2, hi=2"));
     pointwise_op<Xlog1py, FloatingTypes, Result::Float, 2>(
         t, "special_xlog1py(Tensor self, Tensor other) -> Tensor")
         .number_self()
         .internal()
+        .in_packages()
         .doc("self log(1 + other); 0 where self is 0, NaN where other is NaN.\n"
              ">>> weft.special.xlog1py(weft.tensor([0., 2.]), weft.tensor([-1., 0.]))\n"
              "tensor([0., 0.])")
@@ -183,6 +198,7 @@ void register_normal(Table& t) {
               })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return g.grad() * g.in(0) / (g.in(1) + 1.0); })
+        .onnx("Where(Equal(self, 0), Where(IsNaN(other), other, 0 * self), self * Log(other + 1))")
         .samples({"f(T(2, 3), T(2, 3, lo=-0.5))", "f(T(2, 1), T(3, lo=-0.5))",
                   "f(2, T(3, lo=-0.5))", "f(I(3), 2.5)"});
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "ops/op.h"
+#include "ops/builder.h"
 
 namespace weft {
 

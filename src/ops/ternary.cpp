@@ -86,6 +86,7 @@ void register_where(Table& t) {
               [](const Grad& g) {
                   return ops::where(g.in(0), number(0, g.grad().dtype()), g.grad());
               })
+        .onnx("Where(truth(condition), self, other)")
         .samples({"f(B(2, 3), T(2, 3), T(2, 3))", "f(B(2, 1), T(3), 0.5)", "f(B(3), 1, T(2, 3))",
                   "f(B(3), 1, 0)", "f(B(), T(), T(0, 3))", "f(B(4), I(4), T(4))"});
     t.add("where.self(Tensor self, Tensor condition, Tensor other) -> Tensor")
@@ -95,6 +96,7 @@ void register_where(Table& t) {
         .pointwise()
         .batch(Batch::Body)
         .method_only()
+        .onnx("Where(truth(condition), self, other)")
         .samples({"T(2, 3).where(B(2, 3), T(2, 3))"});
 }
 
@@ -227,6 +229,7 @@ void register_clamp(Table& t) {
         .inplace()
         .grad(0, save_in(0),
               [](const Grad& g) { return clamp_backward(g.grad(), g.in(0), g.attr(0), Value()); })
+        .onnx("Max(self, min)")
         .samples({"f(T(2, 3), 0.1)", "f(I(4), 2)", "f(T(), -1)"});
     shaped_op(t, "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", pointwise<Result::Same>,
               map_kernel<Maximum, AllTypes, Result::Same, 2>)
@@ -238,6 +241,7 @@ void register_clamp(Table& t) {
               [](const Grad& g) { return only_where(ops::ge(g.in(0), g.in(1)), g.grad()); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return only_where(ops::lt(g.in(0), g.in(1)), g.grad()); })
+        .onnx("Max(self, min)")
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3), T())"});
     shaped_op(
         t, "clamp_max(Tensor self, Scalar max) -> Tensor",
@@ -248,6 +252,7 @@ void register_clamp(Table& t) {
         .inplace()
         .grad(0, save_in(0),
               [](const Grad& g) { return clamp_backward(g.grad(), g.in(0), Value(), g.attr(0)); })
+        .onnx("Min(self, max)")
         .samples({"f(T(2, 3), 0.1)", "f(I(4), 2)", "f(T(), -1)"});
     shaped_op(t, "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", pointwise<Result::Same>,
               map_kernel<Minimum, AllTypes, Result::Same, 2>)
@@ -260,6 +265,7 @@ void register_clamp(Table& t) {
               [](const Grad& g) { return only_where(ops::le(g.in(0), g.in(1)), g.grad()); })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return only_where(ops::gt(g.in(0), g.in(1)), g.grad()); })
+        .onnx("Min(self, max)")
         .samples({"f(T(2, 3), T(3))", "f(T(2, 3), T())"});
     t.add("clamp_backward(Tensor grad, Tensor self, Scalar? min, Scalar? max) -> Tensor")
         .doc("grad where min <= self <= max, else 0.")
@@ -343,6 +349,7 @@ void register_fused(Table& t) {
               [](const Grad& g) { return gradient_of_product(g.grad(), g.in(2), g.attr(0)); })
         .grad(2, save_in(1),
               [](const Grad& g) { return gradient_of_product(g.grad(), g.in(1), g.attr(0)); })
+        .onnx("self + tensor1 * tensor2 * value")
         .samples({"f(T(2, 3), T(2, 3), T(2, 3))", "f(T(3), T(2, 1), T(3), value=0.5)",
                   "f(I(3), I(3), I(3), value=2)", "f(T(0, 3), T(3), T())"});
     shaped_op(t,
@@ -372,6 +379,7 @@ void register_fused(Table& t) {
                   return div_backward(times_conj(g.grad(), g.attr(0)), conj(g.in(1)),
                                       conj(g.in(2)));
               })
+        .onnx("self + tensor1 / tensor2 * value")
         .samples({"f(T(2, 3), T(2, 3), T(2, 3, lo=0.5))",
                   "f(T(3), T(2, 1), T(3, lo=0.5), value=0.5)", "f(T(0, 3), T(3), T(lo=1))"});
 }

@@ -137,6 +137,7 @@ void register_hyperbolic(Table& t) {
              "tensor([0.0000, 0.8814])")
         .grad(0, save_in(0),
               [](const Grad& g) { return g.grad() * conj(rsqrt(g.in(0) * g.in(0) + 1.0)); })
+        .onnx("Asinh(self)")
         .samples(unary_samples());
     analytic_op<Acosh, ComplexAcosh>(t, "acosh")
         .alias("arccosh")
@@ -148,24 +149,28 @@ void register_hyperbolic(Table& t) {
                   if (!is_complex(x.dtype())) return g.grad() * rsqrt(x * x - 1.0);
                   return g.grad() * (rsqrt(x - 1.0) * rsqrt(x - -1.0));
               })
+        .onnx("Acosh(self)")
         .samples(unary_samples("lo=1.2, hi=3"));
     analytic_op<Atanh, ComplexAtanh>(t, "atanh")
         .alias("arctanh")
         .doc("Inverse hyperbolic tangent; NaN outside [-1, 1].\n"
              ">>> weft.atanh(weft.tensor([0., 0.5]))\ntensor([0.0000, 0.5493])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() / conj(1.0 - g.in(0) * g.in(0)); })
+        .onnx("Atanh(self)")
         .samples(unary_samples("lo=-0.8, hi=0.8"));
     real_op<Degrees>(t, "rad2deg")
         .doc("Radians as degrees.\n>>> weft.rad2deg(weft.tensor([0., 1.]))\n"
              "tensor([ 0.0000, 57.2958])")
         .node_name("Rad2DegBackward0")
         .grad(0, 0, [](const Grad& g) { return g.grad() * (180 * std::numbers::inv_pi); })
+        .onnx("self * 57.29577951308232")
         .samples(unary_samples());
     real_op<Radians>(t, "deg2rad")
         .doc("Degrees as radians.\n>>> weft.deg2rad(weft.tensor([0., 90.]))\n"
              "tensor([0.0000, 1.5708])")
         .node_name("Deg2RadBackward0")
         .grad(0, 0, [](const Grad& g) { return g.grad() * (std::numbers::pi / 180); })
+        .onnx("self * 0.017453292519943295")
         .samples(unary_samples());
     real_op<Erfinv>(t, "erfinv")
         .doc("The inverse of erf; infinite at -1 and 1.\n>>> weft.erfinv(weft.tensor([0., 0.5]))\n"
@@ -176,6 +181,7 @@ void register_hyperbolic(Table& t) {
                   Tensor y = erfinv(g.in(0));
                   return scaled_mul(g.grad(), ops::exp(y * y), 1 / (2 * std::numbers::inv_sqrtpi));
               })
+        .no_onnx("no inverse of Erf")
         .samples(unary_samples("lo=-0.8, hi=0.8"));
 }
 
@@ -200,6 +206,8 @@ void register_logit(Table& t) {
         .doc("sin(pi x) / (pi x), 1 at 0.\n>>> weft.sinc(weft.tensor([0., 0.5]))\n"
              "tensor([1.0000, 0.6366])")
         .grad(0, save_in(0), sinc_gradient)
+        .onnx(
+            "Where(Equal(self, 0), 1, Sin(self * 3.141592653589793) / (self * 3.141592653589793))")
         .samples(unary_samples("lo=0.2"));
     shaped_op(t, "logit(Tensor self, float? eps=None) -> Tensor", pointwise<Result::Float>,
               [](Call& c) {
@@ -266,6 +274,7 @@ void register_log_sums(Table& t) {
               })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return g.grad() * g.in(0) / g.in(1); })
+        .onnx("Where(Equal(self, 0), Where(IsNaN(other), other, 0 * self), self * Log(other))")
         .samples({"f(T(2, 3), T(2, 3, lo=0.5))", "f(T(2, 1), T(3, lo=0.5))", "f(2, T(3, lo=0.5))",
                   "f(I(3), 2.5)", "f(T(), T(0, 3))"});
 }

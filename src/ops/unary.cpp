@@ -308,6 +308,7 @@ void register_arithmetic(Table& t) {
         })
         .doc("-self. Bool raises.\n>>> weft.neg(weft.tensor([1., -2.]))\ntensor([-1.,  2.])")
         .grad(0, 0, [](const Grad& g) { return -g.grad(); })
+        .onnx("-self")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Abs, NumberTypes>(t, "abs")
         .kernel(abs_kernel)
@@ -324,6 +325,7 @@ void register_arithmetic(Table& t) {
                   Tensor x = g.in(0);
                   return is_complex(x.dtype()) ? g.grad() * sgn(x) : abs_backward(g.grad(), x);
               })
+        .onnx("Abs(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     pointwise_op<AbsBackward, FloatingTypes, Result::Same, 2>(
         t, "abs_backward(Tensor grad, Tensor self) -> Tensor")
@@ -336,6 +338,7 @@ void register_arithmetic(Table& t) {
         .doc("-1, 0 or 1 by the sign of self; 0 for NaN.\n"
              ">>> weft.sign(weft.tensor([-2., 0., 5.]))\ntensor([-1.,  0.,  1.])")
         .grad(0, 0, zero_gradient)
+        .onnx("Sign(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     t.add("square(Tensor self) -> Tensor")
         .uint64(Uint64::Bits)
@@ -357,6 +360,7 @@ void register_arithmetic(Table& t) {
         .out_form()
         .node_name("PowBackward0")
         .grad(0, save_in(0), [](const Grad& g) { return scaled_mul(g.grad(), conj(g.in(0)), 2.0); })
+        .onnx("self * self")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     analytic_op<Reciprocal, ComplexReciprocal>(t, "reciprocal")
         .doc("1 / self.\n>>> weft.reciprocal(weft.tensor([2., -4.]))\ntensor([ 0.5000, -0.2500])")
@@ -365,11 +369,13 @@ void register_arithmetic(Table& t) {
                   Tensor r = conj(g.out(0));
                   return scaled_mul(g.grad(), r * r, -1.0);
               })
+        .onnx("Reciprocal(self)")
         .samples(unary_samples("lo=0.5"));
     analytic_op<Sqrt, ComplexSqrt>(t, "sqrt")
         .doc("Square root; NaN below 0.\n>>> weft.sqrt(weft.tensor([4., 9.]))\ntensor([2., 3.])")
         .grad(0, save_out(0),
               [](const Grad& g) { return scaled_div(g.grad(), conj(g.out(0)), 0.5); })
+        .onnx("Sqrt(self)")
         .samples(unary_samples("lo=0.5"));
     analytic_op<Rsqrt, ComplexRsqrt>(t, "rsqrt")
         .doc("1 / sqrt(self).\n>>> weft.rsqrt(weft.tensor([4., 1.]))\ntensor([0.5000, 1.0000])")
@@ -378,6 +384,7 @@ void register_arithmetic(Table& t) {
                   Tensor r = conj(g.out(0));
                   return scaled_mul(g.grad(), r * r * r, -0.5);
               })
+        .onnx("Reciprocal(Sqrt(self))")
         .samples(unary_samples("lo=0.5"));
     t.add("positive(Tensor self) -> Tensor")
         .doc("self itself. Bool raises.\n>>> weft.positive(weft.tensor([-1, 2]))\ntensor([-1,  2])")
@@ -387,6 +394,7 @@ void register_arithmetic(Table& t) {
             c.set(c.in[0]);
         })
         .batch(Batch::Body)
+        .onnx("Identity(self)")
         .samples({"f(T(2, 3))"});
 }
 
@@ -394,49 +402,58 @@ void register_exponential(Table& t) {
     analytic_op<Exp, ComplexExp>(t, "exp")
         .doc("e^self.\n>>> weft.exp(weft.tensor([0., 1.]))\ntensor([1.0000, 2.7183])")
         .grad(0, save_out(0), [](const Grad& g) { return g.grad() * conj(g.out(0)); })
+        .onnx("Exp(self)")
         .samples(unary_samples());
     analytic_op<Exp2, ComplexExp2>(t, "exp2")
         .doc("2^self.\n>>> weft.exp2(weft.tensor([0., 3.]))\ntensor([1., 8.])")
         .grad(0, save_out(0),
               [](const Grad& g) { return scaled_mul(g.grad(), conj(g.out(0)), std::numbers::ln2); })
+        .onnx("Pow(2, self)")
         .samples(unary_samples());
     analytic_op<Expm1, ComplexExpm1>(t, "expm1")
         .doc("e^self - 1, exact near 0.\n>>> weft.expm1(weft.tensor([0., 1e-5]))\n"
              "tensor([0.0000e+00, 1.0000e-05])")
         .grad(0, save_out(0), [](const Grad& g) { return g.grad() * (conj(g.out(0)) + 1.0); })
+        .onnx("Tanh(self * 0.5) * (Exp(self) + 1)")
         .samples(unary_samples());
     analytic_op<Log, ComplexLog>(t, "log")
         .doc("Natural logarithm; NaN below 0.\n>>> weft.log(weft.tensor([1., 10.]))\n"
              "tensor([0.0000, 2.3026])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() / conj(g.in(0)); })
+        .onnx("Log(self)")
         .samples(unary_samples("lo=0.5"));
     analytic_op<Log2, ComplexLog2>(t, "log2")
         .doc("Logarithm to base 2.\n>>> weft.log2(weft.tensor([1., 8.]))\ntensor([0., 3.])")
         .grad(
             0, save_in(0),
             [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log2e); })
+        .onnx("Log(self) * 1.4426950408889634")
         .samples(unary_samples("lo=0.5"));
     analytic_op<Log10, ComplexLog10>(t, "log10")
         .doc("Logarithm to base 10.\n>>> weft.log10(weft.tensor([1., 1000.]))\ntensor([0., 3.])")
         .grad(
             0, save_in(0),
             [](const Grad& g) { return scaled_div(g.grad(), conj(g.in(0)), std::numbers::log10e); })
+        .onnx("Log(self) * 0.4342944819032518")
         .samples(unary_samples("lo=0.5"));
     analytic_op<Log1p, ComplexLog1p>(t, "log1p")
         .node_name("Log1PBackward0")
         .doc("log(1 + self), exact near 0.\n>>> weft.log1p(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.6931])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() / (conj(g.in(0)) + 1.0); })
+        .onnx("Where(Abs(self) < 0.5, 2 * Atanh(self / (self + 2)), Log(self + 1))")
         .samples(unary_samples("lo=-0.5"));
     real_op<Erf>(t, "erf")
         .doc("The error function 2/sqrt(pi) int_0^x e^(-t^2) dt.\n"
              ">>> weft.erf(weft.tensor([0., 1.]))\ntensor([0.0000, 0.8427])")
         .grad(0, save_in(0), [](const Grad& g) { return gauss(g, 2 * std::numbers::inv_sqrtpi); })
+        .onnx("Erf(self)")
         .samples(unary_samples());
     real_op<Erfc>(t, "erfc")
         .doc("1 - erf(self), exact for large self.\n>>> weft.erfc(weft.tensor([0., 1.]))\n"
              "tensor([1.0000, 0.1573])")
         .grad(0, save_in(0), [](const Grad& g) { return gauss(g, -2 * std::numbers::inv_sqrtpi); })
+        .onnx("1 - Erf(self)")
         .samples(unary_samples());
 }
 
@@ -451,11 +468,13 @@ void register_trigonometric(Table& t) {
     analytic_op<Guarded<math::Sin>, ComplexSin>(t, "sin")
         .doc("Sine of radians.\n>>> weft.sin(weft.tensor([0., 1.]))\ntensor([0.0000, 0.8415])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * ops::cos(conj(g.in(0))); })
+        .onnx("Sin(self)")
         .samples(unary_samples());
     analytic_op<Guarded<math::Cos>, ComplexCos>(t, "cos")
         .doc("Cosine of radians.\n>>> weft.cos(weft.tensor([0., 1.]))\ntensor([1.0000, 0.5403])")
         .grad(0, save_in(0),
               [](const Grad& g) { return scaled_mul(g.grad(), ops::sin(conj(g.in(0))), -1.0); })
+        .onnx("Cos(self)")
         .samples(unary_samples());
     analytic_op<Guarded<math::Tan>, ComplexTan>(t, "tan")
         .doc("Tangent of radians.\n>>> weft.tan(weft.tensor([0., 1.]))\ntensor([0.0000, 1.5574])")
@@ -464,12 +483,14 @@ void register_trigonometric(Table& t) {
                   Tensor y = conj(g.out(0));
                   return g.grad() * (y * y + 1.0);
               })
+        .onnx("Tan(self)")
         .samples(unary_samples("lo=-1, hi=1"));
     analytic_op<Asin, ComplexAsin>(t, "asin")
         .alias("arcsin")
         .doc("Inverse sine, in [-pi/2, pi/2]; NaN outside [-1, 1].\n"
              ">>> weft.asin(weft.tensor([0., 1.]))\ntensor([0.0000, 1.5708])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * asin_slope(conj(g.in(0))); })
+        .onnx("Asin(self)")
         .samples(unary_samples("lo=-0.8, hi=0.8"));
     analytic_op<Acos, ComplexAcos>(t, "acos")
         .alias("arccos")
@@ -477,6 +498,7 @@ void register_trigonometric(Table& t) {
              ">>> weft.acos(weft.tensor([0., 1.]))\ntensor([1.5708, 0.0000])")
         .grad(0, save_in(0),
               [](const Grad& g) { return scaled_mul(g.grad(), asin_slope(conj(g.in(0))), -1.0); })
+        .onnx("Acos(self)")
         .samples(unary_samples("lo=-0.8, hi=0.8"));
     analytic_op<Atan, ComplexAtan>(t, "atan")
         .alias("arctan")
@@ -487,14 +509,17 @@ void register_trigonometric(Table& t) {
                   Tensor x = conj(g.in(0));
                   return g.grad() / (x * x + 1.0);
               })
+        .onnx("Atan(self)")
         .samples(unary_samples());
     analytic_op<Sinh, ComplexSinh>(t, "sinh")
         .doc("Hyperbolic sine.\n>>> weft.sinh(weft.tensor([0., 1.]))\ntensor([0.0000, 1.1752])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * cosh(conj(g.in(0))); })
+        .onnx("Sinh(self)")
         .samples(unary_samples());
     analytic_op<Cosh, ComplexCosh>(t, "cosh")
         .doc("Hyperbolic cosine.\n>>> weft.cosh(weft.tensor([0., 1.]))\ntensor([1.0000, 1.5431])")
         .grad(0, save_in(0), [](const Grad& g) { return g.grad() * sinh(conj(g.in(0))); })
+        .onnx("Cosh(self)")
         .samples(unary_samples());
 }
 
@@ -504,12 +529,14 @@ void register_rounding(Table& t) {
         .doc("The largest integer not above self.\n>>> weft.floor(weft.tensor([1.7, -1.2]))\n"
              "tensor([ 1., -2.])")
         .grad(0, 0, zero_gradient)
+        .onnx("Floor(self) if floating(self) else Identity(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Ceil, NumberTypes>(t, "ceil")
         .uint64(Uint64::Bits)
         .doc("The smallest integer not below self.\n>>> weft.ceil(weft.tensor([1.2, -1.7]))\n"
              "tensor([ 2., -1.])")
         .grad(0, 0, zero_gradient)
+        .onnx("Ceil(self) if floating(self) else Identity(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Trunc, NumberTypes>(t, "trunc")
         .uint64(Uint64::Bits)
@@ -517,11 +544,13 @@ void register_rounding(Table& t) {
         .doc("self without its fraction.\n>>> weft.trunc(weft.tensor([1.7, -1.7]))\n"
              "tensor([ 1., -1.])")
         .grad(0, 0, zero_gradient)
+        .onnx("Sign(self) * Floor(Abs(self)) if floating(self) else Identity(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Frac, FloatingTypes>(t, "frac")
         .doc("self - trunc(self). Floating dtypes.\n>>> weft.frac(weft.tensor([1.25, -1.25]))\n"
              "tensor([ 0.2500, -0.2500])")
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
+        .onnx("self - Sign(self) * Floor(Abs(self))")
         .samples(unary_samples());
     shaped_op(t, "round(Tensor self, *, int decimals=0) -> Tensor", round_kernel)
         .uint64(Uint64::Bits)
@@ -539,26 +568,31 @@ void register_predicates(Table& t) {
         .doc("Whether elements are NaN, as bools.\n"
              ">>> weft.isnan(weft.tensor([1., float('nan')]))\n"
              "tensor([False,  True])")
+        .onnx("IsNaN(self) if floating(self) else truth(self * 0)")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     predicate_op<IsInf, ComplexIsInf>(t, "isinf")
         .doc("Whether elements are infinite.\n>>> weft.isinf(weft.tensor([1., float('inf')]))\n"
              "tensor([False,  True])")
+        .onnx("IsInf(self) if floating(self) else truth(self * 0)")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     predicate_op<IsFinite, ComplexIsFinite>(t, "isfinite")
         .doc("Whether elements are neither infinite nor NaN.\n"
              ">>> weft.isfinite(weft.tensor([1., float('nan')]))\ntensor([ True, False])")
+        .onnx("Not(IsNaN(self * 0)) if floating(self) else truth(self * 0 + 1)")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     shaped_op(t, "logical_not(Tensor self) -> Tensor", pointwise<Result::Bool>, logical_not_kernel)
         .uint64(Uint64::Bits)
         .doc("Whether elements are zero.\n>>> weft.logical_not(weft.tensor([0, 3]))\n"
              "tensor([ True, False])")
         .inplace()
+        .onnx("Not(truth(self))")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     shaped_op(t, "bitwise_not(Tensor self) -> Tensor", bitwise_not_kernel)
         .uint64(Uint64::Bits)
         .doc("~self: all bits flipped; for bools, not.\n>>> weft.bitwise_not(weft.tensor([0, 5]))\n"
              "tensor([-1, -6])")
         .inplace()
+        .onnx("Not(self) if boolean(self) else BitwiseNot(self)")
         .samples({"f(I(4))", "f(B(2, 3))", "f(I())"});
     shaped_op(t,
               "nan_to_num(Tensor self, float? nan=None, float? posinf=None, "

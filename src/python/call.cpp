@@ -306,6 +306,7 @@ void add_all(Groups& groups, PyObject* dict, PyTypeObject& type, const std::stri
 void register_ops(PyObject* module) {
     Groups functions, methods, in_place, in_place_functions, internal;
     for (const Op& op : table().all()) {
+        if (op.until) continue;
         std::vector<std::string> names{op.public_name};
         names.insert(names.end(), op.aliases.begin(), op.aliases.end());
         for (const std::string& name : names) {

@@ -95,11 +95,12 @@ bool reads_memory(const Op& op) {
     return any;
 }
 
-/// The table, for docs and tests: a dict per record.
+/// The table, for docs, tests and ONNX: a dict per record that is called today.
 PyObject* py_records(PyObject*, PyObject*) {
     return guarded([] {
         Object out = Object::take(PyList_New(0));
         for (const Op& op : table().all()) {
+            if (op.until) continue;
             Object samples = Object::take(PyList_New(0));
             for (auto& s : op.samples) checked(PyList_Append(samples.get(), py_str(s).get()));
             Object aliases = Object::take(PyList_New(0));
@@ -107,18 +108,20 @@ PyObject* py_records(PyObject*, PyObject*) {
             std::string_view file = op.where.file_name();
             if (size_t at = file.rfind("src/"); at != file.npos) file.remove_prefix(at);
             Object record = Object::take(Py_BuildValue(
-                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN sN ss sO sO ss}", "name",
-                op.name.c_str(), "public_name", op.public_name.c_str(), "schema", op.schema.c_str(),
-                "doc", op.doc.c_str(), "file", file.data(), static_cast<Py_ssize_t>(file.size()),
-                "line", static_cast<int>(op.where.line()), "differentiable",
-                PyBool_FromLong(op.differentiable()), "composite",
+                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN sN ss sO sO ss si sN ss ss}",
+                "name", op.name.c_str(), "public_name", op.public_name.c_str(), "schema",
+                op.schema.c_str(), "doc", op.doc.c_str(), "file", file.data(),
+                static_cast<Py_ssize_t>(file.size()), "line", static_cast<int>(op.where.line()),
+                "differentiable", PyBool_FromLong(op.differentiable()), "composite",
                 PyBool_FromLong(op.body != nullptr), "view", PyBool_FromLong(op.view), "inplace",
                 PyBool_FromLong(op.inplace), "function", PyBool_FromLong(op.function), "method",
                 PyBool_FromLong(op.method && op.inputs > 0), "out_form",
                 PyBool_FromLong(op.out_form), "random", PyBool_FromLong(op.random), "reads",
                 PyBool_FromLong(reads_memory(op)), "pointwise", PyBool_FromLong(op.pointwise),
                 "batch", kBatchNames[static_cast<size_t>(op.batch)], "samples", samples.get(),
-                "aliases", aliases.get(), "node_name", op.node_name.c_str()));
+                "aliases", aliases.get(), "node_name", op.node_name.c_str(), "version", op.version,
+                "in_packages", PyBool_FromLong(op.called_by_packages()), "onnx", op.onnx.c_str(),
+                "no_onnx", op.no_onnx.c_str()));
             checked(PyList_Append(out.get(), record.get()));
         }
         return out.release();

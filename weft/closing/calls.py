@@ -258,6 +258,12 @@ class Calls(Attributes):
     def call_function(self, value: Any, args: list[Abstract], words: Words) -> Abstract:
         """A function of Python's, as a function of the package."""
         value = unwrapped(value)
+        if name := known.library_op_name(value):
+            if not self.closer.state.libraries:
+                raise NotExportable(
+                    f"a call of {name}, which a library computes that programs do not have"
+                )
+            return self.call_at_run(self.writer.constant(Ref("library", name)), args, words)
         if isinstance(value, CompiledFunction):
             return self.call(Static(value.callee), args, words)
         if not isinstance(value, types.FunctionType):

@@ -83,10 +83,15 @@ class Again(Exception):
 
 class State:
     """What stays from one go at a package to the next: functions that have been read, and
-    attributes that programs write, which live in objects of the package."""
+    attributes that programs write, which live in objects of the package.
 
-    def __init__(self, keeps_training: bool) -> None:
-        self.keeps_training = keeps_training
+    Attributes:
+        keeps_training: whether programs may be set to training.
+        libraries: whether ops that a library computes may be called.
+    """
+
+    def __init__(self, keeps_training: bool, libraries: bool) -> None:
+        self.keeps_training, self.libraries = keeps_training, libraries
         self.written: dict[int, tuple[Any, list[str]]] = {}
         self.records: dict[str, type] = {}
         self._asked: set[str] = set()

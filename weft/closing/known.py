@@ -83,6 +83,35 @@ def op_name(value: Any) -> str:
     return ""
 
 
+def library_op_name(value: Any) -> str:
+    """The name of an op that a library computes (Note [Library-backed ops]); empty of all else."""
+    record = getattr(value, "record", None)
+    return str(record["name"]) if isinstance(record, dict) and record.get("call") is value else ""
+
+
+@functools.cache
+def _versions() -> dict[str, int]:
+    """The ops that programs may call, with the version of their name (Note [Versions])."""
+    out: dict[str, int] = {}
+    for r in _C._records():
+        for name in (r["public_name"], *r["aliases"]):
+            in_place = (f"Tensor.{name}_", f"{name}_" if r["function"] else "")
+            names = (
+                name if r["function"] else "",
+                f"Tensor.{name}" if r["method"] else "",
+                *(in_place if r["inplace"] else ()),
+                f"ops.{name}" if r["in_packages"] else "",
+            )
+            for known in filter(None, names):
+                out[known] = max(out.get(known, 1), r["version"])
+    return out
+
+
+def version_of(name: str) -> int | None:
+    """The version of an op's name that files say; None if no program may call it."""
+    return _versions().get(name)
+
+
 @functools.cache
 def gives_a_tensor(name: str) -> bool:
     """Whether an op gives one tensor, whatever its arguments."""

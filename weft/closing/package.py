@@ -13,6 +13,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.closing import known
+from weft.closing.errors import NotExportable
 from weft.closing.values import Ref
 
 FORMAT = 1
@@ -90,8 +91,15 @@ class Package:
         return self._names[id(tensor)]
 
     def calls(self, op: str) -> None:
-        """Notes that an op is called, or a method of tensors that is one."""
-        self.ops[op] = 1
+        """Notes that an op is called, or a method of tensors that is one.
+
+        Raises:
+            NotExportable: one of weft's own, whose arguments nobody checks.
+        """
+        version = known.version_of(op)
+        if version is None:
+            raise NotExportable(f"a call of {op}, an op that only weft itself calls")
+        self.ops[op] = version
 
     def constant(self, value: Any) -> Any:
         """A constant as JSON.

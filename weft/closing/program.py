@@ -19,7 +19,10 @@ from weft.frontend import Outside
 
 
 def package_of(
-    entries: dict[str, Callable[..., Any]], root: Any = None, keeps_training: bool = False
+    entries: dict[str, Callable[..., Any]],
+    root: Any = None,
+    keeps_training: bool = False,
+    libraries: bool = False,
 ) -> Package:
     """The package of some functions or methods.
 
@@ -28,11 +31,13 @@ def package_of(
         root: the Module whose parameters and buffers keep their names, if there is one.
         keeps_training: whether the package can be set to training and evaluation; else Modules
             are in the mode that they are in now.
+        libraries: whether ops that NumPy or SciPy compute may be called: by who writes the package
+            as something else than a program.
 
     Raises:
         NotExportable: a line that no program without Python can run.
     """
-    state = State(keeps_training)
+    state = State(keeps_training, libraries)
     while True:
         package = Package()
         if isinstance(root, weft.nn.Module):

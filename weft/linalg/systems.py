@@ -216,6 +216,7 @@ def _gradient_det(g: Gradients) -> Any:
     gradient=_gradient_det,
     saves=["A", "result"],
     samples=["f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))"],
+    onnx="Det(A)",
 )
 def _det(A: Any) -> Any:
     """The determinant."""
@@ -254,6 +255,7 @@ def _gradient_slogdet(g: Gradients) -> Any:
     saves=["A", "sign"],
     samples=["f(T(3, 3))[1]", "f(T(2, 2, 2))[1]"],
     results=linalg_slogdet,
+    onnx="(Sign(Det(A)), Log(Abs(Det(A))))",
 )
 def _slogdet(A: Any) -> Any:
     """Sign and logarithm of the determinant."""

@@ -255,7 +255,7 @@ class Builtins(Methods):
         """weft.tensor."""
         if not holds(data):
             tensor = weft.tensor(data, dtype=dtype)
-            return Held(self.g.weight(tensor, "constant"), (tensor, tensor))
+            return Held(self.g.literal(tensor), (tensor, tensor))
         if isinstance(data, Held):
             examples = tuple(
                 weft.tensor(e, dtype=dtype) if data.is_number else e for e in data.examples

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
-from weft.onnx.graph import Builder, Number, Value, onnx_package
+from weft.onnx.graph import Number, Value, onnx_package
 from weft.onnx.program import Instr
 from weft.onnx.values import (
+    End,
     Held,
     Instance,
     Journal,
@@ -29,7 +31,7 @@ from weft.onnx.values import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from weft.onnx.walk import End, Walk
+    from weft.onnx.walk import Walk
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,6 @@ def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
 
 def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Instr]) -> End | None:
     """Walks an `if` over a value of the graph."""
-    from weft.onnx.walk import End
-
     ways = [_walk_way(walk, block) for block in (first, second)]
     raising = [w for w in ways if w.end is not None and w.end.kind == "raise"]
     if raising:  # a check: nothing raises in a graph, so the other way is taken

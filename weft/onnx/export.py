@@ -10,13 +10,13 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
 from weft.onnx.exported import ONNXProgram, of_exported, program_in
-from weft.onnx.graph import Builder, Model, Value, onnx_package, value_info
+from weft.onnx.graph import Model, Value, onnx_package
+from weft.onnx.model import model_of
+from weft.onnx.opsets import FIRST, LAST, OPSETS
 from weft.onnx.values import Callee, Grown, Held, Instance, layout
-
-OPSETS = range(21, 24)
-_IR_VERSION = 10  # what opset 21 came with; runtimes refuse a newer one than they know
 
 
 def export(
@@ -52,7 +52,8 @@ def export(
         kwargs: example arguments by name.
         input_names: of the tensors among the arguments, in order; by default the parameters' names.
         output_names: of the tensors among the results, in order.
-        opset_version: the version of ONNX's operators, 21 to 23; `opset` is another name for it.
+        opset_version: the version of ONNX's operators, 16 to 23, by default 21; `opset` is another
+            name for it.
         dynamic_axes: dimensions that stay free, by the names of inputs: `{"x": {0: "batch"}}` or
             `{"x": [0]}`.
         dynamic_shapes: the same by parameter, or in the order of `args`: `{"x": {0: "batch"}}`,
@@ -84,7 +85,8 @@ def export(
     opset = opset or opset_version or 21
     if opset not in OPSETS:
         raise ValueError(
-            f"[onnx.export] expected an opset of {OPSETS[0]} to {OPSETS[-1]}, got {opset}"
+            f"[onnx.export] expected an opset of {FIRST} to {LAST}, got {opset}. "
+            "Hint: weft.onnx.export writes no other; without opset_version it is 21"
         )
     given = args if isinstance(args, tuple) else (args,)
     exported: dict[tuple[int, int], Any] = {}
@@ -167,14 +169,31 @@ def _forward(model: Any) -> Any:
     return model.forward if isinstance(model, weft.nn.Module) else model
 
 
-def _package(model: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _package(model: Any) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, str]]:
+    """A program, its tensors, and which of them are a Module's (Note [Weights and constants])."""
     from weft.closing.program import package_of
 
-    if (program := program_in(model)) is not None:
-        return json.loads(program._json), program._tensors()
-    root = model if isinstance(model, weft.nn.Module) else None
-    package = package_of({"forward": _forward(model)}, root)
-    return json.loads(package.to_json()), package.tensors
+    program = program_in(model)
+    root = program or (model if isinstance(model, weft.nn.Module) else None)
+    kinds: dict[str, str] = {}
+    if isinstance(root, weft.nn.Module):
+        kinds = {name: "PARAMETER" for name, _ in root.named_parameters(remove_duplicate=False)}
+        kinds |= {name: "BUFFER" for name, _ in root.named_buffers(remove_duplicate=False)}
+    if program is not None:
+        data = json.loads(program._json)
+        _expect_todays(data["ops"])
+        return data, program._tensors(), kinds
+    package = package_of({"forward": _forward(model)}, root, libraries=True)
+    return json.loads(package.to_json()), package.tensors, kinds
+
+
+def _expect_todays(ops: Mapping[str, int]) -> None:
+    """Raises for a program of an older weft that calls an op which has changed since."""
+    from weft.closing import known
+
+    for name, version in ops.items():
+        if version != known.version_of(name):
+            raise NotOnnx(f"{name} as its version {version} has it", "save the program anew")
 
 
 class _Free:
@@ -340,7 +359,7 @@ def _stretched(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
 
 
 def _written(
-    package: tuple[dict[str, Any], dict[str, Tensor]],
+    package: tuple[dict[str, Any], dict[str, Tensor], dict[str, str]],
     free: _Free,
     direction: int,
     opset: int,
@@ -348,10 +367,10 @@ def _written(
 ) -> Any:
     from weft.onnx.walk import Walk
 
-    data, tensors = package
+    data, tensors, kinds = package
     model = Model(opset)
     g = Builder(model)
-    walk = Walk(data, tensors, model)
+    walk = Walk(data, tensors, model, kinds)
     sizes = free.sizes(direction)
     inputs: list[tuple[Value, list[Any]]] = []
     made: dict[int, Held] = {}
@@ -403,69 +422,3 @@ def _outputs(walk: Any, result: Any) -> list[Held]:
     if result is None or isinstance(result, Callee):
         return []
     raise NotOnnx(f"a result of {type(result).__name__}")
-
-
-def model_of(
-    g: Builder,
-    inputs: Sequence[tuple[Value, list[Any]]],
-    outs: Sequence[Held],
-    names: Sequence[str] | None,
-    opset: int,
-) -> Any:
-    """The model of a graph: inputs with the sizes that they show, outputs by name."""
-    onnx = onnx_package()
-    if names is not None and len(names) > len(outs):
-        raise ValueError(f"[onnx.export] expected {len(outs)} output_names, got {len(names)}")
-    infos = []
-    for k, out in enumerate(outs):
-        name = names[k] if names is not None and k < len(names) else g.model.name("output")
-        g.nodes.append(
-            onnx.helper.make_node(
-                "Identity", [out.value.name], [name], name=g.model.name("Identity_node")
-            )
-        )
-        infos.append(value_info(Value(g.model, name, out.value.dtype, out.value.sizes)))
-    shown = []
-    for value, sizes in inputs:
-        info = value_info(Value(g.model, value.name, value.dtype, ()))
-        info.type.tensor_type.shape.Clear()
-        for n in sizes:
-            dim = info.type.tensor_type.shape.dim.add()
-            if isinstance(n, int):
-                dim.dim_value = n
-            else:
-                dim.dim_param = n
-        shown.append(info)
-    nodes = _needed(g.nodes, {i.name for i in infos})
-    used = _names(nodes)
-    graph = onnx.helper.make_graph(
-        nodes, "weft", shown, infos, [t for t in g.model.initializers if t.name in used]
-    )
-    made = onnx.helper.make_model(
-        graph, producer_name="weft", producer_version=weft.version.weft,
-        opset_imports=[onnx.helper.make_opsetid("", opset)],
-    )  # fmt: skip
-    made.ir_version = _IR_VERSION if opset < 23 else 11
-    return made
-
-
-def _needed(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
-    """Nodes that lead to what is wanted: none writes to anything."""
-    kept = []
-    wanted = set(wanted)
-    for node in reversed(nodes):
-        if any(o in wanted for o in node.output):
-            kept.append(node)
-            wanted |= _names([node])
-    return kept[::-1]
-
-
-def _names(nodes: Sequence[Any]) -> set[str]:
-    """All names that nodes, and graphs inside of them, read."""
-    out: set[str] = set()
-    for node in nodes:
-        out.update(node.input)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                out |= _names(attribute.g.node) | {o.name for o in attribute.g.output}
-    return out

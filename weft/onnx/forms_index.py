@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
-from weft.onnx.graph import Builder, Size, Value
+from weft.onnx.graph import Size, Value
 from weft.onnx.records import form, needs
 
 

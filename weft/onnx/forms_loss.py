@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft.onnx.graph import Builder, Value
+from weft.onnx.builder import Builder
+from weft.onnx.graph import Value
 from weft.onnx.records import form, needs
 
 

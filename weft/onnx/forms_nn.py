@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
 from weft.onnx.forms_shape import listed
-from weft.onnx.graph import Builder, Value
+from weft.onnx.graph import Value
 from weft.onnx.records import form, needs
 from weft.onnx.values import Repeated, bare
 

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 import weft
-from weft.onnx.graph import Builder, Value
+from weft.onnx.builder import Builder
+from weft.onnx.graph import Value
 from weft.onnx.records import form, needs
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.forms_shape import listed
-from weft.onnx.graph import ELEM, Builder, Value
+from weft.onnx.graph import ELEM, Value
 from weft.onnx.records import form, needs
 
 

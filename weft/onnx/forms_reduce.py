@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
 from weft.onnx.forms_shape import listed
-from weft.onnx.graph import Builder, Value
+from weft.onnx.graph import Value
 from weft.onnx.records import apply, form, needs, records
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
-from weft.onnx.graph import Builder, Size, Value
+from weft.onnx.graph import Size, Value
 from weft.onnx.records import form, needs
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.onnx.graph import KIND
 from weft.onnx.module import OnnxModule
 from weft.onnx.reading import read, tensor_of
 
@@ -20,9 +21,10 @@ from weft.onnx.reading import read, tensor_of
 def load(f: Any) -> OnnxModule:
     """Makes a Module of an ONNX model, with its branches and loops.
 
-    Initializers of floating dtypes are parameters, under their names in the file; integers, what
-    BatchNormalization reads as statistics, and numbers without dimensions, such as an epsilon, are
-    buffers. Shapes, axes and the like that the file has as constants are written into the code.
+    Initializers are parameters and buffers, under their names in the file. Files of this package
+    and of PyTorch's exporter say which; of other files, integers, what BatchNormalization reads as
+    statistics, and numbers without dimensions, such as an epsilon, are buffers, and all else
+    parameters. Shapes, axes and the like that the file has as constants are written into the code.
     `forward` takes the model's inputs in order or by name (what is not a letter, digit or
     underscore is an underscore) and gives its output, or a tuple of them.
 
@@ -56,13 +58,24 @@ def load(f: Any) -> OnnxModule:
     inputs, outputs = source.write()
     source.problems.tell()
     made = OnnxModule("\n\n".join(source.functions), inputs, outputs)
+    kinds = _kinds(source.model.graph)
     for constant, path in source.constants.used.items():
         tensor = tensor_of(constant.proto)
-        kind = "buffer" if constant.is_weight else "constant"
-        if (
-            kind == "buffer" and tensor.is_floating_point() and tensor.dim()
-            and not constant.is_statistic
-        ):  # fmt: skip
-            kind = "parameter"
-        made.put(path, tensor, kind)
+        if not constant.is_weight:
+            made.put(path, tensor, "constant")
+            continue
+        learned = tensor.is_floating_point() and tensor.dim() and not constant.is_statistic
+        guess = "PARAMETER" if learned else "BUFFER"
+        is_parameter = kinds.get(constant.name, guess) == "PARAMETER"
+        made.put(path, tensor, "parameter" if is_parameter else "buffer")
     return made
+
+
+def _kinds(graph: Any) -> dict[str, str]:
+    """What the file says that its initializers were (Note [Weights and constants])."""
+    return {
+        info.name: entry.value
+        for info in (*graph.value_info, *graph.initializer)
+        for entry in info.metadata_props
+        if entry.key == KIND
+    }

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.control import Lost, as_held, inner_output, now, typed, word
 from weft.onnx.errors import NotOnnx
-from weft.onnx.graph import Builder, Number, Value, onnx_package
+from weft.onnx.graph import Number, Value, onnx_package
 from weft.onnx.program import Instr, registers_read
-from weft.onnx.values import Grown, Held, Journal, Seq, held, layout
+from weft.onnx.values import End, Grown, Held, Journal, Seq, held, layout
 
 if TYPE_CHECKING:
-    from weft.onnx.walk import End, Walk
+    from weft.onnx.walk import Walk
 
 UNROLLED = 1000  #: turns of a loop that are written out at most
 

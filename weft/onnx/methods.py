@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
-from weft.onnx.graph import Builder, Model, Value
+from weft.onnx.graph import Model, Value
 from weft.onnx.program import Instr
 from weft.onnx.records import overloads
 from weft.onnx.values import (
@@ -229,7 +230,7 @@ class Methods:
             examples = tuple(weft.tensor([example(p, k) for p in parts]) for k in range(2))
             return Held(made, (examples[0], examples[1]))
         tensor = weft.tensor(data)
-        return Held(self.g.weight(tensor, "constant"), (tensor, tensor))
+        return Held(self.g.literal(tensor), (tensor, tensor))
 
     def sliced(self, x: Held, dim: int, k: slice) -> Held:
         """A part of a dimension."""

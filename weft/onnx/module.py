@@ -62,7 +62,8 @@ class OnnxModule(Module):
             assert inner is not None
             holder = inner
         if kind == "parameter":
-            holder.register_parameter(last, weft.nn.Parameter(tensor))
+            learns = tensor.is_floating_point()
+            holder.register_parameter(last, weft.nn.Parameter(tensor, requires_grad=learns))
         else:
             holder.register_buffer(last, tensor, persistent=kind == "buffer")
 

@@ -1,4 +1,12 @@
-"""Calls of ops by their records: which overload a call means, and its form in ONNX."""
+"""Calls of ops by their records: which overload a call means, and its form in ONNX.
+
+Note [Forms]
+A record's field `onnx` is an expression of Python's over the names of its parameters, of which
+operators are ONNX's (`Value`), and so is what begins with a capital letter: `Gelu(self,
+approximate=approximate)` is a node. Besides there are `_HELPERS`, `_CONSTANTS` and `result`, the
+dtype and sizes that the op gives. What no line says is a function in `forms_*.py`, under the name
+of the record (`form`); `no_onnx` is why there is none.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import weft
-from weft import _C, _library_ops
+from weft import _library_ops
+from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
-from weft.onnx.expressions import FORMS
-from weft.onnx.graph import Builder, Number, Value
+from weft.onnx.graph import Number, Value
 from weft.onnx.values import Repeated
 
 # Numbers of Python's that are values of the graph: a size, what item() gives.
@@ -67,9 +75,21 @@ def params_of(schema: str) -> tuple[Param, ...]:
 
 @functools.cache
 def records() -> dict[str, dict[str, Any]]:
-    """All records by name; those of the table with their `onnx`."""
-    table = (r | {"onnx": FORMS.get(r["name"], "- a gradient")} for r in _C._records())
-    return {r["name"]: r for r in (*table, *_library_ops._RECORDS)}
+    """All records by name."""
+    return {r["name"]: r for r in _library_ops.records()}
+
+
+def has_form(record: dict[str, Any]) -> bool:
+    """Whether a record says how ONNX has it."""
+    return bool(record["onnx"]) or record["name"] in _functions()
+
+
+@functools.cache
+def _functions() -> dict[str, Callable[..., Any]]:
+    """The functions of all files of forms, by record."""
+    import weft.onnx.forms_all  # noqa: F401
+
+    return _FORMS
 
 
 @functools.cache
@@ -273,10 +293,6 @@ def _code(text: str) -> Any:
     return compile(text, f"<onnx: {text}>", "eval")
 
 
-def _load_forms() -> None:
-    import weft.onnx.forms_all  # noqa: F401
-
-
 # Tensors of pointwise records that are asked whether they are true, and keep their dtype.
 _TRUTHS = {"condition", "mask"}
 
@@ -334,18 +350,16 @@ def apply(g: Builder, record: dict[str, Any], params: dict[str, Any]) -> Any:
     """
     for p in params_of(record["schema"]):
         params.setdefault(p.name, p.fallback)
-    text = record.get("onnx", "")
-    if not text or text.startswith("- "):
-        why = text[1:].strip() or "ONNX has no such operator"
+    if not has_form(record):
+        why = record["no_onnx"] or "ONNX has no such operator"
         raise NotOnnx(f"a call of {record['public_name']}: {why}")
     if record["pointwise"]:
         params = _promoted(g, record, params)
     try:
-        if text == "python":
-            _load_forms()
-            out = _FORMS[record["name"]](g, **params)
-        else:
+        if text := record["onnx"]:
             out = eval(_code(text), {"__builtins__": {}}, _Names(g, params))  # noqa: S307
+        else:
+            out = _functions()[record["name"]](g, **params)
     except NotOnnx as error:
         if error.reason.startswith("a call of"):
             raise

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import weft
 from weft.onnx.errors import NotOnnx
 from weft.onnx.graph import Model, Number, Value
 
 Examples = tuple[Any, Any]
+
+UNBOUND = object()  #: what a register holds that has no value
 
 
 class Held:
@@ -44,7 +46,7 @@ class Held:
 
 @dataclass(slots=True)
 class View:
-    """How a view is made (Note [Views] in walk.py).
+    """How a view is made (Note [Views] in verbs.py).
 
     Attributes:
         base: the tensor that it is a view of.
@@ -59,6 +61,16 @@ class View:
     args: list[Any]
     words: dict[str, Any]
     output: int
+
+
+class End(NamedTuple):
+    """How a block ended: "return", "break", "continue", "raise".
+
+    Of "broke", `value` is whether it broke, which a run knows.
+    """
+
+    kind: str
+    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)

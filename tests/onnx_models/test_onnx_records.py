@@ -4,6 +4,7 @@
 among equal values.
 """
 
+import ast
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,24 @@ import weft
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
+from weft.onnx.builder import Builder  # noqa: E402
 from weft.onnx.errors import NotOnnx  # noqa: E402
-from weft.onnx.export import model_of  # noqa: E402
-from weft.onnx.graph import Builder, Model, Value  # noqa: E402
-from weft.onnx.records import records  # noqa: E402
+from weft.onnx.graph import Model, Value  # noqa: E402
+from weft.onnx.model import model_of  # noqa: E402
+from weft.onnx.records import (  # noqa: E402
+    _CONSTANTS,
+    _HELPERS,
+    _functions,
+    has_form,
+    params_of,
+    records,
+)
 from weft.onnx.values import Held  # noqa: E402
 from weft.onnx.walk import Walk  # noqa: E402
 
 onnxruntime.set_default_logger_severity(4)
 RECORDS = records()
-MAPPED = [n for n, r in RECORDS.items() if r.get("onnx") and not r["onnx"].startswith("- ")]
+MAPPED = [n for n, r in RECORDS.items() if has_form(r)]
 COMPLEX = "complex numbers, which ONNX Runtime has no kernels for"
 NOT_RUN = {
     ("linspace", "f(0, 1j, 5)"): COMPLEX,
@@ -84,6 +93,7 @@ def run_samples(record: dict[str, Any], samples: list[str], opset: int, free: bo
     outs: list[tuple[str, Held]] = []
     public = record["function"] or record["method"]
     name = record["public_name"] if public else f"ops.{record['public_name']}"
+    name = record["name"] if "call" in record else name
     for sample in samples:
 
         def f(*args: Any, **words: Any) -> Any:
@@ -154,9 +164,34 @@ def test_free_sizes_stay_free(name: str) -> None:
             assert "only a run knows" in str(error) or "are free" in str(error), sample
 
 
-def test_every_record_says_its_form() -> None:
-    table = [r for r in RECORDS.values() if r.get("onnx", "- a gradient") != "- a gradient"]
-    assert all(r["onnx"] for r in table), [r["name"] for r in table if not r["onnx"]]
-    assert all(len(r["onnx"]) > 5 for r in table if r["onnx"].startswith("- "))
-    print(f"{len(MAPPED)} of {len(table)} records have a form in ONNX")
-    assert len(MAPPED) >= 380
+def test_every_op_of_programs_says_its_form() -> None:
+    """An expression, a function or a reason, and one of them alone."""
+    silent = []
+    for name, r in RECORDS.items():
+        ways = [bool(r["onnx"]), name in _functions(), bool(r["no_onnx"])]
+        assert sum(ways) < 2, name
+        if r["in_packages"] and not any(ways):
+            silent.append(name)
+    assert silent == []
+    assert set(_functions()) <= set(RECORDS)
+    public = [r for r in RECORDS.values() if r["in_packages"]]
+    print(f"{sum(map(has_form, public))} of {len(public)} ops of programs have a form in ONNX")
+
+
+@pytest.mark.parametrize("name", [n for n in MAPPED if RECORDS[n]["onnx"]])
+def test_expressions_name_parameters_and_operators(name: str) -> None:
+    record = RECORDS[name]
+    params = {p.name for p in params_of(record["schema"])}
+    known = {*params, *_HELPERS, *_CONSTANTS, "result"}
+    for node in ast.walk(ast.parse(record["onnx"], mode="eval")):
+        if isinstance(node, ast.Name) and node.id not in known:
+            assert onnx.defs.has(node.id), node.id
+
+
+def test_what_has_no_form_is_refused_with_the_reason() -> None:
+    model = Model(21)
+    x = Held(Value(model, "x", weft.float32, (3,)), (weft.ones(3), weft.ones(3)))
+    Builder(model)
+    walk = Walk({"functions": [], "objects": [], "entries": {}}, {}, model)
+    with pytest.raises(NotOnnx, match="a call of lgamma: no logarithm of the gamma function"):
+        walk.call_op("lgamma", [x], {})

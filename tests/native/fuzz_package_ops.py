@@ -1,0 +1,130 @@
+"""Calls every op that packages may call, from a package, with arguments that do not fit it.
+
+    python tests/native/fuzz_package_ops.py PART PARTS [SEED]
+
+Each op's samples are run; then again with some of their arguments exchanged for others. What is
+called is printed before, so that the last line names what ended the process.
+"""
+
+import contextlib
+import faulthandler
+import random
+import resource
+import signal
+import sys
+import types
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from closing import packaged  # noqa: E402
+from op_samples import Inputs  # noqa: E402
+
+import weft  # noqa: E402
+from weft import _C  # noqa: E402
+
+MEMORY = 6 << 30  # more than this no call may ask for
+SECONDS = 20  # more than this no call may take
+ROUNDS = 40
+NUMBERS = [0, 1, -1, 2, 3, 7, -3, 70000, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
+OTHERS = [None, True, 0.5, -1.5, float("nan"), float("inf"), "mean", "", (), [1, 2], [[1]], ...]
+
+
+def op_called(*args, **words):
+    return op(*args, **words)  # noqa: F821  (the globals that the function is made with)
+
+
+def program(name):
+    """A package's function that calls an op."""
+    space = {"op": getattr(_C.ops, name), "__name__": "fuzz"}
+    return packaged(types.FunctionType(op_called.__code__, space, "op_called"), by_plan=False)
+
+
+def tensors():
+    yield from (weft.rand(2, 3), weft.rand(()), weft.rand(0, 3), weft.rand(1), weft.rand(2, 3, 4))
+    yield from (weft.rand(4).to(weft.float64), weft.rand(2, 3).to(weft.float16))
+    yield from (weft.tensor([5, -7, 2**62]), weft.tensor([True, False]), weft.tensor(-1))
+    yield from (weft.rand(1, 2, 3, 4).transpose(1, 3), weft.rand(3, 1).expand(3, 5))
+    yield from (weft.tensor([-(2**63), 2**63 - 1]), weft.complex(weft.rand(2), weft.rand(2)))
+    yield from (weft.rand(2, 2, 3, 4, 5)[:, 1:], weft.zeros(2, 0, 5), weft.ones(3).to(weft.uint8))
+
+
+def arguments_of(record):
+    """What the record's samples call it with."""
+    found = []
+
+    def f(*args, **words):
+        found.append((args, words))
+        return weft.zeros(())
+
+    for sample in record["samples"]:
+        with contextlib.suppress(Exception):
+            Inputs(weft, "float32", sample).run(f, sample)
+    return found
+
+
+def changed(draw, value, pool):
+    """Another value in its place, or one like it with another number in it."""
+    if isinstance(value, (list, tuple)) and value and draw.random() < 0.6:
+        items = list(value)
+        at = draw.randrange(len(items))
+        items[at] = changed(draw, items[at], pool)
+        return items if draw.random() < 0.7 else items + items[:1]
+    kind = draw.random()
+    if kind < 0.45:
+        return draw.choice(NUMBERS)
+    return draw.choice(pool) if kind < 0.85 else draw.choice(OTHERS)
+
+
+def call(f, args, words):
+    """Whether it ended in an error."""
+    try:
+        f(*args, **words)
+    except Exception:
+        return True
+    return False
+
+
+def fuzz(record, draw, pool):
+    """How many calls were made, and how many of them failed."""
+    f, calls, failed = program(record["public_name"]), 0, 0
+    known = arguments_of(record)
+    for k in range(ROUNDS + len(known)):
+        args, words = known[k % len(known)] if known else ([], {})
+        args, words = list(args), dict(words)
+        if k >= len(known):
+            for _ in range(draw.choice([1, 1, 2, 3])):
+                if not args or draw.random() < 0.1:
+                    args.append(changed(draw, None, pool))
+                elif words and draw.random() < 0.3:
+                    name = draw.choice(list(words))
+                    words[name] = changed(draw, words[name], pool)
+                else:
+                    at = draw.randrange(len(args))
+                    args[at] = changed(draw, args[at], pool)
+        shown = [tuple(a.shape) if isinstance(a, weft.Tensor) else a for a in args]
+        print(f"{record['name']} {shown} {words if k >= len(known) else ''}", flush=True)
+        signal.alarm(SECONDS)  # which ends the process
+        failed += call(f, args, words)
+        calls += 1
+    return calls, failed
+
+
+def main(part, parts, seed=0):
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    weft.manual_seed(seed)
+    weft.set_num_threads(1)
+    records = [r for r in _C._records() if r["in_packages"]][part::parts]
+    calls = failed = 0
+    for record in records:
+        draw = random.Random(f"{seed} {record['name']}")
+        with weft.no_grad():
+            n, m = fuzz(record, draw, list(tensors()))
+        calls, failed = calls + n, failed + m
+    print(calls, failed)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""The model of a graph that has been written: what it needs of nodes, constants and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import weft
+from weft.onnx.builder import Builder
+from weft.onnx.graph import KIND, Value, onnx_package, value_info
+from weft.onnx.opsets import ir_version
+from weft.onnx.values import Held
+
+
+def model_of(
+    g: Builder,
+    inputs: Sequence[tuple[Value, list[Any]]],
+    outs: Sequence[Held],
+    names: Sequence[str] | None,
+    opset: int,
+) -> Any:
+    """The model of a graph: inputs with the sizes that they show, outputs by name."""
+    onnx = onnx_package()
+    if names is not None and len(names) > len(outs):
+        raise ValueError(f"[onnx.export] expected {len(outs)} output_names, got {len(names)}")
+    infos = []
+    for k, out in enumerate(outs):
+        name = names[k] if names is not None and k < len(names) else g.model.name("output")
+        g.nodes.append(
+            onnx.helper.make_node(
+                "Identity", [out.value.name], [name], name=g.model.name("Identity_node")
+            )
+        )
+        infos.append(value_info(Value(g.model, name, out.value.dtype, out.value.sizes)))
+    shown = []
+    for value, sizes in inputs:
+        info = value_info(Value(g.model, value.name, value.dtype, ()))
+        info.type.tensor_type.shape.Clear()
+        for n in sizes:
+            dim = info.type.tensor_type.shape.dim.add()
+            if isinstance(n, int):
+                dim.dim_value = n
+            else:
+                dim.dim_param = n
+        shown.append(info)
+    nodes = _needed([*g.model.constant_nodes, *g.nodes], {i.name for i in infos})
+    used = _names(nodes)
+    weights = [t for t in g.model.initializers if t.name in used]
+    graph = onnx.helper.make_graph(
+        nodes, "weft", shown, infos, weights,
+        value_info=[_weight_info(t, g.model.kinds[t.name]) for t in weights],
+    )  # fmt: skip
+    made = onnx.helper.make_model(
+        graph, producer_name="weft", producer_version=weft.version.weft,
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
+    )  # fmt: skip
+    made.ir_version = ir_version(opset)
+    return made
+
+
+def _weight_info(tensor: Any, kind: str) -> Any:
+    """What the graph says of an initializer (Note [Weights and constants])."""
+    info = onnx_package().helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+    info.metadata_props.add(key=KIND, value=kind)
+    return info
+
+
+def _needed(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
+    """Nodes that lead to what is wanted: none writes to anything."""
+    kept = []
+    wanted = set(wanted)
+    for node in reversed(nodes):
+        if any(o in wanted for o in node.output):
+            kept.append(node)
+            wanted |= _names([node])
+    return kept[::-1]
+
+
+def _names(nodes: Sequence[Any]) -> set[str]:
+    """All names that nodes, and graphs inside of them, read."""
+    out: set[str] = set()
+    for node in nodes:
+        out.update(node.input)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                out |= _names(attribute.g.node) | {o.name for o in attribute.g.output}
+    return out
