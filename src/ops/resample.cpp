@@ -169,6 +169,13 @@ void upsample_shape(Call& c) {
         WEFT_EXPECT(size[d] > 0 && x.size(static_cast<int>(d) + 2) > 0, Runtime, "interpolate",
                     "Input and output sizes should be greater than 0",
                     text("input ", to_string(x.shape()), " and output ", to_string(size)));
+        // a step over more than the whole input: no size comes of it
+        const Value& scale = c.attr(kScale + 3 - static_cast<int>(size.size() - d));
+        const bool given = !scale.none() && scale.as_double() > 0;
+        const double in = static_cast<double>(x.size(static_cast<int>(d) + 2));
+        WEFT_EXPECT(!given || in * scale.as_double() > 0.99, Value, "interpolate",
+                    "a scale factor that leaves an element of the input",
+                    text(scale.as_double(), " for ", x.size(static_cast<int>(d) + 2)));
         out.push_back(size[d]);
     }
     c.add(Tensor::layout(x.dtype(), out));

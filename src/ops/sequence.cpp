@@ -94,6 +94,10 @@ void forward_shape(Call& c) {
                 Runtime, c.name(),
                 "one step at least, and steps of no more rows than the one before",
                 to_string(sizes));
+    // so that the rows of all steps can be counted
+    WEFT_EXPECT(sizes[0] <= x.size(0), Runtime, c.name(),
+                text("steps of at most ", x.size(0), " rows, as the inputs have"),
+                to_string(sizes));
     Layer n = layer_of(c, w);
     const int64_t inputs = x.size(1);
     const Dims x_shape{n.rows(), inputs}, bias_shape{n.wide()}, state_shape{n.batch(), n.width},

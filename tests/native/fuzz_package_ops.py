@@ -26,9 +26,22 @@ from weft import _C  # noqa: E402
 
 MEMORY = 6 << 30  # more than this no call may ask for
 SECONDS = 20  # more than this no call may take
-ROUNDS = 40
+ROUNDS = 120
 NUMBERS = [0, 1, -1, 2, 3, 7, -3, 70000, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)]
+DTYPES = [weft.bool, weft.uint8, weft.int32, weft.int64, weft.float16, weft.bfloat16,
+          weft.float32, weft.float64, weft.complex64]  # fmt: skip
 OTHERS = [None, True, 0.5, -1.5, float("nan"), float("inf"), "mean", "", (), [1, 2], [[1]], ...]
+# Calls of records that have no samples, or none of the op itself.
+MORE = {
+    "_times": ["f(T(2, 3), 2.0)"],
+    "where.self": ["f(T(2, 3), B(2, 3), T(3))"],
+    "_relaid": ["f(T(2, 3), [3, 2])"],
+    "to": ["f(T(2, 3), weft.float64)"],
+    "_lstm_cell": ["f(T(2, 3), T(2, 4), T(2, 4), T(16, 3), T(16, 4), T(16), T(16))"],
+    "_dropout_noise": ["f(T(2, 3), 0.5)", "f(T(2, 3), 0.5, [2, 1])"],
+    "view_as_real": ["f(weft.complex(T(2, 3), T(2, 3)))"],
+    "imag": ["f(weft.complex(T(2, 3), T(2, 3)))"],
+}
 
 
 def op_called(*args, **words):
@@ -58,23 +71,62 @@ def arguments_of(record):
         found.append((args, words))
         return weft.zeros(())
 
-    for sample in record["samples"]:
+    for sample in (*record["samples"], *MORE.get(record["name"], ())):
         with contextlib.suppress(Exception):
             Inputs(weft, "float32", sample).run(f, sample)
     return found
 
 
+def nearly(draw, value):
+    """Something of the same kind: other sizes, another dtype, a number beside."""
+    if isinstance(value, weft.Tensor):
+        dim = draw.randrange(value.dim()) if value.dim() else 0
+        ways = [
+            lambda t: t.narrow(dim, 0, t.shape[dim] - 1),
+            lambda t: weft.cat([t, t.narrow(dim, 0, min(1, t.shape[dim]))], dim),
+            lambda t: t.transpose(dim, 0),
+            lambda t: t.unsqueeze(dim),
+            lambda t: t.select(dim, 0),
+            lambda t: t.narrow(dim, 0, 0),
+            lambda t: t.to(draw.choice(DTYPES)),
+            lambda t: t.flip(dim)[..., ::2],
+            lambda t: t * draw.choice([-1, 1000, 2**40]),
+            lambda t: t.reshape(-1)[:1].expand(t.shape),
+        ]
+        with contextlib.suppress(Exception):
+            return draw.choice(ways)(value)
+        return value
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, (int, float)):
+        near = [value + 1, value - 1, -value, 2 * value, value * 10**6]
+        return draw.choice([*near, value * 1e-12] if isinstance(value, float) else near)
+    if isinstance(value, (list, tuple)) and value:
+        items, at = list(value), draw.randrange(len(value))
+        how = draw.random()
+        if how < 0.2:
+            del items[at]
+        elif how < 0.4:
+            items.insert(at, items[at])
+        else:
+            items[at] = nearly(draw, items[at])
+        return items
+    return value
+
+
 def changed(draw, value, pool):
-    """Another value in its place, or one like it with another number in it."""
-    if isinstance(value, (list, tuple)) and value and draw.random() < 0.6:
+    """Another value in its place: often one like it."""
+    kind = draw.random()
+    if kind < 0.6:
+        return nearly(draw, value)
+    if isinstance(value, (list, tuple)) and value and kind < 0.75:
         items = list(value)
         at = draw.randrange(len(items))
         items[at] = changed(draw, items[at], pool)
-        return items if draw.random() < 0.7 else items + items[:1]
-    kind = draw.random()
-    if kind < 0.45:
+        return items
+    if kind < 0.8:
         return draw.choice(NUMBERS)
-    return draw.choice(pool) if kind < 0.85 else draw.choice(OTHERS)
+    return draw.choice(pool) if kind < 0.93 else draw.choice(OTHERS)
 
 
 def call(f, args, words):
@@ -90,8 +142,9 @@ def fuzz(record, draw, pool):
     """How many calls were made, and how many of them failed."""
     f, calls, failed = program(record["public_name"]), 0, 0
     known = arguments_of(record)
+    assert known, f"no call of {record['name']}: MORE has to have one"
     for k in range(ROUNDS + len(known)):
-        args, words = known[k % len(known)] if known else ([], {})
+        args, words = known[k % len(known)]
         args, words = list(args), dict(words)
         if k >= len(known):
             for _ in range(draw.choice([1, 1, 2, 3])):

@@ -13,6 +13,7 @@ onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
 from weft.onnx import OnnxModule, Unsupported, load  # noqa: E402
+from weft.onnx.graph import KIND  # noqa: E402
 from weft.onnx.operators.table import FUNCTIONS, OPERATORS  # noqa: E402
 
 
@@ -227,6 +228,44 @@ def test_what_is_no_parameter() -> None:
     assert [n for n, _ in made.named_parameters()] == ["scale", "bias"]
     assert [n for n, _ in made.named_buffers()] == ["mean", "var", "eps"]
     assert "[0, 2, 3]" in made.code
+
+
+def test_what_the_file_says_of_a_weight_counts() -> None:
+    """As PyTorch's exporter writes it: of values, or of the tensors themselves."""
+    graph = """
+    main (float[2] x) => (float[2] y) <float[2] a = {1, 1}, float[2] b = {2, 2}, float[2] c = {3, 3},
+     int64[2] steps = {1, 1}> {
+        u = Add (x, a)
+        v = Add (u, b)
+        w = Add (v, c)
+        s = Cast <to = 1> (steps)
+        y = Add (w, s)
+    }"""
+    made = model(graph)
+    for name, kind in (("a", "PARAMETER"), ("b", "BUFFER"), ("steps", "PARAMETER")):
+        info = helper.make_tensor_value_info(name, 1 if name != "steps" else 7, [2])
+        info.metadata_props.add(key=KIND, value=kind)
+        made.graph.value_info.append(info)
+    made.graph.initializer[2].metadata_props.add(key=KIND, value="CONSTANT_TENSOR")
+    loaded = load(made)
+    assert [(n, p.requires_grad) for n, p in loaded.named_parameters()] == [
+        ("a", True), ("steps", False),
+    ]  # fmt: skip
+    assert [n for n, _ in loaded.named_buffers()] == ["b", "c"]
+    assert loaded(weft.zeros(2)).tolist() == [7.0, 7.0]
+
+
+def test_remainders_of_sizes() -> None:
+    """A number of Python's on both sides, and what rounds towards zero."""
+    graph = """
+    main (float[n] x) => (int64 a, int64 b, int64 c) {
+        n = Size (x)
+        k = Constant <value = int64 {-4}> ()
+        a = Mod (n, k)
+        b = Mod <fmod = 1> (n, k)
+        c = Pow (n, n)
+    }"""
+    assert [int(v) for v in load(model(graph))(weft.zeros(3))] == [-1, 3, 27]
 
 
 def test_nothing_of_a_file_s_names_is_code() -> None:

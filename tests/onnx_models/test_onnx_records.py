@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from op_samples import Inputs
+from record_runs import NOT_RUN, RECORDS, UNSET, entered, name_of
 
 import weft
 
@@ -26,22 +27,12 @@ from weft.onnx.records import (  # noqa: E402
     _functions,
     has_form,
     params_of,
-    records,
 )
 from weft.onnx.values import Held  # noqa: E402
 from weft.onnx.walk import Walk  # noqa: E402
 
 onnxruntime.set_default_logger_severity(4)
-RECORDS = records()
 MAPPED = [n for n, r in RECORDS.items() if has_form(r)]
-COMPLEX = "complex numbers, which ONNX Runtime has no kernels for"
-NOT_RUN = {
-    ("linspace", "f(0, 1j, 5)"): COMPLEX,
-    ("linspace", "f(1, 2 + 1j, 1, dtype=weft.complex128)"): COMPLEX,
-    ("logspace", "f(0, 1j, 3)"): COMPLEX,
-    ("_upsample", "f(T(1, 2, 6, 7), (3, 4), 'bicubic', False, True)"): "antialias",
-    ("where.self", "T(2, 3).where(B(2, 3), T(2, 3))"): "the method, not the function f",
-}
 # Samples of records that have none of their own: they are made by other ops, or write in place.
 MORE = {
     "_prelu_kernel": ["f(T(2, 3), T(1, 3))"],
@@ -72,17 +63,6 @@ MORE = {
     "bernoulli.tensor": ["f(T(3, 4), T(3, 4, lo=0, hi=1))"],
 }
 PLACES = {"kthvalue"}
-UNSET = {"empty", "empty_like"}
-
-
-def entered(v: Any, model: Model, made: list[tuple[Value, weft.Tensor]], free: bool) -> Any:
-    """Tensors among arguments as inputs of the model."""
-    if isinstance(v, weft.Tensor):
-        sizes = tuple(None if free else n for n in v.shape)
-        value = Value(model, model.name("input"), v.dtype, sizes)
-        made.append((value, v))
-        return Held(value, (v, v))
-    return type(v)(entered(i, model, made, free) for i in v) if isinstance(v, (list, tuple)) else v
 
 
 def run_samples(record: dict[str, Any], samples: list[str], opset: int, free: bool = False) -> None:
@@ -91,9 +71,7 @@ def run_samples(record: dict[str, Any], samples: list[str], opset: int, free: bo
     walk = Walk({"functions": [], "objects": [], "entries": {}}, {}, model)
     made: list[tuple[Value, weft.Tensor]] = []
     outs: list[tuple[str, Held]] = []
-    public = record["function"] or record["method"]
-    name = record["public_name"] if public else f"ops.{record['public_name']}"
-    name = record["name"] if "call" in record else name
+    name = name_of(record)
     for sample in samples:
 
         def f(*args: Any, **words: Any) -> Any:

@@ -209,6 +209,7 @@ _BINARY: dict[str, tuple[str, Callable[[int, int], Any]]] = {
     "Sub": ("{} - {}", lambda a, b: a - b),
     "Mul": ("{} * {}", lambda a, b: a * b),
     "Div": ("ops.quotient({}, {})", lambda a, b: abs(a) // abs(b) * (1 if a * b >= 0 else -1)),
+    "Mod": ("{} % {}", lambda a, b: a % b),
     "Max": ("max({}, {})", max),
     "Min": ("min({}, {})", min),
 }
@@ -224,7 +225,7 @@ _COMPARE: dict[str, tuple[str, Callable[[int, int], bool]]] = {
 @_form(*_BINARY)
 def _binary(call: Call) -> bool:
     found = _operands(call)
-    if found is None or len(found) != 2:
+    if found is None or len(found) != 2 or call.words.get("fmod", 0):
         return False
     a, b = found
     forms = {a.form, b.form}

@@ -68,15 +68,14 @@ def divide(A: Any, B: Any) -> Tensor:
 @operator("Mod", scalars=True)
 def modulo(A: Any, B: Any, *, fmod: int = 0) -> Tensor:
     """A remainder: of the divisor's sign, or with fmod of the dividend's."""
-    like = A if isinstance(A, Tensor) else B
-    whole = A if isinstance(A, Tensor) else weft.tensor(A, dtype=like.dtype)
+    whole = A if isinstance(A, Tensor) else weft.tensor(A, dtype=getattr(B, "dtype", None))
     return weft.fmod(whole, B) if fmod else weft.remainder(whole, B)
 
 
 @operator("Pow", scalars=True)
 def power(X: Any, Y: Any) -> Tensor:
     """A power, of the base's dtype."""
-    base = X if isinstance(X, Tensor) else weft.tensor(X, dtype=Y.dtype)
+    base = X if isinstance(X, Tensor) else weft.tensor(X, dtype=getattr(Y, "dtype", None))
     return weft.pow(base, Y).to(base.dtype)
 
 
