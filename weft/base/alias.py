@@ -66,10 +66,11 @@ HOUSE = {
         warn""",
     "weft.nn.parallel": "data",
     "weft.nn.utils": "norms orthogonal skip_init",
-    "weft.onnx": """builtins control control_text export exported expressions forms_all forms_conv
-        forms_index forms_loss forms_nn forms_pointwise forms_random forms_reduce forms_shape graph
-        load loops methods module numbers operators parts program reading records source text
-        values walk""",
+    "weft.onnx": """builder builtins control control_text export exported forms_all forms_conv
+        forms_index forms_loss forms_nn forms_pointwise forms_random
+        forms_reduce forms_shape graph load loops methods model module numbers
+        operators opsets parts program reading records results source text
+        values verbs walk""",
     "weft.optim": "fused",
     "weft.optim.lr_scheduler": "base combined curves cycles functions plateau",
     "weft.profiler": "averages older profiling schedules tables trace",
