@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ops/pointwise.h"
+#include "ops/shape.h"
 
 namespace weft::ops {
 namespace {
@@ -115,7 +116,8 @@ void run_whole(Call& c) {
     for (int k = 0; k < c.outputs; ++k) {
         out.push_back(c.out(k));
         if (!is_narrow(out[k].dtype())) continue;
-        c.out(k) = Tensor::layout(widened(out[k].dtype()), out[k].shape(), out[k].strides());
+        // what is written in place may have gaps, for which its own memory has none
+        c.out(k) = Tensor::layout(widened(out[k].dtype()), out[k].shape(), dense_strides(out[k]));
         c.out(k).allocate();
     }
     c.op->kernel(c);

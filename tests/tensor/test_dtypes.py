@@ -252,3 +252,29 @@ def test_training_in_half(torch: Any, dtype: str) -> None:
         np.testing.assert_allclose(
             train(weft, optimizer)[0], train(torch, optimizer)[0], rtol=0.06, atol=0.02
         )
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int32", "uint8", "float16", "bfloat16"])
+def test_narrow_numbers_are_written_in_place_among_others(dtype: str) -> None:
+    """The wide numbers that a kernel wrote lay as far from each other as those of the view, in
+    memory that had no room for gaps: in-place forms of narrow dtypes wrote past its end."""
+    kind = getattr(weft, dtype)
+    checked = 0
+    for record in weft._C._records():
+        if not record["inplace"] or record["random"]:
+            continue
+        wide = weft.zeros(6, 1 << 18, dtype=kind)
+        values = (weft.arange(18).reshape(6, 3) % 5 + 1).to(kind)
+        view = wide[:, :3].copy_(values)
+        for args in ((), (2,), (values[:1].clone(),)):
+            try:
+                expected = getattr(weft._C.ops, record["public_name"])(values, *args)
+                getattr(view, record["public_name"] + "_")(*args)
+            except (TypeError, RuntimeError, ValueError, NotImplementedError, IndexError):
+                continue
+            if expected.dtype == kind and expected.shape == values.shape:
+                np.testing.assert_array_equal(view.float().numpy(), expected.float().numpy())
+                checked += 1
+            break
+        assert not wide[:, 3:].any()
+    assert checked > 30
