@@ -233,8 +233,8 @@ def test_what_is_no_parameter() -> None:
 def test_what_the_file_says_of_a_weight_counts() -> None:
     """As PyTorch's exporter writes it: of values, or of the tensors themselves."""
     graph = """
-    main (float[2] x) => (float[2] y) <float[2] a = {1, 1}, float[2] b = {2, 2}, float[2] c = {3, 3},
-     int64[2] steps = {1, 1}> {
+    main (float[2] x) => (float[2] y) <float[2] a = {1, 1}, float[2] b = {2, 2},
+     float[2] c = {3, 3}, int64[2] steps = {1, 1}> {
         u = Add (x, a)
         v = Add (u, b)
         w = Add (v, c)
