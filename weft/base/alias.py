@@ -26,7 +26,7 @@ from typing import Any
 
 __all__ = [
     "HOUSE", "MODE", "TORCH", "home_name", "install", "is_house", "is_installed",
-    "to_children", "torch_name",
+    "not_to_children", "to_children", "torch_name",
 ]  # fmt: skip
 
 #: The version of PyTorch whose names and meanings these are.
@@ -256,6 +256,13 @@ def to_children(environment: MutableMapping[str, str]) -> None:
     given = environment.get("PYTHONPATH")
     entries = [entry for entry in (given or "").split(os.pathsep) if given and entry != _SITE]
     environment["PYTHONPATH"] = os.pathsep.join([_SITE, *entries])
+
+
+def not_to_children(environment: MutableMapping[str, str]) -> None:
+    """Takes back what `to_children` sets."""
+    environment.pop(MODE, None)
+    entries = environment.get("PYTHONPATH", "").split(os.pathsep)
+    environment["PYTHONPATH"] = os.pathsep.join(e for e in entries if e and e != _SITE)
 
 
 def install() -> None:

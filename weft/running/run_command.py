@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from weft.base import alias
 
-__all__ = ["add", "main"]
+__all__ = ["add", "checked_flags", "main"]
 
-_USAGE = "weft run [PYTHON'S FLAGS] script.py ARGS... | -m MODULE ARGS... | -c CODE"
+_USAGE = "weft run [--compare] [PYTHON'S FLAGS] script.py ARGS... | -m MODULE ARGS... | -c CODE"
 #: Python's flags that take the next word, if they are not followed by their value at once.
 _WITH_VALUE = {"-W", "-X", "--check-hash-based-pycs"}
 #: Those by which Python would not look at its environment, or load what finds weft.
@@ -26,6 +26,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Python's own flags, -m and -c are as Python has them, and without a program it is "
         "Python's prompt."
     )
+    parser.add_argument(
+        "--compare", action="store_true",
+        help="run it with PyTorch too and tell what differs first; before all other words",
+    )  # fmt: skip
     parser.add_argument("program", nargs="*", help="the program and its arguments")
 
 
@@ -36,16 +40,29 @@ def main(words: Sequence[str]) -> int:
     if words[:1] in (["-h"], ["--help"]):
         parser.print_help()
         return 0
-    for flag in _flags(words):
-        refused = "" if flag.startswith("--") else "".join(c for c in _WITHOUT if c in flag)
+    if words[:1] == ["--compare"]:
+        from weft.running import compare_command
+
+        return compare_command.main(words[1:])
+    checked_flags(words, parser)
+    alias.to_children(os.environ)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *words])
+
+
+def checked_flags(words: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
+    """The words that are flags for Python, before the program; those refused end the process."""
+    found = _flags(words)
+    for flag in found:
+        refused = "".join(c for c in _WITHOUT if c in flag)
+        if flag[:1] != "-" or flag[:2] == "--":
+            continue  # a long flag, or the word that one takes
         if refused and flag[:2] not in _WITH_VALUE:
             parser.error(
                 f"Python's -{refused[0]} has it start without what makes torch weft; "
                 "weft.install_as_torch() in the program works there"
             )
-    alias.to_children(os.environ)
-    sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, *words])
+    return found
 
 
 def _flags(words: Sequence[str]) -> list[str]:
@@ -56,5 +73,5 @@ def _flags(words: Sequence[str]) -> list[str]:
             break
         flags.append(word)
         if word in _WITH_VALUE:
-            next(rest, None)
+            flags += [value for value in [next(rest, None)] if value is not None]
     return flags

@@ -1,0 +1,370 @@
+"""One side of `weft run --compare`: runs a program and tells what it computes, as it does.
+
+`python -m weft.running.observing LIBRARY SEED OUT IN FOLDER script.py ARGS... | -m MODULE ARGS...`
+is started by `comparing`, once where `torch` is weft and once where it is PyTorch; OUT and IN are
+descriptors of pipes. Nothing here is of either library: all goes through public names.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import io
+import os
+import random
+import runpy
+import sys
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType, ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from weft.running.rewriting import OBSERVER, Files, Finder, Site
+from weft.running.wire import Event, Leaf, Reply, receive, send
+
+__all__ = ["Observer", "main"]
+
+#: How far values are looked into, and how many tensors of one are taken.
+_DEPTH, _MOST = 4, 256
+_CLOCKS = "time perf_counter monotonic process_time thread_time".split()
+_NOT_LOOKED_AT = (bool, int, float, complex, str, bytes, range, type(None), type)
+
+
+class Observer:
+    """What the rewritten files call."""
+
+    def __init__(self, library: Any, files: Files, out: BinaryIO, answers: BinaryIO) -> None:
+        self._library, self._files = library, files
+        self._out, self._answers = out, answers
+        self._busy, self._is_size = False, False
+        self._sent: dict[int, tuple[Any, int]] = {}
+        self._modules: dict[int, Any] = {}
+        self._leaves: dict[int, Any] = {}
+        self._process, self._thread = os.getpid(), threading.get_ident()
+
+    # ---- what the files call
+
+    def value(self, k: int, value: Any) -> Any:
+        """The value of the expression at site k; it goes on as it is."""
+        if not isinstance(value, _NOT_LOOKED_AT) and self._is_here():
+            self._guarded(self._tell_value, self._files.sites[k], value)
+        return value
+
+    def state(self, k: int, value: Any) -> Any:
+        """The same after `backward` or `step`: parameters and gradients are told too."""
+        self.value(k, value)
+        if self._is_here():
+            self._guarded(self._tell_state, self._files.sites[k])
+        return value
+
+    def emptied(self, k: int, value: Any) -> Any:
+        """A result without values, which gets zeros: that which memory held is no difference."""
+        if self._is_here() and isinstance(value, self._library.Tensor):
+            self._guarded(value.data.zero_)
+        return self.value(k, value)
+
+    def size(self, k: int, value: Any) -> Any:
+        """The first argument of `torch.Tensor`: sizes, or values."""
+        self._is_size = isinstance(value, (int, self._library.Size))
+        return value
+
+    def made(self, k: int, value: Any) -> Any:
+        """What `torch.Tensor` has made."""
+        sized, self._is_size = self._is_size, False
+        return self.emptied(k, value) if sized else self.value(k, value)
+
+    def branch(self, k: int, test: Any) -> bool:
+        """The truth of a condition."""
+        truth = bool(test)
+        if self._is_here():
+            self._tell(Event("branch", self._files.sites[k], truth))
+        return truth
+
+    def each(self, k: int, values: Any) -> Iterable[Any]:
+        """What a loop goes over."""
+        if isinstance(values, (range, str, bytes, dict)):
+            return values
+        return self._each(k, values)
+
+    def _each(self, k: int, values: Any) -> Iterator[Any]:
+        for value in values:
+            yield self.value(k, value)
+
+    def caught(self, k: int) -> None:
+        """An error has been caught."""
+        kind, error, _ = sys.exc_info()
+        if self._is_here() and kind is not None:
+            self._tell(Event("caught", self._files.sites[k], kind.__name__, _text(error)))
+
+    # ---- what is told
+
+    def _is_here(self) -> bool:
+        """Whether this is the thread that is compared, and not in the midst of being told."""
+        return (
+            not self._busy
+            and threading.get_ident() == self._thread
+            and os.getpid() == self._process
+        )
+
+    def _guarded(self, call: Callable[..., Any], *args: Any) -> None:
+        self._busy = True
+        try:
+            call(*args)
+        finally:
+            self._busy = False
+
+    def _tell(self, event: Event) -> Reply:
+        send(self._out, event)
+        return self._answer(event)
+
+    def _answer(self, event: Event) -> Reply:
+        if not event.awaits:
+            return Reply()
+        self._out.flush()
+        reply: Reply = receive(self._answers)
+        return reply
+
+    def _tell_value(self, site: Site, value: Any) -> None:
+        found = list(self._tensors(value, "", _DEPTH))[:_MOST]
+        if found:
+            self._tell_tensors("value", site, found)
+
+    def _tell_state(self, site: Site) -> None:
+        owners: list[tuple[str, Any]] = []
+        for module in filter(None, (ref() for ref in self._modules.values())):
+            name = type(module).__name__
+            owners += [(f"{name}.{path}", p) for path, p in module.named_parameters()]
+        owners += [("a leaf", leaf) for leaf in (r() for r in self._leaves.values()) if leaf is not None]
+        once = {id(tensor): (name, tensor) for name, tensor in reversed(owners)}.values()
+        tensors = list(reversed(list(once)))
+        if site.name == "backward":
+            grads = [(f"the gradient of {n}", t.grad) for n, t in tensors if t.grad is not None]
+            self._tell_tensors("state", site, grads)
+        else:
+            self._tell_tensors("state", site, tensors)
+
+    def _tell_tensors(self, kind: str, site: Site, tensors: list[tuple[str, Any]]) -> None:
+        told = [self._leaf(name, tensor) for name, tensor in tensors]
+        state = self._library.get_rng_state().numpy().tobytes()
+        event = Event(kind, site, leaves=tuple(leaf for leaf, _ in told), state=state)
+        send(self._out, event)
+        for _, values in told:
+            if values is not None:
+                self._out.write(values.reshape(-1).view(np.uint8).data)
+        reply = self._answer(event)
+        for k in reply.leaves:
+            self._take(tensors[k][1], told[k][0])
+        if reply.state:
+            taken = np.frombuffer(bytearray(reply.state), np.uint8)
+            self._library.set_rng_state(self._library.from_numpy(taken))
+
+    def _take(self, tensor: Any, leaf: Leaf) -> None:
+        """Gives a tensor the values that the other run has."""
+        content = bytearray(self._answers.read(leaf.size))
+        values = np.frombuffer(content, leaf.letter).reshape(leaf.shape)
+        tensor.data.copy_(self._library.from_numpy(values))
+
+    # ---- tensors
+
+    def _tensors(self, value: Any, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, self._library.Tensor):
+            yield path, value
+        elif isinstance(value, self._library.nn.Module):
+            if self._keep(self._modules, value):
+                yield from ((f"{path}.{n}" if path else n, t) for n, t in value.named_parameters())
+                yield from ((f"{path}.{n}" if path else n, t) for n, t in value.named_buffers())
+        elif depth and isinstance(value, (tuple, list)):
+            for k, item in enumerate(value[:_MOST]):
+                if not isinstance(item, _NOT_LOOKED_AT):
+                    yield from self._tensors(item, f"{path}[{k}]", depth - 1)
+        elif depth and isinstance(value, dict):
+            for key, item in list(value.items())[:_MOST]:
+                if not isinstance(item, _NOT_LOOKED_AT):
+                    yield from self._tensors(item, f"{path}[{key!r}]", depth - 1)
+
+    def _keep(self, kept: dict[int, Any], thing: Any) -> bool:
+        """Whether a thing is a new one; it is known, as long as it lives."""
+        number = id(thing)
+        if number in kept:
+            return False
+        kept[number] = weakref.ref(thing, lambda _: kept.pop(number, None))
+        return True
+
+    def _leaf(self, name: str, tensor: Any) -> tuple[Leaf, np.ndarray[Any, Any] | None]:
+        """What is told of a tensor, and its values if they are to be sent."""
+        grad = bool(tensor.requires_grad)
+        if grad and tensor.is_leaf:
+            self._keep(self._leaves, tensor)
+        values = None if self._is_known(tensor) else self._values(tensor)
+        dtype = str(tensor.dtype).rpartition(".")[2]
+        try:
+            shape = tuple(int(n) for n in tensor.shape)
+        except RuntimeError:  # of a lazy layer's parameter
+            shape = ()
+        if values is None or values.size == 0:
+            return Leaf(name, dtype, shape, grad, "", 0, 0.0), None
+        letter, size = values.dtype.str, values.nbytes
+        return Leaf(name, dtype, shape, grad, letter, size, _scale(values)), values
+
+    def _is_known(self, tensor: Any) -> bool:
+        """Whether its values have been sent, and it has not been written since."""
+        number = id(tensor)
+        try:
+            version = int(tensor._version)
+        except RuntimeError:  # made under inference_mode
+            return False
+        known = self._sent.get(number)
+        if known is not None and known[1] == version:
+            return True
+        ref = weakref.ref(tensor, lambda _: self._sent.pop(number, None))
+        self._sent[number] = ref, version
+        return False
+
+    def _values(self, tensor: Any) -> np.ndarray[Any, Any] | None:
+        """A copy's or the tensor's own memory; None for what has no values that can be read."""
+        try:
+            plain = tensor.detach().resolve_conj().resolve_neg()
+            if plain.dtype.is_floating_point and plain.dtype.itemsize < 4:
+                plain = plain.float()
+            return np.ascontiguousarray(plain.numpy())
+        except (RuntimeError, TypeError, NotImplementedError, ValueError):
+            return None
+
+    # ---- clocks, prints, and the end
+
+    def clock(self, name: str, read: Callable[[], Any]) -> Callable[[], Any]:
+        """A clock of `time` that shows the files of the user the same in both runs."""
+
+        def now() -> Any:
+            frame = sys._getframe(1)
+            if frame.f_code.co_filename not in self._files.known or not self._is_here():
+                return read()
+            taken = self._tell(Event("clock", _place(frame, name), read())).clock
+            return read() if taken is None else taken
+
+        return now
+
+    def site_now(self, frame: FrameType | None, name: str) -> Site:
+        """The nearest line of the user's."""
+        while frame is not None and frame.f_code.co_filename not in self._files.known:
+            frame = frame.f_back
+        return Site("", 0, 0, 0, 0, name) if frame is None else _place(frame, name)
+
+    def printed(self, text: str) -> None:
+        """A line of standard output."""
+        if self._is_here():
+            self._tell(Event("print", self.site_now(sys._getframe(2), "print"), text=text))
+
+    def ended(self, error: BaseException | None) -> None:
+        """The program's end: by itself, by `sys.exit`, or by an error."""
+        if error is None or isinstance(error, SystemExit):
+            status = getattr(error, "code", 0) or 0
+            self._tell(Event("exit", Site("", 0, 0, 0, 0, "exit"), status))
+        else:
+            frames = [f for f, _ in traceback.walk_tb(error.__traceback__)]
+            known = [f for f in frames if f.f_code.co_filename in self._files.known]
+            lines = [
+                line for f, line in traceback.walk_tb(error.__traceback__)
+                if f.f_code.co_filename in self._files.known
+            ]  # fmt: skip
+            site = Site("", 0, 0, 0, 0, "error")
+            if known:
+                site = Site(known[-1].f_code.co_filename, lines[-1], 0, lines[-1], -1, "error")
+            self._tell(Event("raise", site, type(error).__name__, _text(error)))
+        self._out.flush()
+        self._busy = True
+
+
+class _Output(io.TextIOBase):
+    """Standard output, told line by line."""
+
+    def __init__(self, observer: Observer, real: Any) -> None:
+        self._observer, self._real, self._line = observer, real, ""
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._observer.printed(line)
+        return len(text)
+
+    def finish(self) -> None:
+        if self._line:
+            self._observer.printed(self._line)
+            self._line = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return int(self._real.fileno())
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return str(self._real.encoding)
+
+
+def _place(frame: FrameType, name: str) -> Site:
+    return Site(frame.f_code.co_filename, frame.f_lineno, 0, frame.f_lineno, -1, name)
+
+
+def _text(error: BaseException | None) -> str:
+    return str(error).partition("\n")[0][:300]
+
+
+def _scale(values: np.ndarray[Any, Any]) -> float:
+    if values.dtype.kind not in "fc":
+        return 0.0
+    with np.errstate(invalid="ignore", over="ignore"):
+        sizes = np.abs(values)
+        largest = float(sizes.max())
+        return largest if np.isfinite(largest) else float(sizes[np.isfinite(sizes)].max(initial=0))
+
+
+def _run(files: Files, words: list[str]) -> None:
+    """The program, as `python` runs it."""
+    if words[0] == "-m":
+        sys.argv[:] = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv[:] = words
+    main_module = ModuleType("__main__")
+    main_module.__file__ = words[0]
+    vars(main_module)["__builtins__"] = builtins
+    sys.modules["__main__"] = main_module
+    exec(files.code(words[0]), vars(main_module))
+
+
+def main(words: list[str]) -> None:
+    """Runs the program of the command line and tells of it."""
+    name, seed, out, answers, folder, *program = words
+    library: Any = importlib.import_module(name)
+    files = Files(folder, os.getcwd())
+    observer = Observer(library, files, os.fdopen(int(out), "wb", 1 << 16),
+                        os.fdopen(int(answers), "rb"))  # fmt: skip
+    library.manual_seed(int(seed))
+    random.seed(int(seed))
+    np.random.seed(int(seed) % 2**32)
+    vars(builtins)[OBSERVER] = observer
+    for clock in (c for clock in _CLOCKS for c in (clock, f"{clock}_ns")):
+        setattr(time, clock, observer.clock(clock, getattr(time, clock)))
+    sys.path[0] = folder
+    sys.meta_path.insert(0, Finder(files))
+    sys.stdout = output = _Output(observer, sys.stdout)
+    error: BaseException | None = None
+    try:
+        _run(files, program)
+    except BaseException as raised:
+        error = raised
+    output.finish()
+    observer.ended(error)
+    sys.stdout = output._real
+    sys.exit(error.code if isinstance(error, SystemExit) else 0 if error is None else 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
