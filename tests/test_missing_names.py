@@ -1,10 +1,15 @@
 """What is said of names that are not there."""
 
+import importlib
 import pickle
+import pkgutil
+import subprocess
+import sys
 
 import pytest
 
 import weft
+from weft.base.alias import is_house
 
 
 @pytest.mark.parametrize("module, name, said", [
@@ -21,6 +26,46 @@ def test_a_missing_name_names_the_nearest(module, name, said):
         getattr(space, name)
     assert said in str(e.value)
     assert not hasattr(space, name)
+
+
+def public_modules():
+    for module in pkgutil.walk_packages(weft.__path__, "weft."):
+        if not is_house(module.name) and "._" not in module.name:
+            yield module.name
+
+
+#: Modules of whatever names: what is asked of them is made.
+ANY_NAME = {"weft.classes"}
+
+
+@pytest.mark.parametrize("name", list(public_modules()))
+def test_every_public_module_names_the_nearest(name):
+    """Those that load late, as torch.distributed, said only that there is no such attribute."""
+    module = importlib.import_module(name)
+    if name in ANY_NAME:
+        assert module.no_such_name is not None
+        return
+    public = sorted(n for n in dir(module) if not n.startswith("_"))
+    for near in public[:1]:
+        with pytest.raises(AttributeError, match="Hint: did you mean"):
+            getattr(module, near + "q")
+    with pytest.raises(AttributeError, match=f"module '{name}' has no .* 'no_such_name'. Hint: "):
+        module.no_such_name  # noqa: B018
+    assert not hasattr(module, "no_such_name")
+
+
+def test_modules_that_load_late_are_complete_in_each_way_of_importing():
+    code = (
+        "{first}; import {0}.distributed, {0}.export; from {0} import fx\n"
+        "for module in ({0}.distributed, {0}.export, fx):\n"
+        "    try: module.no_such_name\n"
+        "    except AttributeError as e: assert 'Hint: ' in str(e), e\n"
+        "print({0}.fx.__name__)"
+    )
+    for first, name in (("import weft", "weft"), ("import weft; weft.install_as_torch()", "torch")):
+        text = code.format(name, first=first)
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        assert done.stdout == f"{name}.fx\n", done.stderr
 
 
 def test_marks_for_a_compiler_leave_functions_as_they_are():
@@ -90,6 +135,7 @@ def test_the_error_is_an_attribute_error_in_copies_too():
         assert repr(type(e)) == "<class 'AttributeError'>"
         again = pickle.loads(pickle.dumps(e))
         assert type(again) is AttributeError and str(again) == str(e)
+        assert e.args == (str(e),) and repr(e) == repr(again)
 
 
 @pytest.mark.parametrize("home", ["", "nn", "nn.functional", "utils", "utils.data", "linalg",

@@ -13,5 +13,9 @@ __all__ = ["Autobatched", "Report", "autobatch", "deferred", "explain"]
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import sys
+
+        from weft.base import lazy as _lazy
+
+        raise _lazy.missing(sys.modules[__name__], name)
     return getattr(report if hasattr(report, name) else autobatched, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from weft.base.absent import raises, raising_class
-from weft.base.lazy import missing as _lacks
 
 __all__ = [
     "Event", "compile_shader", "current_allocated_memory", "device_count",
@@ -49,9 +48,3 @@ def manual_seed(seed: int) -> None:
 
 def _is_in_bad_fork() -> bool:
     return False
-
-
-def __getattr__(name: str) -> Any:
-    import sys
-
-    raise _lacks(sys.modules[__name__], name)

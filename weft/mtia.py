@@ -6,7 +6,6 @@ from typing import Any
 
 from weft._C import Tensor
 from weft.base.absent import Guard, raises
-from weft.base.lazy import missing as _lacks
 
 __all__ = [
     "current_device", "current_stream", "default_stream", "device", "device_count", "empty_cache",
@@ -84,9 +83,3 @@ def seed_all() -> None:
 def get_rng_state_all() -> list[Tensor]:
     """No states."""
     return []
-
-
-def __getattr__(name: str) -> Any:
-    import sys
-
-    raise _lacks(sys.modules[__name__], name)

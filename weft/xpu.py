@@ -8,7 +8,6 @@ from typing import Any
 
 from weft._C import Tensor
 from weft.base.absent import Guard, StreamScope, raises, raising_class
-from weft.base.lazy import missing as _lacks
 
 __all__ = [
     "Event", "Stream", "StreamContext", "current_device", "current_stream", "device",
@@ -135,9 +134,3 @@ def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
     """Nothing to set for no GPUs. AssertionError for the state of one."""
     for _ in new_states:
         _missing()
-
-
-def __getattr__(name: str) -> Any:
-    import sys
-
-    raise _lacks(sys.modules[__name__], name)

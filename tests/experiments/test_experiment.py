@@ -19,6 +19,7 @@ import pytest
 
 import weft
 from weft.__main__ import main
+from weft.base import alias
 from weft.experiments import Stored, facts, find, runs
 from weft.experiments import lines as jsonl
 
@@ -621,6 +622,26 @@ def test_rerun_has_the_settings_of_then(tmp_path: Path, monkeypatch: pytest.Monk
     assert rerun(tmp_path).returncode == 0
     (new,) = [r for r in runs(tmp_path / "runs") if r.facts["rerun_of"]]
     assert new.facts["command"]["environment"] == then
+
+
+@pytest.mark.parametrize("then", ["under weft run", "plain"])
+@pytest.mark.parametrize("now", ["under weft run", "plain"])
+def test_rerun_has_torch_be_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str, now: str
+) -> None:
+    """What ran under `weft run` was rerun where torch is PyTorch, or is not there at all."""
+    program = PROGRAM.replace("loss=loss)", "loss=loss, as_torch=weft.base.alias.is_installed())")
+    (tmp_path / "train.py").write_text(program)
+    words = ["-m", "weft", "run", "train.py"] if then == "under weft run" else ["train.py"]
+    assert python(*words, cwd=tmp_path).returncode == 0
+    assert runs(tmp_path / "runs")[0].last["as_torch"] is (then == "under weft run")
+    if now == "under weft run":
+        monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+        monkeypatch.setenv(alias.MODE, "")
+        alias.to_children(os.environ)
+    done = rerun(tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "the same to the bit" in done.stdout and not done.stderr
 
 
 def test_rerun_says_what_differs(tmp_path: Path) -> None:

@@ -15,7 +15,11 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return getattr(importlib.import_module("weft.profiler.older"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import sys
+
+    from weft.base import lazy as _lazy
+
+    raise _lazy.missing(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:

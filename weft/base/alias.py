@@ -19,13 +19,13 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType, ModuleType
 from typing import Any
 
 __all__ = [
-    "HOUSE", "MODE", "TORCH", "home_name", "install", "is_house", "is_installed",
+    "HOUSE", "MODE", "TORCH", "after", "home_name", "install", "is_house", "is_installed",
     "not_to_children", "to_children", "torch_name",
 ]  # fmt: skip
 
@@ -147,9 +147,12 @@ class _Finder:
     ) -> ModuleSpec | None:
         top = name.partition(".")[0]
         if top == "weft":
-            found = PathFinder.find_spec(name, [_ROOT] if name == "weft" else path)
+            if name == "weft":
+                found = PathFinder.find_spec(name, [_ROOT])
+            else:
+                found = _next_spec(name, path)
             if found is not None and not is_house(name):
-                _adopt_after(found)
+                after(found, lambda module: _adopt(name))
             return found
         if top != "torch":
             return None
@@ -211,14 +214,22 @@ def _torch_spec(name: str, own: ModuleSpec) -> ModuleSpec:
     return spec
 
 
-def _adopt_after(spec: ModuleSpec) -> None:
-    """Has the spec's loader make the module known as PyTorch's when it has run."""
+def _next_spec(name: str, path: Sequence[str] | None) -> ModuleSpec | None:
+    """What the finders say that come after that of torch."""
+    for finder in sys.meta_path[sys.meta_path.index(_FINDER) + 1 :]:
+        if (found := finder.find_spec(name, path)) is not None:
+            return found
+    return None
+
+
+def after(spec: ModuleSpec, do: Callable[[ModuleType], None]) -> None:
+    """Has the spec's loader call `do` with the module when it has run."""
     loader: Any = spec.loader
     run = loader.exec_module
 
     def exec_module(module: ModuleType) -> None:
         run(module)
-        _adopt(spec.name)
+        do(module)
 
     loader.exec_module = exec_module
 
@@ -261,8 +272,10 @@ def to_children(environment: MutableMapping[str, str]) -> None:
 def not_to_children(environment: MutableMapping[str, str]) -> None:
     """Takes back what `to_children` sets."""
     environment.pop(MODE, None)
-    entries = environment.get("PYTHONPATH", "").split(os.pathsep)
-    environment["PYTHONPATH"] = os.pathsep.join(e for e in entries if e and e != _SITE)
+    given = environment.pop("PYTHONPATH", None)
+    left = [entry for entry in given.split(os.pathsep) if entry != _SITE] if given else []
+    if left:
+        environment["PYTHONPATH"] = os.pathsep.join(left)
 
 
 def install() -> None:

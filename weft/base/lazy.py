@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from weft.base.alias import home_name, is_house
+from weft.base.alias import after, home_name, is_house, is_installed
 
 __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 
@@ -77,8 +78,7 @@ _ADVICE = {
 }
 
 
-def _hint(error: _Missing) -> str:
-    module, name = error._module, error._name
+def _hint(module: ModuleType, name: str) -> str:
     if name in _ADVICE:
         return _ADVICE[name]
     import difflib
@@ -96,16 +96,21 @@ def _hint(error: _Missing) -> str:
 
 
 class _Missing(AttributeError):
-    """An AttributeError whose text, which looks for the nearest name, is made when it is read."""
+    """An AttributeError whose text, which looks for the nearest name, is made when it is read: its
+    arguments are the module and the name. Programs ask `hasattr` of names more than they read."""
 
-    def __init__(self, module: ModuleType, name: str) -> None:
-        super().__init__(f"module {module.__name__!r} has no attribute {name!r}")
-        self._module, self._name = module, name
+    @property
+    def args(self) -> tuple[str]:  # type: ignore[override]
+        return (str(self),)
 
     def __str__(self) -> str:
-        text = str(self.args[0])
+        module, name = _given(self)
+        text = f"module {module.__name__!r} has no attribute {name!r}"
         # Python asks for such names of every module.
-        return text if self._name.startswith("__") else f"{text}. Hint: {_hint(self)}"
+        return text if name.startswith("__") else f"{text}. Hint: {_hint(module, name)}"
+
+    def __repr__(self) -> str:
+        return f"AttributeError({str(self)!r})"
 
     def __reduce__(self) -> Any:
         return AttributeError, (str(self),)
@@ -124,6 +129,10 @@ class _MissingModule(ModuleNotFoundError):
 for _kind, _name in ((_Missing, "AttributeError"), (_MissingModule, "ModuleNotFoundError")):
     _kind.__name__ = _kind.__qualname__ = _name
     _kind.__module__ = "builtins"
+
+
+#: What an error was made with.
+_given: Callable[[_Missing], Any] = AttributeError.args.__get__  # type: ignore[attr-defined]
 
 
 def missing(module: ModuleType, name: str) -> AttributeError:
@@ -175,11 +184,6 @@ def _is_foreign(name: str, thing: Any) -> bool:
     return name.startswith("_") or not known
 
 
-def _special(name: str) -> bool:
-    """Whether a name is one of a family: `torch` itself, or `_foreach_add` and its like."""
-    return name == "torch" or name.startswith("_foreach_")
-
-
 def _load(name: str) -> Any:
     """A lazy name of the package itself."""
     import importlib
@@ -188,30 +192,61 @@ def _load(name: str) -> Any:
         return importlib.import_module(f"weft.{name}")
     if name == "torch":  # `from torch import torch` is in old programs
         return sys.modules["weft"]
-    if _special(name):
+    if name.startswith("_foreach_"):
         return importlib.import_module("weft.composites.foreach").foreach(name)
     return getattr(importlib.import_module(NAMES[name]), name)
 
 
-def _answer(module: Any, lazy: bool) -> Callable[[str], Any]:
+def _answer(module: Any) -> Callable[[str], Any]:
     def answer(name: str) -> Any:
-        if lazy and (name in MODULES or name in NAMES or name in _PRIVATE or _special(name)):
-            value = _load(name)
-            setattr(module, name, value)
-            return value
-        raise missing(module, name)
+        raise _Missing(module, name)
 
     return answer
 
 
+def _answer_of_package(module: Any) -> Callable[[str], Any]:
+    """The same of weft itself, some of whose names load when they are asked for."""
+    known = frozenset([*MODULES, *_PRIVATE, *NAMES, "torch"])
+
+    def answer(name: str) -> Any:
+        if name in known or name.startswith("_foreach_"):
+            value = _load(name)
+            setattr(module, name, value)
+            return value
+        raise _Missing(module, name)
+
+    return answer
+
+
+def _complete(path: str, module: Any) -> None:
+    """Gives a public module its `__getattr__` and `__dir__`, if it has no others."""
+    if "._" in path:
+        return
+    own = vars(module)
+    if "__getattr__" not in own:
+        module.__getattr__ = _answer_of_package(module) if path == "weft" else _answer(module)
+    if "__dir__" not in own:
+        module.__dir__ = _public(module)
+
+
+class _Completing:
+    """Of `sys.meta_path`: completes the modules of weft that are imported later."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not name.startswith("weft."):
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and "._" not in name:
+            after(spec, lambda module: _complete(name, module))
+        return spec
+
+
 def install() -> None:
-    """Gives weft and its public modules their `__getattr__` and `__dir__`."""
+    """Gives weft and its public modules, now or when they load, their `__getattr__` and `__dir__`."""
     for path, module in list(sys.modules.items()):
         if path == "weft" or path.startswith("weft."):
-            parts = path.split(".")
-            if any(p.startswith("_") for p in parts):
-                continue
-            if "__getattr__" not in vars(module):
-                module.__getattr__ = _answer(module, path == "weft")  # type: ignore[method-assign]
-            if "__dir__" not in vars(module):
-                module.__dir__ = _public(module)  # type: ignore[method-assign]
+            _complete(path, module)
+    place = 1 if is_installed() else 0  # after the finder of torch, which asks it
+    sys.meta_path.insert(place, _Completing())  # type: ignore[arg-type]

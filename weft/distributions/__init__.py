@@ -6,7 +6,6 @@
 tensor([-1.3863, -0.2877])
 """
 
-from weft.base import lazy as _lazy
 from weft.distributions import (
     bernoulli,
     categorical,
@@ -116,5 +115,3 @@ for _home, _things in (
     (independent, {"sum_rightmost": utils._sum_rightmost}),
 ):  # fmt: skip
     vars(_home).update(_things)
-
-_lazy.install()

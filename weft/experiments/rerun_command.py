@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from weft.base import alias
 from weft.experiments import facts
 from weft.experiments.run import RERUN
 from weft.experiments.stored import Stored, find
@@ -49,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
         }  # fmt: skip
         environment = {k: v for k, v in os.environ.items() if not facts.is_setting(k)}
         environment |= {**command["environment"], RERUN: json.dumps(again)}
+        as_torch = environment.get(alias.MODE) == "1"
+        (alias.to_children if as_torch else alias.not_to_children)(environment)
         try:
             code = subprocess.run(argv, cwd=command["cwd"], env=environment).returncode
         except OSError as error:

@@ -42,12 +42,3 @@ __all__ = [
     "optimize_for_inference", "save", "script", "script_if_tracing", "script_method", "trace",
     "trace_module", "unused", "wait",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """What PyTorch has here and weft has not is said with what to do instead."""
-    import sys
-
-    from weft.base import lazy as _lazy
-
-    raise _lazy.missing(sys.modules[__name__], name)

@@ -103,7 +103,7 @@ def _words(found: Difference) -> list[str]:
     head = f"{_place(site)}: {found.what}" if site.line else found.what
     source = _source(site)
     return [
-        head + (" differs" if not found.what.startswith(("the runs part", "prints")) else ""),
+        head if found.what.startswith(("the runs part", "prints")) else f"{head}, differs",
         *([f"    {source}"] if source else []),
         f"  PyTorch: {found.torch}",
         f"  weft:    {found.weft}",

@@ -21,7 +21,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from weft.base import alias
@@ -132,6 +133,7 @@ def _environment(name: str) -> dict[str, str]:
     else:
         alias.not_to_children(environment)
         environment["TORCHDYNAMO_DISABLE"] = "1"
+        environment.setdefault("OMP_WAIT_POLICY", "passive")  # the other one runs meanwhile
     return environment
 
 
@@ -185,7 +187,8 @@ class Comparison:
         if kind == "branch":
             self._branch = theirs
         elif kind in _ENDS:
-            self.ended = "" if kind == "exit" and not theirs.what else f"both {_said(ours)}"
+            at = f" at line {site.line}" if site.line else ""
+            self.ended = f"both end with {ours.what}{at}" if theirs.what else ""
         return None
 
     def _parted(self, theirs: Event, ours: Event) -> Difference:
@@ -203,24 +206,25 @@ class Comparison:
     # ---- tensors
 
     def _tensors(self, theirs: Event, ours: Event) -> Difference | None:
-        site = theirs.site
-        if len(theirs.leaves) != len(ours.leaves):
-            return Difference(site, f"{site.name} gives another number of tensors",
-                              str(len(theirs.leaves)), str(len(ours.leaves)))  # fmt: skip
+        site, is_state = theirs.site, theirs.kind == "state"
+        names = [[leaf.name for leaf in event.leaves] for event in (theirs, ours)]
+        if not is_state and names[0] != names[1]:
+            return Difference(site, f"{site.name}: its tensors", *map(_listed, names))
         drawn = theirs.state != ours.state
-        kept = tempfile.SpooledTemporaryFile(1 << 24) if drawn or theirs.kind == "state" else None
-        scale = max((leaf.scale for leaf in theirs.leaves), default=0.0)
-        found: list[Difference] = []
-        take = []
-        for k, (a, b) in enumerate(zip(theirs.leaves, ours.leaves)):
-            if (apart := self._other_form(site, a, b)) is not None:
-                found.append(apart)
-                break
+        kept = tempfile.SpooledTemporaryFile(1 << 24) if drawn or is_state else None
+        scale = max((leaf.scale for leaf in theirs.leaves), default=0.0) if is_state else 0.0
+        found, take = [], []
+        for a, k in _pairs(theirs.leaves, ours.leaves):
+            b = None if k is None else ours.leaves[k]
+            if a is not None and b is not None and (form := _other_form(site, a, b)) is not None:
+                found.append(form)
+                break  # the bytes that follow are not alike
             begin = kept.tell() if kept is not None else 0
-            measure = self._read(a, b, scale if theirs.kind == "state" else 0.0, kept)
+            measure = self._read(a, b, scale, kept)
             if measure is not None and measure.beyond and not drawn:
+                assert a is not None
                 found.append(_apart(site, a, measure))
-            if measure is not None and kept is not None and not measure.same_bits:
+            if kept is not None and k is not None and measure and not measure.same_bits:
                 take.append(k)
             elif kept is not None:
                 kept.seek(begin)
@@ -231,22 +235,14 @@ class Comparison:
         if drawn:
             self.taken[site] = self.taken.get(site, 0) + 1
         self._torch.owe(Reply())
-        values: Any = kept
-        self._weft.owe(Reply(tuple(take), theirs.state if drawn else b""), values)
+        self._weft.owe(Reply(tuple(take), theirs.state if drawn else b""), kept)
         return None
 
-    def _other_form(self, site: Site, a: Leaf, b: Leaf) -> Difference | None:
-        who = _called(site, a.name)
-        for what in ("dtype", "shape", "requires_grad", "name"):
-            if getattr(a, what) != getattr(b, what):
-                return Difference(site, f"{who}: its {what}", _form(a, what), _form(b, what))
-        return None
-
-    def _read(self, a: Leaf, b: Leaf, scale: float, kept: Any) -> Measure | None:
-        """The values of both; None where one has told them before. Bytes of PyTorch's are kept."""
-        if not a.size or not b.size:
-            _skip(self._torch.events, a.size)
-            _skip(self._weft.events, b.size)
+    def _read(self, a: Leaf | None, b: Leaf | None, scale: float, kept: Any) -> Measure | None:
+        """The values of both; None where one has none, or has told them. PyTorch's are kept."""
+        if a is None or b is None or not a.size or not b.size:
+            _skip(self._torch.events, a.size if a is not None else 0)
+            _skip(self._weft.events, b.size if b is not None else 0)
             return None
         self.count += 1
         tolerance = Tolerance.of(a.dtype)
@@ -261,6 +257,37 @@ class Comparison:
                 kept.write(theirs)
             left -= block
         return measure
+
+
+def _pairs(theirs: Sequence[Leaf], ours: Sequence[Leaf]) -> Iterator[tuple[Leaf | None, int | None]]:
+    """The leaves by their names, in both orders: PyTorch's and the number of weft's."""
+    left = Counter(leaf.name for leaf in ours)
+    k = 0
+    for leaf in theirs:
+        if not left[leaf.name]:
+            yield leaf, None
+            continue
+        while ours[k].name != leaf.name:
+            left[ours[k].name] -= 1
+            yield None, k
+            k += 1
+        left[leaf.name] -= 1
+        yield leaf, k
+        k += 1
+    yield from ((None, j) for j in range(k, len(ours)))
+
+
+def _listed(names: list[str]) -> str:
+    return f"{len(names)}: {', '.join(name or 'itself' for name in names[:8])}"
+
+
+def _other_form(site: Site, a: Leaf, b: Leaf) -> Difference | None:
+    """What of two tensors differs besides their values."""
+    for what in ("dtype", "shape", "requires_grad"):
+        if getattr(a, what) != getattr(b, what):
+            who = f"{_called(site, a.name)}: its {what}"
+            return Difference(site, who, _form(a, what), _form(b, what))
+    return None
 
 
 def _skip(stream: BinaryIO, size: int) -> None:

@@ -8,8 +8,10 @@ descriptors of pipes. Nothing here is of either library: all goes through public
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
 import io
+import itertools
 import os
 import random
 import runpy
@@ -32,6 +34,7 @@ __all__ = ["Observer", "main"]
 #: How far values are looked into, and how many tensors of one are taken.
 _DEPTH, _MOST = 4, 256
 _CLOCKS = "time perf_counter monotonic process_time thread_time".split()
+_TRANSFORMS = "vmap grad grad_and_value jacrev jacfwd hessian jvp vjp linearize".split()
 _NOT_LOOKED_AT = (bool, int, float, complex, str, bytes, range, type(None), type)
 
 
@@ -41,10 +44,11 @@ class Observer:
     def __init__(self, library: Any, files: Files, out: BinaryIO, answers: BinaryIO) -> None:
         self._library, self._files = library, files
         self._out, self._answers = out, answers
-        self._busy, self._is_size = False, False
+        self._quiet, self._is_size = 0, False
         self._sent: dict[int, tuple[Any, int]] = {}
         self._modules: dict[int, Any] = {}
-        self._leaves: dict[int, Any] = {}
+        self._leaves: dict[int, tuple[Any, int]] = {}
+        self._numbers = itertools.count(1)
         self._process, self._thread = os.getpid(), threading.get_ident()
 
     # ---- what the files call
@@ -56,11 +60,21 @@ class Observer:
         return value
 
     def state(self, k: int, value: Any) -> Any:
-        """The same after `backward` or `step`: parameters and gradients are told too."""
+        """The same after `step`: the parameters are told too."""
         self.value(k, value)
         if self._is_here():
             self._guarded(self._tell_state, self._files.sites[k])
         return value
+
+    def begin(self, k: int) -> int:
+        """`backward` begins: engines may call hooks and functions of the user's in other orders."""
+        self._quiet += 1
+        return k
+
+    def backward(self, k: int, value: Any) -> Any:
+        """`backward` has run: the gradients are told."""
+        self._quiet -= 1
+        return self.state(k, value)
 
     def emptied(self, k: int, value: Any) -> Any:
         """A result without values, which gets zeros: that which memory held is no difference."""
@@ -98,25 +112,49 @@ class Observer:
     def caught(self, k: int) -> None:
         """An error has been caught."""
         kind, error, _ = sys.exc_info()
+        self._quiet = 0  # it may have left a `backward`
         if self._is_here() and kind is not None:
             self._tell(Event("caught", self._files.sites[k], kind.__name__, _text(error)))
+
+    def unseen(self, transform: Callable[..., Any]) -> Callable[..., Any]:
+        """A function as `torch.func.vmap` whose argument runs without being told of: what runs
+        within is the library's own, once for all examples or for each, on tensors of its own."""
+
+        @functools.wraps(transform)
+        def transformed(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+            return transform(self.unseen_call(function), *args, **options)
+
+        return transformed
+
+    def unseen_call(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function as `torch.jit.trace`, in which programs run as its library has them run."""
+
+        @functools.wraps(function)
+        def called(*args: Any, **options: Any) -> Any:
+            self._quiet += 1
+            try:
+                return function(*args, **options)
+            finally:
+                self._quiet -= 1
+
+        return called
 
     # ---- what is told
 
     def _is_here(self) -> bool:
         """Whether this is the thread that is compared, and not in the midst of being told."""
         return (
-            not self._busy
+            self._quiet == 0
             and threading.get_ident() == self._thread
             and os.getpid() == self._process
         )
 
     def _guarded(self, call: Callable[..., Any], *args: Any) -> None:
-        self._busy = True
+        self._quiet += 1
         try:
             call(*args)
         finally:
-            self._busy = False
+            self._quiet -= 1
 
     def _tell(self, event: Event) -> Reply:
         send(self._out, event)
@@ -135,18 +173,19 @@ class Observer:
             self._tell_tensors("value", site, found)
 
     def _tell_state(self, site: Site) -> None:
-        owners: list[tuple[str, Any]] = []
+        owners = []
         for module in filter(None, (ref() for ref in self._modules.values())):
             name = type(module).__name__
             owners += [(f"{name}.{path}", p) for path, p in module.named_parameters()]
-        owners += [("a leaf", leaf) for leaf in (r() for r in self._leaves.values()) if leaf is not None]
+        for number, leaf in ((n, ref()) for ref, n in list(self._leaves.values())):
+            if leaf is not None:
+                owners.append((f"leaf {number}", leaf))
+        # a parameter may be of several modules, and is told once, by the first name
         once = {id(tensor): (name, tensor) for name, tensor in reversed(owners)}.values()
         tensors = list(reversed(list(once)))
         if site.name == "backward":
-            grads = [(f"the gradient of {n}", t.grad) for n, t in tensors if t.grad is not None]
-            self._tell_tensors("state", site, grads)
-        else:
-            self._tell_tensors("state", site, tensors)
+            tensors = [(f"the gradient of {name}", tensor.grad) for name, tensor in tensors]
+        self._tell_tensors("state", site, tensors)
 
     def _tell_tensors(self, kind: str, site: Site, tensors: list[tuple[str, Any]]) -> None:
         told = [self._leaf(name, tensor) for name, tensor in tensors]
@@ -175,7 +214,7 @@ class Observer:
         if isinstance(value, self._library.Tensor):
             yield path, value
         elif isinstance(value, self._library.nn.Module):
-            if self._keep(self._modules, value):
+            if self._is_new(value):
                 yield from ((f"{path}.{n}" if path else n, t) for n, t in value.named_parameters())
                 yield from ((f"{path}.{n}" if path else n, t) for n, t in value.named_buffers())
         elif depth and isinstance(value, (tuple, list)):
@@ -187,19 +226,28 @@ class Observer:
                 if not isinstance(item, _NOT_LOOKED_AT):
                     yield from self._tensors(item, f"{path}[{key!r}]", depth - 1)
 
-    def _keep(self, kept: dict[int, Any], thing: Any) -> bool:
-        """Whether a thing is a new one; it is known, as long as it lives."""
-        number = id(thing)
-        if number in kept:
+    def _is_new(self, module: Any) -> bool:
+        """Whether a module has not been told; it is known then, as long as it lives."""
+        number = id(module)
+        if number in self._modules:
             return False
-        kept[number] = weakref.ref(thing, lambda _: kept.pop(number, None))
+        self._modules[number] = weakref.ref(module, lambda _: self._modules.pop(number, None))
         return True
+
+    def _number_leaf(self, tensor: Any) -> None:
+        """A leaf has the same number in both runs; which live on is each library's own."""
+        number = id(tensor)
+        if number not in self._leaves:
+            ref = weakref.ref(tensor, lambda _: self._leaves.pop(number, None))
+            self._leaves[number] = ref, next(self._numbers)
 
     def _leaf(self, name: str, tensor: Any) -> tuple[Leaf, np.ndarray[Any, Any] | None]:
         """What is told of a tensor, and its values if they are to be sent."""
+        if tensor is None:
+            return Leaf(name, "None", (), False, "", 0, 0.0), None
         grad = bool(tensor.requires_grad)
         if grad and tensor.is_leaf:
-            self._keep(self._leaves, tensor)
+            self._number_leaf(tensor)
         values = None if self._is_known(tensor) else self._values(tensor)
         dtype = str(tensor.dtype).rpartition(".")[2]
         try:
@@ -244,8 +292,9 @@ class Observer:
             frame = sys._getframe(1)
             if frame.f_code.co_filename not in self._files.known or not self._is_here():
                 return read()
-            taken = self._tell(Event("clock", _place(frame, name), read())).clock
-            return read() if taken is None else taken
+            own = read()
+            taken = self._tell(Event("clock", _place(frame, name), own)).clock
+            return own if taken is None else taken
 
         return now
 
@@ -277,7 +326,7 @@ class Observer:
                 site = Site(known[-1].f_code.co_filename, lines[-1], 0, lines[-1], -1, "error")
             self._tell(Event("raise", site, type(error).__name__, _text(error)))
         self._out.flush()
-        self._busy = True
+        self._quiet += 1
 
 
 class _Output(io.TextIOBase):
@@ -339,6 +388,18 @@ def _run(files: Files, words: list[str]) -> None:
     exec(files.code(words[0]), vars(main_module))
 
 
+def _install(library: Any, observer: Observer) -> None:
+    """Has the rewritten files find the observer, and what it stands before."""
+    vars(builtins)[OBSERVER] = observer
+    for clock in (c for clock in _CLOCKS for c in (clock, f"{clock}_ns")):
+        setattr(time, clock, observer.clock(clock, getattr(time, clock)))
+    for transform in _TRANSFORMS:
+        if hasattr(library.func, transform):
+            setattr(library.func, transform, observer.unseen(getattr(library.func, transform)))
+    library.vmap = library.func.vmap
+    library.jit.trace = observer.unseen_call(library.jit.trace)
+
+
 def main(words: list[str]) -> None:
     """Runs the program of the command line and tells of it."""
     name, seed, out, answers, folder, *program = words
@@ -349,9 +410,7 @@ def main(words: list[str]) -> None:
     library.manual_seed(int(seed))
     random.seed(int(seed))
     np.random.seed(int(seed) % 2**32)
-    vars(builtins)[OBSERVER] = observer
-    for clock in (c for clock in _CLOCKS for c in (clock, f"{clock}_ns")):
-        setattr(time, clock, observer.clock(clock, getattr(time, clock)))
+    _install(library, observer)
     sys.path[0] = folder
     sys.meta_path.insert(0, Finder(files))
     sys.stdout = output = _Output(observer, sys.stdout)

@@ -21,8 +21,6 @@ __all__ = ["OBSERVER", "Files", "Finder", "Site", "rewrite"]
 
 OBSERVER = "__weft_seen__"
 
-#: Calls after which parameters or their gradients may be others.
-_STATE = {"backward", "step"}
 #: Calls whose results hold what lay in memory; those of the second line where they are given sizes.
 _EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _SIZED = {
@@ -78,8 +76,13 @@ class _Rewriter(ast.NodeTransformer):
             return self.seen("made", node, node, name)
         if name in _EMPTY:
             return self.seen("emptied", node, node, name)
-        stateful = name in _STATE and isinstance(node.func, ast.Attribute)
-        return self.seen("state" if stateful else "value", node, node, name)
+        if not isinstance(node.func, ast.Attribute) or name not in ("backward", "step"):
+            return self.seen("value", node, node, name)
+        seen = self.seen("backward" if name == "backward" else "state", node, node, name)
+        if name == "backward":
+            first = ast.Attribute(ast.Name(OBSERVER, ast.Load()), "begin", ast.Load())
+            seen.args[0] = ast.Call(first, [seen.args[0]], [])
+        return ast.fix_missing_locations(seen)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         return self.seen("value", node, self._within(node), _SIGNS[type(node.op)])
