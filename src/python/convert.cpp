@@ -439,6 +439,7 @@ PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
         DType type;
         bool given = dtype != Py_None;
         if (device != Py_None) expect_cpu(device);
+        expect_unpinned("tensor", pinned != 0);
         WEFT_EXPECT(!given || to_dtype(dtype, type), Type, "tensor", "a dtype",
                     Py_TYPE(dtype)->tp_name);
         Tensor t = tensor_from(data, given ? &type : nullptr);

@@ -243,6 +243,8 @@ PyObject* size_object(DimSpan dims);  ///< new reference to a Size
 PyObject* to_python(const Value& v);  ///< new reference
 /// Raises as PyTorch's CPU build does if `device` is not the CPU (weft/base/device.py).
 void expect_cpu(PyObject* device);
+/// Raises what PyTorch raises where no accelerator pins memory.
+void expect_unpinned(const std::string& who, bool pinned);
 void init_types(PyObject* module);
 
 // ---- conversion (convert.cpp)

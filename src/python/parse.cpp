@@ -15,9 +15,12 @@ bool is_int(PyObject* o) {
 }
 
 /// Extra keywords of functions that make tensors; the values that mean what weft does anyway.
-bool harmless(std::string_view name, PyObject* value) {
+bool harmless(const std::string& who, std::string_view name, PyObject* value) {
     if (value == Py_None) return true;
-    if (name == "pin_memory") return value == Py_False;
+    if (name == "pin_memory") {
+        expect_unpinned(who, value == Py_True);
+        return value == Py_False;
+    }
     if (name == "device") {
         expect_cpu(value);
         return true;
@@ -168,8 +171,8 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
     const bool format = n == "memory_format";
     if (format && op.memory_format != Formats::None) {
         channels_last_ = channels_last_dims(value);
-        if (channels_last_ || harmless(n, value)) return true;
-    } else if (!format && op.factory && harmless(n, value)) {
+        if (channels_last_ || harmless(op.public_name, n, value)) return true;
+    } else if (!format && op.factory && harmless(op.public_name, n, value)) {
         return true;
     }
     return refuse("an unexpected keyword argument '", n, "'");

@@ -128,6 +128,12 @@ void expect_cpu(PyObject* device) {
     import_attr("weft.base.device", "expect_cpu").call(Object::borrow(device));
 }
 
+void expect_unpinned(const std::string& who, bool pinned) {
+    WEFT_EXPECT(!pinned, Runtime, who, "pin_memory=False",
+                "True (pin_memory=True requires a CUDA or other accelerator backend; no pinned "
+                "memory allocator is available on this system.)");
+}
+
 PyObject* size_object(DimSpan dims) {
     PyObject* out = size_type.tp_alloc(&size_type, static_cast<Py_ssize_t>(dims.size()));
     if (!out) return nullptr;

@@ -11,7 +11,7 @@ x.is_signed(); x.get_device(); x.is_neg(); x.is_pinned(); x.is_meta; x.is_mps; x
 x.is_distributed(); x.is_shared(); x.dense_dim(); x.sparse_dim(); x.to_dense(); x.is_set_to(x)
 x.is_set_to(x.clone()); x[:1, :1].is_nonzero(); x.adjoint(); t.adjoint(x); t.is_signed(x.byte())
 t.is_conj(x); t.resolve_conj(x); t.resolve_neg(x); t.is_neg(x); t.get_device(x); t.typename(x)
-t.typename(3); t.typename(x.long()); t.is_storage(x); t.range(1, 4); t.range(0, 2, 0.5)
+t.typename(3); t.typename(x.long()); t.is_storage(x); t.is_storage(x.untyped_storage()); t.range(1, 4); t.range(0, 2, 0.5)
 t.range(3, 1, -1)
 t.range(1, 4, dtype=t.int64); x.clone().apply_(lambda v: v * 2)
 x.clone().map_(x + 1, lambda a, b: a * b)

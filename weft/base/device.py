@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["device", "expect_cpu"]
+__all__ = ["device", "expect_cpu", "expect_plain"]
 
 _KNOWN = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
@@ -98,3 +98,19 @@ def expect_cpu(place: Any) -> None:
     raise NotImplementedError(
         f"[device] expected 'cpu', got '{place}'. Hint: this build has no other device"
     )
+
+
+def expect_plain(who: str, place: Any, layout: Any = None, pin_memory: Any = False) -> None:
+    """Raises unless what a new tensor is asked to be is what every tensor here is: on the CPU,
+    strided, in memory that is not pinned.
+
+    As `expect_cpu`, and RuntimeError for another layout or for pinned memory.
+    """
+    expect_cpu(place)
+    if layout is not None and str(layout) != "torch.strided":
+        raise RuntimeError(f"[{who}] expected layout=torch.strided, got {layout}")
+    if pin_memory:
+        raise RuntimeError(
+            f"[{who}] expected pin_memory=False, got {pin_memory} (pin_memory=True requires a CUDA "
+            "or other accelerator backend; no pinned memory allocator is available on this system.)"
+        )

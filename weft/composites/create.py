@@ -10,6 +10,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor, dtype
+from weft.base.device import expect_plain
 from weft.base.forms import method, write_out
 
 __all__ = ["empty_strided", "range", "scalar_tensor", "tril_indices", "triu_indices", "vander"]
@@ -26,7 +27,7 @@ def empty_strided(
     pin_memory: bool = False,
 ) -> Tensor:
     """An uninitialised tensor of that shape and those strides (in elements)."""
-    weft.empty(0, layout=layout, pin_memory=pin_memory)  # which says what they may be
+    expect_plain("empty_strided", device, layout, pin_memory)
     if any(s < 0 for s in stride):
         raise RuntimeError(f"[empty_strided] expected strides of at least 0, got {tuple(stride)}")
     empty = 0 in size
@@ -44,6 +45,7 @@ def scalar_tensor(
     requires_grad: bool = False,
 ) -> Tensor:
     """A 0-d tensor, of the default dtype if none is given."""
+    expect_plain("scalar_tensor", device, layout)
     kind = weft.get_default_dtype() if dtype is None else dtype
     return weft.full((), s, dtype=kind, requires_grad=requires_grad)
 
@@ -65,7 +67,7 @@ def range(  # noqa: A001
     >>> weft.range(1, 4)
     tensor([1., 2., 3., 4.])
     """
-
+    expect_plain("range", device, layout, pin_memory)
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is "
         "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
@@ -122,6 +124,7 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
+    expect_plain("tril_indices", device, layout)
     return _triangle(row, col, offset, True, dtype)
 
 
@@ -135,6 +138,7 @@ def triu_indices(
     layout: Any = None,
 ) -> Tensor:
     """Row and column numbers `(2, n)` of an upper triangle, row by row."""
+    expect_plain("triu_indices", device, layout)
     return _triangle(row, col, offset, False, dtype)
 
 

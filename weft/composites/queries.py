@@ -18,8 +18,14 @@ def is_tensor(obj: object) -> bool:
 
 
 def is_storage(obj: Any) -> bool:
-    """Whether `obj` is a storage: weft has tensors alone."""
-    return False
+    """Whether `obj` is a storage.
+
+    >>> weft.is_storage(weft.ones(2).untyped_storage())
+    True
+    """
+    from weft.storage import TypedStorage, UntypedStorage
+
+    return isinstance(obj, (UntypedStorage, TypedStorage))
 
 
 @method

@@ -8,7 +8,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.base.device import expect_cpu
+from weft.base.device import expect_plain
 from weft.base.forms import write_out
 
 
@@ -19,8 +19,8 @@ def _frequencies(who: str, first: Tensor, n: int, d: float, out: Any, grad: bool
     return result.requires_grad_() if grad else result
 
 
-def _line(who: str, start: int, end: int, dtype: Any, device: Any) -> Tensor:
-    expect_cpu(device)
+def _line(who: str, start: int, end: int, dtype: Any, device: Any, layout: Any) -> Tensor:
+    expect_plain(who, device, layout)
     dtype = weft.get_default_dtype() if dtype is None else dtype
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(
@@ -46,8 +46,8 @@ def fftfreq(
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
     line = weft.cat([
-        _line("fft.fftfreq", 0, (n + 1) // 2, dtype, device),
-        _line("fft.fftfreq", -(n // 2), 0, dtype, device),
+        _line("fft.fftfreq", 0, (n + 1) // 2, dtype, device, layout),
+        _line("fft.fftfreq", -(n // 2), 0, dtype, device, layout),
     ])  # fmt: skip
     return _frequencies("fft.fftfreq", line, n, d, out, requires_grad)
 
@@ -67,7 +67,7 @@ def rfftfreq(
     >>> weft.fft.rfftfreq(4)
     tensor([0.0000, 0.2500, 0.5000])
     """
-    line = _line("fft.rfftfreq", 0, n // 2 + 1, dtype, device)
+    line = _line("fft.rfftfreq", 0, n // 2 + 1, dtype, device, layout)
     return _frequencies("fft.rfftfreq", line, n, d, out, requires_grad)
 
 

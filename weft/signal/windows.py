@@ -16,6 +16,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base.device import expect_cpu
 from weft.base.forms import expect
 
 __all__ = [
@@ -24,7 +25,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _dtype(who: str, M: int, dtype: Any, layout: Any) -> Any:
+def _dtype(who: str, M: int, dtype: Any, layout: Any, device: Any) -> Any:
+    expect_cpu(device)
     if M < 0:
         raise ValueError(f"[{who}] expected a window length of at least 0, got {M}")
     dtype = weft.get_default_dtype() if dtype is None else dtype
@@ -55,7 +57,7 @@ def exponential(
     requires_grad: bool = False,
 ) -> Tensor:
     """`exp(-|n - center| / tau)`; a symmetric window has its center in the middle."""
-    dtype = _dtype("exponential", M, dtype, layout)
+    dtype = _dtype("exponential", M, dtype, layout, device)
     if tau <= 0:
         raise ValueError(f"[exponential] expected tau above 0, got {tau}")
     if sym and center is not None:
@@ -77,7 +79,7 @@ def cosine(
     requires_grad: bool = False,
 ) -> Tensor:
     """`sin(pi (n + 1/2) / M)`."""
-    dtype = _dtype("cosine", M, dtype, layout)
+    dtype = _dtype("cosine", M, dtype, layout, device)
     if M == 0:
         return weft.empty(0, dtype=dtype, requires_grad=requires_grad)
     step = math.pi / (M + 1 if not sym and M > 1 else M)
@@ -95,7 +97,7 @@ def gaussian(
     requires_grad: bool = False,
 ) -> Tensor:
     """`exp(-(n / std)^2 / 2)`, n from the middle."""
-    dtype = _dtype("gaussian", M, dtype, layout)
+    dtype = _dtype("gaussian", M, dtype, layout, device)
     if std <= 0:
         raise ValueError(f"[gaussian] expected std above 0, got {std}")
     if M == 0:
@@ -118,7 +120,7 @@ def kaiser(
     """`I0(beta sqrt(1 - x^2)) / I0(beta)`, x from -1 to 1; Bessel functions by NumPy."""
     import numpy as np
 
-    dtype = _dtype("kaiser", M, dtype, layout)
+    dtype = _dtype("kaiser", M, dtype, layout, device)
     if beta < 0:
         raise ValueError(f"[kaiser] expected beta of at least 0, got {beta}")
     if M <= 1:
@@ -140,7 +142,7 @@ def general_cosine(
     requires_grad: bool = False,
 ) -> Tensor:
     """`sum of (-1)^i a[i] cos(2 pi i n / (M - 1))`. Raises TypeError or ValueError for a bad a."""
-    dtype = _dtype("general_cosine", M, dtype, layout)
+    dtype = _dtype("general_cosine", M, dtype, layout, device)
     if not isinstance(a, (list, tuple)):
         raise TypeError("[general_cosine] expected coefficients in a list/tuple, got another type")
     if not a:
@@ -188,7 +190,7 @@ def bartlett(
     requires_grad: bool = False,
 ) -> Tensor:
     """A triangle: `1 - |2 n / (M - 1) - 1|`."""
-    dtype = _dtype("bartlett", M, dtype, layout)
+    dtype = _dtype("bartlett", M, dtype, layout, device)
     if M <= 1:
         return weft.ones(M, dtype=dtype, requires_grad=requires_grad)
     step = 2 / (M if not sym else M - 1)
