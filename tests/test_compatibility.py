@@ -113,8 +113,10 @@ MAKERS = {
     "signal.windows.bartlett": lambda **k: weft.signal.windows.bartlett(3, **k),
 }  # fmt: skip
 #: Which of PyTorch's makers take these words at all.
-TAKES = {"layout": set(MAKERS) - {"tensor"},
-         "pin_memory": {"zeros", "tensor", "arange", "rand", "empty_strided", "range", "full"}}  # fmt: skip
+TAKES = {
+    "layout": set(MAKERS) - {"tensor"},
+    "pin_memory": {"zeros", "tensor", "arange", "rand", "empty_strided", "range", "full"},
+}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -30,9 +30,13 @@ def get_dir() -> str:
     """Where downloaded files are kept: `set_dir`, $TORCH_HOME/hub or ~/.cache/torch/hub."""
     if _folder is not None:
         return _folder
+    return os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """The folder of all that is kept; libraries ask for it by this name."""
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    home = os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))
-    return os.path.join(os.path.expanduser(home), "hub")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

@@ -25,6 +25,8 @@ __all__ = [
 
 File = str | os.PathLike[str] | IO[bytes]
 
+#: The pickle protocol of PyTorch's files.
+DEFAULT_PROTOCOL = 2
 _MAX_SMALL_RECORD = 64
 _MAX_VERSION = 10
 
@@ -36,7 +38,7 @@ def save(
     obj: Any,
     f: File,
     pickle_module: Any = None,
-    pickle_protocol: int = 2,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
     """Writes `obj` to a file that `weft.load` and torch.load(weights_only=True) read.

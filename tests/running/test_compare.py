@@ -5,6 +5,7 @@ lies where installed packages would, makes weft's run another.
 """
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -108,14 +109,14 @@ DIFFERING = {
         h = torch.linspace(-1, 1, 4).reshape(2, 2)
         y = act(h @ h)
         print("not reached")
-     """, ["script.py:5: gelu, differs", "return F.gelu(x)", "PyTorch: float32 [2, 2]: [0.",
+     """, ["script.py:5: gelu, differs", "return F.gelu(x)", "PyTorch: float32 [2, 2]: [[0.7",
            "largest difference:", "at [0, 0]; 2 of 4 elements differ"]),
     "a gradient": ("""
         import helper, torch
         model = torch.nn.Linear(3, 2)
         helper.in_weft(model.bias.register_hook, lambda g: g * 2)
         model(torch.ones(1, 3)).sum().backward()
-     """, ["script.py:5: the gradient of Linear.bias, differs", "[1.0, 1.0]", "[2.0, 2.0]"]),
+     """, ["script.py:5: the gradient of Linear.bias, differs", "[1., 1.]", "[2., 2.]"]),
     "a step": ("""
         import helper, torch
         x = torch.ones(2, requires_grad=True)
@@ -291,3 +292,45 @@ def test_which_files_are_the_users(tmp_path):
     assert str(tmp_path / "a" / "b.py") in files
     assert str(tmp_path / "v" / "site-packages" / "b.py") not in files
     assert os.__file__ not in files and weft.__file__ not in files
+
+
+def page():
+    """docs/run.md: its blocks, each with what follows its opening fence."""
+    text = open(os.path.join(ROOT, "docs", "run.md")).read()
+    return re.findall(r"^```(.*)\n((?:.*\n)*?)```$", text, re.MULTILINE)
+
+
+def printed_after(words):
+    """A program of the page, and the block behind it."""
+    blocks = page()
+    k = next(k for k, (head, _) in enumerate(blocks) if head == words)
+    return blocks[k][1], blocks[k + 1][1].splitlines()
+
+
+def test_the_page_shows_what_is_compared(tmp_path, torch):
+    program, shown = printed_after("python compared")
+    (tmp_path / "libs").mkdir()
+    mine = "import helper, torch.nn.functional as F\nexact = F.gelu\n"
+    mine += 'helper.in_weft(setattr, F, "gelu", lambda x: exact(x, approximate="tanh"))\n'
+    (tmp_path / "libs" / "mine.py").write_text(mine)
+    status, out = compare(tmp_path, program)
+    assert status == 1
+    lines = [line.replace("script.py", "gelu.py") for line in out.splitlines()]
+    assert len(lines) == len(shown)
+    assert [(a, b) for a, b in zip(shown, lines) if not same_line(a, b)] == []
+
+
+def test_the_page_shows_what_is_checked(tmp_path):
+    program, shown = printed_after("python no-run")
+    (tmp_path / "old.py").write_text(program)
+    words = [sys.executable, "-m", "weft", "check", "old.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120,
+                          env=os.environ | {"PYTHONPATH": ROOT})  # fmt: skip
+    assert done.returncode == 1 and done.stdout.splitlines() == shown
+
+
+def test_the_page_installs_weft_as_torch():
+    program = next(text for head, text in page() if head == "python")
+    said = re.search(r"# (.*)$", program.strip())[1]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == said, done.stderr

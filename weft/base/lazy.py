@@ -244,9 +244,9 @@ class _Completing:
 
 
 def install() -> None:
-    """Gives weft and its public modules, now or when they load, their `__getattr__` and `__dir__`."""
+    """Gives weft and its public modules their `__getattr__` and `__dir__`, now or as they load."""
     for path, module in list(sys.modules.items()):
         if path == "weft" or path.startswith("weft."):
             _complete(path, module)
     place = 1 if is_installed() else 0  # after the finder of torch, which asks it
-    sys.meta_path.insert(place, _Completing())  # type: ignore[arg-type]
+    sys.meta_path.insert(place, _Completing())

@@ -32,6 +32,9 @@ class ReduceOp(IntEnum):
     PREMUL_SUM = 8
 
 
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # PyTorch's name of the members' type
+
+
 reduce_op = ReduceOp
 
 

@@ -31,7 +31,8 @@ def _parse(words: Sequence[str]) -> tuple[argparse.Namespace, list[str], list[st
     parser.add_argument("--seed", type=int, default=0, help="for all generators (default: 0)")
     parser.add_argument("--rtol", type=float, help="relative tolerance, in place of the dtype's")
     parser.add_argument("--atol", type=float, help="absolute tolerance, in place of the dtype's")
-    ours, rest = [], list(words)
+    ours: list[str] = []
+    rest = list(words)
     while rest and (rest[0].partition("=")[0] in _OPTIONS or rest[0] in ("-h", "--help")):
         taken = 1 if "=" in rest[0] or rest[0] in ("-h", "--help") else 2
         ours, rest = ours + rest[:taken], rest[taken:]

@@ -68,7 +68,7 @@ class Side:
             os.close(asked)
         self.events: BinaryIO = os.fdopen(told, "rb", _BLOCK)
         self._answers: BinaryIO = os.fdopen(asks, "wb")
-        self._due: tuple[Reply, BinaryIO | None] | None = None
+        self._due: tuple[Reply, IO[bytes] | None] | None = None
 
     def next(self) -> Event:
         """What it does next; that it is gone, where it ended without a word."""
@@ -78,7 +78,7 @@ class Side:
             return Event("gone", _NOWHERE, self._process.wait(), self._last_words())
         return event
 
-    def owe(self, reply: Reply, values: BinaryIO | None = None) -> None:
+    def owe(self, reply: Reply, values: IO[bytes] | None = None) -> None:
         """It gets a reply when it is let go on; `values` are those of the reply's leaves."""
         self._due = reply, values
 
@@ -192,12 +192,12 @@ class Comparison:
         return None
 
     def _parted(self, theirs: Event, ours: Event) -> Difference:
-        first = min((e.site for e in (theirs, ours) if e.site.line), default=_NOWHERE,
-                    key=lambda site: site.line)  # fmt: skip
+        sites = [event.site for event in (theirs, ours) if event.site.line]
+        first = min(sites, default=_NOWHERE, key=lambda site: (site.file != sites[0].file, site[1]))
         for event in (ours, theirs):
             if event.kind in ("raise", "caught") and event.site.line:
                 first = event.site
-        more = ()
+        more: tuple[str, ...] = ()
         if self._branch is not None:
             at = f"{os.path.basename(self._branch.site.file)}:{self._branch.site.line}"
             more = (f"the last branch in common: {at}, {self._branch.what} in both",)
@@ -207,9 +207,10 @@ class Comparison:
 
     def _tensors(self, theirs: Event, ours: Event) -> Difference | None:
         site, is_state = theirs.site, theirs.kind == "state"
-        names = [[leaf.name for leaf in event.leaves] for event in (theirs, ours)]
-        if not is_state and names[0] != names[1]:
-            return Difference(site, f"{site.name}: its tensors", *map(_listed, names))
+        a_names, b_names = ([leaf.name for leaf in event.leaves] for event in (theirs, ours))
+        if not is_state and a_names != b_names:
+            who = f"{site.name}: its tensors"
+            return Difference(site, who, _listed(a_names), _listed(b_names))
         drawn = theirs.state != ours.state
         kept = tempfile.SpooledTemporaryFile(1 << 24) if drawn or is_state else None
         scale = max((leaf.scale for leaf in theirs.leaves), default=0.0) if is_state else 0.0
@@ -259,7 +260,9 @@ class Comparison:
         return measure
 
 
-def _pairs(theirs: Sequence[Leaf], ours: Sequence[Leaf]) -> Iterator[tuple[Leaf | None, int | None]]:
+def _pairs(
+    theirs: Sequence[Leaf], ours: Sequence[Leaf]
+) -> Iterator[tuple[Leaf | None, int | None]]:
     """The leaves by their names, in both orders: PyTorch's and the number of weft's."""
     left = Counter(leaf.name for leaf in ours)
     k = 0
@@ -300,7 +303,7 @@ def _apart(site: Site, leaf: Leaf, measure: Measure) -> Difference:
     at = f" at {measure.index()}" if leaf.shape else ""
     both = [f"{leaf.dtype} {size}: {value!r}{at}" for value in measure.values]
     if measure.whole is not None:
-        both = [f"{leaf.dtype} {size}: {values!r}" for values in measure.whole]
+        both = [f"{leaf.dtype} {size}: {values}" for values in measure.whole]
     more = (f"largest difference: {measure.largest:.3g}{at}; "
             f"{measure.beyond} of {measure.total} elements differ",)  # fmt: skip
     return Difference(site, who, both[0], both[1], more)

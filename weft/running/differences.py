@@ -49,7 +49,7 @@ class Measure:
         self.same_bits = True
         self.beyond, self.largest, self.at = 0, -1.0, 0
         self.values: tuple[Any, Any] = (None, None)
-        self.whole: tuple[Any, Any] | None = None
+        self.whole: tuple[str, str] | None = None
 
     def add(self, theirs: bytes, ours: bytes) -> None:
         """The next block of both."""
@@ -82,7 +82,7 @@ class Measure:
                 self.largest, self.at = float(apart[k]), self._seen + k
                 self.values = a[k].item(), b[k].item()
             if int(np.prod(self._leaf.shape)) <= _SHOWN:
-                self.whole = a.tolist(), b.tolist()
+                self.whole = _shown(a, self._leaf), _shown(b, self._leaf)
 
     @property
     def total(self) -> int:
@@ -93,6 +93,11 @@ class Measure:
         """Where the largest difference is, as `[1, 2]`."""
         place = np.unravel_index(self.at, self._leaf.shape) if self._leaf.shape else ()
         return str([int(k) for k in place])
+
+
+def _shown(values: np.ndarray[Any, Any], leaf: Leaf) -> str:
+    text = np.array2string(values.reshape(leaf.shape), separator=", ", precision=7)
+    return " ".join(text.split())
 
 
 def same_line(theirs: str, ours: str) -> bool:

@@ -391,7 +391,7 @@ def _run(files: Files, words: list[str]) -> None:
 def _install(library: Any, observer: Observer) -> None:
     """Has the rewritten files find the observer, and what it stands before."""
     vars(builtins)[OBSERVER] = observer
-    for clock in (c for clock in _CLOCKS for c in (clock, f"{clock}_ns")):
+    for clock in [*_CLOCKS, *(f"{name}_ns" for name in _CLOCKS)]:
         setattr(time, clock, observer.clock(clock, getattr(time, clock)))
     for transform in _TRANSFORMS:
         if hasattr(library.func, transform):

@@ -9,7 +9,7 @@ from weft.utils import checkpoint, dlpack
 __all__ = ["benchmark", "checkpoint", "data", "dlpack", "flop_counter"]
 
 #: Modules that load when they are first named: not every program has a use for them.
-_LAZY = ("benchmark", "data", "flop_counter")
+_LAZY = ("benchmark", "data", "flop_counter", "hooks")
 
 
 def __getattr__(name: str) -> ModuleType:
