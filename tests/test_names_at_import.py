@@ -176,6 +176,9 @@ t._utils._get_all_device_indices()
 """
 
 LISTS = """
+t.utils.hooks.__name__.partition(".")[2]
+t.hub._get_torch_home()
+t.serialization.DEFAULT_PROTOCOL
 t._foreach_add(a, a)
 t._foreach_add(a, [1, 2])
 t._foreach_add(a, a, alpha=2)
@@ -203,6 +206,7 @@ t._foreach_zero_(a)
 """
 
 DISTRIBUTED = """
+d.ReduceOp.RedOpType.SUM == d.ReduceOp.SUM
 d.get_rank()
 d.get_world_size()
 d.get_backend()
