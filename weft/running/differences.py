@@ -81,7 +81,7 @@ class Measure:
             if apart[k] > self.largest:
                 self.largest, self.at = float(apart[k]), self._seen + k
                 self.values = a[k].item(), b[k].item()
-            if int(np.prod(self._leaf.shape)) <= _SHOWN:
+            if a.size == self.total <= _SHOWN:
                 self.whole = _shown(a, self._leaf), _shown(b, self._leaf)
 
     @property
