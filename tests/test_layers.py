@@ -104,6 +104,7 @@ RANKS = (
     "_jit_internal",
     "export onnx",
     "deferred see experiments",
+    "vision",
     "memory profiler running serve",
     "__main__",
 )

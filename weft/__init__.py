@@ -109,6 +109,7 @@ if _TYPE_CHECKING:
         see,
         torch_version,
         types,
+        vision,
         xpu,
     )
     from weft.amp.autocast_mode import autocast as autocast

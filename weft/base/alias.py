@@ -6,7 +6,8 @@ the module `weft.nn` itself: no proxy, so what a program patches there is patche
 as a module of weft has run it is known under both names (`_adopt`), and its `__name__`, `__spec__`
 and `__version__` are PyTorch's. What it has defined keeps `__module__ = "weft..."`, so a pickle
 names weft's modules and loads with the finder or without. Who needs the name of a module of weft
-asks `home_name`, or looks at `__module__`.
+asks `home_name`, or looks at `__module__`. `torchvision` is `weft.vision` by the same rule: the
+package of that name cannot load its compiled part here.
 
 The mode is decided before the first import. An environment variable says it and an entry of
 PYTHONPATH, the folder `site` beside this file, brings it to child processes: its `sitecustomize`
@@ -25,17 +26,22 @@ from types import CodeType, ModuleType
 from typing import Any
 
 __all__ = [
-    "HOUSE", "MODE", "TORCH", "after", "home_name", "install", "is_house", "is_installed",
-    "not_to_children", "to_children", "torch_name",
+    "HOUSE", "MODE", "TORCH", "TORCHVISION", "after", "home_name", "install", "is_house",
+    "is_installed", "not_to_children", "to_children", "torch_name",
 ]  # fmt: skip
 
 #: The version of PyTorch whose names and meanings these are.
 TORCH = "2.13.0"
+#: That of torchvision.
+TORCHVISION = "0.28.0"
 #: The variable of the environment that says the mode: "1", or it is off.
 MODE = "WEFT_AS_TORCH"
 #: Where the package `weft` lies, and the entry of PYTHONPATH for child processes.
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "site")
+
+#: Packages of weft and what they are called: name, version. The longest that fits counts.
+_PACKAGES = {"weft.vision": ("torchvision", TORCHVISION), "weft": ("torch", TORCH)}
 
 #: What is weft's alone, by package: modules without a namesake in PyTorch. They and what is below
 #: them keep their names, and there is no `torch.` of theirs.
@@ -78,6 +84,8 @@ HOUSE = {
     "weft.testing": "comparison",
     "weft.utils._pytree": "nodes specs text",
     "weft.utils.data": "channel collate failure fetch parallel worker worker_info",
+    "weft.vision.transforms": "base chance conversion fixed geometry",
+    "weft.vision.transforms.v2": "transform",
 }
 _HOUSE = frozenset(f"{home}.{name}" for home, names in HOUSE.items() for name in names.split())
 
@@ -88,16 +96,30 @@ def is_house(name: str) -> bool:
     return any(".".join(parts[:k]) in _HOUSE for k in range(2, len(parts) + 1))
 
 
+def _is_in(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
+
+
 def torch_name(name: str) -> str:
-    """`torch.nn` for `weft.nn`; `weft.see` and what is not of weft as they are."""
-    if name.partition(".")[0] != "weft" or is_house(name):
-        return name
-    return "torch" + name[4:]
+    """`torch.nn` for `weft.nn`, `torchvision.ops` for `weft.vision.ops`; `weft.see` and what is not
+    of weft as they are."""
+    for home, (theirs, _) in _PACKAGES.items():
+        if _is_in(name, home) and not is_house(name):
+            return theirs + name[len(home) :]
+    return name
+
+
+def _home_of(name: str) -> str | None:
+    """`weft.nn` for `torch.nn`; None for what is not PyTorch's by name."""
+    for home, (theirs, _) in _PACKAGES.items():
+        if _is_in(name, theirs):
+            return home + name[len(theirs) :]
+    return None
 
 
 def home_name(name: str) -> str:
     """`weft.nn` for `torch.nn` where that is weft's; other names as they are."""
-    return "weft" + name[5:] if name.partition(".")[0] == "torch" and is_installed() else name
+    return (_home_of(name) or name) if is_installed() else name
 
 
 def is_installed() -> bool:
@@ -140,7 +162,8 @@ class _Loader:
 
 
 class _Finder:
-    """Finds `torch` and what is below it in weft, and makes weft's modules known under it."""
+    """Finds `torch`, `torchvision` and what is below them in weft, and makes weft's modules known
+    under them."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -154,33 +177,38 @@ class _Finder:
             if found is not None and not is_house(name):
                 after(found, lambda module: _adopt(name))
             return found
-        if top != "torch":
+        home = _home_of(name)
+        if home is None:
             return None
-        home = "weft" + name[5:]
-        own = None if is_house(home) else _spec_of(home)
+        hidden = torch_name(home) != name  # weft's alone, or known under another name
+        own = None if hidden else _spec_of(home)
         if own is not None:
             return _torch_spec(name, own)
-        if is_house(home) or _is_import():
+        if hidden or _is_import():
             raise _missing(name)
         return None
 
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
-        """What `importlib.metadata` says of the distribution torch: name and version, no files."""
+        """What `importlib.metadata` says of torch and torchvision: name and version, no files."""
         from importlib.metadata import Distribution
 
         class Torch(Distribution):
+            def __init__(self, name: str, version: str) -> None:
+                self._texts = {
+                    "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+                    "top_level.txt": f"{name}\n",
+                }
+
             def read_text(self, filename: str) -> str | None:
-                return {
-                    "METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {TORCH}\n",
-                    "top_level.txt": "torch\n",
-                }.get(filename)
+                return self._texts.get(filename)
 
             def locate_file(self, path: Any) -> Any:
                 return os.path.join(_ROOT, path)
 
-        name = getattr(context, "name", None)
-        if name is None or name.lower() == "torch":
-            yield Torch()
+        wanted = getattr(context, "name", None)
+        for name, version in _PACKAGES.values():
+            if wanted is None or wanted.lower() == name:
+                yield Torch(name, version)
 
 
 _FINDER = _Finder()
@@ -207,7 +235,8 @@ def _spec_of(home: str) -> ModuleSpec | None:
 
 def _torch_spec(name: str, own: ModuleSpec) -> ModuleSpec:
     """The spec of the module under PyTorch's name."""
-    spec = ModuleSpec(name, _Loader("weft" + name[5:]), origin=own.origin)  # type: ignore[arg-type]
+    loader: Any = _Loader(_home_of(name) or name)
+    spec = ModuleSpec(name, loader, origin=own.origin)
     spec.submodule_search_locations = own.submodule_search_locations
     spec.has_location = own.has_location
     spec.cached = own.cached
@@ -242,7 +271,7 @@ def _adopt(home: str) -> None:
         module.__spec__ = _torch_spec(name, own)
         module.__package__ = module.__spec__.parent
         module.__name__ = name
-        if "__version__" in vars(module):
+        if home != "weft.vision" and "__version__" in vars(module):
             version = importlib.import_module("weft.torch_version").TorchVersion(TORCH)
             vars(module)["__version__"] = version
     sys.modules[name] = module

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from weft.base.alias import after, home_name, is_house, is_installed
+from weft.base.alias import after, home_name, is_installed, torch_name
 
 __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 
@@ -16,7 +16,7 @@ __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 MODULES = (
     "amp", "classes", "compiler", "cpu", "distributed", "distributions", "export", "futures", "fx",
     "hub", "jit", "memory", "mps", "mtia", "multiprocessing", "onnx", "overrides", "profiler",
-    "quasirandom", "see", "torch_version", "types", "xpu",
+    "quasirandom", "see", "torch_version", "types", "vision", "xpu",
 )  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.
@@ -155,7 +155,8 @@ def _module_hint(name: str) -> str:
     parent = sys.modules.get(package)
     path = getattr(parent, "__path__", ())
     home = home_name(package)
-    near = [m.name for m in pkgutil.iter_modules(path) if not is_house(f"{home}.{m.name}")]
+    names = [m.name for m in pkgutil.iter_modules(path)]
+    near = [n for n in names if torch_name(f"{home}.{n}") == f"{package}.{n}"]
     found = difflib.get_close_matches(last, near, 1)
     if found:
         return f"did you mean {package}.{found[0]}?"
@@ -180,7 +181,7 @@ def _public(module: ModuleType) -> Callable[[], list[str]]:
 def _is_foreign(name: str, thing: Any) -> bool:
     """Whether a name of a module is private, or what the module imports from elsewhere."""
     home = thing.__name__ if isinstance(thing, ModuleType) else getattr(thing, "__module__", None)
-    known = home is None or home.split(".")[0] in ("weft", "torch", "builtins")
+    known = home is None or home.split(".")[0] in ("weft", "torch", "torchvision", "builtins")
     return name.startswith("_") or not known
 
 

@@ -1,4 +1,4 @@
-"""Helpers around training: checkpoints of activations, data, DLPack, counts of operations."""
+"""Helpers around training: checkpoints of activations, data, DLPack, counts, logs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.utils import checkpoint, dlpack
 __all__ = ["benchmark", "checkpoint", "data", "dlpack", "flop_counter"]
 
 #: Modules that load when they are first named: not every program has a use for them.
-_LAZY = ("benchmark", "data", "flop_counter", "hooks")
+_LAZY = ("benchmark", "data", "flop_counter", "hooks", "tensorboard")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,36 @@
+"""Datasets, transforms, models and operations on images, with torchvision's names and meanings.
+
+Under `weft run` it is `torchvision`, whose compiled part needs PyTorch's own. Images are PIL's (the
+extra `weft[vision]` installs Pillow) or tensors [..., C, H, W].
+"""
+
+from weft.vision import datasets, io, models, ops, transforms, tv_tensors, utils
+
+__all__ = [
+    "datasets", "get_image_backend", "io", "models", "ops", "set_image_backend", "transforms",
+    "tv_tensors", "utils",
+]  # fmt: skip
+
+__version__ = "0.28.0"
+
+
+def get_image_backend() -> str:
+    """What files of images are read with: Pillow.
+
+    >>> from weft import vision
+    >>> vision.get_image_backend()
+    'PIL'
+    """
+    return "PIL"
+
+
+def set_image_backend(backend: str) -> None:
+    """Says what files of images are read with.
+
+    Raises: ValueError for anything but "PIL".
+    """
+    if backend != "PIL":
+        raise ValueError(
+            f"[set_image_backend] expected 'PIL', got {backend!r}: "
+            f"Invalid backend '{backend}'. Options are 'PIL' and 'accimage'"
+        )

@@ -1,0 +1,33 @@
+"""Models of images: torchvision's names, first weights and names of parameters.
+
+>>> from weft.vision import models
+>>> model = models.resnet18(num_classes=10).eval()
+>>> model(weft.rand(1, 3, 64, 64)).shape
+torch.Size([1, 10])
+"""
+
+from weft.vision.models import alexnet as _alexnet
+from weft.vision.models import mobilenetv2 as _mobilenetv2
+from weft.vision.models import resnet as _resnet
+from weft.vision.models import vgg as _vgg
+from weft.vision.models import vision_transformer as _vision_transformer
+from weft.vision.models._api import (
+    Weights,
+    WeightsEnum,
+    get_model,
+    get_model_builder,
+    get_model_weights,
+    get_weight,
+    list_models,
+)  # fmt: skip
+from weft.vision.models.alexnet import *  # noqa: F403
+from weft.vision.models.mobilenetv2 import *  # noqa: F403
+from weft.vision.models.resnet import *  # noqa: F403
+from weft.vision.models.vgg import *  # noqa: F403
+from weft.vision.models.vision_transformer import *  # noqa: F403
+
+__all__ = [
+    "Weights", "WeightsEnum", "get_model", "get_model_builder", "get_model_weights", "get_weight",
+    "list_models", *_alexnet.__all__, *_mobilenetv2.__all__, *_resnet.__all__, *_vgg.__all__,
+    *_vision_transformer.__all__,
+]  # fmt: skip

@@ -1,0 +1,500 @@
+"""Images changed in given ways: PIL images by Pillow, tensors [..., C, H, W] by weft's ops.
+
+A function gives what it is given: a PIL image for a PIL image, a tensor of the same dtype for a
+tensor. Names and meanings are torchvision's.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from enum import Enum
+from types import ModuleType
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.base.pillow import is_pil
+from weft.vision.transforms import _functional_pil, _functional_tensor
+from weft.vision.transforms._functional_tensor import erase, normalize
+from weft.vision.transforms.conversion import (
+    convert_image_dtype,
+    pil_to_tensor,
+    to_pil_image,
+    to_tensor,
+)  # fmt: skip
+
+__all__ = [
+    "InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue",
+    "adjust_saturation", "adjust_sharpness", "affine", "autocontrast", "center_crop",
+    "convert_image_dtype", "crop", "equalize", "erase", "five_crop", "gaussian_blur",
+    "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "invert", "normalize",
+    "pad", "perspective", "pil_modes_mapping", "pil_to_tensor", "posterize", "resize",
+    "resized_crop", "rgb_to_grayscale", "rotate", "solarize", "ten_crop", "to_grayscale",
+    "to_pil_image", "to_tensor", "vflip",
+]  # fmt: skip
+
+
+class InterpolationMode(Enum):
+    """How pixels between pixels get their values; tensors take the first four."""
+
+    NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
+    BILINEAR = "bilinear"
+    BICUBIC = "bicubic"
+    BOX = "box"
+    HAMMING = "hamming"
+    LANCZOS = "lanczos"
+
+
+_NEAREST, _BILINEAR = InterpolationMode.NEAREST, InterpolationMode.BILINEAR
+#: Pillow's numbers of the modes.
+pil_modes_mapping = {
+    InterpolationMode.NEAREST: 0, InterpolationMode.LANCZOS: 1, InterpolationMode.BILINEAR: 2,
+    InterpolationMode.BICUBIC: 3, InterpolationMode.BOX: 4, InterpolationMode.HAMMING: 5,
+    InterpolationMode.NEAREST_EXACT: 0,
+}  # fmt: skip
+
+
+def as_mode(interpolation: Any) -> InterpolationMode:
+    """A mode, or Pillow's number of one, as a mode."""
+    if isinstance(interpolation, InterpolationMode):
+        return interpolation
+    found = next((m for m, number in pil_modes_mapping.items() if number == interpolation), None)
+    if found is None:
+        raise TypeError(
+            f"[interpolation] expected an InterpolationMode, got {interpolation!r}: Argument "
+            "interpolation should be a InterpolationMode or a corresponding Pillow integer constant"
+        )
+    return found
+
+
+def _of(img: Any) -> ModuleType:
+    """The functions for an image of this kind."""
+    if isinstance(img, Tensor):
+        return _functional_tensor
+    if is_pil(img):
+        return _functional_pil
+    raise TypeError(
+        f"[image] expected a tensor or a PIL image, got {type(img).__name__}: "
+        f"img should be PIL Image or Tensor. Got {type(img)}"
+    )
+
+
+def _how(img: Any, interpolation: Any) -> Any:
+    """An interpolation as the functions for the image have it."""
+    mode = as_mode(interpolation)
+    return mode.value if isinstance(img, Tensor) else pil_modes_mapping[mode]
+
+
+def numbers(who: str, given: Any, counts: Sequence[int]) -> list[Any]:
+    """A number or a sequence of one of the lengths, as a list."""
+    if isinstance(given, (int, float)):
+        return [given]
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise TypeError(
+            f"[{who}] expected a number or a sequence, got {type(given).__name__}: "
+            f"Got inappropriate {who} arg"
+        )
+    if len(given) not in counts:
+        known = " or ".join(str(n) for n in counts)
+        raise ValueError(
+            f"[{who}] expected {known} numbers, got {len(given)}: "
+            f"{who} must be a number or a {known} element tuple/list"
+        )
+    return list(given)
+
+
+def _pair(who: str, given: Any) -> list[Any]:
+    found = numbers(who, given, (1, 2))
+    return found * 2 if len(found) == 1 else found
+
+
+def get_dimensions(img: Any) -> list[int]:
+    """Channels, height and width.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.get_dimensions(weft.zeros(8, 3, 20, 30))
+    [3, 20, 30]
+    """
+    found: list[int] = _of(img).get_dimensions(img)
+    return found
+
+
+def get_image_size(img: Any) -> list[int]:
+    """Width and height."""
+    return get_dimensions(img)[:0:-1]
+
+
+def get_image_num_channels(img: Any) -> int:
+    """The number of channels."""
+    return get_dimensions(img)[0]
+
+
+def output_size(height: int, width: int, size: list[int], max_size: int | None) -> list[int]:
+    """[H, W] of an image whose shorter edge becomes `size[0]`, or which becomes `size`."""
+    if len(size) == 2:
+        return list(size)
+    short, long = min(height, width), max(height, width)
+    new_short, new_long = size[0], int(size[0] * long / short)
+    if max_size is not None:
+        if max_size <= size[0]:
+            raise ValueError(
+                f"[resize] expected max_size above size, got max_size {max_size} and size "
+                f"{size[0]}: max_size = {max_size} must be strictly greater than the requested "
+                f"size for the smaller edge size = {size}"
+            )
+        if new_long > max_size:
+            new_short, new_long = int(max_size * new_short / new_long), max_size
+    return [new_long, new_short] if width <= height else [new_short, new_long]
+
+
+def resize(
+    img: Any,
+    size: Any,
+    interpolation: Any = _BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Any:
+    """The image in another size.
+
+    Args:
+        size: [H, W], or what the shorter edge becomes.
+        max_size: what the longer edge becomes at most, where `size` is one number.
+        antialias: whether bilinear and bicubic weigh all pixels that fall on one; they always do
+            for PIL images.
+
+    Raises: TypeError and ValueError for a size or an interpolation that is none.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.resize(weft.rand(3, 20, 30), 10).shape
+    torch.Size([3, 10, 15])
+    """
+    sizes = numbers("size", size, (1, 2))
+    if max_size is not None and len(sizes) == 2:
+        raise ValueError(
+            f"[resize] expected one number with max_size, got {size}: max_size should only be "
+            "passed if size specifies the length of the smaller edge"
+        )
+    how = _how(img, interpolation)
+    _, height, width = get_dimensions(img)
+    new = output_size(height, width, sizes, max_size)
+    if new == [height, width]:
+        return img
+    if isinstance(img, Tensor):
+        return _functional_tensor.resize(img, new, how, antialias)
+    if antialias is False:
+        warnings.warn(
+            "Anti-alias option is always applied for PIL Image input. Argument antialias is "
+            "ignored.",
+            stacklevel=2,
+        )
+    return _functional_pil.resize(img, new, how)
+
+
+def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
+    """The image with a border.
+
+    Args:
+        padding: one number for all sides; left and right, top and bottom; or left, top, right,
+            bottom.
+        fill: the colour, one number or one for each channel.
+        padding_mode: "constant", "edge", "reflect" (the edge once) or "symmetric" (twice).
+    """
+    sides = numbers("padding", padding, (1, 2, 4))
+    if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
+        raise ValueError(
+            f"[pad] expected constant, edge, reflect or symmetric, got {padding_mode!r}: "
+            "Padding mode should be either constant, edge, reflect or symmetric"
+        )
+    return _of(img).pad(img, (sides * 4)[:4], fill, padding_mode)
+
+
+def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
+    """A part of the image; what lies outside of the image is 0."""
+    return _of(img).crop(img, top, left, height, width)
+
+
+def center_crop(img: Any, output_size: Any) -> Any:
+    """The middle of the image, which is padded with 0 first where it is smaller."""
+    height, width = _pair("output_size", output_size)
+    _, h, w = get_dimensions(img)
+    if width > w or height > h:
+        more = [max(width - w, 0), max(height - h, 0)]
+        img = pad(img, [more[0] // 2, more[1] // 2, (more[0] + 1) // 2, (more[1] + 1) // 2])
+        _, h, w = get_dimensions(img)
+    return crop(img, round((h - height) / 2.0), round((w - width) / 2.0), height, width)
+
+
+def resized_crop(
+    img: Any,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    interpolation: Any = _BILINEAR,
+    antialias: bool | None = True,
+) -> Any:
+    """A part of the image, in another size."""
+    part = crop(img, top, left, height, width)
+    return resize(part, size, interpolation, antialias=antialias)
+
+
+def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
+    """The four corners (top left, top right, bottom left, bottom right) and the middle."""
+    height, width = _pair("size", size)
+    _, h, w = get_dimensions(img)
+    if width > w or height > h:
+        raise ValueError(
+            f"[five_crop] expected a size of at most {(h, w)}, got {(height, width)}: Requested "
+            f"crop size {(height, width)} is bigger than input size {(h, w)}"
+        )
+    corners = [(y, x) for y in (0, h - height) for x in (0, w - width)]
+    parts = [crop(img, y, x, height, width) for y, x in corners]
+    return (*parts, center_crop(img, [height, width]))
+
+
+def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
+    """`five_crop` of the image and of the mirrored one."""
+    mirrored = vflip(img) if vertical_flip else hflip(img)
+    return five_crop(img, size) + five_crop(mirrored, size)
+
+
+def hflip(img: Any) -> Any:
+    """The image mirrored left to right."""
+    return _of(img).hflip(img)
+
+
+def vflip(img: Any) -> Any:
+    """The image mirrored top to bottom."""
+    return _of(img).vflip(img)
+
+
+def _inverse(
+    center: Sequence[float], angle: float, translate: Any, scale: float, shear: Sequence[float]
+) -> list[float]:
+    """The first two rows of the inverse of T C R(angle) Shear(y) Shear(x) scale C^-1."""
+    turn, sx, sy = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
+    a = math.cos(turn - sy) / math.cos(sy)
+    b = -a * math.tan(sx) - math.sin(turn)
+    c = math.sin(turn - sy) / math.cos(sy)
+    d = -c * math.tan(sx) + math.cos(turn)  # a d - b c = 1
+    p, q, r, s = (v / scale for v in (d, -b, -c, a))
+    x, y = center[0] + translate[0], center[1] + translate[1]
+    return [p, q, center[0] - p * x - q * y, r, s, center[1] - r * x - s * y]
+
+
+def _from_middle(img: Any, center: Sequence[float] | None) -> list[float]:
+    if center is None:
+        return [0.0, 0.0]
+    return [c - s * 0.5 for c, s in zip(center, get_image_size(img))]
+
+
+def _check_center(center: Any) -> None:
+    if center is not None and not isinstance(center, (list, tuple)):
+        raise TypeError(
+            f"[center] expected a sequence, got {center!r}: Argument center should be a sequence"
+        )
+
+
+def rotate(
+    img: Any,
+    angle: float,
+    interpolation: Any = _NEAREST,
+    expand: bool = False,
+    center: Any = None,
+    fill: Any = None,
+) -> Any:
+    """The image turned counter-clockwise by `angle` degrees about (x, y) `center`, or its middle.
+
+    Args:
+        expand: whether the result is large enough for all of it.
+        fill: what lies outside of the image: a number or one for each channel.
+    """
+    if not isinstance(angle, (int, float)):
+        raise TypeError(
+            f"[rotate] expected a number, got {angle!r}: Argument angle should be int or float"
+        )
+    _check_center(center)
+    how = _how(img, interpolation)
+    if not isinstance(img, Tensor):
+        return _of(img).rotate(img, angle, how, expand, center, fill)
+    matrix = _inverse(_from_middle(img, center), -angle, (0.0, 0.0), 1.0, (0.0, 0.0))
+    return _functional_tensor.rotate(img, matrix, how, expand, fill)
+
+
+def affine(
+    img: Any,
+    angle: float,
+    translate: Any,
+    scale: float,
+    shear: Any,
+    interpolation: Any = _NEAREST,
+    fill: Any = None,
+    center: Any = None,
+) -> Any:
+    """The image turned clockwise, moved, scaled and sheared, its middle fixed.
+
+    Args:
+        angle: degrees.
+        translate: pixels across and down.
+        shear: degrees, along x or along x and y.
+    """
+    if scale <= 0.0:
+        raise ValueError(
+            f"[affine] expected a positive scale, got {scale}: Argument scale should be positive"
+        )
+    if not isinstance(translate, (list, tuple)):
+        raise TypeError(
+            f"[affine] expected translate of 2 numbers, got {translate!r}: "
+            "Argument translate should be a sequence"
+        )
+    moved = numbers("translate", translate, (2,))
+    shears = [shear, 0.0] if isinstance(shear, (int, float)) else _pair("shear", shear)
+    _check_center(center)
+    how = _how(img, interpolation)
+    if isinstance(img, Tensor):
+        matrix = _inverse(_from_middle(img, center), angle, moved, scale, shears)
+        return _functional_tensor.affine(img, matrix, how, fill)
+    middle = center or [s * 0.5 for s in get_image_size(img)]
+    return _of(img).affine(img, _inverse(middle, angle, moved, scale, shears), how, fill)
+
+
+def _perspective_coefficients(start: Any, end: Any) -> list[float]:
+    """Of (a x + b y + c) / (g x + h y + 1) and the like, which take each of `end` to `start`."""
+    if len(start) != 4 or len(end) != 4:
+        raise ValueError(
+            f"[perspective] expected four corners, got {len(start)} and {len(end)}: Please provide "
+            f"exactly four corners, got {len(start)} startpoints and {len(end)} endpoints."
+        )
+    rows = []
+    for (x, y), (u, v) in zip(end, start):
+        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
+    matrix = weft.tensor(rows, dtype=weft.float64)
+    target = weft.tensor(start, dtype=weft.float64).view(8, 1)
+    found: list[float] = weft.linalg.lstsq(matrix, target).solution.view(8).float().tolist()
+    return found
+
+
+def perspective(
+    img: Any, startpoints: Any, endpoints: Any, interpolation: Any = _BILINEAR, fill: Any = None
+) -> Any:
+    """The image seen so that the corners `startpoints`, [x, y] each, lie at `endpoints`."""
+    coefficients = _perspective_coefficients(startpoints, endpoints)
+    return _of(img).perspective(img, coefficients, _how(img, interpolation), fill)
+
+
+def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
+    """The image blurred by a bell of `kernel_size` (odd, across and down) pixels."""
+    sizes = _pair("kernel_size", kernel_size)
+    for size in sizes:
+        if size % 2 == 0 or size < 0:
+            raise ValueError(
+                f"[gaussian_blur] expected odd sizes, got {sizes}: "
+                f"kernel_size should have odd and positive integers. Got {sizes}"
+            )
+    default = [size * 0.15 + 0.35 for size in sizes]
+    widths = default if sigma is None else _pair("sigma", sigma)
+    if min(widths) <= 0.0:
+        raise ValueError(
+            f"[gaussian_blur] expected positive sigma, got {widths}: "
+            f"sigma should have positive values. Got {widths}"
+        )
+    if isinstance(img, Tensor):
+        return _functional_tensor.gaussian_blur(img, sizes, widths)
+    _of(img)
+    return to_pil_image(
+        _functional_tensor.gaussian_blur(pil_to_tensor(img), sizes, widths), img.mode
+    )
+
+
+def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+    """The image in grey, as one channel or as three of the same values."""
+    if num_output_channels not in (1, 3):
+        raise ValueError(
+            f"[rgb_to_grayscale] expected 1 or 3 channels, got {num_output_channels}: "
+            "num_output_channels should be either 1 or 3"
+        )
+    return _of(img).rgb_to_grayscale(img, num_output_channels)
+
+
+def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
+    """A PIL image in grey."""
+    if not is_pil(img):
+        raise TypeError(
+            f"[to_grayscale] expected a PIL image, got {type(img).__name__}: Input should be PIL "
+            "Image. Hint: rgb_to_grayscale takes tensors"
+        )
+    return rgb_to_grayscale(img, num_output_channels)
+
+
+def adjust_brightness(img: Any, brightness_factor: float) -> Any:
+    """The image times `brightness_factor`: 0 is black, 1 the image."""
+    return _of(img).adjust_brightness(img, brightness_factor)
+
+
+def adjust_contrast(img: Any, contrast_factor: float) -> Any:
+    """The image's distance from its mean grey times `contrast_factor`."""
+    return _of(img).adjust_contrast(img, contrast_factor)
+
+
+def adjust_saturation(img: Any, saturation_factor: float) -> Any:
+    """The image's distance from itself in grey times `saturation_factor`."""
+    return _of(img).adjust_saturation(img, saturation_factor)
+
+
+def adjust_hue(img: Any, hue_factor: float) -> Any:
+    """The image with its hues turned: 0.5 is half of the circle."""
+    if not -0.5 <= hue_factor <= 0.5:
+        raise ValueError(
+            f"[adjust_hue] expected a factor of -0.5 to 0.5, got {hue_factor}: "
+            f"hue_factor ({hue_factor}) is not in [-0.5, 0.5]."
+        )
+    return _of(img).adjust_hue(img, hue_factor)
+
+
+def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
+    """gain * image ** gamma, of values of 0 to 1."""
+    if gamma < 0:
+        raise ValueError(
+            f"[adjust_gamma] expected gamma of at least 0, got {gamma}: "
+            "Gamma should be a non-negative real number"
+        )
+    return _of(img).adjust_gamma(img, gamma, gain)
+
+
+def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
+    """The image's distance from itself blurred times `sharpness_factor`."""
+    return _of(img).adjust_sharpness(img, sharpness_factor)
+
+
+def invert(img: Any) -> Any:
+    """White less the image."""
+    return _of(img).invert(img)
+
+
+def posterize(img: Any, bits: int) -> Any:
+    """The image with `bits` high bits of each value."""
+    if not 0 <= bits <= 8:
+        raise ValueError(
+            f"[posterize] expected 0 to 8 bits, got {bits}: "
+            f"The number if bits should be between 0 and 8. Got {bits}"
+        )
+    return _of(img).posterize(img, bits)
+
+
+def solarize(img: Any, threshold: float) -> Any:
+    """The image with values of at least `threshold` inverted."""
+    return _of(img).solarize(img, threshold)
+
+
+def autocontrast(img: Any) -> Any:
+    """Each channel stretched from black to white."""
+    return _of(img).autocontrast(img)
+
+
+def equalize(img: Any) -> Any:
+    """Each channel with its histogram made flat."""
+    return _of(img).equalize(img)

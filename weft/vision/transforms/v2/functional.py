@@ -1,0 +1,78 @@
+"""The functions of `transforms.functional` under the names that torchvision's v2 has for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.base.pillow import is_pil
+from weft.vision import tv_tensors
+from weft.vision.transforms import functional as _v1
+from weft.vision.transforms.functional import *  # noqa: F403
+from weft.vision.transforms.functional import (
+    convert_image_dtype,
+    get_dimensions,
+    get_image_num_channels,
+    hflip,
+    vflip,
+)  # fmt: skip
+
+__all__ = [
+    *_v1.__all__, "gaussian_noise", "get_num_channels", "get_size", "horizontal_flip", "to_dtype",
+    "to_image", "vertical_flip",
+]  # fmt: skip
+
+horizontal_flip, vertical_flip = hflip, vflip
+get_num_channels = get_image_num_channels
+
+
+def get_size(inpt: Any) -> list[int]:
+    """Height and width."""
+    return get_dimensions(inpt)[1:]
+
+
+def to_image(inpt: Any) -> Tensor:
+    """A PIL image, an array [H, W, C] or a tensor as `tv_tensors.Image`, with its own values.
+
+    >>> from weft.vision.transforms.v2 import functional as TF
+    >>> type(TF.to_image(weft.zeros(3, 2, 2))).__name__
+    'Image'
+    """
+    import numpy as np
+
+    if isinstance(inpt, np.ndarray):
+        array = inpt[:, :, None] if inpt.ndim == 2 else inpt
+        return tv_tensors.Image(weft.from_numpy(array.transpose(2, 0, 1)).contiguous())
+    if isinstance(inpt, Tensor) or is_pil(inpt):
+        return tv_tensors.Image(inpt)
+    raise TypeError(
+        f"[to_image] expected a tensor, a PIL image or an array, got {type(inpt).__name__}: Input "
+        f"can either be a pure Tensor, a numpy array, or a PIL image, but got {type(inpt)} instead."
+    )
+
+
+def to_dtype(inpt: Tensor, dtype: weft.dtype = weft.float32, scale: bool = False) -> Tensor:
+    """A tensor in another dtype; with `scale` white stays white."""
+    if not isinstance(inpt, Tensor):
+        raise TypeError(f"[to_dtype] expected a tensor, got {type(inpt).__name__}")
+    return convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
+
+
+def gaussian_noise(
+    inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True
+) -> Tensor:
+    """A float image with normal numbers added, within 0 to 1 where `clip`."""
+    if not (isinstance(inpt, Tensor) and inpt.is_floating_point()):
+        raise ValueError(
+            "[gaussian_noise] expected a float tensor, got "
+            f"{inpt.dtype if isinstance(inpt, Tensor) else type(inpt).__name__}: "
+            "Input tensor is expected to be in float dtype"
+        )
+    if sigma < 0:
+        raise ValueError(
+            f"[gaussian_noise] expected sigma of at least 0, got {sigma}: "
+            f"sigma shouldn't be negative. Got {sigma}"
+        )
+    out = inpt + (mean + weft.randn_like(inpt) * sigma)
+    return out.clamp(0, 1) if clip else out
