@@ -1,0 +1,184 @@
+"""Models beside torchvision's: parameters' names, first weights, outputs with the same weights."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import weft
+from weft.vision import models
+
+#: Models, small ones where that can be said, and the sizes of images.
+MODELS = {
+    "m.resnet18(num_classes=7)": 40,
+    "m.ResNet(m.resnet.BasicBlock, [1, 1, 2, 1], zero_init_residual=True)": 33,
+    "m.ResNet(m.resnet.Bottleneck, [1, 2, 2, 2], 5, True, "
+    "replace_stride_with_dilation=[False, True, True])": 64,
+    "m.ResNet(m.resnet.Bottleneck, [1] * 4, 5, groups=32, width_per_group=4)": 33,
+    "m.vgg.make_layers(m.vgg.cfgs['D'])": 32,
+    "m.vgg.make_layers(m.vgg.cfgs['A'], batch_norm=True)": 32,
+    "m.alexnet(num_classes=4)": 70,
+    "m.mobilenet_v2(num_classes=4, width_mult=0.6)": 40,
+    "m.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=4, representation_size=8)": 32,
+    "m.VisionTransformer(32, 16, 1, 2, 16, 64, dropout=0.1, attention_dropout=0.1)": 32,
+}
+
+
+def build(lib, module, text):
+    lib.manual_seed(4)
+    return eval(text, {"m": module})
+
+
+@pytest.mark.parametrize("text", MODELS)
+def test_a_model_has_torchvisions_names_first_weights_and_outputs(torch, torchvision, text):
+    size = MODELS[text]
+    ours, theirs = build(weft, models, text), build(torch, torchvision.models, text)
+    assert repr(ours) == repr(theirs)
+    mine, given = ours.state_dict(), theirs.state_dict()
+    assert list(mine) == list(given)
+    for key, value in given.items():
+        assert tuple(mine[key].shape) == tuple(value.shape)
+        np.testing.assert_allclose(mine[key].numpy(), value.numpy(), 1e-5, 1e-6, err_msg=key)
+    x = np.random.default_rng(1).normal(size=(2, 3, size, size)).astype(np.float32)
+    ours.load_state_dict({k: weft.from_numpy(v.numpy()) for k, v in given.items()})
+    out = ours.eval()(weft.from_numpy(x))
+    with torch.no_grad():
+        expected = theirs.eval()(torch.from_numpy(x)).numpy()
+    scale = np.abs(expected).max() + 1e-3
+    np.testing.assert_allclose(out.detach().numpy() / scale, expected / scale, 0, 2e-4)
+
+
+def test_the_table_of_models_is_torchvisions(torch, torchvision):
+    theirs = torchvision.models
+    for name in models.list_models():
+        ours, other = models.get_model_weights(name), theirs.get_model_weights(name)
+        assert ours.__name__ == other.__name__ and name in theirs.list_models()
+        for key, weights in ours.__members__.items():
+            expected = other[key]
+            assert weights.url == expected.url
+            for fact in ("num_params", "min_size"):
+                assert weights.meta[fact] == expected.meta[fact]
+            assert repr(weights.transforms()) == repr(expected.transforms())
+            assert repr(weights) == repr(expected)
+    assert len(models.list_models(theirs.resnet)) == 7
+    assert models.list_models(exclude=["*1*", "*3*", "*5*"]) == ["alexnet", "mobilenet_v2"]
+
+
+@pytest.fixture
+def unfilled(monkeypatch):
+    """Layers without first weights: they take no time, and no memory until they are read."""
+    for name in ("constant", "kaiming_normal", "kaiming_uniform", "normal", "ones", "trunc_normal",
+                 "uniform", "xavier_uniform", "zeros"):  # fmt: skip
+        monkeypatch.setattr(weft.nn.init, f"{name}_", lambda tensor, *args, **kwargs: tensor)
+
+
+@pytest.mark.parametrize("name", models.list_models())
+def test_each_model_has_torchvisions_layers_and_the_weights_parameters(
+    torch, torchvision, unfilled, name
+):
+    ours = models.get_model(name)
+    with torch.device("meta"):
+        theirs = torchvision.models.get_model(name)
+    assert repr(ours) == repr(theirs)
+    shapes = [[(k, tuple(v.shape)) for k, v in m.state_dict().items()] for m in (ours, theirs)]
+    assert shapes[0] == shapes[1]
+    expected = models.get_model_weights(name).DEFAULT.meta["num_params"]
+    assert sum(p.numel() for p in ours.parameters()) == expected
+
+
+def test_the_transforms_of_weights_are_torchvisions(torch, torchvision):
+    x = np.random.default_rng(0).integers(0, 256, (3, 300, 260), dtype=np.uint8)
+    ours = models.ResNet18_Weights.DEFAULT.transforms()(weft.from_numpy(x))
+    theirs = torchvision.models.ResNet18_Weights.DEFAULT.transforms()(torch.from_numpy(x))
+    assert np.abs(ours.numpy() - theirs.numpy()).max() < 0.03  # a step of bytes
+
+
+def saved(folder, model, name):
+    """A file of weights whose name has its sum, as `weights` expect it."""
+    import hashlib
+
+    path = folder / "checkpoints" / "x.pth"
+    path.parent.mkdir()
+    weft.save(model.state_dict(), path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+    return path.rename(path.with_name(f"{name}-{digest}.pth"))
+
+
+def test_weights_that_are_there_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(weft.hub, "_folder", str(tmp_path))
+    path = saved(tmp_path, models.mobilenet_v2(), "small")
+    weights = models.MobileNet_V2_Weights.IMAGENET1K_V1
+    monkeypatch.setattr(weights.value, "url", f"https://nowhere.invalid/{path.name}")
+    given = weft.load(path)["classifier.1.weight"]
+    for how in (weights, "IMAGENET1K_V1", "MobileNet_V2_Weights.IMAGENET1K_V1"):
+        assert weft.equal(models.mobilenet_v2(weights=how).classifier[1].weight, given)
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert weft.equal(models.mobilenet_v2(pretrained=True).classifier[1].weight, given)
+
+
+def test_weights_that_cannot_be_fetched_say_where_they_belong(tmp_path, monkeypatch):
+    def offline(url, *args, **kwargs):
+        raise OSError("no network")
+
+    monkeypatch.setattr(weft.hub, "_folder", str(tmp_path))
+    monkeypatch.setattr(weft.hub, "download_url_to_file", offline)
+    with pytest.raises(RuntimeError, match=r"checkpoints/resnet18-f37072fd.pth.*put it there"):
+        models.resnet18(weights=models.ResNet18_Weights.DEFAULT)
+
+
+WRONG = [
+    ("m.resnet18(weights=m.ResNet34_Weights.DEFAULT)", TypeError, "expected ResNet18_Weights"),
+    ("m.resnet18(weights='X')", KeyError, "X"),
+    ("m.resnet18(weights='DEFAULT', num_classes=3)", ValueError, "expected value 1000 but got 3"),
+    ("m.resnet18(None, True, 3)", TypeError, ""),
+    ("m.get_model('x')", ValueError, "Unknown model x"),
+    ("m.get_weight('x')", ValueError, ""),
+    ("m.ResNet(None, [1], replace_stride_with_dilation=[True])", ValueError, "3-element tuple"),
+    ("m.resnet.BasicBlock(4, 4, groups=2)", ValueError, "only supports groups=1"),
+    ("m.resnet.BasicBlock(4, 4, dilation=2)", NotImplementedError, "Dilation > 1"),
+    ("m.vit_b_16(image_size=33)", AssertionError, "indivisible by patch size"),
+    ("m.MobileNetV2(inverted_residual_setting=[])", ValueError, "4-element list"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("text", "error", "said"), WRONG, ids=[w[0] for w in WRONG])
+def test_what_is_wrong_raises_as_in_torchvision(torchvision, text, error, said):
+    for module in (models, torchvision.models):
+        with pytest.raises(error) as caught, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("weft.hub.download_url_to_file", lambda *a, **k: None)
+            eval(text, {"m": module})
+        if module is models:
+            assert said in str(caught.value)
+
+
+def test_no_weights_by_the_older_names():
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert models.resnet18(pretrained=False, num_classes=2).fc.out_features == 2
+    with pytest.warns(UserWarning, match="deprecated"):
+        models.mobilenet_v2(False)
+
+
+def test_weights_and_models_are_pickled():
+    weights = models.ResNet50_Weights.DEFAULT
+    assert pickle.loads(pickle.dumps(weights)) is weights is models.ResNet50_Weights.IMAGENET1K_V2
+    model = models.alexnet(num_classes=2)
+    again = pickle.loads(pickle.dumps(model))
+    assert weft.equal(again.classifier[-1].weight, model.classifier[-1].weight)
+    assert models.get_weight("ResNet50_Weights.DEFAULT") is weights
+
+
+def test_a_model_trains():
+    weft.manual_seed(0)
+    model = models.mobilenet_v2(num_classes=2, width_mult=0.2)
+    optimizer = weft.optim.SGD(model.parameters(), 0.02, momentum=0.9)
+    x, y = weft.randn(8, 3, 32, 32), weft.tensor([0, 1] * 4)
+    x[1::2] += 1
+    losses = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = weft.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
