@@ -37,7 +37,7 @@ $(ENV_DONE): pyproject.toml
 	touch $@
 
 $(TORCH_DONE): $(ENV_DONE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) torchviz
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) torchvision torchviz
 	touch $@
 
 $(PEERS_DONE): $(TORCH_DONE)

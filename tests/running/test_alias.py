@@ -21,11 +21,13 @@ def test_what_is_wefts_alone_is_there():
     assert alias.is_house("weft.see.view.model") and alias.is_house("weft.nn.linear")
 
 
-def test_each_module_is_wefts_alone_or_has_the_name_of_one_of_pytorch(torch):
+@pytest.mark.parametrize("package", ["torch", "torchvision"])
+def test_each_module_is_wefts_alone_or_has_the_name_of_one_of_pytorch(request, package):
     """`import torch.x` must not give what PyTorch has not, or something else by that name."""
+    request.getfixturevalue(package)
     wrong = []
     for name in modules():
-        if not alias.is_house(name) and name != "weft._C":
+        if alias.torch_name(name).partition(".")[0] == package and name != "weft._C":
             theirs = alias.torch_name(name)
             try:
                 importlib.import_module(theirs)

@@ -22,6 +22,16 @@ PROGRAMS = {
         from torch.nn import *
         import torch.see  # missing: torch.see
         """,
+    "torchvision": """
+        import torchvision, torchvision.models as models
+        import torchvision.no_such  # missing: torchvision.no_such
+        from torchvision import transforms as T, datasets
+        from torchvision.models import resnet18, resnet19  # missing: torchvision.models.resnet19
+        from torchvision.transforms.v2 import functional, Resize
+        T.Compose([T.ToTensor(), T.Resiz(3)])  # missing: torchvision.transforms.Resiz
+        torchvision.ops.nms; torchvision.ops.nmss  # missing: torchvision.ops.nmss
+        import torch.vision  # missing: torch.vision
+        """,
     "attributes and aliases": """
         import torch as th
         import torch.nn.functional as F

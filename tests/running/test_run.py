@@ -69,6 +69,15 @@ IDENTITY = """
     assert importlib.metadata.version("numpy")
     assert torch.version.weft == weft.version.weft != torch.__version__
 
+    # weft.vision is torchvision, by the same rule
+    import torchvision
+    from torchvision.transforms import v2, functional as TF
+    assert torchvision is weft.vision and TF is weft.vision.transforms.functional
+    assert torchvision.__name__ == "torchvision" and torchvision.__version__ == "0.28.0"
+    assert v2.__name__ == "torchvision.transforms.v2" and v2.__spec__.name == v2.__name__
+    assert importlib.metadata.version("torchvision") == "0.28.0"
+    assert torchvision.models.resnet18.__module__ == "weft.vision.models.resnet"
+
     # what there is not
     def said(name):
         try:
@@ -78,6 +87,9 @@ IDENTITY = """
             return str(e)
     assert said("torch.nn.functionl") == (
         "No module named 'torch.nn.functionl'. Hint: did you mean torch.nn.functional?")
+    assert said("torchvision.transform").endswith("did you mean torchvision.transforms?")
+    for name in ("torchvision.transforms.chance", "torchvision.no_such", "torch.vision"):
+        assert "torch.vision" not in said(name).partition("Hint")[2]
     for name in ("torch.no_such", "torch.see", "torch.base", "torch._library", "torch.tensor"):
         assert f"No module named '{name}'" in (said(name) or "imported"), name
     assert importlib.util.find_spec("torch.no_such") is None

@@ -26,8 +26,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 __all__ = [
-    "HOUSE", "MODE", "TORCH", "TORCHVISION", "after", "home_name", "install", "is_house",
-    "is_installed", "not_to_children", "to_children", "torch_name",
+    "HOUSE", "MODE", "TORCH", "TORCHVISION", "after", "home_name", "home_of", "install",
+    "is_house", "is_installed", "not_to_children", "to_children", "torch_name",
 ]  # fmt: skip
 
 #: The version of PyTorch whose names and meanings these are.
@@ -109,8 +109,8 @@ def torch_name(name: str) -> str:
     return name
 
 
-def _home_of(name: str) -> str | None:
-    """`weft.nn` for `torch.nn`; None for what is not PyTorch's by name."""
+def home_of(name: str) -> str | None:
+    """`weft.nn` for `torch.nn`, installed or not; None for what is not PyTorch's by name."""
     for home, (theirs, _) in _PACKAGES.items():
         if _is_in(name, theirs):
             return home + name[len(theirs) :]
@@ -119,7 +119,7 @@ def _home_of(name: str) -> str | None:
 
 def home_name(name: str) -> str:
     """`weft.nn` for `torch.nn` where that is weft's; other names as they are."""
-    return (_home_of(name) or name) if is_installed() else name
+    return (home_of(name) or name) if is_installed() else name
 
 
 def is_installed() -> bool:
@@ -177,7 +177,7 @@ class _Finder:
             if found is not None and not is_house(name):
                 after(found, lambda module: _adopt(name))
             return found
-        home = _home_of(name)
+        home = home_of(name)
         if home is None:
             return None
         hidden = torch_name(home) != name  # weft's alone, or known under another name
@@ -235,7 +235,7 @@ def _spec_of(home: str) -> ModuleSpec | None:
 
 def _torch_spec(name: str, own: ModuleSpec) -> ModuleSpec:
     """The spec of the module under PyTorch's name."""
-    loader: Any = _Loader(_home_of(name) or name)
+    loader: Any = _Loader(home_of(name) or name)
     spec = ModuleSpec(name, loader, origin=own.origin)
     spec.submodule_search_locations = own.submodule_search_locations
     spec.has_location = own.has_location

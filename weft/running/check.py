@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from weft.base.alias import home_of
 from weft.running import offered
 from weft.running.offered import Gap
 from weft.running.scopes import TENSOR, Class, Known, Scope, bind
@@ -113,12 +114,12 @@ class _Visitor(ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            if alias.name.partition(".")[0] == "torch":
+            if home_of(alias.name) is not None:
                 self.tell(node, offered.module_gap(alias.name))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
-        if node.level or module.partition(".")[0] != "torch":
+        if node.level or home_of(module) is None:
             return
         if (gap := offered.module_gap(module)) is not None:
             self.tell(node, gap)

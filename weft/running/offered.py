@@ -9,10 +9,9 @@ import importlib.util
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import weft
 from weft import Tensor
 from weft.base import lazy
-from weft.base.alias import is_house
+from weft.base.alias import home_of, torch_name
 
 __all__ = ["Gap", "attribute_of", "gap_in", "gives_tensor", "module_gap", "thing"]
 
@@ -29,8 +28,8 @@ class Gap(NamedTuple):
 
 def _module(path: str) -> ModuleType | None:
     """The module of weft by PyTorch's path."""
-    home = "weft" + path[5:]
-    if is_house(home):
+    home = home_of(path)
+    if home is None or torch_name(home) != path:
         return None
     try:
         return importlib.import_module(home)
@@ -51,9 +50,9 @@ def _next(owner: Any, path: str, name: str) -> Any:
 @functools.cache
 def _walk(path: str) -> tuple[Any, Gap | None]:
     """What a path leads to, or where it ends."""
-    if path == "torch":
-        return weft, None
     before, _, name = path.rpartition(".")
+    if not before:
+        return _module(path), None
     owner, gap = _walk(before)
     if gap is not None or before in _MADE or owner is None:
         return None, gap

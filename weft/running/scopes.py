@@ -11,6 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from weft.base.alias import home_of
 from weft.running import offered
 
 __all__ = ["Class", "Known", "Scope", "TENSOR", "bind"]
@@ -223,7 +224,7 @@ class _Binder(ast.NodeVisitor):
 
 
 def _path(full: str) -> Bound:
-    known = Known(full) if full.partition(".")[0] == "torch" else None
+    known = Known(full) if home_of(full) is not None else None
     return lambda: known
 
 
