@@ -91,6 +91,12 @@ with_onnx = pytest.mark.skipif(
 )
 
 
+with_pictures = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("PIL", "tensorboard"))),
+    reason="the packages pillow and tensorboard are not both installed",
+)
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -98,6 +104,7 @@ with_onnx = pytest.mark.skipif(
         "docs/export.md",
         pytest.param("docs/compile.md", marks=compiling),
         pytest.param("docs/onnx.md", marks=with_onnx),
+        pytest.param("docs/vision.md", marks=with_pictures),
     ],
 )
 def test_the_code_of_a_page_runs(page, tmp_path, capsys):

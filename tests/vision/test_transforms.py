@@ -184,7 +184,7 @@ def test_a_transform_draws_and_does_the_same(torch, torchvision, text, name):
         seed(lib)
         results.append([pixels(transform(INPUTS[name](lib))) for _ in range(4)])
         shown.append(repr(transform))
-    same(*results)
+    same(*results, part=0 if name in PIL and "Blur" not in text else 0.02)
     assert shown[0].replace("weft.", "torch.") == shown[1] or "ModuleList" in text
 
 

@@ -117,7 +117,9 @@ def weights_enum(
         )
     members["DEFAULT"] = list(members.values())[-1]
     make: Any = WeightsEnum
-    return make(name, members, module=module)
+    made = make(name, members, module=module)
+    made.__doc__ = f"The weights that there are of {name.removesuffix('_Weights')}."
+    return made
 
 
 def _named(who: str, weights: type[WeightsEnum], args: tuple[Any, ...], kwargs: Any) -> Any:

@@ -397,6 +397,15 @@ def equalize(img: Tensor) -> Tensor:
 
 
 def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
+    """(tensor - mean) / std, by channel of a float tensor [..., C, H, W].
+
+    Raises: TypeError for integers, ValueError for other shapes and where std is 0.
+    """
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"[normalize] expected a tensor, got {type(tensor).__name__}: img should be Tensor "
+            f"Image. Got {type(tensor)}. Hint: ToTensor() before it"
+        )
     if not tensor.is_floating_point():
         raise TypeError(
             f"[normalize] expected a float tensor, got {tensor.dtype}: "
@@ -420,6 +429,15 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
 
 
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
+    """The tensor with `v` in the part at row `i` and column `j`, of `h` rows and `w` columns.
+
+    Raises: TypeError for what is no tensor.
+    """
+    if not isinstance(img, Tensor):
+        raise TypeError(
+            f"[erase] expected a tensor, got {type(img).__name__}: "
+            f"img should be Tensor Image. Got {type(img)}"
+        )
     out = img if inplace else img.clone()
     out[..., i : i + h, j : j + w] = v
     return out

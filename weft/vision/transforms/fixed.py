@@ -157,11 +157,6 @@ class Normalize(Transform):
         self.mean, self.std, self.inplace = mean, std, inplace
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        if not isinstance(img, Tensor):
-            raise TypeError(
-                f"[Normalize] expected a tensor, got {type(img).__name__}: img should be Tensor "
-                f"Image. Got {type(img)}. Hint: ToTensor() before it"
-            )
         return TF.normalize(img, self.mean, self.std, self.inplace)
 
 
