@@ -4,6 +4,7 @@ Under `weft run` it is `torchvision`, whose compiled part needs PyTorch's own. I
 extra `weft[vision]` installs Pillow) or tensors [..., C, H, W].
 """
 
+from weft.base.alias import TORCHVISION
 from weft.vision import datasets, io, models, ops, transforms, tv_tensors, utils
 
 __all__ = [
@@ -11,7 +12,7 @@ __all__ = [
     "tv_tensors", "utils",
 ]  # fmt: skip
 
-__version__ = "0.28.0"
+__version__ = TORCHVISION
 
 
 def get_image_backend() -> str:

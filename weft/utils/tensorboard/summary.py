@@ -232,7 +232,15 @@ _DATA_TYPES = {
 }  # fmt: skip
 
 
-def _check_domains(parameters: dict[str, Any], domains: dict[str, Sequence[Any]]) -> None:
+def _check_dicts(
+    parameters: dict[str, Any], metrics: dict[str, Any], domains: dict[str, Sequence[Any]]
+) -> None:
+    for what, given in (("hparam_dict", parameters), ("metric_dict", metrics)):
+        if type(given) is not dict:
+            raise TypeError(
+                f"[add_hparams] expected {what} to be a dict, got {type(given).__name__}: "
+                "hparam_dict and metric_dict should be dictionary."
+            )
     for name, values in domains.items():
         same = name in parameters and isinstance(values, list)
         if not same or not all(isinstance(v, type(parameters[name])) for v in values):
@@ -250,13 +258,7 @@ def hparams(
     from google.protobuf import struct_pb2
     from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
-    for what, given in (("hparam_dict", parameters), ("metric_dict", metrics)):
-        if type(given) is not dict:
-            raise TypeError(
-                f"[add_hparams] expected {what} to be a dict, got {type(given).__name__}: "
-                "hparam_dict and metric_dict should be dictionary."
-            )
-    _check_domains(parameters, domains)
+    _check_dicts(parameters, metrics, domains)
     start, infos = plugin_data_pb2.SessionStartInfo(), []
     for name, given in parameters.items():
         if given is None:

@@ -273,33 +273,22 @@ class SummaryWriter:
         from tensorboard.plugins.projector import projector_config_pb2 as projector
 
         points = summary.numbers(mat)
-        if points.ndim != 2:
-            raise AssertionError(
-                f"[add_embedding] expected shape [N, D], got {list(points.shape)}: "
-                "mat should be 2D, where mat.size(0) is the number of data points"
-            )
-        for what, given in (("labels", metadata), ("images", label_img)):
-            if given is not None and len(given) != len(points):
-                raise AssertionError(
-                    f"[add_embedding] expected {len(points)} {what}, got {len(given)}: "
-                    f"#{what} should equal with #data points"
-                )
+        _check_points(points, metadata, label_img)
         step = str(0 if global_step is None else global_step).zfill(5)
         safe = tag.replace("%", "%25").replace("/", "%2f").replace("\\", "%5c")
         home, below = self._get_file_writer().get_logdir(), f"{step}/{safe}"
-        folder = os.path.join(home, below)
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(os.path.join(home, below), exist_ok=True)
         info = projector.EmbeddingInfo(tensor_name=f"{tag}:{step}")
         info.tensor_path = f"{below}/tensors.tsv"
-        _write_rows(os.path.join(folder, "tensors.tsv"), points.tolist())
+        _write_rows(os.path.join(home, info.tensor_path), points.tolist())
         if metadata is not None:
             info.metadata_path = f"{below}/metadata.tsv"
             rows = [[x] for x in metadata] if not metadata_header else [metadata_header, *metadata]
-            _write_rows(os.path.join(folder, "metadata.tsv"), rows)
+            _write_rows(os.path.join(home, info.metadata_path), rows)
         if label_img is not None:
             info.sprite.image_path = f"{below}/sprite.png"
             info.sprite.single_image_dim.extend([label_img.shape[3], label_img.shape[2]])
-            _write_sprite(os.path.join(folder, "sprite.png"), summary.numbers(label_img))
+            _write_sprite(os.path.join(home, info.sprite.image_path), summary.numbers(label_img))
         if self._embeddings is None:
             self._embeddings = projector.ProjectorConfig()
         self._embeddings.embeddings.append(info)
@@ -345,6 +334,20 @@ class SummaryWriter:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _check_points(points: Any, labels: Any, images: Any) -> None:
+    if points.ndim != 2:
+        raise AssertionError(
+            f"[add_embedding] expected shape [N, D], got {list(points.shape)}: "
+            "mat should be 2D, where mat.size(0) is the number of data points"
+        )
+    for what, given in (("labels", labels), ("images", images)):
+        if given is not None and len(given) != len(points):
+            raise AssertionError(
+                f"[add_embedding] expected {len(points)} {what}, got {len(given)}: "
+                f"#{what} should equal with #data points"
+            )
 
 
 def _write_rows(path: str, rows: Sequence[Sequence[Any]]) -> None:

@@ -43,6 +43,17 @@ def find_classes(directory: _Path) -> tuple[list[str], dict[str, int]]:
     return classes, {name: i for i, name in enumerate(classes)}
 
 
+def _check_all_found(numbers: dict[str, int], found: Any, extensions: Any) -> None:
+    empty = sorted(set(numbers.values()) - {number for _, number in found})
+    if empty:
+        names = ", ".join(sorted(n for n, i in numbers.items() if i in empty))
+        known = [extensions] if isinstance(extensions, str) else extensions or []
+        raise FileNotFoundError(
+            f"[make_dataset] expected files of each class, got none of {names}: Found no valid "
+            f"file for the classes {names}. Supported extensions are: {', '.join(known)}"
+        )
+
+
 def make_dataset(
     directory: _Path,
     class_to_idx: dict[str, int] | None = None,
@@ -79,14 +90,8 @@ def make_dataset(
                 else:
                     counts = has_file_allowed_extension(path, extensions or ())
                 found += [(path, numbers[name])] if counts else []
-    empty = sorted(set(numbers.values()) - {number for _, number in found})
-    if empty and not allow_empty:
-        names = ", ".join(sorted(n for n, i in numbers.items() if i in empty))
-        known = [extensions] if isinstance(extensions, str) else extensions or []
-        raise FileNotFoundError(
-            f"[make_dataset] expected files of each class, got none of {names}: Found no valid "
-            f"file for the classes {names}. Supported extensions are: {', '.join(known)}"
-        )
+    if not allow_empty:
+        _check_all_found(numbers, found, extensions)
     return found
 
 

@@ -9,6 +9,7 @@ import weft
 from weft import Tensor
 from weft.nn import Module
 from weft.vision.transforms import functional as TF
+from weft.vision.transforms.arguments import as_mode
 
 __all__ = ["ImageClassification"]
 
@@ -34,7 +35,7 @@ class ImageClassification(Module):
         super().__init__()
         self.crop_size, self.resize_size = [crop_size], [resize_size]
         self.mean, self.std = list(mean), list(std)
-        self.interpolation, self.antialias = TF.as_mode(interpolation), antialias
+        self.interpolation, self.antialias = as_mode(interpolation), antialias
 
     def forward(self, img: Any) -> Tensor:
         img = TF.resize(img, self.resize_size, self.interpolation, antialias=self.antialias)

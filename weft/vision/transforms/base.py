@@ -8,6 +8,7 @@ from typing import Any
 import weft
 from weft.nn import Module
 from weft.vision.transforms import functional as TF
+from weft.vision.transforms.arguments import numbers
 
 __all__ = ["Transform", "p_of", "pair", "symmetric", "uniform"]
 
@@ -54,7 +55,7 @@ def p_of(who: str, p: float) -> float:
 
 def pair(who: str, size: Any) -> tuple[int, int]:
     """A size as height and width."""
-    found = TF.numbers(who, size, (1, 2))
+    found = numbers(who, size, (1, 2))
     return (found[0], found[-1])
 
 
@@ -67,4 +68,4 @@ def symmetric(who: str, given: Any, counts: Sequence[int] = (2,)) -> list[float]
                 f"If {who} is a single number, it must be positive."
             )
         return [-float(given), float(given)]
-    return [float(x) for x in TF.numbers(who, given, counts)]
+    return [float(x) for x in numbers(who, given, counts)]

@@ -10,6 +10,7 @@ import weft
 from weft import Tensor
 from weft.nn import Module
 from weft.vision.transforms import functional as TF
+from weft.vision.transforms.arguments import as_mode, numbers
 from weft.vision.transforms.base import Transform, pair
 
 __all__ = [
@@ -173,9 +174,9 @@ class Resize(Transform):
         antialias: bool | None = True,
     ) -> None:
         super().__init__()
-        TF.numbers("size", size, (1, 2))
+        numbers("size", size, (1, 2))
         self.size, self.max_size, self.antialias = size, max_size, antialias
-        self.interpolation = TF.as_mode(interpolation)
+        self.interpolation = as_mode(interpolation)
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
         return TF.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
@@ -221,7 +222,7 @@ class Pad(Transform):
 
     def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> None:
         super().__init__()
-        TF.numbers("padding", padding, (1, 2, 4))
+        numbers("padding", padding, (1, 2, 4))
         if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
             raise ValueError(
                 f"[Pad] expected constant, edge, reflect or symmetric, got {padding_mode!r}: "

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from enum import Enum
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +17,12 @@ from weft import Tensor
 from weft.base.pillow import is_pil
 from weft.vision.transforms import _functional_pil, _functional_tensor
 from weft.vision.transforms._functional_tensor import erase, normalize
+from weft.vision.transforms.arguments import (
+    InterpolationMode,
+    as_mode,
+    numbers,
+    pil_modes_mapping,
+)  # fmt: skip
 from weft.vision.transforms.conversion import (
     convert_image_dtype,
     pil_to_tensor,
@@ -36,38 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class InterpolationMode(Enum):
-    """How pixels between pixels get their values; tensors take the first four."""
-
-    NEAREST = "nearest"
-    NEAREST_EXACT = "nearest-exact"
-    BILINEAR = "bilinear"
-    BICUBIC = "bicubic"
-    BOX = "box"
-    HAMMING = "hamming"
-    LANCZOS = "lanczos"
-
-
 _NEAREST, _BILINEAR = InterpolationMode.NEAREST, InterpolationMode.BILINEAR
-#: Pillow's numbers of the modes.
-pil_modes_mapping = {
-    InterpolationMode.NEAREST: 0, InterpolationMode.LANCZOS: 1, InterpolationMode.BILINEAR: 2,
-    InterpolationMode.BICUBIC: 3, InterpolationMode.BOX: 4, InterpolationMode.HAMMING: 5,
-    InterpolationMode.NEAREST_EXACT: 0,
-}  # fmt: skip
-
-
-def as_mode(interpolation: Any) -> InterpolationMode:
-    """A mode, or Pillow's number of one, as a mode."""
-    if isinstance(interpolation, InterpolationMode):
-        return interpolation
-    found = next((m for m, number in pil_modes_mapping.items() if number == interpolation), None)
-    if found is None:
-        raise TypeError(
-            f"[interpolation] expected an InterpolationMode, got {interpolation!r}: Argument "
-            "interpolation should be a InterpolationMode or a corresponding Pillow integer constant"
-        )
-    return found
 
 
 def _of(img: Any) -> ModuleType:
@@ -86,24 +60,6 @@ def _how(img: Any, interpolation: Any) -> Any:
     """An interpolation as the functions for the image have it."""
     mode = as_mode(interpolation)
     return mode.value if isinstance(img, Tensor) else pil_modes_mapping[mode]
-
-
-def numbers(who: str, given: Any, counts: Sequence[int]) -> list[Any]:
-    """A number or a sequence of one of the lengths, as a list."""
-    if isinstance(given, (int, float)):
-        return [given]
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise TypeError(
-            f"[{who}] expected a number or a sequence, got {type(given).__name__}: "
-            f"Got inappropriate {who} arg"
-        )
-    if len(given) not in counts:
-        known = " or ".join(str(n) for n in counts)
-        raise ValueError(
-            f"[{who}] expected {known} numbers, got {len(given)}: "
-            f"{who} must be a number or a {known} element tuple/list"
-        )
-    return list(given)
 
 
 def _pair(who: str, given: Any) -> list[Any]:

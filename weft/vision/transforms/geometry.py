@@ -7,6 +7,7 @@ from typing import Any
 
 import weft
 from weft.vision.transforms import functional as TF
+from weft.vision.transforms.arguments import as_mode, numbers
 from weft.vision.transforms.base import Transform, p_of, pair, symmetric, uniform
 from weft.vision.transforms.chance import check_bounds, drawn_part
 
@@ -91,7 +92,7 @@ class RandomCrop(Transform):
         """Left, top, right and bottom of each border that the image gets."""
         borders = []
         if self.padding is not None:
-            borders.append((TF.numbers("padding", self.padding, (1, 2, 4)) * 4)[:4])
+            borders.append((numbers("padding", self.padding, (1, 2, 4)) * 4)[:4])
             left, top, right, bottom = borders[0]
             height, width = height + top + bottom, width + left + right
         if self.pad_if_needed and width < self.size[1]:
@@ -134,7 +135,7 @@ class RandomResizedCrop(Transform):
         super().__init__()
         self.size = pair("size", size)
         check_bounds(scale, ratio)
-        self.interpolation = TF.as_mode(interpolation)
+        self.interpolation = as_mode(interpolation)
         self.antialias, self.scale, self.ratio = antialias, scale, ratio
 
     @staticmethod
@@ -181,7 +182,7 @@ class RandomRotation(Transform):
     ) -> None:
         super().__init__()
         self.degrees = symmetric("degrees", degrees)
-        self.interpolation, self.expand = TF.as_mode(interpolation), expand
+        self.interpolation, self.expand = as_mode(interpolation), expand
         self.center = _two("RandomRotation", "center", center)
         self.fill = _fill("RandomRotation", fill)
 
@@ -239,7 +240,7 @@ class RandomAffine(Transform):
                 "scale values should be positive"
             )
         self.shear = None if shear is None else symmetric("shear", shear, (2, 4))
-        self.interpolation = TF.as_mode(interpolation)
+        self.interpolation = as_mode(interpolation)
         self.fill = _fill("RandomAffine", fill)
 
     @staticmethod
@@ -296,7 +297,7 @@ class RandomPerspective(Transform):
     ) -> None:
         super().__init__()
         self.p, self.distortion_scale = p_of("RandomPerspective", p), distortion_scale
-        self.interpolation = TF.as_mode(interpolation)
+        self.interpolation = as_mode(interpolation)
         self.fill = _fill("RandomPerspective", fill)
 
     @staticmethod
