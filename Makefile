@@ -1,6 +1,7 @@
 # make demo, make test and make bench work on a fresh clone; the rest is for developers.
 PYTHON ?= python3
 TORCH ?= 2.13.0
+TORCHVISION ?= 0.28.0
 PYTEST_ARGS ?= -n 2 -q
 PROGRAMS ?= 100000
 SEED ?= 0
@@ -37,7 +38,7 @@ $(ENV_DONE): pyproject.toml
 	touch $@
 
 $(TORCH_DONE): $(ENV_DONE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) torchvision torchviz
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) torchvision==$(TORCHVISION) torchviz
 	touch $@
 
 $(PEERS_DONE): $(TORCH_DONE)

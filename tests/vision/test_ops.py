@@ -156,6 +156,7 @@ WRONG = [
     ("o.box_area(t.zeros(2, 4), fmt='x')", ValueError, ""),
     ("o.roi_align(t.zeros(1, 1, 2, 2), t.zeros(2, 4), 2)", AssertionError, "Tensor[K, 5]"),
     ("o.roi_align(t.zeros(1, 1, 2, 2), [t.zeros(2, 5)], 2)", AssertionError, "Tensor[L, 4]"),
+    ("o.roi_align(t.zeros(1, 1, 2, 2), t.ones(2, 5), 2)", IndexError, "images 0 to 0"),
     ("o.sigmoid_focal_loss(t.zeros(2), t.zeros(2), alpha=2)", ValueError, "Invalid alpha"),
     ("o.sigmoid_focal_loss(t.zeros(2), t.zeros(2), reduction='x')", ValueError, "Invalid Value"),
     ("o.stochastic_depth(t.zeros(2), 2.0, 'row')", ValueError, "drop probability"),

@@ -49,6 +49,14 @@ def _weights(start: Tensor, edge: Tensor, bins: int, samples: int, size: int) ->
     return near.sum(2) / count.clamp(min=1)[:, None, None]
 
 
+def _of_one(maps: Tensor, down: Tensor, across: Tensor) -> Tensor:
+    """[K, C, bins, bins] of the maps [C, H, W] of one image: one product for all regions' rows."""
+    (k, height, h), (channels, _, w) = down.shape, maps.shape
+    lines = down.reshape(k * height, h) @ maps.permute(1, 0, 2).reshape(h, channels * w)
+    out = lines.view(k, height * channels, w) @ across.transpose(1, 2)
+    return out.view(k, height, channels, across.shape[1]).permute(0, 2, 1, 3)
+
+
 def roi_align(
     input: Tensor,
     boxes: Any,
@@ -69,7 +77,7 @@ def roi_align(
 
     Returns: [K, C, height, width], differentiable in `input`.
 
-    Raises: AssertionError for boxes of other shapes.
+    Raises: AssertionError for boxes of other shapes, IndexError for images that there are not.
 
     >>> from weft.vision import ops
     >>> image = weft.arange(16.).view(1, 1, 4, 4)
@@ -86,8 +94,17 @@ def roi_align(
         edges = edges.clamp(min=1.0)
     across = _weights(corners[:, 0], edges[:, 0], width, sampling_ratio, input.shape[3])
     down = _weights(corners[:, 1], edges[:, 1], height, sampling_ratio, input.shape[2])
-    maps = input.to(dtype)[rows[:, 0].long()]
-    return (down[:, None] @ maps @ across[:, None].transpose(-1, -2)).to(input.dtype)
+    order, parts = [], [input.new_zeros(0, input.shape[1], height, width, dtype=dtype)]
+    for i, maps in enumerate(input.to(dtype)):
+        at = (rows[:, 0] == i).nonzero().flatten()
+        order.append(at)
+        parts.append(_of_one(maps, down[at], across[at]))
+    places = weft.cat(order)
+    if len(places) < len(rows):
+        raise IndexError(
+            f"[roi_align] expected images 0 to {len(input) - 1}, got {rows[:, 0].tolist()}"
+        )
+    return weft.cat(parts)[places.argsort()].to(input.dtype)
 
 
 class RoIAlign(nn.Module):
