@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import threading
 from collections import OrderedDict, defaultdict, deque, namedtuple
@@ -23,11 +22,30 @@ KeyPath: TypeAlias = tuple[Any, ...]
 Predicate: TypeAlias = Callable[[Any], bool]
 
 
-@dataclasses.dataclass(frozen=True)
-class SequenceKey:
+class _Key:
+    """A frozen record: what `dataclasses` would make, which a tenth of weft's import went into."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"cannot assign to field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({fields})"
+
+
+class SequenceKey(_Key):
     """A place in a sequence."""
 
     idx: int
+
+    def __init__(self, idx: int) -> None:
+        vars(self)["idx"] = idx
 
     def __str__(self) -> str:
         return f"[{self.idx!r}]"
@@ -37,11 +55,13 @@ class SequenceKey:
         return sequence[self.idx]
 
 
-@dataclasses.dataclass(frozen=True)
-class MappingKey:
+class MappingKey(_Key):
     """A key of a mapping."""
 
     key: Any
+
+    def __init__(self, key: Any) -> None:
+        vars(self)["key"] = key
 
     def __str__(self) -> str:
         return f"[{self.key!r}]"
@@ -51,11 +71,13 @@ class MappingKey:
         return mapping[self.key]
 
 
-@dataclasses.dataclass(frozen=True)
-class GetAttrKey:
+class GetAttrKey(_Key):
     """The name of an attribute."""
 
     name: str
+
+    def __init__(self, name: str) -> None:
+        vars(self)["name"] = name
 
     def __str__(self) -> str:
         return f".{self.name}"
@@ -164,6 +186,8 @@ def register_dataclass(
         drop_field_names: fields that are left out; they need defaults.
     """
     if field_names is None:
+        import dataclasses
+
         names = [f.name for f in dataclasses.fields(cls) if f.init]
         field_names = [n for n in names if n not in (drop_field_names or ())]
     fields = field_names
