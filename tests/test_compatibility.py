@@ -39,19 +39,39 @@ def unread(code):
     return [n for n in names if n not in read and n not in ("self", "cls") and n[0] != "_"]
 
 
+def below(cls):
+    yield cls
+    for sub in type.__subclasses__(cls):
+        yield from below(sub)
+
+
+def read_by_others(cls, name):
+    """The arguments of a method that others of the classes which share it read: it is an interface,
+    and each of them takes what all of them may need."""
+    first = [c for c in cls.__mro__ if name in vars(c) and c.__module__.startswith("weft.")][-1]
+    codes = {
+        inspect.unwrap(getattr(member, "__func__", member)).__code__
+        for c in below(first)
+        if c.__module__.startswith("weft.") and inspect.isfunction(member := vars(c).get(name))
+    }
+    return {n for code in codes for n in code.co_varnames if n not in unread(code)}
+
+
 def functions(thing, path):
-    """A public function, or those of a class, with their paths."""
+    """A public function, or those of a class, with their paths; what others of its kind read."""
     if inspect.isclass(thing):
         for name, member in vars(thing).items():
             if not name.startswith("_") or name in ("__init__", "__call__", "__new__"):
-                yield f"{path}.{name}", getattr(member, "__func__", member)
+                shared = thing.__module__.startswith("weft.") and name[0] != "_"
+                read = read_by_others(thing, name) if shared else set()
+                yield f"{path}.{name}", getattr(member, "__func__", member), read
     elif callable(thing):
-        yield path, thing
+        yield path, thing, set()
 
 
 def without_effect():
     """{(function, argument)}: each function by the shortest of its public paths."""
-    found = {}
+    found, shared = {}, {}
     for home in modules():
         module = importlib.import_module(home)
         for name in dir(module):
@@ -59,12 +79,18 @@ def without_effect():
             of = str(getattr(thing, "__module__", None) or "weft").partition(".")[0]
             if name.startswith("_") or of not in ("weft", "torch"):
                 continue
-            for path, function in functions(thing, f"torch{home[4:]}.{name}"):
+            for path, function, read in functions(thing, f"torch{home[4:]}.{name}"):
                 code = getattr(inspect.unwrap(function), "__code__", None)
                 if code is not None and f"{weft.__path__[0]}/" in code.co_filename:
                     place = (path.count("."), path)
                     found[code] = min(found.get(code, place), place)
-    return {(path, name) for code, (_, path) in found.items() for name in unread(code)}
+                    shared.setdefault(code, set()).update(read)
+    return {
+        (path, name)
+        for code, (_, path) in found.items()
+        for name in unread(code)
+        if name not in shared[code]
+    }
 
 
 def listed():
@@ -90,6 +116,7 @@ def test_what_is_not_read_is_found():
     def some(a, b, *rest, c=1, _d=2, **words):
         def inner():
             return b
+
         return inner  # fmt: skip
 
     def raises(a):
