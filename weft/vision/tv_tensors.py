@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 
 __all__ = ["Image", "TVTensor", "wrap"]
 
 
 class TVTensor(Tensor):
     """A tensor with a meaning; what ops make of it is a plain tensor."""
+
+    __torch_function__ = _C._disabled_torch_function_impl  # type: ignore[assignment]
 
 
 class Image(TVTensor):
