@@ -45,6 +45,8 @@ from weft.composites.spectral import *  # noqa: E402, F403
 from weft.composites.windows import *  # noqa: E402, F403
 from weft.random import *  # noqa: E402, F403
 
+del globals()["ops"]  # the core's table of ops; weft.ops has operators by PyTorch's names
+
 _blas_path: str | None = None
 
 
@@ -99,11 +101,13 @@ if _TYPE_CHECKING:
         fx,
         hub,
         jit,
+        library,
         memory,
         mps,
         mtia,
         multiprocessing,
         onnx,
+        ops,
         profiler,
         quasirandom,
         see,

@@ -15,8 +15,8 @@ __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 #: Public modules that `import weft` does not load.
 MODULES = (
     "amp", "classes", "compiler", "cpu", "distributed", "distributions", "export", "futures", "fx",
-    "hub", "jit", "memory", "mps", "mtia", "multiprocessing", "onnx", "overrides", "profiler",
-    "quasirandom", "see", "torch_version", "types", "vision", "xpu",
+    "hub", "jit", "library", "memory", "mps", "mtia", "multiprocessing", "onnx", "ops", "overrides",
+    "profiler", "quasirandom", "see", "torch_version", "types", "vision", "xpu",
 )  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.
@@ -61,7 +61,8 @@ _RESERVED = {
     ),
 }  # fmt: skip
 _PRIVATE = (
-    "__config__", "_dynamo", "_inductor", "_jit_internal", "_subclasses", "_tensor_str", "_utils",
+    "__config__", "_dynamo", "_inductor", "_jit_internal", "_library", "_ops", "_subclasses",
+    "_tensor_str", "_utils",
 )  # fmt: skip
 NAMES = {
     name: module

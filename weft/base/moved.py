@@ -26,7 +26,6 @@ MOVED = {
     "weft._functions": "weft",
     "weft._inplace": "weft.composites.layout",
     "weft._lazy": "weft.base.lazy",
-    "weft._library": "weft._library_ops",
     "weft._modes": "weft.base.modes",
     "weft._names": "weft.base.names",
     "weft._settings": "weft.base.settings",

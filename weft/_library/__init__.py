@@ -1,0 +1,1 @@
+"""What is behind `torch.library`: operators that programs define, and those of `torch.ops.aten`."""

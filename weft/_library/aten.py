@@ -1,0 +1,169 @@
+"""`torch.ops.aten`: weft's functions under the names, overloads and arguments of ATen.
+
+`aten_schemas.txt` lists the overloads that there are, one schema to a line; tools/make_aten.py
+writes it: those of PyTorch whose calls weft answers with the same values. A line's function is found
+by its name (`_function`); where its arguments are not those of weft's function, `_FORMS` says how
+one is called with the other's.
+
+>>> weft.ops.aten.mm.default._schema
+aten::mm(Tensor self, Tensor mat2) -> Tensor
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import weft
+from weft import Tensor, _C
+from weft._ops import Bound, OpOverloadPacket
+from weft.base.schemas import Argument, FunctionSchema, parse_schema
+from weft.nn import functional as F  # noqa: N812
+
+__all__ = ["names", "packet", "runner"]
+
+_FILE = os.path.join(os.path.dirname(__file__), "aten_schemas.txt")
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _conv(x: Any, w: Any, b: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
+          output_padding: Any, groups: int) -> Any:  # fmt: skip
+    n = x.dim() - 2
+    if transposed:
+        call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1]
+        return call(x, w, b, stride, padding, output_padding, groups, dilation)
+    return (F.conv1d, F.conv2d, F.conv3d)[n - 1](x, w, b, stride, padding, dilation, groups)
+
+
+def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    dims = tuple(range(-len(shape), 0))
+    mean = x.mean(dims, keepdim=True)
+    rstd = (x.var(dims, correction=0, keepdim=True) + eps).rsqrt()
+    return F.layer_norm(x, shape, weight, bias, eps), mean, rstd
+
+
+def _to_copy(x: Any, *, dtype: Any = None, memory_format: Any = None, **where: Any) -> Any:
+    kept = weft.preserve_format if memory_format is None else memory_format
+    return x.to(x.dtype if dtype is None else dtype, copy=True, memory_format=kept)
+
+
+#: By the name of the operator: weft's call with ATen's arguments.
+_FORMS: dict[str, Callable[..., Any]] = {
+    "_softmax": lambda x, dim, half_to_float: x.softmax(dim),
+    "_log_softmax": lambda x, dim, half_to_float: x.log_softmax(dim),
+    "_to_copy": _to_copy,
+    "_unsafe_view": lambda x, size: x.reshape(size),
+    "alias": lambda x: x.view_as(x),
+    "lift_fresh": lambda x: x,
+    "convolution": _conv,
+    "native_layer_norm": _layer_norm,
+    "max_pool2d_with_indices": lambda x, *a: F.max_pool2d(x, *a, return_indices=True),
+    "max_pool3d_with_indices": lambda x, *a: F.max_pool3d(x, *a, return_indices=True),
+    "index": lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)],
+    "slice": lambda x, dim=0, start=None, end=None, step=1: x[
+        (slice(None),) * (dim % x.dim()) + (slice(start, end, step),)
+    ],
+    "_reshape_alias": lambda x, size, stride: x.as_strided(size, stride),
+    "where": lambda c, *values: weft.where(c, *values),
+    "scalar_tensor": lambda s, **how: weft.tensor(s, dtype=how.get("dtype") or weft.float32),
+    "rsub": lambda x, other, alpha=1: weft.rsub(x, other, alpha=alpha),
+    "constant_pad_nd": lambda x, pad, value=0: F.pad(x, pad, "constant", value),
+    "reflection_pad1d": lambda x, pad: F.pad(x, pad, "reflect"),
+    "reflection_pad2d": lambda x, pad: F.pad(x, pad, "reflect"),
+    "reflection_pad3d": lambda x, pad: F.pad(x, pad, "reflect"),
+    "replication_pad1d": lambda x, pad: F.pad(x, pad, "replicate"),
+    "replication_pad2d": lambda x, pad: F.pad(x, pad, "replicate"),
+    "replication_pad3d": lambda x, pad: F.pad(x, pad, "replicate"),
+    "_adaptive_avg_pool2d": lambda x, size: F.adaptive_avg_pool2d(x, size),
+    "_adaptive_avg_pool3d": lambda x, size: F.adaptive_avg_pool3d(x, size),
+    "_local_scalar_dense": lambda x: x.item(),
+}
+
+
+def _function(name: str) -> Callable[..., Any] | None:
+    """weft's function or method for an operator; None if there is none."""
+    if name in _FORMS:
+        return _FORMS[name]
+    for family in ("linalg", "fft", "special"):
+        if name.startswith(family + "_"):
+            found = getattr(getattr(weft, family), name[len(family) + 1 :], None)
+            return found  # type: ignore[no-any-return]
+    if name.endswith("_") and not name.endswith("__"):
+        return getattr(Tensor, name, None)
+    for space in (_C, weft, Tensor, F):
+        found = vars(space).get(name)
+        if callable(found) and not isinstance(found, type):
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def _given(a: Argument, value: Any) -> Any:
+    """A value of ATen's argument as weft's function takes it."""
+    if a.name == "reduction" and isinstance(value, int):
+        return _REDUCTIONS[value]
+    return value
+
+
+def runner(schema: FunctionSchema) -> Callable[[Bound], Any] | None:
+    """What calls weft's function by ATen's arguments; None if there is no function."""
+    function = _function(schema.name.partition("::")[2])
+    if function is None:
+        return None
+    positional = [a for a in schema.arguments if not a.kwarg_only]
+    named = {a.name: a for a in schema.arguments}
+
+    def run(bound: Bound) -> Any:
+        args = [_given(a, v) for a, v in zip(positional, bound.args, strict=True)]
+        while args and positional[len(args) - 1].has_default and _same(positional, bound, len(args)):
+            args.pop()
+        words = {
+            k: _given(named[k], v)
+            for k, v in bound.kwargs.items()
+            if v is not None and not (named[k].has_default and v == named[k].default_value)
+        }
+        result = function(*args, **words)
+        return list(result) if schema.returns and _is_list(schema) else result
+
+    return run
+
+
+def _same(positional: list[Argument], bound: Bound, count: int) -> bool:
+    """Whether the last of `count` arguments is as its default."""
+    value, default = bound.args[count - 1], positional[count - 1].default_value
+    return type(value) is type(default) and value == default
+
+
+def _is_list(schema: FunctionSchema) -> bool:
+    return len(schema.returns) == 1 and schema.returns[0].type.word == "List"
+
+
+@functools.cache
+def _schemas() -> dict[str, list[str]]:
+    """The lines of the table by the names of operators."""
+    found: dict[str, list[str]] = {}
+    with open(_FILE, encoding="utf-8") as file:
+        for line in file:
+            name = line.partition("(")[0].partition(".")[0]
+            found.setdefault(name, []).append(line.strip())
+    return found
+
+
+def names() -> list[str]:
+    """The names of the operators."""
+    return [*_schemas()]
+
+
+def packet(name: str) -> OpOverloadPacket | None:
+    """All overloads of a name; None if there is none."""
+    lines = _schemas().get(name)
+    if lines is None:
+        return None
+    made = OpOverloadPacket("aten", name)
+    for line in lines:
+        schema = parse_schema("aten::" + line)
+        run = runner(schema)
+        assert run is not None, line
+        made.add(schema, run)
+    return made
