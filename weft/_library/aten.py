@@ -12,6 +12,7 @@ aten::mm(Tensor self, Tensor mat2) -> Tensor
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from collections.abc import Callable
 from typing import Any
@@ -59,8 +60,8 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "lift_fresh": lambda x: x,
     "convolution": _conv,
     "native_layer_norm": _layer_norm,
-    "max_pool2d_with_indices": lambda x, *a: F.max_pool2d(x, *a, return_indices=True),
-    "max_pool3d_with_indices": lambda x, *a: F.max_pool3d(x, *a, return_indices=True),
+    "max_pool2d_with_indices": lambda x, *a, **k: F.max_pool2d(x, *a, **k, return_indices=True),
+    "max_pool3d_with_indices": lambda x, *a, **k: F.max_pool3d(x, *a, **k, return_indices=True),
     "index": lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)],
     "slice": lambda x, dim=0, start=None, end=None, step=1: x[
         (slice(None),) * (dim % x.dim()) + (slice(start, end, step),)
@@ -79,7 +80,52 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "_adaptive_avg_pool2d": lambda x, size: F.adaptive_avg_pool2d(x, size),
     "_adaptive_avg_pool3d": lambda x, size: F.adaptive_avg_pool3d(x, size),
     "_local_scalar_dense": lambda x: x.item(),
+    "broadcast_tensors": lambda tensors: weft.broadcast_tensors(*tensors),
+    "block_diag": lambda tensors: weft.block_diag(*tensors),
+    "cartesian_prod": lambda tensors: weft.cartesian_prod(*tensors),
+    "cross_entropy_loss": F.cross_entropy,
+    "log_sigmoid": F.logsigmoid,
+    "im2col": lambda x, size, *a: F.unfold(x, size, *a),
+    "grid_sampler": lambda *a: _sampled(*a),
+    "grid_sampler_2d": lambda *a: _sampled(*a),
+    "grid_sampler_3d": lambda *a: _sampled(*a),
+    "to": lambda x, what, *more, **how: x.to(what, *more, **how),
+    **{name: operator.attrgetter(name) for name in ("mT", "mH", "real", "imag")},
+    "numpy_T": operator.attrgetter("T"),
+    "matrix_H": operator.attrgetter("H"),
 }
+
+
+def _sampled(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return F.grid_sample(x, grid, modes[mode], paddings[padding], align_corners)
+
+
+def _resized(mode: str, corners: bool) -> Callable[..., Any]:
+    """One of the operators `upsample_*`, by the size or, where that is None, by factors."""
+
+    def resize(x: Any, size: Any, *given: Any, **scales: Any) -> Any:
+        words = {"align_corners": given[0]} if corners else {}
+        rest = given[1:] if corners else given
+        listed = rest[0] if rest and isinstance(rest[0], list) else None
+        factors = listed or [f for f in (*rest, *scales.values()) if f is not None] or None
+        if size is not None:
+            return F.interpolate(x, size, mode=mode, **words)
+        return F.interpolate(x, scale_factor=factors, mode=mode, **words)
+
+    return resize
+
+
+for _name, _mode, _corners in (
+    ("upsample_nearest1d", "nearest", False), ("upsample_nearest2d", "nearest", False),
+    ("upsample_nearest3d", "nearest", False), ("upsample_linear1d", "linear", True),
+    ("_upsample_nearest_exact1d", "nearest-exact", False),
+    ("_upsample_nearest_exact2d", "nearest-exact", False),
+    ("_upsample_nearest_exact3d", "nearest-exact", False),
+    ("upsample_bilinear2d", "bilinear", True), ("upsample_bicubic2d", "bicubic", True),
+    ("upsample_trilinear3d", "trilinear", True),
+):  # fmt: skip
+    _FORMS[_name] = _resized(_mode, _corners)
 
 
 def _function(name: str) -> Callable[..., Any] | None:
@@ -115,24 +161,26 @@ def runner(schema: FunctionSchema) -> Callable[[Bound], Any] | None:
     named = {a.name: a for a in schema.arguments}
 
     def run(bound: Bound) -> Any:
-        args = [_given(a, v) for a, v in zip(positional, bound.args, strict=True)]
-        while args and positional[len(args) - 1].has_default and _same(positional, bound, len(args)):
-            args.pop()
-        words = {
-            k: _given(named[k], v)
-            for k, v in bound.kwargs.items()
-            if v is not None and not (named[k].has_default and v == named[k].default_value)
-        }
+        args, words = [], {}
+        for a, value in [*zip(positional, bound.args, strict=True), *_named(bound, named)]:
+            if not a.has_default and not a.kwarg_only:
+                args.append(_given(a, value))
+            elif not _is_default(a, value):
+                words[a.name] = _given(a, value)
         result = function(*args, **words)
         return list(result) if schema.returns and _is_list(schema) else result
 
     return run
 
 
-def _same(positional: list[Argument], bound: Bound, count: int) -> bool:
-    """Whether the last of `count` arguments is as its default."""
-    value, default = bound.args[count - 1], positional[count - 1].default_value
-    return type(value) is type(default) and value == default
+def _named(bound: Bound, named: dict[str, Argument]) -> list[tuple[Argument, Any]]:
+    return [(named[k], v) for k, v in bound.kwargs.items()]
+
+
+def _is_default(a: Argument, value: Any) -> bool:
+    if not a.has_default or isinstance(value, Tensor):
+        return False
+    return type(value) is type(a.default_value) and bool(value == a.default_value)
 
 
 def _is_list(schema: FunctionSchema) -> bool:

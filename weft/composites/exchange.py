@@ -102,14 +102,14 @@ def frombuffer(
 
 @method
 def numpy(self: Tensor, *, force: bool = False) -> Any:
-    """A NumPy array over the same memory. `force=True` detaches first.
+    """A NumPy array over the same memory. `force=True`, or `no_grad` around it, detaches first.
 
     >>> weft.ones(2).numpy()
     array([1., 1.], dtype=float32)
     """
     import numpy as np
 
-    if force:
+    if force or not weft.is_grad_enabled():  # where nothing is recorded, nothing is lost
         self = self.detach()
     if self.requires_grad:
         raise RuntimeError(
