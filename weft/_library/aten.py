@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
-from weft import Tensor, _C
+from weft import _C, Tensor
 from weft._ops import Bound, OpOverloadPacket
 from weft.base.schemas import Argument, FunctionSchema, parse_schema
 from weft.nn import functional as F  # noqa: N812

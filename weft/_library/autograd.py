@@ -104,7 +104,7 @@ class _Call:
             if value is _HOLE:
                 flat.append(grad)
             elif isinstance(value, list) and any(v is _HOLE for v in value):
-                parts = [None] * len(value) if grad is None else grad
+                parts = grad
                 if not isinstance(parts, (list, tuple)) or len(parts) != len(value):
                     raise RuntimeError(
                         f"[{self.operator.overload}] expected a list of {len(value)} gradients for "

@@ -57,7 +57,6 @@ class CustomOpDef:
             old.remove()  # as a cell of a notebook that is run again
         self._operator = define(qualname + schema, place_of(fn), strict=True)
         self.__name__, self.__doc__ = name, fn.__doc__
-        self.__wrapped__ = fn
 
     @property
     def _qualname(self) -> str:

@@ -98,7 +98,7 @@ class _Reader:
                 f"Unsupported type annotation {annotation}. It is not a type that can be found."
             )
 
-    def argument(self, name: str, p: inspect.Parameter, written: int | None) -> str:
+    def argument(self, name: str, p: inspect.Parameter, written: int | None, every: bool) -> str:
         if p.annotation is inspect.Parameter.empty:
             self.fail(f"Parameter {name} must have a type annotation.")
         kind = self.resolved(p.annotation)
@@ -110,7 +110,7 @@ class _Reader:
                 f"Parameter {name} has unsupported type {kind}.{advice} The valid types are: "
                 f"{_VALID}."
             )
-        if written is not None:
+        if written is not None and not (every and not str(word).startswith("Tensor")):
             if not str(word).startswith("Tensor"):
                 self.fail(f"Parameter {name} is in mutable_args but only Tensors can be mutated")
             word = f"Tensor(a{written}!){str(word)[6:]}"
@@ -171,8 +171,8 @@ def infer_schema(
         if p.kind is p.KEYWORD_ONLY and not keyword:
             keyword = True
             listed.append("*")
-        tensor = all_written and reader.resolved(p.annotation) is Tensor
-        listed.append(reader.argument(name, p, k if name in names or tensor else None))
+        at = k if all_written or name in names else None
+        listed.append(reader.argument(name, p, at, all_written))
     made = reader.signature.return_annotation
     if made is inspect.Signature.empty:
         reader.fail("No return type annotation was provided. Please add one.")

@@ -1,4 +1,7 @@
-"""Operators of programs under `vmap`: by the rule that was registered, else example by example."""
+"""Operators of programs under `vmap`: by the rule that was registered, else example by example.
+
+One that writes its arguments runs its kernel on what is mapped, where writes have their own rules.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,13 @@ class VmapInfo(NamedTuple):
 def mapped(operator: Operator, bound: Bound) -> tuple[Any] | None:
     """The result for all examples of the innermost level, in a tuple; None if none is mapped."""
     names = list(bound.kwargs)
+    if operator.schema.is_mutable and operator.vmap is None:
+        return None
     tensors, rest = _opened(bound.values())
     found = _C._map_wholes(tensors)
     if found is None:
         return None
     level, wholes = found
-    _expect_writable(operator, bound)
     if operator.vmap is not None:
         return (_by_rule(operator, bound, level, wholes, tensors, rest),)
 
@@ -41,17 +45,6 @@ def mapped(operator: Operator, bound: Bound) -> tuple[Any] | None:
         return _tensors_only(operator, operator.call(one))
 
     return (_restored(operator, one_by_one(call, tensors, {})),)
-
-
-def _expect_writable(operator: Operator, bound: Bound) -> None:
-    """RuntimeError: what is written is one for all examples, and what is read is not."""
-    for a, value in zip(operator.schema.arguments, bound.values(), strict=True):
-        if a.is_write and isinstance(value, Tensor) and _C._map_wholes((value,)) is None:
-            raise RuntimeError(
-                f"[{operator.schema.name}] expected {a.name} to be mapped, as other arguments are, "
-                "since it is written, got one for all examples (vmap: inplace arithmetic is not "
-                "possible on an unmapped tensor). Hint: in_dims"
-            )
 
 
 def _tensors_only(operator: Operator, result: Any) -> Any:

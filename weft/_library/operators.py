@@ -10,18 +10,17 @@ dispatch keys; those of other devices are kept and never called, as on a machine
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from weft import _C, Tensor
 from weft._ops import Bound, OpOverload, forget, packet_of, tensors_of
 from weft.amp.autocast_mode import autocast
-from weft.base.modes import AUTOCAST, MAP, TRACE, WATCH, no_grad
+from weft.base.modes import AUTOCAST, BELOW_AUTOGRAD, MAP, TRACE, WATCH, no_grad
 from weft.base.schemas import FunctionSchema, parse_schema
 
-__all__ = ["KEYS", "Operator", "below_autograd", "define", "operator_of"]
+__all__ = ["KEYS", "Operator", "define", "operator_of"]
 
 #: The dispatch keys whose kernels run on the CPU, the first that is there.
 _CPU = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd", "")
@@ -31,18 +30,6 @@ KEYS = frozenset(
     (*_CPU, *_AUTOGRAD, "Meta", "CUDA", "MPS", "XPU", "HPU", "MTIA", "XLA", "PrivateUse1",
      "AutogradCUDA", "AutogradMPS", "AutogradXPU", "AutogradPrivateUse1", "BackendSelect")
 )  # fmt: skip
-
-_BELOW: ContextVar[bool] = ContextVar("below autograd", default=False)
-
-
-@contextmanager
-def below_autograd() -> Generator[None, None, None]:
-    """In this scope kernels run, and none that was registered for autograd."""
-    token = _BELOW.set(True)
-    try:
-        yield
-    finally:
-        _BELOW.reset(token)
 
 
 class Operator:
@@ -126,7 +113,7 @@ class Operator:
         return Bound([cast(v) for v in bound.args], {k: cast(v) for k, v in bound.kwargs.items()})
 
     def _differentiable(self, bound: Bound) -> Any:
-        if not _BELOW.get():
+        if not BELOW_AUTOGRAD.get():
             own = next((self.kernels[k] for k in _AUTOGRAD if k in self.kernels), None)
             if own is not None:
                 short = self.shortened(bound)

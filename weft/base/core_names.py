@@ -7,7 +7,12 @@ from types import ModuleType
 from typing import Any
 
 from weft import _C
-from weft.base.modes import MAP, DisableTorchFunction, DisableTorchFunctionSubclass
+from weft.base.modes import (
+    MAP,
+    DisableTorchFunction,
+    DisableTorchFunctionSubclass,
+    _AutoDispatchBelowAutograd,
+)
 
 __all__ = ["install"]
 
@@ -74,7 +79,7 @@ def install() -> None:
     for value in (
         _log_api_usage_once, _get_default_device, _is_tracing, _get_tracing_state,
         _are_functorch_transforms_active, Value,
-        DisableTorchFunction, DisableTorchFunctionSubclass,
+        DisableTorchFunction, DisableTorchFunctionSubclass, _AutoDispatchBelowAutograd,
     ):  # fmt: skip
         setattr(_C, value.__name__, value)
     functions = sys.modules["weft._C._nn"] = _Functions("weft._C._nn")

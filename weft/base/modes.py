@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Self, TypeVar, overload
 
 from weft import _C
@@ -183,6 +184,20 @@ class inference_mode(_Mode):
 
     def __call__(self, function: F) -> F:
         return _with_mode(lambda: inference_mode(self.mode), function)
+
+
+#: Whether kernels of operators run below those that are registered for autograd.
+BELOW_AUTOGRAD: ContextVar[bool] = ContextVar("below autograd", default=False)
+
+
+class _AutoDispatchBelowAutograd:
+    """In this scope an operator of a program runs its kernel, not what it has for autograd."""
+
+    def __enter__(self) -> None:
+        self._token = BELOW_AUTOGRAD.set(True)
+
+    def __exit__(self, *exc: object) -> None:
+        BELOW_AUTOGRAD.reset(self._token)
 
 
 class DisableTorchFunctionSubclass(_Mode):

@@ -75,6 +75,7 @@ class Argument:
     kwarg_only: bool = False
     alias_info: AliasInfo | None = None
     N: int | None = None  #: the length of `int[2]`
+    default_text: str = ""
 
     def has_default_value(self) -> bool:
         """Whether a call may leave it out."""
@@ -92,7 +93,7 @@ class Argument:
 
     def __str__(self) -> str:
         written = f"{self.text} {self.name}".rstrip()
-        return f"{written}={_default_text(self)}" if self.has_default else written
+        return f"{written}={self.default_text}" if self.has_default else written
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,8 @@ class FunctionSchema:
     __repr__ = __str__
 
 
-def _default_text(a: Argument) -> str:
-    value = a.default_value
-    if isinstance(value, str) and a.type.base() == "str":
+def _default_text(value: Any, kind: Type) -> str:
+    if isinstance(value, str) and kind.base() == "str":
         return f'"{value}"'
     if isinstance(value, float):
         text = f"{value:.17g}"
@@ -206,10 +206,11 @@ def _argument(text: str, keyword: bool) -> Argument:
         raise _bad(text, "a type and a name for each argument")
     kind, alias, size = _type(match[1].strip())
     value = _default(default.strip(), kind) if equals else None
+    shown = _default_text(value, kind)
     if size is not None and isinstance(value, (int, float)):
         value = [value] * size
-    shown = re.sub(r"\s+", " ", match[1])
-    return Argument(match[2], kind, shown, value, bool(equals), keyword, alias, size)
+    text = re.sub(r"\s+", " ", match[1])
+    return Argument(match[2], kind, text, value, bool(equals), keyword, alias, size, shown)
 
 
 def _arguments(text: str) -> tuple[Argument, ...]:

@@ -58,6 +58,7 @@ def qualified_name(function: Any) -> str:
         module = "operator"
     if module.split(".")[0] == "weft":
         module = "torch" + module[4:]
+    module = module.replace("torch._ops", "torch.ops", 1)
     return f"{module}.{name}"
 
 
