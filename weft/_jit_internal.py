@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from weft.jit import Future as Future
+from weft.jit import _overload as _overload
+from weft.jit import _overload_method as _overload_method
 from weft.jit import export as export
 from weft.jit import ignore as ignore
 from weft.jit import is_scripting as is_scripting
@@ -19,16 +21,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _copy_to_script_wrapper(fn: F) -> F:
     """The function itself."""
     return fn
-
-
-def _overload(func: F) -> F:
-    """The function itself: a program is compiled for the types it is called with."""
-    return func
-
-
-def _overload_method(func: F) -> F:
-    """The method itself."""
-    return func
 
 
 def _qualified_name(obj: Any, mangle_name: bool = True) -> str:

@@ -122,3 +122,39 @@ class triangular_solve(NamedTuple):  # noqa: N801
 
     solution: Tensor
     cloned_coefficient: Tensor
+
+
+def _sorted_out(lib: Any, x: Tensor) -> dict[str, Any]:
+    """A call for each type that belongs to a function: what it returns is of the type."""
+    linalg = lib.linalg
+    return {
+        "max": lambda: lib.max(x, 0), "min": lambda: lib.min(x, 0), "sort": lambda: lib.sort(x),
+        "topk": lambda: lib.topk(x, 1), "kthvalue": lambda: lib.kthvalue(x, 1),
+        "median": lambda: lib.median(x, 0), "cummax": lambda: lib.cummax(x, 0),
+        "cummin": lambda: lib.cummin(x, 0), "linalg_qr": lambda: linalg.qr(x),
+        "linalg_svd": lambda: linalg.svd(x), "linalg_eig": lambda: linalg.eig(x),
+        "linalg_eigh": lambda: linalg.eigh(x), "linalg_slogdet": lambda: linalg.slogdet(x),
+        "linalg_inv_ex": lambda: linalg.inv_ex(x), "linalg_lu": lambda: linalg.lu(x),
+        "linalg_cholesky_ex": lambda: linalg.cholesky_ex(x),
+        "linalg_lstsq": lambda: linalg.lstsq(x, x), "linalg_lu_factor": lambda: linalg.lu_factor(x),
+        "linalg_lu_factor_ex": lambda: linalg.lu_factor_ex(x),
+        "linalg_ldl_factor": lambda: linalg.ldl_factor(x),
+        "linalg_ldl_factor_ex": lambda: linalg.ldl_factor_ex(x),
+        "linalg_solve_ex": lambda: linalg.solve_ex(x, x),
+    }  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """The types that are made where their functions are, asked of a call."""
+    import weft
+
+    if not name.startswith("_"):
+        call = _sorted_out(weft, weft.eye(1)).get(name)
+        if call is not None:
+            globals()[name] = type(call())
+            return globals()[name]
+    import sys
+
+    from weft.base import lazy as _lazy
+
+    raise _lazy.missing(sys.modules[__name__], name)

@@ -12,7 +12,9 @@ import io
 import os
 from collections.abc import Callable, Iterable
 from pickle import UnpicklingError
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Optional, Union
+
+from weft.base.device import device
 
 if TYPE_CHECKING:
     from weft._checkpoint.archive import ArchiveReader
@@ -22,6 +24,13 @@ __all__ = [
     "add_safe_globals", "clear_safe_globals", "get_safe_globals",
     "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
 ]  # fmt: skip
+
+#: The protocol of pickles that `save` writes by default.
+DEFAULT_PROTOCOL = 2
+#: What `map_location` may be.
+MAP_LOCATION = Optional[Union[Callable[[Any, str], Any], device, str, dict[str, str]]]  # noqa: UP007, UP045
+#: What `load` and `save` take for a file.
+FILE_LIKE = Union[str, os.PathLike[str], IO[bytes]]  # noqa: UP007
 
 File = str | os.PathLike[str] | IO[bytes]
 

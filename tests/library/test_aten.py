@@ -77,9 +77,8 @@ def test_schemas_are_pytorchs(torch):
 def test_all_schemas_of_pytorchs_read_and_print(torch):
     from weft.base.schemas import parse_schema
 
-    ours = "Tensor", "int", "float", "Scalar"
     texts = [str(s) for s in torch._C._jit_get_all_schemas() if s.name.startswith("aten::")]
-    tensors = [s for s in texts if any(f"({w} self" in s for w in ours) and "t[]" not in s]
+    tensors = [s for s in texts if s.partition("(")[2].startswith("Tensor") and " t" not in s]
     assert len(tensors) > 1000
     assert [s for s in tensors if str(parse_schema(s)) != s] == []
 

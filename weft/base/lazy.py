@@ -34,7 +34,7 @@ LAZY = {
     ),
     "weft.compiler": ("compile",),
     "weft.closing.control": ("_check", "cond", "while_loop"),
-    "weft.composites.older": ("triangular_solve",),
+    "weft.composites.older": ("binomial", "triangular_solve"),
     "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),
     "weft.futures": ("Future",),
@@ -54,6 +54,7 @@ _RESERVED = {
         "_assert_async", "_check_index", "_check_is_size", "_check_not_implemented",
         "_check_tensor_all", "_check_tensor_all_with", "_check_type", "_check_value", "_check_with",
     ),
+    "weft.composites.grouped": ("_grouped_mm",),
     "weft.composites.older": (
         "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
         "_cast_Long", "_cast_Short", "_convert_indices_from_coo_to_csr",

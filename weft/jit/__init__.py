@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 from typing import Final as Final
 
@@ -38,7 +39,30 @@ __all__ = [
     "Attribute", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction",
     "ScriptModule", "TopLevelTracedModule", "TracerWarning", "TracingCheckError", "annotate",
     "export", "fork",
-    "freeze", "fuser", "ignore", "is_scripting", "is_tracing", "isinstance", "load",
+    "freeze", "fuser", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
     "optimize_for_inference", "save", "script", "script_if_tracing", "script_method", "trace",
     "trace_module", "unused", "wait",
 ]  # fmt: skip
+
+
+def _overload(func: Any) -> Any:
+    """The function itself: a program is compiled for the types it is called with."""
+    return func
+
+
+def _overload_method(func: Any) -> Any:
+    """The method itself."""
+    return func
+
+
+def interface(obj: Any) -> Any:
+    """The class itself: a method is found when it is called, so a program needs no interface.
+
+    Raises:
+        RuntimeError: it is no class.
+    """
+    if not builtins.isinstance(obj, type):
+        raise RuntimeError(
+            f"[interface] expected a class, got {obj!r} (interface must be applied to a class)"
+        )
+    return obj

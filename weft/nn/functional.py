@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from weft import _C, Tensor
 from weft.base import checks as _checks
+from weft.composites.grouped import grouped_mm
 from weft.nn import functional_fractional, functional_image, functional_norm, functional_pool
 from weft.nn.functional_activation import (
     celu,
@@ -80,6 +81,7 @@ from weft.nn.functional_pool import *  # noqa: F403
 __all__ = [
     # layers
     "linear",
+    "grouped_mm",
     "bilinear",
     "embedding",
     "one_hot",

@@ -364,3 +364,13 @@ sparse = _deprecated(sparse_)
 
 
 _checks.install(__name__)
+
+
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    """`uniform_`, by the name that packages take."""
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    """`normal_`, by the name that packages take."""
+    return normal_(tensor, mean, std, generator)

@@ -65,6 +65,24 @@ def _random_state(state: bytes | None) -> Iterator[None]:
         _C.default_generator._set_bytes(outside)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """The devices of the arguments beside the CPU, and the states of their generators: none."""
+    return [], []
+
+
+def set_device_states(devices: list[int], states: list[Tensor], *, device_type: Any = None) -> None:
+    """Sets the states of generators of devices, as `get_device_states` gave them.
+
+    Raises:
+        AssertionError: there are any: there is no such device.
+    """
+    if devices or states:
+        raise AssertionError(
+            f"[set_device_states] expected no devices beside the CPU, got {devices} (Torch not "
+            "compiled with CUDA enabled)"
+        )
+
+
 # ---- without re-entrancy
 
 

@@ -11,6 +11,22 @@ from weft.nn.module import Module
 __all__ = ["functional_call"]
 
 
+def _reparametrize_module(
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    *,
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Any:
+    """A scope in which a module has other tensors for some of its parameters and buffers."""
+    from weft.func.modules import _exchanged
+
+    if stack_weights:
+        raise NotImplementedError("[_reparametrize_module] expected stack_weights=False, got True")
+    return _exchanged(module, dict(parameters_and_buffers), tie_weights, strict)
+
+
 def functional_call(
     module: Module,
     parameters_and_buffers: Mapping[str, Tensor],

@@ -18,7 +18,21 @@ from weft.utils.data.worker_info import get_worker_info
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
+_collate_fn_t = Callable[[list[Any]], Any]
+
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+class _DatasetKind:
+    """The two kinds of data sets, and what fetches their samples."""
+
+    Map = 0
+    Iterable = 1
+
+    @staticmethod
+    def create_fetcher(kind: int, *args: Any) -> Any:
+        """A fetcher of `(dataset, auto_collation, collate_fn, drop_last)`."""
+        return make_fetcher(kind == _DatasetKind.Iterable, *args)
 
 
 class _Forever:
@@ -323,3 +337,20 @@ class _SerialIterator(LoaderIterator):
 
     def _next_data(self) -> Any:
         return self._fetcher.fetch(next(self._indices))
+
+
+_BaseDataLoaderIter = LoaderIterator
+_SingleProcessDataLoaderIter = _SerialIterator
+
+
+def __getattr__(name: str) -> Any:
+    """The pass with workers, by PyTorch's name; its file is loaded with the first such pass."""
+    import sys
+
+    if name != "_MultiProcessingDataLoaderIter":
+        from weft.base import lazy as _lazy
+
+        raise _lazy.missing(sys.modules[__name__], name)
+    from weft.utils.data.parallel import ParallelIterator
+
+    return ParallelIterator

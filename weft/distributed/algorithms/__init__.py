@@ -1,0 +1,1 @@
+"""Algorithms over the processes of a group, of which there is one."""

@@ -1,0 +1,1 @@
+"""Where processes run on machines whose memory lies at several processors."""
