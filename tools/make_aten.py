@@ -42,7 +42,7 @@ def ours(value: Any) -> Any:
     if isinstance(value, torch.device):
         return weft.device(str(value))
     if isinstance(value, (list, tuple)):
-        return type(value)(map(ours, value)) if type(value) in (list, tuple) else [*map(ours, value)]
+        return tuple(map(ours, value)) if type(value) is tuple else [*map(ours, value)]
     if value is None or isinstance(value, (bool, int, float, complex, str)):
         return value
     raise Refused

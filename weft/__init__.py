@@ -107,7 +107,6 @@ if _TYPE_CHECKING:
         mtia,
         multiprocessing,
         onnx,
-        ops,
         profiler,
         quasirandom,
         see,
@@ -116,6 +115,7 @@ if _TYPE_CHECKING:
         vision,
         xpu,
     )
+    from weft import ops as ops  # type: ignore[assignment]  # the core's are no longer here
     from weft.amp.autocast_mode import autocast as autocast
     from weft.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
     from weft.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype

@@ -345,7 +345,9 @@ def register_autocast(
     operator_of(op, "register_autocast").casts[device_type] = cast_inputs
 
 
-def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, **how: Any) -> Any:
+def register_torch_dispatch(
+    op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Library | None = None
+) -> Any:
     """Refused, as by `CustomOpDef.register_torch_dispatch`.
 
     Raises:

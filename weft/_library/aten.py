@@ -1,9 +1,9 @@
 """`torch.ops.aten`: weft's functions under the names, overloads and arguments of ATen.
 
 `aten_schemas.txt` lists the overloads that there are, one schema to a line; tools/make_aten.py
-writes it: those of PyTorch whose calls weft answers with the same values. A line's function is found
-by its name (`_function`); where its arguments are not those of weft's function, `_FORMS` says how
-one is called with the other's.
+writes it: those of PyTorch whose calls weft answers with the same values. A line's function is
+found by its name (`_function`); where its arguments are not those of weft's function, `_FORMS` says
+how one is called with the other's.
 
 >>> weft.ops.aten.mm.default._schema
 aten::mm(Tensor self, Tensor mat2) -> Tensor
@@ -135,7 +135,7 @@ def _function(name: str) -> Callable[..., Any] | None:
     for family in ("linalg", "fft", "special"):
         if name.startswith(family + "_"):
             found = getattr(getattr(weft, family), name[len(family) + 1 :], None)
-            return found  # type: ignore[no-any-return]
+            return found
     if name.endswith("_") and not name.endswith("__"):
         return getattr(Tensor, name, None)
     for space in (_C, weft, Tensor, F):

@@ -89,7 +89,7 @@ class CustomOpDef:
 
     @contextmanager
     def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Generator[None]:
-        """In this scope, the kernel of a kind of device is called or, if not, the operator's own."""
+        """In this scope, a kind of device's kernel is called or, if not, the operator's own."""
         key = key_of(device_type)
         before = set(self._operator.off)
         (self._operator.off.discard if enabled else self._operator.off.add)(key)

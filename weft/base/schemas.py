@@ -153,7 +153,7 @@ def _type(text: str) -> tuple[Type, AliasInfo | None, int | None]:
     match = _TYPE.fullmatch(text)
     if match is None or match[1] not in _WORDS:
         raise _bad(
-            text, f"a type among {', '.join(_WORDS)} with [] or ? behind it (unknown type specifier)"
+            text, f"a type among {', '.join(_WORDS)}, then [] or ? (unknown type specifier)"
         )
     kind, alias, size = Type(match[1]), match[2], None
     for mark in re.findall(r"\[\d*\]|\?", match[3]):

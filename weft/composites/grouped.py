@@ -74,7 +74,7 @@ def _expect(a: Tensor, b: Tensor, offs: Tensor | None, bias: Any, out_dtype: Any
     if bias is not None:
         fail("no bias", "one", "Bias not supported yet")
     if out_dtype not in (None, a.dtype):
-        fail(f"out_dtype {a.dtype}", out_dtype, "Grouped gemm output dtype must match `mat_a` dtype")
+        fail(f"out_dtype {a.dtype}", out_dtype, "output dtype must match `mat_a` dtype")
     if (offs is None) != (a.dim() == 3 and b.dim() == 3):
         fail("offs if and only if an operand has 2 dimensions", offs,
              "Have to provide offsets if there is a 2d matrix")  # fmt: skip

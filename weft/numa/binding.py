@@ -8,7 +8,7 @@ from enum import Enum
 __all__ = ["AffinityMode", "NumaOptions"]
 
 
-class AffinityMode(str, Enum):
+class AffinityMode(str, Enum):  # noqa: UP042  # as PyTorch's prints
     """The cores that a process may be bound to."""
 
     NODE = "node"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["load_url"]
+if TYPE_CHECKING:
+    from weft.hub import load_state_dict_from_url as load_url
+
+__all__: list[str] = []
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, Self
 from weakref import ref
 
 from weft import Tensor
@@ -17,9 +17,12 @@ class WeakIdRef(weakref.ref[Any]):
 
     __slots__ = ("_id",)
 
-    def __init__(self, key: Any, callback: Callable[[Any], Any] | None = None) -> None:
-        super().__init__(key, callback)
-        self._id = id(key)
+    _id: int
+
+    def __new__(cls, key: Any, callback: Callable[[Any], Any] | None = None) -> Self:
+        made = super().__new__(cls, key, callback)
+        made._id = id(key)
+        return made
 
     def __hash__(self) -> int:
         return self._id
@@ -118,7 +121,8 @@ class TensorWeakRef:
     def __init__(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor):
             raise AssertionError(
-                f"[TensorWeakRef] expected a tensor, got {type(tensor).__name__} (expected torch.Tensor)"
+                f"[TensorWeakRef] expected a tensor, got {type(tensor).__name__} (expected "
+                "torch.Tensor)"
             )
         self.ref = ref(tensor)
 

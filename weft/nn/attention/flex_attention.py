@@ -179,7 +179,8 @@ class BlockMask:
     @classmethod
     def from_kv_blocks(
         cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None,
-        full_kv_indices: Tensor | None = None, BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE,  # noqa: N803
+        full_kv_indices: Tensor | None = None,
+        BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE,  # noqa: N803
         mask_mod: Mask | None = None, seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:  # fmt: skip
@@ -281,8 +282,9 @@ def create_block_mask(
     count = _blocks(create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device), size)
     whole = count == size[0] * size[1]
     part = (count > 0) & ~whole if separate_full_blocks else count > 0
+    some = _listed(part)
     full = _listed(whole) if separate_full_blocks else (None, None)
-    return BlockMask((Q_LEN, KV_LEN), *_listed(part), *full, size, mask_mod)
+    return BlockMask((Q_LEN, KV_LEN), some[0], some[1], full[0], full[1], size, mask_mod)
 
 
 def _expect_operands(query: Tensor, key: Tensor, value: Tensor, gqa: bool) -> None:
