@@ -338,9 +338,9 @@ class _OpNamespace(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if self._name == "aten" and not name.startswith("__"):
-            from weft._library import aten
+            from weft._library.aten import packet as found_packet
 
-            packet = aten.packet(name)
+            packet = found_packet(name)
             if packet is not None:
                 setattr(self, name, packet)
                 self._dir.append(name)
@@ -355,9 +355,9 @@ def _hint(space: _OpNamespace, name: str) -> str:
     import difflib
 
     if space._name == "aten":
-        from weft._library import aten
+        from weft._library.aten import names
 
-        known = aten.names()
+        known = names()
     else:
         known = space._dir
     near = difflib.get_close_matches(name, known, 1)

@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -314,6 +316,33 @@ def test_modes_are_asked_about_operators(sine):
         sine(x)
         weft.ops.aten.mm(y, y)
     assert asked[0] is weft.ops.tests.sine.default and weft.ops.aten.mm in asked
+
+
+IN_A_PROCESS = """
+import weft
+weft.install_as_torch()
+import torch
+from torch import Tensor
+from torch.ops import aten
+import torch.utils.model_zoo, torch.nn.attention.flex_attention, torch.utils._python_dispatch
+
+@torch.library.custom_op("m::double", mutates_args=())
+def double(x: Tensor) -> Tensor:
+    return x * 2
+
+double.register_autograd(lambda ctx, g: g * 2)
+x = torch.ones(2, requires_grad=True)
+torch.vmap(double)(x).sum().backward()
+print(x.grad.tolist(), aten.add(x, 1).tolist(), torch.ops.aten.mm.default, torch.utils.hooks)
+"""
+
+
+def test_operators_where_weft_is_torch():
+    """Modules that are weft's alone were asked of a package that was torch's by name."""
+    command = [sys.executable, "-c", IN_A_PROCESS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("[2.0, 2.0] [2.0, 2.0] aten.mm.default <module")
 
 
 # ---- opcheck

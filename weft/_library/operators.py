@@ -85,11 +85,11 @@ class Operator:
         if mode & TRACE and (recording := _C._recording()) is not None:
             return recording.whole(self.overload, tuple(bound.args), bound.kwargs)
         if mode & MAP:
-            from weft._library import mapping
+            from weft._library.mapping import mapped
 
-            mapped = mapping.mapped(self, bound)
-            if mapped is not None:
-                return mapped[0]
+            result = mapped(self, bound)
+            if result is not None:
+                return result[0]
         if mode & AUTOCAST and "cpu" in self.casts:
             with autocast("cpu", enabled=False):
                 return self._watched(self._cast(bound))
@@ -120,9 +120,9 @@ class Operator:
                 return self.checked(own(*short.args, **short.kwargs))
             if self._is_tied() and _C.is_grad_enabled():
                 if any(t.requires_grad for t in tensors_of(bound.values())):
-                    from weft._library import autograd
+                    from weft._library.autograd import tied
 
-                    return autograd.tied(self, bound)
+                    return tied(self, bound)
         with no_grad() if self._is_tied() or self.strict else nullcontext():
             return self.run(bound)
 

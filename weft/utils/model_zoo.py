@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft.hub import load_state_dict_from_url as load_url
+    from weft.hub import load_state_dict_from_url as load_url  # noqa: F401
 
 __all__: list[str] = []
 

@@ -184,7 +184,7 @@ class BlockMask:
         mask_mod: Mask | None = None, seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
     ) -> BlockMask:  # fmt: skip
-        """A mask of lists of blocks. `compute_q_blocks` is for kernels of GPUs: nothing reads it."""
+        """A mask of lists of blocks; `compute_q_blocks` is for kernels of GPUs."""
         size = _pair(BLOCK_SIZE)
         lengths = seq_lengths or (
             kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1]
