@@ -59,7 +59,7 @@ def _scalar(value: Any, word: str, numbers: bool) -> Any:
             return float(value)
         if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
             return float(value.item())
-    elif word == "bool":
+    elif word in ("bool", "SymBool"):
         if isinstance(value, bool):
             return value
     elif word == "Scalar":

@@ -12,6 +12,9 @@ t.serialization.DEFAULT_PROTOCOL
 t.utils.checkpoint.get_device_states(t.ones(2))
 t.utils.checkpoint.set_device_states([], [])
 t.backends.mkldnn.enabled
+importlib.import_module(t.__name__ + ".distributed.constants").default_pg_timeout
+t.ops.aten._pin_memory(x)
+isinstance(t.distributed.ReduceOp.SUM, t.distributed.ReduceOp.RedOpType)
 t.backends.fp32_precision
 t.backends.mps.is_macos_or_newer(13, 0)
 t.nn.init._no_grad_uniform_(t.empty(3), 1.0, 1.0)

@@ -79,6 +79,7 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "replication_pad3d": lambda x, pad: F.pad(x, pad, "replicate"),
     "_adaptive_avg_pool2d": lambda x, size: F.adaptive_avg_pool2d(x, size),
     "_adaptive_avg_pool3d": lambda x, size: F.adaptive_avg_pool3d(x, size),
+    "_pin_memory": lambda x, device=None: x.pin_memory(),
     "_local_scalar_dense": lambda x: x.item(),
     "broadcast_tensors": lambda tensors: weft.broadcast_tensors(*tensors),
     "block_diag": lambda tensors: weft.block_diag(*tensors),

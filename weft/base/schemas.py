@@ -23,7 +23,7 @@ _WORDS = {
     "Tensor": "Tensor", "int": "int", "SymInt": "int", "float": "float", "bool": "bool",
     "str": "str", "Scalar": "number", "ScalarType": "int", "Layout": "int", "Device": "Device",
     "MemoryFormat": "int", "Generator": "Generator", "Storage": "Storage", "Dimname": "str",
-    "QScheme": "QScheme", "complex": "complex", "Any": "Any", "Stream": "Stream",
+    "QScheme": "QScheme", "SymBool": "bool", "complex": "complex", "Any": "Any", "Stream": "Stream",
 }  # fmt: skip
 
 

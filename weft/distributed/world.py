@@ -36,6 +36,8 @@ ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # PyTorch's name of
 
 
 reduce_op = ReduceOp
+#: PyTorch has the members in a class of their own; here that is the class itself.
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
 
 class Backend(str):
