@@ -45,10 +45,10 @@ HOMES = (
     "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
     "utils.benchmark", "utils.flop_counter", "memory", "profiler", "utils.hooks",
     "multiprocessing", "jit", "onnx", "testing", "accelerator", "cuda", "cpu", "xpu", "mps", "mtia",
-    "distributed", "futures", "hub", "quasirandom", "utils._pytree", "utils.tensorboard", "vision",
-    "vision.datasets", "vision.io", "vision.models", "vision.ops", "vision.transforms",
-    "vision.transforms.functional", "vision.transforms.v2", "vision.transforms.v2.functional",
-    "vision.utils",
+    "distributed", "futures", "hub", "library", "quasirandom", "utils._pytree", "utils.tensorboard",
+    "utils.weak", "vision", "vision.datasets", "vision.io", "vision.models", "vision.ops",
+    "vision.transforms", "vision.transforms.functional", "vision.transforms.v2",
+    "vision.transforms.v2.functional", "vision.utils",
 )  # fmt: skip
 
 
