@@ -138,7 +138,8 @@ void check_write(const std::string& who, const Tensor& t, bool recorded) {
     GradMeta* m = meta_or_null(t);
     if (!m || !m->base.defined()) {
         if (wanted && is_leaf(t))
-            refuse("a leaf Variable that requires grad (it is being used in an in-place operation)",
+            refuse("a leaf (a leaf Variable that requires grad is being used in an in-place "
+                   "operation.)",
                    "write under no_grad(), or write a clone()");
         return;
     }
@@ -157,8 +158,8 @@ void check_write(const std::string& who, const Tensor& t, bool recorded) {
                "would override the custom backward associated with the custom Function)",
                "clone() the output of the Function");
     if (wanted && is_leaf(m->base))
-        refuse("a view of a leaf Variable that requires grad (it is being used in an in-place "
-               "operation)",
+        refuse("a view of one (a view of a leaf Variable that requires grad is being used in an "
+               "in-place operation.)",
                "write under no_grad(), or write a clone()");
 }
 

@@ -107,11 +107,10 @@ void set_requires_grad(const Tensor& t, bool value) {
                         " (you can only change requires_grad flags of leaf variables.). Hint: "
                         "use var_no_grad = var.detach() for the values outside the graph");
     }
-    WEFT_EXPECT(
-        !value || is_inexact(t.dtype()), Runtime, "requires_grad",
-        "a tensor of a floating dtype (only Tensors of floating point and complex dtype can "
-        "require gradients)",
-        name(t.dtype()));
+    WEFT_EXPECT(!value || is_inexact(t.dtype()), Runtime, "requires_grad",
+                "another tensor (only Tensors of floating point dtype can require gradients, or of "
+                "complex)",
+                name(t.dtype()));
     WEFT_EXPECT(!value || !t.has(kInference) || (mode & kInferenceMode), Runtime, "requires_grad",
                 "a normal tensor", "an inference tensor (made inside inference_mode)",
                 "clone() it first");
@@ -134,8 +133,10 @@ void set_grad(const Tensor& t, const Tensor& grad) {
                 "another tensor (can't assign Variable as its own grad)", "the tensor itself");
     WEFT_EXPECT(grad.dtype() == t.dtype(), Runtime, "grad", text("a tensor of ", name(t.dtype())),
                 name(grad.dtype()));
-    WEFT_EXPECT(equal(grad.shape(), t.shape()), Runtime, "grad",
-                text("a tensor of shape ", to_string(t.shape())), to_string(grad.shape()));
+    WEFT_EXPECT(equal(grad.shape(), t.shape()), Runtime, "grad", "a gradient that fits",
+                text("another one (attempting to assign a gradient of size '",
+                     to_string(grad.shape()), "' to a tensor of size '", to_string(t.shape()),
+                     "'. Please ensure that the gradient and the tensor are the same size)"));
     meta(t).grad = grad;
 }
 

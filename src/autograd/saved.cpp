@@ -11,6 +11,7 @@
 #include "ops/each.h"
 #include "ops/functions.h"
 #include "ops/write.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 
@@ -112,20 +113,22 @@ Tensor SavedTensor::unpack_slow(Node* owner, int k, const std::vector<Tensor>* g
         return false;
     };
     if (const Site* site = ops::overwritten_by(value_, version_, matters)) [[unlikely]] {
-        std::string made = "a leaf or a value outside the graph";
+        std::string made;
         if (Ref<Node> fn = is_output_ ? Ref<Node>(owner) : grad_fn(value_)) {
             int output = is_output_ ? k : static_cast<int>(output_number(value_));
-            made = text("output ", output, " of ", fn->name_of(output));
+            const std::string name = fn->name_of(output);
+            made = text(", which is output ", output, " of ",
+                        name.substr(0, name.rfind("Backward")), ",");
         }
-        throw Error(
-            ErrorKind::Runtime,
-            text("[backward] expected the saved value unchanged (one of the variables needed "
-                 "for gradient computation has been modified by an inplace operation): a ",
-                 name(value_.dtype()), " tensor of shape ", to_string(value_.shape()),
-                 ", which is ", made, ", got version ", value_.version(), "; expected version ",
-                 version_, "\n  saved at ", owner->site.describe(), "\n  overwritten at ",
-                 site->describe(),
-                 "\n  Hint: write out of place there, or clone() the tensor before"));
+        throw Error(ErrorKind::Runtime,
+                    text("[backward] expected the saved value unchanged, got another (one of the "
+                         "variables needed "
+                         "for gradient computation has been modified by an inplace operation: [",
+                         tensor_type_name(value_.dtype()), " ", to_string(value_.shape()), "]",
+                         made, " is at version ", value_.version(), "; expected version ", version_,
+                         " instead.)\n  saved at ", owner->site.describe(), "\n  overwritten at ",
+                         site->describe(),
+                         "\n  Hint: write out of place there, or clone() the tensor before"));
     }
     if (!is_output_ || !(mode & kGradMode)) return value_;
     Tensor out = value_.alias();

@@ -40,6 +40,7 @@ public:
     /// False if they do not fit the op (then `reason` says why). Throws for arguments of the right type with bad
     /// values. `lenient`: 0-d tensors outside the graph count as numbers.
     bool parse(const Op& op, const Given& given, bool lenient);
+    bool is_method() const { return false; }
     /// Whether values of the same kinds and equal constants always come to the same.
     bool plain() const { return !extra_ && !lenient_ && !read_; }
 

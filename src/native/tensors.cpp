@@ -467,7 +467,10 @@ void find_dtype(Raw data, DType& found, bool& any, int depth) {
             return;
         default:
             fail(data.is(Kind::Text) ? ErrorKind::Type : ErrorKind::Runtime, "tensor",
-                 "numbers, sequences of numbers, arrays or tensors", type_name(data));
+                 "numbers, sequences of numbers, arrays or tensors",
+                 data.is(Kind::Text)
+                     ? "str (new(): invalid data type 'str')"
+                     : text(type_name(data), " (Could not infer dtype of ", type_name(data), ")"));
     }
 }
 

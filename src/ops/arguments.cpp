@@ -3,9 +3,9 @@
 namespace weft::ops {
 
 std::string_view kind_text(Param::Kind kind) {
-    constexpr std::string_view kTexts[] = {"a Tensor", "a list of Tensors", "an int",
-                                           "ints",     "a float",           "a bool",
-                                           "a number", "a dtype",           "a str"};
+    constexpr std::string_view kTexts[] = {
+        "Tensor", "tuple of Tensors", "int", "tuple of ints", "float", "bool",
+        "Number", "torch.dtype",      "str"};
     return kTexts[static_cast<size_t>(kind)];
 }
 

@@ -14,7 +14,7 @@
 
 namespace weft::ops {
 
-/// What a parameter takes, in words.
+/// What a parameter takes, in PyTorch's words.
 std::string_view kind_text(Param::Kind kind);
 /// Throws Runtime for a complex number where the op is on a real tensor: its imaginary part would be lost.
 void expect_no_imaginary(const Op& op, const Tensor& self);
@@ -86,25 +86,22 @@ protected:
             if (op.params[k].kind == Param::Kind::Ints && last && count > i + 1 &&
                 takes_ints_alone(op) && self().is_whole(args[i])) {
                 given_ |= uint64_t{1} << i;
-                return take_loose_ints(op, op.params[k], args + i, count - i);
+                return take_loose_ints(op, k, args + i, count - i);
             }
-            if (!take(op, k, args[i])) return false;
+            if (!take(op, k, args[i], false)) return false;
         }
         return true;
     }
     /// The argument of parameter `i`, by name.
     bool take_named(const Op& op, int i, std::string_view name, Item value) {
         if (given_ >> i & 1) return refuse("multiple values for '", name, "'");
-        return take(op, static_cast<size_t>(i), value);
+        return take(op, static_cast<size_t>(i), value, true);
     }
     /// Whether all is there that has to be.
     bool is_complete(const Op& op) {
         if (given_ == (uint64_t{1} << op.params.size()) - 1) return true;
-        for (size_t i = 0; i < op.params.size(); ++i) {
-            const Param& p = op.params[i];
-            if (!(given_ >> i & 1) && !p.has_default && !(p.is_input() && p.optional))
-                return refuse("missing argument '", p.name, "'");
-        }
+        for (size_t i = 0; i < op.params.size(); ++i)
+            if (is_missing(op, i)) return refuse_missing(op);
         return true;
     }
     /// The inputs as they go into the call: numbers become 0-d tensors.
@@ -142,22 +139,45 @@ private:
         std::uninitialized_copy_n(op.defaults.data(), count, attrs());
         attrs_made_ = count;
     }
-    bool take(const Op& op, size_t i, Item value) {
-        const Param& p = op.params[i];
-        if (!set(op, p, value))
-            return refuse(p.name, " must be ", kind_text(p.kind), ", not ",
-                          Values::type_name(value));
+    bool take(const Op& op, size_t i, Item value, bool named) {
+        if (!set(op, op.params[i], value)) return refuse_kind(op, i, value, named);
         given_ |= uint64_t{1} << i;
         return true;
     }
+    /// In PyTorch's words, which do not count the tensor whose method is called.
+    bool refuse_kind(const Op& op, size_t i, Item value, bool named) {
+        if (!explain_ || !reason_.empty()) return false;
+        const Param& p = op.params[i];
+        const std::string place =
+            named ? "" : text("(position ", i + (self().is_method() ? 0 : 1), ") ");
+        return refuse(op.public_name, "(): argument '", p.name == "self" ? "input" : p.name, "' ",
+                      place, "must be ", kind_text(p.kind), ", not ", Values::type_name(value));
+    }
+    bool refuse_missing(const Op& op) {
+        if (!explain_) return false;
+        int count = 0;
+        std::string names;
+        for (size_t i = 0; i < op.params.size(); ++i)
+            if (is_missing(op, i)) names += text(count++ ? ", \"" : "\"", op.params[i].name, "\"");
+        return refuse(op.public_name, "() missing ", count,
+                      " required positional arguments: ", names);
+    }
+    bool is_missing(const Op& op, size_t i) const {
+        const Param& p = op.params[i];
+        return !(given_ >> i & 1) && !p.has_default && !(p.is_input() && p.optional);
+    }
     /// The rest of the arguments by place, which are ints without brackets.
-    bool take_loose_ints(const Op& op, const Param& p, const Item* args, int64_t count) {
+    bool take_loose_ints(const Op& op, size_t i, const Item* args, int64_t count) {
         Dims dims;
         for (int64_t j = 0; j < count; ++j) {
-            if (!self().is_whole(args[j])) return refuse(p.name, " must be ints");
+            if (!self().is_whole(args[j]))
+                return refuse(op.public_name, "(): argument '", op.params[i].name,
+                              "' failed to unpack the object at pos ", j + 1,
+                              " with error \"type must be tuple of ints,but got ",
+                              Values::type_name(args[j]), "\"");
             dims.push_back(self().loose_int(op, args[j]));
         }
-        attr(op, p.slot) = Value(dims);
+        attr(op, op.params[i].slot) = Value(dims);
         return true;
     }
     bool set_input(const Op& op, const Param& p, Item value) {
@@ -176,8 +196,13 @@ private:
     }
     template <class Items>
     bool set_list(const Param& p, const Items& items) {
-        for (Item item : items)
-            if (!Values::is_tensor(item) && !(Values::is_none(item) && p.optional)) return false;
+        int place = 0;
+        for (Item item : items) {
+            if (!Values::is_tensor(item) && !(Values::is_none(item) && p.optional))
+                return refuse("expected Tensor as element ", place, " in argument ", p.slot,
+                              ", but got ", Values::type_name(item));
+            ++place;
+        }
         if (!listed_) list_.assign(in_, in_ + p.slot);
         listed_ = true;
         const size_t before = list_.size();

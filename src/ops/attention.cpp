@@ -174,9 +174,12 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
     for (const Tensor* t : {&q, &k, &v})
         WEFT_EXPECT(t->ndim() >= 2, Runtime, kName, "query, key and value of two dims at least",
                     to_string(t->shape()), "(..., length, width)");
-    WEFT_EXPECT(q.dtype() == k.dtype() && q.dtype() == v.dtype(), Runtime, kName,
-                "query, key and value of one dtype",
-                text(name(q.dtype()), ", ", name(k.dtype()), " and ", name(v.dtype())));
+    WEFT_EXPECT(
+        q.dtype() == k.dtype() && q.dtype() == v.dtype(), Runtime, kName, "one dtype",
+        text(
+            "several (Expected query, key, and value to have the same dtype, but got query.dtype: ",
+            name(q.dtype()), " key.dtype: ", name(k.dtype()), " and value.dtype: ", name(v.dtype()),
+            " instead.)"));
     WEFT_EXPECT(is_floating(q.dtype()), NotImplemented, kName, "a floating dtype", name(q.dtype()));
     WEFT_EXPECT(width(q) == width(k), Runtime, kName,
                 text("keys as wide as the queries, ", width(q)), std::to_string(width(k)));

@@ -33,12 +33,13 @@ DType check_channels(const Call& c, const Tensor& x, int first, int last) {
     WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, c.name(), "a floating dtype",
                 name(x.dtype()));
     static const char* names[] = {"input", "weight", "bias", "running_mean", "running_var"};
-    for (int i = first; i <= last; ++i) {
+    for (int i : {3, 4, 1, 2}) {  // as PyTorch looks
         const Tensor& p = c.in[i];
-        if (!p.defined()) continue;
+        if (i < first || i > last || !p.defined()) continue;
         WEFT_EXPECT(p.ndim() == 1 && p.size(0) == x.size(1), Runtime, c.name(),
-                    text(names[i], " to contain ", x.size(1), " elements, one per channel"),
-                    to_string(p.shape()));
+                    "a number for each channel",
+                    text(to_string(p.shape()), " (", names[i], " should contain ", x.size(1),
+                         " elements not ", p.numel(), ")"));
     }
     return statistics_dtype(c, c.name(), first, last);
 }
@@ -260,9 +261,11 @@ void group_shape(Call& c) {
     const Tensor& x = c.in[0];
     const DType dtype = check_channels(c, x, 1, 2);
     int64_t groups = c.attr(0).as_int();
-    WEFT_EXPECT(groups > 0 && x.size(1) % groups == 0, Runtime, "group_norm",
-                text("a number of channels divisible by num_groups ", groups),
-                text("input of shape ", to_string(x.shape())));
+    WEFT_EXPECT(groups > 0 && x.size(1) % groups == 0, Runtime, "group_norm", "other groups",
+                text(groups,
+                     " (Expected number of channels in input to be divisible by num_groups, but "
+                     "got input of shape ",
+                     to_string(x.shape()), " and num_groups=", groups, ")"));
     c.add(Tensor::layout(x.dtype(), x.shape()));
     Dims statistics{x.size(0), groups};
     c.add(Tensor::layout(dtype, statistics));

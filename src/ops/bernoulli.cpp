@@ -138,8 +138,8 @@ void alpha_dropout_body(Call& c) {
 void multinomial_shape(Call& c) {
     const Tensor& self = c.in[0];
     int64_t samples = c.attr(0).as_int();
-    WEFT_EXPECT(self.ndim() == 1 || self.ndim() == 2, Runtime, c.name(), "prob_dist of 1 or 2 dim",
-                text(self.ndim()));
+    WEFT_EXPECT(self.ndim() == 1 || self.ndim() == 2, Runtime, c.name(), "one row or several",
+                text(self.ndim(), " dimensions (prob_dist must be 1 or 2 dim)"));
     WEFT_EXPECT(is_floating(self.dtype()), Runtime, c.name(), "floating-point input",
                 name(self.dtype()));
     WEFT_EXPECT(samples > 0, Runtime, c.name(),
@@ -147,7 +147,9 @@ void multinomial_shape(Call& c) {
                 std::to_string(samples));
     int64_t categories = self.size(self.ndim() - 1);
     WEFT_EXPECT(c.attr(1).as_bool() || samples <= categories, Runtime, c.name(),
-                text("at most ", categories, " samples without replacement"), text(samples));
+                text("at most ", categories),
+                text(samples,
+                     " (cannot sample n_sample > prob_dist.size(-1) samples without replacement)"));
     WEFT_EXPECT(categories <= int64_t{1} << 24, Runtime, c.name(), "at most 2^24 categories",
                 text(categories));
     Dims shape(self.shape());

@@ -169,11 +169,14 @@ void add_shape(Call& c) {
                 "point number.)");
 }
 void sub_shape(Call& c) {
-    for (int i = 0; i < 2; ++i)
-        WEFT_EXPECT(c.in[i].dtype() != DType::Bool, Runtime, c.name(), "numbers",
-                    "a bool tensor (Subtraction, the `-` operator, with a bool tensor is not "
-                    "supported)",
-                    "use the `~` or `logical_not()` operator to invert a mask, `^` for two");
+    const bool first = c.in[0].dtype() == DType::Bool, second = c.in[1].dtype() == DType::Bool;
+    WEFT_EXPECT(!(first && second), Runtime, c.name(), "numbers",
+                "bools (Subtraction, the `-` operator, with two bool tensors is not supported. Use "
+                "the `^` or `logical_xor()` operator instead.)");
+    WEFT_EXPECT(!first && !second, Runtime, c.name(), "numbers",
+                "a bool tensor (Subtraction, the `-` operator, with a bool tensor is not "
+                "supported. If you are trying to invert a mask, use the `~` or `logical_not()` "
+                "operator instead.)");
     add_shape(c);
 }
 

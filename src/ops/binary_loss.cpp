@@ -14,12 +14,19 @@ const Function bce{"binary_cross_entropy"}, logits_bce{"binary_cross_entropy_wit
     logits_backward{"_binary_cross_entropy_with_logits_backward"}, sigmoid_of{"sigmoid"},
     softplus{"softplus"}, log1p{"log1p"};
 
+/// PyTorch's words for a target of another size.
+std::string differing_sizes(const Call& c) {
+    const std::string target = text("torch.Size(", to_string(c.in[1].shape()), ")");
+    const std::string input = text("torch.Size(", to_string(c.in[0].shape()), ")");
+    if (c.op->name == "binary_cross_entropy")
+        return text("two (Using a target size (", target, ") that is different to the input size (",
+                    input, ") is deprecated. Please ensure they have the same size.)");
+    return text("two (Target size (", target, ") must be the same as input size (", input, "))");
+}
+
 void check_sizes(const Call& c) {
     WEFT_EXPECT(equal(c.in[0].shape(), c.in[1].shape()), Value, c.name(),
-                "input and target of the same size",
-                text("target size ", to_string(c.in[1].shape()), " and input size ",
-                     to_string(c.in[0].shape())),
-                "Target size must be the same as input size");
+                "input and target of one size", differing_sizes(c));
 }
 
 /// A weight must broadcast to the input without enlarging it.
@@ -133,8 +140,8 @@ void check_probabilities(const Tensor& t, const char* which) {
     const T* p = t.data<T>();
     int64_t bad = 0;
     for (int64_t i = 0, n = t.numel(); i < n; ++i) bad += !(p[i] >= T{0} && p[i] <= T{1});
-    WEFT_EXPECT(bad == 0, Runtime, "binary_cross_entropy",
-                text("all elements of ", which, " between 0 and 1"), text(bad, " outside"),
+    WEFT_EXPECT(bad == 0, Runtime, "binary_cross_entropy", "probabilities",
+                text(bad, " others (all elements of ", which, " should be between 0 and 1)"),
                 "binary_cross_entropy_with_logits takes any real number");
 }
 

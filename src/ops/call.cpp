@@ -6,6 +6,7 @@
 #include "ops/watch.h"
 #include "ops/widen.h"
 #include "ops/write.h"
+#include "tensor/scalar_name.h"
 
 namespace weft::ops {
 
@@ -45,10 +46,11 @@ void give_memory(Call& c) {
 std::string who(const Call& c) { return text(c.name(), c.in_place ? "_" : ""); }
 
 void check_fits(const Call& c, const Tensor& dest, const Tensor& result) {
-    WEFT_EXPECT(
-        category(result.dtype()) <= category(dest.dtype()) || result.dtype() == dest.dtype(),
-        Runtime, who(c), text("a result that fits the written tensor's dtype ", name(dest.dtype())),
-        text(name(result.dtype()), " (result type can't be cast to the desired output type)"));
+    WEFT_EXPECT(category(result.dtype()) <= category(dest.dtype()) ||
+                    result.dtype() == dest.dtype(),
+                Runtime, who(c), "a result that fits the tensor that is written",
+                text(name(result.dtype()), " (result type ", scalar_name(result.dtype()),
+                     " can't be cast to the desired output type ", scalar_name(dest.dtype()), ")"));
     WEFT_EXPECT(!dest.storage()->read_only, Runtime, who(c), "memory that may be written",
                 "a tensor over read-only memory of another library", "clone() it before writing");
 }
@@ -56,16 +58,19 @@ void check_fits(const Call& c, const Tensor& dest, const Tensor& result) {
 void check_writable(const Call& c, const Tensor& result) {
     const Tensor& dest = c.dest;
     WEFT_EXPECT(equal(result.shape(), dest.shape()), Runtime, who(c),
-                text("a result of the written tensor's shape ", to_string(dest.shape())),
-                to_string(result.shape()),
+                "a result of the same shape as the tensor that is written",
+                text("another one (output with shape ", to_string(dest.shape()),
+                     " doesn't match the broadcast shape ", to_string(result.shape()), ")"),
                 "an in-place operation cannot change the shape of its tensor");
     check_fits(c, dest, result);
     if (c.in_place && c.op->writes_repeats) return;
     const int expanded = dest.numel() ? repeated_dim(dest.shape(), dest.strides()) : -1;
-    WEFT_EXPECT(expanded < 0, Runtime, who(c), "a tensor whose elements lie apart",
-                text("one expanded along dimension ", expanded,
-                     " (more than one element refers to a single memory location)"),
-                "clone() it before writing");
+    WEFT_EXPECT(
+        expanded < 0, Runtime, who(c), "a tensor whose elements lie apart",
+        text(
+            "one expanded along dimension ", expanded,
+            " (unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation.)"));
 }
 
 /// As PyTorch: an out= of another shape is resized, with a warning unless it was empty.

@@ -10,6 +10,7 @@
 #include "ops/conj.h"
 #include "ops/pointwise_common.h"
 #include "ops/shape.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -53,8 +54,10 @@ void complex_shape(Call& c) {
     WEFT_EXPECT(t == DType::Float32 || t == DType::Float64 || t == DType::Float16, Runtime,
                 c.name(), "both inputs to be Half, Float or Double tensors",
                 text(name(t), " and ", name(c.in[1].dtype())));
-    WEFT_EXPECT(c.in[1].dtype() == t, Runtime, c.name(), text("an imag of real's dtype ", name(t)),
-                name(c.in[1].dtype()));
+    WEFT_EXPECT(c.in[1].dtype() == t, Runtime, c.name(), "parts of one dtype",
+                text("two (Expected object of scalar type ", scalar_name(t),
+                     " but got scalar type ", scalar_name(c.in[1].dtype()),
+                     " for second argument)"));
     pointwise_layout(c, complex_dtype(t));
 }
 

@@ -11,6 +11,7 @@
 #include "ops/conj.h"
 #include "ops/flops.h"
 #include "ops/spatial.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -64,9 +65,9 @@ void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
                 "an input of a number dtype", text(name(x.dtype()), " (not implemented)"),
                 "convert with .float()");
     WEFT_EXPECT(w.dtype() == x.dtype() && (!bias.defined() || bias.dtype() == x.dtype()), Runtime,
-                who, text("weight and bias of the input's dtype ", name(x.dtype())),
-                text(name(w.dtype()), bias.defined() ? " and " : "",
-                     bias.defined() ? name(bias.dtype()) : ""),
+                who, "weight and bias of the input's dtype",
+                text("another (expected scalar type ", scalar_name(x.dtype()), " but found ",
+                     scalar_name(w.dtype() != x.dtype() ? w.dtype() : bias.dtype()), ")"),
                 "convert one of them with .to(dtype)");
     WEFT_EXPECT(
         dims >= 1 && dims <= 3 && w.ndim() == x.ndim(), Runtime, who,
@@ -77,18 +78,38 @@ void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
                 "supported)",
                 std::to_string(groups));
     WEFT_EXPECT(w.size(0) >= groups && w.size(0) % groups == 0, Runtime, who,
-                text("the weight's first dimension to be divisible by groups ", groups),
-                to_string(w.shape()));
+                "groups that divide the weight",
+                text(groups, " (Given groups=", groups, ", expected weight to be ",
+                     w.size(0) < groups ? "at least " : "divisible by ", groups,
+                     " at dimension 0, but got weight of size ", to_string(w.shape()),
+                     " instead)"));
     int64_t wanted = transposed ? w.size(0) : size_product(who, w.size(1), groups);
-    WEFT_EXPECT(x.size(1) == wanted, Runtime, who,
-                text("input", to_string(x.shape()), " to have ", wanted,
-                     " channels, as weight of size ", to_string(w.shape()), " and groups=", groups,
-                     " say"),
-                text(x.size(1), " channels"));
+    WEFT_EXPECT(x.size(1) == wanted, Runtime, who, "as many channels as the weight has",
+                text(x.size(1), " (Given ", transposed ? "transposed=1" : text("groups=", groups),
+                     ", weight of size ", to_string(w.shape()), ", expected input",
+                     to_string(x.shape()), " to have ", wanted, " channels, but got ", x.size(1),
+                     " channels instead)"));
     int64_t made = transposed ? size_product(who, w.size(1), groups) : w.size(0);
     WEFT_EXPECT(!bias.defined() || (bias.ndim() == 1 && bias.size(0) == made), Runtime, who,
-                text("a 1-dimensional bias with ", made, " elements"),
-                bias.defined() ? to_string(bias.shape()) : "");
+                "a number for each channel of the result",
+                text("others (Given ", transposed ? "transposed=1, " : "", "weight of size ",
+                     to_string(w.shape()), ", expected bias to be 1-dimensional with ", made,
+                     " elements, but got bias of size ", to_string(bias.shape()), " instead)"));
+}
+
+/// "(2, 3)": the last two of three.
+std::string pair(const auto& sizes) { return text("(", sizes[1], ", ", sizes[2], ")"); }
+
+/// PyTorch's words for a kernel that is larger than its input.
+std::string does_not_fit(const Tensor& x, const Tensor& w, const Geometry& g, int dims) {
+    std::string padded, kernel;
+    for (int d = 3 - dims; d < 3; ++d) {
+        const char* by = d > 3 - dims ? " x " : "";
+        padded += text(by, x.size(d + dims - 1) + 2 * g.padding[d]);
+        kernel += text(by, g.dilation[d] * (w.size(d + dims - 1) - 1) + 1);
+    }
+    return text("another (Calculated padded input size per channel: (", padded, "). Kernel size: (",
+                kernel, "). Kernel size can't be greater than actual input size)");
 }
 
 /// Sizes of the result's spatial dims.
@@ -109,9 +130,7 @@ void add_spatial(Call& c, Dims& out, const Geometry& g, bool transposed, int dim
             size = size < 0 ? 0 : size / g.stride[d] + 1;
         }
         WEFT_EXPECT(k > 0 && n > 0 && size > 0, Runtime, c.name(),
-                    text("a kernel that fits into the padded input (kernel size can't be greater "
-                         "than actual input size)"),
-                    text("input ", to_string(x.shape()), " and weight ", to_string(w.shape())));
+                    "a kernel that fits into the padded input", does_not_fit(x, w, g, dims));
         out.push_back(size_of(c.name(), size));
     }
 }
@@ -300,8 +319,10 @@ void with_batch(Call& c, int dims, const Run& run) {
     WEFT_EXPECT(w.ndim() == dims + 2, Runtime, c.name(),
                 text("a weight of ", dims + 2, " dimensions"), to_string(w.shape()));
     WEFT_EXPECT(x.ndim() == dims + 1 || x.ndim() == dims + 2, Runtime, c.name(),
-                text(dims + 1, "D (unbatched) or ", dims + 2, "D (batched) input"),
-                text("input of size: ", to_string(x.shape())));
+                "an image or a batch",
+                text(x.ndim(), " dimensions (Expected ", dims + 1, "D (unbatched) or ", dims + 2,
+                     "D (batched) input to conv", dims,
+                     "d, but got input of size: ", to_string(x.shape()), ")"));
     if (x.ndim() == dims + 2) return c.set(run(x));
     c.set(squeeze_dim(run(unsqueeze(x, 0)), 0));
 }
@@ -424,8 +445,10 @@ kernels::ConvShape window(const Call& c, int first, int64_t height, int64_t widt
     size_product(c.name(), s.out[1], s.out[2]);
     WEFT_EXPECT(s.out[1] > 0 && s.out[2] > 0, Runtime, c.name(),
                 "a kernel that fits into the padded image",
-                text("an image of ", height, " x ", width, " and kernel_size ",
-                     to_string(c.attr(first).as_ints()), " (its components must be at least one)"));
+                text("another (Given input with spatial size (", height, ", ", width,
+                     "), kernel_size=", pair(kernel), ", dilation=", pair(g.dilation), ", padding=",
+                     pair(g.padding), ", calculated shape of the array of sliding blocks as (",
+                     s.out[1], ", ", s.out[2], "), but its components must be at least one.)"));
     return s;
 }
 
@@ -476,9 +499,12 @@ void col2im_shape(Call& c) {
                      s.taps()),
                 std::to_string(x.size(n - 2)));
     WEFT_EXPECT(x.size(n - 1) == s.out_size(), Runtime, c.name(),
-                text("size of input's dimension 2 to match the calculated number of sliding ",
-                     "blocks ", s.out[1], " * ", s.out[2], " = ", s.out_size()),
-                std::to_string(x.size(n - 1)));
+                "a column for each place of the kernel",
+                text(x.size(n - 1),
+                     " columns (expected size of input's dimension 2 to match the calculated "
+                     "number of sliding blocks ",
+                     s.out[1], " * ", s.out[2], " = ", s.out_size(),
+                     ", but got input.size(2)=", x.size(n - 1), ".)"));
     Dims out;
     if (n == 3) out.push_back(x.size(0));
     out.push_back(x.size(n - 2) / s.taps());

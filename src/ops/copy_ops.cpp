@@ -28,18 +28,19 @@ void unsafe_view_kernel(Call& c) {
 
 void copy_shape(Call& c) {
     const Tensor &self = c.in[0], &src = c.in[1];
-    bool fits = src.ndim() <= self.ndim();
-    for (int d = 0; fits && d < src.ndim(); ++d)
-        fits = src.size(d) == 1 || src.size(d) == self.size(self.ndim() - src.ndim() + d);
-    WEFT_EXPECT(fits, Runtime, c.name(),
-                text("a source that broadcasts to shape ", to_string(self.shape())),
-                to_string(src.shape()));
+    if (!broadcasts_to(src.shape(), self.shape())) {
+        const Dims both = broadcast(c.name(), self.shape(), src.shape());
+        fail(ErrorKind::Runtime, c.name(), "a source that broadcasts",
+             text("another (output with shape ", to_string(self.shape()),
+                  " doesn't match the broadcast shape ", to_string(both), ")"));
+    }
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
 
 void fill_shape(Call& c) {
-    WEFT_EXPECT(c.in[1].ndim() == 0, Runtime, c.name(), "a number or a 0-dimension value tensor",
-                text("a value tensor with ", c.in[1].ndim(), " dimensions"));
+    WEFT_EXPECT(c.in[1].ndim() == 0, Runtime, c.name(), "a number",
+                text("a tensor (fill_ only supports 0-dimension value tensor but got tensor with ",
+                     c.in[1].ndim(), " dimensions.)"));
     c.add(preserved_layout(c.in[0], c.in[0].dtype()));
 }
 

@@ -67,8 +67,10 @@ DType dtype_of_number(const Value& v) {
 
 void eye_shape(Call& c) {
     int64_t n = c.attr(0).as_int(), m = c.attr(1).none() ? n : c.attr(1).as_int();
-    WEFT_EXPECT(n >= 0, Runtime, c.name(), "n to be greater or equal to 0", std::to_string(n));
-    WEFT_EXPECT(m >= 0, Runtime, c.name(), "m to be greater or equal to 0", std::to_string(m));
+    WEFT_EXPECT(n >= 0, Runtime, c.name(), "a size",
+                text(n, " (n must be greater or equal to 0, got ", n, ")"));
+    WEFT_EXPECT(m >= 0, Runtime, c.name(), "a size",
+                text(m, " (m must be greater or equal to 0, got ", m, ")"));
     c.add(Tensor::layout(c.attr(2).as_dtype(default_dtype), Dims{n, m}));
 }
 
@@ -154,8 +156,8 @@ void arange_kernel(Call& c) {
 /// Attributes: start, end, steps, ..., dtype last.
 void steps_shape(Call& c) {
     int64_t steps = c.attr(2).as_int();
-    WEFT_EXPECT(steps >= 0, Runtime, c.name(), "a number of steps that is non-negative",
-                std::to_string(steps));
+    WEFT_EXPECT(steps >= 0, Runtime, c.name(), "steps",
+                text(steps, " (number of steps must be non-negative)"));
     const auto is_complex_number = [&](int i) { return c.attr(i).kind() == Value::Kind::Complex; };
     const DType inferred =
         is_complex_number(0) || is_complex_number(1) ? complex_dtype(default_dtype) : default_dtype;

@@ -9,11 +9,14 @@
 
 #include "ops/batch.h"
 #include "ops/loss.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
 
 using namespace ops;
+
+constexpr std::string_view kSeveral = "0D or 1D target tensor expected, multi-target not supported";
 using kernels::Axis;
 using kernels::Targets;
 
@@ -49,24 +52,28 @@ void check_target_shape(const char* who, const Tensor& x, const Tensor& target) 
     int nx = x.ndim(), nt = target.ndim();
     if (nx == 0)  // nll_loss counts the dims, cross_entropy asks for the classes'
         fail(std::string_view(who) == "cross_entropy" ? ErrorKind::Index : ErrorKind::Value, who,
-             "an input of 1 or more dims", "0 dims (Dimension out of range)");
+             "scores",
+             std::string_view(who) == "cross_entropy"
+                 ? "a number (Dimension out of range (expected to be in range of [-1, 0], but got "
+                   "1))"
+                 : "a number (Expected 1 or more dimensions (got 0))");
     if (nx == 1) {
-        WEFT_EXPECT(nt <= 1, Runtime, who, "a 0-d or 1-d target",
-                    text(nt, " dims (multi-target not supported)"));
+        WEFT_EXPECT(nt <= 1, Runtime, who, "one target", text(nt, " dims (", kSeveral, ")"));
         WEFT_EXPECT(target.numel() == 1, Value, who, "one target for a 1-d input",
                     text("For 1D input, 1D target must have size 1, but got target size: ",
                          target.numel()));
         return;
     }
     int64_t batch = nt ? target.size(0) : 0;
-    WEFT_EXPECT(x.size(0) == batch, Value, who,
-                text("input batch_size ", x.size(0), " to match the target's"),
-                text("target batch_size ", batch));
-    WEFT_EXPECT(nx > 2 || nt <= 1, Runtime, who, "a 0-d or 1-d target for a 2-d input",
-                text("shape ", to_string(target.shape()), " (multi-target not supported)"));
+    WEFT_EXPECT(x.size(0) == batch, Value, who, "a target for each input",
+                text(batch, " (Expected input batch_size (", x.size(0),
+                     ") to match target batch_size (", batch, ").)"));
+    WEFT_EXPECT(nx > 2 || nt <= 1, Runtime, who, "a vector of targets",
+                text("shape ", to_string(target.shape()), " (", kSeveral, ")"));
     Dims wanted = target_shape(x.shape());
-    WEFT_EXPECT(equal(target.shape(), wanted), Runtime, who,
-                text("target size ", to_string(wanted)), to_string(target.shape()));
+    WEFT_EXPECT(equal(target.shape(), wanted), Runtime, who, "a target for each place",
+                text("others (expected target size ", to_string(wanted), ", got ",
+                     to_string(target.shape()), ")"));
 }
 
 void check_classes(const char* who, const Tensor& x, const Tensor& weight) {
@@ -74,9 +81,11 @@ void check_classes(const char* who, const Tensor& x, const Tensor& weight) {
                 name(x.dtype()));
     if (!weight.defined()) return;
     int64_t classes = x.size(class_dim(x.shape()));
-    WEFT_EXPECT(weight.ndim() == 1 && weight.numel() == classes, Runtime, who,
-                text("a weight for all ", classes, " classes"),
-                text("weight tensor of shape ", to_string(weight.shape())));
+    WEFT_EXPECT(
+        weight.ndim() == 1 && weight.numel() == classes, Runtime, who, "a weight for each class",
+        text("others (weight tensor should be defined either for all ", classes,
+             " classes or no classes but got weight tensor of shape: ", to_string(weight.shape()),
+             ")"));
 }
 
 /// Inputs (scores, targets, weight?).
@@ -84,7 +93,9 @@ void check_indexed(const Call& c) {
     const Tensor &x = c.in[0], &target = c.in[1], &weight = c.in[2];
     check_target_shape(who(c), x, target);
     bool classes = target.dtype() == DType::Int64 || target.dtype() == DType::UInt8;
-    WEFT_EXPECT(classes, Runtime, who(c), "a target of dtype int64 (Long)", name(target.dtype()),
+    WEFT_EXPECT(classes, Runtime, who(c), "classes",
+                text(name(target.dtype()), " (expected target dtype to be Long or Byte, but got ",
+                     scalar_name(target.dtype()), ")"),
                 "class indices are integers; probabilities have the input's shape");
     check_classes(who(c), x, weight);
     if (weight.defined())
@@ -438,8 +449,9 @@ void cross_entropy_body(Call& c) {
     double smoothing = c.attr(2).as_double();
     WEFT_EXPECT(!is_complex(c.in[0].dtype()), NotImplemented, c.name(),
                 "scores of a floating dtype", name(c.in[0].dtype()));
-    WEFT_EXPECT(smoothing >= 0 && smoothing <= 1, Runtime, c.name(),
-                "label_smoothing between 0.0 and 1.0", text(smoothing));
+    WEFT_EXPECT(
+        smoothing >= 0 && smoothing <= 1, Runtime, c.name(), "a share",
+        text(smoothing, " (label_smoothing must be between 0.0 and 1.0. Got: ", smoothing, ")"));
     if (equal(c.in[0].shape(), c.in[1].shape()))
         return c.set(probability_cross_entropy(c, smoothing));
     c.set(smoothing > 0 ? smoothed_cross_entropy(c, smoothing) : indexed_cross_entropy(c));

@@ -13,12 +13,13 @@ bool truth_of(const Tensor& t) {
 }
 
 void expect_one(const Tensor& t, const char* who) {
-    WEFT_EXPECT(t.numel() == 1, Value, who, "a tensor with one element",
-                text("shape ", to_string(t.shape())));
+    WEFT_EXPECT(t.numel() == 1, Value, who, "one element",
+                text("shape ", to_string(t.shape()),
+                     " (only one element tensors can be converted to Python scalars)"));
     WEFT_EXPECT(!is_complex(t.dtype()) || t.item_complex().imag() == 0, Runtime, who,
                 "a real number",
                 text(t.item_complex().real(), " + ", t.item_complex().imag(),
-                     "j (value cannot be converted without overflow)"));
+                     "j (value cannot be converted to type double without overflow)"));
 }
 
 void expect_index(const Tensor& t) {
@@ -34,7 +35,10 @@ void expect_rows(const Tensor& t) {
 }
 
 void expect_bits(const Tensor& t) {
-    WEFT_EXPECT(!is_inexact(t.dtype()), Type, "~", "an integer or bool tensor", name(t.dtype()));
+    WEFT_EXPECT(
+        !is_inexact(t.dtype()), Type, "~", "another dtype",
+        text(name(t.dtype()),
+             " (~ (operator.invert) is only implemented on integer and Boolean-type tensors)"));
 }
 
 void expect_assignable(const Tensor& number, const Tensor& t) {

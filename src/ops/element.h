@@ -12,7 +12,8 @@ void expect_one(const Tensor& t, const char* who);
 void expect_index(const Tensor& t);
 /// Of len(t). Throws Type if it has no dimensions.
 inline int64_t length_of(const Tensor& t) {
-    WEFT_EXPECT(t.ndim() > 0, Type, "len", "a tensor with dimensions", "a 0-d tensor");
+    WEFT_EXPECT(t.ndim() > 0, Type, "len", "a tensor with dimensions",
+                "none (len() of a 0-d tensor)");
     return t.size(0);
 }
 /// Of iter(t): throws Type if it has no dimensions.

@@ -7,6 +7,7 @@
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -17,7 +18,12 @@ const Function embedding_op{"embedding"}, embedding_backward{"embedding_dense_ba
 
 void require_indices(const Call& c, const Tensor& indices) {
     WEFT_EXPECT(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, Runtime,
-                c.name(), "int64 or int32 indices", name(indices.dtype()));
+                c.name(), "integers",
+                text(name(indices.dtype()),
+                     " (Expected tensor for argument #1 'indices' to have one of the following "
+                     "scalar types: Long, Int; but got ",
+                     tensor_type_name(indices.dtype()),
+                     " instead (while checking arguments for embedding))"));
 }
 
 void embedding_shape(Call& c) {
@@ -132,9 +138,9 @@ bool embedding_rows(const BatchCall& c, BatchForm& form) {
 /// Without num_classes the size is the largest value + 1.
 void one_hot_shape(Call& c) {
     const Tensor& self = c.in[0];
-    WEFT_EXPECT(self.dtype() == DType::Int64, Runtime, "one_hot",
-                "an index tensor of type LongTensor (one_hot is only applicable to it)",
-                name(self.dtype()));
+    WEFT_EXPECT(self.dtype() == DType::Int64, Runtime, "one_hot", "classes",
+                text(name(self.dtype()),
+                     " (one_hot is only applicable to index tensor of type LongTensor.)"));
     int64_t classes = c.attr(0).as_int();
     WEFT_EXPECT(classes >= -1 && (classes != 0 || self.numel() == 0), Runtime, "one_hot",
                 "num_classes above 0, or -1", std::to_string(classes));

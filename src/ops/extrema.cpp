@@ -24,11 +24,10 @@ void value_step(const Tensor& from, const Tensor& to, Axis axis) {
 
 void require_any(const Call& c, ErrorKind kind) {
     if (c.in[0].numel() == 0) [[unlikely]]
-        fail(
-            kind, c.name(),
-            "a dim, for an input without elements (Expected reduction dim to be "
-            "specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.)",
-            text("shape ", to_string(c.in[0].shape())));
+        fail(kind, c.name(), "a dim",
+             text("none (", c.name(),
+                  "(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
+                  "reduction dim with the 'dim' argument.)"));
 }
 
 void full_shape(Call& c) {
@@ -246,7 +245,7 @@ void kth_shape(Call& c) {
     Dims shape = indexed_shape(c, dim, c.attr(2).as_bool());
     int64_t k = c.attr(0).as_int(), n = x.ndim() ? x.size(dim) : 1;
     WEFT_EXPECT(k >= 1 && k <= n, Runtime, c.name(), text("k in [1, ", n, "]"),
-                text(k, " (selected number k out of range for dimension ", dim, ")"));
+                text(k, " (kthvalue(): selected number k out of range for dimension ", dim, ")"));
     c.add(Tensor::layout(x.dtype(), shape));
     c.add(Tensor::layout(DType::Int64, shape));
 }

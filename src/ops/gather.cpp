@@ -63,8 +63,9 @@ void scatter_shape(Call& c) {
     const Tensor &self = c.in[0], &index = c.in[1], &src = c.in[2];
     int dim = checked_dim(c);
     check_index(c, index, self.shape(), dim, "self");
-    WEFT_EXPECT(src.dtype() == self.dtype(), Runtime, c.name(),
-                text("src of self's dtype ", name(self.dtype())), name(src.dtype()));
+    WEFT_EXPECT(
+        src.dtype() == self.dtype(), Runtime, c.name(), "src of self's dtype",
+        text(name(src.dtype()), " (scatter(): Expected self.dtype to be equal to src.dtype)"));
     check_index(c, index, src.shape(), -1, "src");
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
@@ -214,10 +215,12 @@ void take_along_body(Call& c) {
         index = reshape(index, Dims{-1});
     } else {
         dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
-        WEFT_EXPECT(self.ndim() == index.ndim(), Runtime, c.name(),
-                    "input and indices with the same number of dimensions",
-                    text(self.ndim(), " dimensions for input, and ", index.ndim(),
-                         " dimensions for indices"));
+        WEFT_EXPECT(self.ndim() == index.ndim(), Runtime, c.name(), "as many dimensions of indices",
+                    text(index.ndim(),
+                         " (torch.take_along_dim(): input and indices should have the same number "
+                         "of dimensions, but got ",
+                         self.ndim(), " dimensions for input, and ", index.ndim(),
+                         " dimensions for indices)"));
         Dims whole(self.shape()), picked(index.shape());
         if (self.ndim()) whole[dim] = picked[dim] = 1;
         Dims both = broadcast(c.name(), whole, picked), wide = both;

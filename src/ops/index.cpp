@@ -81,14 +81,10 @@ void index_put_shape(Call& c) {
                 text("values of the destination's dtype ", name(self.dtype())),
                 text(name(values.dtype()),
                      " (Index put requires the source and destination dtypes match)"));
-    bool fits = values.ndim() <= plan.result.size();
-    int lead = plan.result.size() - values.ndim();
-    for (int d = 0; fits && d < values.ndim(); ++d)
-        fits = values.size(d) == 1 || values.size(d) == plan.result[lead + d];
-    WEFT_EXPECT(
-        fits, Runtime, c.name(),
-        text("values that broadcast to the indexing result's shape ", to_string(plan.result)),
-        text("shape mismatch: value tensor of shape ", to_string(values.shape())));
+    WEFT_EXPECT(broadcasts_to(values.shape(), plan.result), Runtime, c.name(), "values that fit",
+                text("others (shape mismatch: value tensor of shape ", to_string(values.shape()),
+                     " cannot be broadcast to indexing result of shape ", to_string(plan.result),
+                     ")"));
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
 
@@ -156,17 +152,28 @@ struct Along {
     std::vector<Tensor> indices;
 };
 
-void require_vector(const Call& c, const Tensor& index, std::string_view dtype_error,
-                    ErrorKind kind = ErrorKind::Index) {
+/// PyTorch's words for a source that has other rows than indices.
+std::string fewer_rows(const Call& c, int64_t indices, int64_t rows, int dim) {
+    const bool adds = c.op->name != "index_copy";
+    return text(rows, " (", c.op->name, "_(): Number of indices (", indices,
+                ") should be equal to source.size(dim)", adds ? ": (" : " (", rows, ")",
+                adds ? text(", for dim: ", dim) : "", ")");
+}
+
+void require_vector(const Call& c, const Tensor& index, ErrorKind kind = ErrorKind::Index) {
     if (index.ndim() > 1)
-        fail(kind, c.name(), "an index that is a vector", text(index.ndim(), " dimensions"));
-    WEFT_EXPECT(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, Runtime, c.name(),
-                dtype_error, name(index.dtype()));
+        fail(kind, c.name(), "an index of one dimension",
+             text(index.ndim(), " (", c.name(), kind == ErrorKind::Index ? "" : "_",
+                  "(): Index is supposed to be a vector)"));
+    WEFT_EXPECT(
+        index.dtype() == DType::Int64 || index.dtype() == DType::Int32, Runtime, c.name(),
+        "an int64 index",
+        text(name(index.dtype()), " (", c.name(), "(): Expected dtype int32 or int64 for index)"));
 }
 
 void index_select_shape(Call& c) {
     const Tensor &self = c.in[0], &index = c.in[1];
-    require_vector(c, index, "an int64 index (Expected dtype int32 or int64 for index)");
+    require_vector(c, index);
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     Dims shape(self.shape());
     WEFT_EXPECT(self.ndim() || index.numel() == 1, Runtime, c.name(), "one index for a 0-d tensor",
@@ -201,7 +208,7 @@ Tensor index_select_gradient(const Grad& g) {
 /// self, index and a source with as many positions along dim as there are indices.
 void along_shape(Call& c, ErrorKind mismatch) {
     const Tensor &self = c.in[0], &index = c.in[1], &source = c.in[2];
-    require_vector(c, index, "an int64 index");
+    require_vector(c, index);
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     if (self.ndim() && source.ndim() && source.ndim() != self.ndim())
         fail(mismatch, c.name(), text("a source of ", self.ndim(), " dimensions, as self"),
@@ -209,8 +216,8 @@ void along_shape(Call& c, ErrorKind mismatch) {
     WEFT_EXPECT(source.dtype() == self.dtype(), Runtime, c.name(),
                 text("a source of self's dtype ", name(self.dtype())), name(source.dtype()));
     if (index.numel() != size_along(source, dim))
-        fail(mismatch, c.name(), text("as many indices (", index.numel(), ") as source.size(dim)"),
-             text(size_along(source, dim), " for dim ", dim));
+        fail(mismatch, c.name(), "a row for each index",
+             fewer_rows(c, index.numel(), size_along(source, dim), dim));
     bool fits = source.ndim() == self.ndim();
     for (int d = 0; fits && d < self.ndim(); ++d) fits = d == dim || source.size(d) == self.size(d);
     WEFT_EXPECT(
@@ -253,12 +260,13 @@ void index_fill_shape(Call& c) {
     if (c.in[1].dtype() != DType::Int32)
         WEFT_EXPECT(c.in[1].dtype() == DType::Int64, Index, c.name(), "an int64 index",
                     name(c.in[1].dtype()));
-    require_vector(c, c.in[1], "an int64 index", ErrorKind::Runtime);
+    require_vector(c, c.in[1], ErrorKind::Runtime);
     wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
     if (c.inputs > 2)
-        WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(),
-                    "a number or a 0-dimensional value tensor",
-                    text("a tensor with ", c.in[2].ndim(), " dimension(s)"));
+        WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(), "a number",
+                    text("a tensor (index_fill_ only supports a 0-dimensional value tensor, but "
+                         "got tensor with ",
+                         c.in[2].ndim(), " dimension(s).)"));
     c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape()));
 }
 

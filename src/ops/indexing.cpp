@@ -113,6 +113,14 @@ BlockTables::BlockTables(std::string_view who, const Indexing& plan, DimSpan str
               product(plan.shape, plan.inner)};
 }
 
+bool broadcasts_to(DimSpan from, DimSpan to) {
+    if (from.size() > to.size()) return false;
+    const size_t lead = to.size() - from.size();
+    for (size_t d = 0; d < from.size(); ++d)
+        if (from[d] != 1 && from[d] != to[lead + d]) return false;
+    return true;
+}
+
 Tensor dense_index(const Tensor& index) { return as_contiguous(index, DType::Int64); }
 
 void require_inside(std::string_view who, ErrorKind kind, const Tensor& index, int64_t low,

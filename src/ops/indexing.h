@@ -52,6 +52,9 @@ Tensor as_tensor(const Value& number);
 /// part where there is room for none.
 void require_fits(std::string_view who, const Tensor& value, DType dtype);
 
+/// Whether values of shape `from` broadcast to a tensor of shape `to` as it is.
+bool broadcasts_to(DimSpan from, DimSpan to);
+
 /// A dim of `t`, counting a 0-d tensor as one of size 1.
 inline int64_t size_along(const Tensor& t, int dim) { return t.ndim() ? t.size(dim) : 1; }
 /// A 0-d tensor seen as 1-d; others as they are.

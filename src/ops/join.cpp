@@ -17,7 +17,8 @@ using namespace ops;
 const Function unbind{"unbind"};
 
 void require_some(const Call& c) {
-    WEFT_EXPECT(c.inputs > 0, Runtime, c.name(), "a non-empty TensorList", "an empty one");
+    WEFT_EXPECT(c.inputs > 0, Runtime, c.name(), "tensors",
+                text("none (", c.name(), " expects a non-empty TensorList)"));
 }
 
 /// PyTorch lets a 1-d tensor without elements stand for any shape in cat.
@@ -30,7 +31,8 @@ const Tensor& model_of(const Call& c) {
 }
 
 void cat_shape(Call& c) {
-    WEFT_EXPECT(c.inputs > 0, Value, c.name(), "a non-empty list of Tensors", "an empty one");
+    WEFT_EXPECT(c.inputs > 0, Value, c.name(), "tensors",
+                "none (torch.cat(): expected a non-empty list of Tensors)");
     for (int i = 0; i < c.inputs; ++i)
         WEFT_EXPECT(
             c.in[i].ndim() > 0, Runtime, c.name(), "tensors with dimensions",
@@ -45,16 +47,17 @@ void cat_shape(Call& c) {
         const Tensor& t = c.in[i];
         alike &= t.dtype() == c.in[0].dtype();
         if (ignored(t)) continue;
-        WEFT_EXPECT(
-            t.ndim() == model.ndim(), Runtime, c.name(),
-            text("tensors of ", model.ndim(), " dimensions"),
-            text(t.ndim(), " at position ", i, " (Tensors must have same number of dimensions)"));
+        WEFT_EXPECT(t.ndim() == model.ndim(), Runtime, c.name(),
+                    "tensors that differ in one dimension only",
+                    text("another one at position ", i,
+                         " (Tensors must have same number of dimensions: got ", model.ndim(),
+                         " and ", t.ndim(), ")"));
         for (int d = 0; d < model.ndim(); ++d)
             WEFT_EXPECT(d == dim || t.size(d) == model.size(d), Runtime, c.name(),
                         text("size ", model.size(d), " at dimension ", d),
-                        text("size ", t.size(d), " for tensor number ", i,
-                             " in the list (Sizes of tensors must match except in dimension ", dim,
-                             ")"));
+                        text(t.size(d), " (Sizes of tensors must match except in dimension ", dim,
+                             ". Expected size ", model.size(d), " but got size ", t.size(d),
+                             " for tensor number ", i, " in the list.)"));
         shape[dim] = size_sum(c.name(), shape[dim], t.size(dim));
     }
     c.add(Tensor::layout(alike ? c.in[0].dtype() : promoted(c.in, c.inputs), shape));
@@ -117,8 +120,10 @@ void stack_shape(Call& c) {
     bool alike = true;
     for (int i = 1; i < c.inputs; ++i) {
         WEFT_EXPECT(equal(c.in[i].shape(), first.shape()), Runtime, c.name(),
-                    text("each tensor to be equal size, ", to_string(first.shape()), " at entry 0"),
-                    text(to_string(c.in[i].shape()), " at entry ", i));
+                    "tensors of one shape",
+                    text("others (stack expects each tensor to be equal size, but got ",
+                         to_string(first.shape()), " at entry 0 and ", to_string(c.in[i].shape()),
+                         " at entry ", i, ")"));
         alike &= c.in[i].dtype() == first.dtype();
     }
     Dims shape(first.shape());

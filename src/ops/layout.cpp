@@ -54,13 +54,15 @@ Dims infer_size(std::string_view who, DimSpan size, int64_t numel) {
             continue;
         }
         WEFT_EXPECT(out[d] >= 0, Runtime, who, "sizes of at least 0, or one -1",
-                    text("invalid shape dimension ", out[d], " in ", to_string(size)));
+                    text("invalid shape dimension ", out[d], " at index ", d, " of shape ",
+                         to_string(size)));
         overflow |= __builtin_mul_overflow(product, out[d], &product);
     }
     bool fits =
         !overflow && (product == numel || (unknown >= 0 && product > 0 && numel % product == 0));
-    WEFT_EXPECT(fits, Runtime, who, text("a shape of ", numel, " elements"),
-                text("shape '", to_string(size), "' is invalid for input of size ", numel));
+    WEFT_EXPECT(
+        fits, Runtime, who, "a shape of as many elements",
+        text("another (shape '", to_string(size), "' is invalid for input of size ", numel, ")"));
     if (unknown < 0) return out;
     WEFT_EXPECT(product != 0, Runtime, who, "sizes that leave one meaning for -1",
                 text("cannot reshape tensor of 0 elements into shape ", to_string(size),
@@ -181,11 +183,10 @@ Slice slice_span(std::string_view who, int64_t size, const Value& start, const V
 }
 
 int64_t wrap_index(std::string_view who, int64_t index, int dim, int64_t size) {
-    WEFT_EXPECT(
-        index >= -size && index < size, Index, who,
-        size ? text("an index in [", -size, ", ", size - 1, "] for dimension ", dim)
-             : text("a dimension ", dim, " that is not empty"),
-        text("index ", index, " is out of bounds for dimension ", dim, " with size ", size));
+    WEFT_EXPECT(index >= -size && index < size, Index, who,
+                size ? "a position that the dimension has" : "a dimension that is not empty",
+                text(index, " (index ", index, " is out of bounds for dimension ", dim,
+                     " with size ", size, ")"));
     return index < 0 ? index + size : index;
 }
 

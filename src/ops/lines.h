@@ -5,25 +5,40 @@
 
 namespace weft::ops {
 
+/// PyTorch's words for an index that is larger than `limit`, which is src's where `dim` is -1.
+inline std::string too_large(const Call& c, const Tensor& index, DimSpan limit, int dim, int at) {
+    if (c.op->name == "gather")
+        return text("Size does not match at dimension ", at, " expected index ",
+                    to_string(index.shape()), " to be no larger than self ", to_string(limit),
+                    " apart from dimension ", dim);
+    const int along = wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());
+    const std::string of_src =
+        c.inputs > 2 ? text(" and to be no larger size than src ", to_string(c.in[2].shape())) : "";
+    return text("Expected index ", to_string(index.shape()), " to be no larger than self ",
+                to_string(c.in[0].shape()), " apart from dimension ", along, of_src);
+}
+
 /// index must have self's number of dimensions (0-d counts as 1) and fit in `limit` but along dim.
 inline void check_index(const Call& c, const Tensor& index, DimSpan limit, int dim,
                         std::string_view of) {
     bool fits = index.dtype() == DType::Int64 || index.dtype() == DType::Int32 ||
                 (index.numel() == 0 && category(index.dtype()) == Category::Integer);
-    WEFT_EXPECT(fits, Runtime, c.name(), "an int64 index (Expected dtype int32/int64 for index)",
-                name(index.dtype()));
+    WEFT_EXPECT(
+        fits, Runtime, c.name(), "integers",
+        text(name(index.dtype()), " (", c.name(), "(): Expected dtype int32/int64 for index)"));
     if (index.numel() == 0) return;
     int n = std::max<int>(static_cast<int>(limit.size()), 1);
-    WEFT_EXPECT(
-        std::max(index.ndim(), 1) == n, Runtime, c.name(),
-        text("an index with the same number of dimensions as ", of, " (", limit.size(), ")"),
-        text(index.ndim()));
+    WEFT_EXPECT(std::max(index.ndim(), 1) == n, Runtime, c.name(),
+                text("an index of ", limit.size(), " dimensions"),
+                text(index.ndim(), " (Index tensor must have the same number of dimensions as ",
+                     of == "src"              ? of
+                     : c.op->name == "gather" ? "input"
+                                              : "self",
+                     " tensor)"));
     for (int d = 0; d < index.ndim() && !limit.empty(); ++d)
         WEFT_EXPECT(d == dim || index.size(d) <= limit[d], Runtime, c.name(),
-                    text("index ", to_string(index.shape()), " to be no larger than ", of, " ",
-                         to_string(limit),
-                         dim < 0 ? std::string() : text(" apart from dimension ", dim)),
-                    text("size ", index.size(d), " at dimension ", d));
+                    text("an index within ", of),
+                    text("size ", index.size(d), " (", too_large(c, index, limit, dim, d), ")"));
 }
 
 inline int checked_dim(const Call& c) {

@@ -256,9 +256,9 @@ void register_differences(Table& t) {
         .doc("0.5 d^2 / beta where |d| < beta, |d| - 0.5 beta elsewhere (Girshick 2015).\n"
              "RuntimeError for a negative beta.")
         .shape([](Call& c) {
-            WEFT_EXPECT(
-                c.attr(1).as_double() >= 0, Runtime, c.name(), "a beta of at least 0",
-                text(c.attr(1).as_double(), " (does not support negative values for beta)"));
+            WEFT_EXPECT(c.attr(1).as_double() >= 0, Runtime, c.name(), "another beta",
+                        text(c.attr(1).as_double(),
+                             " (smooth_l1_loss does not support negative values for beta)"));
             difference_shape<SmoothL1>(c);
         })
         .samples({common[0], common[1], common[2], "f(T(3), T(3), beta=0.5)"});
@@ -266,9 +266,9 @@ void register_differences(Table& t) {
         .doc("0.5 d^2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere (Huber 1964).\n"
              "RuntimeError for a delta that is not positive.")
         .shape([](Call& c) {
-            WEFT_EXPECT(
-                c.attr(1).as_double() > 0, Runtime, c.name(), "a positive delta",
-                text(c.attr(1).as_double(), " (does not support non-positive values for delta)"));
+            WEFT_EXPECT(c.attr(1).as_double() > 0, Runtime, c.name(), "another delta",
+                        text(c.attr(1).as_double(),
+                             " (huber_loss does not support non-positive values for delta)"));
             difference_shape<Huber>(c);
         })
         .samples({common[0], common[1], common[2], "f(T(3), T(3), delta=0.5)"});

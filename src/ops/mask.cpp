@@ -17,8 +17,13 @@ using namespace ops;
 const Function masked_select_op{"masked_select"}, masked_scatter_op{"masked_scatter"};
 
 void require_mask(const Call& c, const Tensor& mask) {
-    WEFT_EXPECT(mask.dtype() == DType::Bool, Runtime, c.name(), "a boolean mask",
-                name(mask.dtype()));
+    WEFT_EXPECT(
+        mask.dtype() == DType::Bool, Runtime, c.name(), "bools",
+        text(name(mask.dtype()),
+             c.op->name == "masked_select"
+                 ? " (masked_select: expected BoolTensor for mask)"
+                 : text(" (", c.op->name, "_ only supports boolean masks, but got mask with dtype ",
+                        name(mask.dtype()), ")")));
 }
 
 /// dispatch's argument as a bool read by the kernels.
@@ -43,8 +48,10 @@ struct FillWhere {
 
 void masked_fill_shape(Call& c) {
     require_mask(c, c.in[1]);
-    WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(), "a number or a 0-dimensional value tensor",
-                text("a tensor with ", c.in[2].ndim(), " dimension(s)"));
+    WEFT_EXPECT(c.in[2].ndim() == 0, Runtime, c.name(), "a number",
+                text("a tensor (masked_fill_ only supports a 0-dimensional value tensor, but got "
+                     "tensor with ",
+                     c.in[2].ndim(), " dimension(s).)"));
     pointwise_layout(c, c.in[0].dtype());
 }
 

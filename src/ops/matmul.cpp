@@ -12,6 +12,7 @@
 #include "ops/flops.h"
 #include "ops/functions.h"
 #include "ops/reuse.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace ops {
@@ -42,17 +43,61 @@ void run_product(Call& c, const Prepare& prepare) {
     run_product<Describe>(c);
 }
 
+/// "2x3"
+std::string by(const Tensor& t) {
+    std::string out;
+    for (int64_t size : t.shape()) out += (out.empty() ? "" : "x") + std::to_string(size);
+    return out;
+}
+
+// PyTorch's words for operands that do not multiply.
+
+std::string wanted_dims(const Tensor& a, const Tensor& b, int da, int db) {
+    if (db == 3) return text(a.ndim() == 3 ? "batch2" : "batch1", " must be a 3D tensor");
+    if (db == 2) return text(a.ndim() == 2 ? "mat2" : "self", " must be a matrix");
+    if (da == 1)
+        return text("1D tensors expected, but got ", a.ndim(), "D and ", b.ndim(), "D tensors");
+    return text("vector + matrix @ vector expected, got 1, ", a.ndim(), ", ", b.ndim());
+}
+
+std::string do_not_multiply(const Tensor& a, const Tensor& b) {
+    if (a.ndim() == 1 && b.ndim() == 1)
+        return text("inconsistent tensor size, expected tensor ", to_string(a.shape()), " and src ",
+                    to_string(b.shape()), " to have the same number of elements, but got ",
+                    a.numel(), " and ", b.numel(), " elements respectively");
+    if (a.ndim() == 2 && b.ndim() == 1)
+        return text("size mismatch, got input (", a.size(0), "), mat (", by(a), "), vec (",
+                    b.size(0), ")");
+    if (a.ndim() == 3 && b.ndim() == 3)
+        return text("Expected size for first two dimensions of batch2 tensor to be: ",
+                    to_string(Dims{a.size(0), a.size(2)}),
+                    " but got: ", to_string(b.shape().first(2)), ".");
+    return text("mat1 and mat2 shapes cannot be multiplied (", a.ndim() == 1 ? "1x" : "", by(a),
+                " and ", by(b), ")");
+}
+
+std::string differing(const Tensor& a, const Tensor& b) {
+    if (a.ndim() == 1 && b.ndim() == 1)
+        return text("dot : expected both vectors to have same dtype, but found ",
+                    scalar_name(a.dtype()), " and ", scalar_name(b.dtype()));
+    if (b.ndim() == 1)
+        return text("expected scalar type ", scalar_name(a.dtype()), " but found ",
+                    scalar_name(b.dtype()));
+    return text("expected m1 and m2 to have the same dtype, but got: ", name(a.dtype()),
+                " != ", name(b.dtype()));
+}
+
 void check_product(const Call& c, const Tensor& a, const Tensor& b, int da, int db) {
     WEFT_EXPECT(a.ndim() == da && b.ndim() == db, Runtime, c.name(),
                 text("tensors of ", da, " and ", db, " dimensions"),
-                text(a.ndim(), " and ", b.ndim(), ": ", to_string(a.shape()), " and ",
-                     to_string(b.shape())));
+                text(to_string(a.shape()), " and ", to_string(b.shape()), " (",
+                     wanted_dims(a, b, da, db), ")"));
     int64_t ka = a.size(da - 1), kb = b.size(db == 1 ? 0 : db - 2);
-    WEFT_EXPECT(ka == kb, Runtime, c.name(), text("inner sizes that are equal"),
-                text(to_string(a.shape()), " and ", to_string(b.shape()), ": ", ka, " and ", kb,
-                     " (mat1 and mat2 shapes cannot be multiplied)"));
+    WEFT_EXPECT(ka == kb, Runtime, c.name(), "inner sizes that are equal",
+                text(ka, " and ", kb, " (", do_not_multiply(a, b), ")"));
     WEFT_EXPECT(a.dtype() == b.dtype(), Runtime, c.name(), "two tensors of one dtype",
-                text(name(a.dtype()), " and ", name(b.dtype())), "convert one with .to()");
+                text(name(a.dtype()), " and ", name(b.dtype()), " (", differing(a, b), ")"),
+                "convert one with .to()");
     WEFT_EXPECT(a.dtype() != DType::Bool, NotImplemented, c.name(), "a number dtype", "bool");
 }
 
@@ -95,7 +140,8 @@ void mm_grad(Grad& g) {
 void bmm_shape(Call& c) {
     check_product(c, c.in[0], c.in[1], 3, 3);
     WEFT_EXPECT(c.in[0].size(0) == c.in[1].size(0), Runtime, c.name(), "equal batch sizes",
-                text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
+                text(c.in[0].size(0), " and ", c.in[1].size(0), " (",
+                     do_not_multiply(c.in[0], c.in[1]), ")"));
     c.add(Tensor::layout(c.in[0].dtype(), Dims{c.in[0].size(0), c.in[0].size(1), c.in[1].size(2)}));
 }
 
@@ -120,8 +166,6 @@ void mv_kernel(Call& c) {
 }
 
 void dot_shape(Call& c) {
-    WEFT_EXPECT(c.in[0].ndim() == 1 && c.in[1].ndim() == 1, Runtime, c.name(), "two 1-D tensors",
-                text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
     check_product(c, c.in[0], c.in[1], 1, 1);
     c.add(Tensor::layout(c.in[0].dtype(), {}));
 }
@@ -169,8 +213,9 @@ Tensor batched_matmul(const Tensor& a, const Tensor& b, bool drop_row = false) {
 void matmul_body(Call& c) {
     Tensor a = c.in[0], b = c.in[1];
     int da = a.ndim(), db = b.ndim();
-    WEFT_EXPECT(da > 0 && db > 0, Runtime, "matmul", "two tensors of at least one dimension",
-                text(da, "D and ", db, "D"));
+    WEFT_EXPECT(da > 0 && db > 0, Runtime, "matmul", "two tensors with dimensions",
+                text("both arguments to matmul need to be at least 1D, but they are ", da, "D and ",
+                     db, "D"));
     check_product(c, a, b, da, db);
     if (da == 1 && db == 1) return c.set(dot(a, b));
     if (da == 2 && db == 1) return c.set(mv(a, b));
@@ -237,6 +282,14 @@ void addmm_grad(Grad& g) {
     if (g.needs(2)) g.set_product(2, conj(g.in(1)), grad);
 }
 
+/// PyTorch's words for the input of a linear map: rows of a matrix times the weight's transpose.
+std::string does_not_fit(const Tensor& x, const Tensor& w) {
+    const int64_t in = x.ndim() ? x.size(x.ndim() - 1) : 1;
+    const int64_t rows = in ? x.numel() / in : 0;
+    return text("mat1 and mat2 shapes cannot be multiplied (", rows, "x", in, " and ",
+                w.size(w.ndim() - 1), "x", w.ndim() == 2 ? w.size(0) : 1, ")");
+}
+
 void linear_shape(Call& c) {
     const Tensor &x = c.in[0], &w = c.in[1], &b = c.in[2];
     WEFT_EXPECT(w.ndim() == 1 || w.ndim() == 2, Runtime, "linear", "a weight [out, in] or [in]",
@@ -245,10 +298,10 @@ void linear_shape(Call& c) {
     const int64_t in = w.size(w.ndim() - 1);
     WEFT_EXPECT(x.ndim() > 0 && x.size(x.ndim() - 1) == in, Runtime, "linear",
                 text("an input [..., ", in, "] for a weight ", to_string(w.shape())),
-                text(to_string(x.shape()), " (mat1 and mat2 shapes cannot be multiplied)"));
+                text(to_string(x.shape()), " (", does_not_fit(x, w), ")"));
     WEFT_EXPECT(x.dtype() == w.dtype() && (!b.defined() || b.dtype() == w.dtype()), Runtime,
                 "linear", text("input and bias of the weight's dtype ", name(w.dtype())),
-                name(x.dtype()), "convert with .to()");
+                text(name(x.dtype()), " (", differing(x, w), ")"), "convert with .to()");
     const DimSpan bias = w.shape().first(static_cast<size_t>(w.ndim() - 1));
     WEFT_EXPECT(!b.defined() || equal(b.shape(), bias), Runtime, "linear",
                 text("a bias ", to_string(bias)), b.defined() ? to_string(b.shape()) : "");

@@ -38,8 +38,9 @@ double correction_of(const Value& correction) { return correction ? correction.a
 
 void variance_shape(Call& c) {
     const Tensor& x = c.in[0];
-    WEFT_EXPECT(is_inexact(x.dtype()), Runtime, c.name(), "a floating dtype", name(x.dtype()),
-                "std and var only support floating point dtypes");
+    WEFT_EXPECT(
+        is_inexact(x.dtype()), Runtime, c.name(), "another dtype",
+        text(name(x.dtype()), " (std and var only support floating point and complex dtypes)"));
     DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
     c.add(
         Tensor::layout(real_dtype(x.dtype()), reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
@@ -211,7 +212,7 @@ void norm_shape(Call& c) {
     if (ord < 0 || ord == std::numeric_limits<double>::infinity())
         WEFT_EXPECT(
             count_over(x.shape(), mask) > 0, Runtime, who, "elements to reduce",
-            text("shape ", to_string(x.shape()), " (cannot compute the ", ord,
+            text("shape ", to_string(x.shape()), " (linalg.vector_norm cannot compute the ", ord,
                  " norm on an empty tensor because the operation does not have an identity)"));
     c.add(Tensor::layout(real_dtype(dtype), reduced_shape(x.shape(), mask, c.attr(2).as_bool())));
 }

@@ -30,6 +30,14 @@ void check_parameter(const Tensor& p, const char* which, DimSpan normalized) {
                 to_string(p.shape()));
 }
 
+/// PyTorch's words for an input that does not end as it should.
+std::string given_shape(DimSpan normalized, DimSpan shape) {
+    const std::string wanted = to_string(normalized);
+    return text("another (Given normalized_shape=", wanted, ", expected input with shape [*, ",
+                std::string_view(wanted).substr(1), ", but got input of size", to_string(shape),
+                ")");
+}
+
 /// Shape of mean and rstd: 1 in place of every normalized dim.
 Dims statistics_shape(DimSpan shape, size_t normalized) {
     Dims out(shape);
@@ -43,9 +51,8 @@ void forward_shape(Call& c) {
     size_t k = normalized.size();
     WEFT_EXPECT(k >= 1, Runtime, "layer_norm", "a normalized_shape of at least one dim", "[]");
     WEFT_EXPECT(x.shape().size() >= k && equal(x.shape().last(k), normalized), Runtime,
-                "layer_norm",
-                text("an input whose last dims are normalized_shape ", to_string(normalized)),
-                text("input of size ", to_string(x.shape())));
+                "layer_norm", "an input whose last dims are normalized_shape",
+                given_shape(normalized, x.shape()));
     WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, "layer_norm", "a floating dtype",
                 name(x.dtype()));
     check_parameter(c.in[1], "weight", normalized);

@@ -15,12 +15,19 @@ using namespace ops;
 const Function constant_pad{"constant_pad_nd"}, pad_places{"_pad_places"},
     pad_places_backward{"_pad_places_backward"};
 
+/// PyTorch's words for pads of more dimensions than there are.
+std::string too_many(DimSpan pad, DimSpan shape) {
+    return text(" (Padding length should be less than or equal to two times the input dimension "
+                "but got padding length ",
+                pad.size(), " and input of dimension ", shape.size(), ")");
+}
+
 /// Sizes after padding; `pad` counts from the last dim on, before and after it.
 Dims padded_sizes(const Call& c, DimSpan shape, DimSpan pad) {
     WEFT_EXPECT(pad.size() % 2 == 0, Runtime, c.name(),
                 "an even number of pads (Padding length must be divisible by 2)", to_string(pad));
     WEFT_EXPECT(pad.size() <= 2 * shape.size(), Runtime, c.name(),
-                text("pads for at most the input's ", shape.size(), " dimensions"), to_string(pad));
+                "pads for dimensions of the input", text(to_string(pad), too_many(pad, shape)));
     Dims out(shape);
     for (size_t i = 0; i < pad.size() / 2; ++i) {
         int64_t& n = out[static_cast<int>(shape.size() - 1 - i)];
@@ -96,13 +103,11 @@ void places_shape(Call& c) {
     DimSpan pad = c.attr(0).as_ints();
     const std::string& how = c.attr(1).as_text();
     WEFT_EXPECT(how == "reflect" || how == "replicate" || how == "circular", NotImplemented, "pad",
-                "mode 'constant', 'reflect', 'replicate' or 'circular'", text("'", how, "'"));
+                "mode 'constant', 'reflect', 'replicate' or 'circular'",
+                text("'", how, "' (Unrecognised padding mode ", how, ")"));
     int dims = static_cast<int>(pad.size() / 2);
-    WEFT_EXPECT(dims <= x.ndim(), Runtime, "pad",
-                text("pads for at most the input's ", x.ndim(), " dimensions"),
-                text(to_string(pad),
-                     " (Padding length should be less than or equal to two times the input "
-                     "dimension)"));
+    WEFT_EXPECT(dims <= x.ndim(), Runtime, "pad", "pads for dimensions of the input",
+                text(to_string(pad), too_many(pad, x.shape())));
     WEFT_EXPECT(dims >= 1 && dims <= 3 && pad.size() % 2 == 0 &&
                     (x.ndim() == dims + 1 || x.ndim() == dims + 2),
                 NotImplemented, "pad",
@@ -111,10 +116,11 @@ void places_shape(Call& c) {
                 text("pads ", to_string(pad), " for an input of size ", to_string(x.shape())));
     for (int i = 0; i < dims; ++i) {
         int64_t n = x.size(x.ndim() - 1 - i), most = std::max(pad[2 * i], pad[2 * i + 1]);
-        WEFT_EXPECT(how != "reflect" || most < n, Runtime, "pad",
-                    "reflect pads less than the corresponding input dimension (Padding size should "
-                    "be less than the corresponding input dimension)",
-                    text("pads ", to_string(pad), " for ", to_string(x.shape())));
+        WEFT_EXPECT(how != "reflect" || most < n, Runtime, "pad", "pads that the input can fill",
+                    text("more (Argument #4: Padding size should be less than the corresponding "
+                         "input dimension, but got: padding (",
+                         pad[2 * i], ", ", pad[2 * i + 1], ") at dimension ", x.ndim() - 1 - i,
+                         " of input ", to_string(x.shape()), ")"));
         WEFT_EXPECT(how != "circular" || most <= n, Runtime, "pad",
                     "circular pads of at most the input dimension (Padding value causes wrapping "
                     "around more than once)",

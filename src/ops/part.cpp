@@ -23,7 +23,12 @@ int part_dim(const Call& c, const Value& dim) {
 void select_shape(Call& c) {
     const Tensor& self = c.in[0];
     int dim = part_dim(c, c.attr(0));
-    int64_t index = wrap_index(c.name(), c.attr(1).as_int(), dim, self.size(dim));
+    const int64_t given = c.attr(1).as_int(), size = self.size(dim);
+    WEFT_EXPECT(given >= -size && given < size, Index, c.name(),
+                "a position that the dimension has",
+                text(given, " (select(): index ", given, " out of range for tensor of size ",
+                     to_string(self.shape()), " at dimension ", dim, ")"));
+    const int64_t index = given < 0 ? given + size : given;
     add_view(c, without(self.shape(), dim), without(self.strides(), dim), index * self.stride(dim));
 }
 
@@ -52,8 +57,9 @@ void narrow_body(Call& c) {
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     int64_t start = c.attr(1).as_int(), length = c.attr(2).as_int(), size = self.size(dim);
     WEFT_EXPECT(length >= 0, Runtime, c.name(), "a length of at least 0", std::to_string(length));
-    WEFT_EXPECT(start >= -size && start <= size, Index, c.name(),
-                text("a start in [", -size, ", ", size, "]"), std::to_string(start));
+    WEFT_EXPECT(start >= -size && start <= size, Index, c.name(), "a start in the dimension",
+                text(start, " (start out of range (expected to be in range of [", -size, ", ", size,
+                     "], but got ", start, "))"));
     if (start < 0) start += size;
     WEFT_EXPECT(
         length <= size - start, Runtime, c.name(), text("start + length of at most ", size),
@@ -78,8 +84,9 @@ void split_shape(Call& c) {
                 "a 0-d tensor");
     int dim = wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
     int64_t step = c.attr(0).as_int(), size = self.size(dim);
-    WEFT_EXPECT(step >= 0, Runtime, c.name(), "split_size be non-negative",
-                text("split_size=", step));
+    WEFT_EXPECT(
+        step >= 0, Runtime, c.name(), "a size",
+        text(step, " (split expects split_size be non-negative, but got split_size=", step, ")"));
     WEFT_EXPECT(step > 0 || size == 0, Runtime, c.name(),
                 "a split_size of 0 only for dimension size 0", text("dimension size of ", size));
     if (size == 0) return add_part(c, dim, 0, 0);
@@ -99,10 +106,10 @@ void split_sizes_shape(Call& c) {
                     to_string(sizes));
         sum = size_sum(c.name(), sum, s);
     }
-    WEFT_EXPECT(sum == self.size(dim), Runtime, c.name(),
-                text("split_sizes to sum exactly to ", self.size(dim),
-                     " (input tensor's size at dimension ", dim, ")"),
-                text("split_sizes=", to_string(sizes)));
+    WEFT_EXPECT(sum == self.size(dim), Runtime, c.name(), "sizes of all parts",
+                text("others (split_with_sizes expects split_sizes to sum exactly to ",
+                     self.size(dim), " (input tensor's size at dimension ", dim,
+                     "), but got split_sizes=", to_string(sizes), ")"));
     int64_t at = 0;
     for (int64_t s : sizes) {
         add_part(c, dim, at, s);
@@ -130,7 +137,8 @@ void chunk_body(Call& c) {
     int64_t chunks = c.attr(0).as_int();
     WEFT_EXPECT(self.ndim() > 0, Runtime, c.name(), "at least a 1-dimensional tensor",
                 "a 0-d tensor");
-    WEFT_EXPECT(chunks > 0, Runtime, c.name(), "`chunks` greater than 0", std::to_string(chunks));
+    WEFT_EXPECT(chunks > 0, Runtime, c.name(), "parts",
+                text("none (chunk expects `chunks` to be greater than 0, got: ", chunks, ")"));
     int dim = wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
     int64_t size = self.size(dim), step = size / chunks + (size % chunks != 0);
     if (step == 0) check_parts(c.name(), chunks);

@@ -56,9 +56,11 @@ struct Sizes {
           padding(triple(who, "padding", p.as_ints(), dims, 0, 0)),
           dilation(triple(who, "dilation", dilated, dims, 1, 1)), ceil(ceil) {
         for (int d = 0; d < 3; ++d)
-            WEFT_EXPECT(2 * padding[d] <= dilation[d] * (kernel[d] - 1) + 1, Runtime, who,
-                        "padding of at most half of the effective kernel size",
-                        text("padding ", padding[d], " and kernel_size ", kernel[d]));
+            WEFT_EXPECT(
+                2 * padding[d] <= dilation[d] * (kernel[d] - 1) + 1, Runtime, who, "less padding",
+                text(padding[d],
+                     " (pad should be at most half of effective kernel size, but got pad=",
+                     padding[d], ", kernel_size=", kernel[d], " and dilation=", dilation[d], ")"));
     }
     /// Outputs over n inputs; with `ceil` the last window may end outside, not begin there.
     int64_t outputs(int d, int64_t n) const {
@@ -82,6 +84,19 @@ void check_pool_input(std::string_view who, const Tensor& x, int dims, bool chan
                 text(name(x.dtype()), " (not implemented)"), "convert with .float()");
 }
 
+/// PyTorch's words for windows that no input has.
+std::string too_small(DimSpan in, int dims, const Sizes& p) {
+    const auto planes = in.size() - static_cast<size_t>(dims) - 1;
+    std::string given = std::to_string(in[planes]), made = given;
+    for (int d = 3 - dims; d < 3; ++d) {
+        const int64_t n = in[in.size() - 3 + static_cast<size_t>(d)];
+        given += text("x", n);
+        made += text("x", p.outputs(d, n));
+    }
+    return text("another (Given input size: (", given, "). Calculated output size: (", made,
+                "). Output size is too small)");
+}
+
 Dims pooled_sizes(std::string_view who, const Tensor& x, int dims, const Sizes& p) {
     check_pool_input(who, x, dims);
     Dims out(x.shape());
@@ -89,7 +104,7 @@ Dims pooled_sizes(std::string_view who, const Tensor& x, int dims, const Sizes& 
         int64_t& n = out[x.ndim() - 3 + d];
         int64_t size = p.outputs(d, n);
         WEFT_EXPECT(size >= 1, Runtime, who, "a window that fits into the padded input",
-                    text("input of size ", to_string(x.shape()), " (Output size is too small)"));
+                    too_small(x.shape(), dims, p));
         n = size;
     }
     return out;

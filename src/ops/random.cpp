@@ -25,13 +25,15 @@ uint64_t entropy_seed() {
 }
 
 void require_std(const Call& c, double std) {
-    WEFT_EXPECT(std >= 0, Runtime, c.name(), "std >= 0.0", text("std ", std));
+    WEFT_EXPECT(std >= 0, Runtime, c.name(), "another std",
+                text(std, " (normal expects std >= 0.0, but found std ", std, ")"));
 }
 
 void draw_between(Call& c, int64_t from, int64_t to) {
     DType dtype = c.out(0).dtype();
-    WEFT_EXPECT(from < to, Runtime, c.name(), "'from' to be less than 'to'",
-                text("from=", from, " >= to=", to));
+    WEFT_EXPECT(from < to, Runtime, c.name(), "a range",
+                text("none (random_ expects 'from' to be less than 'to', but got from=", from,
+                     " >= to=", to, ")"));
     int64_t low = from, high = to;
     if (is_floating(dtype)) {
         low = kernels::float_from(from, digits_of(dtype));
@@ -121,7 +123,8 @@ void between_kernel(Call& c) { draw_between(c, c.attr(0).as_int(), c.attr(1).as_
 
 void randperm_shape(Call& c) {
     int64_t n = c.attr(0).as_int();
-    WEFT_EXPECT(n >= 0, Runtime, c.name(), "n of at least 0", std::to_string(n));
+    WEFT_EXPECT(n >= 0, Runtime, c.name(), "n of at least 0",
+                text(n, " (Trying to create tensor with negative dimension ", n, ": [", n, "])"));
     DType dtype = c.attr(1).as_dtype(DType::Int64);
     bool holds =
         is_floating(dtype) ? n <= int64_t{1} << digits_of(dtype) : n - 1 <= largest_of(dtype);
@@ -163,8 +166,8 @@ void normal_of(Call& c, const Tensor& mean, double mean_number, const Tensor& st
         T* to = out.data<T>();
         int64_t n = out.numel();
         for (int64_t i = 0; stds.defined() && i < n; ++i)
-            WEFT_EXPECT(stds.data<T>()[i] >= 0, Runtime, c.name(), "all elements of std >= 0.0",
-                        text(stds.data<T>()[i]));
+            WEFT_EXPECT(stds.data<T>()[i] >= 0, Runtime, c.name(), "other elements",
+                        text(stds.data<T>()[i], " (normal expects all elements of std >= 0.0)"));
         if constexpr (std::is_same_v<T, float>) {
             if (narrow) kernels::normal_reduced(generator(), to, n, 0, spread);
             else kernels::normal(generator(), to, n, 0, spread);

@@ -57,8 +57,9 @@ void roll_shape(Call& c) {
     DimSpan shifts = c.attr(0).as_ints(), dims = c.attr(1).as_ints();
     WEFT_EXPECT(!shifts.empty(), Runtime, c.name(), "`shifts`", "none");
     WEFT_EXPECT(dims.empty() ? shifts.size() == 1 : shifts.size() == dims.size(), Runtime, c.name(),
-                "as many shifts as dimensions",
-                text("shifts ", to_string(shifts), " and dims ", to_string(dims)));
+                "a shift for each dimension",
+                text("others (shifts and dimensions must align. shifts: ", shifts.size(),
+                     ", dims:", dims.size(), ")"));
     WEFT_EXPECT(dims.empty() || c.in[0].ndim(), Index, c.name(), "dims of a tensor that has some",
                 text("dimension specified as ", dims[0], " but tensor has no dimensions"));
     for (int64_t dim : dims) wrap_dim(c.name(), dim, c.in[0].ndim());
@@ -125,7 +126,8 @@ void repeat_shape(Call& c) {
     Dims shape = padded_shape(c, repeats);
     for (int d = 0; d < shape.size(); ++d) {
         WEFT_EXPECT(repeats[d] >= 0, Runtime, c.name(), "repeats of at least 0",
-                    text(to_string(repeats), " (Trying to create tensor with negative dimension)"));
+                    text(to_string(repeats), " (Trying to create tensor with negative dimension ",
+                         repeats[d], ": ", to_string(repeats), ")"));
         WEFT_EXPECT(!__builtin_mul_overflow(shape[d], repeats[d], &shape[d]), Runtime, c.name(),
                     "sizes below 2**63", to_string(repeats));
     }
@@ -208,14 +210,17 @@ void repeat_index_shape(Call& c) {
     WEFT_EXPECT(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, NotImplemented,
                 "repeat_interleave", "int64 or int32 repeats", name(repeats.dtype()));
     int64_t size = c.attr(0).as_int(), total = 0;
-    WEFT_EXPECT(repeats.numel() == size || repeats.ndim() == 0 || repeats.numel() == 1, Runtime,
-                "repeat_interleave", text("repeats of size ", size, ", the input's along dim"),
-                std::to_string(repeats.numel()));
+    WEFT_EXPECT(
+        repeats.numel() == size || repeats.ndim() == 0 || repeats.numel() == 1, Runtime,
+        "repeat_interleave", "a number for each",
+        text(repeats.numel(),
+             " (repeats must have the same size as input along dim, but got repeats.size(0) = ",
+             repeats.numel(), " and input.size(0) = ", size, ")"));
     Tensor counts = as_contiguous(repeats, DType::Int64);
     for (int64_t i = 0; i < size; ++i) {
         int64_t n = counts.data<int64_t>()[repeats.numel() == 1 ? 0 : i];
-        WEFT_EXPECT(n >= 0, Runtime, "repeat_interleave", "repeats that are not negative",
-                    std::to_string(n));
+        WEFT_EXPECT(n >= 0, Runtime, "repeat_interleave", "numbers of times",
+                    text(n, " (repeats can not be negative)"));
         total = size_sum("repeat_interleave", total, n);
     }
     c.add(Tensor::layout(DType::Int64, Dims{total}));
@@ -257,8 +262,9 @@ void repeat_interleave_tensor_body(Call& c) {
 // ---- triangles and diagonals -------------------------------------------------------------------
 
 void triangle_shape(Call& c) {
-    WEFT_EXPECT(c.in[0].ndim() >= 2, Runtime, c.name(), "a tensor with at least 2 dimensions",
-                text(c.in[0].ndim(), " dimensions"));
+    WEFT_EXPECT(c.in[0].ndim() >= 2, Runtime, c.name(), "matrices",
+                text(c.in[0].ndim(), " dimensions (", c.name(),
+                     ": input tensor must have at least 2 dimensions)"));
     same_layout(c);
 }
 
@@ -284,9 +290,9 @@ struct Embedding {
         a = wrap_dim(c.name(), attrs[1].as_int(), n);
         b = wrap_dim(c.name(), attrs[2].as_int(), n);
         WEFT_EXPECT(self.ndim() > 0, Runtime, c.name(), "a tensor with dimensions", "a 0-d tensor");
-        WEFT_EXPECT(a != b, Runtime, c.name(),
-                    "two dimensions (diagonal dimensions cannot be identical)",
-                    text(attrs[1].as_int(), ", ", attrs[2].as_int()));
+        WEFT_EXPECT(a != b, Runtime, c.name(), "two dimensions",
+                    text("one (diagonal dimensions cannot be identical ", attrs[1].as_int(), ", ",
+                         attrs[2].as_int(), ")"));
         constexpr int64_t far = std::numeric_limits<int64_t>::max();
         int64_t side = size_sum(c.name(), self.size(self.ndim() - 1), k < -far ? far : std::abs(k));
         shape = self.shape();

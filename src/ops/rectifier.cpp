@@ -234,8 +234,11 @@ void register_prelu(Table& t) {
             if (x.ndim() == w.ndim() && w.numel() == 1) return c.set(prelu_kernel(x, w));
             int64_t channels = x.ndim() > 1 && w.numel() != 1 ? x.size(1) : 1;
             WEFT_EXPECT(w.numel() == channels, Runtime, "prelu",
-                        text("one weight, or one for each of ", channels, " channels"),
-                        std::to_string(w.numel()));
+                        "one weight, or one for each channel",
+                        text(w.numel(),
+                             " (Mismatch of parameter numbers and input channel size. Found "
+                             "parameter numbers = ",
+                             w.numel(), " and channel size = ", channels, ".)"));
             Dims shape;
             for (int d = 0; d < x.ndim(); ++d) shape.push_back(d == 1 ? channels : 1);
             c.set(prelu_kernel(x, ops::reshape(w, shape)));

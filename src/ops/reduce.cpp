@@ -4,6 +4,7 @@
 #include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/way.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -68,7 +69,11 @@ DType sum_dtype(const Tensor& x, const Value& dtype) {
 DType mean_dtype(const Tensor& x, const Value& dtype) {
     DType t = dtype_or_own(dtype, x);
     WEFT_EXPECT(is_inexact(t), Runtime, "mean", "a floating dtype",
-                text(name(t), dtype ? " (as dtype=)" : " (could not infer output dtype)"),
+                text(name(t), dtype
+                                  ? text(" (as dtype=)")
+                                  : text(" (mean(): could not infer output dtype. Input dtype must "
+                                         "be either a floating point or complex dtype. Got: ",
+                                         scalar_name(t), ")")),
                 "pass dtype=torch.float32");
     return t;
 }

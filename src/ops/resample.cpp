@@ -316,9 +316,11 @@ void shuffle_shape(Call& c) {
     WEFT_EXPECT(r > 0 && r < (1 << 20), Runtime, c.name(), "a positive upscale_factor",
                 std::to_string(r));
     int n = x.ndim();
-    WEFT_EXPECT(x.size(n - 3) % (r * r) == 0, Runtime, c.name(),
-                text("the input's channels to be divisible by the square of upscale_factor ", r),
-                std::to_string(x.size(n - 3)));
+    WEFT_EXPECT(x.size(n - 3) % (r * r) == 0, Runtime, c.name(), "channels for each place",
+                text(x.size(n - 3),
+                     " (pixel_shuffle expects its input's 'channel' dimension to be divisible by "
+                     "the square of upscale_factor, but input.size(-3)=",
+                     x.size(n - 3), " is not divisible by ", r * r, ")"));
     Dims out(x.shape());
     out[n - 3] /= r * r;
     for (int d = n - 2; d < n; ++d) out[d] = size_product(c.name(), out[d], r);

@@ -135,9 +135,12 @@ void searchsorted_shape(Call& c) {
     bool fits = rows.ndim() == 1 || rows.ndim() == x.ndim();
     for (int d = 0; fits && rows.ndim() > 1 && d + 1 < x.ndim(); ++d)
         fits = rows.size(d) == x.size(d);
-    WEFT_EXPECT(fits, Runtime, "searchsorted",
-                "boundaries in a vector, or with the leading sizes of the values",
-                text(to_string(rows.shape()), " and ", to_string(x.shape())));
+    WEFT_EXPECT(fits, Runtime, "searchsorted", "boundaries for each row of values",
+                text("others (torch.searchsorted(): boundaries tensor should be 1 dimension or the "
+                     "first N-1 dimensions of boundaries tensor and input value tensor must match, "
+                     "but we got boundaries tensor ",
+                     to_string(rows.shape()), " and input value tensor ", to_string(x.shape()),
+                     ")"));
     c.add(Tensor::layout(DType::Int64, x.shape()));
 }
 

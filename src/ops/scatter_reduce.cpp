@@ -59,8 +59,9 @@ void shape_rule(Call& c) {
     int dim = checked_dim(c);
     reduce_of(c.attr(1));
     check_index(c, index, self.shape(), dim, "self");
-    WEFT_EXPECT(src.dtype() == self.dtype(), Runtime, c.name(),
-                text("src of self's dtype ", name(self.dtype())), name(src.dtype()));
+    WEFT_EXPECT(
+        src.dtype() == self.dtype(), Runtime, c.name(), "src of self's dtype",
+        text(name(src.dtype()), " (scatter(): Expected self.dtype to be equal to src.dtype)"));
     check_index(c, index, src.shape(), -1, "src");
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }

@@ -5,6 +5,7 @@
 
 #include "ops/batch.h"
 #include "ops/functions.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -22,13 +23,13 @@ void view_shape(Call& c) {
     const Tensor& self = c.in[0];
     Dims size = infer_size(c.name(), c.attr(0).as_ints(), self.numel()), strides;
     if (self.contiguous()) return c.add_view(Tensor::layout(self.dtype(), size), 0);
-    WEFT_EXPECT(view_strides(self.shape(), self.strides(), size, strides), Runtime, c.name(),
-                "a size that the tensor's memory can be read as",
-                text("view size is not compatible with input tensor's size and stride: size ",
-                     to_string(size), " of a tensor of shape ", to_string(self.shape()),
-                     " and strides ", to_string(self.strides())),
-                "at least one dimension spans across two contiguous subspaces; use .reshape(...) "
-                "instead");
+    WEFT_EXPECT(
+        view_strides(self.shape(), self.strides(), size, strides), Runtime, c.name(),
+        "a size that the tensor's memory can be read as",
+        text(to_string(size), " of a tensor of shape ", to_string(self.shape()), " and strides ",
+             to_string(self.strides()),
+             " (view size is not compatible with input tensor's size and stride (at least "
+             "one dimension spans across two contiguous subspaces). Use .reshape(...) instead.)"));
     add_view(c, size, strides);
 }
 
@@ -48,9 +49,9 @@ void flatten_body(Call& c) {
     int first = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     int last = wrap_dim(c.name(), c.attr(1).as_int(), self.ndim());
     if (self.ndim() == 0) return c.set(reshaped(self, {1}));
-    WEFT_EXPECT(first <= last, Runtime, c.name(), "start_dim to come before end_dim",
-                text("flatten() has invalid args: start_dim ", first, " and end_dim ", last,
-                     " (start_dim cannot come after end_dim)"));
+    WEFT_EXPECT(first <= last, Runtime, c.name(), "dims in order",
+                text(first, " and ", last,
+                     " (flatten() has invalid args: start_dim cannot come after end_dim)"));
     if (first == last) return c.set(self);
     Dims size;
     int64_t merged = 1;
@@ -65,6 +66,14 @@ void flatten_body(Call& c) {
     c.set(reshaped(self, size));
 }
 
+/// Whether the product is `size`; sizes that are to be found or that none has are for others to judge.
+bool multiply_up_to(DimSpan sizes, int64_t size) {
+    int64_t product = 1;
+    for (int64_t s : sizes)
+        if (s < 0 || __builtin_mul_overflow(product, s, &product)) return true;
+    return product == size;
+}
+
 void unflatten_body(Call& c) {
     const Tensor& self = c.in[0];
     WEFT_EXPECT(self.ndim() > 0, Runtime, c.name(), "a tensor with dimensions",
@@ -72,6 +81,11 @@ void unflatten_body(Call& c) {
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     DimSpan sizes = c.attr(1).as_ints();
     WEFT_EXPECT(!sizes.empty(), Runtime, c.name(), "sizes that are not empty", "[]");
+    WEFT_EXPECT(multiply_up_to(sizes, self.size(dim)), Runtime, c.name(),
+                "sizes that the dimension has",
+                text("others (unflatten: Provided sizes ", to_string(sizes),
+                     " don't multiply up to the size of dim ", dim, " (", self.size(dim),
+                     ") in the input tensor)"));
     Dims inner = infer_size(c.name(), sizes, self.size(dim)), size;
     for (int d = 0; d < self.ndim(); ++d) {
         if (d != dim) size.push_back(self.size(d));
@@ -86,10 +100,12 @@ void unflatten_body(Call& c) {
 void expand_to(Call& c, DimSpan target) {
     const Tensor& self = c.in[0];
     int n = static_cast<int>(target.size()), lead = n - self.ndim();
-    WEFT_EXPECT(
-        lead >= 0, Runtime, c.name(),
-        text("at least ", self.ndim(), " sizes for a tensor of shape ", to_string(self.shape())),
-        text("the number of sizes provided (", n, ")"));
+    WEFT_EXPECT(lead >= 0, Runtime, c.name(), "a size for each dimension",
+                text(to_string(target), " (expand(", tensor_type_name(self.dtype()), "{",
+                     to_string(self.shape()), "}, size=", to_string(target),
+                     "): the number of sizes provided (", n,
+                     ") must be greater or equal to the number of dimensions in the tensor (",
+                     self.ndim(), "))"));
     Dims size(target), strides(n);
     for (int d = n - 1; d >= 0; --d) {
         bool fresh = d < lead;
@@ -103,10 +119,11 @@ void expand_to(Call& c, DimSpan target) {
             size[d] = have;
         }
         WEFT_EXPECT(size[d] == have || have == 1, Runtime, c.name(),
-                    text("the existing size ", have, " at dimension ", d),
-                    text("the expanded size ", size[d], ": target sizes ", to_string(target),
-                         ", tensor sizes ", to_string(self.shape())),
-                    "only dimensions of size 1 can be expanded");
+                    "sizes as they are where they are not 1",
+                    text(size[d], " (The expanded size of the tensor (", size[d],
+                         ") must match the existing size (", have, ") at non-singleton dimension ",
+                         d, ".  Target sizes: ", to_string(target),
+                         ".  Tensor sizes: ", to_string(self.shape()), ")"));
         strides[d] = size[d] == have ? step : 0;
     }
     add_view(c, size, strides);
@@ -189,10 +206,12 @@ void t_shape(Call& c) {
 
 /// Every dim once, wrapped. Throws Runtime.
 Dims wrapped_order(std::string_view who, DimSpan dims, int n) {
-    WEFT_EXPECT(
-        static_cast<int>(dims.size()) == n, Runtime, who, text(n, " dims, one for each dimension"),
-        text(dims.size(), " (number of dimensions in the tensor input does not match the length "
-                          "of the desired ordering of dimensions)"));
+    WEFT_EXPECT(static_cast<int>(dims.size()) == n, Runtime, who, "a dim for each dimension",
+                text(dims.size(),
+                     " (permute(sparse_coo): number of dimensions in the tensor input does not "
+                     "match the length "
+                     "of the desired ordering of dimensions i.e. input.dim() = ",
+                     n, " is not equal to len(dims) = ", dims.size(), ")"));
     Dims order;
     uint64_t seen = 0;
     for (int64_t dim : dims) {
@@ -218,9 +237,11 @@ Tensor permute_gradient(const Grad& g) {
 void movedim_body(Call& c) {
     const Tensor& self = c.in[0];
     DimSpan from = c.attr(0).as_ints(), to = c.attr(1).as_ints();
-    WEFT_EXPECT(from.size() == to.size(), Runtime, c.name(),
-                "as many source dims as destination dims",
-                text(to_string(from), " and ", to_string(to)));
+    WEFT_EXPECT(from.size() == to.size(), Runtime, c.name(), "a destination for each dim",
+                text("others (movedim: Invalid source or destination dims: source (",
+                     to_string(from),
+                     " dims) should contain the same number of dims as destination (",
+                     to_string(to), " dims))"));
     Dims order(self.ndim(), -1);
     uint64_t taken = 0;
     for (size_t i = 0; i < from.size(); ++i) {
@@ -295,7 +316,10 @@ void view_dtype_shape(Call& c) {
         strides[d] = fewer ? strides[d] / fewer : strides[d] * more;
     }
     WEFT_EXPECT(even, Runtime, c.name(),
-                text("a last size, strides and an offset divisible by ", fewer),
+                text("a last size, strides and an offset divisible by ", fewer,
+                     " (self.size(-1) must be divisible by ", fewer, " to view ",
+                     scalar_name(x.dtype()), " as ", scalar_name(t),
+                     " (different element sizes), but got ", shape[last], ")"),
                 text("shape ", to_string(x.shape()), ", strides ", to_string(x.strides()),
                      " and offset ", x.offset()));
     shape[last] = fewer ? shape[last] / fewer : shape[last] * more;

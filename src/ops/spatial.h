@@ -22,7 +22,11 @@ inline Triple triple(std::string_view who, std::string_view what, DimSpan list, 
         int64_t value = list[list.size() == 1 ? 0 : d];
         // so that a product of two of them fits
         WEFT_EXPECT(value >= least && value < (int64_t{1} << 31), Runtime, who,
-                    text(what, " of at least ", least, " and less than 2**31"), to_string(list));
+                    text(what, " of at least ", least, " and less than 2**31"),
+                    text(to_string(list), value >= least
+                                              ? ""
+                                              : text(least ? " (non-positive " : " (negative ",
+                                                     what, " is not supported)")));
         out.v[3 - dims + d] = value;
     }
     return out;

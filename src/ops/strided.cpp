@@ -39,10 +39,11 @@ void as_strided_shape(Call& c) {
     WEFT_EXPECT(empty || !overflow, Runtime, c.name(), "a layout of less than 2**63 bytes",
                 text("sizes ", to_string(size), ", strides ", to_string(stride)));
     WEFT_EXPECT(empty || bytes <= self.storage()->bytes, Runtime, c.name(),
-                text("a layout inside the storage of ", self.storage()->bytes, " bytes"),
-                text("sizes ", to_string(size), ", strides ", to_string(stride),
-                     ", storage offset ", offset, ", requiring a storage size of ", bytes,
-                     " (out of bounds for storage)"));
+                "a layout inside the storage",
+                text("another (setStorage: sizes ", to_string(size), ", strides ",
+                     to_string(stride), ", storage offset ", offset, ", and itemsize ",
+                     item_size(self.dtype()), " requiring a storage size of ", bytes,
+                     " are out of bounds for storage of size ", self.storage()->bytes, ")"));
     add_view(c, size, stride, offset - self.offset());
 }
 
@@ -51,8 +52,9 @@ void unfold_shape(Call& c) {
     int dim = wrap_dim(c.name(), c.attr(0).as_int(), self.ndim());
     int64_t width = c.attr(1).as_int(), step = c.attr(2).as_int();
     int64_t length = self.ndim() ? self.size(dim) : 1, stride = self.ndim() ? self.stride(dim) : 1;
-    WEFT_EXPECT(width >= 0 && width <= length, Runtime, c.name(),
-                text("a size of at most ", length, " at dimension ", dim), std::to_string(width));
+    WEFT_EXPECT(width >= 0 && width <= length, Runtime, c.name(), "a size that fits",
+                text(width, " (maximum size for tensor at dimension ", dim, " is ", length,
+                     " but size is ", width, ")"));
     WEFT_EXPECT(step > 0, Runtime, c.name(), "a step above 0", std::to_string(step));
     Dims shape(self.shape()), strides(self.strides());
     if (self.ndim()) {

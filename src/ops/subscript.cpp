@@ -4,6 +4,7 @@
 #include "ops/element.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
+#include "ops/shape.h"
 
 namespace weft::ops {
 namespace {
@@ -43,8 +44,9 @@ void add_tensor_index(Selection& s, int& dim, Tensor index) {
         index = as_dtype(index, DType::Int64);
     }
     WEFT_EXPECT(index.dtype() == DType::Bool || index.dtype() == DType::Int64, Index, "index",
-                "ints, slices, None, ..., or integer or bool tensors",
-                text("a tensor of ", name(index.dtype())));
+                "ints, slices, None, ... or tensors",
+                text("one of ", name(index.dtype()),
+                     " (tensors used as indices must be long, int, byte or bool tensors)"));
     s.advanced = true;
     s.indices.resize(static_cast<size_t>(dim));
     if (index.dtype() != DType::Bool) {
@@ -54,9 +56,10 @@ void add_tensor_index(Selection& s, int& dim, Tensor index) {
     }
     for (int d = 0; d < index.ndim(); ++d)
         WEFT_EXPECT(dim + d < s.view.ndim() && index.size(d) == s.view.size(dim + d), Index,
-                    "index",
-                    text("a mask of the indexed tensor's shape ", to_string(s.view.shape())),
-                    text(to_string(index.shape()), " at dimension ", dim));
+                    "index", "a mask that fits",
+                    text("another one (The shape of the mask ", to_string(index.shape()),
+                         " at index ", d, " does not match the shape of the indexed tensor ",
+                         to_string(s.view.shape()), " at index ", dim + d, ")"));
     Tensor where = nonzero_op(index);
     for (int d = 0; d < index.ndim(); ++d) s.indices.push_back(select(where, 1, d));
     dim += index.ndim();
@@ -79,7 +82,8 @@ void take_slice(Selection& s, int dim, const Subscript& item) {
     WEFT_EXPECT(dim < s.view.ndim(), Index, "index", text("at most ", s.view.ndim(), " indices"),
                 "more");
     const int64_t step = item.number;
-    WEFT_EXPECT(step > 0, Value, "index", "a slice step greater than zero", std::to_string(step),
+    WEFT_EXPECT(step > 0, Value, "index", "another slice",
+                text(step, " (step must be greater than zero)"),
                 "flip() the tensor for a negative step");
     const bool given = item.start || item.stop || step != 1;
     // As in PyTorch, what is written through a slice of everything is the tensor itself.
@@ -89,9 +93,11 @@ void take_slice(Selection& s, int dim, const Subscript& item) {
     s.moved = true;
 }
 
-void apply(Selection& s, int& dim, const Subscript& item, int rest) {
+/// `from`: the dimension of the indexed tensor.
+void apply(Selection& s, int& dim, int from, const Subscript& item, int rest) {
     switch (item.kind) {
         case Subscript::Kind::Int:
+            wrap_index("index", item.number, from, s.view.size(dim));
             s.view = select(s.view, dim, item.number);
             s.moved = true;
             return;
@@ -123,9 +129,13 @@ Selection selected(const Tensor& t, std::span<const Subscript> key, bool to_writ
     WEFT_EXPECT(ellipses <= 1, Index, "index", "at most one ...", std::to_string(ellipses));
     WEFT_EXPECT(taken <= t.ndim(), Index, "index",
                 text("at most ", t.ndim(), " indices for a tensor of shape ", to_string(t.shape())),
-                text(taken, " (too many indices)"));
-    int dim = 0;
-    for (const Subscript& item : key) apply(s, dim, item, t.ndim() - taken);
+                text(taken, " (too many indices for tensor of dimension ", t.ndim(), ")"));
+    int dim = 0, from = 0;
+    const int rest = t.ndim() - taken;
+    for (const Subscript& item : key) {
+        apply(s, dim, from, item, rest);
+        from += item.kind == Subscript::Kind::Ellipsis ? rest : consumed(item);
+    }
     return s;
 }
 
@@ -153,6 +163,7 @@ Tensor without_leading_ones(Tensor v, int ndim) {
 Tensor get_subscript(const Tensor& t, std::span<const Subscript> key) {
     if (key.size() == 1 && key[0].kind == Subscript::Kind::Int) {
         expect_indexed(t);
+        wrap_index("index", key[0].number, 0, t.size(0));
         return select(t, 0, key[0].number);
     }
     Selection s = selected(t, key, false);
@@ -162,7 +173,11 @@ Tensor get_subscript(const Tensor& t, std::span<const Subscript> key) {
 
 void set_subscript(const Tensor& t, std::span<const Subscript> key, Tensor v) {
     Selection s = selected(t, key, true);
-    if (!s.advanced) return write(copy_op, {s.view, without_leading_ones(v, s.view.ndim())});
+    if (!s.advanced) {
+        v = without_leading_ones(v, s.view.ndim());
+        if (!broadcasts_to(v.shape(), s.view.shape())) expand(v, s.view.shape());  // says why not
+        return write(copy_op, {s.view, v});
+    }
     if (v.dtype() != t.dtype()) v = to(v, t.dtype());
     if (v.ndim() > 1) {
         Indexing plan("index_put", s.view.shape(), s.indices.data(),

@@ -6,6 +6,7 @@
 #include "ops/conj.h"
 #include "ops/indexing.h"
 #include "ops/pointwise_common.h"
+#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -48,9 +49,12 @@ void choose(Call& c, const Tensor& condition, const Tensor& a, const Tensor& b) 
 
 void where_shape(Call& c) {
     DType given = c.in[0].dtype();
-    WEFT_EXPECT(given == DType::Bool || given == DType::UInt8, Runtime, c.name(),
-                "condition to be a boolean tensor", name(given),
-                "compare to get one: where(condition != 0, ...)");
+    WEFT_EXPECT(
+        given == DType::Bool || given == DType::UInt8, Runtime, c.name(), "bools",
+        text(name(given),
+             " (where expected condition to be a boolean tensor, but got a tensor with dtype ",
+             scalar_name(given), ")"),
+        "compare to get one: where(condition != 0, ...)");
     DType t = promoted(c.in + 1, 2);
     for (int i = 1; i < 3; ++i)
         if (c.in[i].has(kWrapped) && is_narrow(t) && !is_floating(t))
@@ -141,9 +145,8 @@ void clamp_to(Call& c, const Value& low, const Value& high) {
     });
 }
 void clamp_shape(Call& c) {
-    WEFT_EXPECT(c.attr(0) || c.attr(1), Runtime, c.name(),
-                "at least one of min and max (At least one of 'min' or 'max' must not be None)",
-                "none");
+    WEFT_EXPECT(c.attr(0) || c.attr(1), Runtime, c.name(), "a bound",
+                "none (torch.clamp: At least one of 'min' or 'max' must not be None)");
     pointwise_layout(c, with_numbers(c.in[0], c.attr(0), c.attr(1)));
 }
 
@@ -161,9 +164,8 @@ void clamp_tensor_shape(Call& c) {
     for (int i = 0; i < given.count; ++i)
         if (is_complex(given.in[i].dtype()))
             fail_dtype(c.name(), NumberTypes::text, given.in[i].dtype());
-    WEFT_EXPECT(given.count > 1, Runtime, c.name(),
-                "at least one of min and max (At least one of 'min' or 'max' must not be None)",
-                "none");
+    WEFT_EXPECT(given.count > 1, Runtime, c.name(), "a bound",
+                "none (torch.clamp: At least one of 'min' or 'max' must not be None)");
     Call defined(*c.op, given.in, given.count, c.attrs);
     pointwise<Result::Same>(defined);
     c.add(std::move(defined.out(0)));

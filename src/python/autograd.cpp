@@ -47,8 +47,8 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
          "one that does not");
 }
 
-/// The gradient to start from: the given one, or one for a scalar.
-Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
+/// The gradient to start from, of output number `index`: the given one, or one for a scalar.
+Tensor start_of(DType dtype, DimSpan shape, PyObject* given, Py_ssize_t index) {
     if (given == Py_None) {
         WEFT_EXPECT(
             count_elements("backward", shape) == 1, Runtime, "backward",
@@ -63,9 +63,10 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
     }
     const bool mapped = is_tensor(given) && mapped::is_mapped(handle(given));
     Tensor g = mapped ? handle(given) : expect_tensor(given, "backward");
-    WEFT_EXPECT(equal(g.shape(), shape), Runtime, "backward",
-                text("a gradient of shape ", to_string(shape), " (Mismatch in shape)"),
-                to_string(g.shape()));
+    WEFT_EXPECT(equal(g.shape(), shape), Runtime, "backward", "a gradient that fits",
+                text("another (Mismatch in shape: grad_output[", index,
+                     "] has a shape of torch.Size(", to_string(g.shape()), ") and output[", index,
+                     "] has a shape of torch.Size(", to_string(shape), ").)"));
     WEFT_EXPECT(is_inexact(g.dtype()), Runtime, "backward", "a floating gradient", name(g.dtype()));
     WEFT_EXPECT(is_complex(g.dtype()) == is_complex(dtype), Runtime, "backward",
                 text("a ", is_complex(dtype) ? "complex" : "real",
@@ -144,7 +145,7 @@ PyObject* backward_of_wholes(mapped::Level& level, const Object& roots, const Ob
         Tensor root = item(roots, i);
         PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
         wholes.push_back(mapped::whole_of(level, root));
-        starts.push_back(mapped::whole_of(level, start_of(root.dtype(), root.shape(), given)));
+        starts.push_back(mapped::whole_of(level, start_of(root.dtype(), root.shape(), given, i)));
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i)
         targets.push_back(mapped::whole_of(level, item(inputs, i)));
@@ -170,10 +171,10 @@ struct Starts {
             if (is_edge(t)) {
                 const ResultInfo& made =
                     roots.back().node->result(static_cast<int>(roots.back().output));
-                gradients.push_back(start_of(made.dtype(), made.shape(), start));
+                gradients.push_back(start_of(made.dtype(), made.shape(), start, i));
             } else {
                 Tensor root = unwrap(t);
-                gradients.push_back(start_of(root.dtype(), root.shape(), start));
+                gradients.push_back(start_of(root.dtype(), root.shape(), start, i));
             }
         }
     }
@@ -230,11 +231,11 @@ PyObject* py_backward(PyObject*, PyObject* const* args, Py_ssize_t n) {
         for (size_t i = 0; i < found.size(); ++i) {
             const std::optional<PartOf>& part = targets.parts[i];
             if (part && found[i].defined()) found[i] = part->take(found[i]);
-            WEFT_EXPECT(
-                found[i].defined() || args[5] == Py_True, Runtime, "grad",
-                "inputs that were used in the graph (One of the differentiated Tensors appears "
-                "to not have been used in the graph)",
-                text("input ", i), "set allow_unused=True if this is the desired behavior");
+            WEFT_EXPECT(found[i].defined() || args[5] == Py_True, Runtime, "grad",
+                        "inputs of what is differentiated",
+                        text("another (The differentiated Tensor at index ", i,
+                             " appears to not have been used in the graph. Set allow_unused=True "
+                             "if this is the desired behavior.)"));
         }
         return tuple_of(found).release();
     });

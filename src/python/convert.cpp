@@ -187,7 +187,10 @@ void find_dtype(PyObject* data, std::optional<DType>& found, int depth = 0, bool
         fail(letters && depth && first        ? ErrorKind::Value
              : letters || PyBytes_Check(data) ? ErrorKind::Type
                                               : ErrorKind::Runtime,
-             "tensor", "numbers, sequences of numbers, arrays or tensors", Py_TYPE(data)->tp_name);
+             "tensor", "numbers, sequences of numbers, arrays or tensors",
+             letters ? "str (new(): invalid data type 'str')"
+                     : text(Py_TYPE(data)->tp_name, " (Could not infer dtype of ",
+                            Py_TYPE(data)->tp_name, ")"));
     }
 }
 
@@ -274,9 +277,10 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
                       : Object::take(PySequence_Fast(data, "a sequence"));
     int64_t n = fast ? PySequence_Fast_GET_SIZE(fast.get()) : -1;
     if (n != shape[d])
-        fail(n < 0 ? ErrorKind::Type : ErrorKind::Value, "tensor",
-             text("a sequence of length ", shape[d], " at dim ", d),
-             n < 0 ? std::string(Py_TYPE(data)->tp_name) : text("one of length ", n),
+        fail(n < 0 ? ErrorKind::Type : ErrorKind::Value, "tensor", "sequences of one length",
+             n < 0 ? std::string(Py_TYPE(data)->tp_name)
+                   : text("others (expected sequence of length ", shape[d], " at dim ", d, " (got ",
+                          n, "))"),
              "ragged lists are not tensors: pad them, or keep a list of tensors");
     for (int64_t i = 0; i < n; ++i) {
         WEFT_EXPECT(i < PySequence_Fast_GET_SIZE(fast.get()), Value, "tensor",

@@ -35,8 +35,8 @@ PyObject* py_set_threads(PyObject*, PyObject* n) {
     return guarded([&] {
         WEFT_EXPECT(PyLong_Check(n), Runtime, "set_num_threads", "an int", Py_TYPE(n)->tp_name);
         int64_t count = to_int(n, "set_num_threads");
-        WEFT_EXPECT(count > 0, Runtime, "set_num_threads", "a positive number",
-                    std::to_string(count));
+        WEFT_EXPECT(count > 0, Runtime, "set_num_threads", "threads",
+                    text(count, " (set_num_threads expects a positive integer)"));
         set_num_threads(static_cast<int>(std::min<int64_t>(count, max_threads)));
         return Py_NewRef(Py_None);
     });
@@ -59,8 +59,9 @@ PyObject* py_get_default_dtype(PyObject*, PyObject*) {
 PyObject* py_set_default_dtype(PyObject*, PyObject* o) {
     return guarded([&] {
         DType t;
-        WEFT_EXPECT(to_dtype(o, t) && is_floating(t), Type, "set_default_dtype", "a floating dtype",
-                    Py_TYPE(o)->tp_name);
+        WEFT_EXPECT(to_dtype(o, t) && is_floating(t), Type, "set_default_dtype", "another dtype",
+                    text(Py_TYPE(o)->tp_name, to_dtype(o, t) ? " (" : " (invalid dtype object: ",
+                         "only floating-point types are supported as the default type)"));
         deferred::Batcher::current().note_dtype();
         ops::default_dtype = t;
         return Py_NewRef(Py_None);

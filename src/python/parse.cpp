@@ -138,7 +138,8 @@ bool Arguments::set_out(const Op& op, PyObject* value) {
     if (value == Py_None) return true;
     if (op.outputs == 1) {
         if (!is_tensor(value))
-            return refuse("out must be a Tensor, not ", ArgumentValues::type_name(value));
+            return refuse(op.public_name, "(): argument 'out' must be Tensor, not ",
+                          ArgumentValues::type_name(value));
         if (op.out_form) out_ = unwrap(value);
         else outs_.push_back(unwrap(value));
         return true;
@@ -162,7 +163,8 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
         if (value == Py_None) return true;
         generator_ = to_generator(value);
         return generator_ ||
-               refuse("generator must be a Generator, not ", ArgumentValues::type_name(value));
+               refuse(op.public_name, "(): argument 'generator' must be torch.Generator, not ",
+                      ArgumentValues::type_name(value));
     }
     if (op.factory && n == "requires_grad" && PyBool_Check(value)) {
         requires_grad_ = value == Py_True;

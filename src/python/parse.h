@@ -31,7 +31,10 @@ struct ArgumentValues {
     static bool to_dtype(PyObject* o, DType& out) { return python::to_dtype(o, out); }
     static bool is_text(PyObject* o) { return PyUnicode_Check(o); }
     static std::string_view text(PyObject* o) { return to_text(o); }
-    static const char* type_name(PyObject* o) { return Py_TYPE(o)->tp_name; }
+    static std::string_view type_name(PyObject* o) {
+        std::string_view name = Py_TYPE(o)->tp_name;
+        return name == "torch.Tensor" ? name.substr(6) : name;
+    }
 };
 
 /// The arguments of one Python call, converted.
@@ -47,6 +50,7 @@ public:
     };
     bool parse(const Op& op, PyObject* const* args, Py_ssize_t count, PyObject* kwnames,
                unsigned ways);
+    bool is_method() const { return !(ways_ & kOut); }
     void fill(Call& c) const {
         ArgumentsOf::fill(c);
         c.dest = out_;

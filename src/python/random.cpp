@@ -108,8 +108,9 @@ PyObject* set_state(PyObject* self, PyObject* o) {
     return guarded([&] {
         Tensor given = expect_tensor(o, "set_state");
         take_turn(engine_of(self));
-        WEFT_EXPECT(given.dtype() == kStateDType, Type, "set_state",
-                    text("a tensor of ", name(kStateDType)), name(given.dtype()));
+        WEFT_EXPECT(
+            given.dtype() == kStateDType, Type, "set_state", "a state",
+            text("a tensor of ", name(given.dtype()), " (RNG state must be a torch.ByteTensor)"));
         Tensor state = ops::as_contiguous(given);
         auto count = static_cast<size_t>(state.numel());
         bool fits = engine_of(self).set_state({state.data<std::byte>(), count});

@@ -286,7 +286,11 @@ int set_grad_attr(PyObject* self, PyObject* value, void*) {
         bool clear = !value || value == Py_None;
         note_beside("set grad", self, value);
         gradients_in_turn(handle(self));
-        set_grad(unwrap(self), clear ? Tensor() : expect_tensor(value, "grad"));
+        WEFT_EXPECT(clear || is_tensor(value), Type, "grad", "another value",
+                    text(Py_TYPE(value)->tp_name,
+                         " (assigned grad expected to be a Tensor or None but got grad of type ",
+                         Py_TYPE(value)->tp_name, ")"));
+        set_grad(unwrap(self), clear ? Tensor() : unwrap(value));
         return 0;
     });
 }

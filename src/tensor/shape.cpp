@@ -19,7 +19,9 @@ int64_t count_elements(std::string_view op, DimSpan shape, int64_t item) {
     bool overflow = false;
     bool empty = false;
     for (int64_t size : shape) {
-        WEFT_EXPECT(size >= 0, Runtime, op, "sizes of at least 0", to_string(shape));
+        WEFT_EXPECT(size >= 0, Runtime, op, "sizes of at least 0",
+                    text(size, " (Trying to create tensor with negative dimension ", size, ": ",
+                         to_string(shape), ")"));
         if (size == 0) {
             empty = true;
             continue;
@@ -88,13 +90,14 @@ Dims broadcast(std::string_view op, DimSpan a, DimSpan b) {
     const DimSpan& small = a.size() >= b.size() ? b : a;
     Dims out(big);
     size_t shift = big.size() - small.size();
-    for (size_t i = 0; i < small.size(); ++i) {
+    for (size_t i = small.size(); i-- > 0;) {
         int64_t x = big[shift + i], y = small[i];
         WEFT_EXPECT(x == y || x == 1 || y == 1, Runtime, op,
                     "shapes that broadcast (equal sizes or 1, counted from the right)",
-                    text(to_string(a), " and ", to_string(b), ": sizes ",
-                         a.size() >= b.size() ? x : y, " and ", a.size() >= b.size() ? y : x,
-                         " at dimension ", shift + i));
+                    text(to_string(a), " and ", to_string(b), " (The size of tensor a (",
+                         a.size() >= b.size() ? x : y, ") must match the size of tensor b (",
+                         a.size() >= b.size() ? y : x, ") at non-singleton dimension ", shift + i,
+                         ")"));
         out[static_cast<int>(shift + i)] = x == 1 ? y : x;
     }
     return out;
@@ -102,8 +105,9 @@ Dims broadcast(std::string_view op, DimSpan a, DimSpan b) {
 
 int wrap_dim(std::string_view op, int64_t dim, int n) {
     int range = std::max(n, 1);
-    WEFT_EXPECT(dim >= -range && dim < range, Index, op,
-                text("a dim in [", -range, ", ", range - 1, "]"), std::to_string(dim));
+    WEFT_EXPECT(dim >= -range && dim < range, Index, op, "a dim that the tensor has",
+                text(dim, " (Dimension out of range (expected to be in range of [", -range, ", ",
+                     range - 1, "], but got ", dim, "))"));
     return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 

@@ -9,7 +9,10 @@ from typing import Any
 def wrap(who: str, dim: int, rank: int) -> int:
     size = max(rank, 1)
     if not -size <= dim < size:
-        raise IndexError(f"[{who}] expected a dim in [{-size}, {size - 1}], got {dim}")
+        raise IndexError(
+            f"[{who}] expected a dim that the tensor has, got {dim} (Dimension out of range "
+            f"(expected to be in range of [{-size}, {size - 1}], but got {dim}))"
+        )
     return dim % size
 
 

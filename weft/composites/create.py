@@ -150,7 +150,10 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
             [9, 3, 1]])
     """
     if x.dim() != 1:
-        raise RuntimeError(f"[vander] expected a vector, got {x.dim()} dimensions")
+        raise RuntimeError(
+            f"[vander] expected a vector, got {x.dim()} dimensions (x must be a one-dimensional "
+            "tensor.)"
+        )
     count = x.shape[0] if N is None else N
     if count < 0:
         raise RuntimeError(f"[vander] expected N of at least 0, got {count}")

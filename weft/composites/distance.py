@@ -19,6 +19,14 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return (input - other).norm(p)
 
 
+def _no_distance(x1: Tensor, x2: Tensor) -> str:
+    """PyTorch's words for rows that cannot be compared."""
+    for which, x in (("X1", x1), ("X2", x2)):
+        if x.dim() < 2:
+            return f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D"
+    return f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+
+
 def cdist(
     x1: Tensor,
     x2: Tensor,
@@ -35,8 +43,7 @@ def cdist(
     """
     if x1.dim() < 2 or x2.dim() < 2 or x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
-            "[cdist] expected two stacks of rows of one size, got "
-            f"{tuple(x1.shape)} and {tuple(x2.shape)}"
+            f"[cdist] expected two stacks of rows of one size, got others ({_no_distance(x1, x2)})"
         )
     if not (x1.is_floating_point() and x2.is_floating_point()):
         raise RuntimeError(

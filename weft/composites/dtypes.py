@@ -260,7 +260,9 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:  #
     if dtype is None:
         return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
     if isinstance(dtype, str) and dtype not in _TYPE_NAMES:
-        raise ValueError(f"[type] expected one of {', '.join(_TYPE_NAMES)}, got {dtype!r}")
+        raise ValueError(
+            f"[type] expected one of {', '.join(_TYPE_NAMES)}, got another (invalid type: {dtype!r})"
+        )
     if isinstance(dtype, tensortype):
         dtype = dtype.dtype
     expect("type", dtype, (str, builtins.type, _C.dtype), "a type, a str or a dtype")

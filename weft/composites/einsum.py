@@ -59,8 +59,8 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     ranks = _ranks(equation) or found
     if ranks != found:
         raise RuntimeError(
-            f"[einsum] expected operands with a subscript for every dimension by '{equation}', of "
-            f"{ranks} dimensions, got {found}"
+            f"[einsum] expected operands with a subscript for every dimension, got others "
+            f"({_misfit(ranks, found)})"
         )
     try:
         return _plan(equation, ranks)(*operands)
@@ -126,7 +126,10 @@ def _read(equation: str, ranks: tuple[int, ...]) -> tuple[list[str], str]:
         result = free + "".join(once)
     for c in result:
         if c not in joined:
-            raise RuntimeError(f"[einsum] expected output subscripts that inputs have, got '{c}'")
+            raise RuntimeError(
+                f"[einsum] expected subscripts of inputs, got another (einsum(): output subscript "
+                f"{c} does not appear in the equation for any input operand)"
+            )
     return out, result
 
 
@@ -235,6 +238,18 @@ def _joined(a: str, b: str, keep: str) -> _Join:
     )  # fmt: skip
 
 
+def _misfit(ranks: tuple[int, ...], found: tuple[int, ...]) -> str:
+    """PyTorch's words for the first operand that has other dimensions than subscripts."""
+    if len(ranks) != len(found):
+        which = "fewer" if len(found) < len(ranks) else "more"
+        return f"einsum(): {which} operands were provided than specified in the equation"
+    k = next(k for k, (a, b) in enumerate(zip(ranks, found, strict=True)) if a != b)
+    return (
+        f"einsum(): the number of subscripts in the equation ({ranks[k]}) does not match the "
+        f"number of dimensions ({found[k]}) for operand {k} and no ellipsis was given"
+    )
+
+
 def _contracted(a: Tensor, b: Tensor, join: _Join) -> Tensor:
     """One batched matrix product; sizes of 1 broadcast."""
     sizes = dict(zip(join.right, b.shape, strict=True))
@@ -243,7 +258,9 @@ def _contracted(a: Tensor, b: Tensor, join: _Join) -> Tensor:
             sizes[c] = n
         elif n not in (1, sizes[c]):
             raise RuntimeError(
-                f"[einsum] expected equal sizes for a subscript, got {n} and {sizes[c]}"
+                f"[einsum] expected one size for a subscript, got {n} and {sizes[c]} (einsum(): "
+                f"subscript {c} has size {sizes[c]} for operand 1 which does not broadcast with "
+                f"previously seen size {n})"
             )
     left = _arranged(a, join.left, (join.batch, join.rows, join.summed), sizes)
     right = _arranged(b, join.right, (join.batch, join.summed, join.columns), sizes)

@@ -24,7 +24,10 @@ def from_numpy(array: Any) -> Tensor:
     import numpy as np
 
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"[from_numpy] expected an np.ndarray, got {type(array).__name__}")
+        kind = type(array).__name__
+        raise TypeError(
+            f"[from_numpy] expected an array, got {kind} (expected np.ndarray (got {kind}))"
+        )
     return _C._sharing(array)
 
 

@@ -27,8 +27,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     input = input.to(_C.int64)
     if input.dim() != 1 or (input.numel() and bool((input < 0).any())):
         raise RuntimeError(
-            "[bincount] expected a vector of ints of at least 0, got "
-            f"{input.dtype} {tuple(input.shape)}"
+            f"[bincount] expected numbers to count, got {input.dtype} {tuple(input.shape)} "
+            "(bincount only supports 1-d non-negative integral inputs.)"
         )
     if minlength < 0:
         raise RuntimeError(f"[bincount] expected minlength of at least 0, got {minlength}")
@@ -55,7 +55,10 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     tensor([0., 2., 1., 0.])
     """
     if bins <= 0:
-        raise RuntimeError(f"[histc] expected bins above 0, got {bins}")
+        raise RuntimeError(
+            f"[histc] expected bins, got {bins} (torch.histogram(): bins must be > 0, but got "
+            f"{bins} for dimension 0)"
+        )
     x = input.detach().reshape(-1)
     low, high = float(min), float(max)
     if low == high and x.numel():

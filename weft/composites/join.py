@@ -29,7 +29,9 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
             [2, 4]])
     """
     if not tensors:
-        raise RuntimeError("[column_stack] expected tensors (a non-empty TensorList), got none")
+        raise RuntimeError(
+            "[column_stack] expected tensors, got none (column_stack expects a non-empty TensorList)"
+        )
     return weft.cat([t.reshape(-1, 1) if t.dim() <= 1 else t for t in tensors], 1)
 
 
@@ -44,9 +46,13 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """
     if not tensors:
         return weft.empty(1, 0)
-    for t in tensors:
+    for i, t in enumerate(tensors):
         if t.dim() > 2:
-            raise RuntimeError(f"[block_diag] expected 2 or fewer dimensions, got {t.dim()}")
+            raise RuntimeError(
+                f"[block_diag] expected matrices, got {t.dim()} dimensions (torch.block_diag: "
+                "Input tensors must have 2 or fewer dimensions. Input "
+                f"{i} has {t.dim()} dimensions)"
+            )
     kind = tensors[0].dtype
     for t in tensors[1:]:
         kind = weft.promote_types(kind, t.dtype)
@@ -67,8 +73,8 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     for t in tensors:
         if t.dim() != 1:
             raise RuntimeError(
-                "[cartesian_prod] expected vectors (Expect a 1D vector), got shape "
-                f"{tuple(t.shape)}"
+                f"[cartesian_prod] expected vectors, got {t.dim()} dimensions (Expect a 1D vector, "
+                f"but got shape {list(t.shape)})"
             )
     if len(tensors) == 1:
         return tensors[0]
@@ -86,7 +92,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     import itertools
 
     if input.dim() != 1:
-        raise RuntimeError(f"[combinations] expected a vector, got {input.dim()} dimensions")
+        raise RuntimeError(
+            f"[combinations] expected a vector, got {input.dim()} dimensions (Expect a 1D vector, "
+            f"but got shape {list(input.shape)})"
+        )
     if r < 0:
         raise RuntimeError(f"[combinations] expected r of at least 0, got {r}")
     if r == 0:
@@ -111,7 +120,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def _cut(who: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     if input.dim() < least:
         raise RuntimeError(
-            f"[{who}] expected a tensor with at least {least} dimension(s), got {input.dim()}"
+            f"[{who}] expected more dimensions, got {input.dim()} (torch.{who} requires a tensor with "
+            f"at least {least} dimension, but got a tensor with {input.dim()} dimensions!)"
         )
     if not isinstance(where, (list, tuple)):
         where = index(where)
@@ -177,7 +187,8 @@ def tensor_split(
         indices_or_sections = index(cast(int, indices_or_sections))
         if indices_or_sections <= 0:
             raise RuntimeError(
-                f"[tensor_split] expected a positive number of sections, got {indices_or_sections}"
+                f"[tensor_split] expected parts, got none (number of sections must be larger than 0, "
+                f"got {indices_or_sections})"
             )
         small, more = divmod(size, indices_or_sections)
         if small == 0 and indices_or_sections > 2**26:  # as the core, whose tuples end there

@@ -22,7 +22,10 @@ __all__ = [
 def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.dim() != 2:
-        raise RuntimeError(f"[trace] expected a matrix, got {input.dim()} dimensions")
+        raise RuntimeError(
+            f"[trace] expected two dimensions, got {input.dim()} (trace: expected a matrix, but "
+            f"got tensor with dim {input.dim()})"
+        )
     return input.diagonal().sum()
 
 
@@ -53,6 +56,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             f"[tensordot] expected dims to be an int or a pair of lists, got {dims} (tensordot "
             "expects dims to be int or tuple[list[int], list[int]])"
         )
+    counted = isinstance(dims, int)
     if isinstance(dims, int):
         if dims < 0 or dims > min(a.dim(), b.dim()):
             raise RuntimeError(
@@ -72,7 +76,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             a = a.sum(i, True) if n == 1 else a
             b = b.sum(j, True) if m == 1 else b
         elif m != n:
-            raise RuntimeError(f"[tensordot] expected equal sizes, got {m} and {n}")
+            raise RuntimeError(
+                f"[tensordot] expected equal sizes, got {m} and {n} (contracted dimensions need to "
+                f"match, but first has size {m} in dim {i - a.dim() if counted else i} and second "
+                f"has size {n} in dim {j})"
+            )
         count *= a.shape[i]
     rows = [d for d in range(a.dim()) if d not in left]
     columns = [d for d in range(b.dim()) if d not in right]
@@ -100,7 +108,10 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     if dim is None:
         threes = [d for d, n in enumerate(input.shape) if n == 3]
         if not threes:
-            raise RuntimeError(f"[cross] expected a dimension of size 3, got {tuple(input.shape)}")
+            raise RuntimeError(
+                f"[cross] expected vectors, got {tuple(input.shape)} (no dimension of size 3 in "
+                "input)"
+            )
         dim = threes[0]
     return weft.linalg.cross(input, other, dim=dim)
 

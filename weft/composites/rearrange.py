@@ -21,7 +21,12 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
             [1, 3]])
     """
     if len(dims) != 2 or dims[0] % max(input.dim(), 1) == dims[1] % max(input.dim(), 1):
-        raise RuntimeError(f"[rot90] expected two different dims, got {dims}")
+        told = (
+            f" (expected total dims >= 2, but got total dims = {input.dim()})"
+            if input.dim() < 2
+            else ""
+        )
+        raise RuntimeError(f"[rot90] expected two different dims, got {dims}{told}")
     first, second = dims
     if k % 4 == 1:
         return input.flip(second).transpose(first, second).clone()

@@ -38,10 +38,13 @@ def broadcast_shapes(*shapes: Any) -> Size:
         width = max(len(out), len(sizes))
         out = [1] * (width - len(out)) + out
         sizes = [1] * (width - len(sizes)) + sizes
-        for i, (a, b) in enumerate(zip(out, sizes, strict=True)):
+        for i in reversed(range(width)):
+            a, b = out[i], sizes[i]
             if a != b and 1 not in (a, b):
                 raise RuntimeError(
-                    f"[broadcast_shapes] expected shapes that broadcast, got {shapes}"
+                    f"[broadcast_shapes] expected shapes that broadcast, got others (The size of "
+                    f"tensor a ({a}) must match the size of tensor b ({b}) at non-singleton "
+                    f"dimension {i})"
                 )
             if b < 0:
                 raise ValueError(f"[broadcast_shapes] expected sizes of at least 0, got {sizes}")
@@ -67,11 +70,16 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
         raise RuntimeError(f"[meshgrid] expected indexing 'ij' or 'xy', got {indexing!r}")
     axes: list[Any] = list(tensors)
     if not axes:
-        raise RuntimeError("[meshgrid] expected tensors (a non-empty TensorList), got none")
+        raise RuntimeError(
+            "[meshgrid] expected tensors, got none (meshgrid expects a non-empty TensorList)"
+        )
     for t in axes:
         expect("meshgrid", t, Tensor, "tensors")
         if t.dim() > 1:
-            raise RuntimeError(f"[meshgrid] expected 0-d or 1-D tensors, got {t.dim()} dimensions")
+            raise RuntimeError(
+                f"[meshgrid] expected vectors or numbers, got {t.dim()} dimensions (torch.meshgrid: "
+                "Expected 0D or 1D tensor in the tensor list)"
+            )
         if t.dtype is not axes[0].dtype:
             raise RuntimeError(
                 f"[meshgrid] expected tensors of one dtype, got {axes[0].dtype} and {t.dtype} "

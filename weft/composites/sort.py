@@ -102,7 +102,10 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mo
 def _points(who: str, input: Tensor, q: Any, how: str) -> Any:
     """`q` as a tensor, if it and the other arguments are such as `_quantile` takes."""
     if not input.dtype.is_floating_point:
-        raise RuntimeError(f"[{who}] expected a floating input, got {input.dtype}")
+        raise RuntimeError(
+            f"[{who}] expected another dtype, got {input.dtype} ({who}() input tensor must be "
+            "either float or double dtype)"
+        )
     if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
             f"[{who}] expected interpolation linear, lower, higher, midpoint or nearest, got "
@@ -110,7 +113,10 @@ def _points(who: str, input: Tensor, q: Any, how: str) -> Any:
         )
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
-            raise RuntimeError(f"[{who}] expected q in [0, 1], got {q}")
+            raise RuntimeError(
+                f"[{who}] expected a share, got {q} ({who}() q must be in the range [0, 1] but got "
+                f"{q:g})"
+            )
         q = weft.tensor(q, dtype=input.dtype)
     elif q.dim() > 1 or q.dtype is not input.dtype:
         raise RuntimeError(
@@ -118,7 +124,9 @@ def _points(who: str, input: Tensor, q: Any, how: str) -> Any:
             f"with {q.dim()}"
         )
     elif q.numel() and not bool(((q >= 0) & (q <= 1)).all()):
-        raise RuntimeError(f"[{who}] expected values of q in [0, 1], got others")
+        raise RuntimeError(
+            f"[{who}] expected shares, got others ({who}() q values must be in the range [0, 1])"
+        )
     if not input.numel():
         raise RuntimeError(f"[{who}] expected an input that is not empty, got one")
     return q
@@ -254,8 +262,10 @@ def bucketize(
     tensor([0, 2])
     """
     if boundaries.dim() != 1:
-        raise RuntimeError(f"[bucketize] expected boundaries in a vector, got {boundaries.dim()} "
-                           "dimensions")  # fmt: skip
+        raise RuntimeError(
+            f"[bucketize] expected a vector, got {boundaries.dim()} dimensions (boundaries tensor "
+            f"must be 1 dimension, but got dim({boundaries.dim()}))"
+        )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 

@@ -55,7 +55,9 @@ def _checked_dims(dims: list[Any], leaves: list[Any]) -> tuple[list[Any], int]:
             )
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
-                f"[vmap] expected in_dims within the {leaf.dim()} dimensions of a tensor, got {dim}"
+                f"[vmap] expected dimensions of the inputs, got another (vmap: Got in_dim={dim} for "
+                f"some input, but that input is a Tensor of dimensionality {leaf.dim()} so expected "
+                f"in_dim to satisfy -{leaf.dim()} <= in_dim < {leaf.dim()}.)"
             )
         out.append(dim % leaf.dim())
         sizes.append(leaf.shape[dim])
@@ -63,8 +65,8 @@ def _checked_dims(dims: list[Any], leaves: list[Any]) -> tuple[list[Any], int]:
         raise ValueError("[vmap] expected at least one mapped tensor, got none")
     if len(set(sizes)) > 1:
         raise ValueError(
-            f"[vmap] expected one size in the mapped dimensions, got {sizes} (Expected all tensors "
-            "to have the same size in the mapped dimension)"
+            "[vmap] expected as many examples of each, got others (vmap: Expected all tensors to "
+            f"have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension)"
         )
     return out, sizes[0]
 

@@ -16,13 +16,13 @@ def expect_matrix(who: str, A: Tensor, square: bool = False) -> None:
         raise TypeError(f"[{who}] expected a tensor, got {type(A).__name__}")
     if A.dim() < 2:
         raise RuntimeError(
-            f"[{who}] expected at least 2 dimensions, got {tuple(A.shape)} (The input tensor A "
-            "must have at least 2 dimensions.)"
+            f"[{who}] expected matrices, got {tuple(A.shape)} ({who}: The input tensor A must have at "
+            "least 2 dimensions.)"
         )
     if square and A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
-            f"[{who}] expected square matrices, got {A.shape[-2]} by {A.shape[-1]} (A must be "
-            "batches of square matrices)"
+            f"[{who}] expected square matrices, got others ({who}: A must be batches of square "
+            f"matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices)"
         )
     if not (A.is_floating_point() or A.is_complex()):
         kind = NotImplementedError if who.startswith("linalg.lu") else RuntimeError  # as PyTorch

@@ -208,8 +208,8 @@ def qr(A: Tensor, mode: str = "reduced") -> linalg_qr:
     expect_matrix("linalg.qr", A)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
-            f"[linalg.qr] expected mode 'reduced', 'complete' or 'r', got {mode!r} (qr received "
-            f"unrecognized mode '{mode}')"
+            f"[linalg.qr] expected another mode, got {mode!r} (qr received unrecognized mode "
+            f"'{mode}' but expected one of 'reduced' (default), 'r', or 'complete')"
         )
     return _qr(A, mode=mode)
 

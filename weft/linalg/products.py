@@ -103,6 +103,11 @@ def norm(
     >>> weft.linalg.norm(weft.tensor([3., 4.]))
     tensor(5.)
     """
+    if isinstance(dim, Sequence) and len(dim) not in (1, 2):
+        raise RuntimeError(
+            f"[linalg.norm] expected one dim or two, got {len(dim)} (linalg.norm: If dim is "
+            f"specified, it must be of length 1 or 2. Got {list(dim)})"
+        )
     if ord is None:
         if dim is None:
             out = vector_norm(A.reshape(-1), 2, dtype=dtype)
@@ -249,7 +254,8 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
             f"[linalg.cross] expected 3 elements along {dim}, got {input.shape[dim]} and "
-            f"{other.shape[dim]} (inputs dimension {dim} must have length 3.)"
+            f"{other.shape[dim]} (linalg.cross: inputs dimension {dim} must have length 3. Got "
+            f"{input.shape[dim]} and {other.shape[dim]})"
         )
     a, b = input.unbind(dim), other.unbind(dim)
     parts = [a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3] for i in range(3)]

@@ -124,8 +124,9 @@ def solve_ex(
     B = B.unsqueeze(-1) if vectors else B
     if B.dim() < 2 or A.shape[-1] != B.shape[-2 if left else -1]:
         raise RuntimeError(
-            f"[linalg.solve] expected sizes that fit, got {tuple(A.shape)} and {tuple(B.shape)} "
-            "(Incompatible shapes of A and B)"
+            "[linalg.solve] expected sizes that fit, got others (linalg.solve: Incompatible shapes of "
+            f"A and B for the equation {'AX' if left else 'XA'} = B "
+            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2] if B.dim() > 1 else 1}x{B.shape[-1]}))"
         )
     X, info = _solve(A, B) if left else _solve(A.mT, B.mT)
     if check_errors:

@@ -201,6 +201,14 @@ threshold_ = _C.threshold_
 # --- layers -------------------------------------------------------------------------------------
 
 
+def _expect_features(which: int, got: int, expected: int) -> None:
+    if got != expected:
+        raise RuntimeError(
+            f"[bilinear] expected features that the weight has, got {got} (bilinear(): "
+            f"input{which} size does not match weight size: got {got} but expected {expected})"
+        )
+
+
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return `y[..., k] = input1[..., i] weight[k, i, j] input2[..., j] + bias[k]`.
 
@@ -220,8 +228,8 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     _expect(input1.dim() > 0 and input2.dim() > 0, "inputs of dimensions", input1, input2)
     out_features, in1, in2 = weight.shape
     _expect(input1.shape[:-1] == input2.shape[:-1], "equal leading sizes", input1, input2)
-    _expect(input1.shape[-1] == in1, f"an input1 of (*, {in1})", input1, weight)
-    _expect(input2.shape[-1] == in2, f"an input2 of (*, {in2})", input2, weight)
+    _expect_features(1, input1.shape[-1], in1)
+    _expect_features(2, input2.shape[-1], in2)
     # One product for all features with the weight as it lies, then one with each input1.
     right = linear(input2, weight.reshape(out_features * in1, in2))
     right = right.view(*input2.shape[:-1], out_features, in1)

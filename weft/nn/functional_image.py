@@ -290,13 +290,20 @@ def grid_sample(
     dims = input.dim() - 2
     if dims not in (2, 3) or grid.dim() != input.dim() or grid.shape[-1] != dims:
         raise RuntimeError(
-            f"[grid_sample] expected a 4D or 5D input and a grid of as many dimensions whose last "
-            f"size is 2 or 3, got {tuple(input.shape)} and {tuple(grid.shape)}"
+            f"[grid_sample] expected a 4D or 5D input and a grid of as many dimensions, got "
+            f"{tuple(input.shape)} and {tuple(grid.shape)} (grid_sampler(): expected grid to have "
+            f"size {dims} in last dimension, but got grid with sizes {list(grid.shape)})"
         )
-    if grid.shape[0] != input.shape[0] or 0 in input.shape[2:]:
+    if grid.shape[0] != input.shape[0]:
         raise RuntimeError(
-            "[grid_sample] expected an input with pixels and a grid of the same batch size, got "
-            f"{tuple(input.shape)} and {tuple(grid.shape)}"
+            "[grid_sample] expected a grid for each image, got others (grid_sampler(): expected "
+            "grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)})"
+        )
+    if 0 in input.shape[2:]:
+        raise RuntimeError(
+            f"[grid_sample] expected an input with pixels, got {tuple(input.shape)} "
+            "(grid_sampler(): expected input to have non-empty spatial dimensions)"
         )
     if mode == "bicubic" and dims == 3:
         raise RuntimeError("[grid_sample] expected a 4D input for mode 'bicubic', got a 5D one")
@@ -375,8 +382,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         )
     if theta.dim() != 3 or theta.shape[1:] != (dims, dims + 1):
         raise ValueError(
-            "[affine_grid] expected theta of (n, 2, 3) and a size of 4 numbers or (n, 3, 4) and "
-            f"5, got {tuple(theta.shape)} and {tuple(size)}"
+            f"[affine_grid] expected matrices for {dims}D images, got others (Expected a batch of "
+            f"{dims}D affine matrices of shape Nx{dims}x{dims + 1} for size {tuple(size)}. Got "
+            f"{theta.shape}.)"
         )
     if min(size) <= 0:
         raise ValueError(f"[affine_grid] expected a positive size, got {tuple(size)}")

@@ -73,9 +73,11 @@ def cosine_embedding_loss(
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.dim() > 1 or not input1.dim() == input2.dim() == target.dim() + 1:
+        several = " (0D or 1D target tensor expected, multi-target not supported)"
+        told = several if target.dim() > 1 else ""
         raise RuntimeError(
-            "[cosine_embedding_loss] expected inputs with one more dimension than the target (0D "
-            f"or 1D), got {tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
+            "[cosine_embedding_loss] expected inputs with one more dimension than the target, got "
+            f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}{told}"
         )
     eps = 1e-12
     dim = target.dim()

@@ -228,7 +228,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         if not (tensor is None or isinstance(tensor, Tensor)):
             raise TypeError(
                 f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
-                "(weft Tensor or None required)"
+                "(torch Tensor or None required)"
             )
         for hook in list(module_hooks._global_buffer_registration_hooks.values()):
             tensor = _kept(tensor, hook(self, name, tensor))

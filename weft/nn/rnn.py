@@ -161,8 +161,8 @@ class RNNBase(Module):
         dims = (2,) if packed else (2, 3)
         if input.dim() not in dims:
             raise ValueError(
-                f"[{who}] expected an input of {' or '.join(map(str, dims))} dims "
-                f"({who}: Expected input to be 2D or 3D), got {input.dim()}D instead"
+                f"[{who}] expected a sequence or a batch, got {input.dim()} dims ({who}: Expected "
+                f"input to be {' or '.join(f'{d}D' for d in dims)}, got {input.dim()}D instead)"
             )
         kind = next(iter(self.parameters())).dtype
         if input.dtype is not kind and not weft.is_autocast_enabled():

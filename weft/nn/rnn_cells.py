@@ -81,6 +81,21 @@ class RNNCellBase(Module):
         shape = (*input.shape[:-1], self.hidden_size)
         return weft.zeros(shape, dtype=input.dtype, device=input.device)
 
+    def _check_sizes(self, input: Tensor, *states: Tensor) -> None:
+        """Raise a RuntimeError for features that the weights do not have."""
+        who = type(self).__name__
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"[{who}] expected features that the weights have, got others (input has "
+                f"inconsistent input_size: got {input.shape[-1]} expected {self.input_size})"
+            )
+        for k, state in enumerate(states):
+            if state.shape[-1] != self.hidden_size:
+                raise RuntimeError(
+                    f"[{who}] expected a state that the weights have, got another (hidden{k} has "
+                    f"inconsistent hidden_size: got {state.shape[-1]}, expected {self.hidden_size})"
+                )
+
     def _fail_dims(self, tensor: Tensor, what: str) -> NoReturn:
         raise ValueError(
             f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {tensor.dim()}D instead"
@@ -123,6 +138,7 @@ class RNNCell(RNNCellBase):
             hx = self._zeros(input)
         elif hx.dim() not in (1, 2):
             self._fail_dims(hx, "hidden")
+        self._check_sizes(input, hx)
         # The sum below would broadcast one state to a batch.
         if hx.shape[:-1] != input.shape[:-1]:
             raise RuntimeError(
@@ -172,6 +188,7 @@ class GRUCell(RNNCellBase):
             hx = self._zeros(input)
         elif hx.dim() not in (1, 2):
             self._fail_dims(hx, "hidden")
+        self._check_sizes(input, hx)
         return _C.gru_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
 
@@ -221,6 +238,7 @@ class LSTMCell(RNNCellBase):
                 self._fail_dims(h, "hx[0]")
             if c.dim() not in (1, 2):
                 self._fail_dims(c, "hx[1]")
+        self._check_sizes(input, h, c)
         return _C.ops._lstm_cell(
             input, h, c, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
         )

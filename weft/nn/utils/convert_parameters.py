@@ -41,7 +41,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     [[1.0, 2.0]]
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected weft.Tensor, but got: {type(vec).__name__}")
+        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
     start = 0
     for parameter in parameters:
         stop = start + parameter.numel()

@@ -249,8 +249,8 @@ def _check_workers(workers: Any, timeout: float, prefetch: Any, persistent: bool
     """Checks the arguments about worker processes."""
     if workers < 0:
         raise ValueError(
-            f"[DataLoader] expected num_workers of at least 0, got {workers} (num_workers option "
-            "should be non-negative)"
+            f"[DataLoader] expected a number of workers, got {workers} (num_workers option should be "
+            "non-negative; use num_workers=0 to disable multiprocessing.)"
         )
     if timeout < 0:
         raise ValueError(
@@ -260,7 +260,8 @@ def _check_workers(workers: Any, timeout: float, prefetch: Any, persistent: bool
     if prefetch is not None and not workers:
         raise ValueError(
             f"[DataLoader] expected no prefetch_factor with num_workers=0, got {prefetch} "
-            "(prefetch_factor option could only be specified in multiprocessing.)"
+            "(prefetch_factor option could only be specified in multiprocessing."
+            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None.)"
         )
     if prefetch is not None and prefetch < 1:
         raise ValueError(f"[DataLoader] expected prefetch_factor of at least 1, got {prefetch}")

@@ -153,7 +153,9 @@ class ConcatDataset(Dataset[T]):
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise AssertionError("[ConcatDataset] expected datasets, got none")
+            raise AssertionError(
+                "[ConcatDataset] expected datasets, got none (datasets should not be an empty iterable)"
+            )
         if any(isinstance(d, IterableDataset) for d in self.datasets):
             raise AssertionError("[ConcatDataset] expected indexed datasets, got an iterable one")
         self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))

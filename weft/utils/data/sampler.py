@@ -21,13 +21,17 @@ def _is_positive(value: Any) -> bool:
 def _expect_positive(who: str, name: str, value: Any) -> None:
     if not _is_positive(value):
         raise ValueError(
-            f"[{who}] expected {name} to be a positive integer value, got {name}={value}"
+            f"[{who}] expected a count, got another value ({name} should be a positive integer "
+            f"value, but got {name}={value})"
         )
 
 
 def _expect_bool(who: str, name: str, value: Any, error: type[Exception] = ValueError) -> None:
     if not isinstance(value, bool):
-        raise error(f"[{who}] expected {name} to be a boolean value, got {name}={value}")
+        raise error(
+            f"[{who}] expected a bool, got another value ({name} should be a boolean value, but got "
+            f"{name}={value})"
+        )
 
 
 class Sampler(Generic[T]):
