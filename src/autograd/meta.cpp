@@ -108,8 +108,8 @@ void set_requires_grad(const Tensor& t, bool value) {
                         "use var_no_grad = var.detach() for the values outside the graph");
     }
     WEFT_EXPECT(!value || is_inexact(t.dtype()), Runtime, "requires_grad",
-                "another tensor (only Tensors of floating point dtype can require gradients, or of "
-                "complex)",
+                "another tensor (only Tensors of floating point and complex dtype can require "
+                "gradients)",
                 name(t.dtype()));
     WEFT_EXPECT(!value || !t.has(kInference) || (mode & kInferenceMode), Runtime, "requires_grad",
                 "a normal tensor", "an inference tensor (made inside inference_mode)",

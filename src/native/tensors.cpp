@@ -243,9 +243,11 @@ ops::Subscript subscript_of(Raw item) {
             return out;
         }
         default:
-            WEFT_EXPECT(is_sequence(item) || item.is(Kind::Range), Index, "index",
-                        "ints, slices, None, ..., sequences, or integer or bool tensors",
-                        type_name(item));
+            WEFT_EXPECT(is_sequence(item) || item.is(Kind::Range), Index, "index", "another index",
+                        text(type_name(item),
+                             " (only integers, slices (`:`), ellipsis (`...`), None and long or "
+                             "byte Variables are valid indices (got ",
+                             type_name(item), "))"));
             out.kind = Of::Index;
             out.index = tensor_from(item, Raw::none()).get().tensor();
             if (out.index.numel() == 0 && is_floating(out.index.dtype()))
@@ -268,8 +270,7 @@ std::vector<ops::Subscript> key_of(Raw key) {
 Thing tensor_get_item(Raw tensor, Raw key) {
     const Tensor t = operand(tensor);
     if (key.is_small()) {
-        ops::expect_indexed(t);
-        return Thing(ops::select(t, 0, key.small()));
+        return Thing(ops::get_row(t, key.small()));
     }
     return Thing(ops::get_subscript(t, key_of(key)));
 }

@@ -186,7 +186,8 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask
     WEFT_EXPECT(length(k) == length(v), Runtime, kName,
                 text("a value for each of ", length(k), " keys"), std::to_string(length(v)));
     WEFT_EXPECT(!mask.defined() || !causal, Runtime, kName, "attn_mask or is_causal",
-                "both (Explicit attn_mask should not be set when is_causal=True)");
+                "both (_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+                "is_causal=True)");
     WEFT_EXPECT(!mask.defined() || mask.dtype() == DType::Bool || mask.dtype() == q.dtype(),
                 Runtime, kName, text("a mask of dtype bool or the query's ", name(q.dtype())),
                 mask.defined() ? name(mask.dtype()) : "");
@@ -260,8 +261,8 @@ void body(Call& c) {
     double p = c.attr(0).as_double();
     bool causal = c.attr(1).as_bool();
     check(q, k, v, c.in[3], causal);
-    WEFT_EXPECT(p <= 1, Runtime, kName, "dropout_p between 0 and 1",
-                text(p, " (dropout probability has to be between 0 and 1)"));
+    WEFT_EXPECT(p <= 1, Runtime, kName, "another dropout_p",
+                text(p, " (dropout probability has to be between 0 and 1, but got ", p, ")"));
     if (c.attr(3).as_bool()) k = for_each_head(k, q), v = for_each_head(v, q);
     double scale =
         c.attr(2).none() ? 1 / std::sqrt(static_cast<double>(width(q))) : c.attr(2).as_double();

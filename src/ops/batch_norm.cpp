@@ -259,13 +259,14 @@ void instance_body(Call& c) {
 
 void group_shape(Call& c) {
     const Tensor& x = c.in[0];
-    const DType dtype = check_channels(c, x, 1, 2);
     int64_t groups = c.attr(0).as_int();
-    WEFT_EXPECT(groups > 0 && x.size(1) % groups == 0, Runtime, "group_norm", "other groups",
+    WEFT_EXPECT(x.ndim() < 2 || (groups > 0 && x.size(1) % groups == 0), Runtime, "group_norm",
+                "other groups",
                 text(groups,
                      " (Expected number of channels in input to be divisible by num_groups, but "
                      "got input of shape ",
                      to_string(x.shape()), " and num_groups=", groups, ")"));
+    const DType dtype = check_channels(c, x, 1, 2);
     c.add(Tensor::layout(x.dtype(), x.shape()));
     Dims statistics{x.size(0), groups};
     c.add(Tensor::layout(dtype, statistics));

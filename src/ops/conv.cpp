@@ -500,8 +500,10 @@ void col2im_shape(Call& c) {
                 std::to_string(x.size(n - 2)));
     WEFT_EXPECT(x.size(n - 1) == s.out_size(), Runtime, c.name(),
                 "a column for each place of the kernel",
-                text(x.size(n - 1),
-                     " columns (expected size of input's dimension 2 to match the calculated "
+                text(x.size(n - 1), " columns (Given output_size=", pair(size),
+                     ", kernel_size=", pair(s.kernel), ", dilation=", pair(s.dilation),
+                     ", padding=", pair(s.padding), ", stride=", pair(s.stride),
+                     ", expected size of input's dimension 2 to match the calculated "
                      "number of sliding blocks ",
                      s.out[1], " * ", s.out[2], " = ", s.out_size(),
                      ", but got input.size(2)=", x.size(n - 1), ".)"));

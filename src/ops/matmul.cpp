@@ -541,9 +541,10 @@ void register_matmul(Table& table) {
     table.add("outer(Tensor self, Tensor vec2) -> Tensor")
         .doc("[m] and [n] give [m, n].")
         .body([](Call& c) {
-            WEFT_EXPECT(c.in[0].ndim() == 1 && c.in[1].ndim() == 1, Runtime, "outer",
-                        "two 1-D tensors",
-                        text(to_string(c.in[0].shape()), " and ", to_string(c.in[1].shape())));
+            WEFT_EXPECT(c.in[0].ndim() == 1 && c.in[1].ndim() == 1, Runtime, "outer", "two vectors",
+                        text("another (outer: Expected 1-D argument ",
+                             c.in[0].ndim() == 1 ? "vec2" : "self", ", but got ",
+                             c.in[c.in[0].ndim() == 1].ndim(), "-D)"));
             c.set(column(c.in[0]) * c.in[1]);
         })
         .batch(Batch::Body)

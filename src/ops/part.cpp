@@ -174,8 +174,9 @@ Diagonal diagonal_of(std::string_view who, DimSpan shape, DimSpan strides, const
     int n = static_cast<int>(shape.size());
     int64_t k = attrs[0].as_int();
     int a = wrap_dim(who, attrs[1].as_int(), n), b = wrap_dim(who, attrs[2].as_int(), n);
-    WEFT_EXPECT(a != b, Runtime, who, "two dimensions (diagonal dimensions cannot be identical)",
-                text(attrs[1].as_int(), ", ", attrs[2].as_int()));
+    WEFT_EXPECT(a != b, Runtime, who, "two dimensions",
+                text("one (diagonal dimensions cannot be identical ", attrs[1].as_int(), ", ",
+                     attrs[2].as_int(), ")"));
     int64_t length = k >= 0 ? std::min(shape[a], shape[b] - k) : std::min(shape[a] + k, shape[b]);
     length = std::max<int64_t>(length, 0);
     Diagonal out{without(shape, std::max(a, b)), without(strides, std::max(a, b)), 0};

@@ -73,10 +73,18 @@ struct Sizes {
     }
 };
 
+/// PyTorch's words, which differ between pools.
+std::string wanted_dims(std::string_view who, const Tensor& x, int dims) {
+    if (who.starts_with("adaptive"))
+        return text(who, "(): Expected ", dims + 1, "D or ", dims + 2, "D tensor, but got",
+                    who.starts_with("adaptive_max") ? ": " : " ", to_string(x.shape()));
+    return text("non-empty ", dims + 1, "D or ", dims + 2,
+                "D (batch mode) tensor expected for input");
+}
+
 void check_pool_input(std::string_view who, const Tensor& x, int dims, bool channels = true) {
-    WEFT_EXPECT(x.ndim() == dims + 1 || x.ndim() == dims + 2, Runtime, who,
-                text(dims + 1, "D or ", dims + 2, "D input"),
-                text("input of size ", to_string(x.shape())));
+    WEFT_EXPECT(x.ndim() == dims + 1 || x.ndim() == dims + 2, Runtime, who, "an image or a batch",
+                text(x.ndim(), " dimensions (", wanted_dims(who, x, dims), ")"));
     for (int d = x.ndim() - dims - channels; d < x.ndim(); ++d)
         WEFT_EXPECT(x.size(d) > 0, Runtime, who,
                     "an input with non-zero size for non-batch dimensions", to_string(x.shape()));

@@ -26,6 +26,15 @@ struct Method {
     int dims;              ///< for which alone the mode exists, or 0
     const char* nodes[3];  ///< by the number of spatial dims
 };
+/// PyTorch's words for an input that no mode takes, or a mode that no input has.
+std::string supported(int ndim, const std::string& mode) {
+    return text(
+        " (Input Error: Only 3D, 4D and 5D input Tensors supported (got ", ndim,
+        "D) for the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | "
+        "nearest-exact (got ",
+        mode, "))");
+}
+
 #define WEFT_NODE(name) "Upsample" #name "DBackward0"
 Method method_of(const Call& c) {
     static const std::pair<const char*, Method> modes[] = {
@@ -42,9 +51,8 @@ Method method_of(const Call& c) {
     const std::string& mode = c.attr(kMode).as_text();
     for (auto& [name, method] : modes)
         if (mode == name) return method;
-    fail(ErrorKind::NotImplemented, "interpolate",
-         "mode 'nearest', 'nearest-exact', 'linear', 'bilinear', 'bicubic' or 'trilinear'",
-         text("'", mode, "'"));
+    fail(ErrorKind::NotImplemented, "interpolate", "another mode",
+         text("'", mode, "'", supported(c.in[0].ndim(), mode)));
 }
 
 #undef WEFT_NODE
@@ -146,11 +154,14 @@ Axis axis_of(const Call& c, int64_t in, int64_t out, int from_end) {
 void check_image(const Call& c, int ndim, DimSpan shape, size_t sizes) {
     Method m = method_of(c);
     int dims = ndim - 2;
-    WEFT_EXPECT(
-        dims >= 1 && dims <= 3 && (m.dims == 0 || m.dims == dims), NotImplemented, "interpolate",
-        "an input of 3 to 5 dimensions: 3D for 'linear', 4D for 'bilinear' and 'bicubic', "
-        "5D for 'trilinear', any for 'nearest'",
-        text("an input of size ", to_string(shape), " and mode '", c.attr(kMode).as_text(), "'"));
+    const std::string& mode = c.attr(kMode).as_text();
+    WEFT_EXPECT(dims >= 1 && dims <= 3, NotImplemented, "interpolate", "an image or a batch",
+                text(to_string(shape), supported(ndim, mode)));
+    WEFT_EXPECT(m.dims == 0 || m.dims == dims, NotImplemented, "interpolate",
+                "another mode or input",
+                mode == "bicubic" ? text(ndim, "D", supported(ndim, mode))
+                                  : text("these (Got ", ndim, "D input, but ", mode, " mode needs ",
+                                         m.dims + 2, "D input)"));
     WEFT_EXPECT(static_cast<int>(sizes) == dims, Runtime, "interpolate",
                 text("an output size of ", dims, " numbers"), std::to_string(sizes));
     WEFT_EXPECT(!c.attr(kAntialias).as_bool() || (dims == 2 && m.dims == 2), Runtime, "interpolate",

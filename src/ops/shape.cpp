@@ -217,7 +217,7 @@ Dims wrapped_order(std::string_view who, DimSpan dims, int n) {
     for (int64_t dim : dims) {
         int d = wrap_dim(who, dim, n);
         WEFT_EXPECT(!(seen >> d & 1), Runtime, who, "every dim once",
-                    text("duplicate dims in ", to_string(dims)));
+                    text(to_string(dims), " (", who, "(): duplicate dims are not allowed.)"));
         seen |= uint64_t{1} << d;
         order.push_back(d);
     }
@@ -316,12 +316,11 @@ void view_dtype_shape(Call& c) {
         strides[d] = fewer ? strides[d] / fewer : strides[d] * more;
     }
     WEFT_EXPECT(even, Runtime, c.name(),
-                text("a last size, strides and an offset divisible by ", fewer,
-                     " (self.size(-1) must be divisible by ", fewer, " to view ",
-                     scalar_name(x.dtype()), " as ", scalar_name(t),
-                     " (different element sizes), but got ", shape[last], ")"),
+                text("a last size, strides and an offset divisible by ", fewer),
                 text("shape ", to_string(x.shape()), ", strides ", to_string(x.strides()),
-                     " and offset ", x.offset()));
+                     " and offset ", x.offset(), " (self.size(-1) must be divisible by ", fewer,
+                     " to view ", scalar_name(x.dtype()), " as ", scalar_name(t),
+                     " (different element sizes), but got ", x.size(last), ")"));
     shape[last] = fewer ? shape[last] / fewer : shape[last] * more;
     c.add_view(Tensor::layout(t, shape, strides), 0);
 }

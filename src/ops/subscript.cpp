@@ -160,12 +160,13 @@ Tensor without_leading_ones(Tensor v, int ndim) {
 
 }  // namespace
 
+Tensor get_row(const Tensor& t, int64_t index) {
+    expect_indexed(t);
+    return select(t, 0, wrap_index("index", index, 0, t.size(0)));
+}
+
 Tensor get_subscript(const Tensor& t, std::span<const Subscript> key) {
-    if (key.size() == 1 && key[0].kind == Subscript::Kind::Int) {
-        expect_indexed(t);
-        wrap_index("index", key[0].number, 0, t.size(0));
-        return select(t, 0, key[0].number);
-    }
+    if (key.size() == 1 && key[0].kind == Subscript::Kind::Int) return get_row(t, key[0].number);
     Selection s = selected(t, key, false);
     if (s.advanced) return index_op.over(with_indices({s.view}, s));
     return s.moved ? s.view : view(s.view, Dims(s.view.shape()));

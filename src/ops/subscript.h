@@ -29,6 +29,8 @@ inline bool is_mask(const Tensor& t) {
 
 /// Throws Index and Value as PyTorch does.
 Tensor get_subscript(const Tensor& t, std::span<const Subscript> key);
+/// t[index].
+Tensor get_row(const Tensor& t, int64_t index);
 /// `value` is broadcast to what the key names, and converted.
 void set_subscript(const Tensor& t, std::span<const Subscript> key, Tensor value);
 

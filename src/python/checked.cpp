@@ -179,13 +179,16 @@ void set_refusal(const Checked& c, const Misfit& m, PyObject* first) {
     if (who == "__init__" && first) who = Py_TYPE(first)->tp_name;
     std::string expected = kinds_text(m.kinds), got = Py_TYPE(m.value)->tp_name;
     std::string which = "one of its arguments";
+    std::string_view bare = expected;
+    for (std::string_view article : {"a ", "an "})
+        if (bare.starts_with(article)) bare.remove_prefix(article.size());
     if (m.at >= 0) {
-        which = text("argument '", to_text(PyTuple_GET_ITEM(c.names, m.at)), "'");
+        which = text(who, "(): argument '", to_text(PyTuple_GET_ITEM(c.names, m.at)), "'");
         const bool of_method = to_text(PyTuple_GET_ITEM(c.names, 0)) == "self";
         if (m.at < c.positional) which += text(" (position ", m.at + (of_method ? 0 : 1), ")");
     }
     PyErr_SetString(PyExc_TypeError, text("[", who, "] expected ", expected, ", got ", got, " (",
-                                          which, " must be ", expected, ", not ", got, ")")
+                                          which, " must be ", bare, ", not ", got, ")")
                                          .c_str());
 }
 

@@ -265,7 +265,8 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
         Tensor t = reading(data);
         WEFT_EXPECT(equal(t.shape(), shape.subspan(d)), Value, "tensor",
                     text("an element of shape ", to_string(shape.subspan(d))),
-                    to_string(t.shape()));
+                    text(to_string(t.shape()),
+                         " (only one element tensors can be converted to Python scalars)"));
         Tensor to = Tensor::empty(dtype_of<T>, t.shape());
         ops::copy_into(to, t);
         std::memcpy(at, to.bytes(), to.numel() * sizeof(T));

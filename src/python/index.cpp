@@ -36,9 +36,11 @@ Value slice_bound(PyObject* o) {
 Tensor index_tensor(PyObject* o) {
     if (is_tensor(o))  // no values are needed where the index stays as it is
         return handle(o).dtype() == DType::Int64 ? operand(o) : unwrap(o);
-    WEFT_EXPECT(PySequence_Check(o), Index, "index",
-                "ints, slices, None, ..., sequences, or integer or bool tensors",
-                Py_TYPE(o)->tp_name);
+    WEFT_EXPECT(PySequence_Check(o), Index, "index", "another index",
+                text(Py_TYPE(o)->tp_name,
+                     " (only integers, slices (`:`), ellipsis (`...`), None and long or byte "
+                     "Variables are valid indices (got ",
+                     Py_TYPE(o)->tp_name, "))"));
     Tensor t = tensor_from(o, nullptr);
     if (t.numel() == 0 && is_floating(t.dtype())) t = Tensor::empty(DType::Int64, t.shape());
     return t;
@@ -132,8 +134,7 @@ Tensor assigned(const Tensor& t, PyObject* value) {
 
 Tensor get_item(const Tensor& t, PyObject* key) {
     if (PyLong_CheckExact(key)) {
-        ops::expect_indexed(t);
-        return ops::select(t, 0, to_int(key, "index"));
+        return ops::get_row(t, to_int(key, "index"));
     }
     return ops::get_subscript(t, Key(key).items());
 }

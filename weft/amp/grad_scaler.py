@@ -106,6 +106,7 @@ class GradScaler:
         """Divides the optimizer's gradients by the scale, once before each update."""
         if not self._enabled:
             return
+        self._expect_scale("unscale_")
         stage = self._stages.get(id(optimizer), OptState.READY)
         if stage == OptState.UNSCALED:
             raise RuntimeError(
@@ -120,15 +121,18 @@ class GradScaler:
         self._not_finite[id(optimizer)] = self._divide(optimizer)
         self._stages[id(optimizer)] = OptState.UNSCALED
 
-    def _divide(self, optimizer: Any) -> bool:
-        """Divides gradients by the scale; whether one is not finite."""
+    def _expect_scale(self, who: str) -> Tensor:
         if self._scale is None:
             raise AssertionError(
-                "[unscale_] expected a loss scaled before, got none (Attempted unscale_ but _scale "
-                "is None.  This may indicate your script did not use scaler.scale(loss or outputs) "
+                f"[{who}] expected a loss scaled before, got none (Attempted {who} but _scale is "
+                "None.  This may indicate your script did not use scaler.scale(loss or outputs) "
                 "earlier in the iteration.)"
             )
-        inverse = self._scale.double().reciprocal().float()
+        return self._scale
+
+    def _divide(self, optimizer: Any) -> bool:
+        """Divides gradients by the scale; whether one is not finite."""
+        inverse = self._expect_scale("unscale_").double().reciprocal().float()
         grads = [
             p.grad for group in optimizer.param_groups for p in group["params"]
             if p.grad is not None
@@ -160,6 +164,7 @@ class GradScaler:
                 "[GradScaler.step] expected no closure, got one (Closure use is not currently "
                 "supported if GradScaler is enabled.)"
             )
+        self._expect_scale("step")
         if self._stages.get(id(optimizer)) == OptState.STEPPED:
             raise RuntimeError(
                 "[GradScaler.step] expected one call before update(), got a second one (step() has "
@@ -177,13 +182,7 @@ class GradScaler:
         """Fits the scale to what the last steps met, or sets it."""
         if not self._enabled:
             return
-        scale = self._scale
-        if scale is None:
-            raise AssertionError(
-                "[GradScaler.update] expected a loss scaled before, got none (Attempted update but "
-                "_scale is None.  This may indicate your script did not use scaler.scale(loss or "
-                "outputs) earlier in the iteration.)"
-            )
+        scale = self._expect_scale("update")
         if new_scale is not None:
             scale.fill_(float(new_scale))
         else:

@@ -46,7 +46,8 @@ class device:
             )
         if colon and not (number.isascii() and number.isdigit()):
             raise RuntimeError(
-                f"[device] expected a type and a number, got another (Invalid device string: {type!r})"
+                f"[device] expected a type and a number, got {type!r} (Invalid device string: "
+                f"{type!r})"
             )
         self.type = name
         self.index = int(number) if number else index

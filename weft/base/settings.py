@@ -16,6 +16,7 @@ __all__ = [
     "set_float32_matmul_precision", "set_printoptions", "use_deterministic_algorithms",
 ]  # fmt: skip
 
+
 class _State:
     """What was asked for."""
 

@@ -39,7 +39,8 @@ def isin(
     elements: Tensor | complex,
     test_elements: Tensor | complex,
     *,
-    assume_unique: bool = False, invert: bool = False
+    assume_unique: bool = False,
+    invert: bool = False,
 ) -> Tensor:
     """Which elements are among `test_elements`, as bools; `invert`: which are not.
 

@@ -261,7 +261,8 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:  #
         return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
     if isinstance(dtype, str) and dtype not in _TYPE_NAMES:
         raise ValueError(
-            f"[type] expected one of {', '.join(_TYPE_NAMES)}, got another (invalid type: {dtype!r})"
+            f"[type] expected one of {', '.join(_TYPE_NAMES)}, got another "
+            f"(invalid type: {dtype!r})"
         )
     if isinstance(dtype, tensortype):
         dtype = dtype.dtype

@@ -30,7 +30,8 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """
     if not tensors:
         raise RuntimeError(
-            "[column_stack] expected tensors, got none (column_stack expects a non-empty TensorList)"
+            "[column_stack] expected tensors, got none (column_stack expects a non-empty "
+            "TensorList)"
         )
     return weft.cat([t.reshape(-1, 1) if t.dim() <= 1 else t for t in tensors], 1)
 
@@ -120,7 +121,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 def _cut(who: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     if input.dim() < least:
         raise RuntimeError(
-            f"[{who}] expected more dimensions, got {input.dim()} (torch.{who} requires a tensor with "
+            f"[{who}] expected more dimensions, got {input.dim()} (torch.{who} requires a tensor "
+            "with "
             f"at least {least} dimension, but got a tensor with {input.dim()} dimensions!)"
         )
     if not isinstance(where, (list, tuple)):
@@ -187,7 +189,8 @@ def tensor_split(
         indices_or_sections = index(cast(int, indices_or_sections))
         if indices_or_sections <= 0:
             raise RuntimeError(
-                f"[tensor_split] expected parts, got none (number of sections must be larger than 0, "
+                "[tensor_split] expected parts, got none (number of sections must be larger than "
+                "0, "
                 f"got {indices_or_sections})"
             )
         small, more = divmod(size, indices_or_sections)

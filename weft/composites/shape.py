@@ -77,7 +77,8 @@ def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple
         expect("meshgrid", t, Tensor, "tensors")
         if t.dim() > 1:
             raise RuntimeError(
-                f"[meshgrid] expected vectors or numbers, got {t.dim()} dimensions (torch.meshgrid: "
+                f"[meshgrid] expected vectors or numbers, got {t.dim()} dimensions "
+                "(torch.meshgrid: "
                 "Expected 0D or 1D tensor in the tensor list)"
             )
         if t.dtype is not axes[0].dtype:

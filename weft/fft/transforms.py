@@ -51,8 +51,13 @@ def _numbers(who: str, input: Tensor, complex: bool | None) -> Tensor:
 def _wrapped(who: str, input: Tensor, dim: int) -> int:
     rank = input.dim()
     if not -rank <= dim < rank:
-        told = f"[{-rank}, {rank - 1}]" if rank else "no dim of a 0-d tensor"
-        raise IndexError(f"[{who}] expected a dim in {told}, got {dim} (Dimension out of range)")
+        told = (
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got "
+            f"{dim})"
+            if rank
+            else f"Dimension specified as {dim} but tensor has no dimensions"
+        )
+        raise IndexError(f"[{who}] expected a dim that the tensor has, got {dim} ({told})")
     return dim % rank
 
 

@@ -138,8 +138,10 @@ def grad_and_value(
             )
         if output.dim() != 0:
             raise RuntimeError(
-                "[grad] expected another function, got f (grad_and_value(f)(*args): Expected f(*args) "
-                f"to return a scalar Tensor, got tensor with {output.dim()} dims. Maybe you wanted to "
+                "[grad] expected another function, got f (grad_and_value(f)(*args): Expected "
+                "f(*args) "
+                f"to return a scalar Tensor, got tensor with {output.dim()} dims. Maybe you "
+                "wanted to "
                 "use the vjp or jacrev APIs instead?)"
             )
         track = outer and _depends([output], inputs.own)

@@ -55,8 +55,10 @@ def _checked_dims(dims: list[Any], leaves: list[Any]) -> tuple[list[Any], int]:
             )
         if not -leaf.dim() <= dim < leaf.dim():
             raise ValueError(
-                f"[vmap] expected dimensions of the inputs, got another (vmap: Got in_dim={dim} for "
-                f"some input, but that input is a Tensor of dimensionality {leaf.dim()} so expected "
+                f"[vmap] expected dimensions of the inputs, got another (vmap: Got in_dim={dim} "
+                "for "
+                f"some input, but that input is a Tensor of dimensionality {leaf.dim()} so "
+                "expected "
                 f"in_dim to satisfy -{leaf.dim()} <= in_dim < {leaf.dim()}.)"
             )
         out.append(dim % leaf.dim())
@@ -66,7 +68,8 @@ def _checked_dims(dims: list[Any], leaves: list[Any]) -> tuple[list[Any], int]:
     if len(set(sizes)) > 1:
         raise ValueError(
             "[vmap] expected as many examples of each, got others (vmap: Expected all tensors to "
-            f"have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension)"
+            f"have the same size in the mapped dimension, got sizes {sizes} for the mapped "
+            "dimension)"
         )
     return out, sizes[0]
 

@@ -16,7 +16,8 @@ def expect_matrix(who: str, A: Tensor, square: bool = False) -> None:
         raise TypeError(f"[{who}] expected a tensor, got {type(A).__name__}")
     if A.dim() < 2:
         raise RuntimeError(
-            f"[{who}] expected matrices, got {tuple(A.shape)} ({who}: The input tensor A must have at "
+            f"[{who}] expected matrices, got {tuple(A.shape)} ({who}: The input tensor A must "
+            "have at "
             "least 2 dimensions.)"
         )
     if square and A.shape[-1] != A.shape[-2]:

@@ -124,7 +124,8 @@ def solve_ex(
     B = B.unsqueeze(-1) if vectors else B
     if B.dim() < 2 or A.shape[-1] != B.shape[-2 if left else -1]:
         raise RuntimeError(
-            "[linalg.solve] expected sizes that fit, got others (linalg.solve: Incompatible shapes of "
+            "[linalg.solve] expected sizes that fit, got others (linalg.solve: Incompatible "
+            "shapes of "
             f"A and B for the equation {'AX' if left else 'XA'} = B "
             f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2] if B.dim() > 1 else 1}x{B.shape[-1]}))"
         )

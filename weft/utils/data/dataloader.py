@@ -249,7 +249,8 @@ def _check_workers(workers: Any, timeout: float, prefetch: Any, persistent: bool
     """Checks the arguments about worker processes."""
     if workers < 0:
         raise ValueError(
-            f"[DataLoader] expected a number of workers, got {workers} (num_workers option should be "
+            f"[DataLoader] expected a number of workers, got {workers} (num_workers option should "
+            "be "
             "non-negative; use num_workers=0 to disable multiprocessing.)"
         )
     if timeout < 0:

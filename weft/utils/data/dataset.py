@@ -154,7 +154,8 @@ class ConcatDataset(Dataset[T]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError(
-                "[ConcatDataset] expected datasets, got none (datasets should not be an empty iterable)"
+                "[ConcatDataset] expected datasets, got none (datasets should not be an empty "
+                "iterable)"
             )
         if any(isinstance(d, IterableDataset) for d in self.datasets):
             raise AssertionError("[ConcatDataset] expected indexed datasets, got an iterable one")

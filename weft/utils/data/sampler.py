@@ -29,7 +29,8 @@ def _expect_positive(who: str, name: str, value: Any) -> None:
 def _expect_bool(who: str, name: str, value: Any, error: type[Exception] = ValueError) -> None:
     if not isinstance(value, bool):
         raise error(
-            f"[{who}] expected a bool, got another value ({name} should be a boolean value, but got "
+            f"[{who}] expected a bool, got another value ({name} should be a boolean value, but "
+            "got "
             f"{name}={value})"
         )
 
