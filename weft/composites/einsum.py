@@ -258,7 +258,7 @@ def _contracted(a: Tensor, b: Tensor, join: _Join) -> Tensor:
             sizes[c] = n
         elif n not in (1, sizes[c]):
             raise RuntimeError(
-                f"[einsum] expected one size for a subscript, got {n} and {sizes[c]} (einsum(): "
+                f"[einsum] expected equal sizes, got {n} and {sizes[c]} (einsum(): "
                 f"subscript {c} has size {sizes[c]} for operand 1 which does not broadcast with "
                 f"previously seen size {n})"
             )
