@@ -95,7 +95,7 @@ RANKS = (
     "_subclasses cpu",
     "fft linalg special",
     "composites tools",
-    "nn",
+    "nn sparse",
     "func optim distributions multiprocessing overrides _checkpoint quasirandom",
     "_ops",
     "_library",

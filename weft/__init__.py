@@ -110,6 +110,7 @@ if _TYPE_CHECKING:
         profiler,
         quasirandom,
         see,
+        sparse,
         torch_version,
         types,
         vision,
@@ -153,6 +154,9 @@ if _TYPE_CHECKING:
     from weft.see.view import listen as listen
     from weft.see.view import view as view
     from weft.see.watching import watch as watch
+    from weft.sparse.create import sparse_compressed_tensor as sparse_compressed_tensor
+    from weft.sparse.create import sparse_coo_tensor as sparse_coo_tensor
+    from weft.sparse.create import sparse_csr_tensor as sparse_csr_tensor
     from weft.storage import TypedStorage as TypedStorage
     from weft.storage import UntypedStorage as UntypedStorage
 

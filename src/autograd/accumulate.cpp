@@ -1,6 +1,7 @@
 #include "autograd/accumulate.h"
 
 #include "autograd/engine.h"
+#include "autograd/sparse.h"
 #include "base/lock.h"
 #include "base/pool.h"
 #include "ops/copy.h"
@@ -92,6 +93,11 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
     bool graph = mode & kGradMode;
     Tensor old = meta(leaf).grad;
     Tensor sum;
+    if (sparse::is(old) || sparse::is(grad)) [[unlikely]] {
+        sum = sparse::host.accumulate(old, grad);
+        meta(leaf).grad = sum;
+        return;
+    }
     if (!old.defined()) {
         if (!graph && sole_owner(grad) && lies_like(grad, leaf) && !requires_grad(grad)) {
             sum = std::move(grad);

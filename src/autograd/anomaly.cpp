@@ -1,12 +1,14 @@
 #include "autograd/anomaly.h"
 
 #include "autograd/engine.h"
+#include "autograd/sparse.h"
 #include "ops/functions.h"
 
 namespace weft::anomaly {
 namespace {
 
 bool has_nan(const Tensor& t) {
+    if (sparse::is(t)) return has_nan(sparse::host.values(t));
     const ops::Function any{"any"};
     return any(ops::isnan(t.has(kPending) ? host.values(t) : t)).item_int() != 0;
 }

@@ -1,5 +1,6 @@
 #include "autograd/fit.h"
 
+#include "autograd/sparse.h"
 #include "ops/functions.h"
 
 namespace weft {
@@ -16,6 +17,10 @@ bool broadcasts_to(DimSpan from, DimSpan to) {
 }  // namespace
 
 void fit_to(FunctionRef<std::string()> from, DimSpan shape, DType dtype, Tensor& t, int i) {
+    if (sparse::is(t))
+        fail(ErrorKind::Runtime, from(),
+             text("a sparse gradient of ", name(dtype), to_string(shape)),
+             text(name(t.dtype()), to_string(t.shape())));
     if (!equal(t.shape(), shape)) {
         if (!broadcasts_to(shape, t.shape()))
             fail(ErrorKind::Runtime, from(),

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "autograd/sparse.h"
 #include "kernels/matmul.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -29,6 +30,10 @@ void multiply_into(const Tensor& sum, bool fresh, const Tensor& a, const Tensor&
 }  // namespace
 
 void GradBuffer::add_to_sum(Tensor t) {
+    if (sparse::is(sum_) || sparse::is(t)) [[unlikely]] {
+        sum_ = sparse::host.add(sum_, t);
+        return;
+    }
     if (sum_.has(kPending) || t.has(kPending)) {
         sum_ = sum_ + t;
         return;
@@ -57,6 +62,8 @@ void GradBuffer::add_product(Tensor a, Tensor b) {
 }
 
 void GradBuffer::add_part(const ResultInfo& like, const Part& part) {
+    if (sparse::is(sum_)) [[unlikely]]
+        sum_ = sparse::host.dense(sum_);
     if (!sum_.defined()) {
         sum_ = Tensor::empty(like.dtype(), like.shape());
         std::memset(sum_.bytes(), 0, static_cast<size_t>(sum_.numel() * item_size(sum_.dtype())));

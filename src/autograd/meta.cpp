@@ -4,6 +4,7 @@
 #include <new>
 
 #include "autograd/accumulate.h"
+#include "autograd/sparse.h"
 #include "autograd/taken.h"
 #include "base/pool.h"
 #include "ops/functions.h"
@@ -145,6 +146,12 @@ void RetainHook::call(std::vector<Tensor>& grads, const std::vector<Tensor>*) {
     GradMeta& m = meta(Tensor(impl));
     static const ops::Function copy{"_contiguous_copy"};
     // t_() may have given the tensor another shape since
+    if (sparse::is(grads[0]) || sparse::is(m.grad)) {
+        const Tensor old = m.grad;
+        Tensor sum = sparse::host.accumulate(old, grads[0]);
+        if (impl) meta(Tensor(impl)).grad = std::move(sum);
+        return;
+    }
     const bool more = m.grad.defined() && equal(m.grad.shape(), grads[0].shape());
     m.grad = more ? ops::add(m.grad, grads[0]) : copy(grads[0]);
 }

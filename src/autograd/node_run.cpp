@@ -2,6 +2,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/fit.h"
+#include "autograd/sparse.h"
 #include "ops/copy.h"
 #include "ops/watch.h"
 
@@ -118,7 +119,7 @@ namespace {
 
 /// A gradient that its asker may write: each element has memory of its own.
 Tensor writable(const Tensor& grad) {
-    if (!grad.defined() || grad.has(kPending)) return grad;
+    if (!grad.defined() || grad.has(kPending) || sparse::is(grad)) return grad;
     if (repeated_dim(grad.shape(), grad.strides()) < 0) return grad;
     Tensor out = Tensor::empty(grad.dtype(), grad.shape());
     ops::copy_into(out, grad);
@@ -142,6 +143,8 @@ bool NodeRun::runs(const NodeTask& task) const {
 
 void NodeRun::run_node(Node& node) {
     if (!targets_.empty()) skip_unwanted(node);
+    if (sparse::known) [[unlikely]]
+        sparse::expect_taken(node, grads_);
     Node::Work work{grads_,
                     results,
                     targets_.empty() ? nullptr : &skip_,

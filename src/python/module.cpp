@@ -6,6 +6,7 @@
 #include "kernels/simd.h"
 #include "ops/pointwise.h"
 #include "python/overrides.h"
+#include "python/sparse.h"
 #include "tensor/format.h"
 
 namespace weft::python {
@@ -200,6 +201,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_alive(module);
         init_locals(module);
         init_statistics(module);
+        init_sparse(module);
         return module;
     });
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "autograd/sparse.h"
 #include "deferred/turn.h"
 #include "ops/watch.h"
 #include "ops/write.h"
@@ -76,6 +77,8 @@ public:
             Object param = Object::borrow(PyList_GET_ITEM(params.get(), i));
             Tensor of = expect_tensor(param.get(), "optimizer"), grad = grad_of(of);
             if (!grad.defined()) continue;
+            // the package steps by those itself (weft/optim/fused.py)
+            WEFT_EXPECT(!sparse::is(grad), Runtime, "optimizer", "dense gradients", "a sparse one");
             StepTarget& t = out.emplace_back();
             t.param = expect_writable(std::move(of));
             t.grad = std::move(grad);

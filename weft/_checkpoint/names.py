@@ -114,8 +114,9 @@ def _device(args: Args) -> Any:
 
 
 def _layout(args: Args) -> Any:
-    _expect(args == ("torch.strided",), "layout", "torch.strided", args)
-    return weft.strided
+    known = {str(one): one for one in (weft.strided, weft.sparse_coo, weft.sparse_csr)}
+    _expect(len(args) == 1 and args[0] in known, "layout", " or ".join(known), args)
+    return known[args[0]]
 
 
 # ---- tensors. A storage of the file is the 1-D tensor over all of its memory.
@@ -218,6 +219,23 @@ def _rebuild_from_type(args: Args) -> Any:
     return _attributes(out, state)
 
 
+def _rebuild_sparse_tensor(args: Args) -> Any:
+    layout, parts = args
+    known = (weft.sparse_coo, weft.sparse_csr)
+    _expect(layout in known, "a sparse tensor", "a layout of those", layout)
+    _expect(type(parts) is tuple and 3 <= len(parts) <= 4, "a sparse tensor", "parts", parts)
+    count = 3 if layout is weft.sparse_csr else 2
+    for part in parts[:count]:
+        _expect(isinstance(part, Tensor), "a sparse tensor", "tensors", part)
+    size = _ints("a size", tuple(parts[count]))
+    from weft._utils import _rebuild_sparse_tensor as rebuild
+
+    try:
+        return rebuild(layout, (*parts[:count], size, *parts[count + 1 :]))
+    except (RuntimeError, IndexError) as error:
+        raise UnpicklingError(f"[load] {error}") from None
+
+
 class Function:
     """A function of PyTorch that files call by name."""
 
@@ -252,6 +270,7 @@ _FUNCTIONS = {
     "torch._utils._rebuild_tensor": _rebuild_tensor,
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
+    "torch._utils._rebuild_sparse_tensor": _rebuild_sparse_tensor,
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,

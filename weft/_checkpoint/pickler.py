@@ -45,6 +45,7 @@ _REBUILD_V3 = _Name(_UTILS, "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = _Name(_UTILS, "_rebuild_parameter")
 _REBUILD_PARAMETER_STATE = _Name(_UTILS, "_rebuild_parameter_with_state")
 _REBUILD_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2")
+_REBUILD_SPARSE = _Name(_UTILS, "_rebuild_sparse_tensor")
 _TENSOR = _Name("torch", "Tensor")
 _SIZE = _Name("torch", "Size")
 _DEVICE = _Name("torch", "device")
@@ -121,12 +122,14 @@ class Pickler(pickle.Pickler):
         if isinstance(obj, device):
             return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, _Named):
-            if obj is not weft.strided:
+            if obj not in (weft.strided, weft.sparse_coo, weft.sparse_csr):
                 raise pickle.PicklingError(f"[save] expected a layout, got {obj}")
-            return _LAYOUT, ("torch.strided",)
+            return _LAYOUT, (str(obj),)
         return NotImplemented
 
     def _tensor(self, tensor: Tensor) -> Any:
+        if tensor.layout is not weft.strided:
+            return _REBUILD_SPARSE, tensor.__reduce_ex__(PROTOCOL)[1]  # type: ignore[index]
         cls = type(tensor)
         if cls is weft.nn.Parameter:
             hooks: OrderedDict[Any, Any] = OrderedDict()

@@ -16,7 +16,7 @@ __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 MODULES = (
     "amp", "classes", "compiler", "cpu", "distributed", "distributions", "export", "futures", "fx",
     "hub", "jit", "library", "memory", "mps", "mtia", "multiprocessing", "onnx", "ops", "overrides",
-    "profiler", "quasirandom", "see", "torch_version", "types", "vision", "xpu",
+    "profiler", "quasirandom", "see", "sparse", "torch_version", "types", "vision", "xpu",
 )  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.
@@ -45,6 +45,9 @@ LAZY = {
     "weft.see.watching": ("watch",),
     "weft.running": ("install_as_torch",),
     "weft.see.view": ("listen", "view"),
+    "weft.sparse.create": (
+        "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csr_tensor",
+    ),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
 
@@ -75,8 +78,8 @@ NAMES = {
 #: What to do without what weft has not: by name, in `weft` or in a submodule.
 _ADVICE = {
     "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
-    "sparse_coo_tensor": "use a dense tensor, or index_add over the indices",
-    "sparse_csr_tensor": "use a dense tensor, or index_add over the indices",
+    "sparse_bsr_tensor": "sparse_coo_tensor and sparse_csr_tensor are there",
+    "sparse_csc_tensor": "sparse_coo_tensor and sparse_csr_tensor are there",
 }
 
 

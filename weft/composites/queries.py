@@ -7,7 +7,7 @@ from typing import Any
 from weft._C import Tensor
 from weft.base.device import device, expect_cpu
 from weft.base.forms import attach, method
-from weft.base.names import strided
+from weft.base.names import sparse_coo, sparse_csr, strided
 
 __all__ = ["get_device", "is_distributed", "is_storage", "is_tensor"]
 
@@ -70,26 +70,119 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 @method
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The tensor itself, of `dtype`: every tensor is dense, and `masked_grad` is for others."""
+    """The tensor itself, of `dtype`; of a sparse one all elements (weft/sparse), where `masked_grad` says
+    that its gradient is none where it has no element.
+    """
     return self if dtype is None else self.to(dtype)
 
 
 @method
 def dense_dim(self: Tensor) -> int:
-    """The number of dimensions."""
+    """The number of dimensions; of a sparse tensor those of each value."""
     return self.dim()
 
 
 @method
 def sparse_dim(self: Tensor) -> int:
-    """0: every tensor is dense."""
+    """0; of a sparse tensor how many dimensions its indices tell."""
     return 0
 
 
+def _of_layout(name: str, wanted: str, doc: str) -> None:
+    """A method that dense tensors have only to say so; sparse ones answer it (weft/sparse)."""
+
+    def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"[{name}] expected a sparse tensor, got a dense one ({name} expected sparse "
+            f"{wanted} tensor layout but got Strided)"
+        )
+
+    refuse.__name__ = name
+    refuse.__doc__ = doc + " RuntimeError for a dense one."
+    method(refuse)
+
+
+_of_layout("is_coalesced", "coordinate", "Whether each place of a sparse tensor occurs once.")
+_of_layout("coalesce", "coordinate", "A sparse tensor with each place once, in order.")
+_of_layout("indices", "coordinate", "The places of a coalesced sparse tensor.")
+_of_layout("values", "coordinate", "The values of a coalesced sparse tensor.")
+_of_layout("_indices", "coordinate", "The places of a sparse tensor.")
+_of_layout("_values", "coordinate", "The values of a sparse tensor, outside of the graph.")
+_of_layout("_nnz", "coordinate", "How many values a sparse tensor has.")
+_of_layout("_coalesced_", "coordinate", "Marks a sparse tensor as coalesced, in place.")
+_of_layout("crow_indices", "row compressed", "Where the rows of a CSR matrix begin.")
+_of_layout("col_indices", "row compressed", "The column of each value of a CSR matrix.")
+_of_layout("sparse_resize_", "coordinate", "Gives a sparse tensor another size, in place.")
+
+
 @method
-def is_coalesced(self: Tensor) -> bool:
-    """False: no tensor is sparse."""
-    return False
+def to_sparse(
+    self: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Tensor:
+    """What is not zero, as a sparse tensor.
+
+    Args:
+        sparse_dim: how many of the dimensions, from the first on, indices tell; all by default.
+        layout: `weft.sparse_coo`, which is the default, or `weft.sparse_csr`.
+        blocksize: None: there are no blocked layouts.
+        dense_dim: how many of the last dimensions each value has.
+
+    >>> import weft
+    >>> weft.tensor([0.0, 2.0]).to_sparse()
+    tensor(indices=tensor([[1]]),
+           values=tensor([2.]),
+           size=(2,), nnz=1, layout=torch.sparse_coo)
+    """
+    from weft.sparse.create import of_dense
+
+    if blocksize is not None:
+        raise NotImplementedError("[to_sparse] expected no blocksize: there are no blocked layouts")
+    if sparse_dim is not None and not isinstance(sparse_dim, int):
+        sparse_dim, layout = None, sparse_dim
+    made: Tensor = of_dense(self, sparse_dim, sparse_coo if layout is None else layout, dense_dim)
+    return made
+
+
+@method
+def to_sparse_coo(self: Tensor) -> Tensor:
+    """`to_sparse()`."""
+    return self.to_sparse()
+
+
+@method
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
+    """What of a matrix is not zero, in CSR.
+
+    >>> import weft
+    >>> weft.eye(2).to_sparse_csr().crow_indices()
+    tensor([0, 1, 2])
+    """
+    return self.to_sparse(layout=sparse_csr, dense_dim=dense_dim)
+
+
+@method
+def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
+    """What the tensor has at the places of a sparse one, as a sparse tensor.
+
+    >>> import weft
+    >>> weft.ones(2, 2).sparse_mask(weft.eye(2).to_sparse()).values()
+    tensor([1., 1.])
+    """
+    raise RuntimeError(
+        "[sparse_mask] expected a sparse mask, got a dense one (sparse_mask(): expected mask to "
+        "have sparse layout)"
+    )
+
+
+@method
+def smm(self: Tensor, mat2: Tensor) -> Tensor:
+    """The product of a sparse matrix and a dense one, as a sparse tensor."""
+    raise RuntimeError("[smm] expected a sparse matrix, got a dense one")
 
 
 # ---- memory

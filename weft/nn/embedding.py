@@ -24,7 +24,7 @@ class Embedding(Module):
         max_norm: rows that are used and longer than this are shortened, in place.
         norm_type: the order of that norm.
         scale_grad_by_freq: divide the gradient of a row by how often the input names it.
-        sparse: has to be false.
+        sparse: whether the gradient of the table is a sparse tensor of the rows that were used.
         device, dtype: of the table.
 
     Raises:

@@ -27,7 +27,7 @@ class EmbeddingBag(Module):
         max_norm, norm_type: rows longer than this are shortened when they are used.
         scale_grad_by_freq: divide the gradient of a row by how often it was used.
         mode: `"sum"`, `"mean"` or `"max"`.
-        sparse: has to be false.
+        sparse: whether the gradient of the table is a sparse tensor of the rows that were used.
         include_last_offset: whether offsets end with the number of indices.
         padding_idx: a row that does not count, zero at first.
     """

@@ -62,7 +62,7 @@ def embedding_bag(
         norm_type: the order of that norm.
         scale_grad_by_freq: divide the gradient of a row by how often `input` names it.
         mode: `"sum"`, `"mean"` or `"max"`; an empty bag gives zeros.
-        sparse: has to be false.
+        sparse: whether the gradient of `weight` is a sparse tensor of the rows that were used.
         per_sample_weights: the input's shape, a factor of each row; for sums.
         include_last_offset: whether `offsets` ends with the number of indices.
         padding_idx: a row that does not count.
@@ -88,6 +88,8 @@ def embedding_bag(
         )
     if mode == "max" and scale_grad_by_freq:
         raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(
@@ -167,7 +169,7 @@ def embedding(
         max_norm: rows that are used and longer than this are first shortened, in place.
         norm_type: the order of that norm.
         scale_grad_by_freq: divide the gradient of a row by how often `input` names it.
-        sparse: has to be false.
+        sparse: whether the gradient of `weight` is a sparse tensor of the rows that were used.
 
     Returns:
         A tensor of `(*input.shape, features)`.
@@ -188,7 +190,11 @@ def embedding(
     if max_norm is not None:
         _expect_matrix(weight)
         _shorten_rows(weight, input, max_norm, norm_type)
-    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+    if sparse and _C.is_grad_enabled() and weight.requires_grad:
+        from weft.sparse import gradients
+
+        return gradients.embedding(weight, input, padding_idx, scale_grad_by_freq)
+    return _C.embedding(weight, input, padding_idx, scale_grad_by_freq)
 
 
 def _expect_matrix(weight: Tensor) -> None:

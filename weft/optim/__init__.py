@@ -22,6 +22,7 @@ from weft.optim.radam import RAdam
 from weft.optim.rmsprop import RMSprop
 from weft.optim.rprop import Rprop
 from weft.optim.sgd import SGD
+from weft.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",
@@ -37,6 +38,7 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "SGD",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
 ]

@@ -87,6 +87,22 @@ class Adagrad(FusedOptimizer):
         start = self.defaults["initial_accumulator_value"]
         state["sum"] = filled_like(param, start)
 
+    def _expect_rows(self, group: Group) -> None:
+        if group["weight_decay"]:
+            raise RuntimeError(
+                "[Adagrad] expected weight_decay=0 with sparse gradients, got "
+                f"{group['weight_decay']} (weight_decay option is not compatible with sparse "
+                "gradients)"
+            )
+
+    def _step_rows(self, group: Group, param: Tensor, grad: Any, state: State) -> None:
+        state["step"] += 1
+        rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        places, values = tuple(grad.indices()), grad.values()
+        total = state["sum"][places] + values * values
+        state["sum"][places] = total
+        param[places] -= values / (total.sqrt() + group["eps"]) * rate
+
     def _plain(self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool) -> None:
         grad = decayed(group, param, grad)
         rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])

@@ -29,7 +29,10 @@ class FusedOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None if closure is None else call_closure(closure)
-        for group in self.param_groups:
+        groups = self.param_groups
+        if _C._sparse_known():
+            groups = self._sparse_steps()
+        for group in groups:
             if runs_plain(group):
                 self._plain_step(group)
             else:
@@ -42,6 +45,44 @@ class FusedOptimizer(Optimizer):
                     self._start,
                 )
         return loss
+
+    def _sparse_steps(self) -> list[Group]:
+        """Step the parameters whose gradients are sparse; the groups without them are returned."""
+        split = []
+        for group in self.param_groups:
+            rows = [p for p in group["params"] if p.grad is not None and p.grad.is_sparse]
+            if rows:
+                self._expect_rows(group)
+            split.append((group, rows))
+        rest = []
+        for group, rows in split:
+            for param in rows:
+                with weft.no_grad():
+                    state = self.state[param] if self._has_state(group) else {}
+                    if self._numbers and "step" not in state:
+                        self._start(group, param, state)
+                    grad: Any = param.grad
+                    grad = (-grad if group["maximize"] else grad).coalesce()
+                    self._step_rows(group, param, grad, state)
+            of_rows = {id(p) for p in rows}
+            dense = [p for p in group["params"] if id(p) not in of_rows]
+            rest.append({**group, "params": dense} if rows else group)
+        return rest
+
+    def _has_state(self, group: Group) -> bool:
+        return any(name is not None for name in self._state_names(group))
+
+    def _expect_rows(self, group: Group) -> None:
+        """Raise RuntimeError unless the group's settings let a gradient be sparse."""
+        name = type(self).__name__
+        raise RuntimeError(
+            f"[{name}] expected dense gradients, got a sparse one ({name} does not support sparse "
+            "gradients, please consider SparseAdam instead)"
+        )
+
+    def _step_rows(self, group: Group, param: Tensor, grad: Any, state: State) -> None:
+        """Update a parameter by a coalesced sparse gradient."""
+        raise NotImplementedError
 
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
         """The names of a parameter's state, None in place of what the group leaves out."""

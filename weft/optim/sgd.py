@@ -82,6 +82,25 @@ class SGD(FusedOptimizer):
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
         return ("momentum_buffer",) if group["momentum"] else (None,)
 
+    def _expect_rows(self, group: Group) -> None:
+        if group["weight_decay"]:
+            raise RuntimeError(
+                "[SGD] expected weight_decay=0 with sparse gradients, got "
+                f"{group['weight_decay']} (add(sparse, dense) is not supported. Use add(dense, "
+                "sparse) instead.)"
+            )
+
+    def _step_rows(self, group: Group, param: Tensor, grad: Any, state: State) -> None:
+        if momentum := group["momentum"]:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = grad.clone()
+            else:
+                buffer = buffer * momentum + grad * (1 - group["dampening"])
+            state["momentum_buffer"] = buffer
+            grad = grad + buffer * momentum if group["nesterov"] else buffer
+        param.add_(grad, alpha=-float(group["lr"]))
+
     def _plain(self, group: Group, param: Tensor, grad: Tensor, state: State, fresh: bool) -> None:
         step = decayed(group, param, grad)
         if momentum := group["momentum"]:

@@ -1,0 +1,80 @@
+"""The functions of `weft.sparse`, and its types by the dtypes' names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import _C, Tensor
+from weft.sparse import create, products, reductions
+from weft.sparse.tensor import SparseTensor
+
+__all__ = [
+    "BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+    "IntTensor", "LongTensor", "ShortTensor", "addmm", "log_softmax", "mm", "sampled_addmm",
+    "softmax", "sum",
+]  # fmt: skip
+
+softmax, log_softmax, sum = reductions.softmax, reductions.log_softmax, reductions.sum
+sampled_addmm = products.sampled_addmm
+
+
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:
+    """The product of two matrices of which one at least is sparse: dense unless both are.
+
+    Args:
+        mat1: `(n, k)`.
+        mat2: `(k, m)`.
+        reduce: `"sum"`.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+        NotImplementedError: another `reduce`.
+
+    >>> import weft
+    >>> a = weft.eye(2).to_sparse().requires_grad_()
+    >>> weft.sparse.mm(a, weft.tensor([[1.0], [2.0]])).sum().backward()
+    >>> a.grad.coalesce().values()
+    tensor([1., 2.])
+    """
+    if reduce != "sum":
+        raise NotImplementedError(f"[mm] expected reduce='sum', got {reduce!r}")
+    return weft.mm(mat1, mat2)
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """`beta * mat + alpha * (mat1 @ mat2)`, as `weft.addmm`; `mat1` may be sparse.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    """
+    return weft.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def _typed(name: str, dtype: Any) -> Any:
+    """The type `sparse.FloatTensor`, by its older way to be called."""
+
+    class Kind(type):
+        def __instancecheck__(cls, thing: Any) -> bool:
+            return isinstance(thing, SparseTensor) and thing.dtype is dtype
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            if not args:
+                return create.sparse_coo_tensor((0,), dtype=dtype)
+            if all(isinstance(a, int) for a in args):
+                return create.sparse_coo_tensor(args, dtype=dtype)
+            return create.sparse_coo_tensor(*args, dtype=dtype, **kwargs)
+
+    doc = f"Sparse tensors of {dtype}: `{name}(indices, values, size)` makes one."
+    return Kind(name, (), {"__doc__": doc, "__module__": "weft.sparse", "dtype": dtype})
+
+
+BFloat16Tensor = _typed("BFloat16Tensor", _C.bfloat16)
+ByteTensor = _typed("ByteTensor", _C.uint8)
+CharTensor = _typed("CharTensor", _C.int8)
+DoubleTensor = _typed("DoubleTensor", _C.float64)
+FloatTensor = _typed("FloatTensor", _C.float32)
+HalfTensor = _typed("HalfTensor", _C.float16)
+IntTensor = _typed("IntTensor", _C.int32)
+LongTensor = _typed("LongTensor", _C.int64)
+ShortTensor = _typed("ShortTensor", _C.int16)
