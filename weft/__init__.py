@@ -157,6 +157,12 @@ if _TYPE_CHECKING:
     from weft.sparse.create import sparse_compressed_tensor as sparse_compressed_tensor
     from weft.sparse.create import sparse_coo_tensor as sparse_coo_tensor
     from weft.sparse.create import sparse_csr_tensor as sparse_csr_tensor
+    from weft.sparse.named import dsmm as dsmm
+    from weft.sparse.named import hsmm as hsmm
+    from weft.sparse.named import hspmm as hspmm
+    from weft.sparse.named import saddmm as saddmm
+    from weft.sparse.named import smm as smm
+    from weft.sparse.named import spmm as spmm
     from weft.storage import TypedStorage as TypedStorage
     from weft.storage import UntypedStorage as UntypedStorage
 

@@ -153,13 +153,11 @@ def _rebuild_tensor_v2(
 
 def _rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
     """A sparse tensor of its parts, as pickles name it."""
-    from weft.sparse import create
-
     if layout is weft.sparse_csr:
-        return create.sparse_csr_tensor(*data)
+        return weft.sparse_csr_tensor(*data)
     indices, values, size, *coalesced = data
     marked = bool(coalesced and coalesced[0])
-    return create.sparse_coo_tensor(indices, values, size, is_coalesced=marked)
+    return weft.sparse_coo_tensor(indices, values, size, is_coalesced=marked)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Any:

@@ -48,6 +48,7 @@ LAZY = {
     "weft.sparse.create": (
         "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csr_tensor",
     ),
+    "weft.sparse.named": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm"),
     "weft.storage": ("TypedStorage", "UntypedStorage"),
 }  # fmt: skip
 

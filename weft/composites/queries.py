@@ -180,7 +180,7 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
 
 
 @method
-def smm(self: Tensor, mat2: Tensor) -> Tensor:
+def smm(self: Tensor, mat: Tensor) -> Tensor:
     """The product of a sparse matrix and a dense one, as a sparse tensor."""
     raise RuntimeError("[smm] expected a sparse matrix, got a dense one")
 

@@ -191,9 +191,9 @@ def embedding(
         _expect_matrix(weight)
         _shorten_rows(weight, input, max_norm, norm_type)
     if sparse and _C.is_grad_enabled() and weight.requires_grad:
-        from weft.sparse import gradients
+        from weft.sparse.gradients import embedding as by_rows
 
-        return gradients.embedding(weight, input, padding_idx, scale_grad_by_freq)
+        return by_rows(weight, input, padding_idx, scale_grad_by_freq)
     return _C.embedding(weight, input, padding_idx, scale_grad_by_freq)
 
 

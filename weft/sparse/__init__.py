@@ -10,6 +10,8 @@ The functions that take them are the tables of this package's modules (weft/spar
 raise NotImplementedError.
 """
 
+from weft.sparse import gradients as _gradients  # noqa: F401
+from weft.sparse import table as _table  # noqa: F401
 from weft.sparse.create import check_sparse_tensor_invariants, spdiags
 from weft.sparse.named import (
     BFloat16Tensor,

@@ -56,6 +56,8 @@ def _sum(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     _expect_alike("add", a, b)
     x, y = st.as_coo(st.flat(a)), st.as_coo(st.flat(b))
     kind = weft.promote_types(x._parts.values.dtype, y._parts.values.dtype)
+    if x._parts.same_places(y._parts):
+        return st.like(a, st.with_values(x, st.elements(x).to(kind) + st.elements(y).to(kind)))
     values = weft.cat([st.elements(x).to(kind), st.elements(y).to(kind)])
     out = st.coo(weft.cat([st.places(x._parts), st.places(y._parts)], 1), values, x.shape)
     whole = x._parts.coalesced and y._parts.coalesced
@@ -112,7 +114,7 @@ def _mul(a: Any, b: Any, *, out: Any = None) -> Any:
     if not isinstance(a, SparseTensor):
         a, b = b, a
     if _is_number(b):
-        result = _linear(lambda v: v * b)(a)
+        result = _linear(lambda v: v * b, 2)(a)
     elif isinstance(b, SparseTensor):
         result = _common(a, b)
     else:
@@ -127,8 +129,7 @@ def _by_dense(a: SparseTensor, b: Tensor) -> SparseTensor:
             f"[mul] expected a dense operand that broadcasts to {list(a.shape)}, got "
             f"{list(b.shape)} (mul(sparse, dense): the sparse operand is not broadcast here)"
         )
-    a = st.flat(a)
-    return st.with_values(a, st.elements(a) * st.at(b.expand(shape), a._parts, shape))
+    return _linear(lambda v: v * st.at(b.expand(shape), st.flat(a)._parts, shape), 2)(a)
 
 
 def _common(a: SparseTensor, b: SparseTensor) -> SparseTensor:
@@ -156,12 +157,17 @@ def _div(a: Any, b: Any, *, rounding_mode: str | None = None, out: Any = None) -
     return _written(out, f(lambda v: weft.div(v, b, rounding_mode=rounding_mode))(a))
 
 
-def _linear(f: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """Of a function that is linear: each value by itself, places as they are."""
+def _linear(f: Callable[[Tensor], Tensor], one: int = 0) -> Callable[..., Any]:
+    """Of a function that is linear: each value by itself, places as they are.
+
+    A result of fewer places than `one` is coalesced.
+    """
 
     def run(x: SparseTensor) -> SparseTensor:
         x = st.flat(x)
-        return st.with_values(x, f(st.elements(x)))
+        values = f(st.elements(x))
+        coalesced = x._parts.coalesced or values.shape[0] < one
+        return st.build(x._parts._replace(coalesced=coalesced), values, x.shape)
 
     return run
 
@@ -259,8 +265,7 @@ def _cat(tensors: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
         indices.append(moved)
         start += x.shape[d]
     shape[d] = start
-    whole = d == 0 and all(x._parts.coalesced for x in xs)
-    joined = st.coo(weft.cat(indices, 1), weft.cat([st.elements(x) for x in xs]), shape, whole)
+    joined = st.coo(weft.cat(indices, 1), weft.cat([st.elements(x) for x in xs]), shape)
     return _written(out, st.like(tensors[0], joined))
 
 
@@ -296,7 +301,7 @@ def _unsqueeze(x: SparseTensor, dim: int) -> SparseTensor:
     if d > k:
         return st.coo(indices, values.unsqueeze(d - k + 1), shape, y._parts.coalesced)
     zeros = weft.zeros(1, indices.shape[1], dtype=_C.int64)
-    return st.coo(weft.cat([indices[:d], zeros, indices[d:]]), values, shape, y._parts.coalesced)
+    return st.coo(weft.cat([indices[:d], zeros, indices[d:]]), values, shape)
 
 
 def _index_select(x: SparseTensor, dim: int, index: Tensor, *, out: Any = None) -> SparseTensor:
@@ -346,7 +351,7 @@ def _select(x: SparseTensor, dim: int, index: int) -> Any:
     if k == 1:
         return values[kept].sum(0)
     rest = weft.cat([indices[:d], indices[d + 1 :]])
-    return st.coo(rest[:, kept], values[kept], shape, y._parts.coalesced)
+    return st.coo(rest[:, kept], values[kept], shape, y._parts.coalesced or None)
 
 
 def _narrow(x: SparseTensor, dim: int, start: int, length: int) -> SparseTensor:

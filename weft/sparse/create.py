@@ -8,6 +8,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base import checks as _checks
 from weft.base.device import expect_cpu
 from weft.base.names import layout as layout_type
 from weft.base.names import sparse_coo, sparse_csr, strided
@@ -194,10 +195,11 @@ def sparse_coo_tensor(
             _fail("sparse_coo_tensor", "places in order, each once", "others",
                   "cannot set is_coalesced to true if indices correspond to uncoalesced COO "
                   "tensor")  # fmt: skip
-    return _finished(st.coo(places, kept, shape, claimed), kept, requires_grad)
+    parts = Parts(sparse_coo, places, None, None, kept.detach(), claimed)
+    return _finished(st.build(parts, kept, shape), requires_grad)
 
 
-def _finished(out: SparseTensor, values: Tensor, requires_grad: bool) -> SparseTensor:
+def _finished(out: SparseTensor, requires_grad: bool) -> SparseTensor:
     """With `requires_grad` a leaf of its own, as PyTorch's is."""
     if requires_grad:
         return _leaf(st.shell(out._parts, out.shape), True)
@@ -255,7 +257,7 @@ def sparse_csr_tensor(
     strict = _STRICT.get() if check_invariants is None else check_invariants
     _expect_csr(crow, col, kept, [int(s) for s in size], bool(strict))
     parts = Parts(sparse_csr, None, crow, col, kept.detach(), True)
-    return _finished(st.build(parts, kept, [int(s) for s in size]), kept, requires_grad)
+    return _finished(st.build(parts, kept, [int(s) for s in size]), requires_grad)
 
 
 def _compressed(name: str, indices: Any) -> Tensor:
@@ -406,3 +408,5 @@ def spdiags(diagonals: Tensor, offsets: Any, shape: Any, layout: Any = None) -> 
     indices = weft.stack([at[inside], cols[inside]])
     out = st.coo(indices, rows[inside], shape, False)
     return st.as_csr(out) if layout is sparse_csr else out
+
+_checks.install(__name__)

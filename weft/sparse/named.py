@@ -6,13 +6,14 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base import checks as _checks
 from weft.sparse import create, products, reductions
 from weft.sparse.tensor import SparseTensor
 
 __all__ = [
     "BFloat16Tensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
-    "IntTensor", "LongTensor", "ShortTensor", "addmm", "log_softmax", "mm", "sampled_addmm",
-    "softmax", "sum",
+    "IntTensor", "LongTensor", "ShortTensor", "addmm", "dsmm", "hsmm", "hspmm", "log_softmax", "mm",
+    "saddmm", "sampled_addmm", "smm", "softmax", "spmm", "sum",
 ]  # fmt: skip
 
 softmax, log_softmax, sum = reductions.softmax, reductions.log_softmax, reductions.sum
@@ -51,6 +52,37 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any 
     return weft.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
+def spmm(input: Tensor, mat2: Tensor) -> Any:
+    """`mm` by its older name."""
+    return weft.mm(input, mat2)
+
+
+def hspmm(mat1: Tensor, mat2: Tensor, *, out: Any = None) -> Any:
+    """The product of a sparse and a dense matrix, with the rows that have elements.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    """
+    return products.hspmm(mat1, mat2, out=out)
+
+
+def smm(input: Tensor, mat: Tensor) -> Any:
+    """The product of a sparse and a dense matrix, as a sparse tensor.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    """
+    return products.smm(input, mat)
+
+
+def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """`addmm` by its older name."""
+    return weft.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
+
+
+dsmm, hsmm = spmm, hspmm
+
+
 def _typed(name: str, dtype: Any) -> Any:
     """The type `sparse.FloatTensor`, by its older way to be called."""
 
@@ -78,3 +110,5 @@ HalfTensor = _typed("HalfTensor", _C.float16)
 IntTensor = _typed("IntTensor", _C.int32)
 LongTensor = _typed("LongTensor", _C.int64)
 ShortTensor = _typed("ShortTensor", _C.int16)
+
+_checks.install(__name__)

@@ -11,7 +11,7 @@ from weft.sparse import arithmetic
 from weft.sparse import tensor as st
 from weft.sparse.tensor import SparseTensor
 
-__all__ = ["TABLE", "addmm", "mm", "sampled_addmm"]
+__all__ = ["TABLE", "addmm", "hspmm", "mm", "sampled_addmm", "smm"]
 
 
 def _expect_matrices(name: str, a: Tensor, b: Tensor) -> None:
@@ -160,7 +160,7 @@ def sampled_addmm(
     return arithmetic._written(out, st.with_values(input, values))
 
 
-def _hspmm(mat1: SparseTensor, mat2: Tensor, *, out: Any = None) -> Any:
+def hspmm(mat1: SparseTensor, mat2: Tensor, *, out: Any = None) -> Any:
     """The rows of the product that have elements: one sparse and one dense dimension."""
     _expect_matrices("hspmm", mat1, mat2)
     x = st.coalesce(st.as_coo(mat1))
@@ -174,9 +174,9 @@ def _addmm_in_place(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alp
     return arithmetic._in_place(addmm)(x, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def _smm(input: SparseTensor, mat2: Tensor) -> Any:
+def smm(input: SparseTensor, mat: Tensor) -> Any:
     """The product as a sparse tensor."""
-    return mm(input, mat2).to_sparse()
+    return mm(input, mat).to_sparse()
 
 
 TABLE: dict[str, Any] = {
@@ -186,7 +186,7 @@ TABLE: dict[str, Any] = {
     "__rmatmul__": lambda x, other: _matmul(other, x),
     "addmm": addmm,
     "addmm_": _addmm_in_place,
-    "hspmm": _hspmm,
-    "smm": _smm,
+    "hspmm": hspmm,
+    "smm": smm,
     "sparse_sampled_addmm": sampled_addmm,
 }

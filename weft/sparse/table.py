@@ -26,6 +26,12 @@ SHELL = frozenset(
     __hash__ __dir__ _is_view""".split()
 )
 
+#: Modules whose functions are calls of others, which are asked in their turn.
+COMPOSED = frozenset(
+    """nn.utils.clip_grad autograd._backward nn.functional_embedding sparse.named sparse.create
+    sparse.products sparse.reductions""".split()
+)
+
 #: By name, what is done.
 IMPLEMENTED: dict[str, Callable[..., Any]] = {
     name: function
@@ -42,7 +48,7 @@ NAMES = {
     "__pos__": "positive", "__abs__": "abs", "multiply": "mul", "multiply_": "mul_",
     "subtract": "sub", "subtract_": "sub_", "divide": "div", "divide_": "div_",
     "true_divide": "div", "true_divide_": "div_", "absolute": "abs", "negative": "neg",
-    "spmm": "mm", "dsmm": "mm", "hsmm": "hspmm", "concat": "cat", "concatenate": "cat",
+    "spmm": "mm", "dsmm": "mm", "hsmm": "hspmm", "saddmm": "addmm", "concat": "cat", "concatenate": "cat",
 }  # fmt: skip
 
 
@@ -68,6 +74,8 @@ def answer(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
         return raw(lambda: func(*args, **kwargs))
     if name.endswith((".__set__", ".__delete__")):
         return refuse(name)
+    if getattr(func, "__module__", "").partition(".")[2] in COMPOSED:
+        return func.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
     known = IMPLEMENTED.get(NAMES.get(bare, bare))
     return refuse(bare) if known is None else known(*args, **kwargs)
 

@@ -273,9 +273,11 @@ def copied(x: SparseTensor) -> SparseTensor:
 
 
 def coo(
-    indices: Tensor, values: Tensor, shape: Sequence[int], coalesced: bool = False
+    indices: Tensor, values: Tensor, shape: Sequence[int], coalesced: bool | None = None
 ) -> SparseTensor:
-    """A COO tensor; the arguments are right."""
+    """A COO tensor; the arguments are right. It is coalesced as said, else if it has one place."""
+    if coalesced is None:
+        coalesced = indices.shape[1] < 2
     parts = Parts(sparse_coo, indices, None, None, values.detach(), coalesced)
     return build(parts, values, shape)
 
