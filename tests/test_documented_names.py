@@ -39,7 +39,8 @@ Tensor.masked_scatter(tensor=) Tensor.matmul(tensor2=) Tensor.mul(value=) Tensor
 Tensor.multiply(value=) Tensor.multiply_(value=) Tensor.narrow(dimension=)
 Tensor.narrow_copy(dimension=) Tensor.new_tensor(layout=) Tensor.new_tensor(pin_memory=)
 Tensor.remainder(divisor=) Tensor.remainder_(divisor=) Tensor.resize_as_(tensor=)
-Tensor.take(indices=) Tensor.to_sparse(sparseDims=) Tensor.true_divide(value=) Tensor.true_divide_(value=)
+Tensor.take(indices=) Tensor.to_sparse(sparseDims=) Tensor.true_divide(value=)
+Tensor.true_divide_(value=)
 Tensor.type_as(tensor=) Tensor.vsplit(split_size_or_sections=) Tensor.where(y=)""",
 }
 

@@ -17,10 +17,12 @@ bool broadcasts_to(DimSpan from, DimSpan to) {
 }  // namespace
 
 void fit_to(FunctionRef<std::string()> from, DimSpan shape, DType dtype, Tensor& t, int i) {
-    if (sparse::is(t))
+    if (sparse::is(t)) {
+        if (equal(t.shape(), shape) && t.dtype() == dtype) return;
         fail(ErrorKind::Runtime, from(),
              text("a sparse gradient of ", name(dtype), to_string(shape)),
              text(name(t.dtype()), to_string(t.shape())));
+    }
     if (!equal(t.shape(), shape)) {
         if (!broadcasts_to(shape, t.shape()))
             fail(ErrorKind::Runtime, from(),

@@ -2,6 +2,7 @@
 /// recording hears.
 #include "watch/statistics.h"
 
+#include "autograd/sparse.h"
 #include "mapped/level.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -27,7 +28,7 @@ PyObject* statistics(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OL", &o, &sample)) return nullptr;
     return guarded([&] {
         const Tensor t = mapped::bottom_of(tensor_of(o, "_statistics"));
-        if (t.has(kPending) || !is_floating(t.dtype())) return Py_NewRef(Py_None);
+        if (t.has(kPending) || sparse::is(t) || !is_floating(t.dtype())) return Py_NewRef(Py_None);
         const watch::Statistics s = watch::statistics_of(t, 0, std::max(sample, 1LL));
         return Py_BuildValue("(IIIdddd)", s.counted, s.nans, s.infs, s.mean, s.std, s.least,
                              s.most);
@@ -75,7 +76,7 @@ PyObject* live_units(PyObject*, PyObject* args) {
         const int levels =
             t.ndim() - given.ndim();  // of vmap: the dims of their examples come first
         dim += levels;
-        if (t.has(kPending) || !is_floating(t.dtype())) return Py_NewRef(Py_None);
+        if (t.has(kPending) || sparse::is(t) || !is_floating(t.dtype())) return Py_NewRef(Py_None);
         WEFT_EXPECT(dim >= levels && dim < t.ndim(), Index, "_live_units", "a dim of the tensor",
                     std::to_string(dim));
         const Tensor dense = ops::as_contiguous(t);

@@ -1,6 +1,7 @@
 /// The Tensor type: life of the wrapper, properties, plain methods. Number slots are in numbers.cpp,
 /// what the collector sees in cycles.cpp, methods that are ops in the table (call.cpp), those that
 /// are plain Python in weft/composites/.
+#include "autograd/sparse.h"
 #include "deferred/defer.h"
 #include "deferred/turn.h"
 #include "kernels/convert.h"
@@ -467,6 +468,13 @@ PyObject* method_storage_info(PyObject* s, PyObject*) {
                              static_cast<long long>(t.offset()));
     });
 }
+/// Raises for a sparse tensor: what it consists of would not come along.
+void refuse_sparse(PyObject* data, const char* who) {
+    if (sparse::is(handle(data)) && Py_TYPE(data) != &tensor_type)
+        fail(ErrorKind::NotImplemented, who, "a dense tensor", "a sparse one",
+             "a sparse tensor is a leaf by requires_grad_(), and a module's by register_buffer");
+}
+
 /// Tensor._make_subclass(cls, data, requires_grad=False): data's memory as an instance of cls.
 PyObject* make_subclass(PyObject*, PyObject* args) {
     PyTypeObject* cls;
@@ -477,6 +485,7 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
     return guarded([&] {
         WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass",
                     "a subclass of Tensor", cls->tp_name);
+        refuse_sparse(data, "_make_subclass");
         Tensor t = detach(unwrap(data));
         if (requires_grad) set_requires_grad(t, true);
         return instance(cls, std::move(t));
@@ -489,6 +498,7 @@ PyObject* as_subclass(PyObject* s, PyObject* o) {
         auto* cls = reinterpret_cast<PyTypeObject*>(o);
         WEFT_EXPECT(PyType_Check(o) && PyType_IsSubtype(cls, &tensor_type), Type, "as_subclass",
                     "a subclass of Tensor", PyType_Check(o) ? cls->tp_name : Py_TYPE(o)->tp_name);
+        refuse_sparse(s, "as_subclass");
         Tensor t = unwrap(s);
         return instance(cls, ops::view(t, t.shape()));
     });

@@ -5,6 +5,7 @@
 
 #include "autograd/meta.h"
 #include "autograd/op_node.h"
+#include "autograd/sparse.h"
 #include "ops/shape.h"
 
 #if defined(__x86_64__)
@@ -97,7 +98,7 @@ int32_t Log::memory_of(const Tensor& t, int32_t event) {
 
 int32_t Log::value_of(const Tensor& t) {
     if (!t.defined()) return -1;
-    const bool is_layout = t.has(kPending) || !t.storage();
+    const bool is_layout = t.has(kPending) || !t.storage() || sparse::is(t);
     if (const int32_t value = seen(t); value >= 0) {
         const int32_t memory = values[value].memory;
         if (memory < 0
@@ -121,7 +122,7 @@ int32_t Log::add_output(const Tensor& t, int32_t event, bool view, bool wrote) {
     if (!t.defined()) return -1;
     const int32_t known = seen(t);
     if (known >= 0 && values[known].event < event && !wrote) return known;  // an operand, as it was
-    const bool is_layout = t.has(kPending) || !t.storage();
+    const bool is_layout = t.has(kPending) || !t.storage() || sparse::is(t);
     const int32_t memory = is_layout ? -1 : memory_of(t, event);
     const int32_t value = add(t, event, memory, view);
     const bool inside = known >= 0 && values[known].event > event;
@@ -257,7 +258,8 @@ int64_t Log::before(const Call& c) {
 void Log::note_written(int32_t event, const Tensor& dest) {
     const bool asked = std::any_of(stops_.begin(), stops_.end(),
                                    [](const Ref<Stop>& stop) { return stop->asks_values(); });
-    if (asked && !dest.has(kPending) && dest.storage()) written_[event] = extremes_of(dest);
+    if (asked && !dest.has(kPending) && dest.storage() && !sparse::is(dest))
+        written_[event] = extremes_of(dest);
 }
 
 namespace {
@@ -338,7 +340,7 @@ void Log::check_stops(int32_t number, std::span<const Tensor> inputs,
         return;
     }
     auto has_memory = [](const Tensor& t) {
-        return t.defined() && !t.has(kPending) && t.storage();
+        return t.defined() && !t.has(kPending) && t.storage() && !sparse::is(t);
     };
     std::optional<Extremes> had;
     if (auto at = written_.find(number); at != written_.end()) had = at->second;

@@ -61,8 +61,13 @@ def test_several_uses_add_up_and_passes_too():
 def test_a_sparse_and_a_dense_use_give_a_dense_gradient(first):
     def run(lib):
         e = table(lib)
-        rows = lambda: e(lib.tensor([1, 1])).sum()
-        all_of_it = lambda: (e.weight * 3).sum()
+
+        def rows():
+            return e(lib.tensor([1, 1])).sum()
+
+        def all_of_it():
+            return (e.weight * 3).sum()
+
         for f in (rows, all_of_it) if first else (all_of_it, rows):
             f().backward()
         one = shown(e.weight.grad)
@@ -245,3 +250,50 @@ def test_retain_grad_of_a_sparse_tensor():
     y.to_dense().sum().backward()
     assert y.grad.is_sparse and y.grad.to_dense().tolist() == [1.0, 1.0, 0.0]
     assert x.grad.to_dense().tolist() == [2.0, 2.0, 0.0]
+
+
+def test_batches_and_compiled_functions():
+    e = table(weft)
+    by_hand = e(weft.tensor([1, 2, 3])).sum()
+    by_hand.backward()
+    right = e.weight.grad.to_dense().tolist()
+    e.zero_grad()
+    rows = weft.autobatch(lambda i: e(i).sum())([weft.tensor([1, 2]), weft.tensor([3])])
+    sum(rows).backward()
+    assert e.weight.grad.is_sparse and e.weight.grad.to_dense().tolist() == right
+    e.zero_grad()
+    weft.compile(lambda i: e(i).sum())(weft.tensor([1, 2, 3])).backward()
+    assert e.weight.grad.is_sparse and e.weight.grad.to_dense().tolist() == right
+
+
+def test_who_watches_values_sees_no_nan_in_a_shell():
+    e = table(weft)
+    with weft.stop_when(nan=True), weft.record():
+        (e(weft.tensor([1, 2])).sum() + e(weft.tensor([1])).sum()).backward()
+    assert e.weight.grad.is_sparse
+
+
+def test_a_class_that_would_lose_the_places_is_refused():
+    """It would be a tensor of nan."""
+    x = weft.eye(2).to_sparse()
+    with pytest.raises(NotImplementedError, match="register_buffer"):
+        weft.nn.Parameter(x)
+    with pytest.raises(NotImplementedError):
+        x.as_subclass(weft.Tensor)
+
+
+def test_lbfgs_refuses_or_flattens():
+    def run(lib):
+        e = table(lib)
+        optimizer = lib.optim.LBFGS(e.parameters(), lr=0.1, max_iter=2)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (e(lib.tensor([1, 3])) ** 2).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        return [round(v, 4) for v in e.weight.detach().view(-1).tolist()]
+
+    both(run)

@@ -129,7 +129,7 @@ class Pickler(pickle.Pickler):
 
     def _tensor(self, tensor: Tensor) -> Any:
         if tensor.layout is not weft.strided:
-            return _REBUILD_SPARSE, tensor.__reduce_ex__(PROTOCOL)[1]  # type: ignore[index]
+            return _REBUILD_SPARSE, tensor.__reduce_ex__(PROTOCOL)[1]
         cls = type(tensor)
         if cls is weft.nn.Parameter:
             hooks: OrderedDict[Any, Any] = OrderedDict()

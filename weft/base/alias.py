@@ -81,8 +81,8 @@ HOUSE = {
     "weft.optim": "fused",
     "weft.optim.lr_scheduler": "base combined curves cycles functions plateau",
     "weft.profiler": "averages older profiling schedules tables trace",
-    "weft.sparse": """arithmetic create files gradients layouts named products reductions table tensor
-        text""",
+    "weft.sparse": """arithmetic create files gradients layouts named products reductions table
+        tensor text""",
     "weft.special": "aliases bessel distributions pointwise polynomials",
     "weft.testing": "comparison",
     "weft.utils._pytree": "nodes specs text",

@@ -70,8 +70,9 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 @method
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The tensor itself, of `dtype`; of a sparse one all elements (weft/sparse), where `masked_grad` says
-    that its gradient is none where it has no element.
+    """The tensor itself, of `dtype`; of a sparse one all elements.
+
+    `masked_grad=False` gives a sparse tensor a gradient where it has no element too.
     """
     return self if dtype is None else self.to(dtype)
 

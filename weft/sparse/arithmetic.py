@@ -129,7 +129,9 @@ def _by_dense(a: SparseTensor, b: Tensor) -> SparseTensor:
             f"[mul] expected a dense operand that broadcasts to {list(a.shape)}, got "
             f"{list(b.shape)} (mul(sparse, dense): the sparse operand is not broadcast here)"
         )
-    return _linear(lambda v: v * st.at(b.expand(shape), st.flat(a)._parts, shape), 2)(a)
+    scale = st.at(b.expand(shape), st.flat(a)._parts, shape)
+    out: SparseTensor = _linear(lambda v: v * scale, 2)(a)
+    return out
 
 
 def _common(a: SparseTensor, b: SparseTensor) -> SparseTensor:

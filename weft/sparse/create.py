@@ -24,10 +24,10 @@ _STRICT: ContextVar[bool] = ContextVar("sparse invariants", default=False)
 
 
 class check_sparse_tensor_invariants:  # noqa: N801
-    """Whether the order of places is checked too: of CSR each row's columns, of `is_coalesced=True`.
+    """Whether the order of places is checked too: each row's of CSR, that of `is_coalesced=True`.
 
-    That indices lie within the size is always checked. A context manager and a decorator, or switched
-    by `enable` and `disable`.
+    That indices lie within the size is always checked. A context manager and a decorator, or
+    switched by `enable` and `disable`.
 
     >>> import weft
     >>> with weft.sparse.check_sparse_tensor_invariants():
@@ -394,8 +394,13 @@ def spdiags(diagonals: Tensor, offsets: Any, shape: Any, layout: Any = None) -> 
     if len(shape) != 2:
         _fail("spdiags", "a shape of 2 sizes", list(shape), "Output shape must be 2d")
     if shifts.shape[0] != rows.shape[0]:
-        _fail("spdiags", f"{rows.shape[0]} offsets", shifts.shape[0], "Number of diagonals "
-              f"({rows.shape[0]}) does not match the number of offsets ({shifts.shape[0]})")  # fmt: skip
+        _fail(
+            "spdiags",
+            f"{rows.shape[0]} offsets",
+            shifts.shape[0],
+            f"Number of diagonals ({rows.shape[0]}) does not match the number of offsets "
+            f"({shifts.shape[0]})",
+        )
     if weft.unique(shifts).shape[0] != shifts.shape[0]:
         _fail("spdiags", "each offset once", shifts.tolist(), "Offset tensor contains duplicate "
               "values")  # fmt: skip
@@ -408,5 +413,6 @@ def spdiags(diagonals: Tensor, offsets: Any, shape: Any, layout: Any = None) -> 
     indices = weft.stack([at[inside], cols[inside]])
     out = st.coo(indices, rows[inside], shape, False)
     return st.as_csr(out) if layout is sparse_csr else out
+
 
 _checks.install(__name__)

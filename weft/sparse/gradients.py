@@ -1,4 +1,4 @@
-"""What the graph asks for where gradients are sparse (src/python/sparse.cpp), and what makes them."""
+"""Sparse gradients: what the graph asks of them (src/python/sparse.cpp), and what makes them."""
 
 from __future__ import annotations
 

@@ -160,10 +160,11 @@ def sampled_addmm(
     return arithmetic._written(out, st.with_values(input, values))
 
 
-def hspmm(mat1: SparseTensor, mat2: Tensor, *, out: Any = None) -> Any:
+def hspmm(mat1: Tensor, mat2: Tensor, *, out: Any = None) -> Any:
     """The rows of the product that have elements: one sparse and one dense dimension."""
     _expect_matrices("hspmm", mat1, mat2)
-    x = st.coalesce(st.as_coo(mat1))
+    st.parts_of(mat1)
+    x = st.coalesce(st.as_coo(_sparse(mat1)))
     rows, cols = st.places(x._parts)
     products = st.elements(x).unsqueeze(1) * mat2.index_select(0, cols)
     shape = (mat1.shape[0], mat2.shape[1])
@@ -174,7 +175,7 @@ def _addmm_in_place(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alp
     return arithmetic._in_place(addmm)(x, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def smm(input: SparseTensor, mat: Tensor) -> Any:
+def smm(input: Tensor, mat: Tensor) -> Any:
     """The product as a sparse tensor."""
     return mm(input, mat).to_sparse()
 

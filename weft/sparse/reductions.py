@@ -54,7 +54,7 @@ def _sum(
 
 
 def _groups(x: SparseTensor, dim: int) -> tuple[Tensor, int]:
-    """For each element the number of its line along a sparse `dim`, and how many lines there are."""
+    """For each element the number of its line along a sparse `dim`, and how many there are."""
     indices, k = st.places(x._parts), x._parts.sparse_dim
     kept = [d for d in range(k) if d != dim]
     flat = st.keys(indices[weft.tensor(kept, dtype=_C.int64)], [x.shape[d] for d in kept])

@@ -1,6 +1,6 @@
 """Which functions take sparse tensors: a name for each implementation over indices and values.
 
-A function of PyTorch's has one name as a function, a method and an operator; `NAMES` tells the others.
+A function of PyTorch's has one name as a function, a method and an operator; `NAMES` has others.
 What is in none of the tables raises PyTorch's NotImplementedError.
 """
 
@@ -48,7 +48,8 @@ NAMES = {
     "__pos__": "positive", "__abs__": "abs", "multiply": "mul", "multiply_": "mul_",
     "subtract": "sub", "subtract_": "sub_", "divide": "div", "divide_": "div_",
     "true_divide": "div", "true_divide_": "div_", "absolute": "abs", "negative": "neg",
-    "spmm": "mm", "dsmm": "mm", "hsmm": "hspmm", "saddmm": "addmm", "concat": "cat", "concatenate": "cat",
+    "spmm": "mm", "dsmm": "mm", "hsmm": "hspmm", "saddmm": "addmm", "concat": "cat",
+    "concatenate": "cat",
 }  # fmt: skip
 
 

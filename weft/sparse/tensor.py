@@ -1,17 +1,18 @@
 """`SparseTensor`: a tensor that keeps the places of its elements beside their values.
 
 Note [Sparse tensors]
-A sparse tensor is an object of a class of Tensor, whose calls its `__torch_function__` answers from a
-table (weft/sparse/table.py): a function over indices and values, which are ordinary tensors. What is not
-in the table raises. To the core and its graph it is a shell of the same shape and dtype (Note [Sparse
-gradients] in src/autograd/sparse.h), so `requires_grad`, `grad`, hooks and passes are those of any tensor.
+A sparse tensor is an object of a class of Tensor, whose calls its `__torch_function__` answers from
+a table (weft/sparse/table.py): a function over indices and values, which are ordinary tensors. What
+is not in the table raises. To the core and its graph it is a shell of the same shape and dtype
+(Note [Sparse gradients] in src/autograd/sparse.h), so `requires_grad`, `grad`, hooks and passes are
+those of any tensor.
 
-Two functions lead from one to the other, each the other's gradient: `elements(x)` gives the values as
-a dense tensor of the graph, whose gradient is a sparse tensor of the same places; `build(parts, values,
-shape)` makes a sparse tensor, of whose gradient, sparse or dense, it takes what lies at its places.
-Gradients of everything between are those of dense ops. A position that occurs twice stands for a
-sum: the gradient of each of its values is that of the sum, once, so `elements` coalesces what wants a
-gradient first.
+Two functions lead from one to the other, each the other's gradient: `elements(x)` gives the values
+as a dense tensor of the graph, whose gradient is a sparse tensor of the same places;
+`build(parts, values, shape)` makes a sparse tensor, of whose gradient, sparse or dense, it takes
+what lies at its places. Gradients of everything between are those of dense ops. A position that
+occurs twice stands for a sum: the gradient of each of its values is that of the sum, once, so what
+wants a gradient is coalesced before `elements` is asked.
 """
 
 from __future__ import annotations
@@ -51,9 +52,7 @@ class Parts(NamedTuple):
 
     def same_places(self, other: Parts) -> bool:
         """Whether the indices are the very same tensors."""
-        return (
-            self.indices is other.indices and self.crow is other.crow and self.col is other.col
-        )
+        return self.indices is other.indices and self.crow is other.crow and self.col is other.col
 
 
 class SparseTensor(Tensor):
@@ -116,8 +115,8 @@ def raw(f: Callable[[], Any]) -> Any:
 
 def shell(parts: Parts, shape: Sequence[int]) -> SparseTensor:
     """A new sparse tensor outside of the graph."""
-    out: Any = _C._sparse_shell(parts.values.dtype, tuple(shape))
-    out = raw(lambda: Tensor._make_subclass(SparseTensor, out))
+    core = _C._sparse_shell(parts.values.dtype, tuple(shape))
+    out: SparseTensor = raw(lambda: Tensor._make_subclass(SparseTensor, core))
     out._parts = parts
     return out
 
