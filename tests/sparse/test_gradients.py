@@ -282,7 +282,7 @@ def test_a_class_that_would_lose_the_places_is_refused():
         x.as_subclass(weft.Tensor)
 
 
-def test_lbfgs_refuses_or_flattens():
+def test_lbfgs_takes_all_elements():
     def run(lib):
         e = table(lib)
         optimizer = lib.optim.LBFGS(e.parameters(), lr=0.1, max_iter=2)

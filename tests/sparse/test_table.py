@@ -99,7 +99,7 @@ GRADED = [
 ]  # fmt: skip
 GRADED_MATRICES = [
     "x @ d", "lib.sparse.mm(x, d)", "lib.sparse.addmm(d, x, d)", "x.t() @ d", "x @ d @ d",
-    "lib.sparse.softmax(x, 1)", "lib.sparse.log_softmax(x, 0)", "x @ d + x.t() @ d", "x @ d[0]",
+    "x @ d + x.t() @ d", "x @ d[0]",
     "x.to_sparse_csr() @ d", "lib.sparse.mm(x, x)", "d @ x", "x.to_sparse_csr().to_dense()",
 ]  # fmt: skip
 GRADED_CALLS = list(itertools.chain(
@@ -118,9 +118,6 @@ def test_gradients_of_values_are_those_of_the_dense_expression(expression, name)
     d = dense(weft).requires_grad_()
     out = eval(expression, {"lib": weft, "x": x, "d": d})
     out = out if not out.is_sparse and not out.is_sparse_csr else out.to_dense()
-    softmax = "softmax" in expression
-    if softmax:
-        pytest.skip("the other elements count as -inf there: the next test")
     other = made(torch, name).to_dense().requires_grad_()
     e = dense(torch).requires_grad_()
     text = expression.replace("x.coalesce()", "x").replace("lib.sparse.", "lib.")

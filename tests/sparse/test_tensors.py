@@ -54,7 +54,7 @@ REFUSED = [
     ("lib.eye(2).indices()", "expected sparse coordinate tensor layout but got Strided"),
     ("lib.eye(2).to_sparse().numpy()", "can't convert Sparse layout tensor to numpy"),
     ("lib.sparse_coo_tensor([[0, 0]], [1.0, 2.0]).values()", "please call .coalesce\\(\\) first"),
-    ("lib.sparse_csr_tensor([0, 2], [1, 0], [1.0, 2.0], (1, 2), check_invariants=1)", "distinct"),
+    ("lib.sparse_csr_tensor([0, 2], [1, 0], [1., 2.], (1, 2), check_invariants=True)", "distinct"),
     ("lib.sparse_csr_tensor([1, 2], [1], [1.0], (1, 2), check_invariants=True)", "== 0"),
     ("lib.cat([lib.eye(2).to_sparse(), lib.eye(2)])", "Concatenating sparse tensors"),
     ("lib.eye(2).to_sparse() @ lib.ones(3, 1)", "Expected dim 0 size 2, got 3"),

@@ -179,7 +179,7 @@ class LBFGS(Optimizer):
 
     def _flat_grad(self) -> Tensor:
         parts = [
-            weft.zeros_like(p).reshape(-1) if p.grad is None else p.grad.reshape(-1)
+            weft.zeros_like(p).reshape(-1) if p.grad is None else p.grad.to_dense().reshape(-1)
             for p in self._params
         ]
         return weft.cat(parts, 0).detach()
