@@ -65,7 +65,7 @@ class Read:
                 "Hint: weft.safetensors.load_file reads them"
             )
         self.package = metadata["weft"]
-        self.module = _module_of(metadata.get("weft.module", "{}"))
+        self.module = module_of(metadata.get("weft.module", "{}"))
         self.extra = {
             name.removeprefix(_EXTRA): base64.b64decode(content)
             for name, content in metadata.items()
@@ -82,11 +82,12 @@ def _parts(file: File) -> tuple[dict[str, Tensor], dict[str, str]]:
     return safetensors.mapped(file)
 
 
-def _module_of(text: str) -> dict[str, Any]:
+def module_of(text: str) -> dict[str, Any]:
     """What is said of the Modules, where it has the form that it should have."""
     fields: dict[str, type] = {
         "parameters": dict, "buffers": list, "modules": dict, "training": dict, "code": str,
-        "sizes": list,
+        "sizes": list, "inputs": dict, "modes": dict, "aliases": dict, "empty": list,
+        "passing": list, "attributes": list,
     }  # fmt: skip
     try:
         found = json.loads(text)

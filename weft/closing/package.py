@@ -52,7 +52,7 @@ class Package:
         tensors: what constants refer to, by name.
         objects: what keeps attributes that programs write: class and fields.
         ops: the ops that are called, with the version of their schema.
-        asks_training: objects that keep whether a Module trains, and the Modules.
+        written: of each of these objects what it stands for, and the names of the attributes.
     """
 
     functions: list[Function] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Package:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     objects: list[dict[str, Any]] = field(default_factory=list)
     ops: dict[str, int] = field(default_factory=dict)
-    asks_training: list[tuple[int, Any]] = field(default_factory=list)
+    written: list[tuple[Any, list[str]]] = field(default_factory=list)
     _names: dict[int, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -87,6 +87,8 @@ class Package:
         """The name of a tensor."""
         if id(tensor) not in self._names:
             number = sum(name.startswith("constant.") for name in self.tensors)
+            while f"constant.{number}" in self.tensors:
+                number += 1
             self.name_tensor(tensor, f"constant.{number}")
         return self._names[id(tensor)]
 

@@ -51,11 +51,7 @@ def package_of(
         except Again:
             continue
         package.objects = state.objects(package)
-        package.asks_training = [
-            (place, holder)
-            for place, (holder, names) in enumerate(state.written.values())
-            if "training" in names
-        ]
+        package.written = list(state.written.values())
         return package
 
 

@@ -95,10 +95,8 @@ class ExportedProgram:
 
     @property
     def state_dict(self) -> dict[str, Any]:
-        """Its parameters, then its buffers, by name."""
-        known = self._program.state_dict()
-        named = [*self.named_parameters(), *self.named_buffers()]
-        return {name: known[name] for name, _ in named if name in known}
+        """Its parameters and buffers that last, by each of their names."""
+        return dict(self._program.state_dict())
 
     @property
     def constants(self) -> dict[str, Tensor]:
@@ -150,7 +148,7 @@ class _Checked(weft.nn.Module):
     def __init__(self, program: _Program, sizes: list[Any]) -> None:
         super().__init__()
         self.__dict__["_program"], self.__dict__["_sizes"] = program, sizes
-        for kind in ("_parameters", "_buffers", "_modules"):
+        for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             self.__dict__[kind] = program.__dict__[kind]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

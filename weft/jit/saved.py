@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect as _inspect
+import json as _json
 import textwrap as _textwrap
+from contextlib import suppress as _suppress
 from typing import Any
 
 from weft import _C
 from weft._C import Tensor
 from weft.base.device import expect_cpu as _expect_cpu
+from weft.closing.errors import NotExportable as _NotExportable
 from weft.closing.file import File as _File
 from weft.closing.file import Read as _Read
+from weft.closing.file import module_of as _module_of
 from weft.closing.file import write as _write
+from weft.closing.package import NotAValue as _NotAValue
 from weft.closing.package import Package as _Package
 from weft.closing.program import package_of as _package_of
 from weft.jit.scripted import ScriptModule, _exported, name_of
@@ -40,6 +45,19 @@ class RecursiveScriptModule(ScriptModule):
         """The name of the class that the Module had."""
         return str(self.__dict__["_name"])
 
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        if (place := own.get("_written", {}).get(name)) is not None:
+            with _suppress(ValueError):  # nothing has written it yet
+                return own["_root"]._package.field(place, name)
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if (place := own.get("_written", {}).get(name)) is None:
+            return super().__setattr__(name, value)
+        own["_root"]._package.set_field(place, name, value)
+
     def train(self, mode: bool = True) -> RecursiveScriptModule:
         """Sets the mode of the Module and of those in it."""
         super().train(mode)
@@ -56,21 +74,28 @@ class _Program(RecursiveScriptModule):
         super().__init__(told["modules"].get("", ""))
         own = self.__dict__
         own["_json"], own["_told"], own["_constants"] = package, told, dict(tensors)
+        self._build()
+        for name, mode in [*told["modes"].items(), *told["training"].values()]:
+            self.get_submodule(name).training = mode
+        self._start()
+
+    def _build(self) -> None:
+        """Makes the Modules that the file tells of, with their parameters and buffers."""
+        own, told = self.__dict__, self._told
         for name, kind in told["modules"].items():
             if name:
-                self._parent(name).add_module(name.rpartition(".")[2], RecursiveScriptModule(kind))
+                self._parent(name).add_module(_last(name), RecursiveScriptModule(kind))
         for name, wanted in told["parameters"].items():
             made = _Parameter(own["_constants"].pop(name), requires_grad=wanted)
-            self._parent(name).register_parameter(name.rpartition(".")[2], made)
-        for name in told["buffers"]:
-            made = own["_constants"].pop(name)
-            self._parent(name).register_buffer(name.rpartition(".")[2], made)
+            self._parent(name).register_parameter(_last(name), made)
+        for name in (*told["buffers"], *told["empty"]):
+            lasts = name not in told["passing"]
+            made = own["_constants"].pop(name, None)
+            self._parent(name).register_buffer(_last(name), made, persistent=lasts)
+        for name, first in told["aliases"].items():
+            _share(self._parent(name), _last(name), self._parent(first), _last(first))
         for module in self.modules():
             module.__dict__["_root"] = self
-        self._start()
-        for name, mode in told["training"].values():
-            self.get_submodule(name).training = mode
-        self._tell_modes()
 
     def _parent(self, name: str) -> Any:
         """The Module that a name stands in; made where the file names none."""
@@ -83,22 +108,77 @@ class _Program(RecursiveScriptModule):
 
     def _start(self) -> None:
         """Makes the program ready on the tensors that the Modules have now."""
-        tensors = {**self._constants}
-        tensors.update(self.named_parameters(remove_duplicate=False))
-        tensors.update(self.named_buffers(remove_duplicate=False))
-        package = self.__dict__["_package"] = _C._Package(self._json, tensors)
+        own = self.__dict__
+        package = own["_package"] = _C._Package(self._json, self._tensors())
         for entry in package.entries:
-            self.__dict__[entry] = _Entry(self, entry)
+            own[entry] = _Entry(self, entry)
+        own["_bound"] = []
+        for place, (path, names) in enumerate(self._told["attributes"]):
+            if path is None:
+                continue
+            module = self.get_submodule(path)
+            buffers = [name for name in names if name in module._buffers]
+            own["_bound"] += [(place, name, module._buffers) for name in buffers]
+            others = {*names} - {*buffers, "training"}
+            module.__dict__["_written"] = dict.fromkeys(others, place)
+        self._tell_modes()
 
     def _tell_modes(self) -> None:
         for place, (name, _) in self._told["training"].items():
             self._package.set_field(int(place), "training", self.get_submodule(name).training)
 
+    def _settle(self) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
+        """Package, Modules and tensors as `_Program` takes them, with what all of it is now.
+
+        Raises:
+            NotExportable: the program wrote what no file has into an attribute.
+        """
+        data, kept = _json.loads(self._json), _Package()
+        buffers = dict(self.named_buffers())
+        for name, tensor in (*self.named_parameters(), *buffers.items()):
+            kept.name_tensor(tensor, name)
+        for name in _tensors_of(data["functions"]):
+            if name in self._constants:
+                kept.name_tensor(self._constants[name], name)
+        for place, told in enumerate(data["objects"]):
+            told["fields"] = self._fields(place, told, kept)
+        data["tensors"] = list(kept.tensors)
+        modules = dict(self.named_modules())
+        now = {
+            **self._told,
+            "parameters": {name: p.requires_grad for name, p in self.named_parameters()},
+            "buffers": list(buffers),
+            "empty": _empty_buffers(self),
+            "modes": {name: module.training for name, module in modules.items()},
+            "training": {
+                place: [name, modules[name].training]
+                for place, (name, _) in self._told["training"].items()
+            },
+        }
+        return _json.dumps(data, separators=(",", ":")), now, kept.tensors
+
+    def _fields(self, place: int, told: dict[str, Any], kept: _Package) -> dict[str, Any]:
+        """The attributes of an object of the package as constants."""
+        written = self._told["attributes"][place][1] if self._told["attributes"] else ()
+        fields = {}
+        for name in dict.fromkeys([*told["fields"], *written]):
+            try:
+                fields[name] = kept.constant(self._package.field(place, name))
+            except ValueError:  # nothing has written it yet
+                continue
+            except (_NotAValue, TypeError) as error:
+                what = f"{told['class']}.{name}, which the program writes and is {error}"
+                raise _NotExportable(what) from None
+        return fields
+
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        before = self._settle()
+        names = [{*before[1][kind]} for kind in ("parameters", "buffers")]
         super()._apply(fn, recurse)
-        self.__dict__["_constants"] = {k: fn(t) for k, t in self._constants.items()}
+        own = self.__dict__
+        own["_json"], own["_told"] = before[:2]
+        own["_constants"] = {k: fn(t) for k, t in before[2].items() if k not in names[0] | names[1]}
         self._start()
-        self._tell_modes()
         return self
 
     @property
@@ -109,39 +189,84 @@ class _Program(RecursiveScriptModule):
     @property
     def graph(self) -> str:
         """The functions of the program, their instructions a line each."""
-        import json
-
-        return "\n".join(f["text"] for f in json.loads(self._json)["functions"])
+        return "\n".join(f["text"] for f in _json.loads(self._json)["functions"])
 
     def save(self, f: Any, _extra_files: Any = None, _also: Any = None) -> None:
-        """Writes the program with what its parameters are now."""
-        _write(f, self._json, {**self._told, **(_also or {})}, self._tensors(), _extra_files or {})
+        """Writes the program with what its parameters, attributes and modes are now."""
+        package, told, tensors = self._settle()
+        _write(f, package, {**told, **(_also or {})}, tensors, _extra_files or {})
 
     def _tensors(self) -> dict[str, Tensor]:
         """All that the program refers to, by name."""
         return {**self._constants, **dict(self.named_parameters()), **dict(self.named_buffers())}
 
+    def _call(self, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls an entry; buffers that either side sets are the other's."""
+        package = self._package
+        for place, name, buffers in self._bound:
+            package.set_field(place, name, buffers[name])
+        try:
+            return package.call(entry, args, kwargs)
+        finally:
+            for place, name, buffers in self._bound:
+                buffers[name] = package.field(place, name)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._package.call("forward", args, kwargs)
+        return self._call("forward", args, kwargs)
 
     def __reduce__(self) -> Any:
-        tensors = {name: tensor.detach() for name, tensor in self._tensors().items()}
-        return _Program, (self._json, self._told, tensors)
+        package, told, tensors = self._settle()
+        return _Program, (package, told, {name: t.detach() for name, t in tensors.items()})
+
+
+def _last(name: str) -> str:
+    """The last part of a name with dots."""
+    return name.rpartition(".")[2]
+
+
+def _share(module: Any, name: str, other: Any, first: str) -> None:
+    """Gives a Module what another one has under a name."""
+    for kind in ("_modules", "_parameters", "_buffers"):
+        if first in getattr(other, kind):
+            getattr(module, kind)[name] = getattr(other, kind)[first]
+    if first in other._non_persistent_buffers_set:
+        module._non_persistent_buffers_set.add(name)
+
+
+def _tensors_of(functions: list[dict[str, Any]]) -> set[str]:
+    """The names of the tensors among the constants of functions."""
+    out, left = set(), [[f["constants"], f["defaults"]] for f in functions]
+    while left:
+        value: Any = left.pop()
+        if isinstance(value, dict):
+            if type(name := value.get("tensor")) is str:
+                out.add(name)
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return out
+
+
+def _empty_buffers(root: _Module) -> list[str]:
+    """The names of buffers that are None."""
+    return [
+        f"{path}.{name}" if path else name
+        for path, module in root.named_modules()
+        for name, buffer in module._buffers.items()
+        if buffer is None
+    ]
 
 
 class _Entry:
     """A method of a loaded program."""
 
     def __init__(self, program: _Program, name: str) -> None:
-        self.package, self.name = program._package, name
-        self._json = program._json
+        self.program, self.name = program, name
 
     @property
     def __signature__(self) -> _inspect.Signature:
         """Names and kinds of its parameters; that one has a default value, not which."""
-        import json
-
-        told = json.loads(self._json)
+        told = _json.loads(self.program._json)
         function = told["functions"][told["entries"][self.name]]
         kinds, made = _inspect.Parameter, []
         plain = [name for name in function["params"] if not name.startswith("*")]
@@ -154,7 +279,7 @@ class _Entry:
         return _inspect.Signature(sorted(made, key=lambda one: one.kind))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.package.call(self.name, args, kwargs)
+        return self.program._call(self.name, args, kwargs)
 
 
 def save(m: Any, f: _File, _extra_files: Any = None) -> None:
@@ -232,18 +357,48 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
     else:
         raise TypeError(f"[save] expected a ScriptModule or ScriptFunction, got {type(m).__name__}")
     package = _package_of(entries, root, keeps_training)
-    told: dict[str, Any] = {"parameters": {}, "buffers": [], "modules": {}, "training": {}}
-    told["code"] = _source(getattr(m, "_function", m))
+    told = {**_module_of("{}"), "code": _source(getattr(m, "_function", m))}
     if root is not None:
-        kept = package.tensors
-        told["parameters"] = {n: p.requires_grad for n, p in root.named_parameters() if n in kept}
-        told["buffers"] = [n for n, _ in root.named_buffers() if n in kept]
-        told["modules"] = {n: name_of(module) for n, module in root.named_modules()}
-        paths = {id(module): name for name, module in root.named_modules()}
-        for place, holder in package.asks_training:
-            if id(holder) in paths:
-                told["training"][str(place)] = [paths[id(holder)], holder.training]
+        told |= _tree_of(root, package)
     return package, told
+
+
+def _tree_of(root: _Module, package: _Package) -> dict[str, Any]:
+    """What a file tells of a Module and those in it."""
+    modules = dict(root.named_modules())
+    paths = {id(module): name for name, module in modules.items()}
+    parameters, buffers = dict(root.named_parameters()), dict(root.named_buffers())
+    places = [(paths.get(id(holder)), names) for holder, names in package.written]
+    return {
+        "parameters": {name: p.requires_grad for name, p in parameters.items()},
+        "buffers": [name for name in buffers if name in package.tensors],
+        "empty": _empty_buffers(root),
+        "passing": [
+            f"{path}.{name}" if path else name
+            for path, module in modules.items()
+            for name in module._non_persistent_buffers_set
+        ],
+        "aliases": _aliases(root),
+        "modules": {name: name_of(module) for name, module in modules.items()},
+        "modes": {name: module.training for name, module in modules.items()},
+        "attributes": [[path, list(names)] for path, names in places],
+        "training": {
+            str(place): [path, modules[path].training]
+            for place, (path, names) in enumerate(places)
+            if path is not None and "training" in names
+        },
+    }
+
+
+def _aliases(root: _Module) -> dict[str, str]:
+    """Further names of Modules, then of parameters and buffers, with the first name of each."""
+    out, seen = {}, dict[int, str]()
+    for named in (root.named_modules, root.named_parameters, root.named_buffers):
+        for name, one in named(remove_duplicate=False):
+            first = seen.setdefault(id(one), name)
+            if first != name:
+                out[name] = first
+    return out
 
 
 def _source(function: Any) -> str:

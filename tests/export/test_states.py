@@ -1,0 +1,139 @@
+"""What a loaded program holds: modes, attributes it writes, buffers, names of shared tensors."""
+
+import copy
+import io
+import pickle
+
+import pytest
+
+import weft
+from weft import nn
+
+
+def loaded(module):
+    file = io.BytesIO()
+    weft.jit.save(weft.jit.script(module), file)
+    file.seek(0)
+    return weft.jit.load(file)
+
+
+COPIES = {
+    "saved": loaded,
+    "saved twice": lambda g: loaded(loaded(g)),
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda g: pickle.loads(pickle.dumps(g)),
+    "converted": lambda g: g.double().float(),
+}
+
+
+class Counts(nn.Module):
+    """Writes a number, a list, a buffer and a buffer that is None at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(2, 2), nn.Linear(2, 2)
+        self.head.weight = self.body.weight
+        self.again = self.body
+        self.register_buffer("total", weft.zeros(2))
+        self.register_buffer("last", None)
+        self.register_buffer("scale", weft.ones(2), persistent=False)
+        self.drop = nn.Dropout(0.5)
+        self.calls, self.seen, self.hidden = 0, [], weft.zeros(2)
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen = [*self.seen, (self.calls, 0.5)]
+        self.total = self.total + x
+        self.last = self.total * 2
+        self.hidden = self.hidden + 1
+        y = self.drop(self.head(self.body(x * self.scale)))
+        return y + self.last + self.hidden, self.calls, self.seen
+
+
+def plain(value):
+    return value.tolist() if isinstance(value, weft.Tensor) else value
+
+
+def state(module):
+    return {name: value.tolist() for name, value in module.state_dict().items()}
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_copies_of_a_loaded_program_go_on_where_it_is(way):
+    module = Counts().eval()
+    program = loaded(module)
+    for one in (module, program):
+        one.body.weight.requires_grad_(False)
+        for _ in range(2):
+            one(weft.ones(2))
+    copied = COPIES[way](program)
+    assert [m.training for m in copied.modules()] == [False] * len([*module.modules()])
+    assert not copied.body.weight.requires_grad and copied.body.bias.requires_grad
+    assert copied.head.weight is copied.body.weight and copied.again is copied.body
+    for _ in range(2):
+        assert state(copied) == state(module)
+        assert copied.calls == module.calls and copied.seen == module.seen
+        found, expected = copied(weft.ones(2)), module(weft.ones(2))
+        assert [*map(plain, found)] == [*map(plain, expected)]
+
+
+def test_a_copy_has_a_state_of_its_own():
+    program = loaded(Counts().eval())
+    copied = copy.deepcopy(program)
+    program(weft.ones(2))
+    assert (program.calls, copied.calls) == (1, 0)
+    assert program.total.tolist() == [1, 1] and copied.total.tolist() == [0, 0]
+    assert copied.last is None and "last" not in copied.state_dict()
+
+
+def test_states_go_both_ways():
+    module = Counts().eval()
+    program = loaded(module)
+    program(weft.ones(2))
+    module.last = weft.zeros(2)
+    assert module.load_state_dict(program.state_dict()) == program.load_state_dict(
+        module.state_dict()
+    )
+    assert "head.weight" in program.state_dict() and "scale" not in program.state_dict()
+    program.total, program.calls = weft.full((2,), 7.0), 41
+    assert program(weft.ones(2))[1] == 42 and program.total.tolist() == [8, 8]
+
+
+def test_each_module_has_the_mode_that_it_was_saved_in():
+    module = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(), nn.ReLU())).eval()
+    module[1].train()
+    assert [m.training for m in loaded(module).modules()] == [m.training for m in module.modules()]
+
+
+def test_an_exported_program_has_all_names_of_a_tensor():
+    module = Counts().eval()
+    exported = weft.export.export(module, (weft.ones(2),))
+    assert sorted(exported.state_dict) == sorted(module.state_dict())
+    file = io.BytesIO()
+    weft.export.save(exported, file)
+    file.seek(0)
+    again = weft.export.load(file)
+    assert sorted(again.module().state_dict()) == sorted(module.state_dict())
+    module.load_state_dict(again.state_dict)
+
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+
+class Keeps(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kept = None
+
+    def forward(self, x):
+        self.kept = Point(x)
+        return self.kept.x
+
+
+def test_an_attribute_that_no_file_has_is_named():
+    program = loaded(Keeps())
+    program(weft.ones(1))
+    with pytest.raises(weft.export.NotExportable, match=r"Keeps\.kept, which the program writes"):
+        loaded(program)
