@@ -137,3 +137,40 @@ def test_an_attribute_that_no_file_has_is_named():
     program(weft.ones(1))
     with pytest.raises(weft.export.NotExportable, match=r"Keeps\.kept, which the program writes"):
         loaded(program)
+
+
+class Lazy(nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "cache"):
+            self.cache = x.sum()
+        return self.cache
+
+
+class Default(nn.Module):
+    def forward(self, x):
+        self.cache = getattr(self, "cache", x * 10) + x.sum()
+        return self.cache
+
+
+class Late(nn.Module):
+    def forward(self, x):
+        if x.sum() > 1:
+            self.cache = x.sum()
+        return self.cache
+
+
+@pytest.mark.parametrize("kind", [Lazy, Default])
+def test_attributes_that_a_program_is_the_first_to_write(kind):
+    module = kind()
+    program = loaded(module)
+    assert not hasattr(program, "cache")
+    for x in (weft.ones(2), weft.zeros(2), weft.ones(2)):
+        program = loaded(program)
+        assert program(x).tolist() == module(x).tolist() == program.cache.tolist()
+
+
+def test_an_attribute_that_is_read_before_it_is_written():
+    program = loaded(Late())
+    with pytest.raises(AttributeError, match="cache"):
+        program(weft.zeros(2))
+    assert program(weft.ones(2)).tolist() == program(weft.zeros(2)).tolist() == 2

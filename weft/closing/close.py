@@ -163,8 +163,10 @@ class State:
         for holder, names in self.written.values():
             fields = {}
             for name in names:
+                if not hasattr(holder, name):
+                    continue  # the program is the first to write it
                 try:
-                    fields[name] = package.constant(getattr(holder, name, None))
+                    fields[name] = package.constant(getattr(holder, name))
                 except NotAValue as error:
                     what = (
                         f"{type(holder).__name__}.{name}, which the program writes and is {error}"

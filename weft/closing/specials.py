@@ -42,13 +42,35 @@ class Specials(Calls):
             raise NotExportable("getattr() with a name that only a run knows")
         holder, name = args[0], args[1].value
         if isinstance(holder, Static) and len(args) == 3 and not hasattr(holder.value, name):
-            return args[2]
+            if not self.is_written(holder, name):
+                return args[2]
+            return self.case(
+                [name],
+                lambda _: self.operand(self.has(args[0], args[1])),
+                lambda _: self.attribute(holder, name),
+                lambda: args[2],
+            )
         return self.attribute(holder, name)
+
+    def is_written(self, holder: Static, name: str) -> bool:
+        """Whether the program writes an attribute, so that a run knows whether it is there."""
+        return self.closer.state.find(holder.value, name) is not None
+
+    def has(self, holder: Abstract, name: Abstract) -> Abstract:
+        """What `hasattr` says of an object of the package when the program runs."""
+        assert isinstance(holder, Static)
+        place = list(self.closer.state.written).index(id(holder.value))
+        of = self.writer.constant(Ref("object", place))
+        test = self.writer.constant(Ref("builtin", "hasattr"))
+        return Dynamic(self.made("call", (test, of, self.operand(name)), ()))
 
     def special_hasattr(self, args: list[Abstract], words: Words) -> Abstract | None:
         holder, name = args
         if isinstance(holder, Static) and isinstance(name, Static):
-            return Static(hasattr(holder.value, name.value))
+            found = hasattr(holder.value, name.value)
+            if not found and self.is_written(holder, name.value):
+                return self.has(holder, name)
+            return Static(found)
         return None
 
     def special_isinstance(self, args: list[Abstract], words: Words) -> Abstract | None:
