@@ -421,7 +421,10 @@ def test_wrong_calls_of_export():
     with pytest.raises(NotImplementedError):
         Dim("a") + Dim("b")
     example = R(2, 3), R(2, 3)
-    for wrong in ({"z": None}, (None, None, None), ({0: 3}, None), ({0: 2 * Dim("a") + 1}, None)):
+    for wrong in ({"z": None}, {"x": None}, (None,), (None, None, None)):
+        with pytest.raises(RuntimeError, match="expected dynamic_shapes for each argument"):
+            weft.export.export(Steps(), example, dynamic_shapes=wrong)
+    for wrong in (({0: 3}, None), ({0: 2 * Dim("a") + 1}, None)):
         with pytest.raises(ValueError, match="expected"):
             weft.export.export(Steps(), example, dynamic_shapes=wrong)
     with pytest.raises(ValueError, match="nn.Module"):

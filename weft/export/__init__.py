@@ -14,7 +14,7 @@ from weft.closing.errors import NotExportable
 from weft.export.dims import AdditionalInputs as AdditionalInputs
 from weft.export.dims import Dim as Dim
 from weft.export.dims import ShapesCollection as ShapesCollection
-from weft.export.dims import ValueRanges, check, ranges_of, sizes_of
+from weft.export.dims import ValueRanges, check, inputs_of, ranges_of, sizes_of
 from weft.export.dims import dims as dims
 from weft.jit.saved import _Program, _program_of
 from weft.jit.saved import load as _load_program
@@ -31,7 +31,7 @@ class ExportGraphSignature(NamedTuple):
     """What a program reads.
 
     Attributes:
-        user_inputs: the tensors among its arguments.
+        user_inputs: the tensors among its arguments, and ints that are free.
         parameters, buffers: their names in the Module.
     """
 
@@ -64,8 +64,15 @@ class ExportedProgram:
         constants: the other tensors that it reads.
     """
 
-    def __init__(self, program: _Program, sizes: list[Any], example: Any, dynamic: Any) -> None:
-        self._program, self._sizes = program, sizes
+    def __init__(
+        self,
+        program: _Program,
+        sizes: list[Any],
+        inputs: dict[str, Any],
+        example: Any,
+        dynamic: Any,
+    ) -> None:
+        self._program, self._sizes, self._inputs = program, sizes, inputs
         self.example_inputs, self.dynamic_shapes = example, dynamic
 
     @property
@@ -123,10 +130,11 @@ class ExportedProgram:
         """A Module that runs the program, on arguments like the example's.
 
         Raises (when it is called):
-            AssertionError: a size, dtype or structure of an argument is another than the example's
-                and was not exported as free.
+            AssertionError: a size, dtype or value of an argument is another than the example's and
+                was not exported as free.
+            ValueError: there are more or fewer arguments or items than in the example.
         """
-        return _Checked(self._program, self._sizes)
+        return _Checked(self._program, self._sizes, self._inputs)
 
     def run_decompositions(self, decomp_table: Any = None) -> ExportedProgram:
         """Itself: the instructions are calls of ops already."""
@@ -145,14 +153,15 @@ class ExportedProgram:
 class _Checked(weft.nn.Module):
     """A program that looks at its arguments first."""
 
-    def __init__(self, program: _Program, sizes: list[Any]) -> None:
+    def __init__(self, program: _Program, sizes: list[Any], inputs: dict[str, Any]) -> None:
         super().__init__()
-        self.__dict__["_program"], self.__dict__["_sizes"] = program, sizes
+        own = self.__dict__
+        own["_program"], own["_sizes"], own["_inputs"] = program, sizes, inputs
         for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             self.__dict__[kind] = program.__dict__[kind]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        check(self._sizes, args, kwargs)
+        check(self._sizes, self._inputs, args, kwargs)
         return self._program(*args, **kwargs)
 
     def train(self, mode: bool = True) -> Any:
@@ -194,13 +203,14 @@ def export(
         dynamic_shapes: for each argument, in their order or by name, a dict from dimensions to
             `Dim` (or `Dim.DYNAMIC`, `Dim.AUTO`, `2 * Dim(...)`), a tuple with one for each
             dimension, or None; nested as the argument is. Or a `ShapesCollection`, or
-            `AdditionalInputs`. Sizes that are not named are those of the example, and calls with
-            others raise.
+            `AdditionalInputs`. Of an int it is `Dim.DYNAMIC` or None. Sizes and values that are
+            not free are those of the example, and calls with others raise.
         strict, preserve_module_call_signature: without effect.
 
     Raises:
         NotExportable: a RuntimeError with the line that needs Python.
-        ValueError: `mod` is no Module; `dynamic_shapes` does not fit the arguments.
+        ValueError: `mod` is no Module; a size is not what `dynamic_shapes` says.
+        RuntimeError: `dynamic_shapes` is not for each argument (PyTorch's UserError).
         TypeError: `dynamic_shapes` has something else than Dims.
 
     >>> import weft
@@ -224,7 +234,8 @@ def export(
     kwargs = dict(kwargs or {})
     sizes = sizes_of(mod, args, kwargs, dynamic_shapes)
     program = _Program(package.to_json(), told, package.tensors)
-    return ExportedProgram(program, sizes, (args, kwargs), dynamic_shapes)
+    inputs = inputs_of(args, kwargs, sizes)
+    return ExportedProgram(program, sizes, inputs, (args, kwargs), dynamic_shapes)
 
 
 def save(ep: ExportedProgram, f: File, *, extra_files: Mapping[str, Any] | None = None) -> None:
@@ -240,7 +251,7 @@ def save(ep: ExportedProgram, f: File, *, extra_files: Mapping[str, Any] | None 
             "The 'ep' parameter must be an instance of 'ExportedProgram', got "
             f"'{type(ep).__name__}' instead."
         )
-    ep._program.save(f, extra_files, {"sizes": ep._sizes})
+    ep._program.save(f, extra_files, {"sizes": ep._sizes, "inputs": ep._inputs})
 
 
 def load(f: File, *, extra_files: dict[str, Any] | None = None) -> ExportedProgram:
@@ -254,10 +265,11 @@ def load(f: File, *, extra_files: dict[str, Any] | None = None) -> ExportedProgr
         ValueError: there is no such file; it asks for what this version has not.
         RuntimeError: it is no program.
     """
-    program = _load_program(f, None, extra_files)
+    program: Any = _load_program(f, None, extra_files)
     for name, content in (extra_files or {}).items():
         extra_files[name] = content.decode()  # type: ignore[index]
-    return ExportedProgram(program, program._told.get("sizes", []), None, None)  # type: ignore[arg-type]
+    told = program._told
+    return ExportedProgram(program, told["sizes"], told["inputs"], None, None)
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:

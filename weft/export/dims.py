@@ -4,7 +4,9 @@ Note [Sizes of inputs]
 A file keeps, for each tensor among the arguments, how to come to it, its dtype and an entry for
 each dimension: a number, for a size that is fixed; None, for one that is free; [name, least, most],
 for one that is the same wherever the name stands; or [name, least, most, factor, offset] for
-`factor * name + offset`, with the bounds of the name.
+`factor * name + offset`, with the bounds of the name. An int that is free is an entry of its own,
+as one dimension is. Beside these, it keeps of each value among the arguments, by the same way to
+it, what it is: a container with the number of its items, a plain value itself, else its class.
 """
 
 from __future__ import annotations
@@ -247,19 +249,23 @@ def sizes_of(m: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic: 
     given = arguments(m, args, kwargs)
     names = [name for name, _, _ in given]
     if isinstance(dynamic, Mapping):
-        if unknown := [name for name in dynamic if name not in names]:
-            raise ValueError(
-                f"[export] expected names of the arguments ({', '.join(names)}) in dynamic_shapes, "
-                f"got {unknown[0]!r}"
+        if {*dynamic} != {*names}:
+            raise RuntimeError(
+                "[export] expected dynamic_shapes for each argument, got others. When "
+                "`dynamic_shapes` is specified as a dict, its top-level keys must be the arg names "
+                f"{names} of `inputs`, but here they are {[*dynamic]}. Hint: None where no size is "
+                "free"
             )
-        told = [dynamic.get(name) for name in names]
+        told = [dynamic[name] for name in names]
     else:
-        told = [*(dynamic or ())]
-        if len(told) > len(given):
-            raise ValueError(
-                f"[export] expected dynamic_shapes for {len(given)} arguments, got {len(told)}"
+        told = [None] * len(given) if dynamic is None else [*dynamic]
+        if len(told) != len(given):
+            raise RuntimeError(
+                "[export] expected dynamic_shapes for each argument, got others. Detected mismatch "
+                f"between the structure of `inputs` and `dynamic_shapes`: `inputs` has {len(given)}"
+                f" elements, but `dynamic_shapes` has {len(told)} elements. Hint: None where no "
+                "size is free"
             )
-        told += [None] * (len(given) - len(told))
     out: list[Any] = []
     for (_, value, paths), spec in zip(given, told):
         if isinstance(paths, str):
@@ -280,7 +286,7 @@ def _within(spec: Any, step: Any) -> Any:
 
 
 def _note(value: Any, spec: Any, path: str, out: list[Any]) -> None:
-    """Adds the tensors in an argument."""
+    """Adds the tensors in an argument, and ints that are free."""
     if isinstance(value, Tensor):
         told: list[Any] = list(value.shape)
         entries = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
@@ -298,6 +304,10 @@ def _note(value: Any, spec: Any, path: str, out: list[Any]) -> None:
     elif isinstance(value, (tuple, list)):
         for k, item in enumerate(value):
             _note(item, _within(spec, k), f"{path}[{k}]", out)
+    elif type(value) is int and isinstance(spec, (_Free, Dim, _Derived)):
+        if isinstance(entry := _entry(spec, value, path), int):
+            return
+        out.append([path, "int", [entry]])
 
 
 def _entry(free: Any, size: int, path: str) -> Any:
@@ -341,24 +351,75 @@ def ranges_of(sizes: list[Any]) -> dict[str, ValueRanges]:
     return {e[0]: ValueRanges(e[1], float("inf") if e[2] is None else e[2]) for e in entries}
 
 
-def leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """The leaves of nested arguments, with how to come to them."""
+def nodes(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Nested arguments, containers and what is in them, with how to come to them."""
+    yield path, value
     if isinstance(value, (tuple, list)):
         for k, item in enumerate(value):
-            yield from leaves(item, f"{path}[{k}]")
+            yield from nodes(item, f"{path}[{k}]")
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from leaves(item, f"{path}[{key!r}]")
-    else:
-        yield path, value
+            yield from nodes(item, f"{path}[{key!r}]")
 
 
-def check(sizes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def inputs_of(args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: list[Any]) -> dict[str, Any]:
+    """What each value among the arguments is (Note [Sizes of inputs])."""
+    given = {path: _told(v) for path, v in (*nodes(args, "args"), *nodes(kwargs, "kwargs"))}
+    return given | {path: [dtype, None] for path, dtype, _ in sizes if dtype == "int"}
+
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def _told(value: Any) -> list[Any]:
+    """What kind of value it is, and which: of a container how many items, of plain ones itself."""
+    for kind, name in ((tuple, "tuple"), (list, "list"), (Mapping, "dict")):
+        if isinstance(value, kind):
+            return [name, len(value)]
+    if isinstance(value, Tensor):
+        return ["Tensor", None]
+    if isinstance(value, _PLAIN):
+        return ["plain", value]
+    return [type(value).__name__, repr(value) if isinstance(value, complex) else None]
+
+
+def _check_structure(inputs: dict[str, Any], given: dict[str, Any]) -> None:
+    """Raises unless containers are as the export's, with as many items under the same names."""
+    containers = ("tuple", "list", "dict")
+    for path, (kind, count) in inputs.items():
+        found = _told(given[path]) if path in given else ["nothing", None]
+        if kind in containers or found[0] in (*containers, "nothing"):
+            if found == [kind, count]:
+                continue
+            wanted, got = (
+                f"a {k} of {n} items" if k in containers else k for k, n in ((kind, count), found)
+            )
+            raise ValueError(
+                "Trying to flatten user inputs with exported input tree spec: expected "
+                f"{wanted} at {path}, but actually got {got}. Hint: pass arguments as the example "
+                "has them, by place or by name"
+            )
+
+
+def check(
+    sizes: list[Any], inputs: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Raises unless arguments are as the export's, but for the sizes that are free."""
-    given = dict([*leaves(args, "args"), *leaves(kwargs, "kwargs")])
+    given = dict([*nodes(args, "args"), *nodes(kwargs, "kwargs")])
+    _check_structure(inputs, given)
+    for path, (kind, value) in inputs.items():
+        if (found := _told(given[path])) != [kind, value] and kind not in ("int", "Tensor"):
+            wanted = kind if value is None and kind != "plain" else repr(value)
+            raise AssertionError(f"Guard failed: {path} == {wanted}, got {given[path]!r}")
     known: dict[str, tuple[str, int]] = {}
     for path, dtype, wanted in sizes:
-        found = given.get(path)
+        found = given[path]
+        if dtype == "int":
+            if type(found) is not int:
+                got = type(found).__name__
+                raise AssertionError(f"Guard failed: expected an int at {path}, got {got}")
+            _check_size(found, wanted[0], path, known)
+            continue
         if not isinstance(found, Tensor):
             raise AssertionError(
                 f"Guard failed: expected a Tensor at {path}, got {type(found).__name__}"
