@@ -174,3 +174,27 @@ def test_an_attribute_that_is_read_before_it_is_written():
     with pytest.raises(AttributeError, match="cache"):
         program(weft.zeros(2))
     assert program(weft.ones(2)).tolist() == program(weft.zeros(2)).tolist() == 2
+
+
+def test_a_loaded_program_is_exported_as_it_is_now():
+    program = loaded(Counts())
+    program.eval()
+    expected = copy.deepcopy(program)
+    program(weft.ones(2)), expected(weft.ones(2))
+    run = weft.export.export(program, (weft.ones(2),)).module()
+    assert [*map(plain, run(weft.ones(2)))] == [*map(plain, expected(weft.ones(2)))]
+    with pytest.raises(AssertionError, match="Guard failed"):
+        run(weft.ones(3))
+
+
+def test_what_a_loaded_program_is_not():
+    program = loaded(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    around = nn.Sequential(program, nn.Linear(2, 2))
+    assert weft.jit.script(around)(weft.ones(2)).shape == (2,)
+    for write in (loaded, lambda m: weft.export.export(m, (weft.ones(2),))):
+        with pytest.raises(weft.export.NotExportable, match=r"got 0, a program that was loaded"):
+            write(around)
+    for wrong in (lambda: program[0], lambda: [*program], lambda: program.get_submodule("0")(1)):
+        with pytest.raises(NotImplementedError, match="Hint"):
+            wrong()
+    assert bool(program)

@@ -198,7 +198,7 @@ def export(
     now.
 
     Args:
-        mod: a Module.
+        mod: a Module, or a program that `jit.load` gave.
         args, kwargs: an example of what it is called with.
         dynamic_shapes: for each argument, in their order or by name, a dict from dimensions to
             `Dim` (or `Dim.DYNAMIC`, `Dim.AUTO`, `2 * Dim(...)`), a tuple with one for each
@@ -230,10 +230,13 @@ def export(
         raise TypeError(
             f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
         )
-    package, told = _program_of(mod, keeps_training=False)
+    if isinstance(mod, _Program):
+        program = _Program(*mod._settle())
+    else:
+        package, told = _program_of(mod, keeps_training=False)
+        program = _Program(package.to_json(), told, package.tensors)
     kwargs = dict(kwargs or {})
     sizes = sizes_of(mod, args, kwargs, dynamic_shapes)
-    program = _Program(package.to_json(), told, package.tensors)
     inputs = inputs_of(args, kwargs, sizes)
     return ExportedProgram(program, sizes, inputs, (args, kwargs), dynamic_shapes)
 

@@ -58,6 +58,21 @@ class RecursiveScriptModule(ScriptModule):
             return super().__setattr__(name, value)
         own["_root"]._package.set_field(place, name, value)
 
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises: the program is the root's."""
+        raise NotImplementedError(
+            f"[{self.original_name}] expected a call of the program that was loaded, got one of a "
+            "Module in it. Hint: mark a method that calls it with weft.jit.export before saving"
+        )
+
+    def _no_items(self, *_: Any) -> Any:
+        raise NotImplementedError(
+            f"[{self.original_name}] expected a name, got an index or a loop over a Module that "
+            "was loaded. Hint: get_submodule('0'), or children()"
+        )
+
+    __getitem__ = __iter__ = _no_items
+
     def train(self, mode: bool = True) -> RecursiveScriptModule:
         """Sets the mode of the Module and of those in it."""
         super().train(mode)
@@ -262,6 +277,7 @@ class _Entry:
 
     def __init__(self, program: _Program, name: str) -> None:
         self.program, self.name = program, name
+        self.__name__, self.__qualname__ = name, f"{program.original_name}.{name} as it was loaded"
 
     @property
     def __signature__(self) -> _inspect.Signature:
@@ -351,6 +367,7 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
     root = None
     if isinstance(m, _Module):
         root = m.__dict__.get("_original", m)
+        _expect_source(root)
         entries = {n: getattr(root, n) for n in ("forward", *_exported(type(root)))}
     elif callable(m):
         entries = {"forward": m}
@@ -361,6 +378,15 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
     if root is not None:
         told |= _tree_of(root, package)
     return package, told
+
+
+def _expect_source(root: _Module) -> None:
+    """Raises for a Module in which there is a program that was loaded."""
+    for name, module in root.named_modules():
+        if isinstance(module, _Program):
+            what = f"{name}, a program that was loaded ({module.original_name})"
+            hint = "save it by itself, or load its state_dict into a Module with its source"
+            raise _NotExportable(what, hint)
 
 
 def _tree_of(root: _Module, package: _Package) -> dict[str, Any]:
