@@ -198,3 +198,10 @@ def test_what_a_loaded_program_is_not():
         with pytest.raises(NotImplementedError, match="Hint"):
             wrong()
     assert bool(program)
+
+
+def test_onnx_has_a_loaded_program_as_it_is_now():
+    pytest.importorskip("onnx")
+    program = loaded(nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5)))
+    made = [str(weft.onnx.export(program.train(mode), (weft.ones(2),))) for mode in (True, False)]
+    assert ["Dropout <" in text or "= Dropout (" in text for text in made] == [True, False]

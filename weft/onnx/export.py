@@ -180,9 +180,10 @@ def _package(model: Any) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, s
         kinds = {name: "PARAMETER" for name, _ in root.named_parameters(remove_duplicate=False)}
         kinds |= {name: "BUFFER" for name, _ in root.named_buffers(remove_duplicate=False)}
     if program is not None:
-        data = json.loads(program._json)
+        text, _, tensors = program._settle()
+        data = json.loads(text)
         _expect_todays(data["ops"])
-        return data, program._tensors(), kinds
+        return data, tensors, kinds
     package = package_of({"forward": _forward(model)}, root, libraries=True)
     return json.loads(package.to_json()), package.tensors, kinds
 
