@@ -403,6 +403,22 @@ def encoded(word):
     return list(word.encode()), len(word.encode("utf-8")), [b for b in word.encode()][0]
 
 
+def known_iterators(x):
+    pairs = enumerate("ab")
+    for k, _ in pairs:
+        x = x + k
+    return x, list(reversed((1, 2))), list(reversed("abc")), list(zip((1,), (2,))), [*zip("ab", x)]
+
+
+def long_ranges(x, n):
+    total = 0
+    for k in range(10**12):
+        total += k
+        if k == n:
+            return x + total, sum(range(300)), [i for i in range(257)][-1]
+    return x
+
+
 # ---- what needs Python
 
 

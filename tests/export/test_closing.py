@@ -119,6 +119,8 @@ FUNCTIONS = {
     p.keys_and_operators: [([("a", 2), ("b", 1)], [3, 1, 2]), ([], [2])],
     p.partials: [(R(2), 3)],
     p.encoded: [("abc",), ("ä€",)],
+    p.known_iterators: [(R(2),)],
+    p.long_ranges: [(R(2), 3), (R(2), 999)],
 }
 
 

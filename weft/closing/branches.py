@@ -10,7 +10,7 @@ from weft import Tensor
 from weft.base.modes import _Mode
 from weft.closing import known
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Env, Loop, Register, same
+from weft.closing.frame import MOST_ITEMS, Env, Loop, Register, same
 from weft.closing.specials import Specials
 from weft.closing.values import (
     Abstract,
@@ -27,7 +27,7 @@ from weft.closing.values import (
 )
 from weft.frontend.ir import Body, Instr
 
-_MOST_TURNS = 256  # of a loop that is written out where it cannot be one
+_MOST_TURNS = MOST_ITEMS  # of a loop that is written out where it cannot be one
 _FILLS = {"append", "extend", "add", "put", "insert", "update", "merge"}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from weft import Tensor
@@ -30,6 +31,7 @@ Register = int | str  # of the instructions; a variable that lives in a cell goe
 Env = dict[Register, Abstract]
 Words = dict[str, Abstract]
 UNKNOWN = object()
+MOST_ITEMS = 256  # of a range or an iterator that are looked at one by one
 
 
 class Loop:
@@ -260,6 +262,10 @@ class Frame:
         if isinstance(value, Items):
             return list(value.items) if value.kind is list else [Static(k) for k in value.keys]
         if isinstance(value, Static) and not isinstance(value.value, Tensor):
+            if isinstance(value.value, Iterator):  # once gone through it would be empty
+                return None
+            if isinstance(value.value, range) and value.value[MOST_ITEMS:]:
+                return None
             try:
                 items = list(value.value)
             except TypeError:
@@ -311,13 +317,21 @@ class Frame:
         return True
 
     def now(self, value: Any, args: list[Abstract], words: Words) -> Abstract | None:
-        """What a call gives that can be made now; None if a run has to."""
+        """What a call gives that can be made now; None if a run has to.
+
+        An iterator is a tuple of its items: a program may go through it in many places.
+        """
         given = [plain(a) for a in [*args, *words.values()]]
         if any(v is UNKNOWN or holds_tensor(v) for v in given):
             return None
         n = len(args)
         try:
-            return Static(value(*given[:n], **dict(zip(words, given[n:]))))
+            made = value(*given[:n], **dict(zip(words, given[n:])))
+            if isinstance(made, Iterator):
+                made = tuple(itertools.islice(made, MOST_ITEMS + 1))
+                if len(made) > MOST_ITEMS:
+                    return None
+            return Static(made)
         except Exception:
             return None
 
