@@ -180,6 +180,36 @@ def checked(x):
     return x + 1
 
 
+def masked(x):
+    rows = x[x[:, 0] > 0]
+    return x[x > 0], rows, rows + 1, x[:, weft.tensor([True, False])], rows.shape[0]
+
+
+def in_place():
+    layers = nn.Sequential(
+        nn.Linear(3, 4), nn.ReLU(inplace=True), nn.SiLU(inplace=True), nn.ReLU6(inplace=True),
+        nn.LeakyReLU(0.1, inplace=True), nn.ELU(inplace=True), nn.Hardswish(inplace=True),
+    )  # fmt: skip
+
+    def f(x):
+        y = layers(x)
+        before = y[0]
+        nn.functional.relu(y, inplace=True)
+        weft.sigmoid_(y[:, 1])
+        return y, before
+
+    return f
+
+
+def until(x):
+    k = 0
+    while True:
+        x, k = x + 1, k + 1
+        if x.sum() > 10:
+            break
+    return x, k
+
+
 class Case(NamedTuple):
     model: Any
     args: tuple[Any, ...]
@@ -242,6 +272,12 @@ CASES = {
         {"x": {0: "n"}},
     ),
     "checked": lambda: Case(checked, (R(4, 2),), [(R(7, 2),)], {"x": {0: "n"}}),
+    "masked": lambda: Case(
+        masked, (weft.tensor([[1.0, -2], [-3, 4], [5, 6]]),), [(R(7, 2),), (-R(3, 2).abs(),)],
+        {"x": {0: "n"}},
+    ),
+    "until": lambda: Case(until, (R(2),), [(R(2) - 20,), (R(2) + 20,)], None, "Loop"),
+    "in place": lambda: Case(in_place(), (R(4, 3),), [(R(7, 3),)], {"x": {0: "n"}}),
 }  # fmt: skip
 
 
@@ -392,6 +428,29 @@ def either(x):
     return None if x.sum() > 0 else x
 
 
+def catches(x):
+    try:
+        if x.sum() > 0:
+            raise ValueError("too large")
+        y = x * 2
+    except ValueError:
+        y = x * 10
+    return y
+
+
+def catches_and_returns(x):
+    try:
+        return checked(x) if x.shape[0] > 9 else small(x)
+    except ValueError:
+        return x * 10
+
+
+def small(x):
+    if x.sum() > 0:
+        raise ValueError("too large")
+    return x
+
+
 FREE = {"dynamic_axes": {"x": {0: "n"}}}
 REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (recursion, {}, "recursion: .*, which calls itself"),
@@ -399,6 +458,8 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (by_size, FREE, r"(how many tensors unbind gives|how many parts there are)"),
     (gamma, {}, "a call of lgamma: no logarithm of the gamma function"),
     (either, {}, "left unlike: None and a tensor"),
+    (catches, {}, "an exception under a condition .*, within a try with except"),
+    (catches_and_returns, {}, "an exception under a condition .*, within a try with except"),
 ]
 
 

@@ -77,6 +77,7 @@ def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Ins
     ways = [_walk_way(walk, block) for block in (first, second)]
     raising = [w for w in ways if w.end is not None and w.end.kind == "raise"]
     if raising:  # a check: nothing raises in a graph, so the other way is taken
+        walk.expect_not_caught()
         return walk.body(second if ways[0] in raising else first)
     join = _Join(walk, ways[0].builder, ways[1].builder)
     kinds = [w.end.kind if w.end is not None else "" for w in ways]

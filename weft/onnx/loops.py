@@ -9,7 +9,7 @@ free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import weft
@@ -29,22 +29,40 @@ UNROLLED = 1000  #: turns of a loop that are written out at most
 def while_loop(walk: Walk, i: Instr) -> End | None:
     """Walks a `while`: turn by turn while its test is known, else as a Loop."""
     test, body, other = i.regions
-    for _ in range(UNROLLED):
-        walk.body(test)
-        truth = walk.truth(walk.operand(i.outs[0]))
-        if isinstance(truth, Held):
-            return _Loop(walk, i, body, other, test=test, truth=truth).run()
-        if not truth:
-            return walk.body(other)
-        end = walk.body(body)
-        if end is None or end.kind == "continue":
-            continue
-        if end.kind == "broke":
-            raise NotOnnx(
-                "a break over a value, in a loop whose test is known", "put the value into the test"
-            )
-        return None if end.kind == "break" else end
+    undo = _start(walk)
+    try:
+        for _ in range(UNROLLED):
+            walk.body(test)
+            truth = walk.truth(walk.operand(i.outs[0]))
+            if isinstance(truth, Held):
+                return _Loop(walk, i, body, other, test=test, truth=truth).run()
+            if not truth:
+                return walk.body(other)
+            end = walk.body(body)
+            if end is not None and end.kind == "broke":
+                undo()
+                return _Loop(walk, i, body, other, test=test).run()
+            if end is not None and end.kind != "continue":
+                return None if end.kind == "break" else end
+    finally:
+        walk.journals.pop()
     raise NotOnnx(f"a loop of more than {UNROLLED} turns that are written out")
+
+
+def _start(walk: Walk) -> Callable[[], None]:
+    """Begins a journal; what takes back all that is walked from here on."""
+    journal = Journal()
+    registers = [list(f.registers) for f in walk.frames]
+    nodes = len(walk.g.nodes)
+    walk.journals.append(journal)
+
+    def undo() -> None:
+        journal.undo()
+        for frame, old in zip(walk.frames, registers):
+            frame.registers = list(old)
+        del walk.g.nodes[nodes:]
+
+    return undo
 
 
 def for_loop(walk: Walk, i: Instr) -> End | None:
@@ -55,21 +73,15 @@ def for_loop(walk: Walk, i: Instr) -> End | None:
         return _Loop(walk, i, body, other, items=items).run()
     if isinstance(items, range) and len(items) > 1:
         seq = Seq(len(items), lambda k: walk.item_of_range(items, k))
-        journal = Journal()
-        registers = [list(f.registers) for f in walk.frames]
-        nodes = len(walk.g.nodes)
-        walk.journals.append(journal)
+        undo = _start(walk)
         try:
             return _Loop(walk, i, body, other, items=seq).run()
         except NotOnnx:  # something in it has to be known: turn by turn
-            journal.undo()
-            for frame, old in zip(walk.frames, registers):
-                frame.registers = old
-            del walk.g.nodes[nodes:]
+            undo()
             if len(items) > UNROLLED:
                 raise
         finally:
-            walk.journals.remove(journal)
+            walk.journals.pop()
     for v in items:
         walk.assign(i.outs[0], v)
         end = walk.body(body)

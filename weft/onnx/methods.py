@@ -11,7 +11,6 @@ from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import Model, Value
 from weft.onnx.program import Instr
-from weft.onnx.records import overloads
 from weft.onnx.values import (
     Callee,
     Examples,
@@ -200,19 +199,22 @@ class Methods:
                     x = self.sliced(x, dim, k)
                 tensors.append(None)
             else:
-                tensor = k if isinstance(k, Held) else self.constant_tensor(k)
-                if tensor.value.dtype == weft.bool:
-                    tensors += [tensor] + [None] * 0
-                    continue
-                tensors.append(tensor)
+                tensors += self.columns(k if isinstance(k, Held) else self.constant_tensor(k))
         if not any(t is not None for t in tensors):
             return x
         while tensors and tensors[-1] is None:
             tensors.pop()
         out: Held = self.call_op("ops.index", [x, tensors], {})
-        if any(t is not None and t.value.dtype == weft.bool for t in tensors):
-            out.value.sizes = (None,) * out.value.rank
         return out
+
+    def columns(self, index: Held) -> list[Held]:
+        """An index by dimension: those of a mask are the places of its true elements."""
+        if index.value.dtype != weft.bool:
+            return [index]
+        if not index.value.rank:
+            raise NotOnnx("an index that is a bool")
+        places = self.call_op("nonzero", [index], {})
+        return [self.call_op("select", [places, 1, d], {}) for d in range(index.value.rank)]
 
     def dims_of(self, key: Any) -> int:
         """How many dimensions an index takes."""
@@ -402,8 +404,6 @@ class Methods:
             return self.item(x)
         if name == "tolist":
             return self.tolist(x)
-        if name.endswith("_") and not name.startswith("_") and not overloads(name):
-            return self.write(x, self.call_op(name[:-1], [x, *args], words))
         if name == "__len__":
             return self.size(x, 0)
         return self.call_op(name, [x, *args], words)

@@ -235,6 +235,12 @@ _NUMBER_FIRST = {
 }  # fmt: skip
 
 
+def writes(name: str) -> bool:
+    """Whether a name is that of an in-place form."""
+    plain = name.endswith("_") and not name.startswith("_")
+    return plain and not overloads(name) and bool(overloads(name[:-1]))
+
+
 def bind(
     name: str, args: Sequence[Any], words: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:

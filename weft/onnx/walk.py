@@ -21,7 +21,7 @@ from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import Model
 from weft.onnx.program import Instr, parse
-from weft.onnx.records import apply, bind, records
+from weft.onnx.records import apply, bind, records, writes
 from weft.onnx.values import (
     UNBOUND,
     Callee,
@@ -75,6 +75,7 @@ class Walk(Verbs):
         self.weights: dict[str, Held] = {}
         self.frames: list[Frame] = []
         self.journals: list[Journal] = []
+        self.catching = 0  # how many bodies of a try with an except it is in
         self.turns: list[int] = []  # at how many frames loops began whose bodies are walked
 
     @property
@@ -300,8 +301,18 @@ class Walk(Verbs):
 
     def do_assert(self, i: Instr) -> None:
         """Checks of what only a run knows are left out: ONNX has nothing that raises."""
-        if not isinstance(v := self.truth(self.operand(i.operands[0])), Held) and not v:
+        if isinstance(v := self.truth(self.operand(i.operands[0])), Held):
+            self.expect_not_caught()
+        elif not v:
             raise NotOnnx("an assertion that fails in every run")
+
+    def expect_not_caught(self) -> None:
+        """Refuses a check that can be left out only where nobody catches what it raises."""
+        if self.catching:
+            raise NotOnnx(
+                "an exception under a condition that only a run knows, within a try with except",
+                "write a branch in place of the exception",
+            )
 
     def do_if(self, i: Instr) -> End | None:
         truth = self.truth(self.operand(i.operands[0]))
@@ -325,8 +336,12 @@ class Walk(Verbs):
 
     def do_try(self, i: Instr) -> End | None:
         """Nothing raises in a graph: the body, what follows without an exception, the end."""
-        body, other, final, *_ = i.regions
-        end = self.body(body)
+        body, other, final, *handlers = i.regions
+        self.catching += bool(handlers)
+        try:
+            end = self.body(body)
+        finally:
+            self.catching -= bool(handlers)
         if end is None:
             end = self.body(other)
         last = self.body(final)
@@ -343,6 +358,8 @@ class Walk(Verbs):
             and any(isinstance(v, Grown) for v in args[0])
         ):
             return self.joined_rows(name, args, words)
+        if writes(name) and args and isinstance(args[0], Held) and not args[0].is_number:
+            return self.write(args[0], self.call_op(name[:-1], args, words))
         for v in args:
             if isinstance(v, Held) and v.view is not None:
                 self.refresh(v)
@@ -360,11 +377,9 @@ class Walk(Verbs):
         first, second = ((list(r) if many else [r]) for r in results)
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
+        if public in _FREE:  # what comes of it must not have the size of the example
+            second = [_longer(b) if len(a) == len(b) else b for a, b in zip(first, second)]
         expected = [held(self.model, "", pair) for pair in zip(first, second)]
-        free = public in _FREE
-        for e in expected:
-            if free and e.value.sizes:
-                e.value.sizes = (None, *e.value.sizes[1:])
         record, params = bind(
             public, [_as_param(a) for a in args], {w: _as_param(v) for w, v in words.items()}
         )
@@ -399,6 +414,11 @@ def _shares(result: Any, args: Sequence[Any]) -> bool:
 
 # Ops whose results have as many rows as values say.
 _FREE = frozenset({"nonzero", "argwhere", "masked_select"})
+
+
+def _longer(rows: weft.Tensor) -> weft.Tensor:
+    """One more row than there are."""
+    return weft.cat([rows, weft.zeros(1, *rows.shape[1:], dtype=rows.dtype)])
 
 
 def _as_param(v: Any) -> Any:
