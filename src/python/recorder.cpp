@@ -45,6 +45,15 @@ bool is_usual(const Op& op, const Param& p, const Object& value) {
     return same && Py_TYPE(value.get()) == Py_TYPE(usual.get());
 }
 
+/// Arguments by name, but for the first: the public op has the same ones in another order.
+void named_behind_first(const Op& op, const Object& args, const Object& words) {
+    const Py_ssize_t count = PyList_GET_SIZE(args.get());
+    for (Py_ssize_t k = 1; k < count; ++k)
+        checked(PyDict_SetItemString(words.get(), op.params[static_cast<size_t>(k)].name.c_str(),
+                                     PyList_GET_ITEM(args.get(), k)));
+    checked(PyList_SetSlice(args.get(), 1, count, nullptr));
+}
+
 void Recorder::run(Call& c) {
     const Op& op = *c.op;
     const bool draws_elsewhere = op.random && ops::scopes.generator;
@@ -57,8 +66,13 @@ void Recorder::run(Call& c) {
         ops::call(c);
     }
     Object args = Object::take(PyList_New(0)), words = Object::take(PyDict_New());
-    auto input = [&](int k) { return given(in[static_cast<size_t>(k)]); };
+    const bool by_name = c.in_place && !op.function && !op.method;
+    auto input = [&](int k) {
+        const Tensor& t = in[static_cast<size_t>(k)];
+        return by_name && t.defined() ? wrapped(t) : given(t);
+    };
     arguments_of_call(op, c.inputs, input, c.attrs, args, words);
+    if (by_name) named_behind_first(op, args, words);
     Object results = Object::take(PyList_New(0));
     for (int k = 0; k < c.outputs; ++k)
         checked(PyList_Append(results.get(), wrapped(c.out(k)).get()));

@@ -47,6 +47,15 @@ def writes(x, y):
     return z
 
 
+def writes_at_places(x, y):
+    """The call in place has its arguments by name: it was written down in the op's own order."""
+    z, w = x + 1, y.double()
+    z[weft.tensor([True, False])] = 3.0
+    z[weft.tensor([0, 1])] *= y
+    w[weft.tensor([1])] = x[0]
+    return z, w
+
+
 def writes_elsewhere(x, y):
     with weft.no_grad():
         weft.add(x, y, out=(z := weft.empty(0)))
@@ -85,6 +94,7 @@ FUNCTIONS = {
     "writes": writes,
     "writes to an input": writes_to_input,
     "writes elsewhere": writes_elsewhere,
+    "writes at places": writes_at_places,
     "no_grad inside": no_grad_inside,
     "a gradient inside": gradient_inside,
     "views": views,

@@ -419,7 +419,42 @@ def long_ranges(x, n):
     return x
 
 
+def with_complex(x):
+    return x * 1j, complex(2, float("-inf")), x + (0.5 - 2j)
+
+
+def limits(x, n):
+    low, high = weft.finfo(x.dtype).min, weft.iinfo(n.dtype).max
+    known = weft.finfo(weft.float16), weft.iinfo(weft.uint8).max
+    return x.masked_fill(x > 0, low), n.clamp(max=high), low, high, known[0].eps, known[1]
+
+
+def resized(x):
+    steps = [None] * 2
+    steps += [1]
+    sizes = [2] + [3]
+    sizes.append(4)
+    return F.interpolate(x, size=(5, 7)), F.interpolate(x, 4, mode="bilinear"), steps, sizes
+
+
+class Unlike(ValueError):
+    """No exception that programs have."""
+
+
 # ---- what needs Python
+
+
+def raises_its_own(x):
+    if x.sum() > 0:
+        raise Unlike("too large")
+    return x
+
+
+def catches_its_own(x):
+    try:
+        return x.reshape(7)
+    except Unlike:
+        return x
 
 
 def with_numpy(x):

@@ -145,7 +145,7 @@ class Packaged:
         return float(v)
 
     def constant_complex(self, v):
-        return complex(*map(self.constant, v))
+        return complex(*map(float, v))
 
     def constant_tuple(self, v):
         return tuple(map(self.constant, v))

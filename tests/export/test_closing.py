@@ -3,6 +3,7 @@ interpreter of their JSON and by src/native, give what the functions give."""
 
 import copy
 import random
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from evaluate_package import Packaged
 
 import weft
 from weft import nn
+from weft.closing import known
 from weft.closing.errors import NotExportable
 from weft.closing.program import package_of
 
@@ -119,6 +121,14 @@ FUNCTIONS = {
     p.keys_and_operators: [([("a", 2), ("b", 1)], [3, 1, 2]), ([], [2])],
     p.partials: [(R(2), 3)],
     p.encoded: [("abc",), ("ä€",)],
+    p.with_complex: [(R(2),)],
+    p.limits: [
+        (R(2), weft.tensor([3])),
+        (R(2).double(), weft.tensor([3], dtype=weft.uint8)),
+        (R(2).half(), weft.tensor([3], dtype=weft.int16)),
+        (weft.tensor([1]), weft.tensor([1])),
+    ],
+    p.resized: [(R(1, 2, 3, 3),), (R(1, 1, 8, 2),)],
     p.known_iterators: [(R(2),)],
     p.long_ranges: [(R(2), 3), (R(2), 999)],
 }
@@ -237,6 +247,8 @@ REFUSED = {
     p.unlike_turns: "something else than another way",
     p.changes_a_table: "append() of a list that is there before the program runs",
     p.a_generator: "a generator function",
+    p.raises_its_own: "an exception of the class Unlike. Hint: raise one that a program has",
+    p.catches_its_own: "the class Unlike as a value",
 }
 
 
@@ -246,6 +258,12 @@ def test_what_needs_python_is_refused_by_line(function):
         packaged(function)
     assert REFUSED[function] in str(caught.value)
     assert Path(caught.value.file).suffix == ".py" and caught.value.line > 0
+
+
+def test_the_exceptions_of_programs_are_those_of_the_native_host():
+    text = (Path(__file__).parents[2] / "src/native/errors.h").read_text()
+    named = {"BaseException", *re.findall(r"^    X\((\w+), ", text, re.M)}
+    assert {error.__name__ for error in known.ERRORS} == named
 
 
 def test_refusals_name_the_line_of_the_user():

@@ -55,6 +55,11 @@ _OF_MODULES = frozenset(
 )  # fmt: skip
 
 
+def nearest_error(kind: type[BaseException]) -> type[BaseException]:
+    """The class of exceptions that programs have and that one of the user's is of."""
+    return next(base for base in kind.__mro__ if base in known.ERRORS)
+
+
 class Calls(Attributes):
     """The part of `Walk` that calls."""
 
@@ -219,6 +224,11 @@ class Calls(Attributes):
                 return made
         if is_record(kind):
             return self.call_record(kind, args, words)
+        if issubclass(kind, BaseException):
+            raise NotExportable(
+                f"an exception of the class {kind.__qualname__}",
+                f"raise one that a program has, as {nearest_error(kind).__name__}",
+            )
         raise NotExportable(
             f"an object of the class {kind.__qualname__} that is made",
             "use a NamedTuple or a tuple",

@@ -73,7 +73,11 @@ class Displays(Frame):
         if instr.attr == "+" and len(items) == 2:
             self.assign(instr.outs[0], Pack((*items[0], *items[1])))
             return
-        if not self.worked_out(instr, parts, known.BINARY[instr.attr]):
+        if self.worked_out(instr, parts, known.BINARY[instr.attr]):
+            made = self.env[instr.outs[0]]
+            if isinstance(made, Static) and type(made.value) is list:  # another one in each run
+                self.assign(instr.outs[0], Items(list, [Static(item) for item in made.value]))
+        else:
             kind = "Tensor" if "Tensor" in map(kind_of, parts) else ""
             self.give(instr, "binary", tuple(map(self.operand, parts)), instr.attr, kind)
 

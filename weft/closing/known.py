@@ -29,6 +29,15 @@ TYPES: dict[Any, str] = {
     type(None): "NoneType", Tensor: "Tensor", weft.nn.Parameter: "Tensor", weft.Size: "tuple",
     weft.dtype: "dtype", weft.device: "device",
 }  # fmt: skip
+# The exceptions that programs have (WEFT_NATIVE_ERRORS of src/native/errors.h).
+ERRORS = frozenset(
+    {
+        BaseException, Exception, ArithmeticError, FloatingPointError, OverflowError,
+        ZeroDivisionError, AssertionError, AttributeError, LookupError, IndexError, KeyError,
+        MemoryError, NameError, UnboundLocalError, OSError, RuntimeError, NotImplementedError,
+        RecursionError, StopIteration, TypeError, ValueError, KeyboardInterrupt,
+    }
+)  # fmt: skip
 _ROWS: tuple[Any, ...] = (list, tuple, str, range)
 # Classes that stand for several, as far as programs have values of them.
 ABSTRACT: dict[Any, tuple[Any, ...]] = {
@@ -63,7 +72,7 @@ _PURE = {
     id(f)
     for f in (
         callable, getattr, hasattr, issubclass, isinstance, id, type, frozenset, set,
-        operator.index, functools.reduce, hash, ord, chr,
+        operator.index, functools.reduce, hash, ord, chr, weft.finfo, weft.iinfo,
     )
 }  # fmt: skip
 # Who has a function's results kept says that they follow from its arguments.
@@ -136,7 +145,7 @@ def as_constant(value: Any) -> Any:
     if isinstance(value, type):
         if value in TYPES:
             return Ref("type", TYPES[value])
-        if issubclass(value, BaseException):
+        if value in ERRORS:
             return Ref("type", value.__name__)
     if (name := _FUNCTIONS.get(id(value), "")) and callable(value):
         return Ref("builtin", name)

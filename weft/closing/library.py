@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
+
+import weft
 
 
 def chain(*iterables: Iterable[Any]) -> list[Any]:
@@ -160,6 +162,61 @@ def least(values: Iterable[Any], key: Callable[..., Any], default: Any) -> Any:
     return min(found, key=key) if found else default
 
 
+class Finfo(NamedTuple):
+    """What `weft.finfo` has."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    tiny: float
+    resolution: float
+    dtype: str
+
+
+class Iinfo(NamedTuple):
+    """What `weft.iinfo` has."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: str
+
+
+def _limits(
+    of: Callable[[Any], Any], fields: tuple[str, ...], names: str
+) -> tuple[tuple[Any, tuple[Any, ...]], ...]:
+    """Dtypes and their limits."""
+    kinds = [getattr(weft, name) for name in names.split()]
+    return tuple((kind, tuple(getattr(of(kind), field) for field in fields)) for kind in kinds)
+
+
+_FLOATS = _limits(
+    weft.finfo, Finfo._fields, "float32 float16 bfloat16 float64 complex64 complex128"
+)
+# those of uint64 are more than programs can count to
+_INTEGERS = _limits(weft.iinfo, Iinfo._fields, "int64 int32 int16 int8 uint8 uint16 uint32")
+
+
+def finfo(type: Any) -> Any:
+    """`weft.finfo` of a dtype that a run knows."""
+    for kind, limits in _FLOATS:
+        if type == kind:
+            return Finfo(*limits)
+    raise TypeError(f"[finfo] expected a floating dtype, got {type}")
+
+
+def iinfo(type: Any) -> Any:
+    """`weft.iinfo` of a dtype that a run knows."""
+    for kind, limits in _INTEGERS:
+        if type == kind:
+            return Iinfo(*limits)
+    if type == weft.uint64:
+        raise OverflowError("[iinfo] expected integers of 64 bits, got those of torch.uint64")
+    raise TypeError(f"[iinfo] expected an integer dtype, got {type}")
+
+
 #: What stands for `max` and `min` with a key and a default value.
 EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
 
@@ -173,6 +230,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.pairwise: pairwise, itertools.starmap: starmap, filter: filtered,
     itertools.filterfalse: filterfalse, itertools.takewhile: takewhile,
     itertools.dropwhile: dropwhile, itertools.compress: compress, functools.reduce: reduce,
+    weft.finfo: finfo, weft.iinfo: iinfo,
 }  # fmt: skip
 #: Those of them that only arrange the items of what they are given.
 ARRANGES = {

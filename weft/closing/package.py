@@ -118,9 +118,9 @@ class Package:
                 raise NotAValue("an int of more than 64 bits")
             return value
         if kind is float:
-            return {"float": value if math.isfinite(value) else str(value)}
+            return {"float": number(value)}
         if kind is complex:
-            return {"complex": [self.constant(value.real), self.constant(value.imag)]}
+            return {"complex": [number(value.real), number(value.imag)]}
         if kind in (tuple, list, weft.Size):
             return {"list" if kind is list else "tuple": [self.constant(item) for item in value]}
         if kind in (set, frozenset):
@@ -142,6 +142,11 @@ class Package:
                 self.calls(value.name)
             return {value.kind: value.name}
         raise NotAValue(what_it_is(value))
+
+
+def number(value: float) -> float | str:
+    """A number as JSON has it."""
+    return value if math.isfinite(value) else str(value)
 
 
 def what_it_is(value: Any) -> str:

@@ -99,7 +99,7 @@ class Walk(Verbs):
             case "float":
                 return float(v)
             case "complex":
-                return complex(*map(self.constant, v))
+                return complex(*map(float, v))
             case "tuple":
                 return tuple(map(self.constant, v))
             case "list":
