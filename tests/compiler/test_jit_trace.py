@@ -52,6 +52,7 @@ def writes_at_places(x, y):
     z, w = x + 1, y.double()
     z[weft.tensor([True, False])] = 3.0
     z[weft.tensor([0, 1])] *= y
+    z[:, weft.tensor([2, 0])] = y[:, :2]
     w[weft.tensor([1])] = x[0]
     return z, w
 

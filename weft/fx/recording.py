@@ -121,6 +121,10 @@ class Recording:
                 self.graph.call_function(expect_shape, args_of)
 
     def _call(self, name: str, way: str, given: Any, words: dict[str, Any]) -> Node:
+        if way == "in place" and None in (words.get("indices") or ()):
+            # the public op has no such index
+            key = tuple(slice(None) if k is None else k for k in words["indices"])
+            return self.graph.call_function(operator.setitem, (*given, key, words["values"]))
         if way == "in place":
             return self.graph.call_method(f"{name}_", given, words)
         return self.graph.call_function(function_of(name, given, words), given, words)
