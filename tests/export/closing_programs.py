@@ -437,6 +437,14 @@ def resized(x):
     return F.interpolate(x, size=(5, 7)), F.interpolate(x, 4, mode="bilinear"), steps, sizes
 
 
+def lacks_a_method(x):
+    try:
+        y = (1, 2).foo()
+    except AttributeError:
+        y = 3
+    return x + y
+
+
 class Unlike(ValueError):
     """No exception that programs have."""
 

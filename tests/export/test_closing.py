@@ -129,6 +129,7 @@ FUNCTIONS = {
         (weft.tensor([1]), weft.tensor([1])),
     ],
     p.resized: [(R(1, 2, 3, 3),), (R(1, 1, 8, 2),)],
+    p.lacks_a_method: [(R(2),)],
     p.known_iterators: [(R(2),)],
     p.long_ranges: [(R(2), 3), (R(2), 999)],
 }

@@ -464,7 +464,7 @@ class Calls(Attributes):
                 "make it in the function, or return it",
             )
         if isinstance(value, _PLAIN):
-            made = self.now(getattr(value, name), args, words)
+            made = self.now(lambda *a, **k: getattr(value, name)(*a, **k), args, words)
             return made or self.method_at_run(holder, name, args, words)
         if isinstance(value, weft.nn.Module) and name in _OF_MODULES:
             found = self.now(lambda *a, **k: list(getattr(value, name)(*a, **k)), args, words)
