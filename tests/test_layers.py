@@ -104,6 +104,7 @@ RANKS = (
     "hub",
     "batching compiler fx",
     "closing",
+    "_higher_order_ops",
     "jit _dynamo",
     "_jit_internal",
     "export onnx",

@@ -26,13 +26,9 @@ for program, printed in zip(sys.argv[1::2], sys.argv[2::2]):
     assert os.wait()[1] == 0, program
 """
 
-# Everything of weft that is loaded is known by PyTorch's name too, before the script imports it.
 RUN_WITH_WEFT = """
-import runpy, sys
-import weft, weft.nn.functional, weft.optim
-for name, module in list(sys.modules.items()):
-    if name == "weft" or name.startswith("weft."):
-        sys.modules["torch" + name.removeprefix("weft")] = module
+import runpy, sys, weft
+weft.install_as_torch()
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
 

@@ -66,8 +66,8 @@ _RESERVED = {
     ),
 }  # fmt: skip
 _PRIVATE = (
-    "__config__", "_dynamo", "_inductor", "_jit_internal", "_library", "_ops", "_subclasses",
-    "_tensor_str", "_utils",
+    "__config__", "_dynamo", "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_ops",
+    "_subclasses", "_tensor_str", "_utils",
 )  # fmt: skip
 NAMES = {
     name: module

@@ -243,7 +243,9 @@ def _misfit(ranks: tuple[int, ...], found: tuple[int, ...]) -> str:
     if len(ranks) != len(found):
         which = "fewer" if len(found) < len(ranks) else "more"
         return f"einsum(): {which} operands were provided than specified in the equation"
-    k = next(k for k, (a, b) in enumerate(zip(ranks, found, strict=True)) if a != b)
+    k = 0
+    while ranks[k] == found[k]:
+        k += 1
     return (
         f"einsum(): the number of subscripts in the equation ({ranks[k]}) does not match the "
         f"number of dimensions ({found[k]}) for operand {k} and no ellipsis was given"

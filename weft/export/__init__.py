@@ -102,8 +102,11 @@ class ExportedProgram:
 
     @property
     def state_dict(self) -> dict[str, Any]:
-        """Its parameters and buffers that last, by each of their names."""
-        return dict(self._program.state_dict())
+        """Its parameters, then its buffers that last, by each of their names."""
+        known = self._program.state_dict()
+        parameters = {n for n, _ in self._program.named_parameters(remove_duplicate=False)}
+        names = sorted(known, key=lambda name: name not in parameters)
+        return {name: known[name] for name in names}
 
     @property
     def constants(self) -> dict[str, Tensor]:

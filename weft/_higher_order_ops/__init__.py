@@ -1,0 +1,4 @@
+"""Where PyTorch keeps the functions that take functions."""
+
+from weft._higher_order_ops.cond import cond as cond
+from weft._higher_order_ops.while_loop import while_loop as while_loop
