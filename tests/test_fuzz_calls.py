@@ -1,5 +1,7 @@
 """Random wrong calls beside PyTorch, of fixed seeds: see fuzz_calls.py."""
 
+import re
+
 import fuzz_calls
 import pytest
 
@@ -52,7 +54,8 @@ def test_no_error_has_pythons_own_words(found):
 def test_the_argument_is_named(call, words):
     with pytest.raises(TypeError) as error:
         eval(call, {"weft": weft, "x": weft.ones(3, 3)})  # noqa: S307
-    assert str(error.value).startswith(words)
+    said = re.sub(r"\([\w.]+\(\): argument", "(argument", str(error.value))
+    assert said.startswith(words)
 
 
 def test_a_function_of_the_user_keeps_its_error():

@@ -35,7 +35,7 @@ def public_modules():
 
 
 #: Modules of whatever names: what is asked of them is made.
-ANY_NAME = {"weft.classes"}
+ANY_NAME = {"weft.classes", "weft.ops"}
 
 
 @pytest.mark.parametrize("name", list(public_modules()))
