@@ -71,7 +71,7 @@ def test_an_op_and_its_operands(program: Callable[[], Any], call: str) -> None:
 
 
 def test_other_kinds() -> None:
-    assert "select(float32[3])" in notes_of(lambda: weft.ones(3)[5], IndexError)[0]
+    assert "getitem(float32[3], int)" in notes_of(lambda: weft.ones(3)[5], IndexError)[0]
     wrong: Any = "a"
     told = notes_of(lambda: weft.matmul(weft.ones(3), wrong), TypeError)[0]
     assert "matmul(float32[3], str)" in told
