@@ -154,6 +154,10 @@ def _checked(tensors: Any) -> list[tuple[str, Tensor]]:
             )
         if dtype_name(t.dtype) not in _NAMES:
             raise ValueError(f"[safetensors] expected a dtype of the format, got {t.dtype}")
+        if t.is_meta:
+            raise ValueError(
+                f"[safetensors] expected tensors with values, got {name!r} of the meta device"
+            )
         if not t.is_contiguous():
             raise ValueError(
                 f"[safetensors] expected contiguous tensors, got {name!r} with strides "

@@ -166,7 +166,7 @@ void register_complex(Table& t) {
     t.add("view_as_complex(Tensor self) -> Tensor")
         .autocast(Cast::Float)
         .shape(view_as_complex_shape)
-        .reads(save_in(0))
+        .reads_place(save_in(0))
         .kernel(no_kernel)
         .every_dtype()
         .view()

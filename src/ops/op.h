@@ -177,9 +177,12 @@ struct Op {
     bool writes_repeats = false;      ///< name_ takes elements that share memory: expanded tensors
     /// Inputs whose memory the shape rule or the body looks at: without it there is no layout.
     InputSet reads;
+    /// Those of them whose values it reads.
+    InputSet reads_values;
     /// Inputs that the shape rule or the kernel reads if they have no dimensions, to check the number or
     /// to choose what runs.
     InputSet reads_numbers;
+    InputSet any_device;               ///< inputs that may lie on another device (Note [On meta])
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
     bool random = false;               ///< draws from the generator
     Overlap overlap = Overlap::Any;    ///< pointwise ops: Same, unless the record says more
@@ -455,12 +458,22 @@ public:
     }
     /// Inputs whose memory the shape rule or the body looks at.
     OpBuilder& reads(SaveMask inputs) {
+        op_.reads = op_.reads_values = InputSet(inputs);
+        return *this;
+    }
+    /// Inputs whose place in memory the shape rule looks at, not their values.
+    OpBuilder& reads_place(SaveMask inputs) {
         op_.reads = InputSet(inputs);
         return *this;
     }
     /// Inputs that the shape rule or the kernel reads where they have no dimensions.
     OpBuilder& reads_numbers(SaveMask inputs) {
         op_.reads_numbers = InputSet(inputs);
+        return *this;
+    }
+    /// Inputs that may lie on another device than the rest: what is copied from, indices.
+    OpBuilder& any_device(SaveMask inputs) {
+        op_.any_device = InputSet(inputs);
         return *this;
     }
     OpBuilder& factory() {

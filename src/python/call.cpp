@@ -74,6 +74,13 @@ void call_over(Call& c, PyObject* dying) {
     ops::call(c);
 }
 
+/// Of a factory with an operand, which it takes layouts from alone, and with a device=: the operand, or where
+/// that lies elsewhere its layout without memory.
+Tensor layout_of(const Tensor& like, Where place) {
+    if (like.has(kMeta) == (place == Where::Meta)) return like;
+    return Tensor::layout_like(like, like.dtype());
+}
+
 /// `dying`: an argument that nobody reads after this call, or null.
 PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
               PyObject* dying = nullptr) {
@@ -82,6 +89,12 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
     if (f.in_place) {
         c.dest = c.in[0];
         c.in_place = true;
+    }
+    const PlaceScope there(arguments.place());
+    Tensor elsewhere;
+    if (arguments.place() != Where::Unsaid && c.inputs) {
+        elsewhere = layout_of(c.in[0], arguments.place());
+        c.in = &elsewhere;
     }
     std::optional<ops::GeneratorScope> draws;
     if (arguments.generator()) draws.emplace(*arguments.generator());

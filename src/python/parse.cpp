@@ -18,10 +18,6 @@ bool is_int(PyObject* o) {
 bool harmless(std::string_view name, PyObject* value) {
     if (value == Py_None) return true;
     if (name == "pin_memory") return value == Py_False;
-    if (name == "device") {
-        expect_cpu(value);
-        return true;
-    }
     if (name == "layout" || name == "memory_format") {
         Object shown = Object::take(PyObject_Str(value));
         std::string_view s = to_text(shown.get());
@@ -163,6 +159,10 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
     }
     if (op.factory && n == "requires_grad" && PyBool_Check(value)) {
         requires_grad_ = value == Py_True;
+        return true;
+    }
+    if (op.factory && n == "device") {
+        place_ = to_place(value);
         return true;
     }
     const bool format = n == "memory_format";

@@ -90,18 +90,18 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"[combinations] expected r of at least 0, got {r}")
     if r == 0:
-        return weft.empty(0, dtype=input.dtype)
+        return weft.empty(0, dtype=input.dtype, device=input.device)
     rows = input.shape[0]
     count = math.comb(rows + r - 1 if with_replacement and rows else rows, r)
     if count == 0:
-        return input[weft.empty(0, r, dtype=_C.int64)]
+        return input[weft.empty(0, r, dtype=_C.int64, device=input.device)]
     if count * r >= 2**32:
         raise RuntimeError(
             f"[combinations] expected a result that fits in memory, got {count} choices of {r}"
         )
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = list(choose(range(input.shape[0]), r))
-    places = weft.tensor(chosen, dtype=_C.int64).reshape(len(chosen), r)
+    places = weft.tensor(chosen, dtype=_C.int64, device=input.device).reshape(len(chosen), r)
     return input[places]
 
 

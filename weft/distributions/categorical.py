@@ -72,7 +72,9 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return weft.full(self.batch_shape, float("nan"), dtype=self.probs.dtype)
+        return weft.full(
+            self.batch_shape, float("nan"), dtype=self.probs.dtype, device=self.probs.device
+        )
 
     @property
     def mode(self) -> Tensor:
@@ -164,7 +166,7 @@ class OneHotCategorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
-        values = weft.eye(n, dtype=self.probs.dtype)
+        values = weft.eye(n, dtype=self.probs.dtype, device=self.probs.device)
         values = values.reshape(n, *[1] * len(self.batch_shape), n)
         return values.expand(n, *self.batch_shape, n) if expand else values
 

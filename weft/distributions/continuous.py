@@ -69,7 +69,9 @@ class Uniform(Distribution):
         return (self.high - self.low).pow(2) / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        u = weft.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        u = weft.rand(
+            self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device
+        )
         return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -184,7 +186,9 @@ class Cauchy(_LocationScale):
 
     @property
     def mean(self) -> Tensor:
-        return weft.full(self._extended_shape(), float("nan"), dtype=self.loc.dtype)
+        return weft.full(
+            self._extended_shape(), float("nan"), dtype=self.loc.dtype, device=self.loc.device
+        )
 
     @property
     def mode(self) -> Tensor:
@@ -192,7 +196,9 @@ class Cauchy(_LocationScale):
 
     @property
     def variance(self) -> Tensor:
-        return weft.full(self._extended_shape(), float("inf"), dtype=self.loc.dtype)
+        return weft.full(
+            self._extended_shape(), float("inf"), dtype=self.loc.dtype, device=self.loc.device
+        )
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         eps = self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_()

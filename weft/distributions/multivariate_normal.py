@@ -111,7 +111,9 @@ class MultivariateNormal(Distribution):
         return self.scale_tril.pow(2).sum(-1)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        eps = weft.empty(self._extended_shape(sample_shape), dtype=self.loc.dtype).normal_()
+        eps = weft.empty(
+            self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device
+        ).normal_()
         return self.loc + (self._unbroadcasted_scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 
     def _half_log_det(self) -> Tensor:
@@ -139,5 +141,5 @@ def _inverted(precision: Tensor) -> Tensor:
     """The Cholesky factor of the inverse, by the factor of the matrix read backwards."""
     turned = weft.linalg.cholesky(precision.flip((-2, -1)))
     upper = turned.flip((-2, -1)).mT
-    eye = weft.eye(precision.shape[-1], dtype=precision.dtype)
+    eye = weft.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return weft.linalg.solve_triangular(upper, eye.expand(precision.shape), upper=False)

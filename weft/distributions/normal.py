@@ -53,7 +53,7 @@ class Normal(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        noise = weft.empty(shape, dtype=self.loc.dtype).normal_()
+        noise = weft.empty(shape, dtype=self.loc.dtype, device=self.loc.device).normal_()
         return self.loc + noise * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:

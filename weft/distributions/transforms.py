@@ -476,7 +476,7 @@ class StickBreakingTransform(Transform):
 
     @staticmethod
     def _offset(x: Tensor) -> Tensor:
-        return x.shape[-1] + 1 - weft.ones(x.shape[-1], dtype=x.dtype).cumsum(-1)
+        return x.shape[-1] + 1 - weft.ones(x.shape[-1], dtype=x.dtype, device=x.device).cumsum(-1)
 
     def _call(self, x: Tensor) -> Tensor:
         z = SigmoidTransform()(x - self._offset(x).log())

@@ -8,7 +8,6 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.base.device import expect_cpu
 from weft.base.forms import write_out
 
 
@@ -20,7 +19,6 @@ def _frequencies(who: str, first: Tensor, n: int, d: float, out: Any, grad: bool
 
 
 def _line(who: str, start: int, end: int, dtype: Any, device: Any) -> Tensor:
-    expect_cpu(device)
     dtype = weft.get_default_dtype() if dtype is None else dtype
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(

@@ -56,9 +56,7 @@ def batch_norm(
             count *= n
         _expect_more_than_one(input.shape, count, "value per channel")
     if training and eps <= 0:
-        raise ValueError(
-            f"[batch_norm] expected eps must be positive during training, got {eps}"
-        )
+        raise ValueError(f"[batch_norm] expected eps must be positive during training, got {eps}")
     return _C.batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps, False
     )

@@ -368,8 +368,7 @@ FORMS: dict[str, str] = {
     "isposinf": "IsInf(self, detect_negative=0) if floating(self) else truth(self * 0)",
     "isneginf": "IsInf(self, detect_positive=0) if floating(self) else truth(self * 0)",
     "heaviside": (
-        "Where(Equal(self, 0), values, "
-        "Where(self < 0, cast(0, self.dtype), cast(1, self.dtype)))"
+        "Where(Equal(self, 0), values, Where(self < 0, cast(0, self.dtype), cast(1, self.dtype)))"
     ),
     "nextafter": "- neighbours of a floating-point number",
     "_frexp": "python",

@@ -37,9 +37,7 @@ def _gradient_i0e(g: Gradients) -> Any:
     return g.grads[0] * (i1e(x) - x.sign() * g.outputs[0])
 
 
-@pointwise(
-    "special_i0e", _gradient_i0e, _SAMPLES, "SpecialI0EBackward0", saves=["input", "result"]
-)
+@pointwise("special_i0e", _gradient_i0e, _SAMPLES, "SpecialI0EBackward0", saves=["input", "result"])
 def i0e(input: Any) -> Any:
     """exp(-|input|) i0(input)."""
     return scipy_special("special.i0e").i0e(input)

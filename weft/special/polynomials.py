@@ -59,9 +59,7 @@ def _first_kind(x: Any, n: Any) -> Any:
 
 def _second_kind(x: Any, n: Any) -> Any:
     """sin((n + 1) a) / sin(a)."""
-    return _chebyshev_of(
-        x, n, lambda x: 2 * x, lambda a, n: _np().sin((n + 1) * a) / _np().sin(a)
-    )
+    return _chebyshev_of(x, n, lambda x: 2 * x, lambda a, n: _np().sin((n + 1) * a) / _np().sin(a))
 
 
 def _third_kind(x: Any, n: Any) -> Any:
