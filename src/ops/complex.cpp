@@ -143,7 +143,8 @@ void isreal_body(Call& c) {
         Tensor part = imag(self);
         return c.set(ops::eq(part, number(0, part.dtype())));
     }
-    Tensor yes = Tensor::empty(DType::Bool, self.shape());
+    Tensor yes = Tensor::layout(DType::Bool, self.shape());
+    yes.allocate_beside(self);
     copy_into(yes, Tensor::scalar(1, DType::Bool));
     c.set(yes);
 }

@@ -61,7 +61,7 @@ Tensor zeros(DimSpan shape, DType dtype) {
 
 Tensor full_like(const Tensor& like, double value) {
     Tensor out = Tensor::layout(like.dtype(), like.shape());
-    if ((mode & kMetaMode) || like.has(kMeta)) [[unlikely]] {
+    if (like.has(kMeta) || ((mode & kMetaMode) && !like.storage())) [[unlikely]] {
         out.allocate_meta();
         return out;
     }

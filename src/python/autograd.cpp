@@ -47,8 +47,8 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
          "one that does not");
 }
 
-/// The gradient to start from: the given one, or one for a scalar.
-Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
+/// The gradient to start from: the given one, or one for a scalar, on its device.
+Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given) {
     if (given == Py_None) {
         WEFT_EXPECT(
             count_elements("backward", shape) == 1, Runtime, "backward",
@@ -59,7 +59,9 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given) {
                     "a real scalar, or a gradient for each output (grad can be implicitly created "
                     "only for real scalar outputs)",
                     name(dtype), "call .abs() or .real first or pass gradient=");
-        return ops::full_like(Tensor::empty(dtype, shape), 1);
+        Tensor like = Tensor::layout(dtype, shape);
+        on_meta ? like.allocate_meta() : like.allocate();
+        return ops::full_like(like, 1);
     }
     const bool mapped = is_tensor(given) && mapped::is_mapped(handle(given));
     Tensor g = mapped ? handle(given) : expect_tensor(given, "backward");
@@ -144,7 +146,8 @@ PyObject* backward_of_wholes(mapped::Level& level, const Object& roots, const Ob
         Tensor root = item(roots, i);
         PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
         wholes.push_back(mapped::whole_of(level, root));
-        starts.push_back(mapped::whole_of(level, start_of(root.dtype(), root.shape(), given)));
+        starts.push_back(
+            mapped::whole_of(level, start_of(root.dtype(), root.shape(), root.has(kMeta), given)));
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i)
         targets.push_back(mapped::whole_of(level, item(inputs, i)));
@@ -170,10 +173,10 @@ struct Starts {
             if (is_edge(t)) {
                 const ResultInfo& made =
                     roots.back().node->result(static_cast<int>(roots.back().output));
-                gradients.push_back(start_of(made.dtype(), made.shape(), start));
+                gradients.push_back(start_of(made.dtype(), made.shape(), false, start));
             } else {
                 Tensor root = unwrap(t);
-                gradients.push_back(start_of(root.dtype(), root.shape(), start));
+                gradients.push_back(start_of(root.dtype(), root.shape(), root.has(kMeta), start));
             }
         }
     }

@@ -25,6 +25,7 @@ class OnMeta(Inputs):
 NEEDS_VALUES = {
     "masked_select", "masked_scatter", "nonzero", "argwhere", "_repeat_index", "_one_hot_open",
     "one_hot", "repeat_interleave.counts", "repeat_interleave.tensor", "equal", "bincount",
+    "index_put",
 }  # fmt: skip
 
 

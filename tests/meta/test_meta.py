@@ -213,7 +213,9 @@ def test_seven_billion_parameters_need_no_memory():
 
 
 def test_to_empty_and_assign_make_the_model_of_the_file():
-    original = weft.nn.Sequential(weft.nn.Linear(3, 4), weft.nn.BatchNorm1d(4), weft.nn.Linear(4, 2))
+    original = weft.nn.Sequential(
+        weft.nn.Linear(3, 4), weft.nn.BatchNorm1d(4), weft.nn.Linear(4, 2)
+    )
     file, x = io.BytesIO(), weft.randn(5, 3)
     weft.save(original.state_dict(), file)
     for how in ("assign", "to_empty", "map_location"):
@@ -237,7 +239,10 @@ def test_to_empty_and_assign_make_the_model_of_the_file():
 
 
 def test_files_keep_meta_tensors():
-    for kind in ({"strided": weft.empty(2, 3, device="meta").t()}, weft.nn.Linear(2, 3, device="meta")):
+    for kind in (
+        {"strided": weft.empty(2, 3, device="meta").t()},
+        weft.nn.Linear(2, 3, device="meta"),
+    ):
         file = io.BytesIO()
         weft.save(kind.state_dict() if isinstance(kind, weft.nn.Module) else kind, file)
         assert len(file.getvalue()) < 4000

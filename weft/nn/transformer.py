@@ -53,9 +53,7 @@ def _is_causal(mask: Tensor | None, hint: bool | None, size: int) -> bool:
         return hint
     if mask is None or tuple(mask.shape[-2:]) != (size, size) or mask.dim() != 2:
         return False
-    causal = _causal_mask(
-        size, mask.dtype if mask.is_floating_point() else None, mask.device
-    )
+    causal = _causal_mask(size, mask.dtype if mask.is_floating_point() else None, mask.device)
     additive = additive_mask(mask, "mask", causal.dtype)
     return additive is not None and weft.equal(additive, causal)
 
