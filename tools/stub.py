@@ -12,7 +12,7 @@ from typing import Any
 import weft
 from weft import _C
 
-HEADER = '''\
+HEADER = """\
 # Written by tools/make_stubs.py from the op table.
 # Overloads are tried in this order, as the table does: one may hide a part of a later one.
 # mypy: disable-error-code="overload-overlap, overload-cannot-match, override"
@@ -138,15 +138,16 @@ class _Context:
     def _saved(self) -> tuple[Any, ...] | None: ...
 
 default_generator: Generator
-'''
+"""
 
-TENSOR = '''\
+TENSOR = """\
 class Tensor:
     shape: Size
     dtype: _dtype
     ndim: _int
     itemsize: _int
     nbytes: _int
+    is_meta: _bool
     requires_grad: _bool
     is_leaf: _bool
     grad: Tensor | None
@@ -199,9 +200,9 @@ class Tensor:
     def __buffer__(self, flags: _int, /) -> memoryview: ...
     def __eq__(self, other: Any, /) -> Tensor: ...
     def __ne__(self, other: Any, /) -> Tensor: ...
-'''
+"""
 
-FUNCTIONS = '''\
+FUNCTIONS = """\
 def tensor(
     data: Any, *, dtype: _dtype | None = ..., device: Any = ..., requires_grad: _bool = ...,
     pin_memory: _bool = ...
@@ -227,7 +228,7 @@ def _rename_node(output: Tensor, name: _str, /) -> Tensor: ...
 def _resize(self: Tensor, size: Any, /) -> Tensor: ...
 def _set(self: Tensor, source: Tensor, /) -> Tensor: ...
 def _sharing(array: Any, /) -> Tensor: ...
-'''
+"""
 
 UNARY = ("abs", "invert", "neg", "pos")
 BINARY = ("add", "and", "floordiv", "lshift", "matmul", "mod", "mul", "or", "pow", "rshift", "sub",

@@ -44,12 +44,14 @@ torch.empty_like(c, device="meta"); torch.zeros_like(m); torch.zeros_like(m, dev
 torch.ones_like(m, device="cpu"); torch.rand_like(m); torch.full_like(m, 2, device="cpu")
 m.new_zeros(2); c.new_zeros(2, device="meta"); m.new_tensor([1, 2.0]); m.new_zeros(2, device="cpu")
 torch.randn(3, device="meta"); torch.randperm(5, device="meta"); torch.arange(5, device="meta")
-torch.eye(3, device="meta"); torch.linspace(0, 1, 5, device="meta"); torch.randint(3, (2,), device="meta")
+torch.eye(3, device="meta"); torch.linspace(0, 1, 5, device="meta")
+torch.randint(3, (2,), device="meta")
 torch.empty_strided((2, 3), (1, 2), device="meta").stride(); torch.scalar_tensor(2, device="meta")
 torch.nn.functional.dropout(m); torch.nn.functional.embedding(mi, m); torch.bernoulli(m)
 torch.nn.functional.one_hot(mi, 5)
 torch.nn.init.kaiming_uniform_(m) is m; torch.nn.init.orthogonal_(m) is m
-torch.nn.init.trunc_normal_(m) is m; torch.nn.init.eye_(m) is m; torch.nn.init.xavier_normal_(m) is m
+torch.nn.init.trunc_normal_(m) is m; torch.nn.init.eye_(m) is m
+torch.nn.init.xavier_normal_(m) is m
 torch.nn.Linear(2, 3, device="meta")(m.t()).shape; torch.nn.Linear(2, 3).to("meta").weight
 torch.nn.Linear(2, 3, device="meta").to_empty(device="cpu").weight.device
 torch.nn.Linear(2, 3).to_empty(device="meta").weight; torch.nn.LSTM(3, 3, device="meta")(m)[0].shape
@@ -61,7 +63,8 @@ torch.func.vmap(lambda x: x * 2)(m); torch.func.grad(lambda x: (x * 2).sum())(m)
 torch.device("meta").index, torch.device("meta:0"), torch.empty(2, device="meta:0").device
 torch.add(m, m, out=torch.empty(0, device="meta")); m.view(torch.int32); m.as_strided((2,), (1,))
 torch.result_type(m, 1); m.type_as(m); c.type_as(m); m.unbind(0)[0]; m.chunk(2, 1)[0].shape
-torch.get_default_device(); torch.optim.SGD(torch.nn.Linear(2, 3, device="meta").parameters(), 0.1).step()
+torch.get_default_device()
+torch.optim.SGD(torch.nn.Linear(2, 3, device="meta").parameters(), 0.1).step()
 """.replace("\n", ";").split(";")
 
 

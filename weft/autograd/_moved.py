@@ -7,7 +7,6 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.autograd.function import Function
-from weft.composites.dtypes import moved
 
 
 class ToMeta(Function):
@@ -21,4 +20,4 @@ class ToMeta(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Raises NotImplementedError."""
-        return moved(grads[0], False), None
+        return grads[0].to("cpu"), None

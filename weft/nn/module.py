@@ -504,7 +504,8 @@ def _typename(value: Any) -> str:
 def _elsewhere(module: Any, name: str, param: Any, values: Tensor) -> Any:
     """A parameter on another device, which is another object: no tensor changes its device."""
     changes(module)
-    made = type(param).__new__(type(param), values, param.requires_grad)
+    kind: Any = type(param)
+    made = kind.__new__(kind, values, param.requires_grad)
     made.__dict__.update(param.__dict__)
     module._parameters[name] = made
     return made
