@@ -1,4 +1,4 @@
-"""A model without memory: made under torch.device("meta"), asked for its shapes, then given values."""
+"""A model without memory: made on meta, asked for its shapes, then given values."""
 
 import torch
 from torch import nn

@@ -345,8 +345,8 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             if tensor.is_meta and device.type != "meta":
                 raise NotImplementedError(
                     "[Module.to] expected parameters with values, got some of the meta device "
-                    "(Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() "
-                    "instead of torch.nn.Module.to() when moving module from meta to a different "
+                    "(Cannot copy out of meta tensor; no data! Please use "
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module from meta to a different "
                     "device.)"
                 )
             return tensor.to(device, to_dtype, non_blocking=non_blocking)
