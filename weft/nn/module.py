@@ -346,8 +346,8 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
                 raise NotImplementedError(
                     "[Module.to] expected parameters with values, got some of the meta device "
                     "(Cannot copy out of meta tensor; no data! Please use "
-                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module from meta to a different "
-                    "device.)"
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when "
+                    "moving module from meta to a different device.)"
                 )
             return tensor.to(device, to_dtype, non_blocking=non_blocking)
 

@@ -312,8 +312,8 @@ def _warn_nothing_copied(key: str) -> None:
     warn(
         f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in "
         "the current model, which is a no-op. (Did you mean to pass `assign=True` to assign items "
-        "in the state dictionary to their corresponding key in the module instead of copying them in "
-        "place?)"
+        "in the state dictionary to their corresponding key in the module instead of copying them "
+        "in place?)"
     )
 
 
