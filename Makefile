@@ -110,7 +110,7 @@ sanitize-libweft: build
 	  folder=$(CURDIR)/build/libweft-$$how; \
 	  test -f $$folder/build.ninja || \
 	    cmake -S . -B $$folder -G Ninja -DWEFT_PYTHON=OFF -DWEFT_SANITIZE=$$how || exit 1; \
-	  ninja -C $$folder --quiet weft_static || exit 1; \
+	  ninja -C $$folder --quiet weft_static weft_shared || exit 1; \
 	  WEFT_LIBWEFT=$$folder WEFT_LIBWEFT_FLAGS="$$flags" $(BIN)/pytest -q tests/native/test_threads.py \
 	    tests/native/test_files.py::test_changed_files_are_refused_or_run \
 	    tests/native/test_deployed.py || exit 1; \
