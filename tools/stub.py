@@ -147,6 +147,7 @@ class Tensor:
     ndim: _int
     itemsize: _int
     nbytes: _int
+    is_meta: _bool
     requires_grad: _bool
     is_leaf: _bool
     grad: Tensor | None

@@ -128,6 +128,12 @@ def library_op(
 
         def call(*tensors: Any, **options: Any) -> Any:
             mode = _C._mode()
+            if any(isinstance(t, Tensor) and t.is_meta for t in tensors):
+                raise NotImplementedError(
+                    f"[{public_name}] expected operands with values, got a meta tensor "
+                    f"(aten::{name}: attempted to run this operator with Meta tensors, but there "
+                    "was no fake impl or Meta kernel registered.)"
+                )
             if mode & TRACE and (recording := _C._recording()) is not None:
                 return recording.whole(call, tensors, options)
             if mode & MAP and (mapped := one_by_one(call, tensors, options)) is not None:

@@ -78,15 +78,15 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
 
 def _rebuild(
     cls: Any,
-    raw: bytes,
+    raw: bytes | None,
     shape: Sequence[int],
     order: Sequence[int],
     kind: dtype,
     requires_grad: bool,
     attributes: dict[str, Any],
 ) -> Tensor:
-    """The inverse of Tensor.__reduce_ex__."""
-    data = weft.empty(shape, dtype=kind)
+    """The inverse of Tensor.__reduce_ex__; without bytes a meta tensor."""
+    data = weft.empty(shape, dtype=kind, device="cpu" if raw is not None else "meta")
     if raw:
         memoryview(data.reshape(-1).view(_C.uint8)).cast("B")[:] = raw
     back = sorted(range(len(order)), key=order.__getitem__)
@@ -100,7 +100,12 @@ def __reduce_ex__(self: Tensor, protocol: int) -> Any:
     stride = self.stride()
     order = tuple(sorted(range(self.dim()), key=lambda d: -stride[d]))
     data = self.detach().permute(order).contiguous() if order else self.detach()
-    raw = bytes(memoryview(data.reshape(-1).view(_C.uint8)).cast("B")) if self.numel() else b""
+    if self.is_meta:
+        raw = None
+    elif self.numel():
+        raw = bytes(memoryview(data.reshape(-1).view(_C.uint8)).cast("B"))
+    else:
+        raw = b""
     cls = None if self.__class__ is Tensor else self.__class__
     return _rebuild, (
         cls,

@@ -154,6 +154,10 @@ def _checked(tensors: Any) -> list[tuple[str, Tensor]]:
             )
         if dtype_name(t.dtype) not in _NAMES:
             raise ValueError(f"[safetensors] expected a dtype of the format, got {t.dtype}")
+        if t.is_meta:
+            raise ValueError(
+                f"[safetensors] expected tensors with values, got {name!r} of the meta device"
+            )
         if not t.is_contiguous():
             raise ValueError(
                 f"[safetensors] expected contiguous tensors, got {name!r} with strides "
@@ -276,7 +280,7 @@ def read(data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
     out = {}
     file.seek(start)
     for name, entry in entries.items():
-        out[name] = weft.empty(entry.shape, dtype=kinds[name])
+        out[name] = weft.empty(entry.shape, dtype=kinds[name], device="cpu")
         if entry.end > entry.begin:
             read_exactly_into(file, _memory(out[name]))  # type: ignore[arg-type]
             truths(out[name])
@@ -390,7 +394,7 @@ class safe_open:
         try:
             out = _C._over(part, entry.kind(), 0, tuple(entry.shape), tuple(stride))
         except ValueError:  # not aligned
-            out = weft.empty(entry.shape, dtype=entry.kind())
+            out = weft.empty(entry.shape, dtype=entry.kind(), device="cpu")
             _memory(out)[:] = part  # type: ignore[index]
         return truths(out), entry
 

@@ -80,7 +80,7 @@ Tensor copy_lying_like(const Tensor& grad, const Tensor& leaf) {
     if (recorded && (mode & kGradMode) && !dense) return ops::clone(grad);
     Tensor out = dense ? Tensor::layout_like(leaf, grad.dtype())
                        : Tensor::layout(grad.dtype(), grad.shape());
-    out.allocate();
+    out.allocate_beside(grad);
     if (recorded && (mode & kGradMode)) write(copy, out, grad);
     else ops::copy_into(out, grad);
     return out;
@@ -91,6 +91,8 @@ Tensor copy_lying_like(const Tensor& grad, const Tensor& leaf) {
 void accumulate_grad(const Tensor& leaf, Tensor grad) {
     Locked locked;
     bool graph = mode & kGradMode;
+    if (grad.has(kMeta) && !leaf.has(kMeta)) [[unlikely]]
+        ops::fail_copying_out("backward");
     Tensor old = meta(leaf).grad;
     Tensor sum;
     if (sparse::is(old) || sparse::is(grad)) [[unlikely]] {

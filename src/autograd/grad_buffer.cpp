@@ -16,7 +16,8 @@ constexpr int64_t kRows = 256;
 
 bool may_add_in_place(const Tensor& t) {
     return !(mode & kGradMode) && t.impl()->refs == 1 && !t.impl()->wrapper &&
-           t.storage()->refs == 1 && t.storage()->block != 0 && t.contiguous() && !t.has(kTracked);
+           t.storage()->refs == 1 && t.storage()->block != 0 && t.contiguous() &&
+           !t.has(kTracked) && !t.has(kMeta);
 }
 
 template <class T>
@@ -65,14 +66,18 @@ void GradBuffer::add_part(const ResultInfo& like, const Part& part) {
     if (sparse::is(sum_)) [[unlikely]]
         sum_ = sparse::host.dense(sum_);
     if (!sum_.defined()) {
-        sum_ = Tensor::empty(like.dtype(), like.shape());
-        std::memset(sum_.bytes(), 0, static_cast<size_t>(sum_.numel() * item_size(sum_.dtype())));
+        sum_ = Tensor::layout(like.dtype(), like.shape());
+        sum_.allocate_beside(part.grad);
+        if (!sum_.has(kMeta))
+            std::memset(sum_.bytes(), 0,
+                        static_cast<size_t>(sum_.numel() * item_size(sum_.dtype())));
     } else if (!may_add_in_place(sum_)) {
-        Tensor own = Tensor::empty(sum_.dtype(), sum_.shape());
+        Tensor own = Tensor::layout(sum_.dtype(), sum_.shape());
+        own.allocate_beside(sum_);
         ops::copy_into(own, sum_);
         sum_ = own;
     }
-    part.add(sum_, part.grad, part.where, part.attrs, part.input);
+    if (!sum_.has(kMeta)) part.add(sum_, part.grad, part.where, part.attrs, part.input);
 }
 
 Tensor GradBuffer::stack_rows(Tensor Factors::* factor) const {
@@ -80,7 +85,9 @@ Tensor GradBuffer::stack_rows(Tensor Factors::* factor) const {
     if (!further_ || further_->empty()) return ops::as_contiguous(first);
     const DType dtype = first.dtype();
     const int64_t width = first.size(1);
-    Tensor out = Tensor::empty(dtype, Dims{rows_, width});
+    Tensor out = Tensor::layout(dtype, Dims{rows_, width});
+    out.allocate_beside(first);
+    if (out.has(kMeta)) return out;
     int64_t at = 0;
     auto add = [&](const Tensor& part) {
         if (part.contiguous() && part.dtype() == dtype && !part.has(kPending))
@@ -107,9 +114,14 @@ void GradBuffer::flush() {
     bool fresh = !sum_.defined() || !may_add_in_place(sum_);
     all_a = stack_rows(&Factors::a);
     all_b = stack_rows(&Factors::b);
-    Tensor target = fresh ? Tensor::empty(all_a.dtype(), Dims{all_a.size(1), all_b.size(1)}) : sum_;
-    dispatch<FloatingTypes>(all_a.dtype(), "backward",
-                            [&]<class T>() { multiply_into<T>(target, fresh, all_a, all_b); });
+    Tensor target = sum_;
+    if (fresh) {
+        target = Tensor::layout(all_a.dtype(), Dims{all_a.size(1), all_b.size(1)});
+        target.allocate_beside(all_a);
+    }
+    if (!target.has(kMeta))
+        dispatch<FloatingTypes>(all_a.dtype(), "backward",
+                                [&]<class T>() { multiply_into<T>(target, fresh, all_a, all_b); });
     span.take(inputs, {&target, 1});
     first_ = {};
     if (further_) further_->clear();

@@ -77,7 +77,7 @@ public:
     void run(Work& work) override {
         if (!written_) fail_released(*this);
         Tensor all = Tensor::layout(base_.dtype(), base_.shape(), base_.strides());
-        all.allocate();
+        all.allocate_beside(work.grads[0]);
         write_op(copy_op, all, {all, work.grads[0]});
         Tensor part = place_.of(all);
         std::vector<Tensor> grads{place_.shown(ops::clone(part))};
@@ -111,7 +111,8 @@ private:
 Tensor as_it_was(const Tensor& t, bool values) {
     Tensor out;
     if (values) {
-        out = Tensor::empty(t.dtype(), t.shape());
+        out = Tensor::layout(t.dtype(), t.shape());
+        out.allocate_beside(t);
         ops::copy_into(out, t);
     } else {
         out = t.alias();

@@ -132,6 +132,12 @@ void set_grad(const Tensor& t, const Tensor& grad) {
     }
     WEFT_EXPECT(!grad.same(t), Runtime, "grad",
                 "another tensor (can't assign Variable as its own grad)", "the tensor itself");
+    const auto device = [](const Tensor& of) { return of.has(kMeta) ? "meta" : "cpu"; };
+    WEFT_EXPECT(grad.has(kMeta) == t.has(kMeta), Runtime, "grad",
+                "a gradient on the tensor's device",
+                text("another (attempting to assign a gradient with device type '", device(grad),
+                     "' to a tensor with device type '", device(t),
+                     "'. Please ensure that the gradient and the tensor are on the same device)"));
     WEFT_EXPECT(grad.dtype() == t.dtype(), Runtime, "grad", text("a tensor of ", name(t.dtype())),
                 name(grad.dtype()));
     WEFT_EXPECT(equal(grad.shape(), t.shape()), Runtime, "grad", "a gradient that fits",

@@ -121,7 +121,8 @@ namespace {
 Tensor writable(const Tensor& grad) {
     if (!grad.defined() || grad.has(kPending) || sparse::is(grad)) return grad;
     if (repeated_dim(grad.shape(), grad.strides()) < 0) return grad;
-    Tensor out = Tensor::empty(grad.dtype(), grad.shape());
+    Tensor out = Tensor::layout(grad.dtype(), grad.shape());
+    out.allocate_beside(grad);
     ops::copy_into(out, grad);
     return out;
 }

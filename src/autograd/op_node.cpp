@@ -211,6 +211,7 @@ public:
         const ResultInfo& input = to.node->result(static_cast<int>(to.output));
         Tensor place = Tensor::layout(input.dtype(), input.shape());  // nobody reads its values
         set_history(place, to.node, to.output);
+        place.set(kMeta, gradient.has(kMeta));
         Tensor out = op(gradient, place, zero);
         if (out.has(kPending))
             return out;  // its node is made when the batch is, and named by the op
@@ -256,6 +257,16 @@ void OpNode::run(Work& work) {
     Context g(*this, work);
     if (!g.any()) return;  // a node that leads nowhere
     if (released_) fail_released(*this);
+    bool on_meta = false;  // what the rule makes anew lies where the gradients do
+    for (const Tensor& grad : work.grads) on_meta |= grad.defined() && grad.has(kMeta);
+    if (on_meta || mode & kMetaMode) [[unlikely]] {
+        const ModeGuard there(on_meta * kMetaMode, !on_meta * kMetaMode);
+        return run_rules(g, work);
+    }
+    run_rules(g, work);
+}
+
+void OpNode::run_rules(Context& g, Work& work) {
     if (op_->joint) return op_->joint(g);
     const GradRule* rules = op_->grads.data();  // edges go only from inputs that have one
     for (int i = 0; i < edge_count_; ++i)

@@ -43,6 +43,7 @@ private:
     ~OpNode() = default;
     void deallocate() override;
     class Context;
+    void run_rules(Context& g, Work& work);
 
     const Op* op_;
     SavedTensor* saved_ = nullptr;

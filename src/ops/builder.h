@@ -5,6 +5,10 @@
 #include "ops/op.h"
 
 namespace weft {
+namespace ops {
+/// Throws NotImplemented if an input whose values the shape rule reads has none (Note [On meta]).
+void expect_values(const Call& c);
+}  // namespace ops
 
 /// Writes one record: `table.add("tanh(Tensor self) -> Tensor").doc(...).shape(...).kernel(...)`.
 class OpBuilder {
@@ -124,14 +128,29 @@ public:
         op_.writes_repeats = true;
         return *this;
     }
-    /// Inputs whose memory the shape rule or the body looks at.
-    OpBuilder& reads(SaveMask inputs) {
+    /// A shape rule that looks at the values of `inputs`; a call in which one has none raises.
+    template <void (*rule)(Call&)>
+    OpBuilder& shape_of_values(SaveMask inputs) {
+        op_.reads = op_.reads_values = InputSet(inputs);
+        op_.shape = [](Call& c) {
+            ops::expect_values(c);
+            rule(c);
+        };
+        return *this;
+    }
+    /// Inputs whose place in memory the shape rule looks at, not their values.
+    OpBuilder& reads_place(SaveMask inputs) {
         op_.reads = InputSet(inputs);
         return *this;
     }
     /// Inputs that the shape rule or the kernel reads where they have no dimensions.
     OpBuilder& reads_numbers(SaveMask inputs) {
         op_.reads_numbers = InputSet(inputs);
+        return *this;
+    }
+    /// Inputs that may lie on another device than the rest: what is copied from, indices.
+    OpBuilder& any_device(SaveMask inputs) {
+        op_.any_device = InputSet(inputs);
         return *this;
     }
     OpBuilder& factory() {

@@ -20,19 +20,43 @@ bool any_tracked(const Call& c) {
     return false;
 }
 
-/// Whether a kernel may meet a narrow dtype, among inputs or outputs.
-WEFT_INLINE bool meets_narrow(const Call& c) {
-    auto kinds = static_cast<uint8_t>(c.out(0).defined() ? c.out(0).dtype() : DType::Bool);
+constexpr uint32_t kMetaMark = uint32_t{kMeta} << Tensor::kFlagsAt;
+
+/// Dtypes and flags of operands and results, in one word (Tensor::marks).
+WEFT_INLINE uint32_t marks_of(const Call& c) {
+    uint32_t marks = c.out(0).defined() ? c.out(0).marks() : 0;
     for (int i = 0; i < c.inputs; ++i)
-        if (c.in[i].defined()) kinds |= static_cast<uint8_t>(c.in[i].dtype());
-    for (int k = 1; k < c.outputs; ++k) kinds |= static_cast<uint8_t>(c.out(k).dtype());
-    return kinds & kNarrowBit;
+        if (c.in[i].defined()) marks |= c.in[i].marks();
+    for (int k = 1; k < c.outputs; ++k) marks |= c.out(k).marks();
+    return marks;
 }
 
-WEFT_INLINE void run_kernel(Call& c) {
-    if (meets_narrow(c) && !c.op->every_dtype && !c.op->view) [[unlikely]]
+/// Whether an operand is of the meta device.
+bool has_meta(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && c.in[i].has(kMeta)) return true;
+    return false;
+}
+
+void run_kernel(Call& c) {
+    if (marks_of(c) & kNarrowBit && !c.op->every_dtype && !c.op->view) [[unlikely]]
         return run_widened(c);
     c.op->kernel(c);
+}
+
+/// What is left when the results have memory and values: the graph, and what the modes make of them.
+WEFT_INLINE void finish(Call& c) {
+    const Op& op = *c.op;
+    if (mode & kGradMode) {
+        if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
+    } else if (op.view && c.in[0].has(kTracked)) {
+        hooks.record(c);   // nothing is recorded, but a view stays known as one
+    } else if (op.view) {  // in inference mode too: as normal a tensor as its base
+        if (!c.in[0].has(kInference))
+            for (int k = 0; k < c.outputs; ++k) c.out(k).set(kLooseView);
+    } else if (mode & kInferenceMode) {
+        for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
+    }
 }
 
 void give_memory(Call& c) {
@@ -44,6 +68,54 @@ void give_memory(Call& c) {
 }
 
 std::string who(const Call& c) { return text(c.name(), c.in_place ? "_" : ""); }
+
+const char* device_of(const Tensor& t) { return t.has(kMeta) ? "meta" : "cpu"; }
+
+/// Whether the results of `c` are meta (Note [On meta]).
+bool makes_meta(const Call& c) {
+    bool any_memory = c.dest.defined();
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined()) continue;
+        if (t.has(kMeta)) return true;
+        any_memory |= t.has(kPending) || t.storage();
+    }
+    return (mode & kMetaMode) && c.op->factory && !any_memory;
+}
+
+/// Throws unless the operands lie on one device.
+void expect_one_device(const Call& c) {
+    const Tensor* first = nullptr;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || (t.ndim() == 0 && !t.has(kMeta)) || c.op->any_device.has(i)) continue;
+        if (!first) first = &t;
+        WEFT_EXPECT(
+            t.has(kMeta) == first->has(kMeta), Runtime, who(c), "operands on one device",
+            text(
+                device_of(*first), " and ", device_of(t),
+                " (Expected all tensors to be on the same device, but found at least two devices, ",
+                device_of(*first), " and ", device_of(t), "!)"),
+            "move the others there with to(\"meta\"), or make all of them on the CPU");
+    }
+}
+
+/// Throws unless what `c` makes may be written to `dest`, of another call than in-place ones.
+void expect_device_of(const Call& c, const Tensor& dest) {
+    const bool on_meta = (c.op->factory && dest.has(kMeta)) || has_meta(c);
+    const char* from = on_meta ? "meta" : "cpu";
+    WEFT_EXPECT(on_meta == dest.has(kMeta), Runtime, who(c),
+                text("an out= on the device of the operands, ", from),
+                text(device_of(dest), " (Attempting to copy from device ", from, " to device ",
+                     device_of(dest), ", but cross-device copies are not allowed!)"));
+}
+
+/// Throws unless a call with a destination, of which some tensor is meta, may go there.
+void expect_places(const Call& c) {
+    expect_one_device(c);
+    if (!c.in_place) return expect_device_of(c, c.dest);
+    if (!c.dest.has(kMeta)) fail_copying_out(who(c));
+}
 
 void check_fits(const Call& c, const Tensor& dest, const Tensor& result) {
     WEFT_EXPECT(category(result.dtype()) <= category(dest.dtype()) ||
@@ -127,6 +199,9 @@ void check_overlap(const Call& c, const Tensor& dest) {
 /// write through; the result of others is made apart and copied, which also covers operands that
 /// overlap the destination. Then the version goes up and the graph hears of it (Note [Writing]).
 void call_into(Call& c) {
+    const bool on_meta = c.dest.has(kMeta);
+    if (on_meta || has_meta(c)) [[unlikely]]
+        expect_places(c);
     Write write(c.dest);
     std::vector<Tensor> before;
     if (hooks.before_write) before = hooks.before_write(c);
@@ -135,10 +210,10 @@ void call_into(Call& c) {
     check_writable(c, c.out(0));
     const bool through = can_write_through(c, c.out(0));
     if (!through || c.op->overlap == Overlap::None) check_overlap(c, c.dest);
-    if (through) {
+    if (through || on_meta) {
         c.out(0) = c.dest;
-        for (int k = 1; k < c.outputs; ++k) c.out(k).allocate();
-        run_kernel(c);
+        for (int k = 1; k < c.outputs; ++k) c.out(k).allocate_beside(c.dest);
+        if (!on_meta) run_kernel(c);
     } else {
         give_memory(c);
         run_kernel(c);
@@ -149,12 +224,37 @@ void call_into(Call& c) {
     if (!before.empty()) hooks.after_write(c, before);
 }
 
+/// Note [On meta]: what is left of a call that is laid out.
+void finish_on_meta(Call& c) {
+    expect_one_device(c);
+    if (c.op->view) give_memory(c);
+    else
+        for (int k = 0; k < c.outputs; ++k) c.out(k).allocate_meta();
+    finish(c);
+}
+
+void run_body(Call& c) {
+    if (!has_meta(c)) [[likely]]
+        return c.op->body(c);
+    const ModeGuard there(kMetaMode, 0);
+    c.op->body(c);
+}
+
 bool can_reuse(const Call& c, const Tensor& in) {
     const Tensor& out = c.out(0);
     const bool recorded = (mode & kGradMode) && c.op->differentiable() && any_tracked(c);
     return c.op->pointwise && c.op->strided_output && c.outputs == 1 && !recorded &&
            out.dtype() == in.dtype() && equal(out.shape(), in.shape()) &&
-           equal(out.strides(), in.strides()) && !meets_narrow(c);
+           equal(out.strides(), in.strides()) && !(marks_of(c) & kNarrowBit);
+}
+
+/// What is left of a call that is laid out and in which a narrow dtype or a meta tensor takes part.
+template <class Memory>
+[[gnu::noinline]] void finish_marked(Call& c, const Memory& memory) {
+    if (has_meta(c)) return finish_on_meta(c);
+    memory(c);
+    run_kernel(c);
+    finish(c);
 }
 
 /// What is left of a call behind the modes; `memory` gives the outputs that the shape rule laid out
@@ -162,21 +262,14 @@ bool can_reuse(const Call& c, const Tensor& in) {
 template <class Memory>
 WEFT_INLINE void carry_out(Call& c, const Memory& memory) {
     const Op& op = *c.op;
-    if (op.body) return op.body(c);
+    if (op.body) return run_body(c);
     if (c.dest.defined()) return call_into(c);
     op.shape(c);
+    if (marks_of(c) & (kNarrowBit | kMetaMark)) [[unlikely]]
+        return finish_marked(c, memory);
     memory(c);
-    run_kernel(c);
-    if (mode & kGradMode) {
-        if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
-    } else if (op.view && c.in[0].has(kTracked)) {
-        hooks.record(c);   // nothing is recorded, but a view stays known as one
-    } else if (op.view) {  // in inference mode too: as normal a tensor as its base
-        if (!c.in[0].has(kInference))
-            for (int k = 0; k < c.outputs; ++k) c.out(k).set(kLooseView);
-    } else if (mode & kInferenceMode) {
-        for (int k = 0; k < c.outputs; ++k) c.out(k).set(kInference);
-    }
+    op.kernel(c);
+    finish(c);
 }
 
 template <class Memory>
@@ -186,14 +279,38 @@ template <class Memory>
     span.end(c);
 }
 
+/// Where kMetaMode is set: a factory's result lies there; a call on operands of the CPU, its body
+/// included, is as it would be without.
+[[gnu::noinline]] void carry_out_placed(Call& c) {
+    const bool there = makes_meta(c);
+    ModeGuard on_cpu(0, (!there && c.inputs > 0) * kMetaMode);
+    if (!there || c.op->body || c.dest.defined()) return carry_out(c, give_memory);
+    c.op->shape(c);
+    finish_on_meta(c);
+}
+
 /// The door.
 template <class Memory>
 WEFT_INLINE void enter(Call& c, const Memory& memory) {
-    if (mode & (kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode)) [[unlikely]] {
+    constexpr uint32_t special =
+        kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode | kMetaMode;
+    if (mode & special) [[unlikely]] {
         if (mode & kAutocastMode && hooks.autocast(c)) return;
         if (mode & kTraceMode && hooks.trace(c)) return;
         if (mode & kMapMode && hooks.map(c)) return;
-        if (mode & kDeferMode) return hooks.defer(c);
+        if (mode & kDeferMode) {
+            if (!makes_meta(c)) return hooks.defer(c);
+            for (int i = 0; i < c.inputs; ++i)
+                if (c.in[i].defined() && c.in[i].has(kPending)) settle(c.in[i]);
+            ModeGuard at_once(0, kDeferMode);
+            return call(c);
+        }
+        if (mode & kMetaMode) {
+            if (!(mode & kWatchMode)) return carry_out_placed(c);
+            WatchSpan span(c);
+            carry_out_placed(c);
+            return span.end(c);
+        }
         if (mode & kWatchMode) {
             const bool whole = scopes.watcher && scopes.watcher->whole_inputs;
             return whole ? carry_out_watched(c, give_memory) : carry_out_watched(c, memory);
@@ -230,6 +347,15 @@ WEFT_INLINE void enter_telling(Call& c, const Memory& memory) {
 
 }  // namespace
 
+void expect_values(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        WEFT_EXPECT(!c.op->reads_values.has(i) || !c.in[i].has(kMeta), NotImplemented, who(c),
+                    "operands with values, for the layout of the result depends on them",
+                    text("a meta tensor (aten::", c.op->public_name,
+                         ": attempted to run this operator with Meta tensors, but there was no "
+                         "fake impl or Meta kernel registered.)"));
+}
+
 void settle(const Tensor& t) { promise(t).settle(t); }
 
 void settle_for_call(const Tensor& t) {
@@ -253,7 +379,7 @@ void call_in_place_of(Call& c) {
 }
 
 Kernel kernel_of(const Call& c) {
-    return meets_narrow(c) && !c.op->every_dtype ? run_widened : c.op->kernel;
+    return marks_of(c) & kNarrowBit && !c.op->every_dtype ? run_widened : c.op->kernel;
 }
 
 void call_part(Call& c, FunctionRef<void(Call&)> memory) {
@@ -264,6 +390,7 @@ void call_part(Call& c, FunctionRef<void(Call&)> memory) {
 }
 
 void write_result(const Call& c, const Tensor& dest, const Tensor& result) {
+    expect_device_of(c, dest);
     Write write(dest);
     check_overlap(c, dest);
     fit_destination(c, write, dest, result);

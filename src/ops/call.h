@@ -15,6 +15,14 @@
 /// first: the binding does for all that Python passes on, the hook for calls that are not kept. So
 /// outside of defer mode no op ever meets a pending tensor. Map mode and trace mode have tensors without
 /// memory of their own; the slot of each, a `Promise`, says what becomes of it.
+///
+/// Note [On meta]
+/// A call with a meta operand (Note [Meta] in tensor/storage.h) is the shape rule and then what records: its
+/// results are meta too, and no kernel runs. So is a call of a factory without operands where kMetaMode is set,
+/// which says where new tensors lie: Python's scopes and device= set it, a composite's body and a gradient rule
+/// have it as their operands lie. What reads its operands' values to lay its results out raises; so does a call
+/// with operands on both devices, but of numbers, 0-d tensors and `Op::any_device`. Such calls are neither kept
+/// nor traced: they cost nothing that batching or a plan could save.
 #pragma once
 #include <initializer_list>
 
@@ -41,6 +49,7 @@ enum ModeFlag : uint32_t {
     kCompiledMode = 512,   ///< calls of Modules run their programs (python/program.h)
     kFunctionMode = 1024,  ///< a mode of functions is entered (Note [Overrides])
     kOwnMode = 2048,       ///< no argument's __torch_function__ is asked (Note [Overrides])
+    kMetaMode = 4096,      ///< new tensors are of the meta device (Note [On meta])
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 

@@ -146,7 +146,8 @@ void isreal_body(Call& c) {
         Tensor part = imag(self);
         return c.set(ops::eq(part, number(0, part.dtype())));
     }
-    Tensor yes = Tensor::empty(DType::Bool, self.shape());
+    Tensor yes = Tensor::layout(DType::Bool, self.shape());
+    yes.allocate_beside(self);
     copy_into(yes, Tensor::scalar(1, DType::Bool));
     c.set(yes);
 }
@@ -170,7 +171,7 @@ void register_complex(Table& t) {
     t.add("view_as_complex(Tensor self) -> Tensor")
         .autocast(Cast::Float)
         .shape(view_as_complex_shape)
-        .reads(save_in(0))
+        .reads_place(save_in(0))
         .kernel(no_kernel)
         .every_dtype()
         .view()

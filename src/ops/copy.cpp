@@ -110,7 +110,16 @@ void copy_same(const Tensor& dest, const Tensor& source) {
 
 }  // namespace
 
+void fail_copying_out(std::string_view who) {
+    fail(ErrorKind::NotImplemented, who, "a tensor with values",
+         "one of the meta device (Cannot copy out of meta tensor; no data!)");
+}
+
 void copy_into(const Tensor& dest, const Tensor& source) {
+    if (dest.has(kMeta)) [[unlikely]]
+        return;
+    if (source.has(kMeta)) [[unlikely]]
+        fail_copying_out("copy");
     if (dest.numel() == 0) return;
     if (source.has(kPending)) [[unlikely]]
         settle(source);
@@ -135,7 +144,7 @@ void copy_into(const Tensor& dest, const Tensor& source) {
 Tensor as_dtype(const Tensor& t, DType dtype) {
     Tensor out = is_dense(t.shape(), t.strides()) ? Tensor::layout(dtype, t.shape(), t.strides())
                                                   : Tensor::layout(dtype, t.shape());
-    out.allocate();
+    out.allocate_beside(t);
     copy_into(out, t);
     if (t.has(kWrapped)) out.set(kWrapped);
     return out;
@@ -143,7 +152,8 @@ Tensor as_dtype(const Tensor& t, DType dtype) {
 
 Tensor as_contiguous(const Tensor& t, DType dtype) {
     if (t.contiguous() && t.dtype() == dtype) return t;
-    Tensor out = Tensor::empty(dtype, t.shape());
+    Tensor out = Tensor::layout(dtype, t.shape());
+    out.allocate_beside(t);
     copy_into(out, t);
     return out;
 }

@@ -188,6 +188,7 @@ void register_copy_ops(Table& t) {
         .kernel([](Call& c) { copy_into(c.out(0), c.in[1]); })
         .every_dtype()
         .batch(copy_rows)
+        .any_device(save_in(1))
         .pointwise()
         .strided_output()
         .internal()

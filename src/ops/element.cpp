@@ -8,7 +8,7 @@ bool truth_of(const Tensor& t) {
     WEFT_EXPECT(t.numel() == 1, Runtime, "bool", "a tensor with one element",
                 text("shape ", to_string(t.shape()), " (Boolean value of Tensor with ",
                      t.numel() ? "more than one value is ambiguous)" : "no values is ambiguous)"));
-    if (t.dtype() == DType::Bool) return t.data<uint8_t>()[0] != 0;
+    if (t.dtype() == DType::Bool && !t.has(kMeta)) return t.data<uint8_t>()[0] != 0;
     return t.item_complex() != 0.0;
 }
 

@@ -220,8 +220,7 @@ void register_embedding(Table& t) {
         .samples({"f(I(3, 2), 5)"});
     t.add("_one_hot_open(Tensor self, int num_classes) -> Tensor")
         .doc("one_hot of a size that depends on the values.")
-        .shape(one_hot_shape)
-        .reads(save_in(0))
+        .shape_of_values<one_hot_shape>(save_in(0))
         .kernel(one_hot_kernel)
         .internal();
 }

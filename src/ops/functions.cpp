@@ -49,13 +49,23 @@ Tensor number(double value, DType like) {
 }
 
 Tensor zeros(DimSpan shape, DType dtype) {
-    Tensor out = Tensor::empty(dtype, shape);
+    Tensor out = Tensor::layout(dtype, shape);
+    if (mode & kMetaMode) [[unlikely]] {
+        out.allocate_meta();
+        return out;
+    }
+    out.allocate();
     std::memset(out.bytes(), 0, out.numel() * item_size(dtype));
     return out;
 }
 
 Tensor full_like(const Tensor& like, double value) {
-    Tensor out = Tensor::empty(like.dtype(), like.shape());
+    Tensor out = Tensor::layout(like.dtype(), like.shape());
+    if (like.has(kMeta) || ((mode & kMetaMode) && !like.storage())) [[unlikely]] {
+        out.allocate_meta();
+        return out;
+    }
+    out.allocate();
     dispatch_each(like.dtype(), [&]<class T>() {
         std::fill_n(out.data<T>(), out.numel(), kernels::convert<T>(value));
     });

@@ -483,6 +483,7 @@ bool index_rows(const BatchCall& c, BatchForm& form) {
 
 void register_index(Table& t) {
     t.add("index(Tensor self, Tensor[]? indices) -> Tensor")
+        .any_device(~save_in(0))
         .batch(index_rows)
         .doc("self[indices] with int64 index tensors that broadcast; an undefined one keeps its "
              "dimension. Raises IndexError out of range.")
@@ -507,6 +508,7 @@ void register_index(Table& t) {
         .samples({"f(T(2, 4, 3), [None, I(2, 2, high=3)], False)",
                   "f(T(4, 3), [None, I(2, 2, high=3)], True)"});
     t.add("index_backward(Tensor grad, Tensor[]? indices, int[] size) -> Tensor")
+        .any_device(~save_in(0))
         .doc("Zeros of `size` with grad added at the indices: the gradient of index.")
         .shape(index_backward_shape)
         .kernel(index_backward_kernel)
@@ -535,6 +537,7 @@ void register_index(Table& t) {
     t.add(
          "index_put.plain(Tensor self, Tensor values, Tensor[]? indices, bool accumulate=False) -> "
          "Tensor")
+        .any_device(~(save_in(0) | save_in(1)))
         .doc("The same with int64 indices; an undefined one keeps its dimension.")
         .shape(index_put_shape)
         .kernel(index_put_kernel)

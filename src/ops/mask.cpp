@@ -175,8 +175,7 @@ void register_mask(Table& t) {
     t.add("masked_select(Tensor self, Tensor mask) -> Tensor")
         .doc("The elements where mask is true, in one dimension; both broadcast.\n\n"
              ">>> weft.arange(3).masked_select(weft.tensor([True, False, True]))\ntensor([0, 2])")
-        .shape(masked_select_shape)
-        .reads(save_in(1))
+        .shape_of_values<masked_select_shape>(save_in(1))
         .kernel(masked_select_kernel)
         .every_dtype()
         .grad(0, save_in(1), masked_select_gradient)
@@ -187,8 +186,7 @@ void register_mask(Table& t) {
              ">>> weft.zeros(3).masked_scatter(weft.tensor([True, False, True]), weft.tensor([1., "
              "2.]))\n"
              "tensor([1., 0., 2.])")
-        .shape(masked_scatter_shape)
-        .reads(save_in(1))
+        .shape_of_values<masked_scatter_shape>(save_in(1))
         .kernel(masked_scatter_kernel)
         .every_dtype()
         .inplace()
@@ -199,14 +197,12 @@ void register_mask(Table& t) {
     t.add("nonzero(Tensor self) -> Tensor")
         .doc("Coordinates of the elements that are not zero, [n, ndim] int64.\n\n"
              ">>> weft.tensor([0, 3, 4]).nonzero().tolist()\n[[1], [2]]")
-        .shape(nonzero_shape)
-        .reads(save_in(0))
+        .shape_of_values<nonzero_shape>(save_in(0))
         .kernel(nonzero_kernel)
         .every_dtype()
         .samples({"f(I(3, 4))", "f(B(5))", "f(I(0, 3))"});
     t.add("argwhere(Tensor self) -> Tensor")
-        .shape(nonzero_shape)
-        .reads(save_in(0))
+        .shape_of_values<nonzero_shape>(save_in(0))
         .kernel(nonzero_kernel)
         .every_dtype()
         .doc("nonzero().")

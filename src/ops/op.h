@@ -188,9 +188,12 @@ struct Op {
     bool writes_repeats = false;      ///< name_ takes elements that share memory: expanded tensors
     /// Inputs whose memory the shape rule or the body looks at: without it there is no layout.
     InputSet reads;
+    /// Those of them whose values it reads.
+    InputSet reads_values;
     /// Inputs that the shape rule or the kernel reads if they have no dimensions, to check the number or
     /// to choose what runs.
     InputSet reads_numbers;
+    InputSet any_device;               ///< inputs that may lie on another device (Note [On meta])
     bool factory = false;              ///< makes tensors: takes requires_grad and device too
     bool random = false;               ///< draws from the generator
     Overlap overlap = Overlap::Any;    ///< pointwise ops: Same, unless the record says more

@@ -467,8 +467,7 @@ void register_rearrange(Table& t) {
              ">>> weft.repeat_interleave(weft.tensor([2, 0, 1]))\ntensor([0, 0, 2])")
         .samples({"f(I(4))", "f(repeats=I(0))"});
     t.add("_repeat_index(Tensor repeats, int size) -> Tensor")
-        .shape(repeat_index_shape)
-        .reads(save_in(0))
+        .shape_of_values<repeat_index_shape>(save_in(0))
         .doc("Position i, repeats[i] times.")
         .kernel(repeat_index_kernel)
         .internal();

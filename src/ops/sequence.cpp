@@ -397,7 +397,12 @@ int64_t gradients_flops(const Call& c) {
 // ---- sequences of unlike length beside each other
 
 Tensor positions(const Dims& at) {
-    Tensor out = Tensor::empty(DType::Int64, Dims{at.size()});
+    Tensor out = Tensor::layout(DType::Int64, Dims{at.size()});
+    if (mode & kMetaMode) {  // the body of a call on meta
+        out.allocate_meta();
+        return out;
+    }
+    out.allocate();
     std::copy(at.begin(), at.end(), out.data<int64_t>());
     return out;
 }

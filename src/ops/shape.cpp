@@ -341,7 +341,7 @@ void register_sizes(Table& t) {
              "so.\n\n"
              ">>> weft.ones(1).view(weft.int32)\ntensor([1065353216], dtype=torch.int32)")
         .shape(view_dtype_shape)
-        .reads(save_in(0))
+        .reads_place(save_in(0))
         .kernel([](Call&) {})
         .view()
         .method_only()

@@ -216,7 +216,7 @@ void register_strided(Table& t) {
             "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
             as_strided_shape, as_strided_gradient)
         .batch(Batch::None)
-        .reads(save_in(0))
+        .reads_place(save_in(0))
         .doc("Any layout over the tensor's storage; the offset counts from the storage's start.\n\n"
              ">>> weft.arange(4).as_strided((2, 2), (1, 1)).tolist()\n[[0, 1], [1, 2]]")
         .keep_shapes()
@@ -226,7 +226,7 @@ void register_strided(Table& t) {
             "-> Tensor[]",
             as_strided_shape, as_strided_gradient)
         .batch(Batch::None)
-        .reads(save_in(0))
+        .reads_place(save_in(0))
         .doc("as_strided, as one of several views that one call made: which may not be written.")
         .keep_shapes()
         .internal()

@@ -287,8 +287,8 @@ bool alike(const Segment& segment, const Tensor* inputs, size_t count) {
         const SegmentValue& wanted = segment.value(segment.inputs[i]);
         const Tensor &t = inputs[i], &like = wanted.layout;
         if ((t.has(kPending) && promise(t).taken_in() != kDeferMode) || t.dtype() != like.dtype() ||
-            t.has(kWrapped) != like.has(kWrapped) || !equal(t.shape(), like.shape()) ||
-            t.contiguous() != like.contiguous() ||
+            t.has(kWrapped) != like.has(kWrapped) || t.has(kMeta) ||
+            !equal(t.shape(), like.shape()) || t.contiguous() != like.contiguous() ||
             (!t.contiguous() && !equal(t.strides(), like.strides())) ||
             (mode & kGradMode && wants_grad(t) != wanted.wants_grad))
             return false;

@@ -22,7 +22,8 @@ namespace {
 
 /// Sizes and strides lie one behind the other; they are few, and this is asked with each run.
 bool laid_out_alike(const TensorImpl& a, const TensorImpl& b) {
-    if (a.dtype != b.dtype || a.ndim != b.ndim || ((a.flags ^ b.flags) & (kWrapped | kPending)))
+    if (a.dtype != b.dtype || a.ndim != b.ndim ||
+        ((a.flags ^ b.flags) & (kWrapped | kPending | kMeta)))
         return false;
     for (int i = 0; i < 2 * a.ndim; ++i)
         if (a.dims[i] != b.dims[i]) return false;

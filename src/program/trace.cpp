@@ -8,6 +8,8 @@
 
 namespace weft::program {
 
+constexpr const char* kOnMeta = "a tensor without values";
+
 void Traced::destroy() {
     this->~Traced();
     Pool::free(this, sizeof(Traced));
@@ -53,6 +55,7 @@ int32_t Tracer::add_view(int32_t of, const Tensor& like) {
 }
 
 Tensor Tracer::input(const Tensor& like, bool wants_grad) {
+    if (like.has(kMeta)) refuse(kOnMeta, kOnMeta, "a plan computes values");
     Tensor layout = Tensor::layout_like(like, like.dtype());
     layout.set(kWrapped, like.has(kWrapped));
     Tensor out = Tensor::layout_like(like, like.dtype());
@@ -139,6 +142,9 @@ void Tracer::refuse(const char* why, std::string_view what, std::string_view rea
 /// Throws unless the call's layouts and what it does follow from layouts.
 void Tracer::check_traceable(const Call& c) {
     const Op& op = *c.op;
+    bool on_meta = mode & kMetaMode;
+    for (int i = 0; i < c.inputs; ++i) on_meta |= c.in[i].defined() && c.in[i].has(kMeta);
+    if (on_meta) refuse(kOnMeta, op.public_name, "its result is of the meta device");
     if (c.dest.defined())
         refuse("a write", text("a write by ", op.public_name, c.in_place ? "_" : "(out=...)"),
                "a segment writes to nothing that was there before");

@@ -47,8 +47,9 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
          "one that does not");
 }
 
-/// The gradient to start from, of output number `index`: the given one, or one for a scalar.
-Tensor start_of(DType dtype, DimSpan shape, PyObject* given, Py_ssize_t index) {
+/// The gradient to start from, of output number `index`: the given one, or one for a scalar, on
+/// its device.
+Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ssize_t index) {
     if (given == Py_None) {
         WEFT_EXPECT(
             count_elements("backward", shape) == 1, Runtime, "backward",
@@ -59,7 +60,9 @@ Tensor start_of(DType dtype, DimSpan shape, PyObject* given, Py_ssize_t index) {
                     "a real scalar, or a gradient for each output (grad can be implicitly created "
                     "only for real scalar outputs)",
                     name(dtype), "call .abs() or .real first or pass gradient=");
-        return ops::full_like(Tensor::empty(dtype, shape), 1);
+        Tensor like = Tensor::layout(dtype, shape);
+        on_meta ? like.allocate_meta() : like.allocate();
+        return ops::full_like(like, 1);
     }
     const bool mapped = is_tensor(given) && mapped::is_mapped(handle(given));
     Tensor g = mapped ? handle(given) : expect_tensor(given, "backward");
@@ -145,7 +148,8 @@ PyObject* backward_of_wholes(mapped::Level& level, const Object& roots, const Ob
         Tensor root = item(roots, i);
         PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
         wholes.push_back(mapped::whole_of(level, root));
-        starts.push_back(mapped::whole_of(level, start_of(root.dtype(), root.shape(), given, i)));
+        starts.push_back(mapped::whole_of(
+            level, start_of(root.dtype(), root.shape(), root.has(kMeta), given, i)));
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i)
         targets.push_back(mapped::whole_of(level, item(inputs, i)));
@@ -171,10 +175,11 @@ struct Starts {
             if (is_edge(t)) {
                 const ResultInfo& made =
                     roots.back().node->result(static_cast<int>(roots.back().output));
-                gradients.push_back(start_of(made.dtype(), made.shape(), start, i));
+                gradients.push_back(start_of(made.dtype(), made.shape(), false, start, i));
             } else {
                 Tensor root = unwrap(t);
-                gradients.push_back(start_of(root.dtype(), root.shape(), start, i));
+                gradients.push_back(
+                    start_of(root.dtype(), root.shape(), root.has(kMeta), start, i));
             }
         }
     }
@@ -315,8 +320,14 @@ PyObject* py_resize(PyObject*, PyObject* const* args, Py_ssize_t) {
 PyObject* py_set(PyObject*, PyObject* const* args, Py_ssize_t) {
     return guarded([&] {
         Tensor t = expect_tensor(args[0], "set_");
+        Tensor source = expect_tensor(args[1], "set_");
+        const auto device = [](const Tensor& of) { return of.has(kMeta) ? "meta" : "cpu"; };
+        WEFT_EXPECT(source.has(kMeta) == t.has(kMeta), Runtime, "set_", "memory of the same device",
+                    text("another (Attempted to set the storage of a tensor on device \"",
+                         device(t), "\" to a storage on different device \"", device(source),
+                         "\".  This is no longer allowed; the devices must match.)"));
         ops::Write write(t);
-        write.show(expect_tensor(args[1], "set_"));
+        write.show(source);
         write.commit();
         return Py_NewRef(args[0]);
     });

@@ -74,15 +74,15 @@ void call_over(Call& c, PyObject* dying) {
     ops::call(c);
 }
 
-/// `dying`: an argument that nobody reads after this call, or null.
-PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
-              PyObject* dying = nullptr) {
-    Call c(op);
-    arguments.fill(c);
-    if (f.in_place) {
-        c.dest = c.in[0];
-        c.in_place = true;
-    }
+/// Of a factory with an operand, which it takes layouts from alone, and with a device=: the operand,
+/// or where that lies elsewhere its layout without memory.
+Tensor layout_of(const Tensor& like, Where place) {
+    if (like.has(kMeta) == (place == Where::Meta)) return like;
+    return Tensor::layout_like(like, like.dtype());
+}
+
+PyObject* run_filled(Call& c, const Arguments& arguments, PyObject* dying) {
+    const Op& op = *c.op;
     std::optional<ops::GeneratorScope> draws;
     if (arguments.generator()) draws.emplace(*arguments.generator());
     if (!arguments.destinations().empty()) return run_into(c, arguments.destinations());
@@ -96,6 +96,31 @@ PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
     if (arguments.wants_grad())
         for (int k = 0; k < c.outputs; ++k) set_requires_grad(c.out(k), true);
     return wrap_results(c);
+}
+
+/// Of a factory that is told where its result lies.
+PyObject* run_placed(Call& c, const Arguments& arguments, PyObject* dying) {
+    const PlaceScope there(arguments.place());
+    Tensor like;
+    if (c.inputs) {
+        like = layout_of(c.in[0], arguments.place());
+        c.in = &like;
+    }
+    return run_filled(c, arguments, dying);
+}
+
+/// `dying`: an argument that nobody reads after this call, or null.
+PyObject* run(const OpFunction& f, const Op& op, const Arguments& arguments,
+              PyObject* dying = nullptr) {
+    Call c(op);
+    arguments.fill(c);
+    if (f.in_place) {
+        c.dest = c.in[0];
+        c.in_place = true;
+    }
+    if (arguments.place() != Where::Unsaid) [[unlikely]]
+        return run_placed(c, arguments, dying);
+    return run_filled(c, arguments, dying);
 }
 
 /// A call like one made before (Note [Remembered calls]).

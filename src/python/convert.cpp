@@ -425,10 +425,21 @@ Tensor tensor_from(PyObject* data, const DType* dtype) {
 
 namespace {
 
+/// The same where new tensors lie; that of a meta tensor lies where it does.
+Tensor placed_from(PyObject* data, const DType* dtype) {
+    const bool of_meta = is_tensor(data) && handle(data).has(kMeta);
+    if (!(mode & kMetaMode) && !of_meta) [[likely]]
+        return tensor_from(data, dtype);
+    Tensor like = of_meta ? handle(data) : tensor_from(data, dtype);
+    Tensor out = Tensor::layout(dtype ? *dtype : like.dtype(), like.shape());
+    out.allocate_meta();
+    return out;
+}
+
 PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
     if (PyTuple_GET_SIZE(args) == 1 && !kwargs)  // most calls: nothing to parse
         return guarded_method("tensor", {PyTuple_GET_ITEM(args, 0)}, [&] {
-            return wrap(tensor_from(PyTuple_GET_ITEM(args, 0), nullptr));
+            return wrap(placed_from(PyTuple_GET_ITEM(args, 0), nullptr));
         });
     static const char* names[] = {"data",          "dtype",      "device",
                                   "requires_grad", "pin_memory", nullptr};
@@ -443,11 +454,11 @@ PyObject* py_tensor(PyObject*, PyObject* args, PyObject* kwargs) {
                     Py_TYPE(requires_grad)->tp_name);
         DType type;
         bool given = dtype != Py_None;
-        if (device != Py_None) expect_cpu(device);
+        const PlaceScope there(to_place(device));
         expect_unpinned("tensor", pinned != 0);
         WEFT_EXPECT(!given || to_dtype(dtype, type), Type, "tensor", "a dtype",
                     Py_TYPE(dtype)->tp_name);
-        Tensor t = tensor_from(data, given ? &type : nullptr);
+        Tensor t = placed_from(data, given ? &type : nullptr);
         if (requires_grad == Py_True) set_requires_grad(t, true);
         return wrap(std::move(t));
     });
@@ -485,6 +496,9 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         view->obj = nullptr;
         if (mode & kTraceMode) note_read(self);
         Tensor t = unwrap(self);  // its memory, where `reading` may give a copy
+        WEFT_EXPECT(!t.has(kMeta), Type, "buffer", "a tensor with values",
+                    "one of the meta device (can't convert meta device type tensor to numpy. Use "
+                    "Tensor.cpu() to copy the tensor to host memory first.)");
         if (requires_grad(t))
             fail_buffer("[buffer] expected a tensor outside the graph, got one that requires grad. "
                         "Hint: use tensor.detach()");

@@ -241,10 +241,21 @@ PyObject* dtype_object(DType t);  ///< borrowed
 bool to_dtype(PyObject* o, DType& out);
 PyObject* size_object(DimSpan dims);  ///< new reference to a Size
 PyObject* to_python(const Value& v);  ///< new reference
-/// Raises as PyTorch's CPU build does if `device` is not the CPU (weft/base/device.py).
-void expect_cpu(PyObject* device);
+/// What a device= says of where new tensors lie (Note [On meta] in ops/call.h); None says nothing.
+enum class Where : uint8_t { Unsaid, Cpu, Meta };
+/// Raises as PyTorch's CPU build does for other devices (weft/base/device.py).
+Where to_place(PyObject* device);
 /// Raises what PyTorch raises where no accelerator pins memory.
 void expect_unpinned(const std::string& who, bool pinned);
+/// While it lives, new tensors lie there; a place that is unsaid changes nothing.
+class PlaceScope {
+public:
+    explicit PlaceScope(Where place)
+        : scope_((place == Where::Meta) * kMetaMode, (place == Where::Cpu) * kMetaMode) {}
+
+private:
+    ModeGuard scope_;
+};
 void init_types(PyObject* module);
 
 // ---- conversion (convert.cpp)

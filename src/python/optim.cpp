@@ -134,6 +134,16 @@ void write_all(std::span<const Tensor* const> tensors, FunctionRef<void()> chang
     write.commit();
 }
 
+/// Of a meta parameter: its numbers, such as the count of steps, and nothing of what has no values.
+StepTarget without_elements(const StepRule& rule, const StepTarget& t) {
+    StepTarget out = t;
+    out.param = Tensor::empty(t.param.dtype(), Dims{0});
+    out.grad = Tensor::empty(t.grad.dtype(), Dims{0});
+    for (int i = 0; i < rule.buffers; ++i)
+        if (t.buffers[i].defined()) out.buffers[i] = Tensor::empty(t.buffers[i].dtype(), Dims{0});
+    return out;
+}
+
 /// One step of one parameter: it and its state change together.
 void step(const StepRule& rule, const StepTarget& t, const double* settings, bool maximize,
           ops::LastRule& last) {
@@ -143,7 +153,9 @@ void step(const StepRule& rule, const StepTarget& t, const double* settings, boo
         if (t.numbers[i].defined()) written[count++] = &t.numbers[i];
     for (int i = 0; i < rule.buffers; ++i)
         if (t.buffers[i].defined()) written[count++] = &t.buffers[i];
-    write_all({written, count}, [&] { rule.step(t, settings, maximize, last); });
+    write_all({written, count}, [&] {
+        rule.step(t.param.has(kMeta) ? without_elements(rule, t) : t, settings, maximize, last);
+    });
 }
 
 /// Of each target the parameter, its gradient and its state.

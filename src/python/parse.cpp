@@ -21,10 +21,6 @@ bool harmless(const std::string& who, std::string_view name, PyObject* value) {
         expect_unpinned(who, value == Py_True);
         return value == Py_False;
     }
-    if (name == "device") {
-        expect_cpu(value);
-        return true;
-    }
     if (name == "layout" || name == "memory_format") {
         Object shown = Object::take(PyObject_Str(value));
         std::string_view s = to_text(shown.get());
@@ -168,6 +164,10 @@ bool Arguments::set_extra(const Op& op, PyObject* name, PyObject* value) {
     }
     if (op.factory && n == "requires_grad" && PyBool_Check(value)) {
         requires_grad_ = value == Py_True;
+        return true;
+    }
+    if (op.factory && n == "device") {
+        place_ = to_place(value);
         return true;
     }
     const bool format = n == "memory_format";

@@ -62,6 +62,8 @@ public:
     /// `generator=`, or null.
     kernels::Generator* generator() const { return generator_; }
 
+    /// `device=`.
+    Where place() const { return place_; }
     /// Whether all arguments were tensors for inputs and constants for attributes.
     bool plain() const { return !any_number_ && !extra_ && !(ways_ & kLenient); }
     /// The parameter of argument `i` of `count` positional ones, if it is an input.
@@ -85,6 +87,7 @@ private:
     unsigned wide_ = 0;        ///< a bit for each attribute that is an int of 2^63 or more
     uint8_t by_name_[kNamed];  ///< parameters of the arguments by name
     int channels_last_ = 0;
+    Where place_ = Where::Unsaid;
     unsigned ways_ = 0;
     kernels::Generator* generator_ = nullptr;
     Tensor out_;

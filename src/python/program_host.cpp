@@ -465,7 +465,7 @@ void PythonHost::note(Frame* frame, int32_t pc) {
 
 bool programs_run() {
     constexpr uint32_t kOthers =
-        kAutocastMode | kMapMode | kWatchMode | kTraceMode | kPlainMode | kFunctionMode;
+        kAutocastMode | kMapMode | kWatchMode | kTraceMode | kPlainMode | kFunctionMode | kMetaMode;
     if (mode & kOthers) return false;
     PyThreadState* state = PyThreadState_Get();
     return !state->c_tracefunc && !state->c_profilefunc;

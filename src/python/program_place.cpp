@@ -19,7 +19,8 @@ uint64_t signature(uint64_t hash, PyObject* o, int depth) {
     hash = mix(hash, reinterpret_cast<uintptr_t>(Py_TYPE(o)));
     if (is_tensor(o)) {
         const Tensor t = handle(o);
-        hash = mix(hash, static_cast<uint64_t>(t.dtype()) * 2 + program::wants_grad(t));
+        hash = mix(hash, static_cast<uint64_t>(t.dtype()) * 4 + 2 * t.has(kMeta) +
+                             program::wants_grad(t));
         for (int64_t n : t.shape()) hash = mix(hash, static_cast<uint64_t>(n));
     } else if (PyTuple_CheckExact(o) && depth < 3) {
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); ++k)

@@ -44,7 +44,8 @@ PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
                                      &device))
         return nullptr;
     return guarded([&] {
-        expect_cpu(device);
+        WEFT_EXPECT(to_place(device) != Where::Meta, Runtime, "Generator", "the CPU",
+                    "meta (Device type meta is not supported for torch.Generator() api.)");
         PyObject* made = make_generator(type, new kernels::Generator, true);
         note_beside("made", made, nullptr);
         return made;

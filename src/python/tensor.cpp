@@ -5,6 +5,7 @@
 #include "deferred/defer.h"
 #include "deferred/turn.h"
 #include "kernels/convert.h"
+#include "ops/copy.h"
 #include "ops/element.h"
 #include "ops/pointwise.h"
 #include "ops/write.h"
@@ -178,7 +179,8 @@ int tensor_contains(PyObject* self, PyObject* element) {
 // ---- printing
 
 std::vector<std::string> suffixes(const Tensor& t) {
-    auto out = layout_suffixes(t.dtype(), t.shape(), ops::default_dtype);
+    auto out = t.has(kMeta) ? unseen_suffixes(t.dtype(), t.shape(), ops::default_dtype)
+                            : layout_suffixes(t.dtype(), t.shape(), ops::default_dtype);
     if (Ref<Node> fn = grad_fn(t))
         out.push_back("grad_fn=<" + fn->name_of(static_cast<int>(output_number(t))) + ">");
     else if (requires_grad(t)) out.push_back("requires_grad=True");
@@ -192,13 +194,14 @@ PyObject* own_repr(PyObject* self) {
             deferred::compute_now(handle(self), "a value that is printed");
         Tensor t = unwrap(self);
         auto extra = suffixes(t);
-        if (format_options().summary) {
+        if (format_options().summary && !t.has(kMeta)) {
             auto summary = summary_of(t);
             extra.insert(extra.begin(), summary.begin(), summary.end());
         }
         FormatView view{t.dtype(), t.bytes(), t.shape(), t.strides()};
         // a class that results keep is shown, as PyTorch does
         const std::string prefix = Overrides::has(self) ? Py_TYPE(self)->tp_name : "tensor";
+        if (t.has(kMeta)) return py_str(format_unseen(prefix + "(", extra)).release();
         return py_str(format_tensor(view, prefix + "(", extra)).release();
     });
 }
@@ -220,6 +223,7 @@ PyObject* plain_getter(PyObject* self, void*) {
 
 PyObject* get_shape(const Tensor& t) { return size_object(t.shape()); }
 PyObject* get_dtype(const Tensor& t) { return Py_NewRef(dtype_object(t.dtype())); }
+PyObject* get_is_meta(const Tensor& t) { return PyBool_FromLong(t.has(kMeta)); }
 PyObject* get_ndim(const Tensor& t) { return PyLong_FromLong(t.ndim()); }
 PyObject* get_requires_grad(const Tensor& t) {
     return PyBool_FromLong(t.has(kPending) ? promise(t).wants_grad(t) : requires_grad(t));
@@ -301,7 +305,14 @@ int set_data_attr(PyObject* self, PyObject* value, void*) {
         WEFT_EXPECT(value, Type, "data", "a tensor", "del");
         note_beside("set data", self, value);
         Tensor t = unwrap(self);
-        take_memory(t, [&] { return expect_tensor(value, "data"); });
+        take_memory(t, [&] {
+            Tensor from = expect_tensor(value, "data");
+            WEFT_EXPECT(from.has(kMeta) == t.has(kMeta), Runtime, "data",
+                        "a tensor of the same device",
+                        "another (Attempted to call `variable.set_data(tensor)`, but `variable` "
+                        "and `tensor` have incompatible tensor type.)");
+            return from;
+        });
         return 0;
     });
 }
@@ -321,6 +332,8 @@ PyGetSetDef properties[] = {
     {"output_nr", getter<get_output_nr>, nullptr, "Which output of grad_fn it is.", nullptr},
     {"retains_grad", getter<get_retains>, nullptr, "Whether retain_grad() was called.", nullptr},
     {"itemsize", plain_getter<get_itemsize>, nullptr, "Bytes per element.", nullptr},
+    {"is_meta", plain_getter<get_is_meta>, nullptr, "Whether it has no memory and no values.",
+     nullptr},
     {"nbytes", plain_getter<get_nbytes>, nullptr, "Bytes of all elements.", nullptr},
     {"_base", getter<get_base>, nullptr, "The tensor a view was taken of, or None.", nullptr},
     {"_inference", getter<get_inference>, nullptr, nullptr, nullptr},
@@ -399,7 +412,11 @@ PyObject* to_list(const Tensor& t, int d, int64_t offset) {
     return out.release();
 }
 PyObject* method_tolist(PyObject* self, PyObject*) {
-    return guarded([&] { return to_list(reading(self), 0, 0); });
+    return guarded([&] {
+        Tensor t = reading(self);
+        if (t.has(kMeta)) ops::fail_copying_out("tolist");
+        return to_list(t, 0, 0);
+    });
 }
 
 template <class F>
@@ -421,7 +438,8 @@ PyObject* method_offset(PyObject* s, PyObject*) {
 }
 PyObject* method_data_ptr(PyObject* s, PyObject*) {
     return simple(s, [](const Tensor& t) {
-        return PyLong_FromVoidPtr(t.numel() ? static_cast<void*>(t.bytes()) : nullptr);
+        return PyLong_FromVoidPtr(t.numel() && !t.has(kMeta) ? static_cast<void*>(t.bytes())
+                                                             : nullptr);
     });
 }
 PyObject* method_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t n,
@@ -597,7 +615,7 @@ PyObject* wrap(Tensor t) {
     if (impl->wrapper) {
         PyObject* o = as_object(static_cast<PyTensor*>(impl->wrapper));
         if (!(impl->flags & kOwnsWrapper)) return Py_NewRef(o);
-        impl->flags &= static_cast<uint8_t>(~kOwnsWrapper);
+        impl->flags &= static_cast<uint16_t>(~kOwnsWrapper);
         ++impl->refs;
         return o;
     }

@@ -122,10 +122,13 @@ bool to_dtype(PyObject* o, DType& out) {
     return true;
 }
 
-void expect_cpu(PyObject* device) {
-    if (device == Py_None) return;
-    if (PyUnicode_Check(device) && to_text(device) == "cpu") return;
-    import_attr("weft.base.device", "expect_cpu").call(Object::borrow(device));
+Where to_place(PyObject* device) {
+    if (device == Py_None) return Where::Unsaid;
+    if (PyUnicode_Check(device) && to_text(device) == "cpu") return Where::Cpu;
+    static PyObject* const cpu = import_attr("weft.base.device", "CPU").release();
+    if (device == cpu) return Where::Cpu;  // what `x.device` gives
+    Object is_meta = import_attr("weft.base.device", "is_meta").call(Object::borrow(device));
+    return is_meta.get() == Py_True ? Where::Meta : Where::Cpu;
 }
 
 void expect_unpinned(const std::string& who, bool pinned) {

@@ -343,6 +343,12 @@ std::vector<std::string> layout_suffixes(DType dtype, DimSpan shape, DType defau
     return suffixes;
 }
 
+std::vector<std::string> unseen_suffixes(DType dtype, DimSpan shape, DType default_dtype) {
+    std::vector<std::string> suffixes{"device='meta'", "size=" + as_tuple(shape)};
+    if (dtype != default_dtype) suffixes.push_back(text("dtype=torch.", name(dtype)));
+    return suffixes;
+}
+
 std::string format_tensor(const FormatView& view, std::string_view prefix,
                           std::span<const std::string> suffixes, const FormatOptions& options) {
     WEFT_EXPECT(options.precision >= 0, Value, "print", "a precision of at least 0",
@@ -358,6 +364,13 @@ std::string format_tensor(const FormatView& view, std::string_view prefix,
                       [&]<class T>() { BodyWriter<T>(view, options, out).write(indent); });
     }
     append_suffixes(out, suffixes, indent, options.linewidth);
+    return out;
+}
+
+std::string format_unseen(std::string_view prefix, std::span<const std::string> suffixes,
+                          const FormatOptions& options) {
+    std::string out = text(prefix, "...");
+    append_suffixes(out, suffixes, text_width(last_line(prefix)), options.linewidth);
     return out;
 }
 

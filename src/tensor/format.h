@@ -48,6 +48,9 @@ std::vector<std::string> layout_suffixes(DType dtype, DimSpan shape, DType defau
                                          std::string_view dtype_module = "torch.",
                                          const FormatOptions& options = format_options());
 
+/// The same of a meta tensor, which has no body: device, size, and the dtype unless it is the default.
+std::vector<std::string> unseen_suffixes(DType dtype, DimSpan shape, DType default_dtype);
+
 /// The whole repr, closing parenthesis included. `prefix` opens it ("tensor("); lines after the
 /// first are indented below its last line, so "Parameter containing:\ntensor(" works as well.
 /// Throws Value if precision or edgeitems is negative.
@@ -56,6 +59,9 @@ std::vector<std::string> layout_suffixes(DType dtype, DimSpan shape, DType defau
 ///     // tensor([1.0000, 2.5000], grad_fn=<MulBackward0>)
 std::string format_tensor(const FormatView& view, std::string_view prefix,
                           std::span<const std::string> suffixes,
+                          const FormatOptions& options = format_options());
+/// The same without a body: `tensor(..., device='meta', size=(2, 3))`.
+std::string format_unseen(std::string_view prefix, std::span<const std::string> suffixes,
                           const FormatOptions& options = format_options());
 
 }  // namespace weft

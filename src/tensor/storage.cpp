@@ -196,6 +196,43 @@ Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*),
     return Ref<Storage>(storage);
 }
 
+namespace {
+
+/// As many bytes as the allocator has ready; beyond them a block would be mapped and given back each time.
+constexpr int64_t kSmallMeta = 64 << 10;
+
+/// The address; the size follows from the storage, which is gone by then.
+struct Addresses {
+    void* begin;
+    size_t bytes;
+};
+
+void unmap(void* owner) {
+    auto* addresses = static_cast<Addresses*>(owner);
+    munmap(addresses->begin, addresses->bytes);
+    delete addresses;
+}
+
+}  // namespace
+
+Ref<Storage> meta_storage(int64_t bytes) {
+    Ref<Storage> storage;
+    if (bytes <= kSmallMeta) {
+        storage = allocate_storage(bytes);
+    } else {
+        constexpr int access = PROT_READ | PROT_WRITE;
+        constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+        void* begin = mmap(nullptr, static_cast<size_t>(bytes), access, kind, -1, 0);
+        if (begin == MAP_FAILED)
+            fail(ErrorKind::Runtime, "meta", text("addresses for ", bytes, " bytes"),
+                 "no address space");
+        storage =
+            borrow_storage(begin, bytes, unmap, new Addresses{begin, static_cast<size_t>(bytes)});
+    }
+    storage->meta = 1;
+    return storage;
+}
+
 void detail::release_slow(Storage* storage) {
     if (storage->seen) release_seen(storage);
     if (storage->last_write) release_write_note(storage->last_write);

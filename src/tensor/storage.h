@@ -21,7 +21,8 @@ struct StorageMarks {
     uint64_t watched : 1;    ///< some node saved it: an in-place write leaves a note
     uint64_t read_only : 1;  ///< borrowed from a read-only exporter (never written by us)
     uint64_t seen : 1;       ///< a watcher wants to hear of its end (ops/watch.h)
-    uint64_t : 13;
+    uint64_t meta : 1;       ///< addresses without values (Note [Meta])
+    uint64_t : 12;
 };
 static_assert(sizeof(StorageMarks) == 8);
 
@@ -141,6 +142,15 @@ inline Ref<Storage> allocate_storage(int64_t bytes) {
     }
     return Ref<Storage>(detail::allocate_slow(bytes));
 }
+
+/// Note [Meta]
+/// A tensor of the meta device has a storage like any other, of addresses that nobody reads or writes: views,
+/// offsets, overlaps, versions and sizes need no rule of their own, and where the door is passed by, what is
+/// read are zeros. Large ones are address space of the system's, which takes no memory until it is touched;
+/// small ones come from the allocator. The mark lies here, and in a flag of every tensor over the storage
+/// (kMeta), where the door sees it among its operands without a load more.
+/// Throws weft::Error (Runtime) when there is no address space.
+Ref<Storage> meta_storage(int64_t bytes);
 
 /// Memory of somebody else; `give_back(owner)` runs when the last reference goes.
 Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*), void* owner);

@@ -59,6 +59,12 @@ Tensor Tensor::layout(DType dtype, DimSpan shape, DimSpan strides) {
     return out;
 }
 
+void Tensor::allocate_meta() const {
+    impl_->storage = meta_storage(byte_count());
+    impl_->data = impl_->storage->data;
+    impl_->flags |= kMeta;
+}
+
 Tensor Tensor::empty(DType dtype, DimSpan shape) {
     Tensor out = layout(dtype, shape);
     out.allocate();
@@ -68,6 +74,7 @@ Tensor Tensor::empty(DType dtype, DimSpan shape) {
 Tensor Tensor::from_storage(Ref<Storage> storage, char* data, DType dtype, DimSpan shape,
                             DimSpan strides) {
     Tensor out = layout(dtype, shape, strides);
+    out.impl_->flags |= storage->meta ? kMeta : 0;
     out.impl_->storage = std::move(storage);
     out.impl_->data = data;
     return out;
@@ -76,7 +83,7 @@ Tensor Tensor::from_storage(Ref<Storage> storage, char* data, DType dtype, DimSp
 void Tensor::share(const Tensor& base, int64_t offset) const {
     impl_->storage = base.impl_->storage;
     impl_->data = base.impl_->data + offset * item_size(base.dtype());
-    impl_->flags |= base.impl_->flags & (kLooseView | kInference);
+    impl_->flags |= base.impl_->flags & (kLooseView | kInference | kMeta);
 }
 
 Tensor Tensor::view_as(DimSpan shape, DimSpan strides, int64_t offset) const {
@@ -105,16 +112,17 @@ void Tensor::become(const Tensor& other) const {
     std::swap(a->dims, b->dims);
     if (b_inline) a->dims = a->inline_dims;
     if (a_inline) b->dims = b->inline_dims;
-    auto contiguous = static_cast<uint8_t>(b->flags & kContiguous);
-    b->flags = static_cast<uint8_t>((b->flags & ~kContiguous) | (a->flags & kContiguous));
-    a->flags = static_cast<uint8_t>((a->flags & ~kContiguous) | contiguous);
+    constexpr uint16_t moved = kContiguous | kMeta;
+    const auto taken = static_cast<uint16_t>(b->flags & moved);
+    b->flags = static_cast<uint16_t>((b->flags & ~moved) | (a->flags & moved));
+    a->flags = static_cast<uint16_t>((a->flags & ~moved) | taken);
 }
 
 void Tensor::settle(const Tensor& other) const {
     become(other);
-    constexpr uint8_t kept = kContiguous | kTracked | kLooseView | kInference;
+    constexpr uint16_t kept = kContiguous | kTracked | kLooseView | kInference | kMeta;
     impl_->flags =
-        static_cast<uint8_t>((impl_->flags & kOwnsWrapper) | (other.impl()->flags & kept));
+        static_cast<uint16_t>((impl_->flags & kOwnsWrapper) | (other.impl()->flags & kept));
     impl_->slot = other.impl()->slot;
 }
 
@@ -123,9 +131,10 @@ Tensor Tensor::resized(DimSpan shape) const {
     if (storage()->data + storage()->bytes - bytes() >= wanted.byte_count()) {
         wanted.share(*this, 0);
     } else {
-        wanted.allocate();
+        wanted.allocate_beside(*this);
         int64_t kept = storage()->data + storage()->bytes - bytes();
-        if (kept > 0) std::memcpy(wanted.bytes(), bytes(), static_cast<size_t>(kept));
+        if (kept > 0 && !has(kMeta))
+            std::memcpy(wanted.bytes(), bytes(), static_cast<size_t>(kept));
     }
     return wanted;
 }
@@ -146,6 +155,7 @@ Tensor Tensor::apart() const {
     Ref<Storage> memory(&memory_of(*storage()));  // apart of apart is no chain
     Ref<Storage> own = borrow_storage(mine->data, mine->bytes, drop_memory, memory.detach());
     own->read_only = mine->read_only;
+    own->meta = mine->meta;
     own->maker = mine->maker;
     return from_storage(std::move(own), bytes(), dtype(), shape(), strides());
 }
@@ -167,6 +177,8 @@ void require_one(const Tensor& t) {
     WEFT_EXPECT(t.numel() == 1, Runtime, "item", "a tensor with one element",
                 text("shape ", to_string(t.shape()), " (a Tensor with ", t.numel(),
                      " elements cannot be converted to Scalar)"));
+    WEFT_EXPECT(!t.has(kMeta), Runtime, "item", "a tensor with values",
+                "one of the meta device (Tensor.item() cannot be called on meta tensors)");
 }
 
 }  // namespace

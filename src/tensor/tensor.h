@@ -3,7 +3,10 @@
 /// `Tensor` is a one-word handle to a counted `TensorImpl`. The layers below ops see values through
 /// it; what the graph knows about a value hangs in `slot` and is none of this layer's business.
 #pragma once
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <string>
 
@@ -27,7 +30,7 @@ protected:
 };
 inline void release(Slot* slot) { slot->destroy(); }
 
-enum TensorFlag : uint8_t {
+enum TensorFlag : uint16_t {
     kContiguous = 1,  ///< row-major and dense
     kWrapped = 2,     ///< made from a Python number: yields to other operands in promotion
     kTracked = 4,     ///< a layer below wants to hear of calls with this input (Note [Tracked])
@@ -36,13 +39,14 @@ enum TensorFlag : uint8_t {
     kOwnsWrapper = 32,  ///< the binding's object lives as long as the tensor
     kPending = 64,      ///< a result without memory yet (Note [Pending] in ops/call.h)
     kLent = 128,        ///< views of it may be pending that were taken while it was (Note [Places])
+    kMeta = 256,        ///< of the meta device: its storage has no values (Note [Meta])
 };
 
 struct TensorImpl {
     uint32_t refs;
     DType dtype;
     uint8_t ndim;
-    uint8_t flags;
+    uint16_t flags;
     int64_t numel;
     int64_t* dims;  ///< sizes, then strides (in elements); `inline_dims` up to 4 dimensions
     Ref<Storage> storage;
@@ -52,6 +56,8 @@ struct TensorImpl {
     int64_t inline_dims[8];
     uint64_t seen;  ///< what a watcher calls its value (ops/watch.h); 0: none has seen it
 };
+static_assert(offsetof(TensorImpl, flags) == offsetof(TensorImpl, dtype) + 2 &&
+              std::endian::native == std::endian::little);  // Tensor::marks
 static_assert(sizeof(TensorImpl) <= 128, "two cache lines: the hot fields, then the dims");
 
 namespace detail {
@@ -124,8 +130,15 @@ public:
     bool contiguous() const { return impl_->flags & kContiguous; }
     bool has(TensorFlag flag) const { return impl_->flags & flag; }
     void set(TensorFlag flag, bool on = true) const {
-        impl_->flags = static_cast<uint8_t>(on ? impl_->flags | flag : impl_->flags & ~flag);
+        impl_->flags = static_cast<uint16_t>(on ? impl_->flags | flag : impl_->flags & ~flag);
     }
+    /// The dtype's number, then the flags from bit kFlagsAt on: what the door asks of every operand.
+    uint32_t marks() const {
+        uint32_t word;
+        std::memcpy(&word, &impl_->dtype, sizeof(word));
+        return word;
+    }
+    static constexpr int kFlagsAt = 16;
     bool same(const Tensor& other) const { return impl_ == other.impl_; }
 
     char* bytes() const { return impl_->data; }
@@ -143,6 +156,14 @@ public:
     int64_t byte_count() const;
     /// Gives a tensor made by `layout` its own memory.
     void allocate() const;
+    /// The same of the meta device: no memory (Note [Meta]).
+    void allocate_meta() const;
+    /// The same on the device of `other`.
+    void allocate_beside(const Tensor& other) const {
+        if (other.has(kMeta)) [[unlikely]]
+            allocate_meta();
+        else allocate();
+    }
     /// Makes a tensor made by `layout` a view of `base`, starting `offset` elements after it.
     void share(const Tensor& base, int64_t offset) const;
     /// Points a tensor that only its maker has, which reuses it, at other memory, or at none.

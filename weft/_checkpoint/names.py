@@ -172,6 +172,19 @@ def _rebuild_tensor_v3(args: Args) -> Tensor:
     return _finish(out, args[4], args[5], args[7] if len(args) == 8 else None)
 
 
+def _rebuild_meta_tensor(args: Args) -> Tensor:
+    _expect(len(args) == 4, "a tensor", "four parts", len(args))
+    kind, size, stride, requires_grad = args
+    _expect(isinstance(kind, _C.dtype), "a tensor", "a dtype", kind)
+    try:
+        out = weft.empty_strided(
+            _ints("a size", size), _ints("strides", stride), dtype=kind, device="meta"
+        )
+    except (ValueError, RuntimeError) as error:
+        raise UnpicklingError(f"[load] {error}") from None
+    return _finish(out, requires_grad, None, None)
+
+
 def _attributes(out: Any, state: Any) -> Any:
     slots: Any = None
     if type(state) is tuple and len(state) == 2:
@@ -271,6 +284,7 @@ _FUNCTIONS = {
     "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
     "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
     "torch._utils._rebuild_sparse_tensor": _rebuild_sparse_tensor,
+    "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor,
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,

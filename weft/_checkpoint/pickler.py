@@ -42,6 +42,7 @@ class _Name:
 _UTILS = "torch._utils"
 _REBUILD_V2 = _Name(_UTILS, "_rebuild_tensor_v2")
 _REBUILD_V3 = _Name(_UTILS, "_rebuild_tensor_v3")
+_REBUILD_META = _Name(_UTILS, "_rebuild_meta_tensor_no_storage")
 _REBUILD_PARAMETER = _Name(_UTILS, "_rebuild_parameter")
 _REBUILD_PARAMETER_STATE = _Name(_UTILS, "_rebuild_parameter_with_state")
 _REBUILD_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2")
@@ -147,6 +148,9 @@ class Pickler(pickle.Pickler):
         return function, parts
 
     def _parts(self, tensor: Tensor) -> tuple[_Name, tuple[Any, ...]]:
+        if tensor.is_meta:
+            layout = (tuple(tensor.shape), tensor.stride())
+            return _REBUILD_META, (tensor.dtype, *layout, tensor.requires_grad)
         storage = self._storage(tensor)
         offset = tensor._storage_info()[2]
         layout = (tuple(tensor.shape), tensor.stride())

@@ -47,6 +47,8 @@ def restore_with(map_location: Any) -> Restore:
 
 
 def _default(storage: Tensor, at: str) -> Tensor:
+    if at.partition(":")[0] == "meta":
+        return storage.to("meta")
     if at.partition(":")[0] != "cpu":
         raise RuntimeError(
             f"[load] expected tensors of the CPU, got some of {at!r} (Attempting to deserialize "
@@ -82,7 +84,7 @@ def kept_as(kind: StorageType) -> Any:
 
 def new_storage(kind: StorageType, count: int) -> Tensor:
     """Memory for a storage; the caller has checked that the file has the bytes for it."""
-    return weft.empty(count, dtype=kept_as(kind))
+    return weft.empty(count, dtype=kept_as(kind), device="cpu")
 
 
 def swap(memory: memoryview, word: int) -> None:

@@ -68,7 +68,9 @@ _FORMS: dict[str, Callable[..., Any]] = {
     ],
     "_reshape_alias": lambda x, size, stride: x.as_strided(size, stride),
     "where": lambda c, *values: weft.where(c, *values),
-    "scalar_tensor": lambda s, **how: weft.tensor(s, dtype=how.get("dtype") or weft.float32),
+    "scalar_tensor": lambda s, **how: weft.tensor(
+        s, dtype=how.get("dtype") or weft.float32, device=how.get("device")
+    ),
     "rsub": lambda x, other, alpha=1: weft.rsub(x, other, alpha=alpha),
     "constant_pad_nd": lambda x, pad, value=0: F.pad(x, pad, "constant", value),
     "reflection_pad1d": lambda x, pad: F.pad(x, pad, "reflect"),

@@ -150,7 +150,7 @@ def jvp(
 
 def _all_rows(out: Tensor, inputs: Tensors, create_graph: bool) -> Tensors:
     """The derivatives of every element of `out`, by one backward pass."""
-    units = weft.eye(out.numel(), dtype=out.dtype).reshape(-1, *out.shape)
+    units = weft.eye(out.numel(), dtype=out.dtype, device=out.device).reshape(-1, *out.shape)
     found = grad(
         out, inputs, units, retain_graph=True, create_graph=create_graph, allow_unused=True,
         is_grads_batched=True,

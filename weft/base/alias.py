@@ -49,7 +49,7 @@ HOUSE = {
     "weft": """__main__ _checkpoint _library_ops base batching closing composites deferred
         experiments frontend memory running safetensors see serve tools""",
     "weft._library": "aten checks mapping operators",
-    "weft.autograd": "_backward _merged _missing anomaly",
+    "weft.autograd": "_backward _merged _missing _moved anomaly",
     "weft.cuda": "types",
     "weft.distributed": "exchanges world",
     "weft.compiler": "api backends errors function module report",

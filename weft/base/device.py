@@ -1,10 +1,18 @@
-"""Devices by name. weft computes on the CPU; other names are known, so that programs can ask."""
+"""Devices by name. weft computes on the CPU, and lays out on `meta`; other names are known.
+
+New tensors lie where a bit of the mode says: `with device("meta"):` and `set_default_device` set
+it, a `device=` sets or clears it for one call (Note [On meta] in src/ops/call.h).
+"""
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["device", "expect_cpu", "expect_plain"]
+from weft import _C
+from weft.base import modes
+
+__all__ = ["device", "expect_cpu", "expect_plain", "is_meta"]
 
 _KNOWN = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
@@ -13,7 +21,10 @@ _KNOWN = (
 
 
 class device:
-    """The name of a place for tensors: a type and an index. weft has the CPU.
+    """The name of a place for tensors: a type and an index. weft has the CPU, and `meta`, where
+    tensors have a shape and a dtype and no memory.
+
+    As a context, where tensors lie that are made from sizes, numbers or data without `device=`.
 
     Raises: RuntimeError for a type or an index that PyTorch does not know.
 
@@ -21,6 +32,10 @@ class device:
     device(type='cpu')
     >>> weft.device("cuda:1").index
     1
+    >>> with weft.device("meta"):
+    ...     layer = weft.nn.Linear(100000, 100000)  # 40 GB, if it were there
+    >>> layer(weft.empty(5, 100000, device="meta")).shape
+    torch.Size([5, 100000])
     """
 
     __slots__ = ("index", "type")
@@ -73,11 +88,46 @@ class device:
         return device, (self.type, self.index)
 
     def __enter__(self) -> device:
-        expect_cpu(self)
+        before = make_new_on(is_meta(self))
+        _entered.set((*_entered.get(), before))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        return None
+        *outer, before = _entered.get()
+        _entered.set(tuple(outer))
+        make_new_on(before)
+
+
+#: What `x.device` gives.
+CPU, META = device("cpu"), device("meta")
+
+#: Where new tensors lay before each context that is entered.
+_entered: ContextVar[tuple[bool, ...]] = ContextVar("devices entered", default=())
+
+
+def make_new_on(meta: bool) -> bool:
+    """New tensors lie there from now on, or on the CPU; returns whether they did."""
+    mode = _C._set_mode((_C._mode() & ~modes.META) | (modes.META if meta else 0))
+    return bool(mode & modes.META)
+
+
+def new_on_meta() -> bool:
+    """Whether new tensors without a `device=` are of the meta device."""
+    return bool(_C._mode() & modes.META)
+
+
+def is_meta(place: Any) -> bool:
+    """Whether `place` is the meta device; None is where new tensors lie now.
+
+    Raises what PyTorch's CPU build raises for devices that are neither that nor the CPU:
+    AssertionError for 'cuda' and 'xpu', NotImplementedError for others, TypeError for what is none.
+    """
+    if place is None:
+        return new_on_meta()
+    if device(place).type == "meta":
+        return True
+    expect_cpu(place)
+    return False
 
 
 def expect_cpu(place: Any) -> None:
@@ -102,12 +152,12 @@ def expect_cpu(place: Any) -> None:
 
 
 def expect_plain(who: str, place: Any, layout: Any = None, pin_memory: Any = False) -> None:
-    """Raises unless what a new tensor is asked to be is what every tensor here is: on the CPU,
-    strided, in memory that is not pinned.
+    """Raises unless what a new tensor is asked to be is what every tensor here is: on the CPU or
+    the meta device, strided, in memory that is not pinned.
 
-    As `expect_cpu`, and RuntimeError for another layout or for pinned memory.
+    As `is_meta`, and RuntimeError for another layout or for pinned memory.
     """
-    expect_cpu(place)
+    is_meta(place)
     if layout is not None and str(layout) != "torch.strided":
         raise RuntimeError(f"[{who}] expected layout=torch.strided, got {layout}")
     if pin_memory:

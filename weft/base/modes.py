@@ -28,6 +28,7 @@ WATCH = 128  # what runs is recorded (weft/see)
 TRACE = 256  # calls are written down (weft/fx/recording.py)
 FUNCTIONS = 1024  # a mode of functions is entered (weft/overrides.py)
 OWN = 2048  # no argument's __torch_function__ is asked
+META = 4096  # new tensors are of the meta device (weft/base/device.py)
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; inspect itself would be a third of the import's time
 
 F = TypeVar("F", bound=Callable[..., Any])

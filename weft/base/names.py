@@ -88,8 +88,9 @@ class tensortype(type):  # noqa: N801
 
         kind = cls.dtype
         if len(args) == 1 and not isinstance(args[0], (builtins.int, _C.Size)):
-            return weft.tensor(args[0], dtype=kind)
-        return weft.empty(*cast(tuple[builtins.int, ...], args or (0,)), dtype=kind)
+            return weft.tensor(args[0], dtype=kind, device="cpu")
+        sizes = cast(tuple[builtins.int, ...], args or (0,))
+        return weft.empty(*sizes, dtype=kind, device="cpu")
 
 
 def _typed(kind: _C.dtype, name: str) -> tensortype:

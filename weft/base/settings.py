@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft import _C
-from weft.base.device import device, expect_cpu
+from weft.base.device import device, expect_cpu, is_meta, make_new_on, new_on_meta
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_deterministic_debug_mode",
@@ -79,17 +79,23 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_default_device(device: Any) -> None:
-    """The device of new tensors: the CPU. PyTorch's errors for others."""
-    expect_cpu(device)
+    """Where new tensors of this thread lie: the CPU, or `meta`; None for the CPU.
+
+    >>> weft.set_default_device("meta")
+    >>> weft.zeros(2)
+    tensor(..., device='meta', size=(2,))
+    >>> weft.set_default_device(None)
+    """
+    make_new_on(device is not None and is_meta(device))
 
 
 def get_default_device() -> device:
-    """The CPU.
+    """Where new tensors lie.
 
     >>> weft.get_default_device()
     device(type='cpu')
     """
-    return device("cpu")
+    return device("meta" if new_on_meta() else "cpu")
 
 
 def set_default_tensor_type(t: Any) -> None:

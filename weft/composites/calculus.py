@@ -95,7 +95,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
     dim = wrap("trapezoid", dim, y.dim())
     if y.shape[dim] == 0:
         gone = [n for d, n in enumerate(y.shape) if d != dim]
-        return weft.zeros(gone, dtype=y.dtype)
+        return weft.zeros(gone, dtype=y.dtype, device=y.device)
     _check_numbers("trapezoid", y)
     if x is None:
         ends = _times(y.select(dim, 0) + y.select(dim, -1), 0.5)

@@ -52,7 +52,7 @@ def isin(
     kind = weft.result_type(a, b)
     a, b = a.detach().to(kind), b.detach().to(kind).reshape(-1).sort().values
     if not b.numel():
-        found = weft.zeros(a.shape, dtype=_C.bool)
+        found = weft.zeros(a.shape, dtype=_C.bool, device=a.device)
     else:
         found = b[weft.searchsorted(b, a.contiguous()).clamp(max=b.numel() - 1)] == a
     return ~found if invert else found

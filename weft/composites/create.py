@@ -10,7 +10,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor, dtype
-from weft.base.device import expect_plain
+from weft.base.device import expect_plain, is_meta
 from weft.base.forms import method, write_out
 
 __all__ = ["empty_strided", "range", "scalar_tensor", "tril_indices", "triu_indices", "vander"]
@@ -32,7 +32,9 @@ def empty_strided(
         raise RuntimeError(f"[empty_strided] expected strides of at least 0, got {tuple(stride)}")
     empty = 0 in size
     span = 0 if empty else 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-    out = weft.empty(span, dtype=dtype).as_strided(tuple(size), tuple(stride)).detach()
+    out = (
+        weft.empty(span, dtype=dtype, device=device).as_strided(tuple(size), tuple(stride)).detach()
+    )
     return out.requires_grad_() if requires_grad else out
 
 
@@ -47,7 +49,7 @@ def scalar_tensor(
     """A 0-d tensor, of the default dtype if none is given."""
     expect_plain("scalar_tensor", device, layout)
     kind = weft.get_default_dtype() if dtype is None else dtype
-    return weft.full((), s, dtype=kind, requires_grad=requires_grad)
+    return weft.full((), s, dtype=kind, device=device, requires_grad=requires_grad)
 
 
 def range(  # noqa: A001
@@ -94,19 +96,20 @@ def range(  # noqa: A001
             "(upper bound and larger bound inconsistent with step sign)"
         )
     count = int((end - start) / step) + 1
-    line = weft.arange(count, dtype=weft.float64 if kind.is_floating_point else kind)
+    line = weft.arange(count, dtype=weft.float64 if kind.is_floating_point else kind, device=device)
     values = (start + line * step).to(kind).requires_grad_(requires_grad)
     return values if out is None else write_out("range", out, values)
 
 
-def _triangle(row: int, col: int, offset: int, lower: bool, dtype: Any) -> Tensor:
+def _triangle(row: int, col: int, offset: int, lower: bool, dtype: Any, device: Any) -> Tensor:
     if row < 0 or col < 0:
         raise RuntimeError(f"[tril_indices] expected sizes of at least 0, got {row} and {col}")
     if lower:  # no row reaches beyond its diagonal
         col = min(col, max(row + offset, 0))
-    distance = weft.arange(col) - weft.arange(row).unsqueeze(1)
+    distance = weft.arange(col, device="cpu") - weft.arange(row, device="cpu").unsqueeze(1)
     inside = distance <= offset if lower else distance >= offset
-    return inside.nonzero().t().contiguous().to(_C.int64 if dtype is None else dtype)
+    places = inside.nonzero().t().contiguous()
+    return places.to("meta" if is_meta(device) else "cpu", _C.int64 if dtype is None else dtype)
 
 
 def tril_indices(
@@ -125,7 +128,7 @@ def tril_indices(
             [0, 0, 1]])
     """
     expect_plain("tril_indices", device, layout)
-    return _triangle(row, col, offset, True, dtype)
+    return _triangle(row, col, offset, True, dtype, device)
 
 
 def triu_indices(
@@ -139,7 +142,7 @@ def triu_indices(
 ) -> Tensor:
     """Row and column numbers `(2, n)` of an upper triangle, row by row."""
     expect_plain("triu_indices", device, layout)
-    return _triangle(row, col, offset, False, dtype)
+    return _triangle(row, col, offset, False, dtype, device)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
@@ -157,7 +160,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     count = x.shape[0] if N is None else N
     if count < 0:
         raise RuntimeError(f"[vander] expected N of at least 0, got {count}")
-    powers = weft.arange(count)
+    powers = weft.arange(count, device=x.device)
     return x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
 
 
@@ -165,9 +168,12 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 def _factory(name: str) -> None:
-    def make(self: Tensor, *args: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+    def make(
+        self: Tensor, *args: Any, dtype: Any = None, device: Any = None, **kwargs: Any
+    ) -> Tensor:
         kind = self.dtype if dtype is None else dtype
-        made: Tensor = getattr(weft, name)(*args, dtype=kind, **kwargs)
+        place = self.device if device is None else device
+        made: Tensor = getattr(weft, name)(*args, dtype=kind, device=place, **kwargs)
         return made
 
     make.__name__ = "new_" + name
@@ -187,7 +193,7 @@ def new_tensor(
     return weft.tensor(
         data,
         dtype=self.dtype if dtype is None else dtype,
-        device=device,
+        device=self.device if device is None else device,
         requires_grad=requires_grad,
     )
 
@@ -210,7 +216,7 @@ def new_empty_strided(
         stride,
         dtype=self.dtype if dtype is None else dtype,
         layout=layout,
-        device=device,
+        device=self.device if device is None else device,
         requires_grad=requires_grad,
         pin_memory=pin_memory,
     )

@@ -10,7 +10,7 @@ import weft
 from weft import _C
 from weft._C import Tensor, dtype, get_default_dtype
 from weft.base.checks import also_named, checked
-from weft.base.device import device, expect_cpu
+from weft.base.device import device, is_meta
 from weft.base.forms import category, expect, method
 from weft.base.names import _Named, tensortype
 from weft.base.shown import dtype_name
@@ -135,8 +135,8 @@ class iinfo:
 # ---- conversion
 
 
-def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
-    """The dtype asked for by the arguments of `to`, after checking the rest."""
+def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[dtype | None, bool | None]:
+    """The dtype asked for by the arguments of `to`, and whether it is the meta device that is."""
     wanted: dtype | None = kwargs.pop("dtype", None)
     for flag in ("non_blocking", "copy"):
         if not isinstance(kwargs.pop(flag, False), bool):
@@ -149,23 +149,40 @@ def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> dtype | None:
         raise TypeError("[to] expected a device as the first argument alone")
     if args and isinstance(args[0], bool):
         raise TypeError("[to] expected a dtype, a device or a tensor, got bool")
-    expect_cpu(kwargs.pop("device", None))
+    place = kwargs.pop("device", None)
+    on_meta = None if place is None else is_meta(place)
     if kwargs:
         raise TypeError(
             f"[to] expected dtype, device, non_blocking or copy, got '{next(iter(kwargs))}'"
         )
     for arg in args:
         if isinstance(arg, Tensor):
-            wanted = arg.dtype
+            wanted, on_meta = arg.dtype, arg.is_meta
         elif isinstance(arg, dtype) or arg in (float, int, bool, complex):
             wanted = arg
         elif isinstance(arg, (str, device)) or (isinstance(arg, int) and not isinstance(arg, bool)):
-            expect_cpu(arg)
+            on_meta = is_meta(arg)
         elif not isinstance(arg, bool) and arg is not None:
             raise TypeError(
                 f"[to] expected a dtype, a device or a tensor, got {arg.__class__.__name__}"
             )
-    return wanted
+    return wanted, on_meta
+
+
+def moved(t: Tensor, on_meta: bool, kind: Any = None) -> Tensor:
+    """`t` on another device, in another dtype if that is asked for: the meta device, for nothing
+    comes back from there."""
+    if not on_meta:
+        raise NotImplementedError(
+            "[to] expected a tensor with values, got one of the meta device (Cannot copy out of "
+            "meta tensor; no data!). Hint: weft.empty_like(t, device='cpu') makes one of its shape"
+        )
+    if t.requires_grad and weft.is_grad_enabled():
+        from weft.autograd._moved import ToMeta
+
+        out: Tensor = ToMeta.apply(t, kind)
+        return out
+    return weft.empty_like(t, dtype=kind, device="meta")
 
 
 @method
@@ -176,8 +193,11 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     tensor([1, 1])
     """
     copy, form = kwargs.get("copy", False), kwargs.pop("memory_format", None)
-    wanted = _parse_to(args, kwargs)
-    out = self if wanted is None else _C.ops.to(self, wanted)
+    wanted, on_meta = _parse_to(args, kwargs)
+    if on_meta is not None and on_meta != self.is_meta:
+        out = moved(self, on_meta, wanted)
+    else:
+        out = self if wanted is None else _C.ops.to(self, wanted)
     out = out.clone() if copy and out is self else out
     return out if form is None else _in_format("to", out, form)
 
@@ -258,7 +278,8 @@ _TYPE_NAMES = {
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:  # noqa: A001
     """The type's name ('torch.FloatTensor'), or self converted to `dtype`."""
     if dtype is None:
-        return next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
+        name = next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
+        return name.replace("torch.", "torch.meta.") if self.is_meta else name
     if isinstance(dtype, str) and dtype not in _TYPE_NAMES:
         raise ValueError(
             f"[type] expected one of {', '.join(_TYPE_NAMES)}, got another "
@@ -272,8 +293,8 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:  #
 
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """self in other's dtype."""
-    return _C.ops.to(self, other.dtype)
+    """self in other's dtype, and on its device."""
+    return self.to(other)
 
 
 @method

@@ -7,7 +7,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor, dtype
-from weft.base.device import expect_cpu
+from weft.base.device import expect_cpu, is_meta
 from weft.base.forms import attach, method
 from weft.base.shown import dtype_name
 
@@ -33,9 +33,12 @@ def from_numpy(array: Any) -> Tensor:
 
 def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor: itself or its memory where that is possible, else a copy."""
-    expect_cpu(device)
+    on_meta = is_meta(device)
     if isinstance(data, Tensor):
-        return data if dtype is None else data.to(dtype)
+        there = "meta" if on_meta else device
+        return data if dtype is None and there is None else data.to(there, dtype)
+    if on_meta:
+        return _C.tensor(data, dtype=dtype, device="meta")
     if hasattr(data, "__array_interface__"):
         try:
             shared = _C._sharing(data)
@@ -54,8 +57,11 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:
     """`obj` as a tensor; `copy=True` never shares memory."""
-    expect_cpu(device)
-    out = _C.tensor(obj, dtype=dtype) if copy else as_tensor(obj, dtype=dtype, device=device)
+    out = (
+        _C.tensor(obj, dtype=dtype, device=device)
+        if copy
+        else as_tensor(obj, dtype=dtype, device=device)
+    )
     return out.detach().requires_grad_() if requires_grad else out
 
 
@@ -112,6 +118,14 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     """
     import numpy as np
 
+    if self.is_meta and force:
+        self = self.cpu()  # which says why not
+    if self.is_meta:
+        raise TypeError(
+            "[numpy] expected a tensor with values, got one of the meta device (can't convert "
+            "meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
+            "first.)"
+        )
     if force or not weft.is_grad_enabled():  # where nothing is recorded, nothing is lost
         self = self.detach()
     if self.requires_grad:
@@ -180,6 +194,11 @@ def __dlpack__(
             "grad (Can't export tensors that require gradient). Hint: use "
             "tensor.detach()"
         )
+    if self.is_meta:
+        raise BufferError(
+            "[__dlpack__] expected a tensor with memory, got one of the meta device (Cannot pack "
+            "tensors on meta)"
+        )
     if dl_device not in (None, (1, 0)):
         raise BufferError(f"[__dlpack__] expected the CPU (1, 0), got {dl_device}")
     return _C._to_dlpack(self.clone() if copy else self, max_version)
@@ -187,5 +206,10 @@ def __dlpack__(
 
 @method
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
-    """DLPack's name of the CPU."""
+    """DLPack's name of the CPU. ValueError for a meta tensor."""
+    if self.is_meta:
+        raise ValueError(
+            "[__dlpack_device__] expected a tensor with memory, got one of the meta device "
+            "(Unknown device type meta for Dlpack)"
+        )
     return (1, 0)

@@ -42,7 +42,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
     if weights.dtype is not _C.float32:
         weights = weights.double()
-    return weft.zeros(size, dtype=weights.dtype).index_add(0, input, weights)
+    return weft.zeros(size, dtype=weights.dtype, device=weights.device).index_add(0, input, weights)
 
 
 @forms(method=True, out=True)
@@ -92,7 +92,7 @@ def _edges(x: Tensor, bins: int, span: Sequence[float] | None) -> Tensor:
         raise RuntimeError(f"[histogram] expected a finite range, got [{low}, {high}]")
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return weft.linspace(low, high, bins + 1, dtype=x.dtype)
+    return weft.linspace(low, high, bins + 1, dtype=x.dtype, device=x.device)
 
 
 def _places(x: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -106,9 +106,11 @@ def _counted(
     places: Tensor, inside: Tensor, weight: Tensor | None, size: int, like: Tensor
 ) -> Tensor:
     if weight is None:
-        weight = weft.ones(places.shape, dtype=like.dtype)
+        weight = weft.ones(places.shape, dtype=like.dtype, device=places.device)
     weights = weight.detach().reshape(-1)
-    return weft.zeros(size, dtype=like.dtype).index_add(0, places[inside], weights[inside])
+    return weft.zeros(size, dtype=like.dtype, device=places.device).index_add(
+        0, places[inside], weights[inside]
+    )
 
 
 @forms(method=True, out=True)
@@ -187,8 +189,8 @@ def histogramdd(
             )
         span = None if range is None else range[2 * d : 2 * d + 2]
         edges.append(b if isinstance(b, Tensor) else _edges(x[:, d], b, span))
-    flat = weft.zeros(x.shape[0], dtype=_C.int64)
-    inside = weft.ones(x.shape[0], dtype=_C.bool)
+    flat = weft.zeros(x.shape[0], dtype=_C.int64, device=x.device)
+    inside = weft.ones(x.shape[0], dtype=_C.bool, device=x.device)
     for d, e in enumerate(edges):
         place, within = _places(x[:, d], e)
         flat = flat * (e.shape[0] - 1) + place

@@ -62,8 +62,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
     rows, start = [], 0
     for b in blocks:
         height, size = b.shape
-        left = weft.zeros(height, start, dtype=kind)
-        right = weft.zeros(height, width - start - size, dtype=kind)
+        left = weft.zeros(height, start, dtype=kind, device=b.device)
+        right = weft.zeros(height, width - start - size, dtype=kind, device=b.device)
         rows.append(weft.cat([left, b, right], 1))
         start += size
     return weft.cat(rows, 0)
@@ -100,18 +100,18 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"[combinations] expected r of at least 0, got {r}")
     if r == 0:
-        return weft.empty(0, dtype=input.dtype)
+        return weft.empty(0, dtype=input.dtype, device=input.device)
     rows = input.shape[0]
     count = math.comb(rows + r - 1 if with_replacement and rows else rows, r)
     if count == 0:
-        return input[weft.empty(0, r, dtype=_C.int64)]
+        return input[weft.empty(0, r, dtype=_C.int64, device=input.device)]
     if count * r >= 2**32:
         raise RuntimeError(
             f"[combinations] expected a result that fits in memory, got {count} choices of {r}"
         )
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = list(choose(range(input.shape[0]), r))
-    places = weft.tensor(chosen, dtype=_C.int64).reshape(len(chosen), r)
+    places = weft.tensor(chosen, dtype=_C.int64, device=input.device).reshape(len(chosen), r)
     return input[places]
 
 

@@ -88,7 +88,7 @@ def set_(
     tensor([1., 2.])
     """
     if source is None:
-        source = weft.empty(0, dtype=self.dtype)
+        source = weft.empty(0, dtype=self.dtype, device=self.device)
     if isinstance(source, UntypedStorage) or size is not None:
         source = _laid_over(source, self.dtype, storage_offset, size, stride)
     if not isinstance(source, Tensor):

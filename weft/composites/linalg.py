@@ -66,7 +66,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     if not compute_uv:
         m, n = input.shape[-2:]
         batch = input.shape[:-2]
-        zeros = [weft.zeros(*batch, k, k, dtype=input.dtype) for k in (m, n)]
+        zeros = [weft.zeros(*batch, k, k, dtype=input.dtype, device=input.device) for k in (m, n)]
         return return_types.svd(zeros[0], decompositions.svdvals(input), zeros[1])
     U, S, Vh = decompositions.svd(input, not some)
     return return_types.svd(U, S, Vh.mH)
@@ -121,7 +121,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     tensor([[0.2500]])
     """
     expect_matrix("cholesky_inverse", L, square=True)
-    eye = weft.eye(L.shape[-1], dtype=L.dtype).expand(L.shape)
+    eye = weft.eye(L.shape[-1], dtype=L.dtype, device=L.device).expand(L.shape)
     return cholesky_solve(eye, L, upper)
 
 
@@ -171,7 +171,7 @@ def svd_lowrank(
     A = A if M is None else A - M
     wide = A.shape[-2] < A.shape[-1]
     A = A.mH if wide else A
-    start = weft.randn(A.shape[-1], 6 if q is None else q, dtype=A.dtype)
+    start = weft.randn(A.shape[-1], 6 if q is None else q, dtype=A.dtype, device=A.device)
     Q = decompositions.qr(A @ start).Q
     for _ in range(2 if niter is None else niter):
         Q = decompositions.qr(A.mH @ Q).Q

@@ -71,5 +71,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     if size < 0:
         raise RuntimeError(f"[nonzero_static] expected a size of at least 0, got {size}")
     found = _C.ops.nonzero(input)[:size]
-    rest = weft.full((size - found.shape[0], input.dim()), fill_value, dtype=_C.int64)
+    rest = weft.full(
+        (size - found.shape[0], input.dim()), fill_value, dtype=_C.int64, device=input.device
+    )
     return weft.cat([found, rest])

@@ -33,7 +33,7 @@ _cast_Short = _cast("Short", weft.int16)
 
 def _shape_as_tensor(self: Tensor) -> Tensor:
     """The shape as an int64 vector."""
-    return weft.tensor(list(self.shape), dtype=weft.int64)
+    return weft.tensor(list(self.shape), dtype=weft.int64, device="cpu")
 
 
 def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
@@ -81,7 +81,9 @@ def _convert_indices_from_csr_to_coo(
     crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False
 ) -> Tensor:
     """Row and column numbers, [2, n], of where each row begins and the column numbers."""
-    rows = weft.arange(crow_indices.numel() - 1).repeat_interleave(crow_indices.diff())
+    rows = weft.arange(crow_indices.numel() - 1, device=crow_indices.device).repeat_interleave(
+        crow_indices.diff()
+    )
     kind = weft.int32 if out_int32 else weft.int64
     pair = [rows.to(kind), col_indices.to(kind)]
     return weft.stack(pair[::-1] if transpose else pair)

@@ -37,7 +37,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
             f"{tuple(input.shape)}"
         )
     if input.dim() > 2:
-        places = weft.arange(input.shape[0])
+        places = weft.arange(input.shape[0], device=input.device)
         input[(places,) * input.dim()] = fill_value
         return input
     rows, columns = input.shape

@@ -43,7 +43,7 @@ def _mapped(self: Tensor, operands: list[Tensor], callable: Callable[..., Any]) 
             "[apply_] expected a number from each call, got tensors (only one element tensors can "
             "be converted to Python scalars)"
         )
-    return self.copy_(weft.tensor(made, dtype=self.dtype).reshape(self.shape))
+    return self.copy_(weft.tensor(made, dtype=self.dtype, device="cpu").reshape(self.shape))
 
 
 zero_ = function_of("zero_")

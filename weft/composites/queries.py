@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft._C import Tensor
-from weft.base.device import device, expect_cpu
+from weft.base.device import CPU, META, expect_cpu
 from weft.base.forms import attach, method
 from weft.base.names import sparse_coo, sparse_csr, strided
 
@@ -30,7 +30,7 @@ def is_storage(obj: Any) -> bool:
 
 @method
 def get_device(input: Tensor) -> int:
-    """-1: tensors lie on the CPU."""
+    """-1: of the CPU, and of meta tensors."""
     return -1
 
 
@@ -42,8 +42,8 @@ def is_distributed(input: Tensor) -> bool:
 
 @method
 def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
-    """self: it lives there already."""
-    return self
+    """self: it lives there already. A meta tensor raises NotImplementedError."""
+    return self.to("cpu") if self.is_meta else self
 
 
 @method
@@ -200,7 +200,7 @@ def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared with other processes (`share_memory_`)."""
     import sys
 
-    if "weft.multiprocessing.shared" not in sys.modules:
+    if self.is_meta or "weft.multiprocessing.shared" not in sys.modules:
         return False
     from weft.multiprocessing import shared
 
@@ -250,12 +250,12 @@ def _constant(name: str, value: Any, doc: str) -> None:
     attach(name, property(lambda self: value, doc=doc))
 
 
-_constant("device", device("cpu"), "The processor.")
+attach("device", property(lambda self: META if self.is_meta else CPU, doc="Where it lies."))
+attach("is_cpu", property(lambda self: not self.is_meta, doc="Whether it lies in main memory."))
 _constant("layout", strided, "`weft.strided`.")
 _constant("name", None, "None: tensors have no names.")
-_constant("is_cpu", True, "True: it lies in main memory.")
 for _name in (
-    "is_cuda", "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested",
+    "is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested",
     "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
 ):  # fmt: skip
     _constant(_name, False, "False: there is no such tensor here.")

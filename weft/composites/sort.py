@@ -81,18 +81,18 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> return_types.mo
     """
     dim = wrap("mode", dim, input.dim())
     if input.dim() == 0:
-        return return_types.mode(input.clone(), weft.zeros((), dtype=_C.int64))
+        return return_types.mode(input.clone(), weft.zeros((), dtype=_C.int64, device=input.device))
     size = input.shape[dim]
     if size == 0:
         raise IndexError(f"[mode] expected a dim with elements, got size 0 at {dim}")
     values, order = input.detach().sort(dim, stable=True)
-    new = weft.ones(values.shape, dtype=_C.bool)
+    new = weft.ones(values.shape, dtype=_C.bool, device=values.device)
     if size > 1:
         differs = values.narrow(dim, 1, size - 1) != values.narrow(dim, 0, size - 1)
         new.narrow(dim, 1, size - 1).copy_(differs)
     shape = [1] * input.dim()
     shape[dim] = size
-    place = weft.arange(size).reshape(shape).expand(values.shape)
+    place = weft.arange(size, device=values.device).reshape(shape).expand(values.shape)
     start = weft.where(new, place, 0).cummax(dim).values
     # The first place where the run is longest so far is the end of the longest one.
     end = (place - start).argmax(dim, True)
@@ -117,7 +117,7 @@ def _points(who: str, input: Tensor, q: Any, how: str) -> Any:
                 f"[{who}] expected a share, got {q} ({who}() q must be in the range [0, 1] but got "
                 f"{q:g})"
             )
-        q = weft.tensor(q, dtype=input.dtype)
+        q = weft.tensor(q, dtype=input.dtype, device=input.device)
     elif q.dim() > 1 or q.dtype is not input.dtype:
         raise RuntimeError(
             f"[{who}] expected a q of {input.dtype} with at most one dimension, got {q.dtype} "
@@ -271,7 +271,7 @@ def bucketize(
 
 def _runs(values: Tensor) -> Tensor:
     """Along the first dimension: whether a slice differs from the one before."""
-    new = weft.ones(values.shape[0], dtype=_C.bool)
+    new = weft.ones(values.shape[0], dtype=_C.bool, device=values.device)
     if values.shape[0] > 1:
         differs = values[1:] != values[:-1]
         new[1:] = differs if values.dim() == 1 else differs.reshape(differs.shape[0], -1).any(1)
@@ -285,7 +285,7 @@ def _sizes_of(new: Tensor) -> Tensor:
 
 def _sorted_rows(rows: Tensor) -> Tensor:
     """The order that sorts the rows of a matrix as words: stable sorts, the last column first."""
-    order = weft.arange(rows.shape[0])
+    order = weft.arange(rows.shape[0], device=rows.device)
     for k in range(rows.shape[1] - 1, -1, -1):
         order = order[rows[order, k].argsort(stable=True)]
     return order

@@ -189,7 +189,11 @@ def istft(
     if hop > size:
         raise RuntimeError(f"[istft] expected 0 < hop_length <= win_length, got {hop} and {size}")
     shape = _window("istft", n_fft, hop, size, window)
-    shape = weft.ones(n_fft, dtype=input.dtype.to_real()) if shape is None else shape
+    shape = (
+        weft.ones(n_fft, dtype=input.dtype.to_real(), device=input.device)
+        if shape is None
+        else shape
+    )
     norm = "ortho" if normalized else "backward"
     spectra = input.transpose(-2, -1)
     if return_complex:

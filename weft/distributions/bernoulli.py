@@ -61,7 +61,9 @@ class Bernoulli(Odds, ExponentialFamily):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = weft.arange(2, dtype=self._param.dtype).reshape(-1, *[1] * len(self.batch_shape))
+        values = weft.arange(2, dtype=self._param.dtype, device=self._param.device).reshape(
+            -1, *[1] * len(self.batch_shape)
+        )
         return values.expand(-1, *self.batch_shape) if expand else values
 
     @property

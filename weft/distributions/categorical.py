@@ -71,7 +71,7 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return weft.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
+        return self.probs.new_full(self._extended_shape(), float("nan"))
 
     @property
     def mode(self) -> Tensor:
@@ -99,5 +99,6 @@ class Categorical(Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = weft.arange(self._num_events).reshape(-1, *[1] * len(self.batch_shape))
+        values = weft.arange(self._num_events, device=self._param.device)
+        values = values.reshape(-1, *[1] * len(self.batch_shape))
         return values.expand(-1, *self.batch_shape) if expand else values

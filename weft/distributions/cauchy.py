@@ -33,7 +33,7 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return weft.full(self._extended_shape(), float("nan"), dtype=self.loc.dtype)
+        return self.loc.new_full(self._extended_shape(), float("nan"))
 
     @property
     def mode(self) -> Tensor:
@@ -41,7 +41,7 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return weft.full(self._extended_shape(), float("inf"), dtype=self.loc.dtype)
+        return self.loc.new_full(self._extended_shape(), float("inf"))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         eps = self.loc.new_empty(self._extended_shape(sample_shape)).cauchy_()

@@ -43,7 +43,8 @@ class LKJCholesky(Distribution):
             )
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
-        above = (weft.arange(dim, dtype=self.concentration.dtype) - 1).clamp(min=0)
+        like = self.concentration
+        above = (weft.arange(dim, dtype=like.dtype, device=like.device) - 1).clamp(min=0)
         marginal = self.concentration.unsqueeze(-1) + 0.5 * (dim - 2)
         self._beta = Beta(above + 0.5, marginal - 0.5 * above, validate_args=False)
         super().__init__(self.concentration.shape, (dim, dim), validate_args=validate_args)
@@ -63,7 +64,7 @@ class LKJCholesky(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
         a, n = self.concentration, self.dim
-        order = 2 * (a - 1).unsqueeze(-1) + n - weft.arange(2, n + 1)
+        order = 2 * (a - 1).unsqueeze(-1) + n - weft.arange(2, n + 1, device=a.device)
         inner = (order * value.diagonal(0, -2, -1)[..., 1:].log()).sum(-1)
         alpha = a + 0.5 * (n - 1)
         size = 0.5 * (n - 1) * math.log(math.pi) + weft.mvlgamma(alpha - 0.5, n - 1)

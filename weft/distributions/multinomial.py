@@ -61,7 +61,7 @@ class Multinomial(OfClasses):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         drawn = self._categorical.sample((self.total_count, *sample_shape)).movedim(0, -1)
-        counts = weft.zeros(self._extended_shape(sample_shape), dtype=drawn.dtype)
+        counts = drawn.new_zeros(self._extended_shape(sample_shape))
         return counts.scatter_add_(-1, drawn, weft.ones_like(drawn)).to(self.probs.dtype)
 
     def entropy(self) -> Tensor:

@@ -59,7 +59,7 @@ class OneHotCategorical(OfClasses):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
-        values = weft.eye(n, dtype=self.probs.dtype)
+        values = weft.eye(n, dtype=self.probs.dtype, device=self.probs.device)
         values = values.reshape(n, *[1] * len(self.batch_shape), n)
         return values.expand(n, *self.batch_shape, n) if expand else values
 

@@ -54,7 +54,7 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        x = weft.empty(shape, dtype=self.df.dtype).normal_()
+        x = weft.empty(shape, dtype=self.df.dtype, device=self.df.device).normal_()
         z = self._chi2.rsample(sample_shape)
         return self.loc + self.scale * (x * weft.rsqrt(z / self.df))
 

@@ -34,7 +34,10 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
         )
     tensors = [v for v in values if isinstance(v, Tensor)]
     kind = tensors[0].dtype if tensors else weft.get_default_dtype()
-    made = [v if isinstance(v, Tensor) else weft.tensor(v, dtype=kind) for v in values]
+    place = tensors[0].device if tensors else None
+    made = [
+        v if isinstance(v, Tensor) else weft.tensor(v, dtype=kind, device=place) for v in values
+    ]
     return weft.broadcast_tensors(*made)
 
 

@@ -140,7 +140,8 @@ class Wishart(OfMatrix, ExponentialFamily):
 
     def entropy(self) -> Tensor:
         n, half = self._event_shape[-1], self.df / 2
-        slope = (half.unsqueeze(-1) - weft.arange(n, dtype=half.dtype) / 2).digamma().sum(-1)
+        less = weft.arange(n, dtype=half.dtype, device=half.device) / 2
+        slope = (half.unsqueeze(-1) - less).digamma().sum(-1)
         size = (n + 1) * (n * math.log(2) / 2 + self._half_log_det()) + weft.mvlgamma(half, n)
         return size - (self.df - n - 1) / 2 * slope + self.df * n / 2
 

@@ -27,7 +27,7 @@ def _line(who: str, start: int, end: int, dtype: Any, device: Any, layout: Any) 
             f"[{who}] expected a floating point or complex dtype, got {dtype} ({who} requires a "
             "floating point or complex dtype)"
         )
-    return weft.arange(start, end, dtype=dtype)
+    return weft.arange(start, end, dtype=dtype, device=device)
 
 
 def fftfreq(

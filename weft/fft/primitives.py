@@ -112,7 +112,7 @@ def _gradient_c2r(g: Gradients) -> Any:
     out = r2c(grad, dim=o["dim"], normalization=o["normalization"], onesided=True)
     # all but the first number, and the middle one of an even size, stand for two of the output
     twice = grad.shape[last] - x.shape[last]
-    factor = weft.ones(x.shape[last], dtype=grad.dtype)
+    factor = weft.ones(x.shape[last], dtype=grad.dtype, device=grad.device)
     factor[1 : 1 + twice] = 2
     return out * factor.reshape([-1] + [1] * (x.dim() - 1 - last % x.dim()))
 

@@ -292,7 +292,7 @@ def jvp(
 
 def _units(t: Tensor, first: int, end: int) -> Tensor:
     """Of the unit vectors of `t`'s space those from `first` to `end`, along dim 0."""
-    rows = weft.zeros(end - first, t.numel(), dtype=t.dtype)
+    rows = weft.zeros(end - first, t.numel(), dtype=t.dtype, device=t.device)
     rows.diagonal(first).fill_(1)
     return rows.reshape(-1, *t.shape)
 

@@ -38,7 +38,7 @@ def expect_like(who: str, A: Tensor, B: Tensor) -> None:
 
 def eye_like(A: Tensor) -> Tensor:
     """The identity of A's last dimension."""
-    return weft.eye(A.shape[-1], dtype=A.dtype)
+    return weft.eye(A.shape[-1], dtype=A.dtype, device=A.device)
 
 
 def raise_if_singular(who: str, info: Tensor) -> None:

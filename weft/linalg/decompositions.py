@@ -224,7 +224,7 @@ def _gradient_eigh(g: Gradients) -> Any:
         P = V.mH @ gV
         expect_phase_free("linalg.eigh", P)
         gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
-        diagonal = weft.eye(values.shape[-1], dtype=weft.bool)
+        diagonal = weft.eye(values.shape[-1], dtype=weft.bool, device=values.device)
         scale = (0.5 / gaps.masked_fill(diagonal, 1)).masked_fill(diagonal, 0)
         inner = inner + (P - P.mH) * scale
     return V @ inner.to(V.dtype) @ V.mH

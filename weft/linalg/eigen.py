@@ -30,7 +30,7 @@ def _gradient_eig(g: Gradients) -> Any:
     if gV is not None:
         P = V.mH @ gV
         expect_phase_free("linalg.eig", P)
-        diagonal = weft.eye(values.shape[-1], dtype=weft.bool)
+        diagonal = weft.eye(values.shape[-1], dtype=weft.bool, device=values.device)
         P = P - V.mH @ (V * P.diagonal(0, -2, -1).real.unsqueeze(-2))
         gaps = (values.unsqueeze(-2) - values.unsqueeze(-1)).conj().masked_fill(diagonal, 1)
         inner = inner + (P / gaps).masked_fill(diagonal, 0)

@@ -66,7 +66,7 @@ def _parts(LU: Tensor) -> tuple[Tensor, Tensor]:
     m, n = LU.shape[-2:]
     k = min(m, n)
     L = LU[..., :k].tril(-1)
-    return L + weft.eye(m, k, dtype=LU.dtype), LU[..., :k, :].triu()
+    return L + weft.eye(m, k, dtype=LU.dtype, device=LU.device), LU[..., :k, :].triu()
 
 
 def _gradient_lu(g: Gradients) -> Any:
@@ -256,7 +256,7 @@ def lu_unpack(
             f"[lu_unpack] expected int32 pivots, got {LU_pivots.dtype} (torch.lu_unpack: LU_pivots "
             "is expected to be a contiguous tensor of torch.int32 dtype.)"
         )
-    empty = weft.empty(0, dtype=LU_data.dtype)
+    empty = weft.empty(0, dtype=LU_data.dtype, device=LU_data.device)
     L, U = _parts(LU_data) if unpack_data else (empty, empty)
     P = _permutation(LU_pivots, LU_data.shape[-2], LU_data.dtype) if unpack_pivots else empty
     return return_types.lu_unpack(P, L, U)

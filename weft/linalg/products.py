@@ -163,7 +163,7 @@ def matrix_rank(
     with weft.no_grad():
         values = eigvalsh(A).abs() if hermitian else svdvals(A)
         if not values.shape[-1]:
-            return weft.zeros(A.shape[:-2], dtype=weft.int64)
+            return weft.zeros(A.shape[:-2], dtype=weft.int64, device=A.device)
         least = weft.maximum(values.amax(-1) * rtol, least)
         return (values > least.unsqueeze(-1)).sum(-1)
 
@@ -178,8 +178,10 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        eye = weft.eye(A.shape[-1], dtype=A.dtype)
-        return eye + A.masked_fill(weft.ones(A.shape, dtype=weft.bool), 0)  # in the graph
+        eye = weft.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        return eye + A.masked_fill(
+            weft.ones(A.shape, dtype=weft.bool, device=A.device), 0
+        )  # in the graph
     result: Tensor | None = None
     while n:
         if n & 1:

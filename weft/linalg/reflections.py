@@ -48,7 +48,7 @@ def _expect_reflections(who: str, A: Tensor, tau: Tensor) -> None:
 
 def _reflected(A: Tensor, tau: Tensor, X: Tensor, forward: bool, adjoint: bool) -> Tensor:
     """H1 H2 ... Hk X (or, not `forward`, Hk ... H1 X), Hi = 1 - tau v vᴴ or its adjoint."""
-    V = A.tril(-1) + weft.eye(*A.shape[-2:], dtype=A.dtype)
+    V = A.tril(-1) + weft.eye(*A.shape[-2:], dtype=A.dtype, device=A.device)
     order = range(tau.shape[-1])
     for i in reversed(order) if forward else order:
         v = V[..., i : i + 1]
@@ -72,9 +72,11 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
             [-0.8000]])
     """
     _expect_reflections("linalg.householder_product", A, tau)
-    eye = weft.eye(*A.shape[-2:], dtype=A.dtype).expand(A.shape)
+    eye = weft.eye(*A.shape[-2:], dtype=A.dtype, device=A.device).expand(A.shape)
     if not tau.shape[-1]:
-        return eye + A.masked_fill(weft.ones(A.shape, dtype=weft.bool), 0)  # in the graph
+        return eye + A.masked_fill(
+            weft.ones(A.shape, dtype=weft.bool, device=A.device), 0
+        )  # in the graph
     return _reflected(A, tau, eye, True, False)
 
 

@@ -208,7 +208,11 @@ def _gradient_det(g: Gradients) -> Any:
     # a singular matrix has cofactors too: from the products of all singular values but one
     U, S, Vh = svd(A)
     n = S.shape[-1]
-    others = S.unsqueeze(-2).expand(*S.shape, n).masked_fill(weft.eye(n, dtype=weft.bool), 1)
+    others = (
+        S.unsqueeze(-2)
+        .expand(*S.shape, n)
+        .masked_fill(weft.eye(n, dtype=weft.bool, device=S.device), 1)
+    )
     turn = ((_det(U) * _det(Vh)).conj() * grad).unsqueeze(-1)
     return U @ weft.diag_embed(others.prod(-1) * turn) @ Vh
 
@@ -282,7 +286,7 @@ def slogdet(A: Tensor) -> linalg_slogdet:
 def _gradient_pinv(g: Gradients) -> Any:
     # Golub and Pereyra, "The differentiation of pseudo-inverses", 1973
     (A,), P, grad = g.inputs, g.outputs[0], g.grads[0]
-    left = weft.eye(A.shape[-2], dtype=A.dtype) - A @ P
+    left = weft.eye(A.shape[-2], dtype=A.dtype, device=A.device) - A @ P
     right = eye_like(A) - P @ A
     return -(P.mH @ grad @ P.mH) + left @ grad.mH @ (P @ P.mH) + (P.mH @ P) @ grad.mH @ right
 

@@ -64,6 +64,11 @@ def share_memory_(self: Tensor) -> Tensor:
     >>> weft.zeros(2).share_memory_().is_shared()
     True
     """
+    if self.is_meta:
+        raise RuntimeError(
+            "[share_memory_] expected a tensor with memory, got one of the meta device "
+            "(_share_fd_: only available on CPU)"
+        )
     if is_shared(self):
         return self
     address, size, offset = self._storage_info()

@@ -53,7 +53,7 @@ class _NormBase(Module):
         track = self.track_running_stats
         for name, start in (("running_mean", weft.zeros), ("running_var", weft.ones)):
             self.register_buffer(name, start(n, device=device, dtype=dtype) if track else None)
-        count = weft.tensor(0, dtype=weft.int64) if track else None
+        count = weft.tensor(0, dtype=weft.int64, device=device) if track else None
         self.register_buffer("num_batches_tracked", count)
 
     def reset_running_stats(self) -> None:

@@ -108,7 +108,11 @@ def rrelu(
         return leaky_relu(input, (lower + upper) / 2, inplace)
     low = input.detach() <= 0
     count = int(low.sum())
-    slopes = weft.empty(count, dtype=_C.float64).uniform_(lower, upper).to(input.dtype)
+    slopes = (
+        weft.empty(count, dtype=_C.float64, device=input.device)
+        .uniform_(lower, upper)
+        .to(input.dtype)
+    )
     noise = weft.ones_like(input).masked_scatter(low, slopes)
     return input.mul_(noise) if inplace else input * noise
 

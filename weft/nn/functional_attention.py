@@ -19,7 +19,7 @@ def additive_mask(mask: Tensor | None, name: str, dtype: Any) -> Tensor | None:
     if mask is None:
         return None
     if mask.dtype == weft.bool:
-        return weft.zeros(mask.shape, dtype=dtype).masked_fill(mask, -math.inf)
+        return weft.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(mask, -math.inf)
     if not mask.dtype.is_floating_point:
         raise AssertionError(
             f"[{_WHO}] expected {name} of dtype bool or floating (only bool and floating types of "
@@ -99,7 +99,9 @@ def _widened(mask: Tensor | None, columns: int) -> Tensor | None:
     """A mask for keys to which `columns` were added that all may see."""
     if mask is None or not columns:
         return mask
-    return weft.cat([mask, weft.zeros(*mask.shape[:-1], columns, dtype=mask.dtype)], -1)
+    return weft.cat(
+        [mask, weft.zeros(*mask.shape[:-1], columns, dtype=mask.dtype, device=mask.device)], -1
+    )
 
 
 def _check_causal(is_causal: bool, mask: Tensor | None) -> None:
@@ -194,7 +196,7 @@ def multi_head_attention_forward(
     k = split_heads(k) if static_k is None else static_k.reshape(shape)
     v = split_heads(v) if static_v is None else static_v.reshape(shape)
     if add_zero_attn:
-        nothing = weft.zeros(batch, num_heads, 1, head, dtype=k.dtype)
+        nothing = weft.zeros(batch, num_heads, 1, head, dtype=k.dtype, device=k.device)
         k, v = weft.cat([k, nothing], 2), weft.cat([v, nothing], 2)
     padding = additive_mask(key_padding_mask, "key_padding_mask", query.dtype)
     added = (bias_k is not None and bias_v is not None) + bool(add_zero_attn)

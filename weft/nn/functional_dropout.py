@@ -29,10 +29,10 @@ def _feature_alpha_dropout(input: Tensor, p: float, training: bool) -> Tensor:
     if input.dim() < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     if p == 1:
-        return input * weft.zeros((), dtype=input.dtype)
+        return input * weft.zeros((), dtype=input.dtype, device=input.device)
     low = 1.7580993408473766  # -(scale * alpha) of selu: what a dropped unit becomes
     shape = [*input.shape[:2], *[1] * (input.dim() - 2)]
-    kept = weft.empty(shape, dtype=input.dtype).bernoulli_(1 - p)
+    kept = weft.empty(shape, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
     scale = 1 / ((low * low * p + 1) * (1 - p)) ** 0.5
     return input * (kept * scale) + ((kept - 1) * (low * scale) + low * scale * p)
 

@@ -15,7 +15,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
                 "of fixed length sequences. However, found offsets of type Tensor"
             )
         count, width = input.shape
-        return weft.arange(count).repeat_interleave(width), count
+        return weft.arange(count, device=input.device).repeat_interleave(width), count
     if input.dim() != 1:
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
@@ -35,7 +35,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> t
     if starts.numel() > 1 and bool((starts[1:] < starts[:-1]).any()):
         raise IndexError(f"[embedding_bag] expected rising offsets, got {offsets.tolist()}")
     count = starts.shape[0] - include_last_offset
-    places = weft.arange(input.numel())
+    places = weft.arange(input.numel(), device=input.device)
     return weft.searchsorted(starts[:count].contiguous(), places, right=True) - 1, count
 
 
@@ -126,7 +126,7 @@ def embedding_bag(
     rows = weft.nn.functional.embedding(
         indices, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse
     )
-    out = weft.zeros(count, weight.shape[1], dtype=weight.dtype)
+    out = weft.zeros(count, weight.shape[1], dtype=weight.dtype, device=weight.device)
     if mode == "max":
         return _largest(rows, bags, count) if rows.shape[0] else out
     if per_sample_weights is not None:
@@ -141,13 +141,15 @@ def embedding_bag(
 def _largest(rows: Tensor, bags: Tensor, count: int) -> Tensor:
     """The largest elements of each bag; the first of equal ones gets the gradient."""
     places = bags.unsqueeze(1).expand(rows.shape)
-    low = weft.zeros(count, rows.shape[1], dtype=rows.dtype)
+    low = weft.zeros(count, rows.shape[1], dtype=rows.dtype, device=rows.device)
     top = low.scatter_reduce(0, places, rows.detach(), "amax", include_self=False)
     n = rows.shape[0]
-    order = weft.arange(n).unsqueeze(1).expand(rows.shape)
+    order = weft.arange(n, device=rows.device).unsqueeze(1).expand(rows.shape)
     order = weft.where(rows.detach() == top[bags], order, n)
-    first = weft.full(low.shape, n, dtype=_C.int64).scatter_reduce(0, places, order, "amin")
-    padded = weft.cat([rows, weft.zeros(1, rows.shape[1], dtype=rows.dtype)])
+    first = weft.full(low.shape, n, dtype=_C.int64, device=rows.device).scatter_reduce(
+        0, places, order, "amin"
+    )
+    padded = weft.cat([rows, weft.zeros(1, rows.shape[1], dtype=rows.dtype, device=rows.device)])
     return padded.gather(0, first)
 
 

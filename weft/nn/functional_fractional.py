@@ -35,13 +35,13 @@ def _places(sample: Tensor, size: int, out: int, kernel: int) -> Tensor:
 
     Windows begin floor((i + u) a) - floor(u a) for a step a that the last one, at the end, fits.
     """
-    starts = weft.full((*sample.shape, 1), size - kernel, dtype=weft.int64)
+    starts = weft.full((*sample.shape, 1), size - kernel, dtype=weft.int64, device=sample.device)
     if out > 1:
         u, step = sample.unsqueeze(-1), (size - kernel) / (out - 1)
-        line = weft.arange(out - 1, dtype=sample.dtype)
+        line = weft.arange(out - 1, dtype=sample.dtype, device=sample.device)
         first = ((line + u) * step).to(weft.int64) - (u * step).to(weft.int64)
         starts = weft.cat([first, starts], -1)
-    return starts.unsqueeze(-1) + weft.arange(kernel)
+    return starts.unsqueeze(-1) + weft.arange(kernel, device=sample.device)
 
 
 def _maxima(
@@ -112,7 +112,9 @@ def _fractional(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         if _random_samples is None:
             batch = 1 if input.dim() == dims + 1 else input.shape[0]
             channels = input.shape[-dims - 1] if input.dim() > dims else 1
-            _random_samples = weft.rand(batch, channels, dims, dtype=input.dtype)
+            _random_samples = weft.rand(
+                batch, channels, dims, dtype=input.dtype, device=input.device
+            )
         return _maxima(who, input, kernel, out, _random_samples)
 
     def pool(

@@ -397,12 +397,16 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     columns = []
     for k in reversed(range(dims)):
         n = sizes[k]
-        line = weft.linspace(-1, 1, n, dtype=theta.dtype) if n > 1 else theta.new_zeros(1)
+        line = (
+            weft.linspace(-1, 1, n, dtype=theta.dtype, device=theta.device)
+            if n > 1
+            else theta.new_zeros(1)
+        )
         if not align_corners:
             line = line * ((n - 1) / n)
         shape = [1] * dims
         shape[k] = n
         columns.append(line.reshape(shape).expand(sizes))
-    columns.append(weft.ones(sizes, dtype=theta.dtype))
+    columns.append(weft.ones(sizes, dtype=theta.dtype, device=theta.device))
     base = weft.stack(columns, -1).reshape(1, -1, dims + 1)
     return _C.ops._relaid(base @ theta.transpose(1, 2), (theta.shape[0], *sizes, dims))

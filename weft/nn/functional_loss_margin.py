@@ -245,7 +245,7 @@ def multi_margin_loss(
         loss = loss * loss
     if weight is not None:
         loss = loss * weight[labels].unsqueeze(1)
-    other = weft.arange(rows.shape[1]) != labels.unsqueeze(1)
+    other = weft.arange(rows.shape[1], device=rows.device) != labels.unsqueeze(1)
     loss = weft.where(other, loss, 0).sum(1) / rows.shape[1]
     loss = reduced(loss if target.dim() else loss.reshape(()), reduction)
     return _C._rename_node(loss, "MultiMarginLossBackward0")
@@ -274,7 +274,12 @@ def multilabel_margin_loss(
         raise RuntimeError("[multilabel_margin_loss] expected class numbers, got one out of range")
     given = (labels < 0).long().cumsum(1) == 0
     places = labels.clamp_min(0)
-    named = weft.zeros(rows.shape, dtype=_C.int64).scatter_add(1, places, given.long()) > 0
+    named = (
+        weft.zeros(rows.shape, dtype=_C.int64, device=rows.device).scatter_add(
+            1, places, given.long()
+        )
+        > 0
+    )
     # (n, label, class)
     loss = (1 - rows.gather(1, places).unsqueeze(2) + rows.unsqueeze(1)).clamp_min(0)
     counts = given.unsqueeze(2) & ~named.unsqueeze(1)

@@ -236,7 +236,7 @@ def _max_unpool(dims: int) -> Callable[..., Tensor]:
                 f"[max_unpool{dims}d] expected indices in 0 .. {count - 1}, "
                 f"got {int(places.min())} .. {int(places.max())} (Found an invalid max index)"
             )
-        table = weft.zeros([*lead, count], dtype=input.dtype)
+        table = weft.zeros([*lead, count], dtype=input.dtype, device=input.device)
         filled = table.scatter(-1, places, input.reshape([*lead, -1]))
         out: Tensor = _C.ops._relaid(filled, [*lead, *sizes])
         return out

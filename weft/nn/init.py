@@ -90,6 +90,8 @@ def trunc_normal_(
     def below(x: float) -> float:
         return (1.0 + math.erf((x - mean) / (std * math.sqrt(2.0)))) / 2.0
 
+    if tensor.is_meta:  # nothing is rejected where there are no values
+        return _draw(tensor, "uniform_", a, b, generator)
     with weft.no_grad():
         if below(b) - below(a) > 0.3:
             _reject_normal(tensor, mean, std, a, b, generator)
@@ -102,7 +104,7 @@ def _reject_normal(
     tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any
 ) -> None:
     # The bounds as the tensor's dtype has them: a value must not be rejected for ever.
-    low, high = (weft.tensor(bound, dtype=tensor.dtype).item() for bound in (a, b))
+    low, high = (weft.tensor(bound, dtype=tensor.dtype, device="cpu").item() for bound in (a, b))
     result = _draw(tensor, "normal_", mean, std, generator)
     while True:
         outside = (result < low) | (result > high)
@@ -160,7 +162,7 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with weft.no_grad():
-        return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype))
+        return tensor.copy_(weft.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -274,12 +276,14 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
     if tensor.dim() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows = tensor.shape[0]
     cols = tensor.numel() // rows
     with weft.no_grad():
-        drawn = _draw(weft.empty(rows, cols, dtype=tensor.dtype), "normal_", 0, 1, generator)
+        drawn = _draw(
+            weft.empty(rows, cols, dtype=tensor.dtype, device="cpu"), "normal_", 0, 1, generator
+        )
         matrix = drawn.numpy().astype(np.float64)
         q, r = np.linalg.qr(matrix.T if rows < cols else matrix)
         # With the signs of r's diagonal in q, the result is uniform among orthogonal matrices.
@@ -300,10 +304,10 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
     zeros = math.ceil(sparsity * rows)
     with weft.no_grad():
         _draw(tensor, "normal_", 0, std, generator)
-        empty = weft.zeros(rows, cols, dtype=weft.bool)
+        empty = weft.zeros(rows, cols, dtype=weft.bool, device=tensor.device)
         source = {} if generator is None else {"generator": generator}
         for col in range(cols):
-            empty[weft.randperm(rows, **source)[:zeros], col] = True
+            empty[weft.randperm(rows, device=tensor.device, **source)[:zeros], col] = True
         return tensor.masked_fill_(empty, 0.0)
 
 

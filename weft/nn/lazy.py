@@ -213,7 +213,7 @@ class _LazyNorm(LazyModuleMixin):
         for name in ("running_mean", "running_var"):
             buffer = UninitializedBuffer(device=device, dtype=dtype) if track else None
             self.register_buffer(name, buffer)
-        count = weft.tensor(0, dtype=weft.int64) if track else None
+        count = weft.tensor(0, dtype=weft.int64, device=device) if track else None
         self.register_buffer("num_batches_tracked", count)
         self._be_lazy()
 

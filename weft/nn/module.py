@@ -294,16 +294,20 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
             for module in self.children():
                 module._apply(fn)
         with weft.no_grad():
-            for param in self._parameters.values():
+            for name, param in list(self._parameters.items()):
                 if param is None:
                     continue
                 grad = param.grad
                 converted = fn(param)
-                if converted is not param:
+                if converted.is_meta != param.is_meta:
+                    param = _elsewhere(self, name, param, converted)
+                elif converted is not param:
                     param.data = converted
                 if grad is not None:
                     converted_grad = fn(grad)
-                    if converted_grad is not grad:
+                    if converted_grad.is_meta != grad.is_meta:
+                        param.grad = converted_grad.requires_grad_(grad.requires_grad)
+                    elif converted_grad is not grad:
                         grad.data = converted_grad
             for name, buffer in self._buffers.items():
                 if buffer is not None:
@@ -338,12 +342,26 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
                 return tensor
             if device is None:
                 return tensor.to(to_dtype, non_blocking=non_blocking)
+            if tensor.is_meta and device.type != "meta":
+                raise NotImplementedError(
+                    "[Module.to] expected parameters with values, got some of the meta device "
+                    "(Cannot copy out of meta tensor; no data! Please use "
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when "
+                    "moving module from meta to a different device.)"
+                )
             return tensor.to(device, to_dtype, non_blocking=non_blocking)
 
         return self._apply(convert)
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
-        """Move to a device without copying values."""
+        """Move to a device without copying values: memory that is not written, or none (`meta`).
+
+        >>> import weft
+        >>> with weft.device("meta"):
+        ...     net = weft.nn.Linear(2, 3)
+        >>> net.to_empty(device="cpu").weight.device
+        device(type='cpu')
+        """
         return self._apply(lambda t: weft.empty_like(t, device=device), recurse=recurse)
 
     def type(self: Self, dst_type: Any) -> Self:
@@ -481,6 +499,16 @@ def _typename(value: Any) -> str:
     if cls.__module__ == "builtins":
         return cls.__qualname__
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _elsewhere(module: Any, name: str, param: Any, values: Tensor) -> Any:
+    """A parameter on another device, which is another object: no tensor changes its device."""
+    changes(module)
+    kind: Any = type(param)
+    made = kind.__new__(kind, values, param.requires_grad)
+    made.__dict__.update(param.__dict__)
+    module._parameters[name] = made
+    return made
 
 
 def _parse_to(

@@ -258,6 +258,8 @@ class ModuleState:
                 if assign:
                     setattr(self, name, _like(value, given))
                 else:
+                    if value.is_meta and not given.is_meta:
+                        _warn_nothing_copied(key)
                     value.copy_(given)
         except Exception as error:
             return (
@@ -304,6 +306,15 @@ class ModuleState:
     def _hooks_in(self, name: str) -> list[Any]:
         table = self.__dict__.get(name)
         return list(table.values()) if table else []
+
+
+def _warn_nothing_copied(key: str) -> None:
+    warn(
+        f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in "
+        "the current model, which is a no-op. (Did you mean to pass `assign=True` to assign items "
+        "in the state dictionary to their corresponding key in the module instead of copying them "
+        "in place?)"
+    )
 
 
 def _load(

@@ -193,7 +193,7 @@ class RNNBase(Module):
 
     def _zeros(self, batch: int, width: int, like: Tensor) -> Tensor:
         layers = self.num_layers * (2 if self.bidirectional else 1)
-        return weft.zeros(layers, batch, width, dtype=like.dtype)
+        return weft.zeros(layers, batch, width, dtype=like.dtype, device=like.device)
 
     def _one_direction(
         self, x: Tensor, h: Tensor, c: Tensor | None, weights: list[Tensor], sizes: list[int],

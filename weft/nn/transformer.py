@@ -43,8 +43,8 @@ def _activation(name: str | Callable[[Tensor], Tensor]) -> Any:
     return getattr(F, name)
 
 
-def _causal_mask(size: int, dtype: Any = None) -> Tensor:
-    return weft.triu(weft.full((size, size), float("-inf"), dtype=dtype), 1)
+def _causal_mask(size: int, dtype: Any = None, device: Any = None) -> Tensor:
+    return weft.triu(weft.full((size, size), float("-inf"), dtype=dtype, device=device), 1)
 
 
 def _is_causal(mask: Tensor | None, hint: bool | None, size: int) -> bool:
@@ -53,7 +53,7 @@ def _is_causal(mask: Tensor | None, hint: bool | None, size: int) -> bool:
         return hint
     if mask is None or tuple(mask.shape[-2:]) != (size, size) or mask.dim() != 2:
         return False
-    causal = _causal_mask(size, mask.dtype if mask.is_floating_point() else None)
+    causal = _causal_mask(size, mask.dtype if mask.is_floating_point() else None, mask.device)
     additive = additive_mask(mask, "mask", causal.dtype)
     return additive is not None and weft.equal(additive, causal)
 
@@ -352,7 +352,7 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """The causal mask `(sz, sz)`: minus infinity above the diagonal, zero elsewhere."""
-        return _causal_mask(sz, dtype).to(device) if device else _causal_mask(sz, dtype)
+        return _causal_mask(sz, dtype, device)
 
     def forward(
         self,

@@ -16,7 +16,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.base.device import expect_cpu
+from weft.base.device import is_meta
 from weft.base.forms import expect
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _dtype(who: str, M: int, dtype: Any, layout: Any, device: Any) -> Any:
-    expect_cpu(device)
+    is_meta(device)
     if M < 0:
         raise ValueError(f"[{who}] expected a window length of at least 0, got {M}")
     dtype = weft.get_default_dtype() if dtype is None else dtype
@@ -41,8 +41,8 @@ def _dtype(who: str, M: int, dtype: Any, layout: Any, device: Any) -> Any:
     return dtype
 
 
-def _line(M: int, start: float, step: float, dtype: Any) -> Tensor:
-    return weft.linspace(start * step, (start + (M - 1)) * step, M, dtype=dtype)
+def _line(M: int, start: float, step: float, dtype: Any, device: Any) -> Tensor:
+    return weft.linspace(start * step, (start + (M - 1)) * step, M, dtype=dtype, device=device)
 
 
 def exponential(
@@ -63,10 +63,10 @@ def exponential(
     if sym and center is not None:
         raise ValueError("[exponential] expected no center for a symmetric window, got one")
     if M == 0:
-        return weft.empty(0, dtype=dtype, requires_grad=requires_grad)
+        return weft.empty(0, dtype=dtype, requires_grad=requires_grad, device=device)
     if center is None:
         center = (M if not sym and M > 1 else M - 1) / 2.0
-    return (-_line(M, -center, 1 / tau, dtype).abs()).exp().requires_grad_(requires_grad)
+    return (-_line(M, -center, 1 / tau, dtype, device).abs()).exp().requires_grad_(requires_grad)
 
 
 def cosine(
@@ -81,9 +81,9 @@ def cosine(
     """`sin(pi (n + 1/2) / M)`."""
     dtype = _dtype("cosine", M, dtype, layout, device)
     if M == 0:
-        return weft.empty(0, dtype=dtype, requires_grad=requires_grad)
+        return weft.empty(0, dtype=dtype, requires_grad=requires_grad, device=device)
     step = math.pi / (M + 1 if not sym and M > 1 else M)
-    return _line(M, 0.5, step, dtype).sin().requires_grad_(requires_grad)
+    return _line(M, 0.5, step, dtype, device).sin().requires_grad_(requires_grad)
 
 
 def gaussian(
@@ -101,9 +101,9 @@ def gaussian(
     if std <= 0:
         raise ValueError(f"[gaussian] expected std above 0, got {std}")
     if M == 0:
-        return weft.empty(0, dtype=dtype, requires_grad=requires_grad)
+        return weft.empty(0, dtype=dtype, requires_grad=requires_grad, device=device)
     start = -(M if not sym and M > 1 else M - 1) / 2.0
-    k = _line(M, start, 1 / (std * math.sqrt(2)), dtype)
+    k = _line(M, start, 1 / (std * math.sqrt(2)), dtype, device)
     return (-(k * k)).exp().requires_grad_(requires_grad)
 
 
@@ -124,11 +124,12 @@ def kaiser(
     if beta < 0:
         raise ValueError(f"[kaiser] expected beta of at least 0, got {beta}")
     if M <= 1:
-        return weft.ones(M, dtype=dtype, requires_grad=requires_grad)
+        return weft.ones(M, dtype=dtype, requires_grad=requires_grad, device=device)
     step = 2.0 * beta / (M if not sym else M - 1)
     k = np.linspace(-beta, min(beta, -beta + (M - 1) * step), M)
     window = np.i0(np.sqrt(np.maximum(beta * beta - k * k, 0))) / np.i0(float(beta))
-    return weft.from_numpy(window).to(dtype).requires_grad_(requires_grad)
+    made = weft.from_numpy(window).to("meta" if is_meta(device) else "cpu", dtype)
+    return made.requires_grad_(requires_grad)
 
 
 def general_cosine(
@@ -148,10 +149,12 @@ def general_cosine(
     if not a:
         raise ValueError("[general_cosine] expected coefficients, got none")
     if M <= 1:
-        return weft.ones(M, dtype=dtype, requires_grad=requires_grad)
-    k = _line(M, 0, 2 * math.pi / (M if not sym else M - 1), dtype)
-    signed = weft.tensor([(-1) ** i * w for i, w in enumerate(a)], dtype=dtype).unsqueeze(-1)
-    order = weft.arange(len(a), dtype=dtype).unsqueeze(-1)
+        return weft.ones(M, dtype=dtype, requires_grad=requires_grad, device=device)
+    k = _line(M, 0, 2 * math.pi / (M if not sym else M - 1), dtype, device)
+    signed = weft.tensor(
+        [(-1) ** i * w for i, w in enumerate(a)], dtype=dtype, device=device
+    ).unsqueeze(-1)
+    order = weft.arange(len(a), dtype=dtype, device=device).unsqueeze(-1)
     return (signed * (order * k).cos()).sum(0).requires_grad_(requires_grad)
 
 
@@ -192,7 +195,7 @@ def bartlett(
     """A triangle: `1 - |2 n / (M - 1) - 1|`."""
     dtype = _dtype("bartlett", M, dtype, layout, device)
     if M <= 1:
-        return weft.ones(M, dtype=dtype, requires_grad=requires_grad)
+        return weft.ones(M, dtype=dtype, requires_grad=requires_grad, device=device)
     step = 2 / (M if not sym else M - 1)
-    k = weft.linspace(-1, -1 + (M - 1) * step, M, dtype=dtype)
+    k = weft.linspace(-1, -1 + (M - 1) * step, M, dtype=dtype, device=device)
     return (1 - k.abs()).requires_grad_(requires_grad)

@@ -68,7 +68,7 @@ def multigammaln(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
             "it)"
         )
     kind = input.dtype if input.is_floating_point() else weft.get_default_dtype()
-    shifts = weft.arange(p, dtype=kind) * -0.5
+    shifts = weft.arange(p, dtype=kind, device=input.device) * -0.5
     result = (input.to(kind).unsqueeze(-1) + shifts).lgamma().sum(-1)
     result = result + p * (p - 1) / 4 * math.log(math.pi)
     return result if out is None else write_out("mvlgamma", out, result)

@@ -34,7 +34,11 @@ def _operands(who: str, values: Sequence[Any]) -> list[Tensor]:
         )
     if not kind.is_floating_point:
         kind = weft.get_default_dtype()
-    made = [v.to(kind) if isinstance(v, Tensor) else weft.tensor(v, dtype=kind) for v in values]
+    place = next((v.device for v in values if isinstance(v, Tensor)), None)
+    made = [
+        v.to(kind) if isinstance(v, Tensor) else weft.tensor(v, dtype=kind, device=place)
+        for v in values
+    ]
     return made if len(made) == 1 else list(weft.broadcast_tensors(*made))
 
 

@@ -140,8 +140,8 @@ def _listed(dense: Tensor) -> tuple[Tensor, Tensor]:
 
 def _dense(count: Tensor, indices: Tensor, columns: int) -> Tensor:
     """The way back: which blocks are seen."""
-    known = weft.arange(indices.shape[-1]) < count.unsqueeze(-1)
-    out = weft.zeros(*count.shape, columns, dtype=weft.int64)
+    known = weft.arange(indices.shape[-1], device=indices.device) < count.unsqueeze(-1)
+    out = weft.zeros(*count.shape, columns, dtype=weft.int64, device=count.device)
     kept = indices.long().clamp(max=columns - 1)
     return out.scatter_add(-1, kept, known.long()) > 0
 

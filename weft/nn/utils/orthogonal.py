@@ -12,7 +12,7 @@ _MAPS = ("matrix_exp", "cayley", "householder")
 
 def _is_orthogonal(Q: Tensor) -> bool:
     n, k = Q.shape[-2:]
-    eye = weft.eye(k, dtype=Q.dtype)
+    eye = weft.eye(k, dtype=Q.dtype, device=Q.device)
     return weft.allclose(Q.mH @ Q, eye, atol=10 * n * weft.finfo(Q.dtype).eps)
 
 
@@ -50,7 +50,7 @@ class _Orthogonal(Module):
         if self.orthogonal_map == "matrix_exp":
             Q = weft.linalg.matrix_exp(A)
         else:
-            eye = weft.eye(n, dtype=A.dtype)
+            eye = weft.eye(n, dtype=A.dtype, device=A.device)
             Q = weft.linalg.solve(eye - A * 0.5, eye + A * 0.5)
         return Q if n == k else Q[..., :k]
 
@@ -81,7 +81,7 @@ class _Orthogonal(Module):
         if hasattr(self, "base"):
             self.base = self._completed(Q)
             # the maps take minus one to one
-            minus = weft.eye(*start.shape[-2:], dtype=start.dtype).neg()
+            minus = weft.eye(*start.shape[-2:], dtype=start.dtype, device=start.device).neg()
             return minus.expand(start.shape).clone()
         if self.orthogonal_map != "householder":
             raise NotImplementedError(
@@ -99,7 +99,7 @@ class _Orthogonal(Module):
         n, k = Q.shape[-2:]
         if n == k:
             return Q.clone() if _is_orthogonal(Q) else _nearest(Q)
-        more = weft.randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype)
+        more = weft.randn(*Q.shape[:-2], n, n - k, dtype=Q.dtype, device=Q.device)
         return _nearest(weft.cat([Q, more], -1))
 
 

@@ -298,7 +298,7 @@ class RandomStructured(_ByChannel):
     """
 
     def _scores(self, t: Tensor, dim: int) -> Tensor:
-        return weft.rand(t.shape[dim])
+        return weft.rand(t.shape[dim], device=t.device)
 
 
 class LnStructured(_ByChannel):

@@ -118,13 +118,13 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 def _rows(lengths: Tensor, steps: int, width: int) -> Tensor:
     """Positions in a padded (steps * width) that hold data, in packed order."""
-    held = weft.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)
+    held = weft.arange(steps, device=lengths.device).unsqueeze(1) < lengths.unsqueeze(0)
     return weft.nonzero(held.reshape(steps * width)).reshape(-1)
 
 
 def _checked_lengths(lengths: Any, batch: int) -> Tensor:
     if not isinstance(lengths, Tensor):
-        lengths = weft.tensor([int(n) for n in lengths], dtype=weft.int64)
+        lengths = weft.tensor([int(n) for n in lengths], dtype=weft.int64, device="cpu")
     lengths = lengths.to(weft.int64)
     if lengths.dim() != 1 or lengths.numel() != batch:
         raise RuntimeError(
@@ -188,7 +188,8 @@ def pack_padded_sequence(
         )
     flat = padded[:longest].reshape(longest * batch, *padded.shape[2:])
     data = flat.index_select(0, _rows(sizes, longest, batch))
-    batch_sizes = (weft.arange(longest).unsqueeze(1) < sizes.unsqueeze(0)).sum(1)
+    step = weft.arange(longest, device=sizes.device)
+    batch_sizes = (step.unsqueeze(1) < sizes.unsqueeze(0)).sum(1)
     return PackedSequence(data, batch_sizes, order)
 
 
@@ -218,9 +219,12 @@ def pad_packed_sequence(
                 f"length being {longest}"
             )
         steps = total_length
-    lengths = (weft.arange(batch).unsqueeze(1) < sequence.batch_sizes.unsqueeze(0)).sum(1)
+    each = sequence.batch_sizes.unsqueeze(0)
+    lengths = (weft.arange(batch, device=each.device).unsqueeze(1) < each).sum(1)
     data = sequence.data
-    flat = weft.full((steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype)
+    flat = weft.full(
+        (steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device
+    )
     flat[_rows(lengths, longest, batch)] = data
     padded = flat.reshape(steps, batch, *data.shape[1:])
     if batch_first:
@@ -272,7 +276,7 @@ def pad_sequence(
     for t in items:
         missing = longest - t.shape[0]
         if missing:
-            fill = weft.full((missing, *rest), padding_value, dtype=kind)
+            fill = weft.full((missing, *rest), padding_value, dtype=kind, device=t.device)
             t = t.to(kind)
             t = weft.cat((t, fill) if padding_side == "right" else (fill, t))
         rows.append(t.to(kind))

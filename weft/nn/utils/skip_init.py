@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import weft
 from weft.nn.module import Module
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     """`module_cls(*args, **kwargs)` without drawing random numbers: what its parameters hold is
-    left open.
+    left open. It is made on the meta device, so the class has to take `device=`.
 
     Raises:
         RuntimeError: no module's class.
@@ -20,8 +19,5 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
-    state = weft.get_rng_state()
-    try:
-        return module_cls(*args, **kwargs)
-    finally:
-        weft.set_rng_state(state)
+    place = kwargs.pop("device", "cpu")
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=place)

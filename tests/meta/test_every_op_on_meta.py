@@ -1,0 +1,80 @@
+"""The law of the meta device: every op lays its results out there as on the CPU, and backward too.
+
+Samples run once on the CPU and once with all operands moved to `meta`. Ops that need values to know
+their results' sizes raise NotImplementedError, and no others do.
+"""
+
+from typing import Any
+
+import pytest
+from op_samples import CASES, IDS, RECORDS, Inputs, ours
+
+import weft
+
+
+class OnMeta(Inputs):
+    """The same operands without their values."""
+
+    def _tensor(self, values: Any, dtype: str) -> Any:
+        t = super()._tensor(values, dtype).to("meta")
+        self.made[-1] = t
+        return t
+
+
+# Their results' sizes, or the ops that a composite consists of, depend on values.
+NEEDS_VALUES = {
+    "masked_select", "masked_scatter", "nonzero", "argwhere", "_repeat_index", "_one_hot_open",
+    "one_hot", "repeat_interleave.counts", "repeat_interleave.tensor", "equal", "bincount",
+    "index_put",
+}  # fmt: skip
+
+
+def layout(t: Any) -> tuple[Any, ...]:
+    if not isinstance(t, weft.Tensor):
+        return (type(t),)
+    return (tuple(t.shape), t.dtype, t.stride(), t.requires_grad)
+
+
+def run(kind: type[Inputs], name: str, sample: str, grad: bool) -> tuple[Inputs, list[Any]]:
+    inputs = kind(weft, "float32", sample, grad=grad)
+    return inputs, inputs.run(ours(RECORDS[name]), sample)
+
+
+def tensors_of(results: list[Any]) -> list[Any]:
+    return [t for t in results if isinstance(t, weft.Tensor)]
+
+
+@pytest.mark.parametrize("name, sample", CASES, ids=IDS)
+def test_results_are_laid_out_as_on_the_cpu(name: str, sample: str) -> None:
+    operands, expected = run(Inputs, name, sample, True)
+    if "call" in RECORDS[name] or name in NEEDS_VALUES or "weft.tensor(" in sample:
+        if not operands.made or "weft.tensor(" in sample:
+            return
+        try:
+            run(OnMeta, name, sample, True)
+        except (NotImplementedError, RuntimeError) as error:
+            assert "eta tensor" in str(error) or "meta device" in str(error)
+        return
+    inputs, results = run(OnMeta, name, sample, True)
+    assert [layout(t) for t in results] == [layout(t) for t in expected]
+    if not inputs.made:
+        return
+    assert all(t.is_meta for t in tensors_of(results))
+    _backward_agrees(inputs, results, operands, expected)
+
+
+def _backward_agrees(inputs: Any, results: Any, operands: Any, expected: Any) -> None:
+    wanted = [(t, e) for t, e in zip(results, expected, strict=True)
+              if isinstance(e, weft.Tensor) and e.requires_grad]  # fmt: skip
+    if not wanted:
+        return
+    try:
+        weft.autograd.backward([e for _, e in wanted], [weft.ones_like(e) for _, e in wanted])
+    except (RuntimeError, NotImplementedError):
+        return  # no derivative, on neither device
+    weft.autograd.backward([t for t, _ in wanted], [weft.ones_like(t) for t, _ in wanted])
+    for leaf, other in zip(inputs.leaves, operands.leaves, strict=True):
+        assert (leaf.grad is None) == (other.grad is None)
+        if other.grad is not None:
+            assert leaf.grad.is_meta
+            assert layout(leaf.grad) == layout(other.grad)
