@@ -124,23 +124,69 @@ void backward_kernel(Call& c) {
     });
 }
 
+/// The gradients of query, key and value.
+std::vector<Tensor> gradients(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor& mask, const Tensor& out, const Tensor& lse,
+                              const Value& causal, const Value& scale) {
+    if (!(mode & kGradMode))
+        return fused_backward.all({grad, q, k, v, mask, out, lse}, {causal, scale});
+    Tensor p = weights_of(scores_of(q, k, mask, causal.as_bool(), scale.as_double()));
+    Tensor ds = softmax_backward(matmul(grad, transpose(v, -2, -1)), p, -1) * scale.as_double();
+    return {matmul(ds, k), matmul(transpose(ds, -2, -1), q), matmul(transpose(p, -2, -1), grad)};
+}
+
 void gradient(Grad& g) {
     if (!g.grad().defined()) return;
-    Tensor q = g.in(0), k = g.in(1), v = g.in(2), mask = g.in(3), grad = g.grad();
-    std::vector<Tensor> parts;
-    if (mode & kGradMode) {
-        double scale = g.attr(1).as_double();
-        Tensor p = weights_of(scores_of(q, k, mask, g.attr(0).as_bool(), scale));
-        Tensor ds = softmax_backward(matmul(grad, transpose(v, -2, -1)), p, -1) * scale;
-        parts = {matmul(ds, k), matmul(transpose(ds, -2, -1), q),
-                 matmul(transpose(p, -2, -1), grad)};
-    } else {
-        parts =
-            fused_backward.all({grad, q, k, v, mask, g.out(0), g.out(1)}, {g.attr(0), g.attr(1)});
-    }
+    std::vector<Tensor> parts = gradients(g.grad(), g.in(0), g.in(1), g.in(2), g.in(3), g.out(0),
+                                          g.out(1), g.attr(0), g.attr(1));
     for (int i = 0; i < 3; ++i)
         if (g.needs(i)) g.set(i, parts[i]);
 }
+
+// ---- the same over memory of one sequence, [length, heads, width]
+
+/// The four dims of it, without a copy.
+Tensor with_heads_first(const Tensor& t) {
+    Dims shape{1, t.size(1), t.size(0), t.size(2)};
+    Dims strides{t.numel(), t.size(2), t.size(1) * t.size(2), 1};
+    return t.view_as(shape, strides);
+}
+
+void sequence_shape(Call& c) {
+    const Tensor &q = c.in[0], &v = c.in[2];
+    c.add(Tensor::layout(q.dtype(), Dims{q.size(0), q.size(1), v.size(2)}));
+    c.add(Tensor::layout(q.dtype(), Dims{1, q.size(1), q.size(0)}));
+}
+
+void sequence_kernel(Call& c) {
+    Tensor in[3];
+    for (int i = 0; i < 3; ++i) in[i] = with_heads_first(as_contiguous(c.in[i]));
+    Tensor out = with_heads_first(c.out(0));
+    AttentionSizes n = sizes_of(in[0], in[2], c.attr(0), c.attr(1));
+    Unlocked unlocked(8 * n.heads * n.queries * n.keys);
+    dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
+        kernels::attention<T>(n, heads<const T>(in[0]), heads<const T>(in[1]),
+                              heads<const T>(in[2]), {}, heads<T>(out), c.out(1).data<T>());
+    });
+}
+
+void sequence_gradient(Grad& g) {
+    if (!g.grad().defined()) return;
+    auto four = [](const Tensor& t) { return unsqueeze(transpose(t, 0, 1), 0); };
+    std::vector<Tensor> parts =
+        gradients(four(g.grad()), four(g.in(0)), four(g.in(1)), four(g.in(2)), Tensor(),
+                  four(g.out(0)), g.out(1), g.attr(0), g.attr(1));
+    for (int i = 0; i < 3; ++i)
+        if (g.needs(i)) g.set(i, transpose(select(parts[i], 0, 0), 0, 1));
+}
+
+int64_t sequence_flops(const Call& c) {
+    const Tensor &q = c.in[0], &v = c.in[2];
+    return two_each({q.size(0), q.size(1), v.size(0), q.size(2) + v.size(2)});
+}
+
+/// Sequences of unlike lengths are parts of one call (ops/each.h), never rows of one.
+bool no_rows(const BatchCall&, BatchForm&) { return false; }
 
 /// Of `scores` products that sum over a head's width, and `values` that sum over its values' or give them.
 int64_t attention_flops(const Tensor& q, const Tensor& k, const Tensor& v, int scores, int values) {
@@ -319,6 +365,21 @@ void register_attention(Table& t) {
                     gradient)
         .samples({"f(T(2, 3, 5, 4), T(2, 3, 6, 4), T(2, 3, 6, 3), None, False, 0.5)",
                   "f(T(1, 2, 5, 4), T(1, 2, 5, 4), T(1, 2, 5, 4), None, True, 0.5)"});
+    t.add("_attention_of_sequence(Tensor query, Tensor key, Tensor value, bool is_causal, float "
+          "scale) -> (Tensor, Tensor)")
+        .autocast(Cast::Narrow)
+        .doc("The fused form for one sequence, [length, heads, width], as nested tensors hold it.")
+        .shape(sequence_shape)
+        .kernel(sequence_kernel)
+        .flops(sequence_flops)
+        .internal()
+        .batch(no_rows)
+        .constant_output(1)
+        .node_name("ScaledDotProductFlashAttentionForCpuBackward0")
+        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(0) | save_out(1),
+                    sequence_gradient)
+        .samples({"f(T(5, 2, 4), T(6, 2, 4), T(6, 2, 3), False, 0.5)",
+                  "f(T(5, 2, 4), T(5, 2, 4), T(5, 2, 4), True, 0.5)"});
     t.add("_scaled_dot_product_attention_backward(Tensor grad_output, Tensor query, Tensor key, "
           "Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, bool is_causal, float "
           "scale) -> (Tensor, Tensor, Tensor)")

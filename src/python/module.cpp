@@ -5,6 +5,7 @@
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 #include "ops/pointwise.h"
+#include "python/each.h"
 #include "python/overrides.h"
 #include "python/sparse.h"
 #include "tensor/format.h"
@@ -91,6 +92,9 @@ PyObject* py_print_options(PyObject*, PyObject* args) {
 constexpr const char* kBatchNames[] = {"none", "rows", "join", "alias", "layout", "body"};
 static_assert(std::size(kBatchNames) == static_cast<size_t>(Batch::Body) + 1);
 
+constexpr const char* kCastNames[] = {"none", "narrow", "float", "within", "widest"};
+static_assert(std::size(kCastNames) == static_cast<size_t>(Cast::Widest) + 1);
+
 bool reads_memory(const Op& op) {
     bool any = false;
     for (int i = 0; i < op.inputs; ++i) any |= op.reads.has(i);
@@ -110,7 +114,7 @@ PyObject* py_records(PyObject*, PyObject*) {
             std::string_view file = op.where.file_name();
             if (size_t at = file.rfind("src/"); at != file.npos) file.remove_prefix(at);
             Object record = Object::take(Py_BuildValue(
-                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN sN ss sO sO ss si sN ss ss}",
+                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN sN ss ss sO sO ss si sN ss ss}",
                 "name", op.name.c_str(), "public_name", op.public_name.c_str(), "schema",
                 op.schema.c_str(), "doc", op.doc.c_str(), "file", file.data(),
                 static_cast<Py_ssize_t>(file.size()), "line", static_cast<int>(op.where.line()),
@@ -120,8 +124,9 @@ PyObject* py_records(PyObject*, PyObject*) {
                 PyBool_FromLong(op.method && op.inputs > 0), "out_form",
                 PyBool_FromLong(op.out_form), "random", PyBool_FromLong(op.random), "reads",
                 PyBool_FromLong(reads_memory(op)), "pointwise", PyBool_FromLong(op.pointwise),
-                "batch", kBatchNames[static_cast<size_t>(op.batch)], "samples", samples.get(),
-                "aliases", aliases.get(), "node_name", op.node_name.c_str(), "version", op.version,
+                "batch", kBatchNames[static_cast<size_t>(op.batch)], "autocast",
+                kCastNames[static_cast<size_t>(op.autocast)], "samples", samples.get(), "aliases",
+                aliases.get(), "node_name", op.node_name.c_str(), "version", op.version,
                 "in_packages", PyBool_FromLong(op.called_by_packages()), "onnx", op.onnx.c_str(),
                 "no_onnx", op.no_onnx.c_str()));
             checked(PyList_Append(out.get(), record.get()));
@@ -202,6 +207,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_locals(module);
         init_statistics(module);
         init_sparse(module);
+        init_each(module);
         return module;
     });
 }

@@ -510,6 +510,24 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
     });
 }
 
+/// Tensor._moved_to(cls): the tensor, its place in the graph included, as an instance of cls. What is left
+/// here is empty: for a result that nobody else has yet.
+PyObject* moved_to(PyObject* s, PyObject* o) {
+    return guarded([&] {
+        auto* cls = reinterpret_cast<PyTypeObject*>(o);
+        WEFT_EXPECT(Py_TYPE(s) == &tensor_type && PyType_Check(o) &&
+                        PyType_IsSubtype(cls, &tensor_type) && cls != &tensor_type,
+                    Type, "_moved_to", "a plain tensor and a subclass", Py_TYPE(s)->tp_name);
+        Tensor left = Tensor::empty(DType::Float32, Dims{0});
+        PyTensor* self = as_wrapper(s);
+        Tensor moved = handle(s);
+        --moved.impl()->refs;  // that of `s`
+        self->impl = left.detach_impl();
+        self->impl->wrapper = self;
+        return instance(cls, std::move(moved));
+    });
+}
+
 /// The tensor as an instance of `cls`, in the graph as a view.
 PyObject* as_subclass(PyObject* s, PyObject* o) {
     return guarded([&] {
@@ -574,6 +592,7 @@ PyMethodDef methods[] = {
         "Whether it is a view of `_base`. Views under no_grad of what wants no gradient know "
         "of none."),
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
+    {"_moved_to", moved_to, METH_O, nullptr},
     {"as_subclass", as_subclass, METH_O,
      "The same values, in the same memory and graph, as an instance of a subclass of Tensor."},
     {}};

@@ -70,7 +70,7 @@ PyObject* size_repr(PyObject* self) {
         std::string out = "torch.Size([";
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
             if (i) out += ", ";
-            out += std::to_string(to_int(PyTuple_GET_ITEM(self, i), "Size"));
+            out += to_text(Object::take(PyObject_Str(PyTuple_GET_ITEM(self, i))).get());
         }
         return PyUnicode_FromString((out + "])").c_str());
     });
