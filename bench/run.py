@@ -16,6 +16,7 @@ import lstm
 import matmul
 import memory
 import mlp
+import nested
 import pointwise
 import provenance
 import small_ops
@@ -27,7 +28,7 @@ import zoo
 
 SCRIPTS = [
     small_ops, mlp, tree_lstm, dynamic_batching, batching_costs, gru_cells, gpt, cnn, matmul,
-    pointwise, layer_norm_softmax, attention, lstm, vmap, two_threads, memory, provenance,
+    pointwise, layer_norm_softmax, attention, nested, lstm, vmap, two_threads, memory, provenance,
     watching, import_time, installed_size, compiled, deployed, zoo,
 ]  # fmt: skip
 

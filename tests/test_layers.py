@@ -100,7 +100,7 @@ RANKS = (
     "_ops",
     "_library",
     "library ops",
-    "serialization sparse",
+    "serialization nested sparse",
     "hub",
     "batching compiler fx",
     "closing",

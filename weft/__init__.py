@@ -106,6 +106,7 @@ if _TYPE_CHECKING:
         mps,
         mtia,
         multiprocessing,
+        nested,
         onnx,
         profiler,
         quasirandom,

@@ -114,7 +114,8 @@ def _device(args: Args) -> Any:
 
 
 def _layout(args: Args) -> Any:
-    known = {str(one): one for one in (weft.strided, weft.sparse_coo, weft.sparse_csr)}
+    layouts = (weft.strided, weft.sparse_coo, weft.sparse_csr, weft.jagged)
+    known = {str(one): one for one in layouts}
     _expect(len(args) == 1 and args[0] in known, "layout", " or ".join(known), args)
     return known[args[0]]
 
@@ -249,6 +250,30 @@ def _rebuild_sparse_tensor(args: Args) -> Any:
         raise UnpicklingError(f"[load] {error}") from None
 
 
+def _rebuild_nested(args: Args) -> Any:
+    _expect(len(args) == 1 and type(args[0]) is dict, "a nested tensor", "a dict", args)
+    parts = args[0]
+    for name in ("values", "offsets"):
+        _expect(type(parts.get(name)) is Tensor, "a nested tensor", name, parts.get(name))
+    values, offsets, lengths = parts["values"], parts["offsets"], parts.get("lengths")
+    whole = [offsets] if lengths is None else [offsets, lengths]
+    ok = all(type(t) is Tensor and t.dim() == 1 and t.dtype is weft.int64 for t in whole)
+    ragged = parts.get("_ragged_idx", 1)
+    ok = ok and _is_int(ragged) and 1 <= ragged <= values.dim() and offsets.shape[0] > 0
+    _expect(ok, "a nested tensor", "int64 offsets and a ragged dim", offsets)
+    ends = offsets[1:] if lengths is None else offsets[:-1] + lengths
+    ok = ends.shape == offsets[1:].shape and bool((ends >= offsets[:-1]).all())
+    ok = ok and int(offsets[0]) >= 0 and int(ends.amax() if len(ends) else 0) <= (
+        values.shape[ragged - 1]
+    )
+    _expect(ok, "a nested tensor", "parts within the values", tuple(values.shape))
+    for n in (parts.get("_metadata_cache") or {}).values():
+        _expect(type(n) is Tensor and n.dim() == 2, "a nested tensor", "lengths", n)
+    from weft.nested.files import _rebuild_njt
+
+    return _rebuild_njt(parts)
+
+
 class Function:
     """A function of PyTorch that files call by name."""
 
@@ -263,6 +288,9 @@ class Function:
     def __repr__(self) -> str:
         return f"<{self.name}>"
 
+
+#: PyTorch's home of nested tensors.
+_NESTED = "torch.nested._internal.nested_tensor"
 
 #: Classes and functions that REDUCE may call, each with its checked form.
 _CLASSES: dict[str, tuple[Any, Callable[[Args], Any] | None]] = {
@@ -285,6 +313,7 @@ _FUNCTIONS = {
     "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
     "torch._utils._rebuild_sparse_tensor": _rebuild_sparse_tensor,
     "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor,
+    f"{_NESTED}._rebuild_njt": _rebuild_nested,
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
@@ -312,6 +341,10 @@ class AllowList:
         """What PyTorch's name stands for, or None."""
         if module == "torch" and name in KNOWN:
             return dtype_named(name)
+        if module == _NESTED and name == "NestedTensor":
+            from weft.nested.tensor import NestedTensor
+
+            return NestedTensor
         return _TABLE.get(f"{module}.{name}")
 
     def find(self, module: str, name: str) -> Any:

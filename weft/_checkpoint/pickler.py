@@ -47,6 +47,9 @@ _REBUILD_PARAMETER = _Name(_UTILS, "_rebuild_parameter")
 _REBUILD_PARAMETER_STATE = _Name(_UTILS, "_rebuild_parameter_with_state")
 _REBUILD_TYPE = _Name("torch._tensor", "_rebuild_from_type_v2")
 _REBUILD_SPARSE = _Name(_UTILS, "_rebuild_sparse_tensor")
+_NESTED = "torch.nested._internal.nested_tensor"
+_REBUILD_NESTED = _Name(_NESTED, "_rebuild_njt")
+_NESTED_TENSOR = _Name(_NESTED, "NestedTensor")
 _TENSOR = _Name("torch", "Tensor")
 _SIZE = _Name("torch", "Size")
 _DEVICE = _Name("torch", "device")
@@ -123,12 +126,15 @@ class Pickler(pickle.Pickler):
         if isinstance(obj, device):
             return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, _Named):
-            if obj not in (weft.strided, weft.sparse_coo, weft.sparse_csr):
+            if obj not in (weft.strided, weft.sparse_coo, weft.sparse_csr, weft.jagged):
                 raise pickle.PicklingError(f"[save] expected a layout, got {obj}")
             return _LAYOUT, (str(obj),)
         return NotImplemented
 
     def _tensor(self, tensor: Tensor) -> Any:
+        if tensor.is_nested:
+            parts = tensor.__reduce_ex__(PROTOCOL)[1]
+            return _REBUILD_TYPE, (_REBUILD_NESTED, _NESTED_TENSOR, parts, {})
         if tensor.layout is not weft.strided:
             return _REBUILD_SPARSE, tensor.__reduce_ex__(PROTOCOL)[1]
         cls = type(tensor)

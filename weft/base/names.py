@@ -11,7 +11,7 @@ __all__ = [
     "AcceleratorError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
     "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError", "ShortTensor",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "contiguous_format", "double", "e",
-    "float", "half", "inf", "int", "layout", "long", "memory_format", "nan", "pi",
+    "float", "half", "inf", "int", "jagged", "layout", "long", "memory_format", "nan", "pi",
     "preserve_format", "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
     "sparse_csr", "strided",
 ]  # fmt: skip
@@ -46,6 +46,7 @@ sparse_csr = layout("sparse_csr")
 sparse_csc = layout("sparse_csc")
 sparse_bsr = layout("sparse_bsr")
 sparse_bsc = layout("sparse_bsc")
+jagged = layout("jagged")
 contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from weft._C import Tensor
@@ -114,6 +115,20 @@ _of_layout("_coalesced_", "coordinate", "Marks a sparse tensor as coalesced, in 
 _of_layout("crow_indices", "row compressed", "Where the rows of a CSR matrix begin.")
 _of_layout("col_indices", "row compressed", "The column of each value of a CSR matrix.")
 _of_layout("sparse_resize_", "coordinate", "Gives a sparse tensor another size, in place.")
+
+
+@method
+def to_padded_tensor(
+    self: Tensor, padding: float, output_size: Sequence[int] | None = None
+) -> Tensor:
+    """All parts of a nested tensor in one dense tensor (`weft.nested.to_padded_tensor`).
+
+    NotImplementedError for a dense one.
+    """
+    raise NotImplementedError(
+        "[to_padded_tensor] expected a nested tensor, got a dense one (Could not run "
+        "'aten::to_padded_tensor' with arguments from the 'CPU' backend.)"
+    )
 
 
 @method

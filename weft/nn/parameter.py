@@ -90,6 +90,11 @@ def _as_tensor(who: str, data: Tensor | None) -> Tensor:
         raise TypeError(
             f"[{who}] expected a Tensor, got {type(data).__name__}. Hint: wrap it in weft.tensor()."
         )
+    if data.is_nested:
+        raise NotImplementedError(
+            f"[{who}] expected a dense tensor, got a nested one. Hint: a nested tensor is a leaf "
+            "by requires_grad_(), and a module's by register_buffer"
+        )
     return data
 
 

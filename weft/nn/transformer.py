@@ -145,6 +145,19 @@ class TransformerEncoderLayer(_Layer):
         x = self._residual(src, self.norm1, attend)
         return self._residual(x, self.norm2, lambda y: self.dropout2(self._wide(y)))
 
+    def _may_skip_padding(self) -> bool:
+        """Whether PyTorch's encoder computes nothing for padding with such layers."""
+        attention = self.self_attn
+        return (
+            not (self.training or self.norm_first)
+            and attention.batch_first
+            and attention._qkv_same_embed_dim
+            and attention.in_proj_bias is not None
+            and attention.num_heads % 2 == 0
+            and self.activation in (F.relu, F.gelu)
+            and self.norm1.eps == self.norm2.eps
+        )
+
 
 class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to a memory, and a feed-forward block.
@@ -221,8 +234,10 @@ class TransformerDecoderLayer(_Layer):
 class TransformerEncoder(Module):
     """`num_layers` copies of a layer, then a norm if given.
 
-    `enable_nested_tensor` and `mask_check` choose a way of PyTorch's to skip padding; the values
-    are the same, and there is no such way here.
+    In evaluation, where no gradient is wanted, nothing is computed for what `src_key_padding_mask`
+    hides at the end of sequences, and zeros stand there before the norm, as in PyTorch.
+    `enable_nested_tensor=False` has it computed; `mask_check=False` takes it for granted that it
+    is the ends that are hidden.
     """
 
     __constants__ = ("norm",)
@@ -252,10 +267,42 @@ class TransformerEncoder(Module):
         batch_first = self.num_layers > 0 and self.layers[0].self_attn.batch_first
         length = src.shape[1 if src.dim() == 3 and batch_first else 0]
         causal = _is_causal(mask, is_causal, length)
-        x = src
+        x, padding = src, src_key_padding_mask
+        kept = None if mask is not None else self._kept(src, padding)
+        if kept is not None:
+            x, padding = _without_padding(src, kept), None
         for layer in self.layers:
-            x = layer(x, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+            x = layer(x, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        if kept is not None:
+            x = x.to_padded_tensor(0.0, src.shape)
         return x if self.norm is None else self.norm(x)
+
+    def _kept(self, src: Tensor, padding: Tensor | None) -> Tensor | None:
+        """int64 `[N]`: how many elements of each sequence are no padding; None if all are computed.
+
+        The conditions are those of PyTorch.
+        """
+        if padding is None or src.is_nested or src.dim() != 3 or not self.enable_nested_tensor:
+            return None
+        first = self.layers[0] if self.num_layers else None
+        if not isinstance(first, TransformerEncoderLayer) or not first._may_skip_padding():
+            return None
+        wanted = src.requires_grad or any(p.requires_grad for p in first.parameters())
+        if weft.is_autocast_enabled() or (weft.is_grad_enabled() and wanted):
+            return None
+        shown = padding == 0  # of a bool one and of one that is added
+        counts = shown.sum(1)
+        at = weft.arange(src.shape[1])
+        if self.mask_check and not weft.equal(shown, at < counts.unsqueeze(1)):
+            return None
+        return counts
+
+
+def _without_padding(x: Tensor, counts: Tensor) -> Tensor:
+    """The first elements of each sequence, nested."""
+    rows = x[weft.arange(x.shape[1]) < counts.unsqueeze(1)]
+    offsets = weft.nn.functional.pad(counts.cumsum(0), (1, 0))
+    return weft.nested.nested_tensor_from_jagged(rows, offsets)
 
 
 class TransformerDecoder(Module):

@@ -29,7 +29,7 @@ SHELL = frozenset(
 #: Modules whose functions are calls of others, which are asked in their turn.
 COMPOSED = frozenset(
     """nn.utils.clip_grad autograd._backward nn.functional_embedding sparse.named sparse.create
-    sparse.products sparse.reductions""".split()
+    sparse.products sparse.reductions serialization""".split()
 )
 
 #: By name, what is done.

@@ -65,6 +65,7 @@ class SparseTensor(Tensor):
     """
 
     _parts: Parts
+    _lends_memory = False
 
     @classmethod
     def __torch_function__(

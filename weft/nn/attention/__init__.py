@@ -133,8 +133,16 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The output, shaped as query, and the weights if wanted; see multi_head_attention_forward.
 
-        `is_causal` says that attn_mask is the causal one, which then need not be read.
+        `is_causal` says that attn_mask is the causal one, which then need not be read. Nested
+        tensors `(N, L, E)` take no other masks (weft/nested/layers.py).
         """
+        if query.is_nested:
+            from weft.nested.layers import multi_head
+
+            return multi_head(
+                self, query, key, value, key_padding_mask, need_weights, attn_mask,
+                average_attn_weights, is_causal,
+            )  # fmt: skip
         swap = self.batch_first and query.dim() == 3
         if swap:
             query, key, value = apart(query, key, value, lambda t: t.transpose(0, 1))

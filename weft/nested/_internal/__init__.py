@@ -1,0 +1,1 @@
+"""PyTorch's paths of what makes nested tensors."""
