@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 from weft.base.names import sparse_csr
 from weft.sparse import arithmetic
 from weft.sparse import tensor as st
@@ -44,6 +44,9 @@ def _rows_times(x: SparseTensor, dense: Tensor) -> Tensor:
     """`x @ dense`: each element times its row of `dense`, added up in its row."""
     x = st.flat(x)
     rows, cols = st.places(x._parts)
+    if dense.dtype.is_floating_point:
+        found: Tensor = _C.ops._sparse_product(rows, cols, st.elements(x), dense, x.shape[0])
+        return found
     out = weft.zeros(x.shape[0], dense.shape[1], dtype=dense.dtype)
     return out.index_add(0, rows, st.elements(x).unsqueeze(1) * dense.index_select(0, cols))
 
@@ -153,7 +156,10 @@ def sampled_addmm(
             "product)"
         )
     rows, cols = st.places(input._parts)
-    product = (mat1.index_select(0, rows) * mat2.t().index_select(0, cols)).sum(1)
+    if mat1.dtype.is_floating_point:
+        product = _C.ops._sparse_dots(rows, cols, mat1, mat2.t())
+    else:
+        product = (mat1.index_select(0, rows) * mat2.t().index_select(0, cols)).sum(1)
     values = alpha * product
     if beta != 0:
         values = values + beta * st.elements(input)
