@@ -33,7 +33,7 @@ class _Named:
 
 
 class layout(_Named):  # noqa: N801
-    """How a tensor lies in memory: `torch.strided`, here always; others to compare with it."""
+    """How a tensor holds its elements: `torch.strided`, `torch.sparse_coo`, `torch.jagged`, ..."""
 
 
 class memory_format(_Named):  # noqa: N801

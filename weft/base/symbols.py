@@ -1,4 +1,5 @@
-"""PyTorch's symbolic numbers by name. Sizes are plain numbers here: nothing is an instance."""
+"""PyTorch's symbolic numbers by name. Sizes are plain numbers here, but that of a ragged dimension
+(weft/nested/sizes.py), which is a `SymInt`."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ class _Symbol:
 
 
 class SymInt(_Symbol):
-    """A size that PyTorch's compiler does not know: there is none."""
+    """A size that is no number: that of a nested tensor's ragged dimension."""
 
 
 class SymFloat(_Symbol):

@@ -269,8 +269,9 @@ attach("device", property(lambda self: META if self.is_meta else CPU, doc="Where
 attach("is_cpu", property(lambda self: not self.is_meta, doc="Whether it lies in main memory."))
 _constant("layout", strided, "`weft.strided`.")
 _constant("name", None, "None: tensors have no names.")
+_constant("is_nested", False, "Whether it is a nested tensor (weft.nested).")
 for _name in (
-    "is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia", "is_nested",
+    "is_cuda", "is_ipu", "is_maia", "is_mkldnn", "is_mps", "is_mtia",
     "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu",
 ):  # fmt: skip
     _constant(_name, False, "False: there is no such tensor here.")

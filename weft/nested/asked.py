@@ -163,7 +163,6 @@ TABLE: dict[str, Callable[..., Any]] = {
     "is_nested.__get__": lambda func, x: True,
     "is_contiguous": _is_contiguous,
     "values": _values,
-    "_nested_tensor_size": lambda func, x: weft.tensor([list(t.shape) for t in ps.parts(x)]),
     "unbind": _unbind,
     "tolist": _refuse_export("tolist"),
     "numpy": _refuse_export("numpy"),

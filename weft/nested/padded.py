@@ -8,9 +8,9 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.nested.parts import rows
-from weft.nested.tensor import Jagged, NestedTensor, nested, raw
+from weft.nested.tensor import NestedTensor
 
-__all__ = ["TABLE", "from_padded", "to_padded_tensor"]
+__all__ = ["TABLE", "to_padded_tensor"]
 
 
 def to_padded_tensor(
@@ -88,15 +88,6 @@ def _widened(out: Tensor, padding: float, output_size: Sequence[int]) -> Tensor:
     ends = [n for size in reversed(more) for n in (0, size)]
     padded: Tensor = weft.nn.functional.pad(out, ends, value=padding)
     return padded
-
-
-def from_padded(padded: Tensor, jagged: Jagged, ragged: int = 1) -> NestedTensor:
-    """The rows that parts have in a padded tensor."""
-    moved = padded.movedim(ragged, 1) if ragged > 1 else padded
-    values = moved[jagged.part_of_row, jagged.place_in_part]
-    if ragged > 1:
-        values = raw(lambda: values.movedim(0, ragged - 1))
-    return nested(values, jagged, ragged)
 
 
 def _rule(

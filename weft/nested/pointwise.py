@@ -146,10 +146,6 @@ def _equal(func: Callable[..., Any], x: Any, y: Any, *args: Any, **kwargs: Any) 
     return bool(raw(lambda: a.shape == b.shape and func(a, b, *args, **kwargs)))
 
 
-def _where(func: Callable[..., Any], condition: Any, *args: Any, **kwargs: Any) -> Any:
-    return elementwise(func, condition, *args, **kwargs)
-
-
 def _loss(func: Callable[..., Any], input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
     """A loss for each element, and its sum or mean over those of all parts."""
     x, y = (whole(t) if isinstance(t, NestedTensor) else t for t in (input, target))

@@ -1,7 +1,7 @@
 """Which functions take nested tensors: a rule for each name.
 
 A rule is called with the function and its arguments. A function of PyTorch's has one name as a
-function, a method and an operator; `NAMES` has others. What is in none of the tables raises
+function and a method. What is in none of the tables, and not pointwise by its record, raises
 PyTorch's NotImplementedError.
 """
 
