@@ -189,3 +189,35 @@ def __dlpack__(
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:
     """DLPack's name of the CPU."""
     return (1, 0)
+
+
+_STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
+@method
+def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """`weft.array_api`, the functions of the Python array API standard.
+
+    Raises: ValueError for a version of the standard that there is not.
+
+    >>> weft.ones(2).__array_namespace__().__name__
+    'weft.array_api'
+    """
+    if api_version not in (None, *_STANDARDS):
+        raise ValueError(
+            f"[__array_namespace__] expected one of {', '.join(_STANDARDS)}, got {api_version!r}"
+        )
+    import weft.array_api
+
+    return weft.array_api
+
+
+@method
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """self, on the CPU: the array API standard's `to`.
+
+    Raises: RuntimeError for another device, ValueError for a stream, of which there are none.
+    """
+    if stream is not None:
+        raise ValueError(f"[to_device] expected no stream, got {stream!r}")
+    return self.to(device)
