@@ -50,7 +50,7 @@ def asarray(
         dtype: converts to it.
         device: the CPU.
         copy: True for memory of its own, False for a view or a ValueError, None for a copy where
-            one is needed.
+            one is needed: of memory that may not be written, too.
 
     >>> from weft import array_api as xp
     >>> xp.asarray([1, 2.5])
@@ -62,19 +62,16 @@ def asarray(
         if copy is False and out is not obj:
             raise ValueError(f"[asarray] expected {out.dtype} for copy=False, got {obj.dtype}")
         return out.clone() if copy and out is obj else out
-    if copy:
+    flags = getattr(obj, "flags", None)  # NumPy's
+    if copy or (copy is None and flags is not None and not flags.writeable):
         return weft.tensor(obj, dtype=dtype)
     out = weft.as_tensor(obj, dtype=dtype)
-    if copy is False and not _shares(obj, out):
+    interface = getattr(obj, "__array_interface__", None)
+    if copy is False and (interface is None or interface["data"][0] != out.data_ptr()):
         raise ValueError(
             f"[asarray] expected memory that can be shared for copy=False, got {type(obj).__name__}"
         )
     return out
-
-
-def _shares(obj: Any, out: Tensor) -> bool:
-    interface = getattr(obj, "__array_interface__", None)
-    return interface is not None and interface["data"][0] == out.data_ptr()
 
 
 def empty(shape: Shape, *, dtype: dtype | None = None, device: Any = None) -> Tensor:

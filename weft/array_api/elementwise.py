@@ -58,7 +58,7 @@ def _binary(name: str, function: Callable[..., Tensor]) -> Binary:
         return function(a, b)
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"""`weft.{function.__name__}` of two arrays, or of an array and a number.
+    run.__doc__ = f"""`weft.{function.__name__.lstrip("_")}` of two arrays, or of an array and a number.
 
     Their shapes broadcast; their dtypes become the standard's common one, in which a number
     counts by its kind and an array without dimensions as any other.
@@ -66,6 +66,19 @@ def _binary(name: str, function: Callable[..., Tensor]) -> Binary:
     Raises: TypeError for two numbers, and for dtypes without a common one.
     """
     return run
+
+
+def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
+    out = weft.floor_divide(a, b)
+    if not out.is_floating_point():
+        return out
+    # inf // 2 is inf and 2 // -inf is -0: Python and PyTorch have nan and -1
+    return weft.where(weft.isinf(a) != weft.isinf(b), a / b, out)
+
+
+def _remainder(a: Tensor, b: Tensor) -> Tensor:
+    out = weft.remainder(a, b)
+    return weft.copysign(out, b) if out.is_floating_point() else out  # a zero has b's sign too
 
 
 add = _binary("add", weft.add)
@@ -78,7 +91,7 @@ bitwise_xor = _binary("bitwise_xor", weft.bitwise_xor)
 copysign = _binary("copysign", weft.copysign)
 divide = _binary("divide", weft.divide)
 equal = _binary("equal", weft.eq)
-floor_divide = _binary("floor_divide", weft.floor_divide)
+floor_divide = _binary("floor_divide", _floor_divide)
 greater = _binary("greater", weft.greater)
 greater_equal = _binary("greater_equal", weft.greater_equal)
 hypot = _binary("hypot", weft.hypot)
@@ -94,7 +107,7 @@ multiply = _binary("multiply", weft.multiply)
 nextafter = _binary("nextafter", weft.nextafter)
 not_equal = _binary("not_equal", weft.not_equal)
 pow = _binary("pow", weft.pow)
-remainder = _binary("remainder", weft.remainder)
+remainder = _binary("remainder", _remainder)
 subtract = _binary("subtract", weft.subtract)
 
 

@@ -25,6 +25,8 @@ def promoted(a: dtype, b: dtype) -> dtype:
     >>> promoted(weft.uint16, weft.int8)
     torch.int32
     """
+    if weft.bool in (a, b):
+        return a if b is weft.bool else b
     if a is b or not {a, b} & _WIDE_UNSIGNED or category(a) != category(b):
         return weft.promote_types(a, b)
     if a.is_signed == b.is_signed:
@@ -80,17 +82,19 @@ def expect_array(who: str, x: Any) -> None:
         raise TypeError(f"[{who}] expected an array, got {type(x).__name__}")
 
 
-def reduction(who: str, x: Tensor, axis: Axes) -> tuple[Tensor, tuple[int, ...]]:
-    """The tensor and the dimensions that a reduction of weft takes for the standard's `axis`.
+def reduction(
+    who: str, x: Tensor, axis: Axes, keepdims: bool
+) -> tuple[Tensor, tuple[int, ...], bool]:
+    """The tensor, the dimensions and whether to keep them, as weft's reductions take them.
 
-    No axes at all, which to weft are all of them, are a new one of size 1.
+    No axes at all, which to weft are all of them, are a new one of size 1 that is not kept.
     """
     expect_array(who, x)
     if axis is None:
         axes: tuple[int, ...] = tuple(range(x.ndim))
     else:
         axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    return (x, axes) if axes else (x.unsqueeze(-1), (-1,))
+    return (x, axes, keepdims) if axes else (x.unsqueeze(-1), (-1,), False)
 
 
 def own(x: Tensor, result: Tensor) -> Tensor:

@@ -40,8 +40,8 @@ def count_nonzero(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) ->
     >>> xp.count_nonzero(xp.asarray([[0, 1], [2, 3]]), axis=0)
     tensor([1, 2])
     """
-    x, axes = reduction("count_nonzero", x, axis)
-    return weft.sum(x != 0, axes, keepdims and axis != ())
+    x, axes, keepdims = reduction("count_nonzero", x, axis, keepdims)
+    return weft.sum(x != 0, axes, keepdims)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:

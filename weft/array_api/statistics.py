@@ -26,14 +26,14 @@ def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  
     >>> xp.all(xp.asarray([[1, 0], [2, 3]]), axis=1)
     tensor([False,  True])
     """
-    x, axes = reduction("all", x, axis)
-    return weft.all(x.bool(), axes, keepdims and axis != ())
+    x, axes, keepdims = reduction("all", x, axis, keepdims)
+    return weft.all(x.bool(), axes, keepdims)
 
 
 def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
     """Whether any element is true (not zero), as bool; of none it is not."""
-    x, axes = reduction("any", x, axis)
-    return weft.any(x.bool(), axes, keepdims and axis != ())
+    x, axes, keepdims = reduction("any", x, axis, keepdims)
+    return weft.any(x.bool(), axes, keepdims)
 
 
 def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
@@ -45,14 +45,14 @@ def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  
     >>> xp.max(xp.asarray([[1, 5], [2, 3]]), axis=0)
     tensor([2, 5])
     """
-    x, axes = reduction("max", x, axis)
-    return weft.amax(x, axes, keepdims and axis != ())
+    x, axes, keepdims = reduction("max", x, axis, keepdims)
+    return weft.amax(x, axes, keepdims)
 
 
 def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
     """The least element, NaN if one is there."""
-    x, axes = reduction("min", x, axis)
-    return weft.amin(x, axes, keepdims and axis != ())
+    x, axes, keepdims = reduction("min", x, axis, keepdims)
+    return weft.amin(x, axes, keepdims)
 
 
 def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
@@ -62,8 +62,8 @@ def mean(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
     >>> xp.mean(xp.asarray([[1., 3.], [5., 7.]]), axis=(0, 1))
     tensor(4.)
     """
-    x, axes = reduction("mean", x, axis)
-    return weft.mean(x, axes, keepdims and axis != ())
+    x, axes, keepdims = reduction("mean", x, axis, keepdims)
+    return weft.mean(x, axes, keepdims)
 
 
 def prod(
@@ -76,10 +76,10 @@ def prod(
     tensor(24)
     """
     kind = _summed(x, dtype)
-    x, axes = reduction("prod", x, axis)
+    x, axes, keepdims = reduction("prod", x, axis, keepdims)
     places = sorted((axis % x.ndim for axis in axes), reverse=True)
     for place in places:
-        x = weft.prod(x, place, keepdims and axis != (), dtype=kind)
+        x = weft.prod(x, place, keepdims, dtype=kind)
     return x.to(kind)
 
 
@@ -93,16 +93,16 @@ def sum(  # noqa: A001
     tensor(3, dtype=torch.uint64)
     """
     kind = _summed(x, dtype)
-    x, axes = reduction("sum", x, axis)
-    return weft.sum(x, axes, keepdims and axis != (), dtype=kind)
+    x, axes, keepdims = reduction("sum", x, axis, keepdims)
+    return weft.sum(x, axes, keepdims, dtype=kind)
 
 
 def std(
     x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
     """The standard deviation of floating elements: the root of `var`."""
-    x, axes = reduction("std", x, axis)
-    return weft.std(x, axes, correction=correction, keepdim=keepdims and axis != ())
+    x, axes, keepdims = reduction("std", x, axis, keepdims)
+    return weft.std(x, axes, correction=correction, keepdim=keepdims)
 
 
 def var(
@@ -114,8 +114,8 @@ def var(
     >>> xp.var(xp.asarray([1., 3.])), xp.var(xp.asarray([1., 3.]), correction=1)
     (tensor(1.), tensor(2.))
     """
-    x, axes = reduction("var", x, axis)
-    return weft.var(x, axes, correction=correction, keepdim=keepdims and axis != ())
+    x, axes, keepdims = reduction("var", x, axis, keepdims)
+    return weft.var(x, axes, correction=correction, keepdim=keepdims)
 
 
 def _cumulative(

@@ -36,7 +36,7 @@ def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> T
     expect_cpu(device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
-    if hasattr(data, "__array_interface__"):
+    if hasattr(data, "__array_interface__") and hasattr(data, "__setitem__"):  # no scalar
         try:
             shared = _C._sharing(data)
         except (TypeError, ValueError, BufferError):
