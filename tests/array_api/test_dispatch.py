@@ -1,4 +1,4 @@
-"""scikit-learn and SciPy take tensors by array API dispatch, with `import weft` and under `weft run`."""
+"""scikit-learn and SciPy take tensors by array API dispatch, by `import weft` and `weft run`."""
 
 import os
 import re

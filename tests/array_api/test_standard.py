@@ -207,17 +207,18 @@ def test_sums_of_integers_are_wide(name, of):
 SPECIAL = """\
 floor_divide(inf, 2) inf; floor_divide(inf, -2) -inf; floor_divide(-inf, 2) -inf
 floor_divide(-inf, -2) inf; floor_divide(2, -inf) -0; floor_divide(-2, inf) -0
-floor_divide(2, inf) 0; floor_divide(-2, -inf) 0; floor_divide(inf, inf) nan; floor_divide(0, 0) nan
-floor_divide(1, 0) inf; floor_divide(-1, 0) -inf; floor_divide(nan, 1) nan; floor_divide(-7, 2) -4
-remainder(-0, 2) 0; remainder(0, -2) -0; remainder(-4, 2) 0; remainder(4, -2) -0
-remainder(2, inf) 2; remainder(-2, inf) inf; remainder(2, -inf) -inf; remainder(inf, 2) nan
-remainder(2, 0) nan; sign(nan) nan; sign(-0) 0; sign(-inf) -1; clip(nan, 0, 1) nan
-clip(0, nan, 1) nan; clip(0, 0, nan) nan; maximum(nan, 1) nan; minimum(1, nan) nan; pow(nan, 0) 1
-pow(1, nan) 1; pow(-inf, 3) -inf; pow(0, -1) inf; pow(-0, -1) -inf; hypot(inf, nan) inf
-atan2(0, -0) 3.1415927; atan2(-0, -0) -3.1415927; atan2(-0, 0) -0; logaddexp(nan, 1) nan
-copysign(1, -0) -1; copysign(-1, 0) 1; divide(1, -0) -inf; divide(0, 0) nan; exp(-inf) 0
-expm1(-0) -0; log(0) -inf; log(-1) nan; log1p(-1) -inf; sqrt(-0) -0; sqrt(-1) nan; round(-0.5) -0
-round(2.5) 2; floor(-0) -0; ceil(-0.5) -0; trunc(-0.5) -0; tanh(inf) 1; atanh(1) inf; acosh(0) nan
+floor_divide(2, inf) 0; floor_divide(-2, -inf) 0; floor_divide(inf, inf) nan
+floor_divide(0, 0) nan; floor_divide(1, 0) inf; floor_divide(-1, 0) -inf
+floor_divide(nan, 1) nan; floor_divide(-7, 2) -4; remainder(-0, 2) 0; remainder(0, -2) -0
+remainder(-4, 2) 0; remainder(4, -2) -0; remainder(2, inf) 2; remainder(-2, inf) inf
+remainder(2, -inf) -inf; remainder(inf, 2) nan; remainder(2, 0) nan; sign(nan) nan; sign(-0) 0
+sign(-inf) -1; clip(nan, 0, 1) nan; clip(0, nan, 1) nan; clip(0, 0, nan) nan
+maximum(nan, 1) nan; minimum(1, nan) nan; pow(nan, 0) 1; pow(1, nan) 1; pow(-inf, 3) -inf
+pow(0, -1) inf; pow(-0, -1) -inf; hypot(inf, nan) inf; atan2(0, -0) 3.1415927
+atan2(-0, -0) -3.1415927; atan2(-0, 0) -0; logaddexp(nan, 1) nan; copysign(1, -0) -1
+copysign(-1, 0) 1; divide(1, -0) -inf; divide(0, 0) nan; exp(-inf) 0; expm1(-0) -0; log(0) -inf
+log(-1) nan; log1p(-1) -inf; sqrt(-0) -0; sqrt(-1) nan; round(-0.5) -0; round(2.5) 2
+floor(-0) -0; ceil(-0.5) -0; trunc(-0.5) -0; tanh(inf) 1; atanh(1) inf; acosh(0) nan
 nextafter(0, nan) nan; signbit(-0) True; signbit(0) False; isfinite(nan) False; isinf(-inf) True"""
 
 
@@ -266,35 +267,44 @@ def test_complex_special_values():
 A, B = np.arange(24.0).reshape(2, 3, 4) % 7 - 2, np.array([[2.0, 1.0, 3.0, 1.0]])
 I = np.array([[3, 1, 2], [1, 1, 0]])  # noqa: E741
 CALLS = """\
-all(A, axis=(0, 2)); any(A, axis=()); max(A, axis=(0, 1), keepdims=True); min(A); mean(A, axis=1)
-sum(A, axis=()); sum(A, axis=(0, -1)); prod(A, axis=(0, 1)); prod(A, axis=()); prod(A, keepdims=True)
-var(A, axis=(0, 1), correction=1); var(A, axis=0, correction=0.5); std(A); std(A, keepdims=True)
-cumulative_sum(A, axis=1); cumulative_sum(A, axis=-1, include_initial=True)
+all(A, axis=(0, 2)); any(A, axis=()); max(A, axis=(0, 1), keepdims=True); min(A)
+mean(A, axis=1); sum(A, axis=()); sum(A, axis=(0, -1)); prod(A, axis=(0, 1)); prod(A, axis=())
+prod(A, keepdims=True); var(A, axis=(0, 1), correction=1); var(A, axis=0, correction=0.5)
+std(A); std(A, keepdims=True); cumulative_sum(A, axis=1)
+cumulative_sum(A, axis=-1, include_initial=True)
 cumulative_prod(A, axis=0, include_initial=True); argmax(A); argmax(A, axis=1, keepdims=True)
 argmin(A, keepdims=True); count_nonzero(A, axis=(0, 2), keepdims=True); count_nonzero(A)
-nonzero(I)[1]; searchsorted(sort(B[0, ...]), 2.0, side="right"); searchsorted(B[0, ...], B, sorter=argsort(B[0, ...]))
-take(A, I[1, ...], axis=1); take(I[0, ...], asarray([-1, 0])); take_along_axis(A, argsort(A, axis=1), axis=1)
-where(A > 0, A, B); sort(unique_values(I)); unique_counts(I).counts; unique_inverse(I).inverse_indices
-unique_all(I).indices; unique_all(A).counts; isin(I, asarray([1, 9])); isin(I, 1, invert=True)
-sort(A, axis=1, descending=False); argsort(I, axis=1, stable=True); diff(A, n=2); diff(A, axis=0, prepend=A[:1, ...])
+nonzero(I)[1]; searchsorted(sort(B[0, ...]), 2.0, side="right")
+searchsorted(B[0, ...], B, sorter=argsort(B[0, ...])); take(A, I[1, ...], axis=1)
+take(I[0, ...], asarray([-1, 0])); take_along_axis(A, argsort(A, axis=1), axis=1)
+where(A > 0, A, B); sort(unique_values(I)); unique_counts(I).counts
+unique_inverse(I).inverse_indices; unique_all(I).indices; unique_all(A).counts
+isin(I, asarray([1, 9])); isin(I, 1, invert=True); sort(A, axis=1, descending=False)
+argsort(I, axis=1, stable=True); diff(A, n=2); diff(A, axis=0, prepend=A[:1, ...])
 concat([A, A], axis=None); concat([A, A], axis=1); stack([I, I], axis=-1); unstack(A, axis=1)[2]
-expand_dims(A, axis=(0, -1)); expand_dims(A, axis=-2); squeeze(A[:1, ...], axis=0); flip(A); flip(A, axis=(0, 2))
-roll(A, 5); roll(A, 1, axis=(0, 2)); roll(A, (1, 2), axis=(0, 2)); tile(I, (2, 1, 2)); repeat(I, 2)
-repeat(I, asarray([2, 0, 1]), axis=1); permute_dims(A, (2, 0, 1)); moveaxis(A, (0, 1), (-1, 0))
-reshape(A, (4, -1)); reshape(A, (6, 4), copy=True); broadcast_to(B, (3, 4)); broadcast_arrays(A, B)[1]
-matrix_transpose(A); matmul(A, matrix_transpose(A)); tensordot(A, A, axes=((0, 2), (0, 2))); vecdot(A, B)
-tensordot(I, I, axes=1) if False else tensordot(I, matrix_transpose(I), axes=1); tensordot(A, A, axes=3)
-vecdot(A, A, axis=-3); tril(A, k=1); triu(A, k=-1); eye(3, 4, k=1); eye(2, k=-9); meshgrid(B[0, :3], B[0, ...])[0]
-linspace(0.0, 1.0, 5, endpoint=False); arange(1, 7, 2); arange(3, 1); arange(3, 1, -1); full((2,), 3.5); ones(3)
-linalg.cross(A[..., :3], B[..., :3]); linalg.diagonal(A, offset=1); linalg.trace(A, offset=-1); linalg.trace(I)
-linalg.outer(B[0, ...], I[0, ...]); linalg.matrix_norm(A, ord=1, keepdims=True); linalg.matrix_norm(A, ord="nuc")
-linalg.vector_norm(A, axis=(0, 1), ord=3); linalg.vector_norm(A, keepdims=True); linalg.vector_norm(A, ord=math.inf, axis=1)
-linalg.matrix_rank(A); linalg.matrix_rank(A, rtol=0.2); linalg.pinv(A); linalg.svdvals(A); linalg.slogdet(S).logabsdet
-linalg.solve(S, B[0, :3]); linalg.solve(S, A[..., :3]); linalg.inv(S); linalg.cholesky(S, upper=True); linalg.eigvalsh(S)
-fft.fft(A, axis=1, n=4); fft.rfft(A, norm="ortho"); fft.irfft(A, n=5); fft.fftn(A, axes=(0, 2)); fft.irfftn(A, axes=(0, 1))
-fft.fftfreq(5, d=0.5); fft.rfftfreq(4); fft.fftshift(A, axes=1); fft.ifftshift(A); clip(A, 0.0, 2.0); clip(A, max=B); clip(I, -300, 2)
-result_type(A, B) == A.dtype; astype(I, float64); abs(A); hypot(A, B); bitwise_left_shift(I, 2); bitwise_xor(I, I); floor_divide(A, B)
-remainder(A, B); pow(B, A); logical_xor(A > 0, B > 1); nextafter(A, B); atan2(A, B); copysign(A, -B); equal(A, 1); divide(A, 2)"""
+expand_dims(A, axis=(0, -1)); expand_dims(A, axis=-2); squeeze(A[:1, ...], axis=0); flip(A)
+flip(A, axis=(0, 2)); roll(A, 5); roll(A, 1, axis=(0, 2)); roll(A, (1, 2), axis=(0, 2))
+tile(I, (2, 1, 2)); repeat(I, 2); repeat(I, asarray([2, 0, 1]), axis=1)
+permute_dims(A, (2, 0, 1)); moveaxis(A, (0, 1), (-1, 0)); reshape(A, (4, -1))
+reshape(A, (6, 4), copy=True); broadcast_to(B, (3, 4)); broadcast_arrays(A, B)[1]
+matrix_transpose(A); matmul(A, matrix_transpose(A)); tensordot(A, A, axes=((0, 2), (0, 2)))
+vecdot(A, B); tensordot(I, I, axes=1) if False else tensordot(I, matrix_transpose(I), axes=1)
+tensordot(A, A, axes=3); vecdot(A, A, axis=-3); tril(A, k=1); triu(A, k=-1); eye(3, 4, k=1)
+eye(2, k=-9); meshgrid(B[0, :3], B[0, ...])[0]; linspace(0.0, 1.0, 5, endpoint=False)
+arange(1, 7, 2); arange(3, 1); arange(3, 1, -1); full((2,), 3.5); ones(3)
+linalg.cross(A[..., :3], B[..., :3]); linalg.diagonal(A, offset=1); linalg.trace(A, offset=-1)
+linalg.trace(I); linalg.outer(B[0, ...], I[0, ...]); linalg.matrix_norm(A, ord=1, keepdims=True)
+linalg.matrix_norm(A, ord="nuc"); linalg.vector_norm(A, axis=(0, 1), ord=3)
+linalg.vector_norm(A, keepdims=True); linalg.vector_norm(A, ord=math.inf, axis=1)
+linalg.matrix_rank(A); linalg.matrix_rank(A, rtol=0.2); linalg.pinv(A); linalg.svdvals(A)
+linalg.slogdet(S).logabsdet; linalg.solve(S, B[0, :3]); linalg.solve(S, A[..., :3])
+linalg.inv(S); linalg.cholesky(S, upper=True); linalg.eigvalsh(S); fft.fft(A, axis=1, n=4)
+fft.rfft(A, norm="ortho"); fft.irfft(A, n=5); fft.fftn(A, axes=(0, 2))
+fft.irfftn(A, axes=(0, 1)); fft.fftfreq(5, d=0.5); fft.rfftfreq(4); fft.fftshift(A, axes=1)
+fft.ifftshift(A); clip(A, 0.0, 2.0); clip(A, max=B); clip(I, -300, 2)
+result_type(A, B) == A.dtype; astype(I, float64); abs(A); hypot(A, B); bitwise_left_shift(I, 2)
+bitwise_xor(I, I); floor_divide(A, B); remainder(A, B); pow(B, A); logical_xor(A > 0, B > 1)
+nextafter(A, B); atan2(A, B); copysign(A, -B); equal(A, 1); divide(A, 2)"""
 
 
 def numpy_names():

@@ -5,8 +5,7 @@ Functions that the standard and weft define alike are weft's own; where they dif
 names of arguments or special values, the standard's are written here. Tensors stay weft's: their
 operators and methods have PyTorch's meaning.
 
-The standard: https://data-apis.org/array-api/2025.12/. Where the public suite of tests finds a
-difference is in tests/array_api/xfails.txt, with the reasons.
+The standard: https://data-apis.org/array-api/2025.12/. See docs/array-api.md.
 
 >>> import weft
 >>> xp = weft.ones(2).__array_namespace__()

@@ -58,7 +58,8 @@ def _binary(name: str, function: Callable[..., Tensor]) -> Binary:
         return function(a, b)
 
     run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"""`weft.{function.__name__.lstrip("_")}` of two arrays, or of an array and a number.
+    of = function.__name__.lstrip("_")
+    run.__doc__ = f"""`weft.{of}` of two arrays, or of an array and a number.
 
     Their shapes broadcast; their dtypes become the standard's common one, in which a number
     counts by its kind and an array without dimensions as any other.
