@@ -15,8 +15,8 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test libweft fuzz fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize sanitize-libweft lint tidy \
-  format pythons package check-all clean
+.PHONY: env build demo test libweft fuzz fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize sanitize-libweft lint types array-api \
+  tidy format pythons package check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -124,6 +124,24 @@ lint: $(ENV_DONE)
 	@$(BIN)/clang-format --dry-run -Werror $(SOURCES)
 	$(BIN)/mypy
 	@$(BIN)/python tools/lengths.py 5
+
+## array-api: the public suite of the array API standard; SUITE is a checkout of
+## data-apis/array-api-tests with its submodule, EXAMPLES how many each of its tests tries. uint16 to
+## uint64, which a tensor's operators promote to floats alone, are left out, as PyTorch's runs do.
+EXAMPLES ?= 100
+array-api: build
+	@test -d "$(SUITE)/array_api_tests" || \
+	  { echo "SUITE=folder: a checkout of data-apis/array-api-tests with its submodule"; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check ndindex pytest-json-report
+	cd "$(SUITE)" && ARRAY_API_TESTS_MODULE=weft.array_api \
+	  ARRAY_API_TESTS_SKIP_DTYPES=uint16,uint32,uint64 $(CURDIR)/$(BIN)/python -m pytest -q \
+	  -n $(JOBS) array_api_tests --max-examples $(EXAMPLES) --disable-deadline \
+	  --xfails-file $(CURDIR)/tests/array_api/xfails.txt
+
+## types: pyright, strict, over the examples; lint has mypy over them and the package
+types: $(ENV_DONE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyright[nodejs]'
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 # The kernels have instructions that clang takes only where the target has them.
 TIDY_ARGS := $(if $(filter x86_64,$(shell uname -m)),--extra-arg=-mavx512f --extra-arg=-mavx512vl)

@@ -9,16 +9,18 @@ batched by one line. Reported: accuracy beside guessing, and the number of steps
 
 import argparse
 import statistics
+from collections.abc import Iterator
+from typing import Any
 
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 
 MOST_STEPS, EPSILON, TIME_PENALTY = 12, 0.01, 0.003
 
 
-def draw(size, generator):
+def draw(size: int, generator: weft.Generator) -> tuple[Tensor, int]:
     """One vector and whether it has an odd number of ones."""
     count = int(weft.randint(1, size + 1, (), generator=generator))
     x = weft.zeros(size)
@@ -29,15 +31,15 @@ def draw(size, generator):
 class Thinker(nn.Module):
     """Returns the scores of even and odd, the ponder cost, and the steps taken."""
 
-    def __init__(self, size, dim):
+    def __init__(self, size: int, dim: int) -> None:
         super().__init__()
         self.cell = nn.GRUCell(size + 1, dim)
         self.halt = nn.Linear(dim, 1)
         self.out = nn.Linear(dim, 2)
-        nn.init.constant_(self.halt.bias, 1.0)
+        nn.init.constant_(self.halt.get_parameter("bias"), 1.0)
 
-    def forward(self, x):
-        state, answer = weft.zeros(self.cell.hidden_size), 0
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, int]:
+        state = answer = weft.zeros(self.cell.hidden_size)
         spent, steps = weft.zeros(()), 0
         while True:
             first = weft.tensor([1.0 if steps == 0 else 0.0])
@@ -51,8 +53,8 @@ class Thinker(nn.Module):
             spent = spent + p
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--examples", type=int, default=30000)
     parser.add_argument("--size", type=int, default=6, help="numbers in a vector")
     parser.add_argument("--dim", type=int, default=48)
@@ -66,12 +68,12 @@ def main():
     weft.autobatch.enabled = not args.plain
 
     @weft.autobatch
-    def think(x, odd):
+    def think(x: Tensor, odd: int) -> tuple[Tensor, bool, int]:
         scores, cost, steps = model(x)
         loss = nn.functional.cross_entropy(scores, weft.tensor(odd)) + TIME_PENALTY * cost
         return loss, scores.argmax().item() == odd, steps
 
-    def draws(count):
+    def draws(count: int) -> Iterator[tuple[Any, ...]]:
         return zip(*[draw(args.size, generator) for _ in range(count)], strict=True)
 
     right = 0.5

@@ -13,11 +13,11 @@ import sysconfig
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 from weft.nn import functional as F
 
 
-def read_text(size):
+def read_text(size: int) -> str:
     """The first `size` characters of the standard library's modules, ASCII only."""
     text = ""
     for path in sorted(pathlib.Path(sysconfig.get_path("stdlib")).glob("*.py")):
@@ -30,29 +30,30 @@ def read_text(size):
 class Block(nn.Module):
     """Causal attention and a feed-forward block, each added to its input."""
 
-    def __init__(self, dim, heads):
+    def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
         self.qkv, self.project = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.wide = nn.Sequential(nn.Linear(dim, 4 * dim), nn.GELU(), nn.Linear(4 * dim, dim))
 
-    def attend(self, x):
+    def attend(self, x: Tensor) -> Tensor:
         batch, length, dim = x.shape
         shape = (batch, length, self.heads, dim // self.heads)
         q, k, v = (t.reshape(shape).transpose(1, 2) for t in self.qkv(x).chunk(3, dim=-1))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.project(y.transpose(1, 2).reshape(batch, length, dim))
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         x = x + self.attend(self.norm1(x))
-        return x + self.wide(self.norm2(x))
+        x = x + self.wide(self.norm2(x))
+        return x
 
 
 class GPT(nn.Module):
     """Scores of the next character, (batch, length, characters), for (batch, length) of indices."""
 
-    def __init__(self, characters, length, dim, heads, layers):
+    def __init__(self, characters: int, length: int, dim: int, heads: int, layers: int) -> None:
         super().__init__()
         self.length = length
         self.characters = nn.Embedding(characters, dim)
@@ -60,25 +61,25 @@ class GPT(nn.Module):
         self.blocks = nn.Sequential(*[Block(dim, heads) for _ in range(layers)])
         self.norm, self.out = nn.LayerNorm(dim), nn.Linear(dim, characters)
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         x = self.characters(x) + self.places(weft.arange(x.shape[1]))
         return self.out(self.norm(self.blocks(x)))
 
-    def continue_text(self, x, count):
+    def continue_text(self, x: Tensor, count: int) -> Tensor:
         for _ in range(count):
             scores = self(x[:, -self.length :])[:, -1]
             x = weft.cat([x, weft.multinomial(scores.softmax(-1), 1)], dim=1)
         return x
 
 
-def windows(data, starts, length):
+def windows(data: Tensor, starts: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """Inputs and targets."""
     at = starts.unsqueeze(1) + weft.arange(length)
     return data[at], data[at + 1]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--text", type=int, default=1_000_000, help="characters of text")
     parser.add_argument("--dim", type=int, default=128)
@@ -95,8 +96,7 @@ def main():
     model = GPT(len(alphabet), args.length, args.dim, 4, args.layers)
     optimizer = weft.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = weft.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
-    progress = tqdm(range(args.steps), unit=" steps")
-    for _ in progress:
+    for _ in (progress := tqdm(range(args.steps), unit=" steps")):
         starts = weft.randint(0, len(train) - args.length, (16,))
         x, y = windows(train, starts, args.length)
         loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
@@ -111,7 +111,7 @@ def main():
         bits = F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item() / math.log(2)
         counts = weft.bincount(train, minlength=len(alphabet)) + 1
         alone = -(counts / counts.sum()).log2()[test].mean().item()
-        sample = model.continue_text(data[:1].unsqueeze(0), 200)[0].tolist()
+        sample: list[int] = model.continue_text(data[:1].unsqueeze(0), 200)[0].tolist()
     print("".join(alphabet[i] for i in sample))
     print(f"{bits:.2f} bits per character on unseen text, {alone:.2f} by frequency alone")
 

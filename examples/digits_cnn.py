@@ -15,7 +15,7 @@ from weft import nn
 from weft.utils.data import DataLoader, TensorDataset
 
 
-def load():
+def load() -> list[TensorDataset]:
     """Training and test sets of images (1, 8, 8) in [0, 1] and labels."""
     digits = load_digits()
     images = weft.from_numpy(digits.images).float().unsqueeze(1) / 16
@@ -24,7 +24,7 @@ def load():
     return [TensorDataset(images[keep], labels[keep]) for keep in (~held_out, held_out)]
 
 
-def network(width):
+def network(width: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(1, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(),
         nn.Conv2d(width, 2 * width, 3, padding=1), nn.BatchNorm2d(2 * width), nn.ReLU(),
@@ -32,17 +32,17 @@ def network(width):
     )  # fmt: skip
 
 
-def accuracy(model, dataset):
+def accuracy(model: nn.Module, dataset: TensorDataset) -> float:
     model.eval()
     with weft.no_grad():
         images, labels = dataset.tensors
         hits = model(images).argmax(1) == labels
     model.train()
-    return hits.float().mean().item()
+    return float(hits.float().mean())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--width", type=int, default=16, help="channels of the first layer")
     parser.add_argument("--seed", type=int, default=0)

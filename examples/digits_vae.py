@@ -12,43 +12,44 @@ from sklearn.datasets import load_digits
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 from weft.nn import functional as F
 
 SHADES = " .:-=+*#%@"
 
 
 class VAE(nn.Module):
-    def __init__(self, pixels, hidden, codes):
+    def __init__(self, pixels: int, hidden: int, codes: int) -> None:
         super().__init__()
         self.encode = nn.Sequential(
             nn.Linear(pixels, hidden), nn.SiLU(), nn.Linear(hidden, 2 * codes)
         )
         self.decode = nn.Sequential(nn.Linear(codes, hidden), nn.SiLU(), nn.Linear(hidden, pixels))
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> Tensor:
         """The bound for each image, (batch,): reconstruction and divergence from the prior."""
         mean, log_var = self.encode(x).chunk(2, dim=-1)
         code = mean + (0.5 * log_var).exp() * weft.randn_like(mean)
         pixels = F.binary_cross_entropy_with_logits(self.decode(code), x, reduction="none")
-        divergence = 0.5 * (mean.square() + log_var.exp() - 1 - log_var)
+        divergence: Tensor = 0.5 * (mean.square() + log_var.exp() - 1 - log_var)
         return pixels.sum(-1) + divergence.sum(-1)
 
 
-def draw(image):
+def draw(image: Tensor) -> list[str]:
     rows = (image.reshape(8, 8) * (len(SHADES) - 1)).round().long().tolist()
     return ["".join(2 * SHADES[v] for v in row) for row in rows]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--codes", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     weft.manual_seed(args.seed)
-    images = weft.from_numpy(load_digits().data).float() / 16
+    digits = load_digits()
+    images = weft.from_numpy(digits.data).float() / 16
     held_out = weft.arange(len(images)) % 5 == 0
     train, test = images[~held_out], images[held_out]
     model = VAE(images.shape[1], args.hidden, args.codes)
@@ -59,7 +60,7 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        progress.set_postfix(bound=f"{loss.item():.2f}")
+            progress.set_postfix(bound=f"{loss.item():.2f}", refresh=False)
     model.eval()
     with weft.no_grad():
         bound = model(test).mean().item()

@@ -9,27 +9,30 @@ import argparse
 import random
 import statistics
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 
-OPERATORS = {
+OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "[MAX": max,
     "[MIN": min,
     "[MED": lambda args: int(statistics.median(args)),
     "[SM": lambda args: sum(args) % 10,
 }
-INDEX = {token: i for i, token in enumerate([*range(10), *OPERATORS, "]"])}
+INDEX: dict[Any, int] = {token: i for i, token in enumerate([*range(10), *OPERATORS, "]"])}
 BATCH, LR = 16, 1e-2
 
 
-def expression(rng, depth):
+def expression(rng: random.Random, depth: int) -> tuple[Any, int]:
     """A random expression, nested at most `depth` deep, as (tree, value)."""
     operator = rng.choice(list(OPERATORS))
-    tree, values = operator, []
+    tree: Any = operator
+    values: list[int] = []
     for _ in range(rng.randint(2, 5)):
         nested = depth > 1 and rng.random() < 0.25
         arg, value = expression(rng, depth - 1) if nested else (rng.randrange(10),) * 2
@@ -40,14 +43,14 @@ def expression(rng, depth):
 class TreeLSTM(nn.Module):
     """Reads a tree of tokens, returns the scores of the ten digits, shape (10,)."""
 
-    def __init__(self, dim):
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.leaf = nn.Embedding(len(INDEX), 2 * dim)
         self.gates = nn.Linear(2 * dim, 5 * dim)
         self.out = nn.Linear(dim, 10)
         nn.init.normal_(self.leaf.weight, std=0.5)
 
-    def state(self, tree):
+    def state(self, tree: Any) -> tuple[Tensor, ...]:
         """The states (h, c) of a node, each of shape (dim,)."""
         if not isinstance(tree, tuple):
             return self.leaf(weft.tensor(INDEX[tree])).chunk(2)
@@ -56,11 +59,11 @@ class TreeLSTM(nn.Module):
         c = i.sigmoid() * u.tanh() + f_left.sigmoid() * c_left + f_right.sigmoid() * c_right
         return o.sigmoid() * c.tanh(), c
 
-    def forward(self, tree):
+    def forward(self, tree: Any) -> Tensor:
         return self.out(self.state(tree)[0])
 
 
-def draw_curve(losses, path):
+def draw_curve(losses: list[float], path: Path) -> str:
     """Save the loss curve as a picture, if matplotlib is installed."""
     try:
         from matplotlib.figure import Figure
@@ -74,8 +77,8 @@ def draw_curve(losses, path):
     return f"loss curve: {path}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--trees", type=int, default=100000, help="training trees")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--depth", type=int, default=3, help="deepest nesting")
@@ -94,11 +97,12 @@ def main():
     weft.autobatch.enabled = not args.plain
 
     @weft.autobatch(out_stack=True)  # the one line that batches
-    def losses_of(tree, value):
+    def losses_of(tree: Any, value: int) -> Tensor:
         return nn.functional.cross_entropy(model(tree), weft.tensor(value))
 
     steps = args.epochs * len(train) // BATCH
-    losses, running = [], 2.3
+    losses: list[float] = []
+    running = 2.3
     for step in (progress := tqdm(range(steps), unit_scale=BATCH, unit=" trees")):
         optimizer.param_groups[0]["lr"] = LR * (1 - step / steps)
         optimizer.zero_grad()
@@ -110,7 +114,8 @@ def main():
         losses.append(running)
         progress.set_postfix(loss=f"{running:.3f}", refresh=False)
     with weft.no_grad():
-        hits = sum(weft.autobatch(lambda t, v: model(t).argmax().item() == v)(test, test.values()))
+        scores = weft.autobatch(model)(test)
+    hits = sum(int(s.argmax()) == value for s, value in zip(scores, test.values(), strict=True))
     majority = max(Counter(test.values()).values()) / len(test)
     print(f"test accuracy {hits / len(test):.3f} on {len(test)} unseen trees", end=", ")
     print(f"majority class {majority:.3f}\n{draw_curve(losses, args.out)}")

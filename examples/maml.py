@@ -8,34 +8,37 @@ trained on all tasks alike. With the defaults the step brings 3.1 to 0.5, withou
 
 import argparse
 import math
+from collections.abc import Callable, Sequence
 
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 from weft.nn import functional as F
 
 STEP = 0.01
 
+Points = Callable[[int], tuple[Tensor, Tensor]]
 
-def task():
+
+def task() -> Points:
     """A function that draws n points (x, y) of one random wave."""
     amplitude, phase = 0.1 + 4.9 * weft.rand(()), math.pi * weft.rand(())
 
-    def points(n):
+    def points(n: int) -> tuple[Tensor, Tensor]:
         x = 10 * weft.rand(n, 1) - 5
         return x, amplitude * weft.sin(x + phase)
 
     return points
 
 
-def network(width):
+def network(width: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Linear(1, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1)
     )
 
 
-def run(model, parameters, x):
+def run(model: nn.Sequential, parameters: Sequence[Tensor], x: Tensor) -> Tensor:
     """The network with other parameters than its own."""
     for layer, (w, b) in zip(model[::2], zip(parameters[::2], parameters[1::2])):
         x = F.linear(x, w, b)
@@ -43,7 +46,7 @@ def run(model, parameters, x):
     return x
 
 
-def adapted(model, x, y, create_graph):
+def adapted(model: nn.Sequential, x: Tensor, y: Tensor, create_graph: bool) -> list[Tensor]:
     """The parameters after one step on (x, y), as a function of those before."""
     parameters = list(model.parameters())
     loss = F.mse_loss(run(model, parameters, x), y)
@@ -51,13 +54,13 @@ def adapted(model, x, y, create_graph):
     return [p - STEP * g for p, g in zip(parameters, grads)]
 
 
-def train(model, steps, meta):
+def train(model: nn.Sequential, steps: int, meta: bool) -> None:
     optimizer = weft.optim.Adam(model.parameters(), lr=1e-3)
     for _ in (progress := tqdm(range(steps), unit=" steps")):
-        losses = []
+        losses: list[Tensor] = []
         for _ in range(8):
             points = task()
-            parameters = list(model.parameters())
+            parameters: list[Tensor] = [*model.parameters()]
             if meta:
                 parameters = adapted(model, *points(10), create_graph=True)
             x, y = points(10)
@@ -69,9 +72,10 @@ def train(model, steps, meta):
         progress.set_postfix(loss=f"{loss.item():.2f}")
 
 
-def evaluate(model, tasks):
+def evaluate(model: nn.Sequential, tasks: int) -> tuple[float, float]:
     """Mean squared error on new tasks before and after one step."""
-    before, after = [], []
+    before: list[Tensor] = []
+    after: list[Tensor] = []
     for _ in range(tasks):
         points = task()
         parameters = adapted(model, *points(10), create_graph=False)
@@ -79,17 +83,17 @@ def evaluate(model, tasks):
         with weft.no_grad():
             before.append(F.mse_loss(model(x), y))
             after.append(F.mse_loss(run(model, parameters, x), y))
-    return [weft.stack(errors).mean().item() for errors in (before, after)]
+    return float(weft.stack(before).mean()), float(weft.stack(after).mean())
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--steps", type=int, default=8000)
     parser.add_argument("--width", type=int, default=40)
     parser.add_argument("--tasks", type=int, default=200, help="new tasks to test on")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    results = []
+    results: list[tuple[float, float]] = []
     for meta in (False, True):
         weft.manual_seed(args.seed)
         model = network(args.width)

@@ -13,13 +13,13 @@ from sklearn.datasets import load_digits
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 
 BATCH, BALANCE = 32, 0.1
 
 
 class Mixture(nn.Module):
-    def __init__(self, experts, hidden):
+    def __init__(self, experts: int, hidden: int) -> None:
         super().__init__()
         self.gate = nn.Linear(64, experts)
         self.experts = nn.ModuleList(
@@ -29,15 +29,15 @@ class Mixture(nn.Module):
             ]
         )
 
-    def forward(self, x):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, int]:
         """The scores of the ten digits, the gate's weights, and which expert made the scores."""
         weights = self.gate(x).softmax(dim=0)
         best = int(weights.argmax())
         return weights[best] * self.experts[best](x), weights, best
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--experts", type=int, default=4)
     parser.add_argument("--hidden", type=int, default=16, help="neurons of an expert")
@@ -46,15 +46,16 @@ def main():
     weft.manual_seed(0)
     digits = load_digits()
     pictures = (weft.tensor(digits.data).float() / 16).unbind()
-    examples = list(zip(pictures, digits.target.tolist(), strict=True))
-    examples = [examples[i] for i in weft.randperm(len(examples)).tolist()]
+    examples: list[tuple[Tensor, int]] = list(zip(pictures, digits.target.tolist(), strict=True))
+    order: list[int] = weft.randperm(len(examples)).tolist()
+    examples = [examples[i] for i in order]
     test, train = examples[:360], examples[360:]
     model = Mixture(args.experts, args.hidden)
     optimizer = weft.optim.Adam(model.parameters(), lr=3e-3)
     weft.autobatch.enabled = not args.plain
 
     @weft.autobatch(out_stack=True)
-    def losses_of(x, digit):
+    def losses_of(x: Tensor, digit: int) -> tuple[Tensor, Tensor, Tensor]:
         scores, weights, best = model(x)
         return nn.functional.cross_entropy(scores, weft.tensor(digit)), weights, weft.tensor(best)
 
@@ -70,7 +71,7 @@ def main():
             optimizer.step()
 
     @weft.autobatch
-    def answer(x, digit):
+    def answer(x: Tensor, digit: int) -> tuple[bool, int]:
         scores, _, best = model(x)
         return scores.argmax().item() == digit, best
 

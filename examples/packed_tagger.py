@@ -16,16 +16,18 @@ from collections import Counter, defaultdict
 from tqdm import tqdm
 
 import weft
-from weft import nn
-from weft.nn.utils.rnn import pack_sequence
+from weft import Tensor, nn
+from weft.nn.utils.rnn import PackedSequence, pack_sequence
+
+Tagged = list[tuple[str, list[int]]]
 
 TAGS = {tokenize.NAME: 1, tokenize.NUMBER: 2, tokenize.STRING: 3, tokenize.COMMENT: 4,
         tokenize.OP: 5}  # fmt: skip
 
 
-def tagged_lines(count):
+def tagged_lines(count: int) -> Tagged:
     """Lines of code with a tag for each character, in the order of the files."""
-    lines = []
+    lines: Tagged = []
     for path in sorted(pathlib.Path(sysconfig.get_path("stdlib")).glob("*.py")):
         source = path.read_text(encoding="utf-8", errors="ignore")
         text = source.splitlines()
@@ -44,26 +46,26 @@ def tagged_lines(count):
 class Tagger(nn.Module):
     """Scores of the tags, (characters, tags), for packed lines of character codes."""
 
-    def __init__(self, dim):
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.characters = nn.Embedding(128, dim)
         self.lstm = nn.LSTM(dim, dim, bidirectional=True)
         self.out = nn.Linear(2 * dim, 6)
 
-    def forward(self, packed):
+    def forward(self, packed: PackedSequence) -> Tensor:
         states, _ = self.lstm(packed._replace(data=self.characters(packed.data)))
         return self.out(states.data)
 
 
-def pack(lines):
+def pack(lines: Tagged) -> tuple[PackedSequence, Tensor]:
     """Character codes and tags of lines, packed alike."""
     codes = pack_sequence([weft.tensor(list(t.encode())) for t, _ in lines], enforce_sorted=False)
     tags = pack_sequence([weft.tensor(g) for _, g in lines], enforce_sorted=False)
     return codes, tags.data
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--lines", type=int, default=6000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--dim", type=int, default=48)
@@ -77,12 +79,12 @@ def main():
     for epoch in range(args.epochs):
         order = weft.randperm(len(train)).split(32)
         for rows in tqdm(order, desc=f"epoch {epoch + 1}", unit=" batches"):
-            codes, tags = pack([train[i] for i in rows.tolist()])
-            loss = nn.functional.cross_entropy(model(codes), tags)
+            codes, expected = pack([train[i] for i in rows.tolist()])
+            loss = nn.functional.cross_entropy(model(codes), expected)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    seen = defaultdict(Counter)
+    seen: defaultdict[str, Counter[int]] = defaultdict(Counter)
     for text, tags in train:
         for character, tag in zip(text, tags):
             seen[character][tag] += 1
@@ -92,10 +94,10 @@ def main():
         for c, g in zip(text, tags)
     )
     with weft.no_grad():
-        codes, tags = pack(test)
-        hits = (model(codes).argmax(1) == tags).sum().item()
-    print(f"accuracy {hits / len(tags):.3f} on {len(tags)} unseen characters", end=", ")
-    print(f"by the character alone {alone / len(tags):.3f}")
+        codes, expected = pack(test)
+        hits = (model(codes).argmax(1) == expected).sum().item()
+    print(f"accuracy {hits / len(expected):.3f} on {len(expected)} unseen characters", end=", ")
+    print(f"by the character alone {alone / len(expected):.3f}")
 
 
 if __name__ == "__main__":

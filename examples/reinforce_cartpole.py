@@ -7,18 +7,23 @@ beside that of the first. With the defaults it goes from about 20 to several hun
 
 import argparse
 import statistics
+from typing import Any
 
 import gymnasium
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 
 
-def play(environment, policy, seed=None):
+def play(
+    environment: Any, policy: nn.Sequential, seed: int | None = None
+) -> tuple[Tensor, list[float]]:
     """One episode: the log-probabilities of the actions taken, and the rewards."""
     observation, _ = environment.reset(seed=seed)
-    log_probs, rewards, over = [], [], False
+    log_probs: list[Tensor] = []
+    rewards: list[float] = []
+    over = False
     while not over:
         choices = policy(weft.tensor(observation)).log_softmax(-1)
         action = int(weft.multinomial(choices.exp(), 1))
@@ -29,9 +34,10 @@ def play(environment, policy, seed=None):
     return weft.stack(log_probs), rewards
 
 
-def returns(rewards, discount):
+def returns(rewards: list[float], discount: float) -> Tensor:
     """The discounted sum of what follows each step, normalised over the episode."""
-    out, total = [], 0.0
+    out: list[float] = []
+    total = 0.0
     for reward in reversed(rewards):
         total = reward + discount * total
         out.append(total)
@@ -39,8 +45,8 @@ def returns(rewards, discount):
     return (values - values.mean()) / (values.std(correction=0) + 1e-6)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--discount", type=float, default=0.99)
@@ -50,7 +56,7 @@ def main():
     environment = gymnasium.make("CartPole-v1")
     policy = nn.Sequential(nn.Linear(4, args.hidden), nn.Tanh(), nn.Linear(args.hidden, 2))
     optimizer = weft.optim.Adam(policy.parameters(), lr=5e-3)
-    lengths = []
+    lengths: list[float] = []
     for episode in (progress := tqdm(range(args.episodes), unit=" episodes")):
         log_probs, rewards = play(environment, policy, args.seed if episode == 0 else None)
         loss = -(log_probs * returns(rewards, args.discount)).sum()

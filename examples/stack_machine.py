@@ -9,21 +9,24 @@ answered right, also those twice as long as any in training.
 
 import argparse
 import random
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tqdm import tqdm
 
 import weft
-from weft import nn
+from weft import Tensor, nn
 
 STRENGTH = {"|": 0, "^": 1, "&": 2}
 SHIFT, REDUCE, BATCH, OPERANDS = 0, 1, 32, 7
 
 
-def formula(rng, operands):
+def formula(rng: random.Random, operands: int) -> tuple[list[str], list[int], int]:
     """Symbols, the moves that parse them, and the value."""
     symbols = [rng.choice("|^&" if i % 2 else "tf") for i in range(2 * operands - 1)]
-    moves, stack = [], []
-    for symbol in [*symbols, None]:
+    moves: list[int] = []
+    stack: list[Any] = []
+    for symbol in [*symbols, ""]:
         while len(stack) in range(3, 9, 2) and STRENGTH.get(symbol, -1) <= STRENGTH[stack[-2]]:
             left, op, right = stack[-3:]
             value = left | right if op == "|" else left ^ right if op == "^" else left & right
@@ -35,7 +38,7 @@ def formula(rng, operands):
 
 
 class Machine(nn.Module):
-    def __init__(self, dim):
+    def __init__(self, dim: int) -> None:
         super().__init__()
         self.dim = dim
         self.symbol = nn.Embedding(5, 2 * dim)
@@ -43,7 +46,7 @@ class Machine(nn.Module):
         self.move, self.out = nn.Linear(dim, 2), nn.Linear(dim, 2)
         self.gates = nn.Linear(4 * dim, 6 * dim)
 
-    def merge(self, parts, tracked):
+    def merge(self, parts: Sequence[Tensor], tracked: Tensor) -> Tensor:
         """The state (h and c side by side) over three, steered by the tracker (Tai et al. 2015)."""
         h, c = zip(*(part.chunk(2) for part in parts), strict=True)
         i, o, u, *forget = self.gates(weft.cat([*h, tracked])).chunk(6)
@@ -52,12 +55,15 @@ class Machine(nn.Module):
             new += f.sigmoid() * c_k
         return weft.cat([o.sigmoid() * new.tanh(), new])
 
-    def forward(self, symbols, moves=None):
+    def forward(
+        self, symbols: Sequence[str], moves: Sequence[int] | None = None
+    ) -> tuple[Tensor, list[tuple[Tensor, int]], list[int]]:
         """The scores of false and true; scores and move of each choice; all moves, or its own."""
         nothing = weft.zeros(2 * self.dim)
         buffer = [*self.symbol(weft.tensor(["tf|^&".index(s) for s in symbols]))][::-1]
         stack, tracked, memory = [nothing] * 3, weft.zeros(self.dim), weft.zeros(self.dim)
-        choices, made = [], []
+        choices: list[tuple[Tensor, int]] = []
+        made: list[int] = []
         while buffer or len(stack) > 4:
             tops = [buffer[-1] if buffer else nothing, *stack[-3:]]
             x = weft.cat([top[: self.dim] for top in tops])
@@ -75,8 +81,8 @@ class Machine(nn.Module):
         return self.out(stack[-1][: self.dim]), choices, made
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> None:
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--formulas", type=int, default=10000, help="training formulas")
     parser.add_argument("--dim", type=int, default=48)
     parser.add_argument("--plain", action="store_true", help="one formula at a time, unbatched")
@@ -88,17 +94,17 @@ def main():
     weft.autobatch.enabled = not args.plain
 
     @weft.autobatch(out_stack=True)
-    def losses_of(symbols, moves, value):
+    def losses_of(symbols: Sequence[str], moves: list[int], value: int) -> Tensor:
         answer, choices, _ = model(symbols, moves)
         loss = nn.functional.cross_entropy(answer, weft.tensor(value))
         return sum([nn.functional.cross_entropy(s, weft.tensor(m)) for s, m in choices], loss)
 
     @weft.autobatch
-    def on_its_own(symbols, moves, value):
+    def on_its_own(symbols: Sequence[str], moves: list[int], value: int) -> tuple[bool, bool]:
         answer, _, made = model(symbols)
         return made == moves, answer.argmax().item() == value
 
-    def draw(count, least, most):
+    def draw(count: int, least: int, most: int) -> Iterator[tuple[Any, ...]]:
         return zip(*[formula(rng, rng.randint(least, most)) for _ in range(count)], strict=True)
 
     steps = args.formulas // BATCH

@@ -97,6 +97,7 @@ RANKS = (
     "composites tools",
     "nn",
     "func optim distributions multiprocessing overrides _checkpoint quasirandom",
+    "array_api",
     "_ops",
     "_library",
     "library ops",

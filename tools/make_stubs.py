@@ -41,7 +41,7 @@ HOMES = (
     "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils",
     "autograd", "autograd.functional", "autograd.graph", "func", "batching", "compiler", "amp",
     "distributions", "distributions.constraints", "distributions.transforms",
-    "distributions.utils", "linalg", "fft", "special", "signal.windows", "random",
+    "distributions.utils", "array_api", "array_api.fft", "array_api.linalg", "linalg", "fft", "special", "signal.windows", "random",
     "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
     "utils.benchmark", "utils.flop_counter", "memory", "profiler", "utils.hooks",
     "multiprocessing", "jit", "onnx", "testing", "accelerator", "cuda", "cpu", "xpu", "mps", "mtia",

@@ -91,6 +91,7 @@ from weft.composites.special import *  # noqa: E402, F403
 if _TYPE_CHECKING:
     from weft import (
         amp,
+        array_api,
         classes,
         compiler,
         cpu,

@@ -168,7 +168,7 @@ def download_url_to_file(
 
 
 def _blocks(source: Any, progress: bool) -> Iterator[bytes]:
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm
 
     size = source.headers.get("Content-Length")
     total = int(size) if size else None

@@ -79,10 +79,18 @@ inline std::complex<T> log1p(std::complex<T> x) {
     if (size < T(0.5)) return {T(0.5) * std::log1p(re * (T(2) + re) + im * im), angle};
     return {std::log(std::hypot(re + T(1), im)), angle};
 }
+/// Where a part is zero, infinite or NaN, what the array API standard says; PyTorch has NaN there.
 template <class T>
 inline std::complex<T> expm1(std::complex<T> x) {
-    const T half = std::sin(x.imag() / T(2)), grown = std::exp(x.real());
-    return {std::expm1(x.real()) - T(2) * grown * half * half, grown * std::sin(x.imag())};
+    const T re = x.real(), im = x.imag();
+    if (im == T(0)) return {std::expm1(re) + T(0), im};
+    if (re == -std::numeric_limits<T>::infinity())
+        return {T(-1), std::isfinite(im) ? std::copysign(T(0), std::sin(im)) : T(0)};
+    if (re == std::numeric_limits<T>::infinity())
+        return std::isfinite(im) ? std::complex<T>(re * std::cos(im), re * std::sin(im))
+                                 : std::complex<T>(re, im - im);
+    const T half = std::sin(im / T(2)), grown = std::exp(re);
+    return {std::expm1(re) - T(2) * grown * half * half, grown * std::sin(im)};
 }
 template <class T>
 inline std::complex<T> pow(std::complex<T> x, std::complex<T> e) {

@@ -22,7 +22,12 @@ bool is_integer_scalar(PyObject* o) {
     return !PySequence_Check(o) && PyIndex_Check(o);  // not an array of one
 }
 
-int64_t int_of(PyObject* o) { return is_tensor(o) ? reading(o).item_int() : to_int(o, "index"); }
+int64_t int_of(PyObject* o) {
+    if (!is_tensor(o)) return to_int(o, "index");
+    const Tensor t = reading(o);
+    ops::expect_index(t);
+    return t.item_int();
+}
 
 /// Bounds beyond 64 bits are as far as bounds go.
 Value slice_bound(PyObject* o) {

@@ -111,7 +111,12 @@ PyObject* nb_invert(PyObject* a) {
     return overridable("__invert__", {a}, [&] { return guarded(own); });
 }
 PyObject* nb_positive(PyObject* a) {
-    return overridable("positive", {a}, [&] { return Py_NewRef(a); });
+    const auto own = [&] {
+        WEFT_EXPECT(handle(a).dtype() != DType::Bool, Runtime, "positive", "numbers",
+                    "a bool tensor (The `+` operator, on a bool tensor is not supported.)");
+        return Py_NewRef(a);
+    };
+    return overridable("positive", {a}, [&] { return guarded(own); });
 }
 
 PyObject* nb_power(PyObject* a, PyObject* b, PyObject* modulus) {

@@ -54,6 +54,13 @@ def test_comparison_with_an_array_is_elementwise_in_both_orders():
         _ = x < a
 
 
+def test_numpy_s_scalars_become_tensors_that_may_be_written():
+    """They shared the scalar's memory, and writing raised: the memory is read-only."""
+    scalar = np.float64(2)
+    for made in (weft.as_tensor(scalar), weft.asarray(scalar), weft.array_api.asarray(scalar)):
+        assert made.mul_(3).item() == 6 and scalar == 2
+
+
 def test_an_array_of_a_dtype_that_weft_has_not_needs_one():
     with pytest.raises(TypeError, match="astype"):
         weft.tensor(np.array([1], np.longdouble))

@@ -41,7 +41,7 @@ def functions(x: Tensor) -> None:
     assert_type(x.view([2, -1]), Tensor)
     assert_type(x.permute(1, 0).reshape(-1), Tensor)
     assert_type(x.max(), Tensor)
-    values, indices = x.max(0)
+    values, _ = x.max(0)
     assert_type(values, Tensor)
     assert_type(x.sort(dim=1).indices, Tensor)
     assert_type(x.topk(1).values, Tensor)
@@ -68,6 +68,27 @@ def functions(x: Tensor) -> None:
     assert_type(F.relu(x), Tensor)
 
 
+def modules(x: Tensor) -> None:
+    """A call of a Module is one of its `forward`."""
+    assert_type(nn.Linear(3, 4)(x), Tensor)
+    assert_type(nn.ReLU()(x), Tensor)
+    assert_type(Net()(x), Tensor)
+    assert_type(nn.Linear(3, 4)(input=x).relu(), Tensor)
+    loss = weft.tensor(0.0, requires_grad=True)
+    assert_type(weft.autograd.grad(loss, [loss]), tuple[Tensor, ...])
+    assert_type(weft.autograd.grad(loss, [x], allow_unused=True), tuple[Tensor | None, ...])
+
+
+@weft.autobatch
+def halves(x: Tensor) -> Tensor:
+    return x / 2
+
+
+def batches(x: Tensor) -> None:
+    assert_type(halves([x, x]), list[Tensor])
+    assert_type(weft.autobatch.enabled, bool)
+
+
 def refused(x: Tensor) -> Iterator[Callable[[], object]]:
     """Calls that raise, and that a type checker refuses."""
     yield lambda: weft.relu("x")  # type: ignore[arg-type]
@@ -76,6 +97,8 @@ def refused(x: Tensor) -> Iterator[Callable[[], object]]:
     yield lambda: weft.no_such_function(x)  # type: ignore[attr-defined]
     yield lambda: weft.quantile(x)  # type: ignore[call-overload]
     yield lambda: x + "a"  # type: ignore[operator]
+    yield lambda: nn.Linear(3, 4)(x, 1)  # type: ignore[call-arg]
+    yield lambda: Net()("x")  # type: ignore[arg-type]
 
 
 class Net(nn.Module):
@@ -119,6 +142,8 @@ def train(steps: int) -> float:
 if __name__ == "__main__":
     operators(weft.ones(2, 3), weft.ones(2, 3))
     functions(weft.randn(2, 3))
+    modules(weft.randn(2, 3, requires_grad=True))
+    batches(weft.ones(3))
     for call in refused(weft.ones(2, 3)):
         try:
             call()

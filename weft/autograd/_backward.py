@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from weft import _C
 from weft._C import Tensor
@@ -91,6 +91,18 @@ def backward(
     )
 
 
+@overload
+def grad(
+    outputs: _Tensors, inputs: _Tensors, grad_outputs: Any = ..., retain_graph: bool | None = ...,
+    create_graph: bool = ..., only_inputs: bool = ..., allow_unused: Literal[False] | None = ...,
+    is_grads_batched: bool = ..., materialize_grads: bool = ...,
+) -> tuple[Tensor, ...]: ...
+@overload
+def grad(
+    outputs: _Tensors, inputs: _Tensors, grad_outputs: Any = ..., retain_graph: bool | None = ...,
+    create_graph: bool = ..., only_inputs: bool = ..., allow_unused: bool | None = ...,
+    is_grads_batched: bool = ..., materialize_grads: bool = ...,
+) -> tuple[Tensor | None, ...]: ...
 def grad(
     outputs: _Tensors,
     inputs: _Tensors,

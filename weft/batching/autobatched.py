@@ -5,15 +5,57 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from weft import _C
 from weft.base.modes import DEFER, MAP
 from weft.batching.examples import flush, run_batched, run_one_by_one
 from weft.batching.habit import Habit, habit_of
 from weft.batching.stacked import stacked
+
+R = TypeVar("R")
+
+
+class _OneExample(Protocol):
+    """`autobatch(max_batch=…)` to type checkers: a decorator."""
+
+    def __call__(self, fn: Callable[..., R], /) -> Callable[..., list[R]]: ...
+
+
+class _Autobatch(Protocol):
+    """`autobatch` to type checkers: what it makes of a function, and the settings of all."""
+
+    enabled: bool
+    full_tracebacks: bool
+
+    @overload
+    def __call__(
+        self, fn: Callable[..., Any], *, max_batch: int | None = ..., out_stack: Literal[True],
+        adaptive: bool = ..., rng: str = ...,
+    ) -> Callable[..., Any]: ...
+    @overload
+    def __call__(
+        self, fn: None = ..., *, max_batch: int | None = ..., out_stack: Literal[True],
+        adaptive: bool = ..., rng: str = ...,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[..., R], *, max_batch: int | None = ..., out_stack: bool = ...,
+        adaptive: bool = ..., rng: str = ...,
+    ) -> Callable[..., list[R]]: ...
+    @overload
+    def __call__(
+        self, fn: None = ..., *, max_batch: int | None = ..., out_stack: bool = ...,
+        adaptive: bool = ..., rng: str = ...,
+    ) -> _OneExample: ...  # fmt: skip
+
+
+def _typed(function: Any) -> _Autobatch:
+    """The function itself."""
+    typed: _Autobatch = function
+    return typed
 
 
 def _columns(lists: tuple[Sequence[Any], ...]) -> list[list[Any]]:
@@ -29,6 +71,7 @@ def _columns(lists: tuple[Sequence[Any], ...]) -> list[list[Any]]:
     return columns
 
 
+@_typed
 def autobatch(
     fn: Any = None,
     *,
@@ -99,14 +142,14 @@ def autobatch(
     return Autobatched(fn, max_batch, out_stack, adaptive, rng == "per_example")
 
 
-autobatch.full_tracebacks = bool(os.environ.get("WEFT_FULL_TRACEBACKS"))  # type: ignore[attr-defined]
-autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"  # type: ignore[attr-defined]
+autobatch.full_tracebacks = bool(os.environ.get("WEFT_FULL_TRACEBACKS"))
+autobatch.enabled = os.environ.get("WEFT_AUTOBATCH", "1") != "0"
 
 
 def _is_off(mode: int) -> bool:
     """Whether no call is to be kept: a function that vmap runs for all its examples at once has no
     values to wait for, and hooks of saved tensors see what each call saves."""
-    return bool(not autobatch.enabled or mode & MAP or _C._has_saved_hooks())  # type: ignore[attr-defined]
+    return bool(not autobatch.enabled or mode & MAP or _C._has_saved_hooks())
 
 
 class Autobatched(_C._Entry):

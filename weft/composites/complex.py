@@ -37,6 +37,11 @@ tensor_property(imag, lambda self, value: _fill(weft.imag(self), value))
 
 @method
 def __complex__(self: Tensor) -> complex:
+    if self.numel() != 1:
+        raise ValueError(
+            f"[complex] expected one element, got shape {list(self.shape)} (only one element "
+            "tensors can be converted to Python scalars)"
+        )
     return complex(self.item())
 
 

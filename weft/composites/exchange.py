@@ -39,7 +39,7 @@ def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> T
         return data if dtype is None and there is None else data.to(there, dtype)
     if on_meta:
         return _C.tensor(data, dtype=dtype, device="meta")
-    if hasattr(data, "__array_interface__"):
+    if hasattr(data, "__array_interface__") and hasattr(data, "__setitem__"):  # no scalar
         try:
             shared = _C._sharing(data)
         except (TypeError, ValueError, BufferError):
@@ -213,3 +213,35 @@ def __dlpack_device__(self: Tensor) -> tuple[int, int]:
             "(Unknown device type meta for Dlpack)"
         )
     return (1, 0)
+
+
+_STANDARDS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
+@method
+def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """`weft.array_api`, the functions of the Python array API standard.
+
+    Raises: ValueError for a version of the standard that there is not.
+
+    >>> weft.ones(2).__array_namespace__().__name__
+    'weft.array_api'
+    """
+    if api_version not in (None, *_STANDARDS):
+        raise ValueError(
+            f"[__array_namespace__] expected one of {', '.join(_STANDARDS)}, got {api_version!r}"
+        )
+    import weft.array_api
+
+    return weft.array_api
+
+
+@method
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """self, on the CPU: the array API standard's `to`.
+
+    Raises: RuntimeError for another device, ValueError for a stream, of which there are none.
+    """
+    if stream is not None:
+        raise ValueError(f"[to_device] expected no stream, got {stream!r}")
+    return self.to(device)

@@ -73,8 +73,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     for i, j in zip(left, right, strict=True):
         m, n = a.shape[i], b.shape[j]
         if m == 1 or n == 1:  # a dimension of size 1 broadcasts
-            a = a.sum(i, True) if n == 1 else a
-            b = b.sum(j, True) if m == 1 else b
+            a = a.sum(i, True, dtype=a.dtype) if n == 1 else a
+            b = b.sum(j, True, dtype=b.dtype) if m == 1 else b
         elif m != n:
             raise RuntimeError(
                 f"[tensordot] expected equal sizes, got {m} and {n} (contracted dimensions need to "

@@ -312,20 +312,34 @@ def _pinv(A: Any, rtol: float, atol: float = 0.0, hermitian: bool = False) -> An
     return np.swapaxes(Vh, -1, -2).conj() @ (inverse[..., None] * np.swapaxes(U, -1, -2).conj())
 
 
+def _pinv_each(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
+    """The same with tolerances of each matrix: one by one."""
+    rtol, atol = weft.as_tensor(rtol), weft.as_tensor(atol)
+    batch = weft.broadcast_shapes(A.shape[:-2], rtol.shape, atol.shape)
+    matrices = A.expand(*batch, *A.shape[-2:]).reshape(-1, *A.shape[-2:]).unbind()
+    tolerances = (t.expand(batch).flatten().tolist() for t in (rtol, atol))
+    parts = [
+        _pinv(a, rtol=r, atol=t, hermitian=hermitian) for a, r, t in zip(matrices, *tolerances)
+    ]
+    shape = (*batch, A.shape[-1], A.shape[-2])
+    return weft.stack(parts).reshape(shape) if parts else A.new_zeros(shape)
+
+
 def pinv(
     A: Tensor,
-    rcond: float | None = None,
+    rcond: float | Tensor | None = None,
     hermitian: bool = False,
     *,
-    atol: float | None = None,
-    rtol: float | None = None,
+    atol: float | Tensor | None = None,
+    rtol: float | Tensor | None = None,
 ) -> Tensor:
     """The pseudo-inverse (Moore and Penrose), (..., n, m) of (..., m, n).
 
     Args:
         A: the matrices; with `hermitian` symmetric, of which the lower triangle is read.
         atol, rtol: singular values at most max(atol, rtol * greatest) count as 0. By default rtol
-            is max(m, n) times the machine's precision if atol is not given, else 0.
+            is max(m, n) times the machine's precision if atol is not given, else 0. Tensors
+            broadcast with the batch of matrices.
         rcond: an older name of `rtol`.
 
     Raises:
@@ -336,8 +350,14 @@ def pinv(
     """
     expect_matrix("linalg.pinv", A, square=hermitian)
     rtol = rcond if rtol is None else rtol
+    least = max(A.shape[-2:]) * weft.finfo(A.dtype).eps
+    if isinstance(rtol, Tensor) or isinstance(atol, Tensor):
+        atol = 0.0 if atol is None else atol
+        if rtol is None:
+            rtol = weft.where(weft.as_tensor(atol) > 0, 0.0, least)
+        return _pinv_each(A, rtol, atol, hermitian)
     if rtol is None:
-        rtol = 0.0 if atol else max(A.shape[-2:]) * weft.finfo(A.dtype).eps
+        rtol = 0.0 if atol else least
     return _pinv(A, rtol=float(rtol), atol=float(atol or 0.0), hermitian=hermitian)
 
 

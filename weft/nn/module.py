@@ -8,7 +8,7 @@ attributes, the call, and what changes every tensor at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import weft
 from weft import _C, Tensor
@@ -20,6 +20,14 @@ from weft.nn.parameter import Buffer, Parameter
 from weft.nn.shared_structure import changes, made
 
 Self = TypeVar("Self", bound="Module")
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Forward(Protocol[P, R_co]):
+    """What a call of a Module is to type checkers: a call of its `forward`."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
 class Module(ModuleTree, ModuleHooks, ModuleState):
@@ -74,12 +82,13 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
 
     # --- calling --------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if "_compiled_call_impl" in self.__dict__:
-            return _C._call_module(self, args, kwargs)
-        if self._hooked:  # Note [Calls without hooks are free]
-            return self._call_with_hooks(args, kwargs)
-        return self.forward(*args, **kwargs)
+    def __call__(self: Forward[P, R_co], *args: P.args, **kwargs: P.kwargs) -> R_co:
+        module: Any = self
+        if "_compiled_call_impl" in module.__dict__:
+            return _C._call_module(module, args, kwargs)
+        if module._hooked:  # Note [Calls without hooks are free]
+            return module._call_with_hooks(args, kwargs)
+        return module.forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output; every subclass that is called defines it."""
