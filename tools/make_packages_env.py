@@ -19,6 +19,9 @@ sys.path.insert(0, str(ROOT))
 
 from weft.base import alias  # noqa: E402  (imports nothing else of weft)
 
+#: What PyTorch would have brought, for packages that use it without asking for it.
+TORCH_NEEDS = ["filelock", "fsspec", "jinja2", "networkx", "sympy", "typing-extensions"]
+
 
 def make(folder: Path) -> None:
     """Makes the environment, or brings the one that is there up to date."""
@@ -35,7 +38,8 @@ def make(folder: Path) -> None:
         (info / "RECORD").touch()
     (site / "weft.pth").write_text(f"{ROOT}\n")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], "pytest", *project["optional-dependencies"]["compat"]]
+    compat = project["optional-dependencies"]["compat"]
+    wanted = [*project["dependencies"], *TORCH_NEEDS, "pytest", "tensorboard", *compat]
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *wanted], check=True)
 
