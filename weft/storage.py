@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from weft import _C
 from weft._C import Tensor
-from weft.base.device import expect_cpu
+from weft.base.device import device as _device
+from weft.base.device import expect_cpu, is_meta
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -24,6 +25,15 @@ def _bytes_over(buffer: Any, count: int) -> Tensor:
     if count == 0:
         return _C.empty(0, dtype=_C.uint8)
     return _C._over(buffer, _C.uint8, 0, (count,), (1,))
+
+
+def _new(count: int, dtype: _C.dtype, device: Any) -> Tensor:
+    """Memory that is not set; none on the meta device."""
+    return _C.empty(count, dtype=dtype, device="meta" if is_meta(device) else "cpu")
+
+
+def _of_values(values: Any, dtype: _C.dtype, device: Any) -> Tensor:
+    return _C.tensor(list(values), dtype=dtype, device="meta" if is_meta(device) else "cpu")
 
 
 class _Storage:
@@ -47,7 +57,7 @@ class _Storage:
 
     @property
     def device(self) -> Any:
-        """The CPU."""
+        """Where it lies."""
         return self._tensor.device
 
     @property
@@ -147,12 +157,17 @@ class _Storage:
 
     def cpu(self: _S) -> _S:
         """self: it lies there already."""
+        expect_cpu(self.device)
         return self
 
     def to(self: _S, *, device: Any, non_blocking: bool = False) -> _S:
-        """self: there is the CPU alone. RuntimeError for another device."""
-        expect_cpu(device)
-        return self
+        """self where it lies there; on the meta device a storage of the size, without memory.
+
+        Raises: NotImplementedError for one that is on the meta device and should leave it.
+        """
+        if _device(device) == self.device:
+            return self
+        return type(self)._of(self._all().to(device, non_blocking=non_blocking))
 
     def is_shared(self) -> bool:
         """Whether other processes see what is written here."""
@@ -187,7 +202,8 @@ class _Storage:
         return f"torch.storage.UntypedStorage(device={self.device})"
 
     def __repr__(self) -> str:
-        lines = "".join(f" {v}\n" for v in self.tolist())
+        on_meta = self.device.type == "meta"
+        lines = "...\n" if on_meta else "".join(f" {v}\n" for v in self.tolist())
         return f"{lines}[{self._told()} of size {len(self)}]"
 
 
@@ -224,11 +240,10 @@ class UntypedStorage(_Storage):
     """
 
     def __init__(self, size: int | Sequence[int] = 0, *, device: Any = None) -> None:
-        expect_cpu(device)
         if isinstance(size, int):
-            super().__init__(_C.empty(size, dtype=_C.uint8))
+            super().__init__(_new(size, _C.uint8, device))
         elif isinstance(size, Sequence) or isinstance(size, _Storage):
-            super().__init__(_C.tensor(list(size), dtype=_C.uint8))
+            super().__init__(_of_values(size, _C.uint8, device))
         else:
             kind = type(size).__name__
             raise RuntimeError(
@@ -320,7 +335,6 @@ class TypedStorage(_Storage):
         device: Any = None,
         _internal: bool = False,
     ) -> None:
-        expect_cpu(device)
         if wrap_storage is not None and dtype is None:
             raise RuntimeError(
                 "[TypedStorage] expected a dtype with wrap_storage, got none (Argument 'dtype' "
@@ -331,9 +345,9 @@ class TypedStorage(_Storage):
             count = wrap_storage.nbytes() // kind.itemsize
             super().__init__(wrap_storage._elements(kind, 0, (count,), (1,)))
         elif isinstance(size, int):
-            super().__init__(_C.empty(size, dtype=kind))
+            super().__init__(_new(size, kind, device))
         else:
-            super().__init__(_C.tensor(list(size), dtype=kind))
+            super().__init__(_of_values(size, kind, device))
         self._dtype = kind
 
     @classmethod

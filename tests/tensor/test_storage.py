@@ -24,11 +24,13 @@ t.UntypedStorage.from_file(f, nbytes=16)[8:12].tolist()
 t.UntypedStorage.from_file(f).nbytes(); t.UntypedStorage.from_file(f, False, 8).filename
 t.UntypedStorage.from_file(f, True, 8).filename == f
 t.asarray(t.UntypedStorage.from_file(f, False, 16)[4:12], dtype=t.int32)
+t.UntypedStorage(4, device='meta').nbytes(); t.UntypedStorage(4, device='meta').device
+t.TypedStorage(2, dtype=t.int64, device='meta')
 """  # noqa: E501
 WRONG = """
 s[::2]; x.storage()[1:2]; s[20]; s['a']; t.UntypedStorage(2.5); t.UntypedStorage(x)
 t.UntypedStorage.from_file(f, False, 100); t.UntypedStorage.from_file(f + 'x', False, 4)
-t.TypedStorage(wrap_storage=s); t.frombuffer(s, dtype=t.uint8)
+t.UntypedStorage(4, device='meta').to(device='cpu'); t.TypedStorage(wrap_storage=s); t.frombuffer(s, dtype=t.uint8)
 t.asarray(x.storage(), dtype=t.int64)
 """
 
