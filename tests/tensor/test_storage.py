@@ -30,7 +30,8 @@ t.TypedStorage(2, dtype=t.int64, device='meta')
 WRONG = """
 s[::2]; x.storage()[1:2]; s[20]; s['a']; t.UntypedStorage(2.5); t.UntypedStorage(x)
 t.UntypedStorage.from_file(f, False, 100); t.UntypedStorage.from_file(f + 'x', False, 4)
-t.UntypedStorage(4, device='meta').to(device='cpu'); t.TypedStorage(wrap_storage=s); t.frombuffer(s, dtype=t.uint8)
+t.UntypedStorage(4, device='meta').to(device='cpu')
+t.TypedStorage(wrap_storage=s); t.frombuffer(s, dtype=t.uint8)
 t.asarray(x.storage(), dtype=t.int64)
 """
 
