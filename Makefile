@@ -15,13 +15,14 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test libweft fuzz fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize sanitize-libweft lint types array-api \
-  tidy format pythons package check-all clean
+.PHONY: env build demo test libweft fuzz fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize \
+  sanitize-libweft lint types array-api tidy format pythons packages package check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
 TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
 PEERS_DONE := $(VENV)/.weft-peers
+PACKAGES := build/packages
 
 ## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
 env: $(ENV_DONE) $(if $(PARITY),$(TORCH_DONE))
@@ -159,6 +160,15 @@ pythons:
 	  $(MAKE) VENV=build/$$name/venv BUILD=build/$$name PYTHON=$$python test || exit 1; \
 	done
 
+## packages: public packages under `weft run`, from an environment of theirs, beside PyTorch's
+$(PACKAGES)/.weft-packages: pyproject.toml tools/make_packages_env.py
+	$(BIN)/python tools/make_packages_env.py $(PACKAGES)
+	touch $@
+
+packages: build $(TORCH_DONE) $(PACKAGES)/.weft-packages
+	WEFT_TORCH_SITE="$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	  $(PACKAGES)/bin/python -m pytest -q -c /dev/null --rootdir . tests/packages
+
 ## package: what pip would install, used from an environment of its own
 package:
 	rm -rf build/package && $(PYTHON) -m venv build/package
@@ -170,7 +180,7 @@ package:
 	build/package/bin/python -P examples/listops.py > /dev/null
 
 ## check-all: what has to pass before an issue is closed
-check-all: lint tidy test sanitize sanitize-libweft pythons fuzz fuzz-autodiff fuzz-shapes package
+check-all: lint tidy test sanitize sanitize-libweft pythons fuzz fuzz-autodiff fuzz-shapes packages package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

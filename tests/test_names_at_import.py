@@ -593,3 +593,32 @@ def test_types_can_be_made_containers(torch):
     assert ours.tree_map(lambda v: v + 1, Point(1, 2)) == Point(2, 3)
     top = ours.tree_map(lambda v: v.sum(), weft.ones(2, 3).max(0))
     assert top.values.item() == 3
+
+
+def test_float8_dtypes_are_named_and_have_limits(torch):
+    for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"):
+        ours, theirs = getattr(weft, name), getattr(torch, name)
+        assert repr(ours) == repr(theirs) and ours.itemsize == theirs.itemsize
+        for limit in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "dtype"):
+            assert getattr(weft.finfo(ours), limit) == getattr(torch.finfo(theirs), limit)
+        with pytest.raises(TypeError, match="dtype"):
+            weft.zeros(2, dtype=ours)
+
+
+def test_arguments_of_to_are_sorted_out_as_pytorch_does(torch):
+    texts = ["'cpu'", "t.float16", "t.ones(1)", "'cpu', t.half, True", "device='cpu', dtype=t.int8",
+             "t.half, memory_format=t.channels_last"]  # fmt: skip
+    for text in texts:
+        found = [repr(eval(f"t._C._nn._parse_to({text})", {"t": t})) for t in (torch, weft)]  # noqa: S307
+        assert found[0] == found[1]
+
+
+def test_mapped_indices_take_elements_inside_the_scope_for_them_and_outside():
+    from weft._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+    mask = weft.tensor([[True, False], [True, True]])
+    at = weft.arange(2)
+    both = weft.vmap(weft.vmap(lambda b, q: mask[b, q], (None, 0)), (0, None))
+    with TransformGetItemToIndex():
+        assert weft.equal(both(at, at), mask)
+    assert weft.equal(both(at, at), mask)

@@ -119,6 +119,8 @@ if _TYPE_CHECKING:
         xpu,
     )
     from weft import ops as ops  # type: ignore[assignment]  # the core's are no longer here
+    from weft._checkpoint.streams import PyTorchFileReader as PyTorchFileReader
+    from weft._checkpoint.streams import PyTorchFileWriter as PyTorchFileWriter
     from weft.amp.autocast_mode import autocast as autocast
     from weft.amp.autocast_mode import clear_autocast_cache as clear_autocast_cache
     from weft.amp.autocast_mode import get_autocast_cpu_dtype as get_autocast_cpu_dtype

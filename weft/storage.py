@@ -1,43 +1,69 @@
-"""A tensor's memory as an object: its address and size, and whether processes share it.
+"""A tensor's memory as an object: its bytes, its address and size, and whether processes share it.
 
-weft's tensors carry their memory themselves; these are what programs ask about it.
+weft's tensors carry their memory themselves; a storage holds a tensor, and is the memory that the
+tensor lies in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from weft import _C
 from weft._C import Tensor
+from weft.base.device import device as _device
+from weft.base.device import expect_cpu, is_meta
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
+_S = TypeVar("_S", bound="_Storage")
 
-class UntypedStorage:
-    """The bytes under a tensor, those that its view leaves out too. `Tensor.untyped_storage()`.
 
-    >>> x = weft.arange(4)
-    >>> x[1:].untyped_storage().nbytes()
-    32
-    >>> x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    True
-    """
+def _bytes_over(buffer: Any, count: int) -> Tensor:
+    """`count` bytes over the memory of a buffer; the storage is these bytes and no more."""
+    if count == 0:
+        return _C.empty(0, dtype=_C.uint8)
+    return _C._over(buffer, _C.uint8, 0, (count,), (1,))
+
+
+def _new(count: int, dtype: _C.dtype, device: Any) -> Tensor:
+    """Memory that is not set; none on the meta device."""
+    return _C.empty(count, dtype=dtype, device="meta" if is_meta(device) else "cpu")
+
+
+def _of_values(values: Any, dtype: _C.dtype, device: Any) -> Tensor:
+    return _C.tensor(list(values), dtype=dtype, device="meta" if is_meta(device) else "cpu")
+
+
+class _Storage:
+    """What both kinds do. `_tensor` lies in the memory, `_dtype` is that of the elements."""
 
     _dtype: _C.dtype = _C.uint8
+    _filename: str | None = None
     is_cuda = False
+    is_hpu = False
+    is_sparse = False
 
     def __init__(self, tensor: Tensor) -> None:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(
-                f"[{type(self).__name__}] expected a tensor, got {type(tensor).__name__}"
-            )
         self._tensor = tensor
+
+    @classmethod
+    def _of(cls: type[_S], tensor: Tensor) -> _S:
+        """The storage of a tensor."""
+        made = cls.__new__(cls)
+        made._tensor = tensor
+        return made
 
     @property
     def device(self) -> Any:
-        """The CPU."""
+        """Where it lies."""
         return self._tensor.device
+
+    @property
+    def filename(self) -> str | None:
+        """The file that `from_file` mapped for others to see; else None."""
+        return self._filename
 
     def data_ptr(self) -> int:
         """The address of the first byte; 0 if there is none."""
@@ -65,15 +91,35 @@ class UntypedStorage:
 
     def _all(self) -> Tensor:
         """The elements, over the same memory."""
-        return _C._over(self._tensor, self._dtype, 0, (self.size(),), (1,))
+        return self._elements(self._dtype, 0, (self.size(),), (1,))
+
+    def _elements(
+        self, dtype: _C.dtype, offset: int, size: Sequence[int], stride: Sequence[int]
+    ) -> Tensor:
+        """A tensor over the same memory, from byte `offset` on. ValueError outside of it."""
+        return _C._over(self._tensor, dtype, offset, tuple(size), tuple(stride))
+
+    def _at(self, index: Any) -> Any:
+        if not isinstance(index, int):
+            raise TypeError(
+                f"[{type(self).__name__}] expected an int or a slice, got {type(index).__name__} "
+                f"(can't index a {type(self)} with {type(index).__name__})"
+            )
+        if not -self.size() <= index < self.size():
+            raise IndexError(
+                f"[{type(self).__name__}] expected an index inside, got {index} (index {index} out "
+                f"of range for storage of size {self.size()})"
+            )
+        return self._all()[index]
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return type(self)(self._all()[index])
-        return self._all()[index].item()
+        return self._at(index).item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._all()[index] = value
+        if isinstance(index, slice):
+            self._all()[index] = value
+        else:
+            self._at(index).fill_(value)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
@@ -83,29 +129,51 @@ class UntypedStorage:
         values: list[Any] = self._all().tolist()
         return values
 
-    def fill_(self, value: Any) -> UntypedStorage:
+    def fill_(self: _S, value: Any) -> _S:
         """Writes `value` into every element."""
         self._all().fill_(value)
         return self
 
-    def copy_(self, source: UntypedStorage, non_blocking: bool | None = None) -> UntypedStorage:
+    def copy_(self: _S, source: _Storage, non_blocking: bool | None = None) -> _S:
         """Writes the elements of `source`. RuntimeError for another size."""
         self._all().copy_(source._all())
         return self
 
-    def clone(self) -> UntypedStorage:
+    def clone(self: _S) -> _S:
         """A copy."""
-        return type(self)(self._all().clone())
+        return type(self)._of(self._all().clone())
 
-    def cpu(self) -> UntypedStorage:
+    def __copy__(self: _S) -> _S:
+        return self.clone()
+
+    def __deepcopy__(self: _S, memo: dict[int, Any]) -> _S:
+        """A copy; one for all who ask for the same memory within one `copy.deepcopy`."""
+        known = memo.setdefault("torch", {})  # type: ignore[call-overload]  # as PyTorch keeps them
+        key = (type(self), self.data_ptr(), self.nbytes())
+        if key not in known:
+            known[key] = self.clone()
+        copied: _S = known[key]
+        return copied
+
+    def cpu(self: _S) -> _S:
         """self: it lies there already."""
+        expect_cpu(self.device)
         return self
+
+    def to(self: _S, *, device: Any, non_blocking: bool = False) -> _S:
+        """self where it lies there; on the meta device a storage of the size, without memory.
+
+        Raises: NotImplementedError for one that is on the meta device and should leave it.
+        """
+        if _device(device) == self.device:
+            return self
+        return type(self)._of(self._all().to(device, non_blocking=non_blocking))
 
     def is_shared(self) -> bool:
         """Whether other processes see what is written here."""
         return self._tensor.is_shared()
 
-    def share_memory_(self) -> UntypedStorage:
+    def share_memory_(self: _S) -> _S:
         """`Tensor.share_memory_`."""
         self._tensor.share_memory_()
         return self
@@ -114,39 +182,196 @@ class UntypedStorage:
         """False: there is no GPU."""
         return False
 
+    def untyped(self) -> UntypedStorage:
+        """The same bytes without a dtype."""
+        return UntypedStorage._of(self._tensor)
+
+    def _typed(self, dtype: _C.dtype) -> TypedStorage:
+        """The elements converted to a dtype: the same storage if they have it."""
+        return TypedStorage._of(self._all().to(dtype))
+
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, UntypedStorage) or self.nbytes() != other.nbytes():
+        if not isinstance(other, _Storage) or self.nbytes() != other.nbytes():
             return False
         return self.data_ptr() == other.data_ptr()
 
     def __hash__(self) -> int:
         return hash((self.data_ptr(), self.nbytes()))
 
+    def _told(self) -> str:
+        return f"torch.storage.UntypedStorage(device={self.device})"
+
     def __repr__(self) -> str:
-        lines = "".join(f" {v}\n" for v in self.tolist())
-        kind = f"torch.storage.{type(self).__name__}"
-        return f"{lines}[{kind}(device={self.device}) of size {len(self)}]"
+        on_meta = self.device.type == "meta"
+        lines = "...\n" if on_meta else "".join(f" {v}\n" for v in self.tolist())
+        return f"{lines}[{self._told()} of size {len(self)}]"
 
 
-class TypedStorage(UntypedStorage):
-    """The same with elements of a dtype: what PyTorch's older `Tensor.storage()` gives."""
+for _name, _kind in (
+    ("double", "float64"), ("float", "float32"), ("half", "float16"), ("bfloat16", "bfloat16"),
+    ("long", "int64"), ("int", "int32"), ("short", "int16"), ("char", "int8"), ("byte", "uint8"),
+    ("bool", "bool"), ("complex_double", "complex128"), ("complex_float", "complex64"),
+):  # fmt: skip
 
-    def __init__(self, tensor: Tensor) -> None:
-        super().__init__(tensor)
-        self._dtype = tensor.dtype
+    def _convert(self: _Storage, _kind: str = _kind) -> TypedStorage:
+        return self._typed(getattr(_C, _kind))
+
+    _convert.__name__, _convert.__doc__ = _name, f"The elements as a storage of {_kind}."
+    setattr(_Storage, _name, _convert)
+
+
+class UntypedStorage(_Storage):
+    """Bytes: those under a tensor, those of a file, or new ones. `Tensor.untyped_storage()`.
+
+    Args:
+        size: how many bytes, which are not set, or a sequence of them.
+
+    A slice is a storage over that part of the memory.
+
+    >>> x = weft.arange(4)
+    >>> x[1:].untyped_storage().nbytes()
+    32
+    >>> x[1:].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    True
+    >>> weft.asarray(x.untyped_storage()[8:16], dtype=weft.int64)
+    tensor([1])
+    >>> weft.UntypedStorage([1, 2, 3]).tolist()
+    [1, 2, 3]
+    """
+
+    def __init__(self, size: int | Sequence[int] = 0, *, device: Any = None) -> None:
+        if isinstance(size, int):
+            super().__init__(_new(size, _C.uint8, device))
+        elif isinstance(size, Sequence) or isinstance(size, _Storage):
+            super().__init__(_of_values(size, _C.uint8, device))
+        else:
+            kind = type(size).__name__
+            raise RuntimeError(
+                f"[UntypedStorage] expected a number of bytes or a sequence of them, got {kind} "
+                f"(torch.UntypedStorage(): Expected a sequence type, but got {kind})"
+            )
+
+    @staticmethod
+    def from_file(
+        filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
+    ) -> UntypedStorage:
+        """The first bytes of a file, mapped.
+
+        Args:
+            filename: a path.
+            shared: whether what is written goes to the file, which is made, or made longer, if
+                need be. Otherwise it stays in memory.
+            nbytes: how many.
+
+        Raises: RuntimeError where the file cannot be opened, or is too small and not `shared`.
+        """
+        path = os.fspath(filename)
+        made = UntypedStorage._of(_mapped(path, shared, nbytes))
+        made._filename = path if shared else None
+        return made
+
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, slice):
+            return super().__getitem__(index)
+        start, stop, step = index.indices(self.nbytes())
+        if step != 1:
+            raise RuntimeError(
+                f"[UntypedStorage] expected a slice of step 1, got {step} (Trying to slice with a "
+                f"step of {step}, but only a step of 1 is supported)"
+            )
+        count = max(stop - start, 0)
+        whole = memoryview(self._all()) if count else b""
+        return UntypedStorage._of(_bytes_over(whole[start : start + count], count))
+
+
+def _mapped(path: str, shared: bool, nbytes: int) -> Tensor:
+    """`nbytes` bytes over a file."""
+    import mmap
+
+    mode = os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY
+    try:
+        file = os.open(path, mode, 0o600)
+    except OSError as error:
+        how = "read-write" if shared else "read-only"
+        raise RuntimeError(
+            f"[from_file] expected a file that can be opened, got {path} (unable to open file "
+            f"<{path}> in {how} mode: {error.strerror} ({error.errno}))"
+        ) from None
+    try:
+        size = os.fstat(file).st_size
+        if nbytes > size and not shared:
+            raise RuntimeError(
+                f"[from_file] expected a file of at least {nbytes} bytes, got {size} (file "
+                f"<{path}> size <{size}> is smaller than the required mapping size <{nbytes}>)"
+            )
+        if nbytes > size:
+            os.ftruncate(file, nbytes)
+        if nbytes == 0:
+            return _bytes_over(b"", 0)
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return _bytes_over(mmap.mmap(file, nbytes, access=access), nbytes)
+    finally:
+        os.close(file)
+
+
+class TypedStorage(_Storage):
+    """The same with elements of a dtype: what PyTorch's older `Tensor.storage()` gives.
+
+    Args:
+        size: how many elements, which are not set, or a sequence of them.
+        wrap_storage: the bytes, in place of new ones.
+        dtype: of the elements.
+
+    >>> weft.TypedStorage([1, 2], dtype=weft.float32).tolist()
+    [1.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[Any] = 0,
+        *,
+        wrap_storage: UntypedStorage | None = None,
+        dtype: _C.dtype | None = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        if wrap_storage is not None and dtype is None:
+            raise RuntimeError(
+                "[TypedStorage] expected a dtype with wrap_storage, got none (Argument 'dtype' "
+                "must be specified when 'wrap_storage' is specified)"
+            )
+        kind = dtype or _C.get_default_dtype()
+        if wrap_storage is not None:
+            count = wrap_storage.nbytes() // kind.itemsize
+            super().__init__(wrap_storage._elements(kind, 0, (count,), (1,)))
+        elif isinstance(size, int):
+            super().__init__(_new(size, kind, device))
+        else:
+            super().__init__(_of_values(size, kind, device))
+        self._dtype = kind
+
+    @classmethod
+    def _of(cls, tensor: Tensor) -> TypedStorage:
+        made = super()._of(tensor)
+        made._dtype = tensor.dtype
+        return made
 
     @property
     def dtype(self) -> _C.dtype:
         """The elements' dtype."""
         return self._dtype
 
-    def untyped(self) -> UntypedStorage:
-        """The same bytes without a dtype."""
-        return UntypedStorage(self._tensor)
+    @property
+    def _untyped_storage(self) -> UntypedStorage:
+        return self.untyped()
 
-    def __repr__(self) -> str:
-        lines = "".join(f" {v}\n" for v in self.tolist())
-        return (
-            f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of "
-            f"size {len(self)}]"
-        )
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            raise RuntimeError(
+                "[TypedStorage] expected an index, got a slice (slices are only supported in "
+                "UntypedStorage.__getitem__)"
+            )
+        return super().__getitem__(index)
+
+    def _told(self) -> str:
+        return f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device})"

@@ -198,3 +198,12 @@ def test_without_tensorboard_the_import_says_what_is_missing():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "ModuleNotFoundError" in run.stderr and "pip install 'weft[tensorboard]'" in run.stderr
+
+
+def test_records_of_hyperparameters_take_pytorchs_arguments():
+    from weft.utils.tensorboard.summary import hparams
+
+    records = hparams({"lr": 0.1}, {"loss": 1.0})
+    tags = [record.value[0].tag for record in records]
+    assert tags == [record.value[0].tag for record in hparams(hparam_dict={"lr": 0.1})]
+    assert len(tags) == 3

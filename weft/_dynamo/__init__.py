@@ -23,7 +23,7 @@ from weft.compiler.report import explain as _explain
 __all__ = [
     "OptimizedModule", "allow_in_graph", "assume_constant_result", "config", "disable",
     "eval_frame", "exc", "explain", "graph_break", "is_compiling", "list_backends", "mark_dynamic",
-    "mark_static", "maybe_mark_dynamic", "optimize", "reset", "utils",
+    "mark_static", "mark_static_address", "maybe_mark_dynamic", "optimize", "reset", "utils",
 ]  # fmt: skip
 
 
@@ -66,3 +66,7 @@ def maybe_mark_dynamic(t: Any, index: Any) -> None:
 
 def mark_static(t: Any, index: Any = None) -> None:
     """Without effect: sizes are values."""
+
+
+def mark_static_address(t: Any, guard: bool = True) -> None:
+    """Without effect: programs read tensors where they lie."""

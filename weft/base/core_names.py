@@ -51,6 +51,14 @@ def _is_current_rpc_agent_set() -> bool:
     return False
 
 
+def _parse_to(*args: Any, memory_format: Any = None, **kwargs: Any) -> tuple[Any, ...]:
+    """The arguments of `Module.to`: device, dtype, non_blocking and memory_format, None where
+    nothing is said."""
+    from weft.nn.module import _parse_to
+
+    return (*_parse_to(*args, **kwargs), memory_format)
+
+
 class Value:
     """A value of PyTorch's own graphs, to ask `isinstance` of: there is none."""
 
@@ -83,6 +91,7 @@ def install() -> None:
     ):  # fmt: skip
         setattr(_C, value.__name__, value)
     functions = sys.modules["weft._C._nn"] = _Functions("weft._C._nn")
+    functions._parse_to = _parse_to  # type: ignore[attr-defined]
     below = {
         "_nn": functions,
         "_distributed_rpc": _module(

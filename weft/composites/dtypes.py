@@ -9,6 +9,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor, dtype, get_default_dtype
+from weft.base.absent_dtypes import AbsentDtype
 from weft.base.checks import also_named, checked
 from weft.base.device import device, is_meta
 from weft.base.forms import category, expect, method
@@ -93,13 +94,15 @@ class finfo:
         _C.float64: (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15),
     }
 
-    def __init__(self, type: dtype | None = None) -> None:
+    def __init__(self, type: dtype | AbsentDtype | None = None) -> None:
         type = get_default_dtype() if type is None else type
-        expect("finfo", type, dtype, "a dtype")
-        type = type.to_real()
-        if type not in self._limits:
+        if not isinstance(type, AbsentDtype):
+            expect("finfo", type, dtype, "a dtype")
+            type = type.to_real()
+        limits = type.limits if isinstance(type, AbsentDtype) else self._limits.get(type)
+        if limits is None:
             raise TypeError(f"[finfo] expected a floating dtype, got {type}")
-        self.bits, self.eps, self.max, self.tiny, self.resolution = self._limits[type]
+        self.bits, self.eps, self.max, self.tiny, self.resolution = limits
         self.min = -self.max
         self.smallest_normal = self.tiny
         self.dtype = dtype_name(type)

@@ -10,6 +10,7 @@ from weft._C import Tensor, dtype
 from weft.base.device import expect_cpu, is_meta
 from weft.base.forms import attach, method
 from weft.base.shown import dtype_name
+from weft.storage import TypedStorage, UntypedStorage
 
 __all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer"]
 
@@ -32,8 +33,13 @@ def from_numpy(array: Any) -> Tensor:
 
 
 def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
-    """`data` as a tensor: itself or its memory where that is possible, else a copy."""
+    """`data` as a tensor: itself or its memory where that is possible, else a copy.
+
+    The bytes of an untyped storage are taken for elements of the dtype, int64 without one.
+    """
     on_meta = is_meta(device)
+    if isinstance(data, (UntypedStorage, TypedStorage)):
+        data = _of_storage(data, dtype)
     if isinstance(data, Tensor):
         there = "meta" if on_meta else device
         return data if dtype is None and there is None else data.to(there, dtype)
@@ -48,6 +54,18 @@ def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> T
     return _C.tensor(data, dtype=dtype)
 
 
+def _of_storage(storage: UntypedStorage | TypedStorage, kind: dtype | None) -> Tensor:
+    own = storage.dtype if isinstance(storage, TypedStorage) else None
+    if own is not None and kind not in (None, own):
+        raise RuntimeError(
+            f"[as_tensor] expected the storage's dtype {own}, got {kind} (Expected a Storage of "
+            f"type {kind} or an UntypedStorage, but got {own})"
+        )
+    kind = kind or own or weft.int64
+    count = storage.nbytes() // kind.itemsize
+    return storage._elements(kind, 0, (count,), (1,)) if count else weft.empty(0, dtype=kind)
+
+
 def asarray(
     obj: Any,
     *,
@@ -56,7 +74,15 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`obj` as a tensor; `copy=True` never shares memory."""
+    """`obj` as a tensor; `copy=True` never shares memory.
+
+    >>> weft.asarray([1, 2])
+    tensor([1, 2])
+    >>> weft.asarray(weft.arange(2).untyped_storage()[8:], dtype=weft.int64)
+    tensor([1])
+    """
+    if copy and isinstance(obj, (UntypedStorage, TypedStorage)):
+        obj = _of_storage(obj, dtype)
     out = (
         _C.tensor(obj, dtype=dtype, device=device)
         if copy
@@ -77,14 +103,20 @@ def frombuffer(
         offset: bytes before the first.
 
     Raises:
-        ValueError: a buffer that holds less, or is empty.
+        ValueError: a buffer that holds less, or is empty; what is no buffer.
 
     >>> weft.frombuffer(bytearray(b"\\x01\\x02"), dtype=weft.uint8)
     tensor([1, 2], dtype=torch.uint8)
     """
     import numpy as np
 
-    size, item = memoryview(buffer).nbytes, dtype.itemsize
+    try:
+        size, item = memoryview(buffer).nbytes, dtype.itemsize
+    except TypeError:
+        raise ValueError(
+            f"[frombuffer] expected bytes or another buffer, got {type(buffer).__name__} (object "
+            "does not implement Python buffer protocol.)"
+        ) from None
     left = size - offset
     if size == 0 or count == 0 or not 0 <= offset < size:
         raise ValueError(

@@ -11,7 +11,7 @@ from weft import _C
 from weft._C import Tensor
 from weft.base.forms import attach, function_of, method
 from weft.composites.axes import given_sizes
-from weft.storage import UntypedStorage
+from weft.storage import TypedStorage, UntypedStorage
 
 __all__ = ["as_strided_", "resize_as_"]
 
@@ -56,14 +56,14 @@ def _laid_over(source: Any, dtype: Any, offset: int, size: Any, stride: Any) -> 
         if source.dtype is not dtype:
             return source  # refused by its dtype
         source = source.untyped_storage()
-    if not isinstance(source, UntypedStorage):
+    if not isinstance(source, (UntypedStorage, TypedStorage)):
         return source
     if size is None:
         size = (source.nbytes() // dtype.itemsize - offset,)
     if stride is None:
         stride = [math.prod(max(n, 1) for n in size[d + 1 :]) for d in range(len(size))]
     try:
-        return _C._over(source._tensor, dtype, offset * dtype.itemsize, tuple(size), tuple(stride))
+        return source._elements(dtype, offset * dtype.itemsize, size, stride)
     except ValueError as error:
         raise RuntimeError(str(error).replace("_over", "set_")) from None
 
@@ -71,7 +71,7 @@ def _laid_over(source: Any, dtype: Any, offset: int, size: Any, stride: Any) -> 
 @method
 def set_(
     self: Tensor,
-    source: Tensor | UntypedStorage | None = None,
+    source: Tensor | UntypedStorage | TypedStorage | None = None,
     storage_offset: int = 0,
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
@@ -89,7 +89,7 @@ def set_(
     """
     if source is None:
         source = weft.empty(0, dtype=self.dtype, device=self.device)
-    if isinstance(source, UntypedStorage) or size is not None:
+    if isinstance(source, (UntypedStorage, TypedStorage)) or size is not None:
         source = _laid_over(source, self.dtype, storage_offset, size, stride)
     if not isinstance(source, Tensor):
         raise TypeError(f"[set_] expected a tensor, got {type(source).__name__}")

@@ -243,7 +243,7 @@ def untyped_storage(self: Tensor) -> Any:
     """
     from weft.storage import UntypedStorage
 
-    return UntypedStorage(self)
+    return UntypedStorage._of(self)
 
 
 @method
@@ -255,7 +255,13 @@ def storage(self: Tensor) -> Any:
     """
     from weft.storage import TypedStorage
 
-    return TypedStorage(self)
+    return TypedStorage._of(self)
+
+
+@method
+def _typed_storage(self: Tensor) -> Any:
+    """`storage()`, which in PyTorch warns."""
+    return self.storage()
 
 
 # ---- marks

@@ -11,7 +11,11 @@ Programs that guard their exchanges, and those that are started as one process, 
 """
 
 from weft.base import lazy as _lazy
+from weft.distributed.device_mesh import DeviceMesh as DeviceMesh
+from weft.distributed.device_mesh import init_device_mesh as init_device_mesh
 from weft.distributed.distributed_c10d import *  # noqa: F403
-from weft.distributed.distributed_c10d import __all__ as __all__
+from weft.distributed.distributed_c10d import __all__ as _exchanges
+
+__all__ = ["DeviceMesh", "init_device_mesh", *_exchanges]
 
 _lazy.install()

@@ -38,6 +38,11 @@ def supported_activities() -> set[ProfilerActivity]:
     return {ProfilerActivity.CPU}
 
 
+def kineto_available() -> bool:
+    """True: `profile` has the interface that PyTorch has by its library of that name."""
+    return True
+
+
 class record_function(_C._Named):
     """A span with a name, round what runs in its scope; a decorator makes one of each call.
 

@@ -64,7 +64,10 @@ _PRIVATE: dict[str, dict[str, Any]] = {
     "instancenorm": {"_InstanceNorm": batchnorm._InstanceNorm},
     "lazy": {"LazyModuleMixin": lazy.LazyModuleMixin},
     "loss": {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss},
-    "module": {"_IncompatibleKeys": module_state._IncompatibleKeys},
+    "module": {
+        "_IncompatibleKeys": module_state._IncompatibleKeys,
+        "_EXTRA_STATE_KEY_SUFFIX": module_state._EXTRA_STATE,
+    },
 }
 
 __all__: list[str] = []

@@ -252,12 +252,22 @@ def _check_dicts(
 
 
 def hparams(
-    parameters: dict[str, Any], metrics: dict[str, Any], domains: dict[str, Any]
+    hparam_dict: dict[str, Any] | None = None,
+    metric_dict: dict[str, Any] | None = None,
+    hparam_domain_discrete: dict[str, Any] | None = None,
 ) -> list[Any]:
-    """Three records: which hyperparameters and metrics there are, a run's values, and its end."""
+    """Three records: which hyperparameters and metrics there are, a run's values, and its end.
+
+    Args:
+        hparam_dict: hyperparameters by name; metric_dict: metrics.
+        hparam_domain_discrete: the values that a hyperparameter can have.
+    """
     from google.protobuf import struct_pb2
     from tensorboard.plugins.hparams import api_pb2, metadata, plugin_data_pb2
 
+    parameters = {} if hparam_dict is None else hparam_dict
+    metrics = {} if metric_dict is None else metric_dict
+    domains = {} if hparam_domain_discrete is None else hparam_domain_discrete
     _check_dicts(parameters, metrics, domains)
     start, infos = plugin_data_pb2.SessionStartInfo(), []
     for name, given in parameters.items():

@@ -1,0 +1,105 @@
+"""Storages: bytes of tensors, of files and new ones, their parts, beside PyTorch's."""
+
+import copy
+import os
+
+import pytest
+
+import weft
+
+ASKED = """
+s[4:8].tolist(); s[2:5].nbytes(); s[2:5].data_ptr() - s.data_ptr(); s[-3:-1].tolist(); s[5:2].nbytes()
+s[:].data_ptr() == s.data_ptr(); s[-1]; s[4]; s.filename; s.is_sparse; t.is_storage(s[1:2]); s[3:4][0:1].tolist()
+t.asarray(s[4:8], dtype=t.int32); t.asarray(s[4:8], dtype=t.uint8); t.asarray(s[4:8]); t.asarray(s)
+t.as_tensor(s); t.asarray(x.float().storage()); t.asarray(s[4:8], dtype=t.int32, copy=True)
+t.empty(0, dtype=t.int32).set_(s[4:8]); t.empty(0, dtype=t.int32).set_(s[4:8]).untyped_storage().nbytes()
+t.UntypedStorage(4).nbytes(); t.UntypedStorage([1, 2, 255]).tolist(); t.UntypedStorage().nbytes()
+t.UntypedStorage(s).tolist(); t.UntypedStorage(3, device='cpu').device; bytes(s[0:2]); s.byte().tolist()
+t.TypedStorage([1, 2], dtype=t.float32).tolist(); t.TypedStorage(3, dtype=t.int16).nbytes()
+t.TypedStorage(wrap_storage=s, dtype=t.int16).tolist()
+x.storage().float().tolist(); len(x.storage())
+isinstance(x.storage(), t.UntypedStorage); x.storage().untyped() == s; s.to(device='cpu') == s
+t.UntypedStorage.from_file(f, False, 8).tolist()
+t.UntypedStorage.from_file(f, nbytes=16)[8:12].tolist()
+t.UntypedStorage.from_file(f).nbytes(); t.UntypedStorage.from_file(f, False, 8).filename
+t.UntypedStorage.from_file(f, True, 8).filename == f
+t.asarray(t.UntypedStorage.from_file(f, False, 16)[4:12], dtype=t.int32)
+t.UntypedStorage(4, device='meta').nbytes(); t.UntypedStorage(4, device='meta').device
+t.TypedStorage(2, dtype=t.int64, device='meta')
+"""  # noqa: E501
+WRONG = """
+s[::2]; x.storage()[1:2]; s[20]; s['a']; t.UntypedStorage(2.5); t.UntypedStorage(x)
+t.UntypedStorage.from_file(f, False, 100); t.UntypedStorage.from_file(f + 'x', False, 4)
+t.UntypedStorage(4, device='meta').to(device='cpu')
+t.TypedStorage(wrap_storage=s); t.frombuffer(s, dtype=t.uint8)
+t.asarray(x.storage(), dtype=t.int64)
+"""
+
+
+def listed(text):
+    return [c.strip() for c in text.replace("\n", ";").split(";") if c.strip()]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("storage") / "bytes"
+    path.write_bytes(bytes(range(16)))
+    return str(path)
+
+
+def asked(t, text, file):
+    x = t.arange(4, dtype=t.int32)
+    return eval(text, {"t": t, "x": x, "s": x.untyped_storage(), "f": file})  # noqa: S307
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", listed(ASKED))
+def test_the_answers_are_pytorchs(torch, text, file):
+    assert repr(asked(weft, text, file)) == repr(asked(torch, text, file))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", listed(WRONG))
+def test_errors_are_of_pytorchs_types(torch, text, file):
+    kinds = []
+    for t in (torch, weft):
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            asked(t, text, file)
+        kinds.append(type(caught.value))
+    assert issubclass(kinds[1], kinds[0]), kinds
+
+
+def test_a_slice_is_the_same_memory_and_a_storage_of_its_own():
+    x = weft.arange(4, dtype=weft.int32)
+    part = weft.asarray(x.untyped_storage()[4:12], dtype=weft.int32)
+    part[0] = 9
+    assert x.tolist() == [0, 9, 2, 3]
+    # packages take tensors whose storages are equal for views of one another
+    assert part.untyped_storage().data_ptr() == part.data_ptr()
+    assert part.untyped_storage().nbytes() == 8
+    del x
+    assert part.tolist() == [9, 2]
+
+
+def test_what_is_written_to_a_mapped_file(file):
+    with open(file, "rb") as opened:
+        before = opened.read()
+    own = weft.UntypedStorage.from_file(file, False, 8)
+    own[0] = 77
+    with open(file, "rb") as opened:
+        assert opened.read() == before  # stays in memory
+    shared = weft.UntypedStorage.from_file(file, shared=True, nbytes=8)
+    shared.fill_(5)
+    with open(file, "rb") as opened:
+        assert opened.read() == b"\5" * 8 + before[8:]
+    shared.copy_(weft.UntypedStorage(list(before[:8])))
+    more = file + "2"
+    assert weft.UntypedStorage.from_file(more, shared=True, nbytes=32).tolist() == [0] * 32
+    assert os.path.getsize(more) == 32
+
+
+def test_copies_are_apart_and_keep_what_is_shared():
+    s = weft.arange(3).untyped_storage()
+    one, other = copy.deepcopy([s, s[:]])
+    assert one == other and one != s and one.tolist() == s.tolist()
+    assert copy.copy(s) != s

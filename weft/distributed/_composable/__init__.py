@@ -1,0 +1,1 @@
+"""Functions over modules: by the path that they had before `torch.distributed.fsdp`."""

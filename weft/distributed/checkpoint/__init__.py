@@ -1,0 +1,1 @@
+"""Checkpoints of models that lie on several processes."""
