@@ -303,6 +303,8 @@ class Calls(Attributes):
     def call_function(self, value: Any, args: list[Abstract], words: Words) -> Abstract:
         """A function of Python's, as a function of the package."""
         value = unwrapped(value)
+        if isinstance(value, (weft.nn.Module, types.MethodType)):
+            return self.call(Static(value), args, words)
         if name := known.library_op_name(value):
             if not self.closer.state.libraries:
                 raise NotExportable(
@@ -352,7 +354,7 @@ class Calls(Attributes):
         assert code is not None
         last = code.co_varnames[code.co_argcount - len(closure.defaults) : code.co_argcount]
         defaults = {**dict(zip(last, closure.defaults)), **closure.words}
-        return Target(closure.lowered, self.target.module, dict(closure.captured), defaults)
+        return Target(closure.lowered, closure.module, dict(closure.captured), defaults)
 
     def call_target(self, target: Target, args: list[Abstract], words: Words) -> Abstract:
         """A function of the package; the result, if it is known already."""

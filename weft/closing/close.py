@@ -377,7 +377,7 @@ def inside(value: Abstract, fresh: Any) -> Abstract:
     if isinstance(value, Closure):
         captured: dict[str, Abstract] = {}
         defaults = value.defaults
-        made = Closure(value.lowered, captured, defaults, value.words)
+        made = Closure(value.lowered, captured, value.module, defaults, value.words)
         for name, item in value.captured.items():
             captured[name] = made if item is value else inside(item, fresh)
         if any(map(dynamic_parts, [*value.defaults, *value.words.values()])):

@@ -296,6 +296,7 @@ class Displays(Frame):
         closure = Closure(
             made,
             captured,
+            self.target.module,
             tuple(self.known_items(defaults) or ()),
             self.known_words(words) or {},
         )

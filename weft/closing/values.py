@@ -86,12 +86,14 @@ class Closure:
     Attributes:
         lowered: its instructions.
         captured: what the variables of functions around it hold.
+        module: the variables of its module.
         defaults: of its positional parameters.
         words: those of parameters by keyword only.
     """
 
     lowered: Lowered | Kept
     captured: dict[str, Abstract]
+    module: dict[str, Any]
     defaults: tuple[Abstract, ...] = ()
     words: dict[str, Abstract] = field(default_factory=dict)
 
