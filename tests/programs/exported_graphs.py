@@ -1,4 +1,4 @@
-"""What scripts read of an exported program: its graph, its signature, bounds; branches and loops."""
+"""What scripts read of an exported program: graph, signature, bounds; branches and loops."""
 
 import io
 import warnings

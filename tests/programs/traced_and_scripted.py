@@ -1,4 +1,4 @@
-"""Traces hold scripted Modules, and scripts traced ones, as the tutorials mix them; files of both."""
+"""Traces hold scripted Modules, and scripts traced ones, as tutorials mix them; files of both."""
 
 import io
 import warnings
