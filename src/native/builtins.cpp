@@ -145,6 +145,14 @@ Thing zipped(Host&, const Given& g) {
     return made;
 }
 
+Thing next_of(Host&, const Given& g) {
+    if (!g.args[0].is(Kind::Iterator))
+        raise_as(types::TypeError, "'", type_name(g.args[0]), "' object is not an iterator");
+    if (Thing item = next(*g.args[0].as<Iterator>())) return item;
+    if (g.n > 1) return Thing::borrow(g.args[1]);
+    throw Raised{make_error(types::StopIteration, {})};
+}
+
 Thing reversed_of(Host&, const Given& g) {
     const Raw v = g.args[0];
     Thing of = v.is_tensor() ? tensor_rows(v) : Thing::borrow(v);
@@ -353,6 +361,8 @@ constexpr Builtin kBuiltins[] = {
     {"max_by", 2, 3, "", [](Host&, const Given& g) { return extreme_by(g, "max", kGt); }},
     {"enumerate", 1, 2, " start ", enumerated},
     {"zip", 0, -1, " strict ", zipped},
+    {"iter", 1, 1, "", [](Host&, const Given& g) { return iterate(g.args[0]); }},
+    {"next", 1, 2, "", next_of},
     {"index", 1, 1, "", [](Host&, const Given& g) { return of_int(index_of(g.args[0], nullptr)); }},
     {"reversed", 1, 1, "", reversed_of},
     {"isinstance", 2, 2, "",

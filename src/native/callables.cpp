@@ -73,6 +73,9 @@ constexpr Mode kModes[] = {
      [](uint32_t m) { return m | (m & kInferenceMode ? kEnabledInInference : kGradMode); }},
     {"inference_mode",
      [](uint32_t m) { return (m | kInferenceMode) & ~(kGradMode | kEnabledInInference); }},
+    {"autocast_bfloat16", [](uint32_t m) { return (m & ~kAutocastHalfMode) | kAutocastMode; }},
+    {"autocast_float16", [](uint32_t m) { return m | kAutocastMode | kAutocastHalfMode; }},
+    {"no_autocast", [](uint32_t m) { return m & ~(kAutocastMode | kAutocastHalfMode); }},
 };
 
 }  // namespace

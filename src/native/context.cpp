@@ -106,12 +106,7 @@ Thing Context::make_named_constant(const std::string& kind, const Json& value) {
     if (kind == "function")
         return lasting(Kind::Function, &package_->functions()[static_cast<size_t>(value.as_int())]);
     if (kind == "object") return objects_[static_cast<size_t>(value.as_int())];
-    if (kind == "record") {
-        const Json* tuple = value.find("tuple");
-        Class c{value.find("class")->as_text(), {}, tuple && tuple->as_bool()};
-        for (const Json& field : value.find("fields")->list()) c.fields.push_back(field.as_text());
-        return lasting(Kind::Class, &class_like(c));
-    }
+    if (kind == "record") return lasting(Kind::Class, &class_like(class_told(value)));
     const std::string& name = value.as_text();
     if (kind == "tensor") return tensors_[name];
     if (kind == "op") return lasting(Kind::Ops, package_->ops(name));

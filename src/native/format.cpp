@@ -97,6 +97,19 @@ std::string repr_of_tuple(const Showing& in) {
     return out + ")";
 }
 
+std::string repr_of_record(const Showing& in) {
+    const auto* record = in.value.as<Record>();
+    if (!record->of->is_data) return "<" + record->of->name + " object>";
+    std::string out;
+    for (size_t k = 0; k < record->fields.size(); ++k) {
+        const Thing field = Thing::borrow(record->fields[k]);
+        if (field)
+            out +=
+                (out.empty() ? "" : ", ") + record->of->fields[k] + "=" + repr_in(&in, field.get());
+    }
+    return record->of->name + "(" + out + ")";
+}
+
 std::string repr_of_dict(const Showing& in) {
     const auto* dict = in.value.as<Dict>();
     const bool set = in.value.is(Kind::Set);
@@ -245,6 +258,8 @@ std::string repr_in(const Showing* around, Raw value) {
         }
         case Kind::Error:
             return repr_of_error(in);
+        case Kind::Record:
+            return in.again() ? "..." : repr_of_record(in);
         default:
             return text("<", type_name(value), " object>");
     }

@@ -1,6 +1,7 @@
 /// What the host does for each instruction. Reading guide: `evaluated` is one case for each verb; then binding.
 #include <algorithm>
 
+#include "autograd/autocast.h"
 #include "native/host.h"
 #include "native/tensors.h"
 
@@ -25,6 +26,13 @@ std::string called(Raw callee) {
 }
 
 namespace {
+
+/// The end of a scope: the mode is what it was before.
+void leave_mode(uint32_t before) {
+    const bool ends_autocast = mode & kAutocastMode && !(before & kAutocastMode);
+    mode = before;
+    if (ends_autocast) forget_casts();
+}
 
 void expect_kind(Raw r, Kind kind, const char* what) {
     if (!r.is(kind))
@@ -304,10 +312,10 @@ Thing Host::evaluated(Frame* frame, const FlatInstr& i, const Raw* a) {
             throw Raised{make_error(types::AssertionError, std::move(args))};
         }
         case Verb::Exit:
-            mode = static_cast<uint32_t>(int_in(a[0]));
+            leave_mode(static_cast<uint32_t>(int_in(a[0])));
             return none();
         case Verb::ExitError:
-            mode = static_cast<uint32_t>(int_in(a[0]));
+            leave_mode(static_cast<uint32_t>(int_in(a[0])));
             return of_bool(false);
         default:
             raise_as(types::RuntimeError, "[package] expected a known instruction, got ",

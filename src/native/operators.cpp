@@ -219,6 +219,14 @@ bool same_ranges(const Range& a, const Range& b) {
     return n == 0 || (a.start == b.start && (n == 1 || a.step == b.step));
 }
 
+bool same_records(const Record& a, const Record& b, int depth) {
+    if (!a.of->is_data || !b.of->is_data || a.of->name != b.of->name) return false;
+    return std::ranges::all_of(a.of->fields, [&](const std::string& name) {
+        const Thing x = Thing::borrow(a.find(name)), y = Thing::borrow(b.find(name));
+        return x && y ? equal(x.get(), y.get(), depth) : !x && !y;
+    });
+}
+
 /// Of two that are no numbers and no tensors.
 bool same(Raw a, Raw b, int depth) {
     if (a == b) return true;
@@ -246,6 +254,8 @@ bool same(Raw a, Raw b, int depth) {
         }
         case Kind::Range:
             return same_ranges(*a.as<Range>(), *b.as<Range>());
+        case Kind::Record:
+            return same_records(*a.as<Record>(), *b.as<Record>(), depth);
         default:
             return false;
     }

@@ -22,6 +22,16 @@ int64_t Class::field(std::string_view wanted) const {
     return found == fields.end() ? -1 : found - fields.begin();
 }
 
+Class class_told(const Json& record) {
+    auto holds = [&](std::string_view name) {
+        const Json* found = record.find(name);
+        return found && found->as_bool();
+    };
+    Class out{record.find("class")->as_text(), {}, holds("tuple"), holds("data")};
+    for (const Json& field : record.find("fields")->list()) out.fields.push_back(field.as_text());
+    return out;
+}
+
 const Class& size_class() {
     static const Class made{"torch.Size", {}, true};
     return made;
@@ -359,10 +369,11 @@ private:
         expect(false, "a known constant", kind);
     }
     void record(const Json& value) {
-        Class c{string(value, "class", "a record"), {}, flag(value, "tuple", false)};
-        for (const Json& field : list(value, "fields", "a record"))
-            c.fields.push_back(texts(field, "a field"));
-        class_like(std::move(c));
+        string(value, "class", "a record");
+        for (const Json& field : list(value, "fields", "a record")) texts(field, "a field");
+        flag(value, "tuple", false);
+        flag(value, "data", false);
+        class_like(class_told(value));
     }
     const Class& class_like(Class c) {
         for (const auto& known : made_->classes_)

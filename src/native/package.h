@@ -33,14 +33,17 @@ struct Function {
     int32_t line_of(int32_t offset) const;
 };
 
-/// What has named fields: records, or with `is_tuple` tuples.
+/// What has named fields: records, or with `is_tuple` tuples. Records with `is_data`, as dataclasses make, show their
+/// fields, and are equal where these are.
 struct Class {
     std::string name;
     std::vector<std::string> fields;
-    bool is_tuple = false;
+    bool is_tuple = false, is_data = false;
     int64_t field(std::string_view name) const;  ///< -1: it has none
     bool operator==(const Class&) const = default;
 };
+/// The class of a constant that was looked at.
+Class class_told(const Json& record);
 bool dtype_named(std::string_view name, DType& out);
 const Class& size_class();
 const Class& bytes_class();  ///< bytes are tuples of ints

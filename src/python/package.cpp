@@ -142,9 +142,14 @@ private:
         return dot ? dot + 1 : name;
     }
 
+    static bool is_data(PyObject* o) {
+        return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)),
+                                      "__dataclass_fields__");
+    }
+
     const native::Class& class_for(PyObject* o, std::vector<std::string> fields, bool is_tuple) {
         const native::Class& of =
-            package_.context->class_like({short_name(o), std::move(fields), is_tuple});
+            package_.context->class_like({short_name(o), std::move(fields), is_tuple, is_data(o)});
         (*package_.classes)[&of] = Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
         return of;
     }
@@ -335,6 +340,13 @@ private:
     Object record(Raw r) {
         const auto* from = r.as<native::Record>();
         const Object type = class_for(*from->of, [&] {
+            if (from->of->is_data) {
+                Object fields = Object::take(PyList_New(0));
+                for (const std::string& name : from->of->fields)
+                    checked(PyList_Append(fields.get(), py_str(name).get()));
+                return import_attr("dataclasses", "make_dataclass")
+                    .call(py_str(from->of->name), fields);
+            }
             return Object::borrow(reinterpret_cast<PyObject*>(&PyType_Type))
                 .call(py_str(from->of->name), Object::take(PyTuple_New(0)),
                       Object::take(PyDict_New()));

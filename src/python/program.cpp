@@ -8,6 +8,7 @@
 #include "python/example_run.h"
 #include "python/program_host.h"
 #include "python/program_place.h"
+#include "python/recorder.h"
 #include "python/type.h"
 
 namespace weft::python {
@@ -92,6 +93,21 @@ PyObject* call_compiled(PyObject* callee, PyObject* by, PyObject* const* args, s
     return call_itself(callee, by, args, n, names);
 }
 
+/// While `jit.trace` writes calls down, a call of what was scripted is one of them, with its branches and loops; null:
+/// nothing is written down.
+PyObject* call_recorded(PyObject* self, PyObject* const* args, size_t n, PyObject* names) {
+    Object words = Object::take(PyDict_New());
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
+        checked(PyDict_SetItem(words.get(), PyTuple_GET_ITEM(names, k),
+                               args[n + static_cast<size_t>(k)]));
+    Object given = Object::take(PyTuple_New(static_cast<Py_ssize_t>(n)));
+    for (size_t k = 0; k < n; ++k)
+        PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(k), Py_NewRef(args[k]));
+    return import_attr("weft.fx.recording", "recorded")
+        .call(Object::borrow(self), given, words)
+        .release();
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
     PyCompiled& c = *compiled(self);
     Object callee = Object::borrow(c.callee), kept = Object::borrow(self);
@@ -105,6 +121,8 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t count, PyObject* na
             case Kind::Skip:
                 return call_itself(callee.get(), self, args, n, names);
             default: {
+                if (mode & kTraceMode && c.reach->full_graph && records_calls())
+                    return call_recorded(self, args, n, names);
                 ReachScope scope(c.reach);
                 return call_compiled(callee.get(), self, args, n, names);
             }

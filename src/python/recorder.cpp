@@ -112,7 +112,7 @@ PyObject* record_calls(PyObject*, PyObject* args) {
 PyObject* unrecorded(PyObject*, PyObject* args) { return call_in(nullptr, args, 0); }
 /// _recording(): who hears of calls, or None.
 PyObject* recording(PyObject*, PyObject*) {
-    return Py_NewRef(now() && (mode & kTraceMode) ? now()->sink : Py_None);
+    return Py_NewRef(records_calls() ? now()->sink : Py_None);
 }
 
 /// _refuse_recorded(who): raises if somebody hears of calls.
@@ -130,6 +130,8 @@ PyMethodDef functions[] = {{"_record_calls", record_calls, METH_VARARGS, nullptr
                            {}};
 
 }  // namespace
+
+bool records_calls() { return now() && (mode & kTraceMode); }
 
 std::string name_of_call(const Op& op, bool in_place) {
     return op.function || op.method || in_place ? op.public_name : "ops." + op.public_name;

@@ -4,6 +4,9 @@
 
 namespace weft::python {
 
+/// Whether somebody hears of calls on this thread.
+bool records_calls();
+
 /// Tells who records, if somebody does, that `self` is asked for something, or about to be changed.
 void note_beside(const char* how, PyObject* self, PyObject* value);
 /// The same of a method that has run; `argument` may be null.

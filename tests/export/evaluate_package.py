@@ -106,7 +106,7 @@ def signature_of(data, defaults):
     return inspect.Signature(sorted(params, key=lambda p: p.kind)), [p.name for p in params]
 
 
-def record_class(name, fields):
+def record_class(name, fields, data):
     """A class of records; objects of a class of that name are its instances."""
 
     class Meta(type):
@@ -116,7 +116,18 @@ def record_class(name, fields):
     def start(self, *values):
         self.__dict__.update(zip(fields, values, strict=bool(values)))
 
-    return Meta(name, (), {"__init__": start})
+    def values(self):
+        return [getattr(self, field, None) for field in fields]
+
+    def show(self):
+        shown = ", ".join([f"{k}={getattr(self, k)!r}" for k in fields if hasattr(self, k)])
+        return f"{name}({shown})"
+
+    def same(self, other):
+        return type(other).__name__ == name and values(self) == values(other)
+
+    methods = {"__repr__": show, "__eq__": same} if data else {}
+    return Meta(name, (), {"__init__": start, **methods})
 
 
 class Packaged:
@@ -199,6 +210,9 @@ class Packaged:
         return self.objects[v]
 
     def constant_mode(self, v):
+        if "autocast" in v:
+            kind = v.removeprefix("autocast_") if v != "no_autocast" else "bfloat16"
+            return weft.autocast("cpu", getattr(weft, kind), enabled=v != "no_autocast")
         return getattr(weft, v)()
 
     def constant_record(self, v):
@@ -207,7 +221,7 @@ class Packaged:
             if v.get("tuple"):
                 self.records[key] = collections.namedtuple(key, v["fields"])
             else:
-                self.records[key] = record_class(key, v["fields"])
+                self.records[key] = record_class(key, v["fields"], v.get("data", False))
         return self.records[key]
 
     def function(self, data):

@@ -43,3 +43,8 @@ class Served(nn.Module):
             x = x + 1
             turns -= 1
         return x
+
+    @weft.jit.export
+    def heavy(self, n: int):
+        x = weft.ones(n, n)
+        return (x @ x).sum()

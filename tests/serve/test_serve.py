@@ -199,7 +199,7 @@ def test_recursion_that_is_too_deep_is_422(server):
 def test_what_the_server_says_of_itself(server):
     status, told, _ = server.ask("/")
     assert status == 200 and told["name"] == "Served"
-    assert set(told["entries"]) == {"forward", "echo", "total", "kind", "spin"}
+    assert set(told["entries"]) == {"forward", "echo", "total", "kind", "spin", "heavy"}
     assert told["parameters"]["layer.weight"] == {"shape": [3, 2], "dtype": "float32"}
     assert server.ask("/health")[:2] == (200, {"under_way": 0})
 
@@ -221,11 +221,46 @@ def test_a_request_beyond_the_limit_is_413(server, chunked):
     assert server.call("echo", 1) == 1
 
 
+@pytest.mark.parametrize("path", ["/echo", "/other", "/health"])
+def test_an_answer_does_not_wait_for_what_is_not_read(server, path):
+    """A request that is announced with 100 terabytes was read for five seconds first."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=4) as connection:
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {10**14}\r\n\r\n{{".encode()
+        )
+        status = connection.recv(100).split()[1]
+    assert status == {"/echo": b"413"}.get(path, b"404")
+    assert server.call("echo", 1) == 1
+
+
 def test_a_run_beyond_its_time_is_504(server):
     threads, results = server.at_once([("spin", tensor([1.0]), LONG), ("spin", tensor([1.0]), 2)])
     for thread in threads:
         thread.join()
     assert results[0][0] == 504 and results[1] == tensor([3.0])
+
+
+def test_all_requests_of_a_batch_are_answered_in_time(serve):
+    """Each of them ran alone with all the time there is, one behind the other."""
+    server = serve("--timeout", "1", "--wait", "200")
+    start = time.monotonic()
+    threads, results = server.at_once([("spin", tensor([1.0]), LONG)] * 12)
+    for thread in threads:
+        thread.join()
+    assert [status for status, _ in results] == [504] * 12
+    assert time.monotonic() - start < 8  # they took 13
+    assert server.call("echo", 1) == 1
+
+
+def test_an_operation_that_takes_long_is_504(serve):
+    """It is not ended, so that the answer came behind it."""
+    server = serve("--timeout", "0.2")
+    status, error = server.call("heavy", 3000)
+    assert (status, error["type"]) == (504, "TimeoutError")
+    assert server.under_way() == 0
+    deadline = time.monotonic() + 60
+    while (told := server.call("echo", 1)) != 1:  # it waits for the operation, for a time
+        assert told[0] == 504 and time.monotonic() < deadline
 
 
 def test_overload_is_503(serve):

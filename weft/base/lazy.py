@@ -38,7 +38,10 @@ LAZY = {
         "set_autocast_cache_enabled",
     ),
     "weft.compiler": ("compile",),
-    "weft.closing.control": ("_check", "cond", "while_loop"),
+    "weft.closing.control": (
+        "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
+        "_check_type", "_check_value", "cond", "while_loop",
+    ),
     "weft.composites.older": ("binomial", "triangular_solve"),
     "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),

@@ -12,7 +12,7 @@ from weft import Tensor
 from weft.closing import known
 from weft.closing.displays import Displays
 from weft.closing.errors import NeedsUnrolling, NotExportable
-from weft.closing.frame import kind_of
+from weft.closing.frame import Words, kind_of
 from weft.closing.package import what_it_is
 from weft.closing.values import Abstract, Bound, Choice, Closure, Dynamic, Items, Pack, Ref, Static
 from weft.frontend.ir import Instr
@@ -82,6 +82,33 @@ class Attributes(Displays):
             return Static(getattr(holder, name))
         except AttributeError as error:
             raise NotExportable(str(error)) from None
+
+    def by_class(
+        self,
+        holder: Abstract,
+        name: str,
+        args: list[Abstract],
+        plain: Callable[[], Abstract],
+        words: Words | None = None,
+    ) -> Abstract:
+        """What a special method of a record gives; `plain` does it for all other values."""
+        found = self.special_methods(holder, name)
+        if not found:
+            return plain()
+        return self.of_record(
+            holder, found, lambda kind, f: self.of_class(kind, f, holder, args, words or {}), plain
+        )
+
+    def special_methods(self, holder: Abstract, name: str) -> list[tuple[type, Any]]:
+        """The classes of records that have a special method, where a value may be a record."""
+        may_be = isinstance(holder, Dynamic) and not holder.kind
+        return self.closer.state.with_method(name) if may_be else []
+
+    def of_class(
+        self, kind: type, found: Any, holder: Abstract, args: list[Abstract], words: Words
+    ) -> Abstract:
+        """A method of a record."""
+        raise NotImplementedError
 
     def of_record(
         self,
@@ -165,7 +192,12 @@ class Attributes(Displays):
             words = isinstance(holder, Items) and holder.kind is dict
             parts = dict(zip(holder.keys, holder.items)) if words else holder.items  # type: ignore[union-attr]
             return self.chosen(parts, key)
-        return Dynamic(self.made("item", (self.operand(holder), self.operand(key))))
+        return self.by_class(
+            holder,
+            "__getitem__",
+            [key],
+            lambda: Dynamic(self.made("item", (self.operand(holder), self.operand(key)))),
+        )
 
     def known_item(self, holder: Pack | Items, key: Any) -> Abstract | None:
         if isinstance(holder, Items) and holder.kind is dict:
@@ -223,13 +255,23 @@ class Attributes(Displays):
         holder, key, value = (self.read(o) for o in instr.operands)
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
             raise NotExportable(f"an item of {what_it_is(holder.value)} that is set")
-        self.emit("set_item", (), tuple(map(self.operand, (holder, key, value))))
+
+        def plain() -> Abstract:
+            self.emit("set_item", (), tuple(map(self.operand, (holder, key, value))))
+            return Static(None)
+
+        self.by_class(holder, "__setitem__", [key, value], plain)
 
     def verb_del_item(self, instr: Instr) -> None:
         holder, key = (self.read(o) for o in instr.operands)
         if isinstance(holder, Static):
             raise NotExportable(f"an item of {what_it_is(holder.value)} that is deleted")
-        self.emit("del_item", (), tuple(map(self.operand, (holder, key))))
+
+        def plain() -> Abstract:
+            self.emit("del_item", (), tuple(map(self.operand, (holder, key))))
+            return Static(None)
+
+        self.by_class(holder, "__delitem__", [key], plain)
 
     def verb_super(self, instr: Instr) -> None:
         kind, holder = (self.read(o) for o in instr.operands)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from weft import Tensor
-from weft.base.modes import _Mode
 from weft.closing import known
 from weft.closing.errors import NotExportable
 from weft.closing.frame import MOST_ITEMS, Env, Loop, Register, same
@@ -47,7 +46,7 @@ class Branches(Specials):
         truth = self.truth(cond)
         if truth is not None:
             return self.body(instr.regions[0 if truth else 1])
-        operand = self.operand(cond)
+        operand = self.operand(self.truth_of(cond))
         self.settle_filled(instr.regions)
         env = dict(self.env)
         first, reached = self.region(instr.regions[0])
@@ -182,6 +181,8 @@ class Branches(Specials):
             cond = self.read(instr.outs[0])
             truth = self.truth(cond)
             home = self.home(instr.outs[0])
+            if truth is None:
+                cond = self.truth_of(cond)
             operand = self.writer.constant(truth) if truth is not None else self.operand(cond)
             if operand != home:
                 self.emit("move", (home,), (operand,))
@@ -191,7 +192,7 @@ class Branches(Specials):
         return loop.breaks if truth is True else reached
 
     def verb_for(self, instr: Instr) -> bool | None:
-        value = self.read(instr.operands[0])
+        value = self.gone_through(self.read(instr.operands[0]))
         if isinstance(value, Turns):
             if instr.regions[1]:
                 raise NotExportable("zip() of Modules and values in a loop with an else")
@@ -302,11 +303,10 @@ class Branches(Specials):
         """The context manager as a program has it; None for one that does nothing."""
         if isinstance(manager, contextlib.nullcontext):
             return None
-        name = type(manager).__name__
-        if isinstance(manager, _Mode) and name in known.MODES:
-            return Ref("mode", name)
-        hint = "no_grad, enable_grad and inference_mode are known"
-        raise NotExportable(f"the context manager {name}", hint)
+        if (mode := known.mode_of(manager)) is not None:
+            return mode
+        hint = "no_grad, enable_grad, set_grad_enabled, inference_mode and autocast are known"
+        raise NotExportable(f"the context manager {type(manager).__name__}", hint)
 
     def verb_try(self, instr: Instr) -> bool | None:
         """What the regions assign is held by registers from the moment it is assigned."""

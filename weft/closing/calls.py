@@ -18,8 +18,15 @@ from weft import Tensor
 from weft.base.modes import _Mode
 from weft.closing import known, library
 from weft.closing.attributes import Attributes
-from weft.closing.close import Target, dynamic_parts, fields_of, is_record, unwrapped
-from weft.closing.errors import NotExportable
+from weft.closing.close import (
+    Target,
+    dynamic_parts,
+    fields_of,
+    is_made,
+    is_record,
+    unwrapped,
+)
+from weft.closing.errors import NotBound, NotExportable
 from weft.closing.frame import UNKNOWN, Words, kind_of, plain
 from weft.closing.package import what_it_is
 from weft.closing.program import target_of
@@ -82,7 +89,7 @@ class Calls(Attributes):
             row = Dynamic(self.made("list", (self.operand(callee.holder),)))
             self.emit("extend", (), (row.register, self.operand(args)))
             args = Dynamic(self.made("to_tuple", (row.register,)))
-            composite = self.is_composite(callee.name)
+            composite = self.is_composite(callee.name, callee.holder)
             name = callee.name
             callee = Static(known.of_tensors(name) if composite else Ref("op", f"Tensor.{name}"))
         given = words if named is None else Items(dict, list(named.values()), list(named))
@@ -159,7 +166,13 @@ class Calls(Attributes):
         if isinstance(callee, Bound):
             return self.method(callee.holder, callee.name, args, words)
         if not isinstance(callee, Static):
-            return self.call_at_run(self.operand(callee), args, words)
+            return self.by_class(
+                callee,
+                "__call__",
+                args,
+                lambda: self.call_at_run(self.operand(callee), args, words),
+                words,
+            )
         value = innermost(callee.value)
         if name := known.op_name(value):
             kind = "Tensor" if known.gives_a_tensor(name) and "out" not in words else ""
@@ -218,6 +231,8 @@ class Calls(Attributes):
 
     def call_class(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
         """What an instance of a class is."""
+        if kind is weft.set_grad_enabled:
+            return self.grad_scope(args, words)
         if issubclass(kind, _Mode) or kind in _MADE_NOW:
             made = self.now(kind, args, words)
             if made is not None:
@@ -234,8 +249,28 @@ class Calls(Attributes):
             "use a NamedTuple or a tuple",
         )
 
+    def grad_scope(self, args: list[Abstract], words: Words) -> Abstract:
+        """`set_grad_enabled`, which holds at once, not in a scope alone: here only in a `with`."""
+        on = [*args, *words.values()][0]
+        instructions, start = self.following
+        entered = start < len(instructions) and instructions[start].verb == "with"
+        if not isinstance(on, Static) or isinstance(on.value, Tensor) or not entered:
+            raise NotExportable(
+                "set_grad_enabled() with what only a run knows, or outside of a with statement",
+                "with no_grad() or enable_grad()",
+            )
+        return Static(weft.enable_grad() if on.value else weft.no_grad())
+
     def call_record(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
-        """A new record: its fields in order, or none yet and its `__init__` sets them."""
+        """A new record: as its `__new__` makes it, its fields in order, or none yet and its
+        `__init__` sets them."""
+        new = inspect.getattr_static(kind, "__new__", None)
+        if isinstance(new, staticmethod) and not is_made(new.__func__.__code__):
+            return self.call(Static(new.__func__), [Static(kind), *args], words)
+        return self.plain_record(kind, args, words)
+
+    def plain_record(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
+        """The same where no `__new__` of the user's makes it."""
         ref = self.writer.constant(self.closer.state.record(kind))
         start = inspect.getattr_static(kind, "__init__", None)
         if isinstance(start, types.FunctionType) and not dataclasses.is_dataclass(kind):
@@ -268,6 +303,8 @@ class Calls(Attributes):
     def call_function(self, value: Any, args: list[Abstract], words: Words) -> Abstract:
         """A function of Python's, as a function of the package."""
         value = unwrapped(value)
+        if isinstance(value, (weft.nn.Module, types.MethodType)):
+            return self.call(Static(value), args, words)
         if name := known.library_op_name(value):
             if not self.closer.state.libraries:
                 raise NotExportable(
@@ -278,6 +315,10 @@ class Calls(Attributes):
             return self.call(Static(value.callee), args, words)
         if not isinstance(value, types.FunctionType):
             raise NotExportable(f"a call of {what_it_is(value)}, which needs Python")
+        if value.__name__ == "__new__" and is_made(value.__code__):  # of a named tuple
+            (kind, *args) = args
+            if isinstance(kind, Static) and is_record(kind.value):
+                return self.plain_record(kind.value, args, words)
         if (mode := known.mode_around(value)) is not None:
             inside = value.__dict__["__wrapped__"]
             return self.in_mode(mode, lambda: self.call_function(inside, args, words))
@@ -313,7 +354,7 @@ class Calls(Attributes):
         assert code is not None
         last = code.co_varnames[code.co_argcount - len(closure.defaults) : code.co_argcount]
         defaults = {**dict(zip(last, closure.defaults)), **closure.words}
-        return Target(closure.lowered, self.target.module, dict(closure.captured), defaults)
+        return Target(closure.lowered, closure.module, dict(closure.captured), defaults)
 
     def call_target(self, target: Target, args: list[Abstract], words: Words) -> Abstract:
         """A function of the package; the result, if it is known already."""
@@ -348,23 +389,23 @@ class Calls(Attributes):
         for word, value in words.items():
             if word in names[code.co_posonlyargcount :]:
                 if word in given:
-                    raise NotExportable(f"{name}() got multiple values for argument {word!r}")
+                    raise NotBound(f"{name}() got multiple values for argument {word!r}")
                 given[word] = value
             elif code.co_flags & inspect.CO_VARKEYWORDS:
                 rest[word] = value
             else:
-                raise NotExportable(f"{name}() got an unexpected keyword argument {word!r}")
+                raise NotBound(f"{name}() got an unexpected keyword argument {word!r}")
         out = []
         for word in names:
             value = given.get(word) or target.defaults.get(word)  # type: ignore[assignment]
             if value is None:
-                raise NotExportable(f"{name}() missing a required argument: {word!r}")
+                raise NotBound(f"{name}() missing a required argument: {word!r}")
             is_list = isinstance(value, Items) and value.kind is list
             out.append(self.settled(value) if is_list else value)  # type: ignore[arg-type]
         if code.co_flags & inspect.CO_VARARGS:
             out.append(self.packed(args[count:]))
         elif len(args) > count:
-            raise NotExportable(
+            raise NotBound(
                 f"{name}() takes {count} positional arguments but {len(args)} were given"
             )
         if code.co_flags & inspect.CO_VARKEYWORDS:
@@ -393,7 +434,7 @@ class Calls(Attributes):
                 return made
 
         def plain() -> Abstract:
-            if not self.is_composite(name):
+            if not self.is_composite(name, holder):
                 return self.method_at_run(holder, name, args, words)
             return self.call_function(known.of_tensors(name), [holder, *args], words)
 
@@ -415,11 +456,23 @@ class Calls(Attributes):
         if issubclass(kind, tuple) and found.__name__ == "_replace":
             fields = fields_of(kind)
             kept = {f: words[f] if f in words else self.attribute(holder, f) for f in fields}
-            return self.call_record(kind, [], kept)
-        return self.call(Static(found), [holder, *args], words)
+            return self.plain_record(kind, [], kept)
+        try:
+            return self.call(Static(found), [holder, *args], words)
+        except NotBound as error:  # where a value of another kind is meant
+            return self.raised(TypeError, error.reason)
 
-    def is_composite(self, name: str) -> bool:
-        """Whether a method of Tensor is a function over ops, and not the core's."""
+    def raised(self, kind: type[BaseException], message: str) -> Abstract:
+        """Raises when the program runs."""
+        made = self.made("call", tuple(map(self.writer.constant, (kind, message))), ())
+        self.emit("raise", (), (made,))
+        return Static(None)
+
+    def is_composite(self, name: str, holder: Abstract) -> bool:
+        """Whether a method is a function over ops, and not the core's: one of Tensor that no
+        container has, which a value that is no tensor for sure may be."""
+        if hasattr(dict, name) and kind_of(holder) != "Tensor":  # values()
+            return False
         found = known.of_tensors(name)
         return isinstance(found, types.FunctionType) or type(found).__name__ == "CheckedFunction"
 

@@ -16,6 +16,7 @@ values stay what they are, and so does recursion.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import inspect
@@ -128,16 +129,20 @@ class State:
             raise NotExportable(f"two classes of the name {kind.__name__}")
         if kind not in self._settled:
             self._settled.add(kind)
-            if any(hasattr(kind, name) for name in self._asked):
+            if any(method_of_class(kind, name) for name in self._asked):
                 raise Again
-        told = {"class": kind.__name__, "fields": fields_of(kind)}
-        return Ref("record", {**told, "tuple": True} if issubclass(kind, tuple) else told)
+        told: dict[str, Any] = {"class": kind.__name__, "fields": fields_of(kind)}
+        if issubclass(kind, tuple):
+            told["tuple"] = True
+        elif dataclasses.is_dataclass(kind):
+            told["data"] = True
+        return Ref("record", told)
 
     def with_method(self, name: str) -> list[tuple[type, Any]]:
         """The classes of records that have a function of that name, and the function."""
         self._asked.add(name)
-        found = [(kind, inspect.getattr_static(kind, name, None)) for kind in self.records.values()]
-        return [(k, f) for k, f in found if isinstance(f, (FunctionType, property, staticmethod))]
+        found = [(kind, method_of_class(kind, name)) for kind in self.records.values()]
+        return [(kind, f) for kind, f in found if f is not None]
 
     def find(self, holder: Any, name: str) -> int | None:
         """The number of the object that has an attribute; None if no program writes it."""
@@ -176,8 +181,29 @@ class State:
         return out
 
 
+def method_of_class(kind: type, name: str) -> Any:
+    """The function or property that a class of the user's has under a name, if there is one whose
+    source somebody wrote."""
+    found = inspect.getattr_static(kind, name, None)
+    if not isinstance(found, (FunctionType, property, staticmethod)):
+        return None
+    code = getattr(unwrapped(found), "__code__", None)
+    made = name.startswith("__") and code is not None and is_made(code)
+    return None if made else found
+
+
+def is_made(code: CodeType) -> bool:
+    """Whether dataclasses or named tuples made a function: it has no source, or theirs."""
+    return code.co_filename == "<string>" or code.co_filename in _MAKERS
+
+
+_MAKERS = {collections.__file__, dataclasses.__file__}
+
+
 def is_record(kind: type) -> bool:
     """Whether objects of a class are records: it is the user's, and Python's in all it does."""
+    if kind.__module__ == "weft.closing.library":
+        return True
     module = kind.__module__.partition(".")[0]
     plain = (object, tuple, typing.Generic)
     ours = all(base in plain or is_record(base) for base in kind.__bases__)
@@ -351,7 +377,7 @@ def inside(value: Abstract, fresh: Any) -> Abstract:
     if isinstance(value, Closure):
         captured: dict[str, Abstract] = {}
         defaults = value.defaults
-        made = Closure(value.lowered, captured, defaults, value.words)
+        made = Closure(value.lowered, captured, value.module, defaults, value.words)
         for name, item in value.captured.items():
             captured[name] = made if item is value else inside(item, fresh)
         if any(map(dynamic_parts, [*value.defaults, *value.words.values()])):

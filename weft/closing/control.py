@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["_check", "cond", "while_loop"]
+__all__ = [
+    "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented", "_check_type",
+    "_check_value", "cond", "while_loop",
+]  # fmt: skip
 
 
 def cond(
@@ -66,13 +69,66 @@ def while_loop(
     return carried
 
 
-def _check(cond: Any, message: Callable[[], str] | None = None) -> None:
+_Message = Callable[[], str] | None
+
+
+def _text(message: _Message) -> str:
+    """What an error of a check says."""
+    if message is not None:
+        return str(message())
+    text = "Expected cond to be True, but got False. (Could this error message be improved? "
+    return text + "If so, please report an enhancement request to PyTorch.)"
+
+
+def _check(cond: Any, message: _Message = None) -> None:
     """Raises a RuntimeError with what `message()` gives, unless `cond` holds, as `torch._check`.
 
     >>> import weft
     >>> weft._check(weft.ones(2).sum() > 1)
     """
     if not cond:
-        text = "Expected cond to be True, but got False. (Could this error message be improved? "
-        text += "If so, please report an enhancement request to PyTorch.)"
-        raise RuntimeError(text if message is None else str(message()))
+        raise RuntimeError(_text(message))
+
+
+def _check_index(cond: Any, message: _Message = None) -> None:
+    """The same with an IndexError."""
+    if not cond:
+        raise IndexError(_text(message))
+
+
+def _check_value(cond: Any, message: _Message = None) -> None:
+    """The same with a ValueError."""
+    if not cond:
+        raise ValueError(_text(message))
+
+
+def _check_type(cond: Any, message: _Message = None) -> None:
+    """The same with a TypeError."""
+    if not cond:
+        raise TypeError(_text(message))
+
+
+def _check_not_implemented(cond: Any, message: _Message = None) -> None:
+    """The same with a NotImplementedError."""
+    if not cond:
+        raise NotImplementedError(_text(message))
+
+
+def _check_is_size(i: Any, message: _Message = None, *, max: Any = None) -> None:
+    """Raises a RuntimeError unless `i` is at least 0, and at most `max`.
+
+    >>> import weft
+    >>> weft._check_is_size(weft.tensor(3).item(), max=4)
+    """
+    _check(i >= 0, message)
+    if max is not None:
+        _check(i <= max, message)
+
+
+def _assert(condition: Any, message: Any) -> None:
+    """Raises an AssertionError with a message unless a condition holds, as `torch._assert`.
+
+    >>> import weft
+    >>> weft._assert(weft.ones(2).sum() > 1, "it is small")
+    """
+    assert condition, message

@@ -79,7 +79,7 @@ class Displays(Frame):
                 self.assign(instr.outs[0], Items(list, [Static(item) for item in made.value]))
         else:
             kind = "Tensor" if "Tensor" in map(kind_of, parts) else ""
-            self.give(instr, "binary", tuple(map(self.operand, parts)), instr.attr, kind)
+            self.operate(instr, parts, known.SPECIAL[instr.attr], kind)
 
     def verb_inplace(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
@@ -95,8 +95,10 @@ class Displays(Frame):
         if instr.attr == "not" and isinstance(part, Pack):
             self.env[instr.outs[0]] = Static(not part.items)
         elif not self.worked_out(instr, [part], known.UNARY[instr.attr]):
-            kind = kind_of(part) if instr.attr != "not" else ""
-            self.give(instr, "unary", (self.operand(part),), instr.attr, kind)
+            if instr.attr == "not":
+                part = self.truth_of(part)
+                return self.give(instr, "unary", (self.operand(part),), instr.attr)
+            self.operate(instr, [part], known.SPECIAL_UNARY[instr.attr], kind_of(part))
 
     def verb_compare(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
@@ -119,12 +121,49 @@ class Displays(Frame):
         elif instr.attr in ("in", "not in") and isinstance(parts[1], Items):
             if parts[1].kind is dict and not self.can_hold(parts[1]):
                 parts[1] = Static(tuple(parts[1].keys))
+        if instr.attr in ("in", "not in") and self.special_methods(parts[1], "__contains__"):
+            return self.contained(instr, parts)
         if not self.worked_out(instr, parts, known.COMPARE[instr.attr]):
-            self.give(instr, "compare", tuple(map(self.operand, parts)), instr.attr)
+            self.operate(instr, parts, known.SPECIAL_COMPARE.get(instr.attr, ""))
+
+    def operate(self, instr: Instr, parts: list[Abstract], name: str, kind: str = "") -> None:
+        """An operator, as a special method of the first operand or of the second says where one is
+        a record that has it."""
+        for k, (part, method) in enumerate(zip(parts, known.methods_of(name))):
+            if self.special_methods(part, method):
+                others = [*parts[:k], *parts[k + 1 :]]
+                break
+        else:
+            return self.give(instr, instr.verb, tuple(map(self.operand, parts)), instr.attr, kind)
+
+        def plain() -> Abstract:
+            return Dynamic(self.made(instr.verb, tuple(map(self.operand, parts)), instr.attr))
+
+        return self.settle(instr, self.by_class(part, method, others, plain))
+
+    def contained(self, instr: Instr, parts: list[Abstract]) -> None:
+        """Whether a record says that it has a value."""
+
+        def plain() -> Abstract:
+            return Dynamic(self.made("compare", tuple(map(self.operand, parts)), "in"))
+
+        found = self.by_class(parts[1], "__contains__", parts[:1], plain)
+        verbs = ("unary", "not") if instr.attr == "not in" else ("move", None)
+        self.settle(instr, Dynamic(self.made(verbs[0], (self.operand(found),), verbs[1])))
+
+    def truth_of(self, value: Abstract) -> Abstract:
+        """What says whether a value holds: a number or length of a record's own, else itself."""
+        return self.by_class(
+            value, "__bool__", [], lambda: self.by_class(value, "__len__", [], lambda: value)
+        )
 
     def verb_format(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
         convert = known.CONVERT[instr.attr]
+        shown = self.shown(parts[0], instr.attr)
+        if shown is not None:
+            parts[0], convert = shown, known.CONVERT[""]
+            instr = instr._replace(attr="")
         if not self.worked_out(instr, parts, lambda v, spec: format(convert(v), spec)):
             self.give(instr, "format", tuple(map(self.operand, parts)), instr.attr)
 
@@ -257,6 +296,7 @@ class Displays(Frame):
         closure = Closure(
             made,
             captured,
+            self.target.module,
             tuple(self.known_items(defaults) or ()),
             self.known_words(words) or {},
         )

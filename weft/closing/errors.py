@@ -35,8 +35,8 @@ class NotExportable(RuntimeError):
         return f"[export] expected a program without Python, got {place}{self.reason}{inside}{hint}"
 
     def within(self, function: str) -> NotExportable:
-        """The same in a function of weft's own; the innermost counts."""
-        if self.function or self.inside:
+        """The same in a function of weft's own; the outermost counts, which the user called."""
+        if self.function:
             return self
         return type(self)(self.reason, self.hint, inside=function)
 
@@ -45,6 +45,10 @@ class NotExportable(RuntimeError):
         if self.function:
             return self
         return type(self)(self.reason, self.hint, function, file, line, self.inside)
+
+
+class NotBound(NotExportable):
+    """A function that does not take the arguments of a call."""
 
 
 class NeedsUnrolling(NotExportable):

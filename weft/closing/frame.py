@@ -20,6 +20,7 @@ from weft.closing.values import (
     Items,
     Lost,
     Pack,
+    Ref,
     Static,
     Turn,
     Turns,
@@ -72,6 +73,25 @@ class Frame:
         """What a method gives."""
         raise NotImplementedError
 
+    def by_class(
+        self,
+        holder: Abstract,
+        name: str,
+        args: list[Abstract],
+        plain: Callable[[], Abstract],
+        words: Words | None = None,
+    ) -> Abstract:
+        """What a special method of a record gives; `plain` does it for all other values."""
+        raise NotImplementedError
+
+    def shown(self, value: Abstract, convert: str) -> Abstract | None:
+        """The text of a record that says itself what it is; None of other values."""
+        raise NotImplementedError
+
+    def special_methods(self, holder: Abstract, name: str) -> list[tuple[type, Any]]:
+        """The classes of records that have a special method, where a value may be a record."""
+        raise NotImplementedError
+
     # ---- errors and lines
 
     def placed(self, error: NotExportable, instr: Instr) -> NotExportable:
@@ -117,6 +137,8 @@ class Frame:
         if not self.is_temporary(register):
             if isinstance(value, Items):
                 value = self.settled(value)
+            elif kind_of(value) == "generator":
+                value = self.iterator(value)
             elif isinstance(value, Pack):
                 value = Pack(tuple(map(self.kept, value.items)))
         if isinstance(value, Dynamic):
@@ -144,7 +166,12 @@ class Frame:
             if value.kind is list:
                 return Pack(tuple(value.items))
             return Items(dict, list(value.items), list(value.keys))
-        return Dynamic(self.operand(value))
+        return self.iterator(value) if value.once else Dynamic(self.operand(value))
+
+    def iterator(self, value: Abstract) -> Dynamic:
+        """What goes through a value once."""
+        function = self.writer.constant(Ref("builtin", "iter"))
+        return Dynamic(self.made("call", (function, self.operand(value)), ()))
 
     def operand(self, value: Abstract) -> int:
         """A value as an operand: a register or a constant."""
@@ -377,7 +404,7 @@ def holds_tensor(value: Any) -> bool:
 
 
 def kind_of(value: Abstract) -> str:
-    """ "Tensor" where it surely is one."""
+    """ "Tensor" where it surely is one, "generator" of what one gives."""
     if isinstance(value, Static):
         return "Tensor" if isinstance(value.value, Tensor) else ""
     return value.kind if isinstance(value, Dynamic) else ""

@@ -152,6 +152,16 @@ def as_constant(value: Any) -> Any:
     return str(value) if isinstance(value, weft.device) else value
 
 
+def mode_of(scope: Any) -> Ref | None:
+    """A scope, or what makes one, as programs have it; None: they have it not."""
+    scope = getattr(scope, "__self__", scope)  # a method that makes the same scope again
+    if isinstance(scope, weft.autocast):
+        kind = str(scope.fast_dtype).rpartition(".")[2]
+        return Ref("mode", f"autocast_{kind}" if scope._enabled else "no_autocast")
+    name = (scope if isinstance(scope, type) else type(scope)).__name__
+    return Ref("mode", name) if name in MODES else None
+
+
 _WRAPPED_IN_MODE = weft.no_grad()(lambda: None).__code__
 
 
@@ -160,9 +170,7 @@ def mode_around(function: Any) -> Ref | None:
     if getattr(function, "__code__", None) is not _WRAPPED_IN_MODE:
         return None
     held = dict(zip(function.__code__.co_freevars, function.__closure__))
-    scope = held["scope"].cell_contents
-    name = scope.__name__ if isinstance(scope, type) else ""
-    return Ref("mode", name) if name in MODES else None
+    return mode_of(held["scope"].cell_contents)
 
 
 def builtin_name(value: Any) -> str:
@@ -222,4 +230,19 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge, "is": operator.is_, "is not": operator.is_not,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
+# The special methods of operators, without their underscores.
+SPECIAL = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow",
+    "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+SPECIAL_UNARY = {"-": "neg", "+": "pos", "~": "invert"}
+SPECIAL_COMPARE = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def methods_of(name: str) -> tuple[str, str]:
+    """The special methods of an operator: of its first operand, and of its second."""
+    return f"__{name}__", f"__{_MIRRORED.get(name, 'r' + name)}__"
+
+
 CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "r": repr, "s": str, "a": ascii}

@@ -7,6 +7,7 @@ expressions are.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 from collections.abc import Callable, Iterable
@@ -162,6 +163,102 @@ def least(values: Iterable[Any], key: Callable[..., Any], default: Any) -> Any:
     return min(found, key=key) if found else default
 
 
+class Deque:
+    """`collections.deque`, as a list of its items."""
+
+    def __init__(self, iterable: Iterable[Any] = (), maxlen: int | None = None) -> None:
+        self.items: list[Any] = []
+        self.maxlen = maxlen
+        self.extend(iterable)
+
+    def append(self, x: Any) -> None:
+        self.items.append(x)
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[0]
+
+    def appendleft(self, x: Any) -> None:
+        self.items.insert(0, x)
+        if self.maxlen is not None and len(self.items) > self.maxlen:
+            del self.items[-1]
+
+    def extend(self, iterable: Iterable[Any]) -> None:
+        for x in iterable:
+            self.append(x)
+
+    def extendleft(self, iterable: Iterable[Any]) -> None:
+        for x in iterable:
+            self.appendleft(x)
+
+    def pop(self) -> Any:
+        if not self.items:
+            raise IndexError("pop from an empty deque")
+        return self.items.pop()
+
+    def popleft(self) -> Any:
+        if not self.items:
+            raise IndexError("pop from an empty deque")
+        return self.items.pop(0)
+
+    def clear(self) -> None:
+        self.items.clear()
+
+    def copy(self) -> Any:
+        return Deque(self.items, self.maxlen)
+
+    def count(self, x: Any) -> int:
+        return self.items.count(x)
+
+    def index(self, x: Any) -> int:
+        return self.items.index(x)
+
+    def insert(self, i: int, x: Any) -> None:
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            raise IndexError("deque already at its maximum size")
+        self.items.insert(i, x)
+
+    def remove(self, value: Any) -> None:
+        self.items.remove(value)
+
+    def reverse(self) -> None:
+        self.items.reverse()
+
+    def rotate(self, n: int = 1) -> None:
+        if self.items:
+            k = n % len(self.items)
+            self.items = self.items[len(self.items) - k :] + self.items[: len(self.items) - k]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Any:
+        return iter(self.items)
+
+    def __getitem__(self, key: int) -> Any:
+        return self.items[key]
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        self.items[key] = value
+
+    def __delitem__(self, key: int) -> None:
+        del self.items[key]
+
+    def __contains__(self, value: Any) -> bool:
+        return value in self.items
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, Deque) and self.items == other.items
+
+    def __repr__(self) -> str:
+        if self.maxlen is None:
+            return f"deque({self.items!r})"
+        return f"deque({self.items!r}, maxlen={self.maxlen})"
+
+
+def deque(iterable: Iterable[Any] = (), maxlen: int | None = None) -> Any:
+    """`collections.deque`."""
+    return Deque(iterable, maxlen)
+
+
 class Finfo(NamedTuple):
     """What `weft.finfo` has."""
 
@@ -230,8 +327,10 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.pairwise: pairwise, itertools.starmap: starmap, filter: filtered,
     itertools.filterfalse: filterfalse, itertools.takewhile: takewhile,
     itertools.dropwhile: dropwhile, itertools.compress: compress, functools.reduce: reduce,
-    weft.finfo: finfo, weft.iinfo: iinfo,
+    weft.finfo: finfo, weft.iinfo: iinfo, collections.deque: deque,
 }  # fmt: skip
+#: The classes that stand for those of Python's.
+CLASSES: dict[Any, type] = {collections.deque: Deque}
 #: Those of them that only arrange the items of what they are given.
 ARRANGES = {
     itertools.chain, itertools.chain.from_iterable, itertools.product, itertools.zip_longest,

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.frontend.ir import Lowered
 from weft.frontend.lower import Lowering
+from weft.frontend.offsets import place
 from weft.frontend.scope import Function, Scope, Targets
 from weft.frontend.source import find
 
@@ -59,4 +60,6 @@ class Eager(Lowering):
             raise self.outside(
                 "a generator expression whose variable an inner function uses", "a loop", node
             )
-        return self.comprehension(node, "list", "<genexpr>")
+        made = self.comprehension(node, "list", "<genexpr>")
+        self.emit("iter", (out := self.temp(),), (made,), place(node))
+        return out

@@ -9,6 +9,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.autograd._missing import without_derivative
 from weft.closing import known, library
 from weft.closing.calls import Calls
 from weft.closing.close import is_record
@@ -26,6 +27,11 @@ class _Iterator:
         self.items, self.loops, self.asked = items, loops, False
 
 
+def is_next(value: Abstract) -> bool:
+    """Whether a value is Python's function `next`."""
+    return isinstance(value, Static) and value.value is next
+
+
 class Specials(Calls):
     """The part of `Walk` that knows functions of Python's."""
 
@@ -35,7 +41,13 @@ class Specials(Calls):
         return found(self, args, words) if found else None
 
     def verb_iter(self, instr: Instr) -> None:
-        self.settle(instr, self.read(instr.operands[0]))
+        """A generator expression: the list of what it gives, until it has a name."""
+        value = self.read(instr.operands[0])
+        if isinstance(value, Items):
+            value.once = True
+        self.env[instr.outs[0]] = (
+            Dynamic(value.register, "generator") if isinstance(value, Dynamic) else value
+        )
 
     def special_getattr(self, args: list[Abstract], words: Words) -> Abstract | None:
         if len(args) < 2 or not isinstance(args[1], Static):
@@ -98,6 +110,7 @@ class Specials(Calls):
 
     def class_as_value(self, kind: Any) -> list[Any]:
         """The classes of values that instances of a class can be; none of what no program makes."""
+        kind = library.CLASSES.get(kind, kind)
         if kind in known.ABSTRACT:
             return [known.as_constant(one) for one in known.ABSTRACT[kind]]
         made = known.as_constant(kind)
@@ -113,7 +126,15 @@ class Specials(Calls):
             return Static(len(items))
         if isinstance(args[0], Static) and not isinstance(args[0].value, Tensor):
             return Static(len(args[0].value))
-        return None
+        return self.by_class(args[0], "__len__", [], lambda: self.of_run("len", args))
+
+    def of_run(self, name: str, args: list[Abstract]) -> Abstract:
+        """What a builtin gives when the program runs."""
+        return self.call_at_run(self.writer.constant(Ref("builtin", name)), args, {})
+
+    def gone_through(self, value: Abstract) -> Abstract:
+        """What gives the items of a value."""
+        return self.by_class(value, "__iter__", [], lambda: value)
 
     def _listed(self, args: list[Abstract]) -> list[list[Abstract]] | None:
         """The items of each argument, if some can be no values and all are known."""
@@ -161,13 +182,23 @@ class Specials(Calls):
         if not args:
             return Items(list)
         listed = self._listed(args)
-        return None if listed is None else Items(list, listed[0])
+        if listed is None:
+            return self.of_items(list, args[0])
+        return Items(list, listed[0])
+
+    def of_items(self, kind: type, value: Abstract) -> Abstract | None:
+        """A list or tuple of what a record goes through; None of other values."""
+        if not self.special_methods(value, "__iter__"):
+            return None
+        return self.call_at_run(
+            self.writer.constant(known.as_constant(kind)), [self.gone_through(value)], {}
+        )
 
     def special_tuple(self, args: list[Abstract], words: Words) -> Abstract | None:
         if not args:
             return Static(())
         items = self.known_items(args[0])
-        return None if items is None else self.packed(items)
+        return self.of_items(tuple, args[0]) if items is None else self.packed(items)
 
     def special_dict(self, args: list[Abstract], words: Words) -> Abstract | None:
         if args:
@@ -185,7 +216,17 @@ class Specials(Calls):
 
     def special_iter(self, args: list[Abstract], words: Words) -> Abstract | None:
         items = self.known_items(args[0])
-        return None if items is None else Static(_Iterator(items, len(self.loops)))
+        if items is not None and (self.is_asked_once() or not all(map(self.can_hold, items))):
+            return Static(_Iterator(items, len(self.loops)))
+        return self.by_class(args[0], "__iter__", [], lambda: self.iterator(args[0]))
+
+    def is_asked_once(self) -> bool:
+        """Whether the instruction behind this one calls `next` with what it gives."""
+        instructions, start = self.following
+        if not self.at or start >= len(instructions):
+            return False
+        verb, operands = instructions[start].verb, instructions[start].operands
+        return verb == "call" and operands[1:2] == self.at.outs and is_next(self.read(operands[0]))
 
     def special_next(self, args: list[Abstract], words: Words) -> Abstract | None:
         of = args[0].value if isinstance(args[0], Static) else None
@@ -193,7 +234,42 @@ class Specials(Calls):
             if not of.asked:
                 of.asked = True
                 return of.items[0]
-        raise NotExportable("next()", "go through the values in a loop")
+        if isinstance(args[0], Static):
+            raise NotExportable("next()", "go through the values in a loop")
+        from_list = isinstance(args[0], Items) or kind_of(args[0]) == "generator"
+        of_run = self.iterator(args[0]) if from_list else args[0]
+        return self.by_class(
+            of_run, "__next__", [], lambda: self.of_run("next", [of_run, *args[1:]])
+        )
+
+    def special_bool(self, args: list[Abstract], words: Words) -> Abstract | None:
+        if not args or not self.special_methods(args[0], "__bool__") + self.special_methods(
+            args[0], "__len__"
+        ):
+            return None
+        return self.of_run("bool", [self.truth_of(args[0])])
+
+    def special_text(
+        self, args: list[Abstract], words: Words, names: tuple[str, ...]
+    ) -> Abstract | None:
+        """What a record says it is shown as."""
+        name = next((n for n in names if args and self.special_methods(args[0], n)), None)
+        if name is None:
+            return None
+        otherwise = "str" if len(names) > 1 else "repr"
+        return self.by_class(args[0], name, [], lambda: self.of_run(otherwise, args))
+
+    def shown(self, value: Abstract, convert: str) -> Abstract | None:
+        """The text of a record that says itself what it is; None of other values."""
+        names = ("__repr__",) if convert in ("r", "a") else ("__str__", "__repr__")
+        return self.special_text([value], {}, names)
+
+    def special_print(self, args: list[Abstract], words: Words) -> Abstract | None:
+        given = [self.special_text([a], {}, ("__str__", "__repr__")) for a in args]
+        if not any(given):
+            return None
+        shown = [text or value for text, value in zip(given, args)]
+        return self.call_at_run(self.writer.constant(Ref("builtin", "print")), shown, words)
 
     def special_map(self, args: list[Abstract], words: Words) -> Abstract | None:
         function, *rest = args
@@ -264,6 +340,11 @@ def _first(_: Calls, args: list[Abstract], words: Words) -> Abstract | None:
     return args[0]
 
 
+def _outputs(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
+    """Results that no gradient goes through: programs have them outside of the graph."""
+    return args[2]
+
+
 def _while_loop(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
     """A loop over values in registers of their own; how many is known."""
     names = "cond_fn", "body_fn", "carried_inputs", "additional_inputs"
@@ -306,8 +387,13 @@ _SPECIAL: dict[int, Callable[..., Abstract | None]] = {
     id(iter): Specials.special_iter,
     id(next): Specials.special_next,
     id(map): Specials.special_map,
+    id(bool): Specials.special_bool,
+    id(str): functools.partial(Specials.special_text, names=("__str__", "__repr__")),
+    id(repr): functools.partial(Specials.special_text, names=("__repr__",)),
+    id(print): Specials.special_print,
     id(weft._C._rename_node): _first,
     id(while_loop): _while_loop,
+    id(without_derivative): _outputs,
     id(weft.einsum): _einsum,
     **{
         id(function): functools.partial(_operator, verb=verb, name=name)

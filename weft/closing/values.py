@@ -29,7 +29,8 @@ class Dynamic:
 
     Attributes:
         register: of the function that is being written.
-        kind: "Tensor" where it surely is one; empty: anything.
+        kind: "Tensor" where it surely is one, "generator" of the list of all that one gives; empty:
+            anything.
     """
 
     register: int
@@ -66,11 +67,16 @@ class Turns:
 
 @dataclass(slots=True, eq=False)
 class Items:
-    """A list, or a dict with known keys, that a temporary alone refers to."""
+    """A list, or a dict with known keys, that a temporary alone refers to.
+
+    Attributes:
+        once: it stands for a generator, which can be gone through once.
+    """
 
     kind: type[list[Any]] | type[dict[Any, Any]]
     items: list[Abstract] = field(default_factory=list)
     keys: list[Any] = field(default_factory=list)
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,12 +86,14 @@ class Closure:
     Attributes:
         lowered: its instructions.
         captured: what the variables of functions around it hold.
+        module: the variables of its module.
         defaults: of its positional parameters.
         words: those of parameters by keyword only.
     """
 
     lowered: Lowered | Kept
     captured: dict[str, Abstract]
+    module: dict[str, Any]
     defaults: tuple[Abstract, ...] = ()
     words: dict[str, Abstract] = field(default_factory=dict)
 

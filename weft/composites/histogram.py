@@ -32,17 +32,13 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     if minlength < 0:
         raise RuntimeError(f"[bincount] expected minlength of at least 0, got {minlength}")
-    if weights is None:
-        import numpy as np
-
-        try:
-            return weft.from_numpy(np.bincount(input.numpy(), minlength=minlength))
-        except (MemoryError, ValueError) as error:  # an array larger than memory
-            raise RuntimeError(f"[bincount] expected room for the counts: {error}") from None
     size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
-    if weights.dtype is not _C.float32:
+    if weights is None:
+        weights = weft.ones(1, dtype=_C.int64).expand(input.shape)
+    elif weights.dtype is not _C.float32:
         weights = weights.double()
-    return weft.zeros(size, dtype=weights.dtype, device=weights.device).index_add(0, input, weights)
+    counts = weft.zeros(size, dtype=weights.dtype, device=weights.device)
+    return counts.scatter_add(0, input, weights)
 
 
 @forms(method=True, out=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import weft
 from weft import Tensor
@@ -16,6 +14,15 @@ from weft.export.dims import Dim as Dim
 from weft.export.dims import ShapesCollection as ShapesCollection
 from weft.export.dims import ValueRanges, check, inputs_of, ranges_of, sizes_of
 from weft.export.dims import dims as dims
+from weft.export.graph_signature import ExportGraphSignature as ExportGraphSignature
+from weft.export.graph_signature import InputKind as InputKind
+from weft.export.graph_signature import InputSpec as InputSpec
+from weft.export.graph_signature import OutputKind as OutputKind
+from weft.export.graph_signature import OutputSpec as OutputSpec
+from weft.export.graph_signature import TensorArgument as TensorArgument
+from weft.export.graphs import recorded, signature_of
+from weft.fx.graph import Graph
+from weft.fx.graph_module import GraphModule
 from weft.jit.saved import _Program, _program_of
 from weft.jit.saved import load as _load_program
 
@@ -27,29 +34,6 @@ __all__ = [
 File = str | os.PathLike[str] | IO[bytes]
 
 
-class ExportGraphSignature(NamedTuple):
-    """What a program reads.
-
-    Attributes:
-        user_inputs: the tensors among its arguments, and ints that are free.
-        parameters, buffers: their names in the Module.
-    """
-
-    user_inputs: tuple[str, ...]
-    parameters: tuple[str, ...]
-    buffers: tuple[str, ...]
-
-    @property
-    def inputs_to_parameters(self) -> dict[str, str]:
-        """The parameters by the names that they have as inputs of PyTorch's graph."""
-        return {f"p_{name.replace('.', '_')}": name for name in self.parameters}
-
-    @property
-    def inputs_to_buffers(self) -> dict[str, str]:
-        """The same of buffers."""
-        return {f"b_{name.replace('.', '_')}": name for name in self.buffers}
-
-
 class ExportedProgram:
     """A Module as a program, and what its inputs may be.
 
@@ -57,9 +41,12 @@ class ExportedProgram:
         example_inputs: the arguments that it was exported with: positional ones, then by name.
         dynamic_shapes: which sizes are free; all others are those of the example.
         range_constraints: the bounds of each `Dim`, by name.
-        graph: the functions of the program, their instructions a line each.
-        graph_module: the program as a Module that looks at no sizes; `code` is its source.
-        graph_signature: the names of its inputs, parameters and buffers.
+        graph: the calls of ops that the example's run makes, a `weft.fx.Graph` whose inputs are
+            parameters, buffers, and tensors among the arguments; `node.meta["val"]` has the shape
+            and dtype of a value. Branches and loops are in `text` alone.
+        graph_module: a Module of that graph.
+        graph_signature: what the graph's inputs and outputs are.
+        text: the functions of the program, their instructions a line each.
         state_dict: its parameters and buffers.
         constants: the other tensors that it reads.
     """
@@ -74,26 +61,32 @@ class ExportedProgram:
     ) -> None:
         self._program, self._sizes, self._inputs = program, sizes, inputs
         self.example_inputs, self.dynamic_shapes = example, dynamic
+        self._recorded: tuple[GraphModule, GraphModule] | None = None
+
+    def _graphs(self) -> tuple[GraphModule, GraphModule]:
+        if self._recorded is None:
+            self._recorded = recorded(self)
+        return self._recorded
 
     @property
-    def graph(self) -> str:
-        """The functions of the program, their instructions a line each."""
-        return self._program.graph
+    def graph(self) -> Graph:
+        """The calls of ops that the example's run makes (Note [Graphs of programs])."""
+        return self.graph_module.graph
 
     @property
-    def graph_module(self) -> Any:
-        """The program as a Module that looks at no sizes; `code` is its source."""
-        return self._program
+    def graph_module(self) -> GraphModule:
+        """A Module of the graph: called with parameters, buffers, and tensors of the arguments."""
+        return self._graphs()[1]
 
     @property
     def graph_signature(self) -> ExportGraphSignature:
-        """The names of its inputs, parameters and buffers."""
-        names = [*inspect.signature(self._program.forward).parameters]
-        return ExportGraphSignature(
-            tuple(_input_name(path, names) for path, _, _ in self._sizes),
-            tuple(name for name, _ in self.named_parameters()),
-            tuple(name for name, _ in self.named_buffers()),
-        )
+        """What the graph's inputs and outputs are."""
+        return signature_of(self)
+
+    @property
+    def text(self) -> str:
+        """The functions of the program, their instructions a line each."""
+        return self._program.graph
 
     @property
     def range_constraints(self) -> dict[str, ValueRanges]:
@@ -150,7 +143,7 @@ class ExportedProgram:
         )
 
     def __repr__(self) -> str:
-        return f"ExportedProgram({self._program.original_name}):\n{self.graph}"
+        return f"ExportedProgram({self._program.original_name}):\n{self.text}"
 
 
 class _Checked(weft.nn.Module):
@@ -174,15 +167,6 @@ class _Checked(weft.nn.Module):
     def eval(self) -> Any:
         """Raises, as PyTorch's: the mode is that of the export."""
         raise NotImplementedError("Calling eval() is not supported yet.")
-
-
-def _input_name(path: str, names: list[str]) -> str:
-    """The name of an input as PyTorch's graph has it: `args[0]['a']` is x_a."""
-    first, *rest = re.findall(r"\[(?:'([^']*)'|(\d+))\]", path)
-    word, place = first
-    at = int(place or 0)
-    start = word or (names[at] if at < len(names) else f"args_{at}")
-    return "_".join([start, *(a or b for a, b in rest)])
 
 
 def export(

@@ -36,8 +36,9 @@ _FRAME_NAMES = frozenset({"set_trace"}) if sys.version_info < (3, 12) else _LOOK
 class Left(NamedTuple):
     """Why a function stays Python's.
 
-    `by_choice`: it could be a program and would gain nothing; else `line` is what is outside of
-    the subset, and `hint` says what to write instead. `looks_at_frames`: it may ask who called.
+    `by_choice`: it could be a program and would gain nothing, or is a generator expression; else
+    `line` is what is outside of the subset, and `hint` says what to write instead.
+    `looks_at_frames`: it may ask who called.
     """
 
     reason: str
@@ -73,7 +74,9 @@ def lowered_for(function: FunctionType) -> Lowered | Left:
     try:
         return lower(function)
     except Outside as outside:
-        return Left(outside.reason, outside.hint, outside.line, looks_at_frames=looks)
+        # it runs as far as whoever has it asks, which a list would not
+        generator = function.__code__.co_name == "<genexpr>"
+        return Left(outside.reason, outside.hint, outside.line, generator, looks)
     except RecursionError:
         return Left("it was met near the limit of recursion", looks_at_frames=looks)
 

@@ -60,6 +60,11 @@ class _Traced:
         self.touched: dict[int, Any] = {}  # tensors whose gradients, generators whose states change
         self.names = _parameter_names(function.forward if function is root else function)
 
+    @property
+    def __wrapped__(self) -> Callable[..., Any]:
+        """What was traced: files have all of its ways."""
+        return self.function
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if weft.jit.is_tracing():
             return self.function(*args, **kwargs)

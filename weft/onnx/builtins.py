@@ -52,6 +52,14 @@ class Builtins(Methods):
             made, (getattr(math, name)(x.examples[0]), getattr(math, name)(x.examples[1]))
         )
 
+    def builtin_iter(self, v: Any) -> Any:
+        """iter, of what is gone through in a loop."""
+        return v
+
+    def builtin_next(self, *args: Any) -> Any:
+        """next."""
+        raise NotOnnx("next()", "go through the values in a loop")
+
     def builtin_len(self, v: Any) -> Any:
         """len."""
         return self.length(v)

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
-from weft.onnx.graph import Number, Value, onnx_package
+from weft.onnx.graph import Model, Number, Value, onnx_package
 from weft.onnx.program import Instr
 from weft.onnx.values import (
+    UNBOUND,
     End,
     Held,
     Instance,
     Journal,
+    Lost,
     dtype_of,
     held,
     layout,
@@ -32,14 +34,6 @@ from weft.onnx.values import (
 
 if TYPE_CHECKING:
     from weft.onnx.walk import Walk
-
-
-@dataclass(frozen=True)
-class Lost:
-    """What a register holds that two ways, or a loop's turns, left unlike."""
-
-    why: str
-    hint: str = ""
 
 
 class Unlike(Exception):
@@ -74,7 +68,11 @@ def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
 
 def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Instr]) -> End | None:
     """Walks an `if` over a value of the graph."""
+    outside = walk.reachable()
     ways = [_walk_way(walk, block) for block in (first, second)]
+    for way in ways:  # what a way made is as the way left it
+        for key in way.after.keys() - outside:
+            restore(*way.after.pop(key))
     raising = [w for w in ways if w.end is not None and w.end.kind == "raise"]
     if raising:  # a check: nothing raises in a graph, so the other way is taken
         walk.expect_not_caught()
@@ -133,8 +131,9 @@ def _merge_state(walk: Walk, join: _Join, ways: Sequence[Way]) -> None:
             restore(thing, {n: join.must(v, sides[1][n], f"{n!r}") for n, v in sides[0].items()})
         else:
             if len(sides[0]) != len(sides[1]):
-                raise NotOnnx("a list that grows on one way of a branch over a value")
-            restore(thing, [join.must(a, b, "an item") for a, b in zip(*sides)])
+                restore(thing, [Lost("a list that grows on one way of a branch over a value")])
+            else:
+                restore(thing, [join.may(a, b) for a, b in zip(*sides)])
 
 
 def now(thing: Any) -> Any:
@@ -172,6 +171,8 @@ class _Join:
         """One value for both, or Unlike."""
         if a is b:
             return a
+        if a is UNBOUND or b is UNBOUND:  # who reads it would raise in Python
+            a, b = (self.nothing(b), b) if a is UNBOUND else (a, self.nothing(a))
         if type(a) is tuple and type(b) is tuple and len(a) == len(b):
             return tuple(self.one(x, y) for x, y in zip(a, b))
         if type(a) is list and type(b) is list and len(a) == len(b):
@@ -185,6 +186,14 @@ class _Join:
         if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
             return self.held(a, b)
         raise Unlike(f"{word(a)} and {word(b)}")
+
+    def nothing(self, like: Any) -> Any:
+        """A value like another, for a variable that has none."""
+        if type(like) in (tuple, list):
+            return type(like)(map(self.nothing, like))
+        if not isinstance(like, Held):
+            return like
+        return nothing(self.walk.model, self.walk.g, like)
 
     def held(self, a: Any, b: Any) -> Held:
         """A tensor or number of both ways."""
@@ -229,6 +238,19 @@ class _Join:
         )
 
 
+def nothing(model: Model, g: Builder, like: Held) -> Held:
+    """A tensor or number of the kind of another that no run may read."""
+    before, model.active = model.active, g
+    try:
+        if like.is_number:
+            made = g.const(0, like.value.dtype)
+            return Held(Number(model, made.name, made.dtype, (), None), like.examples)
+        sizes = [0 if n is None else n for n in like.value.sizes or ()]
+        return Held(g.full(sizes, 0, like.value.dtype), like.examples)
+    finally:
+        model.active = before
+
+
 def typed(v: Value, out: Value) -> Value:
     return Value(v.model, v.name, out.dtype, out.sizes)
 
@@ -267,6 +289,8 @@ def as_held(walk: Walk, v: Any) -> Held:
 
 
 def word(v: Any) -> str:
+    if isinstance(v, Lost):
+        return v.why
     if isinstance(v, Held):
         return "a number of the run" if v.is_number else "a tensor"
     if v is None or isinstance(v, (int, float, str)):

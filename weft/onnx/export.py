@@ -116,7 +116,7 @@ def export(
         raise failed
     _name_sizes(made.graph.output, dynamic_axes or {})
     onnx.checker.check_model(made, full_check=False)
-    program = ONNXProgram(made, lambda args, kwargs: _tensors(model, args, kwargs))
+    program = ONNXProgram(made, lambda args, kwargs: _tensors(model, free, args, kwargs))
     where = f if f is not None else path
     if where is not None:
         program.save(where, external_data=external_data)
@@ -135,9 +135,29 @@ def _name_sizes(infos: Any, axes: Mapping[str, Any]) -> None:
                 found[d].dim_param = str(name)
 
 
-def _tensors(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    """The tensors among arguments, in the order of the model's inputs."""
-    return [tensor for _, tensor in _Free(model, args, kwargs, None, None, None).leaves]
+def _tensors(
+    model: Any, exported: _Free, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Tensor]:
+    """The tensors among arguments, in the order of the model's inputs.
+
+    Raises:
+        ValueError: the rest of the arguments is not that of the export.
+    """
+    given = _Free(model, args, kwargs, None, None, None)
+    defaults = _defaults(model)
+    for name, got in given.plain.items():  # what is not given is what was exported
+        wanted = exported.plain.get(name, defaults.get(name))
+        if type(wanted) is not type(got) or wanted != got:
+            raise ValueError(
+                f"[onnx] expected {name} = {wanted!r} as it was exported, got {got!r}. Hint: what "
+                "is no tensor is part of a model: export another"
+            )
+    if given.paths != exported.paths:
+        raise ValueError(
+            f"[onnx] expected tensors at {', '.join(exported.paths)}, got them at "
+            f"{', '.join(given.paths)}"
+        )
+    return [tensor for _, tensor in given.leaves]
 
 
 def _check_options(export_params: bool, training: Any) -> None:
@@ -211,9 +231,11 @@ class _Free:
     ) -> None:
         self.args, self.kwargs = args, kwargs
         self.leaves: list[tuple[str, Tensor]] = []
+        self.plain: dict[str, Any] = {}  # what is no tensor
         bound = _parameters(model, args, kwargs)
         for name, v in bound:
             self.collect(name, v)
+        self.paths = [name for name, _ in self.leaves]
         if names is not None:
             if len(names) > len(self.leaves):
                 raise ValueError(
@@ -247,6 +269,8 @@ class _Free:
         elif isinstance(v, dict):
             for k, item in v.items():
                 self.collect(f"{name}_{k}", item)
+        else:
+            self.plain[name] = v
 
     def mark(self, leaf: int, dims: Any) -> None:
         """Frees dimensions of an input."""
@@ -342,6 +366,16 @@ def _parameters(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> li
         else:
             out.append((name, v))
     return out
+
+
+def _defaults(model: Any) -> dict[str, Any]:
+    """The default values of a model's parameters."""
+    try:
+        parameters = inspect.signature(_forward(model)).parameters
+    except ValueError:
+        return {}
+    empty = inspect.Parameter.empty
+    return {n: p.default for n, p in parameters.items() if p.default is not empty}
 
 
 def _stretched(tensor: Tensor, sizes: dict[int, int]) -> Tensor:

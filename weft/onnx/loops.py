@@ -14,11 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft.onnx.builder import Builder
-from weft.onnx.control import Lost, as_held, inner_output, now, typed, word
+from weft.onnx.control import as_held, branch, inner_output, nothing, now, typed, word
 from weft.onnx.errors import NotOnnx
 from weft.onnx.graph import Number, Value, onnx_package
 from weft.onnx.program import Instr, registers_read
-from weft.onnx.values import End, Grown, Held, Journal, Seq, held, layout
+from weft.onnx.values import (
+    UNBOUND,
+    End,
+    Grown,
+    Held,
+    Journal,
+    Lost,
+    Seq,
+    held,
+    layout,
+    readable,
+)
 
 if TYPE_CHECKING:
     from weft.onnx.walk import Walk
@@ -82,13 +93,25 @@ def for_loop(walk: Walk, i: Instr) -> End | None:
                 raise
         finally:
             walk.journals.pop()
-    for v in items:
+    return turns(walk, i, list(items))
+
+
+def turns(walk: Walk, i: Instr, items: Sequence[Any]) -> End | None:
+    """The turns of a `for` over values that are known one by one. Behind one that may break over a
+    value, the others are a way of a branch."""
+    body, other = i.regions
+    for k, v in enumerate(items):
         walk.assign(i.outs[0], v)
         end = walk.body(body)
         if end is None or end.kind == "continue":
             continue
+        if end.kind == "broke" and not isinstance(end.value, Held):
+            if end.value:
+                return None
+            continue
         if end.kind == "broke":
-            raise NotOnnx("a break over a value, in a loop whose turns are written out")
+            rest = Instr("turns", i.outs, place=i.place, regions=i.regions, known=items[k + 1 :])
+            return branch(walk, end.value, [], [rest])
         return None if end.kind == "break" else end
     return walk.body(other)
 
@@ -113,6 +136,7 @@ class _Loop:
         self.written: dict[int, Any] = {}  # registers
         self.things: dict[int, Any] = {}  # tensors and lists
         self.lists: dict[int, tuple[list[Any], list[Held]]] = {}
+        self.dropped: dict[int, str] = {}  # registers that nothing carries, and why
 
     def run(self) -> End | None:
         """Writes the Loop, and what holds after it."""
@@ -135,6 +159,7 @@ class _Loop:
         """Walks the body once; whether what is carried was not right yet."""
         walk, model = self.walk, self.walk.model
         registers = [list(f.registers) for f in walk.frames]
+        outside = walk.reachable()
         journal = Journal()
         walk.journals.append(journal)
         walk.turns.append(len(walk.frames))
@@ -148,7 +173,9 @@ class _Loop:
                     walk.assign(self.i.outs[0], self.items.item(index))
                 end = walk.body(self.body)
                 goes_on = self.goes_on(end)
-                after = {k: (t, now(t)) for k, (t, _) in journal.before.items()}
+                after = {
+                    k: (t, now(t)) for k, (t, _) in journal.before.items() if k in outside
+                }
                 left = [list(f.registers) for f in walk.frames]
                 wrong = self.compare(registers, left, after)
                 if not wrong:
@@ -182,6 +209,8 @@ class _Loop:
         """Gives what is carried the values of the turn before."""
         walk, model = self.walk, self.walk.model
         inputs = []
+        for r, why in self.dropped.items():
+            walk.frames[-1].registers[r] = Lost(why)
         for key, (_, examples) in self.carry.items():
             inside = held(model, model.name("carried"), examples)
             inputs.append((key, inside.value))
@@ -191,9 +220,9 @@ class _Loop:
                 thing = self.things[key[1]]
                 walk.note(thing)
                 thing.value, thing.examples = inside.value, inside.examples
-        for thing, rows in self.lists.values():
+        for thing, _ in self.lists.values():  # how long it is by now only a run knows
             walk.note(thing)
-            rows.clear()
+            thing[:] = [Lost("a list that a loop makes longer, and reads")]
         return inputs
 
     def goes_on(self, end: End | None) -> Value:
@@ -220,6 +249,8 @@ class _Loop:
         entered = before[-1]
         for r, new in enumerate(after[-1]):
             key = ("register", r)
+            if r in self.dropped:
+                continue
             if key in self.carry:
                 wrong |= self.widen(key, new)
             elif new is not entered[r] and r in self.read and not self.is_target(r):
@@ -250,14 +281,13 @@ class _Loop:
     def begin(self, key: tuple[str, int], start: Any, new: Any) -> bool:
         """Carries what a turn writes, if a graph can."""
         if not isinstance(new, (Held, bool, int, float)):
-            if key[0] == "register":
-                return False
-            raise NotOnnx(f"a loop over values that writes {word(new)}")
+            return self.drop(key, f"a loop over values that writes {word(new)}")
         first = start
-        if not isinstance(start, (Held, bool, int, float)):
+        if start is UNBOUND:
             first = self.nothing(new)
-            if first is None:
-                return False
+        elif not isinstance(start, (Held, bool, int, float)):
+            why = f"a variable that is {word(start)} before a loop and {word(new)} in it"
+            return self.drop(key, why)
         made = as_held(self.walk, first)
         new_held = as_held(self.walk, new)
         if made.is_number and new_held.is_number and made.value.dtype != new_held.value.dtype:
@@ -272,6 +302,15 @@ class _Loop:
         self.widen(key, new)
         return True
 
+    def drop(self, key: tuple[str, int], why: str) -> bool:
+        """What no value of a graph can be: a register is lost to who reads it in a later turn, or
+        behind the loop."""
+        if key[0] != "register":
+            raise NotOnnx(why)
+        self.carry.pop(key, None)
+        self.dropped[key[1]] = why
+        return True
+
     def outer(self) -> Builder:
         """The builder of the graph that the loop is a node of."""
         parent = self.walk.g.parent
@@ -280,44 +319,34 @@ class _Loop:
 
     def nothing(self, new: Any) -> Any:
         """What a variable holds that only the loop sets, before it: nothing that a run may read."""
-        if not isinstance(new, Held):
-            return new
-        sizes = [0 if n is None else n for n in new.value.sizes or ()]
-        g = self.outer()
-        before, self.walk.model.active = self.walk.model.active, g
-        try:
-            if new.is_number:
-                made = g.const(0, new.value.dtype)
-                return Held(Number(self.walk.model, made.name, made.dtype, (), None), new.examples)
-            value = g.full(sizes, 0, new.value.dtype)
-            return Held(value, new.examples)
-        finally:
-            self.walk.model.active = before
+        return nothing(self.walk.model, self.outer(), new) if isinstance(new, Held) else new
 
     def widen(self, key: tuple[str, int], new: Any) -> bool:
         """Frees the sizes that a turn changes."""
         start, examples = self.carry[key]
         made = as_held(self.walk, new) if isinstance(new, (Held, bool, int, float)) else None
         if made is None or made.is_number != start.is_number:
-            raise NotOnnx(f"a variable of a loop that was {word(start)} and becomes {word(new)}")
+            why = f"a variable of a loop that was {word(start)} and becomes {word(new)}"
+            return self.drop(key, why)
         if made.is_number:
             return False
         if made.value.dtype != start.value.dtype:
-            raise NotOnnx(
-                f"a tensor of a loop that was {start.value.dtype} and becomes {made.value.dtype}"
-            )
+            why = f"a tensor of a loop that was {start.value.dtype} and becomes {made.value.dtype}"
+            return self.drop(key, why)
         if made.value.rank != start.value.rank:
-            raise NotOnnx("a tensor of a loop whose number of dimensions changes")
+            return self.drop(key, "a tensor of a loop whose number of dimensions changes")
         have, get = layout(examples), made.value.sizes or ()
         if all(a is None or a == b for a, b in zip(have, get)):
             return False
-        self.carry[key] = (start, (examples[0], made.examples[1]))
+        free = [d for d, (a, b) in enumerate(zip(have, get)) if a is None or a != b]
+        self.carry[key] = (start, (examples[0], _of_other_sizes(examples[0], made.examples, free)))
         return True
 
     def grows(self, thing: list[Any], number: int, new: list[Any]) -> bool:
         """A list to which each turn appends one tensor."""
         known = number in self.lists
-        more = new if known else new[len(thing_contents(self.walk, thing)) :]
+        more = new[1 if known else len(thing_contents(self.walk, thing)) :]
+        readable(more)
         if len(more) != 1 or not isinstance(more[0], Held) or more[0].is_number:
             raise NotOnnx(
                 "a list that a loop over values changes", "append one tensor in each turn"
@@ -361,6 +390,8 @@ class _Loop:
                 self.frame.registers[r] = Lost(
                     "the variable of a loop, after it", "assign it to another in the loop"
                 )
+        for r, why in self.dropped.items():
+            self.frame.registers[r] = Lost(why)
         for (key, _), out in zip(inputs, outs):
             if key[0] == "register":
                 self.frame.registers[key[1]] = out
@@ -378,6 +409,15 @@ class _Loop:
             e.unsqueeze(0).expand(2 + k, *e.shape).clone() for k, e in enumerate(scan.examples)
         )
         return held(self.walk.model, self.walk.model.name("rows"), (examples[0], examples[1]))
+
+
+def _of_other_sizes(first: weft.Tensor, examples: Sequence[Any], free: list[int]) -> weft.Tensor:
+    """An example with other sizes than the first in all dimensions that are free."""
+    for one in reversed(examples):
+        if all(one.shape[d] != first.shape[d] for d in free):
+            return one
+    shape = [n + 1 if d in free else n for d, n in enumerate(first.shape)]
+    return weft.zeros(shape, dtype=first.dtype)
 
 
 def thing_before(thing: Held, number: int, loop: _Loop) -> Held:

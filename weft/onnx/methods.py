@@ -22,6 +22,7 @@ from weft.onnx.values import (
     bare,
     example,
     holds,
+    readable,
 )
 
 _PLAIN_ATTRS = frozenset(
@@ -90,6 +91,7 @@ class Methods:
 
     def length(self, v: Any) -> Any:
         """len(v)."""
+        readable(v)
         if isinstance(v, Held):
             return self.size(v, 0)
         if isinstance(v, Seq):
@@ -109,6 +111,7 @@ class Methods:
 
     def sequence(self, v: Any) -> Any:
         """What a loop goes through: a list, a range, or a `Seq`."""
+        readable(v)
         if isinstance(v, (Seq, range)):
             return v
         if isinstance(v, Held):

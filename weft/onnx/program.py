@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -16,6 +17,7 @@ class Instr:
         op: the operator, of `binary` and its like.
         place: the offset that the package's lines know.
         escapes: of `if`: a way of it may leave the block around it.
+        known: of `known`: what the register gets; of `turns`: the values that are left.
     """
 
     verb: str
@@ -28,6 +30,7 @@ class Instr:
     place: int = 0
     regions: list[list[Instr]] = field(default_factory=list)
     escapes: bool = False
+    known: Any = None
 
 
 _WITH_OP = ("binary", "inplace", "unary", "compare", "format")
@@ -63,7 +66,7 @@ def _register(word: str) -> int:
     return int(word.rpartition("%")[2])
 
 
-def parse(text: str) -> tuple[int, list[Instr]]:
+def parse(text: str, constants: list[Any]) -> tuple[int, list[Instr]]:
     """How many registers, and the instructions."""
     lines = [line for line in text.splitlines() if line.strip()]
     registers = len(lines[1].split()) - 1
@@ -81,14 +84,154 @@ def parse(text: str) -> tuple[int, list[Instr]]:
                     at += 1
                     made.regions.append(block())
                 at += 1
-            if made.verb == "with":  # modes of gradients, which a graph does not have
+            if made.verb == "with" and not _is_autocast(constants[~made.operands[0]]):
+                # modes of gradients, which a graph does not have
                 out += made.regions[0]
                 continue
             made.escapes = made.verb == "if" and any(map(_leaves, made.regions))
             out.append(made)
         return out
 
-    return registers, block()
+    leaving = _Leaving(registers, constants)
+    body = leaving.block(block())
+    return leaving.registers, body
+
+
+def _is_autocast(mode: dict[str, str]) -> bool:
+    return mode["mode"].startswith("autocast")
+
+
+class _Leaving:
+    """Rewrites what leaves loops otherwise than by `break`.
+
+    Note [Leaving loops]
+    A Loop of ONNX ends in one way. `return v` in a loop becomes a note of v, a flag and `break`;
+    behind the loop stands what returns v where the flag is set, and behind one within another a
+    `break` of that. The `else` of a loop that has breaks stands behind it, under a flag of its own.
+    """
+
+    def __init__(self, registers: int, constants: list[Any]) -> None:
+        self.registers, self.constants = registers, constants
+
+    def fresh(self) -> int:
+        """A new register."""
+        self.registers += 1
+        return self.registers - 1
+
+    def block(
+        self, block: list[Instr], exit: _Exit | None = None, broke: int | None = None
+    ) -> list[Instr]:
+        """A block; `exit` of the outermost loop around it, `broke`: the flag of the innermost."""
+        out: list[Instr] = []
+        for i in block:
+            if i.verb in ("for", "while"):
+                out += self.loop(i, exit)
+            elif i.verb == "return" and exit is not None:
+                out += exit.leave(i, out)
+            else:
+                if i.verb == "break" and broke is not None:
+                    out.append(Instr("known", [broke], place=i.place, known=True))
+                i.regions = [self.block(region, exit, broke) for region in i.regions]
+                out.append(i)
+        return out
+
+    def loop(self, i: Instr, outer: _Exit | None) -> list[Instr]:
+        """A loop, and what stands before and behind it."""
+        *inner, other = i.regions
+        exit, first = outer, list[Instr]()
+        returns = any(map(_returns, inner))
+        if returns and outer is None:
+            exit = _Exit(self, [one for region in inner for one in _forms(region)])
+            first.append(Instr("known", [exit.done], place=i.place, known=False))
+        endless = self.is_endless(i)
+        broke = None
+        if other and any(_leaves(region) for region in inner):
+            broke = self.fresh()
+            first.append(Instr("known", [broke], place=i.place, known=False))
+        i.regions = [self.block(region, exit, broke) for region in inner]
+        last: list[Instr] = []
+        if returns and exit is not None:
+            way = exit.give(i) if outer is None else [Instr("break", place=i.place)]
+            last += way if endless else [_if(exit.done, way, [], i.place)]
+        if broke is not None:
+            i.regions.append([])
+            last.append(_if(broke, [], self.block(other, outer), i.place))
+        else:
+            i.regions.append(self.block(other, outer))
+        return [*first, i, *last]
+
+
+    def is_endless(self, i: Instr) -> bool:
+        """Whether a loop ends by a `return` alone: `while True` without a `break`."""
+        if i.verb != "while" or _breaks(i.regions[1]):
+            return False
+        test = i.regions[0]
+        known = [t.operands[0] for t in test if t.verb == "move" and t.operands[0] < 0]
+        return len(test) == len(known) == 1 and self.constants[~known[0]] is True
+
+
+class _Exit:
+    """Where what a loop returns is kept until it has ended.
+
+    Attributes:
+        done: the register of the flag.
+        size: how many items the tuple has that is returned; None where it is no tuple.
+    """
+
+    def __init__(self, leaving: _Leaving, forms: list[int | None]) -> None:
+        self.done = leaving.fresh()
+        self.size = forms[0] if len(set(forms)) == 1 else None
+        self.results = [leaving.fresh() for _ in range(1 if self.size is None else self.size)]
+        self.made = leaving.fresh()
+
+    def leave(self, i: Instr, before: list[Instr]) -> list[Instr]:
+        """In place of a `return`, behind these instructions."""
+        values = i.operands
+        if self.size is not None:
+            values = before.pop().operands
+        moves = [Instr("move", [r], [v], place=i.place) for r, v in zip(self.results, values)]
+        done = Instr("known", [self.done], place=i.place, known=True)
+        return [*moves, done, Instr("break", place=i.place)]
+
+    def give(self, i: Instr) -> list[Instr]:
+        """What returns what was kept."""
+        if self.size is None:
+            return [Instr("return", [], self.results, place=i.place)]
+        made = Instr("tuple", [self.made], self.results, place=i.place)
+        return [made, Instr("return", [], [self.made], place=i.place)]
+
+
+def _if(flag: int, first: list[Instr], second: list[Instr], place: int) -> Instr:
+    escapes = any(map(_leaves, (first, second)))
+    return Instr("if", [], [flag], place=place, regions=[first, second], escapes=escapes)
+
+
+def _breaks(block: list[Instr]) -> bool:
+    """Whether a block has a `break` of the loop around it."""
+    for i in block:
+        regions = i.regions[-1:] if i.verb in ("for", "while") else i.regions
+        if i.verb == "break" or any(map(_breaks, regions)):
+            return True
+    return False
+
+
+def _returns(block: list[Instr]) -> bool:
+    """Whether a block has a `return`."""
+    return any(i.verb == "return" or any(map(_returns, i.regions)) for i in block)
+
+
+def _forms(block: list[Instr]) -> list[int | None]:
+    """Of each `return` of a block, how many items the tuple has that is made for it; None: it
+    returns something else."""
+    out: list[int | None] = []
+    for k, i in enumerate(block):
+        if i.verb == "return":
+            made = block[k - 1] if k else None
+            is_tuple = made is not None and made.verb == "tuple" and made.outs == i.operands
+            out.append(len(made.operands) if made is not None and is_tuple else None)
+        for region in i.regions:
+            out += _forms(region)
+    return out
 
 
 def _leaves(block: list[Instr], loop: bool = False) -> bool:

@@ -21,6 +21,14 @@ Examples = tuple[Any, Any]
 UNBOUND = object()  #: what a register holds that has no value
 
 
+@dataclass(frozen=True)
+class Lost:
+    """What a register or a list holds that two ways, or a loop's turns, left unlike."""
+
+    why: str
+    hint: str = ""
+
+
 class Held:
     """A tensor, or a number that only a run knows.
 
@@ -114,10 +122,6 @@ class Grown:
     rows: Held
 
 
-class Growing(list[Any]):
-    """A list inside of a loop that appends to it."""
-
-
 def layout(examples: Sequence[Any]) -> tuple[int | None, ...]:
     """Sizes, None where examples differ."""
     shapes = [tuple(e.shape) for e in examples]
@@ -152,8 +156,21 @@ def bare(v: Any) -> Any:
     return v
 
 
+def readable(v: Any) -> Any:
+    """A value that can be read, its items too.
+
+    Raises:
+        NotOnnx: it is `Lost`.
+    """
+    lost = [i for i in v if isinstance(i, Lost)] if isinstance(v, (list, tuple)) else []
+    if isinstance(v, Lost) or lost:
+        raise NotOnnx((lost or [v])[0].why, (lost or [v])[0].hint)
+    return v
+
+
 def example(v: Any, k: int) -> Any:
     """The k-th example of a value, all the way down."""
+    readable(v)
     if isinstance(v, Held):
         return v.examples[k]
     if isinstance(v, (list, tuple)):

@@ -30,6 +30,7 @@ from weft.onnx.values import (
     Held,
     Instance,
     Journal,
+    Lost,
     Repeated,
     View,
     bare,
@@ -67,7 +68,7 @@ class Walk(Verbs):
         kinds: Mapping[str, str] | None = None,
     ) -> None:
         self.data, self.tensors, self.model, self.kinds = data, tensors, model, kinds or {}
-        self.programs = [parse(f["text"]) for f in data["functions"]]
+        self.programs = [parse(f["text"], f["constants"]) for f in data["functions"]]
         self.objects = [
             Instance(o["class"], {k: self.constant(v) for k, v in o["fields"].items()}, True)
             for o in data["objects"]
@@ -87,6 +88,29 @@ class Walk(Verbs):
         """Says that a container or a tensor is about to be written."""
         for journal in self.journals:
             journal.note(thing)
+
+    def reachable(self) -> set[int]:
+        """The identities of all that can be read now: what is made later is in none of it."""
+        found: set[int] = set()
+        left: list[Any] = [*self.objects, *self.weights.values()]
+        for frame in self.frames:
+            left += [*frame.registers, *frame.constants]
+        while left:
+            v = left.pop()
+            if id(v) in found:
+                continue
+            found.add(id(v))
+            if isinstance(v, (list, tuple)):
+                left += v
+            elif isinstance(v, dict):
+                left += v.values()
+            elif isinstance(v, Instance):
+                left += v.fields.values()
+            elif isinstance(v, Grown):
+                left.append(v.rows)
+            elif isinstance(v, Held) and v.view is not None:
+                left.append(v.view.base)
+        return found
 
     # ---- constants
 
@@ -186,7 +210,7 @@ class Walk(Verbs):
         if o < 0:
             return frame.constants[~o]
         v = frame.registers[o]
-        if isinstance(v, control.Lost):
+        if isinstance(v, Lost):
             raise NotOnnx(v.why, v.hint)
         if v is UNBOUND:
             raise NotOnnx("a variable that has no value here")
@@ -327,6 +351,15 @@ class Walk(Verbs):
         if isinstance(truth, Held):
             return control.branch(self, truth, first, second)
         return self.body(first if truth else second)
+
+    def do_with(self, i: Instr) -> None:
+        raise NotOnnx("autocast", "cast what is to be narrow")
+
+    def do_known(self, i: Instr) -> None:
+        self.assign(i.outs[0], i.known)
+
+    def do_turns(self, i: Instr) -> End | None:
+        return loops.turns(self, i, i.known)
 
     def do_while(self, i: Instr) -> End | None:
         return loops.while_loop(self, i)

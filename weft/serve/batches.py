@@ -3,6 +3,13 @@
 Note [Main thread]
 Programs run on the main thread and HTTP on another: Python handles signals on the main thread, so
 a long loop of a program ends when its time is over or its client leaves, and the server goes on.
+A single long operation is not ended: HTTP answers meanwhile, as such operations let other threads
+run, and the run ends behind it.
+
+Note [Time]
+A request has its deadline from when it arrived, and HTTP answers then in any case. A batch ends
+after half of the time that the first of its requests has left, so that one that takes long does
+not take the others with it: each then runs alone, in its share of what is left.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ from typing import Any
 import weft
 from weft.serve import wire
 
-__all__ = ["Answer", "Batches", "Job", "error"]
+__all__ = ["Answer", "Batches", "Job", "error", "late"]
 
 #: The status of an answer and its JSON.
 Answer = tuple[int, bytes]
@@ -38,10 +45,17 @@ class _ClientLeft(BaseException):
 class Job:
     """A request that waits: `answer` gets what it comes to, on any thread."""
 
-    __slots__ = ("answer", "args", "body", "entry", "gone", "kwargs")
+    __slots__ = ("answer", "args", "body", "deadline", "entry", "gone", "kwargs")
 
-    def __init__(self, entry: str, body: bytes, answer: Callable[[Answer], None]) -> None:
+    def __init__(
+        self,
+        entry: str,
+        body: bytes,
+        answer: Callable[[Answer], None],
+        deadline: float | None = None,
+    ) -> None:
         self.entry, self.body, self.answer = entry, body, answer
+        self.deadline = deadline  # by time.monotonic(); None: it has all the time there is
         self.gone = False  # its client, so that nobody waits for the answer
         self.args: list[Any] = []
         self.kwargs: dict[str, Any] = {}
@@ -53,6 +67,17 @@ def error(status: int, kind: str, message: str, line: str | None = None) -> Answ
     return status, wire.bytes_of({"error": told})
 
 
+def late(seconds: float | None) -> Answer:
+    """The answer to a request whose time is over."""
+    return error(504, "TimeoutError", f"[serve] took more than {seconds} s")
+
+
+def _left(jobs: Iterable[Job]) -> float | None:
+    """The seconds that the first of these has left; None: no limit."""
+    ends = [job.deadline for job in jobs if job.deadline is not None]
+    return min(ends) - time.monotonic() if ends else None
+
+
 class Batches:
     """Runs up to `size` requests at once, `wait` seconds after the first of them at most.
 
@@ -60,11 +85,14 @@ class Batches:
         exported: what `weft.export.load` gave.
         size: how many requests run at once.
         wait: seconds that a request waits for others.
-        timeout: seconds that a run may take; None: no limit.
+        timeout: seconds that a request may take; None: no limit.
+
+    Attributes:
+        timeout: the same.
     """
 
     def __init__(self, exported: Any, size: int, wait: float, timeout: float | None) -> None:
-        self._size, self._wait, self._timeout = size, wait, timeout
+        self._size, self._wait, self.timeout = size, wait, timeout
         self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._running: list[Job] = []
         program = exported._program
@@ -85,8 +113,9 @@ class Batches:
         self._waiting.put(job)
 
     def leave(self, job: Job) -> None:
-        """The client of a request has left: it does not run, or no longer; from any thread."""
+        """Nobody waits for a request any more: it does not run, or no longer; from any thread."""
         job.gone = True
+        job.body = b""
         ident = threading.main_thread().ident
         assert ident is not None
         signal.pthread_kill(ident, signal.SIGUSR1)
@@ -131,39 +160,46 @@ class Batches:
         return True
 
     def _answer(self, name: str, jobs: list[Job]) -> None:
+        """Runs requests of one entry (Note [Time])."""
         while len(jobs := [job for job in jobs if not job.gone]) > 1:
+            left = _left(jobs)
+            seconds = None if left is None else left / 2
             try:
-                results = self._ended(self._batched[name], jobs, jobs)
+                results = self._ended(self._batched[name], jobs, jobs, seconds)
             except _ClientLeft:  # the others run again
                 continue
             except (Exception, _TimeIsOver):  # whose fault it is shows when each runs alone
                 break
             return _give(jobs, results)
-        for job in jobs:
-            if (told := self._alone(job)) is not None:
+        for k, job in enumerate(jobs):
+            if not job.gone and (told := self._alone(job, len(jobs) - k)) is not None:
                 job.answer(told)
         return None
 
-    def _alone(self, job: Job) -> Answer | None:
-        """The answer; None if its client left."""
-        entry = self._entries[job.entry]
+    def _alone(self, job: Job, count: int) -> Answer | None:
+        """The answer, in a share of the time for `count` requests; None if its client left."""
+        entry, left = self._entries[job.entry], _left([job])
+        seconds = None if left is None else left / count
         try:
-            return _answer(self._ended(lambda j: entry(*j.args, **j.kwargs), job, [job]))
+            run = self._ended(lambda j: entry(*j.args, **j.kwargs), job, [job], seconds)
+            return _answer(run)
         except _ClientLeft:
             return None
         except _TimeIsOver:
-            return error(504, "TimeoutError", f"[serve] took more than {self._timeout} s")
+            return late(self.timeout)
         except MemoryError as e:
             return error(500, "MemoryError", str(e))
         except Exception as e:
             return error(422, type(e).__name__, str(e), _line(e))
 
-    def _ended(self, run: Callable[[Any], Any], argument: Any, jobs: list[Job]) -> Any:
+    def _ended(
+        self, run: Callable[[Any], Any], argument: Any, jobs: list[Job], seconds: float | None
+    ) -> Any:
         """What a run gives, which ends when its time is over or a client of these leaves."""
         try:
             self._running = jobs
-            if self._timeout is not None:
-                signal.setitimer(signal.ITIMER_REAL, self._timeout)
+            if seconds is not None:
+                signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
             self._end_if_left()
             return run(argument)
         finally:

@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     option("--limit", type=_from(0, float), default=64.0, metavar="MB",
            help="megabytes that a request may have (default: 64)")  # fmt: skip
     option("--timeout", type=_from(0.001, float), metavar="S",
-           help="seconds that a run of the program may take (default: no limit)")  # fmt: skip
+           help="seconds until a request is answered (default: no limit)")  # fmt: skip
 
 
 def _from(least: float, kind: Any) -> Any:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from weft.serve import wire
-from weft.serve.batches import Answer, Batches, Job, error
+from weft.serve.batches import Answer, Batches, Job, error, late
 
 __all__ = ["Front"]
 
-#: Seconds that a request may take to arrive, and that what is too large is read to its end, so that
-#: a client which sends before it reads sees the answer.
+#: Seconds that a request may take to arrive, and that what nobody wants is read after the answer,
+#: so that a client which sends before it reads sees the answer.
 ARRIVES, DISCARDS = 30.0, 5.0
 
 _Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -38,8 +39,9 @@ class Front:
         self._under_way = self._bytes = 0
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
+        request = _Request(receive)
         try:
-            status, body = await self._answer(scope, receive)
+            status, body = await self._answer(scope, request)
         except _Gone:
             return
         kind = (b"content-type", b"application/json")
@@ -47,10 +49,13 @@ class Front:
         if status == 503:
             headers.append((b"retry-after", b"1"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        head = scope["method"] == "HEAD"
-        await send({"type": "http.response.body", "body": b"" if head else body})
+        if scope["method"] != "HEAD":
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        if dict(scope["headers"]).get(b"expect", b"").lower() != b"100-continue":
+            await request.discard()
+        await send({"type": "http.response.body", "body": b""})
 
-    async def _answer(self, scope: dict[str, Any], receive: _Receive) -> Answer:
+    async def _answer(self, scope: dict[str, Any], request: _Request) -> Answer:
         path, method = scope["path"], scope["method"]
         told: dict[str, Any] = {"/": self._facts, "/health": {"under_way": self._under_way}}
         if method in ("GET", "HEAD") and path in told:
@@ -65,24 +70,25 @@ class Front:
             return error(503, "RuntimeError", f"[serve] {self._room} requests are under way")
         self._under_way += 1
         try:
-            return await self._run(entry, scope, receive)
+            return await self._run(entry, scope, request)
         finally:
             self._under_way -= 1
 
-    async def _run(self, entry: str, scope: dict[str, Any], receive: _Receive) -> Answer:
+    async def _run(self, entry: str, scope: dict[str, Any], request: _Request) -> Answer:
         held = _Held(self)
         try:
             async with asyncio.timeout(ARRIVES):
-                body = await held.read(scope, receive)
+                body = await held.read(scope, request)
         except TimeoutError:
             return error(408, "TimeoutError", f"[serve] did not arrive within {ARRIVES} s")
         else:
-            return body if isinstance(body, tuple) else await self._wait(entry, body, receive)
+            return body if isinstance(body, tuple) else await self._wait(entry, body, request)
         finally:
             held.let_go()
 
-    async def _wait(self, entry: str, body: bytes, receive: _Receive) -> Answer:
-        loop = asyncio.get_running_loop()
+    async def _wait(self, entry: str, body: bytes, request: _Request) -> Answer:
+        """The answer to a request that has arrived, by its deadline (Note [Time])."""
+        loop, seconds = asyncio.get_running_loop(), self._batches.timeout
         answer: asyncio.Future[Answer] = loop.create_future()
 
         def arrived(told: Answer) -> None:
@@ -92,16 +98,58 @@ class Front:
         def give(told: Answer) -> None:
             loop.call_soon_threadsafe(arrived, told)
 
-        job = Job(entry, body, give)
+        deadline = None if seconds is None else time.monotonic() + seconds
+        job = Job(entry, body, give, deadline)
         self._batches.put(job)
-        leaves = asyncio.ensure_future(_leaves(receive))
+        leaves = asyncio.ensure_future(request.leaves())
         either: tuple[asyncio.Future[Any], ...] = (answer, leaves)
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        leaves.cancel()
-        if not answer.done():
-            self._batches.leave(job)
+        await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
+            leaves.cancel()
+            return answer.result()
+        self._batches.leave(job)
+        if leaves.done():
             raise _Gone
-        return answer.result()
+        leaves.cancel()
+        return late(seconds)
+
+
+class _Request:
+    """What a client sends.
+
+    Attributes:
+        ended: all of it has been read.
+    """
+
+    def __init__(self, receive: _Receive) -> None:
+        self._receive, self.ended = receive, False
+
+    async def part(self) -> bytes:
+        """The next part of the body.
+
+        Raises:
+            _Gone: the client is.
+        """
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        self.ended = not message.get("more_body", False)
+        part: bytes = message.get("body", b"")
+        return part
+
+    async def leaves(self) -> None:
+        """Ends when the client is gone."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def discard(self) -> None:
+        """Reads on to the end of the body, for a time."""
+        try:
+            async with asyncio.timeout(DISCARDS):
+                while not self.ended:
+                    await self.part()
+        except (TimeoutError, _Gone):
+            pass
 
 
 class _Held:
@@ -113,44 +161,20 @@ class _Held:
     def let_go(self) -> None:
         self._front._bytes -= self._bytes
 
-    async def read(self, scope: dict[str, Any], receive: _Receive) -> bytes | Answer:
+    async def read(self, scope: dict[str, Any], request: _Request) -> bytes | Answer:
         """What the client sends, or why it is not taken."""
         front, parts, told = self._front, list[bytes](), dict(scope["headers"])
+        wanted = f"[serve] expected a request of at most {front._limit} bytes"
+        large = error(413, "ValueError", wanted)
         if int(told.get(b"content-length", 0)) > front._limit:
-            return await self._refuse(told, receive)
-        more = True
-        while more:
-            message = await _next(receive)
-            part, more = message.get("body", b""), message.get("more_body", False)
+            return large
+        while not request.ended:
+            part = await request.part()
             self._bytes += len(part)
             front._bytes += len(part)
             parts.append(part)
             if self._bytes > front._limit:
-                return await self._refuse(told, receive)
+                return large
             if front._bytes > 4 * front._limit:
                 return error(503, "MemoryError", "[serve] the requests that wait are too large")
         return b"".join(parts)
-
-    async def _refuse(self, told: dict[bytes, bytes], receive: _Receive) -> Answer:
-        if told.get(b"expect", b"").lower() != b"100-continue":
-            try:
-                async with asyncio.timeout(DISCARDS):
-                    while (await _next(receive)).get("more_body", False):
-                        pass
-            except TimeoutError:
-                pass
-        limit = self._front._limit
-        return error(413, "ValueError", f"[serve] expected a request of at most {limit} bytes")
-
-
-async def _next(receive: _Receive) -> dict[str, Any]:
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise _Gone
-    return message
-
-
-async def _leaves(receive: _Receive) -> None:
-    """Ends when the client is gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -1,0 +1,90 @@
+"""Iterators, special methods, dataclasses and modes in programs: what functions give."""
+
+import io
+
+import pytest
+from python_programs import CASES, Cache, State, saved
+from test_closing import RUNNERS, agrees, outcome
+
+import weft
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize(("program", "calls"), CASES, ids=[f.__name__ for f, _ in CASES])
+def test_a_package_gives_what_its_function_gives(program, calls, runner):
+    agrees(program, *calls, runner=runner)
+
+
+@pytest.mark.parametrize(("program", "calls"), CASES, ids=[f.__name__ for f, _ in CASES])
+def test_a_file_gives_what_its_function_gives(program, calls):
+    loaded = saved(program)
+    for args in calls * 3:
+        assert outcome(loaded, args) == outcome(program, args)
+
+
+def test_results_that_are_dataclasses_show_their_fields():
+    """They printed as objects."""
+    program = saved(lambda x: (State(x, 2), Cache([x])))
+    state, cache = program(weft.ones(1))
+    assert repr(state) == "State(h=tensor([1.]), steps=2, tags=[])"
+    assert state == type(state)(state.h, 2, []) and cache.rows[0] is not None
+
+
+def test_a_method_of_a_class_is_no_method_of_lists_of_that_name():
+    """`Cache.pop` takes no place: the program of a list's `pop(0)` was refused."""
+
+    def program(x, rows: list):
+        cache = Cache([x])
+        return cache.pop(), rows.pop(0)
+
+    assert saved(program)(weft.ones(1), [1, 2])[1] == 1
+
+
+def test_an_iterator_that_has_ended_and_what_is_none():
+    def first(xs):
+        return next(iter(xs))
+
+    def of(x):
+        return next(x)
+
+    with pytest.raises(StopIteration):
+        saved(first)([])
+    with pytest.raises(TypeError, match="'list' object is not an iterator"):
+        saved(of)([1])
+
+
+def test_modes_that_only_hold_from_a_call_on_are_refused():
+    """Closing it turned the process's own mode off."""
+
+    def program(x):
+        weft.set_grad_enabled(False)
+        return x * 2
+
+    with pytest.raises(weft.export.NotExportable, match="set_grad_enabled.*outside of a with"):
+        saved(program)
+    assert weft.is_grad_enabled()
+
+
+def test_autocast_casts_a_weight_once_and_trains():
+    class Net(weft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = weft.nn.Linear(4, 4)
+
+        def forward(self, x):
+            with weft.autocast("cpu", dtype=weft.bfloat16):
+                return self.layer(self.layer(x)).float().sum()
+
+    net, x = Net(), weft.randn(3, 4)
+    file = io.BytesIO()
+    weft.jit.save(weft.jit.script(net), file)
+    file.seek(0)
+    program = weft.jit.load(file)
+    for model in (net, program):
+        model(x).backward()
+    found, wanted = (dict(m.named_parameters())["layer.weight"].grad for m in (program, net))
+    assert weft.equal(found, wanted)
+    with weft.no_grad():  # a copy of a weight that was kept would be the old one
+        for model in (net, program):
+            dict(model.named_parameters())["layer.weight"].mul_(2)
+    assert weft.equal(program(x), net(x))
