@@ -66,9 +66,9 @@ class _Storage:
         return self._filename
 
     def data_ptr(self) -> int:
-        """The address of the first byte; 0 if there is none."""
+        """The address of the first byte; 0 if there is none, as on the meta device."""
         address, size, _ = self._tensor._storage_info()
-        return address if size else 0
+        return address if size and not self._tensor.is_meta else 0
 
     def nbytes(self) -> int:
         """The number of bytes."""

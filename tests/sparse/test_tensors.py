@@ -16,6 +16,7 @@ PRINTED = [
     "lib.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))",
     "lib.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0])",
     "lib.sparse_coo_tensor((2, 3))",
+    "lib.sparse_coo_tensor(size=(2, 3), dtype=lib.float64)",
     "lib.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 2), requires_grad=True)",
     "lib.eye(3).to_sparse_csr()",
     "lib.eye(3, dtype=lib.float64).to_sparse()",

@@ -24,7 +24,7 @@ t.UntypedStorage.from_file(f, nbytes=16)[8:12].tolist()
 t.UntypedStorage.from_file(f).nbytes(); t.UntypedStorage.from_file(f, False, 8).filename
 t.UntypedStorage.from_file(f, True, 8).filename == f
 t.asarray(t.UntypedStorage.from_file(f, False, 16)[4:12], dtype=t.int32)
-t.UntypedStorage(4, device='meta').nbytes(); t.UntypedStorage(4, device='meta').device
+t.ones(2, device='meta').untyped_storage().data_ptr(); t.UntypedStorage(4, device='meta').nbytes(); t.UntypedStorage(4, device='meta').device
 t.TypedStorage(2, dtype=t.int64, device='meta')
 """  # noqa: E501
 WRONG = """

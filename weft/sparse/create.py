@@ -138,7 +138,7 @@ def _expect_coo(indices: Tensor, values: Tensor, size: Sequence[int] | None) -> 
 
 
 def sparse_coo_tensor(
-    indices: Any,
+    indices: Any = None,
     values: Any = None,
     size: Any = None,
     *,
@@ -152,7 +152,8 @@ def sparse_coo_tensor(
     """A sparse tensor of these values at these places; one that occurs twice has their sum.
 
     Args:
-        indices: int64 `[sparse_dim, nnz]`, or the size of a tensor without elements.
+        indices: int64 `[sparse_dim, nnz]`, or the size of a tensor without elements, which `size`
+            alone says too.
         values: `[nnz, *dense sizes]`, one for each place; in the graph, it gets gradients.
         size: of the whole; the least that holds all places if it is not given.
         dtype: of the values.
@@ -176,7 +177,12 @@ def sparse_coo_tensor(
     if pin_memory:
         weft.empty(0).pin_memory()
     if values is None:
-        shape = list(indices)
+        if (indices is None) == (size is None):
+            raise TypeError(
+                "[sparse_coo_tensor] expected indices and values, or a size, got neither "
+                "(sparse_coo_tensor() received an invalid combination of arguments)"
+            )
+        shape = list(size if indices is None else indices)
         none = weft.zeros(len(shape), 0, dtype=_C.int64)
         return _leaf(st.coo(none, weft.empty(0, dtype=dtype), shape, True), requires_grad)
     kept, places = _as_values(values, dtype), _as_indices("sparse_coo_tensor", indices)
