@@ -31,6 +31,16 @@ struct Step {
     Site site{};
 };
 
+/// Sizes and strides lie one behind the other; they are few, and this is asked with each run.
+inline bool laid_out_alike(const TensorImpl& a, const TensorImpl& b) {
+    if (a.dtype != b.dtype || a.ndim != b.ndim ||
+        ((a.flags ^ b.flags) & (kWrapped | kPending | kMeta)))
+        return false;
+    for (int i = 0; i < 2 * a.ndim; ++i)
+        if (a.dims[i] != b.dims[i]) return false;
+    return true;
+}
+
 class Segment {
 public:
     uint32_t refs = 0;
@@ -56,7 +66,11 @@ public:
     /// Whether a run draws random numbers.
     bool draws() const;
 
-    /// Whether tensors are laid out as the inputs, and have memory.
+    /// Whether a tensor is laid out as input i, and has memory.
+    bool input_fits(size_t i, const Tensor& t) const {
+        return laid_out_alike(*t.impl(), *layout(inputs[i]).impl());
+    }
+    /// The same of all.
     bool inputs_fit(const Tensor* tensors, size_t count) const;
 
     Ref<Segment> copy() const;

@@ -273,6 +273,8 @@ PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const*
         }
         case Verb::MakeFunction:
             return own(checked(PythonHost::evaluate(frame, i, args)));
+        case Verb::Exit:
+            return leave_scope(frame, i, args);
         default:
             throw Refused{"something Python does"};
     }

@@ -87,6 +87,33 @@ def grad_off_and_on(x, y):
     return z + y
 
 
+@weft.no_grad()
+def scaled_apart(x):
+    return x * x.shape[0]
+
+
+def scope_of_a_decorator(x, y):
+    return scaled_apart(x) * y + x
+
+
+def scope_left_by_a_read(x, y):
+    z = x * 2
+    with weft.set_grad_enabled(False):
+        s = z.abs() + y
+        if s.max() > 1:
+            s = s / s.max()
+        t = s * 2 + 1
+    return z * t
+
+
+def grad_switched(x, y):
+    on = weft.is_grad_enabled()
+    weft.set_grad_enabled(False)
+    z = (x + y).tanh()
+    weft.set_grad_enabled(on)
+    return x * z - y, z
+
+
 def views(x, y):
     a, b = (x + y).chunk(2, dim=-1)
     c = weft.cat([b, a], dim=-1).transpose(0, 1)
@@ -220,6 +247,7 @@ FUNCTIONS = [
     loop_over_length, loop_over_rows, loop_while, globals_and_constants, in_place, no_grad_inside,
     grad_off_and_on, views, results_that_are_inputs, dropped_out, index, raises_on_values,
     raises_and_catches, wrong_shapes, starred, comprehensions, closures, tuples, numbers,
+    scope_of_a_decorator, scope_left_by_a_read, grad_switched,
     none_and_is, dtypes, named_tuples, random_numbers, random_then_an_error,
     checks_only,
 ]  # fmt: skip
