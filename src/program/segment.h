@@ -19,7 +19,9 @@ struct SegmentValue {
         -1;  ///< Input: its place among the inputs; View: the value that it shows a part of
     int64_t offset = 0;  ///< View: bytes from the first element of `of` to its own
     int32_t step = -1;   ///< Result, View: what makes it; -1 of a View: detach()
-    Tensor layout;       ///< without memory; Constant: the tensor itself
+    uint32_t writes =
+        0;  ///< Result: of how many writes, one over the other, it is what came out (Note [Writes])
+    Tensor layout;  ///< without memory; Constant: the tensor itself
 };
 
 struct Step {

@@ -83,7 +83,12 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     if (!stretches_.credit.grants(signature, backend_now() != nullptr, !stretches_.empty()))
         return Onward::Here;
     stretches_.credit.take();
-    Ref<Stretch> made = TraceHost(frame, varying_, varying_reads_).run(&ended_, &why_);
+    Ref<Stretch> made;
+    for (const bool writes : {true, false}) {
+        TraceHost host(frame, varying_, varying_reads_, writes);
+        made = host.run(&ended_, &why_);
+        if (!host.lost_by_writes()) break;
+    }
     Program& program = *const_cast<Program*>(frame->program);
     const bool leads_further =
         ended_ >= 0 && program::add_places_after(*frame->code, ended_, [&](int32_t pc) {

@@ -25,12 +25,15 @@ public:
     using Raw = PyObject*;
     using Frame = python::Frame;
 
+    /// `writes`: over what was made here are steps too (Note [Writes] in program/trace.h).
     TraceHost(Frame* at, const std::vector<LiveSource>& varying,
-              const std::vector<VaryingRead>& varying_reads);
+              const std::vector<VaryingRead>& varying_reads, bool writes);
     ~TraceHost();
 
     /// The stretch, or null. `ended`: the instruction that it ends before, and why.
     Ref<Stretch> run(int32_t* ended, const char** why);
+    /// Whether there would be one if writes had not been taken.
+    bool lost_by_writes() const { return lost_by_writes_; }
 
     // ---- what the machine asks
     static void hold(PyObject* o) { Py_INCREF(o); }
@@ -135,10 +138,11 @@ private:
     struct Mark {
         int32_t pc = -1;
         std::vector<Object> registers{};
-        size_t guards = 0, steps = 0;
+        size_t guards = 0, steps = 0, writes = 0;
         bool is_over = false;  ///< what registers hold has changed since
     } mark_;
     int budget_ = kBudget, turns_ = 0;
+    bool lost_by_writes_ = false;
     int depth_ = 0;           ///< scopes that the base frame is in
     int32_t outermost_ = -1;  ///< where it entered the first of these
 

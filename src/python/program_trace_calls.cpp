@@ -21,6 +21,7 @@ void TraceHost::mark() {
         mark_.registers.push_back(Object::borrow(base_->registers[r]));
     mark_.guards = made_->guards.size();
     mark_.steps = tracer_->steps();
+    mark_.writes = tracer_->writes();
     mark_.is_over = false;
 }
 

@@ -176,7 +176,8 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     const Object returned = run_base(why);
     *ended = outermost_ >= 0 ? outermost_ : base_->pc;
     if (!returned) {
-        if (mark_.is_over) return {};
+        lost_by_writes_ = tracer_->writes() > mark_.writes;
+        if (mark_.is_over || lost_by_writes_) return {};
         made_->guards.shrink(mark_.guards);
         tracer_->shrink(mark_.steps);  // those run that might raise, whether they are needed or not
     }

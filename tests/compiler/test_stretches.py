@@ -466,6 +466,29 @@ def test_what_scopes_of_grad_hold_is_part_of_a_stretch(grad):
 
 
 @needs_programs
+@pytest.mark.parametrize("grad", [True, False])
+def test_writes_over_its_own_values_are_part_of_a_stretch(grad):
+    f = weft.compile(models.writes_over_its_own)
+    for k in range(4):
+        f(*given((3, 6), grad, k))
+    assert [p.runs for p in places_that_ran(f)] == [3]
+
+
+def overwrites_what_backward_reads(x):
+    z = (x * 2).exp()
+    z.add_(1)
+    return z * 2
+
+
+def test_backward_raises_where_what_it_reads_was_overwritten():
+    compiled = weft.compile(overwrites_what_backward_reads)
+    for _ in range(4):
+        for call in (overwrites_what_backward_reads, compiled):
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                call(weft.ones(3, requires_grad=True)).sum().backward()
+
+
+@needs_programs
 def test_a_stretch_ends_in_the_mode_in_which_it_begins():
     """Before a scope that holds a value that is read, and before one that turns grad mode on."""
     f = weft.compile(models.scope_left_by_a_read)
