@@ -32,8 +32,9 @@ struct FlatInstr {
 struct Code {
     std::vector<FlatInstr> instrs;
     std::vector<int32_t> operands, numbers, kills;
-    int32_t registers = 0;  ///< with those that flat code adds
-    int32_t named = 0;      ///< the first of them have names
+    int32_t registers = 0;    ///< with those that flat code adds
+    int32_t named = 0;        ///< the first of them have names
+    bool comes_back = false;  ///< to its first instruction, as a loop does that is its beginning
 
     const int32_t* operands_of(const FlatInstr& i) const { return operands.data() + i.first; }
     /// Which registers are read from an instruction on before they are written: one bit each.

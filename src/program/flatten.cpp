@@ -392,6 +392,7 @@ private:
 
 Code flatten(const Function& function) {
     Code code = Flattener(function).run();
+    for (const FlatInstr& i : code.instrs) code.comes_back |= i.target == 0 && i.verb == Verb::Jump;
     find_live(code);
     return code;
 }

@@ -40,10 +40,9 @@ Plan& DifferentiablePlan::plain() {
     return *plain_;
 }
 
-bool DifferentiablePlan::fits(const Tensor* inputs, size_t count) const {
-    if (!segment_->inputs_fit(inputs, count)) return false;
+bool DifferentiablePlan::asks_as(const Tensor* inputs) const {
     if (!(mode & kGradMode)) return true;
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < segment_->inputs.size(); ++i)
         if (requires_grad(inputs[i]) != segment_->value(segment_->inputs[i]).wants_grad)
             return false;
     return true;

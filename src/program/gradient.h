@@ -33,7 +33,11 @@ public:
 
     /// Whether these are laid out as the segment's inputs and have memory, and in grad mode require grad where
     /// those do.
-    bool fits(const Tensor* inputs, size_t count) const;
+    bool fits(const Tensor* inputs, size_t count) const {
+        return segment_->inputs_fit(inputs, count) && asks_as(inputs);
+    }
+    /// Only the last of this, of inputs that are laid out so.
+    bool asks_as(const Tensor* inputs) const;
     /// Fills `outputs`, as many as the segment has, as its calls would, one by one. `inputs` must fit.
     /// Outside of grad mode, or where nothing requires grad: without nodes.
     void run(const Tensor* inputs, Tensor* outputs);

@@ -35,7 +35,8 @@ struct FrameOf {
     int32_t out = -1;  ///< the register of the caller that gets the result
 };
 
-/// What a place decides: go on here; or elsewhere in the same frame; or the frame is done; an error is raised.
+/// What a place decides: go on here; or elsewhere in the same frame; or the frame is done, without a result if an error
+/// is raised that has an entry for it; an error is raised.
 enum class Onward : uint8_t { Here, Jump, Return, Failed };
 
 template <class Host>
@@ -72,7 +73,9 @@ public:
                 if (onward == Onward::Jump) continue;
                 if (onward == Onward::Failed) goto failed;
                 if (onward == Onward::Return) {
+                    const bool raised = !result;
                     if (!finish(frame, base, result)) return result;
+                    if (raised) goto failed;
                     continue;
                 }
             }

@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "ops/call.h"
+#include "ops/write.h"
 #include "program/plan.h"
 
 namespace weft::program {
@@ -160,6 +161,10 @@ void Plan::run(const Tensor* inputs, Tensor* outputs, Tensor* kept, Tensor* drop
 
 void Plan::make_result(Frame& frame, size_t number, Tensor made) const {
     made.set(kInference, mode & kInferenceMode);
+    for (uint32_t k = segment_->value(made_[number].value).writes; k > 0; --k) {
+        ops::Write write(made);  // Note [Writes] in trace.h
+        write.commit();
+    }
     bind(frame, made_[number], made);
     frame.made[number] = std::move(made);
 }

@@ -18,24 +18,10 @@ bool Segment::draws() const {
     return std::any_of(steps.begin(), steps.end(), [](const Step& s) { return s.op->random; });
 }
 
-namespace {
-
-/// Sizes and strides lie one behind the other; they are few, and this is asked with each run.
-bool laid_out_alike(const TensorImpl& a, const TensorImpl& b) {
-    if (a.dtype != b.dtype || a.ndim != b.ndim ||
-        ((a.flags ^ b.flags) & (kWrapped | kPending | kMeta)))
-        return false;
-    for (int i = 0; i < 2 * a.ndim; ++i)
-        if (a.dims[i] != b.dims[i]) return false;
-    return true;
-}
-
-}  // namespace
-
 bool Segment::inputs_fit(const Tensor* tensors, size_t count) const {
     if (count != inputs.size()) return false;
     for (size_t i = 0; i < count; ++i)
-        if (!laid_out_alike(*tensors[i].impl(), *layout(inputs[i]).impl())) return false;
+        if (!input_fits(i, tensors[i])) return false;
     return true;
 }
 

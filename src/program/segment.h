@@ -19,7 +19,9 @@ struct SegmentValue {
         -1;  ///< Input: its place among the inputs; View: the value that it shows a part of
     int64_t offset = 0;  ///< View: bytes from the first element of `of` to its own
     int32_t step = -1;   ///< Result, View: what makes it; -1 of a View: detach()
-    Tensor layout;       ///< without memory; Constant: the tensor itself
+    uint32_t writes =
+        0;  ///< Result: of how many writes, one over the other, it is what came out (Note [Writes])
+    Tensor layout;  ///< without memory; Constant: the tensor itself
 };
 
 struct Step {
@@ -30,6 +32,16 @@ struct Step {
     bool recorded = false;                    ///< made in grad mode
     Site site{};
 };
+
+/// Sizes and strides lie one behind the other; they are few, and this is asked with each run.
+inline bool laid_out_alike(const TensorImpl& a, const TensorImpl& b) {
+    if (a.dtype != b.dtype || a.ndim != b.ndim ||
+        ((a.flags ^ b.flags) & (kWrapped | kPending | kMeta)))
+        return false;
+    for (int i = 0; i < 2 * a.ndim; ++i)
+        if (a.dims[i] != b.dims[i]) return false;
+    return true;
+}
 
 class Segment {
 public:
@@ -56,7 +68,11 @@ public:
     /// Whether a run draws random numbers.
     bool draws() const;
 
-    /// Whether tensors are laid out as the inputs, and have memory.
+    /// Whether a tensor is laid out as input i, and has memory.
+    bool input_fits(size_t i, const Tensor& t) const {
+        return laid_out_alike(*t.impl(), *layout(inputs[i]).impl());
+    }
+    /// The same of all.
     bool inputs_fit(const Tensor* tensors, size_t count) const;
 
     Ref<Segment> copy() const;

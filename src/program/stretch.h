@@ -159,7 +159,9 @@ public:
     }
     /// Those that have not run for long.
     void drop_stale() {
-        drop([&](const Stretch& s) { return visits - s.last > kStale; });
+        const auto is_stale = [&](const Stretch& s) { return visits - s.last > kStale; };
+        for (const Ref<Stretch>& s : all_)
+            if (is_stale(*s)) return drop(is_stale);
     }
     /// Whether a rest is on, or begins now, with what did not pay dropped (Note [Credit]).
     bool rests() {

@@ -5,6 +5,7 @@
 
 #include "base/pool.h"
 #include "ops/scopes.h"
+#include "program/rules.h"
 
 namespace weft::program {
 
@@ -139,30 +140,6 @@ void Tracer::refuse(const char* why, std::string_view what, std::string_view rea
     throw NotTraceable(what, reason);
 }
 
-/// Throws unless the call's layouts and what it does follow from layouts.
-void Tracer::check_traceable(const Call& c) {
-    const Op& op = *c.op;
-    bool on_meta = mode & kMetaMode;
-    for (int i = 0; i < c.inputs; ++i) on_meta |= c.in[i].defined() && c.in[i].has(kMeta);
-    if (on_meta) refuse(kOnMeta, op.public_name, "its result is of the meta device");
-    if (c.dest.defined())
-        refuse("a write", text("a write by ", op.public_name, c.in_place ? "_" : "(out=...)"),
-               "a segment writes to nothing that was there before");
-    if (op.random && ops::scopes.generator)
-        refuse("a generator of one's own", op.public_name, "it draws from a generator of its own");
-    if (op.body && op.batch != Batch::Body)
-        refuse("calls that depend on values", op.public_name, "what it calls may depend on values");
-    for (int i = 0; i < c.inputs; ++i) {
-        const Tensor& t = c.in[i];
-        if (!t.defined() || !t.has(kPending)) continue;
-        if (op.reads.has(i))
-            refuse("a layout that depends on values", op.public_name,
-                   "the layout of its result depends on values");
-        if (op.reads_numbers.has(i) && t.has(kWrapped))
-            refuse("a number that is read", op.public_name, "what it does depends on a number");
-    }
-}
-
 namespace {
 
 /// While it lives, operands that want a gradient say so as those with values do: shape rules may ask.
@@ -183,6 +160,84 @@ private:
 
 }  // namespace
 
+/// Note [Writes]: all but what only the layout of the result tells.
+bool Tracer::can_write(const Call& c) const {
+    if (!takes_writes_ || !c.in_place || c.op->body || c.op->random || c.op->view) return false;
+    if (!is_traced(c.dest) || traced(c.dest).tracer.get() != this) return false;
+    const int32_t v = traced(c.dest).value;
+    const Segment& s = *segment_;
+    if (s.value(v).kind != SegmentValue::Kind::Result) return false;
+    if (s.value(v).wants_grad && !(mode & kGradMode)) return false;
+    for (const SegmentValue& of : s.values)
+        if (of.kind == SegmentValue::Kind::View && of.of == v) return false;
+    return !is_read_in_backward(v);
+}
+
+bool Tracer::is_read_in_backward(int32_t value) const {
+    const Segment& s = *segment_;
+    for (const Step& step : s.steps) {
+        if (!step.recorded) continue;
+        const SaveMask saved = saves_of(s, step);
+        for (int k = 0; k < step.operands; ++k)
+            if (saved >> k & 1 && s.operand(step, k) == value) return true;
+        for (int32_t k = 0; k < step.outs; ++k)
+            if (saved >> (16 + k) & 1 && step.first_out + k == value) return true;
+    }
+    return false;
+}
+
+/// As the call without a destination. Refuses before anything has changed.
+void Tracer::write(Call& c) {
+    Call made(*c.op, c.in, c.inputs, c.attrs);
+    {
+        const Marked marked(made);
+        made.op->shape(made);
+    }
+    const Tensor& dest = c.dest;
+    const int32_t before = traced(dest).value;
+    const bool fits = made.outputs == 1 && made.out(0).dtype() == dest.dtype() &&
+                      equal(made.out(0).shape(), dest.shape()) &&
+                      equal(made.out(0).strides(), dest.strides());
+    if (!fits) refuse("a write", c.op->public_name, "the result is laid out in another way");
+    const size_t steps = segment_->steps.size();
+    add(made);
+    if (is_read_in_backward(before)) {
+        shrink(steps);
+        refuse("a write", c.op->public_name, "its gradient reads what it writes over");
+    }
+    Traced& now = traced(dest);
+    now.value = traced(made.out(0)).value;
+    SegmentValue& value = segment_->values[static_cast<size_t>(now.value)];
+    value.writes = segment_->value(before).writes + 1;
+    now.grad = value.wants_grad;
+    ++writes_;
+    c.add(dest);
+}
+
+/// Throws unless the call's layouts and what it does follow from layouts.
+void Tracer::check_traceable(const Call& c) {
+    const Op& op = *c.op;
+    bool on_meta = mode & kMetaMode;
+    for (int i = 0; i < c.inputs; ++i) on_meta |= c.in[i].defined() && c.in[i].has(kMeta);
+    if (on_meta) refuse(kOnMeta, op.public_name, "its result is of the meta device");
+    if (c.dest.defined() && !can_write(c))
+        refuse("a write", text("a write by ", op.public_name, c.in_place ? "_" : "(out=...)"),
+               "a segment writes to nothing that was there before");
+    if (op.random && ops::scopes.generator)
+        refuse("a generator of one's own", op.public_name, "it draws from a generator of its own");
+    if (op.body && op.batch != Batch::Body)
+        refuse("calls that depend on values", op.public_name, "what it calls may depend on values");
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined() || !t.has(kPending)) continue;
+        if (op.reads.has(i))
+            refuse("a layout that depends on values", op.public_name,
+                   "the layout of its result depends on values");
+        if (op.reads_numbers.has(i) && t.has(kWrapped))
+            refuse("a number that is read", op.public_name, "what it does depends on a number");
+    }
+}
+
 /// The door's hook. A write, and random numbers, count even where no operand is traced: each run makes them
 /// anew.
 bool trace(Call& c) {
@@ -202,6 +257,10 @@ bool trace(Call& c) {
     tracer->check_traceable(c);
     if (c.op->body) {
         c.op->body(c);
+        return true;
+    }
+    if (c.dest.defined()) {
+        tracer->write(c);
         return true;
     }
     {

@@ -9,6 +9,13 @@
 /// the calls do is refused with NotTraceable: a value that is read, a write, a generator of one's own, a
 /// layout that depends on values. A refused call leaves no step behind. Random numbers are drawn by steps,
 /// none of which is dropped or changes its turn among the others.
+///
+/// Note [Writes]
+/// A write over what a step has made is the step that makes another value, and the tensor that is written stands for
+/// that from there on. So it is where nobody can tell: there is no view of what is written, the result is laid out as
+/// it is, no gradient rule reads what was there before (the calls themselves raise in backward), and it is not a
+/// value with a gradient that is written where nothing is recorded. Of a result the version counts its writes. Who
+/// traces says whether writes are to be taken; what was noted before one must not be used after it.
 #pragma once
 #include <unordered_map>
 
@@ -70,6 +77,9 @@ public:
     /// The value that `t` stands for; a tensor with memory becomes a constant.
     int32_t number_of(const Tensor& t);
     size_t steps() const { return segment_->steps.size(); }
+    /// From now on; and how many there were.
+    void take_writes(bool on) { takes_writes_ = on; }
+    size_t writes() const { return writes_; }
     /// Forgets all steps but the first `count`: nothing that stays may need the others.
     void shrink(size_t count) { segment_->steps.resize(count); }
     /// Why a call was refused last, in a few words; null if none was.
@@ -100,11 +110,16 @@ private:
     int32_t add_value(SegmentValue::Kind kind, Tensor layout);
     int32_t add_view(int32_t of, const Tensor& like);
     void add(Call& c);
+    void write(Call& c);
+    bool can_write(const Call& c) const;
+    bool is_read_in_backward(int32_t value) const;
     void check_traceable(const Call& c);
     [[noreturn]] void refuse(const char* why, std::string_view what, std::string_view reason);
 
     Ref<Segment> segment_{new Segment};
     const char* refused_ = nullptr;
+    bool takes_writes_ = false;
+    size_t writes_ = 0;
     std::unordered_map<const TensorImpl*, int32_t> constants_;
     static inline thread_local Tracer* current_ = nullptr;
 };

@@ -9,6 +9,7 @@
 #pragma once
 #include <unordered_set>
 
+#include "base/pool.h"
 #include "program/code.h"
 #include "program/machine.h"
 #include "python/object.h"
@@ -103,6 +104,9 @@ struct Running {
     Frame* frame;
     const void* within;
     Running* outer;
+
+    static void* operator new(size_t size) { return Pool::allocate(size); }
+    static void operator delete(void* at, size_t size) { Pool::free(at, size); }
 };
 extern thread_local Running* running;
 /// The Python frame that runs now, to be compared only.

@@ -480,6 +480,35 @@ Frame* PythonHost::bind_call(const Target& target, PyObject* const* args, size_t
     return frame;
 }
 
+PyObject* call_past_programs(const Frame* frame) {
+    const Program& p = *frame->program;
+    PyObject** regs = frame->registers;
+    std::vector<PyObject*> args(regs, regs + p.positional);
+    const auto words = static_cast<size_t>(p.keyword_only);
+    PyObject** const only = regs + p.positional;
+    if (p.has_args) {
+        PyObject* rest = only[words];
+        args.insert(args.end(), PySequence_Fast_ITEMS(rest),
+                    PySequence_Fast_ITEMS(rest) + PyTuple_GET_SIZE(rest));
+    }
+    const size_t n = args.size();
+    Object named;
+    if (p.has_kwargs) named = Object::steal(PyDict_Copy(only[words + p.has_args]));
+    else if (words) named = Object::steal(PyDict_New());
+    if (words) {
+        const Object variables = Object::steal(PyCode_GetVarnames(p.of));
+        for (size_t k = 0; named && k < words; ++k) {
+            PyObject* name = PyTuple_GET_ITEM(variables.get(), p.positional + static_cast<int>(k));
+            if (PyDict_SetItem(named.get(), name, only[k]) < 0) return nullptr;
+        }
+    }
+    Object names;
+    if (named && PyDict_GET_SIZE(named.get())) names = Object::steal(spread(named.get(), args));
+    const ModeGuard plain(0, kCompiledMode);
+    return into_python(
+        [&] { return PyObject_Vectorcall(frame->function, args.data(), n, names.get()); });
+}
+
 PyObject* run_program(const Target& target, PyObject* const* args, size_t n, PyObject* names,
                       bool& handled) {
     Frame* frame = PythonHost::bind_call(target, args, n, names, handled);

@@ -94,6 +94,9 @@ void module_failed(PyObject* module, PyObject* args);
 /// Runs a target's program; null with an error set. `handled` if it has one. An error is told of its module.
 PyObject* run_program(const Target& target, PyObject* const* args, size_t n, PyObject* names,
                       bool& handled);
+/// Calls the function of a frame that is bound and has not begun, with its arguments, as CPython does; null with an
+/// error set, which has entries for it.
+PyObject* call_past_programs(const Frame* frame);
 /// Whether programs may run at all now: not while calls are watched or mapped, nor under a tracer or
 /// profiler of Python's.
 bool programs_run();

@@ -58,7 +58,20 @@ Onward Place::visit(Frame* frame, PyObject*& result) {
         return Look::Ran;
     });
     if (ran || gave_up) return onward;  // so would those over other layouts
-    return stretches_.rests() ? Onward::Here : trace(frame, result);
+    if (!stretches_.rests()) onward = trace(frame, result);
+    if (onward != Onward::Here || !is_left(frame)) return onward;
+    result = call_past_programs(frame);
+    return Onward::Return;
+}
+
+/// Note [Left calls]
+bool Place::is_left(const Frame* frame) const {
+    if (pc_ != 0 || frame->caller || stretches_.empty() || mode & kDeferMode) return false;
+    const Program& program = *frame->program;
+    if (program.places.size() > 1 || program.code.comes_back || !reach || reach->full_graph)
+        return false;
+    return std::all_of(stretches_.all().begin(), stretches_.all().end(),
+                       [](const Ref<Stretch>& s) { return s->returned >= 0; });
 }
 
 /// A new stretch, if there is one, runs at once.
@@ -70,7 +83,12 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
     if (!stretches_.credit.grants(signature, backend_now() != nullptr, !stretches_.empty()))
         return Onward::Here;
     stretches_.credit.take();
-    Ref<Stretch> made = TraceHost(frame, varying_, varying_reads_).run(&ended_, &why_);
+    Ref<Stretch> made;
+    for (const bool writes : {true, false}) {
+        TraceHost host(frame, varying_, varying_reads_, writes);
+        made = host.run(&ended_, &why_);
+        if (!host.lost_by_writes()) break;
+    }
     Program& program = *const_cast<Program*>(frame->program);
     const bool leads_further =
         ended_ >= 0 && program::add_places_after(*frame->code, ended_, [&](int32_t pc) {

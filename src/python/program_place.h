@@ -1,4 +1,8 @@
 /// Where stretches begin.
+///
+/// Note [Left calls]
+/// A function that has run by plan from its beginning to its end has no other place where the machine would gain
+/// anything. A call of it for which there is no plan yet, as of a shape that is new, is CPython's.
 #pragma once
 #include "python/program_stretch.h"
 
@@ -20,6 +24,8 @@ public:
 
 private:
     program::Onward trace(Frame* frame, PyObject*& result);
+    /// Whether CPython does best what a call asks that has no stretch.
+    bool is_left(const Frame* frame) const;
     /// Whether a stretch asks for what varies.
     bool varies(const Stretch& stretch, const Stretch::Differs& differs);
     uint64_t signature_of(const Frame* frame) const;

@@ -68,14 +68,16 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
             return false;
         }
     }
+    const program::Segment& segment = plan->segment();
+    const bool defers = mode & kDeferMode;
     for (size_t k = 0; k < inputs.size(); ++k) {
         const Input& in = inputs[k];
         tensors[k] =
             handle(in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source));
+        if (!defers && !segment.input_fits(k, tensors[k])) return false;
     }
-    const bool fits = mode & kDeferMode ? program::alike(plan->segment(), tensors, inputs.size())
-                                        : plan->fits(tensors, inputs.size());
-    if (!fits) return false;
+    if (!(defers ? program::alike(segment, tensors, inputs.size()) : plan->asks_as(tensors)))
+        return false;
     differs.guards = !guards.hold();
     return !differs.guards;
 }

@@ -16,8 +16,10 @@ using namespace tracing;
 // ---- what values are
 
 TraceHost::TraceHost(Frame* at, const std::vector<LiveSource>& varying,
-                     const std::vector<VaryingRead>& varying_reads)
-    : at_(at), varying_(varying), varying_reads_(varying_reads) {}
+                     const std::vector<VaryingRead>& varying_reads, bool writes)
+    : at_(at), varying_(varying), varying_reads_(varying_reads) {
+    tracer_->take_writes(writes && !(mode & kDeferMode));
+}
 
 TraceHost::~TraceHost() {
     while (!open_.empty()) {
@@ -273,6 +275,8 @@ PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const*
         }
         case Verb::MakeFunction:
             return own(checked(PythonHost::evaluate(frame, i, args)));
+        case Verb::Exit:
+            return leave_scope(frame, i, args);
         default:
             throw Refused{"something Python does"};
     }

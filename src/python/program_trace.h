@@ -1,4 +1,11 @@
 /// The machine's host while a stretch is traced: Note [Stretches].
+///
+/// Note [Scopes]
+/// `no_grad`, `enable_grad` and `set_grad_enabled` are made, entered and left while a stretch is traced as by the
+/// instructions: each step knows whether it is recorded. A stretch begins and ends in one mode, so it does not end
+/// within a scope that it has entered; where a trace comes to an end in there, the stretch ends before the scope,
+/// and what is in it is another's. One that begins where nothing is recorded makes no nodes: where a scope would
+/// turn recording on, it ends.
 #pragma once
 #include <unordered_map>
 #include <unordered_set>
@@ -18,12 +25,15 @@ public:
     using Raw = PyObject*;
     using Frame = python::Frame;
 
+    /// `writes`: over what was made here are steps too (Note [Writes] in program/trace.h).
     TraceHost(Frame* at, const std::vector<LiveSource>& varying,
-              const std::vector<VaryingRead>& varying_reads);
+              const std::vector<VaryingRead>& varying_reads, bool writes);
     ~TraceHost();
 
     /// The stretch, or null. `ended`: the instruction that it ends before, and why.
     Ref<Stretch> run(int32_t* ended, const char** why);
+    /// Whether there would be one if writes had not been taken.
+    bool lost_by_writes() const { return lost_by_writes_; }
 
     // ---- what the machine asks
     static void hold(PyObject* o) { Py_INCREF(o); }
@@ -35,7 +45,7 @@ public:
     bool unpack(Frame* frame, const program::FlatInstr& i, PyObject* value);
     int truth(PyObject* o);
     PyObject* next(PyObject* iterator, bool& done);
-    bool enter(Frame*, const program::FlatInstr&, PyObject*) { throw Refused{"a with"}; }
+    bool enter(Frame* frame, const program::FlatInstr& i, PyObject* manager);
     void catch_error(PyObject*&, PyObject*&) { throw Refused{"an exception"}; }
     void handle(PyObject*) { throw Refused{"an exception"}; }
     void raise(PyObject*) { throw Refused{"an exception"}; }
@@ -45,7 +55,8 @@ public:
     void free(Frame* frame);
     /// What the base frame has done so far may stay, whatever comes next.
     void finished(const Frame* frame) {
-        if (frame == base_ && (mark_.is_over || tracer_->steps() > mark_.steps)) mark();
+        const bool may_end = frame == base_ && outermost_ < 0;
+        if (may_end && (mark_.is_over || tracer_->steps() > mark_.steps)) mark();
     }
     static bool waits(Frame*, const program::FlatInstr&, PyObject* const*) { return false; }
     bool pause(Frame* frame);
@@ -91,6 +102,12 @@ private:
     PyObject* call_method(PyObject* holder, PyObject* name, PyObject* const* args, size_t n,
                           PyObject* names, bool& found);
     PyObject* is_instance(PyObject* o, PyObject* kinds);
+    // ---- scopes (Note [Scopes])
+    PyObject* make_scope(PyObject* type, PyObject* const* args, size_t n);
+    PyObject* leave_scope(Frame* frame, const program::FlatInstr& i, PyObject* const* args);
+    /// Whether the mode is another than where the stretch begins.
+    bool differs() const;
+    void note_mode();
     void mark();
     /// The base: a frame with what is live where the stretch begins.
     void begin();
@@ -121,10 +138,13 @@ private:
     struct Mark {
         int32_t pc = -1;
         std::vector<Object> registers{};
-        size_t guards = 0, steps = 0;
+        size_t guards = 0, steps = 0, writes = 0;
         bool is_over = false;  ///< what registers hold has changed since
     } mark_;
     int budget_ = kBudget, turns_ = 0;
+    bool lost_by_writes_ = false;
+    int depth_ = 0;           ///< scopes that the base frame is in
+    int32_t outermost_ = -1;  ///< where it entered the first of these
 
     static constexpr int kBudget = 20000, kMostTurns = 8, kMostDepth = 40;
 };

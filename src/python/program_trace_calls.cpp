@@ -21,6 +21,7 @@ void TraceHost::mark() {
         mark_.registers.push_back(Object::borrow(base_->registers[r]));
     mark_.guards = made_->guards.size();
     mark_.steps = tracer_->steps();
+    mark_.writes = tracer_->writes();
     mark_.is_over = false;
 }
 
@@ -153,6 +154,11 @@ Frame* TraceHost::call_object(Frame* frame, PyObject* callee, PyObject* const* a
         result = call_bound(callee, args, n, names);
         return nullptr;
     }
+    if (is_scope_type(callee)) {
+        if (names) throw Refused{"a scope with a name"};
+        result = make_scope(callee, args, n);
+        return nullptr;
+    }
     Target target = target_of(callee);
     if (target.function && !is_of_ops(target.function))
         if (Frame* inner = enter_program(frame, target, args, n, names)) return inner;
@@ -241,6 +247,44 @@ PyObject* TraceHost::is_instance(PyObject* o, PyObject* kinds) {
     const int is = PyObject_IsInstance(of, kinds);
     if (is < 0) checked(nullptr);
     return PyBool_FromLong(is);
+}
+
+// ---- scopes
+
+bool TraceHost::differs() const {
+    return ((mode ^ made_->mode) & (kGradMode | kEnabledInInference)) != 0;
+}
+
+/// After a scope has changed the mode.
+void TraceHost::note_mode() {
+    if (mode & kGradMode && !(made_->mode & kGradMode)) throw Refused{"a scope that records"};
+    if (!depth_ && !differs()) outermost_ = -1;
+    else if (outermost_ < 0) outermost_ = base_->pc;
+}
+
+PyObject* TraceHost::make_scope(PyObject* type, PyObject* const* args, size_t n) {
+    PyObject* on = n == 1 ? use(args[0]) : nullptr;
+    if (made_->mode & kDeferMode || n > 1 || (on && !PyBool_Check(on))) throw Refused{"a scope"};
+    PyObject* made = own(checked(PyObject_Vectorcall(type, &on, n, nullptr)));
+    note_mode();
+    return made;
+}
+
+bool TraceHost::enter(Frame* frame, const FlatInstr& i, PyObject* manager) {
+    if (!is_own(manager) || !is_scope_type(type_of(manager))) throw Refused{"a with"};
+    if (!PythonHost::enter(frame, i, manager)) checked(nullptr);
+    own(frame->registers[i.target]);
+    depth_ += frame == base_;
+    note_mode();
+    return true;
+}
+
+PyObject* TraceHost::leave_scope(Frame* frame, const FlatInstr& i, PyObject* const* args) {
+    if (!is_own(args[0])) throw Refused{"a with"};
+    PyObject* left = checked(PythonHost::evaluate(frame, i, args));
+    depth_ -= frame == base_;
+    note_mode();
+    return left;
 }
 
 void TraceHost::leave(Frame* frame, PyObject*& result) {

@@ -126,7 +126,9 @@ Object TraceHost::run_base(const char** why) {
         const deferred::Stay stay;  // what is half traced is nothing to wait with
         program::Machine<TraceHost> machine(*this);
         *why = nullptr;
-        return Object::steal(machine.run(base_));
+        Object returned = Object::steal(machine.run(base_));
+        if (differs()) throw Refused{"a scope that stays open"};
+        return returned;
     } catch (const Refused& refused) {
         *why = refused.why;
     } catch (const PythonError&) {
@@ -172,9 +174,10 @@ Ref<Stretch> TraceHost::run(int32_t* ended, const char** why) {
     } restore;
     running->frame = base_;
     const Object returned = run_base(why);
-    *ended = base_->pc;
+    *ended = outermost_ >= 0 ? outermost_ : base_->pc;
     if (!returned) {
-        if (mark_.is_over) return {};
+        lost_by_writes_ = tracer_->writes() > mark_.writes;
+        if (mark_.is_over || lost_by_writes_) return {};
         made_->guards.shrink(mark_.guards);
         tracer_->shrink(mark_.steps);  // those run that might raise, whether they are needed or not
     }

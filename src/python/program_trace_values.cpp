@@ -138,6 +138,19 @@ bool is_pure_type(PyObject* o) {
     return Py_TYPE(o) == &PyType_Type && o == reinterpret_cast<PyObject*>(size_type());
 }
 
+bool is_scope_type(PyObject* o) {
+    static PyObject* const types = [] {
+        Object of[] = {import_attr("weft.base.modes", "no_grad"),
+                       import_attr("weft.base.modes", "enable_grad"),
+                       import_attr("weft.base.modes", "set_grad_enabled")};
+        return PyTuple_Pack(3, of[0].get(), of[1].get(), of[2].get());
+    }();
+    if (!PyType_Check(o)) return false;
+    for (Py_ssize_t k = 0; k < 3; ++k)
+        if (PyTuple_GET_ITEM(types, k) == o) return true;
+    return false;
+}
+
 }  // namespace tracing
 
 void init_trace(PyObject*) {

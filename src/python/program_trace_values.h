@@ -49,6 +49,8 @@ bool is_method_of_tensors(PyObject* name);
 /// Such a method, looked up in a traced tensor.
 bool is_bound_to_traced(PyObject* o);
 bool is_pure_type(PyObject* o);
+/// Note [Scopes]
+bool is_scope_type(PyObject* o);
 
 /// What a layout says of a tensor.
 constexpr std::string_view kLayoutAttributes =

@@ -217,7 +217,8 @@ class Draw:
         self.put(indent + 1, "out.append(str(error))")
 
     def no_grad(self, depth: int, indent: int) -> None:
-        self.body("with weft.no_grad():", depth, indent)
+        scope = self.one(("no_grad()", "enable_grad()", "set_grad_enabled(<c>)", "no_grad()"))
+        self.body(f"with weft.{self.fill(scope, 1)}:", depth, indent)
 
 
 for _name in ("if", "for", "while", "try"):

@@ -72,6 +72,52 @@ def in_place(x, y):
     return weft.relu(z) + z
 
 
+def writes_over_its_own(x, y):
+    z = x * 2
+    z += y
+    z.mul_(0.5).sub_(y * 3)
+    h = z @ y.T
+    h -= h.mean()
+    return z, F.relu(h, inplace=True) * z.sum(), z + 1
+
+
+def writes_over_what_has_views(x, y):
+    z = x * 2
+    first = z[0]
+    z.add_(y)
+    z[0] *= 3.0
+    return first, z, z.T
+
+
+def added_and_looked_at(z, y):
+    z.add_(y)
+    if z.sum() > 0:
+        z.mul_(2)
+    return z
+
+
+def writes_before_a_read(x, y):
+    z = x - y
+    h = added_and_looked_at(z * 2, x)
+    z += h
+    if h.max() > 1:
+        z /= h.max()
+    with weft.no_grad():
+        z.add_(1)
+    return z, h
+
+
+def writes_of_other_layouts(x, y):
+    z = x.sum(0) * 2
+    z += y[0].double()
+    n = weft.arange(3) + x.shape[0]
+    n *= 2
+    n.add_(1)
+    t = (x * y).t()
+    t += 1
+    return z, n, t
+
+
 def no_grad_inside(x, y):
     with weft.no_grad():
         w = weft.softmax(x, -1) * 2
@@ -85,6 +131,33 @@ def grad_off_and_on(x, y):
         with weft.enable_grad():
             z = z / s
     return z + y
+
+
+@weft.no_grad()
+def scaled_apart(x):
+    return x * x.shape[0]
+
+
+def scope_of_a_decorator(x, y):
+    return scaled_apart(x) * y + x
+
+
+def scope_left_by_a_read(x, y):
+    z = x * 2
+    with weft.set_grad_enabled(False):
+        s = z.abs() + y
+        if s.max() > 1:
+            s = s / s.max()
+        t = s * 2 + 1
+    return z * t
+
+
+def grad_switched(x, y):
+    on = weft.is_grad_enabled()
+    weft.set_grad_enabled(False)
+    z = (x + y).tanh()
+    weft.set_grad_enabled(on)
+    return x * z - y, z
 
 
 def views(x, y):
@@ -217,9 +290,12 @@ def checks_only(x, y):
 
 FUNCTIONS = [
     pointwise, several_results, result_used_further, branch_on_value, branch_on_shape,
-    loop_over_length, loop_over_rows, loop_while, globals_and_constants, in_place, no_grad_inside,
+    loop_over_length, loop_over_rows, loop_while, globals_and_constants, in_place,
+    writes_over_its_own, writes_over_what_has_views, writes_before_a_read, writes_of_other_layouts,
+    no_grad_inside,
     grad_off_and_on, views, results_that_are_inputs, dropped_out, index, raises_on_values,
     raises_and_catches, wrong_shapes, starred, comprehensions, closures, tuples, numbers,
+    scope_of_a_decorator, scope_left_by_a_read, grad_switched,
     none_and_is, dtypes, named_tuples, random_numbers, random_then_an_error,
     checks_only,
 ]  # fmt: skip

@@ -451,6 +451,81 @@ def test_gradients_of_gradients():
     assert values[0] == values[1]
 
 
+def places_that_ran(compiled):
+    return [p for f in compiled.explain().compiled for p in f.places if p.runs]
+
+
+@needs_programs
+@pytest.mark.parametrize("grad", [True, False])
+def test_what_scopes_of_grad_hold_is_part_of_a_stretch(grad):
+    """A `with` ended a stretch: there were three of what is one."""
+    f = weft.compile(models.no_grad_inside)
+    for k in range(4):
+        f(*given((3, 6), grad, k))
+    assert [p.runs for p in places_that_ran(f)] == [3]
+
+
+@needs_programs
+@pytest.mark.parametrize("grad", [True, False])
+def test_writes_over_its_own_values_are_part_of_a_stretch(grad):
+    f = weft.compile(models.writes_over_its_own)
+    for k in range(4):
+        f(*given((3, 6), grad, k))
+    assert [p.runs for p in places_that_ran(f)] == [3]
+
+
+def overwrites_what_backward_reads(x):
+    z = (x * 2).exp()
+    z.add_(1)
+    return z * 2
+
+
+def test_backward_raises_where_what_it_reads_was_overwritten():
+    compiled = weft.compile(overwrites_what_backward_reads)
+    for _ in range(4):
+        for call in (overwrites_what_backward_reads, compiled):
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                call(weft.ones(3, requires_grad=True)).sum().backward()
+
+
+@needs_programs
+def test_a_stretch_ends_in_the_mode_in_which_it_begins():
+    """Before a scope that holds a value that is read, and before one that turns grad mode on."""
+    f = weft.compile(models.scope_left_by_a_read)
+    for k in range(6):
+        x, y = given((3, 6), True, k)
+        out = f(x, y)
+        assert weft.is_grad_enabled() and out.requires_grad
+    assert len(places_that_ran(f)) >= 2
+    f = weft.compile(models.grad_off_and_on)
+    for k in range(6):
+        x, y = given((3, 6), True, k)
+        with weft.no_grad():
+            out = f(x, y)
+            assert not weft.is_grad_enabled()
+            assert bits(out) == bits(models.grad_off_and_on(x, y)) and not out.requires_grad
+
+
+def test_a_call_of_a_new_shape_is_left_to_python():
+    """What runs by plan as a whole met each new shape more slowly than without compile."""
+
+    def f(x, *more, scale=2.0, **named):
+        y = (x * scale + 1).tanh()
+        for other in more:
+            y = y + other
+        return y + named["last"]
+
+    compiled = weft.compile(f)
+    for n in (2, 2, 2, 3, 4, 5, 3, 3):
+        a, b = weft.randn(n), weft.randn(n)
+        for given in ((a, b), (a,)):
+            expected = f(*given, scale=3.0, last=a)
+            assert bits(compiled(*given, scale=3.0, last=a)) == bits(expected)
+    with pytest.raises(KeyError) as raised:
+        compiled(weft.randn(9))
+    assert [e.name for e in traceback.extract_tb(raised.value.__traceback__)][1:] == ["f"]
+
+
 def test_settings_are_no_part_of_a_stretch():
     """A stretch went over `set_default_dtype`, which then was called while it was traced alone."""
 
