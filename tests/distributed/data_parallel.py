@@ -312,3 +312,101 @@ def check_a_copy_of_the_state(rank, size):
     net.load_state_dict(net.state_dict())
     del net
     gc.collect()
+
+
+def check_batch_norm_of_all_batches(rank, size):
+    for kind in (weft.float32, weft.float64):
+        weft.manual_seed(0)
+        net = nn.Sequential(nn.Conv1d(2, 3, 1), nn.BatchNorm1d(3), nn.Tanh()).to(kind)
+        synced = DDP(nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(net)))
+        x = weft.randn(2 * size * (size + 1) // 2, 2, 5).to(kind)
+        sizes = [2 * (r + 1) for r in range(size)]  # unlike batches
+        mine = x.split(sizes)[rank]
+        weights = weft.randn(*net(x).shape).to(kind)
+        net = copy.deepcopy(net)
+        out = net(x)
+        (out * weights).sum().backward()
+        got = synced(mine)
+        assert weft.allclose(got, out.split(sizes)[rank], atol=1e-5)
+        (got * weights.split(sizes)[rank]).sum().backward()
+        for (name, p), q in zip(synced.module.named_parameters(), net.parameters()):
+            assert weft.allclose(p.grad * size, q.grad, atol=1e-4), name
+    weft.manual_seed(0)
+    alone, all_of_us = nn.BatchNorm1d(3), nn.SyncBatchNorm(3)
+    x = weft.randn(4 * size, 3)
+    alone(x)
+    all_of_us(x[rank::size])
+    assert weft.allclose(all_of_us.running_mean, alone.running_mean, atol=1e-6)
+    assert weft.allclose(all_of_us.running_var, alone.running_var, atol=1e-6)
+    if rank == 0:  # alone: in evaluation nothing is exchanged
+        assert weft.allclose(all_of_us.eval()(x), alone.eval()(x), atol=1e-5)
+
+
+def check_state_in_shares(rank, size):
+    from weft.distributed.optim import ZeroRedundancyOptimizer as Zero
+
+    makers = {"SGD": {"lr": 0.1, "momentum": 0.9}, "Adam": {"lr": 0.01}}
+    for name, settings in makers.items():
+        make = getattr(weft.optim, name)
+        x, y = data()
+        alone = mlp()
+        whole = make(alone.parameters(), **settings)
+        net = DDP(mlp())
+        zero = Zero(net.parameters(), make, **settings)
+        schedules = [weft.optim.lr_scheduler.StepLR(o, 2, 0.5) for o in (whole, zero)]
+
+        def train(steps):
+            for _ in range(steps):
+                for opt, model, part_of in ((whole, alone, lambda t: t), (zero, net, mine)):
+                    opt.zero_grad()
+                    F.mse_loss(model(part_of(x)), part_of(y)).backward()
+                    opt.step()
+                for schedule in schedules:
+                    schedule.step()
+
+        mine = lambda t: part(t, rank, size)  # noqa: E731
+        train(5)
+        close(net.module, alone, 1e-5)
+        held = sum(t.numel() for s in zero.optim.state.values() for t in s.values()
+                   if isinstance(t, weft.Tensor))  # fmt: skip
+        outs = [None] * size
+        dist.all_gather_object(outs, held)
+        total = sum(t.numel() for s in whole.state.values() for t in s.values()
+                    if isinstance(t, weft.Tensor))  # fmt: skip
+        assert sum(outs) == total and max(outs) < total
+        with pytest.raises(RuntimeError, match="has not been consolidated on this rank"):
+            zero.state_dict()
+        zero.consolidate_state_dict(to=1)
+        states = [None]
+        if rank == 1:
+            states = [zero.state_dict()]
+            saved = whole.state_dict()
+            assert saved["state"].keys() == states[0]["state"].keys()
+            other = make(mlp().parameters(), **settings)
+            other.load_state_dict(states[0])  # one process reads it
+        dist.broadcast_object_list(states, 1)
+        again = Zero(net.parameters(), make, **settings)
+        again.load_state_dict(states[0])
+        zero = again
+        schedules[1].optimizer = again
+        train(3)
+        close(net.module, alone, 1e-5)
+
+
+def check_state_in_shares_with_unlike_numbers_of_batches(rank, size):
+    from weft.distributed.algorithms.join import Join
+    from weft.distributed.optim import ZeroRedundancyOptimizer as Zero
+
+    x, y = data(rows=4)
+    ends = []
+    for zeros in (False, True):
+        net = DDP(mlp())
+        make = weft.optim.SGD
+        opt = Zero(net.parameters(), make, lr=0.1) if zeros else make(net.parameters(), lr=0.1)
+        with Join([net, opt] if zeros else [net]):
+            for _ in range(2 + rank):
+                opt.zero_grad()
+                F.mse_loss(net(x + rank), y).backward()
+                opt.step()
+        ends.append(net.module)
+    close(ends[0], ends[1], 1e-6)

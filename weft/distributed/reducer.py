@@ -244,7 +244,8 @@ class Reducer:
                     param.grad.copy_(view)
 
     def shadow(self) -> None:
-        """Takes part in a reduction of others with zeros: of a process without further batches."""
+        """Takes part in a reduction of others with zeros, and gets its gradients, for optimizers
+        that step in all processes: of one without further batches."""
         with no_grad():
             for bucket in self.buckets:
                 bucket._buffer.zero_()
@@ -253,8 +254,8 @@ class Reducer:
                 else:
                     bucket.later = self._hook[0](self._hook[1], bucket)
         count = sum(len(bucket._params) for bucket in self.buckets)
-        all_reduce(weft.zeros(count, dtype=weft.uint8), ReduceOp.MAX, self._group)
+        has = weft.zeros(count, dtype=weft.uint8)
+        all_reduce(has, ReduceOp.MAX, self._group)
+        anyone = iter(has.tolist())
         for bucket in self.buckets:
-            if bucket.later is not None:
-                bucket.later.wait()
-                bucket.later = None
+            self._bring(bucket, [bool(next(anyone)) for _ in bucket._params])
