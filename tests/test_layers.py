@@ -88,8 +88,8 @@ RANKS = (
     "_C torch_version version",
     "base",
     "frontend",
-    "return_types numa random storage safetensors accelerator backends mps mtia xpu"
-    " futures distributed",
+    "return_types numa random storage safetensors accelerator backends mps mtia xpu futures",
+    "distributed",
     "autograd amp _tensor",
     "_library_ops utils cuda signal testing types classes __config__ _utils _tensor_str _inductor "
     "_subclasses cpu",

@@ -17,6 +17,7 @@ __all__ = ["COMMANDS", "main"]
 #: the command does. One with `main(words)` in place of `run` reads its words itself.
 COMMANDS = {
     "check": "weft.running.check_command",
+    "launch": "weft.running.launch_command",
     "rerun": "weft.experiments.rerun_command",
     "run": "weft.running.run_command",
     "runs": "weft.experiments.runs_command",

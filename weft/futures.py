@@ -60,7 +60,7 @@ class Future(Generic[T]):
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
         """The Future of `callback(self)`, which runs when this one is complete."""
-        following: Future[S] = Future()
+        following: Future[S] = self._following()
 
         def run(done: Future[T]) -> None:
             try:
@@ -95,6 +95,10 @@ class Future(Generic[T]):
         if not isinstance(result, Exception):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._finish(error=result)
+
+    def _following(self) -> Future[Any]:
+        """The one that `then` makes."""
+        return Future()
 
     def _call(self, run: Callable[[Future[T]], Any]) -> None:
         with self._changed:

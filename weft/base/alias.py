@@ -51,7 +51,9 @@ HOUSE = {
     "weft._library": "aten checks mapping operators",
     "weft.autograd": "_backward _merged _missing _moved anomaly",
     "weft.cuda": "types",
-    "weft.distributed": "exchanges world",
+    "weft.distributed": """agreement balance barriers communicator exchanges joining launching
+        messages objects over_mpi rank reducer reducing same spawned stores work world""",
+    "weft.distributed.checkpoint": "files",
     "weft.compiler": "api backends errors function module report",
     "weft.distributions": """kl_pairs parameters transform_base transform_joins transform_points
         transform_vectors""",

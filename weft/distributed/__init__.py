@@ -1,6 +1,7 @@
-"""`torch.distributed` for one process: a group of one, in which every exchange is with oneself.
+"""Processes that exchange tensors: `torch.distributed`, by MPI.
 
-Programs that guard their exchanges, and those that are started as one process, run unchanged.
+Those that mpiexec, srun or `weft launch` started are one world; another is a world of its own, in
+which every exchange is with itself, so programs that are started as one process run unchanged.
 
 >>> dist = weft.distributed
 >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())

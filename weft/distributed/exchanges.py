@@ -1,30 +1,26 @@
-"""What processes exchange, in a world of one: each gets what it gave."""
+"""What processes exchange. Each collective has its meaning here, in whatever way the processes of
+its group are joined (Note [Communicators], communicator.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import weft
+from weft import _C
 from weft._C import Tensor
-from weft.base.modes import no_grad
-from weft.distributed.world import ReduceOp, Work, _known
+from weft.base.modes import DEFER, no_grad
+from weft.distributed.agreement import agree
+from weft.distributed.communicator import Request
+from weft.distributed.reducing import ReduceOp, expect_op
+from weft.distributed.work import Work
+from weft.distributed.world import ProcessGroup, _is_outside, _known, get_group_rank, get_rank
 
 __all__ = [
-    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
-    "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "gather",
-    "gather_object", "irecv", "isend", "monitored_barrier", "recv", "reduce", "reduce_scatter",
-    "reduce_scatter_tensor", "scatter", "scatter_object_list", "send",
+    "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "all_to_all_single",
+    "broadcast", "gather", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
-
-
-def _done(async_op: bool) -> Work | None:
-    return Work() if async_op else None
-
-
-def _from(who: str, rank: int | None) -> None:
-    if rank not in (None, 0):
-        raise RuntimeError(f"ProcessGroupGloo::{who}: invalid root rank: {rank}")
 
 
 def _tensor(value: Any, name: str) -> Tensor:
@@ -36,29 +32,137 @@ def _tensor(value: Any, name: str) -> Tensor:
     return value
 
 
-def _put(where: Tensor, what: Tensor) -> None:
-    if where.numel() != what.numel():
-        raise ValueError(
-            f"[distributed] expected as many elements as the one process has, {what.numel()}, got "
-            f"{where.numel()}"
+def _tensors(values: Any, name: str) -> list[Tensor]:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(v, Tensor) for v in values):
+        raise TypeError(
+            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
+            f"             but got {type(values)} instead."
         )
+    return list(values)
+
+
+def members(who: str, chosen: Any) -> ProcessGroup | None:
+    """The group of an exchange; None, with a warning, for one that this process is not of."""
+    if _C._mode() & DEFER:
+        raise RuntimeError(
+            f"[{who}] expected to be called outside of autobatch, got a call for one example. "
+            "Hint: other processes have other examples; exchange before or after the batch"
+        )
+    if _is_outside(chosen):
+        warnings.warn(
+            f"Running {who} on global rank {get_rank()} which does not belong to the given group.",
+            stacklevel=3,
+        )
+        return None
+    return _known(chosen)
+
+
+def _root(who: str, group: ProcessGroup, rank: int | None, group_rank: int | None) -> int:
+    """The rank in the group of the process that an exchange starts from or ends at."""
+    if rank is not None and group_rank is not None:
+        raise ValueError(f"[{who}] expected a rank of the world or of the group, got both")
+    if rank is not None and group._ranks != list(range(group.size())):
+        return get_group_rank(group, rank)
+    root = (0 if rank is None else rank) if group_rank is None else group_rank
+    if not 0 <= root < group.size():
+        raise RuntimeError(
+            f"[{who}] expected a rank below {group.size()}, got {root} (ProcessGroupGloo::{who}: "
+            f"invalid root rank: {root})"
+        )
+    return root
+
+
+def packed(t: Tensor) -> Tensor:
+    """The tensor's elements in one piece, of its own memory where they lie so."""
     with no_grad():
-        where.copy_(what.reshape(where.shape))
+        return t.detach().contiguous()
 
 
-def _one(parts: Sequence[Tensor], who: str) -> Tensor:
-    if len(parts) != 1:
-        raise ValueError(f"ProcessGroupGloo::{who}: expected 1 tensor, got {len(parts)}")
-    return parts[0]
+def _written(where: Tensor, piece: Tensor) -> None:
+    """Brings what was received to where it was wanted, and tells the graph of it."""
+    with no_grad():
+        if piece.data_ptr() != where.data_ptr():
+            where.copy_(piece.reshape(where.shape))
+        elif not where.is_inference():
+            _C._increment_version(where)
+
+
+def begun(
+    who: str, group: ProcessGroup, request: Request | None, async_op: bool,
+    finish: Callable[[], None], result: Any = None,
+) -> Work | None:  # fmt: skip
+    """What an exchange returns: its Work, or None when it is done."""
+    work = Work(who, request, finish, group._timeout, result)
+    if async_op:
+        return work.goes_on()
+    work.wait()
+    return None
+
+
+def _count(who: str, name: str, got: Any, expected: int) -> None:
+    if got != expected:
+        raise ValueError(
+            f"[{who}] expected {name} of as many elements as the processes have, {expected}, got "
+            f"{got}"
+        )
+
+
+def _same_kind(who: str, first: Tensor, others: Sequence[Tensor]) -> None:
+    for other in others:
+        if other.dtype != first.dtype:
+            raise ValueError(
+                f"[{who}] expected tensors of one dtype, got {first.dtype} and {other.dtype} "
+                "(Invalid usage of tensors with different dtypes)"
+            )
+
+
+def _divided(t: Tensor, size: int) -> None:
+    """What is left of AVG when the sum is there."""
+    with no_grad():
+        if t.is_floating_point() or t.is_complex():
+            t.div_(size)
+        else:
+            t.copy_(weft.div(t, size, rounding_mode="trunc"))
+
+
+def _sum_of(op: ReduceOp) -> ReduceOp:
+    return ReduceOp.SUM if op == ReduceOp.AVG else op
 
 
 def all_reduce(
     tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Joins the tensors of all processes in place: of one, nothing changes."""
+    """Joins the tensors of all processes in place.
+
+    Args:
+        tensor: of any shape and dtype, the same in all processes; views are written, too.
+        op: how; of bools SUM and MAX are `or`, PRODUCT and MIN `and`.
+        async_op: return at once; the tensor is not to be touched until `wait()`.
+
+    Returns: a Work with `async_op`; None in a process that is not of the group.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> x = weft.ones(2)
+    >>> dist.all_reduce(x, dist.ReduceOp.SUM, async_op=True).wait()
+    True
+    >>> dist.destroy_process_group()
+    """
     _tensor(tensor, "tensor")
-    _known(group)
-    return _done(async_op)
+    g = members("all_reduce", group)
+    if g is None:
+        return None
+    op = expect_op("all_reduce", op, tensor)
+    agree(g, "all_reduce", [tensor], {"op": op.name})
+    piece = packed(tensor)
+
+    def finish() -> None:
+        if op == ReduceOp.AVG:
+            _divided(piece, g.size())
+        _written(tensor, piece)
+
+    request = g._comm.all_reduce(piece, _sum_of(op))
+    return begun("all_reduce", g, request, async_op, finish, [tensor])
 
 
 def reduce(
@@ -69,11 +173,24 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Joins the tensors of all processes in the one `dst`: of one, nothing changes."""
+    """Joins the tensors of all processes in that of the one, `dst` in the world or `group_dst`."""
     _tensor(tensor, "tensor")
-    _known(group)
-    _from("reduce", dst if group_dst is None else group_dst)
-    return _done(async_op)
+    g = members("reduce", group)
+    if g is None:
+        return None
+    op = expect_op("reduce", op, tensor)
+    root = _root("reduce", g, dst, group_dst)
+    agree(g, "reduce", [tensor], {"op": op.name, "dst": root})
+    piece = packed(tensor)
+
+    def finish() -> None:
+        if g.rank() == root:
+            if op == ReduceOp.AVG:
+                _divided(piece, g.size())
+            _written(tensor, piece)
+
+    request = g._comm.reduce(piece, _sum_of(op), root)
+    return begun("reduce", g, request, async_op, finish, [tensor])
 
 
 def broadcast(
@@ -83,29 +200,87 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """The tensor of `src` for all processes: of one, nothing changes."""
+    """Writes the tensor of one process into those of all."""
     _tensor(tensor, "tensor")
-    _known(group)
-    _from("broadcast", src if group_src is None else group_src)
-    return _done(async_op)
+    g = members("broadcast", group)
+    if g is None:
+        return None
+    root = _root("broadcast", g, src, group_src)
+    agree(g, "broadcast", [tensor], {"src": root})
+    piece = packed(tensor)
+
+    def finish() -> None:
+        if g.rank() != root:
+            _written(tensor, piece)
+
+    request = g._comm.broadcast(piece, root)
+    return begun("broadcast", g, request, async_op, finish, [tensor])
+
+
+def _flat(parts: Sequence[Tensor]) -> Tensor:
+    """The elements of all, one tensor behind the other."""
+    with no_grad():
+        return weft.cat([part.detach().reshape(-1) for part in parts])
+
+
+def _room(parts: Sequence[Tensor]) -> Tensor:
+    """Memory for the elements of all."""
+    return weft.empty(sum(part.numel() for part in parts), dtype=parts[0].dtype)
+
+
+def _spread(parts: Sequence[Tensor], together: Tensor) -> None:
+    for part, piece in zip(parts, together.split([part.numel() for part in parts])):
+        _written(part, piece)
+
+
+def _list_of_all(who: str, g: ProcessGroup, parts: Sequence[Tensor], one: Tensor) -> None:
+    """A tensor of the same size and dtype for each process."""
+    if len(parts) != g.size():
+        short = {"all_gather": "allgather"}.get(who, who)
+        raise ValueError(
+            f"[{who}] expected {g.size()} tensors, one for each process, got {len(parts)} "
+            f"(ProcessGroupGloo::{short}: invalid tensor list size)"
+        )
+    _same_kind(who, one, parts)
+    for part in parts:
+        _count(who, "tensors", part.numel(), one.numel())
 
 
 def all_gather(
     tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Writes the tensor of each process into the list's one at its place."""
-    _known(group)
-    _put(_one(tensor_list, "allgather"), _tensor(tensor, "tensor"))
-    return _done(async_op)
+    """Writes the tensor of each process into the list's one at its rank. All are of one size."""
+    _tensor(tensor, "tensor")
+    parts = _tensors(tensor_list, "tensor_list")
+    g = members("all_gather", group)
+    if g is None:
+        return None
+    _list_of_all("all_gather", g, parts, tensor)
+    agree(g, "all_gather", [tensor], {})
+    room = _room(parts)
+    request = g._comm.all_gather(room, packed(tensor))
+    return begun("all_gather", g, request, async_op, lambda: _spread(parts, room), [parts])
 
 
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Writes the tensors of all processes one behind the other."""
-    _known(group)
-    _put(output_tensor, _tensor(input_tensor, "input_tensor"))
-    return _done(async_op)
+    _tensor(input_tensor, "input_tensor")
+    _tensor(output_tensor, "output_tensor")
+    g = members("all_gather_into_tensor", group)
+    if g is None:
+        return None
+    _same_kind("all_gather_into_tensor", output_tensor, [input_tensor])
+    expected = input_tensor.numel() * g.size()
+    _count("all_gather_into_tensor", "an output", output_tensor.numel(), expected)
+    agree(g, "all_gather_into_tensor", [input_tensor], {})
+    piece = packed(output_tensor)
+    request = g._comm.all_gather(piece, packed(input_tensor))
+    return begun(
+        "all_gather_into_tensor", g, request, async_op, lambda: _written(output_tensor, piece),
+        [output_tensor],
+    )  # fmt: skip
 
 
 def gather(
@@ -116,13 +291,28 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """`all_gather` for one process, `dst`."""
-    _known(group)
-    _from("gather", dst if group_dst is None else group_dst)
+    """`all_gather` for one process, which alone has a list."""
+    _tensor(tensor, "tensor")
+    g = members("gather", group)
+    if g is None:
+        return None
+    root = _root("gather", g, dst, group_dst)
+    if g.rank() != root:
+        if gather_list:
+            raise ValueError(
+                "Argument ``gather_list`` must NOT be specified on non-destination ranks."
+            )
+        agree(g, "gather", [tensor], {"dst": root})
+        request = g._comm.gather(None, packed(tensor), root)
+        return begun("gather", g, request, async_op, lambda: None)
     if not gather_list:
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    _put(_one(gather_list, "gather"), _tensor(tensor, "tensor"))
-    return _done(async_op)
+    parts = _tensors(gather_list, "gather_list")
+    _list_of_all("gather", g, parts, tensor)
+    agree(g, "gather", [tensor], {"dst": root})
+    room = _room(parts)
+    request = g._comm.gather(room, packed(tensor), root)
+    return begun("gather", g, request, async_op, lambda: _spread(parts, room), [parts])
 
 
 def scatter(
@@ -133,13 +323,42 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """A tensor of `src`'s list for each process."""
-    _known(group)
-    _from("scatter", src if group_src is None else group_src)
-    if not scatter_list:
+    """A tensor of one process' list for each, at its rank."""
+    _tensor(tensor, "tensor")
+    g = members("scatter", group)
+    if g is None:
+        return None
+    root = _root("scatter", g, src, group_src)
+    room = None
+    if g.rank() != root:
+        if scatter_list:
+            raise ValueError("Argument ``scatter_list`` must NOT be specified on non-source ranks.")
+    elif not scatter_list:
         raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
-    _put(_tensor(tensor, "tensor"), _one(scatter_list, "scatter"))
-    return _done(async_op)
+    else:
+        parts = _tensors(scatter_list, "scatter_list")
+        _list_of_all("scatter", g, parts, tensor)
+        room = _flat(parts)
+    agree(g, "scatter", [tensor], {"src": root})
+    piece = packed(tensor)
+    request = g._comm.scatter(piece, room, root)
+    return begun("scatter", g, request, async_op, lambda: _written(tensor, piece), [tensor])
+
+
+def _reduce_scatter(
+    who: str, output: Tensor, parts: Tensor, op: Any, g: ProcessGroup, async_op: bool
+) -> Work | None:
+    op = expect_op(who, op, output)
+    agree(g, who, [output], {"op": op.name})
+    piece = packed(output)
+
+    def finish() -> None:
+        if op == ReduceOp.AVG:
+            _divided(piece, g.size())
+        _written(output, piece)
+
+    request = g._comm.reduce_scatter(piece, parts, _sum_of(op))
+    return begun(who, g, request, async_op, finish, [output])
 
 
 def reduce_scatter(
@@ -149,10 +368,14 @@ def reduce_scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Joins the lists of all processes; each gets the tensor at its place."""
-    _known(group)
-    _put(_tensor(output, "output"), _one(input_list, "reduce_scatter"))
-    return _done(async_op)
+    """Joins the lists of all processes; each gets the tensor at its rank."""
+    _tensor(output, "output")
+    parts = _tensors(input_list, "input_list")
+    g = members("reduce_scatter", group)
+    if g is None:
+        return None
+    _list_of_all("reduce_scatter", g, parts, output)
+    return _reduce_scatter("reduce_scatter", output, _flat(parts), op, g, async_op)
 
 
 def reduce_scatter_tensor(
@@ -163,9 +386,14 @@ def reduce_scatter_tensor(
     async_op: bool = False,
 ) -> Work | None:
     """`reduce_scatter` of tensors that lie one behind the other."""
-    _known(group)
-    _put(_tensor(output, "output"), input)
-    return _done(async_op)
+    _tensor(output, "output")
+    _tensor(input, "input")
+    g = members("reduce_scatter_tensor", group)
+    if g is None:
+        return None
+    _same_kind("reduce_scatter_tensor", output, [input])
+    _count("reduce_scatter_tensor", "an input", input.numel(), output.numel() * g.size())
+    return _reduce_scatter("reduce_scatter_tensor", output, packed(input), op, g, async_op)
 
 
 def all_to_all(
@@ -174,10 +402,43 @@ def all_to_all(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Each process gets a tensor of each."""
-    _known(group)
-    _put(_one(output_tensor_list, "alltoall"), _one(input_tensor_list, "alltoall"))
-    return _done(async_op)
+    """Each process gets a tensor of each. Sizes may differ from one to the other."""
+    into = _tensors(output_tensor_list, "output_tensor_list")
+    out_of = _tensors(input_tensor_list, "input_tensor_list")
+    g = members("all_to_all", group)
+    if g is None:
+        return None
+    for parts in (into, out_of):
+        if len(parts) != g.size():
+            raise ValueError(
+                f"[all_to_all] expected {g.size()} tensors, one for each process, got {len(parts)} "
+                "(ProcessGroupGloo::alltoall: invalid tensor list size)"
+            )
+    _same_kind("all_to_all", into[0], [*into, *out_of])
+    agree(g, "all_to_all", [], {"dtype": into[0].dtype})
+    room = _room(into)
+    counts = [part.numel() for part in into], [part.numel() for part in out_of]
+    request = g._comm.all_to_all(room, _flat(out_of), *counts)
+    return begun("all_to_all", g, request, async_op, lambda: _spread(into, room), into)
+
+
+def _splits(who: str, t: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
+    """How many elements are for each process: of equal parts, or of so many rows."""
+    if not sizes:
+        rows = t.shape[0] if t.dim() else 1
+        if rows % count:
+            raise RuntimeError(
+                f"[{who}] expected rows that {count} processes share, got {rows} (Tensor's dim 0 "
+                "does not divide equally across group size)"
+            )
+        return [t.numel() // count] * count
+    if len(sizes) != count or sum(sizes) != t.shape[0]:
+        raise RuntimeError(
+            f"[{who}] expected sizes for {count} processes that sum to {t.shape[0]} rows, got "
+            f"{list(sizes)} (Split sizes doesn't match total dim 0 size)"
+        )
+    row = t.numel() // t.shape[0] if t.shape[0] else 0
+    return [size * row for size in sizes]
 
 
 def all_to_all_single(
@@ -188,99 +449,19 @@ def all_to_all_single(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """`all_to_all` of tensors that lie one behind the other."""
-    _known(group)
-    for sizes, rows in ((output_split_sizes, output), (input_split_sizes, input)):
-        if sizes and list(sizes) != [rows.shape[0]]:
-            raise RuntimeError(
-                "[all_to_all_single] expected the one process' rows, got " + str(sizes)
-            )
-    _put(_tensor(output, "output"), input)
-    return _done(async_op)
-
-
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Waits for all processes: for none."""
-    _known(group)
-    return _done(async_op)
-
-
-def monitored_barrier(
-    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
-) -> None:
-    """Waits for all processes: for none."""
-    _known(group)
-
-
-def _copied(value: Any) -> Any:
-    import pickle
-
-    return pickle.loads(pickle.dumps(value))
-
-
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Writes what each process gives into the list, by pickle."""
-    _known(group)
-    object_list[0] = _copied(obj)
-
-
-def gather_object(
-    obj: Any,
-    object_gather_list: list[Any] | None = None,
-    dst: int | None = None,
-    group: Any = None,
-    group_dst: int | None = None,
-) -> None:
-    """`all_gather_object` for one process, `dst`."""
-    _known(group)
-    _from("gather", dst if group_dst is None else group_dst)
-    if not object_gather_list:
-        raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    object_gather_list[0] = _copied(obj)
-
-
-def broadcast_object_list(
-    object_list: list[Any],
-    src: int | None = None,
-    group: Any = None,
-    device: Any = None,
-    group_src: int | None = None,
-) -> None:
-    """The list of `src` for all processes: of one, nothing changes."""
-    _known(group)
-    _from("broadcast", src if group_src is None else group_src)
-
-
-def scatter_object_list(
-    scatter_object_output_list: list[Any],
-    scatter_object_input_list: list[Any] | None = None,
-    src: int | None = None,
-    group: Any = None,
-    group_src: int | None = None,
-) -> None:
-    """What `src` has for each process, by pickle."""
-    _known(group)
-    _from("scatter", src if group_src is None else group_src)
-    if not scatter_object_output_list:
-        raise ValueError(
-            "Expected argument scatter_object_output_list to be a list of size at least 1."
-        )
-    if not scatter_object_input_list:
-        raise ValueError("source rank must provide non-empty scatter_object_input_list")
-    scatter_object_output_list[0] = _copied(scatter_object_input_list[0])
-
-
-def _nobody(word: str) -> Any:
-    def refuse(tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-        _known(kwargs.get("group"))
-        raise ValueError(
-            f"Invalid {word} rank: {word} rank should not be the same as the rank of the current "
-            "process."
-        )
-
-    refuse.__doc__ = "ValueError: there is no other process."
-    return refuse
-
-
-send = isend = _nobody("destination")
-recv = irecv = _nobody("source")
+    """`all_to_all` of tensors whose rows lie one behind the other, in equal parts or as the sizes
+    say."""
+    _tensor(output, "output")
+    _tensor(input, "input")
+    g = members("all_to_all_single", group)
+    if g is None:
+        return None
+    _same_kind("all_to_all_single", output, [input])
+    into = _splits("all_to_all_single", output, output_split_sizes, g.size())
+    out_of = _splits("all_to_all_single", input, input_split_sizes, g.size())
+    agree(g, "all_to_all_single", [], {"dtype": input.dtype})
+    piece = packed(output)
+    request = g._comm.all_to_all(piece, packed(input), into, out_of)
+    return begun(
+        "all_to_all_single", g, request, async_op, lambda: _written(output, piece), [output]
+    )

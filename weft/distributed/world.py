@@ -1,47 +1,35 @@
-"""The process group of a world of one process."""
+"""The groups of processes, and which process of them this is.
+
+Note [Worlds]
+A process that an MPI launcher started is one of its world; any other is a world of its own, which
+needs neither MPI nor mpi4py. Nothing else makes a world: no port is opened, nobody is met at an
+address. RANK and WORLD_SIZE are read to see that they agree.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Sequence
 from datetime import timedelta
-from enum import IntEnum
 from typing import Any
 
+from weft.distributed import over_mpi
+from weft.distributed.communicator import Alone, Communicator
+from weft.distributed.constants import default_pg_timeout
+from weft.distributed.stores import Store
+
 __all__ = [
-    "Backend", "GroupMember", "HashStore", "ProcessGroup", "ReduceOp", "Store", "Work",
-    "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank",
-    "get_process_group_ranks", "get_rank", "get_world_size", "group", "init_process_group",
-    "is_available", "is_backend_available", "is_gloo_available", "is_initialized",
-    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
-    "new_group", "reduce_op",
+    "Backend", "GroupMember", "ProcessGroup", "destroy_process_group", "get_backend",
+    "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks",
+    "get_rank", "get_world_size", "group", "init_process_group", "is_available",
+    "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "new_group",
 ]  # fmt: skip
 
 
-class ReduceOp(IntEnum):
-    """How values of processes are joined; those of one process stay as they are."""
-
-    SUM = 0
-    AVG = 1
-    PRODUCT = 2
-    MIN = 3
-    MAX = 4
-    BAND = 5
-    BOR = 6
-    BXOR = 7
-    PREMUL_SUM = 8
-
-
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # PyTorch's name of the members' type
-
-
-reduce_op = ReduceOp
-#: PyTorch has the members in a class of their own; here that is the class itself.
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
-
-
 class Backend(str):
-    """The name of a backend, in lower letters. "gloo" is here."""
+    """The name of a backend, in lower letters. "mpi" is here, and "gloo" for one process."""
 
     UNDEFINED = "undefined"
     GLOO = "gloo"
@@ -56,83 +44,32 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class Store:
-    """Values by key, which the processes of a group share."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, bytes] = {}
-
-    def set(self, key: str, value: str | bytes) -> None:
-        """Keeps a value."""
-        self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
-
-    def get(self, key: str) -> bytes:
-        """The value of a key. RuntimeError where no process could still set it."""
-        if key not in self._values:
-            raise RuntimeError(f"[Store] expected a key that was set, got {key!r}")
-        return self._values[key]
-
-    def add(self, key: str, amount: int) -> int:
-        """Adds to a counter, and gives its new value."""
-        value = int(self._values.get(key, b"0")) + amount
-        self.set(key, str(value))
-        return value
-
-    def check(self, keys: Iterable[str]) -> bool:
-        """Whether all keys were set."""
-        return all(key in self._values for key in keys)
-
-    def wait(self, keys: Iterable[str], timeout: timedelta | None = None) -> None:
-        """RuntimeError for keys that were not set: nobody else could."""
-        for key in keys:
-            self.get(key)
-
-    def delete_key(self, key: str) -> bool:
-        """Forgets a key; whether it was there."""
-        return self._values.pop(key, None) is not None
-
-    def num_keys(self) -> int:
-        """How many keys there are."""
-        return len(self._values)
-
-
-class HashStore(Store):
-    """A store of this process."""
-
-
 class ProcessGroup:
-    """A group of processes: of this one."""
+    """A group of processes, this one among them."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(
+        self, backend: Backend, comm: Communicator | None = None,
+        ranks: Sequence[int] = (0,), timeout: timedelta = default_pg_timeout, name: str = "",
+    ) -> None:  # fmt: skip
         self._backend = backend
+        self._comm: Communicator = comm or Alone()
+        self._ranks = list(ranks)
+        self._timeout = timeout
+        self._calls = 0
+        self.group_name = name
+        self.group_desc = name
 
     def rank(self) -> int:
-        """0."""
-        return 0
+        """The rank of this process in the group."""
+        return self._comm.rank
 
     def size(self) -> int:
-        """1."""
-        return 1
+        """How many processes it has."""
+        return self._comm.size
 
     def name(self) -> str:
         """The backend's name."""
         return str(self._backend)
-
-
-class Work:
-    """An exchange, which is complete."""
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        """True."""
-        return True
-
-    def is_completed(self) -> bool:
-        """True."""
-        return True
-
-    def is_success(self) -> bool:
-        """True."""
-        return True
 
 
 class _World(type):
@@ -155,11 +92,13 @@ class GroupMember(metaclass=_World):
 
 
 class _State:
-    """The one group of this process."""
+    """The groups of this process."""
 
     def __init__(self) -> None:
         self.world: ProcessGroup | None = None
         self.groups: list[ProcessGroup] = []
+        self.made = 0
+        self.told = False
 
 
 _state = _State()
@@ -177,12 +116,17 @@ def _known(chosen: Any) -> ProcessGroup:
     return _state.world if chosen is None else chosen
 
 
+def _is_outside(chosen: Any) -> bool:
+    """Whether it is what a process got of `new_group` that is not in that group."""
+    return isinstance(chosen, int) and chosen == GroupMember.NON_GROUP_MEMBER
+
+
 def _get_default_group() -> ProcessGroup:
     return _known(None)
 
 
 def is_available() -> bool:
-    """True: a group of one process can be made."""
+    """True."""
     return True
 
 
@@ -192,7 +136,7 @@ def is_initialized() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """True: its exchanges are the ones that are here."""
+    """True: what it does is here, of several processes by MPI."""
     return True
 
 
@@ -202,8 +146,10 @@ def is_nccl_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """False."""
-    return False
+    """Whether mpi4py is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("mpi4py") is not None
 
 
 def is_ucc_available() -> bool:
@@ -218,7 +164,7 @@ def is_torchelastic_launched() -> bool:
 
 def is_backend_available(backend: str) -> bool:
     """Whether `init_process_group` takes this backend."""
-    return backend.lower() == "gloo"
+    return backend.lower() == "gloo" or (backend.lower() == "mpi" and is_mpi_available())
 
 
 def _from_environment(name: str, given: int) -> int:
@@ -232,6 +178,52 @@ def _from_environment(name: str, given: int) -> int:
     return int(os.environ[name])
 
 
+def _launch_hint(world_size: int) -> str:
+    import sys
+
+    script = os.path.basename(sys.argv[0]) or "train.py"
+    return f"weft launch -n {world_size} {script}"
+
+
+def _alone(name: Backend, world_size: int, rank: int, has_store: bool) -> tuple[Backend, Alone]:
+    """The world of a process that no MPI launcher started."""
+    if name == Backend.NCCL:
+        raise RuntimeError("Distributed package doesn't have NCCL built in")
+    if not has_store and name != Backend.MPI:
+        rank = _from_environment("RANK", rank)
+        world_size = _from_environment("WORLD_SIZE", world_size)
+    elif name == Backend.MPI:
+        rank, world_size = max(rank, 0), max(world_size, 1)
+    if not 0 <= rank < max(world_size, 1):
+        raise ValueError(f"[init_process_group] expected rank below {world_size}, got {rank}")
+    if world_size != 1:
+        raise RuntimeError(
+            f"[init_process_group] expected a process of an MPI launch for a world of "
+            f"{world_size}, got one that was started by itself. Hint: "
+            f"`{_launch_hint(world_size)}` starts them all; RANK and WORLD_SIZE alone make one "
+            "process"
+        )
+    return Backend(Backend.MPI if name == Backend.MPI else Backend.GLOO), Alone()
+
+
+def _of_launch(name: Backend, world_size: int, rank: int) -> tuple[Backend, Communicator]:
+    """The world of the launch that this process is of."""
+    comm = over_mpi.world()
+    for what, given, variable, real in (
+        ("world_size", world_size, "WORLD_SIZE", comm.size), ("rank", rank, "RANK", comm.rank),
+    ):  # fmt: skip
+        said = given if given >= 0 else int(os.environ.get(variable, real))
+        if said != real:
+            raise ValueError(
+                f"[init_process_group] expected {what} {real}, as the MPI launch has it, got {said}"
+            )
+    if name != Backend.MPI and not _state.told:
+        _state.told = True
+        if comm.rank == 0:
+            warnings.warn(f"backend {str(name)!r}: processes exchange by MPI", stacklevel=4)
+    return Backend(Backend.MPI), comm
+
+
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
@@ -243,51 +235,64 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Makes the group of this process alone.
+    """Makes the group of all processes of the MPI launch; without one, of this process alone.
 
     Args:
-        backend: "gloo", or None.
-        init_method: an address; nobody is met there. With "env://", the default, size and rank
-            are those of the environment's WORLD_SIZE and RANK.
-        world_size, rank: 1 and 0.
-        store: what the processes of the group share.
-        timeout, group_name: of exchanges with others.
+        backend: "mpi", or None. For "gloo" and "nccl" several processes get MPI, and are told once.
+        init_method: an address; nobody is met there.
+        timeout: how long exchanges wait for the others: 30 minutes by default.
+        world_size, rank: have to be what the launch has. Without a launch they are 1 and 0, by
+            default those of the environment's WORLD_SIZE and RANK.
+        store: with one, a process without a launch reads no environment.
+        group_name: what the group is called.
 
     Raises:
-        ValueError: a second call; a size or rank that is missing or not in the world.
-        RuntimeError: a world of several processes, or a backend of a GPU.
+        ValueError: a second call; a size or rank that is missing, or is not the launch's.
+        RuntimeError: a world of several processes without an MPI launch, with the command that
+            makes one; no mpi4py within a launch; "nccl" for one process.
     """
     if _state.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
     if store is not None and init_method is not None:
         raise AssertionError("Cannot specify both init_method and store.")
-    name = Backend(backend or Backend.GLOO)
-    if store is None:
-        rank = _from_environment("RANK", rank)
-        world_size = _from_environment("WORLD_SIZE", world_size)
-    if not 0 <= rank < max(world_size, 1):
-        raise ValueError(f"[init_process_group] expected rank below {world_size}, got {rank}")
-    if name == Backend.NCCL:
-        raise RuntimeError("Distributed package doesn't have NCCL built in")
-    if "gloo" not in name:
-        raise RuntimeError(f"[init_process_group] expected backend 'gloo', got {str(name)!r}")
-    if world_size != 1:
+    name = Backend(backend or Backend.MPI) if over_mpi.is_launched() else Backend(backend or "gloo")
+    names = [part.partition(":")[2] or part for part in name.split(",")]
+    unknown = [part for part in names if part not in ("gloo", "nccl", "mpi")]
+    if unknown:
         raise RuntimeError(
-            f"[init_process_group] expected a world of 1 process, got {world_size}. Hint: weft "
-            "trains in one process; start one"
+            f"[init_process_group] expected backend 'mpi', 'gloo' or 'nccl', got {str(name)!r}"
         )
-    _state.world = ProcessGroup(Backend(Backend.GLOO))
+    name = Backend(names[0])
+    kind: Backend
+    comm: Communicator
+    if over_mpi.is_launched():
+        kind, comm = _of_launch(name, world_size, rank)
+    else:
+        kind, comm = _alone(name, world_size, rank, store is not None)
+    wait = timeout or default_pg_timeout
+    _state.world = ProcessGroup(kind, comm, range(comm.size), wait, group_name or "0")
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Ends a group; without one, all of them."""
+    """Ends a group; without one, all of them. Exchanges that were started have to be done."""
     if _state.world is None:
         raise AssertionError("Process group cannot be None")
     if group is None or group is _state.world:
+        _agree_on_end(_state.world)
+        for other in _state.groups:
+            other._comm.free()
         _state.world = None
         _state.groups.clear()
-    else:
-        _state.groups.remove(_known(group))
+    elif not _is_outside(group):
+        _agree_on_end(_known(group))
+        _state.groups.remove(group)
+        group._comm.free()
+
+
+def _agree_on_end(ended: ProcessGroup) -> None:
+    from weft.distributed.agreement import agree
+
+    agree(ended, "destroy_process_group", (), {})
 
 
 def new_group(
@@ -299,60 +304,96 @@ def new_group(
     group_desc: str | None = None,
     device_id: Any = None,
 ) -> Any:
-    """A group of some processes. ValueError for one that is not there."""
+    """A group of some processes, in the order of their ranks; all of them call it.
+
+    Args:
+        ranks: in the world; None: all.
+        timeout: of its exchanges; that of the world by default.
+        backend: that of the world, whatever is asked for.
+        group_desc: a name.
+
+    Returns: the group; `GroupMember.NON_GROUP_MEMBER` in a process that is not of it.
+
+    Raises: ValueError for ranks that are not there, or twice.
+    """
     world = _known(None)
-    if ranks is not None and len(ranks) > 1:
+    size = world.size()
+    chosen = list(range(size)) if ranks is None else sorted(ranks)
+    if backend is not None:
+        Backend(backend)
+    if len(chosen) > size:
         raise ValueError(
             "the new group's world size should be less or equal to the world size set by "
             "init_process_group"
         )
-    if any(rank != 0 for rank in ranks or ()):
+    if any(not 0 <= rank < size for rank in chosen):
         raise ValueError(
             "the new group's rank should be within the world_size set by init_process_group"
         )
-    if ranks is not None and not ranks:
+    if len(set(chosen)) != len(chosen):
+        raise ValueError(f"[new_group] expected each rank once, got {list(ranks or ())}")
+    _state.made += 1
+    if world.rank() not in chosen:
         return GroupMember.NON_GROUP_MEMBER
-    made = ProcessGroup(Backend(backend or world._backend))
+    name = group_desc or str(_state.made)
+    comm = world._comm.part(chosen)
+    made = ProcessGroup(world._backend, comm, chosen, timeout or world._timeout, name)
     _state.groups.append(made)
     return made
 
 
 def get_rank(group: Any = None) -> int:
-    """0; -1 for a group without this process."""
-    if group == GroupMember.NON_GROUP_MEMBER:
-        return -1
-    return _known(group).rank()
+    """The rank of this process in a group; -1 for a group without it."""
+    return -1 if _is_outside(group) else _known(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """1; -1 for a group without this process."""
-    if group == GroupMember.NON_GROUP_MEMBER:
-        return -1
-    return _known(group).size()
+    """How many processes a group has; -1 for a group without this process."""
+    return -1 if _is_outside(group) else _known(group).size()
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:
-    """'gloo'."""
+    """'mpi', or 'gloo' for one process."""
     return _known(group).name()
 
 
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The rank among the processes of this machine.
+
+    Args:
+        fallback_rank: the answer where nobody says it.
+
+    Raises: RuntimeError without one.
+    """
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if over_mpi.is_launched():
+        return over_mpi.local_rank()
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise RuntimeError(
+        "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow "
+        "`get_node_local_rank` to work, assuming you are not running in a multi-device context "
+        "and want the code to run locally instead."
+    )
+
+
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """[0]."""
-    _known(group)
-    return [0]
+    """The ranks of a group's processes in the world."""
+    return list(_known(group)._ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """0. ValueError for a rank that the group has not."""
-    _known(group)
-    if group_rank != 0:
+    """The rank in the world of a process of a group. ValueError for one that the group has not."""
+    ranks = _known(group)._ranks
+    if not 0 <= group_rank < len(ranks):
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
-    return 0
+    return ranks[group_rank]
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """0. ValueError for a rank that the group has not."""
-    _known(group)
-    if global_rank != 0:
+    """The rank in a group of a process of the world. ValueError for one that the group has not."""
+    ranks = _known(group)._ranks
+    if global_rank not in ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
-    return 0
+    return ranks.index(global_rank)

@@ -142,13 +142,22 @@ def start_processes(
     join: bool = True,
     daemon: bool = False,
     start_method: str = "spawn",
-) -> ProcessContext | None:
+) -> Any:
     """Runs `fn(i, *args)` in process i of `nprocs`.
 
     With `join` it returns None when all have ended; otherwise it returns their context at once.
 
+    Where the function's module names `weft.distributed` and MPI is there, they are ranks that
+    mpiexec starts; and in a process of a launch, which is such a rank, the function runs at once.
+
     Raises: what `ProcessContext.join` does.
     """
+    if "weft.distributed" in sys.modules:
+        from weft.distributed.spawned import are_ranks, run_as_ranks
+
+        if are_ranks(fn, nprocs):
+            ranks = run_as_ranks(fn, args, nprocs)
+            return None if join and ranks.join() else ranks.start()
     context = multiprocessing.get_context(start_method)
     folder = tempfile.mkdtemp(prefix="weft-spawn-")
     files = [os.path.join(folder, str(i)) for i in range(nprocs)]
@@ -172,6 +181,6 @@ def spawn(
     join: bool = True,
     daemon: bool = False,
     start_method: str = "spawn",
-) -> ProcessContext | None:
+) -> Any:
     """`start_processes` with fresh interpreters: `fn` has to be importable."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -97,11 +97,7 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean of all batches
-                momentum = 1.0 / float(self.num_batches_tracked)
+        momentum = self._counted_momentum()
         own = self.training or (self.running_mean is None and self.running_var is None)
         keep = not self.training or self.track_running_stats
         return F.batch_norm(
@@ -114,6 +110,16 @@ class _BatchNorm(_NormBase):
             momentum,
             self.eps,
         )
+
+
+    def _counted_momentum(self) -> float:
+        """How far the running statistics move to those of this batch, which is counted."""
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the mean of all batches
+                momentum = 1.0 / float(self.num_batches_tracked)
+        return momentum
 
 
 class BatchNorm1d(_BatchNorm):
@@ -250,12 +256,14 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Normalises each channel by the statistics of all processes' batches: of this one's.
+    """Normalises each channel, in training, by the statistics of all processes' batches.
+
+    All processes of the group call it, in forward and in backward; batches may have unlike sizes.
 
     Args:
         num_features: the number of channels.
         eps, momentum, affine, track_running_stats: as in `BatchNorm1d`.
-        process_group: the processes, of which there is one.
+        process_group: the processes; by default all.
 
     >>> import weft
     >>> net = weft.nn.Sequential(weft.nn.Linear(2, 3), weft.nn.BatchNorm1d(3))
@@ -284,6 +292,40 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input, normalised."""
+        from weft.distributed.world import get_world_size, is_initialized
+
+        if not self.training or not is_initialized() or get_world_size(self.process_group) == 1:
+            return super().forward(input)
+        self._check_input_dim(input)
+        return self._normalised(input, self._counted_momentum())
+
+    def _normalised(self, input: Tensor, momentum: float) -> Tensor:
+        from weft.distributed.nn.functional import all_reduce
+
+        narrow = input.dtype in (weft.float16, weft.bfloat16)
+        x = input.float() if narrow else input
+        dims = [d for d in range(x.dim()) if d != 1]
+        shape = [1, x.shape[1]] + [1] * (x.dim() - 2)
+        here = weft.full((1,), float(x.numel() // max(1, x.shape[1])), dtype=x.dtype)
+        sums = all_reduce(weft.cat([x.sum(dims), here]), group=self.process_group)
+        count = sums[-1].detach()
+        mean = sums[:-1] / count
+        centred = x - mean.view(shape)
+        var = all_reduce((centred * centred).sum(dims), group=self.process_group) / count
+        if self.running_mean is not None and self.running_var is not None:
+            with weft.no_grad():
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+                unbiased = var * (count / (count - 1))
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
+        out = centred * (var + self.eps).rsqrt().view(shape)
+        if self.weight is not None:
+            out = out * self.weight.view(shape)
+        if self.bias is not None:
+            out = out + self.bias.view(shape)
+        return out.to(input.dtype)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -1,6 +1,7 @@
-"""Optimizers over several processes: classes to ask `isinstance` of, none can be made here."""
+"""Optimizers over several processes; two are classes to ask `isinstance` of, which raise."""
 
 from weft.base.absent import raising_class
+from weft.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer
 
 __all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
@@ -16,4 +17,3 @@ def _absent(name: str) -> type:
 
 DistributedOptimizer = _absent("DistributedOptimizer")
 PostLocalSGDOptimizer = _absent("PostLocalSGDOptimizer")
-ZeroRedundancyOptimizer = _absent("ZeroRedundancyOptimizer")

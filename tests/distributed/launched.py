@@ -1,0 +1,53 @@
+"""How the tests of this folder start ranks."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from weft.distributed.launching import find_mpiexec
+
+HERE = Path(__file__).parent
+HAS_MPI = find_spec("mpi4py") is not None and find_mpiexec() is not None
+needs_mpi = pytest.mark.skipif(not HAS_MPI, reason="mpi4py or mpiexec is missing")
+
+
+def environment(**more):
+    kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    return {**kept, "OMP_NUM_THREADS": "1", **more}
+
+
+def launch(*words, ranks=2, timeout=60, command=("launch",), check=True, **more):
+    """`weft launch -n RANKS WORDS`, which ends by itself within the timeout."""
+    count = [] if ranks is None else ["-n", str(ranks)]
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", *command, *count, *map(str, words)],
+        capture_output=True, text=True, timeout=timeout, env=environment(**more),
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def mpiexec(*words, ranks=2, timeout=60, **more):
+    """The same by mpiexec itself."""
+    start = [find_mpiexec(), *["--allow-run-as-root"] * (os.geteuid() == 0), "--oversubscribe"]
+    return subprocess.run(
+        [*start, "-n", str(ranks), sys.executable, *map(str, words)],
+        capture_output=True, text=True, timeout=timeout, env=environment(**more),
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+
+
+def outcomes(module, ranks):
+    """What the checks of a module have found in all ranks: {check: error or None}."""
+    done = launch(HERE / "checks.py", module, ranks=ranks, timeout=300)
+    line = next(line for line in done.stdout.splitlines() if "FOUND" in line)
+    return json.loads(line.partition("FOUND")[2])

@@ -1,0 +1,443 @@
+"""`weft launch`, torchrun's words and `mp.spawn`: what starts, what is shown, and how it ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from launched import environment, launch, mpiexec, needs_mpi
+
+import weft
+from weft.distributed import launching
+
+pytestmark = needs_mpi
+
+#: An end is a matter of seconds, on a busy machine too.
+SOON = 15
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text, name="train.py"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def left(mark):
+    """The processes whose command line has a word, once they have had time to end."""
+    end = time.monotonic() + SOON
+    while (found := _processes(mark)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+def _processes(mark):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read()
+        except OSError:
+            continue
+        if str(mark).encode() in words:
+            found.append(int(pid))
+    return found
+
+
+VARIABLES = """
+import os, sys
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+print(*[os.environ[n] for n in names], *sys.argv[1:], __name__)
+print("to stderr", file=sys.stderr)
+"""
+
+
+def test_variables_words_and_lines_with_ranks(script):
+    done = launch(script(VARIABLES), "--lr", "0.1", ranks=2)
+    assert sorted(done.stdout.splitlines()) == [
+        f"[{r}] {r} {r} 2 2 127.0.0.1 29500 --lr 0.1 __main__" for r in range(2)
+    ]
+    assert sorted(done.stderr.splitlines()) == ["[0] to stderr", "[1] to stderr"]
+    alone = launch(script(VARIABLES), ranks=1)
+    assert alone.stdout == "0 0 1 1 127.0.0.1 29500 __main__\n"
+    bare = launch("--no-ranks", script(VARIABLES), ranks=2)
+    assert sorted(line[0] for line in bare.stdout.splitlines()) == ["0", "1"]
+
+
+def test_a_module(script, tmp_path):
+    script("import sys; print(__name__, sys.argv[1:])", "mine.py")
+    done = launch("-m", "mine", "x", ranks=2, PYTHONPATH=str(tmp_path))
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] __main__ ['x']" for r in range(2)]
+
+
+TORCH = """
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group(backend="nccl" if torch.cuda.is_available() else "gloo")
+rank = int(os.environ["LOCAL_RANK"])
+torch.manual_seed(0)
+net = DDP(torch.nn.Linear(2, 1))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    opt.zero_grad()
+    net(torch.ones(1, 2) * (rank + 1)).sum().backward()
+    opt.step()
+dist.barrier()
+print(rank, dist.get_world_size(), dist.get_backend(), round(net.module.weight[0, 0].item(), 4))
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("words", [
+    ["-m", "torch.distributed.run", "--standalone", "--nnodes=1", "--nproc_per_node=2"],
+    ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend=c10d",
+     "--rdzv-endpoint=localhost:0", "--max-restarts=0"],
+    ["-m", "torch.distributed.launch", "--use-env", "--nproc_per_node=2"],
+])  # fmt: skip
+def test_torchruns_words_under_weft_run(script, words):
+    done = launch(*words, script(TORCH), ranks=None, command=("run",))
+    weft.manual_seed(0)
+    expected = weft.nn.Linear(2, 1).weight[0, 0].item() - 3 * 0.1 * 1.5
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] {r} 2 mpi {expected:.4f}" for r in (0, 1)]
+    assert done.stderr.count("processes exchange by MPI") == 1
+
+
+def test_the_elder_launcher_tells_the_local_rank(script):
+    path = script("import sys; print(sys.argv[1:])")
+    done = launch(
+        "-m", "torch.distributed.launch", "--nproc_per_node=2", path, "x", ranks=None,
+        command=("run",),
+    )  # fmt: skip
+    assert sorted(done.stdout.splitlines()) == [f"[{r}] ['--local-rank={r}', 'x']" for r in (0, 1)]
+
+
+@pytest.mark.parametrize("words", [
+    ["--nnodes=2", "x.py"], ["--max-restarts=3", "x.py"], ["-n", "none", "x.py"], ["-n", "0", "x"],
+])  # fmt: skip
+def test_words_that_are_refused(words):
+    done = launch(*words, ranks=None, check=False)
+    assert done.returncode == 2 and "expected" in done.stderr
+
+
+BY_MPIEXEC = """
+import weft
+weft.distributed.init_process_group("mpi")
+x = weft.ones(1)
+weft.distributed.all_reduce(x)
+print("sum", x.item())
+"""
+
+
+def test_mpiexec_without_weft_launch(script):
+    done = mpiexec(script(BY_MPIEXEC))
+    assert done.stdout.count("sum 2.0") == 2, done.stdout + done.stderr
+
+
+def test_a_raising_rank_under_mpiexec_ends_all(script):
+    start = time.monotonic()
+    done = mpiexec(script(BY_MPIEXEC + """
+if weft.distributed.get_rank() == 1:
+    raise ZeroDivisionError("here")
+weft.distributed.barrier()
+"""))  # fmt: skip
+    assert time.monotonic() - start < SOON and done.returncode != 0
+    assert "rank 1 raised ZeroDivisionError: all ranks end" in done.stderr
+    assert done.stderr.count('ZeroDivisionError: here') == 1
+
+
+HEAD = """
+import os, signal, sys, time
+import weft
+dist = weft.distributed
+dist.init_process_group("mpi")
+rank = dist.get_rank()
+x = weft.ones(10000)
+"""
+
+ENDS = {
+    "raises": ("if rank == 1: raise ValueError('mine')", 1, "rank 1 raised: all ranks end"),
+    "all raise": ("raise ValueError('mine')", 1, "raised: all ranks end"),
+    "exits": ("if rank == 1: sys.exit(7)", 7, "rank 1 ended with status 7"),
+    "says why": ("if rank == 1: sys.exit('so')", 1, "so"),
+    "leaves": ("if rank == 1: os._exit(5)", 5, "rank 1 ended with status 5"),
+    "is killed": ("if rank == 1: os.kill(os.getpid(), 9)", 137, "rank 1 was ended by signal 9"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_one_rank_ends_all(script, end):
+    what, status, says = ENDS[end]
+    path = script(f"{HEAD}{what}\nwhile True: dist.all_reduce(x)\n")
+    start = time.monotonic()
+    done = launch(path, check=False)
+    assert time.monotonic() - start < SOON
+    assert done.returncode == status, done.stderr
+    assert says in done.stderr
+    raised = end in ("raises", "all raise")
+    assert done.stderr.count("Traceback") == done.stderr.count("ValueError: mine") == raised
+    assert "MPI_ABORT" not in done.stderr and "prterun" not in done.stderr
+    assert left(path) == []
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.2, 0.5, 1.0])
+def test_a_rank_killed_at_some_moment_of_a_training(script, delay):
+    path = script(HEAD + f"""
+net = weft.nn.parallel.DistributedDataParallel(weft.nn.Linear(50, 50))
+if rank == 1:
+    import threading
+    threading.Timer({delay}, os.kill, (os.getpid(), 9)).start()
+while True:
+    net(weft.ones(8, 50)).sum().backward()
+""")  # fmt: skip
+    start = time.monotonic()
+    done = launch(path, check=False)
+    assert time.monotonic() - start < SOON
+    assert "rank 1 was ended by signal 9" in done.stderr and done.returncode == 137
+    assert left(path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all(script, number):
+    path = script(HEAD + "print('on', flush=True)\nwhile True: dist.all_reduce(x)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "launch", "-n", "2", path], env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert "on" in process.stdout.readline()
+    process.send_signal(number)
+    _, said = process.communicate(timeout=SOON)
+    assert process.returncode == 128 + number
+    assert f"{number.name}: all ranks ended" in said
+    assert left(path) == []
+
+
+def test_a_killed_launcher_leaves_nothing(script):
+    path = script(HEAD + "print('on', flush=True)\nwhile True: dist.all_reduce(x)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "launch", "-n", "2", path], env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert "on" in process.stdout.readline()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert left(path) == []
+
+
+def test_exchanges_end_at_their_timeout(script):
+    done = launch(script("""
+import datetime, time
+import weft
+dist = weft.distributed
+dist.init_process_group("mpi", timeout=datetime.timedelta(seconds=0.5))
+if dist.get_rank() == 0:
+    try:
+        dist.all_reduce(weft.ones(1))
+    except RuntimeError as error:
+        print(error)
+time.sleep(2)
+import os
+os._exit(0)
+"""), check=False)  # fmt: skip
+    assert "[all_reduce] expected all processes of the group within 0.5 s" in done.stdout
+
+
+DIFFER = {
+    "shapes": ("dist.all_reduce(weft.ones(2 + rank))", "float32 [2]", "float32 [3]"),
+    "dtypes": ("dist.all_reduce(weft.ones(2).to([weft.float32, weft.float64][rank]))",
+               "float32 [2]", "float64 [2]"),
+    "calls": ("dist.all_reduce(weft.ones(2)) if rank else dist.barrier()", "barrier()",
+              "all_reduce(float32 [2], op=SUM)"),
+    "ops": ("dist.all_reduce(weft.ones(2), [dist.ReduceOp.SUM, dist.ReduceOp.MAX][rank])",
+            "op=SUM", "op=MAX"),
+    "roots": ("dist.broadcast(weft.ones(2), rank)", "src=0", "src=1"),
+    "numbers": ("if rank: dist.barrier()\ndist.destroy_process_group()",
+                "destroy_process_group()", "barrier()"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DIFFER)
+def test_the_first_call_that_differs(script, case):
+    call, first, second = DIFFER[case]
+    path = script(f"{HEAD}dist.all_reduce(x)\n{call}\n")
+    done = launch(path, check=False, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert done.returncode == 1
+    assert "Detected mismatch between collectives on ranks" in done.stderr
+    lines = [line for line in done.stderr.splitlines() if "  rank " in line]
+    assert "rank 0: " in lines[0] and first in lines[0] and f"{path}:" in lines[0]
+    assert "rank 1: " in lines[1] and second in lines[1] and "call 2 of the group" in done.stderr
+
+
+SPAWN = """
+import os, sys
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def setup(rank, world_size):
+    os.environ["MASTER_ADDR"] = "localhost"
+    os.environ["MASTER_PORT"] = "12355"
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+
+def demo(rank, world_size, fails):
+    setup(rank, world_size)
+    net = DDP(torch.nn.Linear(1, 1, bias=False))
+    net(torch.full((1, 1), float(rank))).sum().backward()
+    print("gradient", net.module.weight.grad.item(), flush=True)
+    if fails and rank == 1:
+        raise ValueError("mine")
+    dist.barrier()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    fails = "fails" in sys.argv
+    try:
+        if "later" in sys.argv:
+            context = mp.spawn(demo, args=(2, fails), nprocs=2, join=False)
+            while not context.join(0.1):
+                pass
+        else:
+            mp.spawn(demo, args=(2, fails), nprocs=2, join=True)
+    except mp.ProcessRaisedException as error:
+        print("process", error.error_index, str(error).splitlines()[-1])
+        sys.exit(4)
+    print("done")
+"""
+
+
+@pytest.mark.parametrize("how", ["now", "later"])
+def test_spawned_ranks_are_one_launch(script, how):
+    done = launch(script(SPAWN), how, ranks=None, command=("run",))
+    assert sorted(done.stdout.splitlines()) == ["done", "gradient 0.5", "gradient 0.5"]
+    failed = launch(script(SPAWN), "fails", how, ranks=None, command=("run",), check=False)
+    assert failed.returncode == 4
+    assert "process 1 ValueError: mine" in failed.stdout and "Traceback" not in failed.stderr
+
+
+def test_spawn_within_a_launch_runs_the_one_rank(script):
+    done = launch(script(SPAWN), WEFT_AS_TORCH="1", PYTHONPATH=site())
+    assert sorted(done.stdout.splitlines()) == sorted(
+        f"[{r}] {line}" for r in (0, 1) for line in ("gradient 0.5", "done")
+    )
+
+
+def site():
+    from weft.base import alias
+
+    env = {}
+    alias.to_children(env)
+    return env["PYTHONPATH"]
+
+
+def test_other_functions_are_spawned_as_ever(script):
+    done = launch(script("""
+import torch.multiprocessing as mp
+def f(i, q):
+    q.put(i)
+if __name__ == "__main__":
+    import torch.distributed
+    q = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(f, (q,), nprocs=2)
+    print(sorted([q.get(), q.get()]))
+"""), ranks=None, command=("run",))  # fmt: skip
+    assert done.stdout == "[0, 1]\n"
+
+
+def test_ranks_by_hand_are_refused(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    for how in ({"rank": 0, "world_size": 2}, {}):
+        with monkeypatch.context() as changed:
+            if not how:
+                changed.setenv("RANK", "1")
+                changed.setenv("WORLD_SIZE", "2")
+            with pytest.raises(RuntimeError, match="weft launch -n 2 train.py"):
+                weft.distributed.init_process_group("gloo", init_method="env://", **how)
+    assert not weft.distributed.is_initialized()
+
+
+def test_one_process_needs_no_mpi():
+    code = (
+        "import sys, weft; d = weft.distributed\n"
+        "sys.modules['mpi4py'] = None\n"
+        "d.init_process_group('gloo', rank=0, world_size=1, store=d.HashStore())\n"
+        "net = weft.nn.parallel.DistributedDataParallel(weft.nn.Linear(1, 1))\n"
+        "net(weft.ones(1)).sum().backward(); d.all_reduce(weft.ones(1)); d.barrier()\n"
+        "d.destroy_process_group(); d.init_process_group('mpi'); print(d.get_backend())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "mpi\n"
+
+
+def test_a_launch_without_mpi4py_says_what_to_install(monkeypatch):
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(RuntimeError, match=r"pip install 'weft\[mpi\]'"):
+        weft.distributed.init_process_group("mpi")
+    assert not weft.distributed.is_initialized()
+
+
+def test_other_sizes_than_the_launchs_are_refused(script):
+    done = launch(script("""
+import weft
+for how in ({"world_size": 3}, {"rank": 5}):
+    try:
+        weft.distributed.init_process_group("mpi", **how)
+    except ValueError as error:
+        print(error)
+"""))  # fmt: skip
+    assert done.stdout.count("expected world_size 2, as the MPI launch has it, got 3") == 2
+    assert done.stdout.count("as the MPI launch has it, got 5") == 2
+
+
+#: Words of each mpiexec, with other machines too.
+COMMANDS = {
+    ("open", ""): "mpiexec -n 3 --bind-to none --oversubscribe --output tag",
+    ("open", "a,b"): "mpiexec -n 3 --bind-to none --oversubscribe --output tag --host a:2,b:1 "
+    "-x WEFT_X",
+    ("hydra", ""): "mpiexec -n 3 -prepend-rank",
+    ("hydra", "a,b"): "mpiexec -n 3 -prepend-rank -ppn 2 -hosts a,b -genvlist WEFT_X",
+    ("", "a,b"): "mpiexec -n 3 -host a,b",
+}
+
+
+@pytest.mark.parametrize(("kind", "hosts"), COMMANDS)
+def test_the_words_of_mpiexec(kind, hosts):
+    got = launching.command(kind, "mpiexec", 3, [h for h in hosts.split(",") if h],
+                            {"WEFT_X": "1", "HOME": "/"})  # fmt: skip
+    words = [word for word in got if word != "--allow-run-as-root"]
+    assert " ".join(words) == COMMANDS[kind, hosts]
+
+
+PIECES = [
+    ([b"[1,0]<stdout>: a\n[1,1]<stdout>: b\n"], b"[0] a\n[1] b\n"),
+    ([b"[1,0]<stdout>: a", b"b\n[1,1]<std", b"out>: c\n"], b"[0] ab\n[1] c\n"),
+    ([b"[1,0]<stdout>: half[1,1]<stdout>: b\n"], b"[0] half\n[1] b\n"),
+    ([b"[job@1,3]<stdout>: x [1, 2] <y>\n"], b"[3] x [1, 2] <y>\n"),
+    ([b"[1,0]<stdout>: \r10%", b"\r20%"], b"[0] \r[0] 10%\r[0] 20%\n"),
+    ([b"[1,0]<stdout>: ", b"\n"], b"[0] \n"),
+    ([b"mpiexec itself\n[1,0]<stdout>: a\n"], b"[0] a\n"),
+]
+
+
+@pytest.mark.parametrize(("pieces", "expected"), PIECES)
+def test_output_by_pieces(pieces, expected):
+    relay = launching._Relay(True, True)
+    written = bytearray()
+    relay._write = lambda fd, data: written.extend(data)
+    rank, waiting = -1, b""
+    for piece in pieces:
+        rank, waiting = relay._cut(waiting + piece, rank, 1)
+    relay._take(1, rank, waiting)
+    relay.end(0)
+    assert bytes(written) == expected

@@ -1,0 +1,1 @@
+"""Ways to exchange gradients, for `DistributedDataParallel.register_comm_hook`."""

