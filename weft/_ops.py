@@ -138,7 +138,7 @@ def _check_count(schema: FunctionSchema, args: Any, kwargs: dict[str, Any]) -> N
 
 def _value(schema: FunctionSchema, a: Argument, position: int, value: Any) -> Any:
     try:
-        return _converted(value, a.type, a.N, schema.name.startswith("aten::"))
+        return _converted(value, a.type, a.N, schema.name.startswith(("aten::", "weft::")))
     except _Refused:
         raise RuntimeError(
             f"[{schema.name}] expected {a.type} for {a.name}, got {type(value).__name__} "
@@ -196,7 +196,7 @@ class OpOverload:
         self, packet: OpOverloadPacket, schema: FunctionSchema, run: Callable[[Bound], Any]
     ) -> None:
         self._schema, self._run = schema, run
-        self.overloadpacket = packet
+        self.overloadpacket = self._overloadpacket = packet
         self.namespace = self._namespace = packet._namespace
         self._opname = packet.__name__
         self._overloadname = schema.overload_name or "default"

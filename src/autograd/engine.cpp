@@ -48,6 +48,7 @@ private:
 };
 
 void Pass::plan(const std::vector<Edge>& roots, std::vector<Tensor>& gradients) {
+    options_.by_ops |= (mode & kDispatchMode) != 0;
     for (const Edge& root : roots) tasks_.find_or_add(root.node.get());
     for (NodeTask* task = tasks_.first(); task; task = task->later) {  // the list grows meanwhile
         const Node& node = *task->node;

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kRows = 256;
 
 bool may_add_in_place(const Tensor& t) {
-    return !(mode & kGradMode) && t.impl()->refs == 1 && !t.impl()->wrapper &&
+    return !(mode & (kGradMode | kDispatchMode)) && t.impl()->refs == 1 && !t.impl()->wrapper &&
            t.storage()->refs == 1 && t.storage()->block != 0 && t.contiguous() &&
            !t.has(kTracked) && !t.has(kMeta);
 }

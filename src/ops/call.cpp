@@ -289,15 +289,34 @@ template <class Memory>
     finish_on_meta(c);
 }
 
+/// Where a mode of operators is entered: it carries the call out, but for a composite, whose calls it does.
+[[gnu::noinline]] void carry_out_dispatched(Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && c.in[i].has(kPending)) settle(c.in[i]);
+    const ModeGuard at_once(0, kDeferMode);
+    if (c.op->body) return run_body(c);
+    if (c.dest.defined() && !c.in_place) {
+        if (hooks.before_write) hooks.before_write(c);
+        Call apart(*c.op, c.in, c.inputs, c.attrs);
+        call(apart);
+        write_result(c, c.dest, apart.out(0));
+        return c.set(c.dest);
+    }
+    WatchSpan span(c);
+    if (!hooks.dispatch(c)) finish(c);
+    span.end(c);
+}
+
 /// The door.
 template <class Memory>
 WEFT_INLINE void enter(Call& c, const Memory& memory) {
     constexpr uint32_t special =
-        kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode | kMetaMode;
+        kDeferMode | kAutocastMode | kMapMode | kWatchMode | kTraceMode | kMetaMode | kDispatchMode;
     if (mode & special) [[unlikely]] {
         if (mode & kAutocastMode && hooks.autocast(c)) return;
         if (mode & kTraceMode && hooks.trace(c)) return;
         if (mode & kMapMode && hooks.map(c)) return;
+        if (mode & kDispatchMode) return carry_out_dispatched(c);
         if (mode & kDeferMode) {
             if (!makes_meta(c)) return hooks.defer(c);
             for (int i = 0; i < c.inputs; ++i)

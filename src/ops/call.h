@@ -50,6 +50,7 @@ enum ModeFlag : uint32_t {
     kFunctionMode = 1024,  ///< a mode of functions is entered (Note [Overrides])
     kOwnMode = 2048,       ///< no argument's __torch_function__ is asked (Note [Overrides])
     kMetaMode = 4096,      ///< new tensors are of the meta device (Note [On meta])
+    kDispatchMode = 8192,  ///< a mode of operators is entered (Note [Dispatch])
 };
 inline thread_local uint32_t mode [[gnu::tls_model("initial-exec")]] = kGradMode;
 
@@ -100,6 +101,9 @@ private:
 struct Hooks {
     /// In an autocast scope: runs the call on inputs of the dtype that its op wants. False: goes on.
     bool (*autocast)(Call&) = nullptr;
+    /// Where a mode of operators is entered: has it carry the call out. False if the graph has to
+    /// hear of it.
+    bool (*dispatch)(Call&) = nullptr;
     /// In trace mode: writes the call down and lays out its results. False if no operand is traced.
     bool (*trace)(Call&) = nullptr;
     /// In map mode: runs the call for all examples at once. False if no operand stands for several

@@ -235,7 +235,7 @@ void CompiledNode::run_from(std::span<const int32_t> values, Tensor* grads, Work
     for (int e = 0; e < edge_count_; ++e)
         wanted[static_cast<size_t>(e)] = edges_[e] && work.wanted(e);
     const std::span<const uint8_t> edges(wanted.data(), wanted.size());
-    bool by_calls = (mode & (kGradMode | kMapMode | kTraceMode | kWatchMode)) != 0;
+    bool by_calls = (mode & (kGradMode | kMapMode | kTraceMode | kWatchMode | kDispatchMode)) != 0;
     for (size_t i = 0; i < values.size(); ++i) by_calls |= grads[i].has(kPending);
     const BackwardPlan* backward =
         by_calls ? nullptr : plan_->find_backward(part_, values, grads, edges);

@@ -7,8 +7,8 @@
 namespace weft::program {
 
 bool stretches_may_run() {
-    constexpr uint32_t kOthers =
-        kAutocastMode | kMapMode | kWatchMode | kTraceMode | kFunctionMode | kMetaMode;
+    constexpr uint32_t kOthers = kAutocastMode | kMapMode | kWatchMode | kTraceMode |
+                                 kFunctionMode | kMetaMode | kDispatchMode;
     return !(mode & kOthers) && !ops::scopes.pack_hooks && !anomaly::on;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 #include "ops/pointwise.h"
+#include "python/dispatch.h"
 #include "python/each.h"
 #include "python/overrides.h"
 #include "python/sparse.h"
@@ -180,6 +181,7 @@ PyMODINIT_FUNC PyInit__C() {
         init_types(module);
         init_convert(module);
         init_overrides(module);
+        init_dispatch();
         init_tensor_type(module);
         init_calls(module);
         init_checked(module);

@@ -464,8 +464,8 @@ void PythonHost::note(Frame* frame, int32_t pc) {
 // ---- runs
 
 bool programs_run() {
-    constexpr uint32_t kOthers =
-        kAutocastMode | kMapMode | kWatchMode | kTraceMode | kPlainMode | kFunctionMode | kMetaMode;
+    constexpr uint32_t kOthers = kAutocastMode | kMapMode | kWatchMode | kTraceMode | kPlainMode |
+                                 kFunctionMode | kMetaMode | kDispatchMode;
     if (mode & kOthers) return false;
     PyThreadState* state = PyThreadState_Get();
     return !state->c_tracefunc && !state->c_profilefunc;

@@ -50,8 +50,9 @@ void tensor_dealloc(PyObject* self) {
     PyTensor* t = as_wrapper(self);
     TensorImpl* impl = t->impl;
     bool plain = Py_TYPE(self) == &tensor_type;
-    if (impl && impl->refs > 1 && (!plain || t->dict)) {
-        // the core still holds the tensor: it now owns the wrapper, which keeps class and attributes
+    if (impl && impl->refs > 1 && (!plain || t->dict || t->weakrefs)) {
+        // the core still holds the tensor: it now owns the wrapper, which keeps class, attributes and
+        // those who wait for its end
         Py_SET_REFCNT(self, 1);
         if (!plain) Py_INCREF(Py_TYPE(self));  // subtype_dealloc drops one after us
         impl->flags |= kOwnsWrapper;

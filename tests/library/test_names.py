@@ -152,16 +152,6 @@ def test_dictionaries_of_weak_tensors_forget():
     assert held() is None and [*known.values()] == [2]
 
 
-def test_a_dispatch_mode_says_that_it_cannot_be_entered():
-    from weft.utils._python_dispatch import TorchDispatchMode
-
-    class Mode(TorchDispatchMode):
-        pass
-
-    with pytest.raises(NotImplementedError, match="TorchFunctionMode"), Mode():
-        pass
-
-
 def test_types_of_results_are_those_that_functions_return(torch):
     x = weft.randn(3, 3)
     calls = {

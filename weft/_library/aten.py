@@ -26,6 +26,8 @@ from weft.nn import functional as F  # noqa: N812
 __all__ = ["names", "packet", "runner"]
 
 _FILE = os.path.join(os.path.dirname(__file__), "aten_schemas.txt")
+#: Operators that programs do not call themselves: modes of operators see them, most in backward.
+_INNER_FILE = os.path.join(os.path.dirname(__file__), "aten_inner_schemas.txt")
 _REDUCTIONS = ("none", "mean", "sum")
 
 
@@ -50,6 +52,39 @@ def _to_copy(x: Any, *, dtype: Any = None, memory_format: Any = None, **where: A
     return x.to(x.dtype if dtype is None else dtype, copy=True, memory_format=kept)
 
 
+def _convolution_backward(
+    grad: Any, x: Any, w: Any, bias_sizes: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int, mask: Any,
+) -> Any:  # fmt: skip
+    kernel, of_x, of_w = list(w.shape[2:]), None, None
+    if mask[0] and transposed:
+        of_x = _conv(grad, w, None, stride, padding, dilation, False, None, groups)
+    elif mask[0]:
+        reached = [
+            (n - 1) * s - 2 * p + d * (k - 1) + 1
+            for n, s, p, d, k in zip(grad.shape[2:], stride, padding, dilation, kernel)
+        ]
+        rest = [n - m for n, m in zip(x.shape[2:], reached)]
+        of_x = _conv(grad, w, None, stride, padding, dilation, True, rest, groups)
+    if mask[1]:
+        pair = (grad, x) if transposed else (x, grad)
+        of_w = _C.ops._convolution_weight(*pair, kernel, stride, padding, dilation, groups)
+    return of_x, of_w, grad.sum([0, *range(2, grad.dim())]) if mask[2] else None
+
+
+def _nll_loss_forward(x: Any, target: Any, weight: Any, reduction: str, ignore_index: int) -> Any:
+    loss = F.nll_loss(x, target, weight, ignore_index=ignore_index, reduction=reduction)
+    counted = target != ignore_index
+    each = counted.to(x.dtype) if weight is None else weight[target * counted] * counted
+    return loss, each.sum() if reduction != "none" else x.new_zeros(())
+
+
+def _index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    if any(i is None for i in indices):  # a dimension that is kept
+        return _C.ops.index_put(x, values, indices, accumulate)
+    return weft.index_put(x, indices, values, accumulate)
+
+
 #: By the name of the operator: weft's call with ATen's arguments.
 _FORMS: dict[str, Callable[..., Any]] = {
     "_softmax": lambda x, dim, half_to_float: x.softmax(dim),
@@ -59,10 +94,17 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "alias": lambda x: x.view_as(x),
     "lift_fresh": lambda x: x,
     "convolution": _conv,
+    "convolution_backward": _convolution_backward,
+    "nll_loss_forward": _nll_loss_forward,
+    "_softmax_backward_data": lambda g, y, dim, of: _C.ops._softmax_backward_data(g, y, dim),
+    "_log_softmax_backward_data": lambda g, y, dim, of: (
+        _C.ops._log_softmax_backward_data(g, y, dim)
+    ),
     "native_layer_norm": _layer_norm,
     "max_pool2d_with_indices": lambda x, *a, **k: F.max_pool2d(x, *a, **k, return_indices=True),
     "max_pool3d_with_indices": lambda x, *a, **k: F.max_pool3d(x, *a, **k, return_indices=True),
     "index": lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)],
+    "index_put": _index_put,
     "slice": lambda x, dim=0, start=None, end=None, step=1: x[
         (slice(None),) * (dim % x.dim()) + (slice(start, end, step),)
     ],
@@ -141,7 +183,7 @@ def _function(name: str) -> Callable[..., Any] | None:
             return found
     if name.endswith("_") and not name.endswith("__"):
         return getattr(Tensor, name, None)
-    for space in (_C, weft, Tensor, F):
+    for space in (_C, weft, Tensor, F, _C.ops):
         found = vars(space).get(name)
         if callable(found) and not isinstance(found, type):
             return found  # type: ignore[no-any-return]
@@ -194,10 +236,11 @@ def _is_list(schema: FunctionSchema) -> bool:
 def _schemas() -> dict[str, list[str]]:
     """The lines of the table by the names of operators."""
     found: dict[str, list[str]] = {}
-    with open(_FILE, encoding="utf-8") as file:
-        for line in file:
-            name = line.partition("(")[0].partition(".")[0]
-            found.setdefault(name, []).append(line.strip())
+    for path in (_FILE, _INNER_FILE):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                name = line.partition("(")[0].partition(".")[0]
+                found.setdefault(name, []).append(line.strip())
     return found
 
 

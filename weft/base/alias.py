@@ -48,7 +48,7 @@ _PACKAGES = {"weft.vision": ("torchvision", TORCHVISION), "weft": ("torch", TORC
 HOUSE = {
     "weft": """__main__ _checkpoint _library_ops base batching closing composites deferred
         experiments frontend memory running safetensors see serve tools""",
-    "weft._library": "aten checks mapping operators",
+    "weft._library": "aten checks dispatch mapping operators",
     "weft.autograd": "_backward _merged _missing _moved anomaly",
     "weft.cuda": "types",
     "weft.distributed": """agreement balance barriers communicator exchanges joining launching

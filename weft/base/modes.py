@@ -17,7 +17,7 @@ __all__ = [
     "set_grad_enabled",
 ]
 
-_GRAD = 1  # asked for in inference mode, _ENABLED is set instead: nothing is recorded there
+GRAD = 1  # asked for in inference mode, _ENABLED is set instead: nothing is recorded there
 _INFERENCE = 2
 _ENABLED = 64
 DEFER = 4  # calls are kept, to be batched (weft/batching)
@@ -29,6 +29,7 @@ TRACE = 256  # calls are written down (weft/fx/recording.py)
 FUNCTIONS = 1024  # a mode of functions is entered (weft/overrides.py)
 OWN = 2048  # no argument's __torch_function__ is asked
 META = 4096  # new tensors are of the meta device (weft/base/device.py)
+DISPATCH = 8192  # a mode of operators is entered (weft/_library/dispatch.py)
 _GENERATOR = 0x20  # inspect.CO_GENERATOR; inspect itself would be a third of the import's time
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,7 +99,7 @@ class no_grad(_Mode):
     """
 
     __slots__ = ()
-    _clear = _GRAD | _ENABLED
+    _clear = GRAD | _ENABLED
 
     @overload
     def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # no instance of the class
@@ -113,7 +114,7 @@ class enable_grad(_Mode):
     """Calls in this scope are recorded, also within `no_grad`; in `inference_mode` none is."""
 
     __slots__ = ()
-    _set = _GRAD
+    _set = GRAD
 
     @overload
     def __new__(cls, function: F) -> F: ...  # type: ignore[misc]  # no instance of the class
@@ -126,7 +127,7 @@ class enable_grad(_Mode):
 
 def _grad_set(on: bool) -> int:
     mode: int = _C._mode()
-    return mode | _GRAD if on else mode & ~_GRAD & ~_ENABLED
+    return mode | GRAD if on else mode & ~GRAD & ~_ENABLED
 
 
 class set_grad_enabled(_Mode):
@@ -179,9 +180,9 @@ class inference_mode(_Mode):
     def __enter__(self) -> None:
         mode = _C._mode()
         if self.mode:
-            self._saved = _C._set_mode((mode | _INFERENCE) & ~_GRAD & ~_ENABLED)
+            self._saved = _C._set_mode((mode | _INFERENCE) & ~GRAD & ~_ENABLED)
         else:
-            self._saved = _C._set_mode((mode & ~_INFERENCE) | _GRAD)
+            self._saved = _C._set_mode((mode & ~_INFERENCE) | GRAD)
 
     def __call__(self, function: F) -> F:
         return _with_mode(lambda: inference_mode(self.mode), function)

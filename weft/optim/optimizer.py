@@ -17,7 +17,8 @@ from typing import Any
 from weakref import WeakSet
 
 import weft
-from weft import Tensor
+from weft import _C, Tensor
+from weft.base.modes import DISPATCH
 from weft.nn.module import clear_grad
 from weft.nn.removable_handle import RemovableHandle
 from weft.nn.warn import warn
@@ -412,7 +413,10 @@ def expect_modes(lr: Any, foreach: bool | None, fused: bool | None, differentiab
 
 
 def runs_plain(group: Group) -> bool:
-    """Whether a group's step is to be made of ops: to be differentiated, or as an oracle."""
+    """Whether a group's step is to be made of ops: to be differentiated, as an oracle, or for a
+    mode that sees operators."""
+    if _C._mode() & DISPATCH:
+        return True
     return group["differentiable"] or (group["foreach"] is False and not group.get("fused"))
 
 

@@ -1,15 +1,16 @@
-"""`__torch_dispatch__`, by name: calls below autograd, of which Python is asked in PyTorch.
+"""Modes that carry calls of operators out: `__torch_dispatch__`.
 
-Calls are asked about where Python enters (`__torch_function__`, weft/overrides.py), and never
-below: a mode of this kind may be defined and named, and raises where it is entered.
+A mode that is entered is asked about each call of an operator in its block, forward and backward,
+below autograd; how a call becomes an operator of ATen's is told in weft/_library/dispatch.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from weft import Tensor
+from weft._library.dispatch import ENTERED, entered
 
 __all__ = [
     "BaseTorchDispatchMode", "TorchDispatchMode", "is_in_torch_dispatch_mode",
@@ -19,10 +20,27 @@ __all__ = [
 
 
 class TorchDispatchMode:
-    """A mode that PyTorch asks about each call below autograd.
+    """Carries out every call of an operator in its `with` block.
 
-    Raises:
-        NotImplementedError: on entering; there is no such place to ask.
+    A subclass defines `__torch_dispatch__(self, func, types, args=(), kwargs=None)`: `func` is an
+    overload of ATen's with its arguments, tensors, numbers and lists of them; what it gives is the
+    result of the call, which has the gradient of the call's own. In it the mode itself is not
+    asked and nothing is recorded: `func(*args, **kwargs)` computes. Modes nest: the one entered
+    last is asked first, and calls that it makes go to the next. What ATen has no operator for is
+    one of the namespace `weft`. Not seen are reads of values (`item`), `detach`, and functions that
+    a library computes (most of `linalg` and `fft`).
+
+    >>> class Print(TorchDispatchMode):
+    ...     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    ...         print(func)
+    ...         return func(*args, **(kwargs or {}))
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> with Print():
+    ...     x.exp().sum().backward()
+    aten.exp.default
+    aten.sum.default
+    aten.expand.default
+    aten.mul.Tensor
     """
 
     def __torch_dispatch__(
@@ -30,18 +48,17 @@ class TorchDispatchMode:
     ) -> Any:
         raise NotImplementedError
 
-    def __enter__(self) -> Any:
-        raise NotImplementedError(
-            f"[{type(self).__name__}] expected a mode that is asked where Python enters, got a "
-            "TorchDispatchMode, which is asked below autograd. Hint: TorchFunctionMode is asked "
-            "about every public call; weft.record() keeps what ran"
-        )
+    def __enter__(self) -> Self:
+        scope = entered((*ENTERED.get(), self))
+        scope.__enter__()
+        self.__dict__.setdefault("_scopes", []).append(scope)
+        return self
 
     def __exit__(self, *exc: object) -> None:
-        return None
+        self.__dict__["_scopes"].pop().__exit__(None, None, None)
 
     @classmethod
-    def push(cls, *args: Any, **kwargs: Any) -> Any:
+    def push(cls, *args: Any, **kwargs: Any) -> Self:
         """`cls(*args, **kwargs)`; the older way to write it."""
         return cls(*args, **kwargs)
 
@@ -56,17 +73,19 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
 
 def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
-    """False: none can be entered."""
-    return False
+    """Whether a mode of operators is entered."""
+    return bool(ENTERED.get())
 
 
-def _get_current_dispatch_mode() -> None:
-    """None: none can be entered."""
+def _get_current_dispatch_mode() -> Any:
+    """The mode that is asked first, or None."""
+    modes = ENTERED.get()
+    return modes[-1] if modes else None
 
 
 def _get_current_dispatch_mode_stack() -> list[Any]:
-    """An empty list: none can be entered."""
-    return []
+    """The modes that are entered, the innermost last."""
+    return [*ENTERED.get()]
 
 
 def is_traceable_wrapper_subclass_type(t: type[Any]) -> bool:
@@ -135,7 +154,5 @@ def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> 
 
 
 def _disable_current_modes() -> Any:
-    """A scope without modes: there is none to leave."""
-    from contextlib import nullcontext
-
-    return nullcontext()
+    """A scope without modes."""
+    return entered(())

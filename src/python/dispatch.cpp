@@ -1,0 +1,90 @@
+/// Calls of operators that a mode carries out: `__torch_dispatch__`.
+///
+/// Note [Dispatch]
+/// Where a TorchDispatchMode is entered (kDispatchMode), the door asks about each call behind autocast, traces and
+/// mapped levels, and before it would keep or run it; a composite is not asked about, its calls are. The answer
+/// (weft/_library/dispatch.py) is computed below the graph, in place of shape rule, memory and kernel: its
+/// results get the node that the call's own would get, so backward runs the record's rules, whose calls come
+/// through the door again. In-place forms have to write their operand; out= forms are the call, and a write of its
+/// result. Sums of gradients go through the door too (GradBuffer), and no program of a compiled function runs.
+#include "python/dispatch.h"
+
+#include "python/object.h"
+
+namespace weft::python {
+namespace {
+
+/// An input as Python passed it: with `numbers`, a number where it was one.
+Object given(const Tensor& t, bool numbers) {
+    if (!t.defined()) return none();
+    if (!t.storage()) {  // what a factory takes its layout from, on another device
+        Tensor like = Tensor::layout_like(t, t.dtype());
+        like.allocate_meta();
+        return wrapped(like);
+    }
+    return numbers && t.has(kWrapped) ? wrapped(t).attr("item").call() : wrapped(t);
+}
+
+/// The inputs and attributes of `c` by name.
+Object arguments_of(const Call& c) {
+    Object words = Object::take(PyDict_New());
+    bool numbers = false;  // beside a tensor
+    for (int k = 0; k < c.inputs; ++k) numbers |= c.in[k].defined() && !c.in[k].has(kWrapped);
+    for (const Param& p : c.op->params) {
+        Object value;
+        if (p.kind == Param::Kind::Tensors) {
+            value = Object::take(PyList_New(0));
+            for (int k = p.slot; k < c.inputs; ++k)
+                checked(PyList_Append(value.get(), given(c.in[k], numbers).get()));
+        } else if (p.is_input()) {
+            value = given(c.in[p.slot], numbers);
+        } else {
+            value = Object::take(to_python(c.attrs[p.slot]));
+        }
+        checked(PyDict_SetItemString(words.get(), p.name.c_str(), value.get()));
+    }
+    return words;
+}
+
+/// A result for the graph: nothing that has a history, or is an operand.
+Tensor own(const Call& c, const Tensor& t) {
+    bool taken = t.has(kTracked);
+    for (int i = 0; i < c.inputs; ++i) taken |= c.in[i].same(t);
+    return taken ? t.alias() : t;
+}
+
+void take_results(Call& c, PyObject* results, bool recorded) {
+    Object all = PyTuple_Check(results) || PyList_Check(results)
+                     ? Object::borrow(results)
+                     : Object::take(PyTuple_Pack(1, results));
+    c.outputs = 0;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(all.get()); ++k) {
+        PyObject* o = PySequence_Fast_GET_ITEM(all.get(), k);
+        const Tensor t = o == Py_None ? Tensor() : expect_tensor(o, c.name());
+        c.add(recorded || !t.defined() ? t : own(c, t));
+    }
+    WEFT_EXPECT(c.op->outputs < 0 || c.outputs == c.op->outputs, Type, c.name(),
+                text(c.op->outputs, " results of __torch_dispatch__"), text(c.outputs));
+}
+
+bool dispatch(Call& c) {
+    static PyObject* ask = import_attr("weft._library.dispatch", "_answer").release();
+    std::vector<Tensor> before;
+    if (c.in_place) before = ops::hooks.before_write(c);
+    Object answer = Object::borrow(ask).call(
+        py_str(c.op->name), Object::borrow(c.in_place ? Py_True : Py_False), arguments_of(c));
+    const bool recorded = PyTuple_GET_ITEM(answer.get(), 0) == Py_True;
+    if (c.in_place) {
+        c.set(c.dest);
+        if (!before.empty()) ops::hooks.after_write(c, before);
+        return true;
+    }
+    take_results(c, PyTuple_GET_ITEM(answer.get(), 1), recorded);
+    return recorded;
+}
+
+}  // namespace
+
+void init_dispatch() { ops::hooks.dispatch = dispatch; }
+
+}  // namespace weft::python
