@@ -64,7 +64,7 @@ def public_names(home: str) -> Iterator[tuple[str, Any]]:
         thing = getattr(space, name)
         own = getattr(thing, "__module__", None) or "weft"
         foreign = own.split(".")[0] not in ("weft", "torch", "builtins")
-        if not (isinstance(thing, types.ModuleType) or foreign):
+        if not (isinstance(thing, types.ModuleType) or foreign or thing is None):
             yield name, thing
 
 

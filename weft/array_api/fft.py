@@ -11,7 +11,7 @@ from weft import Tensor, dtype
 Norm = Literal["backward", "ortho", "forward"]
 
 
-class Along(Protocol):
+class _Along(Protocol):
     """A transform along one axis."""
 
     def __call__(
@@ -19,7 +19,7 @@ class Along(Protocol):
     ) -> Tensor: ...
 
 
-class Over(Protocol):
+class _Over(Protocol):
     """A transform along several axes."""
 
     def __call__(
@@ -33,7 +33,7 @@ class Over(Protocol):
     ) -> Tensor: ...
 
 
-def _along(function: Callable[..., Tensor]) -> Along:
+def _along(function: Callable[..., Tensor]) -> _Along:
     def run(
         x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
     ) -> Tensor:
@@ -44,7 +44,7 @@ def _along(function: Callable[..., Tensor]) -> Along:
     return run
 
 
-def _over(function: Callable[..., Tensor]) -> Over:
+def _over(function: Callable[..., Tensor]) -> _Over:
     def run(
         x: Tensor,
         /,
