@@ -3,13 +3,18 @@
 import harness
 
 
-def training_step(torch):
-    nn, F = torch.nn, torch.nn.functional
-    model = nn.Sequential(
+def model_of(torch):
+    nn = torch.nn
+    return nn.Sequential(
         nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(64 * 7 * 7, 10),
     )  # fmt: skip
+
+
+def training_step(torch):
+    F = torch.nn.functional
+    model = model_of(torch)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     images, targets = torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,))
 
