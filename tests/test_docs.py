@@ -101,6 +101,7 @@ with_pictures = pytest.mark.skipif(
     "page",
     [
         "README.md",
+        "docs/array-api.md",
         "docs/export.md",
         pytest.param("docs/compile.md", marks=compiling),
         pytest.param("docs/onnx.md", marks=with_onnx),

@@ -27,7 +27,16 @@ def equal(input: Tensor, other: Tensor) -> bool:
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
-    """Whether |input - other| <= atol + rtol * |other| everywhere, with broadcasting."""
+    """Whether |input - other| <= atol + rtol * |other| everywhere, with broadcasting.
+
+    Args:
+        input, other: shapes that broadcast, one dtype.
+        rtol, atol: relative to other, and absolute.
+        equal_nan: whether a NaN is close to another.
+
+    >>> weft.allclose(weft.tensor([1., 2.]), weft.tensor([1., 2.00001]))
+    True
+    """
     if not (isinstance(input, Tensor) and isinstance(other, Tensor)):
         raise TypeError(f"[allclose] expected two tensors, got {type(other).__name__}")
     return bool(weft.isclose(input, other, rtol, atol, equal_nan).all())

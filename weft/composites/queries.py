@@ -14,7 +14,11 @@ __all__ = ["get_device", "is_distributed", "is_storage", "is_tensor"]
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether `obj` is a Tensor."""
+    """Whether `obj` is a Tensor.
+
+    >>> weft.is_tensor(weft.ones(2)), weft.is_tensor([1.0])
+    (True, False)
+    """
     return isinstance(obj, Tensor)
 
 

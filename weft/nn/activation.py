@@ -40,6 +40,11 @@ class ReLU(_InPlace):
 
     Args:
         inplace: whether the input itself is changed.
+
+    From any shape `(*)` of floats to the same shape and dtype.
+
+    >>> weft.nn.ReLU()(weft.tensor([-1., 2.]))
+    tensor([0., 2.])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -52,6 +57,11 @@ class LeakyReLU(_InPlace):
     Args:
         negative_slope: the slope below 0.
         inplace: whether the input itself is changed.
+
+    From any shape `(*)` of floats to the same shape and dtype.
+
+    >>> weft.nn.LeakyReLU(0.1)(weft.tensor([-1., 2.]))
+    tensor([-0.1000,  2.0000])
     """
 
     __constants__ = ("inplace", "negative_slope")
@@ -136,6 +146,11 @@ class SiLU(_InPlace):
 
     Args:
         inplace: whether the input itself is changed.
+
+    From any shape `(*)` of floats to the same shape and dtype.
+
+    >>> weft.nn.SiLU()(weft.tensor([-1., 0., 1.]))
+    tensor([-0.2689,  0.0000,  0.7311])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -154,14 +169,26 @@ class Mish(_InPlace):
 
 
 class Sigmoid(Module):
-    """`1 / (1 + exp(-x))`."""
+    """`1 / (1 + exp(-x))`.
+
+    From any shape `(*)` of floats to the same shape and dtype.
+
+    >>> weft.nn.Sigmoid()(weft.tensor([0., 2.]))
+    tensor([0.5000, 0.8808])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return _C.sigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    From any shape `(*)` of floats to the same shape and dtype.
+
+    >>> weft.nn.Tanh()(weft.tensor([0., 1.]))
+    tensor([0.0000, 0.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return _C.tanh(input)
@@ -173,6 +200,11 @@ class Softplus(Module):
     Args:
         beta: how sharp the bend is.
         threshold: where `beta x` is above this, the output is x.
+
+    From any shape `(*)` of floats to the same shape and dtype.
+
+    >>> weft.nn.Softplus()(weft.tensor([-1., 2.]))
+    tensor([0.3133, 2.1269])
     """
 
     __constants__ = ("beta", "threshold")
@@ -446,6 +478,11 @@ class LogSoftmax(_AlongDim):
 
     Args:
         dim: the dimension.
+
+    From any shape `(*)` of floats to the same shape and dtype.
+
+    >>> weft.nn.LogSoftmax(dim=0)(weft.tensor([1., 1.]))
+    tensor([-0.6931, -0.6931])
     """
 
     def forward(self, input: Tensor) -> Tensor:

@@ -16,7 +16,11 @@ __all__ = [
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `max(0, x)`."""
+    """Return `max(0, x)`, in x's shape `(*)` and dtype.
+
+    >>> weft.nn.functional.relu(weft.tensor([-1., 2.]))
+    tensor([0., 2.])
+    """
     return _C.relu_(input) if inplace else _C.relu(input)
 
 
@@ -51,7 +55,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `x sigmoid(x)`."""
+    """Return `x sigmoid(x)`, in x's shape `(*)` and dtype.
+
+    >>> weft.nn.functional.silu(weft.tensor([-1., 1.]))
+    tensor([-0.2689,  0.7311])
+    """
     return _C.silu_(input) if inplace else _C.silu(input)
 
 
@@ -165,14 +173,27 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Return `exp(x) / sum(exp(x))` along `dim`, of the input converted to `dtype`."""
+    """Return `exp(x) / sum(exp(x))` along `dim`, of the input converted to `dtype`.
+
+    From any shape `(*)` to the same; along `dim` the results sum to 1.
+
+    >>> weft.nn.functional.softmax(weft.tensor([[0., 0.], [1., 1.]]), dim=-1)
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
+    """
     return _C.softmax(input, _implicit("softmax", input) if dim is None else dim, dtype)
 
 
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Return `log(softmax(x))` along `dim`, of the input converted to `dtype`."""
+    """Return `log(softmax(x))` along `dim`, of the input converted to `dtype`.
+
+    From any shape `(*)` to the same.
+
+    >>> weft.nn.functional.log_softmax(weft.tensor([0., 0.]), dim=0)
+    tensor([-0.6931, -0.6931])
+    """
     return _C.log_softmax(input, _implicit("log_softmax", input) if dim is None else dim, dtype)
 
 

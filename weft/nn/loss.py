@@ -131,7 +131,13 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """`|input - target|`."""
+    """`|input - target|`.
+
+    Input and target have one shape `(*)`; the result has none, or theirs without reduction.
+
+    >>> weft.nn.L1Loss()(weft.tensor([1., 2.]), weft.tensor([3., 2.]))
+    tensor(1.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
@@ -143,6 +149,11 @@ class SmoothL1Loss(_Loss):
     Args:
         size_average, reduce, reduction: see above.
         beta: where the square ends.
+
+    Input and target have one shape `(*)`; the result has none, or theirs without reduction.
+
+    >>> weft.nn.SmoothL1Loss()(weft.tensor([0.5, 3.]), weft.tensor([0., 0.]))
+    tensor(1.3125)
     """
 
     def __init__(
