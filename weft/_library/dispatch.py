@@ -11,40 +11,21 @@ as one of the namespace `weft`, under the record's own schema.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import _C, Tensor
 from weft._ops import Bound, OpOverload, OpOverloadPacket, _converted, _Refused
 from weft.base.device import CPU, META, new_on_meta
-from weft.base.modes import DISPATCH, GRAD
+from weft.base.dispatch_modes import ENTERED, entered
 from weft.base.schemas import Argument, FunctionSchema, parse_schema
 
-__all__ = ["ENTERED", "entered"]
+__all__: list[str] = []
 
 Words = dict[str, Any]
 
-#: The modes that are entered, the innermost last. The bit DISPATCH of the mode says if any is.
-ENTERED: ContextVar[tuple[Any, ...]] = ContextVar("dispatch modes", default=())
 _REDUCTIONS = ("none", "mean", "sum")
-
-
-@contextmanager
-def entered(modes: tuple[Any, ...], below: bool = False) -> Generator[None, None, None]:
-    """These modes and no other, for the scope; `below`: nothing is recorded in it."""
-    token = ENTERED.set(modes)
-    before = _C._mode()
-    now = before | DISPATCH if modes else before & ~DISPATCH
-    _C._set_mode(now & ~GRAD if below else now)
-    kept = DISPATCH | GRAD if below else DISPATCH
-    try:
-        yield
-    finally:
-        ENTERED.reset(token)
-        _C._set_mode(_C._mode() & ~kept | before & kept)
 
 
 def _answer(record: str, in_place: bool, given: Words) -> tuple[bool, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from weft import Tensor
-from weft._library.dispatch import ENTERED, entered
+from weft.base.dispatch_modes import ENTERED, entered
 
 __all__ = [
     "BaseTorchDispatchMode", "TorchDispatchMode", "is_in_torch_dispatch_mode",
