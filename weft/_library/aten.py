@@ -183,7 +183,9 @@ def _function(name: str) -> Callable[..., Any] | None:
             return found
     if name.endswith("_") and not name.endswith("__"):
         return getattr(Tensor, name, None)
-    for space in (_C, weft, Tensor, F, _C.ops):
+    # Methods of records go before weft's functions: `view` of a tensor is not `weft.view`.
+    recorded = isinstance(vars(Tensor).get(name), type(vars(Tensor)["view"]))
+    for space in (_C, Tensor, weft, F, _C.ops) if recorded else (_C, weft, Tensor, F, _C.ops):
         found = vars(space).get(name)
         if callable(found) and not isinstance(found, type):
             return found  # type: ignore[no-any-return]
