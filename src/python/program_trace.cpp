@@ -18,7 +18,7 @@ using namespace tracing;
 TraceHost::TraceHost(Frame* at, const std::vector<LiveSource>& varying,
                      const std::vector<VaryingRead>& varying_reads, bool writes)
     : at_(at), varying_(varying), varying_reads_(varying_reads) {
-    tracer_->take_writes(writes && !(mode & kDeferMode));
+    tracer_->take_writes(writes && !(mode & kDeferMode) && !backend_now());
 }
 
 TraceHost::~TraceHost() {

@@ -578,7 +578,7 @@ def test_explain_says_why_no_plan_runs():
 
 def written(x):
     y = x * 2 + 1
-    y.add_(1)
+    y[0].add_(1)
     return y
 
 
