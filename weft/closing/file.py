@@ -87,7 +87,7 @@ def module_of(text: str) -> dict[str, Any]:
     fields: dict[str, type] = {
         "parameters": dict, "buffers": list, "modules": dict, "training": dict, "code": str,
         "sizes": list, "inputs": dict, "modes": dict, "aliases": dict, "empty": list,
-        "passing": list, "attributes": list,
+        "passing": list, "attributes": list, "example": dict,
     }  # fmt: skip
     try:
         found = json.loads(text)

@@ -14,6 +14,7 @@ from weft.export.dims import Dim as Dim
 from weft.export.dims import ShapesCollection as ShapesCollection
 from weft.export.dims import ValueRanges, check, inputs_of, ranges_of, sizes_of
 from weft.export.dims import dims as dims
+from weft.export.examples import EXAMPLE, example_read, example_told
 from weft.export.graph_signature import ExportGraphSignature as ExportGraphSignature
 from weft.export.graph_signature import InputKind as InputKind
 from weft.export.graph_signature import InputSpec as InputSpec
@@ -229,7 +230,7 @@ def export(
 
 
 def save(ep: ExportedProgram, f: File, *, extra_files: Mapping[str, Any] | None = None) -> None:
-    """Writes a program into a file that `load`, `jit.load` and libweft read.
+    """Writes a program, and its example, into a file that `load`, `jit.load` and libweft read.
 
     Args:
         ep: the program.
@@ -241,7 +242,9 @@ def save(ep: ExportedProgram, f: File, *, extra_files: Mapping[str, Any] | None 
             "The 'ep' parameter must be an instance of 'ExportedProgram', got "
             f"'{type(ep).__name__}' instead."
         )
-    ep._program.save(f, extra_files, {"sizes": ep._sizes, "inputs": ep._inputs})
+    example, tensors = example_told(ep.example_inputs)
+    told = {"sizes": ep._sizes, "inputs": ep._inputs, "example": example}
+    ep._program.save(f, extra_files, told, tensors)
 
 
 def load(f: File, *, extra_files: dict[str, Any] | None = None) -> ExportedProgram:
@@ -259,7 +262,10 @@ def load(f: File, *, extra_files: dict[str, Any] | None = None) -> ExportedProgr
     for name, content in (extra_files or {}).items():
         extra_files[name] = content.decode()  # type: ignore[index]
     told = program._told
-    return ExportedProgram(program, told["sizes"], told["inputs"], None, None)
+    names = [name for name in program._constants if name.startswith(EXAMPLE)]
+    tensors = {name: program._constants.pop(name) for name in names}
+    example = example_read(told["example"], tensors)
+    return ExportedProgram(program, told["sizes"], told["inputs"], example, None)
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:

@@ -3,7 +3,7 @@
 Note [Graphs of programs]
 A program has branches, loops and recursion, a graph has not. Its graph is what the example's run
 calls, with a node `expect_value` where a value is looked at; all ways are in the program, which
-`module()` runs. A program that was loaded knows no example: one of zeros is made of its sizes.
+`module()` runs.
 """
 
 from __future__ import annotations
@@ -55,10 +55,15 @@ def _layout_of(value: Any) -> Any:
 
 def recorded(exported: ExportedProgram) -> tuple[GraphModule, GraphModule]:
     """The graph of an export twice: over the program's tensors, and with these as inputs."""
-    program, (args, kwargs) = exported._program, example_of(exported)
-    recording = _Noting(program)
+    if exported.example_inputs is None:
+        raise ValueError(
+            "[export] expected a program with the arguments that it was exported with, got one "
+            "whose file has none. Hint: objects of classes go into no file"
+        )
+    program, (args, kwargs) = exported._program, exported.example_inputs
     names = input_names(exported)
     with weft.no_grad():
+        recording = _Noting(program)
         for path, value in (*nodes(args, "args"), *nodes(kwargs, "kwargs")):
             if path in names and isinstance(value, Tensor):
                 recording.input(value, names[path])
@@ -153,47 +158,3 @@ def _input_name(path: str, names: list[str], rest: str) -> str:
     at = int(place or 0)
     start = word or (names[at] if at < count else f"{rest}_{at - count}")
     return "_".join([start, *(a or b for a, b in steps)])
-
-
-def example_of(exported: ExportedProgram) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that it was exported with; of one that was loaded such as it takes."""
-    if exported.example_inputs is not None:
-        args, kwargs = exported.example_inputs
-        return tuple(args), dict(kwargs)
-    tensors = {path: (dtype, sizes) for path, dtype, sizes in exported._sizes}
-
-    def made(path: str) -> Any:
-        kind, value = exported._inputs[path]
-        if kind in ("tuple", "list", "dict"):
-            steps = [p for p in exported._inputs if re.fullmatch(re.escape(path) + _STEP, p)]
-            if kind == "dict":
-                return {_key(p): made(p) for p in steps}
-            return (tuple if kind == "tuple" else list)(map(made, steps))
-        if path not in tensors:
-            return value
-        dtype, sizes = tensors[path]
-        found = [_some_size(size) for size in sizes]
-        if dtype == "int":
-            return found[0]
-        return weft.zeros(found, dtype=getattr(weft, dtype.removeprefix("torch.")))
-
-    return made("args"), made("kwargs")
-
-
-_STEP = r"\[(?:'[^']*'|\d+)\]"
-
-
-def _key(path: str) -> str:
-    return path[path.rindex("[") + 2 : -2]
-
-
-def _some_size(size: Any) -> int:
-    """A size that an input may have."""
-    if size is None:
-        return 2
-    if isinstance(size, int):
-        return size
-    _, least, most, *derived = size
-    root = max(2, least or 0) if most is None else min(max(2, least or 0), most)
-    factor, offset = derived or (1, 0)
-    return int(root * factor + offset)

@@ -206,9 +206,12 @@ class _Program(RecursiveScriptModule):
         """The functions of the program, their instructions a line each."""
         return "\n".join(f["text"] for f in _json.loads(self._json)["functions"])
 
-    def save(self, f: Any, _extra_files: Any = None, _also: Any = None) -> None:
+    def save(
+        self, f: Any, _extra_files: Any = None, _also: Any = None, _more: Any = None
+    ) -> None:
         """Writes the program with what its parameters, attributes and modes are now."""
         package, told, tensors = self._settle()
+        tensors = {**tensors, **(_more or {})}
         _write(f, package, {**told, **(_also or {})}, tensors, _extra_files or {})
 
     def _tensors(self) -> dict[str, Tensor]:
