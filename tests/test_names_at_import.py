@@ -5,6 +5,7 @@ type and to hold PyTorch's sentence.
 """
 
 import collections
+import importlib
 import subprocess
 import sys
 import threading
@@ -173,8 +174,22 @@ t._utils._flatten_dense_tensors([t.ones(2, 2), t.zeros(1)])
 t._utils._unflatten_dense_tensors(t.arange(3.0), [t.ones(2, 1), t.ones(1)])
 t._utils._element_size(t.float16)
 t._utils._get_all_device_indices()
+t.onnx.is_in_onnx_export()
+t.distributed.is_available()
+t.hub.HASH_REGEX.pattern
+t.hub.urlparse("https://a.b/c-12ab.pth").path
+t.autograd.forward_ad.unpack_dual(t.ones(1)).tangent
+t.nn.modules.transformer._get_activation_fn("gelu")(t.ones(1)).shape
+t.ones(2)._cdata == t.ones(2)._cdata
+type(t.ones(2)._cdata)
+m(t, "fx.experimental.proxy_tensor").get_proxy_mode()
+m(t, "jit.annotations").List
+m(t, "distributions.transforms")._clipped_sigmoid(t.zeros(1))
+m(t, "_tensor_str").PRINT_OPTS.threshold
+m(t, "_tensor_str").PRINT_OPTS.sci_mode
+m(t, "_tensor_str")._tensor_str(t.ones(2, 2), 3)
+m(t, "_tensor_str")._tensor_str(t.tensor([1.5], dtype=t.float64), indent=0)
 """
-
 LISTS = """
 t.utils.hooks.__name__.partition(".")[2]
 t.hub._get_torch_home()
@@ -295,7 +310,11 @@ def same(ours, theirs):
 
 @pytest.mark.parametrize("expression", lines(DEVICES) + lines(CHECKS))
 def test_names_answer_as_pytorchs(torch, expression):
-    same(answer(expression, {"t": weft}), answer(expression, {"t": torch}))
+    def module(t, path):
+        return importlib.import_module(f"{t.__name__}.{path}")
+
+    ours, theirs = (answer(expression, {"t": t, "m": module}) for t in (weft, torch))
+    same(ours, theirs)
 
 
 @pytest.mark.parametrize("expression", lines(LISTS))

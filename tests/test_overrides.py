@@ -237,3 +237,16 @@ def test_tensor_takes_attributes_of_the_programs(torch):
     finally:
         weft.Tensor.__add__ = before
     assert (x + 1).tolist() == (p + 1).tolist() == [2, 2]
+
+
+def test_what_is_asked_of_any_object_asks_no_class(torch):
+    """`is_tensor` of an object whose class answers few functions raised that it is not one."""
+
+    class Answers:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise AssertionError(func)
+
+    for lib in (weft, torch):
+        assert not lib.is_tensor(Answers()) and not lib.is_storage(Answers())
+        assert lib.typename(Answers()).endswith("Answers")

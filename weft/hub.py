@@ -14,6 +14,7 @@ from builtins import list as _list
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlparse as urlparse
 
 from weft.serialization import load as _load
 
@@ -23,7 +24,8 @@ __all__ = [
 ]  # fmt: skip
 
 _folder: str | None = None
-_HASH = re.compile(r"-([a-f0-9]*)\.")
+#: The hash in the name of a file; libraries ask for it by this name.
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 
 
 def get_dir() -> str:
@@ -201,6 +203,6 @@ def load_state_dict_from_url(
     path = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
     if not os.path.exists(path):
         sys.stderr.write(f'Downloading: "{url}" to {path}\n')
-        named = _HASH.search(os.path.basename(path)) if check_hash else None
+        named = HASH_REGEX.search(os.path.basename(path)) if check_hash else None
         download_url_to_file(url, path, named and named.group(1), progress)
     return _load(path, map_location=map_location, weights_only=weights_only)

@@ -44,7 +44,7 @@ _MAX_VERSION = 10
 
 
 def save(
-    obj: Any,
+    obj: object,
     f: File,
     pickle_module: Any = None,
     pickle_protocol: int = DEFAULT_PROTOCOL,

@@ -409,14 +409,15 @@ PyGetSetDef checked_getset[] = {{"__wrapped__", checked_wrapped, nullptr, nullpt
                                 {"__module__", checked_module, nullptr, nullptr, nullptr},
                                 {}};
 
-/// _checked(function, who, names, kinds, positional, rest, lenient, also)
+/// _checked(function, who, names, kinds, positional, rest, lenient, asks, also)
 PyObject* make_checked(PyObject*, PyObject* args) {
     PyObject *function, *who, *names, *kinds, *also;
     Py_ssize_t positional;
     unsigned rest;
-    int lenient;
-    if (!PyArg_ParseTuple(args, "OUO!O!nIpO!", &function, &who, &PyTuple_Type, &names,
-                          &PyTuple_Type, &kinds, &positional, &rest, &lenient, &PyDict_Type, &also))
+    int lenient, asks;
+    if (!PyArg_ParseTuple(args, "OUO!O!nIppO!", &function, &who, &PyTuple_Type, &names,
+                          &PyTuple_Type, &kinds, &positional, &rest, &lenient, &asks, &PyDict_Type,
+                          &also))
         return nullptr;
     return guarded([&]() -> PyObject* {
         const Py_ssize_t n = PyTuple_GET_SIZE(names);
@@ -425,8 +426,6 @@ PyObject* make_checked(PyObject*, PyObject* args) {
         auto bits = std::make_unique<unsigned[]>(static_cast<size_t>(n));
         for (Py_ssize_t i = 0; i < n; ++i)
             bits[i] = static_cast<unsigned>(to_int(PyTuple_GET_ITEM(kinds, i), "_checked"));
-        constexpr unsigned tensors = kTensor | kTensors | kAnything;
-        const bool asks = std::any_of(&bits[0], &bits[n], [](unsigned k) { return k & tensors; });
         auto* c = PyObject_GC_New(Checked, &checked_type);
         if (!c) throw PythonError{};
         c->vectorcall = checked_vectorcall;
@@ -438,7 +437,7 @@ PyObject* make_checked(PyObject*, PyObject* args) {
         c->positional = positional;
         c->rest = rest;
         c->lenient = lenient;
-        c->asks = asks || (rest & tensors);
+        c->asks = asks;
         auto* object = reinterpret_cast<PyObject*>(c);
         PyObject_GC_Track(object);
         return object;

@@ -86,10 +86,33 @@ ops::Subscript subscript_of(PyObject* item) {
     return out;
 }
 
+/// Whether a list is a key of several subscripts, as PyTorch has it: one of up to 31 items of which one
+/// is no number.
+bool stands_for_tuple(PyObject* key) {
+    if (!PyList_Check(key) || PyList_GET_SIZE(key) >= 32) return false;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(key); ++k) {
+        PyObject* item = PyList_GET_ITEM(key, k);
+        if (is_tensor(item) || PySequence_Check(item) || PySlice_Check(item) || item == Py_None ||
+            item == Py_Ellipsis)
+            return true;
+    }
+    return false;
+}
+
 /// A key's items; a few without an allocation.
 class Key {
 public:
     explicit Key(PyObject* key) {
+        Object listed;
+        if (stands_for_tuple(key)) [[unlikely]] {
+            if (PyErr_WarnEx(PyExc_UserWarning,
+                             "Using a non-tuple sequence for multidimensional indexing is "
+                             "deprecated; use x[tuple(seq)] instead of x[seq]",
+                             1) < 0)
+                throw PythonError{};
+            listed = Object::take(PyList_AsTuple(key));
+            key = listed.get();
+        }
         PyObject* one[] = {key};
         PyObject** items = PyTuple_Check(key) ? &PyTuple_GET_ITEM(key, 0) : one;
         const size_t n = PyTuple_Check(key) ? static_cast<size_t>(PyTuple_GET_SIZE(key)) : 1;

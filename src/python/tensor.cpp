@@ -206,6 +206,21 @@ PyObject* own_repr(PyObject* self) {
         return py_str(format_tensor(view, prefix + "(", extra)).release();
     });
 }
+/// _contents(tensor, indent): what its repr has between the parentheses, without suffixes.
+PyObject* py_contents(PyObject*, PyObject* args) {
+    PyObject* tensor;
+    Py_ssize_t indent;
+    if (!PyArg_ParseTuple(args, "On", &tensor, &indent)) return nullptr;
+    return guarded([&] {
+        WEFT_EXPECT(is_tensor(tensor) && indent >= 0, Type, "_contents", "a tensor and an indent",
+                    Py_TYPE(tensor)->tp_name);
+        Tensor t = unwrap(tensor);
+        const FormatView view{t.dtype(), t.bytes(), t.shape(), t.strides()};
+        const auto before = static_cast<size_t>(indent);
+        std::string out = format_tensor(view, std::string(before, ' '), {});
+        return py_str(out.substr(before, out.size() - before - 1)).release();
+    });
+}
 PyObject* tensor_repr(PyObject* self) {
     return overridable("__repr__", {self}, [&] { return own_repr(self); });
 }
@@ -625,7 +640,9 @@ void make_properties_overridable() {
     PyType_Modified(&tensor_type);
 }
 
-PyMethodDef module_functions[] = {{"_extend", extend, METH_VARARGS, nullptr}, {}};
+PyMethodDef module_functions[] = {{"_contents", py_contents, METH_VARARGS, nullptr},
+                                  {"_extend", extend, METH_VARARGS, nullptr},
+                                  {}};
 
 }  // namespace
 

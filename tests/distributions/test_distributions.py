@@ -375,3 +375,11 @@ def test_modules_and_their_names(torch):
                 assert public <= set(dir(mine)), (name, public - set(dir(mine)))
     assert set(torch.distributions.__all__) <= set(weft.distributions.__all__)
     assert weft.distributions.Independent[weft.distributions.Normal]
+
+
+@pytest.mark.parametrize("name", ["Poisson", "Exponential", "HalfNormal"])
+def test_numbers_expand_to_no_batch(torch, name):
+    """`Poisson(tensor(3.)).expand(())` called expand without a size, which raised."""
+    for lib in (weft, torch):
+        made = getattr(lib.distributions, name)(lib.tensor(3.0)).expand(())
+        assert tuple(made.batch_shape) == () and tuple(made.sample().shape) == ()

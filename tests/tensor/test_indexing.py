@@ -156,3 +156,28 @@ def test_in_place(program):
     (a, aa), (b, bb) = states
     np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
     np.testing.assert_array_equal(aa.numpy(), a.numpy().reshape(-1))
+
+
+LISTS = [
+    "[a, b]", "[a]", "[0, 1]", "[[0, 1], [1, 2]]", "[[0, 1]]", "[a, [1, 2]]", "[slice(0, 2), 1]",
+    "[None, a]", "[..., a]", "[a, 0]", "[True, False, True]", "[]", "[[0] * 3] * 40",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-tuple sequence")
+@pytest.mark.parametrize("key", LISTS)
+def test_lists_are_keys_of_several_subscripts_where_pytorch_says_so(torch, key):
+    """x[[a, b]] gathered whole rows; a list with a tensor, a list, a slice or ... is a tuple."""
+    found = []
+    for lib in (weft, torch):
+        x = lib.arange(12.0).view(3, 4)
+        where = eval(key, {"a": lib.tensor([0, 1]), "b": lib.tensor([2, 3])})
+        taken = x[where]
+        x[where] = -1.0
+        found.append((taken.tolist(), x.tolist()))
+    assert found[0] == found[1]
+
+
+def test_a_list_that_is_a_tuple_warns():
+    with pytest.warns(UserWarning, match=r"use x\[tuple\(seq\)\] instead of x\[seq\]"):
+        weft.zeros(2, 2)[[weft.tensor([0]), weft.tensor([1])]]

@@ -18,6 +18,8 @@ MODELS = {
     "m.vgg.make_layers(m.vgg.cfgs['D'])": 32,
     "m.vgg.make_layers(m.vgg.cfgs['A'], batch_norm=True)": 32,
     "m.alexnet(num_classes=4)": 70,
+    "m.DenseNet(4, (2, 1, 1, 2), 6, 2, num_classes=3)": 64,
+    "m.DenseNet(4, (2, 1), 6, drop_rate=0.1, memory_efficient=True)": 40,
     "m.mobilenet_v2(num_classes=4, width_mult=0.6)": 40,
     "m.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=4, representation_size=8)": 32,
     "m.VisionTransformer(32, 16, 1, 2, 16, 64, dropout=0.1, attention_dropout=0.1)": 32,

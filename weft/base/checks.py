@@ -85,7 +85,10 @@ def also_named(**names: str) -> Callable[[F], F]:
 
 
 def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
-    """`function` with its arguments checked, and asked for overrides; itself where it has none."""
+    """`function` with its arguments checked, and asked for overrides; itself where it has none.
+
+    One with a parameter that is annotated as `object` is about anything at all: it asks nobody.
+    """
     if not isinstance(function, FunctionType):
         return function
     inner: Any = function
@@ -113,7 +116,8 @@ def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
     if not count and not code.co_flags & 4:
         return function
     who = who or function.__name__
-    return _C._checked(function, who, names, tuple(kinds), positional, rest, lenient, also)
+    asks = all(notes.get(n) != "object" for n in names)
+    return _C._checked(function, who, names, tuple(kinds), positional, rest, lenient, asks, also)
 
 
 def explain(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -306,7 +306,7 @@ def element_size(self: Tensor) -> int:
     return self.itemsize
 
 
-def typename(obj: Any) -> str:
+def typename(obj: object) -> str:
     """The name of a tensor's type, such as 'torch.FloatTensor', or of any other value's.
 
     >>> weft.typename(weft.ones(1))

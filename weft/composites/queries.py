@@ -22,7 +22,7 @@ def is_tensor(obj: object) -> bool:
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj: Any) -> bool:
+def is_storage(obj: object) -> bool:
     """Whether `obj` is a storage.
 
     >>> weft.is_storage(weft.ones(2).untyped_storage())
@@ -278,6 +278,7 @@ def _constant(name: str, value: Any, doc: str) -> None:
 attach("device", property(lambda self: META if self.is_meta else CPU, doc="Where it lies."))
 attach("is_cpu", property(lambda self: not self.is_meta, doc="Whether it lies in main memory."))
 _constant("layout", strided, "`weft.strided`.")
+attach("_cdata", property(id, doc="A number that no other tensor has while this one is there."))
 _constant("name", None, "None: tensors have no names.")
 _constant("is_nested", False, "Whether it is a nested tensor (weft.nested).")
 for _name in (

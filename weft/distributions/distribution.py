@@ -153,7 +153,7 @@ class Distribution:
     def _expanded(self, value: Any, batch_shape: Size) -> Any:
         before = len(self._batch_shape)
         if isinstance(value, Tensor):
-            return value.expand(*batch_shape, *value.shape[before:])
+            return value.expand((*batch_shape, *value.shape[before:]))
         if isinstance(value, Distribution):
             return value.expand((*batch_shape, *value.batch_shape[before:]))
         return value

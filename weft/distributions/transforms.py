@@ -29,6 +29,7 @@ from weft.distributions.transform_points import (
     SoftplusTransform,
     TanhTransform,
 )
+from weft.distributions.transform_points import _clipped_sigmoid as _clipped_sigmoid
 from weft.distributions.transform_vectors import (
     CorrCholeskyTransform,
     LowerCholeskyTransform,

@@ -32,7 +32,7 @@ def _clones(module: Module, n: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(n)])
 
 
-def _activation(name: str | Callable[[Tensor], Tensor]) -> Any:
+def _get_activation_fn(name: str | Callable[[Tensor], Tensor]) -> Any:
     """The function of that name; a function is itself."""
     if not isinstance(name, str):
         return name
@@ -126,7 +126,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,
@@ -198,7 +198,7 @@ class TransformerDecoderLayer(_Layer):
             setattr(self, f"norm{i}", norm)
         for i in (1, 2, 3):
             setattr(self, f"dropout{i}", Dropout(dropout))
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,

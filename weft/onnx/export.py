@@ -19,6 +19,11 @@ from weft.onnx.opsets import FIRST, LAST, OPSETS
 from weft.onnx.values import Callee, Grown, Held, Instance, layout
 
 
+def is_in_onnx_export() -> bool:
+    """False: what is exported is what runs otherwise too, from its source."""
+    return False
+
+
 def export(
     model: Callable[..., Any],
     args: tuple[Any, ...] | Tensor = (),

@@ -36,6 +36,11 @@ class _Required:
 
 required = _Required()
 
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """None of the devices on which PyTorch's steps can be recorded as graphs."""
+    return []
+
+
 _optimizers: WeakSet[Optimizer] = WeakSet()  # all that there are, for hooks of every one
 _global_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
 _global_post_hooks: OrderedDict[int, Hook] = OrderedDict()

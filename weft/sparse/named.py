@@ -26,11 +26,11 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:
     Args:
         mat1: `(n, k)`.
         mat2: `(k, m)`.
-        reduce: `"sum"`.
+        reduce: what becomes of the products of a row with a column: `"sum"`, and where only `mat1`
+            is sparse also `"mean"`, `"amax"` and `"amin"`, over its elements.
 
     Raises:
-        RuntimeError: shapes or dtypes that do not fit.
-        NotImplementedError: another `reduce`.
+        RuntimeError: shapes or dtypes that do not fit, or another `reduce`.
 
     >>> import weft
     >>> a = weft.eye(2).to_sparse().requires_grad_()
@@ -38,9 +38,7 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:
     >>> a.grad.coalesce().values()
     tensor([1., 2.])
     """
-    if reduce != "sum":
-        raise NotImplementedError(f"[mm] expected reduce='sum', got {reduce!r}")
-    return weft.mm(mat1, mat2)
+    return weft.mm(mat1, mat2) if reduce == "sum" else products.reduced_mm(mat1, mat2, reduce)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:

@@ -11,7 +11,7 @@ from weft.sparse import arithmetic
 from weft.sparse import tensor as st
 from weft.sparse.tensor import SparseTensor
 
-__all__ = ["TABLE", "addmm", "hspmm", "mm", "sampled_addmm", "smm"]
+__all__ = ["TABLE", "addmm", "hspmm", "mm", "reduced_mm", "sampled_addmm", "smm"]
 
 
 def _expect_matrices(name: str, a: Tensor, b: Tensor) -> None:
@@ -76,6 +76,24 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Any:
     else:
         result = _rows_times(arithmetic._t(_sparse(mat2)), input.t()).t()
     return arithmetic._written(out, result)
+
+
+def reduced_mm(mat1: Tensor, mat2: Tensor, reduce: str) -> Any:
+    """The matrix of `reduce` over what `mm` adds up: 0 in a row without elements."""
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
+    if reduce not in ("mean", "amax", "amin"):
+        raise RuntimeError(
+            f"[mm] expected reduce='sum', 'mean', 'amax' or 'amin', got {reduce!r} (reduce type of "
+            f"{reduce} has not been enabled)"
+        )
+    _expect_matrices("mm", mat1, mat2)
+    if not isinstance(mat1, SparseTensor) or isinstance(mat2, SparseTensor):
+        raise RuntimeError("[mm] expected a sparse and a dense matrix with reduce, got others")
+    x = st.flat(mat1)
+    rows, cols = st.places(x._parts)
+    parts = st.elements(x).unsqueeze(1) * mat2.index_select(0, cols)
+    out = weft.zeros(x.shape[0], mat2.shape[1], dtype=parts.dtype)
+    return out.index_reduce(0, rows, parts, reduce, include_self=False)
 
 
 def _sparse(x: Tensor) -> SparseTensor:
@@ -181,6 +199,12 @@ def _addmm_in_place(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alp
     return arithmetic._in_place(addmm)(x, mat1, mat2, beta=beta, alpha=alpha)
 
 
+def _mm_reduce(mat1: Tensor, mat2: Tensor, reduce: str) -> Any:
+    """As `sparse.mm`; and no places of what was largest, which only PyTorch's backward reads."""
+    product = mm(mat1, mat2) if reduce == "sum" else reduced_mm(mat1, mat2, reduce)
+    return product, weft.empty(0, dtype=weft.int64)
+
+
 def smm(input: Tensor, mat: Tensor) -> Any:
     """The product as a sparse tensor."""
     return mm(input, mat).to_sparse()
@@ -196,4 +220,6 @@ TABLE: dict[str, Any] = {
     "hspmm": hspmm,
     "smm": smm,
     "sparse_sampled_addmm": sampled_addmm,
+    "_sparse_addmm": addmm,
+    "_sparse_mm_reduce_impl": _mm_reduce,
 }

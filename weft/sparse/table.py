@@ -56,6 +56,7 @@ NAMES = {
 @functools.cache
 def _name(func: Any) -> str:
     """The last part of a function's name, with what is done to a property."""
+    func = getattr(func, "overloadpacket", func)
     full = resolve_name(func) or getattr(func, "__name__", "") or str(func)
     parts = full.removeprefix("torch.").removeprefix("Tensor.").split(".")
     if parts[-1] in ("__get__", "__set__", "__delete__"):

@@ -11,7 +11,7 @@ import sys
 import types
 from typing import Any
 
-from weft.nn import adaptive_softmax, batchnorm, conv, lazy, loss, module_state
+from weft.nn import adaptive_softmax, batchnorm, conv, lazy, loss, module_state, transformer
 from weft.nn.modules import utils
 
 _FILES = {
@@ -68,6 +68,7 @@ _PRIVATE: dict[str, dict[str, Any]] = {
         "_IncompatibleKeys": module_state._IncompatibleKeys,
         "_EXTRA_STATE_KEY_SUFFIX": module_state._EXTRA_STATE,
     },
+    "transformer": {"_get_activation_fn": transformer._get_activation_fn},
 }
 
 __all__: list[str] = []
