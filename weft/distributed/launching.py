@@ -205,7 +205,7 @@ def launch(
     """Runs `weft.distributed.rank` with these words in `count` processes; their exit status.
 
     Args:
-        words: the program and its arguments, with -m or -c before it as Python has them.
+        words: the program and its arguments, with -m before a module's name.
         count: of processes, over all hosts.
         hosts: machines that ssh reaches, with the same paths; none: this one.
         more: variables for the processes.
