@@ -320,13 +320,13 @@ PyObject* py_resize(PyObject*, PyObject* const* args, Py_ssize_t) {
 PyObject* py_set(PyObject*, PyObject* const* args, Py_ssize_t) {
     return guarded([&] {
         Tensor t = expect_tensor(args[0], "set_");
+        ops::Write write(t);  // it takes its turn before the source, which may wait, is computed
         Tensor source = expect_tensor(args[1], "set_");
         const auto device = [](const Tensor& of) { return of.has(kMeta) ? "meta" : "cpu"; };
         WEFT_EXPECT(source.has(kMeta) == t.has(kMeta), Runtime, "set_", "memory of the same device",
                     text("another (Attempted to set the storage of a tensor on device \"",
                          device(t), "\" to a storage on different device \"", device(source),
                          "\".  This is no longer allowed; the devices must match.)"));
-        ops::Write write(t);
         write.show(source);
         write.commit();
         return Py_NewRef(args[0]);

@@ -74,7 +74,7 @@ Tensor Tensor::empty(DType dtype, DimSpan shape) {
 Tensor Tensor::from_storage(Ref<Storage> storage, char* data, DType dtype, DimSpan shape,
                             DimSpan strides) {
     Tensor out = layout(dtype, shape, strides);
-    out.impl_->flags |= storage->meta ? kMeta : 0;
+    if (storage && storage->meta) out.impl_->flags |= kMeta;
     out.impl_->storage = std::move(storage);
     out.impl_->data = data;
     return out;
