@@ -78,7 +78,7 @@ _OTHER_NAMES = {"input": "self", "grad": "grad_output"}
 @functools.cache
 def _overloads(name: str) -> tuple[OpOverload, ...]:
     """Those of ATen's, the ones in `_TAKE_NUMBERS` first."""
-    packet = getattr(weft.ops.aten, name, None)
+    packet = getattr(getattr(weft.ops, "aten"), name, None)  # noqa: B009  found by `__getattr__`
     found = () if packet is None else packet._overloads.values()
     return tuple(sorted(found, key=lambda overload: overload.__name__ not in _TAKE_NUMBERS))
 
