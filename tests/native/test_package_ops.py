@@ -62,7 +62,15 @@ def test_what_functions_of_weft_call_programs_may_call():
     found = {(f.name, op) for f in package.rglob("*.py") for op in ops_called(f)}
     assert len(found) > 40
     outside = {(file, op) for file, op in found if op not in OPEN}
-    assert outside == {("_merged.py", "_tie")}  # of the graph of gradients
+    assert outside == {
+        ("_merged.py", "_tie"),  # of the graph of gradients
+        # of sparse tensors, and of operators by ATen's names, which programs do not have
+        ("products.py", "_sparse_dots"),
+        ("products.py", "_sparse_product"),
+        ("aten.py", "_convolution_weight"),
+        ("aten.py", "_log_softmax_backward_data"),
+        ("aten.py", "_softmax_backward_data"),
+    }
 
 
 def test_a_call_of_an_internal_op_is_not_written():

@@ -316,13 +316,15 @@ def _pinv_each(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
     """The same with tolerances of each matrix: one by one."""
     rtol, atol = weft.as_tensor(rtol), weft.as_tensor(atol)
     batch = weft.broadcast_shapes(A.shape[:-2], rtol.shape, atol.shape)
-    matrices = A.expand(*batch, *A.shape[-2:]).reshape(-1, *A.shape[-2:]).unbind()
+    whole = A.expand(*batch, *A.shape[-2:])
+    if not whole.numel():
+        return whole.mT.clone()
+    matrices = whole.reshape(-1, *A.shape[-2:]).unbind()
     tolerances = (t.expand(batch).flatten().tolist() for t in (rtol, atol))
     parts = [
         _pinv(a, rtol=r, atol=t, hermitian=hermitian) for a, r, t in zip(matrices, *tolerances)
     ]
-    shape = (*batch, A.shape[-1], A.shape[-2])
-    return weft.stack(parts).reshape(shape) if parts else A.new_zeros(shape)
+    return weft.stack(parts).reshape(whole.mT.shape)
 
 
 def pinv(
