@@ -34,7 +34,8 @@ bool equal(PyObject* a, PyObject* b) {
     return is > 0;
 }
 
-bool meets(const Condition& c, PyObject* value) {
+bool meets(const Condition& c, PyObject* value, const Frame* frame,
+           const std::vector<LiveSource>& sources) {
     using Kind = Condition::Kind;
     switch (c.kind) {
         case Kind::Tensor:
@@ -44,8 +45,14 @@ bool meets(const Condition& c, PyObject* value) {
             return equal(value, c.object.get());
         case Kind::Identity:
             return value == c.object.get();
+        case Kind::Another:
+            return value != c.object.get();
+        case Kind::Same:
+            return value == value_of(frame, sources, c.number);
+        case Kind::Apart:
+            return value != value_of(frame, sources, c.number);
         case Kind::Tuple:
-            return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == c.length;
+            return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == c.number;
     }
     return false;
 }
@@ -61,7 +68,7 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
     for (const Condition& c : conditions) {
         PyObject* value = value_of(frame, sources, c.source);
         if (!value) return false;
-        if (!meets(c, value)) {
+        if (!meets(c, value, frame, sources)) {
             if (c.kind == Condition::Kind::Equal && is_count(value) &&
                 Py_TYPE(value) == Py_TYPE(c.object.get()))
                 differs.source = c.source;

@@ -27,11 +27,14 @@ struct Condition {
         Tensor,    ///< of this type, and memory; its layout is the plan's to check
         Equal,     ///< int, float, str, bool, None …: of this type and equal
         Identity,  ///< this object
+        Another,   ///< not this object
+        Same,      ///< the object of another source
+        Apart,     ///< not the object of another source
         Tuple,     ///< a tuple of this length
         Type,      ///< of this type
     } kind;
     int32_t source;
-    int32_t length = 0;
+    int32_t number = 0;  ///< the length; or the other source, which earlier conditions are about
     Object object{};
 };
 

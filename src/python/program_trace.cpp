@@ -62,6 +62,64 @@ void TraceHost::ask(PyObject* o, Condition::Kind kind, PyObject* object, int32_t
         made_->conditions.push_back({kind, l.source, length, Object::borrow(object)});
 }
 
+PyObject* TraceHost::input_of(PyObject* tensor, int32_t source) {
+    auto [at, is_new] = inputs_.try_emplace(tensor, nullptr);
+    if (is_new) {
+        const Tensor t = python::handle(tensor);
+        at->second = wrap(tracer_->input(laid_out(t), program::wants_grad(t)));
+        kept_.push_back(Object::steal(at->second));
+        made_->inputs.push_back({source, source < 0 ? Object::borrow(tensor) : Object()});
+        actual_.emplace(at->second, InputOf{tensor, source});
+        return at->second;
+    }
+    const int32_t first = actual_.at(at->second).source;
+    using Kind = Condition::Kind;
+    if (source >= 0 && first >= 0) made_->conditions.push_back({Kind::Same, source, first, {}});
+    else if (source >= 0 || first >= 0)
+        made_->conditions.push_back(
+            {Kind::Identity, std::max(source, first), 0, Object::borrow(tensor)});
+    return at->second;
+}
+
+/// Of two stand-ins of tensors.
+void TraceHost::require_apart(PyObject* a, PyObject* b) {
+    const Tensor x = python::handle(a), y = python::handle(b);
+    if (x.dtype() != y.dtype() || !weft::equal(x.shape(), y.shape())) return;
+    const InputOf *of = &actual_.at(a), *other = &actual_.at(b);
+    if (of->source < other->source) std::swap(of, other);
+    if (of->source < 0) return;  // guards say which they are
+    using Kind = Condition::Kind;
+    Condition c{Kind::Apart, of->source, other->source, {}};
+    if (other->source < 0) c = {Kind::Another, of->source, 0, Object::borrow(other->actual)};
+    for (const Condition& known : made_->conditions)
+        if (known.kind == c.kind && known.source == c.source && known.number == c.number &&
+            known.object.get() == c.object.get())
+            return;
+    made_->conditions.push_back(std::move(c));
+}
+
+/// Of all that a function is given which may ask whether two of them are one.
+void TraceHost::require_apart(PyObject* const* args, size_t n) {
+    std::vector<PyObject*> found;
+    for (size_t k = 0; k < n; ++k) find_inputs(args[k], found);
+    for (size_t k = 0; k < found.size(); ++k)
+        for (size_t j = 0; j < k; ++j)
+            if (found[j] != found[k]) require_apart(found[j], found[k]);
+}
+
+void TraceHost::find_inputs(PyObject* o, std::vector<PyObject*>& found) const {
+    if (actual_.contains(o)) {
+        if (std::find(found.begin(), found.end(), o) == found.end()) found.push_back(o);
+    } else if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
+            find_inputs(PySequence_Fast_GET_ITEM(o, k), found);
+    } else if (PyDict_CheckExact(o)) {
+        Py_ssize_t at = 0;
+        PyObject *key, *value;
+        while (PyDict_Next(o, &at, &key, &value)) find_inputs(value, found);
+    }
+}
+
 PyObject* TraceHost::use_or_keep(PyObject* o) {
     if (!is_live(o)) return o;
     PyLive& l = live_of(o);
@@ -71,13 +129,8 @@ PyObject* TraceHost::use_or_keep(PyObject* o) {
     if (is_tensor(actual)) {
         if (!is_usable(actual)) throw Refused{"a tensor of another class"};
         ask(o, Kind::Tensor, type_of(actual));
-        const Tensor t = python::handle(actual);
-        l.traced = wrap(tracer_->input(laid_out(t), program::wants_grad(t)));
-        made_->inputs.push_back({l.source});
-        actual_.emplace(l.traced, InputOf{actual, l.source});
-        kept_.push_back(Object::borrow(l.traced));
         kept_.push_back(Object::borrow(o));
-        return l.traced;
+        return l.traced = Py_NewRef(input_of(actual, l.source));
     }
     if (is_value(actual)) {
         if (is_number_like(actual)) {
@@ -109,15 +162,7 @@ PyObject* TraceHost::told(PyObject* o) {
     if (!is_tensor(o)) return found.release();
     if (is_traced_tensor(o)) return found.release();
     if (!is_usable(o)) throw Refused{"a tensor of another class"};
-    auto [at, is_new] = inputs_.try_emplace(o, nullptr);
-    if (is_new) {
-        const Tensor t = python::handle(o);
-        at->second = wrap(tracer_->input(laid_out(t), program::wants_grad(t)));
-        kept_.push_back(Object::steal(at->second));
-        made_->inputs.push_back({-1, found});
-        actual_.emplace(at->second, InputOf{o, -1});
-    }
-    return Py_NewRef(at->second);
+    return Py_NewRef(input_of(o, -1));
 }
 
 PyObject* TraceHost::own(PyObject* fresh) {
@@ -367,9 +412,7 @@ PyObject* TraceHost::compare(Frame* frame, const FlatInstr& i, PyObject* const* 
             if (args[1 - k] != Py_None) throw Refused{"whether two objects are one"};
             ask(parts[k], Condition::Kind::Type, type_of(live_of(parts[k]).actual));
         }
-        // two stand-ins may be of one object, this time or the next
-        if (parts[0] != parts[1] && actual_.contains(parts[0]) && actual_.contains(parts[1]))
-            throw Refused{"whether two objects are one"};
+        require_apart(parts, 2);
         for (int k = 0; k < 2; ++k) {
             // a number, or a tensor's stand-in, is one with nothing for sure but a constant of the program
             const bool sure = is_live(parts[k]) || parts[k] == Py_None || PyBool_Check(parts[k]) ||

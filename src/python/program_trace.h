@@ -6,6 +6,12 @@
 /// within a scope that it has entered; where a trace comes to an end in there, the stretch ends before the scope,
 /// and what is in it is another's. One that begins where nothing is recorded makes no nodes: where a scope would
 /// turn recording on, it ends.
+///
+/// Note [One for each]
+/// Functions of weft's that are no ops of the core are called as they are, and may ask whether two tensors are one
+/// (`query is key`), as programs do. So a tensor has one stand-in, wherever it was met: that a register holds the
+/// tensor of another one, or what Python told, is a condition then. And that two are not one is a condition where
+/// somebody might ask, unless their layouts say so.
 #pragma once
 #include <unordered_map>
 #include <unordered_set>
@@ -76,6 +82,11 @@ private:
     PyObject* item_of(PyObject* live_tuple, Py_ssize_t k);
     /// What Python told: a tensor becomes an input.
     PyObject* told(PyObject* o);
+    /// What stands for a tensor: one for each, wherever it was met (Note [One for each]).
+    PyObject* input_of(PyObject* tensor, int32_t source);
+    void require_apart(PyObject* a, PyObject* b);
+    void require_apart(PyObject* const* args, size_t n);
+    void find_inputs(PyObject* o, std::vector<PyObject*>& found) const;
     PyObject* own(PyObject* fresh);
     bool is_own(PyObject* o) const { return own_.contains(o); }
     void mutate(PyObject* o);
@@ -124,7 +135,7 @@ private:
     const std::vector<LiveSource>& varying_;
     const std::vector<VaryingRead>& varying_reads_;
     std::unordered_map<PyObject*, PyObject*> inputs_;  ///< actual tensor → traced, borrowed
-    /// Of a traced input: the tensor, and where it was, or -1 where Python told it.
+    /// Of a traced input: the tensor, and where it was met first, or -1 where Python told it.
     struct InputOf {
         PyObject* actual;
         int32_t source;

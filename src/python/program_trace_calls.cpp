@@ -108,6 +108,7 @@ PyObject* TraceHost::call_method(PyObject* holder, PyObject* name, PyObject* con
     };
     auto call = [&] {
         found = true;
+        require_apart(given.data(), given.size());
         PyObject* out = checked(PyObject_VectorcallMethod(name, given.data(), n + 1, names));
         return is_value(out) || is_tensor(out) || is_own(out) ? out : own(out);
     };
@@ -143,6 +144,7 @@ PyObject* TraceHost::call_bound(PyObject* method, PyObject* const* args, size_t 
         given.push_back(use(args[k]));
         expect_plain(given.back());
     }
+    require_apart(given.data(), given.size());
     PyObject* out = checked(PyObject_Vectorcall(method, given.data(), n, names));
     return is_value(out) || is_tensor(out) ? out : own(out);
 }
@@ -222,6 +224,7 @@ PyObject* TraceHost::call_builtin(PyObject* callee, PyObject* const* args, size_
         }
         given.push_back(o);
     }
+    if (!is_of(callee, "weft.Function")) require_apart(given.data(), given.size());
     PyObject* out = checked(PyObject_Vectorcall(callee, given.data(), n, names));
     return is_value(out) || is_tensor(out) ? out : own(out);
 }

@@ -223,6 +223,12 @@ def bags(x):
     )  # fmt: skip
 
 
+@case((torch.arange(3), torch.ones(2)), (torch.ones(2, 2), torch.arange(2)))
+def converted(x, like):
+    # whether that is the meta device was asked of the thread's mode
+    return x.to(like.dtype), x.to(like), x.to("cpu", like.dtype), torch.tril_indices(2, 3)
+
+
 @case((torch.tensor([3, 1, 3, 2]),), (torch.tensor([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0]]),))
 def uniques(x):
     return (

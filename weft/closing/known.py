@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.device import new_on_meta
 from weft.closing.values import Ref
 from weft.nn.warn import warn
 
@@ -67,7 +68,13 @@ _FUNCTIONS: dict[int, str] = {
 }
 MODES = {"no_grad", "enable_grad", "inference_mode"}
 # Worked out while a program is closed: what they say belongs to the process, not to the run.
-_ASKED_NOW = {id(weft.get_default_dtype), id(weft.promote_types), id(weft.is_anomaly_enabled)}
+_ASKED_NOW = {
+    id(f)
+    for f in (
+        weft.get_default_dtype, weft.get_default_device, new_on_meta, weft.promote_types,
+        weft.is_anomaly_enabled,
+    )
+}  # fmt: skip
 _PURE = {
     id(f)
     for f in (

@@ -10,6 +10,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.autograd._missing import without_derivative
+from weft.base.device import expect_cpu
 from weft.closing import known, library
 from weft.closing.calls import Calls
 from weft.closing.close import is_record
@@ -17,6 +18,7 @@ from weft.closing.control import while_loop
 from weft.closing.errors import NotExportable
 from weft.closing.frame import Words, kind_of
 from weft.closing.values import Abstract, Closure, Dynamic, Items, Pack, Ref, Static, Turn, Turns
+from weft.composites.dtypes import moved
 from weft.frontend.ir import Instr
 
 
@@ -345,6 +347,12 @@ def _outputs(walk: Specials, args: list[Abstract], words: Words) -> Abstract | N
     return args[2]
 
 
+def _moved(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
+    """To the meta device, which programs have not: a run that names it is told so."""
+    walk.call_function(expect_cpu, [Static("meta")], {})
+    return args[0]
+
+
 def _while_loop(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
     """A loop over values in registers of their own; how many is known."""
     names = "cond_fn", "body_fn", "carried_inputs", "additional_inputs"
@@ -394,6 +402,7 @@ _SPECIAL: dict[int, Callable[..., Abstract | None]] = {
     id(weft._C._rename_node): _first,
     id(while_loop): _while_loop,
     id(without_derivative): _outputs,
+    id(moved): _moved,
     id(weft.einsum): _einsum,
     **{
         id(function): functools.partial(_operator, verb=verb, name=name)
