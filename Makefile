@@ -167,7 +167,8 @@ $(PACKAGES)/.weft-packages: pyproject.toml tools/make_packages_env.py
 
 packages: build $(TORCH_DONE) $(PACKAGES)/.weft-packages
 	WEFT_TORCH_SITE="$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
-	  $(PACKAGES)/bin/python -m pytest -q -c /dev/null --rootdir . tests/packages
+	  $(PACKAGES)/bin/python -m pytest -q -c /dev/null --rootdir . --confcutdir tests/packages \
+	  tests/packages
 
 ## package: what pip would install, used from an environment of its own
 package:

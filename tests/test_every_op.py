@@ -114,8 +114,8 @@ def gradients(lib: Any, f: Callable[..., Any], sample: str, order: int) -> list[
 def test_gradients_are_pytorchs(torch: Any, name: str, sample: str, order: int) -> None:
     if not (RECORDS[name]["differentiable"] or RECORDS[name]["composite"]):
         pytest.skip("not differentiable")
-    if name == "_standard_gamma":
-        pytest.skip("PyTorch's gradient is right to 6e-4: tests/distributions has better")
+    if name in ("_standard_gamma", "_sample_dirichlet"):
+        pytest.skip("PyTorch's gradient is right to 3e-3: tests/distributions has better")
     f = needs_peer(torch, name)
     try:
         expected = gradients(torch, f, sample, order)

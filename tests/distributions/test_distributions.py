@@ -236,6 +236,35 @@ def test_slopes_of_gamma_numbers():
     assert abs(slope(weft.tensor([1e6]), weft.tensor([1e6])).item() - 1) < 1e-5
 
 
+def test_slopes_of_dirichlet_numbers():
+    """Beside differences of SciPy's quantiles: PyTorch's own are right to 3e-3."""
+    special = pytest.importorskip("scipy.special")
+    rng = np.random.default_rng(0)
+    a, b = np.exp(rng.uniform(-2, 6, (2, 2000)))
+    p = rng.uniform(1e-6, 1 - 1e-6, 2000)
+    x, step = special.betaincinv(a, b, p), 1e-4 * a
+    expected = special.betaincinv(a + step, b, p) - special.betaincinv(a - step, b, p)
+    expected = expected / (2 * step) / (1 - x)
+    known = (x > 1e-200) & (x < 1 - 1e-8)
+    got = weft._dirichlet_grad(*(weft.from_numpy(v[known]) for v in (x, a, a + b))).numpy()
+    assert known.sum() > 1700
+    np.testing.assert_allclose(got, expected[known], 1e-4)
+    half, many = weft.tensor([0.5]), weft.tensor([2e8])
+    assert abs(weft._dirichlet_grad(half, many, 2 * many).item() * 4e8 - 1) < 1e-5
+
+
+@pytest.mark.parametrize("name", ["Beta", "Dirichlet", "Dirichlet alone"])
+def test_gradients_of_dirichlet_samples_are_pytorchs(torch, name):
+    """To the 3e-3 of PyTorch's: they held another quantile, and single ones were others."""
+    grads = []
+    for t in (weft, torch):
+        d, leaves = make(t, name, grad=True)
+        t.manual_seed(0)
+        total = (d.rsample((5,)) ** 2).sum()
+        grads.append(t.autograd.grad(total, leaves[0])[0].numpy())
+    np.testing.assert_allclose(*grads, 3e-3, 1e-5)
+
+
 @pytest.mark.parametrize("name", ["Gamma", "Beta", "Dirichlet"])
 def test_gradients_of_samples_have_the_right_mean(name):
     """That of the samples' mean, by the parameters."""

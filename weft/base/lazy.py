@@ -70,7 +70,8 @@ _RESERVED = {
     "weft.composites.older": (
         "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
         "_cast_Long", "_cast_Short", "_convert_indices_from_coo_to_csr",
-        "_convert_indices_from_csr_to_coo", "_shape_as_tensor", "_standard_gamma",
+        "_convert_indices_from_csr_to_coo", "_dirichlet_grad", "_sample_dirichlet",
+        "_shape_as_tensor", "_standard_gamma",
     ),
 }  # fmt: skip
 _PRIVATE = (

@@ -38,9 +38,25 @@ def _shape_as_tensor(self: Tensor) -> Tensor:
 
 def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
     """A sample of Gamma(x, 1) for each x."""
-    if generator is not None:
-        raise TypeError("[_standard_gamma] expected the default generator, got another one")
+    _default_generator("_standard_gamma", generator)
     return _C.ops._standard_gamma(self)
+
+
+def _sample_dirichlet(self: Tensor, generator: Any = None) -> Tensor:
+    """A sample of Dirichlet(x) for each row x."""
+    _default_generator("_sample_dirichlet", generator)
+    return _C.ops._sample_dirichlet(self)
+
+
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """The derivative of numbers x of a Dirichlet distribution by their own concentrations, `alpha`,
+    of which `total` is the sum, over 1 - x."""
+    return _C.ops._dirichlet_grad(*weft.broadcast_tensors(x, alpha, total))
+
+
+def _default_generator(name: str, generator: Any) -> None:
+    if generator is not None:
+        raise TypeError(f"[{name}] expected the default generator, got another one")
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:

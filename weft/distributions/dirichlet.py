@@ -1,8 +1,4 @@
-"""The Dirichlet distribution.
-
-Gradients of samples hold the quantiles of the gamma numbers; PyTorch's hold another one, so that
-single gradients differ and their means agree.
-"""
+"""The Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -52,12 +48,9 @@ class Dirichlet(ExponentialFamily):
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        a = self.concentration.expand(self._extended_shape(sample_shape))
-        drawn = _C.ops._standard_gamma(a.double())
-        value = drawn / drawn.sum(-1, keepdim=True)
-        limits = weft.finfo(a.dtype)
-        below_one = 1 - limits.eps / 2
-        return value.to(a.dtype).clamp(min=limits.tiny, max=below_one)
+        return _C.ops._sample_dirichlet(
+            self.concentration.expand(self._extended_shape(sample_shape))
+        )
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
