@@ -55,6 +55,8 @@ class Attributes(Displays):
             raise NotExportable(f"the attribute {name} of an inner function")
         if name == "device":
             return Static(weft.device("cpu"))
+        if name in known.NEVER_OF_TENSORS:
+            return Static(False)
 
         def plain() -> Abstract:
             kind = "Tensor" if name in ("T", "mT", "H", "mH", "data", "real", "imag") else ""

@@ -207,6 +207,11 @@ def of_tensors(name: str) -> Any:
     return None
 
 
+# What no tensor of a program is, as in src/native/tensors.cpp: asked while it is closed.
+NEVER_OF_TENSORS = frozenset(
+    """is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse
+    is_sparse_csr is_vulkan is_xla is_xpu""".split()
+)
 FOLDED_OF_TENSORS: frozenset[str] = frozenset(
     {"shape", "ndim", "dtype", "device", "layout", "itemsize"}
 )

@@ -20,6 +20,7 @@ from weft.closing.frame import Words, kind_of
 from weft.closing.values import Abstract, Closure, Dynamic, Items, Pack, Ref, Static, Turn, Turns
 from weft.composites.dtypes import moved
 from weft.frontend.ir import Instr
+from weft.nn.transformer import _may_nest
 
 
 class _Iterator:
@@ -403,6 +404,7 @@ _SPECIAL: dict[int, Callable[..., Abstract | None]] = {
     id(while_loop): _while_loop,
     id(without_derivative): _outputs,
     id(moved): _moved,
+    id(_may_nest): lambda walk, args, words: Static(False),
     id(weft.einsum): _einsum,
     **{
         id(function): functools.partial(_operator, verb=verb, name=name)

@@ -269,12 +269,15 @@ class TransformerEncoder(Module):
         causal = _is_causal(mask, is_causal, length)
         x, padding = src, src_key_padding_mask
         kept = None if mask is not None else self._kept(src, padding)
-        if kept is not None:
+        skips = _may_nest() and kept is not None
+        if skips and kept is not None:
             x, padding = _without_padding(src, kept), None
         for layer in self.layers:
             x = layer(x, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
-        if kept is not None:
+        if skips:
             x = x.to_padded_tensor(0.0, src.shape)
+        elif kept is not None:
+            x = x.masked_fill((weft.arange(length) >= kept.unsqueeze(1)).unsqueeze(2), 0.0)
         return x if self.norm is None else self.norm(x)
 
     def _kept(self, src: Tensor, padding: Tensor | None) -> Tensor | None:
@@ -296,6 +299,11 @@ class TransformerEncoder(Module):
         if self.mask_check and not weft.equal(shown, at < counts.unsqueeze(1)):
             return None
         return counts
+
+
+def _may_nest() -> bool:
+    """Whether there are nested tensors: programs without Python compute what is hidden, too."""
+    return True
 
 
 def _without_padding(x: Tensor, counts: Tensor) -> Tensor:
