@@ -172,12 +172,13 @@ def test_weights_and_models_are_pickled():
 
 def test_a_model_trains():
     weft.manual_seed(0)
-    model = models.mobilenet_v2(num_classes=2, width_mult=0.2)
-    optimizer = weft.optim.SGD(model.parameters(), 0.02, momentum=0.9)
+    model = models.mobilenet_v2(num_classes=2, width_mult=0.2, dropout=0.0)
+    # SGD with momentum went up or down with the last bits that a processor computes.
+    optimizer = weft.optim.Adam(model.parameters(), 1e-3)
     x, y = weft.randn(8, 3, 32, 32), weft.tensor([0, 1] * 4)
     x[1::2] += 1
     losses = []
-    for _ in range(8):
+    for _ in range(12):
         optimizer.zero_grad()
         loss = weft.nn.functional.cross_entropy(model(x), y)
         loss.backward()

@@ -46,7 +46,7 @@ _PACKAGES = {"weft.vision": ("torchvision", TORCHVISION), "weft": ("torch", TORC
 #: What is weft's alone, by package: modules without a namesake in PyTorch. They and what is below
 #: them keep their names, and there is no `torch.` of theirs.
 HOUSE = {
-    "weft": """__main__ _checkpoint _library_ops base batching closing composites deferred
+    "weft": """__main__ _checkpoint _library_ops array_api base batching closing composites deferred
         experiments frontend memory running safetensors see serve tools""",
     "weft._library": "aten checks dispatch mapping operators",
     "weft.autograd": "_backward _merged _missing _moved anomaly",
@@ -57,7 +57,7 @@ HOUSE = {
     "weft.compiler": "api backends errors function module report",
     "weft.distributions": """kl_pairs parameters transform_base transform_joins transform_points
         transform_vectors""",
-    "weft.export": "dims",
+    "weft.export": "dims examples graphs",
     "weft.fft": "helpers primitives transforms",
     "weft.func": "derivatives maps modules",
     "weft.fx": "code names recording replace tracer",
@@ -65,6 +65,8 @@ HOUSE = {
     "weft.linalg": """checks decompositions eigen factors lapack products reflections systems
         triangular""",
     "weft.multiprocessing": "shared",
+    "weft.nested": """asked attention create files layers padded parts pointwise products reductions
+        shapes sizes table tensor text""",
     "weft.nn": """activation adaptive_softmax batchnorm containers conv dropout embedding
         embedding_bag flatten fold fractional functional_activation functional_attention
         functional_ctc functional_distance functional_dropout functional_embedding
