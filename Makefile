@@ -181,7 +181,8 @@ package:
 	build/package/bin/python -P examples/listops.py > /dev/null
 
 ## check-all: what has to pass before an issue is closed
-check-all: lint tidy test sanitize sanitize-libweft pythons fuzz fuzz-autodiff fuzz-shapes packages package
+check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-autodiff fuzz-shapes \
+  fuzz-files packages package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

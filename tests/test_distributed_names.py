@@ -82,8 +82,9 @@ def test_an_exchange_with_oneself_has_gradients(world):
     y = wait_tensor(all_to_all_single_autograd(x, [3], None, dist.group.WORLD))
     (2 * y).sum().backward()
     assert x.grad.tolist() == [2.0] * 3 and y is not x
-    with pytest.raises(RuntimeError, match="Split sizes"):
-        all_to_all_single_autograd(x, [2], None, dist.group.WORLD)
+    for sizes in (([2], [2]), (None, [2]), ([3], [1, 2])):
+        with pytest.raises(RuntimeError, match="Split sizes"):
+            all_to_all_single_autograd(x, *sizes, dist.group.WORLD)
 
 
 @pytest.mark.parametrize(

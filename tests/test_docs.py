@@ -103,12 +103,13 @@ with_pictures = pytest.mark.skipif(
         "README.md",
         "docs/array-api.md",
         "docs/export.md",
+        "docs/nested.md",
         pytest.param("docs/compile.md", marks=compiling),
         pytest.param("docs/onnx.md", marks=with_onnx),
         pytest.param("docs/vision.md", marks=with_pictures),
     ],
 )
-def test_the_code_of_a_page_runs(page, tmp_path, capsys):
+def test_the_code_of_a_page_runs(page, tmp_path, capsys, monkeypatch):
     """Its blocks are one program, in a file, as compiling reads sources; what a `print` has
     behind it is printed."""
     lines, inside = [], False
@@ -116,6 +117,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, capsys):
         inside = line == "```python" or (inside and line != "```")
         lines.append(line if inside and not line.startswith("```") else "")
     (tmp_path / "page.py").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
     runpy.run_path(str(tmp_path / "page.py"))
     rest = capsys.readouterr().out
     expected = PRINTED.findall("\n".join(lines))

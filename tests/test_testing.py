@@ -49,6 +49,26 @@ def test_the_options_are_pytorchs(torch, call, options):
         assert ours[1] == theirs[1]
 
 
+@pytest.mark.parametrize(
+    "options", ["", "check_device=False", "check_layout=False", "check_layout=0, check_stride=1"]
+)
+@pytest.mark.parametrize(
+    "call",
+    [
+        "t.ones(2, 3), t.ones(2, 3, device='meta')",
+        "t.ones(2, device='meta'), t.ones(2, device='meta')",
+        "t.ones(2, 3).double(), t.ones(2, 3, device='meta')",
+        "t.ones(2, 3), t.ones(2, 3).to_sparse()",
+        "t.ones(2, 3).to_sparse(), t.full((2, 3), 2.0)",
+        "t.ones(2, 3).to_sparse_csr(), t.ones(2, 3)",
+    ],
+)
+def test_devices_and_layouts_have_to_agree_unless_it_is_said(torch, call, options):
+    """Both options did nothing."""
+    ours, theirs = outcome(weft, call, options), outcome(torch, call, options)
+    assert ours == theirs
+
+
 def test_arrays_strides_and_the_older_name():
     weft.testing.assert_close(np.ones(2), np.ones(2))
     with pytest.raises(AssertionError, match="stride"):

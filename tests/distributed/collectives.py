@@ -323,7 +323,7 @@ def check_a_sampler_shares_the_data(rank, size):
 def check_exchanges_that_carry_gradients(rank, size):
     """The gradient of the sum of all ranks' losses, beside one computed in one graph."""
     import weft.distributed.nn.functional as fn
-
+    from weft.distributed._functional_collectives import all_to_all_single_autograd, wait_tensor
 
     def losses(xs, how):
         """What each rank's loss is, of all ranks' inputs; each output has its own weight."""
@@ -355,6 +355,11 @@ def check_exchanges_that_carry_gradients(rank, size):
                 weft.empty((rank + 1) * size, 2),
                 weft.cat([x.expand(n, 2) * (k + 1) for k, n in enumerate(rows)]),
                 [rank + 1] * size, rows).split(rank + 1),
+            lambda xs, r: [x.expand(r + 1, 2) * (r + 1) for x in xs]),
+        "all_to_all_single_autograd": (
+            lambda x: wait_tensor(all_to_all_single_autograd(
+                weft.cat([x.expand(n, 2) * (k + 1) for k, n in enumerate(rows)]),
+                [rank + 1] * size, rows)).split(rank + 1),
             lambda xs, r: [x.expand(r + 1, 2) * (r + 1) for x in xs]),
     }  # fmt: skip
     for name, (ours, theirs) in pairs.items():

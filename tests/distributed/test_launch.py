@@ -337,6 +337,15 @@ def test_spawn_within_a_launch_runs_the_one_rank(script):
     )
 
 
+def test_a_rank_that_has_run_is_joined_later_too(script):
+    """A thread launched it again, in no processes: ZeroDivisionError, and an empty folder."""
+    done = launch(script(SPAWN), "later", WEFT_AS_TORCH="1", PYTHONPATH=site())
+    assert sorted(done.stdout.splitlines()) == sorted(
+        f"[{r}] {line}" for r in (0, 1) for line in ("gradient 0.5", "done")
+    )
+    assert "ZeroDivisionError" not in done.stderr
+
+
 def site():
     from weft.base import alias
 

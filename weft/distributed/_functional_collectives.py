@@ -1,4 +1,4 @@
-"""Exchanges as functions that give new tensors, as far as one process needs them."""
+"""Exchanges as functions that give new tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft._C import Tensor
-from weft.distributed.distributed_c10d import get_world_size
+from weft.distributed.nn.functional import all_to_all_single
 
 __all__ = ["all_to_all_single_autograd", "wait_tensor"]
 
@@ -23,19 +23,10 @@ def all_to_all_single_autograd(
     group: Any = None,
     tag: str = "",
 ) -> Tensor:
-    """Rows given to every process of a group, through which gradients flow: those of one process.
+    """Rows given to every process of a group, through which gradients flow.
 
-    Raises: NotImplementedError for a group of several; RuntimeError for other numbers of rows.
+    Raises: RuntimeError for sizes that are not those of the rows.
     """
-    if get_world_size(group) != 1:
-        raise NotImplementedError(
-            "[all_to_all_single_autograd] expected a group of one process, got one of "
-            f"{get_world_size(group)}. Hint: distributed.all_to_all_single has no gradients"
-        )
-    for sizes in (output_split_sizes, input_split_sizes):
-        if sizes is not None and list(sizes) != [self.shape[0]]:
-            raise RuntimeError(
-                f"[all_to_all_single_autograd] expected all {self.shape[0]} rows, got {sizes} "
-                "(Split sizes doesn't match total dim 0 size)"
-            )
-    return self.clone()
+    rows = sum(output_split_sizes) if output_split_sizes else self.shape[0]
+    output = self.new_empty((rows, *self.shape[1:]))
+    return all_to_all_single(output, self, output_split_sizes, input_split_sizes, group)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import weft
 from weft._C import Tensor
+from weft.base.frames import user_frame
 from weft.distributed.work import Work
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["agree", "is_asked"]
 
-_HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 #: The size of what a process says of its call, in bytes; longer shapes are cut.
 _SAID = 1024
 
@@ -61,7 +60,5 @@ def agree(
 
 def _line() -> str:
     """The line of the program that calls."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HOME):
-        frame = frame.f_back
+    frame = user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"

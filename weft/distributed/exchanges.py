@@ -422,23 +422,32 @@ def all_to_all(
     return begun("all_to_all", g, request, async_op, lambda: _spread(into, room), into)
 
 
-def _splits(who: str, t: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
-    """How many elements are for each process: of equal parts, or of so many rows."""
+def split_rows(who: str, t: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
+    """How many rows are for each process: equal parts, or as the sizes say.
+
+    Raises: RuntimeError for rows that are not shared so.
+    """
+    rows = t.shape[0] if t.dim() else 1
     if not sizes:
-        rows = t.shape[0] if t.dim() else 1
         if rows % count:
             raise RuntimeError(
                 f"[{who}] expected rows that {count} processes share, got {rows} (Tensor's dim 0 "
                 "does not divide equally across group size)"
             )
-        return [t.numel() // count] * count
-    if len(sizes) != count or sum(sizes) != t.shape[0]:
+        return [rows // count] * count
+    if len(sizes) != count or sum(sizes) != rows:
         raise RuntimeError(
-            f"[{who}] expected sizes for {count} processes that sum to {t.shape[0]} rows, got "
+            f"[{who}] expected sizes for {count} processes that sum to {rows} rows, got "
             f"{list(sizes)} (Split sizes doesn't match total dim 0 size)"
         )
-    row = t.numel() // t.shape[0] if t.shape[0] else 0
-    return [size * row for size in sizes]
+    return list(sizes)
+
+
+def _splits(who: str, t: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
+    """How many elements are for each process."""
+    rows = split_rows(who, t, sizes, count)
+    row = t.numel() // sum(rows) if sum(rows) else 0
+    return [size * row for size in rows]
 
 
 def all_to_all_single(

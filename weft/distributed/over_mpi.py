@@ -1,7 +1,7 @@
 """The processes of an MPI launch as a `Communicator`, over mpi4py.
 
 No memory is copied here: MPI reads and writes the tensors' own. Numbers that MPI does not know
-(bfloat16, float16, float8) travel as integers of their size and are joined by weft's own ops.
+(bfloat16, float16) travel as integers of their size and are joined by weft's own ops.
 """
 
 from __future__ import annotations

@@ -213,13 +213,15 @@ class Reducer:
         while self._next < len(self.buckets):
             self._start(self.buckets[self._next])
             self._next += 1
-        flags = all_reduce(has, ReduceOp.MAX, self._group, async_op=True)
-        assert flags is not None
-        flags.wait()
+        self._bring_all(has)
+        self._running = False
+
+    def _bring_all(self, has: Tensor) -> None:
+        """Tells all which parameters have gradients, and brings those that some process has."""
+        all_reduce(has, ReduceOp.MAX, self._group)
         anyone = iter(has.tolist())
         for bucket in self.buckets:
             self._bring(bucket, [bool(next(anyone)) for _ in bucket._params])
-        self._running = False
 
     def _bring(self, bucket: GradBucket, wanted: Sequence[bool]) -> None:
         """Waits for a bucket, and writes the gradients that some process has."""
@@ -254,8 +256,4 @@ class Reducer:
                 else:
                     bucket.later = self._hook[0](self._hook[1], bucket)
         count = sum(len(bucket._params) for bucket in self.buckets)
-        has = weft.zeros(count, dtype=weft.uint8)
-        all_reduce(has, ReduceOp.MAX, self._group)
-        anyone = iter(has.tolist())
-        for bucket in self.buckets:
-            self._bring(bucket, [bool(next(anyone)) for _ in bucket._params])
+        self._bring_all(weft.zeros(count, dtype=weft.uint8))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from weft import _C
 from weft._C import Tensor
 
 __all__ = ["ReduceOp", "expect_op", "reduce_op"]
@@ -58,6 +59,6 @@ def expect_op(who: str, op: Any, tensor: Tensor) -> ReduceOp:
             f"[{who}] expected integers or bools for {op.name}, got {tensor.dtype} (Cannot use "
             f"ReduceOp.{op.name} with non-integral dtype)"
         )
-    if op == ReduceOp.AVG and str(tensor.dtype).endswith("bool"):
+    if op == ReduceOp.AVG and tensor.dtype == _C.bool:
         raise RuntimeError(f"[{who}] expected numbers for AVG, got {tensor.dtype}")
     return op

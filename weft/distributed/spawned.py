@@ -21,6 +21,7 @@ from multiprocessing import spawn as _spawn
 from types import ModuleType
 from typing import Any
 
+from weft.base.frames import HOME
 from weft.distributed import over_mpi
 from weft.distributed.launching import find_mpiexec, launch
 
@@ -33,18 +34,14 @@ def _names_distributed(fn: Any) -> bool:
         fn = getattr(fn, "func", None) or fn.__wrapped__
     for thing in list(getattr(getattr(fn, "__func__", fn), "__globals__", {}).values()):
         if isinstance(thing, ModuleType):
-            home = getattr(thing, "__file__", None) or ""
-            if thing.__name__.partition(".")[2].startswith("distributed") and _is_ours(home):
+            file = getattr(thing, "__file__", None) or ""
+            if thing.__name__.partition(".")[2].startswith("distributed") and file.startswith(HOME):
                 return True
         elif str(getattr(thing, "__module__", "")).startswith("weft.distributed"):
             return True
         elif getattr(thing, "__name__", None) == "DistributedDataParallel":
             return True
     return False
-
-
-def _is_ours(file: str) -> bool:
-    return file.startswith(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 
 
 def are_ranks(fn: Any, count: int) -> bool:
@@ -77,9 +74,10 @@ class LaunchContext:
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], count: int) -> None:
         self._count = count
         self._status = 0
-        self._folder = tempfile.mkdtemp(prefix="weft-spawn-")
+        self._folder = ""
         self._started: Any = None
         if count:
+            self._folder = tempfile.mkdtemp(prefix="weft-spawn-")
             with open(os.path.join(self._folder, "job"), "wb") as file:
                 pickle.dump(_job(fn, args), file)
 
@@ -89,8 +87,9 @@ class LaunchContext:
 
     def start(self) -> LaunchContext:
         """Starts the ranks, and returns at once."""
-        self._started = threading.Thread(target=self._launch)
-        self._started.start()
+        if self._count:
+            self._started = threading.Thread(target=self._launch)
+            self._started.start()
         return self
 
     def pids(self) -> list[int]:
@@ -99,6 +98,8 @@ class LaunchContext:
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Waits for all ranks to end, `timeout` seconds at most; whether they have.
+
+        mpiexec ends the others as soon as one has failed: `grace_period` finds none that goes on.
 
         Raises: ProcessRaisedException or ProcessExitedException for the first that failed.
         """
@@ -112,7 +113,8 @@ class LaunchContext:
         try:
             self._raise_failure()
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            if self._folder:
+                shutil.rmtree(self._folder, ignore_errors=True)
         return True
 
     def _raise_failure(self) -> None:

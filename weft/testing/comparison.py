@@ -24,9 +24,9 @@ class _Options:
     """How two values are compared."""
 
     def __init__(
-        self, rtol: float | None, atol: float | None, nan: bool, dtype: bool, stride: bool
+        self, rtol: float | None, atol: float | None, nan: bool, attributes: frozenset[str]
     ) -> None:
-        self.rtol, self.atol, self.nan, self.dtype, self.stride = rtol, atol, nan, dtype, stride
+        self.rtol, self.atol, self.nan, self.attributes = rtol, atol, nan, attributes
 
     def tolerances(self, *kinds: Any) -> tuple[float, float]:
         """Those given, or the greatest default of the dtypes."""
@@ -52,17 +52,27 @@ def _report(kind: str, pairs: Any, rtol: float, atol: float) -> str:
     return "\n".join(lines)
 
 
+def _strided(t: Tensor) -> Tensor:
+    return t if t.layout == weft.strided else t.to_dense()
+
+
 def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options) -> None:
-    def equal(name: str, a: Any, b: Any) -> None:
-        if a != b:
+    def equal(name: str, of: Callable[[Tensor], Any]) -> None:
+        a, b = of(actual), of(expected)
+        if a != b and name in options.attributes:
             raise _Mismatch(f"The values for attribute '{name}' do not match: {a} != {b}.")
 
-    equal("shape", actual.shape, expected.shape)
-    if options.stride:
-        equal("stride()", actual.stride(), expected.stride())
+    equal("shape", lambda t: t.shape)
+    equal("layout", lambda t: t.layout)
+    if actual.layout == expected.layout == weft.strided:
+        equal("stride()", lambda t: t.stride())
+    equal("device", lambda t: t.device)
+    equal("dtype", lambda t: t.dtype)
+    if actual.is_meta or expected.is_meta:
+        return  # there are no values to compare
+    if actual.layout != expected.layout:
+        actual, expected = _strided(actual), _strided(expected)
     rtol, atol = options.tolerances(actual.dtype, expected.dtype)
-    if options.dtype:
-        equal("dtype", actual.dtype, expected.dtype)
     kind = weft.promote_types(actual.dtype, expected.dtype)
     actual, expected = actual.detach().to(kind), expected.detach().to(kind)
     if kind not in _TOLERANCES:
@@ -107,7 +117,7 @@ def _compare_numbers(actual: Any, expected: Any, options: _Options) -> None:
         return
     kinds = [next((v for k, v in _KINDS.items() if type(x) is k), weft.float64)
              for x in (actual, expected)]  # fmt: skip
-    if options.dtype and kinds[0] is not kinds[1]:
+    if "dtype" in options.attributes and kinds[0] is not kinds[1]:
         raise _Mismatch(f"The (d)types do not match: {type(actual)} != {type(expected)}.")
     rtol, atol = options.tolerances(*kinds)
     difference = abs(actual - expected)
@@ -213,9 +223,9 @@ def assert_close(
         rtol, atol: tolerances, both or none; the defaults go by the dtype, and whole numbers have
             to be equal.
         equal_nan: nan is close to nan.
-        check_dtype: the dtypes have to agree.
-        check_stride: the strides have to agree.
-        check_device, check_layout: there is one of each.
+        check_device, check_dtype, check_layout: these have to agree; layouts that need not are
+            compared by their elements. Those of the meta device have none to compare.
+        check_stride: the strides of strided tensors have to agree.
         msg: the error's text, or a function that makes it of the text.
 
     Raises:
@@ -236,7 +246,9 @@ def assert_close(
             f"[assert_close] expected one type, got {type(actual)} and {type(expected)} (No "
             "comparison pair was able to handle them)"
         )
-    options = _Options(rtol, atol, equal_nan, check_dtype, check_stride)
+    checked = {"device": check_device, "dtype": check_dtype, "layout": check_layout,
+               "stride()": check_stride, "shape": True}  # fmt: skip
+    options = _Options(rtol, atol, equal_nan, frozenset(k for k, v in checked.items() if v))
     try:
         _compare(actual, expected, options, ())
     except _Mismatch as found:

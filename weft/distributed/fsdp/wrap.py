@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import weft
@@ -86,23 +87,25 @@ class ModuleWrapPolicy:
         return f"ModuleWrapPolicy({sorted(c.__name__ for c in self._module_classes)})"
 
 
-_scopes: list[tuple[Any, dict[str, Any]]] = []
+#: The scope of `enable_wrap` that is entered: the class and its arguments.
+_SCOPE: ContextVar[tuple[Any, dict[str, Any]] | None] = ContextVar("wrapping", default=None)
 
 
 @contextmanager
 def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
     """A scope in which `wrap` makes a `wrapper_cls` of modules."""
-    _scopes.append((wrapper_cls, wrapper_kwargs))
+    token = _SCOPE.set((wrapper_cls, wrapper_kwargs))
     try:
         yield
     finally:
-        _scopes.pop()
+        _SCOPE.reset(token)
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:
     """The module, wrapped as the scope of `enable_wrap` says; as it is outside of one."""
-    if not _scopes:
+    scope = _SCOPE.get()
+    if scope is None:
         return module
-    cls, settings = _scopes[-1]
+    cls, settings = scope
     wrapped: Module = cls(module, **{**settings, **wrap_overrides})
     return wrapped

@@ -194,9 +194,12 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: Any = None,
 ) -> Tensor:
-    """`all_to_all` of rows; the shape is that of `output`, which is not written."""
-    size = get_world_size(group)
-    rows = list(output_split_sizes or [output.shape[0] // size] * size)
-    parts = input.split(list(input_split_sizes or [input.shape[0] // size] * size))
+    """`all_to_all` of rows; the shape is that of `output`, which is not written.
+
+    Raises: RuntimeError for sizes that are not those of the rows.
+    """
+    who, size = "all_to_all_single", get_world_size(group)
+    rows = exchanges.split_rows(who, output, output_split_sizes, size)
+    parts = input.split(exchanges.split_rows(who, input, input_split_sizes, size))
     shapes = [(count, *output.shape[1:]) for count in rows]
     return weft.cat(list(_AllToAll.apply(group, shapes, *parts)))

@@ -1,7 +1,8 @@
 """Tensors that lie on several processes: their placements and meshes; none can be made here.
 
-A program that shards by these names is told so. Data parallel training, and parameters that no
-process holds alone, are `nn.parallel.DistributedDataParallel` and `distributed.fsdp.fully_shard`.
+A program that shards by these names is told so. `nn.parallel.DistributedDataParallel` trains on
+several processes, and `distributed.optim.ZeroRedundancyOptimizer` shares the optimizer's state
+among them; parameters that no process holds alone are not here.
 """
 
 from __future__ import annotations
