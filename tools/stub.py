@@ -148,6 +148,8 @@ class Tensor:
     itemsize: _int
     nbytes: _int
     is_meta: _bool
+    is_cpu: _bool
+    device: _device
     requires_grad: _bool
     is_leaf: _bool
     grad: Tensor | None
@@ -374,8 +376,8 @@ def python_method(name: str, thing: Any) -> list[str]:
     """The lines for what Python adds to Tensor."""
     if isinstance(thing, property):
         gives = hint(inspect.signature(thing.fget).return_annotation)
-        if name in ("device", "layout"):
-            gives = "_" + name
+        if name == "layout":
+            gives = "_layout"
         elif name.startswith("is_"):
             gives = "_bool"
         return ["    @property", f"    def {name}(self) -> {gives}: ..."]

@@ -333,6 +333,22 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
     return _names().get(f)
 
 
+@functools.cache
+def last_name(func: Any) -> str:
+    """The last part of a function's name, with what is done to a property; of an operator of
+    `torch.ops` that of the function that it is an overload of.
+
+    >>> last_name(weft.Tensor.add), last_name(weft.ops.aten.add.Tensor)
+    ('add', 'add')
+    """
+    func = getattr(func, "overloadpacket", func)
+    full = resolve_name(func) or getattr(func, "__name__", "") or str(func)
+    parts = full.removeprefix("torch.").removeprefix("Tensor.").split(".")
+    if parts[-1] in ("__get__", "__set__", "__delete__"):
+        return ".".join(parts[-2:])
+    return parts[-1]
+
+
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     """Whether a function that can be overridden is a method of Tensor or the access to a property.
 

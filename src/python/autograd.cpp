@@ -1,4 +1,5 @@
 /// backward, grad, hooks on tensors and the modes, for weft/autograd.
+#include "autograd/accumulate.h"
 #include "autograd/autocast.h"
 #include "autograd/engine.h"
 #include "autograd/op_node.h"
@@ -45,6 +46,19 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
          "inputs that require grad (One of the differentiated Tensors does not "
          "require grad)",
          "one that does not");
+}
+
+/// Whether a graph lies on the meta device: its leaves do. No node knows its device by itself, and
+/// every edge leads to a leaf, so the first ones are enough.
+bool leads_to_meta(const Node* node) {
+    while (node) {
+        if (const auto* end = dynamic_cast<const AccumulateGrad*>(node))
+            return end->variable().defined() && end->variable().has(kMeta);
+        const Node* next = nullptr;
+        for (int i = 0; i < node->edge_count() && !next; ++i) next = node->edge(i).node.get();
+        node = next;
+    }
+    return false;
 }
 
 /// The gradient to start from, of output number `index`: the given one, or one for a scalar, on
@@ -175,7 +189,8 @@ struct Starts {
             if (is_edge(t)) {
                 const ResultInfo& made =
                     roots.back().node->result(static_cast<int>(roots.back().output));
-                gradients.push_back(start_of(made.dtype(), made.shape(), false, start, i));
+                const bool on_meta = leads_to_meta(roots.back().node.get());
+                gradients.push_back(start_of(made.dtype(), made.shape(), on_meta, start, i));
             } else {
                 Tensor root = unwrap(t);
                 gradients.push_back(

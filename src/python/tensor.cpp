@@ -240,6 +240,12 @@ PyObject* plain_getter(PyObject* self, void*) {
 PyObject* get_shape(const Tensor& t) { return size_object(t.shape()); }
 PyObject* get_dtype(const Tensor& t) { return Py_NewRef(dtype_object(t.dtype())); }
 PyObject* get_is_meta(const Tensor& t) { return PyBool_FromLong(t.has(kMeta)); }
+PyObject* get_is_cpu(const Tensor& t) { return PyBool_FromLong(!t.has(kMeta)); }
+PyObject* get_device(const Tensor& t) {
+    static PyObject* const cpu = import_attr("weft.base.device", "CPU").release();
+    static PyObject* const meta = import_attr("weft.base.device", "META").release();
+    return Py_NewRef(t.has(kMeta) ? meta : cpu);
+}
 PyObject* get_ndim(const Tensor& t) { return PyLong_FromLong(t.ndim()); }
 PyObject* get_requires_grad(const Tensor& t) {
     return PyBool_FromLong(t.has(kPending) ? promise(t).wants_grad(t) : requires_grad(t));
@@ -350,6 +356,8 @@ PyGetSetDef properties[] = {
     {"itemsize", plain_getter<get_itemsize>, nullptr, "Bytes per element.", nullptr},
     {"is_meta", plain_getter<get_is_meta>, nullptr, "Whether it has no memory and no values.",
      nullptr},
+    {"is_cpu", plain_getter<get_is_cpu>, nullptr, "Whether it lies in main memory.", nullptr},
+    {"device", plain_getter<get_device>, nullptr, "Where it lies.", nullptr},
     {"nbytes", plain_getter<get_nbytes>, nullptr, "Bytes of all elements.", nullptr},
     {"_base", getter<get_base>, nullptr, "The tensor a view was taken of, or None.", nullptr},
     {"_inference", getter<get_inference>, nullptr, nullptr, nullptr},

@@ -301,3 +301,11 @@ def test_in_a_batch_and_compiled():
         assert g(m).is_meta and g(weft.ones(2, 3)).is_cpu
     for _ in range(20):
         assert g(weft.ones(2, 3)).is_cpu and g(m).shape == (2,)
+
+
+def test_backward_from_an_edge_starts_on_its_graphs_device():
+    """It started on the CPU, so that a meta leaf got a gradient with values."""
+    w = weft.ones(3, device="meta", requires_grad=True)
+    edge = weft.autograd.graph.get_gradient_edge((w * 2).sum())
+    weft.autograd.backward(edge)
+    assert w.grad.is_meta and w.grad.shape == (3,)

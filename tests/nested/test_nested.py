@@ -301,3 +301,11 @@ def test_pytorchs_path_has_the_class():
     assert isinstance(x, NestedTensor) and offsets.tolist() == [0, 2, 3]
     again = NestedTensor(weft.ones(3), weft.tensor([0, 1, 3]))
     assert [t.shape[0] for t in again.unbind()] == [1, 2]
+    known = {"max_seqlen": weft.empty(2, 0)}
+    last = NestedTensor(
+        weft.ones(4, 3), weft.tensor([0, 1, 3]), requires_grad=True, _ragged_idx=2,
+        _metadata_cache=known,
+    )  # fmt: skip
+    assert last.requires_grad and last._ragged_idx == 2 and last._maybe_max_seqlen == 2
+    with pytest.raises(TypeError, match="ragged"):
+        NestedTensor(weft.ones(3), weft.tensor([0, 1, 3]), ragged=1)

@@ -111,7 +111,7 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "_reshape_alias": lambda x, size, stride: x.as_strided(size, stride),
     "where": lambda c, *values: weft.where(c, *values),
     "_sparse_addmm": lambda x, *mats, **factors: weft.sparse.addmm(x, *mats, **factors),
-    "_sparse_mm_reduce_impl": lambda *mats: weft.sparse.mm(*mats),
+    "_sparse_mm_reduce_impl": lambda *mats: weft.sparse.products.mm_reduce(*mats),
     "scalar_tensor": lambda s, **how: weft.tensor(
         s, dtype=how.get("dtype") or weft.float32, device=how.get("device")
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -168,6 +167,3 @@ def sign(x: Tensor, /) -> Tensor:
     expect_array("sign", x)
     out = weft.sgn(x)
     return weft.where(weft.isnan(x), x, out) if out.is_floating_point() else out
-
-
-__all__ = [name for name in dir() if builtins.callable(globals()[name])]

@@ -9,11 +9,11 @@ from weft import Tensor, dtype
 from weft.array_api.operands import Axes, expect_array, reduction
 
 
-def _summed(x: Tensor, kind: dtype | None) -> dtype:
+def _summed(who: str, x: Tensor, kind: dtype | None) -> dtype:
     """The dtype of a sum or a product: integers become the widest of their sign."""
     if kind is not None:
         return kind
-    expect_array("sum", x)
+    expect_array(who, x)
     if x.dtype.is_floating_point or x.dtype.is_complex:
         return x.dtype
     return weft.int64 if x.dtype.is_signed or x.dtype is weft.bool else weft.uint64
@@ -75,7 +75,7 @@ def prod(
     >>> xp.prod(xp.asarray([[1, 2], [3, 4]]))
     tensor(24)
     """
-    kind = _summed(x, dtype)
+    kind = _summed("prod", x, dtype)
     x, axes, keepdims = reduction("prod", x, axis, keepdims)
     places = sorted((axis % x.ndim for axis in axes), reverse=True)
     for place in places:
@@ -92,7 +92,7 @@ def sum(  # noqa: A001
     >>> xp.sum(xp.asarray([1, 2], dtype=xp.uint8))
     tensor(3, dtype=torch.uint64)
     """
-    kind = _summed(x, dtype)
+    kind = _summed("sum", x, dtype)
     x, axes, keepdims = reduction("sum", x, axis, keepdims)
     return weft.sum(x, axes, keepdims, dtype=kind)
 
@@ -128,7 +128,7 @@ def _cumulative(
             f"[{who}] expected a vector, or an axis of more dimensions, got {x.ndim} dimensions"
         )
     place = 0 if axis is None else axis
-    out = of(x, place, dtype=_summed(x, kind))
+    out = of(x, place, dtype=_summed(who, x, kind))
     if include_initial:
         sizes = list(x.shape)
         sizes[place] = 1

@@ -124,10 +124,10 @@ def is_meta(place: Any) -> bool:
     """
     if place is None:
         return new_on_meta()
-    if device(place).type == "meta":
-        return True
-    expect_cpu(place)
-    return False
+    kind = device(place).type
+    if kind not in ("cpu", "meta"):
+        expect_cpu(place)
+    return kind == "meta"
 
 
 def expect_cpu(place: Any) -> None:

@@ -25,6 +25,7 @@ import typing
 from types import CodeType, FunctionType
 from typing import Any
 
+from weft.closing import library
 from weft.closing.errors import NotExportable
 from weft.closing.lowering import lower
 from weft.closing.package import NotAValue, Package
@@ -202,7 +203,7 @@ _MAKERS = {collections.__file__, dataclasses.__file__}
 
 def is_record(kind: type) -> bool:
     """Whether objects of a class are records: it is the user's, and Python's in all it does."""
-    if kind.__module__ == "weft.closing.library":
+    if kind in library.CLASSES.values():
         return True
     module = kind.__module__.partition(".")[0]
     plain = (object, tuple, typing.Generic)

@@ -270,9 +270,10 @@ def __array_namespace__(self: Tensor, /, *, api_version: str | None = None) -> A
 
 @method
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """self on the device, "cpu" or "meta": the array API standard's `to`.
+    """self on the CPU, or on `meta` without its values: the array API standard's `to`.
 
-    Raises: what `to` does for another device, ValueError for a stream, of which there are none.
+    Raises: ValueError for a stream, of which there are none, and as `to` does for other devices
+    (AssertionError for 'cuda' and 'xpu', NotImplementedError for the rest).
     """
     if stream is not None:
         raise ValueError(f"[to_device] expected no stream, got {stream!r}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft._C import Tensor
-from weft.base.device import CPU, META, expect_cpu
+from weft.base.device import expect_cpu
 from weft.base.forms import attach, method
 from weft.base.names import sparse_coo, sparse_csr, strided
 
@@ -275,8 +275,6 @@ def _constant(name: str, value: Any, doc: str) -> None:
     attach(name, property(lambda self: value, doc=doc))
 
 
-attach("device", property(lambda self: META if self.is_meta else CPU, doc="Where it lies."))
-attach("is_cpu", property(lambda self: not self.is_meta, doc="Whether it lies in main memory."))
 _constant("layout", strided, "`weft.strided`.")
 attach("_cdata", property(id, doc="A number that no other tensor has while this one is there."))
 _constant("name", None, "None: tensors have no names.")

@@ -89,8 +89,8 @@ def _all_like(x: NestedTensor, result: Any) -> Any:
     return mapped(result, lambda t: like(x, t)) if isinstance(result, (Tensor, tuple)) else result
 
 
-def _unary(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function whose result has the shape of its first argument, by the values."""
+def _by_rows(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function whose result has the rows of its first argument, by the values."""
     if not isinstance(x, NestedTensor):
         raise TypeError(f"[{func.__name__}] expected a nested tensor first, got {type(x).__name__}")
     return _all_like(x, raw(lambda: func(x, *args, **kwargs)))
@@ -150,7 +150,8 @@ def _loss(func: Callable[..., Any], input: Any, target: Any, *args: Any, **kwarg
     """A loss for each element, and its sum or mean over those of all parts."""
     x, y = (whole(t) if isinstance(t, NestedTensor) else t for t in (input, target))
     lead = x if isinstance(x, NestedTensor) else y
-    out = raw(lambda: func(beside(lead, x, "loss"), beside(lead, y, "loss"), *args, **kwargs))
+    name = func.__name__
+    out = raw(lambda: func(beside(lead, x, name), beside(lead, y, name), *args, **kwargs))
     return out if out.dim() == 0 else like(lead, out)
 
 
@@ -210,15 +211,13 @@ def pointwise_names() -> frozenset[str]:
         if record["pointwise"]
         for name in (record["public_name"], *record["aliases"])
     }
-    return frozenset(from_records | set(_COMPOSED.split()))
+    return frozenset(from_records | set(_OF_POINTWISE.split()))
 
 
-_COMPOSED = """add sub mul div pow where clamp clip rsub float_power isclose true_divide logit
-    masked_fill isposinf isneginf isreal frexp fix nan_to_num relu gelu silu elu selu celu mish
-    softplus leaky_relu hardtanh relu6 hardswish hardsigmoid logsigmoid softsign tanhshrink
-    softshrink hardshrink threshold bernoulli abs square sinc deg2rad rad2deg"""
+#: Those that no record has: they are composed of such.
+_OF_POINTWISE = "float_power isreal frexp tanhshrink bernoulli"
 
-_SAME_SHAPE = """detach dropout alpha_dropout feature_alpha_dropout dropout1d native_dropout
+_SAME_ROWS = """detach dropout alpha_dropout feature_alpha_dropout dropout1d native_dropout
     zero_ fill_ normal_ uniform_ bernoulli_ detach_ requires_grad_ data.__get__ real imag conj
     exponential_ random_ log_normal_ cauchy_ geometric_ fill one_hot"""
 
@@ -231,7 +230,7 @@ _CONVERSIONS = """to type type_as double float half bfloat16 int long short byte
 _FACTORIES = """zeros_like ones_like empty_like full_like rand_like randn_like randint_like"""
 
 TABLE: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(_SAME_SHAPE.split(), _unary),
+    **dict.fromkeys(_SAME_ROWS.split(), _by_rows),
     **dict.fromkeys(_LOSSES.split(), _loss),
     **dict.fromkeys(_CONVERSIONS.split(), _to),
     **dict.fromkeys(_FACTORIES.split(), _like_factory),

@@ -185,4 +185,3 @@ TABLE: dict[str, Callable[..., Any]] = {
     "bmm": _bmm,
     "masked_select": _masked_select,
 }
-

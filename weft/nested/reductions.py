@@ -134,6 +134,7 @@ def _over_ragged(
         out = made[0] if len(made) == 1 else getattr(weft.return_types, name)(made)
     if not keepdim:
         return out
+
     def kept(t: Tensor) -> Tensor:
         for d in sorted([r, *dense]):
             t = t.unsqueeze(d)

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.nested import asked, attention, padded, pointwise, products, reductions, shapes
 from weft.nested.tensor import raw
-from weft.overrides import resolve_name
+from weft.overrides import last_name
 
 __all__ = ["answer"]
 
@@ -54,19 +54,9 @@ def _pointwise() -> frozenset[str]:
 
 
 @functools.cache
-def _name(func: Any) -> str:
-    """The last part of a function's name, with what is done to a property."""
-    full = resolve_name(func) or getattr(func, "__name__", "") or str(func)
-    parts = full.removeprefix("torch.").removeprefix("Tensor.").split(".")
-    if parts[-1] in ("__get__", "__set__", "__delete__"):
-        return ".".join(parts[-2:])
-    return parts[-1]
-
-
-@functools.cache
 def _rule(func: Any) -> Callable[..., Any]:
     """What answers calls of the function."""
-    name = _name(func)
+    name = last_name(func)
     if name in RULES:
         return RULES[name]
     bare = name.partition(".")[0]
@@ -95,10 +85,8 @@ def _composed(func: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _refuse(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    name = _name(func).partition(".")[0]
+    name = last_name(func).partition(".")[0]
     raise NotImplementedError(
         f"[{name}] expected dense tensors, got a nested one (aten.{name}.default). Hint: unbind() "
         "gives the parts, values() their elements, to_padded_tensor(0.0) one dense tensor"
     )
-
-

@@ -126,10 +126,15 @@ class NestedTensor(Tensor):
         offsets: Tensor,
         *,
         lengths: Tensor | None = None,
-        **kwargs: Any,
+        requires_grad: bool = False,
+        _ragged_idx: int = 1,
+        _metadata_cache: dict[str, Tensor] | None = None,
     ) -> NestedTensor:
-        made = nested(alias(values), Jagged(offsets, lengths), kwargs.get("_ragged_idx", 1))
-        if kwargs.get("requires_grad"):
+        # as PyTorch keeps them: a number is the first size of an empty tensor
+        known = {key: t.shape[0] for key, t in (_metadata_cache or {}).items()}
+        jagged = Jagged(offsets, lengths, known.get("min_seqlen"), known.get("max_seqlen"))
+        made = nested(alias(values), jagged, _ragged_idx)
+        if requires_grad:
             raw(lambda: made.requires_grad_())
         return made
 

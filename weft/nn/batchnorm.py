@@ -111,7 +111,6 @@ class _BatchNorm(_NormBase):
             self.eps,
         )
 
-
     def _counted_momentum(self) -> float:
         """How far the running statistics move to those of this batch, which is counted."""
         momentum = 0.0 if self.momentum is None else self.momentum

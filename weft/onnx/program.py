@@ -160,7 +160,6 @@ class _Leaving:
             i.regions.append(self.block(other, outer))
         return [*first, i, *last]
 
-
     def is_endless(self, i: Instr) -> bool:
         """Whether a loop ends by a `return` alone: `while True` without a `break`."""
         if i.verb != "while" or _breaks(i.regions[1]):

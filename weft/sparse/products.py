@@ -11,7 +11,7 @@ from weft.sparse import arithmetic
 from weft.sparse import tensor as st
 from weft.sparse.tensor import SparseTensor
 
-__all__ = ["TABLE", "addmm", "hspmm", "mm", "reduced_mm", "sampled_addmm", "smm"]
+__all__ = ["TABLE", "addmm", "hspmm", "mm", "mm_reduce", "reduced_mm", "sampled_addmm", "smm"]
 
 
 def _expect_matrices(name: str, a: Tensor, b: Tensor) -> None:
@@ -199,9 +199,9 @@ def _addmm_in_place(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alp
     return arithmetic._in_place(addmm)(x, mat1, mat2, beta=beta, alpha=alpha)
 
 
-def _mm_reduce(mat1: Tensor, mat2: Tensor, reduce: str) -> Any:
+def mm_reduce(mat1: Tensor, mat2: Tensor, reduce: str) -> Any:
     """As `sparse.mm`; and no places of what was largest, which only PyTorch's backward reads."""
-    product = mm(mat1, mat2) if reduce == "sum" else reduced_mm(mat1, mat2, reduce)
+    product = weft.sparse.mm(mat1, mat2, reduce)
     return product, weft.empty(0, dtype=weft.int64)
 
 
@@ -221,5 +221,5 @@ TABLE: dict[str, Any] = {
     "smm": smm,
     "sparse_sampled_addmm": sampled_addmm,
     "_sparse_addmm": addmm,
-    "_sparse_mm_reduce_impl": _mm_reduce,
+    "_sparse_mm_reduce_impl": mm_reduce,
 }

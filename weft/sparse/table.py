@@ -6,11 +6,10 @@ What is in none of the tables raises PyTorch's NotImplementedError.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.overrides import resolve_name
+from weft.overrides import last_name
 from weft.sparse import arithmetic, layouts, products, reductions
 from weft.sparse.tensor import raw
 
@@ -53,24 +52,13 @@ NAMES = {
 }  # fmt: skip
 
 
-@functools.cache
-def _name(func: Any) -> str:
-    """The last part of a function's name, with what is done to a property."""
-    func = getattr(func, "overloadpacket", func)
-    full = resolve_name(func) or getattr(func, "__name__", "") or str(func)
-    parts = full.removeprefix("torch.").removeprefix("Tensor.").split(".")
-    if parts[-1] in ("__get__", "__set__", "__delete__"):
-        return ".".join(parts[-2:])
-    return parts[-1]
-
-
 def answer(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of `func` where an argument is sparse.
 
     Raises:
         NotImplementedError: the function takes no sparse tensors.
     """
-    name = _name(func)
+    name = last_name(func)
     bare = name.partition(".")[0]
     if bare in SHELL:
         return raw(lambda: func(*args, **kwargs))
