@@ -71,6 +71,25 @@ def test_random_numbers_are_drawn_again(reentrant):
 
 
 @BOTH
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("around", [True, False])
+def test_the_recomputation_has_the_autocast_of_the_forward(reentrant, inside, around):
+    """Backward ran it in its own: saved tensors were recomputed in float32, and refused."""
+    layer = weft.nn.Linear(3, 3)
+
+    def outcome(function):
+        x = weft.linspace(-1, 1, 6).reshape(2, 3).requires_grad_()
+        with weft.autocast("cpu", enabled=inside):
+            y = function(x)
+        with weft.autocast("cpu", enabled=around):
+            y.float().square().sum().backward()
+        return y.dtype, x.grad.tolist()
+
+    expected = outcome(layer)
+    assert outcome(lambda x: checkpoint(layer, x, use_reentrant=reentrant)) == expected
+
+
+@BOTH
 def test_nested(reentrant):
     x, w = inputs()
 

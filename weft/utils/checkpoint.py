@@ -51,18 +51,31 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.reset(outside)
 
 
-@contextlib.contextmanager
-def _random_state(state: bytes | None) -> Iterator[None]:
-    """Draws inside start from `state`; those outside do not notice. None: nothing is done."""
-    if state is None:
-        yield
-        return
-    outside = _C.default_generator._get_bytes()
-    _C.default_generator._set_bytes(state)
-    try:
-        yield
-    finally:
-        _C.default_generator._set_bytes(outside)
+class _Surroundings:
+    """What a forward ran in, to be had again: autocast and, with `preserve`, the generator."""
+
+    __slots__ = ("_autocast", "_generator")
+
+    def __init__(self, preserve: bool) -> None:
+        self._generator = _C.default_generator._get_bytes() if preserve else None
+        self._autocast = {
+            "enabled": weft.is_autocast_enabled("cpu"),
+            "dtype": weft.get_autocast_dtype("cpu"),
+            "cache_enabled": weft.is_autocast_cache_enabled(),
+        }
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """Draws inside start where the forward's did; those outside do not notice."""
+        outside = _C.default_generator._get_bytes()
+        if self._generator is not None:
+            _C.default_generator._set_bytes(self._generator)
+        try:
+            with weft.autocast("cpu", **self._autocast):
+                yield
+        finally:
+            if self._generator is not None:
+                _C.default_generator._set_bytes(outside)
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
@@ -133,7 +146,7 @@ class _Frame:
         self.early_stop = early_stop
         self.check = check
         self.recompute_context = recompute_context
-        self.state = _C.default_generator._get_bytes() if preserve else None
+        self.surroundings = _Surroundings(preserve)
         self.slots: list[weakref.ref[_Slot]] = []
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.others = [None if isinstance(a, Tensor) else a for a in args]
@@ -208,7 +221,7 @@ class _Frame:
         with (
             contextlib.suppress(_Stop),
             self.recompute_context,
-            _random_state(self.state),
+            self.surroundings.again(),
             hooks,
             weft.enable_grad(),
         ):
@@ -231,7 +244,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
         ctx.function = function
-        ctx.state = _C.default_generator._get_bytes() if preserve else None
+        ctx.surroundings = _Surroundings(preserve)
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
@@ -258,7 +271,7 @@ class CheckpointFunction(Function):
             for i, tensor in zip(ctx.places, ctx.saved_tensors):
                 args[i] = tensor.detach().requires_grad_(tensor.requires_grad)
             leaves.append(list(args))
-            with _random_state(ctx.state), weft.enable_grad():
+            with ctx.surroundings.again(), weft.enable_grad():
                 if len(ctxs) > 1:  # calls merge over values, not over leaves
                     args = [a.clone() if isinstance(a, Tensor) else a for a in args]
                 outputs = ctx.function(*args)
