@@ -58,7 +58,7 @@ class _Surroundings:
 
     def __init__(self, preserve: bool) -> None:
         self._generator = _C.default_generator._get_bytes() if preserve else None
-        self._autocast = {
+        self._autocast: dict[str, Any] = {
             "enabled": weft.is_autocast_enabled("cpu"),
             "dtype": weft.get_autocast_dtype("cpu"),
             "cache_enabled": weft.is_autocast_cache_enabled(),
