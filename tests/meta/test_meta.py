@@ -309,3 +309,20 @@ def test_backward_from_an_edge_starts_on_its_graphs_device():
     edge = weft.autograd.graph.get_gradient_edge((w * 2).sum())
     weft.autograd.backward(edge)
     assert w.grad.is_meta and w.grad.shape == (3,)
+
+
+@pytest.mark.parametrize("lengths", [[5, 2], [2, 5], [3, 3]])
+def test_packed_sequences(lengths: list[int]) -> None:
+    """Lengths and orders are of the CPU, rows of meta: the two were put together."""
+    rnn = weft.nn.utils.rnn
+
+    def shapes(device: str) -> list[tuple[int, ...]]:
+        padded = weft.empty(2, 5, 3, device=device)
+        packed = rnn.pack_padded_sequence(padded, lengths, batch_first=True, enforce_sorted=False)
+        out, (h, c) = weft.nn.LSTM(3, 4, device=device)(packed)
+        again, _ = rnn.pad_packed_sequence(out, batch_first=True)
+        made = [packed.data, out.data, h, c, again]
+        assert {t.device.type for t in made} == {device}
+        return [tuple(t.shape) for t in made]
+
+    assert shapes("meta") == shapes("cpu")

@@ -103,3 +103,11 @@ def test_copies_are_apart_and_keep_what_is_shared():
     one, other = copy.deepcopy([s, s[:]])
     assert one == other and one != s and one.tolist() == s.tolist()
     assert copy.copy(s) != s
+
+
+def test_set_wants_a_storage_of_its_dtype():
+    """The bytes of floats were taken for ints."""
+    x = weft.empty(0, dtype=weft.int32)
+    with pytest.raises(RuntimeError, match="expected a storage of torch.int32"):
+        x.set_(weft.arange(6.0).storage())
+    assert x.set_(weft.arange(3, dtype=weft.int32).storage()).tolist() == [0, 1, 2]

@@ -58,6 +58,10 @@ def _laid_over(source: Any, dtype: Any, offset: int, size: Any, stride: Any) -> 
         source = source.untyped_storage()
     if not isinstance(source, (UntypedStorage, TypedStorage)):
         return source
+    if isinstance(source, TypedStorage) and source.dtype is not dtype:
+        raise RuntimeError(
+            f"[set_] expected a storage of {dtype} or an UntypedStorage, got one of {source.dtype}"
+        )
     if size is None:
         size = (source.nbytes() // dtype.itemsize - offset,)
     if stride is None:

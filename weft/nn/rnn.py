@@ -272,10 +272,12 @@ class RNNBase(Module):
         given_h, given_c = h, c
         h, c = self._states(h, c, sizes[0], input.data)
         if order is not None:
+            order = order.to(h.device)
             h = h if given_h is None else h.index_select(1, order)
             c = c if given_c is None or c is None else c.index_select(1, order)
         out, h, c = self._run(input.data, sizes, h, c)
         if back is not None:
+            back = back.to(h.device)
             h = h.index_select(1, back)
             c = None if c is None else c.index_select(1, back)
         return input._with(out), h, c

@@ -174,7 +174,7 @@ def pack_padded_sequence(
     order = None
     if not enforce_sorted:
         sizes, order = weft.sort(sizes, descending=True)
-        padded = padded.index_select(1, order)
+        padded = padded.index_select(1, order.to(padded.device))
     elif bool((sizes[1:] > sizes[:-1]).any()):
         raise RuntimeError(
             "[pack_padded_sequence] expected `lengths` array must be sorted in decreasing order "
@@ -187,7 +187,7 @@ def pack_padded_sequence(
             f"got {longest}"
         )
     flat = padded[:longest].reshape(longest * batch, *padded.shape[2:])
-    data = flat.index_select(0, _rows(sizes, longest, batch))
+    data = flat.index_select(0, _rows(sizes, longest, batch).to(flat.device))
     step = weft.arange(longest, device=sizes.device)
     batch_sizes = (step.unsqueeze(1) < sizes.unsqueeze(0)).sum(1)
     return PackedSequence(data, batch_sizes, order)
@@ -231,7 +231,7 @@ def pad_packed_sequence(
         padded = padded.transpose(0, 1)
     back = sequence.unsorted_indices
     if back is not None:
-        return padded.index_select(0 if batch_first else 1, back), lengths[back]
+        return padded.index_select(0 if batch_first else 1, back.to(padded.device)), lengths[back]
     return padded, lengths
 
 
