@@ -90,6 +90,13 @@ Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ss
                      " gradient (For complex Tensors, both grad_output and output are required to "
                      "have the same dtype)"),
                 name(g.dtype()));
+    const auto device = [](bool meta) { return meta ? "meta" : "cpu"; };
+    WEFT_EXPECT(g.has(kMeta) == on_meta, Runtime, "backward",
+                text("a gradient on ", device(on_meta)),
+                text("one on another device (Function ", index,
+                     " returned an invalid gradient: "
+                     "expected device ",
+                     device(on_meta), " but got ", device(!on_meta), ")"));
     return g;
 }
 

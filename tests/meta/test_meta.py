@@ -326,3 +326,13 @@ def test_packed_sequences(lengths: list[int]) -> None:
         return [tuple(t.shape) for t in made]
 
     assert shapes("meta") == shapes("cpu")
+
+
+@pytest.mark.parametrize("of, given", [("meta", "cpu"), ("cpu", "meta")])
+def test_a_gradient_of_another_device_is_refused(of: str, given: str) -> None:
+    """It was taken, and the leaf had a gradient that lay elsewhere."""
+    for lib in (weft, torch):
+        x = lib.ones(2, device=of, requires_grad=True)
+        with pytest.raises(RuntimeError, match=f"expected device {of} but got {given}"):
+            (x * 2).backward(lib.ones(2, device=given))
+        assert x.grad is None
