@@ -146,6 +146,7 @@ void register_gamma_draw(Table& t) {
         .shape(alike_shape)
         .kernel(dirichlet_grad_kernel)
         .internal()
+        .in_packages()
         .grad(0, 0, no_second)
         .grad(1, 0, no_second)
         .grad(2, 0, no_second);
