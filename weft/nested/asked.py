@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
+import weft.nested.parts as ps
+import weft.nested.shapes as shapes
 from weft import Tensor
-from weft.nested import parts as ps
-from weft.nested import shapes
 from weft.nested.tensor import NestedTensor, alias, like, raw
 
 __all__ = ["TABLE", "sizes_of"]

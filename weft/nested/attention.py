@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
+import weft.nested.parts as ps
 from weft import Tensor
-from weft.nested import parts as ps
 from weft.nested.tensor import NestedTensor, like, raw
 
 __all__ = ["TABLE", "attend"]

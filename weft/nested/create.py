@@ -47,8 +47,7 @@ def _ragged_of(tensors: Sequence[Tensor]) -> int:
         if len(found) > 1:
             raise fail(
                 f"one {what}, got {sorted(map(str, found))}",
-                "When constructing a nested tensor, all tensors in list must have the same "
-                f"{what}",
+                f"When constructing a nested tensor, all tensors in list must have the same {what}",
             )
     first = tensors[0].shape
     if not first:
@@ -208,9 +207,7 @@ def nested_tensor_from_jagged(
             )
         offsets, lengths = weft.nn.functional.pad(lengths.cumsum(0), (1, 0)), None
     _check_jagged(values, offsets, lengths, jagged_dim or 1)
-    return nested(
-        alias(values), Jagged(offsets, lengths, min_seqlen, max_seqlen), jagged_dim or 1
-    )
+    return nested(alias(values), Jagged(offsets, lengths, min_seqlen, max_seqlen), jagged_dim or 1)
 
 
 def _check_jagged(values: Tensor, offsets: Tensor, lengths: Tensor | None, ragged: int) -> None:

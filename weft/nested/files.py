@@ -39,9 +39,7 @@ def reduced(x: NestedTensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         "offsets": jagged.offsets,
         "lengths": jagged.lengths,
         "_ragged_idx": x._ragged_idx,
-        "_metadata_cache": {
-            name: weft.zeros(n, 0) for name, n in known.items() if n is not None
-        },
+        "_metadata_cache": {name: weft.zeros(n, 0) for name, n in known.items() if n is not None},
         "requires_grad": raw(lambda: x.requires_grad),
     }
     if x._is_strided:

@@ -19,9 +19,7 @@ _REASON = (
 )
 
 
-def _check(
-    layer: Any, key: Any, value: Any, padding: Any, mask: Any, is_causal: bool
-) -> None:
+def _check(layer: Any, key: Any, value: Any, padding: Any, mask: Any, is_causal: bool) -> None:
     reasons = (
         (not layer.batch_first, "batch_first was not True"),
         (layer.bias_k is not None, "self.bias_k was not None"),

@@ -42,9 +42,7 @@ def sizes(jagged: Jagged, one: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [(n, *one) for n in jagged.counts]
 
 
-def over_parts(
-    op: str, shapes: list[Any], *args: Any, **kwargs: Any
-) -> tuple[Tensor, ...]:
+def over_parts(op: str, shapes: list[Any], *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """The outputs of the op over all parts, 1-d: each part's elements after the other's.
 
     Args:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
+import weft.nested.parts as ps
 from weft import Tensor
-from weft.nested import parts as ps
 from weft.nested.sizes import NestedInt
 from weft.nested.tensor import NestedTensor, like, raw
 

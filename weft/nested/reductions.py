@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import weft
+import weft.nested.parts as ps
 from weft import Tensor
-from weft.nested import parts as ps
 from weft.nested.shapes import dim_of
 from weft.nested.tensor import NestedTensor, alias, like, raw
 

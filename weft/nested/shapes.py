@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
+import weft.nested.parts as ps
 from weft import _C, Tensor
-from weft.nested import parts as ps
 from weft.nested.sizes import NestedInt
 from weft.nested.tensor import Jagged, NestedTensor, like, nested, raw
 

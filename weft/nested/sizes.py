@@ -43,9 +43,7 @@ class NestedInt(SymInt):
         return hash((self.number, self.by))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, NestedInt) and (self.number, self.by) == (other.number, other.by)
-        )
+        return isinstance(other, NestedInt) and (self.number, self.by) == (other.number, other.by)
 
     def __ge__(self, other: Any) -> bool:
         if isinstance(other, NestedInt) and other.number == self.number:

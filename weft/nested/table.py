@@ -11,7 +11,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.nested import asked, attention, padded, pointwise, products, reductions, shapes
+# By full names: under `weft run` the package is known as torch.nested, which has none of these.
+import weft.nested.asked as asked
+import weft.nested.attention as attention
+import weft.nested.padded as padded
+import weft.nested.pointwise as pointwise
+import weft.nested.products as products
+import weft.nested.reductions as reductions
+import weft.nested.shapes as shapes
 from weft.nested.tensor import raw
 from weft.overrides import last_name
 
