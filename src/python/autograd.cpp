@@ -61,6 +61,8 @@ bool leads_to_meta(const Node* node) {
     return false;
 }
 
+const char* device_name(bool on_meta) { return on_meta ? "meta" : "cpu"; }
+
 /// The gradient to start from, of output number `index`: the given one, or one for a scalar, on
 /// its device.
 Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ssize_t index) {
@@ -90,13 +92,12 @@ Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ss
                      " gradient (For complex Tensors, both grad_output and output are required to "
                      "have the same dtype)"),
                 name(g.dtype()));
-    const auto device = [](bool meta) { return meta ? "meta" : "cpu"; };
     WEFT_EXPECT(g.has(kMeta) == on_meta, Runtime, "backward",
-                text("a gradient on ", device(on_meta)),
+                text("a gradient on ", device_name(on_meta)),
                 text("one on another device (Function ", index,
                      " returned an invalid gradient: "
                      "expected device ",
-                     device(on_meta), " but got ", device(!on_meta), ")"));
+                     device_name(on_meta), " but got ", device_name(!on_meta), ")"));
     return g;
 }
 
@@ -344,10 +345,10 @@ PyObject* py_set(PyObject*, PyObject* const* args, Py_ssize_t) {
         Tensor t = expect_tensor(args[0], "set_");
         ops::Write write(t);  // it takes its turn before the source, which may wait, is computed
         Tensor source = expect_tensor(args[1], "set_");
-        const auto device = [](const Tensor& of) { return of.has(kMeta) ? "meta" : "cpu"; };
         WEFT_EXPECT(source.has(kMeta) == t.has(kMeta), Runtime, "set_", "memory of the same device",
                     text("another (Attempted to set the storage of a tensor on device \"",
-                         device(t), "\" to a storage on different device \"", device(source),
+                         device_name(t.has(kMeta)), "\" to a storage on different device \"",
+                         device_name(source.has(kMeta)),
                          "\".  This is no longer allowed; the devices must match.)"));
         write.show(source);
         write.commit();

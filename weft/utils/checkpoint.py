@@ -67,14 +67,15 @@ class _Surroundings:
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
         """Draws inside start where the forward's did; those outside do not notice."""
-        outside = _C.default_generator._get_bytes()
-        if self._generator is not None:
-            _C.default_generator._set_bytes(self._generator)
-        try:
-            with weft.autocast("cpu", **self._autocast):
+        with weft.autocast("cpu", **self._autocast):
+            if self._generator is None:
                 yield
-        finally:
-            if self._generator is not None:
+                return
+            outside = _C.default_generator._get_bytes()
+            _C.default_generator._set_bytes(self._generator)
+            try:
+                yield
+            finally:
                 _C.default_generator._set_bytes(outside)
 
 
