@@ -149,7 +149,8 @@ void register_gamma_draw(Table& t) {
         .in_packages()
         .grad(0, 0, no_second)
         .grad(1, 0, no_second)
-        .grad(2, 0, no_second);
+        .grad(2, 0, no_second)
+        .no_onnx("no draws of the gamma distribution");
 }
 
 }  // namespace weft

@@ -71,7 +71,9 @@ public:
               PyObject* const* args, Py_ssize_t count, PyObject* kwnames);
 
 private:
-    static constexpr int kCalls = 4, kPatience = 16;
+    static constexpr int kCalls = 4;
+    /// A prime: calls that come in pairs or fours would else be noted at their last one for ever.
+    static constexpr int kPatience = 17;
     Ref<Remembered> calls_[kCalls];
     int next_ = 0;
     int missed_ = 0;  ///< since the last one that was found
