@@ -90,9 +90,7 @@ def test_an_exchange_with_oneself_has_gradients(world):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("tensor", "DTensor"), ("tensor", "distribute_tensor"), ("tensor", "distribute_module"),
-        ("fsdp", "FullyShardedDataParallel"), ("fsdp", "fully_shard"), ("fsdp", "FSDPModule"),
-        ("_composable.fsdp", "fully_shard"), ("_tensor", "DTensor"),
+        ("tensor", "distribute_module"), ("fsdp", "FullyShardedDataParallel"),
         ("optim", "DistributedOptimizer"), ("optim", "PostLocalSGDOptimizer"),
         ("checkpoint.hf_storage", "HuggingFaceStorageReader"),
     ],

@@ -89,7 +89,6 @@ RANKS = (
     "base",
     "frontend",
     "return_types numa random storage safetensors accelerator backends mps mtia xpu futures",
-    "distributed",
     "autograd amp _tensor",
     "_library_ops utils cuda signal testing types classes __config__ _utils _tensor_str _inductor "
     "_subclasses cpu",
@@ -102,6 +101,7 @@ RANKS = (
     "_library",
     "library ops",
     "serialization nested sparse",
+    "distributed",
     "hub",
     "batching compiler fx",
     "closing",

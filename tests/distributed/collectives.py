@@ -369,3 +369,16 @@ def check_exchanges_that_carry_gradients(rank, size):
         sum(((k + 1 + rank) * o**2).sum() for k, o in enumerate(ours(x))).backward()
         expected = weft.zeros(2) if xs[rank].grad is None else xs[rank].grad
         assert weft.allclose(x.grad, expected), (name, x.grad, expected)
+
+
+def check_what_is_sent_lives_until_it_is_sent(rank, size):
+    """A temporary that MPI still read was freed, and its memory written by others."""
+    for _ in range(200):
+        into, rows = weft.empty(2), weft.arange(2.0 * size).reshape(2, size)
+        work = dist.reduce_scatter_tensor(into, rows.t() * 1.0, async_op=True)
+        sent = dist.all_gather_into_tensor(weft.empty(size, 2), rows[:, 0] + rank, async_op=True)
+        noise = [weft.full((size, 2), 9.0) for _ in range(4)]
+        work.wait()
+        assert into.tolist() == [size * rank, size * (rank + size)], (into, noise)
+        (gathered,) = sent.result()
+        assert gathered.tolist() == [[r + 0.0, r + size + 0.0] for r in range(size)]

@@ -45,7 +45,7 @@ class DeviceMesh:
         self, device_type: str, mesh: Any, *, mesh_dim_names: Sequence[str] | None = None
     ) -> None:
         self.device_type = device_type
-        self.mesh: Tensor = weft.as_tensor(mesh, dtype=weft.int64)
+        self.mesh: Tensor = weft.as_tensor(mesh, dtype=weft.int64, device="cpu")
         self.mesh_dim_names = tuple(mesh_dim_names) if mesh_dim_names else None
         if not is_initialized():
             init_process_group()
@@ -174,5 +174,5 @@ def init_device_mesh(
             f"[init_device_mesh] expected {len(mesh_shape)} names, got {len(mesh_dim_names)} "
             "(mesh_shape and mesh_dim_names should have same length!)"
         )
-    ranks = weft.arange(math.prod(mesh_shape)).reshape(tuple(mesh_shape))
+    ranks = weft.arange(math.prod(mesh_shape), device="cpu").reshape(tuple(mesh_shape))
     return DeviceMesh(device_type, ranks, mesh_dim_names=mesh_dim_names)

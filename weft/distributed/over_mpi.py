@@ -93,10 +93,10 @@ def end_all(status: int) -> None:
 
 
 class _MPIRequest:
-    """A request of mpi4py's."""
+    """A request of mpi4py's, with the memory of its tensors, which not all of mpi4py's keep."""
 
-    def __init__(self, MPI: Any, request: Any, status: Any = None) -> None:  # noqa: N803
-        self._mpi, self._request, self._status = MPI, request, status
+    def __init__(self, MPI: Any, request: Any, memory: Any, status: Any = None) -> None:  # noqa: N803
+        self._mpi, self._request, self._memory, self._status = MPI, request, memory, status
 
     def test(self) -> bool:
         return bool(self._ask(lambda: self._request.Test(self._status)))
@@ -196,7 +196,7 @@ class OverMPI:
         return message and [message[0], message[1] // self.size, message[2]]
 
     def _start(self, start: Callable[..., Any], *args: Any) -> _MPIRequest:
-        return _MPIRequest(self._mpi, start(*args))
+        return _MPIRequest(self._mpi, start(*args), args)
 
     def all_reduce(self, data: Tensor, op: ReduceOp) -> _MPIRequest:
         """See `Communicator`."""
@@ -246,7 +246,8 @@ class OverMPI:
         """See `Communicator`."""
         status = self._mpi.Status()
         place = self._mpi.ANY_SOURCE if source is None else source
-        return _MPIRequest(self._mpi, self._comm.Irecv(self._message(data), place, tag), status)
+        message = self._message(data)
+        return _MPIRequest(self._mpi, self._comm.Irecv(message, place, tag), message, status)
 
     def barrier(self) -> _MPIRequest:
         """See `Communicator`."""

@@ -32,6 +32,9 @@ class Parameter(Tensor):
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         expect("Parameter", requires_grad, bool, "a bool as requires_grad")
+        if cls is Parameter and hasattr(type(data), "_as_parameter"):  # a class with one of its own
+            made: Parameter = data._as_parameter(requires_grad)  # type: ignore[union-attr]
+            return made
         return Tensor._make_subclass(cls, _as_tensor("Parameter", data), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

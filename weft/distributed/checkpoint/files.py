@@ -5,7 +5,8 @@ The folder has `index.json` and, for each process that wrote, a file of PyTorch'
 of its own for each save. The index says where each value is, and comes last: it is written aside
 and renamed when all files are there, so a reader finds the checkpoint from before or the one from
 after, whatever ended a process in between. Files that no index names are removed by the next save.
-A tensor that all processes have is written by one of them, so that each writes about as much.
+A tensor that all processes have is written by one of them, so that each writes about as much; of
+one that lies on a mesh in parts each writes its own, and the index tells the rows of each part.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import weft
 from weft._C import Tensor
 from weft.distributed.barriers import barrier
 from weft.distributed.objects import all_gather_object, broadcast_object_list
+from weft.distributed.tensor.dtensor import DTensor, alias
+from weft.distributed.tensor.placement_types import Shard
 from weft.distributed.world import ProcessGroup, _known, is_initialized
 
 __all__ = ["load", "save"]
@@ -85,7 +88,9 @@ def save(
     group = _group(process_group, no_dist)
     folder = os.fspath(checkpoint_id)
     os.makedirs(folder, exist_ok=True)
-    values = _named(state_dict)
+    named = _named(state_dict)
+    cut = {name: value for name, value in named.items() if _is_cut(value)}
+    values = {name: value for name, value in named.items() if name not in cut}
     have = {n: v.numel() * v.itemsize if isinstance(v, Tensor) else 0 for n, v in values.items()}
     everyone, nonce, rank = [have], [uuid.uuid4().hex[:12]], 0
     if group is not None:
@@ -97,20 +102,42 @@ def save(
     part = os.path.join(f"save-{nonce[0]}", f"rank-{{}}-of-{len(everyone)}.pt")
     os.makedirs(os.path.join(folder, os.path.dirname(part)), exist_ok=True)
     mine = {name: value for name, value in values.items() if owner[name] == rank}
-    _write(os.path.join(folder, part.format(rank)), mine)
+    _write(os.path.join(folder, part.format(rank)), {**mine, **cut})
     if group is not None:
         barrier(group)
     if rank == 0:
-        index = {name: part.format(owner[name]) for name in owner}
+        index: dict[str, Any] = {name: part.format(owner[name]) for name in owner}
+        index.update({name: _parts(value, part) for name, value in cut.items()})
         _replace(os.path.join(folder, _INDEX), json.dumps({"version": 1, "values": index}))
         _remove_others(folder, os.path.dirname(part))
     if group is not None:
         barrier(group)
 
 
+def _is_cut(value: Any) -> bool:
+    """Whether each process has another part of a tensor."""
+    return isinstance(value, DTensor) and isinstance(value.placements[0], Shard)
+
+
+def _parts(value: DTensor, part: str) -> dict[str, Any]:
+    """The shape of a tensor, the dimension that is cut, and (file, start, size) of each part."""
+    (placement,) = value.placements
+    assert isinstance(placement, Shard)
+    ranks = value.device_mesh.mesh.tolist()
+    rows = value.shape[placement.dim]
+    spans = [placement.local_shard_size_and_offset(rows, len(ranks), k) for k in range(len(ranks))]
+    return {
+        "shape": list(value.shape),
+        "dim": placement.dim,
+        "parts": [(part.format(r), start, size) for r, (size, start) in zip(ranks, spans)],
+    }
+
+
 def _write(path: str, values: dict[str, Any]) -> None:
     """A file, on the disk when this returns."""
-    own = {n: v.detach().clone() if isinstance(v, Tensor) else v for n, v in values.items()}
+    own = {
+        n: alias(v).detach().clone() if isinstance(v, Tensor) else v for n, v in values.items()
+    }
     with open(path, "wb") as file:
         weft.save(own, file)
         file.flush()
@@ -158,19 +185,66 @@ def load(
             f"[load] expected a checkpoint with {missing[0]!r}, got none of that name (Missing key "
             f"in checkpoint state_dict: {missing[0]}.)"
         )
-    found: dict[str, Any] = {}
-    for part in sorted({index[name] for name in wanted}):
-        values = weft.load(os.path.join(folder, part))
-        found.update({n: values[n] for n in wanted if index[n] == part})
+    files = _Files(folder)
     for name, value in wanted.items():
-        if isinstance(value, Tensor) and value.shape != found[name].shape:
+        shape = files.shape(name, index[name])
+        if isinstance(value, Tensor) and value.shape != shape:
             raise RuntimeError(
-                f"[load] expected {name!r} of shape {list(value.shape)}, got "
-                f"{list(found[name].shape)} (Size mismatch between saved and current)"
+                f"[load] expected {name!r} of shape {list(value.shape)}, got {list(shape or ())} "
+                "(Size mismatch between saved and current)"
             )
+    found = {name: files.value(name, index[name], value) for name, value in wanted.items()}
     _put(state_dict, found, ())
     if group is not None:
         barrier(group)
+
+
+class _Files:
+    """The files of a checkpoint, mapped into memory as they are asked for."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._open: dict[str, dict[str, Any]] = {}
+
+    def _file(self, part: str) -> dict[str, Any]:
+        if part not in self._open:
+            self._open[part] = weft.load(os.path.join(self._folder, part), mmap=True)
+        return self._open[part]
+
+    def shape(self, name: str, where: Any) -> tuple[int, ...] | None:
+        """The shape of a saved tensor; None for another value."""
+        if isinstance(where, dict):
+            return tuple(where["shape"])
+        value = self._file(where)[name]
+        return tuple(value.shape) if isinstance(value, Tensor) else None
+
+    def value(self, name: str, where: Any, wanted: Any) -> Any:
+        """A saved value; of a tensor as much as the wanted one has in this process."""
+        if not isinstance(where, dict):
+            value = self._file(where)[name]
+            is_part = _is_cut(wanted) and isinstance(value, Tensor)
+            return wanted._spec.part_of(value) if is_part else value
+        dim, shape = where["dim"], list(where["shape"])
+        first, last = 0, shape[dim]
+        is_part = _is_cut(wanted) and tuple(wanted.shape) == tuple(shape)
+        if is_part and wanted.placements == (Shard(dim),):
+            mesh = wanted.device_mesh
+            size, first = Shard.local_shard_size_and_offset(
+                shape[dim], mesh.size(), mesh.get_local_rank()
+            )
+            last = first + size
+        pieces = [
+            self._file(part)[name].narrow(dim, max(first - start, 0), min(last, start + size) -
+                                          max(first, start))
+            for part, start, size in where["parts"]
+            if max(first, start) < min(last, start + size)
+        ]  # fmt: skip
+        if not pieces:
+            shape[dim] = last - first
+            return weft.empty(shape)
+        value = weft.cat(pieces, dim) if len(pieces) > 1 else pieces[0]
+        whole = last - first == shape[dim]
+        return wanted._spec.part_of(value) if is_part and whole else value
 
 
 def _put(state: Any, found: dict[str, Any], path: tuple[str, ...]) -> None:
@@ -184,6 +258,6 @@ def _put(state: Any, found: dict[str, Any], path: tuple[str, ...]) -> None:
             _put(value, found, here)
         elif isinstance(value, Tensor):
             with weft.no_grad():
-                value.copy_(found[name])
+                alias(value).copy_(found[name])
         else:
             state[key] = found[name]

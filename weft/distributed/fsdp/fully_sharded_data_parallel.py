@@ -14,6 +14,6 @@ __all__ = ["FullyShardedDataParallel", *_settings]
 FullyShardedDataParallel: Any = raising_class(
     "FullyShardedDataParallel", __name__, NotImplementedError,
     "[FullyShardedDataParallel] expected a model whose parameters one process holds, got one to be "
-    "sharded. Hint: nn.parallel.DistributedDataParallel takes it as it is",
+    "sharded. Hint: distributed.fsdp.fully_shard shards it in place",
     "A module whose parameters are cut over processes. Making one raises NotImplementedError.",
 )  # fmt: skip

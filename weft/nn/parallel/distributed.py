@@ -20,18 +20,18 @@ __all__ = ["DistributedDataParallel"]
 _MEGABYTE = 1024 * 1024
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors_of(value: Any) -> Iterator[Tensor]:
     """The tensors of a result that require gradients."""
     if isinstance(value, Tensor):
         if value.requires_grad:
             yield value
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from _tensors(each)
+            yield from tensors_of(each)
     elif isinstance(value, Mapping):
-        yield from _tensors(list(value.values()))
+        yield from tensors_of(list(value.values()))
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield from _tensors([getattr(value, f.name) for f in dataclasses.fields(value)])
+        yield from tensors_of([getattr(value, f.name) for f in dataclasses.fields(value)])
 
 
 class DistributedDataParallel(Module, Joinable):
@@ -158,7 +158,7 @@ class DistributedDataParallel(Module, Joinable):
             self._before(syncs)
         out = self.module(*inputs, **kwargs)
         if syncs:
-            for tensor in _tensors(out):
+            for tensor in tensors_of(out):
                 tensor.register_hook(self._reducer.begin)
         return out
 

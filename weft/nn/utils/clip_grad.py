@@ -62,7 +62,7 @@ def get_total_norm(
     if not tensors:
         return weft.tensor(0.0)
     with weft.no_grad():
-        norms = [vector_norm(tensor, norm_type) for tensor in tensors]
+        norms = [weft.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
         total = vector_norm(weft.stack(norms), norm_type)
     if error_if_nonfinite and not bool(weft.isfinite(total)):
         raise RuntimeError(
