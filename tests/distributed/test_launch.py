@@ -457,3 +457,54 @@ def test_output_by_pieces(pieces, expected):
     relay._take(1, rank, waiting)
     relay.end(0)
     assert bytes(written) == expected
+
+
+STOPPED = """
+import os, signal
+print("before", flush=True)
+if os.environ["RANK"] == "1":
+    os.kill(os.getpid(), signal.SIGSTOP)
+print("after", flush=True)
+"""
+
+
+def test_a_stopped_rank_is_told_and_waited_for(script):
+    """It is not ended: slow is not a fault."""
+    path = script(STOPPED)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "launch", "-n", "2", path],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(WEFT_HEARTBEAT="0.2"),
+    )  # fmt: skip
+    told = []
+    for line in process.stderr:
+        told.append(line)
+        if "rank 1 gives no sign of life" in line:
+            for pid in _processes(path):
+                if _state(pid) == "T":
+                    os.kill(pid, signal.SIGCONT)
+    assert process.wait() == 0, told
+    lines = sorted(process.stdout.read().splitlines())
+    assert lines == ["[0] after", "[0] before", "[1] after", "[1] before"]
+    assert any("rank 1 gives no sign of life" in line for line in told)
+    assert not any("alive" in line for line in told)
+
+
+def _state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def test_signs_of_life_are_no_part_of_what_a_rank_says():
+    """Also when they come in pieces, or within a line."""
+    relay = launching._Relay(is_tagged=True, show_ranks=True)
+    shown = []
+    relay._write = lambda fd, data: shown.append(data)
+    sign = launching.SIGN
+    for piece in (b"50%|#", sign[:3], sign[3:], b"##\n", sign + b"x\n" + sign, b"\x05y\n"):
+        relay._take(2, 1, piece)
+    assert b"".join(shown) == b"[1] 50%|###\n[1] x\n[1] \x05y\n"
+    assert list(relay._signs) == [1]

@@ -2,6 +2,12 @@
 
 mpiexec starts, connects and ends the processes; each runs `weft.distributed.rank`, which runs the
 program. Here their output is given its ranks, and the words of mpiexec about an end become a line.
+
+Note [Signs of life]
+Each rank has a thread that writes a word to stderr every few seconds, which is how all it says
+comes here, from other machines too; it is not shown. A rank that was stopped writes none: a line
+tells of it, and of its going on. It is not ended, as one call may keep a rank's interpreter for
+long: slow is not a fault. Who waits for it in an exchange does so until the timeout.
 """
 
 from __future__ import annotations
@@ -15,13 +21,18 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-__all__ = ["BEGIN", "END", "find_mpiexec", "launch"]
+__all__ = ["BEGIN", "END", "HEARTBEAT", "SIGN", "find_mpiexec", "launch"]
 
 #: What a rank writes around the traceback that ends it.
 BEGIN, END = "\x02weft: traceback\x02", "\x03weft: traceback\x03"
+#: What it writes as long as it runs (Note [Signs of life]).
+SIGN = b"\x05weft: alive\x05\n"
+#: The variable with the seconds between signs, 0 for none, and how many may be missing.
+HEARTBEAT, _MISSING = "WEFT_HEARTBEAT", 4
 #: Variables that processes on other machines get, too.
 _SENT = re.compile(r"(WEFT|TORCH|OMP|MASTER|PYTHON|LOCAL_WORLD)")
 #: What Open MPI's mpiexec says of the first rank that ended.
@@ -91,7 +102,41 @@ class _Relay:
         self._within: set[int] = set()  # ranks within their traceback
         self._aborts: dict[int, list[bytes]] = {}  # of each rank, the frame that Open MPI draws
         self._aborted: set[int] = set()  # ranks whose frame was left out
+        self._signs: dict[int, float] = {}  # when each rank last gave a sign
+        self._halves: dict[int, bytes] = {}  # the beginning of one
+        self._silent: set[int] = set()
         self.own: list[str] = []  # what mpiexec itself said
+
+    def tell_of_silence(self, seconds: float) -> None:
+        """A line for each rank that has given no sign for so long, and one when it does."""
+        now = time.monotonic()
+        with self._lock:
+            for rank, at in self._signs.items():
+                is_silent = now - at > seconds
+                if is_silent and rank not in self._silent:
+                    self._silent.add(rank)
+                    self._say(f"rank {rank} gives no sign of life for {now - at:.3g} s: it was "
+                              "stopped, or is within one long call")  # fmt: skip
+                elif not is_silent and rank in self._silent:
+                    self._silent.discard(rank)
+                    self._say(f"rank {rank} goes on")
+
+    def _say(self, text: str) -> None:
+        if self._unfinished is not None:
+            self._write(self._unfinished[0], b"\n")
+            self._unfinished = None
+        self._write(2, f"[weft launch] {text}\n".encode())
+
+    def _without_signs(self, rank: int, data: bytes) -> bytes:
+        data = self._halves.pop(rank, b"") + data
+        if SIGN in data:
+            self._signs[rank] = time.monotonic()
+            data = data.replace(SIGN, b"")
+        start = data.rfind(SIGN[:1])
+        if start >= 0 and SIGN.startswith(data[start:]):
+            self._halves[rank] = data[start:]
+            data = data[:start]
+        return data
 
     def follow(self, stream: IO[bytes], fd: int) -> None:
         """Reads to the end."""
@@ -127,7 +172,7 @@ class _Relay:
             self.own.append(data.decode(errors="replace"))
             return
         with self._lock:
-            for line in data.splitlines(keepends=True):
+            for line in self._without_signs(rank, data).splitlines(keepends=True):
                 text = line.decode(errors="replace").strip()
                 if text == BEGIN:
                     self._within.add(rank)
@@ -224,8 +269,11 @@ def launch(
 
     if find_spec("mpi4py") is None:
         raise RuntimeError("[launch] expected mpi4py, got none. Hint: pip install 'weft[mpi]'")
-    environment = {**os.environ, **_defaults(count, hosts), **(more or {})}
     kind = _kind(mpiexec)
+    signs = {HEARTBEAT: "3"} if kind == "open" and count > 1 else {}
+    environment = {**signs, **os.environ, **_defaults(count, hosts), **(more or {})}
+    if not signs:
+        environment.pop(HEARTBEAT, None)
     start = command(kind, mpiexec, count, hosts, environment)
     with _Signals() as signals:
         process = subprocess.Popen(
@@ -235,13 +283,14 @@ def launch(
         )  # fmt: skip
         signals.process = process
         relay = _Relay(kind == "open", ranks and count > 1)
+        patience = _MISSING * float(environment.get(HEARTBEAT, "0"))
         followers = [
             threading.Thread(target=relay.follow, args=(stream, fd), daemon=True)
             for stream, fd in ((process.stdout, 1), (process.stderr, 2))
         ]
         for thread in followers:
             thread.start()
-        status = signals.wait()
+        status = signals.wait(lambda: relay.tell_of_silence(patience) if patience else None)
     for thread in followers:
         thread.join(_GRACE)
     line = relay.end(status)
@@ -297,9 +346,10 @@ class _Signals:
             if self.process is not None:
                 self.process.terminate()
 
-    def wait(self) -> int:
-        """The exit status of what was launched."""
+    def wait(self, meanwhile: Callable[[], None]) -> int:
+        """The exit status of what was launched; calls `meanwhile` now and then."""
         while True:
+            meanwhile()
             try:
                 status = self.process.wait(timeout=0.5 if self.got is None else _GRACE)
                 return int(status if status >= 0 else 128 - status)

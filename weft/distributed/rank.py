@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 from weft.distributed import over_mpi
-from weft.distributed.launching import BEGIN, END
+from weft.distributed.launching import BEGIN, END, HEARTBEAT, SIGN
 
 __all__ = ["main", "run_program"]
 
@@ -55,6 +57,22 @@ def run_program(program: Callable[[], Any]) -> None:
         over_mpi.end_all(130 if isinstance(error, KeyboardInterrupt) else 1)
 
 
+def give_signs() -> None:
+    """Tells the launch that this rank runs, until it ends (Note [Signs of life])."""
+    seconds = float(os.environ.get(HEARTBEAT, "0"))
+
+    def run() -> None:
+        while True:
+            try:
+                os.write(2, SIGN)
+            except OSError:
+                return  # nobody reads
+            time.sleep(seconds)
+
+    if seconds > 0:
+        threading.Thread(target=run, name="weft-signs", daemon=True).start()
+
+
 def _tell(error: BaseException) -> None:
     trace = error.__traceback__
     while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
@@ -72,6 +90,7 @@ def _is_ours(filename: str) -> bool:
 def main() -> None:
     """Runs what the command line names."""
     set_variables()
+    give_signs()
     words = sys.argv[1:]
     local = [f"--local-rank={os.environ['LOCAL_RANK']}"] * (LOCAL_RANK_WORD in os.environ)
     if words[:1] == ["--spawned"]:

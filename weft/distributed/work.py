@@ -30,9 +30,11 @@ _PAUSE = 2e-4
 
 
 class _Progress:
-    """The thread that asks about what nobody waits for."""
+    """All that is under way, and the thread that asks about what nobody waits for."""
 
     def __init__(self) -> None:
+        #: MPI may write into its memory, also when nobody waits for it any more.
+        self.under_way: set[Work] = set()
         self._open: list[Work] = []
         self._some = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -57,8 +59,6 @@ class _Progress:
 
 
 _progress = _Progress()
-#: What is not done: MPI may write into its memory, also when nobody waits for it any more.
-_under_way: set[Work] = set()
 
 
 class Work:
@@ -89,7 +89,7 @@ class Work:
         if request is None:
             self._complete()
         else:
-            _under_way.add(self)
+            _progress.under_way.add(self)
 
     def goes_on(self) -> Work:
         """Itself, from now on moved by the thread, too."""
@@ -99,7 +99,7 @@ class Work:
 
     def _complete(self) -> None:
         self._done = True
-        _under_way.discard(self)
+        _progress.under_way.discard(self)
         finish, self._finish, self._request = self._finish, None, None
         try:
             if finish is not None and self._error is None:
