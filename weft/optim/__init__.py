@@ -10,12 +10,14 @@
 
 from weft.optim import lr_scheduler, optimizer, swa_utils
 from weft.optim.adadelta import Adadelta
+from weft.optim.adafactor import Adafactor
 from weft.optim.adagrad import Adagrad
 from weft.optim.adam import Adam
 from weft.optim.adamax import Adamax
 from weft.optim.adamw import AdamW
 from weft.optim.asgd import ASGD
 from weft.optim.lbfgs import LBFGS
+from weft.optim.muon import Muon
 from weft.optim.nadam import NAdam
 from weft.optim.optimizer import Optimizer
 from weft.optim.radam import RAdam
@@ -27,11 +29,13 @@ from weft.optim.sparse_adam import SparseAdam
 __all__ = [
     "ASGD",
     "Adadelta",
+    "Adafactor",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
     "LBFGS",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",

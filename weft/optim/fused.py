@@ -169,8 +169,25 @@ def refuse_capture(optimizer: Optimizer, capturable: bool) -> None:
         )
 
 
+def refuse_kinds(optimizer: Optimizer, param: Tensor) -> None:
+    """Raise RuntimeError for a complex parameter or a sparse gradient."""
+    name, grad = type(optimizer).__name__, param.grad
+    if param.is_complex():
+        raise RuntimeError(
+            f"[{name}] expected real parameters, got {str(param.dtype).partition('.')[2]} "
+            f"({name} does not support complex parameters)"
+        )
+    if grad is not None and grad.is_sparse:
+        raise RuntimeError(
+            f"[{name}] expected dense gradients, got a sparse one ({name} does not support sparse "
+            "gradients)"
+        )
+
+
 def expect_betas(betas: tuple[Any, Any]) -> None:
-    """Raise a ValueError unless both are in [0, 1)."""
+    """Raise a ValueError unless there are two, both in [0, 1)."""
+    if len(betas) != 2:
+        raise ValueError(f"[optimizer] expected two betas, got {len(betas)}: {betas}")
     for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")

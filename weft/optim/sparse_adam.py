@@ -25,7 +25,7 @@ class SparseAdam(Optimizer):
         maximize: go up instead of down.
 
     Raises:
-        ValueError: a setting out of its range, or a parameter that is sparse itself.
+        ValueError: a setting out of its range, or a parameter that is sparse itself or complex.
         RuntimeError: of `step`, a gradient that is dense.
 
     >>> import weft
@@ -45,6 +45,8 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise ValueError("Tensor lr must be 1-element")
         if not lr > 0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not eps > 0:
@@ -58,6 +60,12 @@ class SparseAdam(Optimizer):
         if sparse:
             raise ValueError(
                 f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors"
+            )
+        complex_params = [i for i, p in enumerate(flat) if p.is_complex()]
+        if complex_params:
+            raise ValueError(
+                f"Complex params at indices {complex_params}: SparseAdam does not support complex "
+                "parameters"
             )
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
