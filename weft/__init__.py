@@ -167,6 +167,18 @@ if _TYPE_CHECKING:
     from weft.sparse.named import saddmm as saddmm
     from weft.sparse.named import smm as smm
     from weft.sparse.named import spmm as spmm
+    from weft.storage import BFloat16Storage as BFloat16Storage
+    from weft.storage import BoolStorage as BoolStorage
+    from weft.storage import ByteStorage as ByteStorage
+    from weft.storage import CharStorage as CharStorage
+    from weft.storage import ComplexDoubleStorage as ComplexDoubleStorage
+    from weft.storage import ComplexFloatStorage as ComplexFloatStorage
+    from weft.storage import DoubleStorage as DoubleStorage
+    from weft.storage import FloatStorage as FloatStorage
+    from weft.storage import HalfStorage as HalfStorage
+    from weft.storage import IntStorage as IntStorage
+    from weft.storage import LongStorage as LongStorage
+    from weft.storage import ShortStorage as ShortStorage
     from weft.storage import TypedStorage as TypedStorage
     from weft.storage import UntypedStorage as UntypedStorage
 

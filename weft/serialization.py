@@ -11,6 +11,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable
+from contextvars import Token
+from enum import Enum
 from pickle import UnpicklingError
 from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
     from weft._checkpoint.reader import Restore
 
 __all__ = [
-    "add_safe_globals", "clear_safe_globals", "get_safe_globals",
-    "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
+    "LoadEndianness", "add_safe_globals", "clear_safe_globals", "get_default_load_endianness",
+    "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
+    "set_default_load_endianness", "skip_data",
 ]  # fmt: skip
 
 #: The protocol of pickles that `save` writes by default.
@@ -34,8 +37,6 @@ FILE_LIKE = Union[str, os.PathLike[str], IO[bytes]]  # noqa: UP007
 
 File = str | os.PathLike[str] | IO[bytes]
 
-#: The pickle protocol of PyTorch's files.
-DEFAULT_PROTOCOL = 2
 _MAX_SMALL_RECORD = 64
 _MAX_VERSION = 10
 
@@ -62,11 +63,14 @@ def save(
             as pickle does it: by the import paths of their classes. `load` reads them with
             `weights_only=False`, or if their classes are allowed (`add_safe_globals`).
         f: a path, or a binary file open for writing.
-        pickle_protocol: 2, the one of PyTorch's files.
+        pickle_protocol: 2, the one of PyTorch's files; files of protocols above 3 need
+            `weights_only=False` in PyTorch.
+        _use_new_zipfile_serialization: False writes the format from before PyTorch 1.6, pickles
+            and then storages, in place of a zip archive.
 
     Raises:
-        RuntimeError: tensors of two dtypes view the same memory.
-        ValueError: another protocol, pickle module or format.
+        RuntimeError: tensors of two dtypes view the same memory; the file's folder is not there.
+        ValueError: another protocol or pickle module.
 
     >>> import io
     >>> file = io.BytesIO()
@@ -75,44 +79,68 @@ def save(
     >>> weft.load(file)
     {'step': 3, 'weight': tensor([1., 1.])}
     """
-    from weft._checkpoint.pickler import PROTOCOL, Pickler
+    from weft._checkpoint.pickler import PROTOCOLS
 
-    if pickle_protocol != PROTOCOL:
-        raise ValueError(f"[save] expected pickle_protocol {PROTOCOL}, got {pickle_protocol}")
+    if pickle_protocol == -1:
+        pickle_protocol = PROTOCOLS[-1]
+    if pickle_protocol not in PROTOCOLS:
+        raise ValueError(
+            f"[save] expected pickle_protocol from 1 to {PROTOCOLS[-1]}, got {pickle_protocol} "
+            f"(pickle protocol must be <= {PROTOCOLS[-1]})"
+        )
     if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
         raise ValueError(f"[save] expected the pickle module of Python, got {pickle_module}")
-    if not _use_new_zipfile_serialization:
-        raise ValueError("[save] expected the zip format, got the one from before PyTorch 1.6")
     if not isinstance(f, (str, os.PathLike)) and not hasattr(f, "write"):
         raise AttributeError(
             "[save] expected a path or a file with a method 'write' (expected 'f' to be string, "
             f"path, or a file-like object with a 'write' attribute), got {type(f).__name__}"
         )
-    pickler = Pickler()
-    pickled = pickler.pickled(obj)
-    storages = list(pickler.storages.values())
+    write = _write if _use_new_zipfile_serialization else _write_before_archives
     if not isinstance(f, (str, os.PathLike)):
-        _write(f, "archive", pickled, storages)
+        write(obj, f, "archive", pickle_protocol)
         return
     from weft._checkpoint.atomic import replaced
 
-    stem = os.path.splitext(os.path.basename(os.fspath(f)))[0]
+    folder, name = os.path.split(os.fspath(f))
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(
+            f"[save] expected a file in a folder that exists, got {os.fspath(f)} (Parent directory "
+            f"{folder} does not exist.)"
+        )
+    stem = os.path.splitext(name)[0]
     with replaced(f) as file:
-        _write(file, stem if stem.isascii() and stem else "archive", pickled, storages)
+        write(obj, file, stem if stem.isascii() and stem else "archive", pickle_protocol)
 
 
-def _write(file: IO[bytes], name: str, pickled: bytes, storages: list[Any]) -> None:
+def _write_before_archives(obj: object, file: IO[bytes], name: str, protocol: int) -> None:
+    from weft._checkpoint import legacy
+    from weft._checkpoint.skipping import SKIPPED
+
+    if SKIPPED.get():
+        raise RuntimeError(
+            "[save] expected the zip format under skip_data, got the one from before PyTorch 1.6 "
+            "(Cannot use skip_data=True with _use_new_zipfile_serialization=False)"
+        )
+    legacy.save(obj, file, protocol)
+
+
+def _write(obj: object, file: IO[bytes], name: str, protocol: int) -> None:
     import sys
 
     from weft._checkpoint.archive import ALIGNMENT, ArchiveWriter
+    from weft._checkpoint.pickler import Pickler
+    from weft._checkpoint.skipping import SKIPPED
 
+    pickler = Pickler(protocol)
+    pickled, skipped = pickler.pickled(obj), SKIPPED.get()
     with ArchiveWriter(file, name) as archive:
         archive.write("data.pkl", pickled)
         archive.write(".format_version", b"1")
         archive.write(".storage_alignment", str(ALIGNMENT).encode())
         archive.write("byteorder", sys.byteorder.encode())
-        for storage in storages:
-            archive.write(f"data/{storage.key}", storage.memory())
+        for storage in pickler.storages.values():
+            memory = bytes(storage.bytes) if skipped else storage.memory()
+            archive.write(f"data/{storage.key}", memory)
         archive.write("version", b"3\n")
 
 
@@ -141,23 +169,25 @@ def load(
         mmap: the tensors lie over the mapped file (copy on write); for paths.
 
     Raises:
-        pickle.UnpicklingError: a name that is not allowed, or a damaged pickle. With
-            `weights_only=False` also what the named classes raise.
-        RuntimeError: not such a file, a damaged one, or tensors of a device that is not there.
+        pickle.UnpicklingError: a name that is not allowed, a damaged pickle, or no such file at
+            all. With `weights_only=False` also what the named classes raise.
+        EOFError: an empty file.
+        RuntimeError: a damaged archive, tensors of a device that is not there, or a
+            `pickle_module` with `weights_only=True`.
         ValueError, TypeError: arguments that cannot be met.
 
-    >>> import io, torch  # doctest: +SKIP
     >>> torch.save(torch.nn.Linear(2, 1).state_dict(), "linear.pt")  # doctest: +SKIP
     >>> weft.nn.Linear(2, 1).load_state_dict(weft.load("linear.pt"))  # doctest: +SKIP
     <All keys matched successfully>
     """
     from weft._checkpoint.reader import restore_with
 
-    trusting = weights_only is not None and not weights_only
-    if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
+    trusting = pickle_module is not None if weights_only is None else not weights_only
+    python_pickle = getattr(pickle_module, "__name__", "") == "pickle"
+    if pickle_module is not None and not (trusting and python_pickle):
         raise RuntimeError(
-            "[load] expected no pickle_module (Can not safely load weights when explicit "
-            f"pickle_module is specified), got {pickle_module}"
+            "[load] expected no pickle_module, or that of Python with weights_only=False (Can not "
+            f"safely load weights when explicit pickle_module is specified), got {pickle_module}"
         )
     encoding = pickle_load_args.pop("encoding", "utf-8")
     if pickle_load_args or encoding not in ("utf-8", "ascii", "ASCII", "latin1"):
@@ -206,10 +236,14 @@ def _load(file: IO[bytes], restore: Restore, mapped: bool, trusting: bool) -> An
     start = file.tell()
     head = file.read(4)
     file.seek(start)
+    if not head:
+        raise EOFError("[load] expected a file of torch.save, got an empty one (Ran out of input)")
+    if isinstance(head, str):
+        raise TypeError("[load] expected a binary file, got one of text (Expected bytes, got str)")
     if head.startswith(b"PK\x03\x04"):
         return _load_archive(ArchiveReader(file), restore, mapped, trusting)
-    if not head.startswith(b"\x80"):
-        raise RuntimeError(
+    if not head.startswith((b"\x80", b"L119")):  # L119…: the magic number in protocol 1
+        raise UnpicklingError(
             f"[load] expected a file of torch.save or weft.save, got one that begins with {head!r} "
             "(Invalid magic number; corrupt file?)"
         )
@@ -229,7 +263,7 @@ def _load_archive(archive: ArchiveReader, restore: Restore, mapped: bool, trusti
     if archive.find("constants.pkl"):
         raise RuntimeError("[load] expected a file of torch.save, got a TorchScript archive")
     _expect_version(archive)
-    foreign = swapped_order(archive.read("byteorder", _MAX_SMALL_RECORD))
+    foreign = swapped_order(archive.read("byteorder", _MAX_SMALL_RECORD), _default_order())
     storages = ArchiveStorages(archive, restore, foreign, _map(archive) if mapped else None)
     pickled = archive.read("data.pkl", MAX_BYTES)
     assert pickled is not None
@@ -249,6 +283,95 @@ def _expect_version(archive: ArchiveReader) -> None:
         raise RuntimeError(
             f"[load] expected a format version from 1 to {_MAX_VERSION}, got {text!r:.100}"
         )
+
+
+class LoadEndianness(Enum):
+    """The order of bytes of files that do not tell it; `set_default_load_endianness`."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_default_endianness: LoadEndianness | None = None
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """What `set_default_load_endianness` was given last; None at first.
+
+    >>> weft.serialization.get_default_load_endianness() is None
+    True
+    """
+    return _default_endianness
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Sets the order of bytes of archives that do not tell it (those before PyTorch 2.1).
+
+    Args:
+        endianness: None means little endian, NATIVE the machine's own order.
+
+    Raises TypeError for anything else.
+
+    >>> from weft.serialization import LoadEndianness, set_default_load_endianness
+    >>> set_default_load_endianness(LoadEndianness.BIG)
+    >>> weft.serialization.get_default_load_endianness()
+    <LoadEndianness.BIG: 3>
+    >>> set_default_load_endianness(None)
+    """
+    global _default_endianness
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError(
+            f"[set_default_load_endianness] expected a LoadEndianness or None, got {endianness!r} "
+            "(Invalid argument type in function set_default_load_endianness)"
+        )
+    _default_endianness = endianness
+
+
+def _default_order() -> str:
+    import sys
+
+    if _default_endianness is LoadEndianness.NATIVE:
+        return sys.byteorder
+    return "big" if _default_endianness is LoadEndianness.BIG else "little"
+
+
+class skip_data:
+    """A scope in which `save` writes zeros for the tensors' bytes, and `load` reads none of them.
+
+    What is saved so has the layout of the whole file, to be filled later; what is loaded so has
+    shapes and dtypes, and holds zeros.
+
+    Args:
+        materialize_fake_tensors: there are no fake tensors here, so True raises
+            NotImplementedError.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> with weft.serialization.skip_data():
+    ...     weft.save(weft.ones(2), file)
+    >>> _ = file.seek(0)
+    >>> weft.load(file)
+    tensor([0., 0.])
+    """
+
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
+        if materialize_fake_tensors:
+            raise NotImplementedError(
+                "[skip_data] expected materialize_fake_tensors=False, got True. Hint: there are no "
+                "fake tensors; those on the meta device are saved without memory"
+            )
+        self._tokens: list[Token[bool]] = []
+
+    def __enter__(self) -> None:
+        from weft._checkpoint.skipping import SKIPPED
+
+        self._tokens.append(SKIPPED.set(True))
+
+    def __exit__(self, *exc: object) -> None:
+        from weft._checkpoint.skipping import SKIPPED
+
+        SKIPPED.reset(self._tokens.pop())
 
 
 def _map(archive: ArchiveReader) -> Any:

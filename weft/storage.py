@@ -15,7 +15,11 @@ from weft._C import Tensor
 from weft.base.device import device as _device
 from weft.base.device import expect_cpu, is_meta
 
-__all__ = ["TypedStorage", "UntypedStorage"]
+__all__ = [
+    "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
+    "ComplexFloatStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage",
+    "LongStorage", "ShortStorage", "TypedStorage", "UntypedStorage",
+]  # fmt: skip
 
 _S = TypeVar("_S", bound="_Storage")
 
@@ -182,6 +186,14 @@ class _Storage:
         """False: there is no GPU."""
         return False
 
+    def type(self) -> str:
+        """The name of its class, with the dtype of a typed one.
+
+        >>> weft.ones(2).storage().type(), weft.ones(2).untyped_storage().type()
+        ('torch.FloatStorage', 'torch.storage.UntypedStorage')
+        """
+        return "torch.storage.UntypedStorage"
+
     def untyped(self) -> UntypedStorage:
         """The same bytes without a dtype."""
         return UntypedStorage._of(self._tensor)
@@ -283,6 +295,29 @@ class UntypedStorage(_Storage):
         whole = memoryview(self._all()) if count else b""
         return UntypedStorage._of(_bytes_over(whole[start : start + count], count))
 
+    def new(self) -> UntypedStorage:
+        """An empty one."""
+        return UntypedStorage(0)
+
+    def byteswap(self, dtype: _C.dtype) -> None:
+        """Turns the order of the bytes within each number of `dtype`; of complex ones in each part.
+
+        Raises: RuntimeError where the size is no multiple of the dtype's.
+
+        >>> s = weft.UntypedStorage([1, 2, 3, 4])
+        >>> s.byteswap(weft.int16)
+        >>> s.tolist()
+        [2, 1, 4, 3]
+        """
+        word = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+        if self.nbytes() % dtype.itemsize:
+            raise RuntimeError(
+                f"[byteswap] expected whole elements of {dtype.itemsize} bytes, got "
+                f"{self.nbytes()} (the length of data is not a multiple of {dtype.itemsize})"
+            )
+        numbers = self._all().view(-1, word)
+        numbers.copy_(numbers.flip(1))
+
 
 def _mapped(path: str, shared: bool, nbytes: int) -> Tensor:
     """`nbytes` bytes over a file."""
@@ -375,3 +410,90 @@ class TypedStorage(_Storage):
 
     def _told(self) -> str:
         return f"torch.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
+
+    def type(self) -> str:
+        """See the class."""
+        return f"torch.{_legacy_name(self.dtype)}"
+
+    def pickle_storage_type(self) -> str:
+        """The name of the class in files.
+
+        >>> weft.ones(2).storage().pickle_storage_type()
+        'FloatStorage'
+        """
+        return _legacy_name(self.dtype)
+
+
+class _LegacyMeta(type):
+    """Storages of a dtype are instances of the class that PyTorch had for it."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        own = getattr(cls, "dtype", None)
+        return isinstance(instance, TypedStorage) and own in (None, instance.dtype)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return subclass is TypedStorage or type.__subclasscheck__(cls, subclass)
+
+
+class _LegacyStorage(metaclass=_LegacyMeta):
+    """The older classes: what they make is a TypedStorage of their dtype."""
+
+    dtype: _C.dtype
+
+    def __new__(cls, *args: Any, wrap_storage: UntypedStorage | None = None) -> Any:
+        if len(args) > 1 or (args and not isinstance(args[0], (int, Sequence))):
+            kinds = ", ".join(type(arg).__name__ for arg in args)
+            kind = RuntimeError if len(args) > 1 else TypeError
+            raise kind(
+                f"[{cls.__name__}] expected a number of elements or a sequence of them, got "
+                f"({kinds}) ({cls}.__new__ received an invalid combination of arguments)"
+            )
+        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype)
+
+    @classmethod
+    def from_file(cls, filename: str | os.PathLike[str], shared: bool, size: int) -> TypedStorage:
+        """The first `size` elements of a file: `UntypedStorage.from_file`."""
+        bytes_of = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+        made = TypedStorage(wrap_storage=bytes_of, dtype=cls.dtype)
+        made._filename = bytes_of.filename
+        return made
+
+
+def _legacy(name: str, dtype: _C.dtype) -> type[_LegacyStorage]:
+    made: Any = _LegacyMeta(name, (_LegacyStorage,), {"dtype": dtype, "__module__": "torch"})
+    made.__doc__ = f"""The older name of `TypedStorage` with elements of {str(dtype)[6:]}.
+
+    Args:
+        size: how many elements, which are not set, or a sequence of them.
+
+    Raises: TypeError for anything else, RuntimeError for more of them.
+
+    >>> isinstance(weft.{name}(3), weft.TypedStorage)
+    True
+    """
+    _LEGACY_NAMES[dtype] = name
+    out: type[_LegacyStorage] = made
+    return out
+
+
+_LEGACY_NAMES: dict[_C.dtype, str] = {}
+
+
+def _legacy_name(dtype: _C.dtype) -> str:
+    if dtype not in _LEGACY_NAMES:
+        raise KeyError(f"[TypedStorage] expected a dtype with a class of storages, got {dtype}")
+    return _LEGACY_NAMES[dtype]
+
+
+DoubleStorage = _legacy("DoubleStorage", _C.float64)
+FloatStorage = _legacy("FloatStorage", _C.float32)
+HalfStorage = _legacy("HalfStorage", _C.float16)
+BFloat16Storage = _legacy("BFloat16Storage", _C.bfloat16)
+LongStorage = _legacy("LongStorage", _C.int64)
+IntStorage = _legacy("IntStorage", _C.int32)
+ShortStorage = _legacy("ShortStorage", _C.int16)
+CharStorage = _legacy("CharStorage", _C.int8)
+ByteStorage = _legacy("ByteStorage", _C.uint8)
+BoolStorage = _legacy("BoolStorage", _C.bool)
+ComplexDoubleStorage = _legacy("ComplexDoubleStorage", _C.complex128)
+ComplexFloatStorage = _legacy("ComplexFloatStorage", _C.complex64)

@@ -5,6 +5,7 @@ import io
 import os
 import pickle
 import struct
+import sys
 import zipfile
 
 import pytest
@@ -95,6 +96,45 @@ def test_safetensors_by_name(tmp_path):
     for where in ("cuda", {}, lambda s, at: s):
         with pytest.raises(RuntimeError):
             weft.load(tmp_path / "a.safetensors", map_location=where)
+
+
+def test_an_empty_file(torch):
+    for t in (torch, weft):
+        for weights_only in (False, True):
+            with pytest.raises(EOFError):
+                t.load(io.BytesIO(), weights_only=weights_only)
+
+
+def test_a_pickle_module_needs_trust(torch):
+    for t in (torch, weft):
+        file = io.BytesIO()
+        t.save([t.ones(2)], file)
+        with pytest.raises(RuntimeError, match="Can not safely load weights when explicit"):
+            t.load(file, pickle_module=pickle, weights_only=True)
+        for weights_only in (None, False):
+            file.seek(0)
+            loaded = t.load(file, pickle_module=pickle, weights_only=weights_only)
+            assert loaded[0].tolist() == [1, 1]
+
+
+def test_the_default_order_of_bytes():
+    from weft.serialization import LoadEndianness, set_default_load_endianness
+
+    with zipfile.ZipFile(saved(weft.tensor([1], dtype=weft.int32))) as source:
+        pickled = source.read("archive/data.pkl")
+    values = {}
+    for order in (None, *LoadEndianness):
+        file = archive(pickled, ("data/0", b"\0\0\0\2"))  # it does not tell its order
+        set_default_load_endianness(order)
+        try:
+            values[order] = weft.load(file).item()
+        finally:
+            set_default_load_endianness(None)
+    little, big = 2 << 24, 2
+    native = little if sys.byteorder == "little" else big
+    assert list(values.values()) == [little, native, little, big]
+    with pytest.raises(TypeError, match="Invalid argument type"):
+        set_default_load_endianness("big")
 
 
 # ---- map_location
@@ -375,7 +415,7 @@ def test_a_record_inside_another():
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"PK\x03\x04", b"hello", b"\x80", b"\x80\x02K\x01.", b"\x7fELF"]
+    "raw", [b"PK\x03\x04", b"abc", b"hello", b"L119", b"\x80", b"\x80\x02K\x01.", b"\x7fELF"]
 )
 def test_other_files(raw):
     with pytest.raises((RuntimeError, pickle.UnpicklingError)):

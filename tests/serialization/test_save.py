@@ -104,14 +104,78 @@ def test_what_is_loaded_can_overwrite_its_own_mapped_file(tmp_path):
 
 def test_arguments(tmp_path):
     path = tmp_path / "a.pt"
-    for wrong in ({"pickle_protocol": 4}, {"pickle_module": io},
-                  {"_use_new_zipfile_serialization": False}):  # fmt: skip
+    for wrong in ({"pickle_protocol": 0}, {"pickle_protocol": 6}, {"pickle_module": io}):
         with pytest.raises(ValueError, match=r"\[save\] expected"):
             weft.save([1], path, **wrong)
     with pytest.raises(AttributeError, match="'write' attribute"):
         weft.save([1], 3)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(RuntimeError, match="Parent directory .*none does not exist"):
         weft.save([1], tmp_path / "none" / "a.pt")
+
+
+def mixed(t):
+    x = t.arange(6.0).reshape(2, 3)
+    texts = ["x" * 300, "q.Q", b"\x95" * 20, b"\x95\0\0\0\0\0\0\0\0" * 10_000]
+    return {"x": x, "view": x.T[1:], "p": t.nn.Parameter(t.ones(2)), "t": texts, "d": t.float64}
+
+
+@pytest.mark.parametrize("protocol", [1, 2, 3, 4, 5, -1])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_pickle_protocols_and_both_formats_are_read_by_torch(torch, protocol, zipped):
+    options = {"pickle_protocol": protocol, "_use_new_zipfile_serialization": zipped}
+    file = io.BytesIO()
+    weft.save(mixed(weft), file, **options)
+    for t in (torch, weft):
+        file.seek(0)
+        loaded = t.load(file, weights_only=False)
+        assert loaded["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+        assert loaded["view"].tolist() == [[1, 4], [2, 5]]
+        assert loaded["view"].untyped_storage().data_ptr() == loaded["x"].data_ptr()
+        assert isinstance(loaded["p"], t.nn.Parameter) and loaded["t"] == mixed(t)["t"]
+        assert loaded["d"] is t.float64
+
+
+def test_the_format_before_archives_is_torchs(torch):
+    files = []
+    for t in (torch, weft):
+        file = io.BytesIO()
+        t.save([t.ones(3), t.arange(4), t.tensor([True])], file,
+               _use_new_zipfile_serialization=False)  # fmt: skip
+        files.append(file.getvalue())
+    theirs, ours = files
+    assert ours[:160] == theirs[:160]  # the magic number, the version and the machine
+    assert len(ours) <= len(theirs)
+    file = io.BytesIO(theirs)
+    assert [x.tolist() for x in weft.load(file)] == [[1, 1, 1], [0, 1, 2, 3], [True]]
+
+
+def test_a_whole_module_in_the_format_before_archives():
+    file = io.BytesIO()
+    net = weft.nn.Sequential(weft.nn.Linear(2, 3), weft.nn.ReLU())
+    weft.save(net, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    loaded = weft.load(file, weights_only=False)
+    assert type(loaded) is weft.nn.Sequential
+    assert loaded[0].weight.tolist() == net[0].weight.tolist()
+
+
+def test_data_is_skipped(torch, tmp_path):
+    path = tmp_path / "a.pt"
+    with weft.serialization.skip_data():
+        weft.save(mixed(weft), path)
+        with pytest.raises(RuntimeError, match="Cannot use skip_data=True"):
+            weft.save([], tmp_path / "b.pt", _use_new_zipfile_serialization=False)
+    for t in (weft, torch):
+        assert t.load(path)["view"].tolist() == [[0, 0], [0, 0]]
+    (tmp_path / "whole").mkdir()
+    whole = tmp_path / "whole" / "a.pt"
+    weft.save(mixed(weft), whole)
+    assert whole.stat().st_size == path.stat().st_size  # room for what is filled in later
+    with weft.serialization.skip_data():
+        assert weft.load(whole)["x"].tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert weft.load(whole)["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(NotImplementedError, match="materialize_fake_tensors"):
+        weft.serialization.skip_data(materialize_fake_tensors=True)
 
 
 def test_the_graph_and_gradients_stay_behind():

@@ -111,3 +111,70 @@ def test_set_wants_a_storage_of_its_dtype():
     with pytest.raises(RuntimeError, match="expected a storage of torch.int32"):
         x.set_(weft.arange(6.0).storage())
     assert x.set_(weft.arange(3, dtype=weft.int32).storage()).tolist() == [0, 1, 2]
+
+
+LEGACY = (
+    "DoubleStorage FloatStorage HalfStorage BFloat16Storage LongStorage IntStorage ShortStorage "
+    "CharStorage ByteStorage BoolStorage ComplexDoubleStorage ComplexFloatStorage"
+).split()
+
+
+@pytest.mark.parametrize("name", LEGACY)
+@pytest.mark.filterwarnings("ignore:TypedStorage")
+def test_classes_of_storages_by_dtype(torch, name, tmp_path):
+    def told(t):
+        cls = getattr(t, name)
+        made = cls([1, 0])
+        file = tmp_path / f"{t.__name__}.bin"
+        mapped = cls.from_file(str(file), True, 3)
+        return [
+            str(made), type(made) is t.TypedStorage, isinstance(made, cls), len(cls()),
+            cls(3).nbytes(), cls(wrap_storage=made.untyped()).tolist(), made.type(),
+            made.pickle_storage_type(), str(mapped.dtype), mapped.tolist(), file.stat().st_size,
+            [isinstance(made, getattr(t, other)) for other in LEGACY],
+            isinstance(made.untyped(), cls), issubclass(cls, t.TypedStorage), cls.__name__,
+        ]  # fmt: skip
+
+    ours, theirs = told(weft), told(torch)
+    ours[-2] = theirs[-2]  # ours stand beside TypedStorage
+    assert ours == theirs
+    for t in (torch, weft):
+        for args in ([1], [2]), (2.5,), (None,):
+            kind = RuntimeError if len(args) > 1 else TypeError
+            with pytest.raises(kind, match="invalid combination of arguments"):
+                getattr(t, name)(*args)
+
+
+def test_the_order_of_bytes_is_turned(torch):
+    for kind in ("int16", "float32", "complex64", "uint8"):
+        swapped = []
+        for t in (torch, weft):
+            s = t.UntypedStorage(list(range(16)))
+            s.byteswap(getattr(t, kind))
+            swapped.append(s.tolist())
+        assert swapped[0] == swapped[1], kind
+    for t in (torch, weft):
+        with pytest.raises(RuntimeError, match="the length of data is not a multiple of 2"):
+            t.UntypedStorage([1, 2, 3]).byteswap(t.int16)
+        assert t.UntypedStorage([1, 2]).new().nbytes() == 0
+        assert t.UntypedStorage(1).type() == "torch.storage.UntypedStorage"
+
+
+def test_a_tensor_over_a_file(torch, tmp_path):
+    path = str(tmp_path / "a.bin")
+    with pytest.raises(RuntimeError, match="unable to open file"):
+        weft.from_file(path, size=2)
+    written = weft.from_file(path, shared=True, size=4, dtype=weft.int32)
+    written.copy_(weft.arange(4))
+    for t in (torch, weft):
+        assert t.from_file(path, size=3, dtype=t.int32).tolist() == [0, 1, 2]
+        own = t.from_file(path, shared=False, size=1, dtype=t.int64)
+        own.fill_(7)
+        assert own.dtype is t.int64
+        with pytest.raises(RuntimeError, match="is smaller than the required mapping size <20>"):
+            t.from_file(path, size=5)
+    assert written.tolist() == [0, 1, 2, 3]
+    assert weft.from_file(path, size=2, requires_grad=True).requires_grad
+    assert weft.from_file(path).shape == (0,)
+    with pytest.raises(NotImplementedError, match="meta"):
+        weft.from_file(path, size=1, device="meta")

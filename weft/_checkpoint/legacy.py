@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
+import sys
 from pickle import UnpicklingError
 from typing import IO, Any
 
 from weft._C import Tensor
 from weft._checkpoint.names import AllowList
-from weft._checkpoint.pickler import whole_memory
+from weft._checkpoint.pickler import Pickler, whole_memory
 from weft._checkpoint.reader import (
     Restore,
     expect_storage,
@@ -24,6 +26,25 @@ MAGIC = 0x1950A86A20F9469CFC6C
 VERSION = 1001
 
 
+def save(obj: object, file: IO[bytes], protocol: int) -> None:
+    """Writes `obj` so. RuntimeError: see `Pickler`."""
+    pickler = Pickler(protocol, before_archives=True)
+    pickled = pickler.pickled(obj)
+    storages = sorted(pickler.storages.values(), key=lambda storage: storage.key)
+    machine = {
+        "protocol_version": VERSION,
+        "little_endian": sys.byteorder == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
+    for head in (MAGIC, VERSION, machine):
+        pickle.dump(head, file, protocol)
+    file.write(pickled)
+    pickle.dump([storage.key for storage in storages], file, protocol)
+    for storage in storages:
+        file.write(struct.pack("<q", storage.count))
+        file.write(storage.memory())
+
+
 def load(file: IO[bytes], restore: Restore, trusting: bool = False) -> Any:
     """The object of such a file. UnpicklingError or RuntimeError if it is none."""
     data = file.read()
@@ -31,8 +52,10 @@ def load(file: IO[bytes], restore: Restore, trusting: bool = False) -> Any:
     moved: dict[str, Tensor] = {}
     left = len(data)
 
-    def persistent_load(pid: Any) -> Tensor:
+    def persistent_load(pid: Any) -> Any:
         nonlocal left
+        if trusting and type(pid) is tuple and len(pid) == 4 and pid[0] == "module":
+            return pid[1]  # a class of modules, with its source, which PyTorch compares
         kind, key, location, count, view = expect_storage(pid, 6)
         if view is not None:
             raise UnpicklingError("[load] expected whole storages, got a view of one (PyTorch 0.3)")
@@ -75,7 +98,10 @@ def _fill(storages: list[tuple[Tensor, int, int]], data: bytes, at: int, little:
     for flat, size, word in storages:
         end = at + 8 + size
         if end > len(data) or struct.unpack_from("<q", data, at)[0] != flat.numel():
-            raise RuntimeError(f"[load] expected {size} bytes of a storage, got others or fewer")
+            raise RuntimeError(
+                f"[load] expected {size} bytes of a storage, got others or fewer (unexpected EOF. "
+                "The file might be corrupted.)"
+            )
         if size:
             memory = whole_memory(flat, size)
             memory[:] = data[at + 8 : end]  # type: ignore[index]

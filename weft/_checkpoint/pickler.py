@@ -4,7 +4,8 @@ Note [Names without modules]
 pickle writes a class or function only if it can be imported under its name, and PyTorch's names
 belong to no module here. So a name is pickled as a persistent id, a text that starts with a random
 token, and that id is exchanged afterwards for the opcode GLOBAL. The token (128 random bits, new
-for each pickle) keeps a user's text from being taken for one.
+for each pickle) keeps a user's text from being taken for one. Frames of protocol 4 say how many
+bytes follow, so they are left out, which the protocol allows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import pickletools
 import re
 from collections import OrderedDict
 from typing import Any
@@ -24,7 +26,9 @@ from weft.base.device import device
 from weft.base.names import _Named
 from weft.base.shown import dtype_name
 
+#: The protocol of PyTorch's files, and those that can be asked for.
 PROTOCOL = 2
+PROTOCOLS = range(1, pickle.HIGHEST_PROTOCOL + 1)
 
 
 class _Name:
@@ -70,10 +74,15 @@ class _Storage:
         size = KNOWN[name].size if name in KNOWN else owner.itemsize
         self.bytes = owner._storage_info()[1] // size * size
 
+    @property
+    def count(self) -> int:
+        """How many elements the file says that it has."""
+        unit = 1 if self.kind is _UNTYPED else KNOWN[dtype_name(self.dtype)].size
+        return self.bytes // unit
+
     def pid(self) -> tuple[Any, ...]:
         """What stands for the storage in the pickle."""
-        unit = 1 if self.kind is _UNTYPED else KNOWN[dtype_name(self.dtype)].size
-        return ("storage", self.kind, self.key, "cpu", self.bytes // unit)
+        return ("storage", self.kind, self.key, "cpu", self.count)
 
     def memory(self) -> memoryview | bytes:
         """Its bytes, not copied."""
@@ -87,15 +96,29 @@ def whole_memory(owner: Tensor, size: int) -> memoryview | bytes:
     return memoryview(_C._over(owner, _C.bool, 0, (size,), (1,))).cast("B")
 
 
+def _without_frames(pickled: bytes) -> bytes:
+    """The same pickle without the opcodes FRAME and their eight bytes."""
+    out, start = [], 0
+    for opcode, _, at in pickletools.genops(pickled):
+        if opcode.name == "FRAME" and at is not None:
+            out.append(pickled[start:at])
+            start = at + 9
+    return b"".join([*out, pickled[start:]])
+
+
 class Pickler(pickle.Pickler):
     """Pickles `obj` as PyTorch does; `storages` are then to be written beside it.
+
+    Ids end with the view of a storage, which is none, in files `before_archives`.
 
     Raises RuntimeError where tensors of two dtypes view the same memory, as PyTorch does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: int = PROTOCOL, before_archives: bool = False) -> None:
         self._file = io.BytesIO()
-        super().__init__(self._file, protocol=PROTOCOL)
+        super().__init__(self._file, protocol=protocol)
+        self._framed = protocol >= 4
+        self._ending = (None,) if before_archives else ()
         self._token = os.urandom(16).hex()
         self.storages: dict[tuple[int, int], _Storage] = {}
 
@@ -104,13 +127,19 @@ class Pickler(pickle.Pickler):
         self.dump(obj)
         token = self._token.encode()
         # See Note [Names without modules]: the text, what memoizes it, and BINPERSID.
-        pattern = re.compile(b"X(....)" + token + b"([^\n]*\n[^\n]*\n)(q.|r....)Q", re.DOTALL)
-        return pattern.sub(lambda found: b"c" + found[2] + found[3], self._file.getvalue())
+        written, text = self._file.getvalue(), b"X...."
+        memoized = b"q.|r...."
+        if self._framed:
+            written, text, memoized = _without_frames(written), b"(?:X....|\x8c.)", b"\x94"
+        pattern = re.compile(
+            text + token + b"([^\n]*\n[^\n]*\n)(" + memoized + b")Q", re.DOTALL
+        )
+        return pattern.sub(lambda found: b"c" + found[1] + found[2], written)
 
     def persistent_id(self, obj: Any) -> Any:
         """Ids of storages and of PyTorch's names."""
         if isinstance(obj, _Storage):
-            return obj.pid()
+            return (*obj.pid(), *self._ending)
         if isinstance(obj, _Name):
             return self._token + obj.path
         if isinstance(obj, _C.dtype):

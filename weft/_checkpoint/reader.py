@@ -13,6 +13,7 @@ from weft._C import Tensor
 from weft._checkpoint.archive import ArchiveReader
 from weft._checkpoint.dtypes import BYTES, StorageType, dtype_named
 from weft._checkpoint.pickler import whole_memory
+from weft._checkpoint.skipping import SKIPPED
 
 #: From (storage, location) to the storage where it is wanted.
 Restore = Callable[[Tensor, str], Tensor]
@@ -151,6 +152,8 @@ class ArchiveStorages:
                 f"[load] expected {size} bytes for storage {key!r:.100}, got "
                 f"{'no record' if record is None else record.size}"
             )
+        if SKIPPED.get():
+            return weft.zeros(count, dtype=kept_as(kind), device="cpu")
         if self._memory is not None and size:
             out = over_map(self._memory, kind, count, record.offset)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 from weft._checkpoint.names import AllowList
 
 
-class TrustingUnpickler(pickle.Unpickler):
+class TrustingUnpickler:
     """Reads one object after the other from `data`, importing the classes and functions it names.
 
     PyTorch's names stand for what they stand for in the allow-list; there is no other `torch` here.
@@ -23,14 +23,27 @@ class TrustingUnpickler(pickle.Unpickler):
 
     def __init__(self, data: bytes, persistent_load: Callable[[Any], Any]) -> None:
         self._file = io.BytesIO(data)
-        super().__init__(self._file)
         self._storage = persistent_load
         self._known = AllowList()
+
+    def load(self) -> Any:
+        """The next object. Each pickle numbers what it remembers anew."""
+        return _One(self._file, self._storage, self._known).load()
 
     @property
     def at(self) -> int:
         """Where the next object starts."""
         return self._file.tell()
+
+
+class _One(pickle.Unpickler):
+    """Reads one object."""
+
+    def __init__(
+        self, file: io.BytesIO, persistent_load: Callable[[Any], Any], known: AllowList
+    ) -> None:
+        super().__init__(file)
+        self._storage, self._known = persistent_load, known
 
     def persistent_load(self, pid: Any) -> Any:
         """The storage of that id."""

@@ -57,7 +57,11 @@ LAZY = {
         "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csr_tensor",
     ),
     "weft.sparse.named": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm"),
-    "weft.storage": ("TypedStorage", "UntypedStorage"),
+    "weft.storage": (
+        "BFloat16Storage", "BoolStorage", "ByteStorage", "CharStorage", "ComplexDoubleStorage",
+        "ComplexFloatStorage", "DoubleStorage", "FloatStorage", "HalfStorage", "IntStorage",
+        "LongStorage", "ShortStorage", "TypedStorage", "UntypedStorage",
+    ),
 }  # fmt: skip
 
 #: What programs reach for in spite of its name: functions, and modules.

@@ -12,7 +12,7 @@ from weft.base.forms import attach, method
 from weft.base.shown import dtype_name
 from weft.storage import TypedStorage, UntypedStorage
 
-__all__ = ["as_tensor", "asarray", "from_dlpack", "from_numpy", "frombuffer"]
+__all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "frombuffer"]
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -138,6 +138,48 @@ def frombuffer(
     part = np.frombuffer(buffer, kind, left // item if count < 0 else count, offset)
     out = weft.from_numpy(part if part.flags.writeable else part.copy())
     out = out.view(dtype) if brief else out
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_file(
+    filename: Any,
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A 1-D tensor over a file that is mapped into memory: no header, only elements.
+
+    Args:
+        filename: a path.
+        shared: whether what is written goes to the file, which is made, or made longer, if need
+            be. Otherwise it stays in memory.
+        size: how many elements.
+        dtype: of the elements; the default dtype if it is left out.
+
+    Raises:
+        RuntimeError: the file cannot be opened, or is too small and not `shared`; a negative size.
+        NotImplementedError: the meta device.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.bin")
+    ...     _ = weft.from_file(path, shared=True, size=3).fill_(2.0)
+    ...     weft.from_file(path, size=2)
+    tensor([2., 2.])
+    """
+    kind, count = dtype or weft.get_default_dtype(), size or 0
+    if count < 0:
+        raise RuntimeError(f"[from_file] expected a size of at least 0, got {count}")
+    _C.empty(0, dtype=kind, layout=layout, device=device, pin_memory=bool(pin_memory))
+    if is_meta(device):
+        raise NotImplementedError("[from_file] expected the CPU, got meta: a file has values")
+    storage = UntypedStorage.from_file(filename, bool(shared), count * kind.itemsize)
+    out = storage._elements(kind, 0, (count,), (1,)) if count else weft.empty(0, dtype=kind)
     return out.requires_grad_() if requires_grad else out
 
 
