@@ -308,9 +308,22 @@ std::string kind_of_elements(PyObject* data) {
     return of->tp_name;
 }
 
+/// Raises for a NumPy array whose numbers have the bytes of another machine's order.
+void refuse_foreign_order(PyObject* data, const char* who) {
+    Object kind = Object::steal(PyObject_GetAttrString(data, "dtype"));
+    Object native = kind ? Object::steal(PyObject_GetAttrString(kind.get(), "isnative")) : Object();
+    PyErr_Clear();
+    WEFT_EXPECT(!native || native.get() != Py_False, Value, who,
+                "an array of the machine's order of bytes",
+                "one of the other (given numpy array has byte order different from the native byte "
+                "order. Conversion between byte orders is currently not supported.)",
+                "convert it with astype(a.dtype.newbyteorder('=')) first");
+}
+
 /// Some exporters have no format for their elements: NumPy for those of dates.
 [[noreturn]] void fail_without_dtype(PyObject* data, const char* who) {
     PyErr_Clear();
+    refuse_foreign_order(data, who);
     const std::string kind = kind_of_elements(data);
     fail(ErrorKind::Type, who, "an array of a dtype that weft has",
          text("one of ", kind, " (can't convert np.ndarray of type ", kind,

@@ -9,8 +9,6 @@
 /// result. Sums of gradients go through the door too (GradBuffer), and no program of a compiled function runs.
 #include "python/dispatch.h"
 
-#include "python/object.h"
-
 namespace weft::python {
 namespace {
 
@@ -22,7 +20,9 @@ Object given(const Tensor& t, bool numbers) {
         like.allocate_meta();
         return wrapped(like);
     }
-    return numbers && t.has(kWrapped) ? wrapped(t).attr("item").call() : wrapped(t);
+    if (!numbers || !t.has(kWrapped)) return wrapped(t);
+    ModeGuard below(0, kDispatchMode);
+    return wrapped(t).attr("item").call();
 }
 
 /// The inputs and attributes of `c` by name.
@@ -84,6 +84,12 @@ bool dispatch(Call& c) {
 }
 
 }  // namespace
+
+PyObject* dispatched(const char* name, PyObject* self) {
+    static PyObject* ask = import_attr("weft._library.dispatch", "_answer_method").release();
+    return guarded(
+        [&] { return Object::borrow(ask).call(py_str(name), Object::borrow(self)).release(); });
+}
 
 void init_dispatch() { ops::hooks.dispatch = dispatch; }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ops/element.h"
+#include "python/dispatch.h"
 #include "python/overrides.h"
 #include "python/slots.h"
 
@@ -129,13 +130,28 @@ PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
     return overridable("pow_", {a, b}, [&] { return in_place_binary(op, a, b); });
 }
 
+/// Whether modes of operators give the number that a tensor of one element is.
+bool element_dispatches(PyObject* self) { return dispatches() && handle(self).numel() == 1; }
+
+/// That number, as `convert` has it.
+PyObject* dispatched_as(PyObject* self, PyObject* (*convert)(PyObject*)) {
+    Object element = Object::take(dispatched_element(self));
+    return convert(element.get());
+}
+
 int nb_bool(PyObject* self) {
-    auto truth = [&] { return static_cast<int>(ops::truth_of(reading(self))); };
+    auto truth = [&] {
+        if (element_dispatches(self)) [[unlikely]]
+            return PyObject_IsTrue(Object::take(dispatched_element(self)).get());
+        return static_cast<int>(ops::truth_of(reading(self)));
+    };
     return overridable("__bool__", {self}, PyObject_IsTrue,
                        [&] { return guarded_method("bool", {self}, truth, -1); });
 }
 PyObject* nb_int(PyObject* self) {
     const auto own = [&]() -> PyObject* {
+        if (element_dispatches(self)) [[unlikely]]
+            return dispatched_as(self, PyNumber_Long);
         Tensor t = reading(self);
         ops::expect_one(t, "int");
         if (is_floating(t.dtype())) return PyLong_FromDouble(t.item_double());
@@ -144,7 +160,9 @@ PyObject* nb_int(PyObject* self) {
     return overridable("__int__", {self}, [&] { return guarded_method("int", {self}, own); });
 }
 PyObject* nb_float(PyObject* self) {
-    const auto own = [&] {
+    const auto own = [&]() -> PyObject* {
+        if (element_dispatches(self)) [[unlikely]]
+            return dispatched_as(self, PyNumber_Float);
         Tensor t = reading(self);
         ops::expect_one(t, "float");
         return PyFloat_FromDouble(t.item_double());
@@ -152,7 +170,9 @@ PyObject* nb_float(PyObject* self) {
     return overridable("__float__", {self}, [&] { return guarded_method("float", {self}, own); });
 }
 PyObject* nb_index(PyObject* self) {
-    const auto own = [&] {
+    const auto own = [&]() -> PyObject* {
+        if (element_dispatches(self)) [[unlikely]]
+            return dispatched_as(self, PyNumber_Index);
         Tensor t = reading(self);
         ops::expect_index(t);
         return element_as_int(t);

@@ -9,6 +9,7 @@
 #include "ops/element.h"
 #include "ops/pointwise.h"
 #include "ops/write.h"
+#include "python/dispatch.h"
 #include "python/overrides.h"
 #include "python/recorder.h"
 #include "python/slots.h"
@@ -406,6 +407,8 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     });
 }
 PyObject* method_item(PyObject* self, PyObject*) {
+    if (dispatches() && handle(self).numel() == 1) [[unlikely]]
+        return dispatched_element(self);
     return guarded_method("item", {self}, [&]() -> PyObject* {
         Tensor t = reading(self);
         if (is_floating(t.dtype())) return PyFloat_FromDouble(t.item_double());
@@ -480,7 +483,14 @@ PyObject* method_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t n,
         return PyBool_FromLong(dims ? channels_are_last(t, dims) : t.contiguous());
     });
 }
+/// The `id` of the object, as PyTorch has it.
+Py_hash_t tensor_hash(PyObject* self) {
+    const auto id = static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self));
+    return id == -1 ? -2 : id;
+}
 PyObject* method_detach(PyObject* s, PyObject*) {
+    if (dispatches()) [[unlikely]]
+        return dispatched("detach", s);
     return guarded([&] {
         Tensor t = operand(s);
         if (!t.has(kPending)) return wrap(detach(t));
@@ -698,7 +708,7 @@ void init_tensor_type(PyObject* module) {
     t.tp_weaklistoffset = offsetof(PyTensor, weakrefs);
     t.tp_repr = tensor_repr;
     t.tp_richcompare = tensor_compare;
-    t.tp_hash = reinterpret_cast<hashfunc>(_Py_HashPointer);
+    t.tp_hash = tensor_hash;
     t.tp_as_number = &number_slots;
     t.tp_as_mapping = &mapping_slots;
     sequence_slots.sq_contains = tensor_contains;

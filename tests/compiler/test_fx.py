@@ -338,3 +338,16 @@ def test_tables_and_text(capsys):
     assert len(table) == len(traced.graph.nodes) + 2
     text = traced.print_readable(print_output=False)
     assert text.startswith("class Net(torch.nn.Module):\n    def forward(self, x, bias = 0.5):")
+
+
+def test_the_code_of_a_graph_is_pytorchs(torch):
+    """Its blank lines too: programs compare it, and put it into files."""
+
+    def texts(t):
+        class Net(t.nn.Module):
+            def forward(self, x, y):
+                return {"a": t.relu(x) + y, "b": [x.view(-1, 2)]}
+
+        return [t.fx.symbolic_trace(Net()).code, t.fx.symbolic_trace(lambda x: x + 1).code]
+
+    assert texts(weft) == texts(torch)

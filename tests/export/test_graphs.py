@@ -76,3 +76,13 @@ def test_a_file_without_an_example_says_so():
     assert loaded.module()(Pair(weft.ones(2))).tolist() == [2.0, 2.0]
     with pytest.raises(ValueError, match="objects of classes go into no file"):
         loaded.graph  # noqa: B018
+
+
+@pytest.mark.parametrize("args", [[weft.ones(2)], weft.ones(2)], ids=["list", "tensor"])
+def test_arguments_that_are_no_tuple(args):
+    from weft._dynamo.exc import TorchDynamoException, UserError, UserErrorType
+
+    with pytest.raises(UserError, match="Expecting `args` to be a tuple of example") as caught:
+        weft.export.export(weft.nn.ReLU(), args)
+    assert caught.value.error_type is UserErrorType.INVALID_INPUT
+    assert isinstance(caught.value, TorchDynamoException)

@@ -333,3 +333,62 @@ def test_an_optimizer_steps_by_operators() -> None:
     with Through() as mode:
         weft.optim.SGD([p], 0.5).step()
     assert p.tolist() == [0.5, 0.5] and mode.seen
+
+
+def all_seen(lib: Any, run: Any) -> list[str]:
+    """With those by which tensors are handed on."""
+    calls: list[str] = []
+
+    class Log(modes_of(lib)):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            calls.append(str(func))
+            return func(*args, **kwargs)
+
+    with Log():
+        run()
+    return calls
+
+
+READS = {
+    "item": lambda x: x.sum().item(),
+    "bool": lambda x: bool(x.sum() > 0),
+    "float": lambda x: float(x.sum()),
+    "int": lambda x: int(x.sum()),
+    "if": lambda x: 1 if x[0] > 0 else 2,
+    "detach": lambda x: (x * 2).detach() + 1,
+    "list": lambda x: x.tolist(),
+    "index": lambda x: range(9)[x.long().sum()],
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.filterwarnings("ignore:Converting a tensor")
+def test_numbers_that_a_program_reads_are_seen(torch: Any, read: str) -> None:
+    """`item` and `detach` are no records of the core's: modes saw neither."""
+    calls = [all_seen(t, lambda t=t: READS[read](t.ones(3, requires_grad=True)))
+             for t in (weft, torch)]  # fmt: skip
+    assert calls[0] == calls[1]
+
+
+def test_a_mode_gives_the_number() -> None:
+    class Seven(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            return 7.5
+
+    x, pair = weft.ones(()), weft.ones(2)
+    with Seven():
+        assert (x.item(), float(x), int(x), bool(x)) == (7.5, 7.5, 7, True)
+    for read in (weft.Tensor.item, bool, float):
+        with Seven(), pytest.raises((RuntimeError, ValueError), match="one element"):
+            read(pair)
+
+
+def test_no_mode_has_the_number() -> None:
+    class Nobody(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+            return NotImplemented
+
+    x = weft.ones(())
+    for read in (weft.Tensor.item, weft.Tensor.detach, bool, int):
+        with Nobody(), pytest.raises(TypeError, match="Multiple dispatch failed for 'aten"):
+            read(x)

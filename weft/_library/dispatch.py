@@ -43,11 +43,26 @@ def _answer(record: str, in_place: bool, given: Words) -> tuple[bool, Any]:
     with entered(tuple(outer), below=record not in _KEEPING):
         result = mode.__torch_dispatch__(operator, (), args, kwargs)
     if result is NotImplemented:
-        raise TypeError(
-            f"Multiple dispatch failed for '{operator}'; all __torch_dispatch__ handlers returned "
-            f"NotImplemented:\n\n  - mode object {mode!r}"
-        )
+        raise _nobody(operator, mode)
     return False, result if which is None else result[which]
+
+
+def _answer_method(name: str, self: Tensor) -> Any:
+    """What the modes make of a method that is no record's: the operator of ATen's of that name."""
+    operator = getattr(getattr(weft.ops, "aten"), name).default  # noqa: B009  as in `_overloads`
+    *outer, mode = ENTERED.get()
+    with entered(tuple(outer), below=True):
+        result = mode.__torch_dispatch__(operator, (), (self,), {})
+    if result is NotImplemented:
+        raise _nobody(operator, mode)
+    return result
+
+
+def _nobody(operator: OpOverload, mode: Any) -> TypeError:
+    return TypeError(
+        f"Multiple dispatch failed for '{operator}'; all __torch_dispatch__ handlers returned "
+        f"NotImplemented:\n\n  - mode object {mode!r}"
+    )
 
 
 # ---- the operator of a call, and its arguments

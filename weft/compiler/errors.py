@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft.frontend.programs import Left
 
-__all__ = ["BackendCompilerFailed", "CompilerError", "InvalidBackend", "Unsupported"]
+__all__ = [
+    "BackendCompilerFailed", "CompilerError", "InvalidBackend", "Unsupported", "UserError",
+    "UserErrorType",
+]  # fmt: skip
 
 
 class CompilerError(RuntimeError):
     """The base of what compiling raises; PyTorch's `torch._dynamo.exc.TorchDynamoException`."""
+
+
+class UserErrorType(Enum):
+    """What a UserError is about; PyTorch's `torch._dynamo.exc.UserErrorType`."""
+
+    DYNAMIC_CONTROL_FLOW = 1
+    ANTI_PATTERN = 2
+    STANDARD_LIBRARY = 3
+    CONSTRAINT_VIOLATION = 4
+    DYNAMIC_DIM = 5
+    INVALID_INPUT = 6
+    INVALID_OUTPUT = 7
+    UNSUPPORTED_ALIASED_MUTATED_DYNAMIC_INPUTS = 8
+
+
+class UserError(CompilerError):
+    """A program asked for something that cannot be exported or compiled.
+
+    Attributes:
+        error_type: what it is about.
+        message: the text.
+    """
+
+    def __init__(self, error_type: UserErrorType, msg: str) -> None:
+        super().__init__(msg)
+        self.error_type, self.message = error_type, msg
 
 
 class InvalidBackend(CompilerError):

@@ -9,6 +9,7 @@ from typing import IO, Any
 import weft
 from weft import Tensor
 from weft.closing.errors import NotExportable
+from weft.compiler.errors import UserError, UserErrorType
 from weft.export.dims import AdditionalInputs as AdditionalInputs
 from weft.export.dims import Dim as Dim
 from weft.export.dims import ShapesCollection as ShapesCollection
@@ -199,6 +200,7 @@ def export(
         NotExportable: a RuntimeError with the line that needs Python.
         ValueError: `mod` is no Module; a size is not what `dynamic_shapes` says.
         RuntimeError: `dynamic_shapes` is not for each argument (PyTorch's UserError).
+        torch._dynamo.exc.UserError: `args` is no tuple.
         TypeError: `dynamic_shapes` has something else than Dims.
 
     >>> import weft
@@ -215,8 +217,9 @@ def export(
     if not isinstance(mod, weft.nn.Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
-        raise TypeError(
-            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}"
+        raise UserError(
+            UserErrorType.INVALID_INPUT,
+            f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}",
         )
     if isinstance(mod, _Program):
         program = _Program(*mod._settle())

@@ -60,7 +60,7 @@ class Writer:
                 lines.append(f"    # {line}")
             last_line = line
             lines.append(f"    {self.statement(node)}{self.ends(node)}")
-        return PythonCode("\n" + "\n".join(lines) + "\n", self.globals)
+        return PythonCode("\n\n\n" + "\n".join(lines) + "\n    ", self.globals)
 
     def parameter(self, node: Node) -> str:
         default = f" = {self.shown(node.args[0])}" if node.args else ""

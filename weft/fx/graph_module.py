@@ -32,7 +32,7 @@ class GraphModule(Module):
     >>> gm = weft.fx.symbolic_trace(lambda x: weft.relu(x) + 1)
     >>> for node in gm.graph.find_nodes(op="call_function", target=weft.relu):
     ...     node.target = weft.tanh
-    >>> gm.recompile().src.splitlines()[2].strip()
+    >>> gm.recompile().src.splitlines()[4].strip()
     'relu = torch.tanh(x);  x = None'
     """
 
@@ -123,7 +123,7 @@ class GraphModule(Module):
 
     def print_readable(self, print_output: bool = True) -> str:
         """The class as Python, with the lines that calls were recorded from; printed and given."""
-        body = self._graph.python_code("self", verbose=True).src.strip("\n").replace("\n", "\n    ")
+        body = self._graph.python_code("self", verbose=True).src.strip().replace("\n", "\n    ")
         text = f"class {type(self).__name__}(torch.nn.Module):\n    {body}\n"
         if print_output:
             print(text)

@@ -39,7 +39,7 @@ def replace_pattern(
     >>> gm = weft.fx.symbolic_trace(lambda x: weft.exp(x) + 1)
     >>> len(weft.fx.replace_pattern(gm, lambda x: weft.exp(x) + 1, lambda x: weft.exp(x)))
     1
-    >>> gm.code.splitlines()[2].strip()
+    >>> gm.code.splitlines()[4].strip()
     'exp_1 = torch.exp(x);  x = None'
     """
     wanted, instead = (
