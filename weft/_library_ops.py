@@ -11,8 +11,9 @@ Such an op is a record in Python, written where its family lies:
 The decorated function sees NumPy arrays over the tensors' memory and returns arrays. `gradient(g)`
 gives one gradient per tensor of the call, or None; it reads those of `g.inputs` and `g.outputs`
 that the record saves, `g.grads` and `g.options`, and being made of ops it can be differentiated
-again. `records()` lists the table's records and these alike, for the laws, docs/ops.md and
-`weft.tools.where`.
+again. `layout(*tensors, **options)` says what it gives for tensors on the meta device, a `Layout`
+for each result; an op without one raises for them. `records()` lists the table's records and these
+alike, for the laws, docs/ops.md and `weft.tools.where`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _NARROW = (_C.float16, _C.bfloat16)
 
 
 class Layout(NamedTuple):
-    """What is known of a tensor that was not saved."""
+    """What is known of a tensor that was not saved, or will be made."""
 
     shape: Any
     dtype: Any
@@ -70,6 +71,7 @@ def library_op(
     node: str | None = ...,
     peer: str | None = ...,
     autocast: bool = ...,
+    layout: Callable[..., Any] | None = ...,
     onnx: str = ...,
 ) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]: ...
 @overload
@@ -83,6 +85,7 @@ def library_op(
     peer: str | None = ...,
     results: Callable[..., R],
     autocast: bool = ...,
+    layout: Callable[..., Any] | None = ...,
     onnx: str = ...,
 ) -> Callable[[Callable[..., Any]], Callable[..., R]]: ...
 def library_op(
@@ -95,6 +98,7 @@ def library_op(
     peer: str | None = None,
     results: Callable[..., Any] | None = None,
     autocast: bool = False,
+    layout: Callable[..., Any] | None = None,
     onnx: str = "",
 ) -> Any:
     """Make an op of a function over NumPy arrays.
@@ -110,6 +114,7 @@ def library_op(
             `special_` or `fft_`.
         results: makes one value of several outputs, such as a named tuple.
         autocast: whether autocast runs it in float32, as Cast::Float in the table.
+        layout: gives the `Layout` of the result, or a tuple of them, from those of the tensors.
         onnx: the op in ONNX's operators, as in a record of the table.
     """
     name = schema[: schema.index("(")]
@@ -128,7 +133,7 @@ def library_op(
 
         def call(*tensors: Any, **options: Any) -> Any:
             mode = _C._mode()
-            if any(isinstance(t, Tensor) and t.is_meta for t in tensors):
+            if layout is None and _any_meta(tensors):
                 raise NotImplementedError(
                     f"[{public_name}] expected operands with values, got a meta tensor "
                     f"(aten::{name}: attempted to run this operator with Meta tensors, but there "
@@ -145,8 +150,11 @@ def library_op(
             return run(*tensors, **options)
 
         def run(*tensors: Any, **options: Any) -> Any:
-            made = _computed(name, forward, tensors, options)
-            single = not isinstance(made, tuple)
+            if layout is not None and _any_meta(tensors):
+                made = layout(*tensors, **defaults | options)
+            else:
+                made = _computed(name, forward, tensors, options)
+            single = isinstance(made, Layout) or not isinstance(made, tuple)
             outputs = tuple(_tensor(a) for a in ((made,) if single else made))
             if gradient is not None and any(t.requires_grad for t in tensors):
                 outputs = _record(
@@ -170,6 +178,7 @@ def library_op(
             "differentiable": gradient is not None,
             "node_name": node_name,
             "samples": list(samples),
+            "laid_out": layout is not None,
             "call": call,
             "onnx": onnx,
             **_PLAIN,
@@ -218,7 +227,20 @@ def _computed(
             raise RuntimeError(f"[{name}] expected room for arrays: {error}") from None
 
 
+def _any_meta(tensors: tuple[Any, ...]) -> bool:
+    return any(isinstance(t, Tensor) and t.is_meta for t in tensors)
+
+
+def layout_of(*layouts: tuple[Any, Any]) -> Any:
+    """`Layout`s of pairs of a shape and a dtype: one, or a tuple."""
+    made = tuple(Layout(tuple(shape), kind) for shape, kind in layouts)
+    return made[0] if len(made) == 1 else made
+
+
 def _tensor(array: Any) -> Tensor:
+    """The tensor over an array; of a `Layout`, one on the meta device."""
+    if isinstance(array, Layout):
+        return _C.empty(array.shape, dtype=array.dtype, device="meta")
     import numpy as np
 
     return _C._sharing(np.require(array, requirements=("C", "W")))

@@ -38,7 +38,7 @@ void as_strided_shape(Call& c) {
                 __builtin_mul_overflow(bytes, item_size(self.dtype()), &bytes);
     WEFT_EXPECT(empty || !overflow, Runtime, c.name(), "a layout of less than 2**63 bytes",
                 text("sizes ", to_string(size), ", strides ", to_string(stride)));
-    WEFT_EXPECT(empty || bytes <= self.storage()->bytes, Runtime, c.name(),
+    WEFT_EXPECT(empty || self.has(kMeta) || bytes <= self.storage()->bytes, Runtime, c.name(),
                 "a layout inside the storage",
                 text("another (setStorage: sizes ", to_string(size), ", strides ",
                      to_string(stride), ", storage offset ", offset, ", and itemsize ",

@@ -10,7 +10,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._library_ops import Gradients, library_op
+from weft._library_ops import Gradients, layout_of, library_op
 
 NONE, ROOT, BY_N = 0, 1, 2  #: the factor of a transform over n numbers: 1, 1/√n, 1/n
 _FORWARD = {NONE: "backward", ROOT: "ortho", BY_N: "forward"}
@@ -37,6 +37,10 @@ def _gradient_c2c(g: Gradients) -> Any:
     return c2c(g.grads[0], dim=o["dim"], normalization=o["normalization"], forward=not o["forward"])
 
 
+def _layout_c2c(a: Tensor, **options: Any) -> Any:
+    return layout_of((a.shape, a.dtype))
+
+
 @library_op(
     "_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor",
     gradient=_gradient_c2c,
@@ -47,6 +51,7 @@ def _gradient_c2c(g: Gradients) -> Any:
         "f(torch.complex(T(2, 5), T(2, 5)), dim=[0, 1], normalization=1, forward=False)",
         "f(torch.complex(T(3), T(3)), dim=[0], normalization=2, forward=False)",
     ],
+    layout=_layout_c2c,
 )
 def c2c(a: Any, dim: Any = (), normalization: int = NONE, forward: bool = True) -> Any:
     """Complex numbers to complex numbers along `dim`.
@@ -75,6 +80,13 @@ def _padded(x: Tensor, dim: int, size: int) -> Tensor:
     return weft.nn.functional.pad(x, pad) if more else x
 
 
+def _layout_r2c(a: Tensor, dim: Any, onesided: bool, **options: Any) -> Any:
+    sizes = list(a.shape)
+    if onesided:
+        sizes[dim[-1]] = sizes[dim[-1]] // 2 + 1
+    return layout_of((sizes, a.dtype.to_complex()))
+
+
 @library_op(
     "_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
     gradient=_gradient_r2c,
@@ -85,6 +97,7 @@ def _padded(x: Tensor, dim: int, size: int) -> Tensor:
         "f(T(2, 5), dim=[0, 1], normalization=1, onesided=True)",
         "f(T(3, 4), dim=[0], normalization=2, onesided=False)",
     ],
+    layout=_layout_r2c,
 )
 def r2c(a: Any, dim: Any = (), normalization: int = NONE, onesided: bool = True) -> Any:
     """Real numbers to complex ones along `dim`; `onesided`: only the first half of the last.
@@ -117,6 +130,12 @@ def _gradient_c2r(g: Gradients) -> Any:
     return out * factor.reshape([-1] + [1] * (x.dim() - 1 - last % x.dim()))
 
 
+def _layout_c2r(a: Tensor, dim: Any, last_dim_size: int, **options: Any) -> Any:
+    sizes = list(a.shape)
+    sizes[dim[-1]] = last_dim_size
+    return layout_of((sizes, a.dtype.to_real()))
+
+
 @library_op(
     "_fft_c2r(Tensor self, int[] dim, int normalization, int last_dim_size) -> Tensor",
     gradient=_gradient_c2r,
@@ -127,6 +146,7 @@ def _gradient_c2r(g: Gradients) -> Any:
         "f(torch.complex(T(2, 3), T(2, 3)), dim=[0, 1], normalization=1, last_dim_size=5)",
         "f(torch.complex(T(3, 2), T(3, 2)), dim=[0], normalization=2, last_dim_size=4)",
     ],
+    layout=_layout_c2r,
 )
 def c2r(a: Any, dim: Any = (), normalization: int = NONE, last_dim_size: int = 1) -> Any:
     """The first halves of conjugate symmetric numbers to `last_dim_size` real ones: the inverse.

@@ -42,8 +42,10 @@ def eye_like(A: Tensor) -> Tensor:
 
 
 def raise_if_singular(who: str, info: Tensor) -> None:
-    """Raise an error of PyTorch's type where `info`, the place of a zero pivot, is not 0."""
-    if bool((info != 0).any()):
+    """Raise an error of PyTorch's type where `info`, the place of a zero pivot, is not 0.
+
+    What is on the meta device is taken to be regular, as PyTorch does."""
+    if not info.is_meta and bool((info != 0).any()):
         flat = info.reshape(-1)
         at = int(flat.nonzero()[0, 0])
         where = f"(Batch element {at}): " if info.dim() else ""

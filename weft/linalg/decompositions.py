@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft._library_ops import Gradients, library_op
+from weft._library_ops import Gradients, layout_of, library_op
 from weft.linalg.checks import LinAlgError, expect_matrix, expect_phase_free
 from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs
@@ -62,12 +62,17 @@ def _cholesky_solve_from_left(L: Tensor, P: Tensor) -> Tensor:
     return solve_triangular(L.mH, Y.mH, upper=True).mH
 
 
+def _layout_cholesky(A: Tensor, **options: Any) -> Any:
+    return layout_of((A.shape, A.dtype), (A.shape[:-2], weft.int32))
+
+
 @library_op(
     "linalg_cholesky_ex(Tensor self, *, bool upper=False) -> (Tensor L, Tensor info)",
     autocast=True,
     gradient=_gradient_cholesky,
     saves=["L"],
     results=linalg_cholesky_ex,
+    layout=_layout_cholesky,
 )
 def _cholesky(A: Any) -> Any:
     """The lower Cholesky factor of each matrix, and for each the order of the minor that fails."""
@@ -109,7 +114,7 @@ def cholesky_ex(
     """
     expect_matrix("linalg.cholesky", A, square=True)
     L, info = _cholesky(A.mH if upper else A)
-    if check_errors and bool((info != 0).any()):
+    if check_errors and not info.is_meta and bool((info != 0).any()):
         at = int(info.reshape(-1).nonzero()[0, 0])
         order = int(info.reshape(-1)[at])
         where = f"(Batch element {at}): " if info.dim() else ""
@@ -173,6 +178,13 @@ def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
     return solve_triangular(R.mH, gQ + Q @ M, upper=False, left=False)
 
 
+def _layout_qr(A: Tensor, mode: str) -> Any:
+    *outer, m, n = A.shape
+    k = m if mode == "complete" else min(m, n)
+    Q = (0,) if mode == "r" else (*outer, m, k)
+    return layout_of((Q, A.dtype), ((*outer, k, n), A.dtype))
+
+
 @library_op(
     "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
     autocast=True,
@@ -180,6 +192,7 @@ def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
     saves=["Q", "R"],
     samples=["f(T(3, 3))", "f(T(4, 2))", "f(T(2, 3, 3))", "f(T(2, 3))"],
     results=linalg_qr,
+    layout=_layout_qr,
 )
 def _qr(A: Any, mode: Any = "reduced") -> Any:
     """The QR decomposition: orthonormal columns and an upper triangle."""
@@ -230,12 +243,17 @@ def _gradient_eigh(g: Gradients) -> Any:
     return V @ inner.to(V.dtype) @ V.mH
 
 
+def _layout_eigh(A: Tensor, **options: Any) -> Any:
+    return layout_of((A.shape[:-1], A.dtype.to_real()), (A.shape, A.dtype))
+
+
 @library_op(
     "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
     autocast=True,
     gradient=_gradient_eigh,
     saves=["eigenvalues", "eigenvectors"],
     results=linalg_eigh,
+    layout=_layout_eigh,
 )
 def _eigh(A: Any, UPLO: Any = "L") -> Any:
     """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
@@ -310,12 +328,21 @@ def _gradient_svd(g: Gradients) -> Any:
     return result if outside is None else result + outside
 
 
+def _layout_svd(A: Tensor, full_matrices: bool) -> Any:
+    *outer, m, n = A.shape
+    k = min(m, n)
+    left, right = (m, n) if full_matrices else (k, k)
+    vectors = ((*outer, m, left), A.dtype), ((*outer, right, n), A.dtype)
+    return layout_of(vectors[0], ((*outer, k), A.dtype.to_real()), vectors[1])
+
+
 @library_op(
     "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
     autocast=True,
     gradient=_gradient_svd,
     saves=["U", "S", "Vh"],
     results=linalg_svd,
+    layout=_layout_svd,
 )
 def _svd(A: Any, full_matrices: bool = True) -> Any:
     """Singular values, descending, and singular vectors."""

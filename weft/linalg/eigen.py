@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft._library_ops import Gradients, library_op
+from weft._library_ops import Gradients, layout_of, library_op
 from weft.linalg.checks import expect_matrix, expect_phase_free
 from weft.linalg.systems import solve
 from weft.return_types import printed_as_pytorchs
@@ -38,12 +38,17 @@ def _gradient_eig(g: Gradients) -> Any:
     return out if A.is_complex() else out.real
 
 
+def _layout_eig(A: Tensor) -> Any:
+    return layout_of((A.shape[:-1], A.dtype.to_complex()), (A.shape, A.dtype.to_complex()))
+
+
 @library_op(
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     autocast=True,
     gradient=_gradient_eig,
     saves=["eigenvalues", "eigenvectors"],
     results=linalg_eig,
+    layout=_layout_eig,
 )
 def _eig(A: Any) -> Any:
     """Eigenvalues and eigenvectors, complex."""
@@ -69,7 +74,7 @@ def eig(A: Tensor) -> linalg_eig:
     tensor([0.+1.j, 0.-1.j])
     """
     expect_matrix("linalg.eig", A, square=True)
-    if not bool(A.detach().isfinite().all()):
+    if not A.is_meta and not bool(A.detach().isfinite().all()):
         raise RuntimeError(
             "[linalg.eig] expected finite numbers, got infinite ones or nan (torch.linalg.eig: "
             "input tensor should not contain infs or NaNs.)"
@@ -90,7 +95,8 @@ def _gradient_matrix_exp(g: Gradients) -> Any:
     H = A.mH
     n = A.shape[-1]
     block = weft.cat([weft.cat([H, grad], -1), weft.cat([weft.zeros_like(H), H], -1)], -2)
-    return _matrix_exp(block)[..., :n, n:]
+    # the corner by itself: a view of it would keep the whole
+    return _matrix_exp(block)[..., :n, n:].clone(memory_format=weft.contiguous_format)
 
 
 # Higham, "The scaling and squaring method for the matrix exponential revisited", 2005: Padé's
@@ -102,10 +108,15 @@ _PADE = (
 _PADE_NORM = 5.371920351148152
 
 
+def _layout_matrix_exp(A: Tensor) -> Any:
+    return layout_of((A.shape, A.dtype))
+
+
 @library_op(
     "linalg_matrix_exp(Tensor self) -> Tensor",
     gradient=_gradient_matrix_exp,
     samples=["f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))", "f(T(0, 2, 2))"],
+    layout=_layout_matrix_exp,
 )
 def _matrix_exp(A: Any) -> Any:
     """The matrix exponential."""

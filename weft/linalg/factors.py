@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor, return_types
-from weft._library_ops import Gradients, library_op
+from weft._library_ops import Gradients, layout_of, library_op
 from weft.autograd._missing import without_derivative
 from weft.linalg import lapack
 from weft.linalg.checks import (
@@ -99,12 +99,19 @@ def _gradient_lu(g: Gradients) -> Any:
     return _permutation(pivots, m, LU.dtype) @ out
 
 
+def _layout_lu(A: Tensor) -> Any:
+    *outer, m, n = A.shape
+    pivots = (*outer, min(m, n))
+    return layout_of((A.shape, A.dtype), (pivots, weft.int32), (outer, weft.int32))
+
+
 @library_op(
     "linalg_lu_factor_ex(Tensor A) -> (Tensor LU, Tensor pivots, Tensor info)",
     gradient=_gradient_lu,
     saves=["LU", "pivots"],
     samples=["f(T(3, 3))[0]", "f(T(2, 3, 4))[0]", "f(T(4, 2))[0]"],
     results=linalg_lu_factor_ex,
+    layout=_layout_lu,
 )
 def _lu_factor(A: Any) -> Any:
     """The factors of A = P L U in one matrix, the row swaps, and the first zero pivot or 0."""
@@ -115,6 +122,8 @@ def _permutation(pivots: Tensor, rows: int, dtype: Any) -> Tensor:
     """P of A = P L U, of the row swaps that LAPACK names."""
     import numpy as np
 
+    if pivots.is_meta:
+        return weft.empty((*pivots.shape[:-1], rows, rows), dtype=dtype, device="meta")
     swaps = pivots.detach().numpy()
     order = np.array(np.broadcast_to(np.arange(rows), (*swaps.shape[:-1], rows)))
     for i in range(swaps.shape[-1]):
@@ -262,10 +271,15 @@ def lu_unpack(
     return return_types.lu_unpack(P, L, U)
 
 
+def _layout_ldl(A: Tensor, **options: Any) -> Any:
+    return layout_of((A.shape, A.dtype), (A.shape[:-1], weft.int32), (A.shape[:-2], weft.int32))
+
+
 @library_op(
     "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False) "
     "-> (Tensor LD, Tensor pivots, Tensor info)",
     results=linalg_ldl_factor_ex,
+    layout=_layout_ldl,
 )
 def _ldl_factor(A: Any, hermitian: bool = False) -> Any:
     """The factors of a symmetric A = L D Lᵀ."""

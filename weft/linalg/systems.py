@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import _C, Tensor
-from weft._library_ops import Gradients, library_op
+from weft._library_ops import Gradients, layout_of, library_op
 from weft.base.checks import also_named
 from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
 from weft.linalg.decompositions import svd
@@ -92,6 +92,11 @@ def _gradient_solve(g: Gradients) -> Any:
     return -(gB @ X.mH), gB
 
 
+def _layout_solve(A: Tensor, B: Tensor) -> Any:
+    outer = weft.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    return layout_of(((*outer, *B.shape[-2:]), B.dtype), (A.shape[:-2], weft.int32))
+
+
 @library_op(
     "linalg_solve_ex(Tensor A, Tensor B) -> (Tensor result, Tensor info)",
     autocast=True,
@@ -99,6 +104,7 @@ def _gradient_solve(g: Gradients) -> Any:
     saves=["A", "result"],
     samples=["f(T(3, 3), T(3, 2))[0]", "f(T(2, 3, 3), T(2, 3, 1))[0]"],
     results=linalg_solve_ex,
+    layout=_layout_solve,
 )
 def _solve(A: Any, B: Any) -> Any:
     """The X with A X = B, and for each matrix where it is singular, or 0."""
@@ -158,6 +164,10 @@ def _gradient_inv(g: Gradients) -> Any:
     return None if grad is None else -(Y.mH @ grad @ Y.mH)
 
 
+def _layout_inv(A: Tensor) -> Any:
+    return layout_of((A.shape, A.dtype), (A.shape[:-2], weft.int32))
+
+
 @library_op(
     "linalg_inv_ex(Tensor A) -> (Tensor inverse, Tensor info)",
     autocast=True,
@@ -165,6 +175,7 @@ def _gradient_inv(g: Gradients) -> Any:
     saves=["inverse"],
     samples=["f(T(3, 3))[0]", "f(T(2, 2, 2))[0]", "f(T(0, 3, 3))[0]"],
     results=linalg_inv_ex,
+    layout=_layout_inv,
 )
 def _inv(A: Any) -> Any:
     """The inverse, and for each matrix where it is singular, or 0."""
@@ -200,7 +211,8 @@ def _gradient_det(g: Gradients) -> Any:
     with weft.no_grad():
         values = svd(A, False)[1]
         least = A.shape[-1] * weft.finfo(A.dtype).eps
-        singular = values.numel() > 0 and bool((values[..., -1] <= values[..., 0] * least).any())
+        known = values.numel() > 0 and not values.is_meta
+        singular = known and bool((values[..., -1] <= values[..., 0] * least).any())
     if A.shape[-1] == 1:
         return grad.unsqueeze(-1).unsqueeze(-1).expand(A.shape)
     if not singular:
@@ -217,12 +229,17 @@ def _gradient_det(g: Gradients) -> Any:
     return U @ weft.diag_embed(others.prod(-1) * turn) @ Vh
 
 
+def _layout_det(A: Tensor) -> Any:
+    return layout_of((A.shape[:-2], A.dtype))
+
+
 @library_op(
     "linalg_det(Tensor A) -> Tensor",
     gradient=_gradient_det,
     saves=["A", "result"],
     samples=["f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))"],
     onnx="Det(A)",
+    layout=_layout_det,
 )
 def _det(A: Any) -> Any:
     """The determinant."""
@@ -255,6 +272,10 @@ def _gradient_slogdet(g: Gradients) -> Any:
     return grad.unsqueeze(-1).unsqueeze(-1) * inv(A.mH)
 
 
+def _layout_slogdet(A: Tensor) -> Any:
+    return layout_of((A.shape[:-2], A.dtype), (A.shape[:-2], A.dtype.to_real()))
+
+
 @library_op(
     "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
     gradient=_gradient_slogdet,
@@ -262,6 +283,7 @@ def _gradient_slogdet(g: Gradients) -> Any:
     samples=["f(T(3, 3))[1]", "f(T(2, 2, 2))[1]"],
     results=linalg_slogdet,
     onnx="(Sign(Det(A)), Log(Abs(Det(A))))",
+    layout=_layout_slogdet,
 )
 def _slogdet(A: Any) -> Any:
     """Sign and logarithm of the determinant."""
@@ -291,11 +313,16 @@ def _gradient_pinv(g: Gradients) -> Any:
     return -(P.mH @ grad @ P.mH) + left @ grad.mH @ (P @ P.mH) + (P.mH @ P) @ grad.mH @ right
 
 
+def _layout_pinv(A: Tensor, **options: Any) -> Any:
+    return layout_of(((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype))
+
+
 @library_op(
     "linalg_pinv(Tensor A, *, float rtol, float atol=0.0, bool hermitian=False) -> Tensor",
     autocast=True,
     gradient=_gradient_pinv,
     saves=["A", "result"],
+    layout=_layout_pinv,
 )
 def _pinv(A: Any, rtol: float, atol: float = 0.0, hermitian: bool = False) -> Any:
     """The pseudo-inverse."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import weft
 from weft import Tensor
-from weft._library_ops import Gradients, library_op
+from weft._library_ops import Gradients, layout_of, library_op
 from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix
 
@@ -19,11 +20,17 @@ def _gradient_triangular(g: Gradients) -> Any:
     return (gA.triu(k) if o["upper"] else gA.tril(-k)), gB
 
 
+def _layout_triangular(A: Tensor, B: Tensor, **options: Any) -> Any:
+    outer = weft.broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    return layout_of(((*outer, *B.shape[-2:]), B.dtype))
+
+
 @library_op(
     "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, "
     "bool unitriangular=False) -> Tensor",
     gradient=_gradient_triangular,
     saves=["A", "result"],
+    layout=_layout_triangular,
 )
 def _triangular(A: Any, B: Any, upper: bool, unitriangular: bool = False) -> Any:
     """The X with A X = B for a triangular A."""
