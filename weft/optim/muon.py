@@ -23,6 +23,7 @@ class Muon(Optimizer):
 
     The running average of the gradient is made nearly orthogonal by Newton and Schulz's iteration,
     in bfloat16: all its singular values come near 1. The parameter moves by that.
+    Updates agree with PyTorch's as far as products of bfloat16, summed in another order, do.
 
     Args:
         params: see `Optimizer`; matrices only. Biases and embeddings go to another optimizer.
