@@ -24,12 +24,13 @@ import tree_lstm
 import two_threads
 import vmap
 import watching
+import weft_run
 import zoo
 
 SCRIPTS = [
     small_ops, mlp, tree_lstm, dynamic_batching, batching_costs, gru_cells, gpt, cnn, matmul,
     pointwise, layer_norm_softmax, attention, nested, lstm, vmap, two_threads, memory, provenance,
-    watching, import_time, installed_size, compiled, deployed, zoo,
+    watching, import_time, installed_size, compiled, deployed, weft_run, zoo,
 ]  # fmt: skip
 
 if __name__ == "__main__":

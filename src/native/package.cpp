@@ -55,11 +55,10 @@ const Class& class_of_results(const Op& op) {
 }
 
 const Function& Package::entry(std::string_view name) const {
-    std::string names;
-    for (const auto& [entry, function] : entries_) {
+    for (const auto& [entry, function] : entries_)
         if (entry == name) return functions_[static_cast<size_t>(function)];
-        names += (names.empty() ? "" : ", ") + entry;
-    }
+    std::string names;
+    for (const auto& [entry, function] : entries_) names += (names.empty() ? "" : ", ") + entry;
     fail(ErrorKind::Value, "package", "one of the entries " + names, name);
 }
 

@@ -1,22 +1,34 @@
 #include "tensor/dlpack.h"
 
 #include <algorithm>
+#include <array>
 
 namespace weft {
 namespace {
 
 enum Code : uint8_t { kInt, kUInt, kFloat, kBFloat = 4, kComplex, kBool };
 
-Code code_of(DType t) {
+constexpr Code code_of(DType t) {
     if (t == DType::Bool) return kBool;
     if (is_unsigned(t)) return kUInt;
     if (t == DType::BFloat16) return kBFloat;
     return is_complex(t) ? kComplex : is_floating(t) ? kFloat : kInt;
 }
 
+constexpr uint16_t key_of(int code, int bits) { return static_cast<uint16_t>(code << 8 | bits); }
+
+/// The keys of kDTypes, in their order.
+constexpr auto kKeys = [] {
+    std::array<uint16_t, std::size(kDTypes)> keys{};
+    for (size_t k = 0; k < keys.size(); ++k)
+        keys[k] = key_of(code_of(kDTypes[k]), 8 * item_size(kDTypes[k]));
+    return keys;
+}();
+
 DType dtype_named_by(std::string_view who, DlpackType d) {
-    for (DType t : kDTypes)
-        if (d.lanes == 1 && d.code == code_of(t) && d.bits == 8 * item_size(t)) return t;
+    const uint16_t key = key_of(d.code, d.bits);
+    for (size_t k = 0; d.lanes == 1 && k < kKeys.size(); ++k)
+        if (kKeys[k] == key) return kDTypes[k];
     if (d.lanes == 1 && d.code == kUInt && d.bits == 1) return DType::Bool;
     fail(ErrorKind::Runtime, who, "an array of a dtype that weft has",
          text("DLPack type code ", int{d.code}, " of ", int{d.bits}, " bits, ", d.lanes, " lanes"));
@@ -33,26 +45,28 @@ DlpackLayout::DlpackLayout(std::string_view who, DlpackType type, int32_t ndim,
                 std::to_string(ndim));
     WEFT_EXPECT(sizes || ndim == 0, Runtime, who, "a shape", "null");
     shape = Dims(DimSpan(sizes, static_cast<size_t>(ndim)));
-    for (int64_t n : shape)
+    strides = shape;
+    int64_t count = 1, last = 0;
+    bool fits = true, counts = true;
+    for (int i = ndim - 1; i >= 0; --i) {
+        const int64_t n = sizes[i];
         WEFT_EXPECT(n >= 0, Runtime, who, "sizes of at least 0", to_string(shape));
-    const int64_t count = count_elements(who, shape);
-    strides = contiguous_strides(shape);
-    int64_t last = 0;
-    bool fits = true;
-    for (int i = 0; steps && i < ndim; ++i) {
-        WEFT_EXPECT(steps[i] >= 0 || shape[i] <= 1, Runtime, who, "strides of at least 0",
+        WEFT_EXPECT(!steps || steps[i] >= 0 || n <= 1, Runtime, who, "strides of at least 0",
                     text(steps[i], " at dimension ", i), "copy the array first");
-        if (steps[i] >= 0) strides[i] = steps[i];
-    }
-    for (int i = 0; count && i < ndim; ++i) {
+        strides[i] = steps && steps[i] >= 0 ? steps[i] : count;
+        counts &= !__builtin_mul_overflow(count, n > 1 ? n : 1, &count);
         int64_t step;
-        fits &= !__builtin_mul_overflow(shape[i] - 1, strides[i], &step) &&
+        fits &= !__builtin_mul_overflow(n - 1, strides[i], &step) &&
                 !__builtin_add_overflow(last, step, &last);
     }
+    if (!counts) [[unlikely]] {
+        count_elements(who, shape);  // throws, or a size is 0
+        contiguous_strides(shape);
+    }
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return;  // no bytes
     fits &= !__builtin_mul_overflow(last, item_size(dtype), &bytes) &&
             !__builtin_add_overflow(bytes, item_size(dtype), &bytes);
     WEFT_EXPECT(fits, Runtime, who, "fewer than 2^63 bytes", "strides " + to_string(strides));
-    if (count == 0) bytes = 0;
 }
 
 }  // namespace weft
