@@ -229,6 +229,12 @@ def converted(x, like):
     return x.to(like.dtype), x.to(like), x.to("cpu", like.dtype), torch.tril_indices(2, 3)
 
 
+@case((torch.ones(2), [1.5, 2.0]), (torch.tensor([3]), 2))
+def as_tensors(x, values):
+    # whether x is an array of another library was asked of it
+    return torch.as_tensor(x), torch.as_tensor(values), torch.as_tensor(values, dtype=torch.int64)
+
+
 @case((torch.tensor([3, 1, 3, 2]),), (torch.tensor([[1.0, 2.0], [1.0, 2.0], [0.0, 1.0]]),))
 def uniques(x):
     return (

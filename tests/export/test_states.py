@@ -105,6 +105,16 @@ def test_each_module_has_the_mode_that_it_was_saved_in():
     assert [m.training for m in loaded(module).modules()] == [m.training for m in module.modules()]
 
 
+def test_the_mode_of_a_module_in_a_loaded_one_reaches_the_program():
+    """`train` and `eval` did, `.training = ` did not."""
+    program, x = loaded(nn.Sequential(nn.Dropout(1.0), nn.ReLU()).eval()), weft.ones(3)
+    inner = program.get_submodule("0")
+    for mode, left in ((True, 0), (False, 3)):
+        inner.training = mode
+        assert program(x).sum() == left and not program.training
+    assert type(program).__name__ == "RecursiveScriptModule"
+
+
 def test_an_exported_program_has_all_names_of_a_tensor():
     module = Counts().eval()
     exported = weft.export.export(module, (weft.ones(2),))

@@ -103,6 +103,7 @@ def tensor(value, dtype="float32", **more):
 
 
 LONG = 10**9  # turns that no test waits for
+MANY = 100  # requests of a second each: one behind the other, no client waits for the last
 
 ECHOED = [
     1, 1.5, True, None, "text", "NaN", "\\NaN", [1, [2.5, "a"]], {"a": [1]},
@@ -242,13 +243,11 @@ def test_a_run_beyond_its_time_is_504(server):
 
 def test_all_requests_of_a_batch_are_answered_in_time(serve):
     """Each of them ran alone with all the time there is, one behind the other."""
-    server = serve("--timeout", "1", "--wait", "200")
-    start = time.monotonic()
-    threads, results = server.at_once([("spin", tensor([1.0]), LONG)] * 12)
+    server = serve("--timeout", "1", "--wait", "200", "--batch", "128")
+    threads, results = server.at_once([("spin", tensor([1.0]), LONG)] * MANY)
     for thread in threads:
         thread.join()
-    assert [status for status, _ in results] == [504] * 12
-    assert time.monotonic() - start < 8  # they took 13
+    assert [status for status, _ in results] == [504] * MANY
     assert server.call("echo", 1) == 1
 
 
@@ -281,18 +280,16 @@ def test_requests_of_clients_that_left_do_not_run(serve):
     threads, results = server.at_once([("spin", tensor([1.0]), LONG)])
     server.wait_for(1)
     body = json.dumps({"args": [tensor([1.0]), LONG]}).encode()
-    gone = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+    gone = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(MANY)]
     for connection in gone:
         connection.sendall(
             b"POST /spin HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body) + body
         )
-    server.wait_for(21)
+    server.wait_for(1 + MANY)
     for connection in gone:
         connection.close()
     server.wait_for(1)
-    start = time.monotonic()
     assert server.call("echo", 1) == 1
-    assert time.monotonic() - start < 10  # they would take 20
     threads[0].join()
     assert results[0][0] == 504
 

@@ -81,6 +81,8 @@ class Specials(Calls):
 
     def special_hasattr(self, args: list[Abstract], words: Words) -> Abstract | None:
         holder, name = args
+        if isinstance(name, Static) and name.value == "__array_interface__":
+            return Static(False)  # programs have no arrays
         if isinstance(holder, Static) and isinstance(name, Static):
             found = hasattr(holder.value, name.value)
             if not found and self.is_written(holder, name.value):

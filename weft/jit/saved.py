@@ -54,9 +54,12 @@ class RecursiveScriptModule(ScriptModule):
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
-        if (place := own.get("_written", {}).get(name)) is None:
-            return super().__setattr__(name, value)
-        own["_root"]._package.set_field(place, name, value)
+        if (place := own.get("_written", {}).get(name)) is not None:
+            own["_root"]._package.set_field(place, name, value)
+            return
+        super().__setattr__(name, value)
+        if name == "training" and "_root" in own:
+            own["_root"]._tell_modes()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Raises: the program is the root's."""
@@ -72,14 +75,6 @@ class RecursiveScriptModule(ScriptModule):
         )
 
     __getitem__ = __iter__ = _no_items
-
-    def train(self, mode: bool = True) -> RecursiveScriptModule:
-        """Sets the mode of the Module and of those in it."""
-        super().train(mode)
-        root = self.__dict__.get("_root")
-        if root is not None:
-            root._tell_modes()
-        return self
 
 
 class _Program(RecursiveScriptModule):
@@ -139,6 +134,8 @@ class _Program(RecursiveScriptModule):
         self._tell_modes()
 
     def _tell_modes(self) -> None:
+        if "_package" not in self.__dict__:  # it is being made
+            return
         for place, (name, _) in self._told["training"].items():
             self._package.set_field(int(place), "training", self.get_submodule(name).training)
 
@@ -273,6 +270,9 @@ def _empty_buffers(root: _Module) -> list[str]:
         for name, buffer in module._buffers.items()
         if buffer is None
     ]
+
+
+_Program.__name__ = RecursiveScriptModule.__name__  # what type(loaded).__name__ is in PyTorch
 
 
 class _Entry:
