@@ -1,13 +1,14 @@
 /// One call per optimizer step and group: gathers gradients and state, checks, then updates.
 #include "ops/optim.h"
 
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "autograd/sparse.h"
 #include "deferred/turn.h"
 #include "ops/watch.h"
 #include "ops/write.h"
+#include "python/overrides.h"
 #include "python/type.h"
 
 namespace weft::python {
@@ -17,7 +18,9 @@ using ops::StepRule, ops::StepTarget;
 
 /// `name`: of a state; null: a gradient.
 void expect_shape(const Tensor& param, const Tensor& t, PyObject* name) {
-    WEFT_EXPECT(equal(t.shape(), param.shape()), Runtime, "optimizer",
+    bool fits = t.ndim() == param.ndim();
+    for (int d = 0; fits && d < t.ndim(); ++d) fits = t.size(d) == param.size(d);
+    WEFT_EXPECT(fits, Runtime, "optimizer",
                 text(name ? to_text(name) : "a gradient", " of shape ", to_string(param.shape())),
                 to_string(t.shape()));
 }
@@ -126,14 +129,6 @@ private:
     PyObject *group_, *states_, *names_, *start_;
 };
 
-/// Holds a Write of each of `tensors` while `change` runs.
-void write_all(std::span<const Tensor* const> tensors, FunctionRef<void()> change) {
-    if (tensors.empty()) return change();
-    ops::Write write(*tensors.front());
-    write_all(tensors.subspan(1), change);
-    write.commit();
-}
-
 /// Of a meta parameter: its numbers, such as the count of steps, and nothing of what has no values.
 StepTarget without_elements(const StepRule& rule, const StepTarget& t) {
     StepTarget out = t;
@@ -147,15 +142,15 @@ StepTarget without_elements(const StepRule& rule, const StepTarget& t) {
 /// One step of one parameter: it and its state change together.
 void step(const StepRule& rule, const StepTarget& t, const double* settings, bool maximize,
           ops::LastRule& last) {
-    const Tensor* written[1 + ops::kMaxNumbers + ops::kMaxBuffers] = {&t.param};
-    size_t count = 1;
+    std::optional<ops::Write> writes[1 + ops::kMaxNumbers + ops::kMaxBuffers];
+    size_t count = 0;
+    writes[count++].emplace(t.param);
     for (int i = 0; i < rule.numbers; ++i)
-        if (t.numbers[i].defined()) written[count++] = &t.numbers[i];
+        if (t.numbers[i].defined()) writes[count++].emplace(t.numbers[i]);
     for (int i = 0; i < rule.buffers; ++i)
-        if (t.buffers[i].defined()) written[count++] = &t.buffers[i];
-    write_all({written, count}, [&] {
-        rule.step(t.param.has(kMeta) ? without_elements(rule, t) : t, settings, maximize, last);
-    });
+        if (t.buffers[i].defined()) writes[count++].emplace(t.buffers[i]);
+    rule.step(t.param.has(kMeta) ? without_elements(rule, t) : t, settings, maximize, last);
+    while (count > 0) writes[--count]->commit();
 }
 
 /// Of each target the parameter, its gradient and its state.
@@ -171,52 +166,104 @@ std::vector<Tensor> tensors_of(const std::vector<StepTarget>& targets) {
     return out;
 }
 
+/// Whether a group's step is to be made of ops: to be differentiated, as an oracle, or for a mode that
+/// sees operators.
+bool runs_plain(PyObject* group) {
+    static PyObject* const kDifferentiable = PyUnicode_InternFromString("differentiable");
+    static PyObject* const kForeach = PyUnicode_InternFromString("foreach");
+    static PyObject* const kFused = PyUnicode_InternFromString("fused");
+    if (mode & kDispatchMode) return true;
+    auto is_true = [](PyObject* value) { return checked(PyObject_IsTrue(value)) != 0; };
+    if (is_true(Object::take(PyObject_GetItem(group, kDifferentiable)).get())) return true;
+    if (Object::take(PyObject_GetItem(group, kForeach)).get() != Py_False) return false;
+    PyObject* fused = PyDict_GetItemWithError(group, kFused);
+    if (!fused && PyErr_Occurred()) throw PythonError();
+    return !fused || !is_true(fused);
+}
+
+void step_group(const StepRule& rule, PyObject* group, PyObject* const* args) {
+    PyObject *settings = args[1], *names = args[4];
+    WEFT_EXPECT(PyTuple_GET_SIZE(names) == rule.numbers + rule.buffers, Type, "optimizer",
+                text(rule.numbers + rule.buffers, " names of state tensors"),
+                std::to_string(PyTuple_GET_SIZE(names)));
+    ops::WatchSpan span(ops::SpanKind::Step, nullptr, rule.name);
+    Settings numbers;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(settings); ++i)
+        numbers.add(setting(group, PyTuple_GET_ITEM(settings, i)));
+    WEFT_EXPECT(numbers.count == rule.settings, Type, "optimizer",
+                text(rule.settings, " numbers as settings"), std::to_string(numbers.count));
+    static PyObject* const kMaximize = PyUnicode_InternFromString("maximize");
+    const bool maximize = checked(PyObject_IsTrue(setting(group, kMaximize))) != 0;
+    auto targets = Gather(rule, group, args[3], names, args[5]).targets();
+    if (span) [[unlikely]]
+        span.give(tensors_of(targets));
+    ops::LastRule last;
+    for (const StepTarget& t : targets) step(rule, t, numbers.numbers, maximize, last);
+    if (span) [[unlikely]] {
+        std::vector<Tensor> parameters;
+        for (const StepTarget& t : targets) parameters.push_back(t.param);
+        span.take(tensors_of(targets), parameters);
+    }
+}
+
 /// _fused_step_(rule, settings, group, states, names, start): steps every parameter of `group` that
-/// has a gradient. `settings` names the numbers of the group that the rule takes, `names` the
+/// has a gradient; or False, and nothing is done, where the step is to be made of ops. `settings` names the numbers of the group that the rule takes, `names` the
 /// entries of a parameter's state: one-element tensors first, None for what this group leaves out.
 /// `start(group, param, state)` fills a state in which one is missing.
 PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
-        refuse_recorded("step");
         WEFT_EXPECT(count == 6, Type, "optimizer", "6 arguments", std::to_string(count));
-        deferred::InTurn in_order(mode & kDeferMode ? deferred::kAllLevels : 0);
-        PyObject *settings = args[1], *group = args[2], *names = args[4];
-        WEFT_EXPECT(PyUnicode_Check(args[0]) && PyTuple_Check(settings) && PyDict_Check(group) &&
-                        PyTuple_Check(names),
+        PyObject* group = args[2];
+        WEFT_EXPECT(PyUnicode_Check(args[0]) && PyTuple_Check(args[1]) && PyDict_Check(group) &&
+                        PyTuple_Check(args[4]),
                     Type, "optimizer",
                     "a name, names of settings, a group, states, names, a function",
                     Py_TYPE(group)->tp_name);
+        if (runs_plain(group)) return Py_NewRef(Py_False);
+        refuse_recorded("step");
+        deferred::InTurn in_order(mode & kDeferMode ? deferred::kAllLevels : 0);
         const StepRule* rule = ops::find_step_rule(to_text(args[0]));
         WEFT_EXPECT(rule, Value, "optimizer", "the name of a rule", text(to_text(args[0])));
-        WEFT_EXPECT(PyTuple_GET_SIZE(names) == rule->numbers + rule->buffers, Type, "optimizer",
-                    text(rule->numbers + rule->buffers, " names of state tensors"),
-                    std::to_string(PyTuple_GET_SIZE(names)));
-        ops::WatchSpan span(ops::SpanKind::Step, nullptr, rule->name);
-        Settings numbers;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(settings); ++i)
-            numbers.add(setting(group, PyTuple_GET_ITEM(settings, i)));
-        WEFT_EXPECT(numbers.count == rule->settings, Type, "optimizer",
-                    text(rule->settings, " numbers as settings"), std::to_string(numbers.count));
-        static PyObject* const kMaximize = PyUnicode_InternFromString("maximize");
-        const bool maximize = checked(PyObject_IsTrue(setting(group, kMaximize))) != 0;
-        auto targets = Gather(*rule, group, args[3], names, args[5]).targets();
-        if (span) [[unlikely]]
-            span.give(tensors_of(targets));
-        ops::LastRule last;
-        for (const StepTarget& t : targets) step(*rule, t, numbers.numbers, maximize, last);
-        if (span) [[unlikely]] {
-            std::vector<Tensor> parameters;
-            for (const StepTarget& t : targets) parameters.push_back(t.param);
-            span.take(tensors_of(targets), parameters);
+        step_group(*rule, group, args);
+        return Py_NewRef(Py_True);
+    });
+}
+
+/// What `Tensor.grad` is where nobody has replaced it.
+PyObject* own_grad = nullptr;
+
+/// Whether `o.grad = None` does what it does for every tensor, heard by nobody.
+bool has_own_grad(PyObject* o, PyObject* name) {
+    return is_tensor(o) && Py_TYPE(o)->tp_setattro == tensor_type.tp_setattro &&
+           _PyType_Lookup(Py_TYPE(o), name) == own_grad;
+}
+
+/// _forget_gradients_(params): param.grad = None for each.
+PyObject* forget_gradients(PyObject*, PyObject* params) {
+    return guarded([&] {
+        static PyObject* const kGrad = PyUnicode_InternFromString("grad");
+        Object all = Object::take(PySequence_Fast(params, "params are no sequence"));
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all.get()); ++i) {
+            Object param = Object::borrow(PySequence_Fast_GET_ITEM(all.get(), i));
+            if (!(mode & (kTraceMode | kDeferMode)) && !Overrides::known() &&
+                has_own_grad(param.get(), kGrad))
+                set_grad(unwrap(param.get()), Tensor());
+            else checked(PyObject_SetAttr(param.get(), kGrad, Py_None));
         }
         return Py_NewRef(Py_None);
     });
 }
 
-PyMethodDef functions[] = {{"_fused_step_", c_function(fused_step), METH_FASTCALL, nullptr}, {}};
+PyMethodDef functions[] = {{"_fused_step_", c_function(fused_step), METH_FASTCALL, nullptr},
+                           {"_forget_gradients_", forget_gradients, METH_O, nullptr},
+                           {}};
 
 }  // namespace
 
-void init_optim(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_optim(PyObject* module) {
+    own_grad = checked(PyDict_GetItemString(tensor_type.tp_dict, "grad"));
+    Py_INCREF(own_grad);
+    checked(PyModule_AddFunctions(module, functions));
+}
 
 }  // namespace weft::python

@@ -6,6 +6,7 @@ import copy
 import itertools
 import pickle
 import re
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -586,3 +587,58 @@ def test_copies_go_on_alone(name, make):
         o.step()
     assert params[0].tolist() == other[0].tolist()
     assert_same(plain(opt.state_dict()), plain(twin.state_dict()))
+
+
+def test_zero_grad_asks_the_class_that_says_what_grad_is():
+    class Told(weft.nn.Parameter):
+        written: ClassVar[list] = []
+
+        @property
+        def grad(self):
+            return None
+
+        @grad.setter
+        def grad(self, value):
+            self.written.append(value)
+
+    class Heard(weft.nn.Parameter):
+        written: ClassVar[list] = []
+
+        def __setattr__(self, name, value):
+            self.written.append((name, value))
+            super().__setattr__(name, value)
+
+    told, heard, plain = Told(weft.ones(2)), Heard(weft.ones(2)), weft.nn.Parameter(weft.ones(2))
+    optimizer = weft.optim.SGD([told, heard, plain], lr=0.1)
+    (told * heard * plain).sum().backward()
+    optimizer.zero_grad()
+    assert Told.written == [None] and Heard.written == [("grad", None)]
+    assert heard.grad is None and plain.grad is None
+
+
+def test_zero_grad_leaves_the_tensor_that_was_the_gradient():
+    p = weft.nn.Parameter(weft.ones(2))
+    optimizer = weft.optim.SGD([p], lr=0.1)
+    (3 * p).sum().backward()
+    grad = p.grad
+    version = grad._version
+    optimizer.zero_grad()
+    assert p.grad is None and grad.tolist() == [3.0, 3.0] and grad._version == version
+
+
+def test_a_group_whose_step_is_made_of_ops_is_asked_with_each_step():
+    p, q = (weft.nn.Parameter(weft.ones(3)) for _ in range(2))
+    optimizer = weft.optim.Adam([{"params": [p]}, {"params": [q]}], lr=0.1)
+    plain = []
+    optimizer._plain_step = plain.append
+    p.grad = weft.ones(3)
+    for setting, value in [("differentiable", True), ("differentiable", False), ("foreach", False)]:
+        optimizer.param_groups[0][setting] = value
+        optimizer.step()
+    assert plain == [optimizer.param_groups[0]] * 2
+    optimizer.param_groups[0]["fused"] = True
+    optimizer.step()
+    assert len(plain) == 2 and optimizer.state[p]["step"] == 2
+    del optimizer.param_groups[0]["differentiable"]
+    with pytest.raises(KeyError, match="differentiable"):
+        optimizer.step()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import weft
 from weft import _C, Tensor
-from weft.optim.optimizer import Group, Optimizer, call_closure, runs_plain
+from weft.optim.optimizer import Group, Optimizer, call_closure
 
 State = dict[str, Any]
 
@@ -33,17 +33,11 @@ class FusedOptimizer(Optimizer):
         if _C._sparse_known():
             groups = self._sparse_steps()
         for group in groups:
-            if runs_plain(group):
+            names = self._state_names(group)
+            if not _C._fused_step_(
+                self._rule, self._settings, group, self.state, names, self._start
+            ):
                 self._plain_step(group)
-            else:
-                _C._fused_step_(
-                    self._rule,
-                    self._settings,
-                    group,
-                    self.state,
-                    self._state_names(group),
-                    self._start,
-                )
         return loss
 
     def _sparse_steps(self) -> list[Group]:

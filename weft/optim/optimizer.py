@@ -18,7 +18,6 @@ from weakref import WeakSet
 
 import weft
 from weft import _C, Tensor
-from weft.base.modes import DISPATCH
 from weft.nn.module import clear_grad
 from weft.nn.removable_handle import RemovableHandle
 from weft.nn.warn import warn
@@ -115,11 +114,11 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients, or fill them with zeros if `set_to_none` is false."""
         for group in self.param_groups:
+            if set_to_none:
+                _C._forget_gradients_(group["params"])
+                continue
             for param in group["params"]:
-                if set_to_none:
-                    param.grad = None
-                else:
-                    clear_grad(param, set_to_none)
+                clear_grad(param, set_to_none)
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -415,14 +414,6 @@ def expect_modes(lr: Any, foreach: bool | None, fused: bool | None, differentiab
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-
-
-def runs_plain(group: Group) -> bool:
-    """Whether a group's step is to be made of ops: to be differentiated, as an oracle, or for a
-    mode that sees operators."""
-    if _C._mode() & DISPATCH:
-        return True
-    return group["differentiable"] or (group["foreach"] is False and not group.get("fused"))
 
 
 def _as_list(params: Any) -> list[Any]:
