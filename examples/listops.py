@@ -92,7 +92,12 @@ def main() -> None:
     test = dict(expression(rng, args.depth) for _ in range(max(100, args.trees // 100)))
     drawn = (expression(rng, args.depth) for _ in range(args.trees))
     train = [(tree, value) for tree, value in drawn if tree not in test]
-    model = TreeLSTM(args.dim)
+    model: nn.Module = TreeLSTM(args.dim)
+    rank, size = 0, 1
+    if (dist := weft.distributed).is_torchelastic_launched():  # by `weft launch -n 2`
+        dist.init_process_group()
+        rank, size = dist.get_rank(), dist.get_world_size()
+        model = nn.parallel.DistributedDataParallel(model)  # each has its share of a batch
     optimizer = weft.optim.Adam(model.parameters(), lr=LR)
     weft.autobatch.enabled = not args.plain
 
@@ -101,18 +106,18 @@ def main() -> None:
         return nn.functional.cross_entropy(model(tree), weft.tensor(value))
 
     steps = args.epochs * len(train) // BATCH
-    losses: list[float] = []
-    running = 2.3
-    for step in (progress := tqdm(range(steps), unit_scale=BATCH, unit=" trees")):
+    losses = [2.3]
+    for step in (progress := tqdm(range(steps), unit_scale=BATCH, unit=" trees", disable=rank > 0)):
         optimizer.param_groups[0]["lr"] = LR * (1 - step / steps)
         optimizer.zero_grad()
         batch = [train[k % len(train)] for k in range(step * BATCH, (step + 1) * BATCH)]
-        loss = losses_of(*zip(*batch, strict=True)).mean()
+        loss = losses_of(*zip(*batch[rank::size], strict=True)).mean()
         loss.backward()
         optimizer.step()
-        running += 0.03 * (loss.item() - running)
-        losses.append(running)
-        progress.set_postfix(loss=f"{running:.3f}", refresh=False)
+        losses.append(losses[-1] + 0.03 * (loss.item() - losses[-1]))
+        progress.set_postfix(loss=f"{losses[-1]:.3f}", refresh=False)
+    if rank > 0:
+        return
     with weft.no_grad():
         scores = weft.autobatch(model)(test)
     hits = sum(int(s.argmax()) == value for s, value in zip(scores, test.values(), strict=True))

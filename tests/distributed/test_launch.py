@@ -1,10 +1,12 @@
 """`weft launch`, torchrun's words and `mp.spawn`: what starts, what is shown, and how it ends."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from launched import environment, launch, mpiexec, needs_mpi
@@ -497,3 +499,15 @@ def test_signs_of_life_are_no_part_of_what_a_rank_says():
         relay._take(2, 1, piece)
     assert b"".join(shown) == b"[1] 50%|###\n[1] x\n[1] \x05y\n"
     assert list(relay._signs) == [1]
+
+
+def test_the_example_learns_in_two_processes_what_it_learns_in_one(tmp_path):
+    """About: Adam's first steps go by the signs of gradients, those of zeros by how they round."""
+    example = Path(__file__).parents[2] / "examples" / "listops.py"
+    words = (example, "--trees", 2400, "--dim", 32, "--out", tmp_path / "loss.png")
+    losses = []
+    for ranks in (1, 2):
+        done = launch(*words, ranks=ranks)
+        assert done.stdout.count("test accuracy") == 1
+        losses.append(float(re.findall(r"loss=([\d.]+)", done.stderr)[-1]))
+    assert abs(losses[0] - losses[1]) < 0.05 and max(losses) < 1.9
