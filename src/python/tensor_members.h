@@ -1,0 +1,13 @@
+/// What the Tensor type (tensor.cpp) is made of.
+#pragma once
+#include "python/type.h"
+
+namespace weft::python {
+
+extern PyGetSetDef tensor_properties[];  ///< tensor_properties.cpp; ends with an empty one
+extern PyMethodDef tensor_methods[];     ///< tensor_methods.cpp; ends with an empty one
+
+/// A tensor without an object yet, as an instance of `cls`.
+PyObject* instance(PyTypeObject* cls, Tensor t);
+
+}  // namespace weft::python
