@@ -151,6 +151,7 @@ def library_op(
 
         def run(*tensors: Any, **options: Any) -> Any:
             if layout is not None and _any_meta(tensors):
+                _expect_all_meta(public_name, tensors)
                 made = layout(*tensors, **defaults | options)
             else:
                 made = _computed(name, forward, tensors, options)
@@ -225,6 +226,15 @@ def _computed(
             return forward(*arrays, **options)
         except MemoryError as error:  # NumPy's, for PyTorch's
             raise RuntimeError(f"[{name}] expected room for arrays: {error}") from None
+
+
+def _expect_all_meta(who: str, tensors: Sequence[Any]) -> None:
+    if not all(t.is_meta for t in tensors):
+        raise RuntimeError(
+            f"[{who}] expected operands on one device, got some on meta and some on the CPU "
+            "(Expected all tensors to be on the same device, but found at least two devices, meta "
+            "and cpu!)"
+        )
 
 
 def _any_meta(tensors: tuple[Any, ...]) -> bool:

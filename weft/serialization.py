@@ -63,8 +63,8 @@ def save(
             as pickle does it: by the import paths of their classes. `load` reads them with
             `weights_only=False`, or if their classes are allowed (`add_safe_globals`).
         f: a path, or a binary file open for writing.
-        pickle_protocol: 2, the one of PyTorch's files; files of protocols above 3 need
-            `weights_only=False` in PyTorch.
+        pickle_protocol: 1 to 5, or -1 for the last; 2 is that of PyTorch's files, and files of
+            protocols above 3 need `weights_only=False` in PyTorch.
         _use_new_zipfile_serialization: False writes the format from before PyTorch 1.6, pickles
             and then storages, in place of a zip archive.
 

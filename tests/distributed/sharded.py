@@ -12,7 +12,12 @@ from weft import distributed as dist
 from weft import nn
 from weft.distributed import checkpoint
 from weft.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
-from weft.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from weft.distributed.fsdp import (
+    FSDPModule,
+    MixedPrecisionPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from weft.distributed.tensor import DTensor, Shard, distribute_tensor
 from weft.utils.checkpoint import checkpoint as checkpointed
 
@@ -64,12 +69,12 @@ def whole(net):
             for n, p in net.state_dict().items()}  # fmt: skip
 
 
-def agree(net, other, tolerance):
+def agree(net, other, tolerance, case=None):
     mine, theirs = whole(net), whole(other)
     assert mine.keys() == theirs.keys()
     for name in mine:
         assert mine[name].shape == theirs[name].shape
-        assert (mine[name] - theirs[name]).abs().max() <= tolerance, name
+        assert (mine[name] - theirs[name]).abs().max() <= tolerance, (case, name)
 
 
 OPTIMIZERS = {
@@ -84,7 +89,7 @@ def check_the_same_weights_as_one_process(rank, size):
         alone = trained(Net(), 30, optimizer, data(weft.float64))
         for options in ({}, {"reshard_after_forward": False}, {"reshard_after_forward": True}):
             mine = [part(t, rank, size) for t in data(weft.float64)]
-            agree(trained(cut(Net(), **options), 30, optimizer, mine), alone, 1e-9), name
+            agree(trained(cut(Net(), **options), 30, optimizer, mine), alone, 1e-9, name)
 
 
 def check_checkpoints_run_again(rank, size):
@@ -248,8 +253,65 @@ def check_meta_and_draws(rank, size):
     assert weft.equal(mine, weft.empty_like(mine).normal_())
 
 
-def check_two_calls_and_a_loop(rank, size):
-    """One module several times in a graph, and a double backward through none of it."""
+def check_settings(rank, size):
+    """Each setter through a step: what it changes, and that gradients are the same."""
+    x, y = data(weft.float64, rows=4 * size)
+    alone = Net()
+    F.mse_loss(alone(x), y).backward()
+
+    def step(net):
+        net.zero_grad()
+        F.mse_loss(net(part(x, rank, size)), part(y, rank, size)).backward()
+        return net.head.weight.grad.full_tensor()
+
+    net = cut(Net())
+    net.set_reshard_after_forward(False)
+    assert weft.allclose(step(net), alone.head.weight.grad)
+    net.blocks[0].set_modules_to_forward_prefetch([net.blocks[1], net.blocks[2]])
+    net.set_reshard_after_backward(False, recurse=False)
+    assert weft.allclose(step(net), alone.head.weight.grad)
+    net.set_gradient_divide_factor(2.0 * size)
+    assert weft.allclose(step(net) * 2, alone.head.weight.grad)
+    net.unshard(async_op=True).wait()
+    net.unshard()
+    assert not isinstance(net.head.weight, DTensor)
+    net.reshard()
+    assert isinstance(net.head.weight, DTensor)
+    register_fsdp_forward_method(net.blocks[0], "inner")
+    assert weft.allclose(net.blocks[0].inner(x), alone.blocks[0].inner(x))
+    kept = Net()
+    fully_shard(kept, ignored_params={kept.tied.bias}, shard_placement_fn=lambda p: Shard(0))
+    assert not isinstance(kept.tied.bias, DTensor) and isinstance(kept.head.weight, DTensor)
+    assert weft.allclose(kept(x), alone(x))
+    with weft.device("meta"):  # exchanges are not made there
+        out = F.mse_loss(net(part(x, rank, size)), part(y, rank, size))
+        out.backward()
+
+
+def check_names_of_wrappers(rank, size):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module, self.weight = nn.Linear(2, 2), nn.Parameter(weft.ones(2))
+
+    net = Named()
+    names = set(net.state_dict())
+    assert set(get_state_dict(net, [])[0]) == names
+    wrapped = nn.parallel.DistributedDataParallel(net)
+    assert set(get_state_dict(wrapped, [])[0]) == names
+    one = weft.optim.SGD([{"params": [net.weight]}, {"params": net.module.parameters(), "lr": 0.5}],
+                         lr=0.1)  # fmt: skip
+    model, optim = get_state_dict(wrapped, one)
+    with pytest.raises(ValueError, match="several groups"):
+        set_state_dict(net, weft.optim.SGD(net.parameters(), 0.1), model_state_dict=model,
+                       optim_state_dict=optim)  # fmt: skip
+    with pytest.raises(ValueError, match="all parts"):
+        checkpoint.save(fully_shard(nn.Linear(2, size)).state_dict(), no_dist=True,
+                        checkpoint_id=tempfile.mkdtemp())  # fmt: skip
+
+
+def check_two_calls_and_two_passes(rank, size):
+    """One module several times in a graph, and a second backward."""
     weft.manual_seed(0)
     alone, net = nn.Linear(4, 4), nn.Linear(4, 4)
     net.load_state_dict(alone.state_dict())
@@ -285,6 +347,9 @@ def check_tensors_on_a_mesh(rank, size):
         (lambda: distribute_tensor(x, mesh, [Shard(0), Shard(0)]), ValueError),
         (lambda: DTensor.from_local(weft.ones(3, 3), mesh, [Shard(0)], shape=(4, 9)), ValueError),
         (lambda: fully_shard(nn.ModuleList()), ValueError),
+        (lambda: fully_shard(fully_shard(nn.Linear(2, 2))), ValueError),
+        (lambda: d.norm(0), NotImplementedError), (lambda: d.norm("nuc"), NotImplementedError),
+        (lambda: d.redistribute(placements=[Shard(0)]).requires_grad_().sum(), NotImplementedError),
     ):  # fmt: skip
         with pytest.raises(error):
             wrong()

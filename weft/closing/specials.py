@@ -81,13 +81,13 @@ class Specials(Calls):
 
     def special_hasattr(self, args: list[Abstract], words: Words) -> Abstract | None:
         holder, name = args
-        if isinstance(name, Static) and name.value == "__array_interface__":
-            return Static(False)  # programs have no arrays
         if isinstance(holder, Static) and isinstance(name, Static):
             found = hasattr(holder.value, name.value)
             if not found and self.is_written(holder, name.value):
                 return self.has(holder, name)
             return Static(found)
+        if isinstance(name, Static) and name.value == "__array_interface__":
+            return Static(False)  # no value of a program is an array
         return None
 
     def special_isinstance(self, args: list[Abstract], words: Words) -> Abstract | None:

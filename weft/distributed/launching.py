@@ -283,7 +283,7 @@ def launch(
         )  # fmt: skip
         signals.process = process
         relay = _Relay(kind == "open", ranks and count > 1)
-        patience = _MISSING * float(environment.get(HEARTBEAT, "0"))
+        patience = _MISSING * _seconds(environment.get(HEARTBEAT, "0"))
         followers = [
             threading.Thread(target=relay.follow, args=(stream, fd), daemon=True)
             for stream, fd in ((process.stdout, 1), (process.stderr, 2))
@@ -302,6 +302,15 @@ def launch(
     if line is not None and status != 0 and not quiet:
         print(f"[weft launch] {line}", file=sys.stderr)
     return status
+
+
+def _seconds(word: str) -> float:
+    try:
+        return max(0.0, float(word))
+    except ValueError:
+        raise RuntimeError(
+            f"[launch] expected {HEARTBEAT} to be a number of seconds, got {word!r}"
+        ) from None
 
 
 def _defaults(count: int, hosts: Sequence[str]) -> dict[str, str]:

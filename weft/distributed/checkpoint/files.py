@@ -84,6 +84,9 @@ def save(
         checkpoint_id: the folder; a checkpoint that is there is replaced as a whole.
         process_group: the processes; by default all.
         no_dist: this process alone writes what it has.
+
+    Raises: ValueError where the processes do not have all parts of a tensor that lies on a mesh;
+    nothing is written to the index then.
     """
     group = _group(process_group, no_dist)
     folder = os.fspath(checkpoint_id)
@@ -92,22 +95,25 @@ def save(
     cut = {name: value for name, value in named.items() if _is_cut(value)}
     values = {name: value for name, value in named.items() if name not in cut}
     have = {n: v.numel() * v.itemsize if isinstance(v, Tensor) else 0 for n, v in values.items()}
-    everyone, nonce, rank = [have], [uuid.uuid4().hex[:12]], 0
+    nonce, rank = [uuid.uuid4().hex[:12]], 0
+    told: list[Any] = [(have, {name: _span(value) for name, value in cut.items()})]
     if group is not None:
         rank = group.rank()
-        everyone = [{} for _ in range(group.size())]
-        all_gather_object(everyone, have, group)
+        told = [told[0]] * group.size()
+        all_gather_object(told, told[rank], group)
         broadcast_object_list(nonce, group=group, group_src=0)
+    everyone = [of_one for of_one, _ in told]
     owner = _shares(everyone)
     part = os.path.join(f"save-{nonce[0]}", f"rank-{{}}-of-{len(everyone)}.pt")
     os.makedirs(os.path.join(folder, os.path.dirname(part)), exist_ok=True)
+    parts = _parts([spans for _, spans in told], part)
     mine = {name: value for name, value in values.items() if owner[name] == rank}
     _write(os.path.join(folder, part.format(rank)), {**mine, **cut})
     if group is not None:
         barrier(group)
     if rank == 0:
         index: dict[str, Any] = {name: part.format(owner[name]) for name in owner}
-        index.update({name: _parts(value, part) for name, value in cut.items()})
+        index.update(parts)
         _replace(os.path.join(folder, _INDEX), json.dumps({"version": 1, "values": index}))
         _remove_others(folder, os.path.dirname(part))
     if group is not None:
@@ -119,18 +125,36 @@ def _is_cut(value: Any) -> bool:
     return isinstance(value, DTensor) and isinstance(value.placements[0], Shard)
 
 
-def _parts(value: DTensor, part: str) -> dict[str, Any]:
-    """The shape of a tensor, the dimension that is cut, and (file, start, size) of each part."""
+def _span(value: DTensor) -> tuple[list[int], int, int, int]:
+    """The shape of a tensor, the dimension that is cut, and where this process' part is in it."""
     (placement,) = value.placements
     assert isinstance(placement, Shard)
-    ranks = value.device_mesh.mesh.tolist()
-    rows = value.shape[placement.dim]
-    spans = [placement.local_shard_size_and_offset(rows, len(ranks), k) for k in range(len(ranks))]
-    return {
-        "shape": list(value.shape),
-        "dim": placement.dim,
-        "parts": [(part.format(r), start, size) for r, (size, start) in zip(ranks, spans)],
-    }
+    size, start = value._spec.span()
+    return list(value.shape), placement.dim, start, size
+
+
+def _parts(spans: list[dict[str, Any]], part: str) -> dict[str, Any]:
+    """By name the shape, the dimension that is cut, and (file, start, size) of each part.
+
+    Raises: ValueError where the parts that the processes have are not the whole tensor.
+    """
+    out: dict[str, Any] = {}
+    for name in {name for of_one in spans for name in of_one}:
+        having = [(rank, of_one[name]) for rank, of_one in enumerate(spans) if name in of_one]
+        shape, dim = having[0][1][:2]
+        parts = sorted((start, size, part.format(rank)) for rank, (_, _, start, size) in having)
+        ends = [0, *(start + size for start, size, _ in parts)]
+        if [start for start, size, _ in parts if size] != [
+            end for end, (_, size, _) in zip(ends, parts) if size
+        ] or ends[-1] != shape[dim]:
+            raise ValueError(
+                f"[save] expected all parts of {name!r} among the processes, got "
+                f"{[(start, start + size) for start, size, _ in parts]} of {shape[dim]}. Hint: all "
+                "processes of its mesh save together; full_tensor() is the whole"
+            )
+        files = [(file, start, size) for start, size, file in parts]
+        out[name] = {"shape": shape, "dim": dim, "parts": files}
+    return out
 
 
 def _write(path: str, values: dict[str, Any]) -> None:
@@ -228,10 +252,7 @@ class _Files:
         first, last = 0, shape[dim]
         is_part = _is_cut(wanted) and tuple(wanted.shape) == tuple(shape)
         if is_part and wanted.placements == (Shard(dim),):
-            mesh = wanted.device_mesh
-            size, first = Shard.local_shard_size_and_offset(
-                shape[dim], mesh.size(), mesh.get_local_rank()
-            )
+            size, first = wanted._spec.span()
             last = first + size
         pieces = [
             self._file(part)[name].narrow(dim, max(first - start, 0), min(last, start + size) -
@@ -241,7 +262,7 @@ class _Files:
         ]  # fmt: skip
         if not pieces:
             shape[dim] = last - first
-            return weft.empty(shape)
+            return alias(wanted).new_empty(shape)
         value = weft.cat(pieces, dim) if len(pieces) > 1 else pieces[0]
         whole = last - first == shape[dim]
         return wanted._spec.part_of(value) if is_part and whole else value

@@ -12,23 +12,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from weft import Tensor
+from weft.compiler.module import OptimizedModule
 from weft.distributed.objects import broadcast_object_list
 from weft.distributed.tensor.dtensor import DTensor, distribute_tensor
 from weft.distributed.world import get_rank, is_initialized
 from weft.nn.module import Module
+from weft.nn.parallel.distributed import DistributedDataParallel
 from weft.utils._pytree import tree_map_only
 
 __all__ = [
     "StateDictOptions", "get_model_state_dict", "get_optimizer_state_dict", "get_state_dict",
     "set_model_state_dict", "set_optimizer_state_dict", "set_state_dict",
 ]  # fmt: skip
-
-_WRAPPERS = ("module.", "_orig_mod.")
 
 
 @dataclass
@@ -60,11 +60,25 @@ class StateDictOptions:
             raise ValueError("full_state_dict must be True when broadcast_from_rank0 is True.")
 
 
-def _bare(name: str) -> str:
-    """A parameter's name without those that wrappers add."""
-    for wrapper in _WRAPPERS:
-        name = name.replace(f".{wrapper}", ".").removeprefix(wrapper)
-    return name
+def _bare_names(model: Module) -> Callable[[str], str]:
+    """What makes of a name of the model's the one without what wrappers add."""
+    added = {OptimizedModule: "_orig_mod", DistributedDataParallel: "module"}
+    wrappers = [
+        (path.split(".") if path else [], word)
+        for path, module in model.named_modules(remove_duplicate=False)
+        for kind, word in added.items()
+        if isinstance(module, kind)
+    ]
+
+    def bare(name: str) -> str:
+        words = name.split(".")
+        dropped = {
+            len(path) for path, word in wrappers
+            if words[: len(path)] == path and words[len(path) : len(path) + 1] == [word]
+        }  # fmt: skip
+        return ".".join(word for k, word in enumerate(words) if k not in dropped)
+
+    return bare
 
 
 def _given(state: dict[str, Any], options: StateDictOptions) -> dict[str, Any]:
@@ -108,8 +122,9 @@ def get_model_state_dict(
     _all_of_it("get_model_state_dict", submodules)
     how = options or StateDictOptions()
     frozen = {n for n, p in model.named_parameters() if not p.requires_grad}
+    bare = _bare_names(model)
     state = {
-        _bare(name): value
+        bare(name): value
         for name, value in model.state_dict().items()
         if not (how.ignore_frozen_params and name in frozen)
     }
@@ -125,7 +140,8 @@ def get_optimizer_state_dict(
     Raises: NotImplementedError for `submodules`.
     """
     _all_of_it("get_optimizer_state_dict", submodules)
-    names = {id(p): _bare(name) for name, p in model.named_parameters()}
+    bare = _bare_names(model)
+    names = {id(p): bare(name) for name, p in model.named_parameters()}
     state: dict[str, Any] = {}
     groups = []
     for optimizer in _several(optimizers):
@@ -159,8 +175,8 @@ def set_model_state_dict(
     """
     how = options or StateDictOptions()
     given = _taken(model_state_dict, how)
-    full_name = {_bare(name): name for name in model.state_dict()}
-    there = model.state_dict()
+    bare, there = _bare_names(model), model.state_dict()
+    full_name = {bare(name): name for name in there}
     state = {
         full_name.get(name, name): _placed_as(value, there.get(full_name.get(name, name)))
         for name, value in given.items()
@@ -174,10 +190,12 @@ def set_optimizer_state_dict(
 ) -> None:  # fmt: skip
     """Takes over what `get_optimizer_state_dict` gave, whole or in parts.
 
-    Raises: KeyError for a parameter of an optimizer that it has not.
+    Raises: KeyError for a parameter of an optimizer that it has not; ValueError where parameters
+    of one group were in several.
     """
     given = _taken(optim_state_dict, options or StateDictOptions())
-    names = {id(p): _bare(name) for name, p in model.named_parameters()}
+    bare = _bare_names(model)
+    names = {id(p): bare(name) for name, p in model.named_parameters()}
     of_name = {name: group for group in given["param_groups"] for name in group["params"]}
     for optimizer in _several(optimizers):
         state: dict[int, Any] = {}
@@ -194,6 +212,11 @@ def set_optimizer_state_dict(
                         for key, value in given["state"][name].items()
                     }
             saved = of_name[mine[0]] if mine else group
+            if any(of_name[name] is not saved for name in mine):
+                raise ValueError(
+                    f"[set_optimizer_state_dict] expected the parameters of {mine[0]!r}'s group to "
+                    f"be of one group of the state, got {mine} of several groups"
+                )
             groups.append({**saved, "params": numbers})
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 

@@ -73,16 +73,17 @@ class ParameterGroup:
         places: for each parameter, where modules have it.
         mesh: the processes, in one dimension.
         policy: the dtypes.
-        frees_after_forward: whether backward gathers again.
+        frees_after_forward: whether backward gathers again; None: by default.
     """
 
     def __init__(
         self, places: Sequence[Sequence[Place]], mesh: DeviceMesh, policy: MixedPrecisionPolicy,
-        frees_after_forward: bool,
+        frees_after_forward: bool | None,
     ) -> None:  # fmt: skip
         self.places = [list(of_one) for of_one in places]
         self.mesh, self.policy = mesh, policy
-        self.frees_after_forward = frees_after_forward
+        self.is_default = frees_after_forward is None  # what is outermost does not
+        self.frees_after_forward = bool(frees_after_forward)
         self.frees_after_backward = True
         self.reduces = True
         self.divisor: float | None = None
@@ -92,6 +93,7 @@ class ParameterGroup:
         self._works: list[Work | None] = []
         self._shown: list[list[Any]] = []
         self._in_backward = False
+        self._depth = 0  # how many were shown when backward began
         self._unreduced: list[Tensor | None] = [None] * len(places)
 
     def parts(self) -> list[DTensorParameter]:
@@ -112,7 +114,7 @@ class ParameterGroup:
         size = self.mesh.size()
         with no_grad():
             for part in parts:
-                rows = -(-part._spec.shape[0] // size)
+                rows = part._spec.rows()
                 mine = alias(part).detach().to(self.policy.param_dtype or part.dtype)
                 mine = padded_rows(mine, rows)
                 room = mine.new_empty((size * rows, *mine.shape[1:]))
@@ -140,6 +142,10 @@ class ParameterGroup:
         self._whole, self._works, self._by_memory, self._versions = [], [], {}, []
 
     # ---- what modules show
+
+    def is_shown(self) -> bool:
+        """Whether the modules have whole parameters now."""
+        return bool(self._shown)
 
     def show(self) -> None:
         """Puts the whole parameters in the modules, as results of the parts where grads are on."""
@@ -222,7 +228,7 @@ class ParameterGroup:
             if not self.reduces:
                 return [None] * len(grads)
             mine, self._unreduced = self._unreduced, [None] * len(grads)
-            has = weft.tensor([g is not None for g in mine], dtype=weft.uint8)
+            has = weft.tensor([g is not None for g in mine], dtype=weft.uint8, device="cpu")
             all_reduce(has, ReduceOp.MAX, self.mesh.get_group())
             parts = self.parts()
             begun = [
@@ -245,9 +251,9 @@ class ParameterGroup:
 
     def _reduced(self, grad: Tensor | None, part: DTensorParameter) -> tuple[Tensor, Work | None]:
         size, shape = self.mesh.size(), part._spec.shape
-        rows = -(-shape[0] // size)
+        rows = part._spec.rows()
         kind = self.policy.reduce_dtype or self.policy.param_dtype or part.dtype
-        whole = weft.zeros(shape, dtype=kind) if grad is None else grad.to(kind)
+        whole = weft.zeros(shape, dtype=kind, device="cpu") if grad is None else grad.to(kind)
         own = whole.new_empty((rows, *shape[1:]))
         op = ReduceOp.AVG if self.divisor is None else ReduceOp.SUM
         work = reduce_scatter_tensor(

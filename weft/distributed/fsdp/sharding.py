@@ -31,7 +31,7 @@ class UnshardHandle:
 
     def wait(self) -> None:
         """Until the parameters are there; the module shows them from then on."""
-        if self._group is not None:
+        if self._group is not None and not self._group.is_shown():
             with weft.no_grad():
                 self._group.show()
         self._group = None
@@ -94,7 +94,7 @@ class FSDPModule:
     ) -> None:
         """Whether forward frees what it has gathered, so that backward gathers again."""
         for group in self._groups(recurse):
-            group.frees_after_forward = reshard_after_forward
+            group.frees_after_forward, group.is_default = reshard_after_forward, False
 
     def set_reshard_after_backward(
         self, reshard_after_backward: bool, *, recurse: bool = True
@@ -169,7 +169,8 @@ def fully_shard(
     Returns: the module, whose class is now one of its own and of FSDPModule.
 
     Raises:
-        ValueError: a parameter without dimensions; lists of modules, which have no forward.
+        ValueError: a parameter without dimensions; lists of modules, which have no forward; one
+            that is sharded already.
         NotImplementedError: meshes of more dimensions, other placements, a number for
             `reshard_after_forward`.
 
@@ -188,7 +189,12 @@ def fully_shard(
                 f"[fully_shard] expected modules that are called, got a {type(m).__name__} "
                 f"(fully_shard does not support containers that do not implement forward: {m})"
             )
-    if type(reshard_after_forward) is int:
+        if isinstance(m, FSDPModule):
+            raise ValueError(
+                "[fully_shard] expected a module that is not sharded yet, got "
+                f"{type(m).__name__}"
+            )
+    if not isinstance(reshard_after_forward, (bool, type(None))):
         raise NotImplementedError(
             "[fully_shard] expected reshard_after_forward to be a bool, got a number of processes"
         )
@@ -198,13 +204,11 @@ def fully_shard(
     policy = mp_policy or MixedPrecisionPolicy()
     inner = [m for each in modules for m in each.modules() if isinstance(m, FSDPModule)]
     for m in inner:  # they were the outermost
-        if m._fsdp_group is not None and m._fsdp_is_default:  # type: ignore[attr-defined]
+        if m._fsdp_group is not None and m._fsdp_group.is_default:
             m._fsdp_group.frees_after_forward = True
-    group = (
-        ParameterGroup(places, where, policy, bool(reshard_after_forward)) if places else None
-    )
+    group = ParameterGroup(places, where, policy, reshard_after_forward) if places else None
     for m in modules:
-        _become(m, group, policy, reshard_after_forward is None)
+        _become(m, group, policy)
     return module
 
 
@@ -242,22 +246,15 @@ def _cut(
             table[name] = cut
 
 
-def _become(
-    module: Any, group: ParameterGroup | None, policy: MixedPrecisionPolicy, is_default: bool
-) -> None:
+def _become(module: Any, group: ParameterGroup | None, policy: MixedPrecisionPolicy) -> None:
     """Gives a module the class of sharded ones."""
     cls = type(module)
-    if isinstance(module, FSDPModule):
-        raise ValueError(
-            f"[fully_shard] expected a module that is not sharded yet, got {cls.__name__}"
-        )
     if cls not in _CLASSES:
         _CLASSES[cls] = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
     module.__class__ = _CLASSES[cls]
     object.__setattr__(module, "_fsdp_group", group)
     object.__setattr__(module, "_fsdp_policy", policy)
     object.__setattr__(module, "_fsdp_next", [])
-    object.__setattr__(module, "_fsdp_is_default", is_default)
 
 
 def register_fsdp_forward_method(module: Any, method_name: str) -> None:

@@ -41,14 +41,26 @@ class DTensorSpec:
     placements: tuple[Placement, ...]
     shape: weft.Size
 
-    def local_shape(self, rank: int | None = None) -> tuple[int, ...]:
-        """The shape of the part of this process, or of another rank of the mesh."""
+    def span(self) -> tuple[int, int]:
+        """How much of the dimension that is cut this process has, and from where."""
+        (placement,) = self.placements
+        assert isinstance(placement, Shard)
+        return Shard.local_shard_size_and_offset(
+            self.shape[placement.dim], self.mesh.size(), self.mesh.get_local_rank()
+        )
+
+    def rows(self) -> int:
+        """How much of that dimension a process has at most."""
+        (placement,) = self.placements
+        assert isinstance(placement, Shard)
+        return -(-self.shape[placement.dim] // self.mesh.size())
+
+    def local_shape(self) -> tuple[int, ...]:
+        """The shape of the part of this process."""
         (placement,) = self.placements
         sizes = list(self.shape)
         if isinstance(placement, Shard):
-            at = self.mesh.get_local_rank() if rank is None else rank
-            dim, count = placement.dim, self.mesh.size()
-            sizes[dim] = Shard.local_shard_size_and_offset(sizes[dim], count, at)[0]
+            sizes[placement.dim] = self.span()[0]
         return tuple(sizes)
 
     def part_of(self, whole: Tensor) -> Tensor:
@@ -56,9 +68,7 @@ class DTensorSpec:
         (placement,) = self.placements
         if not isinstance(placement, Shard):
             return whole
-        size, start = Shard.local_shard_size_and_offset(
-            whole.shape[placement.dim], self.mesh.size(), self.mesh.get_local_rank()
-        )
+        size, start = self.span()
         return whole.narrow(placement.dim, start, size)
 
 
@@ -203,7 +213,10 @@ class DTensor(Tensor):
         self, device_mesh: DeviceMesh | None = None, placements: Any = None, *,
         async_op: bool = False,
     ) -> DTensor:  # fmt: skip
-        """The same values, otherwise placed; all processes call it."""
+        """The same values, otherwise placed, outside of the graph; all processes call it.
+
+        Raises: ValueError for placements that do not fit; NotImplementedError for another mesh.
+        """
         mesh = self._spec.mesh if device_mesh is None else device_mesh
         if mesh != self._spec.mesh:
             raise NotImplementedError("[redistribute] expected the tensor's own mesh, got another")
@@ -211,6 +224,7 @@ class DTensor(Tensor):
         if spec.placements == self._spec.placements:
             return self
         out: DTensor = placed(spec.part_of(self.full_tensor()).clone(), spec)
+        raw(lambda: out.requires_grad_(self.requires_grad))
         return out
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
@@ -274,7 +288,7 @@ def gathered(part: Tensor, spec: DTensorSpec) -> Tensor:
         return part.detach().clone()
     dim, count = placement.dim, spec.mesh.size()
     with no_grad():
-        mine = padded_rows(part.detach().movedim(dim, 0), -(-spec.shape[dim] // count))
+        mine = padded_rows(part.detach().movedim(dim, 0), spec.rows())
         whole = mine.new_empty((count * mine.shape[0], *mine.shape[1:]))
         all_gather_into_tensor(whole, mine, spec.mesh.get_group())
         return whole[: spec.shape[dim]].movedim(0, dim).contiguous()

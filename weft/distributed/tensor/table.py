@@ -167,6 +167,16 @@ def _draw(func: Any, tensor: DTensor, *args: Any, **kwargs: Any) -> Any:
         return placed(mine.clone(), spec)
 
 
+def _expect_no_graph(func: Any, x: DTensor) -> None:
+    """Raises where a gradient would be lost: exchanges here carry none."""
+    if weft.is_grad_enabled() and raw(lambda: x.requires_grad):
+        raise NotImplementedError(
+            f"[{last_name(func)}] expected a tensor that requires no gradient, got one that does "
+            "and lies on several processes. Hint: under no_grad(), or of the gathered parameters "
+            "within the sharded module's forward"
+        )
+
+
 def _joined(value: Tensor, spec: DTensorSpec, op: ReduceOp = ReduceOp.SUM) -> Tensor:
     """One number of all parts."""
     if isinstance(spec.placements[0], Shard):
@@ -177,9 +187,12 @@ def _joined(value: Tensor, spec: DTensorSpec, op: ReduceOp = ReduceOp.SUM) -> Te
 def _norm(func: Any, x: DTensor, *args: Any, **kwargs: Any) -> Tensor:
     """The norm of all elements; of some dimensions only, none."""
     given = dict(zip(("ord", "dim", "keepdim"), args, strict=False), **kwargs)
-    order = float(given.pop("p", None) or given.pop("ord", None) or 2.0)
-    if any(v not in (None, False) for v in given.values()):
+    first, second = given.pop("p", None), given.pop("ord", None)
+    asked = second if first is None else first
+    order = 2.0 if asked in (None, "fro") else float("nan") if isinstance(asked, str) else asked
+    if any(v not in (None, False) for v in given.values()) or not order > 0:
         _refuse(func)
+    _expect_no_graph(func, x)
     with no_grad():
         mine = alias(x)
         part = weft.linalg.vector_norm(mine, order) if mine.numel() else mine.new_zeros(())
@@ -191,6 +204,7 @@ def _norm(func: Any, x: DTensor, *args: Any, **kwargs: Any) -> Tensor:
 def _total(func: Any, x: DTensor, *args: Any, **kwargs: Any) -> Tensor:
     if args or kwargs:
         _refuse(func)
+    _expect_no_graph(func, x)
     with no_grad():
         total = _joined(alias(x).sum(), x._spec)
         return total / x._spec.shape.numel() if last_name(func) == "mean" else total
@@ -199,6 +213,7 @@ def _total(func: Any, x: DTensor, *args: Any, **kwargs: Any) -> Tensor:
 def _extreme(func: Any, x: DTensor, *args: Any, **kwargs: Any) -> Tensor:
     if args or kwargs:
         _refuse(func)
+    _expect_no_graph(func, x)
     is_max = last_name(func).endswith("max")
     part = alias(x).detach()
     if not part.numel():
