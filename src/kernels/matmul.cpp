@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "kernels/blas.h"
 #include "kernels/chain.h"
+#include "kernels/dot_row.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/panel_gemm.h"
 #include "kernels/simd.h"
@@ -290,6 +291,14 @@ void run_row(bool trans_b, int64_t n, int64_t k, T alpha, const T* x, int64_t in
             Way::Dots);
 }
 
+template <class T>
+void dot_row(const DotRow& row, void* c, const void* x, const void* b, const void* d) {
+    auto* out = static_cast<T*>(c);
+    small::Inner<T>::run({1, row.n, row.k, static_cast<T>(row.alpha), static_cast<const T*>(x), 0,
+                          1, static_cast<const T*>(b), row.lead_b, static_cast<T>(row.beta),
+                          static_cast<const T*>(d), row.n, out, row.n});
+}
+
 /// C[m, n] = alpha * x y^T + beta * C.
 template <class T>
 void rank_1(int64_t m, int64_t n, T alpha, const T* x, int64_t incx, const T* y, int64_t incy,
@@ -333,6 +342,16 @@ void each_of_batch(int64_t count, int64_t work, const One& one) {
 
 // ---------------------------------------------------------------------------------------------
 // The interface
+
+template <class T>
+void DotRow::find_kernel() {
+    kernel = nullptr;
+    if (n > 1 && k > 1 && k <= max_depth && n * k < parallel_thin_work && alpha != 0 &&
+        wanted_way() != Way::Simple)
+        kernel = dot_row<T>;
+}
+template void DotRow::find_kernel<float>();
+template void DotRow::find_kernel<double>();
 
 template <class T>
 void gemm_simple(Trans trans_a, Trans trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,

@@ -1,5 +1,6 @@
 /// A product with all decided that layouts decide.
 #pragma once
+#include "kernels/dot_row.h"
 #include "kernels/matmul.h"
 #include "ops/op.h"
 
@@ -29,6 +30,8 @@ struct Product {
     int64_t lead_added = 0;                           ///< 0 repeats one row
     double alpha = 1, beta = 1;
 
+    /// Itself as a row of dots, with no `plus`, if it is one: for who runs it again and again.
+    kernels::DotRow as_row() const;
     /// `plus`: added to each element of what that gives, with `added`, of a contiguous result.
     void run(char* out, const char* a, const char* b, const char* added,
              const char* plus = nullptr) const;

@@ -138,6 +138,16 @@ bool linear_product(const Call& c, Product& p) {
 
 // ---- running
 
+kernels::DotRow Product::as_row() const {
+    kernels::DotRow row{n, k, lead_b, alpha, added < 0 ? 0 : beta};
+    if (m != 1 || outer != 1 || batch != 1 || lead_out || trans_a != Trans::No ||
+        trans_b != Trans::Yes)
+        return row;
+    if (dtype == DType::Float32) row.find_kernel<float>();
+    if (dtype == DType::Float64) row.find_kernel<double>();
+    return row;
+}
+
 void Product::run(char* out, const char* a, const char* b, const char* added,
                   const char* plus) const {
     dispatch<NumberTypes>(dtype, "matmul", [&]<class T>() {

@@ -305,6 +305,7 @@ bool PlanBuilder::prepare_product(const PlanItem& item, const Call& c) {
     made.b = operand(made.product.b);
     if (made.product.added >= 0) made.added = operand(made.product.added);
     if (item.steps.size() > 1) made.plus = place_of(plus_of(item));
+    else made.row = made.product.as_row();
     plan_.order_.push_back(
         {Plan::Next::Kind::Product, static_cast<int32_t>(plan_.products_.size())});
     plan_.products_.push_back(made);

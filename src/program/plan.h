@@ -117,6 +117,7 @@ private:
     struct PreparedProduct {
         ops::Product product;
         Place out, a, b, added, plus;
+        kernels::DotRow row{};
     };
     struct Next {
         enum class Kind : uint8_t { Group, Product, Call } kind;

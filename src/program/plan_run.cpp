@@ -212,6 +212,11 @@ inline void Plan::run_item(Frame& frame, const Next& next) const {
             break;
         case Next::Kind::Product: {
             const PreparedProduct& p = products_[n];
+            if (p.row.kernel) {
+                p.row.kernel(p.row, address(p.out), address(p.a), address(p.b),
+                             address(p.added.slot < 0 ? p.out : p.added));
+                break;
+            }
             p.product.run(address(p.out), address(p.a), address(p.b),
                           p.added.slot < 0 ? nullptr : address(p.added),
                           p.plus.slot < 0 ? nullptr : address(p.plus));

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "kernels/dot_row.h"
 #include "kernels/packed_gemm.h"
 #include "kernels/simd.h"
 
@@ -297,6 +298,38 @@ void missing_library() {
     check(thrown, "a large product without OpenBLAS says what to install");
 }
 
+/// A row's product that is decided once has the bits of those that decide each time; numbers that round.
+template <class T>
+void dot_rows() {
+    for (const int64_t n : {1, 2, 3, 8, 9, 64, 65, 700})
+        for (const int64_t k : {1, 2, 3, 4, 5, 8, 31, 64, 100, 9000})
+            for (const T beta : {T(0), T(1), T(0.3)}) {
+                const T alpha = n % 2 ? T(0.7) : T(1);
+                const int64_t lead = k + n % 3;
+                std::vector<T> x(k), b(n * lead), d(n), c(n), want(n);
+                for (auto* numbers : {&x, &b, &d})
+                    for (size_t i = 0; i < numbers->size(); ++i)
+                        (*numbers)[i] =
+                            static_cast<T>(std::sin(1.0 + 0.37 * static_cast<double>(i)));
+                DotRow row{n, k, lead, alpha, beta};
+                row.find_kernel<T>();
+                if (!row.kernel) continue;
+                row.kernel(row, c.data(), x.data(), b.data(), beta == T(0) ? c.data() : d.data());
+                if (beta == T(0))
+                    gemm(Trans::No, Trans::Yes, 1, n, k, alpha, x.data(), k, b.data(), lead, beta,
+                         want.data(), n);
+                else
+                    gemm_add(Trans::No, Trans::Yes, 1, n, k, alpha, x.data(), k, b.data(), lead,
+                             beta, d.data(), 0, want.data(), n);
+                check(!std::memcmp(c.data(), want.data(), c.size() * sizeof(T)),
+                      "a row of dots " + shape_text(false, true, 1, n, k, alpha, beta));
+            }
+    DotRow row{64, 64, 64, 1, 1};
+    row.find_kernel<T>();
+    const char* way = std::getenv("WEFT_GEMM");
+    check((row.kernel == nullptr) == (way && !std::strcmp(way, "simple")), "a row of dots is one");
+}
+
 template <class T>
 void all_of() {
     gemm_shapes<T>();
@@ -306,6 +339,7 @@ void all_of() {
     if constexpr (!std::is_integral_v<T>) {
         special_values<T>();
         rounding_and_threads<T>();
+        dot_rows<T>();
     }
 }
 

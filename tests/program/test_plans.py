@@ -159,6 +159,36 @@ def test_copies_that_a_plan_leaves_out(name: str, grad: bool) -> None:
         assert (one - other).norm() <= 1e-6 * other.norm()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize(
+    "inner, columns", [(1, 8), (7, 1), (8, 64), (64, 2), (70, 129), (9000, 65)]
+)
+def test_a_layer_on_one_sample(inner: int, columns: int, dtype: str) -> None:
+    """A row's product is decided with the plan; calls decide each time."""
+    numbers = [weft.randn(*size) for size in ((1, inner), (columns, inner), (columns,))]
+    if dtype == "int64":
+        numbers = [(t * 9).round() for t in numbers]
+    x, w, b = (t.to(getattr(weft, dtype)) for t in numbers)
+
+    def layers(x: Any, w: Any, b: Any) -> Any:
+        return (
+            weft.nn.functional.linear(x, w, b),
+            weft.nn.functional.linear(x.reshape(inner), w),
+            weft.nn.functional.linear(x.reshape(1, 1, inner), w, b),
+            x @ w.T,
+            weft.addmm(b, x, w.T, beta=3, alpha=2),
+            weft.addmm(b, x, w.T, beta=0),
+            weft.nn.functional.linear(x, w, b) + x.sum(),
+        )
+
+    rows = weft.cat([x, x])
+    for given in ((x, w, b), (rows[1:], w, b), (rows.T.contiguous().T[:1], w, b)):
+        plan = _C._trace(layers, given)
+        for _ in range(2):
+            for found, expected in zip(plan.run(*given), layers(*given), strict=True):
+                assert bits(found) == bits(expected)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rows", [1, 3, 16, 40, 200])
 @pytest.mark.parametrize("inner, columns", [(1, 8), (7, 1), (24, 33), (70, 128), (2100, 65)])
