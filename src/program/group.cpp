@@ -410,6 +410,7 @@ void Group::run_piece(char* const* table, int64_t begin, int64_t end) const {
 }
 
 void Group::run(char* const* table) const {
+    if (n_ <= tile_ && !buffers_) return run_tile(table, nullptr, 0, n_);
     if (n_ <= ops::kPointwiseGrain) return run_piece(table, 0, n_);
     Unlocked unlocked(n_ * static_cast<int64_t>(loops_.size()));
     parallel_for(n_, ops::kPointwiseGrain,

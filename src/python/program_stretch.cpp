@@ -77,11 +77,14 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
     }
     const program::Segment& segment = plan->segment();
     const bool defers = mode & kDeferMode;
-    for (size_t k = 0; k < inputs.size(); ++k) {
-        const Input& in = inputs[k];
-        tensors[k] =
-            handle(in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source));
-        if (!defers && !segment.input_fits(k, tensors[k])) return false;
+    const program::SegmentValue* const values = segment.values.data();
+    const int32_t* value = segment.inputs.data();
+    Tensor* to = tensors;
+    for (const Input& in : inputs) {
+        *to = handle(in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source));
+        if (!defers && !program::laid_out_alike(*to->impl(), *values[*value].layout.impl()))
+            return false;
+        ++to, ++value;
     }
     if (!(defers ? program::alike(segment, tensors, inputs.size()) : plan->asks_as(tensors)))
         return false;
