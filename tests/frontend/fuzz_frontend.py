@@ -31,7 +31,6 @@ import fuzz_sources
 import programs
 from fuzz_sources import Draw
 
-from weft import frontend
 from weft.frontend import Kept, Lowered, Outside, lower
 
 HEADER = (
@@ -200,8 +199,6 @@ class Fuzzer:
             if bad is not None:
                 found.append(bad)
         file.unlink()
-        frontend._lowered.clear()  # what is lowered is kept as long as the process runs
-        frontend._refused.clear()
         linecache.clearcache()
         return found
 

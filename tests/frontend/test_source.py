@@ -1,10 +1,12 @@
 """The source of a function is found where it is what the function runs, and only there."""
 
 import functools
+import gc
 import linecache
 import sys
 import textwrap
 import types
+import weakref
 
 import evaluate
 import pytest
@@ -128,11 +130,27 @@ def test_functions_are_found(load):
     for f in functions:
         lowered = lower(f)
         assert isinstance(lowered, Lowered) and lowered.code is f.__code__
-        assert lower(f) is lowered
+        assert lower(f).body is lowered.body
     assert [evaluate.function(f)(10) for f in functions[:4]] == [11, 11, 12, 13]
     assert evaluate.function(make(2))(10) == 13
     assert lower(inner.method).inner[0].body[0].attr == "self"
     assert "_Inner__x" in str(lower(inner.method).inner[0].body)
+
+
+def test_what_is_lowered_goes_with_its_code(load):
+    """A process that makes modules anew, as a fuzzer or a notebook does, kept them all."""
+    text = "import weft\ndef f(x):\n    return lambda y: (x * 2 + y).tanh()\n"
+    codes = []
+    for k in range(3):
+        f = load(text, f"again_{k}").f
+        compiled = weft.compile(f)
+        for _ in range(4):
+            compiled(weft.ones(3))(weft.ones(3))
+        assert lower(f).inner[0].code in f.__code__.co_consts
+        codes += [weakref.ref(f.__code__), weakref.ref(f(weft.ones(3)).__code__)]
+        del f, compiled
+    gc.collect()
+    assert [code() for code in codes] == [None] * 6
 
 
 def test_where_there_is_no_source():

@@ -22,6 +22,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -34,9 +35,9 @@ __all__ = [
     "outside_of",
 ]  # fmt: skip
 
-# By the identity of the code object, as they compare by value and without their file. A `Lowered`
-# keeps its own alive; a reason goes with it.
-_lowered: dict[int, Lowered] = {}
+# By the identity of the code object, as they compare by value and without their file. Both go with
+# it, so a `Lowered` is kept without its own.
+_lowered: dict[int, tuple[Lowered, weakref.ref[CodeType]]] = {}
 _refused: dict[int, tuple[tuple[Any, ...], weakref.ref[CodeType]]] = {}
 _lock = threading.RLock()
 
@@ -54,8 +55,9 @@ def lower(function: Callable[..., Any] | CodeType) -> Lowered:
     code, module = code_of(function, "lower")
     if (known := _lowered.get(id(code))) is None:
         with _lock:
-            known = _lowered.get(id(code)) or _lower(code, module)
-    return known
+            if (known := _lowered.get(id(code))) is None:
+                return _lower(code, module)
+    return replace(known[0], code=code)
 
 
 def code_of(
@@ -129,7 +131,9 @@ def _refuse(code: CodeType, reason: Outside) -> tuple[tuple[Any, ...], weakref.r
 def _remember(lowered: Lowered) -> None:
     """Keeps it and the functions that it makes, or why these are none."""
     if lowered.code is not None:
-        _lowered[id(lowered.code)] = lowered
+        key = id(lowered.code)
+        forget = weakref.ref(lowered.code, lambda _: _lowered.pop(key, None) and None)
+        _lowered[key] = replace(lowered, code=None), forget
     for inner in lowered.inner:
         if isinstance(inner, Lowered):
             _remember(inner)
