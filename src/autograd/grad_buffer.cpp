@@ -7,6 +7,7 @@
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/watch.h"
+#include "ops/write.h"
 
 namespace weft {
 namespace {
@@ -40,6 +41,7 @@ void GradBuffer::add_to_sum(Tensor t) {
         return;
     }
     if (may_add_in_place(sum_) && sum_.dtype() == t.dtype()) {
+        const ops::Write::Unwritten as_before(sum_);  // how it was summed up is nobody's business
         ops::add_into(sum_, t);
         sum_.set(kLooseView, false);  // the sum is a value of its own, whatever its memory was
         return;
@@ -77,7 +79,9 @@ void GradBuffer::add_part(const ResultInfo& like, const Part& part) {
         ops::copy_into(own, sum_);
         sum_ = own;
     }
-    if (!sum_.has(kMeta)) part.add(sum_, part.grad, part.where, part.attrs, part.input);
+    if (sum_.has(kMeta)) return;
+    const ops::Write::Unwritten as_before(sum_);
+    part.add(sum_, part.grad, part.where, part.attrs, part.input);
 }
 
 Tensor GradBuffer::stack_rows(Tensor Factors::* factor) const {

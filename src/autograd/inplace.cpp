@@ -6,6 +6,8 @@
 /// the base, as CopySlices: the gradient of the written part goes through the written op, the rest
 /// passes. Views whose memory was written since they were made get their grad_fn anew when asked
 /// for: an as_strided of the base. The storage's version tells when that is due.
+#include <optional>
+
 #include "autograd/accumulate.h"
 #include "autograd/fit.h"
 #include "autograd/meta.h"
@@ -78,6 +80,8 @@ public:
         if (!written_) fail_released(*this);
         Tensor all = Tensor::layout(base_.dtype(), base_.shape(), base_.strides());
         all.allocate_beside(work.grads[0]);
+        std::optional<ops::Write::Unwritten> as_new;  // nobody else sees these writes
+        if (!(mode & kGradMode)) as_new.emplace(all);
         write_op(copy_op, all, {all, work.grads[0]});
         Tensor part = place_.of(all);
         std::vector<Tensor> grads{place_.shown(ops::clone(part))};
