@@ -1,6 +1,7 @@
 #include "python/program_stretch.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "ops/pointwise.h"
 #include "program/local_array.h"
@@ -45,12 +46,8 @@ bool meets(const Condition& c, PyObject* value, const Frame* frame,
             return equal(value, c.object.get());
         case Kind::Identity:
             return value == c.object.get();
-        case Kind::Another:
-            return value != c.object.get();
         case Kind::Same:
             return value == value_of(frame, sources, c.number);
-        case Kind::Apart:
-            return value != value_of(frame, sources, c.number);
         case Kind::Tuple:
             return PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == c.number;
     }
@@ -60,6 +57,16 @@ bool meets(const Condition& c, PyObject* value, const Frame* frame,
 }  // namespace
 
 void release(Stretch* stretch) { delete stretch; }
+
+bool Distinct::holds(FunctionRef<PyObject*(int32_t)> value) const {
+    const size_t n = sources.size();
+    if (n == 0) return true;
+    program::LocalArray<PyObject*, 16> all(n + captured.size());
+    for (size_t k = 0; k < n; ++k) all[k] = value(sources[k]);
+    for (size_t k = 0; k < captured.size(); ++k) all[n + k] = captured[k].get();
+    std::sort(all.begin(), all.end(), std::less<>());
+    return std::adjacent_find(all.begin(), all.end()) == all.end();
+}
 
 bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
     if (mode != weft::mode || globals != frame->globals || dtype != ops::default_dtype)
@@ -75,6 +82,9 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
             return false;
         }
     }
+    auto value = [&](int32_t source) { return value_of(frame, sources, source); };
+    for (const Distinct& d : distinct)
+        if (!d.holds(value)) return false;
     const program::Segment& segment = plan->segment();
     const bool defers = mode & kDeferMode;
     const program::SegmentValue* const values = segment.values.data();
@@ -211,6 +221,8 @@ void Stretch::find_kept() {
 
 int Stretch::traverse(visitproc visit, void* arg) const {
     for (const Condition& c : conditions) Py_VISIT(c.object.get());
+    for (const Distinct& d : distinct)
+        for (const Object& o : d.captured) Py_VISIT(o.get());
     for (const Input& in : inputs) Py_VISIT(in.captured.get());
     for (const Recipe& r : recipes) Py_VISIT(r.object.get());
     Py_VISIT(backend.get());

@@ -27,9 +27,7 @@ struct Condition {
         Tensor,    ///< of this type, and memory; its layout is the plan's to check
         Equal,     ///< int, float, str, bool, None …: of this type and equal
         Identity,  ///< this object
-        Another,   ///< not this object
         Same,      ///< the object of another source
-        Apart,     ///< not the object of another source
         Tuple,     ///< a tuple of this length
         Type,      ///< of this type
     } kind;
@@ -38,11 +36,22 @@ struct Condition {
     Object object{};
 };
 
+/// Tensors of one dtype and shape of which something may have asked whether two are one: no two are.
+/// Demanded of all that were asked about, not pair by pair, which would be half their number squared.
+struct Distinct {
+    Tensor like;
+    std::vector<int32_t> sources;
+    std::vector<Object> captured;  ///< others than these, too
+    /// Whether it is so, of the objects that `value` finds, in their number's time but for a sort.
+    bool holds(FunctionRef<PyObject*(int32_t)> value) const;
+};
+
 struct Stretch : program::StretchOf<Object> {
     static constexpr size_t kMost = 256;  ///< in one place
     PyObject* globals;                    ///< borrowed: of the function
     std::vector<LiveSource> sources;
     std::vector<Condition> conditions;
+    std::vector<Distinct> distinct;  ///< of sources that conditions are about
     Guards guards;
     std::unique_ptr<program::KeptSegment> kept;  ///< in defer mode; null: calls are kept one by one
     struct Input {

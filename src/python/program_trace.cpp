@@ -81,36 +81,29 @@ PyObject* TraceHost::input_of(PyObject* tensor, int32_t source) {
     return at->second;
 }
 
-/// Of two stand-ins of tensors.
-void TraceHost::require_apart(PyObject* a, PyObject* b) {
-    const Tensor x = python::handle(a), y = python::handle(b);
-    if (x.dtype() != y.dtype() || !weft::equal(x.shape(), y.shape())) return;
-    const InputOf *of = &actual_.at(a), *other = &actual_.at(b);
-    if (of->source < other->source) std::swap(of, other);
-    if (of->source < 0) return;  // guards say which they are
-    using Kind = Condition::Kind;
-    Condition c{Kind::Apart, of->source, other->source, {}};
-    if (other->source < 0) c = {Kind::Another, of->source, 0, Object::borrow(other->actual)};
-    for (const Condition& known : made_->conditions)
-        if (known.kind == c.kind && known.source == c.source && known.number == c.number &&
-            known.object.get() == c.object.get())
-            return;
-    made_->conditions.push_back(std::move(c));
-}
-
 /// Of all that a function is given which may ask whether two of them are one.
 void TraceHost::require_apart(PyObject* const* args, size_t n) {
     std::vector<PyObject*> found;
     for (size_t k = 0; k < n; ++k) find_inputs(args[k], found);
-    for (size_t k = 0; k < found.size(); ++k)
-        for (size_t j = 0; j < k; ++j)
-            if (found[j] != found[k]) require_apart(found[j], found[k]);
+    if (found.size() < 2) return;
+    for (PyObject* o : found) {
+        if (!apart_.insert(o).second) continue;
+        const Tensor t = python::handle(o);
+        auto is_alike = [&](const Distinct& d) {
+            return d.like.dtype() == t.dtype() && weft::equal(d.like.shape(), t.shape());
+        };
+        auto& all = made_->distinct;
+        auto at = std::find_if(all.begin(), all.end(), is_alike);
+        if (at == all.end()) at = all.insert(at, {Tensor::layout_like(t, t.dtype()), {}, {}});
+        const InputOf& of = actual_.at(o);
+        if (of.source >= 0) at->sources.push_back(of.source);
+        else at->captured.push_back(Object::borrow(of.actual));  // guards say which they are
+    }
 }
 
 void TraceHost::find_inputs(PyObject* o, std::vector<PyObject*>& found) const {
-    if (actual_.contains(o)) {
-        if (std::find(found.begin(), found.end(), o) == found.end()) found.push_back(o);
-    } else if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
+    if (actual_.contains(o)) found.push_back(o);
+    else if (PyTuple_CheckExact(o) || PyList_CheckExact(o)) {
         for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
             find_inputs(PySequence_Fast_GET_ITEM(o, k), found);
     } else if (PyDict_CheckExact(o)) {

@@ -84,7 +84,6 @@ private:
     PyObject* told(PyObject* o);
     /// What stands for a tensor: one for each, wherever it was met (Note [One for each]).
     PyObject* input_of(PyObject* tensor, int32_t source);
-    void require_apart(PyObject* a, PyObject* b);
     void require_apart(PyObject* const* args, size_t n);
     void find_inputs(PyObject* o, std::vector<PyObject*>& found) const;
     PyObject* own(PyObject* fresh);
@@ -141,6 +140,7 @@ private:
         int32_t source;
     };
     std::unordered_map<PyObject*, InputOf> actual_;
+    std::unordered_set<PyObject*> apart_;          ///< stand-ins that are in a Distinct
     std::unordered_map<PyObject*, Object> cells_;  ///< of the base → what is live in it
     std::unordered_set<PyObject*> own_;            ///< what was made here and only here is known
     std::vector<Object> kept_;                     ///< keeps addresses from being used again
