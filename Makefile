@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test libweft fuzz fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize \
+.PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize \
   sanitize-libweft lint types array-api tidy format pythons packages package check-all clean
 .DEFAULT_GOAL := build
 
@@ -64,9 +64,13 @@ libweft: build
 	@ls -l $(BUILD)/libweft/lib/*
 
 ## fuzz: random dynamic programs, batched against one by one; PROGRAMS and SEED choose the run
+## fuzz-compiled: random Modules with changes between calls, compiled against eager
 ## fuzz-autodiff: random programs of autodiff, against PyTorch
 fuzz: build
 	$(BIN)/python tests/deferred/fuzz.py --programs $(PROGRAMS) --seed $(SEED)
+
+fuzz-compiled: build
+	$(BIN)/python tests/compiler/fuzz_models.py --programs $(PROGRAMS) --seed $(SEED)
 
 fuzz-autodiff: build $(TORCH_DONE)
 	$(BIN)/python tests/autograd/autodiff_fuzz.py --programs $(PROGRAMS) --seed $(SEED)
@@ -181,8 +185,8 @@ package:
 	build/package/bin/python -P examples/listops.py > /dev/null
 
 ## check-all: what has to pass before an issue is closed
-check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-autodiff fuzz-shapes \
-  fuzz-files packages package
+check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-compiled fuzz-autodiff \
+  fuzz-shapes fuzz-files packages package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

@@ -33,6 +33,8 @@ Tensor Traced::detached(const Tensor& t) {
     return tracer->stand_for(v, std::move(out));
 }
 
+bool Traced::wants_grad(const Tensor&) const { return grad || tracer->is_loose_view(value); }
+
 Tensor Tracer::stand_for(int32_t value, Tensor laid_out) {
     void* memory = Pool::allocate(sizeof(Traced));
     laid_out.impl()->slot = Ref<Slot>(
@@ -186,6 +188,18 @@ bool Tracer::is_read_in_backward(int32_t value) const {
     return false;
 }
 
+bool Tracer::is_loose_view(int32_t v) const {
+    if (!segment_) return false;  // one that leaked
+    const Segment& s = *segment_;
+    while (v >= 0 && s.value(v).kind == SegmentValue::Kind::View && s.value(v).step >= 0) {
+        const Step& step = s.steps[static_cast<size_t>(s.value(v).step)];
+        if (step.recorded || !step.op->differentiable()) return false;
+        v = s.value(v).of;
+        if (s.value(v).wants_grad) return true;
+    }
+    return false;
+}
+
 /// As the call without a destination. Refuses before anything has changed.
 void Tracer::write(Call& c) {
     Call made(*c.op, c.in, c.inputs, c.attrs);
@@ -235,6 +249,10 @@ void Tracer::check_traceable(const Call& c) {
                    "the layout of its result depends on values");
         if (op.reads_numbers.has(i) && t.has(kWrapped))
             refuse("a number that is read", op.public_name, "what it does depends on a number");
+        if ((mode & kGradMode) && !op.body && op.differentiable(i) && is_traced(t) &&
+            is_loose_view(traced(t).value))
+            refuse("a view made under no_grad", op.public_name,
+                   "its gradient goes to the view, which no segment has in its graph");
     }
 }
 

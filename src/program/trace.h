@@ -113,6 +113,8 @@ private:
     void write(Call& c);
     bool can_write(const Call& c) const;
     bool is_read_in_backward(int32_t value) const;
+    /// Whether it is a view made under no_grad of what wants a gradient: by itself it is a leaf that does.
+    bool is_loose_view(int32_t value) const;
     void check_traceable(const Call& c);
     [[noreturn]] void refuse(const char* why, std::string_view what, std::string_view reason);
 
@@ -136,7 +138,7 @@ struct Traced final : Promise {
     Tensor peek(const Tensor& t) override;
     /// Itself outside of the graph is a step like any other.
     Tensor detached(const Tensor& t) override;
-    bool wants_grad(const Tensor&) const override { return grad; }
+    bool wants_grad(const Tensor&) const override;
     uint32_t taken_in() const override { return kTraceMode; }
 
     Ref<Tracer> tracer;

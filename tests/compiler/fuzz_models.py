@@ -245,31 +245,39 @@ class Near:
 
     Sums over several uses may be made in another order, and their error is that of their terms.
     Where these cancel, their norms are not the sum's; nobody sees them, but what they are made of:
-    other gradients of the pass, `others`. So it is the largest norm of all that counts.
+    other gradients of the pass, `others`. So it is the largest norm of all that counts, of finite
+    elements; others are the same, and so is the version.
     """
 
     def __init__(self, t: weft.Tensor | None, others: list[Near]) -> None:
         self.value = None if t is None else t.detach().clone()
+        self.version = None if t is None else t._version
         self.others = others
         others.append(self)
 
     def norm(self) -> float:
-        return 0.0 if self.value is None else float(self.value.double().norm())
+        if self.value is None:
+            return 0.0
+        value = self.value.double()
+        return float(weft.where(value.isfinite(), value, 0.0).norm())
 
     def __eq__(self, other: object) -> bool:
         assert isinstance(other, Near)
         a, b = self.value, other.value
         if a is None or b is None:
             return a is b
-        if a.shape != b.shape or a.dtype != b.dtype:
+        if a.shape != b.shape or a.dtype != b.dtype or self.version != other.version:
             return False
         if bits(a) == bits(b):
             return True
+        a, b = a.double(), b.double()
+        same = (a == b) | (a.isnan() & b.isnan())
         norms = [norm for o in other.others if math.isfinite(norm := o.norm())]
-        return float((a.double() - b.double()).norm()) <= 1e-6 * max(norms, default=0.0)
+        apart = float(weft.where(same, 0.0, a - b).norm())
+        return apart <= 1e-6 * max(norms, default=0.0)
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return f"{self.value} version {self.version}"
 
 
 def described(t: Any, others: list[Any]) -> Any:

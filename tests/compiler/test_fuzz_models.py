@@ -80,6 +80,20 @@ def test_what_is_made_again_of_what_was_written(body, grad, tmp_path):
     assert bad is None, fuzz_models.shown(bad)
 
 
+def test_views_made_under_no_grad_are_leaves(tmp_path):
+    """Such a view wants the gradient that its base wants; in a stretch it wanted none."""
+    text = """    def forward(self, x, y, n=1):
+        with weft.no_grad():
+            x = y.expand(2, -1, -1)[0]
+            h = (x[:1], y * 2, self.w[0])
+        last = y.exp() if x.requires_grad else x
+        return x, h[0] * 2, h[1] * 2, h[2].exp(), x.view(-1, 4).exp(), last
+"""
+    steps = [Step("", 2, False, grad, False, False, 1) for grad in (True, False) for _ in range(4)]
+    bad = fuzz_models.Fuzzer(tmp_path).check(text, steps)
+    assert bad is None, fuzz_models.shown(bad)
+
+
 def test_sums_that_cancel_are_as_exact_as_what_they_sum():
     def run(*values):
         near = []
@@ -87,7 +101,11 @@ def test_sums_that_cancel_are_as_exact_as_what_they_sum():
 
     assert run([100.0, 1.0], [1e-5, 0.0]) == run([100.0, 1.0], [0.0, 1e-5])
     assert run([100.0, 1.0], [1e-5, 0.0]) != run([100.0, 1.0], [0.0, 2e-4])
-    assert run([1.0], [float("inf"), 0.0]) != run([1.0], [float("inf"), 1e-5])
+    inf, nan = float("inf"), float("nan")
+    assert run([1.0], [inf, 0.0]) != run([1.0], [inf, 1e-5])
+    assert run([100.0, nan], [1e-5, nan]) == run([100.0, nan], [0.0, nan])  # fuzzing said no
+    assert run([100.0, nan]) != run([nan, 100.0]) and run([100.0, nan]) != run([100.0, 1.0])
+    assert run([100.0, inf]) != run([100.0, -inf]) and run([100.0, inf]) != run([100.0, 1.0])
 
 
 def test_a_number_is_a_program():
