@@ -104,7 +104,7 @@ void set_requires_grad(const Tensor& t, bool value) {
     if (!is_leaf(t)) {
         throw Error(ErrorKind::Runtime,
                     "[requires_grad] expected a leaf tensor, got one made by " +
-                        grad_fn(t)->name() +
+                        grad_fn(t)->name_of(static_cast<int>(output_number(t))) +
                         " (you can only change requires_grad flags of leaf variables.). Hint: "
                         "use var_no_grad = var.detach() for the values outside the graph");
     }

@@ -542,6 +542,19 @@ def test_settings_are_no_part_of_a_stretch():
         assert compiled(weft.ones(3)) == (weft.float64, weft.float32)
 
 
+def asks_for_no_gradient(x):
+    h = (x * 3).sin()
+    h.requires_grad_(False)
+    return h
+
+
+def test_an_error_about_a_result_names_the_call_that_made_it():
+    compiled = weft.compile(asks_for_no_gradient)
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="got one made by SinBackward0"):
+            compiled(weft.ones(3, requires_grad=True))
+
+
 def part_is_written(x, w):
     h = x * 1
     h[:].mul_(w)
