@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "native/package.h"
 #include "native/trace.h"
@@ -109,6 +110,8 @@ bool meets(const Condition& c, Raw value) {
                    value.as<Tuple>()->of == c.of;
         case Condition::Ask::Kind:
             return value.is(c.kind) && class_of(value) == c.of;
+        case Condition::Ask::Same:
+            return value == c.value.get();
     }
     return false;
 }
@@ -123,6 +126,10 @@ bool Stretch::holds(const Host::Frame* frame, Tensor* tensors, int32_t& differs)
     for (const Condition& c : conditions) {
         const Raw value = value_of(frame, sources, c.source);
         if (!value) return false;
+        if (c.ask == Condition::Ask::Same && c.length >= 0) {
+            if (value == value_of(frame, sources, static_cast<int32_t>(c.length))) continue;
+            return false;
+        }
         if (meets(c, value)) continue;
         if (c.ask == Condition::Ask::Equal && is_count(value) &&
             value.kind() == c.value.get().kind())
@@ -134,7 +141,33 @@ bool Stretch::holds(const Host::Frame* frame, Tensor* tensors, int32_t& differs)
         tensors[k] =
             (in.source < 0 ? in.captured.get() : value_of(frame, sources, in.source)).tensor();
     }
+    for (const Distinct& d : distinct) {
+        program::LocalArray<const TensorImpl*, 8> all(d.size());
+        for (size_t k = 0; k < d.size(); ++k) all[k] = tensors[d[k]].impl();
+        std::sort(all.begin(), all.end(), std::less<>());
+        if (std::adjacent_find(all.begin(), all.end()) != all.end()) return false;
+    }
     return plan->fits(tensors, inputs.size());
+}
+
+void Stretch::tell_apart() {
+    const program::Segment& segment = plan->segment();
+    auto layout = [&](int32_t k) -> const Tensor& {
+        return segment.layout(segment.inputs[static_cast<size_t>(k)]);
+    };
+    for (int32_t k = 0; k < static_cast<int32_t>(inputs.size()); ++k) {
+        auto is_alike = [&](const Distinct& d) {
+            return program::laid_out_alike(*layout(d[0]).impl(), *layout(k).impl());
+        };
+        auto at = std::find_if(distinct.begin(), distinct.end(), is_alike);
+        if (at == distinct.end()) distinct.push_back({k});
+        else at->push_back(k);
+    }
+    std::erase_if(distinct, [&](const Distinct& d) {  // constants stay what they are
+        return d.size() < 2 ||
+               std::ranges::all_of(
+                   d, [&](int32_t k) { return inputs[static_cast<size_t>(k)].source < 0; });
+    });
 }
 
 // ---- its end

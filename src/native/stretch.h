@@ -27,6 +27,7 @@ struct Condition {
         Equal,   ///< of this type and equal
         Tuple,   ///< of this class, or none, and length
         Kind,    ///< of this kind, and class
+        Same,    ///< the tensor of another source, which earlier conditions are about; -1: `value`
     } ask;
     int32_t source;
     Kind kind = Kind::None;
@@ -34,6 +35,9 @@ struct Condition {
     const Class* of = nullptr;
     Thing value{};
 };
+
+/// Inputs that are laid out alike: tensors of which something may ask whether two are one, and no two are.
+using Distinct = std::vector<int32_t>;
 
 struct Stretch : program::StretchOf<Thing> {
     static constexpr size_t kMost = 64;  ///< in one place: each keeps some memory in each context
@@ -44,10 +48,13 @@ struct Stretch : program::StretchOf<Thing> {
         Thing captured{};
     };
     std::vector<Input> inputs;
+    std::vector<Distinct> distinct;
     int depth = 0;  ///< how deep the functions that it stands for call each other
 
     /// Whether it may run: then `tensors` are filled. `differs`: the source of a number that alone is another; else -1.
     bool holds(const Host::Frame* frame, Tensor* tensors, int32_t& differs) const;
+    /// Finds `distinct`, of a plan that is made.
+    void tell_apart();
     /// Here: it did not run, and nothing has changed.
     program::Onward run(Host::Frame* frame, const Tensor* tensors, Raw& result);
 };

@@ -59,13 +59,23 @@ void TraceHost::ask(Live& live, Condition condition) {
     if (!std::exchange(live.is_used, true)) made_->conditions.push_back(std::move(condition));
 }
 
-/// What stands for a tensor from outside.
+/// What stands for a tensor from outside: one for each, wherever it was met.
 Raw TraceHost::input_of(Raw r, int32_t source) {
+    using Ask = Condition::Ask;
+    if (const auto known = inputs_.find(r.bits()); known != inputs_.end()) {
+        const int32_t first = actual_.at(known->second.bits()).source;
+        if (const int32_t of = std::max(source, first); of >= 0)
+            made_->conditions.push_back({Ask::Same, of, Kind::None, std::min(source, first),
+                                         nullptr,
+                                         source < 0 || first < 0 ? Thing::borrow(r) : Thing()});
+        return known->second;
+    }
     const Tensor t = r.tensor();
     if (t.has(kPending)) throw Refused{"a tensor that waits"};
     const Raw traced = keep(Thing(tracer_->input(t, program::wants_grad(t))));
     made_->inputs.push_back({source, source < 0 ? Thing::borrow(r) : Thing()});
     actual_.emplace(traced.bits(), InputOf{r, source});
+    inputs_.emplace(keep(Thing::borrow(r)).bits(), traced);
     return traced;
 }
 
@@ -369,10 +379,10 @@ Thing TraceHost::compare(Frame* frame, const FlatInstr& i, const Raw* args) {
                                             : nullptr,
                 {}});
     }
-    // a number, or what stands for a tensor, is one with nothing for sure but None, flags and what is of the process
+    // a number is one with nothing for sure but None, flags and what is of the process; of tensors, what stands for one
     for (int k = 0; k < 2; ++k) {
         const Raw r = parts[k], other = parts[1 - k];
-        const bool sure = r.is_immediate() || is_own(r) || other.is_none();
+        const bool sure = r.is_immediate() || is_own(r) || is_traced(r) || other.is_none();
         if (!sure) throw Refused{"whether two objects are one"};
     }
     return of_bool((parts[0] == parts[1]) == (i.sub == kIs));

@@ -129,8 +129,9 @@ private:
         int32_t source;
     };
     std::unordered_map<uint64_t, InputOf> actual_;
-    std::unordered_set<uint64_t> own_;  ///< what was made here and only here is known
-    std::deque<Thing> kept_;            ///< keeps addresses from being used again
+    std::unordered_map<uint64_t, Raw> inputs_;  ///< tensor → what stands for it
+    std::unordered_set<uint64_t> own_;          ///< what was made here and only here is known
+    std::deque<Thing> kept_;                    ///< keeps addresses from being used again
     std::vector<Frame*> open_;
     /// Where the stretch may end: the next instruction of the base, and what there is before it.
     struct Mark {

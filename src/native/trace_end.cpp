@@ -201,6 +201,7 @@ Ref<Stretch> TraceHost::finish(Raw returned, const char** why) {
                 [&](int32_t r) { return finisher.recipe(value(r)); });
         }
         if (!s.take(tracer_->finish(finisher.outputs), 2)) throw none;
+        s.tell_apart();
     } catch (const Refused& refused) {
         if (!*why || refused.why != none.why) *why = refused.why;
         return {};

@@ -150,6 +150,16 @@ def caught(x, i):
     return y * y
 
 
+def which_are_one(x, y):
+    a = tanh(x @ W) * 2
+    counts = {x: 1}
+    a = a + counts.get(y, 5)
+    if x is y:
+        a = a + 1
+    b = a * 2
+    return a + b, [x, W].index(y) if y in [x, W] else 7, x is not W, len({x, y, W}), b is a
+
+
 X, Y = weft.randn(3, 3), weft.randn(5, 3)
 CASES = {
     "line": (line, [(X,), (Y,), (X.double().float(),), (X.t(),)]),
@@ -165,6 +175,8 @@ CASES = {
     "calls": (calls, [(X,), (Y,)]),
     "rows": (rows, [(X, weft.tensor([0, 2])), (X, weft.tensor([1, 1])), (Y, weft.tensor([4]))]),
     "tree": (tree, [((X[0], (X[1], X[2])),), (((X[0], X[1]), (X[1], X[2])),)]),
+    # what was traced for two tensors also ran for one that is given twice, and for a constant
+    "which are one": (which_are_one, [(X, X + 1), (X, X), (X, W), (W, X), (W, W)]),
     "caught": (caught, [(X, 0), (X, 2), (X, 9), (X, -1)]),
 }
 
