@@ -86,19 +86,25 @@ void TraceHost::require_apart(PyObject* const* args, size_t n) {
     std::vector<PyObject*> found;
     for (size_t k = 0; k < n; ++k) find_inputs(args[k], found);
     if (found.size() < 2) return;
-    for (PyObject* o : found) {
-        if (!apart_.insert(o).second) continue;
-        const Tensor t = python::handle(o);
-        auto is_alike = [&](const Distinct& d) {
-            return d.like.dtype() == t.dtype() && weft::equal(d.like.shape(), t.shape());
-        };
-        auto& all = made_->distinct;
-        auto at = std::find_if(all.begin(), all.end(), is_alike);
-        if (at == all.end()) at = all.insert(at, {Tensor::layout_like(t, t.dtype()), {}, {}});
-        const InputOf& of = actual_.at(o);
-        if (of.source >= 0) at->sources.push_back(of.source);
-        else at->captured.push_back(Object::borrow(of.actual));  // guards say which they are
-    }
+    for (PyObject* o : found) tell_apart(o);
+}
+
+void TraceHost::tell_apart(PyObject* o) {
+    if (!apart_.insert(o).second) return;
+    const Tensor t = python::handle(o);
+    auto is_alike = [&](const Distinct& d) {
+        return d.like.dtype() == t.dtype() && weft::equal(d.like.shape(), t.shape());
+    };
+    auto& all = made_->distinct;
+    auto at = std::find_if(all.begin(), all.end(), is_alike);
+    if (at == all.end()) at = all.insert(at, {Tensor::layout_like(t, t.dtype()), {}, {}});
+    const InputOf& of = actual_.at(o);
+    if (of.source >= 0) at->sources.push_back(of.source);
+    else at->captured.push_back(Object::borrow(of.actual));  // guards say which they are
+}
+
+void TraceHost::hashed(PyObject* tensor) {
+    if (current_ && current_->actual_.contains(tensor)) current_->tell_apart(tensor);
 }
 
 void TraceHost::find_inputs(PyObject* o, std::vector<PyObject*>& found) const {

@@ -64,6 +64,8 @@ public:
         const bool may_end = frame == base_ && outermost_ < 0;
         if (may_end && (mark_.is_over || tracer_->steps() > mark_.steps)) mark();
     }
+    /// A key of a dict or set that is traced may be one with another such key.
+    static void hashed(PyObject* tensor);
     static bool waits(Frame*, const program::FlatInstr&, PyObject* const*) { return false; }
     bool pause(Frame* frame);
     program::Onward at_place(Frame*, PyObject*&) { return program::Onward::Here; }
@@ -85,6 +87,7 @@ private:
     /// What stands for a tensor: one for each, wherever it was met (Note [One for each]).
     PyObject* input_of(PyObject* tensor, int32_t source);
     void require_apart(PyObject* const* args, size_t n);
+    void tell_apart(PyObject* input);
     void find_inputs(PyObject* o, std::vector<PyObject*>& found) const;
     PyObject* own(PyObject* fresh);
     bool is_own(PyObject* o) const { return own_.contains(o); }
@@ -152,6 +155,7 @@ private:
         size_t guards = 0, steps = 0, writes = 0;
         bool is_over = false;  ///< what registers hold has changed since
     } mark_;
+    static inline thread_local TraceHost* current_ = nullptr;
     int budget_ = kBudget, turns_ = 0;
     bool lost_by_writes_ = false;
     int depth_ = 0;           ///< scopes that the base frame is in

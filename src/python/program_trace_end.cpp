@@ -120,6 +120,11 @@ void TraceHost::begin() {
 }
 
 Object TraceHost::run_base(const char** why) {
+    struct Current {
+        explicit Current(TraceHost* host) : outer(std::exchange(current_, host)) {}
+        ~Current() { current_ = outer; }
+        TraceHost* const outer;
+    } current(this);
     try {
         program::Tracer::Scope scope(*tracer_);
         const ModeGuard now(0, kDeferMode);

@@ -5,6 +5,7 @@
 #include "ops/element.h"
 #include "ops/pointwise.h"
 #include "python/overrides.h"
+#include "python/program_trace.h"
 #include "python/slots.h"
 #include "python/summary.h"
 #include "python/tensor_members.h"
@@ -211,6 +212,8 @@ PyObject* tensor_repr(PyObject* self) {
 
 /// The `id` of the object, as PyTorch has it.
 Py_hash_t tensor_hash(PyObject* self) {
+    if (mode & kTraceMode) [[unlikely]]
+        TraceHost::hashed(self);
     const auto id = static_cast<Py_hash_t>(reinterpret_cast<uintptr_t>(self));
     return id == -1 ? -2 : id;
 }

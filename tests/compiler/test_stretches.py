@@ -602,3 +602,31 @@ def test_which_of_many_tensors_are_one_may_change_between_calls():
             ts[same[1]] = ts[same[0]]
         ours, theirs = compiled(*ts), asks_which_are_one(*ts)
         assert ours[1:] == theirs[1:] and bits(ours[0]) == bits(theirs[0])
+
+
+def looks_up(x, y):
+    d = {x: 1}
+    return (x * 2 + y).tanh() + d.get(y, 5)
+
+
+def makes_keys(x, y):
+    a, d = (x * 2 + y).tanh(), {}
+    d[x] = 1
+    d[y] = 2
+    return a * len(d) + len({x, y})
+
+
+def finds_among_keys(x, y):
+    a, d = (x * 2 + y).tanh(), {x: 3}
+    return a * (7 if y in d else 2) + (1 if y in {x} else 0)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("f", [looks_up, makes_keys, finds_among_keys])
+def test_keys_may_be_one_tensor_or_two(f, first):
+    """What was traced for two tensors as keys ran for one that was given twice, and the reverse."""
+    compiled = weft.compile(f)
+    for same in [first] * 4 + [not first] * 4 + [first] * 4:
+        x = weft.randn(3)
+        y = x if same else weft.randn(3)
+        assert bits(compiled(x, y)) == bits(f(x, y))
