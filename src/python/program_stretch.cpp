@@ -82,9 +82,9 @@ bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
             return false;
         }
     }
-    auto value = [&](int32_t source) { return value_of(frame, sources, source); };
+    auto of_source = [&](int32_t source) { return value_of(frame, sources, source); };
     for (const Distinct& d : distinct)
-        if (!d.holds(value)) return false;
+        if (!d.holds(of_source)) return false;
     const program::Segment& segment = plan->segment();
     const bool defers = mode & kDeferMode;
     const program::SegmentValue* const values = segment.values.data();
