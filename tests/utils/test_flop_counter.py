@@ -88,6 +88,46 @@ def test_attention_by_pytorchs_formula(torch: Any) -> None:
     assert counter.get_total_flops() - forward == sdpa_backward_flop_count(out.shape, q, k, v)
 
 
+OPS: dict[str, Callable[[Any], Any]] = {
+    "a layer": lambda lib: lib.nn.Linear(4, 5)(track(lib, 3, 4)),
+    "of one row": lambda lib: lib.nn.Linear(4, 5)(track(lib, 4)),
+    "of more dimensions": lambda lib: lib.nn.Linear(4, 5)(track(lib, 2, 3, 4)),
+    "without a bias": lambda lib: lib.nn.Linear(4, 5, bias=False)(track(lib, 2, 3, 4)),
+    "matmul": lambda lib: track(lib, 2, 3, 4) @ track(lib, 4, 5),
+    "bmm": lambda lib: lib.bmm(track(lib, 2, 3, 4), track(lib, 2, 4, 5)),
+    "addmm": lambda lib: lib.addmm(track(lib, 3, 5), track(lib, 3, 4), track(lib, 4, 5)),
+    "einsum": lambda lib: lib.einsum("bij,bjk->bik", track(lib, 2, 3, 4), track(lib, 2, 4, 5)),
+    "convolution": lambda lib: lib.nn.Conv2d(3, 4, 3)(track(lib, 2, 3, 6, 6)),
+    "transposed": lambda lib: lib.nn.ConvTranspose1d(3, 4, 3)(track(lib, 2, 3, 6)),
+}
+
+
+def track(lib: Any, *shape: int) -> Any:
+    return lib.ones(*shape, requires_grad=True)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_ops_have_pytorchs_names(torch: Any, name: str) -> None:
+    """Forward and backward, as the packets of `ops.aten`."""
+    from torch.utils.flop_counter import FlopCounterMode as Peer
+
+    found = []
+    for lib, kind in ((weft, FlopCounterMode), (torch, Peer)):
+        counter: Any = kind(display=False)
+        with counter:
+            OPS[name](lib).sum().backward()
+        ops = counter.get_flop_counts()["Global"]
+        assert all(getattr(lib.ops.aten, op.__name__) is op for op in ops)
+        found.append({str(op): n for op, n in ops.items()})
+    assert found[0] == found[1]
+
+
+def test_kernels_that_aten_has_not_are_named() -> None:
+    with FlopCounterMode(display=False) as counter:
+        weft.nn.LSTM(3, 4)(weft.ones(5, 2, 3))
+    assert list(counter.get_flop_counts()["Global"]) == ["_rnn_sequence"]
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_convolutions(torch: Any, groups: int, transposed: bool) -> None:
@@ -205,7 +245,10 @@ def test_the_first_node_of_a_thread_has_its_forward_call() -> None:
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert counters[0].get_flop_counts()["Linear"] == {"linear": 48, "mm": 48}
+    assert counters[0].get_flop_counts()["Linear"] == {
+        weft.ops.aten.addmm: 48,
+        weft.ops.aten.mm: 48,
+    }
 
 
 def test_a_batch_counts_what_its_examples_are() -> None:
@@ -234,7 +277,7 @@ def test_formulas_of_the_users() -> None:
         x = weft.ones(3, 3).exp()
         x @ x
         x.exp_()
-    assert c.get_flop_counts() == {"Global": {"exp": 14, "matmul": 1000}}
+    assert c.get_flop_counts() == {"Global": {weft.ops.aten.exp: 14, weft.ops.aten.matmul: 1000}}
     with pytest.raises(ValueError, match=r"expected an op, or its name, got 3"):
         FlopCounterMode(custom_mapping={3: each})
 
@@ -252,7 +295,7 @@ def test_register_flop_formula(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table(torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """PyTorch's, but for the names of ops: modules to a depth, and what is in none of them."""
+    """PyTorch's: modules to a depth, and what is in none of them."""
     model, x = models(weft)["twice"]
     with FlopCounterMode(depth=1) as counter:
         model(x)
@@ -260,7 +303,7 @@ def test_the_table(torch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed.rstrip("\n") == counter.get_table()
     assert [line.split()[0] for line in printed.splitlines()] == [
-        "Module", "-" * 10, "Global", "-", "-", "Twice", "-", "-",
+        "Module", "-" * 14, "Global", "-", "-", "Twice", "-", "-",
     ]  # fmt: skip
     assert "Twice.inner" in counter.get_table(2)
     assert "Twice.last.0" in counter.get_table(3)

@@ -66,14 +66,28 @@ def modules_round(tables: Tables) -> dict[int, frozenset[str]]:
     return found
 
 
+def _op_of_aten(graph: Graph, event: int) -> str:
+    """The name of the op that PyTorch runs for a counted call; the call's own if it runs that."""
+    tables = graph._tables
+    name: str = tables.names[tables.events["name"][event]]
+    parent = int(tables.events["parent"][event])
+    around = tables.event_names[parent] if parent >= 0 else ""
+    if name == "linear":
+        return "mm" if graph[event].inputs[2] is None else "addmm"
+    if name in ("convolution", "_convolution_weight") and around == "ConvolutionBackward0":
+        return "convolution_backward"
+    return name
+
+
 def by_module(graph: Graph, rules: Mapping[str, Rule] | None = None) -> dict[str, dict[str, int]]:
-    """Operations by module, then by op; those of all are under "Global"."""
+    """Operations by module, then by the op that PyTorch runs for the call; those of all are under
+    "Global"."""
     out: dict[str, dict[str, int]] = {}
     tables = graph._tables
     modules = modules_round(tables)
-    names, within = tables.events["name"].tolist(), tables.events["module"].tolist()
+    within = tables.events["module"].tolist()
     for event, count in counted_calls(graph, rules).items():
-        op = tables.names[names[event]]
+        op = _op_of_aten(graph, event)
         for module in ("Global", *sorted(modules[within[event]])):
             of = out.setdefault(module, {})
             of[op] = of.get(op, 0) + count

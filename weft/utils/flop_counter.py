@@ -32,6 +32,13 @@ def _op_name(op: Any) -> str:
     return name.removesuffix("_")
 
 
+def _op_named(name: str) -> Any:
+    """The packet of ATen's op of that name; the name itself where ATen has none."""
+    from weft._ops import namespace_of
+
+    return getattr(namespace_of("aten"), name, name)
+
+
 def register_flop_formula(
     targets: Any, get_raw: bool = False
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -77,6 +84,9 @@ class FlopCounterMode:
     counts the products within groups only. Where it has none, products count all the same: those
     with vectors (`mv`, `dot`), and the kernels of attention and recurrent layers on the CPU.
 
+    Ops are those that PyTorch would run, as `weft.ops.aten` has them: a linear layer with a bias is
+    `aten.addmm`. A kernel that is only weft's (`"_rnn_sequence"`) is its name, a string.
+
     The scope records (`weft.record`), and so holds some 250 bytes for each call in it.
 
     Args:
@@ -89,21 +99,21 @@ class FlopCounterMode:
     >>> model = weft.nn.Sequential(weft.nn.Linear(8, 16), weft.nn.ReLU(), weft.nn.Linear(16, 4))
     >>> with weft.utils.flop_counter.FlopCounterMode() as counter:
     ...     model(weft.ones(2, 8)).sum().backward()
-    Module             FLOP    % Total
-    -------------  --------  ---------
-    Sequential     1792.000    100.00%
-     - linear       768.000     42.86%
-     - mm          1024.000     57.14%
-     Sequential.0  1024.000     57.14%
-      - linear      512.000     28.57%
-      - mm          512.000     28.57%
-     Sequential.2   768.000     42.86%
-      - linear      256.000     14.29%
-      - mm          512.000     28.57%
+    Module              FLOP    % Total
+    --------------  --------  ---------
+    Sequential      1792.000    100.00%
+     - aten.addmm    768.000     42.86%
+     - aten.mm      1024.000     57.14%
+     Sequential.0   1024.000     57.14%
+      - aten.addmm   512.000     28.57%
+      - aten.mm      512.000     28.57%
+     Sequential.2    768.000     42.86%
+      - aten.addmm   256.000     14.29%
+      - aten.mm      512.000     28.57%
     >>> counter.get_total_flops()
     1792
     >>> counter.get_flop_counts()["Sequential.2"]
-    {'linear': 256, 'mm': 512}
+    {<OpOverloadPacket(op='aten.addmm')>: 256, <OpOverloadPacket(op='aten.mm')>: 512}
     """
 
     def __init__(
@@ -121,24 +131,27 @@ class FlopCounterMode:
         self._custom = {_op_name(op): rule for op, rule in (custom_mapping or {}).items()}
         self._record: Any = None
         self._graph: Graph | None = None
-        self._known: tuple[int, dict[str, dict[str, int]]] = 0, {}
+        self._known: tuple[int, dict[str, dict[Any, int]]] = 0, {}
 
     @property
-    def flop_counts(self) -> dict[str, dict[str, int]]:
+    def flop_counts(self) -> dict[str, dict[Any, int]]:
         """Operations by module, then by op; "Global" has all."""
         graph = self._graph
         if graph is not None and len(graph) != self._known[0]:
             from weft.see.flops import by_module
 
-            self._known = len(graph), by_module(graph, {**flop_registry, **self._custom})
+            counts = by_module(graph, {**flop_registry, **self._custom})
+            ops = {name: _op_named(name) for of in counts.values() for name in of}
+            named = {m: {ops[op]: n for op, n in of.items()} for m, of in counts.items()}
+            self._known = len(graph), named
         return self._known[1]
 
     def get_total_flops(self) -> int:
         """Of all that ran in the scope, so far."""
         return sum(self.flop_counts.get("Global", {}).values())
 
-    def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """Operations by the name of the module, then by that of the op; "Global" has all."""
+    def get_flop_counts(self) -> dict[str, dict[Any, int]]:
+        """Operations by the name of the module, then by the op; "Global" has all."""
         return {module: dict(ops) for module, ops in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
