@@ -161,7 +161,7 @@ WRONG = [
     ("w.add_hparams({'x': 1}, {}, {'x': ['y']})", TypeError, "list of same type"),
     ("w.add_embedding(t.zeros(2), ['a', 'b'])", AssertionError, "mat should be 2D"),
     ("w.add_embedding(t.zeros(2, 2), ['a'])", AssertionError, "#labels should equal"),
-    ("w.add_graph(t.nn.Linear(1, 1), t.zeros(1))", NotImplementedError, "g.save"),
+    ("w.add_graph(t.nn.Linear(2, 1), t.zeros(1))", RuntimeError, "shape"),
 ]
 
 
@@ -171,6 +171,32 @@ def test_what_is_wrong_raises_and_writes_nothing(tmp_path, text, error, said):
         eval(text, {"w": w, "t": weft})
     assert said in str(caught.value) and str(caught.value).startswith("[")
     assert values(tmp_path) == [] and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_graph_has_calls_within_modules(tmp_path):
+    """What a node reads is a node; modes and gradients are as before."""
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+
+    layers = weft.nn.Sequential(weft.nn.Linear(4, 3), weft.nn.Dropout(), weft.nn.Linear(3, 2))
+    layers[1].eval()
+    with SummaryWriter(tmp_path) as w:
+        w.add_graph(layers, weft.ones(5, 4))
+    (path,) = tmp_path.iterdir()
+    (graph,) = [
+        GraphDef.FromString(e.graph_def)
+        for e in loader.LegacyEventFileLoader(str(path)).Load()
+        if e.graph_def
+    ]
+    nodes = {n.name: n for n in graph.node}
+    assert len(nodes) == len(graph.node)
+    assert all(source in nodes for n in graph.node for source in n.input)
+    last = nodes["Sequential/2/linear"]
+    assert last.op == "aten::linear"
+    assert list(last.input)[1:] == ["Sequential/2/weight", "Sequential/2/bias"]
+    assert [d.size for d in last.attr["_output_shapes"].list.shape[0].dim] == [5, 2]
+    assert list(nodes["Sequential/0/linear"].input)[0] == "input"
+    assert list(nodes["output"].input) == ["Sequential/2/linear"]
+    assert [m.training for m in layers.modules()] == [True, True, False, True]
 
 
 def test_the_folder_is_named_by_time_and_host(tmp_path, monkeypatch):

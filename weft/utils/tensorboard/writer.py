@@ -302,15 +302,26 @@ class SummaryWriter:
         verbose: bool = False,
         use_strict_trace: bool = True,
     ) -> None:
-        """Not offered: weft's own page shows what ran, with lines, values and times.
+        """Writes what `model(*input_to_model)` runs, each call within its modules.
 
-        Raises: NotImplementedError.
+        The model runs once, in evaluation and without gradients; `weft.record` has more, with
+        lines, values and times.
+
+        Args:
+            input_to_model: a tensor, or a tuple of arguments.
+            verbose: whether to print the recording.
+            use_strict_trace: nothing is traced: results of any structure are taken.
+
+        What the model raises is raised, and nothing is written.
         """
-        raise NotImplementedError(
-            "[add_graph] expected another method, got one that weft has not: graphs are shown by "
-            "its own page. Hint: with weft.record() as g: model(x); g.save('model.html'), or "
-            "weft.view() while it runs"
-        )
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        from weft.utils.tensorboard.graphs import graph_of
+
+        graph, recorded = graph_of(model, input_to_model)
+        if verbose:
+            print(recorded)
+        self._get_file_writer().add_event(Event(graph_def=graph.SerializeToString()))
 
     def flush(self) -> None:
         """Has all that was added be in the files."""
