@@ -361,3 +361,29 @@ def test_transforms_of_inference_tensors(torch):
             x = t.ones(2)
         assert t.func.grad(lambda a: (a * a).sum())(x).tolist() == [2, 2]
         assert t.func.vjp(t.sin, x)[1](t.ones(2))[0].shape == (2,)
+
+
+def test_linearize_runs_the_function_once():
+    """Tangents of a structure, one after another and mapped over, as PyTorch's."""
+    results = []
+    for lib in (weft, torch):
+        ran = []
+
+        def f(d, y, lib=lib, ran=ran):
+            ran.append(1)
+            return {"a": lib.sin(d["x"]) * y, "b": y * 2}
+
+        x, y = lib.tensor([0.5, 1.0, 2.0]), lib.tensor(2.0)
+        output, along = lib.func.linearize(f, {"x": x}, y)
+        first = along({"x": lib.ones(3)}, lib.tensor(0.0))
+        second = lib.func.vmap(along)({"x": lib.eye(3)}, lib.ones(3))
+        if lib is weft:
+            assert len(ran) == 1
+        assert not output["a"].requires_grad and not first["a"].requires_grad
+        results.append([t.tolist() for d in (output, first, second) for t in d.values()])
+        with pytest.raises(RuntimeError, match="to have the same argspec as the primals"):
+            along(lib.ones(3))
+        with pytest.raises(RuntimeError):
+            along({"x": lib.ones(2)}, y)
+    for got, expected in zip(*results, strict=True):
+        weft.testing.assert_close(weft.tensor(got), weft.tensor(expected))

@@ -7,6 +7,7 @@ from weft.func.derivatives import (
     jacfwd,
     jacrev,
     jvp,
+    linearize,
     vjp,
 )
 from weft.func.maps import vmap
@@ -14,5 +15,5 @@ from weft.func.modules import functional_call, stack_module_state
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "stack_module_state", "vjp", "vmap",
+    "linearize", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

@@ -290,6 +290,42 @@ def jvp(
     return (*result, _out(aux, track)) if has_aux else result
 
 
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """`func(*primals)`, and a function from tangents of the primals to tangents of the output.
+
+    `func` runs once, whatever the number of tangents, and what its graph holds is held as long as
+    the function. Tangents have the structure, shapes and dtypes of the primals.
+
+    Raises: RuntimeError: tangents of another structure, shape or dtype.
+
+    >>> output, along = weft.func.linearize(lambda x: x ** 2, weft.tensor(3.))
+    >>> output, along(weft.tensor(1.)), along(weft.tensor(2.))
+    (tensor(9.), tensor(6.), tensor(12.))
+    """
+    inputs = _Inputs(primals, tuple(range(len(primals))), "linearize")
+    with weft.inference_mode(False):
+        output = func(*inputs.args)
+    outputs, spec = _tensors_of(output, "linearize")
+    seeds, products = _transposed(outputs, inputs.own)
+
+    def along(*tangents: Any) -> Any:
+        directions, given = tree_flatten(tangents)
+        if given != inputs.spec:
+            raise RuntimeError(
+                f"[linearize] expected tangents of the primals' structure, got others (Expected "
+                f"the tangents {given} to have the same argspec as the primals {inputs.spec})"
+            )
+        for own, direction in zip(inputs.own, directions, strict=True):
+            if (own.shape, own.dtype) != (direction.shape, direction.dtype):
+                raise RuntimeError(
+                    f"[linearize] expected a tangent of {own.dtype} {list(own.shape)}, got "
+                    f"{direction.dtype} {list(direction.shape)}"
+                )
+        return tree_unflatten(_gradients(products, seeds, directions, False), spec)
+
+    return _out(output, False), along
+
+
 def _units(t: Tensor, first: int, end: int) -> Tensor:
     """Of the unit vectors of `t`'s space those from `first` to `end`, along dim 0."""
     rows = weft.zeros(end - first, t.numel(), dtype=t.dtype, device=t.device)
