@@ -8,7 +8,11 @@ __all__ = ["current_accelerator", "device_count", "is_available", "set_device_in
 
 
 def is_available() -> bool:
-    """False: the CPU is the only device."""
+    """False: the CPU is the only device.
+
+    >>> weft.accelerator.is_available()
+    False
+    """
     return False
 
 

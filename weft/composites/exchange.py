@@ -36,6 +36,10 @@ def as_tensor(data: Any, *, dtype: dtype | None = None, device: Any = None) -> T
     """`data` as a tensor: itself or its memory where that is possible, else a copy.
 
     The bytes of an untyped storage are taken for elements of the dtype, int64 without one.
+
+    >>> t = weft.ones(2)
+    >>> weft.as_tensor(t) is t, weft.as_tensor([1, 2])
+    (True, tensor([1, 2]))
     """
     on_meta = is_meta(device)
     if isinstance(data, (UntypedStorage, TypedStorage)):

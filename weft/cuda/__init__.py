@@ -34,12 +34,20 @@ class device_of(device):  # noqa: N801
 
 
 def is_available() -> bool:
-    """False: the CPU is the only device."""
+    """False: the CPU is the only device.
+
+    >>> weft.cuda.is_available()
+    False
+    """
     return False
 
 
 def device_count() -> int:
-    """0."""
+    """0.
+
+    >>> weft.cuda.device_count()
+    0
+    """
     return 0
 
 

@@ -131,7 +131,11 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether `init_process_group` was called."""
+    """Whether `init_process_group` was called.
+
+    >>> weft.distributed.is_initialized()
+    False
+    """
     return _state.world is not None
 
 

@@ -83,6 +83,9 @@ class ELU(_InPlace):
     Args:
         alpha: how far it goes below 0.
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.ELU()(weft.tensor([-1., 0., 1.]))
+    tensor([-0.6321,  0.0000,  1.0000])
     """
 
     __constants__ = ("alpha", "inplace")
@@ -126,6 +129,9 @@ class GELU(Module):
 
     Args:
         approximate: `"none"`, or `"tanh"` for the formula with a tanh.
+
+    >>> weft.nn.GELU()(weft.tensor([-1., 0., 1.]))
+    tensor([-0.1587,  0.0000,  0.8413])
     """
 
     __constants__ = ("approximate",)
@@ -391,6 +397,9 @@ class PReLU(Module):
         num_parameters: 1, or the number of channels (dimension 1 of the input).
         init: the weight's first value.
         device, dtype: of the weight.
+
+    >>> weft.nn.PReLU()(weft.tensor([-1., 0., 1.])).tolist()
+    [-0.25, 0.0, 1.0]
     """
 
     __constants__ = ("num_parameters",)

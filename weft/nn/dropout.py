@@ -53,7 +53,12 @@ class Dropout1d(_Dropout):
 
 
 class Dropout2d(_Dropout):
-    """Zeroes whole channels of `(batch, channels, height, width)`, see `dropout2d`."""
+    """Zeroes whole channels of `(batch, channels, height, width)`, see `dropout2d`.
+
+    >>> y = weft.nn.Dropout2d(0.5)(weft.ones(1, 8, 2, 2))
+    >>> set(y.sum((2, 3)).flatten().tolist()) <= {0.0, 8.0}
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)

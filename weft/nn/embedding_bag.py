@@ -30,6 +30,10 @@ class EmbeddingBag(Module):
         sparse: whether the gradient of the table is a sparse tensor of the rows that were used.
         include_last_offset: whether offsets end with the number of indices.
         padding_idx: a row that does not count, zero at first.
+
+    >>> bag = weft.nn.EmbeddingBag(10, 3, mode='sum')
+    >>> bag(weft.tensor([1, 2, 4, 5]), weft.tensor([0, 3])).shape  # bags of 3 and of 1
+    torch.Size([2, 3])
     """
 
     __constants__ = (

@@ -36,7 +36,11 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return `max(0, x) + min(0, alpha (exp(x) - 1))`."""
+    """Return `max(0, x) + min(0, alpha (exp(x) - 1))`.
+
+    >>> weft.nn.functional.elu(weft.tensor([-1., 0., 1.]))
+    tensor([-0.6321,  0.0000,  1.0000])
+    """
     return (_C.elu_ if inplace else _C.elu)(input, alpha)
 
 

@@ -143,6 +143,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
     Raises:
         ValueError: `p` is outside of 0 to 1.
+
+    >>> weft.nn.functional.dropout(weft.ones(3), 0.5, training=False)
+    tensor([1., 1., 1.])
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")

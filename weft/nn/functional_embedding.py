@@ -179,6 +179,11 @@ def embedding(
     Raises:
         AssertionError: `padding_idx` is out of range.
         IndexError: a row that does not exist.
+
+    >>> weft.nn.functional.embedding(weft.tensor([1, 0, 1]), weft.eye(2))
+    tensor([[0., 1.],
+            [1., 0.],
+            [0., 1.]])
     """
     if padding_idx is None:
         padding_idx = -1

@@ -42,6 +42,11 @@ def pad(
     Raises:
         NotImplementedError: a mode or a number of dimensions that does not exist.
         RuntimeError: pads that do not fit, or a value with a mode that takes none.
+
+    >>> weft.nn.functional.pad(weft.ones(2, 2), (1, 0, 0, 1))
+    tensor([[0., 1., 1.],
+            [0., 1., 1.],
+            [0., 0., 0.]])
     """
     return _C.ops.pad(input, pad, mode, value)
 
@@ -153,6 +158,9 @@ def interpolate(
     Raises:
         ValueError: arguments that contradict each other.
         NotImplementedError: a mode that the number of sizes does not allow.
+
+    >>> weft.nn.functional.interpolate(weft.tensor([[[1., 3.]]]), scale_factor=2)
+    tensor([[[1., 1., 3., 3.]]])
     """
     if mode in (*_NEAREST, "area"):
         if align_corners is not None:
@@ -273,6 +281,11 @@ def grid_sample(
     Raises:
         ValueError: a mode that does not exist.
         RuntimeError: shapes that do not fit.
+
+    >>> x = weft.tensor([[[[1., 2.], [3., 4.]]]])
+    >>> middle = weft.zeros(1, 1, 1, 2)
+    >>> weft.nn.functional.grid_sample(x, middle, align_corners=True)
+    tensor([[[[2.5000]]]])
     """
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(
@@ -369,6 +382,13 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 
     Raises:
         ValueError: shapes that do not fit.
+
+    >>> theta = weft.tensor([[[1., 0, 0], [0, 1, 0]]])
+    >>> weft.nn.functional.affine_grid(theta, (1, 1, 2, 2), align_corners=True).flatten(1, 2)
+    tensor([[[-1., -1.],
+             [ 1., -1.],
+             [-1.,  1.],
+             [ 1.,  1.]]])
     """
     if align_corners is None:
         warn("Default grid_sample and affine_grid behavior has changed to align_corners=False.")

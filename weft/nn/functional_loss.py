@@ -111,6 +111,10 @@ def nll_loss(
     Raises:
         IndexError: a target that is no class.
         ValueError: an unknown reduction, or shapes that do not agree.
+
+    >>> logs = weft.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
+    >>> weft.nn.functional.nll_loss(logs, weft.tensor([1, 0]))
+    tensor(0.4904)
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -135,6 +139,9 @@ def mse_loss(
 
     Raises:
         ValueError: an unknown reduction, or a weight of another shape.
+
+    >>> weft.nn.functional.mse_loss(weft.tensor([1., 2.]), weft.tensor([1., 4.]))
+    tensor(2.)
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -185,6 +192,9 @@ def smooth_l1_loss(
     Raises:
         RuntimeError: `beta` is negative.
         ValueError: an unknown reduction.
+
+    >>> weft.nn.functional.smooth_l1_loss(weft.tensor([0.5, 3.]), weft.zeros(2), reduction='none')
+    tensor([0.1250, 2.5000])
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -239,6 +249,9 @@ def binary_cross_entropy(
     Raises:
         ValueError: the shapes differ, or an unknown reduction.
         RuntimeError: a value of the input outside of 0 to 1.
+
+    >>> weft.nn.functional.binary_cross_entropy(weft.tensor([0.5]), weft.ones(1))
+    tensor(0.6931)
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -265,6 +278,9 @@ def binary_cross_entropy_with_logits(
 
     Raises:
         ValueError: the shapes differ, or an unknown reduction.
+
+    >>> weft.nn.functional.binary_cross_entropy_with_logits(weft.zeros(2), weft.ones(2))
+    tensor(0.6931)
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)

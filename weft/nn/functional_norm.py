@@ -49,6 +49,11 @@ def batch_norm(
     Raises:
         ValueError: one value per channel in training.
         RuntimeError: shapes that do not fit.
+
+    >>> x = weft.tensor([[1.], [3.]])
+    >>> weft.nn.functional.batch_norm(x, None, None, training=True)
+    tensor([[-1.0000],
+            [ 1.0000]])
     """
     if training:
         count = input.shape[0]

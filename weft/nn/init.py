@@ -222,6 +222,10 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
     Raises:
         ValueError: the tensor has fewer than 2 dimensions.
+
+    >>> w = weft.nn.init.xavier_uniform_(weft.empty(3, 5))
+    >>> w.abs().max() <= (6 / (3 + 5)) ** 0.5
+    tensor(True)
     """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return _draw(tensor, "uniform_", -bound, bound, generator)
@@ -232,6 +236,9 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
     Raises:
         ValueError: the tensor has fewer than 2 dimensions.
+
+    >>> weft.nn.init.xavier_normal_(weft.empty(3, 5)).shape
+    torch.Size([3, 5])
     """
     return _draw(tensor, "normal_", 0.0, _xavier_std(tensor, gain), generator)
 
@@ -259,6 +266,10 @@ def kaiming_uniform_(
 
     Raises:
         ValueError: an unknown mode, or a tensor with fewer than 2 dimensions.
+
+    >>> w = weft.nn.init.kaiming_uniform_(weft.empty(3, 6), nonlinearity='relu')
+    >>> w.abs().max() <= 1  # (6 / 6) ** 0.5
+    tensor(True)
     """
     if 0 in tensor.shape:
         warn("Initializing zero-element tensors is a no-op")

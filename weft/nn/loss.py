@@ -98,6 +98,10 @@ class NLLLoss(_WeightedLoss):
         weight: `(classes)`, a factor for each class.
         size_average, reduce, reduction: see above; `"mean"` is weighted.
         ignore_index: targets of this class do not count.
+
+    >>> logs = weft.tensor([[0.25, 0.75], [0.5, 0.5]]).log()
+    >>> weft.nn.NLLLoss()(logs, weft.tensor([1, 0]))
+    tensor(0.4904)
     """
 
     __constants__ = ("ignore_index", "reduction")
@@ -124,7 +128,11 @@ class NLLLoss(_WeightedLoss):
 
 
 class MSELoss(_Loss):
-    """`(input - target)²`."""
+    """`(input - target)²`.
+
+    >>> weft.nn.MSELoss()(weft.tensor([1., 2.]), weft.tensor([1., 4.]))
+    tensor(2.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
@@ -189,7 +197,11 @@ class HuberLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """`-(target log(input) + (1 - target) log(1 - input))` of probabilities."""
+    """`-(target log(input) + (1 - target) log(1 - input))` of probabilities.
+
+    >>> weft.nn.BCELoss()(weft.tensor([0.5, 0.5]), weft.tensor([1., 0.]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
@@ -202,6 +214,9 @@ class BCEWithLogitsLoss(_WeightedLoss):
         weight: broadcast to the loss of each element.
         size_average, reduce, reduction: see above.
         pos_weight: the weight of positive examples, broadcast to the input.
+
+    >>> weft.nn.BCEWithLogitsLoss()(weft.zeros(2), weft.tensor([1., 0.]))
+    tensor(0.6931)
     """
 
     pos_weight: Tensor | None
@@ -234,6 +249,10 @@ class KLDivLoss(_Loss):
         size_average, reduce, reduction: see above; also `"batchmean"`, the sum divided by the
             first size, which is the divergence as mathematics defines it.
         log_target: whether the target holds logarithms as well.
+
+    >>> p = weft.tensor([[0.5, 0.5]])
+    >>> weft.nn.KLDivLoss(reduction='batchmean')(weft.tensor([[0.25, 0.75]]).log(), p)
+    tensor(0.1438)
     """
 
     def __init__(

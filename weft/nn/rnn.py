@@ -343,6 +343,10 @@ class RNN(RNNBase):
     Raises:
         ValueError, TypeError: arguments out of range; inputs of other dims or dtypes.
         RuntimeError: sizes that do not fit, no step at all.
+
+    >>> output, h = weft.nn.RNN(3, 4)(weft.ones(5, 2, 3))
+    >>> output.shape, h.shape
+    (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -369,6 +373,11 @@ class GRU(RNNBase):
     """Gated recurrent units over sequences (Cho et al. 2014, in PyTorch's form; see GRUCell).
 
     The arguments are those of `RNN` without nonlinearity.
+
+    >>> rnn = weft.nn.GRU(3, 4, batch_first=True, bidirectional=True)
+    >>> output, h = rnn(weft.ones(2, 5, 3))
+    >>> output.shape, h.shape
+    (torch.Size([2, 5, 8]), torch.Size([2, 2, 4]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -389,6 +398,11 @@ class LSTM(RNNBase):
 
     The arguments are those of `RNN` without nonlinearity, and `proj_size`: the state h is projected
     to so many units (Sak et al. 2014). The state is the pair `(h, c)`.
+
+    >>> rnn = weft.nn.LSTM(3, 4, num_layers=2)
+    >>> output, (h, c) = rnn(weft.ones(5, 2, 3))  # 5 steps of 2 sequences
+    >>> output.shape, h.shape, c.shape
+    (torch.Size([5, 2, 4]), torch.Size([2, 2, 4]), torch.Size([2, 2, 4]))
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -208,6 +208,10 @@ class LSTMCell(RNNCellBase):
     Raises:
         RuntimeError: sizes that do not agree.
         ValueError: an input or a state that is neither 1-D nor 2-D.
+
+    >>> h, c = weft.nn.LSTMCell(3, 4)(weft.ones(2, 3))
+    >>> h.shape, c.shape
+    (torch.Size([2, 4]), torch.Size([2, 4]))
     """
 
     def __init__(

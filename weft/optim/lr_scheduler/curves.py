@@ -18,6 +18,14 @@ class StepLR(LRScheduler):
         optimizer, last_epoch: see `LRScheduler`.
         step_size: epochs between two changes.
         gamma: the factor.
+
+    >>> optimizer = weft.optim.SGD([weft.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = weft.optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
     """
 
     def __init__(
@@ -71,6 +79,13 @@ class CosineAnnealingLR(LRScheduler):
         optimizer, last_epoch: see `LRScheduler`.
         T_max: epochs of one half.
         eta_min: the lowest rate.
+
+    >>> optimizer = weft.optim.SGD([weft.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = weft.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=1)
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.0]
     """
 
     def __init__(

@@ -18,6 +18,13 @@ class LambdaLR(LRScheduler):
 
     Raises:
         ValueError: the number of functions is not that of the groups.
+
+    >>> optimizer = weft.optim.SGD([weft.ones(1, requires_grad=True)], lr=1.0)
+    >>> scheduler = weft.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch))
+    >>> optimizer.step()
+    >>> scheduler.step()
+    >>> scheduler.get_last_lr()
+    [0.5]
     """
 
     def __init__(
