@@ -251,6 +251,16 @@ def packed_unsorted(x, lengths):
     return padded, sizes, packed.unsorted_indices
 
 
+@case(([1, 2],), ([3],), ([0, 3, 3],), ([],))
+def sets_of_a_comprehension(values):
+    """They were one set for all calls, and empty where they had no name."""
+    found = {v for v in values}
+    return (
+        [v in found for v in range(4)], len({v % 2 for v in values}), sorted({v for v in values}),
+        {v % 2 for v in values} == {0, 1}, 3 in {v for v in values},
+    )  # fmt: skip
+
+
 @case((torch.ones(2, 3),), (torch.ones(3, 3),))
 def checks(x):
     torch._assert(x.shape[0] == 2, "two rows")

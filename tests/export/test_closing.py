@@ -2,6 +2,7 @@
 interpreter of their JSON and by src/native, give what the functions give."""
 
 import copy
+import enum
 import random
 import re
 import sys
@@ -251,6 +252,46 @@ REFUSED = {
     p.raises_its_own: "an exception of the class Unlike. Hint: raise one that a program has",
     p.catches_its_own: "the class Unlike as a value",
 }
+
+
+class Color(enum.Enum):
+    RED, BLUE = 1, 2
+
+
+def a_color(x):
+    return Color.RED if x.sum() > 0 else Color.BLUE
+
+
+def a_large_int(x):
+    return 1 << 64
+
+
+def some_bytes(x):
+    if x.sum() > 0:
+        return b"positive"
+    return x
+
+
+def one_of_two_colors(x):
+    def pick():
+        if x.sum() > 0:
+            return Color.RED
+        return Color.BLUE
+
+    return x + (1 if pick() is Color.RED else 2)
+
+
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        (a_color, "something else than another way"), (one_of_two_colors, "Color"),
+        (a_large_int, "an int of more than 64 bits"), (some_bytes, "bytes"),
+    ],
+)  # fmt: skip
+def test_what_a_file_cannot_hold_is_not_returned(function, what):
+    """None was, without a word."""
+    with pytest.raises(NotExportable, match=what):
+        packaged(function)
 
 
 @pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)

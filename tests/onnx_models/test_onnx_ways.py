@@ -231,3 +231,25 @@ def narrow(x):
 def test_autocast_is_refused() -> None:
     with pytest.raises(NotOnnx, match="narrow.*autocast"):
         export(narrow, R(2, 2))
+
+
+def the_largest(x):
+    first = x.topk(2, 1)
+    return x.max(1).values + first.values[:, 0], first.indices, x.sort(1).indices
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        the_largest,
+        weft.nn.AdaptiveAvgPool2d((2, 1)),
+        weft.nn.AdaptiveMaxPool2d((2, 2)),
+        lambda x: weft.nn.functional.interpolate(x, scale_factor=2.0),
+    ],
+    ids=["named results", "average pool", "max pool", "interpolate"],
+)
+def test_what_models_of_images_call(function):
+    """Results had no names there, and zip() did not take strict=."""
+    weft.manual_seed(0)
+    x = weft.randn(2, 3, 8, 8)
+    agrees(function, export(function, (x,)), [(x,), (x * 2,)])

@@ -54,6 +54,8 @@ HOUSE = {
     "weft.distributed": """agreement balance barriers communicator exchanges joining launching
         messages objects over_mpi rank reducer reducing same spawned stores work world""",
     "weft.distributed.checkpoint": "files",
+    "weft.distributed.fsdp": "gathering sharding",
+    "weft.distributed.tensor": "dtensor table",
     "weft.compiler": "api backends errors function module report",
     "weft.distributions": """kl_pairs parameters transform_base transform_joins transform_points
         transform_vectors""",
@@ -82,7 +84,7 @@ HOUSE = {
         forms_reduce forms_shape graph load loops methods model module numbers
         operators opsets parts program reading records results source text
         values verbs walk""",
-    "weft.optim": "fused",
+    "weft.optim": "adafactor fused muon",
     "weft.optim.lr_scheduler": "base combined curves cycles functions plateau",
     "weft.profiler": "averages older profiling schedules tables trace",
     "weft.sparse": """arithmetic create files gradients layouts named products reductions table
@@ -90,6 +92,7 @@ HOUSE = {
     "weft.special": "aliases bessel distributions pointwise polynomials",
     "weft.testing": "comparison",
     "weft.utils._pytree": "nodes specs text",
+    "weft.utils.tensorboard": "graphs",
     "weft.utils.data": "channel collate failure fetch parallel worker worker_info",
     "weft.vision.transforms": "arguments base chance conversion fixed geometry",
     "weft.vision.transforms.v2": "transform",

@@ -183,8 +183,9 @@ class Displays(Frame):
 
     def verb_set(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
-        by_name = not self.is_temporary(instr.outs[0])  # which may change it
-        if by_name or not self.worked_out(instr, parts, lambda *items: frozenset(items)):
+        changes = not self.is_temporary(instr.outs[0])  # by its name
+        changes |= not parts  # by the loop of a comprehension, or `{*values}`
+        if changes or not self.worked_out(instr, parts, lambda *items: frozenset(items)):
             self.give(instr, "set", tuple(map(self.operand, parts)))
 
     def verb_dict(self, instr: Instr) -> None:

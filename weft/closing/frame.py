@@ -59,6 +59,7 @@ class Frame:
         self.loops: list[Loop] = []
         self.forced: set[Register] = set()
         self.returned: list[Abstract] = []
+        self.is_entry = False  # called from outside, which gets values alone
         self.given: list[tuple[Items, list[Any], list[Abstract]]] = []
         self.at: Instr | None = None
         self.following: tuple[Body, int] = [], 0  # what comes behind it

@@ -40,6 +40,7 @@ class Walk(Branches):
 
     def run_entry(self, fixed: list[Abstract], modes: list[Ref]) -> Function:
         """For calls from outside, in modes: parameters behind `fixed` are bound as Python's."""
+        self.is_entry = True
         code = self.target.code
         positional, words = code.co_argcount, code.co_kwonlyargcount
         marks = [""] * (positional + words)
@@ -77,9 +78,11 @@ class Walk(Branches):
     def verb_return(self, instr: Instr) -> bool:
         value = self.read(instr.operands[0])
         self.returned.append(value)
-        operand = self.writer.constant(None)
-        if not (isinstance(value, Static) and not self.is_value(value)):
-            operand = self.operand(value)
+        known = [v for v in self.returned if isinstance(v, Static) and not self.is_value(v)]
+        if known and (self.is_entry or not all(same(known[0], v) for v in self.returned)):
+            self.operand(known[0])  # which says what it is: a caller cannot know which it gets
+        is_known = any(value is v for v in known)
+        operand = self.writer.constant(None) if is_known else self.operand(value)
         self.emit("return", (), (operand,))
         return False
 

@@ -102,11 +102,13 @@ class Builtins(Methods):
             )
         return list(enumerate(s, start))
 
-    def builtin_zip(self, *args: Any) -> Any:
+    def builtin_zip(self, *args: Any, strict: bool = False) -> Any:
         """zip."""
         parts = [self.sequence(v) for v in args]
         if not any(isinstance(p, Seq) for p in parts):
-            return list(zip(*parts))
+            return list(zip(*parts, strict=strict))
+        if strict:
+            raise NotOnnx("zip(strict=True) of as many values as a run has")
         if not all(isinstance(p, Seq) for p in parts):
             raise NeedsKnown("how many values there are")
         shortest = parts[0].length

@@ -426,7 +426,7 @@ class Walk(Verbs):
             outs.append(Held(value, e.examples, view))
         if not many:
             return outs[0]
-        return tuple(outs) if isinstance(results[0], tuple) else outs
+        return type(results[0])(outs)  # a list, a tuple, or one with names as max(1) gives
 
 
 def _shares(result: Any, args: Sequence[Any]) -> bool:
