@@ -29,11 +29,28 @@ struct PyPackage {
 };
 PyTypeObject package_type = blank_type();
 
-/// CPython's guard of nested calls, for values in values.
+/// CPython's guard of nested calls, for values in values, and a bound for programs that have raised
+/// that of CPython beyond what the stack has room for.
 struct Nested {
-    Nested() { checked(Py_EnterRecursiveCall(" in a value of a package") ? -1 : 0); }
-    ~Nested() { Py_LeaveRecursiveCall(); }
+    Nested() {
+        checked(Py_EnterRecursiveCall(" in a value of a package") ? -1 : 0);
+        if (depth == kDeepest) {
+            Py_LeaveRecursiveCall();
+            PyErr_SetString(PyExc_RecursionError,
+                            "maximum recursion depth exceeded in a value of a package");
+            throw PythonError{};
+        }
+        ++depth;
+    }
+    ~Nested() {
+        --depth;
+        Py_LeaveRecursiveCall();
+    }
     Nested(const Nested&) = delete;
+
+private:
+    static constexpr int kDeepest = 1000;  // as of values that weft_run takes
+    static inline thread_local int depth = 0;
 };
 
 // ---- values in

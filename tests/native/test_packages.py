@@ -1,5 +1,6 @@
 """Packages give what Python gives: values, exceptions, their messages and lines."""
 
+import sys
 import traceback
 from collections.abc import Iterable
 
@@ -262,6 +263,22 @@ class Callable:
 def test_what_is_no_value_is_refused(value):
     with pytest.raises(TypeError, match="expected tensors, numbers"):
         packaged(identity)([value])
+
+
+def test_nested_too_deep_for_the_stack():
+    """Where CPython's limit had been raised, the process crashed."""
+    value, before = 1, sys.getrecursionlimit()
+    for _ in range(50_000):
+        value = [value]
+    program = packaged(identity)
+    sys.setrecursionlimit(100_000)
+    try:
+        with pytest.raises(RecursionError):
+            program(value)
+    finally:
+        sys.setrecursionlimit(before)
+        while isinstance(value, list):  # its own end would be as deep
+            value = value.pop()
 
 
 def test_nested_too_deep():
