@@ -1,8 +1,9 @@
 """Files that were written before modules moved load: names in pickles stay valid.
 
 `before_move/` was written once, by the package as it was: names.txt has the path of every class and
-function that could be pickled then (less the private weft._checkpoint.dtypes.name_of, which no
-object holds), objects.pkl and the .pt files have objects.
+function that could be pickled then (less weft._checkpoint.dtypes.name_of and
+weft.optim.optimizer.runs_plain, helpers that are gone and that no object holds), objects.pkl and
+the .pt files have objects.
 """
 
 import pickle
