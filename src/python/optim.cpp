@@ -166,8 +166,8 @@ std::vector<Tensor> tensors_of(const std::vector<StepTarget>& targets) {
     return out;
 }
 
-/// Whether a group's step is to be made of ops: to be differentiated, as an oracle, or for a mode that
-/// sees operators.
+/// Whether a group's step is to be made of ops: to be differentiated, as an oracle, or for a mode
+/// that sees operators.
 bool runs_plain(PyObject* group) {
     static PyObject* const kDifferentiable = PyUnicode_InternFromString("differentiable");
     static PyObject* const kForeach = PyUnicode_InternFromString("foreach");
@@ -207,9 +207,10 @@ void step_group(const StepRule& rule, PyObject* group, PyObject* const* args) {
 }
 
 /// _fused_step_(rule, settings, group, states, names, start): steps every parameter of `group` that
-/// has a gradient; or False, and nothing is done, where the step is to be made of ops. `settings` names the numbers of the group that the rule takes, `names` the
-/// entries of a parameter's state: one-element tensors first, None for what this group leaves out.
-/// `start(group, param, state)` fills a state in which one is missing.
+/// has a gradient; or False, and nothing is done, where the step is to be made of ops. `settings`
+/// names the numbers of the group that the rule takes, `names` the entries of a parameter's state:
+/// one-element tensors first, None for what this group leaves out. `start(group, param, state)` fills
+/// a state in which one is missing.
 PyObject* fused_step(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
         WEFT_EXPECT(count == 6, Type, "optimizer", "6 arguments", std::to_string(count));

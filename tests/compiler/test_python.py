@@ -407,9 +407,7 @@ def test_other_threads_run_while_a_program_loops():
 
     thread = threading.Thread(target=ends_it)
     thread.start()
-    begun = time.monotonic()
-    assert weft.compile(spins)(stop) > 0
-    assert time.monotonic() - begun < 20
+    assert weft.compile(spins)(stop) > 0  # or it spins for ever
     thread.join()
 
 

@@ -361,3 +361,12 @@ def test_a_file_that_is_no_program(tmp_path, contents):
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1 and run.stderr.startswith("weft serve: ")
     assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize("option", [("--port", "99999"), ("--batch", "0"), ("--timeout", "0")])
+def test_options_out_of_their_range_are_a_line(option):
+    """A port of 99999 was a traceback."""
+    command = [sys.executable, "-m", "weft", "serve", "none.weft", *option]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert f"argument {option[0]}: expected" in done.stderr.splitlines()[-1]

@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="what weft.jit.save or weft.export.save wrote")
     option = parser.add_argument
     option("--host", default="127.0.0.1", help="the address to listen at (default: 127.0.0.1)")
-    option("--port", type=_from(0, int), default=8000, help="0: a free one (default: 8000)")
+    option("--port", type=_from(0, int, 65535), default=8000, help="0: a free one (default: 8000)")
     option("--batch", type=_from(1, int), default=32, help="requests of a batch (default: 32)")
     option("--wait", type=_from(0, float), default=2.0, metavar="MS",
            help="milliseconds that a request waits for others (default: 2)")  # fmt: skip
@@ -37,11 +37,11 @@ def add(parser: argparse.ArgumentParser) -> None:
            help="seconds until a request is answered (default: no limit)")  # fmt: skip
 
 
-def _from(least: float, kind: Any) -> Any:
+def _from(least: float, kind: Any, most: float = 1e9) -> Any:
     def number(text: str) -> Any:
         value = kind(text)
-        if not least <= value < 1e9:
-            raise argparse.ArgumentTypeError(f"expected at least {least}, got {text}")
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"expected {least} to {most:g}, got {text}")
         return value
 
     return number
