@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -468,12 +469,18 @@ def test_a_stopped_rank_is_told_and_waited_for(script):
         env=environment(WEFT_HEARTBEAT="0.2"),
     )  # fmt: skip
     told = []
-    for line in process.stderr:
-        told.append(line)
-        if "rank 1 gives no sign of life" in line:
+
+    def has_it_go_on():  # also if it was slow to start, and was told of before it stopped
+        while process.poll() is None:
             for pid in _processes(path):
                 if _state(pid) == "T":
                     os.kill(pid, signal.SIGCONT)
+            time.sleep(0.1)
+
+    for line in process.stderr:
+        told.append(line)
+        if "rank 1 gives no sign of life" in line:
+            threading.Thread(target=has_it_go_on, daemon=True).start()
     assert process.wait() == 0, told
     lines = sorted(process.stdout.read().splitlines())
     assert lines == ["[0] after", "[0] before", "[1] after", "[1] before"]

@@ -63,13 +63,14 @@ def give_signs() -> None:
 
     def run() -> None:
         while True:
+            time.sleep(seconds)
             try:
                 os.write(2, SIGN)
             except OSError:
                 return  # nobody reads
-            time.sleep(seconds)
 
     if seconds > 0:
+        os.write(2, SIGN)  # from now on its silence is noticed
         threading.Thread(target=run, name="weft-signs", daemon=True).start()
 
 

@@ -426,7 +426,8 @@ class Walk(Verbs):
             outs.append(Held(value, e.examples, view))
         if not many:
             return outs[0]
-        return type(results[0])(outs)  # a list, a tuple, or one with names as max(1) gives
+        kind: Any = type(results[0])  # a list, a tuple, or one with names as max(1) gives
+        return kind._make(outs) if hasattr(kind, "_make") else kind(outs)
 
 
 def _shares(result: Any, args: Sequence[Any]) -> bool:
