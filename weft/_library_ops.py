@@ -247,6 +247,11 @@ def layout_of(*layouts: tuple[Any, Any]) -> Any:
     return made[0] if len(made) == 1 else made
 
 
+def like_first(first: Tensor, *others: Tensor, **options: Any) -> Any:
+    """The `layout` of ops whose result is laid out as their first tensor."""
+    return layout_of((first.shape, first.dtype))
+
+
 def _tensor(array: Any) -> Tensor:
     """The tensor over an array; of a `Layout`, one on the meta device."""
     if isinstance(array, Layout):

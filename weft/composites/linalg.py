@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 from weft import Tensor, return_types
-from weft._library_ops import Gradients, layout_of, library_op
+from weft._library_ops import Gradients, library_op, like_first
 from weft.base.checks import also_named
 from weft.base.forms import attach, with_out
 from weft.linalg import decompositions, eigen, factors, lapack, products, reflections, systems
@@ -80,16 +80,12 @@ def _gradient_cholesky_solve(g: Gradients) -> Any:
     return gB, L @ gA if upper else gA @ L
 
 
-def _layout_cholesky_solve(B: Tensor, L: Tensor, **options: Any) -> Any:
-    return layout_of((B.shape, B.dtype))
-
-
 @library_op(
     "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     autocast=True,
     gradient=_gradient_cholesky_solve,
     saves=["input2", "result"],
-    layout=_layout_cholesky_solve,
+    layout=like_first,
 )
 def _cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
     """The X with A X = B for the A whose Cholesky factor is L."""

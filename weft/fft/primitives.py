@@ -10,7 +10,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft._library_ops import Gradients, layout_of, library_op
+from weft._library_ops import Gradients, layout_of, library_op, like_first
 
 NONE, ROOT, BY_N = 0, 1, 2  #: the factor of a transform over n numbers: 1, 1/√n, 1/n
 _FORWARD = {NONE: "backward", ROOT: "ortho", BY_N: "forward"}
@@ -37,10 +37,6 @@ def _gradient_c2c(g: Gradients) -> Any:
     return c2c(g.grads[0], dim=o["dim"], normalization=o["normalization"], forward=not o["forward"])
 
 
-def _layout_c2c(a: Tensor, **options: Any) -> Any:
-    return layout_of((a.shape, a.dtype))
-
-
 @library_op(
     "_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor",
     gradient=_gradient_c2c,
@@ -51,7 +47,7 @@ def _layout_c2c(a: Tensor, **options: Any) -> Any:
         "f(torch.complex(T(2, 5), T(2, 5)), dim=[0, 1], normalization=1, forward=False)",
         "f(torch.complex(T(3), T(3)), dim=[0], normalization=2, forward=False)",
     ],
-    layout=_layout_c2c,
+    layout=like_first,
 )
 def c2c(a: Any, dim: Any = (), normalization: int = NONE, forward: bool = True) -> Any:
     """Complex numbers to complex numbers along `dim`.

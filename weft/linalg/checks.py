@@ -41,11 +41,15 @@ def eye_like(A: Tensor) -> Tensor:
     return weft.eye(A.shape[-1], dtype=A.dtype, device=A.device)
 
 
-def raise_if_singular(who: str, info: Tensor) -> None:
-    """Raise an error of PyTorch's type where `info`, the place of a zero pivot, is not 0.
+def any_failed(info: Tensor) -> bool:
+    """Whether LAPACK says so of a matrix; what is on the meta device is taken to be regular, as in
+    PyTorch."""
+    return not info.is_meta and bool((info != 0).any())
 
-    What is on the meta device is taken to be regular, as PyTorch does."""
-    if not info.is_meta and bool((info != 0).any()):
+
+def raise_if_singular(who: str, info: Tensor) -> None:
+    """Raise an error of PyTorch's type where `info`, the place of a zero pivot, is not 0."""
+    if any_failed(info):
         flat = info.reshape(-1)
         at = int(flat.nonzero()[0, 0])
         where = f"(Batch element {at}): " if info.dim() else ""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft._library_ops import Gradients, layout_of, library_op
-from weft.linalg.checks import LinAlgError, expect_matrix, expect_phase_free
+from weft.linalg.checks import LinAlgError, any_failed, expect_matrix, expect_phase_free
 from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs
 
@@ -114,7 +114,7 @@ def cholesky_ex(
     """
     expect_matrix("linalg.cholesky", A, square=True)
     L, info = _cholesky(A.mH if upper else A)
-    if check_errors and not info.is_meta and bool((info != 0).any()):
+    if check_errors and any_failed(info):
         at = int(info.reshape(-1).nonzero()[0, 0])
         order = int(info.reshape(-1)[at])
         where = f"(Batch element {at}): " if info.dim() else ""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import Tensor
-from weft._library_ops import Gradients, layout_of, library_op
+from weft._library_ops import Gradients, layout_of, library_op, like_first
 from weft.linalg.checks import expect_matrix, expect_phase_free
 from weft.linalg.systems import solve
 from weft.return_types import printed_as_pytorchs
@@ -95,8 +95,8 @@ def _gradient_matrix_exp(g: Gradients) -> Any:
     H = A.mH
     n = A.shape[-1]
     block = weft.cat([weft.cat([H, grad], -1), weft.cat([weft.zeros_like(H), H], -1)], -2)
-    # the corner by itself: a view of it would keep the whole
-    return _matrix_exp(block)[..., :n, n:].clone(memory_format=weft.contiguous_format)
+    # a copy, as leaves take over memory that is weft's, not NumPy's; the slice is PyTorch's node
+    return _matrix_exp(block).clone()[..., :n, n:]
 
 
 # Higham, "The scaling and squaring method for the matrix exponential revisited", 2005: Padé's
@@ -108,15 +108,11 @@ _PADE = (
 _PADE_NORM = 5.371920351148152
 
 
-def _layout_matrix_exp(A: Tensor) -> Any:
-    return layout_of((A.shape, A.dtype))
-
-
 @library_op(
     "linalg_matrix_exp(Tensor self) -> Tensor",
     gradient=_gradient_matrix_exp,
     samples=["f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))", "f(T(0, 2, 2))"],
-    layout=_layout_matrix_exp,
+    layout=like_first,
 )
 def _matrix_exp(A: Any) -> Any:
     """The matrix exponential."""

@@ -12,6 +12,7 @@ from weft._library_ops import Gradients, layout_of, library_op
 from weft.base.checks import also_named
 from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
 from weft.linalg.decompositions import svd
+from weft.linalg.triangular import solution_of
 from weft.linalg.triangular import solve_triangular as solve_triangular
 from weft.return_types import printed_as_pytorchs
 
@@ -93,8 +94,7 @@ def _gradient_solve(g: Gradients) -> Any:
 
 
 def _layout_solve(A: Tensor, B: Tensor) -> Any:
-    outer = weft.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    return layout_of(((*outer, *B.shape[-2:]), B.dtype), (A.shape[:-2], weft.int32))
+    return layout_of(solution_of(A, B), (A.shape[:-2], weft.int32))
 
 
 @library_op(

@@ -20,9 +20,13 @@ def _gradient_triangular(g: Gradients) -> Any:
     return (gA.triu(k) if o["upper"] else gA.tril(-k)), gB
 
 
+def solution_of(A: Tensor, B: Tensor) -> tuple[Any, Any]:
+    """Shape and dtype of the X with A X = B."""
+    return (*weft.broadcast_shapes(A.shape[:-2], B.shape[:-2]), *B.shape[-2:]), B.dtype
+
+
 def _layout_triangular(A: Tensor, B: Tensor, **options: Any) -> Any:
-    outer = weft.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    return layout_of(((*outer, *B.shape[-2:]), B.dtype))
+    return layout_of(solution_of(A, B))
 
 
 @library_op(
