@@ -18,9 +18,7 @@ using ops::StepRule, ops::StepTarget;
 
 /// `name`: of a state; null: a gradient.
 void expect_shape(const Tensor& param, const Tensor& t, PyObject* name) {
-    bool fits = t.ndim() == param.ndim();
-    for (int d = 0; fits && d < t.ndim(); ++d) fits = t.size(d) == param.size(d);
-    WEFT_EXPECT(fits, Runtime, "optimizer",
+    WEFT_EXPECT(equal(t.shape(), param.shape()), Runtime, "optimizer",
                 text(name ? to_text(name) : "a gradient", " of shape ", to_string(param.shape())),
                 to_string(t.shape()));
 }

@@ -34,7 +34,10 @@ Dims broadcast(std::string_view op, DimSpan a, DimSpan b);
 int wrap_dim(std::string_view op, int64_t dim, int n);
 
 inline bool equal(DimSpan a, DimSpan b) {
-    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+    if (a.size() != b.size()) return false;
+    for (size_t d = 0; d < a.size(); ++d)  // few: std::equal's call of memcmp takes longer
+        if (a[d] != b[d]) return false;
+    return true;
 }
 
 }  // namespace weft
