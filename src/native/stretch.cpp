@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 
 #include "native/package.h"
 #include "native/trace.h"
@@ -144,8 +143,7 @@ bool Stretch::holds(const Host::Frame* frame, Tensor* tensors, int32_t& differs)
     for (const Distinct& d : distinct) {
         program::LocalArray<const TensorImpl*, 8> all(d.size());
         for (size_t k = 0; k < d.size(); ++k) all[k] = tensors[d[k]].impl();
-        std::sort(all.begin(), all.end(), std::less<>());
-        if (std::adjacent_find(all.begin(), all.end()) != all.end()) return false;
+        if (!program::all_differ(all.begin(), all.end())) return false;
     }
     return plan->fits(tensors, inputs.size());
 }

@@ -1,6 +1,8 @@
 /// So many values for the time of a call; few of them lie on the stack.
 #pragma once
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 namespace weft::program {
@@ -35,5 +37,12 @@ private:
     T* const data_;
     const size_t size_;
 };
+
+/// Whether no two of the addresses are one; they are sorted.
+template <class T>
+bool all_differ(T** begin, T** end) {
+    std::sort(begin, end, std::less<>());
+    return std::adjacent_find(begin, end) == end;
+}
 
 }  // namespace weft::program

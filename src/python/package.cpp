@@ -30,27 +30,28 @@ struct PyPackage {
 PyTypeObject package_type = blank_type();
 
 /// CPython's guard of nested calls, for values in values, and a bound for programs that have raised
-/// that of CPython beyond what the stack has room for.
-struct Nested {
-    Nested() {
+/// that of CPython beyond what the stack has room for. `depth`: of who goes through the values.
+class Nested {
+public:
+    explicit Nested(int& depth) : depth_(depth) {
         checked(Py_EnterRecursiveCall(" in a value of a package") ? -1 : 0);
-        if (depth == kDeepest) {
+        if (depth_ == kDeepest) {
             Py_LeaveRecursiveCall();
             PyErr_SetString(PyExc_RecursionError,
                             "maximum recursion depth exceeded in a value of a package");
             throw PythonError{};
         }
-        ++depth;
+        ++depth_;
     }
     ~Nested() {
-        --depth;
+        --depth_;
         Py_LeaveRecursiveCall();
     }
     Nested(const Nested&) = delete;
 
 private:
     static constexpr int kDeepest = 1000;  // as of values that weft_run takes
-    static inline thread_local int depth = 0;
+    int& depth_;
 };
 
 // ---- values in
@@ -67,7 +68,7 @@ public:
         if (PyLong_Check(o)) return whole(o);
         if (PyFloat_Check(o)) return native::of_double(PyFloat_AS_DOUBLE(o));
         if (PyUnicode_Check(o)) return native::of_text(to_text(o));
-        const Nested nested;
+        const Nested nested(depth_);
         if (PyTuple_CheckExact(o)) return native::tuple_of(items(o));
         if (PyList_CheckExact(o) || PyDict_CheckExact(o)) return container(o);
         return other(o);
@@ -215,6 +216,7 @@ private:
 
     PyPackage& package_;
     std::map<PyObject*, Thing> made_;
+    int depth_ = 0;
 };
 
 // ---- values out
@@ -249,7 +251,7 @@ public:
             case Kind::Ellipsis:
                 return Object::borrow(Py_Ellipsis);
             default: {
-                const Nested nested;
+                const Nested nested(depth_);
                 return other(r);
             }
         }
@@ -386,6 +388,7 @@ private:
 
     PyPackage& package_;
     std::map<uint64_t, Object> made_;
+    int depth_ = 0;
 };
 
 // ---- exceptions

@@ -1,7 +1,6 @@
 #include "python/program_stretch.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "ops/pointwise.h"
 #include "program/local_array.h"
@@ -64,8 +63,7 @@ bool Distinct::holds(FunctionRef<PyObject*(int32_t)> value) const {
     program::LocalArray<PyObject*, 16> all(n + captured.size());
     for (size_t k = 0; k < n; ++k) all[k] = value(sources[k]);
     for (size_t k = 0; k < captured.size(); ++k) all[n + k] = captured[k].get();
-    std::sort(all.begin(), all.end(), std::less<>());
-    return std::adjacent_find(all.begin(), all.end()) == all.end();
+    return program::all_differ(all.begin(), all.end());
 }
 
 bool Stretch::holds(Frame* frame, Tensor* tensors, Differs& differs) {
