@@ -38,31 +38,30 @@ def _answer(record: str, in_place: bool, given: Words) -> tuple[bool, Any]:
             return True, made
     public, form = record.partition(".")[0], None if in_place else _SHOWN.get(record)
     name, words, which = (public, given, None) if form is None else form(**given)
-    operator, args, kwargs = _operator(record, name + "_" * in_place, words)
-    *outer, mode = ENTERED.get()
-    with entered(tuple(outer), below=record not in _KEEPING):
-        result = mode.__torch_dispatch__(operator, (), args, kwargs)
-    if result is NotImplemented:
-        raise _nobody(operator, mode)
+    called = _operator(record, name + "_" * in_place, words)
+    result = _ask(*called, below=record not in _KEEPING)
     return False, result if which is None else result[which]
 
 
 def _answer_method(name: str, self: Tensor) -> Any:
     """What the modes make of a method that is no record's: the operator of ATen's of that name."""
     operator = getattr(getattr(weft.ops, "aten"), name).default  # noqa: B009  as in `_overloads`
+    return _ask(operator, (self,), {}, below=True)
+
+
+def _ask(operator: OpOverload, args: tuple[Any, ...], kwargs: Words, below: bool) -> Any:
+    """What the innermost mode makes of a call, in which the outer ones are entered.
+
+    Raises: TypeError: it has no answer."""
     *outer, mode = ENTERED.get()
-    with entered(tuple(outer), below=True):
-        result = mode.__torch_dispatch__(operator, (), (self,), {})
+    with entered(tuple(outer), below=below):
+        result = mode.__torch_dispatch__(operator, (), args, kwargs)
     if result is NotImplemented:
-        raise _nobody(operator, mode)
+        raise TypeError(
+            f"Multiple dispatch failed for '{operator}'; all __torch_dispatch__ handlers returned "
+            f"NotImplemented:\n\n  - mode object {mode!r}"
+        )
     return result
-
-
-def _nobody(operator: OpOverload, mode: Any) -> TypeError:
-    return TypeError(
-        f"Multiple dispatch failed for '{operator}'; all __torch_dispatch__ handlers returned "
-        f"NotImplemented:\n\n  - mode object {mode!r}"
-    )
 
 
 # ---- the operator of a call, and its arguments

@@ -274,6 +274,7 @@ def launch(
     environment = {**signs, **os.environ, **_defaults(count, hosts), **(more or {})}
     if not signs:
         environment.pop(HEARTBEAT, None)
+    patience = _MISSING * _seconds(environment.get(HEARTBEAT, "0"))
     start = command(kind, mpiexec, count, hosts, environment)
     with _Signals() as signals:
         process = subprocess.Popen(
@@ -283,7 +284,6 @@ def launch(
         )  # fmt: skip
         signals.process = process
         relay = _Relay(kind == "open", ranks and count > 1)
-        patience = _MISSING * _seconds(environment.get(HEARTBEAT, "0"))
         followers = [
             threading.Thread(target=relay.follow, args=(stream, fd), daemon=True)
             for stream, fd in ((process.stdout, 1), (process.stderr, 2))

@@ -10,24 +10,22 @@ where rows do not meet (pointwise, over dense dimensions), and where the rows of
 parts of one call (`over_parts` in weft/nested/parts.py, Note [Each] in src/ops/each.h). So nothing
 is padded, and an op is one node of the graph.
 
-A call in which no class is asked (`raw`) takes a nested tensor for its values. A result that is new
-becomes nested itself (`Tensor._moved_to`): that costs no node.
+A call in which no class is asked (`raw`, weft/base/subclasses.py) takes a nested tensor for its
+values. A result that is new becomes nested itself (`Tensor._moved_to`): that costs no node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft.base.modes import DisableTorchFunctionSubclass
+from weft.base.subclasses import alias, raw
 from weft.nested.sizes import NestedInt, size_of
 
 __all__ = ["Jagged", "NestedTensor", "alias", "like", "nested", "raw"]
-
-T = TypeVar("T")
 
 
 class Jagged:
@@ -216,18 +214,6 @@ class NestedTensor(Tensor):
         out = like(self, raw(lambda: self.detach()))
         raw(lambda: out.requires_grad_(self.requires_grad))
         return out
-
-
-def raw(f: Callable[[], T]) -> T:
-    """`f`, in which calls take nested tensors for their values."""
-    with DisableTorchFunctionSubclass():
-        return f()
-
-
-def alias(x: Tensor) -> Tensor:
-    """The tensor, or a nested one's values, as a plain tensor: a view."""
-    out: Tensor = raw(lambda: x.as_subclass(Tensor))
-    return out
 
 
 def nested(values: Tensor, jagged: Jagged, ragged: int, is_strided: bool = False) -> NestedTensor:

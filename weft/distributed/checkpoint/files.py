@@ -20,9 +20,10 @@ from typing import Any
 
 import weft
 from weft._C import Tensor
+from weft.base.subclasses import alias
 from weft.distributed.barriers import barrier
 from weft.distributed.objects import all_gather_object, broadcast_object_list
-from weft.distributed.tensor.dtensor import DTensor, alias
+from weft.distributed.tensor.dtensor import DTensor
 from weft.distributed.tensor.placement_types import Shard
 from weft.distributed.world import ProcessGroup, _known, is_initialized
 

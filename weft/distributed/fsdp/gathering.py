@@ -23,11 +23,12 @@ from weft import _C, Tensor
 from weft.autograd import Function
 from weft.autograd.graph import saved_tensors_hooks
 from weft.base.modes import enable_grad, no_grad
+from weft.base.subclasses import alias, raw
 from weft.distributed.device_mesh import DeviceMesh
 from weft.distributed.exchanges import all_gather_into_tensor, all_reduce, reduce_scatter_tensor
 from weft.distributed.fsdp.api import MixedPrecisionPolicy
 from weft.distributed.reducing import ReduceOp
-from weft.distributed.tensor.dtensor import DTensorParameter, alias, padded_rows, raw
+from weft.distributed.tensor.dtensor import DTensorParameter, padded_rows
 from weft.distributed.work import Work
 
 __all__ = ["ParameterGroup", "Place"]
@@ -90,16 +91,18 @@ class ParameterGroup:
         self._whole: list[Tensor] = []
         self._by_memory: dict[int, int] = {}
         self._versions: list[int] = []
-        self._works: list[Work | None] = []
+        self._works: list[Work] = []  # under way; those of groups of one process are done at once
         self._shown: list[list[Any]] = []
-        self._in_backward = False
-        self._depth = 0  # how many were shown when backward began
+        self._shown_before: int | None = None  # backward has come here: how many were shown then
         self._unreduced: list[Tensor | None] = [None] * len(places)
 
     def parts(self) -> list[DTensorParameter]:
         """The parameters as they are between calls: the parts of this process."""
-        rows = self._shown[0] if self._shown else [of[0].table[of[0].name] for of in self.places]
-        return list(rows)
+        return list(self._shown[0] if self._shown else self._current())
+
+    def _current(self) -> list[Any]:
+        """What the modules have now."""
+        return [of_one[0].table[of_one[0].name] for of_one in self.places]
 
     # ---- gathering
 
@@ -119,16 +122,14 @@ class ParameterGroup:
                 mine = padded_rows(mine, rows)
                 room = mine.new_empty((size * rows, *mine.shape[1:]))
                 work = all_gather_into_tensor(room, mine, self.mesh.get_group(), async_op=True)
-                self._works.append(work)
+                if work is not None:
+                    self._works.append(work)
                 self._whole.append(room[: part._spec.shape[0]])
 
     def gather(self) -> list[Tensor]:
         """The whole parameters, outside of the graph."""
         self.start()
-        for work in self._works:
-            if work is not None:
-                work.wait()
-        self._works = []
+        self._wait()
         self._by_memory = {
             w.untyped_storage().data_ptr(): i for i, w in enumerate(self._whole) if w.numel()
         }
@@ -136,10 +137,14 @@ class ParameterGroup:
 
     def free(self) -> None:
         """Lets the whole parameters go."""
+        self._wait()
+        self._whole, self._by_memory, self._versions = [], {}, []
+
+    def _wait(self) -> None:
+        """Until all that was started to be gathered is there."""
         for work in self._works:
-            if work is not None:
-                work.wait()
-        self._whole, self._works, self._by_memory, self._versions = [], [], {}, []
+            work.wait()
+        self._works = []
 
     # ---- what modules show
 
@@ -149,8 +154,7 @@ class ParameterGroup:
 
     def show(self) -> None:
         """Puts the whole parameters in the modules, as results of the parts where grads are on."""
-        before = [of[0].table[of[0].name] for of in self.places]
-        parts = self.parts()
+        before, parts = self._current(), self.parts()
         wanted = weft.is_grad_enabled() and any(p.requires_grad for p in parts)
         whole = raw(lambda: _Gather.apply(self, *parts)) if wanted else self.gather()
         self._shown.append(before)
@@ -199,25 +203,24 @@ class ParameterGroup:
 
     def reached(self, _grad: Tensor) -> None:
         """A hook of the modules' results: backward has come to them."""
-        if self._in_backward:
+        if self._shown_before is not None:
             return
         self._until_the_end_of_the_pass()
         with enable_grad():
             self.show()
 
     def _until_the_end_of_the_pass(self) -> None:
-        if not self._in_backward:
-            self._in_backward = True
-            self._depth = len(self._shown)
+        if self._shown_before is None:
+            self._shown_before = len(self._shown)
             _C._queue_callback(self._end_pass)
 
     def _end_pass(self) -> None:
         """What backward has shown is hidden, and freed."""
-        if not self._in_backward:
+        if self._shown_before is None:
             return
-        self._in_backward = False
-        while len(self._shown) > self._depth:
+        while len(self._shown) > self._shown_before:
             self.hide()
+        self._shown_before = None
         if self.frees_after_backward and not self._shown:
             self.free()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,10 +19,6 @@ from weft.nn.parallel.distributed import tensors_of
 from weft.utils._pytree import tree_map_only
 
 __all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_method"]
-
-#: By class, the class of its sharded modules.
-_CLASSES: dict[type[Module], type[Any]] = {}
-
 
 class UnshardHandle:
     """What `FSDPModule.unshard(async_op=True)` returns."""
@@ -246,12 +243,15 @@ def _cut(
             table[name] = cut
 
 
+@functools.cache
+def _class_of_sharded(cls: Any) -> type[Any]:
+    """The class of this class' sharded modules."""
+    return type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
+
+
 def _become(module: Any, group: ParameterGroup | None, policy: MixedPrecisionPolicy) -> None:
     """Gives a module the class of sharded ones."""
-    cls = type(module)
-    if cls not in _CLASSES:
-        _CLASSES[cls] = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {})
-    module.__class__ = _CLASSES[cls]
+    module.__class__ = _class_of_sharded(module.__class__)
     object.__setattr__(module, "_fsdp_group", group)
     object.__setattr__(module, "_fsdp_policy", policy)
     object.__setattr__(module, "_fsdp_next", [])

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import weft
 from weft import Tensor
-from weft.base.modes import DisableTorchFunctionSubclass, no_grad
+from weft.base.modes import no_grad
+from weft.base.subclasses import alias, raw
 from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.exchanges import all_gather_into_tensor, broadcast
 from weft.distributed.tensor.placement_types import Placement, Replicate, Shard
@@ -26,11 +27,8 @@ from weft.distributed.world import get_world_size
 from weft.nn.parameter import Parameter
 
 __all__ = [
-    "DTensor", "DTensorParameter", "DTensorSpec", "alias", "distribute_tensor", "padded_rows",
-    "placed", "raw",
+    "DTensor", "DTensorParameter", "DTensorSpec", "distribute_tensor", "padded_rows", "placed",
 ]  # fmt: skip
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -260,18 +258,6 @@ class DTensorParameter(DTensor, Parameter):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Parameter containing:\n{DTensor.__repr__(self)}"
-
-
-def raw(f: Callable[[], T]) -> T:
-    """`f`, in which calls take tensors on meshes for the part of this process."""
-    with DisableTorchFunctionSubclass():
-        return f()
-
-
-def alias(x: Tensor) -> Tensor:
-    """The part of this process as a plain tensor: a view."""
-    out: Tensor = raw(lambda: x.as_subclass(Tensor))
-    return out
 
 
 def placed(part: Tensor, spec: DTensorSpec, cls: type[Any] = DTensor) -> Any:

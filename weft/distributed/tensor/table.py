@@ -10,9 +10,10 @@ import weft
 import weft.nested.pointwise as pointwise
 from weft import Tensor
 from weft.base.modes import no_grad
+from weft.base.subclasses import alias, raw
 from weft.distributed.exchanges import all_reduce
 from weft.distributed.reducing import ReduceOp
-from weft.distributed.tensor.dtensor import DTensor, DTensorSpec, alias, placed, raw
+from weft.distributed.tensor.dtensor import DTensor, DTensorSpec, placed
 from weft.distributed.tensor.placement_types import Shard
 from weft.overrides import last_name
 

@@ -62,6 +62,7 @@ def get_total_norm(
     if not tensors:
         return weft.tensor(0.0)
     with weft.no_grad():
+        # a class is asked here: of gradients in parts the norm is that of all processes
         norms = [weft.linalg.vector_norm(tensor, norm_type) for tensor in tensors]
         total = vector_norm(weft.stack(norms), norm_type)
     if error_if_nonfinite and not bool(weft.isfinite(total)):
