@@ -122,11 +122,12 @@ def retained(kit):
     return step
 
 
-def raising(kit):
+def tried(kit, first):
+    """A step whose backward raises, after `first(kit)` has given the loss."""
+
     def step():
         kit.opt.zero_grad()
-        loss = kit.loss()
-        loss.backward()
+        loss = first(kit)
         try:
             loss.backward()
         except RuntimeError as error:
@@ -135,21 +136,25 @@ def raising(kit):
         return loss
 
     return step
+
+
+def loss_gone_back_from(kit):
+    loss = kit.loss()
+    loss.backward()
+    return loss
+
+
+def loss_without_graph(kit):
+    with weft.no_grad():
+        return kit.loss()
+
+
+def raising(kit):
+    return tried(kit, loss_gone_back_from)
 
 
 def without_graph(kit):
-    def step():
-        kit.opt.zero_grad()
-        with weft.no_grad():
-            loss = kit.loss()
-        try:
-            loss.backward()
-        except RuntimeError as error:
-            kit.tell(str(error).split("\n")[0])
-        kit.opt.step()
-        return loss
-
-    return step
+    return tried(kit, loss_without_graph)
 
 
 def scaled(kit):

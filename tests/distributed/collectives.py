@@ -1,4 +1,4 @@
-"""What each rank does and expects; run by test_collectives.py through checks.py."""
+"""What each rank does and expects; run by test_in_all_ranks.py through checks.py."""
 
 import datetime
 import operator

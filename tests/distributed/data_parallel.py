@@ -1,4 +1,4 @@
-"""Trainings by several ranks beside the same by one; run by test_data_parallel.py."""
+"""Trainings by several ranks beside the same by one; run by test_in_all_ranks.py."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""Models cut by `fully_shard` beside the same in one process; run by test_fully_shard.py."""
+"""Models cut by `fully_shard` beside the same in one process; run by test_in_all_ranks.py."""
 
 import gc
 import shutil
