@@ -455,12 +455,13 @@ int TraceHost::truth(Raw r) {
     return native::truth(r);
 }
 
-/// On the way back in a loop: not round one over values.
+/// On the way back in a loop. Of one over values in its own function only to what the next turn asks first.
 bool TraceHost::pause(Frame* frame) {
     const FlatInstr& jump = frame->code->instrs[static_cast<size_t>(frame->pc)];
     const FlatInstr& head = frame->code->instrs[static_cast<size_t>(jump.target)];
     if (head.verb == Verb::Next) return true;  // its iterator was made here
-    if (frame == base_ || ++turns_ > kMostTurns) throw Refused{"a loop over values"};
+    if (frame == base_ ? std::exchange(went_round_, true) : ++turns_ > kMostTurns)
+        throw Refused{"a loop over values"};
     return true;
 }
 

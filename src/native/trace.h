@@ -141,8 +141,9 @@ private:
         bool is_over = false;  ///< what registers hold has changed since
     } mark_;
     int budget_ = kBudget, turns_ = 0;
+    bool went_round_ = false;  ///< a loop of the place's own function
 
-    static constexpr int kBudget = 20000, kMostTurns = 8, kMostDepth = 40;
+    static constexpr int kBudget = 20000, kMostTurns = 16, kMostDepth = 40;
 };
 
 }  // namespace weft::native

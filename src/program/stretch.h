@@ -16,8 +16,8 @@
 /// are run where the plan raises (an index out of range), and then raise what they raise in their place.
 ///
 /// Loops are followed round only over what Modules, globals and constants hold, or up to kMostTurns times over
-/// what the stretch itself has counted; loops over values and lengths end a stretch at their head, and their
-/// body is one of its own.
+/// what the stretch itself has counted; loops over values and lengths end a stretch, and their body is one of its own:
+/// from what was read at the head up to what is read there the next time.
 ///
 /// What is here is the same for all hosts; what values are, and what is asked of them, is a host's.
 ///

@@ -42,7 +42,7 @@ PyObject* str_getattribute;
 PyObject* str_call;
 PyObject* str_call_with_hooks;
 /// Stands for "the forward that a plain call runs" among the remembered; equal to no attribute's name.
-PyObject* plain_forward;
+PyObject *plain_forward, *compiled_forward;
 
 /// The dictionary of an instance, borrowed; null with an error set.
 PyObject* dict_of(PyObject* self) {
@@ -159,15 +159,17 @@ PyObject* get_attribute(PyObject* self, PyObject* name) {
 }
 
 /// Calls `function` as a method of `self` without making a bound method.
-PyObject* call_function(PyObject* function, PyObject* self, PyObject* args) {
-    Py_ssize_t n = PyTuple_GET_SIZE(args);
+PyObject* call_function(PyObject* function, PyObject* self, PyObject* const* args, Py_ssize_t n) {
     PyObject* stack[kMostArgs + 2] = {nullptr, self};
-    for (Py_ssize_t i = 0; i < n; ++i) stack[i + 2] = PyTuple_GET_ITEM(args, i);
+    for (Py_ssize_t i = 0; i < n; ++i) stack[i + 2] = args[i];
     Py_INCREF(function);
     size_t flags = static_cast<size_t>(n + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET;
     PyObject* out = PyObject_Vectorcall(function, stack + 1, flags, nullptr);
     Py_DECREF(function);
     return out;
+}
+PyObject* call_function(PyObject* function, PyObject* self, PyObject* args) {
+    return call_function(function, self, PySequence_Fast_ITEMS(args), PyTuple_GET_SIZE(args));
 }
 
 /// Calls what the module itself has for `forward`.
@@ -206,8 +208,9 @@ PyObject* find_forward(PyObject* self, PyObject* dict) {
     if (PyErr_Occurred()) return nullptr;
     PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
     if (!forward || !PyFunction_Check(forward)) return nullptr;
-    if (!PyDict_GetItemWithError(dict, str_compiled))  // its call is not plain
-        remember(self, dict, plain_forward, forward, /*of_class=*/true);
+    PyObject* compiled = PyDict_GetItemWithError(dict, str_compiled);
+    remember(self, dict, compiled ? compiled_forward : plain_forward, forward, /*of_class=*/true);
+    if (compiled) remember(self, dict, str_compiled, compiled, /*of_class=*/false);
     return PyErr_Occurred() ? nullptr : forward;
 }
 
@@ -339,16 +342,24 @@ PyObject* plain_forward_of(PyObject* module, bool* in_place) {
     if (const Found* found = recall(module, dict, plain_forward))
         return found->of_class ? found->value : nullptr;
     if (in_place) *in_place = true;
+    if (const Found* found = recall(module, dict, compiled_forward)) return found->value;
     if (is_hooked(module, dict)) return nullptr;
     return find_forward(module, dict);
 }
 
 bool is_compiled_in_place(PyObject* module, PyObject* by) {
     PyObject** dict = _PyObject_GetDictPtr(module);
-    return dict && *dict && PyDict_GetItemWithError(*dict, str_compiled) == by;
+    if (!dict || !*dict) return false;
+    if (const Found* found = recall(module, *dict, str_compiled)) return found->value == by;
+    return PyDict_GetItemWithError(*dict, str_compiled) == by;
 }
 
 PyObject* call_past_compiled(PyObject* module, PyObject* const* args, size_t n, PyObject* names) {
+    PyObject* const dict = dict_of(module);
+    const bool plain = dict && n <= kMostArgs && !names;
+    if (const Found* found = plain ? recall(module, dict, compiled_forward) : nullptr)
+        return into_python(
+            [&] { return call_function(found->value, module, args, static_cast<Py_ssize_t>(n)); });
     Object all = Object::take(PyTuple_New(static_cast<Py_ssize_t>(n)));
     for (size_t k = 0; k < n; ++k)
         PyTuple_SET_ITEM(all.get(), static_cast<Py_ssize_t>(k), Py_NewRef(args[k]));
@@ -412,6 +423,7 @@ void init_module_slots(PyObject* module) {
         {&str_call, "__call__"},          {&str_call_with_hooks, "_call_with_hooks"}};
     for (auto [at, text] : names) *at = checked(PyUnicode_InternFromString(text));
     plain_forward = checked(PyUnicode_FromString("forward of a plain call"));
+    compiled_forward = checked(PyUnicode_FromString("forward of a call that compile() made"));
     checked(PyModule_AddFunctions(module, functions));
 }
 

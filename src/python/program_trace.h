@@ -157,11 +157,12 @@ private:
     } mark_;
     static inline thread_local TraceHost* current_ = nullptr;
     int budget_ = kBudget, turns_ = 0;
+    bool went_round_ = false;  ///< a loop of the place's own function
     bool lost_by_writes_ = false;
     int depth_ = 0;           ///< scopes that the base frame is in
     int32_t outermost_ = -1;  ///< where it entered the first of these
 
-    static constexpr int kBudget = 20000, kMostTurns = 8, kMostDepth = 40;
+    static constexpr int kBudget = 20000, kMostTurns = 16, kMostDepth = 40;
 };
 
 void init_trace(PyObject* module);
