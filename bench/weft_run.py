@@ -1,12 +1,15 @@
-"""What a call of libweft costs beyond its kernels: a C program, functions of 1, 20 and 40 ops.
+"""What a call of libweft costs beyond its kernels: a C program, functions of 0, 1, 10 and 20 ops.
 
-What the ops from the 20th to the 40th add counts as their kernels; so the work for the call as a
-whole, arguments in, plan found, result out and freed, is what is left of a call with 1 op or 20.
-The least of 200 rounds, in each of which the functions take turns.
+The ops stand one behind the other, without a loop, whose turns would count as kernels. What each op
+from the 10th to the 20th adds counts as the kernel of one: its arithmetic, and finding its operands
+in the plan. All else is the call's: arguments in, plan found and begun, result out and freed. So a
+call of n ops costs its own time less n such kernels; that of none, which copies its argument, all
+of it. The least of 200 rounds, in each of which the functions take turns.
 """
 
 import functools
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -16,27 +19,31 @@ from pathlib import Path
 import harness
 
 import weft
-from weft import nn
 
 ROOT = Path(__file__).parent.parent
-WIDTH, SHORT, LONG = 16, 20, 40
+WIDTH, COUNTS = 16, (0, 1, 10, 20)
+OPS = {"add": "x + self.b", "linear": "self.layer{k}(x)"}
 
 
-class Chain(nn.Module):
-    """`count` products, or sums, one behind the other."""
+def source(kind, count):
+    """A module of Python's with a Module of `count` sums, or products, one behind the other."""
+    lines = ["import weft", "from weft import nn", "class Chain(nn.Module):"]
+    lines += ["  def __init__(self):", "    super().__init__()"]
+    lines += [f"    self.b = nn.Parameter(weft.randn({WIDTH}))"]
+    for k in range(count if kind == "linear" else 0):
+        lines += [f"    self.layer{k} = nn.Linear({WIDTH}, {WIDTH})"]
+    lines += ["  def forward(self, x):"]
+    lines += ["    x = " + OPS[kind].format(k=k) for k in range(count)]
+    return "\n".join([*lines, "    return x", ""])
 
-    def __init__(self, kind, count):
-        super().__init__()
-        self.b = nn.Parameter(weft.randn(WIDTH))
-        layers = [nn.Linear(WIDTH, WIDTH) for _ in range(count if kind == "linear" else 0)]
-        self.layers, self.sums = nn.ModuleList(layers), count if kind == "add" else 0
 
-    def forward(self, x):
-        for layer in self.layers:
-            x = layer(x)
-        for _ in range(self.sums):
-            x = x + self.b
-        return x
+def saved(folder, kind, count):
+    """The file of such a program."""
+    written = folder / f"{kind}{count}.py"
+    written.write_text(source(kind, count))
+    chain = runpy.run_path(str(written))["Chain"]()
+    weft.jit.save(weft.jit.script(chain), written.with_suffix(".weft"))
+    return written.with_suffix(".weft")
 
 
 def program(folder):
@@ -64,12 +71,9 @@ def seconds(kind):
         made = program(folder)
         if made is None:
             return {}
-        counts, files = (1, SHORT, LONG), []
-        for count in counts:
-            files.append(folder / f"{count}.weft")
-            weft.jit.save(weft.jit.script(Chain(kind, count)), files[-1])
+        files = [saved(folder, kind, count) for count in COUNTS]
         lines = subprocess.check_output([made, str(WIDTH), *files], text=True).split()
-        return dict(zip(counts, (1e-9 * float(n) for n in lines), strict=True))
+        return dict(zip(COUNTS, (1e-9 * float(n) for n in lines), strict=True))
 
 
 def beyond(kind, count):
@@ -77,7 +81,8 @@ def beyond(kind, count):
         found = seconds(kind) if name == "weft" else {}
         if not found:
             return None
-        return found[count] - count * (found[LONG] - found[SHORT]) / (LONG - SHORT)
+        *_, few, many = COUNTS
+        return found[count] - count * (found[many] - found[few]) / (many - few)
 
     return value
 
@@ -85,7 +90,7 @@ def beyond(kind, count):
 ROWS = [
     harness.Fact(f"weft_run, {count} x {kind}, {WIDTH} floats, beyond kernels",
                  beyond(kind, count), "s", limit=200e-9)
-    for kind in ("add", "linear") for count in (1, SHORT)
+    for kind, count in [("add", 0), *((k, n) for k in OPS for n in (1, COUNTS[-1]))]
 ]  # fmt: skip
 
 if __name__ == "__main__":
