@@ -30,6 +30,8 @@ Program::Program(const std::string& path) : file(std::make_shared<const native::
                 text("tensors without the metadata 'weft' in '", path, "'"));
     package = native::Package::parse(
         *json, [this](const std::string& name) { return file->find(name) != nullptr; });
+    for (const auto& [name, function] : package->entries())
+        if (name == "forward") forward = &package->entry(name);
     keeps_state = !package->objects().empty();
     for (const native::Function& f : package->functions()) {
         keeps_state |= std::any_of(f.constants.begin(), f.constants.end(), may_change);
@@ -44,7 +46,8 @@ public:
         : heap_(core.heap_), mode_(std::exchange(mode, 0)),
           scopes_(std::exchange(ops::scopes, ops::Scopes{})) {
         ops::scopes.generator = &core.generator_;
-        if (core.returned_.load(std::memory_order_relaxed)) core.empty_returned();
+        if (core.returned_.load(std::memory_order_relaxed))
+            core.out_ -= free_all(core.returned_.exchange(nullptr, std::memory_order_acquire));
     }
     ~Running() {
         ops::scopes = scopes_;
@@ -67,24 +70,11 @@ Core::Core(std::shared_ptr<const Program> program) : program_(std::move(program)
 }
 
 Core::~Core() {
+    returned_ = nullptr;  // closed
     Running now(*this);
-    empty_returned();
+    free_all(late_.load(std::memory_order_acquire));
+    given_.free();
     context_.reset();
-}
-
-void Core::give(const weft_value* args, size_t count, const weft_value* named) {
-    const bool copies = program_->keeps_state;
-    for (size_t k = 0; k < count; ++k) given_.push_back(to_thing(args[k], copies));
-    if (!named) return;
-    WEFT_EXPECT(named->kind == WEFT_DICT, Type, "weft_run", "a dict of named arguments",
-                text("a value of kind ", static_cast<int>(named->kind)));
-    for (size_t k = 0; k < named->as.list.size; ++k) {
-        const weft_value* pair = named->as.list.items + 2 * k;
-        WEFT_EXPECT(pair->kind == WEFT_STRING, Type, "weft_run", "names of arguments",
-                    text("a key of kind ", static_cast<int>(pair->kind)));
-        names_.emplace_back(pair->as.string.data, pair->as.string.size);
-        given_.push_back(to_thing(pair[1], copies));
-    }
 }
 
 int Core::run(const char* entry, const weft_value* args, size_t count, const weft_value* named,
@@ -100,15 +90,15 @@ int Core::run(const char* entry, const weft_value* args, size_t count, const wef
     {
         Running now(*this);
         try {
-            const native::Function& function = program_->package->entry(entry ? entry : "forward");
-            give(args, count, named);
-            result = to_value(context_->call(function, given_, names_), *this);
+            const native::Function* function = program_->forward;
+            if (entry || !function) function = &program_->package->entry(entry ? entry : "forward");
+            const native::Given given = given_.take(args, count, named, program_->keeps_state);
+            to_value(context_->call(*function, given), *this, result);
         } catch (...) {
             failed = 1;
             tell(error);
         }
-        given_.clear();
-        names_.clear();
+        given_.let_go();
     }
     in_use_.store(false, std::memory_order_release);
     return failed;
@@ -124,26 +114,35 @@ int Core::seed(uint64_t number, weft_error* error) noexcept {
     return 0;
 }
 
-void Core::lend(Lent& lent) {
-    lent.core = this;
-    holders_.fetch_add(1, std::memory_order_relaxed);
-}
-
 void Core::take_back(Lent* lent) noexcept {
-    lent->next = returned_.load(std::memory_order_relaxed);
-    while (!returned_.compare_exchange_weak(lent->next, lent, std::memory_order_release,
-                                            std::memory_order_relaxed)) {
-    }
-    let_go();
+    const auto push = [lent](std::atomic<Lent*>& to, Lent* closed) {
+        lent->next = to.load(std::memory_order_acquire);
+        while (lent->next != closed)
+            if (to.compare_exchange_weak(lent->next, lent, std::memory_order_release,
+                                         std::memory_order_acquire))
+                return true;
+        return false;
+    };
+    if (push(returned_, closed())) return;  // it may be gone now
+    push(late_, closed());
+    if (late_out_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
 }
 
-void Core::empty_returned() {
-    Lent* lent = returned_.exchange(nullptr, std::memory_order_acquire);
-    while (lent) delete std::exchange(lent, lent->next);
+int64_t Core::free_all(Lent* list) {
+    int64_t count = 0;
+    for (; list; ++count) delete std::exchange(list, list->next);
+    return count;
 }
 
 void Core::let_go() noexcept {
-    if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    late_out_.store(out_ + 1, std::memory_order_relaxed);  // 1: who holds the handle
+    Lent* const list = returned_.exchange(closed(), std::memory_order_acq_rel);
+    int64_t back = 1;
+    {
+        const Heap::Use now(heap_);
+        back += free_all(list);
+    }
+    if (late_out_.fetch_sub(back, std::memory_order_acq_rel) == back) delete this;
 }
 
 }  // namespace weft::c

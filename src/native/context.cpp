@@ -139,18 +139,11 @@ const Class& Context::class_like(const Class& of) {
     return *own_classes_.emplace_back(std::make_unique<Class>(of));
 }
 
-Thing Context::call(const Function& function, const std::vector<Thing>& args,
-                    const std::vector<std::string>& names) {
-    SmallVector<uint64_t, 8> words;
-    for (const Thing& arg : args) words.push_back(arg.get().bits());
-    static_assert(sizeof(Raw) == sizeof(uint64_t));
-    const auto* raw = reinterpret_cast<const Raw*>(words.data());
-    const auto n = static_cast<int64_t>(args.size() - names.size());
+Thing Context::call(const Function& function, const Given& given) {
     Host host(*this);
     // a scope that an exception left as it was found
     const ModeGuard as_before(0, 0);
-    return host.call(Raw::lasting(Kind::Function, &function),
-                     {raw, n, names.empty() ? nullptr : &names});
+    return host.call(function, given);
 }
 
 }  // namespace weft::native

@@ -21,8 +21,7 @@ public:
     const std::shared_ptr<const Package>& shared_package() const { return package_; }
     /// Calls a function with arguments by place, then by name. Throws Raised with the exception that left it; all
     /// values have to be gone before the context is.
-    Thing call(const Function& function, const std::vector<Thing>& args,
-               const std::vector<std::string>& names = {});
+    Thing call(const Function& function, const Given& given);
 
     /// The class of named tuples that is equal to `of`.
     const Class& class_like(const Class& of);

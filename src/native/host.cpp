@@ -125,12 +125,16 @@ Host::Frame* Host::target(Frame* frame, const FlatInstr* i, Raw callee, const Gi
     raise_as(types::TypeError, "'", type_name(callee), "' object is not callable");
 }
 
-Thing Host::call(Raw callee, const Given& given) {
-    Thing result;
-    Frame* frame = target(nullptr, nullptr, callee, given, result);
-    if (!frame) return result;
-    result = Thing::steal(run(frame));
+Thing Host::call(const Function& function, const Given& given) {
+    Thing result = Thing::steal(run(start(bind(function, given))));
     if (!result) throw Raised{take_error()};
+    return result;
+}
+
+Thing Host::call(Raw callee, const Given& given) {
+    if (callee.is(Kind::Function)) return call(*callee.lasting<Function>(), given);
+    Thing result;
+    target(nullptr, nullptr, callee, given, result);
     return result;
 }
 

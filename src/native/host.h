@@ -26,6 +26,8 @@ public:
     /// A frame of `function`, bound; throws TypeError as CPython's calls do.
     Frame* bind(const Function& function, const Given& given);
     Raw run(Frame* frame);
+    /// Runs a function to its end.
+    Thing call(const Function& function, const Given& given);
     /// Calls any value; runs what it is of a package to its end.
     Thing call(Raw callee, const Given& given);
     /// The exception with which a run ended.

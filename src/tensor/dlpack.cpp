@@ -1,7 +1,6 @@
 #include "tensor/dlpack.h"
 
 #include <algorithm>
-#include <array>
 
 namespace weft {
 namespace {
@@ -15,28 +14,22 @@ constexpr Code code_of(DType t) {
     return is_complex(t) ? kComplex : is_floating(t) ? kFloat : kInt;
 }
 
-constexpr uint16_t key_of(int code, int bits) { return static_cast<uint16_t>(code << 8 | bits); }
-
-/// The keys of kDTypes, in their order.
-constexpr auto kKeys = [] {
-    std::array<uint16_t, std::size(kDTypes)> keys{};
-    for (size_t k = 0; k < keys.size(); ++k)
-        keys[k] = key_of(code_of(kDTypes[k]), 8 * item_size(kDTypes[k]));
-    return keys;
-}();
-
 DType dtype_named_by(std::string_view who, DlpackType d) {
-    const uint16_t key = key_of(d.code, d.bits);
-    for (size_t k = 0; d.lanes == 1 && k < kKeys.size(); ++k)
-        if (kKeys[k] == key) return kDTypes[k];
-    if (d.lanes == 1 && d.code == kUInt && d.bits == 1) return DType::Bool;
+    for (DType t : kDTypes)
+        if (dlpack_type(t) == d) return t;
+    if (d == DlpackType{kUInt, 1, 1}) return DType::Bool;
     fail(ErrorKind::Runtime, who, "an array of a dtype that weft has",
          text("DLPack type code ", int{d.code}, " of ", int{d.bits}, " bits, ", d.lanes, " lanes"));
 }
 
 }  // namespace
 
-DlpackType dlpack_type(DType t) { return {code_of(t), static_cast<uint8_t>(8 * item_size(t)), 1}; }
+constinit const std::array<DlpackType, kDTypeCount> detail::dlpack_types = [] {
+    std::array<DlpackType, kDTypeCount> types{};
+    for (DType t : kDTypes)
+        types[static_cast<size_t>(t)] = {code_of(t), static_cast<uint8_t>(8 * item_size(t)), 1};
+    return types;
+}();
 
 DlpackLayout::DlpackLayout(std::string_view who, DlpackType type, int32_t ndim,
                            const int64_t* sizes, const int64_t* steps)

@@ -1,5 +1,6 @@
 /// DLPack's types and layouts as weft's (https://dmlc.github.io/dlpack/latest/c_api.html).
 #pragma once
+#include <array>
 #include <string_view>
 
 #include "tensor/dtype.h"
@@ -11,8 +12,12 @@ namespace weft {
 struct DlpackType {
     uint8_t code, bits;
     uint16_t lanes;
+    bool operator==(const DlpackType&) const = default;
 };
-DlpackType dlpack_type(DType t);
+namespace detail {
+extern const std::array<DlpackType, kDTypeCount> dlpack_types;
+}
+inline DlpackType dlpack_type(DType t) { return detail::dlpack_types[static_cast<size_t>(t)]; }
 
 /// What a DLTensor says of its elements, checked. Throws Runtime, with `who`, for what weft has not.
 struct DlpackLayout {
