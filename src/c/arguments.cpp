@@ -142,7 +142,7 @@ void Arguments::free() {
     for (Raw r : std::exchange(values_, {})) r.drop();
 }
 
-void Arguments::put(const weft_value& v, bool copies) {
+inline void Arguments::put(const weft_value& v, bool copies) {
     const auto k = static_cast<size_t>(count_);
     if (k == values_.size()) values_.push_back(Raw::none());
     Raw& at = values_[k];

@@ -28,6 +28,24 @@ Host::Frame* Host::new_frame(const Function& function) {
     return frame;
 }
 
+Host::Frame* Host::bind(const Function& f, const Given& given) {
+    Frame* frame = new_frame(f);
+    if (!given.names && given.n == f.positional && given.n == f.source.params) {
+        for (int64_t k = 0; k < given.n; ++k) {
+            given.args[k].hold();
+            frame->registers[k] = given.args[k];
+        }
+        return frame;
+    }
+    try {
+        bind_others(frame, given);
+    } catch (...) {
+        free(frame);
+        throw;
+    }
+    return frame;
+}
+
 void Host::free(Frame* frame) {
     const auto size = static_cast<size_t>(frame->code->registers);
     for (size_t k = 0; k < size; ++k)
@@ -64,13 +82,13 @@ Raw Host::run(Frame* frame) {
     return result;
 }
 
-bool Host::pause(Frame*) {
+/// Ends the run if it was interrupted; else asks on_pause.
+bool Host::pause_now() {
     if (context_.interrupted_.load(std::memory_order_relaxed)) [[unlikely]] {
         context_.interrupted_ = false;
         set_error(make_error(types::KeyboardInterrupt, {}));
         return false;
     }
-    if ((++pauses_ & 15) || !context_.on_pause) return true;
     try {
         context_.on_pause();
         return true;
@@ -199,8 +217,7 @@ Host::Frame* Host::call_spread(const Raw* args, Thing& result) {
             all.push_back(Thing::borrow(e.value));
         }
     }
-    std::vector<Raw> raw;
-    for (const Thing& one : all) raw.push_back(one.get());
+    const std::vector<Raw> raw = borrowed(all);
     return target(nullptr, nullptr, args[0], {raw.data(), n, names.empty() ? nullptr : &names},
                   result);
 }

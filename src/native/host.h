@@ -62,16 +62,21 @@ public:
     static void free(Frame* frame);
     static void finished(Frame*) {}
     static bool waits(const Frame*, const program::FlatInstr&, const Raw*) { return false; }
-    bool pause(Frame*);
+    bool pause(Frame*) {
+        const bool interrupted = context_.interrupted_.load(std::memory_order_relaxed);
+        if (!interrupted && ((++pauses_ & 15) || !context_.on_pause)) [[likely]]
+            return true;
+        return pause_now();
+    }
     program::Onward at_place(Frame* frame, Raw& result);
 
 private:
+    bool pause_now();
     Frame* target(Frame* frame, const program::FlatInstr* i, Raw callee, const Given& given,
                   Thing& result);
     Thing call_method(Frame* frame, const program::FlatInstr& i, const Given& given);
     Frame* call_spread(const Raw* args, Thing& result);
-    static void bind_others(const Function& f, const Given& given, Raw* regs,
-                            const std::vector<Raw>& defaults);
+    static void bind_others(Frame* frame, const Given& given);
     Frame* start(Frame* frame);
     void set_attribute(Raw of, const std::string& name, Raw value);
     void raise_from(Raw what, Raw cause, bool has_cause);

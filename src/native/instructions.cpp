@@ -460,27 +460,10 @@ void missing(const Function& f, const Raw* regs, int32_t from, int32_t to, const
 
 }  // namespace
 
-Host::Frame* Host::bind(const Function& f, const Given& given) {
-    Frame* frame = new_frame(f);
-    Raw* regs = frame->registers;
-    if (!given.names && given.n == f.positional && given.n == f.source.params) {
-        for (int64_t k = 0; k < given.n; ++k) {
-            given.args[k].hold();
-            regs[k] = given.args[k];
-        }
-        return frame;
-    }
-    try {
-        bind_others(f, given, regs, frame->state->defaults);
-    } catch (...) {
-        free(frame);
-        throw;
-    }
-    return frame;
-}
-
-void Host::bind_others(const Function& f, const Given& given, Raw* regs,
-                       const std::vector<Raw>& defaults) {
+void Host::bind_others(Frame* frame, const Given& given) {
+    const Function& f = *frame->function;
+    Raw* const regs = frame->registers;
+    const std::vector<Raw>& defaults = frame->state->defaults;
     const int32_t params = f.positional + f.keyword_only;
     const int64_t by_place = std::min<int64_t>(given.n, f.positional);
     auto put = [&](int32_t k, Raw value) {

@@ -262,12 +262,12 @@ Onward Stretch::run(Host::Frame* frame, const Tensor* tensors, Raw& result) {
     Tensors outputs(plan->segment().outputs.size());
     if (!program::run_plan(*plan, draws, tensors, outputs.data())) return Onward::Here;
     ++runs;
+    if (returned >= 0 && recipes[0].kind == Recipe::Kind::Output && recipes.size() == 1) {
+        result = Thing(std::move(outputs[static_cast<size_t>(recipes[0].number)])).release();
+        return Onward::Return;  // the common end
+    }
     program::LocalArray<Thing, 24> made(recipes.size());
     const Maker make{*this, frame, outputs.data(), made.data()};
-    if (returned >= 0 && recipes.size() == 1) {  // the common end
-        result = make(recipes[0]).release();
-        return Onward::Return;
-    }
     for (size_t k = 0; k < recipes.size(); ++k) made[k] = make(recipes[k]);
     if (returned >= 0) {
         result = made[static_cast<size_t>(returned)].release();

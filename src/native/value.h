@@ -164,6 +164,12 @@ private:
     Raw raw_{};
 };
 
+inline std::vector<Raw> borrowed(const std::vector<Thing>& things) {
+    std::vector<Raw> out;
+    for (const Thing& one : things) out.push_back(one.get());
+    return out;
+}
+
 // ---- what objects are made of
 
 struct Class;

@@ -33,8 +33,7 @@ int64_t DifferentiablePlan::kept_bytes() const {
     return sum;
 }
 
-Plan& DifferentiablePlan::plain() {
-    if (plain_) return *plain_;
+Plan& DifferentiablePlan::make_plain() {
     plain_ = Ref<Plan>(gives_views_ ? new Plan(segment_, options_, parts_.made, {})
                                     : new Plan(segment_, options_));
     return *plain_;
@@ -203,10 +202,11 @@ private:
 
 void DifferentiablePlan::run(const Tensor* inputs, Tensor* outputs) {
     const Ref<DifferentiablePlan> alive(this);
-    bool tracked = !is_constant_;
-    for (size_t i = 0; i < segment_->inputs.size() && !tracked; ++i)
+    const bool records = mode & kGradMode;
+    bool tracked = records && !is_constant_;
+    for (size_t i = 0; records && !tracked && i < segment_->inputs.size(); ++i)
         tracked = segment_->value(segment_->inputs[i]).wants_grad && requires_grad(inputs[i]);
-    if (!(mode & kGradMode) || !tracked) {
+    if (!tracked) {
         if (!gives_views_) return plain().run(inputs, outputs);
         number_handles();
         return Run(*this, inputs, false).give(outputs);

@@ -63,7 +63,8 @@ public:
 private:
     friend class CompiledNode;
     class Run;
-    Plan& plain();
+    Plan& plain() { return plain_ ? *plain_ : make_plain(); }
+    Plan& make_plain();
     void number_handles();
     void prepare();
     /// The backward plan for these gradients; null if there is none.

@@ -38,9 +38,16 @@ private:
     const size_t size_;
 };
 
-/// Whether no two of the addresses are one; they are sorted.
+/// Whether no two of the addresses are one; many are sorted.
 template <class T>
 bool all_differ(T** begin, T** end) {
+    constexpr std::ptrdiff_t kFew = 8;
+    if (end - begin <= kFew) {
+        for (T** a = begin; a != end; ++a)
+            for (T** b = begin; b != a; ++b)
+                if (*a == *b) return false;
+        return true;
+    }
     std::sort(begin, end, std::less<>());
     return std::adjacent_find(begin, end) == end;
 }

@@ -98,7 +98,7 @@ void Plan::let_go(Frame& frame, const Bound& bound) const {
 }
 
 /// The frame holds nobody's memory any more.
-void Plan::let_go(Frame& frame) const {
+inline void Plan::let_go(Frame& frame) const {
     if (has_fixes_) {
         for (const Bound& b : inputs_) let_go(frame, b);
         for (const Bound& b : made_) let_go(frame, b);
@@ -159,7 +159,7 @@ void Plan::run(const Tensor* inputs, Tensor* outputs, Tensor* kept, Tensor* drop
     idle_.push_back(std::move(frame));
 }
 
-void Plan::make_result(Frame& frame, size_t number, Tensor made) const {
+inline void Plan::make_result(Frame& frame, size_t number, Tensor made) const {
     made.set(kInference, mode & kInferenceMode);
     for (uint32_t k = segment_->value(made_[number].value).writes; k > 0; --k) {
         ops::Write write(made);  // Note [Writes] in trace.h
@@ -244,7 +244,7 @@ void Plan::run_items(Frame& frame, Tensor* kept, Tensor* dropped) const {
     }
 }
 
-void Plan::take_results(Frame& frame, const Tensor* inputs, Tensor* outputs) const {
+inline void Plan::take_results(Frame& frame, const Tensor* inputs, Tensor* outputs) const {
     for (size_t k = 0; k < results_.size(); ++k) {
         const Result& r = results_[k];
         const Tensor& whole =

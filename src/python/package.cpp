@@ -500,12 +500,13 @@ PyObject* package_call(PyObject* self, PyObject* given) {
             names.emplace_back(to_text(key));
             values.push_back(incoming(value));
         }
-        std::vector<Raw> raw;
-        for (const Thing& value : values) raw.push_back(value.get());
-        const native::Given all{raw.data(), PyTuple_GET_SIZE(args),
-                                names.empty() ? nullptr : &names};
+        const std::vector<Raw> raw = native::borrowed(values);
         try {
-            return Outgoing(package)(package.context->call(function, all).get()).release();
+            return Outgoing(package)(package.context
+                                         ->call(function, {raw.data(), PyTuple_GET_SIZE(args),
+                                                           names.empty() ? nullptr : &names})
+                                         .get())
+                .release();
         } catch (const native::Raised& raised) {
             set_error(package, *raised.error.as<native::Error>());
             throw PythonError{};

@@ -25,6 +25,14 @@ def line(x):
     return tanh(x * 2 + 1) @ W
 
 
+def one_op(x):
+    return tanh(x)
+
+
+def calls_one(x):
+    return one_op(x)
+
+
 def branches(x, n):
     y = sigmoid(x) * n + x
     if n > 2:
@@ -231,6 +239,15 @@ def test_plans_give_what_instructions_give(name):
     assert [outcome(fast, args) for _ in range(5) for args in cases] == expected
     assert runs_by_plan(fast) >= 3
     assert runs_by_plan(plain) == 0
+
+
+def test_one_op_is_a_plan_where_a_call_leads_to_it():
+    inner, one = package_of(calls_one), package_of(one_op)
+    x = weft.randn(3)
+    for _ in range(4):
+        assert weft.equal(inner.call("f", (x,), {}), one.call("f", (x,), {}))
+    assert runs_by_plan(inner) >= 2
+    assert runs_by_plan(one) == 0
 
 
 def test_state_is_read_where_it_is():
