@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "native/package.h"
 #include "native/utf8.h"
 #include "ops/functions.h"
 #include "tensor/dlpack.h"
@@ -56,6 +57,8 @@ public:
                 return native::of_complex({v.as.complex.real, v.as.complex.imag});
             case WEFT_STRING:
                 return string(v);
+            case WEFT_BYTES:
+                return bytes(v);
             case WEFT_LIST:
             case WEFT_TUPLE:
                 return list(v, depth);
@@ -73,6 +76,10 @@ private:
         const std::string_view text(v.as.string.data ? v.as.string.data : "", v.as.string.size);
         WEFT_EXPECT(native::is_utf8(text), Value, who, "text in UTF-8", "other bytes");
         return native::of_text(text);
+    }
+    static Thing bytes(const weft_value& v) {
+        WEFT_EXPECT(v.as.string.data || !v.as.string.size, Value, who, "bytes", "null");
+        return native::bytes_of({v.as.string.data, v.as.string.size});
     }
     static void check(const weft_value& v, int depth) {
         WEFT_EXPECT(v.as.list.items || !v.as.list.size, Value, who, "items", "null");

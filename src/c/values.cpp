@@ -76,12 +76,16 @@ public:
             case Kind::Tensor:
                 return tensor(r, out, own);
             case Kind::Tuple:
-                if (auto* of = r.as<native::Tuple>()->of)
+                if (auto* of = r.as<native::Tuple>()->of; of == &native::bytes_class())
+                    return bytes(r, out);
+                else if (of && of != &native::size_class())
                     return fields({of->fields, r.as<native::Tuple>()->items(), {}}, out, own,
                                   depth);
                 [[fallthrough]];
             case Kind::List:
                 return list(r, out, own, depth);
+            case Kind::View:
+                return list(native::list_of(native::all_of(r)).get(), out, false, depth);
             case Kind::Dict:
                 return dict(*r.as<native::Dict>(), out, own, depth);
             case Kind::Record:
@@ -91,8 +95,10 @@ public:
                               out, own, depth);
             default:
                 fail(ErrorKind::Type, "weft_run",
-                     "a result of numbers, strings, tensors, and lists, tuples and dicts of them",
-                     text("a value of type ", native::type_name(r)));
+                     "a result of numbers, strings, bytes, tensors, and lists, tuples and dicts of "
+                     "them",
+                     text("a value of type ", native::type_name(r)),
+                     "a list of its items, or str() of it, is one");
         }
     }
 
@@ -108,6 +114,10 @@ private:
         out.as.list.items = at;
         out.as.list.size = size;
         return out;
+    }
+    static void bytes(Raw r, weft_value& out) {
+        const std::string all = native::bytes_in(r);
+        out = weft_bytes(copy_text(all), all.size());
     }
     void tensor(Raw r, weft_value& out, bool own) {
         auto* lent = new Lent(callers_own(r, own), core_);
@@ -190,6 +200,7 @@ Lent::Lent(Tensor t, Core& core) : tensor(std::move(t)), core(&core) {
 void clear(weft_value& v) {
     switch (v.kind) {
         case WEFT_STRING:
+        case WEFT_BYTES:
             std::free(const_cast<char*>(v.as.string.data));
             break;
         case WEFT_LIST:

@@ -109,7 +109,8 @@ typedef enum weft_kind {
     WEFT_LIST,    /* as.list */
     WEFT_TUPLE,   /* as.list */
     WEFT_DICT,    /* as.list: a key and its value, `size` times; items has 2 * size */
-    WEFT_TENSOR   /* as.tensor */
+    WEFT_TENSOR,  /* as.tensor */
+    WEFT_BYTES    /* as.string, any bytes */
 } weft_kind;
 
 typedef struct weft_value weft_value;
@@ -161,6 +162,11 @@ static inline weft_value weft_string(const char* data, size_t size) {
     weft_value v = {WEFT_STRING, {0}};
     v.as.string.data = data;
     v.as.string.size = size;
+    return v;
+}
+static inline weft_value weft_bytes(const void* data, size_t size) {
+    weft_value v = weft_string((const char*)data, size);
+    v.kind = WEFT_BYTES;
     return v;
 }
 static inline weft_value weft_list(weft_value* items, size_t size) {
@@ -249,10 +255,15 @@ WEFT_API void weft_context_free(weft_context* context);
  * `named`, a dict of strings. `result` gets what it returns, to be freed with weft_value_clear; it need not be
  * initialised.
  *
- * Arguments are numbers, strings, tensors on the CPU, and lists, tuples and dicts of them, in each other up to 1000
- * deep. A list or a dict is copied. A tensor is not, unless the program keeps state between calls: a program that
- * writes into its argument then writes into your memory. Results are never parts of your arguments. A result that is
- * an object with named fields comes as a dict of them.
+ * Arguments are numbers, strings, bytes, tensors on the CPU, and lists, tuples and dicts of them, in each other up to
+ * 1000 deep. A list or a dict is copied. A tensor is not, unless the program keeps state between calls: a program that
+ * writes into its argument then writes into your memory. Results are never parts of your arguments: one that the
+ * program hands back is copied, as the caller frees the result and goes on to write the argument.
+ *
+ * Results are of these kinds too. An object with named fields, a named tuple among them, comes as a dict of them, a
+ * torch.Size as a tuple, a device as the string "cpu"; a generator is gone through and comes as a list, and so do a
+ * dict's keys(), values() and items(). A TypeError are all others: ranges, sets, slices, dtypes, iterators, types,
+ * functions, exceptions. Integers have 64 bits: what needs more is an OverflowError.
  *
  * Nothing is recorded for gradients, unless the program asks for it. */
 WEFT_API int weft_run(weft_context* context, const char* entry, const weft_value* args,

@@ -83,11 +83,7 @@ std::string repr_of_tuple(const Showing& in) {
     const Items items = items_in(value);
     const Class* of = value.as<Tuple>()->of;
     if (!of) return "(" + repr_of_items(in, value) + (items.size == 1 ? ",)" : ")");
-    if (of == &bytes_class()) {
-        std::string bytes;
-        for (Raw item : items) bytes += static_cast<char>(int_in(item));
-        return "b" + repr_of_bytes(bytes);
-    }
+    if (of == &bytes_class()) return "b" + repr_of_bytes(bytes_in(value));
     if (of->fields.empty()) return of->name + "([" + repr_of_items(in, value) + "])";
     const bool results = of->name.starts_with("torch.return_types.");
     std::string out = of->name + "(";

@@ -65,8 +65,7 @@ Thing item_of_sequence(Raw holder, Raw key) {
         for (int64_t k = 0; k < s.count; ++k)
             out.push_back(Thing::borrow(items[s.start + k * s.step]));
         if (list) return list_of(std::move(out));
-        const bool bytes = holder.as<Tuple>()->of == &bytes_class();
-        return tuple_of(std::move(out), bytes ? &bytes_class() : nullptr);
+        return tuple_of(std::move(out), class_of_parts(holder.as<Tuple>()->of));
     }
     if (!is_index(key)) wrong_index(list ? "list" : "tuple", key);
     return Thing::borrow(items[place_of(

@@ -307,11 +307,7 @@ Thing text_encode(Host&, const Given& g) {
     for (int64_t k = 1; k < g.n; ++k)
         if (std::string_view(text_argument(g, k, "encode()")) != (k == 1 ? "utf-8" : "strict"))
             raise_as(types::ValueError, "[str.encode] expected UTF-8, got ", repr_of(g.args[k]));
-    const std::string& s = self(g);
-    Thing out = new_tuple(static_cast<int64_t>(s.size()), &bytes_class());
-    for (size_t k = 0; k < s.size(); ++k)
-        out.as<Tuple>()->items()[k] = Raw::small(static_cast<unsigned char>(s[k]));
-    return out;
+    return bytes_of(self(g));
 }
 
 /// The field of a replacement: a place, a name, or the next one.

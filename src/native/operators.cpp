@@ -51,7 +51,8 @@ Thing joined(Raw a, Raw b) {
     std::vector<Thing> out;
     for (Raw from : {a, b})
         for (Raw item : items_in(from)) out.push_back(Thing::borrow(item));
-    return a.is(Kind::List) ? list_of(std::move(out)) : tuple_of(std::move(out));
+    if (a.is(Kind::List)) return list_of(std::move(out));
+    return tuple_of(std::move(out), class_of_parts(a.as<Tuple>()->of));
 }
 
 bool is_text(Raw r) { return r.is(Kind::Text); }

@@ -42,6 +42,19 @@ const Class& bytes_class() {
     return made;
 }
 
+Thing bytes_of(std::string_view bytes) {
+    Thing out = new_tuple(std::ssize(bytes), &bytes_class());
+    for (size_t k = 0; k < bytes.size(); ++k)
+        out.as<Tuple>()->items()[k] = Raw::small(static_cast<unsigned char>(bytes[k]));
+    return out;
+}
+
+std::string bytes_in(Raw tuple) {
+    std::string bytes;
+    for (Raw item : items_in(tuple)) bytes += static_cast<char>(int_in(item));
+    return bytes;
+}
+
 const Class& class_of_results(const Op& op) {
     static const auto* const made = [] {
         auto* all = new std::map<const Op*, Class>;

@@ -47,6 +47,12 @@ Class class_told(const Json& record);
 bool dtype_named(std::string_view name, DType& out);
 const Class& size_class();
 const Class& bytes_class();  ///< bytes are tuples of ints
+/// Of what is cut out of a tuple of this class, or goes on from one: that of a named tuple is a plain tuple.
+inline const Class* class_of_parts(const Class* of) {
+    return of == &size_class() || of == &bytes_class() ? of : nullptr;
+}
+Thing bytes_of(std::string_view bytes);
+std::string bytes_in(Raw tuple);
 const Class& class_of_results(const Op& op);
 
 class Package {

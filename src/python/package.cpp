@@ -123,13 +123,9 @@ private:
                 out.as<native::Dict>()->set(item.get(), Raw());
             return out;
         }
-        if (PyBytes_Check(o)) {
-            Thing out = native::new_tuple(PyBytes_GET_SIZE(o), &native::bytes_class());
-            for (Py_ssize_t k = 0; k < PyBytes_GET_SIZE(o); ++k)
-                out.as<native::Tuple>()->items()[k] =
-                    Raw::small(static_cast<unsigned char>(PyBytes_AS_STRING(o)[k]));
-            return out;
-        }
+        if (PyBytes_Check(o))
+            return native::bytes_of(
+                {PyBytes_AS_STRING(o), static_cast<size_t>(PyBytes_GET_SIZE(o))});
         if (PySlice_Check(o)) {
             const auto* s = reinterpret_cast<PySliceObject*>(o);
             const Thing parts[] = {(*this)(s->start), (*this)(s->stop), (*this)(s->step)};
@@ -338,8 +334,7 @@ private:
             return Object::take(size_object(dims));
         }
         if (&of == &native::bytes_class()) {
-            std::string bytes;
-            for (Raw item : native::items_in(r)) bytes += static_cast<char>(native::int_in(item));
+            const std::string bytes = native::bytes_in(r);
             return Object::take(PyBytes_FromStringAndSize(bytes.data(), std::ssize(bytes)));
         }
         const std::string_view name = of.name;

@@ -13,7 +13,7 @@ import numpy as np
 
 import weft
 
-NONE, BOOL, INT, DOUBLE, COMPLEX, STRING, LIST, TUPLE, DICT, TENSOR = range(10)
+NONE, BOOL, INT, DOUBLE, COMPLEX, STRING, LIST, TUPLE, DICT, TENSOR, BYTES = range(11)
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
@@ -142,7 +142,8 @@ class Arguments:
         elif isinstance(x, (str, bytes)):
             text = x.encode() if isinstance(x, str) else x
             memory = self.keep(c.create_string_buffer(text))
-            v.kind, v.held.string = STRING, _String(c.addressof(memory), len(text))
+            v.kind = BYTES if isinstance(x, bytes) else STRING
+            v.held.string = _String(c.addressof(memory), len(text))
         elif isinstance(x, (list, tuple)):
             v.kind = LIST if isinstance(x, list) else TUPLE
             v.held.list = _List(c.cast(self.array(list(x)), c.POINTER(Value)), len(x))
@@ -184,6 +185,8 @@ def back(v: Value) -> Any:
         return complex(v.held.complex.real, v.held.complex.imag)
     if v.kind == STRING:
         return c.string_at(v.held.string.data, v.held.string.size).decode()
+    if v.kind == BYTES:
+        return c.string_at(v.held.string.data, v.held.string.size)
     if v.kind == TENSOR:
         return tensor_back(v.held.tensor.data.contents)
     size, items = v.held.list.size, v.held.list.items

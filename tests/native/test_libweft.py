@@ -11,6 +11,7 @@ from libweft import (
     DICT,
     INT,
     LIST,
+    STRING,
     TENSOR,
     Arguments,
     Context,
@@ -180,7 +181,8 @@ def counter(lib, tmp_path):
 
 VALUES = [
     None, True, False, 0, -1, 2**62, 2**63 - 1, -(2**63), 0.5, math.inf, -0.0, math.nan, 1 - 2j,
-    "", "a", "héß\U0001f600", "a\0b", [], (), {}, [1, [2.0, ["x", None]]], (1, (2,), []),
+    "", "a", "héß\U0001f600", "a\0b", b"", b"a\0\xff",
+    [], (), {}, [1, [2.0, ["x", None]]], (1, (2,), []),
     {"a": 1, 2: [3], True: None}, R(3), R(2, 3), weft.tensor(1.5), weft.zeros(0, 4),
     weft.arange(24).reshape(2, 3, 4).transpose(0, 2), R(4, 6)[::2, 1:5:3], R(1).expand(3, 2),
     weft.tensor([True, False]), [R(2), {"h": (R(1), 3)}], R(2, 1, 1, 1, 1, 3),
@@ -337,14 +339,24 @@ def test_an_error_says_where(context):
     assert same(context.run("part", weft.ones(2, 2)), weft.ones(2))
 
 
+KEPT = Arguments()
+
+
+def as_text(raw):
+    """A string that has these bytes."""
+    value = KEPT.value(raw)
+    value.kind = STRING
+    return value
+
+
 BAD_CALLS = {
     "no such entry": ("nothing", ()),
     "too few arguments": ("part", ()),
     "too many": ("part", (R(2, 2), 1)),
     "of another type": ("part", (3,)),
     "a wrong shape": ("part", (R(2),)),
-    "not UTF-8": ("echo", (b"\xff\xfe",)),
-    "half a surrogate pair": ("echo", (b"\xed\xa0\x80",)),
+    "not UTF-8": ("echo", (as_text(b"\xff\xfe"),)),
+    "half a surrogate pair": ("echo", (as_text(b"\xed\xa0\x80"),)),
     "a result in itself": ("itself", ()),
     "a result of 2^40 values": ("doubling", (40,)),
     "too deep a recursion": ("deep", (100_000,)),
@@ -411,7 +423,7 @@ def test_a_tensor_that_lies_unaligned(context):
 
 
 def test_kinds_that_there_are_not(context):
-    for kind in (-1, 10, 99):
+    for kind in (-1, 11, 99):
         with pytest.raises(Failed):
             context.run("echo", Value(kind))
     with pytest.raises(Failed):  # a key has to be a number or a string
