@@ -108,7 +108,8 @@ sanitize: $(ENV_DONE)
 	  PYTHONSAFEPATH=1 \
 	  $(BIN)/pytest --capture=sys $(PYTEST_ARGS)
 
-# libweft, once for each: several contexts in several threads, changed files, the examples.
+# libweft, once for each: several contexts in several threads, changed files, the examples; under ASAN
+# also what ctypes gives it, well and badly.
 sanitize-libweft: build
 	@for how in thread ON; do \
 	  flags=$$([ $$how = thread ] && echo -fsanitize=thread || echo -fsanitize=address,undefined); \
@@ -120,6 +121,11 @@ sanitize-libweft: build
 	    tests/native/test_files.py::test_changed_files_are_refused_or_run \
 	    tests/native/test_deployed.py || exit 1; \
 	done
+	PYTHONMALLOC=malloc WEFT_LIBWEFT=$(CURDIR)/build/libweft-ON \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(BIN)/pytest --capture=sys -q tests/native/test_libweft.py tests/native/test_arguments.py \
+	    tests/native/test_results.py
 
 SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
 

@@ -50,13 +50,19 @@ extern "C" {
 #endif
 
 #define WEFT_API __attribute__((visibility("default")))
+/* Of an enum that callers fill in: any number may come. C++ gives it none but its own otherwise. */
+#ifdef __cplusplus
+#define WEFT_ANY_INT : int32_t
+#else
+#define WEFT_ANY_INT
+#endif
 
 /* ---- tensors: DLPack 1.0 (https://dmlc.github.io/dlpack/latest/c_api.html). Who has its own header includes it
  * before this one. */
 #ifndef DLPACK_DLPACK_H_
 #define DLPACK_DLPACK_H_
 
-typedef enum { kDLCPU = 1 } DLDeviceType;
+typedef enum WEFT_ANY_INT { kDLCPU = 1 } DLDeviceType;
 typedef enum {
     kDLInt = 0,
     kDLUInt = 1,
@@ -99,7 +105,7 @@ typedef struct DLManagedTensorVersioned {
 
 /* ---- values */
 
-typedef enum weft_kind {
+typedef enum weft_kind WEFT_ANY_INT {
     WEFT_NONE,
     WEFT_BOOL,    /* as.integer, 0 or 1 */
     WEFT_INT,     /* as.integer */

@@ -137,6 +137,26 @@ void interrupts(weft_program* program) {
     weft_context_free(call.context);
 }
 
+/// A context goes while another thread brings back what it lent: before, in between, and after.
+void ends(weft_program* program) {
+    for (int round = 0; round < 100; ++round) {
+        Call call{nullptr};
+        if (weft_context_new(program, &call.context, &call.error)) die(call.error.message);
+        std::vector<weft_value> results;
+        for (int k = 0; k < 8; ++k) results.push_back(call.must("noise", {weft_int(3 + k)}));
+        weft_value_clear(&results.back());
+        std::atomic<bool> now = false;
+        std::thread other([&] {
+            while (!now) std::this_thread::yield();
+            for (weft_value& v : results) weft_value_clear(&v);
+        });
+        now = true;
+        for (int k = 0; k < round % 3; ++k) std::this_thread::yield();
+        weft_context_free(call.context);
+        other.join();
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -152,6 +172,7 @@ int main(int argc, char** argv) {
         threads.emplace_back(work, program, k, std::ref(bin), std::ref(wanted));
     threads.emplace_back(loads, argv[1]);
     threads.emplace_back(interrupts, program);
+    threads.emplace_back(ends, program);
     for (std::thread& thread : threads) thread.join();
     weft_program_free(program);
     bin.empty();

@@ -188,3 +188,18 @@ def test_a_file_that_is_loaded_is_its_tensors_memory(tmp_path):
         assert str(path) not in maps.read()
     with pytest.raises(FileNotFoundError):
         load_file(path)
+
+
+def test_tensors_begin_with_a_line_of_the_cache():
+    """Those that fill whole lines; products read the weights of a mapped program where they lie."""
+    shapes = {"a": (5,), "b": (3, 16), "c": (1,), "d": (64,), "e": (7, 33), "f": (8, 8)}
+    tensors = {name: weft.ones(*shape) for name, shape in shapes.items()}
+    tensors["g"] = weft.ones(16, dtype=weft.float64)
+    tensors["h"] = weft.ones(3, dtype=weft.int16)
+    for words in ({}, {"by": "weft"}, {"text": "x" * 61}):
+        data = save(tensors, words)
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + size])
+        begins = {n: 8 + size + e["data_offsets"][0] for n, e in header.items() if n in tensors}
+        assert all(begins[name] % 64 == 0 for name in "bdfg")
+        assert all(begins[name] % t.itemsize == 0 for name, t in tensors.items())
