@@ -183,7 +183,7 @@ def fuzz(record, op, draw, pool):
 
 def main(part, parts, seed=0):
     faulthandler.enable()
-    if "asan" not in Path("/proc/self/maps").read_text():  # whose shadow is larger than any limit
+    if "asan" not in Path("/proc/self/maps").read_text():  # which has a limit of its own
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     weft.manual_seed(seed)
     weft.set_num_threads(1)

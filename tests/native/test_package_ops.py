@@ -3,11 +3,13 @@ others are refused when it is loaded."""
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from fuzz_package_ops import MEMORY
 from fuzz_package_ops import package_calling as package
 
 import weft
@@ -85,9 +87,11 @@ PARTS = 4
 @pytest.mark.parametrize("part", range(PARTS))
 def test_wrong_arguments_end_in_errors(part):
     """In a process of its own, which says what it calls: a crash is an op's name."""
+    limits = f"{os.environ.get('ASAN_OPTIONS', '')}:max_allocation_size_mb={MEMORY >> 20}"
     done = subprocess.run(
         [sys.executable, str(HERE / "fuzz_package_ops.py"), str(part), str(PARTS)],
         capture_output=True, text=True, timeout=600, check=False,
+        env=os.environ | {"ASAN_OPTIONS": limits},
     )  # fmt: skip
     last = done.stdout.strip().rpartition("\n")[2]
     assert done.returncode == 0, f"{last}\n{done.stderr[-2000:]}"
