@@ -99,15 +99,10 @@ def save(
     if not isinstance(f, (str, os.PathLike)):
         write(obj, f, "archive", pickle_protocol)
         return
-    from weft._checkpoint.atomic import replaced
+    from weft._checkpoint.atomic import expect_folder, replaced
 
-    folder, name = os.path.split(os.fspath(f))
-    if folder and not os.path.isdir(folder):
-        raise RuntimeError(
-            f"[save] expected a file in a folder that exists, got {os.fspath(f)} (Parent directory "
-            f"{folder} does not exist.)"
-        )
-    stem = os.path.splitext(name)[0]
+    expect_folder(f)
+    stem = os.path.splitext(os.path.basename(os.fspath(f)))[0]
     with replaced(f) as file:
         write(obj, file, stem if stem.isascii() and stem else "archive", pickle_protocol)
 

@@ -18,7 +18,6 @@ public:
     Context(const Context&) = delete;
 
     const Package& package() const { return *package_; }
-    const std::shared_ptr<const Package>& shared_package() const { return package_; }
     /// Calls a function with arguments by place, then by name. Throws Raised with the exception that left it; all
     /// values have to be gone before the context is.
     Thing call(const Function& function, const Given& given);

@@ -322,6 +322,19 @@ def test_what_cannot_be_saved():
         weft.jit.save(weft.jit.script(p.with_numpy), io.BytesIO())
 
 
+def test_a_folder_that_is_not_there_is_named_as_it_was_written(tmp_path):
+    """The error named the hidden file that is renamed at the end."""
+    path = tmp_path / "none" / "net.weft"
+    program = weft.jit.script(Net())
+    for write in (program.save, lambda f: weft.jit.save(program, f)):
+        with pytest.raises(RuntimeError, match="Parent directory .*none does not exist") as caught:
+            write(path)
+        assert str(path) in str(caught.value)
+    with pytest.raises(FileNotFoundError) as caught:
+        weft.safetensors.save_file({"a": weft.ones(1)}, path)
+    assert caught.value.filename == str(path)
+
+
 def test_a_trace_can_be_saved():
     def f(x):
         return (x * 2).relu() + 1

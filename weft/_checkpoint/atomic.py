@@ -38,7 +38,10 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), target)
         mode = stat.S_IMODE(status.st_mode)
     folder = os.path.dirname(target)
-    hidden, handle = _create(folder, os.path.basename(target))
+    try:
+        hidden, handle = _create(folder, os.path.basename(target))
+    except OSError as error:  # of the hidden file, whose name is nobody's business
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     try:
         with open(handle, "wb") as file:
             if mode is not None:
@@ -56,6 +59,16 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         os.fsync(place)
     finally:
         os.close(place)
+
+
+def expect_folder(path: str | os.PathLike[str]) -> None:
+    """Raises PyTorch's RuntimeError for a file in a folder that is not there."""
+    folder = os.path.dirname(os.fspath(path))
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(
+            f"[save] expected a file in a folder that exists, got {os.fspath(path)} (Parent "
+            f"directory {folder} does not exist.)"
+        )
 
 
 def _create(folder: str, name: str) -> tuple[str, int]:

@@ -27,6 +27,9 @@ def write(file: File, package: str, module: dict[str, Any], tensors: Mapping[str
         metadata[_EXTRA + name] = base64.b64encode(raw).decode()
     apart = _apart(tensors)
     if isinstance(file, (str, os.PathLike)):
+        from weft._checkpoint.atomic import expect_folder
+
+        expect_folder(file)
         safetensors.save_file(apart, file, metadata)
     else:
         file.write(safetensors.save(apart, metadata))

@@ -31,7 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
            help="milliseconds that a request waits for others (default: 2)")  # fmt: skip
     option("--queue", type=_from(1, int), default=256,
            help="requests under way, beyond which the answer is 503 (default: 256)")  # fmt: skip
-    option("--limit", type=_from(0, float), default=64.0, metavar="MB",
+    option("--limit", type=_from(1e-6, float), default=64.0, metavar="MB",
            help="megabytes that a request may have (default: 64)")  # fmt: skip
     option("--timeout", type=_from(0.001, float), metavar="S",
            help="seconds until a request is answered (default: no limit)")  # fmt: skip

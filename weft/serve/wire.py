@@ -31,7 +31,7 @@ def arguments(body: bytes) -> tuple[list[Any], dict[str, Any]]:
     Raises:
         ValueError: it is not that.
     """
-    told = json.loads(body, parse_constant=_refuse)
+    told = json.loads(body, parse_constant=_refuse, parse_float=_float)
     if not isinstance(told, dict) or not told.keys() <= {"args", "kwargs"}:
         raise ValueError('[serve] expected {"args": [...], "kwargs": {...}}, got something else')
     args, kwargs = told.get("args", []), told.get("kwargs", {})
@@ -65,8 +65,17 @@ def bytes_of(answer: Any) -> bytes:
     return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(f'[serve] expected JSON, got {name}. Hint: "{name}" with quotes')
+def _refuse(name: str, written: str | None = None) -> Any:
+    raise ValueError(
+        f'[serve] expected finite numbers, got {name}. Hint: "{written or name}" with quotes'
+    )
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        _refuse(text, "Infinity" if value > 0 else "-Infinity")
+    return value
 
 
 def _value(told: Any) -> Any:
