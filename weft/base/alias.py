@@ -63,7 +63,7 @@ HOUSE = {
     "weft.fft": "helpers primitives transforms",
     "weft.func": "derivatives maps modules",
     "weft.fx": "code names recording replace tracer",
-    "weft.jit": "saved scripted traced",
+    "weft.jit": "saved scripted tables traced",
     "weft.linalg": """checks decompositions eigen factors lapack products reflections systems
         triangular""",
     "weft.multiprocessing": "shared",

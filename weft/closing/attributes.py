@@ -47,7 +47,7 @@ class Attributes(Displays):
         """What `holder.name` is."""
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
             return self.attribute_of(holder.value, name)
-        if isinstance(holder, Static) and name in known.FOLDED_OF_TENSORS:
+        if isinstance(holder, Static) and name in self.folded(holder.value):
             return Static(getattr(holder.value, name))
         if isinstance(holder, Choice):
             return self.choose(holder, lambda option: self.attribute(option, name))
@@ -69,9 +69,17 @@ class Attributes(Displays):
             holder, found, lambda _, f: self.call(Static(f.fget), [holder], {}), plain
         )
 
+    def folded(self, tensor: Tensor) -> frozenset[str]:
+        """What of a tensor that is there before the program runs is worked out now: its sizes, but
+        for parameters and buffers, in whose place others may be put; a dtype may be converted."""
+        return known.FIXED_OF_TENSORS | (
+            frozenset() if self.closer.package.has_name(tensor) else known.SIZES_OF_TENSORS
+        )
+
     def attribute_of(self, holder: Any, name: str) -> Abstract:
         """The attribute of a known object; properties of Modules are functions of the program."""
         state = self.closer.state
+        state.looks_up(holder, name)
         if name == "training" and state.keeps_training and isinstance(holder, weft.nn.Module):
             state.changes(holder, name)
         if (place := state.find(holder, name)) is not None:

@@ -428,7 +428,7 @@ class Calls(Attributes):
             whole = self.writer.constant(slice(None))
             self.emit("set_item", (), (self.operand(holder), whole, self.operand(in_order)))
             return Static(None)
-        if isinstance(holder, Static) and name in known.FOLDED_METHODS:
+        if isinstance(holder, Static) and name in self.folded(holder.value):
             made = self.now(getattr(holder.value, name), args, words)
             if made is not None:
                 return made

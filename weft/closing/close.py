@@ -25,6 +25,7 @@ import typing
 from types import CodeType, FunctionType
 from typing import Any
 
+import weft
 from weft.closing import library
 from weft.closing.errors import NotExportable
 from weft.closing.lowering import lower
@@ -95,6 +96,7 @@ class State:
     def __init__(self, keeps_training: bool, libraries: bool) -> None:
         self.keeps_training, self.libraries = keeps_training, libraries
         self.written: dict[int, tuple[Any, list[str]]] = {}
+        self.read: dict[int, tuple[weft.nn.Module, set[str]]] = {}
         self.records: dict[str, type] = {}
         self._asked: set[str] = set()
         self._settled: set[type] = set()
@@ -144,6 +146,15 @@ class State:
         self._asked.add(name)
         found = [(kind, method_of_class(kind, name)) for kind in self.records.values()]
         return [(kind, f) for kind, f in found if f is not None]
+
+    def looks_up(self, holder: Any, *names: str) -> None:
+        """Notes that what a Module has under a name, or that it has nothing, is worked out now; no
+        names: all that there is."""
+        if isinstance(holder, weft.nn.Module):
+            read = self.read.setdefault(id(holder), (holder, set()))[1]
+            read.update(names or vars(holder))
+            if any(name.startswith("__") for name in names):  # __dict__
+                read.update(vars(holder))
 
     def find(self, holder: Any, name: str) -> int | None:
         """The number of the object that has an attribute; None if no program writes it."""

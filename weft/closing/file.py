@@ -90,7 +90,7 @@ def module_of(text: str) -> dict[str, Any]:
     fields: dict[str, type] = {
         "parameters": dict, "buffers": list, "modules": dict, "training": dict, "code": str,
         "sizes": list, "inputs": dict, "modes": dict, "aliases": dict, "empty": list,
-        "passing": list, "attributes": list, "example": dict,
+        "passing": list, "attributes": list, "example": dict, "known": dict, "fixed": dict,
     }  # fmt: skip
     try:
         found = json.loads(text)

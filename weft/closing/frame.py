@@ -353,6 +353,8 @@ class Frame:
         if any(v is UNKNOWN or holds_tensor(v) for v in given):
             return None
         n = len(args)
+        for one in given:
+            self.closer.state.looks_up(one)
         try:
             made = value(*given[:n], **dict(zip(words, given[n:])))
             if isinstance(made, Iterator):

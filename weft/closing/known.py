@@ -212,21 +212,8 @@ NEVER_OF_TENSORS = frozenset(
     """is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse
     is_sparse_csr is_vulkan is_xla is_xpu""".split()
 )
-FOLDED_OF_TENSORS: frozenset[str] = frozenset(
-    {"shape", "ndim", "dtype", "device", "layout", "itemsize"}
-)
-FOLDED_METHODS: frozenset[str] = frozenset(
-    {
-        "size",
-        "dim",
-        "numel",
-        "is_floating_point",
-        "is_complex",
-        "element_size",
-        "ndimension",
-        "nelement",
-    }
-)
+FIXED_OF_TENSORS = frozenset({"device", "layout"})
+SIZES_OF_TENSORS = frozenset({"shape", "ndim", "size", "dim", "numel", "ndimension", "nelement"})
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,

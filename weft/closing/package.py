@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +54,7 @@ class Package:
         objects: what keeps attributes that programs write: class and fields.
         ops: the ops that are called, with the version of their schema.
         written: of each of these objects what it stands for, and the names of the attributes.
+        read: the names that were looked up of each Module: what they gave is in the functions.
     """
 
     functions: list[Function] = field(default_factory=list)
@@ -61,6 +63,7 @@ class Package:
     objects: list[dict[str, Any]] = field(default_factory=list)
     ops: dict[str, int] = field(default_factory=dict)
     written: list[tuple[Any, list[str]]] = field(default_factory=list)
+    read: list[tuple[weft.nn.Module, set[str]]] = field(default_factory=list)
     _names: dict[int, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -82,6 +85,10 @@ class Package:
         if id(tensor) not in self._names:
             self._names[id(tensor)] = name
             self.tensors[name] = tensor
+
+    def has_name(self, tensor: Tensor) -> bool:
+        """Whether it is a parameter or buffer, or what the program refers to already."""
+        return id(tensor) in self._names
 
     def tensor(self, tensor: Tensor) -> str:
         """The name of a tensor."""
@@ -147,6 +154,31 @@ class Package:
 def number(value: float) -> float | str:
     """A number as JSON has it."""
     return value if math.isfinite(value) else str(value)
+
+
+def value_of(told: Any, tensors: Mapping[str, Tensor]) -> Any:
+    """A plain constant as `Package.constant` tells it.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if not isinstance(told, dict):
+        return told
+    ((kind, value),) = told.items()
+    match kind:
+        case "float":
+            return float(value)
+        case "complex":
+            return complex(*map(float, value))
+        case "tuple":
+            return tuple(value_of(v, tensors) for v in value)
+        case "list":
+            return [value_of(v, tensors) for v in value]
+        case "dict":
+            return {value_of(k, tensors): value_of(v, tensors) for k, v in value}
+        case "tensor":
+            return tensors[value]
+    raise ValueError(f"[load] expected a plain value, got {kind!r}")
 
 
 def what_it_is(value: Any) -> str:

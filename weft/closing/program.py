@@ -51,7 +51,7 @@ def package_of(
         except Again:
             continue
         package.objects = state.objects(package)
-        package.written = list(state.written.values())
+        package.written, package.read = list(state.written.values()), list(state.read.values())
         return package
 
 

@@ -56,6 +56,8 @@ class Specials(Calls):
         if len(args) < 2 or not isinstance(args[1], Static):
             raise NotExportable("getattr() with a name that only a run knows")
         holder, name = args[0], args[1].value
+        if isinstance(holder, Static):
+            self.closer.state.looks_up(holder.value, name)
         if isinstance(holder, Static) and len(args) == 3 and not hasattr(holder.value, name):
             if not self.is_written(holder, name):
                 return args[2]
@@ -82,6 +84,7 @@ class Specials(Calls):
     def special_hasattr(self, args: list[Abstract], words: Words) -> Abstract | None:
         holder, name = args
         if isinstance(holder, Static) and isinstance(name, Static):
+            self.closer.state.looks_up(holder.value, name.value)
             found = hasattr(holder.value, name.value)
             if not found and self.is_written(holder, name.value):
                 return self.has(holder, name)

@@ -152,8 +152,9 @@ class _Checked(weft.nn.Module):
     """A program that looks at its arguments first."""
 
     def __init__(self, program: _Program, sizes: list[Any], inputs: dict[str, Any]) -> None:
-        super().__init__()
         own = self.__dict__
+        own["_program"] = program
+        super().__init__()
         own["_program"], own["_sizes"], own["_inputs"] = program, sizes, inputs
         for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             self.__dict__[kind] = program.__dict__[kind]
@@ -161,6 +162,21 @@ class _Checked(weft.nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         check(self._sizes, self._inputs, args, kwargs)
         return self._program(*args, **kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._program._expect_not_fixed(name, "another value")
+        super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._program._expect_not_fixed(name, "it to be deleted")
+        super().__delattr__(name)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self._program._apply(fn, recurse)
+        return self
+
+    def __reduce__(self) -> Any:
+        return _Checked, (self._program, self._sizes, self._inputs)
 
     def train(self, mode: bool = True) -> Any:
         """Raises, as PyTorch's: the mode is that of the export."""

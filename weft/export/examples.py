@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import Tensor
-from weft.closing.package import NotAValue, Package
+from weft.closing.package import NotAValue, Package, value_of
 from weft.export.dims import nodes
 
 #: How the names of its tensors begin.
@@ -30,30 +30,9 @@ def example_told(example: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def example_read(told: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     """The arguments again; None: the file has none, or what this version has not."""
     try:
-        found = _value(told, tensors)
+        found = value_of(told, tensors)
         args, kwargs = found["args"], found["kwargs"]
     except (KeyError, TypeError, ValueError):
         return None
     good = isinstance(args, tuple) and isinstance(kwargs, dict)
     return (args, kwargs) if good else None
-
-
-def _value(told: Any, tensors: dict[str, Tensor]) -> Any:
-    """A constant as `Package.constant` tells it."""
-    if not isinstance(told, dict):
-        return told
-    ((kind, value),) = told.items()
-    match kind:
-        case "float":
-            return float(value)
-        case "complex":
-            return complex(*map(float, value))
-        case "tuple":
-            return tuple(_value(v, tensors) for v in value)
-        case "list":
-            return [_value(v, tensors) for v in value]
-        case "dict":
-            return {_value(k, tensors): _value(v, tensors) for k, v in value}
-        case "tensor":
-            return tensors[value]
-    raise ValueError(f"[load] expected a value of an example, got {kind!r}")

@@ -37,13 +37,16 @@ def functional_call(
 
     Raises:
         ValueError: a name in two dictionaries, or unlike tensors for tied ones.
-        RuntimeError: with `strict`, names that the module lacks, or that are missing.
+        RuntimeError: a program that `jit.load` gave; with `strict`, names that the module lacks,
+            or that are missing.
 
     >>> import weft
     >>> net = weft.nn.Linear(2, 1, bias=False)
     >>> weft.func.functional_call(net, {"weight": weft.ones(1, 2)}, weft.ones(1, 2))
     tensor([[2.]])
     """
+    if (refuse := getattr(type(module), "_no_stateless_call", None)) is not None:
+        refuse(module)
     if isinstance(parameter_and_buffer_dicts, Mapping):
         dicts: list[Any] = [parameter_and_buffer_dicts]
     else:

@@ -6,6 +6,7 @@ import inspect as _inspect
 import json as _json
 import textwrap as _textwrap
 from contextlib import suppress as _suppress
+from functools import partialmethod as _method
 from typing import Any
 
 from weft import _C
@@ -18,17 +19,25 @@ from weft.closing.file import module_of as _module_of
 from weft.closing.file import write as _write
 from weft.closing.package import NotAValue as _NotAValue
 from weft.closing.package import Package as _Package
+from weft.closing.package import value_of as _value_of
 from weft.closing.program import package_of as _package_of
 from weft.jit.scripted import ScriptModule, _exported, name_of
+from weft.jit.tables import Table as _Table
+from weft.jit.tables import refuse as _refuse
 from weft.nn.module import Module as _Module
 from weft.nn.parameter import Parameter as _Parameter
+
+_TABLES = ("_parameters", "_buffers", "_modules")
+_PLAIN = frozenset(vars(_Module()))
 
 
 class RecursiveScriptModule(ScriptModule):
     """A Module of a program that was loaded: its parameters, buffers, modules and modes.
 
     The root calls the program: `forward`, and methods that were exported. Calls are recorded for
-    gradients as any others. `train()` and `eval()` reach what the program asks its Modules.
+    gradients as any others. `train()` and `eval()` reach what the program asks its Modules, and so
+    do parameters, buffers and attributes that the program writes. What was worked out when the
+    program was saved stays: to set or delete it, another Module, or a hook raise RuntimeError.
 
     Attributes:
         original_name: the name of the class that the Module had.
@@ -50,6 +59,8 @@ class RecursiveScriptModule(ScriptModule):
         if (place := own.get("_written", {}).get(name)) is not None:
             with _suppress(ValueError):  # nothing has written it yet
                 return own["_root"]._package.field(place, name)
+        if (told := own.get("_known", {}).get(name, own)) is not own:
+            return _value_of(told, {})
         return super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -57,9 +68,30 @@ class RecursiveScriptModule(ScriptModule):
         if (place := own.get("_written", {}).get(name)) is not None:
             own["_root"]._package.set_field(place, name, value)
             return
+        for kind in _TABLES:
+            if "_root" in own and name in own[kind]:
+                own[kind][name] = value
+                return
+        self._expect_not_fixed(name, "another value")
         super().__setattr__(name, value)
         if name == "training" and "_root" in own:
             own["_root"]._tell_modes()
+
+    def __delattr__(self, name: str) -> None:
+        self._expect_not_fixed(name, "it to be deleted")
+        super().__delattr__(name)
+
+    def _expect_not_fixed(self, name: str, got: str) -> None:
+        """Raises for a name whose value the program has been saved with."""
+        if name in self.__dict__.get("_fixed", ()) and name != "training":
+            _refuse(self, f"{name!r} as it was saved", got, "its value is part of the program",
+                    "set it before the program is saved, or make it a buffer")  # fmt: skip
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"[{self.original_name}] expected the root of a program that was loaded, got a Module "
+            "in it to be copied. Hint: copy the root"
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Raises: the program is the root's."""
@@ -76,6 +108,15 @@ class RecursiveScriptModule(ScriptModule):
 
     __getitem__ = __iter__ = _no_items
 
+    def _no_hook(self, name: str, *_: Any, **__: Any) -> Any:
+        _refuse(self, "no hooks", "one", f"{name} is not supported on ScriptModules",
+                "put the program into a Module that has it")  # fmt: skip
+
+
+for _name in dir(_Module):
+    if _name.startswith(("register_", "_register_")) and _name.endswith("_hook"):
+        setattr(RecursiveScriptModule, _name, _method(RecursiveScriptModule._no_hook, _name))
+
 
 class _Program(RecursiveScriptModule):
     """The root: it has the program."""
@@ -87,6 +128,14 @@ class _Program(RecursiveScriptModule):
         self._build()
         for name, mode in [*told["modes"].items(), *told["training"].values()]:
             self.get_submodule(name).training = mode
+        for name, module in self.named_modules():
+            tables = module.__dict__
+            tables["_known"] = told["known"].get(name, {})
+            tables["_fixed"] = {*told["fixed"].get(name, ())}.difference(
+                *(tables[kind] for kind in _TABLES)
+            )
+            tables["_root"] = self
+            tables.update((kind, _Table(module, kind, tables[kind])) for kind in _TABLES)
         self._start()
 
     def _build(self) -> None:
@@ -104,8 +153,6 @@ class _Program(RecursiveScriptModule):
             self._parent(name).register_buffer(_last(name), made, persistent=lasts)
         for name, first in told["aliases"].items():
             _share(self._parent(name), _last(name), self._parent(first), _last(first))
-        for module in self.modules():
-            module.__dict__["_root"] = self
 
     def _parent(self, name: str) -> Any:
         """The Module that a name stands in; made where the file names none."""
@@ -120,15 +167,18 @@ class _Program(RecursiveScriptModule):
         """Makes the program ready on the tensors that the Modules have now."""
         own = self.__dict__
         package = own["_package"] = _C._Package(self._json, self._tensors())
-        for entry in package.entries:
-            own[entry] = _Entry(self, entry)
+        own["_is_stale"] = False
+        if "_bound" not in own:
+            for entry in package.entries:
+                own[entry] = _Entry(self, entry)
         own["_bound"] = []
         for place, (path, names) in enumerate(self._told["attributes"]):
             if path is None:
                 continue
-            module = self.get_submodule(path)
+            module: Any = self.get_submodule(path)
             buffers = [name for name in names if name in module._buffers]
             own["_bound"] += [(place, name, module._buffers) for name in buffers]
+            module._buffers.written |= {*buffers}
             others = {*names} - {*buffers, "training"}
             module.__dict__["_written"] = dict.fromkeys(others, place)
         self._tell_modes()
@@ -144,27 +194,36 @@ class _Program(RecursiveScriptModule):
 
         Raises:
             NotExportable: the program wrote what no file has into an attribute.
+            RuntimeError: what was saved as one parameter or buffer with two names is two now.
         """
-        data, kept = _json.loads(self._json), _Package()
-        buffers = dict(self.named_buffers())
-        for name, tensor in (*self.named_parameters(), *buffers.items()):
-            kept.name_tensor(tensor, name)
+        self._tell_buffers()
+        data, kept, told = _json.loads(self._json), _Package(), self._told
+        held = self._held()
+        for name, first in told["aliases"].items():
+            if name in held and held[name] is not held[first]:
+                _refuse(self, f"one tensor for {first!r} and {name!r}, as it was saved", "two",
+                        "the program has one", "set the other one to it too")  # fmt: skip
+        for name, tensor in held.items():
+            if tensor is not None and name not in told["aliases"]:
+                kept.name_tensor(tensor, name)
+                kept.tensors[name] = tensor
         for name in _tensors_of(data["functions"]):
             if name in self._constants:
                 kept.name_tensor(self._constants[name], name)
-        for place, told in enumerate(data["objects"]):
-            told["fields"] = self._fields(place, told, kept)
+        for place, object_told in enumerate(data["objects"]):
+            object_told["fields"] = self._fields(place, object_told, kept)
         data["tensors"] = list(kept.tensors)
         modules = dict(self.named_modules())
+        buffers = [*told["buffers"], *told["empty"]]
         now = {
-            **self._told,
-            "parameters": {name: p.requires_grad for name, p in self.named_parameters()},
-            "buffers": list(buffers),
-            "empty": _empty_buffers(self),
+            **told,
+            "parameters": {name: held[name].requires_grad for name in told["parameters"]},
+            "buffers": [name for name in buffers if held[name] is not None],
+            "empty": [name for name in buffers if held[name] is None],
             "modes": {name: module.training for name, module in modules.items()},
             "training": {
                 place: [name, modules[name].training]
-                for place, (name, _) in self._told["training"].items()
+                for place, (name, _) in told["training"].items()
             },
         }
         return _json.dumps(data, separators=(",", ":")), now, kept.tensors
@@ -184,14 +243,22 @@ class _Program(RecursiveScriptModule):
         return fields
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        before = self._settle()
-        names = [{*before[1][kind]} for kind in ("parameters", "buffers")]
+        self._settled()
         super()._apply(fn, recurse)
-        own = self.__dict__
-        own["_json"], own["_told"] = before[:2]
-        own["_constants"] = {k: fn(t) for k, t in before[2].items() if k not in names[0] | names[1]}
+        self.__dict__["_constants"] = {name: fn(t) for name, t in self._constants.items()}
         self._start()
         return self
+
+    def _no_stateless_call(self) -> None:
+        _refuse(self, "a Module with its source", "a program that was loaded",
+                "The stateless API can't be used with Jitted modules",
+                "load_state_dict(..., assign=True), or set the parameters")  # fmt: skip
+
+    def _settled(self) -> None:
+        """Takes what all of it is now for what the program begins with."""
+        own, held = self.__dict__, self._held()
+        own["_json"], own["_told"], tensors = self._settle()
+        own["_constants"] = {name: t for name, t in tensors.items() if name not in held}
 
     @property
     def code(self) -> str:
@@ -203,31 +270,46 @@ class _Program(RecursiveScriptModule):
         """The functions of the program, their instructions a line each."""
         return "\n".join(f["text"] for f in _json.loads(self._json)["functions"])
 
-    def save(
-        self, f: Any, _extra_files: Any = None, _also: Any = None, _more: Any = None
-    ) -> None:
+    def save(self, f: Any, _extra_files: Any = None, _also: Any = None, _more: Any = None) -> None:
         """Writes the program with what its parameters, attributes and modes are now."""
         package, told, tensors = self._settle()
         tensors = {**tensors, **(_more or {})}
         _write(f, package, {**told, **(_also or {})}, tensors, _extra_files or {})
 
+    def _held(self) -> dict[str, Any]:
+        """Parameters and buffers by each of their names."""
+        return {
+            f"{path}.{name}" if path else name: held
+            for path, module in self.named_modules(remove_duplicate=False)
+            for kind in ("_parameters", "_buffers")
+            for name, held in module.__dict__[kind].items()
+        }
+
     def _tensors(self) -> dict[str, Tensor]:
         """All that the program refers to, by name."""
-        return {**self._constants, **dict(self.named_parameters()), **dict(self.named_buffers())}
+        held = {name: tensor for name, tensor in self._held().items() if tensor is not None}
+        return {**self._constants, **held}
+
+    def _tell_buffers(self) -> None:
+        """Gives the program the buffers that it writes, as they are now."""
+        for place, name, buffers in self._bound:
+            self._package.set_field(place, name, buffers[name])
 
     def _call(self, entry: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls an entry; buffers that either side sets are the other's."""
-        package = self._package
-        for place, name, buffers in self._bound:
-            package.set_field(place, name, buffers[name])
+        own = self.__dict__
+        if own["_is_stale"]:
+            self._settled()
+            self._start()
+        package, bound = own["_package"], own["_bound"]
+        if not bound:
+            return package.call(entry, args, kwargs)
+        self._tell_buffers()
         try:
             return package.call(entry, args, kwargs)
         finally:
-            for place, name, buffers in self._bound:
-                buffers[name] = package.field(place, name)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call("forward", args, kwargs)
+            for place, name, buffers in bound:
+                buffers.put(name, package.field(place, name))
 
     def __reduce__(self) -> Any:
         package, told, tensors = self._settle()
@@ -279,7 +361,7 @@ class _Entry:
     """A method of a loaded program."""
 
     def __init__(self, program: _Program, name: str) -> None:
-        self.program, self.name = program, name
+        self.program, self.name, self.run = program, name, program._call
         self.__name__, self.__qualname__ = name, f"{program.original_name}.{name} as it was loaded"
 
     @property
@@ -298,7 +380,7 @@ class _Entry:
         return _inspect.Signature(sorted(made, key=lambda one: one.kind))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.program._call(self.name, args, kwargs)
+        return self.run(self.name, args, kwargs)
 
 
 def save(m: Any, f: _File, _extra_files: Any = None) -> None:
@@ -408,6 +490,12 @@ def _tree_of(root: _Module, package: _Package) -> dict[str, Any]:
             for name in module._non_persistent_buffers_set
         ],
         "aliases": _aliases(root),
+        "known": {name: _plain_of(module) for name, module in modules.items()},
+        "fixed": {
+            paths[id(module)]: sorted(names)
+            for module, names in package.read
+            if id(module) in paths
+        },
         "modules": {name: name_of(module) for name, module in modules.items()},
         "modes": {name: module.training for name, module in modules.items()},
         "attributes": [[path, list(names)] for path, names in places],
@@ -417,6 +505,18 @@ def _tree_of(root: _Module, package: _Package) -> dict[str, Any]:
             if path is not None and "training" in names
         },
     }
+
+
+def _plain_of(module: _Module) -> dict[str, Any]:
+    """The attributes of a Module that are plain values, as constants."""
+    out, kept = {}, _Package()
+    for name, value in vars(module.__dict__.get("_original", module)).items():
+        if name not in _PLAIN and not name.startswith("_"):
+            with _suppress(_NotAValue, KeyError, ValueError):  # with tensors it is not plain
+                constant = kept.constant(value)
+                _value_of(constant, {})
+                out[name] = constant
+    return out
 
 
 def _aliases(root: _Module) -> dict[str, str]:

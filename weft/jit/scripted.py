@@ -174,6 +174,26 @@ class ScriptModule(_Texts, _Module):
         original = self.__dict__.get("_original")
         return super().__getattr__(name) if original is None else getattr(original, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        holder = self._holder_of(name)
+        if holder is self:
+            super().__setattr__(name, value)
+        else:
+            setattr(holder, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        holder = self._holder_of(name)
+        if holder is self:
+            super().__delattr__(name)
+        else:
+            delattr(holder, name)
+
+    def _holder_of(self, name: str) -> Any:
+        """Who has an attribute: what `forward` reads is the Module's that was scripted."""
+        own = self.__dict__
+        original = own.get("_original")
+        return self if original is None or name in own or name == "training" else original
+
     def __reduce__(self) -> Any:
         return script, (self._original,)
 
