@@ -155,7 +155,12 @@ Thing next_of(Host&, const Given& g) {
 
 Thing reversed_of(Host&, const Given& g) {
     const Raw v = g.args[0];
-    Thing of = v.is_tensor() ? tensor_rows(v) : Thing::borrow(v);
+    if (v.is_tensor()) {
+        static const ops::Function flip{"flip"};
+        const Tensor t = operand(v);
+        return t.ndim() ? Thing(flip(t, Dims{0})) : Thing::borrow(v);
+    }
+    Thing of = Thing::borrow(v);
     if (v.is(Kind::Dict) || v.is(Kind::View) || v.is(Kind::Text)) of = list_of(all_of(v));
     if (!is_sequence(of.get()) && !of.is(Kind::Range))
         raise_as(types::TypeError, "'", type_name(v), "' object is not reversible");

@@ -44,6 +44,10 @@ Raw word(const Given& given, std::string_view name);
 
 /// A method of what is no record; null if its kind has none of this name.
 const Builtin* method_named(Raw self, std::string_view name);
+const Builtin* text_method_named(std::string_view name);
+/// Those that any kind has, ops left out.
+std::vector<std::string_view> method_names();
+std::vector<std::string_view> text_method_names();
 
 Thing make_named(const Class& of, const Given& given);
 /// The number that a text is, as float() reads it.

@@ -278,6 +278,7 @@ struct Spec {
     std::string fill = " ";
     char align = 0, sign = '-', type = 0, grouping = 0;
     bool other = false, zero = false;  ///< '#', '0'
+    bool says_sign = false;
     int64_t width = 0, precision = -1;
 };
 
@@ -301,7 +302,10 @@ Spec spec_of(std::string_view s, Raw value) {
     auto take = [&](std::string_view any) -> char {
         return at < s.size() && any.find(s[at]) != any.npos ? s[at++] : '\0';
     };
-    if (const char c = take("+- ")) out.sign = c;
+    if (const char c = take("+- ")) {
+        out.sign = c;
+        out.says_sign = true;
+    }
     out.other = take("#") != 0;
     if (take("0") && !out.align) {
         out.zero = true;
@@ -350,8 +354,8 @@ std::string padded(const std::string& body, const std::string& sign, const Spec&
 
 /// Puts `grouping` between groups of digits before the point.
 std::string grouped(const std::string& digits, char grouping, size_t size) {
-    const size_t whole =
-        std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+    const char* all = size == 3 ? "0123456789" : "0123456789abcdefABCDEF";
+    const size_t whole = std::min(digits.find_first_not_of(all), digits.size());
     std::string out;
     for (size_t k = 0; k < whole; ++k) {
         if (k && (whole - k) % size == 0) out += grouping;
@@ -402,7 +406,19 @@ std::string short_digits(double v, int precision) {
     return out.find('.') == out.npos ? out + ".0" : out;
 }
 
+/// Groups of digits; zeros that fill the width are grouped with them.
+std::string grouped(std::string digits, const Spec& spec, const std::string& sign, size_t size) {
+    std::string out = grouped(digits, spec.grouping, size);
+    if (spec.fill != "0" || spec.align != '=' || digits[0] > '9') return out;  // or inf, nan
+    const int64_t width = spec.width - characters_in(sign);
+    while (static_cast<int64_t>(out.size()) < width)
+        out = grouped(digits.insert(0, 1, '0'), spec.grouping, size);
+    return out;
+}
+
 std::string format_double(double v, const Spec& spec, Raw value) {
+    if (spec.other)
+        raise_as(types::ValueError, "[format] expected a specification of a float without '#'");
     char type = spec.type;
     const bool upper = type == 'E' || type == 'F' || type == 'G';
     if (upper) type = static_cast<char>(type + 32);
@@ -427,9 +443,9 @@ std::string format_double(double v, const Spec& spec, Raw value) {
         std::ranges::transform(body, body.begin(), [](char c) {
             return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
         });
-    if (spec.grouping) body = grouped(body, spec.grouping, 3);
-    const bool negative = std::signbit(v) && !std::isnan(v);
-    return padded(body, sign_of(negative, spec), spec, '>');
+    const std::string sign = sign_of(std::signbit(v) && !std::isnan(v), spec);
+    if (spec.grouping) body = grouped(body, spec, sign, 3);
+    return padded(body, sign, spec, '>');
 }
 
 std::string format_int(int64_t v, const Spec& spec, Raw value) {
@@ -461,13 +477,17 @@ std::string format_int(int64_t v, const Spec& spec, Raw value) {
         default:
             unknown_code(spec.type, value);
     }
-    if (spec.grouping)
-        body = grouped(body, spec.grouping, spec.type == 0 || spec.type == 'd' ? 3 : 4);
+    if (spec.grouping) body = grouped(body, spec, sign, spec.type == 0 || spec.type == 'd' ? 3 : 4);
     return padded(body, sign, spec, '>');
 }
 
 std::string format_text(std::string v, const Spec& spec, Raw value) {
     if (spec.type && spec.type != 's') unknown_code(spec.type, value);
+    constexpr const char* where = " not allowed in string format specifier";
+    if (spec.says_sign) raise_as(types::ValueError, spec.sign == ' ' ? "Space" : "Sign", where);
+    if (spec.other) raise_as(types::ValueError, "Alternate form (#)", where);
+    if (spec.grouping)
+        raise_as(types::ValueError, "Cannot specify '", spec.grouping, "' with 's'.");
     if (spec.align == '=' && !spec.zero)
         raise_as(types::ValueError, "'=' alignment not allowed in string format specifier");
     if (spec.precision >= 0 && spec.precision < characters_in(v)) {

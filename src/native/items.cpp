@@ -104,6 +104,17 @@ void set_slice(Raw holder, const Slice& slice, Raw value) {
 
 }  // namespace
 
+Thing set_of(Raw iterable) {
+    Thing out = new_set();
+    for (const Thing& item : all_of(iterable)) out.as<Dict>()->set(item.get(), Raw());
+    return out;
+}
+
+Thing keys_as_set(Raw value) {
+    const bool is_set = value.is(Kind::View) && value.as<View>()->of != View::Of::Values;
+    return is_set ? set_of(value) : Thing::borrow(value);
+}
+
 int64_t index_of(Raw value, const char* who) {
     if (is_int(value) || value.is(Kind::Bool)) return int_in(value);
     if (value.is_tensor()) return tensor_index(value);

@@ -1,5 +1,7 @@
-/// Methods of lists, dicts, sets, texts, and those of tensors that are no ops. `g.args[0]` is the value itself.
+/// Methods of lists, dicts, sets, numbers, and those of tensors that are no ops; those of texts are in texts.cpp. `g.args[0]` is the value itself.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "autograd/meta.h"
 #include "native/host.h"
@@ -72,10 +74,20 @@ Thing list_clear(Host&, const Given& g) {
 }
 Thing list_copy(Host&, const Given& g) { return list_of(all_of(g.args[0])); }
 
-/// Of lists and tuples.
+/// Of lists and tuples, from a place to another.
 Thing sequence_index(Host&, const Given& g) {
-    for (int64_t k = 0; const Thing item = item_at(g.args[0], k); ++k)
+    const int64_t size = length(g.args[0]);
+    auto place = [&](int64_t k, int64_t otherwise) {
+        if (g.n <= k) return otherwise;
+        const int64_t at = index_of(g.args[k], nullptr);
+        return at < 0 ? std::max<int64_t>(at + size, 0) : at;
+    };
+    const int64_t end = place(3, INT64_MAX);
+    for (int64_t k = place(2, 0); k < end; ++k) {
+        const Thing item = item_at(g.args[0], k);
+        if (!item) break;
         if (equal(item.get(), g.args[1])) return of_int(k);
+    }
     if (g.args[0].is(Kind::Tuple)) raise_as(types::ValueError, "tuple.index(x): x not in tuple");
     raise_as(types::ValueError, repr_of(g.args[1]), " is not in list");
 }
@@ -155,6 +167,17 @@ Thing set_remove(Host&, const Given& g) {
     if (!dict(g).take(g.args[1])) no_key(g.args[1]);
     return none();
 }
+Thing set_pop(Host&, const Given& g) {
+    for (const Dict::Entry& e : dict(g).entries) {
+        if (!e.key) continue;
+        Thing out = Thing::borrow(e.key);
+        dict(g).take(e.key);
+        return out;
+    }
+    std::vector<Thing> args;
+    args.push_back(of_text("pop from an empty set"));
+    throw Raised{make_error(types::KeyError, std::move(args))};
+}
 Thing set_update(Host&, const Given& g) {
     for (int64_t k = 1; k < g.n; ++k)
         for (const Thing& item : all_of(g.args[k])) dict(g).set(item.get(), Raw());
@@ -166,204 +189,55 @@ template <int32_t Op>
 Thing set_binary(Host& host, const Given& g) {
     Thing out = dict_copy(host, g);
     for (int64_t k = 1; k < g.n; ++k) {
-        Thing other = new_set();
-        for (const Thing& item : all_of(g.args[k])) other.as<Dict>()->set(item.get(), Raw());
-        out = binary(Op, out.get(), other.get());
+        out = binary(Op, out.get(), set_of(g.args[k]).get());
     }
     return out;
 }
-constexpr int32_t kSub = 1, kAnd = 8, kOr = 9;
+constexpr int32_t kSub = 1, kAnd = 8, kOr = 9, kXor = 10;
 
-// ---- texts
-
-const std::string& self(const Given& g) { return text_in(g.args[0]); }
-const std::string& text_argument(const Given& g, int64_t k, const char* who) {
-    if (!g.args[k].is(Kind::Text))
-        raise_as(types::TypeError, who, " argument must be str, not ", type_name(g.args[k]));
-    return text_in(g.args[k]);
+/// The same into the set itself.
+template <int32_t Op>
+Thing set_changed(Host& host, const Given& g) {
+    const Thing out = set_binary<Op>(host, g);
+    dict(g).clear();
+    for (const Dict::Entry& e : out.as<Dict>()->entries)
+        if (e.key) dict(g).set(e.key, Raw());
+    return none();
 }
 
-Thing text_join(Host&, const Given& g) {
-    std::string out;
-    int64_t k = 0;
-    for (const Thing& item : all_of(g.args[1])) {
-        if (!item.is(Kind::Text))
-            raise_as(types::TypeError, "sequence item ", k, ": expected str instance, ",
-                     type_name(item.get()), " found");
-        out += (k++ ? self(g) : "") + text_in(item.get());
-    }
-    return of_text(std::move(out));
+/// Whether `left` has all of `right`, or with `none` nothing of it.
+bool has_all(const Dict& left, const Dict& right, bool none = false) {
+    return std::ranges::all_of(
+        right.entries, [&](const Dict::Entry& e) { return !e.key || left.has(e.key) != none; });
+}
+Thing set_is_subset(Host&, const Given& g) {
+    return of_bool(has_all(*set_of(g.args[1]).as<Dict>(), dict(g)));
+}
+Thing set_is_superset(Host&, const Given& g) {
+    return of_bool(has_all(dict(g), *set_of(g.args[1]).as<Dict>()));
+}
+Thing set_is_disjoint(Host&, const Given& g) {
+    return of_bool(has_all(dict(g), *set_of(g.args[1]).as<Dict>(), /*none=*/true));
 }
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+// ---- numbers
 
-Thing text_split(Host&, const Given& g) {
-    const std::string& s = self(g);
-    std::vector<Thing> out;
-    int64_t most = g.n > 2 ? index_of(g.args[2], nullptr) : -1;
-    if (g.n < 2 || g.args[1].is_none()) {
-        size_t at = 0;
-        for (;;) {
-            while (at < s.size() && is_space(s[at])) ++at;
-            if (at == s.size()) break;
-            size_t end = at;
-            while (end < s.size() && !is_space(s[end])) ++end;
-            if (most-- == 0) {
-                end = s.size();
-                while (is_space(s[end - 1])) --end;
-            }
-            out.push_back(of_text(s.substr(at, end - at)));
-            at = end;
-        }
-        return list_of(std::move(out));
-    }
-    const std::string& by = text_argument(g, 1, "split()");
-    if (by.empty()) raise_as(types::ValueError, "empty separator");
-    size_t at = 0;
-    for (;;) {
-        const size_t end = most-- == 0 ? s.npos : s.find(by, at);
-        out.push_back(of_text(s.substr(at, end == s.npos ? end : end - at)));
-        if (end == s.npos) return list_of(std::move(out));
-        at = end + by.size();
-    }
+Thing int_bit_length(Host&, const Given& g) {
+    const int64_t v = int_in(g.args[0]);
+    return of_int(std::bit_width(v < 0 ? -static_cast<uint64_t>(v) : static_cast<uint64_t>(v)));
 }
-
-template <bool Left, bool Right>
-Thing text_strip(Host&, const Given& g) {
-    const std::string& s = self(g);
-    const bool given = g.n > 1 && !g.args[1].is_none();
-    const std::string& any = given ? text_argument(g, 1, "strip") : s;
-    std::vector<size_t> at;  // of each character, and the end
-    for (size_t k = 0; k < s.size(); k += static_cast<size_t>(character_size(s, k)))
-        at.push_back(k);
-    at.push_back(s.size());
-    auto goes = [&](size_t k) {
-        const std::string one = s.substr(at[k], at[k + 1] - at[k]);
-        return given ? any.find(one) != any.npos : one.size() == 1 && is_space(one[0]);
-    };
-    size_t first = 0, last = at.size() - 1;
-    while (Left && first < last && goes(first)) ++first;
-    while (Right && last > first && goes(last - 1)) --last;
-    return of_text(s.substr(at[first], at[last] - at[first]));
+Thing int_bit_count(Host&, const Given& g) {
+    const int64_t v = int_in(g.args[0]);
+    return of_int(std::popcount(v < 0 ? -static_cast<uint64_t>(v) : static_cast<uint64_t>(v)));
 }
-
-template <char From, char To>
-Thing text_case(Host&, const Given& g) {
-    std::string out = self(g);
-    for (char& c : out)
-        if (c >= From && c <= From + 25) c = static_cast<char>(c - From + To);
-    return of_text(std::move(out));
+Thing int_conjugate(Host&, const Given& g) { return of_int(int_in(g.args[0])); }
+Thing float_is_integer(Host&, const Given& g) {
+    const double v = double_in(g.args[0]);
+    return of_bool(std::isfinite(v) && std::floor(v) == v);
 }
-
-template <bool Ends>
-Thing text_begins(Host&, const Given& g) {
-    const Raw one[] = {g.args[1]};
-    const Items all = g.args[1].is(Kind::Tuple) ? items_in(g.args[1]) : Items{one, 1};
-    for (Raw r : all) {
-        if (!r.is(Kind::Text))
-            raise_as(types::TypeError, Ends ? "endswith" : "startswith",
-                     " first arg must be str or a tuple of str, not ", type_name(r));
-        if (Ends ? self(g).ends_with(text_in(r)) : self(g).starts_with(text_in(r)))
-            return of_bool(true);
-    }
-    return of_bool(false);
-}
-
-Thing text_replace(Host&, const Given& g) {
-    const std::string &s = self(g), &from = text_argument(g, 1, "replace()"),
-                      &to = text_argument(g, 2, "replace()");
-    std::string out;
-    size_t at = 0;
-    if (from.empty())
-        raise_as(types::ValueError, "[str.replace] expected a text that is not empty");
-    for (size_t found; (found = s.find(from, at)) != s.npos; at = found + from.size())
-        out += s.substr(at, found - at) + to;
-    return of_text(out + s.substr(at));
-}
-
-Thing text_find(Host&, const Given& g) {
-    const size_t at = self(g).find(text_argument(g, 1, "find()"));
-    return of_int(at == std::string::npos ? -1 : characters_in(self(g).substr(0, at)));
-}
-Thing text_index(Host& host, const Given& g) {
-    Thing at = text_find(host, g);
-    if (int_in(at.get()) < 0) raise_as(types::ValueError, "substring not found");
-    return at;
-}
-Thing text_count(Host&, const Given& g) {
-    const std::string &s = self(g), &of = text_argument(g, 1, "count()");
-    if (of.empty()) return of_int(characters_in(s) + 1);
-    int64_t n = 0;
-    for (size_t at = 0; (at = s.find(of, at)) != s.npos; at += of.size()) ++n;
-    return of_int(n);
-}
-Thing text_is_digit(Host&, const Given& g) {
-    const std::string& s = self(g);
-    return of_bool(!s.empty() &&
-                   std::ranges::all_of(s, [](char c) { return c >= '0' && c <= '9'; }));
-}
-
-Thing text_encode(Host&, const Given& g) {
-    for (int64_t k = 1; k < g.n; ++k)
-        if (std::string_view(text_argument(g, k, "encode()")) != (k == 1 ? "utf-8" : "strict"))
-            raise_as(types::ValueError, "[str.encode] expected UTF-8, got ", repr_of(g.args[k]));
-    return bytes_of(self(g));
-}
-
-/// The field of a replacement: a place, a name, or the next one.
-Thing field_of(const Given& g, const std::string& name, int64_t& next_place) {
-    const bool number = !name.empty() && name.find_first_not_of("0123456789") == name.npos;
-    if (name.empty() || number) {
-        const int64_t k = number ? std::stoll(name.substr(0, 9)) : next_place++;
-        if (k + 1 >= g.n)
-            raise_as(types::IndexError, "Replacement index ", k,
-                     " out of range for positional args tuple");
-        return Thing::borrow(g.args[k + 1]);
-    }
-    const Raw found = word(g, name);
-    if (!found) no_key(of_text(name).get());
-    return Thing::borrow(found);
-}
-
-Thing text_format(Host&, const Given& g) {
-    const std::string& s = self(g);
-    std::string out;
-    int64_t place = 0;
-    for (size_t at = 0; at < s.size(); ++at) {
-        const char c = s[at];
-        if ((c == '{' || c == '}') && at + 1 < s.size() && s[at + 1] == c) {
-            out += c;
-            ++at;
-            continue;
-        }
-        if (c == '}') raise_as(types::ValueError, "Single '}' encountered in format string");
-        if (c != '{') {
-            out += c;
-            continue;
-        }
-        const size_t end = s.find('}', at);
-        if (end == s.npos) raise_as(types::ValueError, "expected '}' before end of string");
-        std::string field = s.substr(at + 1, end - at - 1), spec;
-        if (const size_t colon = field.find(':'); colon != field.npos) {
-            spec = field.substr(colon + 1);
-            field.resize(colon);
-        }
-        char convert = 0;
-        if (const size_t mark = field.find('!'); mark != field.npos && mark + 1 < field.size()) {
-            convert = field[mark + 1];
-            field.resize(mark);
-        }
-        const Thing value = field_of(g, field, place);
-        if (convert)
-            out += format_of(of_text(convert == 's'   ? str_of(value.get())
-                                     : convert == 'a' ? ascii_of(repr_of(value.get()))
-                                                      : repr_of(value.get()))
-                                 .get(),
-                             spec);
-        else out += format_of(value.get(), spec);
-        at = end;
-    }
-    return of_text(std::move(out));
+Thing float_conjugate(Host&, const Given& g) { return of_double(double_in(g.args[0])); }
+Thing complex_conjugate(Host&, const Given& g) {
+    return of_complex(std::conj(number_as_complex(g.args[0])));
 }
 
 // ---- tensors
@@ -454,9 +328,9 @@ constexpr OfKind kMethods[] = {
     {Kind::List, {"sort", 1, 1, " reverse ", list_sort, true}},
     {Kind::List, {"clear", 1, 1, "", list_clear, true}},
     {Kind::List, {"copy", 1, 1, "", list_copy, true}},
-    {Kind::List, {"index", 2, 2, "", sequence_index, true}},
+    {Kind::List, {"index", 2, 4, "", sequence_index, true}},
     {Kind::List, {"count", 2, 2, "", sequence_count, true}},
-    {Kind::Tuple, {"index", 2, 2, "", sequence_index, true}},
+    {Kind::Tuple, {"index", 2, 4, "", sequence_index, true}},
     {Kind::Tuple, {"count", 2, 2, "", sequence_count, true}},
     {Kind::Dict, {"get", 2, 3, "", dict_get, true}},
     {Kind::Dict, {"keys", 1, 1, "", dict_view<View::Of::Keys>, true}},
@@ -470,27 +344,29 @@ constexpr OfKind kMethods[] = {
     {Kind::Set, {"add", 2, 2, "", set_add, true}},
     {Kind::Set, {"discard", 2, 2, "", set_discard, true}},
     {Kind::Set, {"remove", 2, 2, "", set_remove, true}},
+    {Kind::Set, {"pop", 1, 1, "", set_pop, true}},
     {Kind::Set, {"update", 1, -1, "", set_update, true}},
     {Kind::Set, {"union", 1, -1, "", set_binary<kOr>, true}},
     {Kind::Set, {"intersection", 1, -1, "", set_binary<kAnd>, true}},
     {Kind::Set, {"difference", 1, -1, "", set_binary<kSub>, true}},
+    {Kind::Set, {"symmetric_difference", 2, 2, "", set_binary<kXor>, true}},
+    {Kind::Set, {"intersection_update", 1, -1, "", set_changed<kAnd>, true}},
+    {Kind::Set, {"difference_update", 1, -1, "", set_changed<kSub>, true}},
+    {Kind::Set, {"symmetric_difference_update", 2, 2, "", set_changed<kXor>, true}},
+    {Kind::Set, {"issubset", 2, 2, "", set_is_subset, true}},
+    {Kind::Set, {"issuperset", 2, 2, "", set_is_superset, true}},
+    {Kind::Set, {"isdisjoint", 2, 2, "", set_is_disjoint, true}},
     {Kind::Set, {"clear", 1, 1, "", dict_clear, true}},
     {Kind::Set, {"copy", 1, 1, "", dict_copy, true}},
-    {Kind::Text, {"join", 2, 2, "", text_join, true}},
-    {Kind::Text, {"split", 1, 3, "", text_split, true}},
-    {Kind::Text, {"strip", 1, 2, "", text_strip<true, true>, true}},
-    {Kind::Text, {"lstrip", 1, 2, "", text_strip<true, false>, true}},
-    {Kind::Text, {"rstrip", 1, 2, "", text_strip<false, true>, true}},
-    {Kind::Text, {"lower", 1, 1, "", text_case<'A', 'a'>, true}},
-    {Kind::Text, {"upper", 1, 1, "", text_case<'a', 'A'>, true}},
-    {Kind::Text, {"startswith", 2, 2, "", text_begins<false>, true}},
-    {Kind::Text, {"endswith", 2, 2, "", text_begins<true>, true}},
-    {Kind::Text, {"replace", 3, 3, "", text_replace, true}},
-    {Kind::Text, {"find", 2, 2, "", text_find, true}},
-    {Kind::Text, {"encode", 1, 3, "", text_encode, true}},
-    {Kind::Text, {"index", 2, 2, "", text_index, true}},
-    {Kind::Text, {"count", 2, 2, "", text_count, true}},
-    {Kind::Text, {"isdigit", 1, 1, "", text_is_digit, true}},
+    {Kind::Int, {"bit_length", 1, 1, "", int_bit_length, true}},
+    {Kind::Int, {"bit_count", 1, 1, "", int_bit_count, true}},
+    {Kind::Int, {"conjugate", 1, 1, "", int_conjugate, true}},
+    {Kind::Bool, {"bit_length", 1, 1, "", int_bit_length, true}},
+    {Kind::Bool, {"bit_count", 1, 1, "", int_bit_count, true}},
+    {Kind::Bool, {"conjugate", 1, 1, "", int_conjugate, true}},
+    {Kind::Float, {"is_integer", 1, 1, "", float_is_integer, true}},
+    {Kind::Float, {"conjugate", 1, 1, "", float_conjugate, true}},
+    {Kind::Complex, {"conjugate", 1, 1, "", complex_conjugate, true}},
     {Kind::Tensor, {"item", 1, 1, "", tensor_item, true}},
     {Kind::Tensor, {"tolist", 1, 1, "", tensor_list, true}},
     {Kind::Tensor, {"size", 1, 2, " dim axis ", tensor_size, true}},
@@ -508,9 +384,8 @@ constexpr OfKind kMethods[] = {
     {Kind::Tensor, {"is_complex", 1, 1, "", tensor_is_complex, true}},
     {Kind::Tensor, {"requires_grad_", 1, 2, " requires_grad ", tensor_requires_grad_, true}},
 };
-/// These take any keyword.
-constexpr Builtin kDictUpdate{"update", 1, 2, "*", dict_update, true},
-    kTextFormat{"format", 1, -1, "*", text_format, true};
+/// It takes any keyword.
+constexpr Builtin kDictUpdate{"update", 1, 2, "*", dict_update, true};
 constexpr Builtin kSizeNumel{"numel", 1, 1, "", size_numel, true};
 
 }  // namespace
@@ -518,12 +393,19 @@ constexpr Builtin kSizeNumel{"numel", 1, 1, "", size_numel, true};
 const Builtin* method_named(Raw self, std::string_view name) {
     const Kind kind = self.kind();
     if (kind == Kind::Dict && name == kDictUpdate.name) return &kDictUpdate;
-    if (kind == Kind::Text && name == kTextFormat.name) return &kTextFormat;
+    if (kind == Kind::Text) return text_method_named(name);
     for (const OfKind& m : kMethods)
         if (m.kind == kind && m.method.name == name) return &m.method;
     if (kind == Kind::Tuple && self.as<Tuple>()->of == &size_class() && name == "numel")
         return &kSizeNumel;
     return nullptr;
+}
+
+std::vector<std::string_view> method_names() {
+    std::vector<std::string_view> out = text_method_names();
+    for (const OfKind& m : kMethods) out.push_back(m.method.name);
+    out.push_back(kDictUpdate.name);
+    return out;
 }
 
 }  // namespace weft::native

@@ -84,7 +84,9 @@ Thing copy_of_dict(Raw from) {
     return out;
 }
 
-Thing dict_binary(int32_t op, Raw a, Raw b) {
+Thing dict_binary(int32_t op, Raw left, Raw right) {
+    const Thing l = keys_as_set(left), r = keys_as_set(right);
+    const Raw a = l.get(), b = r.get();
     if (a.kind() != b.kind() || !(a.is(Kind::Dict) || a.is(Kind::Set))) return {};
     auto* y = b.as<Dict>();
     if (op == Or) {

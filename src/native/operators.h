@@ -40,6 +40,9 @@ bool is_iterable(Raw value);
 Thing next(Iterator& iterator);
 /// All of them.
 std::vector<Thing> all_of(Raw iterable);
+Thing set_of(Raw iterable);
+/// The keys or items of a view as a set; others as they are.
+Thing keys_as_set(Raw value);
 
 Thing get_item(Raw holder, Raw key);
 void set_item(Raw holder, Raw key, Raw value);

@@ -572,6 +572,16 @@ PyObject* package_entries(PyObject* self, void*) {
     });
 }
 
+/// methods(): the names of methods that values of programs have, those that are ops left out.
+PyObject* package_known_methods(PyObject*, PyObject*) {
+    return guarded([&] {
+        Object out = Object::take(PySet_New(nullptr));
+        for (const std::string_view name : native::method_names())
+            checked(PySet_Add(out.get(), py_str(std::string(name)).get()));
+        return out.release();
+    });
+}
+
 PyMethodDef package_methods[] = {
     {"call", package_call, METH_VARARGS,
      "call(entry, args, kwargs): calls an entry with values of Python's."},
@@ -579,6 +589,8 @@ PyMethodDef package_methods[] = {
      "field(object, name): an attribute of an object of the package."},
     {"places", package_places, METH_NOARGS,
      "places(): where parts of it run as plans, how often, and why they end."},
+    {"methods", package_known_methods, METH_NOARGS | METH_STATIC,
+     "methods(): the names of methods that values of programs have, ops left out."},
     {"set_field", package_set_field, METH_VARARGS, "set_field(object, name, value): writes it."},
     {}};
 PyGetSetDef package_getset[] = {

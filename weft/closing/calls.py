@@ -49,7 +49,7 @@ from weft.frontend.ir import Instr, Lowered
 _HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
 )  # fmt: skip
-_PLAIN = (str, list, dict, tuple, int, float)
+_PLAIN = (str, list, dict, tuple, int, float, set, frozenset)
 _MADE_NOW = (contextlib.nullcontext, weft.autocast, operator.itemgetter, functools.partial)
 _OPENED = (types.FunctionType, types.MethodType)
 # Methods of Modules that say what there is: they are called while the program is closed.
@@ -128,6 +128,14 @@ class Calls(Attributes):
             return library.FUNCTIONS.get(value)
         return None
 
+    def all_of_iterator(self, value: Abstract) -> Abstract:
+        """A list, or a tuple that is known, as what an iterator gives."""
+        if isinstance(value, Items):
+            value.fresh = True
+        if isinstance(value, Dynamic):
+            return Dynamic(value.register, "iterator")
+        return Static(value.value, fresh=True) if isinstance(value, Static) else value
+
     def arranged(self, value: Any, args: list[Abstract], words: Words) -> Abstract | None:
         """What a function that arranges items gives of Modules, which no run could hold."""
         if value not in library.ARRANGES:
@@ -175,6 +183,7 @@ class Calls(Attributes):
             )
         value = innermost(callee.value)
         if name := known.op_name(value):
+            self.expect_no_out(name, words)
             kind = "Tensor" if known.gives_a_tensor(name) and "out" not in words else ""
             return self.call_at_run(self.writer.constant(Ref("op", name)), args, words, kind)
         if (found := self.special(value, args, words)) is not None:
@@ -182,7 +191,10 @@ class Calls(Attributes):
         if known.is_worked_out(value) and (made := self.now(value, args, words)) is not None:
             return made
         if (own := self.of_library(value)) is not None:
-            return self.arranged(value, args, words) or self.call_function(own, args, words)
+            if (made := self.arranged(value, args, words)) is not None:
+                return made
+            made = self.call_function(own, args, words)
+            return self.all_of_iterator(made) if library.gives_iterator(value) else made
         if isinstance(ref := known.as_constant(value), Ref):
             kind = "Tensor" if ref.name == "tensor" else ""
             return self.call_at_run(self.writer.constant(ref), args, words, kind)
@@ -377,7 +389,7 @@ class Calls(Attributes):
         all layers."""
         if isinstance(value, Static) and isinstance(value.value, Tensor):
             return Dynamic(self.operand(value), "Tensor")
-        return value
+        return value if isinstance(value, Items) else self.lasting(value)
 
     def bound(self, target: Target, args: list[Abstract], words: Words) -> list[Abstract]:
         """Arguments in the order of the parameters, as Python binds them."""
@@ -479,15 +491,32 @@ class Calls(Attributes):
     def method_at_run(
         self, holder: Abstract, name: str, args: list[Abstract], words: Words
     ) -> Abstract:
+        found = known.of_tensors(name)
+        if type(found).__name__ == "Method":
+            self.expect_no_out(name, words)
+        elif not self.has_method(name):
+            raise NotExportable(f"a call of the method {name}, which no value of programs has")
         operands = tuple(self.operand(a) for a in [holder, *args, *words.values()])
         kind = ""
-        found = known.of_tensors(name)
         if isinstance(holder, Static) or isinstance(holder, Dynamic) and holder.kind == "Tensor":
             is_op = type(found).__name__ == "Method"
             kind = "Tensor" if is_op and known.gives_a_tensor(name.rstrip("_")) else ""
         if type(found).__name__ == "Method":
             self.closer.package.calls(f"Tensor.{name}")
         return Dynamic(self.made("method", operands, (name, tuple(words), 0)), kind)
+
+    def has_method(self, name: str) -> bool:
+        """Whether a value of programs may have a method: one of Python's types, or a record."""
+        state = self.closer.state
+        held = (name in fields_of(kind) for kind in state.records.values())
+        return name in known.METHODS or any(held) or bool(state.with_method(name))
+
+    def expect_no_out(self, name: str, words: Words) -> None:
+        """Raises for out=, but None; what only a run knows, the run looks at."""
+        out = words.get("out", Static(None))
+        is_none = isinstance(out, Static) and out.value is None
+        if not is_none and (not isinstance(out, Dynamic) or out.kind == "Tensor"):
+            raise NotExportable(f"{name}() with out=", "use the result, or copy_ it")
 
     def of_words(self, holder: Items, name: str, args: list[Abstract]) -> Abstract | None:
         """A method of a dict whose keys are known."""
@@ -511,12 +540,15 @@ class Calls(Attributes):
     def method_of(self, holder: Static, name: str, args: list[Abstract], words: Words) -> Abstract:
         """A method of an object that is known."""
         value = holder.value
-        if isinstance(value, (list, dict)) and name in known.CHANGES:
+        if isinstance(value, (list, dict, set)) and name in known.CHANGES:
             raise NotExportable(
                 f"{name}() of a {type(value).__name__} that is there before the program runs",
                 "make it in the function, or return it",
             )
         if isinstance(value, _PLAIN):
+            if not hasattr(value, name):
+                kind = type(value).__name__
+                return self.raised(AttributeError, f"{kind!r} object has no attribute {name!r}")
             made = self.now(lambda *a, **k: getattr(value, name)(*a, **k), args, words)
             return made or self.method_at_run(holder, name, args, words)
         if isinstance(value, weft.nn.Module) and name in _OF_MODULES:

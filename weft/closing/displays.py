@@ -75,16 +75,18 @@ class Displays(Frame):
             return
         if self.worked_out(instr, parts, known.BINARY[instr.attr]):
             made = self.env[instr.outs[0]]
-            if isinstance(made, Static) and type(made.value) is list:  # another one in each run
-                self.assign(instr.outs[0], Items(list, [Static(item) for item in made.value]))
+            if isinstance(made, Static):
+                self.assign(instr.outs[0], self.another(made.value))
         else:
             kind = "Tensor" if "Tensor" in map(kind_of, parts) else ""
             self.operate(instr, parts, known.SPECIAL[instr.attr], kind)
 
     def verb_inplace(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
-        if isinstance(parts[0], Static) and isinstance(parts[0].value, (list, dict)):
-            raise NotExportable("a list of a Module's that is changed", "make a new one")
+        if isinstance(parts[0], Static) and isinstance(parts[0].value, (list, dict, set)):
+            kind = type(parts[0].value).__name__
+            what = f"a {kind} that is there before the program runs and is changed"
+            raise NotExportable(what, "make a new one")
         if not self.worked_out(instr, parts, known.BINARY[instr.attr]):
             self.give(
                 instr, "inplace", tuple(map(self.operand, parts)), instr.attr, kind_of(parts[0])

@@ -138,8 +138,8 @@ class Frame:
         if not self.is_temporary(register):
             if isinstance(value, Items):
                 value = self.settled(value)
-            elif kind_of(value) == "generator":
-                value = self.iterator(value)
+            elif is_fresh(value):
+                value = self.lasting(value)
             elif isinstance(value, Pack):
                 value = Pack(tuple(map(self.kept, value.items)))
         if isinstance(value, Dynamic):
@@ -167,11 +167,12 @@ class Frame:
             if value.kind is list:
                 return Pack(tuple(value.items))
             return Items(dict, list(value.items), list(value.keys))
-        return self.iterator(value) if value.once else Dynamic(self.operand(value))
+        return self.iterator(value) if value.fresh else Dynamic(self.operand(value))
 
     def iterator(self, value: Abstract) -> Dynamic:
-        """What goes through a value once."""
-        function = self.writer.constant(Ref("builtin", "iter"))
+        """What goes through a value once; of a set, another one."""
+        is_set = isinstance(value, Static) and isinstance(value.value, (set, frozenset))
+        function = self.writer.constant(Ref("type", "set") if is_set else Ref("builtin", "iter"))
         return Dynamic(self.made("call", (function, self.operand(value)), ()))
 
     def operand(self, value: Abstract) -> int:
@@ -309,6 +310,16 @@ class Frame:
             return {k: Static(v) for k, v in value.value.items()}
         return None
 
+    def another(self, made: Any) -> Abstract:
+        """A value that was worked out; a list, dict or set is another one in each run."""
+        if not self.is_value(Static(made)):
+            return Static(made)
+        if type(made) is list:
+            return Items(list, list(map(Static, made)))
+        if type(made) is dict:
+            return Items(dict, list(map(Static, made.values())), list(made))
+        return Static(made, fresh=type(made) is set)
+
     def copied(self, part: Abstract) -> Abstract:
         """A part of a tuple or list: what a variable holds now."""
         if (
@@ -317,7 +328,20 @@ class Frame:
             and self.writer.registers[part.register]
         ):
             return Dynamic(self.made("move", (part.register,)), part.kind)
-        return self.settled(part) if isinstance(part, Items) else part
+        return self.lasting(part)
+
+    def lasting(self, part: Abstract) -> Abstract:
+        """What something else than a temporary can refer to: a list that is the run's, an
+        iterator that ends."""
+        if isinstance(part, Items):
+            return self.settled(part)
+        if not is_fresh(part):
+            return part
+        out = self.iterator(part)
+        for register, held in self.env.items():
+            if held is part:  # under another name it is the same one
+                self.env[register] = out
+        return out
 
     def kept(self, part: Abstract) -> Abstract:
         """The same of what outlives its statement, as temporaries do not."""
@@ -325,11 +349,11 @@ class Frame:
             return Dynamic(self.made("move", (part.register,)), part.kind)
         if isinstance(part, Pack):
             return Pack(tuple(map(self.kept, part.items)))
-        return self.settled(part) if isinstance(part, Items) else part
+        return self.lasting(part)
 
     def packed(self, parts: list[Abstract]) -> Abstract:
         """A tuple; its items lie where nothing writes over them."""
-        if all(isinstance(p, Static) for p in parts):
+        if all(isinstance(p, Static) and not p.fresh for p in parts):
             return Static(tuple(p.value for p in parts))  # type: ignore[union-attr]
         return Pack(tuple(self.copied(p) for p in parts))
 
@@ -347,7 +371,7 @@ class Frame:
     def now(self, value: Any, args: list[Abstract], words: Words) -> Abstract | None:
         """What a call gives that can be made now; None if a run has to.
 
-        An iterator is a tuple of its items: a program may go through it in many places.
+        An iterator is a tuple of its items, until it has a name.
         """
         given = [plain(a) for a in [*args, *words.values()]]
         if any(v is UNKNOWN or holds_tensor(v) for v in given):
@@ -361,7 +385,8 @@ class Frame:
                 made = tuple(itertools.islice(made, MOST_ITEMS + 1))
                 if len(made) > MOST_ITEMS:
                     return None
-            return Static(made)
+                return Static(made, fresh=all(self.can_hold(Static(item)) for item in made))
+            return self.another(made)
         except Exception:
             return None
 
@@ -399,6 +424,11 @@ def plain(value: Abstract) -> Any:
     return UNKNOWN
 
 
+def is_fresh(value: Abstract) -> bool:
+    """Whether it stands for an iterator, with all that it gives, or for a set of this run."""
+    return kind_of(value) == "iterator" or isinstance(value, (Static, Items)) and value.fresh
+
+
 def holds_tensor(value: Any) -> bool:
     """Whether a value is a tensor, or a tuple or list that has one."""
     if isinstance(value, (tuple, list)):
@@ -407,7 +437,7 @@ def holds_tensor(value: Any) -> bool:
 
 
 def kind_of(value: Abstract) -> str:
-    """ "Tensor" where it surely is one, "generator" of what one gives."""
+    """ "Tensor" where it surely is one, "iterator" of what one gives."""
     if isinstance(value, Static):
         return "Tensor" if isinstance(value.value, Tensor) else ""
     return value.kind if isinstance(value, Dynamic) else ""

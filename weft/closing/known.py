@@ -66,6 +66,8 @@ _FUNCTIONS: dict[int, str] = {
     id(warnings.warn): "warn",
     id(weft.is_grad_enabled): "is_grad_enabled",
 }
+#: The names of the methods that values of programs have beside ops.
+METHODS = frozenset(_C._Package.methods())
 MODES = {"no_grad", "enable_grad", "inference_mode"}
 # Worked out while a program is closed: what they say belongs to the process, not to the run.
 _ASKED_NOW = {
@@ -87,7 +89,8 @@ _KEEPS_RESULTS = type(functools.cache(lambda: None))
 CHANGES = frozenset(
     {
         "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update",
-        "setdefault", "popitem", "add", "discard",
+        "setdefault", "popitem", "add", "discard", "intersection_update", "difference_update",
+        "symmetric_difference_update",
     }
 )  # fmt: skip
 

@@ -314,6 +314,16 @@ def iinfo(type: Any) -> Any:
     raise TypeError(f"[iinfo] expected an integer dtype, got {type}")
 
 
+def tensor(*args: Any) -> Any:
+    """`weft.Tensor` of values, of sizes, or of nothing, in the dtype that is the default."""
+    dtype = weft.get_default_dtype()
+    if len(args) == 1 and isinstance(args[0], weft.Tensor):
+        return args[0].detach()
+    if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], weft.Size):
+        return weft.tensor(args[0], dtype=dtype)
+    return weft.empty(*args, dtype=dtype) if args else weft.empty(0, dtype=dtype)
+
+
 #: What stands for `max` and `min` with a key and a default value.
 EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
 
@@ -327,8 +337,17 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.pairwise: pairwise, itertools.starmap: starmap, filter: filtered,
     itertools.filterfalse: filterfalse, itertools.takewhile: takewhile,
     itertools.dropwhile: dropwhile, itertools.compress: compress, functools.reduce: reduce,
-    weft.finfo: finfo, weft.iinfo: iinfo, collections.deque: deque,
+    weft.finfo: finfo, weft.iinfo: iinfo, collections.deque: deque, weft.Tensor: tensor,
 }  # fmt: skip
+
+
+def gives_iterator(function: Any) -> bool:
+    """Whether Python's gives an iterator, where what stands for it gives a list."""
+    return getattr(function, "__module__", "") == "itertools" or function is filter or (
+        function == itertools.chain.from_iterable
+    )
+
+
 #: The classes that stand for those of Python's.
 CLASSES: dict[Any, type] = {collections.deque: Deque}
 #: Those of them that only arrange the items of what they are given.

@@ -16,8 +16,19 @@ from weft.closing.calls import Calls
 from weft.closing.close import is_record
 from weft.closing.control import while_loop
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Words, kind_of
-from weft.closing.values import Abstract, Closure, Dynamic, Items, Pack, Ref, Static, Turn, Turns
+from weft.closing.frame import Words, is_fresh, kind_of
+from weft.closing.values import (
+    Abstract,
+    Choice,
+    Closure,
+    Dynamic,
+    Items,
+    Pack,
+    Ref,
+    Static,
+    Turn,
+    Turns,
+)
 from weft.composites.dtypes import moved
 from weft.frontend.ir import Instr
 from weft.nn.transformer import _may_nest
@@ -45,12 +56,7 @@ class Specials(Calls):
 
     def verb_iter(self, instr: Instr) -> None:
         """A generator expression: the list of what it gives, until it has a name."""
-        value = self.read(instr.operands[0])
-        if isinstance(value, Items):
-            value.once = True
-        self.env[instr.outs[0]] = (
-            Dynamic(value.register, "generator") if isinstance(value, Dynamic) else value
-        )
+        self.env[instr.outs[0]] = self.all_of_iterator(self.read(instr.operands[0]))
 
     def special_getattr(self, args: list[Abstract], words: Words) -> Abstract | None:
         if len(args) < 2 or not isinstance(args[1], Static):
@@ -58,16 +64,17 @@ class Specials(Calls):
         holder, name = args[0], args[1].value
         if isinstance(holder, Static):
             self.closer.state.looks_up(holder.value, name)
-        if isinstance(holder, Static) and len(args) == 3 and not hasattr(holder.value, name):
-            if not self.is_written(holder, name):
-                return args[2]
-            return self.case(
-                [name],
-                lambda _: self.operand(self.has(args[0], args[1])),
-                lambda _: self.attribute(holder, name),
-                lambda: args[2],
-            )
-        return self.attribute(holder, name)
+        if len(args) < 3 or isinstance(holder, (Closure, Choice)):
+            return self.attribute(holder, name)
+        has = self.special_hasattr(args[:2], {})
+        if isinstance(has, Static):
+            return self.attribute(holder, name) if has.value else args[2]
+        return self.case(
+            [name],
+            lambda _: self.operand(has),
+            lambda _: self.attribute(holder, name),
+            lambda: args[2],
+        )
 
     def is_written(self, holder: Static, name: str) -> bool:
         """Whether the program writes an attribute, so that a run knows whether it is there."""
@@ -81,17 +88,34 @@ class Specials(Calls):
         test = self.writer.constant(Ref("builtin", "hasattr"))
         return Dynamic(self.made("call", (test, of, self.operand(name)), ()))
 
-    def special_hasattr(self, args: list[Abstract], words: Words) -> Abstract | None:
+    def special_hasattr(self, args: list[Abstract], words: Words) -> Abstract:
+        """What a class of Python's says of its values; of records and objects that are written,
+        the run knows."""
         holder, name = args
-        if isinstance(holder, Static) and isinstance(name, Static):
+        if not isinstance(name, Static):
+            raise NotExportable("hasattr() with a name that only a run knows")
+        if isinstance(holder, Static):
             self.closer.state.looks_up(holder.value, name.value)
             found = hasattr(holder.value, name.value)
             if not found and self.is_written(holder, name.value):
                 return self.has(holder, name)
             return Static(found)
-        if isinstance(name, Static) and name.value == "__array_interface__":
+        if name.value == "__array_interface__":
             return Static(False)  # no value of a program is an array
-        return None
+        if isinstance(holder, (Pack, Items)):
+            return Static(hasattr(tuple if isinstance(holder, Pack) else holder.kind, name.value))
+        if kind_of(holder) == "Tensor":
+            return Static(hasattr(Tensor, name.value))
+        have = [ref for kind, ref in known.TYPES.items() if hasattr(kind, name.value)]
+        kinds = tuple(Ref("type", ref) for ref in dict.fromkeys(have))
+        if not kinds:
+            return self.of_run("hasattr", [holder, name])
+        return self.case(
+            [kinds],
+            lambda _: self.operand(self.of_run("isinstance", [holder, Static(kinds)])),
+            lambda _: Static(True),
+            lambda: self.of_run("hasattr", [holder, name]),
+        )
 
     def special_isinstance(self, args: list[Abstract], words: Words) -> Abstract | None:
         value, kinds = args
@@ -242,10 +266,9 @@ class Specials(Calls):
             if not of.asked:
                 of.asked = True
                 return of.items[0]
-        if isinstance(args[0], Static):
+        if isinstance(args[0], Static) and not args[0].fresh:
             raise NotExportable("next()", "go through the values in a loop")
-        from_list = isinstance(args[0], Items) or kind_of(args[0]) == "generator"
-        of_run = self.iterator(args[0]) if from_list else args[0]
+        of_run = self.iterator(args[0]) if is_fresh(args[0]) else args[0]
         return self.by_class(
             of_run, "__next__", [], lambda: self.of_run("next", [of_run, *args[1:]])
         )
@@ -272,6 +295,13 @@ class Specials(Calls):
         names = ("__repr__",) if convert in ("r", "a") else ("__str__", "__repr__")
         return self.special_text([value], {}, names)
 
+    def special_format(self, args: list[Abstract], words: Words) -> Abstract | None:
+        """The builtin, as f-strings have it."""
+        value, spec = args if len(args) == 2 else (args[0], Static(""))
+        shown = self.special_text([value], {}, ("__str__", "__repr__"))
+        operands = self.operand(value if shown is None else shown), self.operand(spec)
+        return Dynamic(self.made("format", operands, ""))
+
     def special_print(self, args: list[Abstract], words: Words) -> Abstract | None:
         given = [self.special_text([a], {}, ("__str__", "__repr__")) for a in args]
         if not any(given):
@@ -284,8 +314,9 @@ class Specials(Calls):
         listed = [self.known_items(a) for a in rest]
         if all(items is not None for items in listed):
             turns = zip(*[items for items in listed if items is not None])
-            return Items(list, [self.copied(self.call(function, list(turn), {})) for turn in turns])
-        return self.mapped(function, *rest)
+            made = [self.copied(self.call(function, list(turn), {})) for turn in turns]
+            return Items(list, made, fresh=True)
+        return self.all_of_iterator(self.mapped(function, *rest))
 
     def mapped(self, function: Abstract, *values: Abstract) -> Dynamic:
         """The list of what a function gives of each value, or of values side by side."""
@@ -404,6 +435,7 @@ _SPECIAL: dict[int, Callable[..., Abstract | None]] = {
     id(bool): Specials.special_bool,
     id(str): functools.partial(Specials.special_text, names=("__str__", "__repr__")),
     id(repr): functools.partial(Specials.special_text, names=("__repr__",)),
+    id(format): Specials.special_format,
     id(print): Specials.special_print,
     id(weft._C._rename_node): _first,
     id(while_loop): _while_loop,

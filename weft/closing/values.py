@@ -18,9 +18,15 @@ class Ref:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Static:
-    """A value that is known now: a Module, a function, a number, a parameter."""
+    """A value that is known now: a Module, a function, a number, a parameter.
+
+    Attributes:
+        value: it, or a tuple of the items of an iterator.
+        fresh: another one in each run: an iterator, or a set.
+    """
 
     value: Any
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Dynamic:
 
     Attributes:
         register: of the function that is being written.
-        kind: "Tensor" where it surely is one, "generator" of the list of all that one gives; empty:
+        kind: "Tensor" where it surely is one, "iterator" of the list of all that one gives; empty:
             anything.
     """
 
@@ -70,13 +76,13 @@ class Items:
     """A list, or a dict with known keys, that a temporary alone refers to.
 
     Attributes:
-        once: it stands for a generator, which can be gone through once.
+        fresh: it stands for an iterator, which can be gone through once.
     """
 
     kind: type[list[Any]] | type[dict[Any, Any]]
     items: list[Abstract] = field(default_factory=list)
     keys: list[Any] = field(default_factory=list)
-    once: bool = False
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
