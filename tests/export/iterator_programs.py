@@ -133,3 +133,15 @@ def has(x):
         out.append((hasattr(v, "shape"), hasattr(v, "stft"), hasattr(v, "unique")))
         out.append((hasattr(v, "append"), hasattr(v, "__len__"), hasattr(v, "is_integer")))
     return out, hasattr(x, "none"), hasattr(Pair(1, 2.0), "b")
+
+
+def as_dict(x):
+    pair = Pair(int(x.sum()), 2.0)
+    return pair._asdict(), list(pair._asdict().items())
+
+
+def length_of_none(x):
+    try:
+        return len(5)  # type: ignore[arg-type]
+    except TypeError as error:
+        return str(error)

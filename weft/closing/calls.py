@@ -469,6 +469,9 @@ class Calls(Attributes):
             fields = fields_of(kind)
             kept = {f: words[f] if f in words else self.attribute(holder, f) for f in fields}
             return self.plain_record(kind, [], kept)
+        if issubclass(kind, tuple) and found.__name__ == "_asdict":
+            fields = fields_of(kind)
+            return Items(dict, [self.attribute(holder, f) for f in fields], list(fields))
         try:
             return self.call(Static(found), [holder, *args], words)
         except NotBound as error:  # where a value of another kind is meant

@@ -157,7 +157,10 @@ class Specials(Calls):
         if items is not None:
             return Static(len(items))
         if isinstance(args[0], Static) and not isinstance(args[0].value, Tensor):
-            return Static(len(args[0].value))
+            try:
+                return Static(len(args[0].value))
+            except TypeError as error:
+                return self.raised(TypeError, str(error))
         return self.by_class(args[0], "__len__", [], lambda: self.of_run("len", args))
 
     def of_run(self, name: str, args: list[Abstract]) -> Abstract:
