@@ -86,7 +86,8 @@ class Places:
 
     def of(self, home: str, name: str, thing: Any) -> tuple[str, str]:
         source = getattr(thing, "fget", None) or thing
-        source = getattr(source, "__wrapped__", None) or getattr(source, "__func__", source)
+        source = inspect.unwrap(source)
+        source = getattr(source, "__func__", source)
         own = getattr(thing, "__name__", name)
         code = getattr(source, "__code__", None)
         doc = (getattr(thing, "__doc__", None) or "").strip()

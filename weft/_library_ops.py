@@ -31,6 +31,7 @@ from weft.base.modes import AUTOCAST, MAP, TRACE, WATCH, no_grad
 R = TypeVar("R")
 
 _RECORDS: list[dict[str, Any]] = []
+_CALLS: dict[str, Callable[..., Any]] = {}  # by the name of the record
 _NARROW = (_C.float16, _C.bfloat16)
 
 
@@ -59,6 +60,15 @@ class Gradients(NamedTuple):
 def records() -> list[dict[str, Any]]:
     """A dictionary for every record: those of the table, then those of the libraries."""
     return [*_C._records(), *_RECORDS]
+
+
+def op_named(name: str) -> Callable[..., Any] | None:
+    """The op whose record has a name, for programs that were loaded; None: there is none.
+
+    >>> weft._library_ops.op_named("linalg_det")(weft.eye(2))
+    tensor(1.)
+    """
+    return _CALLS.get(name)
 
 
 @overload
@@ -186,6 +196,7 @@ def library_op(
             "aliases": [],
         }
         _RECORDS.append(call.record)  # type: ignore[attr-defined]
+        _CALLS[name] = call
         return call
 
     return decorate

@@ -14,6 +14,9 @@ from weft._C import Tensor
 
 T = TypeVar("T", bound=type)
 
+#: By name; programs that were loaded return them.
+KINDS: dict[str, type] = {}
+
 
 def printed_as_pytorchs(kind: T) -> T:
     """Give a NamedTuple PyTorch's repr: its name, then a line for each field."""
@@ -23,6 +26,7 @@ def printed_as_pytorchs(kind: T) -> T:
         return f"torch.return_types.{kind.__name__}(\n{fields})"
 
     kind.__repr__ = show  # type: ignore[method-assign, assignment]
+    KINDS[kind.__name__] = kind
     return kind
 
 

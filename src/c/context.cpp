@@ -29,7 +29,8 @@ Program::Program(const std::string& path) : file(std::make_shared<const native::
     WEFT_EXPECT(json, Value, "weft_load", "a file with a program",
                 text("tensors without the metadata 'weft' in '", path, "'"));
     package = native::Package::parse(
-        *json, [this](const std::string& name) { return file->find(name) != nullptr; });
+        *json, [this](const std::string& name) { return file->find(name) != nullptr; },
+        [](const std::string&) { return false; });
     for (const auto& [name, function] : package->entries())
         if (name == "forward") forward = &package->entry(name);
     keeps_state = !package->objects().empty();

@@ -352,6 +352,19 @@ Thing math_gcd(Host&, const Given& g) {
     return of_int(out);
 }
 
+Thing math_comb(Host&, const Given& g) {
+    const int64_t n = index_of(g.args[0], nullptr), k = index_of(g.args[1], nullptr);
+    if (n < 0) raise_as(types::ValueError, "n must be a non-negative integer");
+    if (k < 0) raise_as(types::ValueError, "k must be a non-negative integer");
+    int64_t out = k <= n;
+    for (int64_t i = 1; i <= std::min(k, n - k); ++i) {
+        if (__builtin_mul_overflow(out, n - i + 1, &out))
+            raise_as(types::OverflowError, "[comb] expected a result of 64 bits, got a larger one");
+        out /= i;
+    }
+    return of_int(out);
+}
+
 constexpr Builtin kBuiltins[] = {
     {"len", 1, 1, "", [](Host&, const Given& g) { return of_int(length(g.args[0])); }},
     {"abs", 1, 1, "", abs_of},
@@ -382,6 +395,8 @@ constexpr Builtin kBuiltins[] = {
     {"is_tensor", 1, 1, "", [](Host&, const Given& g) { return of_bool(g.args[0].is_tensor()); }},
     {"is_grad_enabled", 0, 0, "",
      [](Host&, const Given&) { return of_bool(mode & (kGradMode | kEnabledInInference)); }},
+    {"is_autocast_cpu_enabled", 0, 0, "",
+     [](Host&, const Given&) { return of_bool(mode & kAutocastMode); }},
     {"promote_types", 2, 2, "", promoted},
     {"warn", 1, 3, " category stacklevel ", warn_of},
     {"hasattr", 2, 2, "", has_attribute},
@@ -413,6 +428,7 @@ constexpr Builtin kBuiltins[] = {
     {"math.isfinite", 1, 1, "",
      [](Host&, const Given& g) { return of_bool(std::isfinite(real(g.args[0]))); }},
     {"math.gcd", 0, -1, "", math_gcd},
+    {"math.comb", 2, 2, "", math_comb},
     {"math.prod", 1, 1, " start ", math_prod},
 };
 

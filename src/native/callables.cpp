@@ -131,7 +131,7 @@ Thing run_builtin(Host& host, const Builtin& builtin, const Given& given) {
         raise_as(types::TypeError, builtin.name, " expected at most ", most - self, " argument",
                  most - self == 1 ? "" : "s", ", got ", n);
     }
-    return builtin.run(host, given);
+    return builtin.run ? builtin.run(host, given) : host.context().library(builtin.name, given);
 }
 
 namespace {

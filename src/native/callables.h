@@ -31,10 +31,10 @@ struct Given {
 
 struct Builtin {
     std::string_view name;
-    int8_t least, most;      ///< how many by place; -1: any
-    std::string_view words;  ///< names that it takes, with spaces around each; "*": any
-    Thing (*run)(Host&, const Given&);
-    bool method = false;  ///< its first argument stands before the name
+    int8_t least, most;                 ///< how many by place; -1: any
+    std::string_view words;             ///< names that it takes, with spaces around each; "*": any
+    Thing (*run)(Host&, const Given&);  ///< null: an op of a library, Context::library runs it
+    bool method = false;                ///< its first argument stands before the name
 };
 const Builtin* builtin_named(std::string_view name);
 /// A call of one, with its arguments checked.

@@ -110,6 +110,7 @@ Thing Context::make_named_constant(const std::string& kind, const Json& value) {
     const std::string& name = value.as_text();
     if (kind == "tensor") return tensors_[name];
     if (kind == "op") return lasting(Kind::Ops, package_->ops(name));
+    if (kind == "library") return lasting(Kind::Builtin, package_->library(name));
     if (const Builtin* builtin = builtin_named(name); builtin && kind == "builtin")
         return lasting(Kind::Builtin, builtin);
     if (kind == "type" || kind == "builtin") return lasting(Kind::Type, type_named(name));

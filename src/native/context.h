@@ -36,6 +36,8 @@ public:
     std::function<void()> on_pause;
     /// Where print and warnings go.
     std::function<void(std::string_view)> print, warn;
+    /// Calls the op of a library (Note [Libraries]); empty where packages have none.
+    std::function<Thing(std::string_view name, const Given&)> library;
     /// The attribute of an object of the package; empty: it has none of this name.
     Thing field(size_t object, const std::string& name) const;
     /// Throws a ValueError for an object or attribute that is not there.

@@ -34,6 +34,7 @@ struct Type {
     X(RuntimeError, Exception)                                                                     \
     X(NotImplementedError, RuntimeError)                                                           \
     X(RecursionError, RuntimeError)                                                                \
+    X(LinAlgError, RuntimeError)                                                                   \
     X(StopIteration, Exception)                                                                    \
     X(TypeError, Exception)                                                                        \
     X(ValueError, Exception)                                                                       \

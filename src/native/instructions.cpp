@@ -201,6 +201,8 @@ Thing Host::attribute(Raw of, const std::string& name, Remembered* memory) const
             if (name == "is_floating_point") return of_bool(is_floating(dtype_in(of)));
             if (name == "is_complex") return of_bool(is_complex(dtype_in(of)));
             if (name == "itemsize") return of_int(item_size(dtype_in(of)));
+            if (name == "is_signed")
+                return of_bool(dtype_in(of) != DType::Bool && !is_unsigned(dtype_in(of)));
             break;
         case Kind::Int:
         case Kind::Bool:

@@ -298,6 +298,18 @@ Thing tensor_element_size(Host&, const Given& g) {
 Thing tensor_is_floating_point(Host&, const Given& g) {
     return of_bool(is_floating(g.args[0].tensor().dtype()));
 }
+Thing of_dtype(DType t) {
+    return Thing::steal(Raw::immediate(Kind::DType, static_cast<uint64_t>(t)));
+}
+Thing dtype_to_real(Host&, const Given& g) { return of_dtype(real_dtype(dtype_in(g.args[0]))); }
+Thing dtype_to_complex(Host&, const Given& g) {
+    const DType t = dtype_in(g.args[0]);
+    if (!is_floating(t) && !is_complex(t))
+        raise_as(types::RuntimeError, "[to_complex] expected a floating or complex dtype, got ",
+                 name(t));
+    return of_dtype(complex_dtype(t));
+}
+
 Thing tensor_is_complex(Host&, const Given& g) {
     return of_bool(is_complex(g.args[0].tensor().dtype()));
 }
@@ -367,6 +379,8 @@ constexpr OfKind kMethods[] = {
     {Kind::Float, {"is_integer", 1, 1, "", float_is_integer, true}},
     {Kind::Float, {"conjugate", 1, 1, "", float_conjugate, true}},
     {Kind::Complex, {"conjugate", 1, 1, "", complex_conjugate, true}},
+    {Kind::DType, {"to_real", 1, 1, "", dtype_to_real, true}},
+    {Kind::DType, {"to_complex", 1, 1, "", dtype_to_complex, true}},
     {Kind::Tensor, {"item", 1, 1, "", tensor_item, true}},
     {Kind::Tensor, {"tolist", 1, 1, "", tensor_list, true}},
     {Kind::Tensor, {"size", 1, 2, " dim axis ", tensor_size, true}},

@@ -81,10 +81,16 @@ const Ops* Package::ops(std::string_view name) const {
     return ops_named(name);
 }
 
+const Builtin* Package::library(std::string_view name) const {
+    return &libraries_.find(name)->second;
+}
+
 class PackageReader {
 public:
-    PackageReader(const Json& json, FunctionRef<bool(const std::string&)> has_tensor)
-        : json_(json), has_tensor_(has_tensor), made_(std::make_shared<Package>()) {}
+    PackageReader(const Json& json, FunctionRef<bool(const std::string&)> has_tensor,
+                  FunctionRef<bool(const std::string&)> has_library)
+        : json_(json), has_tensor_(has_tensor), has_library_(has_library),
+          made_(std::make_shared<Package>()) {}
 
     std::shared_ptr<const Package> run() {
         expect(json_.is(Json::Kind::Map), "a map", "another value");
@@ -373,12 +379,20 @@ private:
         const std::string& name = texts(value, kind);
         if (kind == "tensor") return known(tensors_.contains(name));
         if (kind == "op") return static_cast<void>(op(name));
+        if (kind == "library") return library(name);
         if (kind == "builtin") return known(builtin_named(name) || type_named(name));
         if (kind == "type") return known(type_named(name));
         if (kind == "mode") return known(mode_named(name));
         DType t;
         if (kind == "dtype") return known(dtype_named(name, t));
         expect(false, "a known constant", kind);
+    }
+    void library(const std::string& name) {
+        if (!has_library_(name))
+            refuse("ops of libraries that this weft has (without Python it has none)",
+                   text("'", name, "'. Hint: weft.jit.load runs such programs in Python"));
+        Builtin& made = made_->libraries_[name];
+        made = {made_->libraries_.find(name)->first, 0, -1, "*", nullptr};
     }
     void record(const Json& value) {
         string(value, "class", "a record");
@@ -403,7 +417,7 @@ private:
     }
 
     const Json& json_;
-    FunctionRef<bool(const std::string&)> has_tensor_;
+    FunctionRef<bool(const std::string&)> has_tensor_, has_library_;
     std::shared_ptr<Package> made_;
     std::set<std::string> tensors_;
     std::string where_;  ///< what is read
@@ -419,9 +433,10 @@ bool dtype_named(std::string_view wanted, DType& out) {
 }
 
 std::shared_ptr<const Package> Package::parse(std::string_view json,
-                                              FunctionRef<bool(const std::string&)> has_tensor) {
+                                              FunctionRef<bool(const std::string&)> has_tensor,
+                                              FunctionRef<bool(const std::string&)> has_library) {
     const Json document = Json::parse(json);
-    return PackageReader(document, has_tensor).run();
+    return PackageReader(document, has_tensor, has_library).run();
 }
 
 }  // namespace weft::native

@@ -5,12 +5,18 @@
 /// names beside them. `Package::parse` checks all of it, is immutable and may be shared by threads; what runs it is a
 /// Context, one for each thread. Refused are the verbs that ask Python (`global`, `import`, `super`) and
 /// those of inner functions, which are resolved before.
+///
+/// Note [Libraries]
+/// Ops that NumPy or SciPy compute are records in Python (weft/_library_ops.py), `{"library": "linalg_det"}` among the
+/// constants of a package. Python runs them for its contexts (Context::library), and refuses what it has not; libweft
+/// has none, so that it refuses a package with any as it is read. A stretch ends before a call of one.
 #pragma once
 #include <map>
 #include <memory>
 #include <set>
 
 #include "base/function_ref.h"
+#include "native/callables.h"
 #include "native/json.h"
 #include "native/value.h"
 #include "ops/table.h"
@@ -57,9 +63,11 @@ const Class& class_of_results(const Op& op);
 
 class Package {
 public:
-    /// Throws a ValueError that says what is wrong where. `has_tensor`: whether the file has one of a name.
+    /// Throws a ValueError that says what is wrong where. `has_tensor`: whether the file has one of a name;
+    /// `has_library`: whether who runs the package has the op of a library of a name (Note [Libraries]).
     static std::shared_ptr<const Package> parse(std::string_view json,
-                                                FunctionRef<bool(const std::string&)> has_tensor);
+                                                FunctionRef<bool(const std::string&)> has_tensor,
+                                                FunctionRef<bool(const std::string&)> has_library);
 
     struct Instance {
         const Class* of;
@@ -76,11 +84,14 @@ public:
     const Function& entry(std::string_view name) const;
     /// Ops by name, as the version has them that the file says. Null if there are none.
     const Ops* ops(std::string_view name) const;
+    /// An op of a library that a constant names.
+    const Builtin* library(std::string_view name) const;
 
 private:
     friend class PackageReader;
     std::map<std::string, const Ops*, std::less<>>
         older_;  ///< of which the file has another version
+    std::map<std::string, Builtin, std::less<>> libraries_;
     std::vector<Function> functions_;
     std::vector<std::unique_ptr<Class>> classes_;
     std::vector<Instance> objects_;

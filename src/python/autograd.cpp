@@ -379,6 +379,10 @@ PyObject* py_is_grad_enabled(PyObject*, PyObject*) {
     return PyBool_FromLong(mode & (kGradMode | kEnabledInInference));
 }
 
+PyObject* py_is_autocast_cpu_enabled(PyObject*, PyObject*) {
+    return PyBool_FromLong(mode & kAutocastMode);
+}
+
 /// _rename_node(tensor, name): what the node of a tensor made of several ops is called; returns it.
 PyObject* py_rename_node(PyObject*, PyObject* args) {
     PyObject* tensor;
@@ -428,6 +432,8 @@ PyMethodDef functions[] = {
     {"_keep_casts", py_keep_casts, METH_O, nullptr},
     {"is_autocast_cache_enabled", py_keeps_casts, METH_NOARGS,
      "Whether a scope of autocast keeps the narrow copies of weights until it ends."},
+    {"is_autocast_cpu_enabled", py_is_autocast_cpu_enabled, METH_NOARGS,
+     "Whether the code runs in an `autocast` scope: `is_autocast_enabled(\"cpu\")`."},
     {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},
     {}};
 

@@ -335,15 +335,8 @@ int checked_setattro(PyObject* self, PyObject* name, PyObject* value) {
 
 PyObject* checked_repr(PyObject* self) { return PyObject_Repr(checked_of(self).function); }
 
-/// The function as it was written, below all that gave it `out=` or a check.
-PyObject* checked_wrapped(PyObject* self, void*) {
-    Object inner = Object::borrow(checked_of(self).function);
-    while (PyObject* below = PyObject_GetAttrString(inner.get(), "__wrapped__"))
-        inner = Object::steal(below);
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return nullptr;
-    PyErr_Clear();
-    return inner.release();
-}
+/// The function below the check; what that wraps is its own `__wrapped__`.
+PyObject* checked_wrapped(PyObject* self, void*) { return Py_NewRef(checked_of(self).function); }
 PyObject* checked_doc(PyObject* self, void*) {
     return PyObject_GetAttrString(checked_of(self).function, "__doc__");
 }

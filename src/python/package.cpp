@@ -339,8 +339,15 @@ private:
         }
         const std::string_view name = of.name;
         const Object items = tuple(r);
-        if (constexpr std::string_view kOurs = "torch.return_types."; name.starts_with(kOurs))
-            return Object::take(named_results(name.substr(kOurs.size()), of.fields, items.get()));
+        if (constexpr std::string_view kOurs = "torch.return_types."; name.starts_with(kOurs)) {
+            const std::string_view own = name.substr(kOurs.size());
+            const Object kind =
+                import_attr("weft.return_types", "KINDS").attr("get").call(py_str(own));
+            if (kind.get() != Py_None)
+                return Object::take(PyObject_CallObject(
+                    kind.attr("_make").get(), Object::take(PyTuple_Pack(1, items.get())).get()));
+            return Object::take(named_results(own, of.fields, items.get()));
+        }
         const Object type = class_for(of, [&] {
             Object fields = Object::take(PyTuple_New(static_cast<Py_ssize_t>(of.fields.size())));
             for (size_t k = 0; k < of.fields.size(); ++k)
@@ -397,7 +404,8 @@ Object error_object(PyPackage& package, const native::Error& e) {
         }
         return take_exception();
     }
-    Object type = import_attr("builtins", e.type->name);
+    const bool ours = e.type == &native::types::LinAlgError;
+    Object type = import_attr(ours ? "weft.linalg" : "builtins", e.type->name);
     Object error =
         Object::take(PyObject_CallObject(type.get(), Outgoing(package).tuple(e.args).get()));
     if (e.has_cause)
@@ -427,6 +435,54 @@ void set_error(PyPackage& package, const native::Error& e) {
     else forget_failed();
 }
 
+// ---- ops of libraries (Note [Libraries] in native/package.h)
+
+/// `name` of weft/_library_ops.py.
+Object of_library_ops(const char* name) { return import_attr("weft._library_ops", name); }
+
+/// Raises what Python raised: the program may catch it as the nearest class of exceptions that it has.
+[[noreturn]] void raise_pythons() {
+    const std::exception_ptr kept = native::keep_other();
+    Object error;
+    try {
+        std::rethrow_exception(kept);
+    } catch (...) {
+        set_python_error();
+        error = take_exception();
+    }
+    Object bases =
+        Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(error.get()))).attr("__mro__");
+    const native::Type* type = nullptr;
+    for (Py_ssize_t k = 0; !type && k < PyTuple_GET_SIZE(bases.get()); ++k)
+        type = native::type_named(to_text(
+            Object::take(PyObject_GetAttrString(PyTuple_GET_ITEM(bases.get(), k), "__name__"))
+                .get()));
+    std::vector<Thing> words;
+    words.push_back(native::of_text(to_text(Object::take(PyObject_Str(error.get())).get())));
+    Thing made = native::make_error(type ? *type : native::types::Other, std::move(words));
+    made.as<native::Error>()->other = kept;
+    throw native::Raised{std::move(made)};
+}
+
+Thing call_library(PyPackage& package, std::string_view name, const native::Given& given) {
+    try {
+        Outgoing out(package);
+        Object args = Object::take(PyTuple_New(given.n));
+        for (int64_t k = 0; k < given.n; ++k)
+            PyTuple_SET_ITEM(args.get(), k, out(given.args[k]).release());
+        Object words = Object::take(PyDict_New());
+        for (int64_t k = 0; k < given.words(); ++k)
+            checked(PyDict_SetItem(words.get(),
+                                   py_str((*given.names)[static_cast<size_t>(k)]).get(),
+                                   out(given.args[given.n + k]).get()));
+        const Object op = of_library_ops("op_named").call(py_str(name));
+        const Object made = Object::take(PyObject_Call(op.get(), args.get(), words.get()));
+        return Incoming(package)(made.get());
+    } catch (const PythonError&) {
+        raise_pythons();
+    }
+}
+
 // ---- the type
 
 void print_to_python(std::string_view text) {
@@ -449,10 +505,14 @@ PyObject* package_new(PyTypeObject* type, PyObject* args, PyObject*) {
         auto find = [&](const std::string& name) {
             return PyDict_GetItemWithError(tensors, py_str(name).get());
         };
-        auto package =
-            native::Package::parse({json, static_cast<size_t>(size)}, [&](const std::string& name) {
+        auto package = native::Package::parse(
+            {json, static_cast<size_t>(size)},
+            [&](const std::string& name) {
                 PyObject* found = find(name);
                 return found && is_tensor(found);
+            },
+            [](const std::string& name) {
+                return of_library_ops("op_named").call(py_str(name)).get() != Py_None;
             });
         auto context = std::make_unique<native::Context>(
             std::move(package), [&](const std::string& name) { return handle(find(name)); });
@@ -465,6 +525,10 @@ PyObject* package_new(PyTypeObject* type, PyObject* args, PyObject*) {
         Object self = Object::take(type->tp_alloc(type, 0));
         package_of(self.get()).context = context.release();
         package_of(self.get()).classes = new std::map<const native::Class*, Object>;
+        package_of(self.get()).context->library =
+            [of = &package_of(self.get())](std::string_view name, const native::Given& given) {
+                return call_library(*of, name, given);
+            };
         return self.release();
     });
 }

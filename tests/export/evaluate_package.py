@@ -15,6 +15,7 @@ import warnings
 import evaluate
 
 import weft
+from weft import _library_ops
 from weft.frontend.ir import Instr
 
 BY_KEY = {
@@ -193,6 +194,9 @@ class Packaged:
             return getattr(weft.Tensor, v[7:])
         return getattr(weft._C, v)
 
+    def constant_library(self, v):
+        return _library_ops.op_named(v)
+
     def constant_builtin(self, v):
         if v.startswith("math."):
             return getattr(math, v[5:])
@@ -201,7 +205,8 @@ class Packaged:
     def constant_type(self, v):
         if v == "NoneType":
             return type(None)
-        return getattr(weft, v) if v in ("Tensor", "dtype", "device") else getattr(builtins, v)
+        home = weft if v in ("Tensor", "dtype", "device") else builtins
+        return weft.linalg.LinAlgError if v == "LinAlgError" else getattr(home, v)
 
     def constant_function(self, v):
         return lambda *args, **kwargs: self.functions[v](*args, **kwargs)

@@ -13,7 +13,7 @@ from typing import Any
 
 import weft
 from weft import _C
-from weft._C import Tensor, is_autocast_cache_enabled
+from weft._C import Tensor, is_autocast_cache_enabled, is_autocast_cpu_enabled
 from weft.base.modes import AUTOCAST as _ON
 from weft.base.modes import AUTOCAST_HALF as _HALF
 from weft.base.modes import _with_mode
@@ -62,12 +62,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     ...     weft.is_autocast_enabled("cpu")
     True
     """
-    return _device_of(device_type, "is_autocast_enabled") == "cpu" and bool(_C._mode() & _ON)
-
-
-def is_autocast_cpu_enabled() -> bool:
-    """`is_autocast_enabled("cpu")`."""
-    return is_autocast_enabled("cpu")
+    return _device_of(device_type, "is_autocast_enabled") == "cpu" and is_autocast_cpu_enabled()
 
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:

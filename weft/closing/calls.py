@@ -67,6 +67,14 @@ def nearest_error(kind: type[BaseException]) -> type[BaseException]:
     return next(base for base in kind.__mro__ if base in known.ERRORS)
 
 
+def is_named_tuple(kind: Any) -> bool:
+    """Whether it is a class of named tuples that makes them of their items alone."""
+    if not (isinstance(kind, type) and issubclass(kind, tuple) and is_record(kind)):
+        return False
+    new = inspect.getattr_static(kind, "__new__", None)
+    return isinstance(new, staticmethod) and is_made(new.__func__.__code__)
+
+
 class Calls(Attributes):
     """The part of `Walk` that calls."""
 
@@ -106,6 +114,11 @@ class Calls(Attributes):
         ):
             self.expect_no_hooks(module)
             return self.call_open(self.attribute_of(module, "forward"), args, words)
+        if isinstance(callee, Static) and is_named_tuple(callee.value):
+            count = len(fields_of(callee.value))
+            items = tuple(self.writer.register() for _ in range(count))
+            self.emit("unpack", items, (self.operand(args),))
+            return self.call(callee, list(map(Dynamic, items)), {})
         if self.is_of_programs(callee):
             function = self.operand(callee)
             return Dynamic(
@@ -224,11 +237,28 @@ class Calls(Attributes):
         self, callee: int, args: list[Abstract], words: Words, kind: str = ""
     ) -> Abstract:
         """A call of what a program has."""
+        if "memory_format" in words and kind == "Tensor":
+            form, words = self.format_in(words)
+            return self.in_format(self.call_at_run(callee, args, words, kind), form)
         for unsaid in ("device", "layout", "pin_memory"):
             if isinstance(words.get(unsaid), Static):
                 words = {k: v for k, v in words.items() if k != unsaid}
         operands = tuple(self.operand(a) for a in [*args, *words.values()])
         return Dynamic(self.made("call", (callee, *operands), tuple(words)), kind)
+
+    def format_in(self, words: Words) -> tuple[Any, Words]:
+        """The memory format among arguments by name, and the others."""
+        form = words["memory_format"]
+        if not isinstance(form, Static):
+            raise NotExportable("a memory format that only a run knows")
+        return form.value, {k: v for k, v in words.items() if k != "memory_format"}
+
+    def in_format(self, made: Abstract, form: Any) -> Abstract:
+        """A tensor in a memory format: programs write an order of memory by permutations."""
+        dims = {weft.channels_last: 4, weft.channels_last_3d: 5}.get(form)
+        if dims is None:  # what ops give without being told
+            return made
+        return self.call_function(library.channels_last, [made, Static(dims)], {})
 
     def call_module(self, module: Any, args: list[Abstract], words: Words) -> Abstract:
         """The `forward` of a Module."""
@@ -317,12 +347,6 @@ class Calls(Attributes):
         value = unwrapped(value)
         if isinstance(value, (weft.nn.Module, types.MethodType)):
             return self.call(Static(value), args, words)
-        if name := known.library_op_name(value):
-            if not self.closer.state.libraries:
-                raise NotExportable(
-                    f"a call of {name}, which a library computes that programs do not have"
-                )
-            return self.call_at_run(self.writer.constant(Ref("library", name)), args, words)
         if isinstance(value, CompiledFunction):
             return self.call(Static(value.callee), args, words)
         if not isinstance(value, types.FunctionType):
@@ -495,6 +519,9 @@ class Calls(Attributes):
         self, holder: Abstract, name: str, args: list[Abstract], words: Words
     ) -> Abstract:
         found = known.of_tensors(name)
+        if "memory_format" in words and known.gives_a_tensor(name):
+            form, words = self.format_in(words)
+            return self.in_format(self.method_at_run(holder, name, args, words), form)
         if type(found).__name__ == "Method":
             self.expect_no_out(name, words)
         elif not self.has_method(name):

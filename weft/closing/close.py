@@ -26,6 +26,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 import weft
+from weft import return_types
 from weft.closing import library
 from weft.closing.errors import NotExportable
 from weft.closing.lowering import lower
@@ -90,11 +91,10 @@ class State:
 
     Attributes:
         keeps_training: whether programs may be set to training.
-        libraries: whether ops that a library computes may be called.
     """
 
-    def __init__(self, keeps_training: bool, libraries: bool) -> None:
-        self.keeps_training, self.libraries = keeps_training, libraries
+    def __init__(self, keeps_training: bool) -> None:
+        self.keeps_training = keeps_training
         self.written: dict[int, tuple[Any, list[str]]] = {}
         self.read: dict[int, tuple[weft.nn.Module, set[str]]] = {}
         self.records: dict[str, type] = {}
@@ -127,14 +127,15 @@ class State:
         Raises:
             Again: methods were looked up that it has.
         """
-        known = self.records.setdefault(kind.__name__, kind)
+        name = f"torch.return_types.{kind.__name__}" if is_result(kind) else kind.__name__
+        known = self.records.setdefault(name, kind)
         if known is not kind:
-            raise NotExportable(f"two classes of the name {kind.__name__}")
+            raise NotExportable(f"two classes of the name {name}")
         if kind not in self._settled:
             self._settled.add(kind)
             if any(method_of_class(kind, name) for name in self._asked):
                 raise Again
-        told: dict[str, Any] = {"class": kind.__name__, "fields": fields_of(kind)}
+        told: dict[str, Any] = {"class": name, "fields": fields_of(kind)}
         if issubclass(kind, tuple):
             told["tuple"] = True
         elif dataclasses.is_dataclass(kind):
@@ -197,11 +198,18 @@ def method_of_class(kind: type, name: str) -> Any:
     """The function or property that a class of the user's has under a name, if there is one whose
     source somebody wrote."""
     found = inspect.getattr_static(kind, name, None)
+    if is_result(kind):  # which programs show as PyTorch does
+        return None
     if not isinstance(found, (FunctionType, property, staticmethod)):
         return None
     code = getattr(unwrapped(found), "__code__", None)
     made = name.startswith("__") and code is not None and is_made(code)
     return None if made else found
+
+
+def is_result(kind: type) -> bool:
+    """Whether it is a named tuple that functions of weft's return."""
+    return return_types.KINDS.get(kind.__name__) is kind
 
 
 def is_made(code: CodeType) -> bool:

@@ -9,10 +9,12 @@ import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence, Sized
 from numbers import Complex, Integral, Number, Real
+from types import FunctionType
 from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft._library_ops import op_named
 from weft.base.device import new_on_meta
 from weft.closing.values import Ref
 from weft.nn.warn import warn
@@ -37,6 +39,7 @@ ERRORS = frozenset(
         ZeroDivisionError, AssertionError, AttributeError, LookupError, IndexError, KeyError,
         MemoryError, NameError, UnboundLocalError, OSError, RuntimeError, NotImplementedError,
         RecursionError, StopIteration, TypeError, ValueError, KeyboardInterrupt,
+        weft.linalg.LinAlgError,
     }
 )  # fmt: skip
 _ROWS: tuple[Any, ...] = (list, tuple, str, range)
@@ -51,7 +54,8 @@ _MATH = {
     name: getattr(math, name)
     for name in (
         "sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "floor", "ceil", "pow",
-        "isnan", "isinf", "isfinite", "fabs", "gcd", "prod", "atan", "atan2", "asin", "acos", "erf",
+        "isnan", "isinf", "isfinite", "fabs", "gcd", "comb", "prod", "atan", "atan2", "asin",
+        "acos", "erf",
     )
 }  # fmt: skip
 _FUNCTIONS: dict[int, str] = {
@@ -65,9 +69,12 @@ _FUNCTIONS: dict[int, str] = {
     id(getattr(warn, "__wrapped__", warn)): "warn",
     id(warnings.warn): "warn",
     id(weft.is_grad_enabled): "is_grad_enabled",
+    id(_C.is_autocast_cpu_enabled): "is_autocast_cpu_enabled",
 }
 #: The names of the methods that values of programs have beside ops.
 METHODS = frozenset(_C._Package.methods())
+# What does something, or says what holds when the program runs.
+_OF_THE_RUN = {"is_autocast_cpu_enabled", "is_grad_enabled", "print", "tensor", "warn"}
 MODES = {"no_grad", "enable_grad", "inference_mode"}
 # Worked out while a program is closed: what they say belongs to the process, not to the run.
 _ASKED_NOW = {
@@ -104,8 +111,9 @@ def op_name(value: Any) -> str:
 
 def library_op_name(value: Any) -> str:
     """The name of an op that a library computes (Note [Library-backed ops]); empty of all else."""
-    record = getattr(value, "record", None)
-    return str(record["name"]) if isinstance(record, dict) and record.get("call") is value else ""
+    record = getattr(value, "record", None) if isinstance(value, FunctionType) else None
+    name = str(record["name"]) if isinstance(record, dict) else ""
+    return name if name and op_named(name) is value else ""
 
 
 @functools.cache
@@ -152,6 +160,8 @@ def as_constant(value: Any) -> Any:
     """What stands for a function or a class among a package's constants; others as they are."""
     if name := op_name(value):
         return Ref("op", name)
+    if name := library_op_name(value):
+        return Ref("library", name)
     if isinstance(value, type):
         if value in TYPES:
             return Ref("type", TYPES[value])
@@ -195,7 +205,7 @@ def is_worked_out(value: Any) -> bool:
         or id(value) in _PURE
         or isinstance(value, _KEEPS_RESULTS)
         or id(value) in _FUNCTIONS
-        and builtin_name(value) not in ("print", "tensor", "is_grad_enabled", "warn")
+        and builtin_name(value) not in _OF_THE_RUN
         or isinstance(value, type)
         and value in TYPES
         and not issubclass(value, Tensor)

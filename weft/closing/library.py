@@ -324,6 +324,18 @@ def tensor(*args: Any) -> Any:
     return weft.empty(*args, dtype=dtype) if args else weft.empty(0, dtype=dtype)
 
 
+def channels_last(t: Any, dims: int) -> Any:
+    """`memory_format=weft.channels_last`, of `dims` dims."""
+    if t.dim() != dims:
+        raise RuntimeError(
+            f"[memory_format] expected a tensor of rank {dims} (required rank {dims} tensor to use "
+            f"channels_last format), got rank {t.dim()}"
+        )
+    if dims == 4:
+        return t.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
+    return t.permute(0, 2, 3, 4, 1).contiguous().permute(0, 4, 1, 2, 3)
+
+
 #: What stands for `max` and `min` with a key and a default value.
 EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
 

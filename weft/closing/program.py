@@ -22,7 +22,6 @@ def package_of(
     entries: dict[str, Callable[..., Any]],
     root: Any = None,
     keeps_training: bool = False,
-    libraries: bool = False,
 ) -> Package:
     """The package of some functions or methods.
 
@@ -31,13 +30,11 @@ def package_of(
         root: the Module whose parameters and buffers keep their names, if there is one.
         keeps_training: whether the package can be set to training and evaluation; else Modules
             are in the mode that they are in now.
-        libraries: whether ops that NumPy or SciPy compute may be called: by who writes the package
-            as something else than a program.
 
     Raises:
         NotExportable: a line that no program without Python can run.
     """
-    state = State(keeps_training, libraries)
+    state = State(keeps_training)
     while True:
         package = Package()
         if isinstance(root, weft.nn.Module):

@@ -19,6 +19,7 @@ from weft.closing.errors import NotExportable
 from weft.closing.frame import Words, is_fresh, kind_of
 from weft.closing.values import (
     Abstract,
+    Bound,
     Choice,
     Closure,
     Dynamic,
@@ -65,6 +66,8 @@ class Specials(Calls):
         if isinstance(holder, Static):
             self.closer.state.looks_up(holder.value, name)
         if len(args) < 3 or isinstance(holder, (Closure, Choice)):
+            if self.at and self.is_called(self.at.outs[0]) and not isinstance(holder, Static):
+                return Bound(self.copied(holder), name)
             return self.attribute(holder, name)
         has = self.special_hasattr(args[:2], {})
         if isinstance(has, Static):

@@ -19,7 +19,6 @@ import weft
 from weft import _C
 from weft._C import Tensor
 from weft.base.forms import expect
-from weft.base.modes import AUTOCAST
 
 __all__ = ["einsum"]
 
@@ -455,7 +454,7 @@ def _vectors_times(x: Tensor, y: Tensor) -> Tensor:
 def _dots(x: Tensor, y: Tensor) -> Tensor:
     """Vectors with vectors. Narrow floats are added in float32, as products of matrices do it."""
     wide = x.dtype in (weft.float32, weft.float64) and x.dtype == y.dtype
-    if wide and x.numel() <= _SMALL and x.shape == y.shape and not _C._mode() & AUTOCAST:
+    if wide and x.numel() <= _SMALL and x.shape == y.shape and not _C.is_autocast_cpu_enabled():
         return (x * y).sum(-1)
     return _times_vectors(x.unsqueeze(-2), y).squeeze(-1)
 

@@ -205,10 +205,10 @@ def tensor_split(
     cuts = [0]
     parts = []
     for cut in [*map(index, indices_or_sections), size]:
-        start, _, _ = slice(cuts[-1], None).indices(size)
-        _, stop, _ = slice(None, cut).indices(size)
+        start = cuts[-1]
+        stop = min(max(cut + size if cut < 0 else cut, 0), size)  # as a slice takes it
         parts.append(input.narrow(dim, start, max(stop - start, 0)))
-        cuts.append(cut)
+        cuts.append(stop)
     return tuple(parts)
 
 

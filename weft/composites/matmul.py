@@ -9,7 +9,6 @@ import weft
 from weft import _C
 from weft._C import Tensor
 from weft.base.forms import expect, forms, function_of, method
-from weft.base.modes import AUTOCAST
 from weft.composites.einsum import einsum
 
 __all__ = [
@@ -177,7 +176,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 def _mixed(who: str, input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta * input + alpha * product; the factors are whole for integers."""
-    if weft.is_floating_point(input) and _C._mode() & AUTOCAST:
+    if weft.is_floating_point(input) and _C.is_autocast_cpu_enabled():
         input = input.to(product.dtype)
     if not (product.dtype.is_floating_point or product.dtype.is_complex):
         beta, alpha = int(beta), int(alpha)

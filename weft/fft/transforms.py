@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import weft
 from weft import _C, Tensor
 from weft.base.forms import write_out
-from weft.base.modes import AUTOCAST
 from weft.fft.primitives import BY_N, NONE, ROOT, _padded, c2c, c2r, r2c
 
 
@@ -38,7 +37,7 @@ def _numbers(who: str, input: Tensor, complex: bool | None) -> Tensor:
             )
         return input
     if kind.is_floating_point and kind not in (weft.float32, weft.float64):
-        if _C._mode() & AUTOCAST:  # before the plan, which is made for a dtype
+        if _C.is_autocast_cpu_enabled():  # before the plan, which is made for a dtype
             return _numbers(who, input.float(), complex)
         raise RuntimeError(
             f"[{who}] expected float32, float64 or complex numbers, got {kind} (Unsupported dtype "

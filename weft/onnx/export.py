@@ -209,7 +209,7 @@ def _package(model: Any) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, s
         data = json.loads(text)
         _expect_todays(data["ops"])
         return data, tensors, kinds
-    package = package_of({"forward": _forward(model)}, root, libraries=True)
+    package = package_of({"forward": _forward(model)}, root)
     return json.loads(package.to_json()), package.tensors, kinds
 
 

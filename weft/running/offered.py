@@ -6,6 +6,7 @@ import difflib
 import functools
 import importlib
 import importlib.util
+import inspect
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -103,7 +104,7 @@ def _names_of(owner: type) -> frozenset[str]:
         names.update(vars(kind).get("__annotations__", ()))
         for value in vars(kind).values():
             code = getattr(value, "__code__", None) or getattr(
-                getattr(value, "__wrapped__", None), "__code__", None
+                inspect.unwrap(value), "__code__", None
             )
             if code is not None:
                 names.update(code.co_names)

@@ -5,6 +5,7 @@ From a shell: `python -m weft.tools.where tanh nn.Linear`.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from typing import Any
@@ -27,13 +28,12 @@ def _records(name: str) -> list[str]:
 def _python(thing: Any) -> str | None:
     """Place of a function, method, property or class."""
     thing = getattr(thing, "fget", None) or thing
-    thing = getattr(thing, "__wrapped__", None) or getattr(thing, "__func__", None) or thing
+    thing = inspect.unwrap(thing)
+    thing = getattr(thing, "__func__", None) or thing
     code = getattr(thing, "__code__", None)
     if code is not None:
         file, line = code.co_filename, code.co_firstlineno
     elif isinstance(thing, type) and thing.__module__ in sys.modules:
-        import inspect
-
         try:
             file, line = inspect.getsourcefile(thing) or "", inspect.getsourcelines(thing)[1]
         except (OSError, TypeError):
