@@ -270,6 +270,34 @@ def broadcast_einsum(x, y):
     return weft.einsum("ij,jk->ik", x, y)
 
 
+def einsums_over_rest(x, y):
+    summed = weft.einsum("...i,...i->i", [x, y])
+    found = weft.einsum("...ij,...kj->...ik", x, y), weft.einsum("...ij,...ij", x, y), summed
+    return [t.round(decimals=4) for t in found]  # sums are in another order
+
+
+def by_numpy(x):
+    """What a library computes, and its error caught."""
+    u, s, v = weft.linalg.svd(x)
+    names = weft.linalg.eigh(x @ x.mT)
+    try:
+        inverse = weft.linalg.inv(x - x)
+    except RuntimeError as error:
+        inverse = str(error)
+    found = weft.fft.rfft(x).abs() + names.eigenvalues.sum()
+    return weft.linalg.slogdet(x), (u * s) @ v, inverse, found, weft.special.i0(x)
+
+
+def narrow_products(x, y):
+    with weft.autocast("cpu", weft.bfloat16):
+        return weft.addbmm(x[0], x, y), weft.baddbmm(x, x, y), weft.einsum("bi,bi->b", x[0], y[0])
+
+
+def channels_last(x):
+    y = x.contiguous(memory_format=weft.channels_last)
+    return y, y.stride(), x.clone(memory_format=weft.contiguous_format).stride()
+
+
 def passed_on(x, *args, **words):
     return added(x, *args, **words), LAYERS[0](*[x], **{}), OUTER(x, *args, **words)
 

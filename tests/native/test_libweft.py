@@ -339,6 +339,17 @@ def test_an_error_says_where(context):
     assert same(context.run("part", weft.ones(2, 2)), weft.ones(2))
 
 
+def inverse(x):
+    return weft.linalg.inv(x)
+
+
+def test_ops_of_libraries_are_refused_by_name(lib, tmp_path):
+    """NumPy's and SciPy's, which a program in Python may call (Note [Libraries])."""
+    path = saved(tmp_path / "inverse.weft", {"forward": inverse})
+    with pytest.raises(Failed, match=r"got 'linalg_inv_ex'. Hint: weft.jit.load runs such"):
+        Program(lib, path)
+
+
 KEPT = Arguments()
 
 

@@ -85,6 +85,8 @@ class Attributes(Displays):
         if (place := state.find(holder, name)) is not None:
             return Dynamic(self.made("attr", (self.writer.constant(Ref("object", place)),), name))
         if isinstance(holder, weft.nn.Module):
+            if name in holder.__dict__.get("_written", ()):
+                raise NotExportable(f"the attribute {name}, which a program that was loaded writes")
             found = inspect.getattr_static(type(holder), name, None)
             if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
                 return self.call(Static(found.fget), [Static(holder)], {})

@@ -21,6 +21,7 @@ from weft.closing.attributes import Attributes
 from weft.closing.close import (
     Target,
     dynamic_parts,
+    expect_no_hooks,
     fields_of,
     is_made,
     is_record,
@@ -28,6 +29,7 @@ from weft.closing.close import (
 )
 from weft.closing.errors import NotBound, NotExportable
 from weft.closing.frame import UNKNOWN, Words, kind_of, plain
+from weft.closing.loaded import LoadedEntry, numbers_of
 from weft.closing.package import what_it_is
 from weft.closing.program import target_of
 from weft.closing.values import (
@@ -46,9 +48,6 @@ from weft.compiler.function import CompiledFunction, innermost
 from weft.frontend import Outside
 from weft.frontend.ir import Instr, Lowered
 
-_HOOKS = (
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
-)  # fmt: skip
 _PLAIN = (str, list, dict, tuple, int, float, set, frozenset)
 _MADE_NOW = (contextlib.nullcontext, weft.autocast, operator.itemgetter, functools.partial)
 _OPENED = (types.FunctionType, types.MethodType)
@@ -112,7 +111,7 @@ class Calls(Attributes):
         if isinstance(callee, Static) and isinstance(
             module := innermost(callee.value), weft.nn.Module
         ):
-            self.expect_no_hooks(module)
+            expect_no_hooks(module)
             return self.call_open(self.attribute_of(module, "forward"), args, words)
         if isinstance(callee, Static) and is_named_tuple(callee.value):
             count = len(fields_of(callee.value))
@@ -211,6 +210,9 @@ class Calls(Attributes):
         if isinstance(ref := known.as_constant(value), Ref):
             kind = "Tensor" if ref.name == "tensor" else ""
             return self.call_at_run(self.writer.constant(ref), args, words, kind)
+        if isinstance(value, LoadedEntry):
+            number = numbers_of(self.closer, value.program)[value.name]
+            return self.call_at_run(self.writer.constant(Ref("function", number)), args, words)
         if isinstance(value, weft.nn.Module):
             return self.call_module(value, args, words)
         if isinstance(value, functools.partial):
@@ -262,14 +264,8 @@ class Calls(Attributes):
 
     def call_module(self, module: Any, args: list[Abstract], words: Words) -> Abstract:
         """The `forward` of a Module."""
-        self.expect_no_hooks(module)
+        expect_no_hooks(module)
         return self.call(self.attribute_of(module, "forward"), args, words)
-
-    def expect_no_hooks(self, module: Any) -> None:
-        """Raises for a Module that calls more than its `forward`."""
-        for name in _HOOKS:
-            if module.__dict__.get(name):
-                raise NotExportable(f"a Module with hooks ({type(module).__name__})", "remove them")
 
     def call_class(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
         """What an instance of a class is."""

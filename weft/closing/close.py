@@ -38,6 +38,7 @@ if typing.TYPE_CHECKING:
     from weft.closing.walk import Walk
 
 _NUMBERS = (int, float)
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class Target:
@@ -244,12 +245,20 @@ def fields_of(kind: type) -> list[str]:
     return []
 
 
+def expect_no_hooks(module: Any) -> None:
+    """Raises for a Module that calls more than its `forward`."""
+    for name in HOOKS:
+        if module.__dict__.get(name):
+            raise NotExportable(f"a Module with hooks ({type(module).__name__})", "remove them")
+
+
 class Closer:
     """Makes a package; each entry adds what it reaches."""
 
     def __init__(self, package: Package, state: State) -> None:
         self.package, self.state = package, state
         self.made: dict[Any, Made] = {}
+        self.loaded: dict[int, dict[str, int]] = {}  # entries of programs that were loaded
         self._alive: list[Any] = []  # what keys are identities of
         self._under_way: dict[Any, set[Any]] = {}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import string
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -322,6 +323,73 @@ def tensor(*args: Any) -> Any:
     if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], weft.Size):
         return weft.tensor(args[0], dtype=dtype)
     return weft.empty(*args, dtype=dtype) if args else weft.empty(0, dtype=dtype)
+
+
+class Rest(NamedTuple):
+    """An equation of einsum in which one letter stands for `...`.
+
+    Attributes:
+        equation: the equation with the letter.
+        places: of each operand how many subscripts are before and behind it; None: it has none.
+        at: its place in the result; None: it is summed.
+    """
+
+    equation: str
+    places: tuple[tuple[int, int] | None, ...]
+    at: int | None
+
+
+@functools.cache
+def rest_of(equation: str) -> Rest:
+    """An equation with `...`."""
+    text = equation.replace(" ", "")
+    letter = next(c for c in string.ascii_letters if c not in text)
+    inputs, arrow, result = text.partition("->")
+    if not arrow:
+        once = sorted(c for c in set(inputs) - {",", "."} if inputs.count(c) == 1)
+        result = "..." + "".join(once)
+    places = tuple(
+        (len(before), len(behind)) if dots else None
+        for before, dots, behind in (term.partition("...") for term in inputs.split(","))
+    )
+    flat = f"{inputs}->{result}".replace("...", letter)
+    return Rest(flat, places, result.index("...") if "..." in result else None)
+
+
+def _split(x: Any, place: tuple[int, int]) -> Any:
+    """The sizes before `...`, of it, and behind."""
+    end = x.dim() - place[1]
+    if end < place[0]:
+        raise RuntimeError(
+            f"[einsum] expected an operand of at least {place[0] + place[1]} dimensions, got one "
+            f"of {x.dim()}"
+        )
+    return tuple(x.shape[: place[0]]), tuple(x.shape[place[0] : end]), tuple(x.shape[end:])
+
+
+def with_one_for_rest(x: Any, place: tuple[int, int] | None, shape: Any) -> Any:
+    """An operand with one dimension for `...`, which has these sizes."""
+    if place is None:
+        return x
+    before, own, behind = _split(x, place)
+    x = x.reshape((*before, *[1] * (len(shape) - len(own)), *own, *behind))
+    if len(shape) == 0:
+        return x.unsqueeze(len(before))
+    return x.expand((*before, *shape, *behind)).flatten(place[0], place[0] + len(shape) - 1)
+
+
+def sizes_of_rest(places: tuple[tuple[int, int] | None, ...], *operands: Any) -> Any:
+    """What the dims for which `...` stands in operands broadcast to."""
+    shape: Any = ()
+    for x, place in zip(operands, places):
+        if place is not None:
+            shape = tuple(weft.broadcast_shapes(shape, _split(x, place)[1]))
+    return shape
+
+
+def with_rest(out: Any, at: int, shape: Any) -> Any:
+    """A result with the dims for which one stands."""
+    return out.reshape((*out.shape[:at], *shape, *out.shape[at + 1 :]))
 
 
 def channels_last(t: Any, dims: int) -> Any:

@@ -47,8 +47,9 @@ def package_of(
                 closer.entry(name, *target_of(function, state))
         except Again:
             continue
-        package.objects = state.objects(package)
-        package.written, package.read = list(state.written.values()), list(state.read.values())
+        package.objects = [*state.objects(package), *package.objects]
+        package.written = [*state.written.values(), *package.written]
+        package.read = list(state.read.values())
         return package
 
 

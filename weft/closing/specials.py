@@ -359,9 +359,26 @@ class Specials(Calls):
 
 
 def _einsum(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
-    if isinstance(args[0], Static) and "..." in args[0].value:
-        raise NotExportable("einsum() with '...' in its equation", "name the subscripts")
-    return None
+    """With `...`, of which a run knows the dims: with one subscript for all of them."""
+    if not isinstance(args[0], Static) or "..." not in args[0].value:
+        return None
+    rest = library.rest_of(args[0].value)
+    operands = args[1:] if len(args) > 2 else walk.known_items(args[1]) or args[1:]
+    if len(operands) != len(rest.places):
+        raise NotExportable(f"einsum() of {len(rest.places)} operands with {len(operands)}")
+    shape = walk.call_function(library.sizes_of_rest, [Static(rest.places), *operands], {})
+    flat = [
+        walk.call_function(library.with_one_for_rest, [x, Static(place), shape], {})
+        for x, place in zip(operands, rest.places)
+    ]
+    out = walk.call_function(weft.einsum, [Static(rest.equation), *flat], {})
+    if rest.at is None:
+        return out
+    return walk.call_function(library.with_rest, [out, Static(rest.at), shape], {})
+
+
+def _vmap(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
+    raise NotExportable("vmap(), which maps a function of Python's", "write the batch's dimension")
 
 
 def _operator(
@@ -449,6 +466,8 @@ _SPECIAL: dict[int, Callable[..., Abstract | None]] = {
     id(moved): _moved,
     id(_may_nest): lambda walk, args, words: Static(False),
     id(weft.einsum): _einsum,
+    id(weft.vmap): _vmap,
+    id(weft.func.vmap): _vmap,
     **{
         id(function): functools.partial(_operator, verb=verb, name=name)
         for verb, functions in _OPERATORS.items()

@@ -12,11 +12,13 @@ from typing import Any
 from weft import _C
 from weft._C import Tensor
 from weft.base.device import expect_cpu as _expect_cpu
+from weft.closing.close import expect_no_hooks as _expect_no_hooks
 from weft.closing.errors import NotExportable as _NotExportable
 from weft.closing.file import File as _File
 from weft.closing.file import Read as _Read
 from weft.closing.file import module_of as _module_of
 from weft.closing.file import write as _write
+from weft.closing.loaded import LoadedEntry as _LoadedEntry
 from weft.closing.package import NotAValue as _NotAValue
 from weft.closing.package import Package as _Package
 from weft.closing.package import value_of as _value_of
@@ -357,7 +359,7 @@ def _empty_buffers(root: _Module) -> list[str]:
 _Program.__name__ = RecursiveScriptModule.__name__  # what type(loaded).__name__ is in PyTorch
 
 
-class _Entry:
+class _Entry(_LoadedEntry):
     """A method of a loaded program."""
 
     def __init__(self, program: _Program, name: str) -> None:
@@ -452,7 +454,7 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
     root = None
     if isinstance(m, _Module):
         root = m.__dict__.get("_original", m)
-        _expect_source(root)
+        _expect_no_hooks(root)
         entries = {n: getattr(root, n) for n in ("forward", *_exported(type(root)))}
     elif callable(m):
         entries = {"forward": m}
@@ -463,15 +465,6 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
     if root is not None:
         told |= _tree_of(root, package)
     return package, told
-
-
-def _expect_source(root: _Module) -> None:
-    """Raises for a Module in which there is a program that was loaded."""
-    for name, module in root.named_modules():
-        if isinstance(module, _Program):
-            what = f"{name}, a program that was loaded ({module.original_name})"
-            hint = "save it by itself, or load its state_dict into a Module with its source"
-            raise _NotExportable(what, hint)
 
 
 def _tree_of(root: _Module, package: _Package) -> dict[str, Any]:

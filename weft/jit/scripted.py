@@ -19,9 +19,16 @@ from weft.compiler.function import innermost as _innermost
 from weft.frontend.programs import Left as _Left
 from weft.frontend.programs import lowered_for as _lowered_for
 from weft.nn.module import Module as _Module
+from weft.nn.module_hooks import HookTable as _HookTable
+from weft.nn.module_hooks import ModuleHooks as _ModuleHooks
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STRICT = _Settings(fullgraph=True)
+#: What a Module has of hooks on its call.
+_HOOKS = (
+    "_hooked",
+    *(k for k, v in vars(_ModuleHooks).items() if _builtins.isinstance(v, _HookTable)),
+)
 
 
 class Error(RuntimeError):
@@ -148,6 +155,7 @@ class ScriptModule(_Texts, _Module):
         own, theirs = self.__dict__, module.__dict__
         for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[kind] = theirs[kind]
+        own.update({kind: theirs[kind] for kind in _HOOKS if kind in theirs})
         own["_original"] = module
         del own["training"]
 
