@@ -40,8 +40,10 @@ WEFT_INLINE void block(const Chain<T>& q, int64_t i) {
             const V one = *x - V{};
             for (int v = 0; v < Vectors; ++v) apply<V>(op, is_second, acc[v], one);
         } else {
-            for (int v = 0; v < Vectors; ++v)
-                apply<V>(op, is_second, acc[v], load<T, Bytes>(x + i + v * lanes));
+            for (int v = 0; v < Vectors; ++v) {
+                const V other = load<T, Bytes>(x + i + v * lanes);  // no V& may stand for it
+                apply<V>(op, is_second, acc[v], other);
+            }
         }
     };
     for (int k = 0; k < q.count; ++k) {

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from plans import bits, planned, tensors_in
 from pointwise_programs import program
@@ -349,3 +350,19 @@ def test_a_plan_dies_with_its_last_user() -> None:
     x = weft.randn(8)
     results = _C._trace(lambda x: (weft.exp(x), x.sum()), (x,)).run(x)
     assert results[0].equal(weft.exp(x))
+
+
+def chained(x: Any, y: Any, z: Any) -> Any:
+    return x - y * z + y
+
+
+@pytest.mark.parametrize("make", [weft.from_numpy, weft.tensor], ids=["NumPy's", "weft's"])
+@pytest.mark.parametrize("at", [1, 2, 5, 15])
+def test_chains_read_operands_wherever_they_lie(make: Any, at: int) -> None:
+    """A chain of sums and products read its second operands as aligned to a vector: where they were
+    not, in arrays of NumPy or parts of tensors, the process ended (SIGSEGV)."""
+    base = make(np.arange(400, dtype="float32"))
+    args = [base[at * k :][:100] for k in (1, 2, 3)]
+    run = weft.compile(chained)
+    for _ in range(3):
+        assert weft.equal(run(*args), chained(*args))
