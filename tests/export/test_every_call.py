@@ -35,7 +35,6 @@ REFUSED = {
     "_mode": r"autograd\.",  # gradients inside of a program
     "_backward": r"backward",
     "_register_hook": r"register_hook",
-    "a value that is no argument": r"einsum\('i,j', \[",
     "setattr": r"vmap",
 }
 # What programs do not have, which is told when they run.

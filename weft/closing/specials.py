@@ -360,10 +360,15 @@ class Specials(Calls):
 
 def _einsum(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
     """With `...`, of which a run knows the dims: with one subscript for all of them."""
-    if not isinstance(args[0], Static) or "..." not in args[0].value:
+    if not args or not isinstance(args[0], Static) or not isinstance(args[0].value, str):
         return None
+    listed = walk.known_items(args[1]) if len(args) == 2 and kind_of(args[1]) != "Tensor" else None
+    operands = args[1:] if listed is None else listed
+    if "..." not in args[0].value:
+        if listed is None:
+            return None
+        return walk.call_function(weft.einsum, [args[0], *listed], words)
     rest = library.rest_of(args[0].value)
-    operands = args[1:] if len(args) > 2 else walk.known_items(args[1]) or args[1:]
     if len(operands) != len(rest.places):
         raise NotExportable(f"einsum() of {len(rest.places)} operands with {len(operands)}")
     shape = walk.call_function(library.sizes_of_rest, [Static(rest.places), *operands], {})
