@@ -35,13 +35,13 @@ REFUSED = {
     "_mode": r"autograd\.",  # gradients inside of a program
     "_backward": r"backward",
     "_register_hook": r"register_hook",
-    "setattr": r"vmap",
+    "which maps a function of Python's": r"vmap",
+    "which no value of programs has": r"__r?\w+__\(|is_set_to",
 }
 # What programs do not have, which is told when they run.
 AT_RUN = {
-    r"__r?(add|mul|and|or|xor|matmul|mod|pow|sub|getitem|setitem)__\(",
     r"\bt\.(ldexp|addmv|as_strided)_\(",
-    r"is_inference|is_set_to",
+    r"is_inference",
     r"fractional_max_pool|FractionalMaxPool",
     r"nn\.Parameter\(",
 }

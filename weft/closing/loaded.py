@@ -48,6 +48,8 @@ def numbers_of(closer: Closer, program: Any) -> dict[str, int]:
             fields = {name: moved.constant(value) for name, value in one["fields"].items()}
             closer.package.objects.append({**one, "fields": fields})
             closer.package.written.append((holder, list(names)))
+        for path, names in told["fixed"].items():
+            closer.package.read.append((program.get_submodule(path), set(names)))
         made = [Function(**moved.function(one)) for one in data["functions"]]
         closer.package.functions += made
         closer.loaded[id(program)] = {k: moved.first + n for k, n in data["entries"].items()}

@@ -49,7 +49,7 @@ def package_of(
             continue
         package.objects = [*state.objects(package), *package.objects]
         package.written = [*state.written.values(), *package.written]
-        package.read = list(state.read.values())
+        package.read = [*state.read.values(), *package.read]
         return package
 
 
