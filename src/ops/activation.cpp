@@ -334,7 +334,7 @@ void register_sigmoids(Table& t) {
         .function_only()
         .node_name("LogSigmoidBackward0")
         .grad(0, save_in(0), [](const Grad& g) { return logsigmoid_backward(g.grad(), g.in(0)); })
-        .onnx("-Softplus(-self)")
+        .onnx("0 - Softplus(-self)")
         .samples(unary_samples());
     floating_op<LogSigmoidBackward, 2>(t,
                                        "log_sigmoid_backward(Tensor grad, Tensor self) -> Tensor")

@@ -309,7 +309,7 @@ void register_sums(Table& t) {
         .inplace()
         .grad(0, 0, [](const Grad& g) { return g.grad() - times_conj(g.grad(), g.attr(0)); })
         .grad(1, 0, [](const Grad& g) { return times_conj(g.grad(), g.attr(0)); })
-        .onnx("self + (end - self) * weight")
+        .onnx("form('lerp.Tensor', self=self, end=end, weight=cast(weight, self.dtype))")
         .samples({"f(T(2, 3), T(2, 3), 0.3)", "f(T(2, 1), T(3), 0.8)", "f(T(), T(0, 3), -1)"});
     shaped_op(t, "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", lerp_shape,
               map_kernel<Lerp, WithComplex<FloatingTypes>, Result::Same, 3>)
@@ -322,7 +322,8 @@ void register_sums(Table& t) {
         .grad(1, save_in(2), [](const Grad& g) { return g.grad() * conj(g.in(2)); })
         .grad(2, save_in(0) | save_in(1),
               [](const Grad& g) { return g.grad() * conj(g.in(1) - g.in(0)); })
-        .onnx("self + (end - self) * weight")
+        .onnx("Where(Abs(weight) < 0.5, self + (end - self) * weight, "
+              "end - (end - self) * (1 - weight))")
         .samples({"f(T(2, 3), T(2, 3), T(2, 3))", "f(T(2, 1), T(3), T())"});
 }
 

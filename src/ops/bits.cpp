@@ -205,8 +205,7 @@ void register_signs(Table& t) {
              "tensor([0.0000, 0.5000, 1.0000])")
         .no_derivative()
         .inplace()
-        .onnx("Where(Equal(self, 0), values, Where(self < 0, cast(0, self.dtype), cast(1, "
-              "self.dtype)))")
+        .onnx("Where(Equal(self, 0), values, cast(self > 0, self.dtype))")
         .samples({"f(I(5), I(5))", "f(I(2, 1), I(3))"});
 }
 

@@ -251,7 +251,7 @@ void register_complex(Table& t) {
         .grad(0, save_in(0), sgn_gradient)
         .doc("self / |self|, 0 at 0: the sign of real numbers.\n\n"
              ">>> weft.sgn(weft.tensor([3 + 4j]))\ntensor([0.6000+0.8000j])")
-        .onnx("Sign(self)")
+        .onnx("form('sign', self=self)")
         .samples({"f(T(2, 3))", "f(I(4))"});
     t.add("angle(Tensor self) -> Tensor")
         .shape(angle_shape)
@@ -260,9 +260,10 @@ void register_complex(Table& t) {
         .grad(0, save_in(0), angle_gradient)
         .doc("The angle of complex numbers in [-pi, pi]; pi for negative real ones, else 0.\n\n"
              ">>> weft.angle(weft.tensor([1j, -1.]))\ntensor([1.5708, 3.1416])")
-        .onnx("Where(IsNaN(self), self, Where(self < 0, 3.141592653589793, 0 * self)) if "
-              "floating(self) else Where(self < 0, cast(3.141592653589793, result.dtype), cast(0, "
-              "result.dtype))")
+        .onnx(
+            "Where(IsNaN(self), self, Where(self < 0, cast(3.141592653589793, self.dtype), 0)) if "
+            "floating(self) else Where(self < 0, cast(3.141592653589793, result.dtype), cast(0, "
+            "result.dtype))")
         .samples({"f(T(2, 3))"});
     t.add("isreal(Tensor self) -> Tensor")
         .body(isreal_body)

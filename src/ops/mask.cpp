@@ -169,7 +169,7 @@ void register_mask(Table& t) {
         .grad(0, save_in(1),
               [](const Grad& g) { return masked_fill(g.grad(), g.in(1), number_zero(g)); })
         .grad(2, save_in(1), [](const Grad& g) { return g.grad() * g.in(1); })
-        .onnx("Where(mask, cast(value, result.dtype), self)")
+        .onnx("Where(mask, cast(value, result.dtype), cast(self, result.dtype))")
         .samples({"f(T(2, 3), B(2, 3), 1.5)", "f(T(2, 3), B(3), T())", "f(T(2, 1), B(2, 3), 0)",
                   "f(T(0, 3), B(3), 1)"});
     t.add("masked_select(Tensor self, Tensor mask) -> Tensor")

@@ -189,7 +189,7 @@ void register_relu(Table& t) {
             [](const Call& c) { return c.in_place ? "ThresholdBackward1" : "ThresholdBackward0"; })
         .grad(0, save_in(0),
               [](const Grad& g) { return threshold_backward(g.grad(), g.in(0), g.attr(0)); })
-        .onnx("Where(self > threshold, self, value)")
+        .onnx("Where(self <= threshold, value, self)")
         .samples({"f(T(2, 3), 0.3, 20)", "f(T(), -0.5, 1.5)", "f(T(0, 3), 0, 0)", "f(I(4), 2, 7)"});
     shaped_op(t, "threshold_backward(Tensor grad, Tensor self, Scalar threshold) -> Tensor",
               with_number<ThresholdBackward, 2>)
@@ -383,13 +383,13 @@ void register_shrink(Table& t) {
              ">>> weft.softshrink(weft.tensor([-1., 0.3]))\ntensor([-0.5000,  0.0000])")
         .function_only()
         .grad(0, save_in(0), shrink_gradient<true>)
-        .onnx("Shrink(self, lambd=float(lambd), bias=float(lambd))")
+        .onnx("Where(self > lambd, self - lambd, Where(self < -lambd, self + lambd, self * 0))")
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), lambd=1.0)", "f(T(0, 3))"});
     shaped_op(t, "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", with_number<Hardshrink, 1>)
         .doc("0 where |self| <= lambd, else self.\n"
              ">>> weft.hardshrink(weft.tensor([-1., 0.3]))\ntensor([-1.,  0.])")
         .grad(0, save_in(0), shrink_gradient<false>)
-        .onnx("Shrink(self, lambd=float(lambd), bias=0.0)")
+        .onnx("Where(And(self >= -lambd, self <= lambd), 0, self)")
         .samples({"f(T(2, 3))", "f(T(), 0.2)", "f(T(2, 3), lambd=1.0)", "f(T(0, 3))"});
     register_shrink_backward<true>(t);
     register_shrink_backward<false>(t);

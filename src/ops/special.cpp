@@ -198,7 +198,8 @@ void register_normal(Table& t) {
               })
         .grad(1, save_in(0) | save_in(1),
               [](const Grad& g) { return g.grad() * g.in(0) / (g.in(1) + 1.0); })
-        .onnx("Where(Equal(self, 0), Where(IsNaN(other), other, 0 * self), self * Log(other + 1))")
+        .onnx("Where(Equal(self, 0), Where(IsNaN(other), other, 0 * self), self * form('log1p', "
+              "self=other))")
         .samples({"f(T(2, 3), T(2, 3, lo=-0.5))", "f(T(2, 1), T(3, lo=-0.5))",
                   "f(2, T(3, lo=-0.5))", "f(I(3), 2.5)"});
 }

@@ -338,7 +338,7 @@ void register_arithmetic(Table& t) {
         .doc("-1, 0 or 1 by the sign of self; 0 for NaN.\n"
              ">>> weft.sign(weft.tensor([-2., 0., 5.]))\ntensor([-1.,  0.,  1.])")
         .grad(0, 0, zero_gradient)
-        .onnx("Sign(self)")
+        .onnx("Where(IsNaN(self), 0, Sign(self)) if floating(self) else Sign(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     t.add("square(Tensor self) -> Tensor")
         .uint64(Uint64::Bits)
@@ -544,13 +544,13 @@ void register_rounding(Table& t) {
         .doc("self without its fraction.\n>>> weft.trunc(weft.tensor([1.7, -1.7]))\n"
              "tensor([ 1., -1.])")
         .grad(0, 0, zero_gradient)
-        .onnx("Sign(self) * Floor(Abs(self)) if floating(self) else Identity(self)")
+        .onnx("Where(self < 0, Ceil(self), Floor(self)) if floating(self) else Identity(self)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Frac, FloatingTypes>(t, "frac")
         .doc("self - trunc(self). Floating dtypes.\n>>> weft.frac(weft.tensor([1.25, -1.25]))\n"
              "tensor([ 0.2500, -0.2500])")
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
-        .onnx("self - Sign(self) * Floor(Abs(self))")
+        .onnx("self - form('trunc', self=self)")
         .samples(unary_samples());
     shaped_op(t, "round(Tensor self, *, int decimals=0) -> Tensor", round_kernel)
         .uint64(Uint64::Bits)

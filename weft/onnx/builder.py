@@ -12,7 +12,7 @@ import numpy as np
 
 import weft
 from weft.onnx import opsets
-from weft.onnx.errors import NeedsKnown
+from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import ELEM, NUMPY, Model, Number, Size, Value, onnx_package, value_info
 from weft.onnx.results import result_dtype, result_sizes
 
@@ -49,7 +49,10 @@ class Builder:
         if dtype == weft.bfloat16:
             return self.cast(self.const(value, weft.float32), dtype)
         with np.errstate(over="ignore"):
-            array: Any = np.asarray(value, dtype=NUMPY[dtype])
+            try:
+                array: Any = np.asarray(value, dtype=NUMPY[dtype])
+            except OverflowError:
+                raise NotOnnx(f"the number {value} as {dtype}") from None
         key = (array.tobytes(), array.shape, dtype)
         if key not in self.model.constants:
             onnx, name = onnx_package(), self.model.name("constant")
@@ -364,7 +367,19 @@ class Builder:
         )
         if not rank:
             return self.op("Identity", x)
+        if name == "ReduceMean" and (count := self._count_of_mean(x, dims)) is not None:
+            return self.reduce("ReduceSum", x, dims, keepdim) / count
         return self.op(name, x, self.ints(dims), keepdims=int(keepdim), sizes=tuple(kept))
+
+    def _count_of_mean(self, x: Value, dims: Sequence[int]) -> Value | None:
+        """How many elements a mean is of, where that may be none: ONNX's ReduceMean leaves open
+        what it then gives."""
+        count: Any = 1
+        for d in dims:
+            count = self.size(x, d) * count
+        if isinstance(count, int) and count:
+            return None
+        return self.cast(count, x.dtype)
 
 
 def known_or_rest(sizes: Sequence[Size]) -> list[int]:

@@ -11,6 +11,7 @@ import numpy as np
 import weft
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
+from weft.onnx.forms_reduce import extreme, place_of_extreme
 from weft.onnx.forms_shape import listed
 from weft.onnx.graph import Value
 from weft.onnx.records import form, needs
@@ -176,9 +177,8 @@ _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "ci
 def _padded(g: Builder, x: Value, pads: Sequence[Any], mode: str, value: Any) -> Value:
     fill = None if mode != "constant" else g.scalar(value, x.dtype)
     if x.dtype == weft.bool:
-        number = g.op(
-            "Pad", g.cast(x, weft.int32), g.ints(pads), g.cast(fill, weft.int32), mode=mode
-        )
+        fill = None if fill is None else g.cast(fill, weft.int32)
+        number = g.op("Pad", g.cast(x, weft.int32), g.ints(pads), fill, mode=mode)
         return g.truth(number)
     return g.op("Pad", x, g.ints(pads), fill, mode=mode)
 
@@ -377,8 +377,10 @@ def _adaptive(g: Builder, x: Value, n: int, output_size: Any, reduce: str) -> Va
     counts = listed(output_size)
     counts = counts * n if len(counts) == 1 else counts
     first = x.rank - n
+    if not x.dtype.is_floating_point:
+        raise NotOnnx(f"an average of {x.dtype}")
     if all(c == 1 for c in counts):
-        return g.op(reduce, x, g.ints(list(range(first, x.rank))), keepdims=1)
+        return g.reduce(reduce, x, list(range(first, x.rank)), True)
     for d, count in enumerate(counts):
         axis = first + d
         size = g.fixed(x, axis, "a size that is pooled")
@@ -414,8 +416,8 @@ def _adaptive_max(g: Builder, x: Value, n: int, output_size: Any) -> tuple[Value
             part = g.slice(part, first + d, a, b)
             inside = inside.take(range(a, b), d)
         flat = g.reshape(part, [*lead, inside.size])
-        values.append(g.op("ReduceMax", flat, g.ints([-1]), keepdims=1))
-        at = g.op("ArgMax", flat, axis=-1, keepdims=1)
+        values.append(extreme(g, flat, "ReduceMax", [-1], True))
+        at = place_of_extreme(g, flat, "ArgMax", -1, True, last_nan=True)
         places.append(g.op("Gather", g.const(inside.reshape(-1), weft.int64), at, axis=0))
     shape = [*lead, *counts]
     joined = [v[0] if len(v) == 1 else g.op("Concat", *v, axis=-1) for v in (values, places)]

@@ -83,6 +83,8 @@ def _embedding(
 def _one_hot(g: Builder, self: Value, num_classes: Any) -> Value:
     if isinstance(num_classes, int) and num_classes < 0:
         num_classes = g.op("ReduceMax", self, keepdims=0) + 1
+    if not self.rank:
+        return g.squeeze(_one_hot(g, g.unsqueeze(self, [0]), num_classes), [0])
     return g.op(
         "OneHot", self, g.ints(num_classes), g.const([0, 1], weft.int64), axis=-1, dtype=weft.int64
     )
@@ -104,6 +106,8 @@ def _masks_as_places(g: Builder, indices: Sequence[Value | None]) -> list[Value 
         if index is None or index.dtype not in (weft.bool, weft.uint8):
             out.append(index)
             continue
+        if not index.rank:
+            raise NotOnnx("a mask without dimensions")
         found = g.op("NonZero", index)
         out += [
             g.op("Gather", found, g.scalar(d, weft.int64), axis=0, sizes=(None,))
@@ -175,6 +179,8 @@ def _index_each(g: Builder, self: Value, indices: Sequence[Value | None], shared
 def _nonzero(g: Builder, self: Value) -> Value:
     if self.dtype in (weft.int8, weft.int16):
         self = g.cast(self, weft.int32)
+    if not self.rank:
+        return g.full([g.cast(g.truth(self), weft.int64), 0], 0, weft.int64)
     return g.op("Transpose", g.op("NonZero", self), perm=[1, 0])
 
 
@@ -330,7 +336,7 @@ def _scatter_reduce(
             _scatter_reduce(g, g.reshape(self, [1]), 0, index, src, reduce, include_self), []
         )
     ones = g.op("Expand", g.scalar(1, self.dtype), g.shape(src), sizes=src.sizes)
-    zeros = self * 0
+    zeros = g.op("Expand", g.scalar(0, self.dtype), g.shape(self), sizes=self.sizes)
     start = self
     if not include_self:
         unit: float = {"sum": 0, "mean": 0, "prod": 1, "amax": -np.inf, "amin": np.inf}[reduce]
@@ -341,6 +347,10 @@ def _scatter_reduce(
         start = g.op("Where", hit, g.scalar(unit, self.dtype), self)
     how = "add" if reduce == "mean" else _REDUCTIONS[reduce]
     out = _scattered(g, start, dim, index, src, how)
+    if reduce in ("amax", "amin") and self.dtype.is_floating_point:
+        own, more = (g.cast(g.op("IsNaN", v), self.dtype) for v in (start, src))
+        nans = _scattered(g, own, dim, index, more, "add")
+        return g.op("Where", nans > 0, np.nan, out)
     if reduce != "mean":
         return out
     count = _scattered(g, zeros, dim, index, ones, "add") + (1 if include_self else 0)
@@ -357,7 +367,7 @@ def _put(g: Builder, self: Value, index: Value, source: Value, accumulate: Any) 
     at = g.unsqueeze(_wrapped(g, g.reshape(index, [-1]), g.numel(self)), [1])
     new = g.reshape(g.cast(source, self.dtype), [-1])
     out = g.op("ScatterND", flat, at, new, reduction="add" if accumulate else None)
-    return g.op("Reshape", out, g.shape(self))
+    return g.reshape(out, g.size_list(self))
 
 
 @form("masked_select")
@@ -393,5 +403,11 @@ def _searchsorted(g: Builder, sorted_sequence: Value, self: Value, right: Any) -
     else:
         rows = sorted_sequence
     value = g.unsqueeze(self, [self.rank])
-    past = rows <= value if needs(right, "right") else rows < value
+    right = needs(right, "right")
+    past = rows <= value if right else rows < value
+    if value.dtype.is_floating_point:  # NaN is the largest
+        behind = g.op("IsNaN", value)
+        if not right:
+            behind = g.op("And", behind, g.op("Not", g.op("IsNaN", rows)))
+        past = g.op("Or", past, behind)
     return g.op("ReduceSum", g.cast(past, weft.int64), g.ints([-1]), keepdims=0)

@@ -14,13 +14,14 @@ def reduced(g: Builder, loss: Value, reduction: str) -> Value:
     """The mean, the sum, or all of it."""
     if reduction == "none":
         return g.op("Identity", loss)
-    return g.op("ReduceMean" if reduction == "mean" else "ReduceSum", loss, keepdims=0)
+    return g.reduce("ReduceMean" if reduction == "mean" else "ReduceSum", loss, None, False)
 
 
 def _weighted(g: Builder, loss: Value, weight: Value | None, reduction: str) -> Value:
     if weight is None:
         return reduced(g, loss, reduction)
-    loss = loss * weight
+    weight = g.cast(weight, g.result.dtype)
+    loss = g.cast(loss, g.result.dtype) * weight
     if reduction == "mean":
         return g.op("ReduceSum", loss, keepdims=0) / g.op("ReduceSum", weight, keepdims=0)
     return reduced(g, loss, reduction)

@@ -364,7 +364,8 @@ def _attention(
     scores = g.op("Where", hidden, -math.inf, scores)
     weights = g.op("Softmax", scores, axis=-1)
     if not causal:  # a row of which nothing may be seen is 0
-        weights = g.op("Where", g.op("IsNaN", weights), 0, weights)
+        all_hidden = g.op("ReduceMin", g.cast(hidden, weft.int32), g.ints([-1]), keepdims=1)
+        weights = g.op("Where", g.truth(all_hidden), 0, weights)
     return g.op("MatMul", weights, value)
 
 

@@ -36,19 +36,35 @@ def _nan_to_num(g: Builder, self: Value, nan: Any, posinf: Any, neginf: Any) -> 
 @form("prelu")
 def _prelu(g: Builder, self: Value, weight: Value) -> Value:
     channels = g.fixed(weight, 0) if weight.rank else 1
-    slope = [channels] + [1] * max(self.rank - 2, 0) if channels > 1 else [1] * min(self.rank, 1)
+    slope = [channels] + [1] * max(self.rank - 2, 0) if channels != 1 else [1] * min(self.rank, 1)
     return g.op("PRelu", self, g.reshape(weight, slope))
 
 
 def _floor(g: Builder, self: Value, other: Value) -> Value:
-    if self.dtype.is_floating_point:
-        return g.op("Floor", self / other)
-    rest = g.op("Mod", self, other)  # of the divisor's sign, so the quotient is whole
-    return g.op("Div", self - rest, other)
+    """The quotient rounded down, as Python has it: of floats by fmod, so that 1 // 0.1 is 9."""
+    if not self.dtype.is_floating_point:
+        whole = self / other
+        rest = self - whole * other
+        one_less = g.op("And", g.op("Not", g.op("Equal", rest, 0)), _unlike(g, rest, other))
+        return whole - g.cast(one_less, self.dtype)
+    plain = self / other
+    rest = g.op("Mod", self, other, fmod=1)
+    whole = (self - rest) / other
+    one_less = g.op("And", g.op("Not", g.op("Equal", rest, 0)), _unlike(g, rest, other))
+    whole = g.op("Where", one_less, whole - 1, whole)
+    low = g.op("Floor", whole)
+    low = g.op("Where", whole - low > 0.5, low + 1, low)
+    low = g.op("Where", g.op("Equal", whole, 0), plain * 0, low)
+    return g.op("Where", g.op("Equal", other, 0), plain, low)
+
+
+def _unlike(g: Builder, a: Value, b: Value) -> Value:
+    """Whether one of them is below 0."""
+    return g.op("Xor", a < 0, b < 0)
 
 
 def _trunc(g: Builder, x: Value) -> Value:
-    return g.op("Sign", x) * g.op("Floor", g.op("Abs", x))
+    return g.op("Where", x < 0, g.op("Ceil", x), g.op("Floor", x))
 
 
 @form("floor_divide")
@@ -71,24 +87,24 @@ def _remainder(g: Builder, self: Value, other: Value) -> Value:
     if not self.dtype.is_floating_point:
         return g.op("Mod", self, other)
     rest = g.op("Mod", self, other, fmod=1)
-    wrong = g.op("And", g.op("Not", g.op("Equal", rest, 0)), g.op("Xor", rest < 0, other < 0))
+    wrong = g.op("And", g.op("Not", g.op("Equal", rest, 0)), _unlike(g, rest, other))
     return g.op("Where", wrong, rest + other, rest)
 
 
 @form("atan2")
 def _atan2(g: Builder, self: Value, other: Value) -> Value:
-    angle = g.op("Atan", self / other)
-    half = g.op("Where", self < 0, g.scalar(-math.pi, self.dtype), g.scalar(math.pi, self.dtype))
-    angle = g.op("Where", other < 0, angle + half, angle)
-    both = g.op("And", g.op("Equal", self, 0), g.op("Equal", other, 0))
-    return g.op("Where", both, self * 0, angle)
+    y, x = g.op("Abs", self), g.op("Abs", other)
+    alike = g.op("And", g.op("Equal", x, y), g.op("IsInf", x))
+    both_zero = g.op("And", g.op("Equal", x, 0), g.op("Equal", y, 0))
+    slope = g.op("Where", alike, 1, g.op("Where", both_zero, 0, y / x))
+    angle = g.op("Atan", slope)
+    angle = g.op("Where", _negative(g, other), -angle + math.pi, angle)
+    return angle * _sign_of(g, self)
 
 
 @form("isclose")
 def _isclose(g: Builder, self: Value, other: Value, rtol: Any, atol: Any, equal_nan: bool) -> Value:
     out = g.op("Equal", self, other)
-    if self.dtype == weft.bool:
-        return out
     a, b = (v if v.dtype.is_floating_point else g.cast(v, weft.float64) for v in (self, other))
     far = g.op("Abs", a - b)
     near = g.op("And", far <= g.op("Abs", b) * rtol + atol, g.op("Not", g.op("IsInf", far)))
@@ -149,7 +165,8 @@ def _logaddexp2(g: Builder, self: Value, other: Value) -> Value:
 def _left(g: Builder, self: Value, other: Value) -> Value:
     bits = [g.cast(v, weft.uint64) for v in (self, other)]
     out = g.cast(g.op("BitShift", *bits, direction="LEFT"), self.dtype)
-    return g.op("Where", other < self.dtype.itemsize * 8, out, 0)
+    inside = g.op("And", other >= 0, other < self.dtype.itemsize * 8)
+    return g.op("Where", inside, out, 0)
 
 
 @form("bitwise_right_shift")
@@ -157,7 +174,8 @@ def _right(g: Builder, self: Value, other: Value) -> Value:
     # ONNX shifts bits without a sign: of negative numbers, those of the complement
     low = self < 0
     plain = g.op("Where", low, g.op("BitwiseNot", self), self)
-    most = g.op("Min", other, self.dtype.itemsize * 8 - 1)
+    widest = self.dtype.itemsize * 8 - 1
+    most = g.op("Where", other < 0, widest, g.op("Min", other, widest))
     bits = [g.cast(v, weft.uint64) for v in (plain, most)]
     out = g.cast(g.op("BitShift", *bits, direction="RIGHT"), self.dtype)
     return g.op("Where", low, g.op("BitwiseNot", out), out)
@@ -182,7 +200,7 @@ def _gcd_of(g: Builder, a: Value, b: Value) -> Value:
         "Loop", None, g.const(True, weft.bool), a, b, outputs=2, dtype=a.dtype, body=graph
     )
     first: Value = out[0]
-    return Value(model, first.name, a.dtype, a.sizes)
+    return g.op("Abs", Value(model, first.name, a.dtype, a.sizes))
 
 
 @form("gcd")
@@ -202,10 +220,14 @@ def _negative(g: Builder, x: Value) -> Value:
     return g.op("Or", x < 0, g.op("And", g.op("Equal", x, 0), g.op("Reciprocal", x) < 0))
 
 
+def _sign_of(g: Builder, x: Value) -> Value:
+    """1 or -1, to multiply by: runtimes' Neg(0.0) has no sign."""
+    return g.op("Where", _negative(g, x), g.const(-1, x.dtype), g.const(1, x.dtype))
+
+
 @form("copysign")
 def _copysign(g: Builder, self: Value, other: Value) -> Value:
-    size = g.op("Abs", self)
-    return g.op("Where", _negative(g, other), -size, size)
+    return g.op("Abs", self) * _sign_of(g, other)
 
 
 @form("signbit")
@@ -224,7 +246,8 @@ def _frexp(g: Builder, self: Value) -> tuple[Value, Value]:
     over = g.op("Abs", mantissa) >= 1  # the logarithm is rounded: one off at powers of two
     under = g.op("Abs", mantissa) < 0.5
     exponent = g.op("Where", over, exponent + 1, g.op("Where", under, exponent - 1, exponent))
-    exponent = g.op("Where", zero, 0, exponent)
+    plain = g.op("Or", zero, g.op("IsNaN", self - self))  # 0, NaN and infinities are as they are
+    exponent = g.op("Where", plain, 0, exponent)
     return self / g.op("Pow", 2.0, exponent), g.cast(exponent, weft.int32)
 
 

@@ -62,7 +62,7 @@ def _logspace(g: Builder, start: Any, end: Any, steps: Any, base: Any, dtype: An
 def _uniform(g: Builder, sizes: Any, low: Any, high: Any, dtype: Any) -> Value:
     low, high = float(needs(low, "low")), float(needs(high, "high"))
     sizes = listed(sizes)
-    if all(isinstance(n, int) for n in sizes):
+    if sizes and all(isinstance(n, int) for n in sizes):
         return g.op(
             "RandomUniform",
             shape=sizes,
@@ -77,7 +77,7 @@ def _uniform(g: Builder, sizes: Any, low: Any, high: Any, dtype: Any) -> Value:
 
 def _normal(g: Builder, sizes: Any, dtype: Any) -> Value:
     sizes = listed(sizes)
-    if all(isinstance(n, int) for n in sizes):
+    if sizes and all(isinstance(n, int) for n in sizes):
         return g.op("RandomNormal", shape=sizes, dtype=dtype, sizes=tuple(sizes), **_elem(dtype))
     return g.op("RandomNormalLike", g.full(sizes, 0, dtype))
 

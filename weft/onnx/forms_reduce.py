@@ -50,41 +50,60 @@ def _nansum(g: Builder, self: Value, dim: Any, keepdim: Any, dtype: Any) -> Valu
 # ---- extremes
 
 
-def _extreme(g: Builder, x: Value, name: str, dims: Any, keepdim: bool) -> Value:
+def extreme(g: Builder, x: Value, name: str, dims: Any, keepdim: bool) -> Value:
+    """ReduceMax or ReduceMin; NaN where one of the elements is."""
     if x.dtype == weft.bool:
         return g.truth(g.reduce(name, g.cast(x, weft.int32), dims, keepdim))
-    return g.reduce(name, x, dims, keepdim)
+    out = g.reduce(name, x, dims, keepdim)
+    if not x.dtype.is_floating_point or not x.rank:
+        return out
+    nan = g.cast(g.op("IsNaN", x), weft.int32)
+    return g.op("Where", g.truth(g.reduce("ReduceMax", nan, dims, keepdim)), math.nan, out)
+
+
+def place_of_extreme(
+    g: Builder, x: Value, name: str, dim: int, keepdim: bool, last_nan: bool = False
+) -> Value:
+    """ArgMax or ArgMin over a dimension; the place of the first or last NaN where there is one."""
+    if x.dtype == weft.bool:
+        x = g.cast(x, weft.int32)
+    axis, keep = dim % x.rank, int(keepdim)
+    out = g.op(name, x, axis=axis, keepdims=keep)
+    if not x.dtype.is_floating_point:
+        return out
+    nan = g.cast(g.op("IsNaN", x), weft.int32)
+    some = g.truth(g.op("ReduceMax", nan, g.ints([axis]), keepdims=keep))
+    last = 1 if last_nan else None
+    first = g.op("ArgMax", nan, axis=axis, keepdims=keep, select_last_index=last)
+    return g.op("Where", some, first, out)
 
 
 def _indexed(g: Builder, x: Value, name: str, dim: Any, keepdim: bool) -> Value:
-    if x.dtype == weft.bool:
-        x = g.cast(x, weft.int32)
     if dim is None:
-        x, dim = g.reshape(x, [-1]), 0
-        flat = g.op(name, x, axis=0, keepdims=0, sizes=())
+        flat = place_of_extreme(g, g.reshape(x, [-1]), name, 0, False)
         return g.op("Reshape", flat, g.ints([1] * len(g.result.sizes or ()))) if keepdim else flat
     if not x.rank:
         return g.const(0, weft.int64)
-    return g.op(name, x, axis=needs(dim, "dim") % x.rank, keepdims=int(keepdim))
+    return place_of_extreme(g, x, name, needs(dim, "dim"), keepdim)
 
 
 def _pair(
     g: Builder, x: Value, dim: Any, keepdim: Any, reduce: str, arg: str
 ) -> tuple[Value, Value]:
     keepdim = needs(keepdim, "keepdim")
-    values = _extreme(g, x, reduce, [needs(dim, "dim")], keepdim)
+    values = extreme(g, x, reduce, [needs(dim, "dim")], keepdim)
     at = _indexed(g, x, arg, dim, keepdim)
     return values, g.op("Identity", at) if at.known is not None else at
 
 
 @form("max")
 def _max(g: Builder, self: Value) -> Value:
-    return _extreme(g, self, "ReduceMax", None, False)
+    return extreme(g, self, "ReduceMax", None, False)
 
 
 @form("min")
 def _min(g: Builder, self: Value) -> Value:
-    return _extreme(g, self, "ReduceMin", None, False)
+    return extreme(g, self, "ReduceMin", None, False)
 
 
 @form("max.other")
@@ -115,12 +134,12 @@ def _min_dim(g: Builder, self: Value, dim: Any, keepdim: Any) -> tuple[Value, Va
 
 @form("amax")
 def _amax(g: Builder, self: Value, dim: Any, keepdim: Any) -> Value:
-    return _extreme(g, self, "ReduceMax", _dims(dim), needs(keepdim, "keepdim"))
+    return extreme(g, self, "ReduceMax", _dims(dim), needs(keepdim, "keepdim"))
 
 
 @form("amin")
 def _amin(g: Builder, self: Value, dim: Any, keepdim: Any) -> Value:
-    return _extreme(g, self, "ReduceMin", _dims(dim), needs(keepdim, "keepdim"))
+    return extreme(g, self, "ReduceMin", _dims(dim), needs(keepdim, "keepdim"))
 
 
 @form("_extremes")
@@ -212,6 +231,10 @@ def _median_dim(g: Builder, self: Value, dim: Any, keepdim: Any) -> tuple[Value,
 @form("median")
 def _median(g: Builder, self: Value) -> Value:
     flat = g.reshape(self, [g.numel(self)])
+    if flat.sizes == (0,):
+        if not self.dtype.is_floating_point:
+            raise NotOnnx(f"the median of no elements of {self.dtype}")
+        return g.op("Identity", g.const(math.nan, self.dtype))
     return _median_dim(g, flat, 0, False)[0]
 
 
@@ -226,8 +249,8 @@ def moments(g: Builder, x: Value, dim: Any, correction: Any, keepdim: Any) -> tu
     mean = g.reduce("ReduceMean", x, dims, True)
     square = g.reduce("ReduceSum", (x - mean) * (x - mean), dims, keepdim)
     n: Any = 1
-    for d in dims if dims is not None else range(x.rank):
-        n = n * g.size(x, d) if not isinstance(n, Value) or True else n
+    for d in dims if dims is not None and x.rank else range(x.rank):
+        n = g.size(x, d) * n
     if isinstance(n, int):
         rest: Any = max(n - correction, 0)
     else:
@@ -315,9 +338,9 @@ def _norm_of(g: Builder, x: Value, p: float, dims: Sequence[int] | None, keepdim
     x = g.cast(x, g.result.dtype if g.results else x.dtype)
     size = g.op("Abs", x)
     if p == math.inf:
-        return g.reduce("ReduceMax", size, dims, keepdim)
+        return extreme(g, size, "ReduceMax", dims, keepdim)
     if p == -math.inf:
-        return g.reduce("ReduceMin", size, dims, keepdim)
+        return extreme(g, size, "ReduceMin", dims, keepdim)
     if p == 0:
         return g.reduce("ReduceSum", g.cast(g.truth(x), x.dtype), dims, keepdim)
     if p == 1:
@@ -429,13 +452,19 @@ def _logcumsumexp(g: Builder, self: Value, dim: Any) -> Value:
 def _running_extreme(g: Builder, x: Value, dim: Any, largest: bool) -> tuple[Value, Value]:
     """The last of equal extremes: so the places are looked at from the end."""
     dim = needs(dim, "dim") % max(x.rank, 1)
-    wide = x if x.dtype.is_floating_point else g.cast(x, weft.float64)
+    wide = x if x.dtype.is_floating_point else g.cast(x, weft.int64)
     row, reached, _ = _running(g, wide, dim)
-    parts = g.op("Where", reached, row, -math.inf if largest else math.inf)
-    name = "ArgMax" if largest else "ArgMin"
-    at = g.op(name, parts, axis=-1, keepdims=0, select_last_index=1)
-    values = g.op("ReduceMax" if largest else "ReduceMin", parts, g.ints([-1]), keepdims=0)
-    return _turned(g, g.cast(values, x.dtype), x, dim), _turned(g, at, x, dim)
+    limits = weft.iinfo(weft.int64)
+    ends = (-math.inf, math.inf) if wide.dtype.is_floating_point else (limits.min, limits.max)
+    parts = g.op("Where", reached, row, ends[0] if largest else ends[1])
+    values = extreme(g, parts, "ReduceMax" if largest else "ReduceMin", [-1], True)
+    same = g.op("Equal", row, values)
+    if wide.dtype.is_floating_point:
+        same = g.op("Or", same, g.op("And", g.op("IsNaN", row), g.op("IsNaN", values)))
+    found = g.cast(g.op("And", reached, same), weft.int32)
+    at = g.op("ArgMax", found, axis=-1, keepdims=0, select_last_index=1)
+    values = g.cast(g.op("Squeeze", values, g.ints([-1])), x.dtype)
+    return _turned(g, values, x, dim), _turned(g, at, x, dim)
 
 
 @form("cummax")

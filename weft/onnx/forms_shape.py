@@ -48,8 +48,12 @@ def _flatten(g: Builder, self: Value, start_dim: Any, end_dim: Any) -> Value:
 @form("unflatten")
 def _unflatten(g: Builder, self: Value, dim: Any, sizes: Any) -> Value:
     dim = needs(dim, "dim") % self.rank
-    own = g.size_list(self)
-    return g.reshape(self, [*own[:dim], *listed(sizes), *own[dim + 1 :]])
+    own, parts = g.size_list(self), listed(sizes)
+    known = [n for n in parts if isinstance(n, int)]
+    if -1 in known and len(known) == len(parts) and isinstance(own[dim], int):
+        rest = -math.prod(known)
+        parts = [own[dim] // rest if n == -1 and rest else n for n in parts]
+    return g.reshape(self, [*own[:dim], *parts, *own[dim + 1 :]])
 
 
 @form("expand")
@@ -390,7 +394,7 @@ def _roll(g: Builder, self: Value, shifts: Any, dims: Any) -> Value:
     shifts, dims = needs(listed(shifts), "shifts"), needs(listed(dims), "dims")
     if not dims:
         flat = g.reshape(self, [g.numel(self)])
-        return g.op("Reshape", _rolled(g, flat, shifts[0], 0), g.shape(self))
+        return g.reshape(_rolled(g, flat, shifts[0], 0), g.size_list(self))
     for shift, dim in zip(shifts, dims):
         self = _rolled(g, self, shift, dim % self.rank)
     return _or_same(g, self)
@@ -413,7 +417,8 @@ def _tile(g: Builder, self: Value, dims: Any) -> Value:
 def _repeat_interleave(g: Builder, self: Value, repeats: Any, dim: Any, output_size: Any) -> Value:
     if dim is None:
         self, dim = g.reshape(self, [g.numel(self)]), 0
-    dim = needs(dim, "dim") % max(self.rank, 1)
+    self = self if self.rank else g.unsqueeze(self, [0])
+    dim = needs(dim, "dim") % self.rank
     sizes = g.size_list(self)
     wide = g.unsqueeze(self, [dim + 1])
     tiles = [1] * wide.rank
@@ -442,7 +447,8 @@ def _repeat_counts(g: Builder, repeats: Value, output_size: Any) -> Value:
 def _repeat_tensor(g: Builder, self: Value, repeats: Value, dim: Any, output_size: Any) -> Value:
     if dim is None:
         self, dim = g.reshape(self, [g.numel(self)]), 0
-    dim = needs(dim, "dim") % max(self.rank, 1)
+    self = self if self.rank else g.unsqueeze(self, [0])
+    dim = needs(dim, "dim") % self.rank
     counts = g.cast(repeats, weft.int64)
     if counts.rank == 0 or counts.sizes == (1,):
         counts = g.op("Expand", counts, g.ints(g.size(self, dim)))
