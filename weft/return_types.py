@@ -22,7 +22,7 @@ def printed_as_pytorchs(kind: T) -> T:
     """Give a NamedTuple PyTorch's repr: its name, then a line for each field."""
 
     def show(self: Any) -> str:
-        fields = ",\n".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
+        fields = ",\n".join([f"{name}={value!r}" for name, value in zip(self._fields, self)])
         return f"torch.return_types.{kind.__name__}(\n{fields})"
 
     kind.__repr__ = show  # type: ignore[method-assign, assignment]

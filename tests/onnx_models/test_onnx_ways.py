@@ -1,5 +1,6 @@
 """What leaves loops, and what branches and turns write: the ways of a program, in ONNX Runtime."""
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from test_onnx_models import agrees  # noqa: E402
 
 import weft  # noqa: E402
 from weft.onnx import NotOnnx, export  # noqa: E402
+from weft.vision import ops  # noqa: E402
 
 R, Z = weft.ones, weft.zeros
 FREE = {"dynamic_shapes": {"x": {0: "n"}}}
@@ -123,6 +125,39 @@ def shrinks(x):
     return weft.stack(kept)
 
 
+def both(x):
+    if x.shape[0] >= 2 and x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
+def any_of_three(x):
+    n = x.shape[0]
+    while n > 6 or x.sum() > 20 or (n == 1 and x.max() > 1):
+        x = x / 2
+        n = n - 1
+    large = n >= 3 and x.sum() > 3
+    return x if not large else -x
+
+
+def else_without_break(x):
+    total = weft.zeros(2)
+    for row in x:
+        total = total + row
+    else:
+        total = total - 100
+    while total.sum() < 10:
+        total = total + 60
+    else:
+        total = total * 2
+    return total
+
+
+def most_frequent(x):
+    found = x.mode(1)
+    return found.values, x.gather(1, found.indices[:, None])
+
+
 SOME = [(R(2),), (Z(2),), (R(2) * 0.3,), (-R(2),)]
 ROWS = [(R(3, 2),), (R(3, 2) * 2,), (Z(2, 2),), (R(1, 2),)]
 LONG = [(weft.tensor([1.0, -2.0, 3.0]),), (weft.tensor([4.0]),), (weft.arange(5.0),)]
@@ -137,6 +172,14 @@ PROGRAMS: list[tuple[Callable[..., Any], dict[str, Any], list[tuple[Any, ...]]]]
     (writes_what_it_made, {}, SOME),
     (turns_write_what_they_made, FREE, LONG),
     (list_that_has_items, FREE, LONG),
+    (both, FREE, ROWS),
+    (any_of_three, FREE, [*ROWS, (R(9, 2) * 3,)]),
+    (else_without_break, FREE, ROWS),
+    (
+        most_frequent,
+        FREE,
+        [(weft.tensor([[1.0, 2, 2], [3, 3, 1]]),), (weft.arange(9.0).reshape(3, 3) // 4,)],
+    ),
     (shrinks, FREE, [(weft.tensor([5.0, 3.0, 4.0, 1.0]),), (weft.tensor([1.0, 2.0]),), (R(1),)]),
 ]
 
@@ -221,6 +264,43 @@ def test_a_model_is_called_with_what_it_was_exported_with() -> None:
     of_dicts = export(lambda d: d["a"] + 1, ({"a": x},))
     with pytest.raises(ValueError, match="expected tensors at d_a, got them at d_b"):
         of_dicts({"b": x})
+
+
+def test_lists_are_called_with_what_they_were_exported_with() -> None:
+    """A list that had lost its last name gave what was exported."""
+    made = export(lambda x, names: x * len(names), (R(2), ["a", "b"]))
+    assert made(R(2), ["a", "b"])[0].tolist() == [2.0, 2.0]
+    with pytest.raises(ValueError, match="expected names_1 = 'b' as it was exported, got none"):
+        made(R(2), ["a"])
+
+
+def test_a_model_goes_into_an_open_file() -> None:
+    file = io.BytesIO()
+    made = export(lambda x: x + 1, R(2), file)
+    assert file.getvalue() == made.model_proto.SerializeToString()
+    with pytest.raises(ValueError, match="expected a path for weights beside it"):
+        made.save(io.BytesIO(), external_data=True)
+
+
+def test_names_that_nothing_has_are_warned_of() -> None:
+    """A misspelt name left its size fixed without a word."""
+    with pytest.warns(UserWarning, match="key y for dynamic axes is not a valid input/output name"):
+        export(lambda x: x + 1, R(2), dynamic_axes={"y": {0: "n"}})
+
+
+def test_boxes_that_are_kept_are_of_any_number() -> None:
+    weft.manual_seed(0)
+
+    def boxes(n: int) -> tuple[weft.Tensor, weft.Tensor, weft.Tensor]:
+        low = weft.rand(n, 2) * 10
+        return weft.cat([low, low + weft.rand(n, 2) * 5], 1), weft.rand(n), weft.randint(3, (n,))
+
+    def kept(x, scores, classes):
+        return ops.nms(x, scores, 0.3), ops.batched_nms(x, scores, classes, 0.3)
+
+    free = {"x": {0: "n"}, "scores": {0: "n"}, "classes": {0: "n"}}
+    made = export(kept, boxes(6), dynamic_shapes=free)
+    agrees(kept, made.model_proto, [boxes(6), boxes(20), boxes(1)])
 
 
 def narrow(x):

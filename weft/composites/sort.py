@@ -27,7 +27,8 @@ def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> return_types.aminmax:
     """The smallest and the largest element, of all or along `dim`."""
-    return return_types.aminmax(*_C.ops._extremes(input, dim, keepdim))
+    low, high = _C.ops._extremes(input, dim, keepdim)
+    return return_types.aminmax(low, high)
 
 
 @forms(method=True, out=True)
@@ -44,7 +45,7 @@ def _chosen(kind: type[R], input: Tensor, indices: Tensor, dim: int, keepdim: bo
     """The elements at `indices`, which have size 1 along dim."""
     values = input.gather(dim, indices)
     if not keepdim and input.dim():
-        values, indices = weft.squeeze_copy(values, dim), weft.squeeze_copy(indices, dim)
+        values, indices = values.squeeze(dim).clone(), indices.squeeze(dim).clone()
     return kind(*(values, indices))
 
 

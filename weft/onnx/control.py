@@ -165,7 +165,24 @@ class _Join:
         try:
             return self.one(a, b)
         except Unlike as error:
-            return Lost(f"a variable that two ways of a branch left unlike: {error}")
+            why = f"a variable that two ways of a branch left unlike: {error}"
+            return Lost(why, truth=self.truth(a, b))
+
+    def truth(self, a: Any, b: Any) -> Held | None:
+        """Whether Python takes the one or the other for true; None: it takes one apart first."""
+        sides: list[Any] = []
+        for builder, v in zip(self.builders, (a, b)):
+            v = v.truth if isinstance(v, Lost) else v
+            plain = isinstance(v, (bool, int, float)) or isinstance(v, Held) and v.is_number
+            one = isinstance(v, Held) and not plain and all(e.numel() == 1 for e in v.examples)
+            if not (plain or one):
+                return None
+            before, self.walk.model.active = self.walk.model.active, builder
+            try:
+                sides.append(self.walk.truth(v))
+            finally:
+                self.walk.model.active = before
+        return self.held(*sides)
 
     def one(self, a: Any, b: Any) -> Any:
         """One value for both, or Unlike."""

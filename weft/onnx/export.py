@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import weft
 from weft import Tensor
@@ -27,7 +28,7 @@ def is_in_onnx_export() -> bool:
 def export(
     model: Callable[..., Any],
     args: tuple[Any, ...] | Tensor = (),
-    f: str | os.PathLike[str] | None = None,
+    f: str | os.PathLike[str] | IO[bytes] | None = None,
     *,
     kwargs: dict[str, Any] | None = None,
     input_names: Sequence[str] | None = None,
@@ -53,7 +54,7 @@ def export(
         args: example arguments, a tuple or one tensor: their dtypes and sizes are those of the
         model's inputs.
             Arguments that are no tensors are fixed in the model.
-        f: the file; None writes none. `path` is another name for it.
+        f: a path or an open file; None writes none. `path` is another name for it.
         kwargs: example arguments by name.
         input_names: of the tensors among the arguments, in order; by default the parameters' names.
         output_names: of the tensors among the results, in order.
@@ -119,6 +120,7 @@ def export(
     else:
         assert failed is not None
         raise failed
+    _expect_names(made.graph, free, dynamic_axes or {})
     _name_sizes(made.graph.output, dynamic_axes or {})
     onnx.checker.check_model(made, full_check=False)
     program = ONNXProgram(made, lambda args, kwargs: _tensors(model, free, args, kwargs))
@@ -128,6 +130,20 @@ def export(
     if verbose:
         print(onnx.printer.to_text(made))
     return program
+
+
+def _expect_names(graph: Any, free: _Free, axes: Mapping[str, Any]) -> None:
+    """Warns, as PyTorch does, of names in dynamic_axes that neither inputs nor outputs have."""
+    known = [*free.names, *(o.name for o in graph.output)]
+    for name in axes:
+        if name not in known:
+            warnings.warn(
+                f"[onnx.export] expected names of inputs and outputs in dynamic_axes "
+                f"({', '.join(known)}), got {name!r}: Provided key {name} for dynamic axes is not "
+                "a valid input/output name",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 def _name_sizes(infos: Any, axes: Mapping[str, Any]) -> None:
@@ -150,6 +166,12 @@ def _tensors(
     """
     given = _Free(model, args, kwargs, None, None, None)
     defaults = _defaults(model)
+    for name, wanted in exported.plain.items():
+        parameter = exported.owner[name]
+        if name not in given.plain and parameter in given.owner.values():
+            raise ValueError(
+                f"[onnx] expected {name} = {wanted!r} as it was exported, got none in {parameter}"
+            )
     for name, got in given.plain.items():  # what is not given is what was exported
         wanted = exported.plain.get(name, defaults.get(name))
         if type(wanted) is not type(got) or wanted != got:
@@ -237,8 +259,10 @@ class _Free:
         self.args, self.kwargs = args, kwargs
         self.leaves: list[tuple[str, Tensor]] = []
         self.plain: dict[str, Any] = {}  # what is no tensor
+        self.owner: dict[str, str] = {}  # of each leaf, the parameter that it is a part of
         bound = _parameters(model, args, kwargs)
         for name, v in bound:
+            self.parameter = name
             self.collect(name, v)
         self.paths = [name for name, _ in self.leaves]
         if names is not None:
@@ -266,6 +290,8 @@ class _Free:
 
     def collect(self, name: str, v: Any) -> None:
         """The tensors in an argument."""
+        if not isinstance(v, (list, tuple, dict)):
+            self.owner[name] = self.parameter
         if isinstance(v, Tensor):
             self.leaves.append((name, v))
         elif isinstance(v, (list, tuple)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import weft
 from weft import Tensor
@@ -36,8 +36,20 @@ class ONNXProgram:
     def __repr__(self) -> str:
         return f"ONNXProgram(\n{onnx_package().printer.to_text(self.model_proto)}\n)"
 
-    def save(self, destination: str | os.PathLike[str], *, external_data: bool = False) -> None:
-        """Writes the model; with `external_data` its weights into `destination + ".data"`."""
+    def save(
+        self, destination: str | os.PathLike[str] | IO[bytes], *, external_data: bool = False
+    ) -> None:
+        """Writes the model to a path or a file; with `external_data` its weights into
+        `destination + ".data"`.
+
+        Raises:
+            ValueError: `external_data` beside a file that has no path.
+        """
+        if not isinstance(destination, (str, os.PathLike)) and hasattr(destination, "write"):
+            if external_data:
+                raise ValueError("[onnx] expected a path for weights beside it, got a file")
+            destination.write(self.model_proto.SerializeToString())
+            return
         onnx, path = onnx_package(), os.fspath(destination)
         if not external_data:
             onnx.save(self.model_proto, path)

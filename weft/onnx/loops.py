@@ -44,7 +44,7 @@ def while_loop(walk: Walk, i: Instr) -> End | None:
     try:
         for _ in range(UNROLLED):
             walk.body(test)
-            truth = walk.truth(walk.operand(i.outs[0]))
+            truth = walk.condition(i.outs[0])
             if isinstance(truth, Held):
                 return _Loop(walk, i, body, other, test=test, truth=truth).run()
             if not truth:
@@ -140,8 +140,6 @@ class _Loop:
 
     def run(self) -> End | None:
         """Writes the Loop, and what holds after it."""
-        if self.other:
-            raise NotOnnx("an else of a loop over a value")
         _, block = self.walk.programs[self.frame.number]
         self.read = (
             registers_read(block, self.i)
@@ -237,7 +235,7 @@ class _Loop:
             on = walk.g.op("Not", as_held(walk, end.value).value)
         if self.test:
             walk.body(self.test)
-            truth = walk.truth(walk.operand(self.i.outs[0]))
+            truth = walk.condition(self.i.outs[0])
             on = walk.g.op("And", on, as_held(walk, truth).value)
         return on
 

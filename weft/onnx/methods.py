@@ -335,6 +335,8 @@ class Methods:
             return v
         if name == "real" and not v.value.dtype.is_complex:
             return v
+        if callable(getattr(weft.Tensor, name, None)):
+            return Callee("method", (v, name))
         raise NotOnnx(f"the attribute {name!r} of a tensor")
 
     def verb_set_attr(self, i: Instr, holder: Any, v: Any) -> None:

@@ -84,6 +84,8 @@ def parse(text: str, constants: list[Any]) -> tuple[int, list[Instr]]:
                     at += 1
                     made.regions.append(block())
                 at += 1
+                if not made.place:  # a `while` has none of its own
+                    made.place = next((p.place for r in made.regions for p in r if p.place), 0)
             if made.verb == "with" and not _is_autocast(constants[~made.operands[0]]):
                 # modes of gradients, which a graph does not have
                 out += made.regions[0]
@@ -107,7 +109,8 @@ class _Leaving:
     Note [Leaving loops]
     A Loop of ONNX ends in one way. `return v` in a loop becomes a note of v, a flag and `break`;
     behind the loop stands what returns v where the flag is set, and behind one within another a
-    `break` of that. The `else` of a loop that has breaks stands behind it, under a flag of its own.
+    `break` of that. The `else` of a loop stands behind it: of one that has breaks under a flag of
+    its own.
     """
 
     def __init__(self, registers: int, constants: list[Any]) -> None:
@@ -145,7 +148,7 @@ class _Leaving:
             first.append(Instr("known", [exit.done], place=i.place, known=False))
         endless = self.is_endless(i)
         broke = None
-        if other and any(_leaves(region) for region in inner):
+        if other and any(map(_breaks, inner)):
             broke = self.fresh()
             first.append(Instr("known", [broke], place=i.place, known=False))
         i.regions = [self.block(region, exit, broke) for region in inner]
@@ -157,7 +160,8 @@ class _Leaving:
             i.regions.append([])
             last.append(_if(broke, [], self.block(other, outer), i.place))
         else:
-            i.regions.append(self.block(other, outer))
+            i.regions.append([])
+            last += self.block(other, outer)
         return [*first, i, *last]
 
     def is_endless(self, i: Instr) -> bool:

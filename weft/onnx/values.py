@@ -23,10 +23,16 @@ UNBOUND = object()  #: what a register holds that has no value
 
 @dataclass(frozen=True)
 class Lost:
-    """What a register or a list holds that two ways, or a loop's turns, left unlike."""
+    """What a register or a list holds that two ways, or a loop's turns, left unlike.
+
+    Attributes:
+        truth: whether Python takes it for true, where that is one value all the same: of
+            `n > 2 and x.sum() > 0`, a number on one way and a tensor on the other.
+    """
 
     why: str
     hint: str = ""
+    truth: Held | None = None
 
 
 class Held:
@@ -84,7 +90,7 @@ class End(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Callee:
     """What can be called: an op, a builtin, a type, a function of the package, a class of
-    records."""
+    records, a method of a tensor."""
 
     kind: str
     name: Any

@@ -237,6 +237,13 @@ class Walk(Verbs):
         out: Held = made[view.output] if isinstance(made, (tuple, list)) else made
         return out
 
+    def condition(self, o: int) -> Any:
+        """Whether Python takes an operand for true: a bool, or a number of the graph."""
+        v = self.frames[-1].registers[o] if o >= 0 else None
+        if isinstance(v, Lost) and v.truth is not None:
+            return v.truth
+        return self.truth(self.operand(o))
+
     def assign(self, register: int, v: Any) -> None:
         """Puts a value into a register."""
         self.frames[-1].registers[register] = v
@@ -274,10 +281,15 @@ class Walk(Verbs):
 
     def plain(self, i: Instr) -> None:
         """An instruction that computes one value."""
+        if i.verb == "move" and i.operands[0] >= 0:
+            v = self.frames[-1].registers[i.operands[0]]
+            if isinstance(v, Lost) and v.truth is not None:
+                return self.assign(i.outs[0], v)
         made = getattr(self, f"verb_{i.verb}", None)
         if made is None:
             raise NotOnnx(f"an instruction {i.verb!r}")
-        result = made(i, *map(self.operand, i.operands))
+        is_not = i.verb == "unary" and i.op == "not"
+        result = made(i, *map(self.condition if is_not else self.operand, i.operands))
         if i.outs:
             self.assign(i.outs[0], result)
 
@@ -304,6 +316,9 @@ class Walk(Verbs):
                 return self.bound_call(callee.name, args, words)
             case "op" | "library":
                 return self.call_op(callee.name, args, words)
+            case "method":
+                holder, name = callee.name
+                return self.method(holder, name, args, words)
             case "record":
                 name, fields = callee.name
                 return Instance(name, dict(zip(fields, args)) | words)
@@ -325,7 +340,7 @@ class Walk(Verbs):
 
     def do_assert(self, i: Instr) -> None:
         """Checks of what only a run knows are left out: ONNX has nothing that raises."""
-        if isinstance(v := self.truth(self.operand(i.operands[0])), Held):
+        if isinstance(v := self.condition(i.operands[0]), Held):
             self.expect_not_caught()
         elif not v:
             raise NotOnnx("an assertion that fails in every run")
@@ -339,14 +354,14 @@ class Walk(Verbs):
             )
 
     def do_if(self, i: Instr) -> End | None:
-        truth = self.truth(self.operand(i.operands[0]))
+        truth = self.condition(i.operands[0])
         if isinstance(truth, Held):
             return control.branch(self, truth, i.regions[0], i.regions[1])
         return self.body(i.regions[0 if truth else 1])
 
     def leaving(self, i: Instr, rest: Sequence[Instr]) -> End | None:
         """A branch of which a way may leave the block: each way goes on to the end of it."""
-        truth = self.truth(self.operand(i.operands[0]))
+        truth = self.condition(i.operands[0])
         first, second = ([*region, *rest] for region in i.regions)
         if isinstance(truth, Held):
             return control.branch(self, truth, first, second)

@@ -48,17 +48,14 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         order = scores.argsort(descending=True, stable=True)
         best = boxes[order]
         area = box_area(best)
-        kept: list[int] = []
         dropped = weft.zeros(len(best), dtype=weft.bool)
         for i in range(len(best)):
-            if dropped[i]:
-                continue
-            kept.append(i)
-            low = weft.maximum(best[i, :2], best[i + 1 :, :2])
-            high = weft.minimum(best[i, 2:], best[i + 1 :, 2:])
-            shared = (high - low).clamp(min=0).prod(1)
-            dropped[i + 1 :] |= shared / (area[i] + area[i + 1 :] - shared) > iou_threshold
-        return order[weft.tensor(kept, dtype=weft.int64)]
+            if not dropped[i]:
+                low = weft.maximum(best[i, :2], best[i + 1 :, :2])
+                high = weft.minimum(best[i, 2:], best[i + 1 :, 2:])
+                shared = (high - low).clamp(min=0).prod(1)
+                dropped[i + 1 :] |= shared / (area[i] + area[i + 1 :] - shared) > iou_threshold
+        return order[~dropped]
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
