@@ -176,10 +176,6 @@ def multi_head_attention_forward(
     _check_sizes(query, key, value, embed_dim_to_check, num_heads)
     length, batch, embed = query.shape
     head = embed // num_heads
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None
-    else:
-        attn_mask, is_causal = additive_mask(attn_mask, "attn_mask", query.dtype), False
     separate = (q_proj_weight, k_proj_weight, v_proj_weight)
     weights = separate if use_separate_proj_weight else in_proj_weight
     q, k, v = _project((query, key, value), weights, in_proj_bias)
@@ -198,12 +194,16 @@ def multi_head_attention_forward(
     if add_zero_attn:
         nothing = weft.zeros(batch, num_heads, 1, head, dtype=k.dtype, device=k.device)
         k, v = weft.cat([k, nothing], 2), weft.cat([v, nothing], 2)
-    padding = additive_mask(key_padding_mask, "key_padding_mask", query.dtype)
-    added = (bias_k is not None and bias_v is not None) + bool(add_zero_attn)
-    attn_mask, padding = _widened(attn_mask, added), _widened(padding, added)
-    mask = _joined(attn_mask, padding, (batch, num_heads, length, k.shape[2]))
     dropped = dropout_p if training else 0.0
-    attended, seen = _attend(q, k, v, mask, dropped, is_causal, need_weights)
+    if is_causal and key_padding_mask is None and not need_weights:
+        attended, seen = _attend(q, k, v, None, dropped, True, need_weights)
+    else:  # by itself, so that a program may choose when it runs
+        attn_mask = additive_mask(attn_mask, "attn_mask", query.dtype)
+        padding = additive_mask(key_padding_mask, "key_padding_mask", query.dtype)
+        added = (bias_k is not None and bias_v is not None) + bool(add_zero_attn)
+        attn_mask, padding = _widened(attn_mask, added), _widened(padding, added)
+        mask = _joined(attn_mask, padding, (batch, num_heads, length, k.shape[2]))
+        attended, seen = _attend(q, k, v, mask, dropped, False, need_weights)
     out = attended.permute(2, 0, 1, 3).reshape(length * batch, embed)
     out = _C.ops.linear(out, out_proj_weight, out_proj_bias)
     out = out.reshape(length, batch, out.shape[1])

@@ -108,18 +108,7 @@ def export(
     free = _Free(model, given, kwargs or {}, input_names, dynamic_axes, dynamic_shapes)
     free.axes = {**exported, **free.axes}
     package = _package(model)
-    failed: NotOnnx | None = None
-    for direction in (1, -1):
-        try:
-            made = _written(package, free, direction, opset, output_names)
-            break
-        except NotOnnx as error:
-            failed = failed or error
-            if not free.axes or not error.reason.startswith("what raises"):
-                raise
-    else:
-        assert failed is not None
-        raise failed
+    made = _with_examples(package, free, opset, output_names)
     _expect_names(made.graph, free, dynamic_axes or {})
     _name_sizes(made.graph.output, dynamic_axes or {})
     onnx.checker.check_model(made, full_check=False)
@@ -357,7 +346,7 @@ class _Free:
         else:
             self.mark(leaf, {d: s for d, s in enumerate(spec) if s is not None})
 
-    def sizes(self, direction: int) -> dict[Any, tuple[int, int]]:
+    def sizes(self, second_of: Callable[[int], int]) -> dict[Any, tuple[int, int]]:
         """Two sizes for the examples of each free one."""
         out = {}
         for (leaf, d), symbol in self.axes.items():
@@ -365,11 +354,13 @@ class _Free:
             n = self.leaves[leaf][1].shape[d]
             low, high = getattr(symbol, "min", None), getattr(symbol, "max", None)
             first = max(n, 2)
-            second = first + direction
-            if isinstance(high, int) and second > high or second < 1:
-                second = first - 1
-            if isinstance(low, int) and second < low:
-                second = first + 1
+            second = second_of(first)
+            if isinstance(high, int):
+                second = min(second, high)
+            if isinstance(low, int):
+                second = max(second, low)
+            if second in (0, first):
+                second = first - 1 if first == high else first + 1
             out[key] = (first, max(second, 1))
         return out
 
@@ -424,20 +415,58 @@ def _stretched(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
     return tensor
 
 
+# The second of two examples, of the first (Note [Examples]).
+_SIZES: tuple[Callable[[int], int], ...] = (
+    lambda n: 2 * n, lambda n: n // 2, lambda n: n + 1, lambda n: n - 1,
+)  # fmt: skip
+_NUMBERS: tuple[Callable[[Any], Any], ...] = (
+    lambda n: 2 * n + 1, lambda n: n + 1, lambda n: n,
+)  # fmt: skip
+
+
+def _with_examples(
+    package: Any, free: _Free, opset: int, output_names: Sequence[str] | None
+) -> Any:
+    """The model, by the first examples with which the program runs.
+
+    Note [Examples]
+    A program is run on two examples of each free size, and of each number that a tensor's value
+    gives (`item`): what differs between the two is free in the model. So they have to be far apart:
+    of 8 and 9, halves are 4 and 4. Twice a size keeps what divides it; where a program does not run
+    with that (a table is shorter, a window longer), others are tried. A number that has to be the
+    size of something else has one example alone.
+    """
+    failed: NotOnnx | None = None
+    for apart in _NUMBERS:
+        asked = False
+        for second in _SIZES if free.axes else _SIZES[:1]:
+            model = Model(opset, apart)
+            try:
+                return _written(package, free, second, model, output_names)
+            except NotOnnx as error:
+                failed = failed or error
+                asked |= model.asked
+                if not error.reason.startswith("what raises"):
+                    raise
+        if not asked:
+            break
+    assert failed is not None
+    raise failed
+
+
 def _written(
     package: tuple[dict[str, Any], dict[str, Tensor], dict[str, str]],
     free: _Free,
-    direction: int,
-    opset: int,
+    second_of: Callable[[int], int],
+    model: Model,
     output_names: Sequence[str] | None,
 ) -> Any:
     from weft.onnx.walk import Walk
 
     data, tensors, kinds = package
-    model = Model(opset)
     g = Builder(model)
     walk = Walk(data, tensors, model, kinds)
-    sizes = free.sizes(direction)
+    sizes = free.sizes(second_of)
     inputs: list[tuple[Value, list[Any]]] = []
     made: dict[int, Held] = {}
     for leaf, (name, tensor) in enumerate(free.leaves):
@@ -466,7 +495,7 @@ def _written(
     args = [entered(v) for v in free.args]
     kwargs = {k: entered(v) for k, v in free.kwargs.items()}
     result = walk.entry("forward", args, kwargs)
-    return model_of(g, inputs, _outputs(walk, result), output_names, opset)
+    return model_of(g, inputs, _outputs(walk, result), output_names, model.opset)
 
 
 def _outputs(walk: Any, result: Any) -> list[Held]:

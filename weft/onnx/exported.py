@@ -45,7 +45,7 @@ class ONNXProgram:
         Raises:
             ValueError: `external_data` beside a file that has no path.
         """
-        if not isinstance(destination, (str, os.PathLike)) and hasattr(destination, "write"):
+        if not isinstance(destination, (str, os.PathLike)):
             if external_data:
                 raise ValueError("[onnx] expected a path for weights beside it, got a file")
             destination.write(self.model_proto.SerializeToString())

@@ -7,6 +7,7 @@ nodes.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,12 +167,15 @@ class Model:
         initializers: tensors of the program.
         kinds: by name, what they were: "PARAMETER", "BUFFER", "CONSTANT_TENSOR".
         constant_nodes: all that is known besides, for the start of the outermost graph.
+        apart: the second example of a number that a tensor's value gives, of the first (Note
+            [Examples]).
+        asked: whether there was such a number.
     """
 
     active: Builder
 
-    def __init__(self, opset: int) -> None:
-        self.opset = opset
+    def __init__(self, opset: int, apart: Callable[[Any], Any] = lambda n: n) -> None:
+        self.opset, self.apart, self.asked = opset, apart, False
         self.names: dict[str, int] = {}
         self.initializers: list[Any] = []
         self.kinds: dict[str, str] = {}

@@ -167,7 +167,7 @@ class _Loop:
                 going = Value(model, model.name("going"), weft.bool, ())
                 inputs = self.enter()
                 if self.items is not None:
-                    index = Held(Number(model, number.name, weft.int64, ()), (0, 0))
+                    index = Held(Number(model, number.name, weft.int64, ()), (0, 1))
                     walk.assign(self.i.outs[0], self.items.item(index))
                 end = walk.body(self.body)
                 goes_on = self.goes_on(end)
@@ -296,7 +296,10 @@ class _Loop:
                 Number(made.value.model, cast.name, into, ()),
                 (kind(made.examples[0]), kind(made.examples[1])),
             )
-        self.carry[key] = (made, made.examples)
+        examples = made.examples
+        if made.is_number and new_held.is_number:  # of other turns: a size of it is free
+            examples = (examples[0], type(examples[0])(new_held.examples[1]))
+        self.carry[key] = (made, examples)
         self.widen(key, new)
         return True
 

@@ -54,7 +54,7 @@ _ASKED = frozenset(
         "is_signed",
     }
 )
-_SAME = frozenset({"detach", "requires_grad_", "contiguous", "cpu", "alias"})
+_SAME = frozenset({"detach", "requires_grad_", "cpu", "alias"})
 
 
 class Methods:
@@ -405,6 +405,8 @@ class Methods:
             return getattr(x.examples[0], name)(*args)
         if name in _SAME:
             return x
+        if name == "contiguous":
+            return self.contiguous(x)
         if name == "item":
             return self.item(x)
         if name == "tolist":
@@ -428,10 +430,21 @@ class Methods:
             if x.value.dtype.is_floating_point
             else int
         )
-        examples = tuple(
+        first, second = (
             kind(e.reshape(-1)[0].item()) if e.numel() else kind(0) for e in x.examples
         )
-        return self.number(self.g.reshape(x.value, []), (examples[0], examples[1]))
+        self.model.asked = True
+        if kind is not bool and first == second and first >= 0:
+            second = kind(self.model.apart(first))
+        return self.number(self.g.reshape(x.value, []), (first, second))
+
+    def contiguous(self, x: Held) -> Held:
+        """x.contiguous(): a copy if it is not."""
+        if all(e.is_contiguous() for e in x.examples):
+            return x
+        made: Held = self.call_op("clone", [x], {})
+        first, second = (e.contiguous() for e in made.examples)
+        return Held(made.value, (first, second))
 
     def tolist(self, x: Held) -> Any:
         """x.tolist(), of a tensor whose sizes are known."""

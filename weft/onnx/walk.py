@@ -426,7 +426,10 @@ class Walk(Verbs):
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
         if public in _FREE:  # what comes of it must not have the size of the example
-            second = [_longer(b) if len(a) == len(b) else b for a, b in zip(first, second)]
+            second = [_longer(b, 2 * len(a) + 4) for a, b in zip(first, second)]
+        if public == "repeat_interleave" and (dim := _repeated_by(args, words)) is not None:
+            rows = _longer(second[0].movedim(dim, 0), 2 * first[0].shape[dim] + 4)
+            second = [rows.movedim(0, dim)]
         expected = [held(self.model, "", pair) for pair in zip(first, second)]
         record, params = bind(
             public, [_as_param(a) for a in args], {w: _as_param(v) for w, v in words.items()}
@@ -465,9 +468,20 @@ def _shares(result: Any, args: Sequence[Any]) -> bool:
 _FREE = frozenset({"nonzero", "argwhere", "masked_select"})
 
 
-def _longer(rows: weft.Tensor) -> weft.Tensor:
-    """One more row than there are."""
-    return weft.cat([rows, weft.zeros(1, *rows.shape[1:], dtype=rows.dtype)])
+def _repeated_by(args: Sequence[Any], words: Mapping[str, Any]) -> int | None:
+    """The dimension that values tell the size of; None: `repeats` is a number, or the size is
+    given."""
+    given = dict(zip(("self", "repeats", "dim"), args), **words)
+    counts = given.get("repeats", given.get("self"))
+    if not isinstance(counts, Held) or counts.is_number or given.get("output_size") is not None:
+        return None
+    return given.get("dim") or 0
+
+
+def _longer(rows: weft.Tensor, count: int) -> weft.Tensor:
+    """So many rows at least."""
+    more = max(count - len(rows), 0)
+    return weft.cat([rows, weft.zeros(more, *rows.shape[1:], dtype=rows.dtype)])
 
 
 def _as_param(v: Any) -> Any:
