@@ -73,6 +73,11 @@ def of_each_turn(x):
     return out, x[:k].mean(0), weft.arange(k), weft.zeros(k // 2)
 
 
+def of_two_sizes(x, n):
+    y = x.reshape(n[0].item(), n[1].item())
+    return y.mean(1), y.shape[0] * weft.ones(2), weft.zeros(y.shape[1])
+
+
 def heads(x):
     b, t, _ = x.shape
     return x.view(b, t, 2, 2).transpose(1, 2).contiguous().view(b, -1, 4)
@@ -88,6 +93,10 @@ SIZES: list[tuple[Any, Any, Any, Any]] = [
         [(weft.randn(2, 3), weft.tensor([5, 2])), (weft.randn(2, 3), weft.tensor([1, 0]))], None,
     ),
     (of_each_turn, (R(4, 3) / 9,), [(R(7, 3) / 9,), (R(5, 3) * 9,)], {"x": {0: "n"}}),
+    (
+        of_two_sizes, (R(4, 3), weft.tensor([4, 3])),
+        [(weft.randn(4, 3), weft.tensor([2, 6]))], None,
+    ),
     # contiguous() left the strides, so that view() was refused
     (heads, (weft.randn(2, 3, 4),), [(weft.randn(3, 8, 4),)], {"x": {0: "b", 1: "t"}}),
 ]  # fmt: skip

@@ -430,6 +430,9 @@ class Walk(Verbs):
         if public == "repeat_interleave" and (dim := _repeated_by(args, words)) is not None:
             rows = _longer(second[0].movedim(dim, 0), 2 * first[0].shape[dim] + 4)
             second = [rows.movedim(0, dim)]
+        if public in ("view", "reshape") and (dims := _asked(args[1:], words)):
+            sizes = [2 * n + 1 if d in dims else n for d, n in enumerate(first[0].shape)]
+            second = [weft.zeros(sizes, dtype=first[0].dtype)]
         expected = [held(self.model, "", pair) for pair in zip(first, second)]
         record, params = bind(
             public, [_as_param(a) for a in args], {w: _as_param(v) for w, v in words.items()}
@@ -466,6 +469,15 @@ def _shares(result: Any, args: Sequence[Any]) -> bool:
 
 # Ops whose results have as many rows as values say.
 _FREE = frozenset({"nonzero", "argwhere", "masked_select"})
+
+
+def _asked(args: Sequence[Any], words: Mapping[str, Any]) -> list[int]:
+    """The sizes of a view that a tensor's value gives, and of which there is one example alone."""
+    given = [*args, *words.values()]
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    return [
+        d for d, n in enumerate(sizes) if isinstance(n, Held) and n.examples[0] == n.examples[1]
+    ]
 
 
 def _repeated_by(args: Sequence[Any], words: Mapping[str, Any]) -> int | None:
