@@ -69,8 +69,12 @@ public:
             Raw* const regs = frame->registers;
             if (i.place) [[unlikely]] {
                 Raw result{};
+                const int32_t from = frame->pc;
                 const Onward onward = host_.at_place(frame, result);
-                if (onward == Onward::Jump) continue;
+                if (onward == Onward::Jump) {  // a stretch may have gone round a loop
+                    if (frame->pc <= from && !host_.pause(frame)) goto failed;
+                    continue;
+                }
                 if (onward == Onward::Failed) goto failed;
                 if (onward == Onward::Return) {
                     const bool raised = !result;
