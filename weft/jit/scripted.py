@@ -144,7 +144,8 @@ class ScriptModule(_Texts, _Module):
         if module is None:
             return
         self._share(module)
-        own = self.__dict__
+        own, theirs = self.__dict__, module.__dict__
+        own.update({kind: theirs[kind] for kind in _HOOKS if kind in theirs})
         own["_function"] = type(module).forward
         own["forward"] = _CompiledFunction(module.forward, _STRICT)
         for name in _exported(type(module)):
@@ -155,7 +156,6 @@ class ScriptModule(_Texts, _Module):
         own, theirs = self.__dict__, module.__dict__
         for kind in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
             own[kind] = theirs[kind]
-        own.update({kind: theirs[kind] for kind in _HOOKS if kind in theirs})
         own["_original"] = module
         del own["training"]
 
