@@ -99,7 +99,7 @@ class _Relay:
         self._lock = threading.Lock()
         self._unfinished: tuple[int, int] | None = None  # whose line is not at its end: (fd, rank)
         self._shown: int | None = None  # the rank whose traceback was shown
-        self._within: set[int] = set()  # ranks within their traceback
+        self._raised: dict[int, list[tuple[int, bytes]]] = {}  # of each rank, what of it is there
         self._aborts: dict[int, list[bytes]] = {}  # of each rank, the frame that Open MPI draws
         self._aborted: set[int] = set()  # ranks whose frame was left out
         self._signs: dict[int, float] = {}  # when each rank last gave a sign
@@ -175,13 +175,21 @@ class _Relay:
             for line in self._without_signs(rank, data).splitlines(keepends=True):
                 text = line.decode(errors="replace").strip()
                 if text == BEGIN:
-                    self._within.add(rank)
-                    self._shown = rank if self._shown is None else self._shown
+                    self._raised[rank] = []
                 elif text == END:
-                    self._within.discard(rank)
-                elif rank not in self._within or self._shown == rank:
+                    self._show(rank, self._raised.pop(rank, []))
+                elif rank in self._raised:
+                    self._raised[rank].append((fd, line))
+                else:
                     for kept in self._without_abort(rank, line):
                         self._line(fd, rank, kept)
+
+    def _show(self, rank: int, told: list[tuple[int, bytes]]) -> None:
+        """What a rank raised, of the first one."""
+        if self._shown is None:
+            self._shown = rank
+            for fd, line in told:
+                self._line(fd, rank, line)
 
     def _without_abort(self, rank: int, line: bytes) -> list[bytes]:
         """The line, and those held back before it; nothing of what Open MPI says of an abort."""
@@ -224,6 +232,8 @@ class _Relay:
         for rank, held in self._aborts.items():
             for line in held:
                 self._line(2, rank, line)
+        for rank, told in self._raised.items():  # it did not come to its end
+            self._show(rank, told)
         if self._unfinished is not None:
             self._write(self._unfinished[0], b"\n")
         said = "".join(self.own)
