@@ -250,7 +250,8 @@ Tensor additive(const Tensor& mask, DType dtype) {
 bool wants_gradient(const Tensor& t) {
     if (!t.defined() || !(mode & kGradMode)) return false;
     if (t.has(kPending) && (mode & kTraceMode)) return promise(t).wants_grad(t);
-    return t.has(kTracked) || t.has(kPending);
+    return t.has(kPending) ||
+           (t.has(kTracked) && hooks.requires_grad(t));  // views are tracked, too
 }
 
 bool same_lead(const Tensor& a, const Tensor& b) {

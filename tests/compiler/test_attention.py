@@ -174,3 +174,22 @@ def test_the_question_ends_no_plan():
     for _ in range(4):
         compiled(x, x)
     assert "whether two objects" not in str(compiled.explain())
+
+
+def test_a_mask_that_is_a_view_wants_no_gradient():
+    """In grad mode it was attended by parts, but in a plan by one kernel: other bits."""
+    weft.manual_seed(0)
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    padding = weft.tensor([[False, False, True], [False, False, False]])
+
+    def attended(x):
+        return attention(x, x, x, key_padding_mask=padding, need_weights=False)[0]
+
+    expect_same(attended, lambda: ((weft.randn(2, 3, 8),), {}))
+    q, mask = weft.randn(2, 2, 3, 4, requires_grad=True), weft.zeros(2, 3)
+    for learned in (False, True):
+        mask.requires_grad_(learned)
+        with weft.record() as graph:
+            F.scaled_dot_product_attention(q, q, q, attn_mask=mask[:, None, None]).sum().backward()
+        assert bool(graph.find("_scaled_dot_product_attention")) is not learned
+        assert (mask.grad is not None) is learned
