@@ -85,6 +85,7 @@ public:
             case Kind::List:
                 return list(r, out, own, depth);
             case Kind::View:
+            case Kind::Iterator:
                 return list(native::list_of(native::all_of(r)).get(), out, false, depth);
             case Kind::Dict:
                 return dict(*r.as<native::Dict>(), out, own, depth);

@@ -267,9 +267,9 @@ WEFT_API void weft_context_free(weft_context* context);
  * program hands back is copied, as the caller frees the result and goes on to write the argument.
  *
  * Results are of these kinds too. An object with named fields, a named tuple among them, comes as a dict of them, a
- * torch.Size as a tuple, a device as the string "cpu"; a generator is gone through and comes as a list, and so do a
- * dict's keys(), values() and items(). A TypeError are all others: ranges, sets, slices, dtypes, iterators, types,
- * functions, exceptions. Integers have 64 bits: what needs more is an OverflowError.
+ * torch.Size as a tuple, a device as the string "cpu"; a generator, as any iterator, is gone through and comes as a
+ * list, and so do a dict's keys(), values() and items(). A TypeError are all others: ranges, sets, slices, dtypes,
+ * types, functions, exceptions. Integers have 64 bits: what needs more is an OverflowError.
  *
  * Nothing is recorded for gradients, unless the program asks for it. */
 WEFT_API int weft_run(weft_context* context, const char* entry, const weft_value* args,

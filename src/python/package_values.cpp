@@ -246,7 +246,8 @@ Object Outgoing::other(Raw r) {
             return r.is(Kind::List) ? list(r) : r.is(Kind::Dict) ? dict(r) : record(r);
         }
         case Kind::Set:
-        case Kind::View: {
+        case Kind::View:
+        case Kind::Iterator: {
             const Thing items = native::list_of(native::all_of(r));
             Object made = list(items.get());
             return r.is(Kind::Set) ? Object::take(PySet_New(made.get())) : made;

@@ -93,6 +93,10 @@ def generated(x):
     return (k * 2 for k in range(3))
 
 
+def iterated(x):
+    return [iter([1, x])], zip((1, 2), "ab")
+
+
 def views(x):
     d = {"a": x.shape[0], "b": x}
     return d.keys(), [d.items()], d.values()
@@ -114,12 +118,13 @@ COME = {
     named: ({"x": X, "n": 2}, [{"x": X + 1, "n": 3}]),
     nested: fields(Outer, fields(Inner, 1, X), [fields(Inner, 2, X * 2), None]),
     results: dict(zip(("values", "indices"), X.max(0), strict=True)),
-    generated: [0, 2, 4],
+    generated: [0, 2, 4],  # a saved program that returned one could not be called
+    iterated: ([[1, X]], [(1, "a"), (2, "b")]),
     views: (["a", "b"], [[("a", 2), ("b", X)]], [2, X]),
     device: "cpu",
 }  # fmt: skip
 # Those that in a loaded program come otherwise than from the function itself.
-LOADED = {generated: [0, 2, 4], views: COME[views], device: "cpu"}
+LOADED = {generated: [0, 2, 4], iterated: COME[iterated], views: COME[views], device: "cpu"}
 
 # What has no form in C, and what messages call it.
 REFUSED = {
@@ -129,7 +134,6 @@ REFUSED = {
     "torch.dtype": lambda x: x.dtype,
     "ellipsis": lambda x: [...],
     "type": lambda x: (int,),
-    "iterator": lambda x: iter([1, 2]),
     "ValueError": lambda x: {"a": ValueError("b")},
 }
 
