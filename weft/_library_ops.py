@@ -205,7 +205,17 @@ def library_op(
 # What the fields of a record in the table are where it says nothing.
 _PLAIN = {
     **dict.fromkeys(
-        ("composite", "view", "inplace", "function", "method", "out_form", "random", "pointwise"),
+        (
+            "composite",
+            "view",
+            "inplace",
+            "function",
+            "method",
+            "out_form",
+            "random",
+            "pointwise",
+            "number_self",
+        ),
         False,
     ),
     "reads": True,
@@ -213,6 +223,7 @@ _PLAIN = {
     "version": 1,
     "in_packages": False,
     "no_onnx": "",
+    "parameter_aliases": {},
 }
 
 

@@ -112,10 +112,15 @@ PyObject* py_records(PyObject*, PyObject*) {
             for (auto& s : op.samples) checked(PyList_Append(samples.get(), py_str(s).get()));
             Object aliases = Object::take(PyList_New(0));
             for (auto& s : op.aliases) checked(PyList_Append(aliases.get(), py_str(s).get()));
+            Object names = Object::take(PyDict_New());
+            for (const Param& p : op.params)
+                for (auto& s : p.aliases)
+                    checked(PyDict_SetItem(names.get(), py_str(s).get(), py_str(p.name).get()));
             std::string_view file = op.where.file_name();
             if (size_t at = file.rfind("src/"); at != file.npos) file.remove_prefix(at);
             Object record = Object::take(Py_BuildValue(
-                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN sN ss ss sO sO ss si sN ss ss}",
+                "{ss ss ss ss ss# si sN sN sN sN sN sN sN sN sN sN ss ss sO sO sO sN ss si sN ss "
+                "ss}",
                 "name", op.name.c_str(), "public_name", op.public_name.c_str(), "schema",
                 op.schema.c_str(), "doc", op.doc.c_str(), "file", file.data(),
                 static_cast<Py_ssize_t>(file.size()), "line", static_cast<int>(op.where.line()),
@@ -127,9 +132,10 @@ PyObject* py_records(PyObject*, PyObject*) {
                 PyBool_FromLong(reads_memory(op)), "pointwise", PyBool_FromLong(op.pointwise),
                 "batch", kBatchNames[static_cast<size_t>(op.batch)], "autocast",
                 kCastNames[static_cast<size_t>(op.autocast)], "samples", samples.get(), "aliases",
-                aliases.get(), "node_name", op.node_name.c_str(), "version", op.version,
-                "in_packages", PyBool_FromLong(op.called_by_packages()), "onnx", op.onnx.c_str(),
-                "no_onnx", op.no_onnx.c_str()));
+                aliases.get(), "parameter_aliases", names.get(), "number_self",
+                PyBool_FromLong(op.number_self), "node_name", op.node_name.c_str(), "version",
+                op.version, "in_packages", PyBool_FromLong(op.called_by_packages()), "onnx",
+                op.onnx.c_str(), "no_onnx", op.no_onnx.c_str()));
             checked(PyList_Append(out.get(), record.get()));
         }
         return out.release();

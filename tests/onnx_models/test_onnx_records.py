@@ -115,6 +115,13 @@ def test_samples_give_the_same_in_onnx_runtime(name: str) -> None:
     run_samples(RECORDS[name], samples, 21)
 
 
+@pytest.mark.parametrize("name", [n for n in MAPPED if RECORDS[n]["number_self"]])
+def test_what_takes_a_number_first_does_so_in_models(name: str) -> None:
+    """A list of the exporter's said which do: `floor_divide(7, x)` was none of its forms."""
+    tensor = "I(4)" if name.startswith("bitwise") else "T(2, 3, lo=1.5)"
+    run_samples(RECORDS[name], [f"f(3, {tensor})"], 21)
+
+
 @pytest.mark.parametrize("name", ["scaled_dot_product_attention", "rms_norm"])
 def test_samples_of_what_opset_23_has(name: str) -> None:
     samples = [s for s in RECORDS[name]["samples"] if "T(1, 1, 0, 4)" not in s]  # ORT wants rows

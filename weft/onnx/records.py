@@ -100,20 +100,8 @@ def overloads(public_name: str) -> tuple[dict[str, Any], ...]:
     return tuple(own or [r for r in everything if public_name in r.get("aliases", ())])
 
 
-# Names that parameters go by besides their own: NumPy's, and those of some records.
-_ALIASES = {
-    "input": "self",
-    "axis": "dim",
-    "keepdims": "keepdim",
-    "x": "self",
-    "a": "self",
-    "x1": "self",
-    "x2": "other",
-    "tensor": "self",
-    "n": "repeats",
-    "size": "shape",
-    "shape": "size",
-}
+# What constructors and repeats call their sizes, where the record has the other name.
+_ALIASES = {"n": "repeats", "size": "shape", "shape": "size"}
 
 
 def is_number(v: Any) -> bool:
@@ -133,12 +121,13 @@ def _is_tensor(v: Any) -> bool:
     return isinstance(v, Value) and not isinstance(v, Number)
 
 
-def _fits(record: dict[str, Any], first: bool, p: Param, v: Any) -> bool:
+def _fits(p: Param, v: Any, number: bool) -> bool:
+    """Whether a parameter takes a value; `number`: one in place of a tensor too."""
     if v is None:
         return p.optional
     match p.kind:
         case "Tensor":
-            return _is_tensor(v) or record["pointwise"] and not first and is_number(v)
+            return _is_tensor(v) or number and is_number(v)
         case "Tensor[]":
             return isinstance(v, (tuple, list)) and all(
                 _is_tensor(i) or i is None and p.optional for i in v
@@ -183,7 +172,7 @@ def _bound(
     names = {p.name for p in params}
     for name, v in words.items():
         if name not in names:
-            other = _ALIASES.get(name, "")
+            other = record["parameter_aliases"].get(name) or _ALIASES.get(name, "")
             if other in names:
                 name = other
             elif name in (
@@ -209,8 +198,8 @@ def _bound(
         if p.name in given:
             if lenient:
                 given[p.name] = _as_number(p, given[p.name])
-            first = k == 0 and record["public_name"] not in _NUMBER_FIRST
-            if not _fits(record, first, p, given[p.name]):
+            number = record["pointwise"] and (k > 0 or record["number_self"])
+            if not _fits(p, given[p.name], number):
                 return None
         elif p.required and not (p.optional and p.kind.startswith("Tensor")):
             return None
@@ -224,15 +213,6 @@ def _as_number(p: Param, v: Any) -> Any:
     if p.kind in ("int", "float", "Scalar") and _is_tensor(v) and v.sizes == ():
         return Number(v.model, v.name, v.dtype, (), v.known)
     return v
-
-
-# Functions that take a number for their first tensor.
-_NUMBER_FIRST = {
-    "pow", "where", "add", "sub", "mul", "div", "float_power", "remainder", "rsub", "xlogy",
-    "special_xlog1py",
-    "special_zeta", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift",
-    "bitwise_right_shift", "rdiv",
-}  # fmt: skip
 
 
 def writes(name: str) -> bool:
