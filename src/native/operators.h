@@ -28,6 +28,8 @@ bool equal(Raw a, Raw b);
 /// Throws for what is no key.
 uint64_t hash_of(Raw key);
 bool contains(Raw container, Raw item);
+/// What `length` has a length of, tensors left out; it can be gone through too.
+bool is_sized(Raw value);
 int64_t length(Raw value);
 /// The item of a tuple or list, held; empty past the end. For walks that compare or show items: where one waits
 /// for a tensor other examples run, and may change the list.
