@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 
 import pytest
 from closing import State, package_of
@@ -333,11 +332,9 @@ def test_long_loops_are_plans_and_end_at_once():
     assert shown((x, k)) == shown(expected)
     assert runs_by_plan(package) > 9000
     main = threading.main_thread().ident
-    threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
-    begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        package.call("f", (X, 10**9), {})
-    assert time.monotonic() - begun < 30
+        threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        package.call("f", (X, 10**15), {})  # years, if it went on
     assert outcome(package, (X, 3)) == outcome(package_of(counts, by_plan=False), (X, 3))
 
 

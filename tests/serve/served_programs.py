@@ -45,6 +45,12 @@ class Served(nn.Module):
         return x
 
     @weft.jit.export
+    def told(self, x, turns: int):
+        """Says that it runs."""
+        print("spins")
+        return self.spin(x, turns)
+
+    @weft.jit.export
     def heavy(self, n: int):
         x = weft.ones(n, n)
         return (x @ x).sum()
