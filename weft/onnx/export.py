@@ -52,8 +52,7 @@ def export(
             `jit.load` gave; or an `ExportedProgram`, whose free sizes and, without `args`, example
             arguments are taken.
         args: example arguments, a tuple or one tensor: their dtypes and sizes are those of the
-        model's inputs.
-            Arguments that are no tensors are fixed in the model.
+            model's inputs. Arguments that are no tensors are fixed in the model.
         f: a path or an open file; None writes none. `path` is another name for it.
         kwargs: example arguments by name.
         input_names: of the tensors among the arguments, in order; by default the parameters' names.
@@ -63,11 +62,11 @@ def export(
         dynamic_axes: dimensions that stay free, by the names of inputs: `{"x": {0: "batch"}}` or
             `{"x": [0]}`.
         dynamic_shapes: the same by parameter, or in the order of `args`: `{"x": {0: "batch"}}`,
-            `{"x": ("batch", None)}`,
-            with names or objects that have a `__name__` and `min` and `max`.
+            `{"x": ("batch", None)}`, with names or objects that have a `__name__` and `min` and
+            `max`.
         export_params: True: a model without its weights is not written.
         do_constant_folding, dynamo: what PyTorch's say of its own ways to export; they change
-        nothing here.
+            nothing here.
         training: None or eval mode: a model is written as it stands; call `eval()` first.
         verbose: prints the model.
         external_data: weights in a file beside the model's, `path + ".data"`.
@@ -88,27 +87,17 @@ def export(
     """
     _check_options(export_params, training)
     onnx = onnx_package()
-    opset = opset or opset_version or 21
-    if opset not in OPSETS:
-        raise ValueError(
-            f"[onnx.export] expected an opset of {FIRST} to {LAST}, got {opset}. "
-            "Hint: weft.onnx.export writes no other; without opset_version it is 21"
-        )
+    version = _expect_opset(opset or opset_version or 21)
     given = args if isinstance(args, tuple) else (args,)
     exported: dict[tuple[int, int], Any] = {}
     if isinstance(model, weft.export.ExportedProgram):
         given, kwargs, exported = of_exported(model, given, kwargs)
-    if (
-        given
-        and isinstance(given[-1], dict)
-        and kwargs is None
-        and not _takes_dict(model, len(given))
-    ):
+    if kwargs is None and _ends_in_kwargs(model, given):
         given, kwargs = given[:-1], given[-1]
     free = _Free(model, given, kwargs or {}, input_names, dynamic_axes, dynamic_shapes)
     free.axes = {**exported, **free.axes}
     package = _package(model)
-    made = _with_examples(package, free, opset, output_names)
+    made = _with_examples(package, free, version, output_names)
     _expect_names(made.graph, free, dynamic_axes or {})
     _name_sizes(made.graph.output, dynamic_axes or {})
     onnx.checker.check_model(made, full_check=False)
@@ -192,12 +181,25 @@ def _check_options(export_params: bool, training: Any) -> None:
         )
 
 
-def _takes_dict(model: Any, count: int) -> bool:
+def _expect_opset(version: int) -> int:
+    if version not in OPSETS:
+        raise ValueError(
+            f"[onnx.export] expected an opset of {FIRST} to {LAST}, got {version}. "
+            "Hint: weft.onnx.export writes no other; without opset_version it is 21"
+        )
+    return version
+
+
+def _ends_in_kwargs(model: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the last of these is a dict of arguments by name, as PyTorch takes one: the model
+    has no parameter for it."""
+    if not args or not isinstance(args[-1], dict):
+        return False
     try:
         names = list(inspect.signature(_forward(model)).parameters)
     except (TypeError, ValueError):
-        return True
-    return len(names) >= count
+        return False
+    return len(names) < len(args)
 
 
 def _forward(model: Any) -> Any:
