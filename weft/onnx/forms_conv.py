@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -214,123 +215,71 @@ def _pad_places(g: Builder, input: Value, pad: Any, mode: str) -> Value:
 
 def _max_pool(
     g: Builder,
-    x: Value,
-    n: int,
-    kernel: Any,
+    input: Value,
+    kernel_size: Any,
     stride: Any,
     padding: Any,
     dilation: Any,
-    ceil: Any,
+    ceil_mode: Any,
+    *,
+    n: int,
     indices: bool,
 ) -> Any:
-    kernel = _rows(kernel, n, "kernel_size")
-    stride = _rows(stride, n, "stride") if stride is not None and listed(stride) else kernel
-    x, alone = _batched(g, x, n)
+    kernel_size = _rows(kernel_size, n, "kernel_size")
+    stride = _rows(stride, n, "stride") if stride is not None and listed(stride) else kernel_size
+    input, alone = _batched(g, input, n)
     out = g.several(
-        "MaxPool", x, outputs=2 if indices else 1, kernel_shape=kernel, strides=stride,
+        "MaxPool", input, outputs=2 if indices else 1, kernel_shape=kernel_size, strides=stride,
         pads=_rows(padding, n, "padding") * 2, dilations=_rows(dilation, n, "dilation"),
-        ceil_mode=int(needs(ceil, "ceil_mode")),
+        ceil_mode=int(needs(ceil_mode, "ceil_mode")),
     )  # fmt: skip
     if not indices:
         return _unbatched(g, out[0], alone)
     # ONNX counts through the whole batch, we within a channel
-    inside = math.prod(g.fixed(x, d + 2, "a size that is pooled") for d in range(n))
+    inside = math.prod(g.fixed(input, d + 2, "a size that is pooled") for d in range(n))
     at = Value(g.model, out[1].name, weft.int64)
     at = g.op("Mod", at, inside)
     return _unbatched(g, out[0], alone), _unbatched(g, at, alone)
 
 
-def _register_pools() -> None:
-    for n in (1, 2, 3):
-
-        @form(f"max_pool{n}d")
-        def max_pool(
-            g: Builder,
-            input: Value,
-            kernel_size: Any,
-            stride: Any,
-            padding: Any,
-            dilation: Any,
-            ceil_mode: Any,
-            n: int = n,
-        ) -> Any:
-            return _max_pool(g, input, n, kernel_size, stride, padding, dilation, ceil_mode, False)
-
-        @form(f"max_pool{n}d_with_indices")
-        def with_indices(
-            g: Builder,
-            input: Value,
-            kernel_size: Any,
-            stride: Any,
-            padding: Any,
-            dilation: Any,
-            ceil_mode: Any,
-            n: int = n,
-        ) -> Any:
-            return _max_pool(g, input, n, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-        @form(f"avg_pool{n}d")
-        def avg_pool(
-            g: Builder,
-            input: Value,
-            kernel_size: Any,
-            stride: Any,
-            padding: Any,
-            ceil_mode: Any,
-            count_include_pad: Any,
-            divisor_override: Any = None,
-            n: int = n,
-        ) -> Value:
-            return _avg_pool(
-                g,
-                input,
-                n,
-                kernel_size,
-                stride,
-                padding,
-                ceil_mode,
-                count_include_pad,
-                divisor_override,
-            )
-
-        @form(f"adaptive_avg_pool{n}d", f"_adaptive_avg_pool{n}d")
-        def adaptive(g: Builder, input: Value, output_size: Any, n: int = n) -> Value:
-            return _adaptive(g, input, n, output_size, "ReduceMean")
-
-        @form(f"adaptive_max_pool{n}d")
-        def adaptive_max(g: Builder, input: Value, output_size: Any, n: int = n) -> Any:
-            return _adaptive_max(g, input, n, output_size)
-
-
 def _avg_pool(
     g: Builder,
-    x: Value,
-    n: int,
-    kernel: Any,
+    input: Value,
+    kernel_size: Any,
     stride: Any,
     padding: Any,
-    ceil: Any,
-    include: Any,
-    divisor: Any,
+    ceil_mode: Any,
+    count_include_pad: Any,
+    divisor_override: Any = None,
+    *,
+    n: int,
 ) -> Value:
-    kernel = _rows(kernel, n, "kernel_size")
-    stride = _rows(stride, n, "stride") if stride is not None and listed(stride) else kernel
-    padding, ceil = _rows(padding, n, "padding"), needs(ceil, "ceil_mode")
-    x, alone = _batched(g, x, n)
+    kernel_size = _rows(kernel_size, n, "kernel_size")
+    stride = _rows(stride, n, "stride") if stride is not None and listed(stride) else kernel_size
+    padding, ceil_mode = _rows(padding, n, "padding"), needs(ceil_mode, "ceil_mode")
+    input, alone = _batched(g, input, n)
     pads = padding * 2
-    include = needs(include, "count_include_pad") or divisor is not None
-    if ceil:
-        return _unbatched(g, _avg_ceil(g, x, n, kernel, stride, padding, include, divisor), alone)
+    count_include_pad = (
+        needs(count_include_pad, "count_include_pad") or divisor_override is not None
+    )
+    if ceil_mode:
+        return _unbatched(
+            g,
+            _avg_ceil(
+                g, input, n, kernel_size, stride, padding, count_include_pad, divisor_override
+            ),
+            alone,
+        )
     out = g.op(
         "AveragePool",
-        x,
-        kernel_shape=kernel,
+        input,
+        kernel_shape=kernel_size,
         strides=stride,
         pads=pads,
-        count_include_pad=int(include),
+        count_include_pad=int(count_include_pad),
     )
-    if divisor is not None:
-        out = out * (math.prod(kernel) / needs(divisor, "divisor_override"))
+    if divisor_override is not None:
+        out = out * (math.prod(kernel_size) / needs(divisor_override, "divisor_override"))
     return _unbatched(g, out, alone)
 
 
@@ -373,36 +322,37 @@ def _places(size: int, count: int) -> list[tuple[int, int]]:
     return [(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
 
 
-def _adaptive(g: Builder, x: Value, n: int, output_size: Any, reduce: str) -> Value:
+def _adaptive(g: Builder, input: Value, output_size: Any, *, n: int) -> Value:
     counts = listed(output_size)
     counts = counts * n if len(counts) == 1 else counts
-    first = x.rank - n
-    if not x.dtype.is_floating_point:
-        raise NotOnnx(f"an average of {x.dtype}")
+    first = input.rank - n
+    if not input.dtype.is_floating_point:
+        raise NotOnnx(f"an average of {input.dtype}")
     if all(c == 1 for c in counts):
-        return g.reduce(reduce, x, list(range(first, x.rank)), True)
+        return g.reduce("ReduceMean", input, list(range(first, input.rank)), True)
     for d, count in enumerate(counts):
         axis = first + d
-        size = g.fixed(x, axis, "a size that is pooled")
+        size = g.fixed(input, axis, "a size that is pooled")
         if size % count == 0:
-            own = g.size_list(x)
-            x = g.reshape(x, [*own[:axis], count, size // count, *own[axis + 1 :]])
-            x = g.reduce(reduce, x, [axis + 1], False)
+            own = g.size_list(input)
+            input = g.reshape(input, [*own[:axis], count, size // count, *own[axis + 1 :]])
+            input = g.reduce("ReduceMean", input, [axis + 1], False)
             continue
         parts = [
-            g.reduce(reduce, g.slice(x, axis, a, b), [axis], True) for a, b in _places(size, count)
+            g.reduce("ReduceMean", g.slice(input, axis, a, b), [axis], True)
+            for a, b in _places(size, count)
         ]
-        x = g.concat(parts, axis)
-    return g.op("Identity", x)
+        input = g.concat(parts, axis)
+    return g.op("Identity", input)
 
 
-def _adaptive_max(g: Builder, x: Value, n: int, output_size: Any) -> tuple[Value, Value]:
+def _adaptive_max(g: Builder, input: Value, output_size: Any, *, n: int) -> tuple[Value, Value]:
     """Each window by itself: values, and the place of each in its channel."""
     counts = needs(listed(output_size), "output_size")
     counts = counts * n if len(counts) == 1 else counts
-    first = x.rank - n
-    sizes = [g.fixed(x, first + d, "a size that is pooled") for d in range(n)]
-    lead = g.size_list(x)[:first]
+    first = input.rank - n
+    sizes = [g.fixed(input, first + d, "a size that is pooled") for d in range(n)]
+    lead = g.size_list(input)[:first]
     if math.prod(counts) > 4096:
         raise NeedsKnown("so many windows")
     windows: list[list[tuple[int, int]]] = [[]]
@@ -411,7 +361,7 @@ def _adaptive_max(g: Builder, x: Value, n: int, output_size: Any) -> tuple[Value
     numbers = np.arange(math.prod(sizes)).reshape(sizes)
     values, places = [], []
     for window in windows:
-        part, inside = x, numbers
+        part, inside = input, numbers
         for d, (a, b) in enumerate(window):
             part = g.slice(part, first + d, a, b)
             inside = inside.take(range(a, b), d)
@@ -424,7 +374,12 @@ def _adaptive_max(g: Builder, x: Value, n: int, output_size: Any) -> tuple[Value
     return g.reshape(joined[0], shape), g.reshape(joined[1], shape)
 
 
-_register_pools()
+for _n in (1, 2, 3):
+    form(f"max_pool{_n}d")(partial(_max_pool, n=_n, indices=False))
+    form(f"max_pool{_n}d_with_indices")(partial(_max_pool, n=_n, indices=True))
+    form(f"avg_pool{_n}d")(partial(_avg_pool, n=_n))
+    form(f"adaptive_avg_pool{_n}d", f"_adaptive_avg_pool{_n}d")(partial(_adaptive, n=_n))
+    form(f"adaptive_max_pool{_n}d")(partial(_adaptive_max, n=_n))
 
 
 @form("_upsample")
@@ -446,7 +401,7 @@ def _upsample(
     given = [s for s in (scale_d, scale_h, scale_w)[3 - n :]]
     how = {"nearest": "nearest", "nearest-exact": "nearest", "bicubic": "cubic"}.get(mode, "linear")
     if mode == "area":
-        return _adaptive(g, input, n, output_size, "ReduceMean")
+        return _adaptive(g, input, output_size, n=n)
     if needs(align_corners, "align_corners"):
         place = "align_corners"
     else:
