@@ -504,17 +504,10 @@ struct Lent {
     std::unique_ptr<Py_ssize_t[]> dims;
 };
 
-/// Whether its memory is all that it is: a class of which that does not hold says `_lends_memory = False`.
-bool lends_memory(PyObject* o) {
-    if (Py_TYPE(o) == &tensor_type || (mode & kOwnMode)) return true;
-    static PyObject* name = checked(PyUnicode_InternFromString("_lends_memory"));
-    return _PyType_Lookup(Py_TYPE(o), name) != Py_False;
-}
-
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return guarded_int([&] {
         view->obj = nullptr;
-        if (!lends_memory(self))
+        if (!(mode & kOwnMode) && !is_its_memory(self))
             fail_buffer("[buffer] expected a dense tensor, got one that has more than its memory");
         if (mode & kTraceMode) note_read(self);
         Tensor t = unwrap(self);  // its memory, where `reading` may give a copy
@@ -575,6 +568,12 @@ void free_buffer(PyObject*, Py_buffer* view) { delete static_cast<Lent*>(view->i
 PyBufferProcs buffer_slots = {get_buffer, free_buffer};
 
 }  // namespace
+
+bool is_its_memory(PyObject* o) {
+    if (Py_TYPE(o) == &tensor_type) return true;
+    static PyObject* name = checked(PyUnicode_InternFromString("_lends_memory"));
+    return _PyType_Lookup(Py_TYPE(o), name) != Py_False;
+}
 
 void init_convert(PyObject* module) {
     tensor_type.tp_as_buffer = &buffer_slots;

@@ -274,6 +274,9 @@ bool to_dims(PyObject* o, Dims& out);
 Tensor tensor_from(PyObject* data, const DType* dtype);
 /// Shares memory with anything that speaks the buffer protocol or __array_interface__.
 Tensor tensor_sharing(PyObject* data, const char* who);
+/// Whether a tensor's memory is all that it is: a class of which that does not hold, sparse and nested tensors
+/// and those on meshes, says `_lends_memory = False`.
+bool is_its_memory(PyObject* tensor);
 void init_convert(PyObject* module);
 
 // ---- calls (call.cpp)

@@ -66,9 +66,17 @@ bool is_data(PyObject* o) {
 
 // ---- values in
 
+Tensor plain_tensor(PyObject* o, std::string_view who) {
+    if (!is_its_memory(o)) [[unlikely]]
+        fail(ErrorKind::Type, who, "dense tensors, of plain memory with strides",
+             text("one of ", Py_TYPE(o)->tp_name, ", which has more than its memory"),
+             "pass what it consists of, as to_dense(), values() or to_local() give it");
+    return handle(o);
+}
+
 Thing Incoming::operator()(PyObject* o) {
     if (o == Py_None) return native::none();
-    if (is_tensor(o)) return Thing(handle(o));
+    if (is_tensor(o)) return Thing(plain_tensor(o, "package"));
     if (PyBool_Check(o)) return native::of_bool(o == Py_True);
     if (PyLong_Check(o)) return whole(o);
     if (PyFloat_Check(o)) return native::of_double(PyFloat_AS_DOUBLE(o));

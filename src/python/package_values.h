@@ -15,6 +15,10 @@ struct PackageState {
     std::map<const native::Class*, Object> classes;
 };
 
+/// The tensor in `o`. What a program has is memory with strides: of a tensor that is more, or no memory at
+/// all, it would read what the core has in its place. Throws weft::Error (Type), told of `who`.
+Tensor plain_tensor(PyObject* o, std::string_view who);
+
 /// Values of one call on their way in: what is one object stays one. Throws a TypeError for what programs do not
 /// know, an OverflowError for ints beyond 64 bits, a RecursionError for values nested too deep.
 class Incoming {

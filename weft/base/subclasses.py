@@ -9,7 +9,7 @@ from typing import TypeVar
 from weft._C import Tensor
 from weft.base.modes import DisableTorchFunctionSubclass
 
-__all__ = ["alias", "raw"]
+__all__ = ["alias", "expect_dense", "lends_memory", "raw"]
 
 T = TypeVar("T")
 
@@ -24,3 +24,18 @@ def alias(x: Tensor) -> Tensor:
     """The tensor, or what such an object is to the core, as a plain tensor: a view."""
     out: Tensor = raw(lambda: x.as_subclass(Tensor))
     return out
+
+
+def lends_memory(x: Tensor) -> bool:
+    """Whether a tensor's memory is all that it is: programs and files have no others."""
+    return bool(getattr(type(x), "_lends_memory", True))
+
+
+def expect_dense(x: Tensor, who: str, name: str) -> None:
+    """Raises TypeError for an argument that a program cannot have."""
+    if not lends_memory(x):
+        raise TypeError(
+            f"[{who}] expected dense tensors, of plain memory with strides, got one of "
+            f"{type(x).__name__} at {name}. Hint: pass what it consists of, as to_dense(), "
+            "values() or to_local() give it"
+        )

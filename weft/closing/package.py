@@ -13,6 +13,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base.subclasses import lends_memory
 from weft.closing import known
 from weft.closing.errors import NotExportable
 from weft.closing.values import Ref
@@ -81,7 +82,16 @@ class Package:
         )
 
     def name_tensor(self, tensor: Tensor, name: str) -> None:
-        """Gives a tensor its name; one that has one keeps it."""
+        """Gives a tensor its name; one that has one keeps it.
+
+        Raises:
+            NotExportable: its memory is not all that it is.
+        """
+        if not lends_memory(tensor):
+            raise NotExportable(
+                f"the tensor {name!r} of {type(tensor).__name__}, which is no dense one",
+                "make a buffer of each dense tensor that it consists of, as values()",
+            )
         if id(tensor) not in self._names:
             self._names[id(tensor)] = name
             self.tensors[name] = tensor

@@ -8,12 +8,13 @@ from typing import IO, Any
 
 import weft
 from weft import Tensor
+from weft.base.subclasses import expect_dense
 from weft.closing.errors import NotExportable
 from weft.compiler.errors import UserError, UserErrorType
 from weft.export.dims import AdditionalInputs as AdditionalInputs
 from weft.export.dims import Dim as Dim
 from weft.export.dims import ShapesCollection as ShapesCollection
-from weft.export.dims import ValueRanges, check, inputs_of, ranges_of, sizes_of
+from weft.export.dims import ValueRanges, check, inputs_of, nodes, ranges_of, sizes_of
 from weft.export.dims import dims as dims
 from weft.export.examples import EXAMPLE, example_read, example_told
 from weft.export.graph_signature import ExportGraphSignature as ExportGraphSignature
@@ -217,7 +218,7 @@ def export(
         ValueError: `mod` is no Module; a size is not what `dynamic_shapes` says.
         RuntimeError: `dynamic_shapes` is not for each argument (PyTorch's UserError).
         torch._dynamo.exc.UserError: `args` is no tuple.
-        TypeError: `dynamic_shapes` has something else than Dims.
+        TypeError: `dynamic_shapes` has something else than Dims; a tensor is sparse or nested.
 
     >>> import weft
     >>> class Halves(weft.nn.Module):
@@ -243,6 +244,9 @@ def export(
         package, told = _program_of(mod, keeps_training=False)
         program = _Program(package.to_json(), told, package.tensors)
     kwargs = dict(kwargs or {})
+    for path, value in (*nodes(args, "args"), *nodes(kwargs, "kwargs")):
+        if isinstance(value, Tensor):
+            expect_dense(value, "export", path)
     sizes = sizes_of(mod, args, kwargs, dynamic_shapes)
     inputs = inputs_of(args, kwargs, sizes)
     return ExportedProgram(program, sizes, inputs, (args, kwargs), dynamic_shapes)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from weft import Tensor
+from weft.base.subclasses import expect_dense
 
 __all__ = ["AdditionalInputs", "Dim", "ShapesCollection", "ValueRanges", "dims"]
 
@@ -414,6 +415,8 @@ def check(
     known: dict[str, tuple[str, int]] = {}
     for path, dtype, wanted in sizes:
         found = given[path]
+        if isinstance(found, Tensor):
+            expect_dense(found, "export", path)
         if dtype == "int":
             if type(found) is not int:
                 got = type(found).__name__

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import weft
 from weft import Tensor
+from weft.base.subclasses import expect_dense
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
 from weft.onnx.exported import ONNXProgram, of_exported, program_in
@@ -261,6 +262,10 @@ class _Free:
                 raise ValueError(
                     f"[onnx.export] expected {len(self.leaves)} input_names, got {len(names)}"
                 )
+            if twice := [name for k, name in enumerate(names) if name in names[:k]]:
+                raise ValueError(
+                    f"[onnx.export] expected input_names that differ, got {twice[0]!r} twice"
+                )
             self.leaves = [
                 (n, t)
                 for n, (_, t) in zip(
@@ -284,6 +289,7 @@ class _Free:
         if not isinstance(v, (list, tuple, dict)):
             self.owner[name] = self.parameter
         if isinstance(v, Tensor):
+            expect_dense(v, "onnx.export", name)
             self.leaves.append((name, v))
         elif isinstance(v, (list, tuple)):
             for k, item in enumerate(v):

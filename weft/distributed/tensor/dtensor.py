@@ -113,6 +113,7 @@ class DTensor(Tensor):
     """
 
     _spec: DTensorSpec
+    _lends_memory = False
 
     @staticmethod
     def from_local(
