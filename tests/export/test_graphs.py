@@ -86,3 +86,31 @@ def test_arguments_that_are_no_tuple(args):
         weft.export.export(weft.nn.ReLU(), args)
     assert caught.value.error_type is UserErrorType.INVALID_INPUT
     assert isinstance(caught.value, TorchDynamoException)
+
+
+class Moves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.steps = nn.BatchNorm1d(2), 0
+        self.register_buffer("count", weft.zeros(1))
+        self.table = weft.ones(2)
+
+    def forward(self, x):
+        self.steps += 1
+        self.count.add_(1)
+        x.mul_(2)
+        return self.norm(x) * weft.rand(1) + self.table
+
+
+def test_reading_the_graph_writes_nothing():
+    """It ran the example on the user's Module: buffers, the example and random numbers moved."""
+    module, x = Moves(), weft.randn(3, 2)
+    exported = weft.export.export(module, (x,))
+    before = {name: t.clone() for name, t in module.state_dict().items()}
+    seen, state = x.clone(), weft.get_rng_state()
+    signature = exported.graph_signature
+    assert {"count", "norm.running_mean"} < {*signature.buffers}
+    assert weft.equal(state, weft.get_rng_state()) and weft.equal(seen, x)
+    assert all(weft.equal(t, before[name]) for name, t in module.state_dict().items())
+    assert exported._program.steps == 0
+    assert len(signature.lifted_tensor_constants) == 1

@@ -60,17 +60,29 @@ def recorded(exported: ExportedProgram) -> tuple[GraphModule, GraphModule]:
             "[export] expected a program with the arguments that it was exported with, got one "
             "whose file has none. Hint: objects of classes go into no file"
         )
-    program, (args, kwargs) = exported._program, exported.example_inputs
     names = input_names(exported)
-    with weft.no_grad():
+    program, args, kwargs = _copies(exported)
+    with weft.no_grad(), weft.random.fork_rng():
         recording = _Noting(program)
         for path, value in (*nodes(args, "args"), *nodes(kwargs, "kwargs")):
             if path in names and isinstance(value, Tensor):
                 recording.input(value, names[path])
         recording.run(program, *args, **kwargs)
     _flatten_output(recording.graph)
-    inner = over(program, recording.graph, "GraphModule", recording.constants)
+    own = {id(t): exported._program._constants[n] for n, t in program._constants.items()}
+    constants = {name: own.get(id(t), t) for name, t in recording.constants.items()}
+    inner = over(exported._program, recording.graph, "GraphModule", constants)
     return inner, _lifted(exported, inner)
+
+
+def _copies(exported: ExportedProgram) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The program and its example, of which what a run writes is nobody's."""
+    args, kwargs = exported.example_inputs
+    known: dict[int, Any] = {}
+    for _, value in (*nodes(args, "args"), *nodes(kwargs, "kwargs")):
+        if isinstance(value, Tensor) and value.grad_fn is not None:  # deepcopy copies leaves alone
+            known[id(value)] = copy.deepcopy(value.detach()).requires_grad_()
+    return copy.deepcopy(exported._program), *copy.deepcopy((args, kwargs), known)
 
 
 def _flatten_output(graph: Graph) -> None:
