@@ -639,3 +639,25 @@ def test_a_program_of_an_older_version_is_refused() -> None:
     program.__dict__["_json"] = older
     with pytest.raises(NotOnnx, match="relu as its version 0 has it.*save the program anew"):
         export(program, (weft.ones(2),))
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", weft.tensor(0))
+
+    def forward(self, x: Any) -> Any:
+        self.n = self.n + 1
+        return x * self.n
+
+
+def test_a_buffer_that_is_set_is_refused_by_line() -> None:
+    """It ended in an AttributeError of the walk."""
+    with pytest.raises(NotOnnx, match="Counting.forward: .*test_onnx_models.py:.*attribute 'n'"):
+        export(Counting(), (weft.ones(3),))
+
+
+def test_names_of_inputs_differ() -> None:
+    """The second one was written under another name."""
+    with pytest.raises(ValueError, match="input_names that differ, got 'a' twice"):
+        export(lambda a, b: a - b, (weft.ones(1), weft.ones(1)), input_names=["a", "a"])

@@ -69,11 +69,11 @@ class Walk(Verbs):
     ) -> None:
         self.data, self.tensors, self.model, self.kinds = data, tensors, model, kinds or {}
         self.programs = [parse(f["text"], f["constants"]) for f in data["functions"]]
+        self.weights: dict[str, Held] = {}
         self.objects = [
             Instance(o["class"], {k: self.constant(v) for k, v in o["fields"].items()}, True)
             for o in data["objects"]
         ]
-        self.weights: dict[str, Held] = {}
         self.frames: list[Frame] = []
         self.journals: list[Journal] = []
         self.catching = 0  # how many bodies of a try with an except it is in
