@@ -4,6 +4,8 @@ import _thread
 import copy
 import io
 import pickle
+import random
+import re
 import subprocess
 import sys
 import threading
@@ -454,3 +456,45 @@ def test_wrong_calls_of_export():
         weft.export.export(Steps(), (R(2, 3), R(2, 3)), dynamic_shapes=({5: Dim("a")}, None))
     with pytest.raises(ValueError, match="expected a size in"):
         weft.export.export(Steps(), (R(2, 3), R(2, 3)), dynamic_shapes=({0: Dim("a", min=3)}, None))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_changed_file_is_a_runtime_error(seed):
+    """What the file says of Modules that it has not was an AttributeError."""
+    file = saved(Net()).getvalue()
+    draw, end = random.Random(seed), 8 + int.from_bytes(file[:8], "little")
+    tokens = [found.span() for found in re.finditer(rb"[A-Za-z0-9_.]+", file[:end])]
+    same = dict[int, list[bytes]]()
+    for a, b in tokens:
+        same.setdefault(b - a, []).append(file[a:b])
+    refused = 0
+    for turn in range(250):
+        changed = bytearray(file)
+        if turn % 2:  # still JSON, mostly
+            a, b = draw.choice(tokens)
+            changed[a:b] = draw.choice(same[b - a])
+        else:
+            changed[draw.randrange(8, end)] = draw.randrange(256)
+        try:
+            weft.jit.load(io.BytesIO(bytes(changed)))
+        except (RuntimeError, ValueError):
+            refused += 1
+    assert refused > 50
+
+
+def test_parts_of_a_file_that_do_not_fit():
+    file = saved(nn.Sequential(nn.Linear(2, 2), nn.ReLU())).getvalue()
+    changed = file.replace(b'\\"1\\": true', b'\\"7\\": true')
+    assert changed != file
+    with pytest.raises(RuntimeError, match="parts do not fit: .*has no attribute `7`"):
+        weft.jit.load(io.BytesIO(changed))
+
+
+def test_lists_that_a_program_is_called_with_are_copies():
+    def f(xs, d):
+        xs.append(1)
+        d["k"] = 2
+        return xs
+
+    xs, d = [0], {}
+    assert loaded(f)(xs, d) == [0, 1] and xs == [0] and d == {}

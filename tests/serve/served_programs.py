@@ -54,3 +54,11 @@ class Served(nn.Module):
     def heavy(self, n: int):
         x = weft.ones(n, n)
         return (x @ x).sum()
+
+    @weft.jit.export
+    def words(self, s: str):
+        return len(s.split())
+
+    @weft.jit.export
+    def keyed(self, x):
+        return {1: x, "1": x} if x > 0 else {1: x, 2.5: x}

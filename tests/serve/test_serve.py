@@ -123,6 +123,18 @@ def test_tuples_go_as_a_form_and_come_back_as_lists(server):
     assert server.call("echo", {"tuple": [1, 2]}) == [1, 2]
 
 
+def test_texts_that_look_like_numbers_have_a_form(server):
+    assert [server.call("words", text) for text in ("\\NaN", "\\Infinity", "Inf", "nan")] == [1] * 4
+    assert server.call("words", "NaN")[0] == 422  # that is the number
+
+
+def test_keys_are_their_texts(server):
+    """Of two with the same one the last was sent."""
+    assert server.call("keyed", -1) == {"1": -1, "2.5": -1}
+    status, told = server.call("keyed", 1)
+    assert status == 500 and "keys of different text" in told["message"]
+
+
 def test_a_named_tuple_comes_back_as_its_fields(server, file):
     program = weft.jit.load(file)
     told = server.call("forward", tensor([1.0, 2.0]), steps=3)

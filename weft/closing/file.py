@@ -69,17 +69,24 @@ class Read:
             )
         self.package = metadata["weft"]
         self.module = module_of(metadata.get("weft.module", "{}"))
-        self.extra = {
-            name.removeprefix(_EXTRA): base64.b64decode(content)
-            for name, content in metadata.items()
-            if name.startswith(_EXTRA)
-        }
+        try:
+            self.extra = {
+                name.removeprefix(_EXTRA): base64.b64decode(content)
+                for name, content in metadata.items()
+                if name.startswith(_EXTRA)
+            }
+        except ValueError as error:
+            raise RuntimeError(
+                f"[load] expected a file that jit.save wrote, got extra files in no base64: {error}"
+            ) from None
 
 
 def _parts(file: File) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors and metadata."""
     if not isinstance(file, (str, os.PathLike)):
         return safetensors.read(file.read())
+    if os.path.isdir(file):
+        raise ValueError(f"[load] expected a file, got the folder {os.fspath(file)}")
     if not os.path.isfile(file):
         raise ValueError(f"The provided filename {os.fspath(file)} does not exist")
     return safetensors.mapped(file)

@@ -446,7 +446,12 @@ def load(f: _File, map_location: Any = None, _extra_files: Any = None,
     named = [*told["parameters"], *told["buffers"]]
     if missing := [name for name in named if name not in read.tensors]:
         raise RuntimeError(f"[load] expected a tensor {missing[0]}, got a file without it")
-    return _Program(read.package, told, read.tensors)
+    try:
+        return _Program(read.package, told, read.tensors)
+    except (AttributeError, IndexError, KeyError, TypeError) as error:  # names that nothing has
+        raise RuntimeError(
+            f"[load] expected a file that jit.save wrote, got one whose parts do not fit: {error}"
+        ) from None
 
 
 def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]:

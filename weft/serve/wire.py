@@ -5,7 +5,8 @@ Numbers, strings, lists, dicts, true, false and null are themselves. A tensor is
 {"tensor": nested lists, "dtype": "float32"}, of complex numbers with pairs in their place; "shape"
 says what the lists do not, where a size is 0. {"tuple": [...]} is a tuple, and {"dict": {...}} a
 dict whose keys are those of such a form. Answers have lists for tuples, and dicts for named tuples
-and dataclasses. What is not finite is written as base/strict_json.py does (Note [Numbers in JSON]).
+and dataclasses; keys that are no strings are their texts, which have to differ. What is not finite is
+written as base/strict_json.py does (Note [Numbers in JSON]): so the text NaN is "\\NaN".
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def result(value: Any) -> Any:
     """A result as JSON has it.
 
     Raises:
-        TypeError: it holds what JSON has no form for.
+        TypeError: it holds what JSON has no form for, or a dict with two keys of one text.
     """
     if isinstance(value, Tensor):
         return _from_tensor(value)
@@ -53,7 +54,14 @@ def result(value: Any) -> Any:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        made = {str(key): result(item) for key, item in value.items()}
+        made: dict[str, Any] = {}
+        for key, item in value.items():
+            if str(key) in made:
+                raise TypeError(
+                    f"[serve] expected keys of different text in a result, got {str(key)!r} twice. "
+                    "Hint: a list of pairs"
+                )
+            made[str(key)] = result(item)
         return {"dict": made} if made.keys() in _FORMS else made
     if isinstance(value, (list, tuple)):
         return [result(item) for item in value]
