@@ -498,3 +498,17 @@ def test_lists_that_a_program_is_called_with_are_copies():
 
     xs, d = [0], {}
     assert loaded(f)(xs, d) == [0, 1] and xs == [0] and d == {}
+
+
+def test_an_item_of_what_was_there_is_refused_with_a_way_out():
+    class Cache(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.seen = {}
+
+        def forward(self, n: int):
+            self.seen[n] = n
+            return len(self.seen)
+
+    with pytest.raises(weft.export.NotExportable, match="there before.*in a buffer"):
+        saved(Cache())

@@ -661,3 +661,14 @@ def test_names_of_inputs_differ() -> None:
     """The second one was written under another name."""
     with pytest.raises(ValueError, match="input_names that differ, got 'a' twice"):
         export(lambda a, b: a - b, (weft.ones(1), weft.ones(1)), input_names=["a", "a"])
+
+
+def test_max_of_known_values_has_a_default() -> None:
+    """It was a TypeError of the walk's own method."""
+
+    def longest(x: Any, sizes: list[int]) -> Any:
+        return x + max(sizes, default=3) + min([2, 5], default=0)
+
+    for sizes in ([], [4, 7]):
+        x = weft.ones(2)
+        agrees(lambda x: longest(x, sizes), export(longest, (x, sizes)), [(x,)])

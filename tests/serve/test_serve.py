@@ -212,7 +212,8 @@ def test_recursion_that_is_too_deep_is_422(server):
 def test_what_the_server_says_of_itself(server):
     status, told, _ = server.ask("/")
     assert status == 200 and told["name"] == "Served"
-    assert set(told["entries"]) == {"forward", "echo", "total", "kind", "spin", "told", "heavy"}
+    assert set(told["entries"]) == {"forward", "echo", "total", "kind", "spin", "told", "heavy",
+                                    "words", "keyed"}  # fmt: skip
     assert told["parameters"]["layer.weight"] == {"shape": [3, 2], "dtype": "float32"}
     assert server.ask("/health")[:2] == (200, {"under_way": 0})
 

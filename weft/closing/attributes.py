@@ -266,7 +266,10 @@ class Attributes(Displays):
     def verb_set_item(self, instr: Instr) -> None:
         holder, key, value = (self.read(o) for o in instr.operands)
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
-            raise NotExportable(f"an item of {what_it_is(holder.value)} that is set")
+            raise NotExportable(
+                f"an item set in {what_it_is(holder.value)}, which was there before the run",
+                "keep it in a buffer, or pass it in and return it",
+            )
 
         def plain() -> Abstract:
             self.emit("set_item", (), tuple(map(self.operand, (holder, key, value))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import weft
@@ -156,10 +156,13 @@ class Builtins(Methods):
             return self.call_op("abs", [v], {})
         return self.number(self.g.op("Abs", v.value), (abs(v.examples[0]), abs(v.examples[1])))
 
-    def _chosen(self, name: str, known: Callable[..., Any], args: Sequence[Any]) -> Any:
+    def _chosen(self, name: str, known: Callable[..., Any], args: Sequence[Any],
+                words: Mapping[str, Any]) -> Any:  # fmt: skip
         values = self.items(args[0]) if len(args) == 1 else list(args)
+        if words.keys() - {"default"}:
+            raise NotOnnx(f"{known.__name__} with key=")
         if not holds(values):
-            return known(values)
+            return known(values, **words)
         if any(isinstance(v, Held) and not v.is_number for v in values):
             values = [
                 self.item(v) if isinstance(v, Held) and not v.is_number else v for v in values
@@ -168,13 +171,13 @@ class Builtins(Methods):
         made = self.g.op(name, *(self.g.scalar(bare(v), into) for v in values))
         return self.number(made, (known(example(values, 0)), known(example(values, 1))))
 
-    def builtin_max(self, *args: Any) -> Any:
+    def builtin_max(self, *args: Any, **words: Any) -> Any:
         """max."""
-        return self._chosen("Max", max, args)
+        return self._chosen("Max", max, args, words)
 
-    def builtin_min(self, *args: Any) -> Any:
+    def builtin_min(self, *args: Any, **words: Any) -> Any:
         """min."""
-        return self._chosen("Min", min, args)
+        return self._chosen("Min", min, args, words)
 
     def builtin_sum(self, v: Any, start: Any = 0) -> Any:
         """sum."""

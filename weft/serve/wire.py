@@ -5,8 +5,8 @@ Numbers, strings, lists, dicts, true, false and null are themselves. A tensor is
 {"tensor": nested lists, "dtype": "float32"}, of complex numbers with pairs in their place; "shape"
 says what the lists do not, where a size is 0. {"tuple": [...]} is a tuple, and {"dict": {...}} a
 dict whose keys are those of such a form. Answers have lists for tuples, and dicts for named tuples
-and dataclasses; keys that are no strings are their texts, which have to differ. What is not finite is
-written as base/strict_json.py does (Note [Numbers in JSON]): so the text NaN is "\\NaN".
+and dataclasses; keys that are no strings are their texts, which have to differ. What is not finite
+is written as base/strict_json.py does (Note [Numbers in JSON]): so the text NaN is "\\NaN".
 """
 
 from __future__ import annotations
