@@ -183,7 +183,7 @@ Thing Incoming::record(PyObject* o) {
         fail(ErrorKind::Type, "package",
              "tensors, numbers, texts, None, tuples, lists, dicts, sets and objects with "
              "attributes that are such",
-             Py_TYPE(o)->tp_name);
+             Py_TYPE(o)->tp_name, PyDict_Check(o) ? "dict() makes a dict of it" : "");
     }
     Thing& made = made_[o];
     if (made) return made;

@@ -2,6 +2,7 @@
 read as the core's stand-in for it: nan, or the values without their places."""
 
 import io
+from collections import OrderedDict
 
 import pytest
 
@@ -88,3 +89,8 @@ def test_tensors_that_stay():
     assert program(weft.ones(2).as_subclass(Mine)).tolist() == [2, 2]
     assert program(nn.Parameter(weft.ones(2))).tolist() == [2, 2]
     assert program(weft.ones(2, device="meta")).is_meta
+
+
+def test_a_dict_of_another_class_is_refused_with_a_way_out():
+    with pytest.raises(TypeError, match="got collections.OrderedDict. Hint: dict"):
+        loaded(Doubles())(weft.ones(2), OrderedDict(a=1))
