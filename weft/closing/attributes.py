@@ -170,6 +170,7 @@ class Attributes(Displays):
 
     def verb_set_attr(self, instr: Instr) -> None:
         holder, value = (self.read(o) for o in instr.operands)
+        value = self.lasting(value)
         if isinstance(holder, Closure) and instr.attr == "__annotations__":
             return
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
@@ -265,6 +266,7 @@ class Attributes(Displays):
 
     def verb_set_item(self, instr: Instr) -> None:
         holder, key, value = (self.read(o) for o in instr.operands)
+        value = self.lasting(value)
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
             raise NotExportable(
                 f"an item set in {what_it_is(holder.value)}, which was there before the run",

@@ -147,12 +147,14 @@ class Branches(Specials):
     def turn(self, loop: Loop, instructions: Body) -> Body:
         """The body of a loop."""
         self.loops.append(loop)
+        before = self.lazy.copy()
         try:
             with self.writer.region() as made:
                 if self.body(instructions):
                     self.end_turn()
         finally:
             self.loops.pop()
+        self.expect_not_read(*(n for n in loop.assigned if isinstance(n, str) and n not in before))
         return made
 
     def after_loop(self, env: Env, loop: Loop, other: Body) -> tuple[Body, bool]:

@@ -84,14 +84,16 @@ class Calls(Attributes):
     def verb_call(self, instr: Instr) -> None:
         callee, *args = (self.read(o) for o in instr.operands)
         n = len(args) - len(instr.attr)
-        self.settle(instr, self.call(callee, args[:n], dict(zip(instr.attr, args[n:]))))
+        value = self.call(callee, args[:n], dict(zip(instr.attr, args[n:])))
+        self.settle(instr, self.reading(value, callee, args))
 
     def verb_call_ex(self, instr: Instr) -> None:
         callee, args, words = (self.read(o) for o in instr.operands)
         parts = self.known_items(args)
         named = {} if isinstance(words, Static) and words.value is None else self.known_words(words)
         if parts is not None and named is not None:
-            return self.settle(instr, self.call(callee, parts, named))
+            value = self.call(callee, parts, named)
+            return self.settle(instr, self.reading(value, callee, [*parts, *named.values()]))
         if isinstance(callee, Bound):
             row = Dynamic(self.made("list", (self.operand(callee.holder),)))
             self.emit("extend", (), (row.register, self.operand(args)))
@@ -123,6 +125,7 @@ class Calls(Attributes):
             return Dynamic(
                 self.made("call_ex", (function, self.operand(args), self.operand(words)))
             )
+        self.refresh()
         if isinstance(callee, Closure) and not dynamic_parts(callee):
             number = self.closer.open_function(self.target_of_closure(callee), [], [])
         elif isinstance(callee, Static) and isinstance(unwrapped(innermost(callee.value)), _OPENED):
@@ -382,6 +385,7 @@ class Calls(Attributes):
     def target_of_closure(self, closure: Closure) -> Target:
         """An inner function with its default values."""
         assert isinstance(closure.lowered, Lowered)
+        self.refresh()
         code = closure.lowered.code
         assert code is not None
         last = code.co_varnames[code.co_argcount - len(closure.defaults) : code.co_argcount]
@@ -390,6 +394,7 @@ class Calls(Attributes):
 
     def call_target(self, target: Target, args: list[Abstract], words: Words) -> Abstract:
         """A function of the package; the result, if it is known already."""
+        self.refresh()
         arguments = [self.passed(a) for a in self.bound(target, args, words)]
         made, passed = self.closer.function(target, list(arguments))
         if made.changes_arguments:
@@ -522,6 +527,8 @@ class Calls(Attributes):
             self.expect_no_out(name, words)
         elif not self.has_method(name):
             raise NotExportable(f"a call of the method {name}, which no value of programs has")
+        if name in known.KEEPS and kind_of(holder) != "Tensor":
+            args = [self.lasting(a) for a in args]
         operands = tuple(self.operand(a) for a in [holder, *args, *words.values()])
         kind = ""
         if isinstance(holder, Static) or isinstance(holder, Dynamic) and holder.kind == "Tensor":

@@ -7,10 +7,13 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.closing import known
+from weft.closing.close import captured_by
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Frame, holds_tensor, kind_of, put
-from weft.closing.values import Abstract, Closure, Dynamic, Items, Pack, Static
+from weft.closing.frame import Frame, holds_tensor, is_fresh, kind_of, put, reads_of, with_reads
+from weft.closing.values import Abstract, Choice, Closure, Dynamic, Items, Lost, Pack, Static
 from weft.frontend.ir import Instr, Kept
+
+_LAZY = (zip, enumerate, iter)  # what programs have as iterators too
 
 
 class Displays(Frame):
@@ -53,10 +56,52 @@ class Displays(Frame):
         self.assign(instr.outs[0], self.free[instr.attr])
 
     def verb_set_cell(self, instr: Instr) -> None:
+        self.expect_not_read(instr.attr)
         self.assign(instr.attr, self.read(instr.operands[0]))
 
     def verb_new_cell(self, instr: Instr) -> None:
+        for closure, shared in self.closures:
+            if instr.attr in shared:  # they keep what the variable of before has
+                value = self.env.get(instr.attr)
+                known = isinstance(value, Static) and not value.fresh
+                what = f"{instr.attr}, a variable of another turn that an inner function reads"
+                closure.captured[instr.attr] = value if known else Lost(what)  # type: ignore[assignment]
+                shared.discard(instr.attr)
+        self.lazy.discard(instr.attr)
         self.env.pop(instr.attr, None)
+
+    def expect_not_read(self, *names: str) -> None:
+        """Raises for variables that iterators read which are gone through later: programs have
+        what an iterator gives from where it is made."""
+        if found := self.lazy.intersection(names):
+            raise NotExportable(
+                f"{min(found)}, which is set again while an iterator reads it",
+                "make the iterator a list where it stands",
+            )
+
+    def refresh(self) -> None:
+        """Has inner functions see what variables around them hold now, as at each of their calls;
+        only this function sets these."""
+        for closure, shared in self.closures:
+            for name in shared:
+                value = self.env.get(name)
+                if value is None and closure.captured[name] is closure:
+                    value = Lost(f"{name}, a variable that an inner function reads, is not set yet")
+                elif value is None:
+                    value = Dynamic(self.home(name))
+                elif value is not closure and reaches(value, closure):
+                    value = Lost(f"{name}, inner functions that refer to each other")
+                closure.captured[name] = value
+
+    def reading(self, value: Abstract, callee: Abstract, args: list[Abstract]) -> Abstract:
+        """An iterator that calls inner functions among the arguments, or goes through iterators
+        that do, with the variables that they read."""
+        if not is_fresh(value):
+            if isinstance(callee, Static) and any(callee.value is f for f in _LAZY):
+                self.lazy.update(*map(reads_of, args))
+            return value
+        reads = frozenset[str]().union(*map(reads_of, args), *map(variables_of, args))
+        return with_reads(value, reads - self.free.keys())
 
     # ---- operators
 
@@ -307,4 +352,25 @@ class Displays(Frame):
             captured[name] = self.free.get(name) or self.env.get(name) or closure
         if isinstance(made, Kept):
             raise NotExportable(f"{made.reason.reason}", made.reason.hint)
+        self.closures.append((closure, {name for name in made.free if name not in self.free}))
         self.env[instr.outs[0]] = closure
+
+
+def reaches(value: Abstract, closure: Closure) -> bool:
+    """Whether a value is an inner function, or refers to it."""
+    if value is closure:
+        return True
+    if isinstance(value, Closure):
+        return any(reaches(part, closure) for _, part in captured_by(value))
+    if isinstance(value, (Pack, Items)):
+        return any(reaches(part, closure) for part in value.items)
+    return isinstance(value, Choice) and any(reaches(part, closure) for _, part in value.options)
+
+
+def variables_of(value: Abstract) -> set[str]:
+    """The names of what an inner function refers to."""
+    if not isinstance(value, Closure):
+        return set()
+    return {name for name in value.captured}.union(
+        *(variables_of(part) for _, part in captured_by(value))
+    )

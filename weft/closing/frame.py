@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -60,6 +61,8 @@ class Frame:
         self.forced: set[Register] = set()
         self.returned: list[Abstract] = []
         self.is_entry = False  # called from outside, which gets values alone
+        self.closures: list[tuple[Closure, set[str]]] = []  # and the variables that they share
+        self.lazy: set[str] = set()  # variables that iterators read which outlive their statement
         self.given: list[tuple[Items, list[Any], list[Abstract]]] = []
         self.at: Instr | None = None
         self.following: tuple[Body, int] = [], 0  # what comes behind it
@@ -146,7 +149,7 @@ class Frame:
             home = self.home(register)
             if value.register != home:
                 self.emit("move", (home,), (value.register,))
-            self.env[register] = Dynamic(home, value.kind)
+            self.env[register] = Dynamic(home, value.kind, value.reads)
             return
         self.env[register] = value
         if register in self.forced:
@@ -167,7 +170,10 @@ class Frame:
             if value.kind is list:
                 return Pack(tuple(value.items))
             return Items(dict, list(value.items), list(value.keys))
-        return self.iterator(value) if value.fresh else Dynamic(self.operand(value))
+        if not value.fresh:
+            return Dynamic(self.operand(value))
+        self.lazy |= value.reads
+        return self.iterator(value)
 
     def iterator(self, value: Abstract) -> Dynamic:
         """What goes through a value once; of a set, another one."""
@@ -248,7 +254,7 @@ class Frame:
             home = self.home(instr.outs[0])
             if not self.writer.registers[value.register] and not out[-1].regions:
                 out[-1] = out[-1]._replace(outs=(home,))
-                value = Dynamic(home, value.kind)
+                value = Dynamic(home, value.kind, value.reads)
         self.assign(instr.outs[0], value)
 
     def materialise(self, register: Register) -> None:
@@ -337,6 +343,7 @@ class Frame:
             return self.settled(part)
         if not is_fresh(part):
             return part
+        self.lazy |= reads_of(part)
         out = self.iterator(part)
         for register, held in self.env.items():
             if held is part:  # under another name it is the same one
@@ -345,7 +352,7 @@ class Frame:
 
     def kept(self, part: Abstract) -> Abstract:
         """The same of what outlives its statement, as temporaries do not."""
-        if isinstance(part, Dynamic) and part.register in self.homes:
+        if isinstance(part, Dynamic) and part.register in self.homes and not is_fresh(part):
             return Dynamic(self.made("move", (part.register,)), part.kind)
         if isinstance(part, Pack):
             return Pack(tuple(map(self.kept, part.items)))
@@ -427,6 +434,18 @@ def plain(value: Abstract) -> Any:
 def is_fresh(value: Abstract) -> bool:
     """Whether it stands for an iterator, with all that it gives, or for a set of this run."""
     return kind_of(value) == "iterator" or isinstance(value, (Static, Items)) and value.fresh
+
+
+def reads_of(value: Abstract) -> frozenset[str]:
+    """The variables that an iterator reads while it is gone through."""
+    return value.reads if isinstance(value, (Static, Dynamic, Items)) else frozenset()
+
+
+def with_reads(value: Abstract, reads: frozenset[str]) -> Abstract:
+    """An iterator that reads these."""
+    if isinstance(value, (Static, Dynamic, Items)):
+        return dataclasses.replace(value, reads=reads)
+    return value
 
 
 def holds_tensor(value: Any) -> bool:

@@ -101,6 +101,9 @@ CHANGES = frozenset(
     }
 )  # fmt: skip
 
+# Methods of containers after which they hold what they were given.
+KEEPS = frozenset({"append", "appendleft", "insert", "setdefault"})
+
 
 def op_name(value: Any) -> str:
     """The name of an op as a function; empty of anything else."""

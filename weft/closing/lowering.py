@@ -61,5 +61,15 @@ class Eager(Lowering):
                 "a generator expression whose variable an inner function uses", "a loop", node
             )
         made = self.comprehension(node, "list", "<genexpr>")
-        self.emit("iter", (out := self.temp(),), (made,), place(node))
+        inner = (targets.captured for targets in self.scope.comprehensions.values())
+        reads = sorted({*self.cells}.union(*inner) & names_read(node))
+        self.emit("iter", (out := self.temp(),), (made,), place(node), attr=reads)
         return out
+
+
+def names_read(node: ast.GeneratorExp) -> set[str]:
+    """The names that a generator expression reads once it is gone through: all but those of what
+    it goes through first."""
+    first, *others = node.generators
+    inside = [node.elt, *first.ifs, *others]
+    return {n.id for part in inside for n in ast.walk(part) if isinstance(n, ast.Name)}

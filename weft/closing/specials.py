@@ -16,7 +16,7 @@ from weft.closing.calls import Calls
 from weft.closing.close import is_record
 from weft.closing.control import while_loop
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Words, is_fresh, kind_of
+from weft.closing.frame import Words, is_fresh, kind_of, with_reads
 from weft.closing.values import (
     Abstract,
     Bound,
@@ -57,7 +57,8 @@ class Specials(Calls):
 
     def verb_iter(self, instr: Instr) -> None:
         """A generator expression: the list of what it gives, until it has a name."""
-        self.env[instr.outs[0]] = self.all_of_iterator(self.read(instr.operands[0]))
+        made = self.all_of_iterator(self.read(instr.operands[0]))
+        self.env[instr.outs[0]] = with_reads(made, frozenset(instr.attr))
 
     def special_getattr(self, args: list[Abstract], words: Words) -> Abstract | None:
         if len(args) < 2 or not isinstance(args[1], Static):

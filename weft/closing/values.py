@@ -23,10 +23,12 @@ class Static:
     Attributes:
         value: it, or a tuple of the items of an iterator.
         fresh: another one in each run: an iterator, or a set.
+        reads: as of `Dynamic`.
     """
 
     value: Any
     fresh: bool = False
+    reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,12 @@ class Dynamic:
         register: of the function that is being written.
         kind: "Tensor" where it surely is one, "iterator" of the list of all that one gives; empty:
             anything.
+        reads: of an iterator, the variables that Python would read while it is gone through.
     """
 
     register: int
     kind: str = ""
+    reads: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,12 +81,14 @@ class Items:
 
     Attributes:
         fresh: it stands for an iterator, which can be gone through once.
+        reads: as of `Dynamic`.
     """
 
     kind: type[list[Any]] | type[dict[Any, Any]]
     items: list[Abstract] = field(default_factory=list)
     keys: list[Any] = field(default_factory=list)
     fresh: bool = False
+    reads: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,7 +97,7 @@ class Closure:
 
     Attributes:
         lowered: its instructions.
-        captured: what the variables of functions around it hold.
+        captured: what the variables of functions around it hold at the call, as `refresh` says.
         module: the variables of its module.
         defaults: of its positional parameters.
         words: those of parameters by keyword only.

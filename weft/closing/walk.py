@@ -76,7 +76,9 @@ class Walk(Branches):
             raise NotExportable(f"{error} as a default value") from None
 
     def verb_return(self, instr: Instr) -> bool:
+        lazy = self.lazy.copy()
         value = self.lasting(self.read(instr.operands[0]))
+        self.lazy = lazy  # nothing is set behind it
         self.returned.append(value)
         known = [v for v in self.returned if isinstance(v, Static) and not self.is_value(v)]
         if known and (self.is_entry or not all(same(known[0], v) for v in self.returned)):
