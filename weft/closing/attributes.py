@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import weft
 from weft import Tensor
 from weft.closing import known
+from weft.closing.close import is_descriptor, is_own, own_method
 from weft.closing.displays import Displays
 from weft.closing.errors import NeedsUnrolling, NotExportable
 from weft.closing.frame import Words, kind_of
@@ -62,12 +64,30 @@ class Attributes(Displays):
             kind = "Tensor" if name in ("T", "mT", "H", "mH", "data", "real", "imag") else ""
             return Dynamic(self.made("attr", (self.operand(holder),), name), kind)
 
-        found = [(k, f) for k, f in self.closer.state.with_method(name) if type(f) is property]
+        found = self.computed_by(name)
         if not found or kind_of(holder) == "Tensor":
             return plain()
-        return self.of_record(
-            holder, found, lambda _, f: self.call(Static(f.fget), [holder], {}), plain
-        )
+        return self.of_record(holder, found, lambda k, f: self.computed(f, holder, k), plain)
+
+    def computed_by(self, name: str) -> list[tuple[type, Any]]:
+        """The classes of records that compute an attribute, and what they do it by."""
+        found = self.closer.state.with_method(name)
+        return [(kind, f) for kind, f in found if type(f) is property or is_descriptor(f)]
+
+    def computed(self, found: Any, holder: Abstract, kind: type) -> Abstract:
+        """What a property or descriptor gives."""
+        if isinstance(found, property):
+            return self.call(Static(found.fget), [holder], {})
+        return self.call(Static(type(found).__get__), [Static(found), holder, Static(kind)], {})
+
+    def set_by(self, found: Any, name: str, holder: Abstract, value: Abstract) -> Abstract:
+        """Has a property or descriptor set what it stands for."""
+        if isinstance(found, property) and found.fset is not None:
+            return self.call(Static(found.fset), [holder, value], {})
+        if not isinstance(found, property) and hasattr(type(found), "__set__"):
+            return self.call(Static(type(found).__set__), [Static(found), holder, value], {})
+        raise NotExportable(f"the attribute {name} that is set, for which {what_it_is(found)} "
+                            "stands, which has no setter")  # fmt: skip
 
     def folded(self, tensor: Tensor) -> frozenset[str]:
         """What of a tensor that is there before the program runs is worked out now: its sizes, but
@@ -89,7 +109,12 @@ class Attributes(Displays):
                 raise NotExportable(f"the attribute {name}, which a program that was loaded writes")
             found = inspect.getattr_static(type(holder), name, None)
             if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
-                return self.call(Static(found.fget), [Static(holder)], {})
+                return self.computed(found, Static(holder), type(holder))
+            held = name in vars(holder) and not hasattr(type(found), "__set__")
+            if is_descriptor(found) and not held:
+                return self.computed(found, Static(holder), type(holder))
+            if isinstance(found, functools.cached_property) and not held:
+                return Static(state.cached(holder, name, found.func))  # type: ignore[arg-type]
         try:
             return Static(getattr(holder, name))
         except AttributeError as error:
@@ -174,11 +199,38 @@ class Attributes(Displays):
         if isinstance(holder, Closure) and instr.attr == "__annotations__":
             return
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
-            place = self.closer.state.changes(holder.value, instr.attr)
-            target = self.writer.constant(Ref("object", place))
-        else:
-            target = self.operand(holder)
-        self.emit("set_attr", (), (target, self.operand(value)), instr.attr)
+            return self.set_of(holder, instr.attr, value)
+        self.expect_settable(kind for kind, _ in self.closer.state.with_method("__setattr__"))
+
+        def plain() -> Abstract:
+            operands = self.operand(holder), self.operand(value)
+            self.emit("set_attr", (), operands, instr.attr)
+            return Static(None)
+
+        found = self.computed_by(instr.attr)
+        if not found or kind_of(holder) == "Tensor":
+            plain()
+            return
+        self.of_record(holder, found, lambda _, f: self.set_by(f, instr.attr, holder, value), plain)
+
+    def set_of(self, holder: Static, name: str, value: Abstract) -> None:
+        """Sets an attribute of a known object, as its class says."""
+        kind = type(holder.value)
+        if own_method(kind, "__setattr__"):
+            self.expect_settable([kind])
+        found = inspect.getattr_static(kind, name, None)
+        by_property = isinstance(found, property) and is_own(found.fget)
+        if by_property or is_descriptor(found) and hasattr(type(found), "__set__"):
+            self.set_by(found, name, holder, value)
+            return
+        target = self.writer.constant(Ref("object", self.closer.state.changes(holder.value, name)))
+        self.emit("set_attr", (), (target, self.operand(value)), name)
+
+    def expect_settable(self, kinds: Iterable[type]) -> None:
+        """Raises for classes with a `__setattr__` of their own."""
+        for kind in kinds:
+            reason = f"an attribute that is set where {kind.__qualname__} has a __setattr__"
+            raise NotExportable(reason, "write a method that does what it does, and call it")
 
     def verb_del_attr(self, instr: Instr) -> None:
         raise NotExportable("an attribute that is deleted", "set it to None")

@@ -25,6 +25,7 @@ from weft.closing.close import (
     fields_of,
     is_made,
     is_record,
+    own_method,
     unwrapped,
 )
 from weft.closing.errors import NotBound, NotExportable
@@ -114,7 +115,9 @@ class Calls(Attributes):
             module := innermost(callee.value), weft.nn.Module
         ):
             expect_no_hooks(module)
-            return self.call_open(self.attribute_of(module, "forward"), args, words)
+            own = own_method(type(module), "__call__")
+            method = Static(own.__get__(module)) if own else self.attribute_of(module, "forward")
+            return self.call_open(method, args, words)
         if isinstance(callee, Static) and is_named_tuple(callee.value):
             count = len(fields_of(callee.value))
             items = tuple(self.writer.register() for _ in range(count))
@@ -233,6 +236,8 @@ class Calls(Attributes):
         if type(value).__name__ == "Method" and args:
             return self.method(args[0], value.__name__, args[1:], words)
         if isinstance(value, types.MethodType):
+            if value.__func__ is weft.nn.Module.__call__:  # of super()
+                return self.call(self.attribute_of(value.__self__, "forward"), args, words)
             return self.call(Static(value.__func__), [Static(value.__self__), *args], words)
         if isinstance(value, type):
             return self.call_class(value, args, words)
@@ -266,8 +271,10 @@ class Calls(Attributes):
         return self.call_function(library.channels_last, [made, Static(dims)], {})
 
     def call_module(self, module: Any, args: list[Abstract], words: Words) -> Abstract:
-        """The `forward` of a Module."""
+        """The `forward` of a Module, or what its class does in its place when it is called."""
         expect_no_hooks(module)
+        if own := own_method(type(module), "__call__"):
+            return self.call(Static(own), [Static(module), *args], words)
         return self.call(self.attribute_of(module, "forward"), args, words)
 
     def call_class(self, kind: type, args: list[Abstract], words: Words) -> Abstract:

@@ -99,6 +99,7 @@ class State:
         self.written: dict[int, tuple[Any, list[str]]] = {}
         self.read: dict[int, tuple[weft.nn.Module, set[str]]] = {}
         self.records: dict[str, type] = {}
+        self._cached: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._asked: set[str] = set()
         self._settled: set[type] = set()
         self._lowered: dict[CodeType, Lowered] = {}
@@ -176,6 +177,24 @@ class State:
             raise Again
         return place
 
+    def cached(self, holder: Any, name: str, function: FunctionType) -> Any:
+        """What a `cached_property` gives, as long as it reads nothing that programs write; the
+        object does not keep it.
+
+        Raises:
+            NotExportable: it does.
+        """
+        read = names_in(type(holder), function.__code__)
+        for _, names in self.written.values():
+            if found := read.intersection(names):
+                raise NotExportable(
+                    f"the cached_property {name}, which reads {min(found)}, which the program sets",
+                    "make it a property, or set it in __init__",
+                )
+        if (id(holder), name) not in self._cached:
+            self._cached[(id(holder), name)] = holder, function(holder)
+        return self._cached[(id(holder), name)][1]
+
     def objects(self, package: Package) -> list[dict[str, Any]]:
         """The objects, as constants of a package."""
         out = []
@@ -201,11 +220,50 @@ def method_of_class(kind: type, name: str) -> Any:
     found = inspect.getattr_static(kind, name, None)
     if is_result(kind):  # which programs show as PyTorch does
         return None
+    if is_descriptor(found):
+        return found
     if not isinstance(found, (FunctionType, property, staticmethod)):
         return None
     code = getattr(unwrapped(found), "__code__", None)
     made = name.startswith("__") and code is not None and is_made(code)
     return None if made else found
+
+
+def is_descriptor(found: Any) -> bool:
+    """Whether a class has an object of the user's that says what an attribute is."""
+    module = type(found).__module__.partition(".")[0]
+    if module == "weft" or module in sys.stdlib_module_names and module != "__main__":
+        return False
+    verbs = (inspect.getattr_static(type(found), name, None) for name in ("__get__", "__set__"))
+    return any(isinstance(verb, FunctionType) for verb in verbs)
+
+
+def own_method(kind: type, name: str) -> FunctionType | None:
+    """The function of the user's that a class has in place of what objects or Modules have."""
+    found = inspect.getattr_static(kind, name, None)
+    return found if is_own(found) else None
+
+
+def is_own(function: Any) -> bool:
+    """Whether it is a function of the user's."""
+    of = getattr(function, "__module__", None) or ""
+    return isinstance(function, FunctionType) and of.partition(".")[0] != "weft"
+
+
+def names_in(kind: type, code: CodeType) -> set[str]:
+    """The names of attributes that a method may read, and methods of the same class by it."""
+    found: set[str] = set()
+    left = [code]
+    while left:
+        code = left.pop()
+        left += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+        for name in {*code.co_names} - found:
+            found.add(name)
+            inner = inspect.getattr_static(kind, name, None)
+            inner = inner.fget if isinstance(inner, property) else getattr(inner, "func", inner)
+            if isinstance(inner, FunctionType):
+                left.append(inner.__code__)
+    return found
 
 
 def is_result(kind: type) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import weft
 from weft.closing import known
-from weft.closing.close import Again, Closer, State, Target, is_record, unwrapped
+from weft.closing.close import Again, Closer, State, Target, is_record, own_method, unwrapped
 from weft.closing.errors import NotExportable
 from weft.closing.package import Package
 from weft.closing.values import Ref, Static
@@ -66,6 +66,12 @@ def annotated(function: Any, state: State) -> None:
         if isinstance(hint, type) and is_record(hint) and hint.__name__ not in state.records:
             state.record(hint)
             found += typing.get_type_hints(hint).values()
+
+
+def call_of(module: weft.nn.Module) -> Any:
+    """What a call of a Module runs: its `forward`, or what its class has in place of that."""
+    own = own_method(type(module), "__call__")
+    return module.forward if own is None else MethodType(own, module)
 
 
 def target_of(function: Any, state: State) -> tuple[Target, list[Any], list[Ref]]:
