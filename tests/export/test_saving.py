@@ -512,3 +512,54 @@ def test_an_item_of_what_was_there_is_refused_with_a_way_out():
 
     with pytest.raises(weft.export.NotExportable, match="there before.*in a buffer"):
         saved(Cache())
+
+
+class Several(weft.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = weft.nn.Parameter(weft.tensor([2.0]))
+
+    def forward(self, x):
+        return x + self.weight
+
+    def two(self, x):
+        return x - self.weight
+
+    def three(self, x):
+        return x * self.weight
+
+
+@pytest.mark.parametrize("names", [("forward", "two"), ("two", "three")])
+def test_all_methods_that_were_traced_are_in_a_file(names):
+    """Only `forward` was, traced or not."""
+    module, x = Several(), weft.ones(1)
+    program = weft.jit.trace_module(module, dict.fromkeys(names, x))
+    for _ in range(2):
+        file = io.BytesIO()
+        weft.jit.save(program, file)
+        file.seek(0)
+        program = weft.jit.load(file)
+        for name in names:
+            assert weft.equal(getattr(program, name)(x), getattr(module, name)(x))
+    assert not hasattr(program, ({"two", "three"} - {*names} or {"other"}).pop())
+    if "forward" not in names:
+        with pytest.raises(NotImplementedError):
+            program(x)
+
+
+class OwnCall(weft.nn.Module):
+    def __call__(self, x):
+        return super().__call__(x) * 10
+
+    def forward(self, x):
+        return x + 1
+
+
+def test_the_call_of_a_root_is_what_is_exported_or_saved_of_a_trace():
+    """It was `forward` alone."""
+    x = weft.ones(2)
+    file = io.BytesIO()
+    weft.jit.save(weft.jit.trace(OwnCall(), x), file)
+    file.seek(0)
+    assert weft.jit.load(file)(x).tolist() == [20.0, 20.0]
+    assert weft.export.export(OwnCall(), (x,)).module()(x).tolist() == [20.0, 20.0]

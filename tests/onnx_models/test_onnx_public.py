@@ -118,3 +118,19 @@ def test_a_number_that_has_to_be_a_size_has_one_example() -> None:
 
     made = weft.onnx.export(f, (weft.ones(2, 4), weft.tensor([4, 2])))
     assert made(weft.ones(2, 4), weft.tensor([1, 4]))[0].sum() == 5
+
+
+def test_modules_that_were_traced_or_scripted_are_exported():
+    """A traced one was said to be no Module; a class's own `__call__` was passed over."""
+
+    class Doubled(weft.nn.Linear):
+        def __call__(self, x):
+            return super().__call__(x) * 2
+
+    x, layer, own = weft.ones(2, 3), weft.nn.Linear(3, 2), Doubled(3, 2)
+    for model in (weft.jit.trace(layer, x), weft.jit.script(layer)):
+        made = weft.onnx.export(model, (x,))
+        assert [t.name for t in made.model_proto.graph.initializer] == ["weight", "bias"]
+        weft.testing.assert_close(made(x)[0], layer(x).detach())
+    for model in (own, weft.jit.trace(own, x)):
+        weft.testing.assert_close(weft.onnx.export(model, (x,))(x)[0], own(x).detach())

@@ -22,6 +22,7 @@ from weft.closing.loaded import LoadedEntry as _LoadedEntry
 from weft.closing.package import NotAValue as _NotAValue
 from weft.closing.package import Package as _Package
 from weft.closing.package import value_of as _value_of
+from weft.closing.program import call_of as _call_of
 from weft.closing.program import package_of as _package_of
 from weft.jit.scripted import ScriptModule, _exported, name_of
 from weft.jit.tables import Table as _Table
@@ -460,7 +461,10 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
     if isinstance(m, _Module):
         root = m.__dict__.get("_original", m)
         _expect_no_hooks(root)
-        entries = {n: getattr(root, n) for n in ("forward", *_exported(type(root)))}
+        names = dict.fromkeys([*m.__dict__.get("_runs", ("forward",)), *_exported(type(root))])
+        entries = {n: getattr(root, n) for n in names}
+        if "forward" in names and "_function" not in m.__dict__:  # a script is of forward alone
+            entries["forward"] = _call_of(root)
     elif callable(m):
         entries = {"forward": m}
     else:

@@ -204,8 +204,12 @@ def _ends_in_kwargs(model: Any, args: tuple[Any, ...]) -> bool:
 
 
 def _forward(model: Any) -> Any:
+    from weft.closing.program import call_of
+
     model = program_in(model) or model
-    return model.forward if isinstance(model, weft.nn.Module) else model
+    if not isinstance(model, weft.nn.Module):
+        return model
+    return call_of(model.__dict__["_original"] if "_runs" in model.__dict__ else model)
 
 
 def _package(model: Any) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, str]]:
